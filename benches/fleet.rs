@@ -21,7 +21,7 @@ use gtop::pipeline::Pipeline;
 use gtop::sim::{FleetSpec, SimNode, serve};
 use gtop::time::{Clock, Timestamp};
 use gtop::transport::{FixedProfile, Options, Profile, Reach, SshTarget, Target, Transport};
-use gtop::tui::{ColourDepth, GlyphSet, Palette, Surface, Theme, Ui};
+use gtop::ui::{ColourDepth, GlyphSet, Palette, Surface, Theme, Ui};
 use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

@@ -29,7 +29,8 @@ use crate::time::Clock;
 use crate::transport::{
     self, ExecTemplate, Options, Reach, Target, TemplateError, Transport, TransportMode,
 };
-use crate::tui::{self, StopSignals};
+use crate::ui;
+use crate::ui::StopSignals;
 
 mod demo;
 mod discovery;
@@ -75,13 +76,13 @@ impl ExitReason {
     }
 }
 
-impl From<tui::StopReason> for ExitReason {
-    fn from(reason: tui::StopReason) -> Self {
+impl From<ui::StopReason> for ExitReason {
+    fn from(reason: ui::StopReason) -> Self {
         match reason {
-            tui::StopReason::Quit => Self::Done,
-            tui::StopReason::Interrupted => Self::Interrupted,
-            tui::StopReason::Terminated => Self::Terminated,
-            tui::StopReason::HangUp => Self::HungUp,
+            ui::StopReason::Quit => Self::Done,
+            ui::StopReason::Interrupted => Self::Interrupted,
+            ui::StopReason::Terminated => Self::Terminated,
+            ui::StopReason::HangUp => Self::HungUp,
         }
     }
 }

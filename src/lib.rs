@@ -30,10 +30,11 @@
 //! - [`collect`]: one task per node: sessions, retries, requests
 //! - [`fleet`]: the state of all nodes; history, totals, publishing
 //! - [`fields`]: one declaration per metric
+//! - [`query`]: filters, the selection of devices and processes, sort orders
+//! - [`insight`]: what a snapshot means: node status, jobs, users, owners of devices, events
 //! - [`pipeline`]: deliveries to the fleet
-//! - [`view`]: rows and panels ready to draw; navigation
 //! - [`export`]: one file per format
-//! - [`tui`]: event loop, key table, theme, widgets
+//! - [`ui`]: event loop, key table, theme, widgets, views
 //! - [`sim`]: the simulated fleet and its in-process SSH nodes
 //! - [`doctor`]: step-by-step diagnosis of a node
 //! - [`config`]: settings, their sources and precedence
@@ -51,6 +52,7 @@ pub mod export;
 pub mod fields;
 #[warn(missing_docs)]
 pub mod fleet;
+pub mod insight;
 pub mod inventory;
 #[warn(missing_docs)]
 pub mod model;
@@ -58,11 +60,11 @@ pub mod model;
 pub mod nodeset;
 pub mod pipeline;
 pub mod probe;
+pub mod query;
 pub mod sim;
 pub mod storage;
 #[warn(missing_docs)]
 pub mod time;
 pub mod transport;
-pub mod tui;
-pub mod view;
+pub mod ui;
 pub mod wire;

@@ -28,7 +28,7 @@ pub use sample::{
     UsesReading,
 };
 pub use signal::Signal;
-pub use text::{is_unprintable, sanitize, sanitize_shared, sanitized_chars};
+pub use text::{UNKNOWN, is_unprintable, sanitize, sanitize_shared, sanitized_chars, width_of};
 pub use tpu::{TpuCore, TpuDetails};
 pub use unit::{Bytes, Celsius, FanSpeed, Megahertz, Percent, Watts};
 pub use vendor::Vendor;

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use gtop::export::{write_jobs, write_json, write_json_schema};
 use gtop::fleet::{Fleet, FleetStore, PublishRate};
+use gtop::insight::FleetView;
 use gtop::model::{Link, NodeName, TransportKind};
 use gtop::pipeline::Pipeline;
 use gtop::sim::{DriverState, FleetSpec, Machine, SampleRequest};
 use gtop::time::Timestamp;
-use gtop::tui::{ColourDepth, GlyphSet, Palette, Theme, render_text};
-use gtop::view::{DisplayOptions, FleetView, RenderContext, report};
+use gtop::ui::{ColourDepth, GlyphSet, Palette, Theme, render_text};
+use gtop::ui::{DisplayOptions, RenderContext, report};
 use gtop::wire::body::Body;
 use gtop::wire::{Delivery, EventSink, FrameReader, NodeEvent, Received, encode};
 use jiff::tz::TimeZone;

@@ -21,7 +21,7 @@ use std::time::Duration;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gtop::fleet::Fleet;
 use gtop::model::NodeName;
-use gtop::tui::{StopReason, Ui, UiEffect, UiRequest};
+use gtop::ui::{StopReason, Ui, UiEffect, UiRequest};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

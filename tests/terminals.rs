@@ -13,7 +13,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use gtop::time::Clock;
-use gtop::tui::{Keymap, Theme, UiConfig, UiContext};
+use gtop::ui::{Keymap, Theme, UiConfig, UiContext};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
@@ -289,10 +289,10 @@ async fn panic_on_the_screen(how: &str) {
         config: UiConfig {
             theme: Theme::from_environment(|_| None),
             detects_background: false,
-            display: gtop::view::DisplayOptions::default(),
+            display: gtop::ui::DisplayOptions::default(),
             interval: Duration::from_secs(1),
             preferences: Vec::new(),
-            setup: gtop::view::Setup::default(),
+            setup: gtop::ui::Setup::default(),
         },
         keys: Keymap::default(),
         message: None,
@@ -311,7 +311,7 @@ async fn panic_on_the_screen(how: &str) {
         panic!("something broke");
     };
     tokio::select! {
-        _ending = gtop::tui::run(context) => {}
+        _ending = gtop::ui::run(context) => {}
         () = breaking => {}
     }
 }

@@ -15,7 +15,7 @@ use crate::doctor::{
 use crate::inventory::slurm::JobFilter;
 use crate::time::Clock;
 use crate::transport::{Reach, Target, Transport};
-use crate::tui::StopSignals;
+use crate::ui::StopSignals;
 
 /// The parameters of a run.
 #[derive(Debug)]

@@ -11,10 +11,11 @@ use crate::app::ExitReason;
 use crate::app::monitor::Monitor;
 use crate::export::{write_jobs, write_json};
 use crate::fleet::{Fleet, FleetReader};
+use crate::insight::FleetView;
 use crate::model::{Fault, FaultKind};
 use crate::time::{Clock, Timestamp};
-use crate::tui::{StopSignals, Theme, render_text};
-use crate::view::{DisplayOptions, FleetView, RenderContext, report};
+use crate::ui::{DisplayOptions, RenderContext, report};
+use crate::ui::{StopSignals, Theme, render_text};
 
 /// Prints snapshots of the fleet.
 #[derive(Debug)]
@@ -81,7 +82,8 @@ impl Printer<'_> {
         let mut text = Vec::new();
         if self.is_json {
             // The JSON shows the same selection as the table.
-            let nodes = fleet.nodes.iter().map(|node| self.display.filter_node(node)).collect();
+            let nodes =
+                fleet.nodes.iter().map(|node| self.display.selection.filter_node(node)).collect();
             let shown = Fleet { nodes, ..fleet.clone() };
             write_json(&mut text, &shown, now, self.source)?;
         } else {

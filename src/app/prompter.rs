@@ -10,7 +10,7 @@ use tokio::sync::mpsc::Receiver;
 use crate::app::ExitReason;
 use crate::app::line_prompt::{LineInput, LinePrompt};
 use crate::transport::{PromptQueue, PromptRequest, Secret};
-use crate::tui::StopSignals;
+use crate::ui::StopSignals;
 
 /// Maximum wait for login prompts before the screen starts.
 const PROMPT_TIMEOUT: Duration = Duration::from_secs(1);

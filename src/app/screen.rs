@@ -15,8 +15,9 @@ use crate::collect::NodeClient;
 use crate::config::{ConfigPaths, Settings};
 use crate::model::NodeName;
 use crate::time::Clock;
-use crate::tui::{self, SuspendedTask, UiContext, UiRequest};
-use crate::view::{NodeReply, NodeRequest};
+use crate::ui;
+use crate::ui::{NodeReply, NodeRequest};
+use crate::ui::{SuspendedTask, UiContext, UiRequest};
 
 /// Capacity of the queue of requests; a user does not type faster.
 const REQUEST_QUEUE_SIZE: usize = 16;
@@ -99,7 +100,7 @@ pub(super) async fn run(
         std::future::pending().await
     };
     let reason = tokio::select! {
-        reason = tui::run(context) => reason?,
+        reason = ui::run(context) => reason?,
         reason = serving => reason,
         reason = prompting => reason,
     };

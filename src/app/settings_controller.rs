@@ -6,13 +6,13 @@ use std::path::Path;
 use tokio::sync::mpsc;
 
 use crate::config::{self, ConfigPaths, Settings};
+use crate::query::{DisplaySelection, NameColumns, ProcessKinds, VisibleDevice};
 use crate::storage::user_dirs;
-use crate::tui::{Palette, SettingsEvent, Theme, ThemeOptions, UiConfig};
-use crate::view::ChartMetric;
-use crate::view::{
-    Chart, Density, DisplayOptions, DisplaySelection, MemoryUnit, NameColumns, PREFERENCES,
-    ProcessKinds, TableColumns, Thresholds, UiPreference, VisibleDevice,
+use crate::ui::ChartMetric;
+use crate::ui::{
+    Chart, Density, DisplayOptions, MemoryUnit, PREFERENCES, TableColumns, Thresholds, UiPreference,
 };
+use crate::ui::{Palette, SettingsEvent, Theme, ThemeOptions, UiConfig};
 
 /// Upper limit for the indices in `CUDA_VISIBLE_DEVICES`.
 const MAX_VISIBLE_DEVICES: usize = 1024;
@@ -234,8 +234,8 @@ mod tests {
 
     use super::*;
     use crate::config::{SettingKind, SettingSources, setting};
-    use crate::tui::GlyphSet;
-    use crate::view::{self, Navigation, restore_preference};
+    use crate::ui::GlyphSet;
+    use crate::ui::{Navigation, preferences, restore_preference};
 
     fn settings_with(values: &[(&str, &str)]) -> Settings {
         let value = |(name, text): &(&str, &str)| {
@@ -345,7 +345,7 @@ mod tests {
             for (name, value) in ui_preferences(&settings) {
                 restore_preference(&mut navigation, name, &value);
             }
-            let shown = view::preferences(&navigation, &display_options(&settings, |_| None));
+            let shown = preferences(&navigation, &display_options(&settings, |_| None));
             assert_eq!(shown.to_vec(), ui_preferences(&settings));
         }
     }

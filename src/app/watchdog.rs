@@ -15,7 +15,8 @@ use tokio::time::{interval, sleep, timeout};
 
 use crate::app::{ExitReason, line_prompt};
 use crate::transport::terminate_programs;
-use crate::tui::{self, StopSignals};
+use crate::ui;
+use crate::ui::StopSignals;
 
 /// Maximum time for a graceful shutdown; gtop ends within two seconds of a signal.
 const GRACEFUL_TIMEOUT: Duration = Duration::from_millis(1200);
@@ -53,11 +54,11 @@ impl ExitSignals {
         })
     }
 
-    async fn next(&mut self) -> tui::StopReason {
+    async fn next(&mut self) -> ui::StopReason {
         tokio::select! {
-            _ = self.interrupt.recv() => tui::StopReason::Interrupted,
-            _ = self.terminate.recv() => tui::StopReason::Terminated,
-            _ = self.hang_up.recv() => tui::StopReason::HangUp,
+            _ = self.interrupt.recv() => ui::StopReason::Interrupted,
+            _ = self.terminate.recv() => ui::StopReason::Terminated,
+            _ = self.hang_up.recv() => ui::StopReason::HangUp,
         }
     }
 }
@@ -69,7 +70,7 @@ async fn run(mut signals: ExitSignals) {
         timeout(GRACEFUL_TIMEOUT, unblock_terminal()).await.ok();
     }
     line_prompt::restore_echo();
-    tui::force_restore_terminal();
+    ui::force_restore_terminal();
     terminate_programs();
     exit_or_kill(ExitReason::from(reason).code()).await;
 }
@@ -79,7 +80,7 @@ async fn unblock_terminal() {
     let mut poll = interval(POLL_INTERVAL);
     loop {
         poll.tick().await;
-        tui::unblock_terminal();
+        ui::unblock_terminal();
     }
 }
 

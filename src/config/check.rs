@@ -1,6 +1,6 @@
 //! Validators for the text of settings.
 
-use crate::view::ChartMetric;
+use crate::ui::ChartMetric;
 
 /// Accepts any text.
 pub(super) fn any(text: &str) -> Result<(), &'static str> {

@@ -9,8 +9,9 @@ use toml::de::{DeString, DeTable, DeValue};
 use super::kind::{SettingValue, toml_string};
 use super::table::{SETTINGS, setting};
 use crate::nodeset;
-use crate::tui::Keymap;
-use crate::view::{Key, nearest};
+use crate::query::nearest;
+use crate::ui::Key;
+use crate::ui::Keymap;
 
 /// Maximum size of a configuration file.
 pub const MAX_BYTES: u64 = 256 * 1024;

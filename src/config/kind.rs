@@ -7,7 +7,8 @@ use toml::de::DeValue;
 
 use crate::fields::current_aliases;
 use crate::model::{is_unprintable, sanitize};
-use crate::view::{ColumnSpec, nearest};
+use crate::query::nearest;
+use crate::ui::ColumnSpec;
 
 /// Validates a text; returns what is wrong with it.
 pub type Check = fn(&str) -> Result<(), &'static str>;

@@ -8,9 +8,11 @@ use super::setting::Setting;
 use super::settings::Settings;
 use super::table::SETTINGS;
 use crate::fields::{Field, HOST, JOB, PROCESS, device_fields, unit_of};
-use crate::tui::Keymap;
-use crate::view::ChartMetric;
-use crate::view::{ColumnSpec, SortColumn, aliases, fleet, node, processes, users};
+use crate::query::{SortColumn, aliases};
+use crate::ui::ChartMetric;
+use crate::ui::ColumnSpec;
+use crate::ui::Keymap;
+use crate::ui::{fleet, node, processes, users};
 
 /// Width of comment lines, in columns.
 const WIDTH: usize = 100;

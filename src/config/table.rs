@@ -4,8 +4,8 @@
 use super::check;
 use super::kind::{SettingKind, choice};
 use super::setting::{EnvAlias, EnvMapping, Flag, Setting};
-use crate::view::ChartMetric;
-use crate::view::{fleet, node, processes, users};
+use crate::ui::ChartMetric;
+use crate::ui::{fleet, node, processes, users};
 
 pub fn setting(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name == name)
@@ -667,9 +667,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    use crate::view::{
-        ColumnSpec, DisplayOptions, Navigation, aliases, preferences, restore_preference,
-    };
+    use crate::query::aliases;
+    use crate::ui::{ColumnSpec, DisplayOptions, Navigation, preferences, restore_preference};
 
     #[test]
     fn preferences_are_settings_with_the_same_default() {
@@ -695,7 +694,7 @@ mod tests {
 
     #[test]
     fn sortable_columns_name_a_sort_order_of_their_view() {
-        let none: &[crate::view::SortColumn] = &[];
+        let none: &[crate::query::SortColumn] = &[];
         for (headings, columns) in [
             (&fleet::COLUMN_SPECS[..], &fleet::SORT_COLUMNS[..]),
             (&node::COLUMN_SPECS[..], none),

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use unicode_width::UnicodeWidthStr;
+
 /// Returns the characters of `text`, each hostile one as a space; see [`is_unprintable`].
 pub fn sanitized_chars(text: &str) -> impl Iterator<Item = char> {
     text.chars().map(|letter| if is_unprintable(letter) { ' ' } else { letter })
@@ -21,6 +23,15 @@ pub fn sanitize_shared(text: &str, limit: usize) -> Arc<str> {
         return text.into();
     }
     sanitize(text, limit).into()
+}
+
+/// Shown for unknown values.
+pub const UNKNOWN: &str = "–";
+
+/// Returns the width of a text in columns.
+pub fn width_of(text: &str) -> u16 {
+    let width = if text.is_ascii() { text.len() } else { text.width() };
+    u16::try_from(width).unwrap_or(u16::MAX)
 }
 
 /// Returns true if a character can move a cursor, hide text or reorder it.

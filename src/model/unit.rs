@@ -47,6 +47,12 @@ impl FanSpeed {
 pub struct Bytes(pub u64);
 
 impl Bytes {
+    /// Returns the size in GiB, for what is drawn or compared.
+    #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
+    pub fn gib(self) -> f64 {
+        self.0 as f64 / 1_073_741_824.0
+    }
+
     /// Bytes in one MiB.
     pub const MIB: u64 = 1 << 20;
 

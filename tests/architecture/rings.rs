@@ -10,23 +10,8 @@ use std::path::Path;
 use crate::imports::{self, Graph};
 
 /// The rings that are still there, by folder; the list only gets shorter.
-const KNOWN: &[(&str, &[&str])] = &[(
-    "view",
-    &[
-        "action",
-        "dialog",
-        "events",
-        "fleet",
-        "fleet_view",
-        "header",
-        "job",
-        "navigation",
-        "node",
-        "node_status",
-        "processes",
-        "users",
-    ],
-)];
+const KNOWN: &[(&str, &[&str])] =
+    &[("ui", &["action", "dialog", "header", "navigation", "node_panel", "render", "views"])];
 
 /// Returns the modules of every folder and which of their siblings each uses.
 fn siblings(graph: &Graph) -> BTreeMap<String, BTreeMap<String, BTreeSet<String>>> {

@@ -9,8 +9,8 @@ use gtop::model::{
     Bytes, Fault, FaultKind, JobList, JobListError, Link, NodeName, ProcessRequest, Reading, Reason,
 };
 use gtop::time::Timestamp;
-use gtop::tui::{Keymap, Surface, Ui, UiEffect, UiRequest};
-use gtop::view::{DisplayOptions, MemoryUnit};
+use gtop::ui::{DisplayOptions, MemoryUnit};
+use gtop::ui::{Keymap, Surface, Ui, UiEffect, UiRequest};
 use gtop::wire::{Decoded, Decoder, FrameReader, Received};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

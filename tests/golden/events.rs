@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossterm::event::KeyCode;
 use gtop::fleet::Fleet;
-use gtop::tui::{Theme, Ui};
+use gtop::ui::{Theme, Ui};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use gtop::fleet::Fleet;
-use gtop::tui::{ColourDepth, Surface, Theme, Ui};
+use gtop::ui::{ColourDepth, Surface, Theme, Ui};
 use ratatui::layout::Rect;
 
 use crate::fleets::{self, NOW};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gtop::fleet::Fleet;
-use gtop::tui::{ColourDepth, GlyphSet, Palette, Theme, Ui};
+use gtop::ui::{ColourDepth, GlyphSet, Palette, Theme, Ui};
 use jiff::tz::{Offset, TimeZone};
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use crossterm::event::KeyCode;
 use gtop::fleet::Fleet;
-use gtop::tui::{Keymap, Ui};
-use gtop::view::ChartMetric;
-use gtop::view::{Chart, Density, DisplayOptions, DisplaySelection, MemoryUnit, NameColumns};
+use gtop::query::{DisplaySelection, NameColumns};
+use gtop::ui::ChartMetric;
+use gtop::ui::{Chart, Density, DisplayOptions, MemoryUnit};
+use gtop::ui::{Keymap, Ui};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

@@ -10,8 +10,8 @@ use gtop::model::{
     ProcessState, ProcessTree, Reading, Reason, Refusal, RequestError, Signal, TreeProcess,
     Variable,
 };
-use gtop::tui::{Keymap, StopReason, Theme, Ui, UiEffect, UiRequest};
-use gtop::view::{DisplayOptions, NodeReply, NodeRequest};
+use gtop::ui::{DisplayOptions, NodeReply, NodeRequest};
+use gtop::ui::{Keymap, StopReason, Theme, Ui, UiEffect, UiRequest};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

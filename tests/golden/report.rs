@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use gtop::fleet::Fleet;
-use gtop::tui::{Theme, render_text};
-use gtop::view::{DisplayOptions, FleetView, RenderContext, report};
+use gtop::insight::FleetView;
+use gtop::ui::{DisplayOptions, RenderContext, report};
+use gtop::ui::{Theme, render_text};
 use jiff::tz::{Offset, TimeZone};
 
 use crate::fleets::{self, NOW};

@@ -3,8 +3,8 @@
 use crossterm::event::KeyCode;
 use gtop::config::{self, SettingSources, Settings};
 use gtop::fleet::Fleet;
-use gtop::tui::{ColourDepth, Palette, Theme, Ui, UiConfig, UiEffect, UiRequest};
-use gtop::view::DisplayOptions;
+use gtop::ui::DisplayOptions;
+use gtop::ui::{ColourDepth, Palette, Theme, Ui, UiConfig, UiEffect, UiRequest};
 
 use crate::fleets::{self, NOW};
 use crate::harness::*;

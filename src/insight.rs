@@ -1,0 +1,405 @@
+//! A snapshot of the fleet at one moment, with everything that each frame derives from it.
+//!
+//! With 5,000 nodes, a frame must touch only the rows it shows. Totals, grouped problems and column widths
+//! are computed here, once per snapshot or second.
+
+pub use row_id::{RowId, process_rows};
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use crate::fleet::{AllocatedDevices, Fleet, Node, Totals};
+use crate::insight::events::rows::DeviceEvents;
+use crate::insight::jobs::JobIndex;
+use crate::insight::node_status::NodeStatus;
+use crate::insight::users::Users;
+use crate::model::width_of;
+use crate::model::{Bytes, DeviceFault, FaultKind, NodeName, SourceFaultKind};
+use crate::nodeset;
+use crate::query::DisplaySelection;
+use crate::query::Filter;
+use crate::time::Timestamp;
+
+pub mod events;
+pub mod jobs;
+pub mod node_status;
+pub mod ownership;
+mod row_id;
+pub mod users;
+
+/// The fleet at one moment, filtered, with derived data.
+#[derive(Clone, Debug, Default)]
+pub struct FleetView {
+    /// The fleet, without the devices that `only` hides.
+    pub fleet: Fleet,
+    /// The time of the view.
+    pub now: Timestamp,
+    /// Sums over fresh nodes.
+    pub totals: Totals,
+    /// The devices that the scheduler has allocated to jobs.
+    pub allocated: AllocatedDevices,
+    /// Problems, equal ones grouped, those of most nodes first.
+    pub problems: Vec<FleetProblem>,
+    /// The maximum widths and values of the columns.
+    pub extents: Extents,
+    /// The filter.
+    pub filter: Filter,
+    /// The selection of devices and processes to show.
+    pub selection: Arc<DisplaySelection>,
+    /// The fleet with all devices.
+    whole: Fleet,
+    /// The indices of the nodes that match the filter, in fleet order.
+    pub matching: Vec<usize>,
+    /// Data that only some views need.
+    lazy: LazyParts,
+}
+
+/// Derived data computed on first use and kept with the view.
+#[derive(Clone, Debug, Default)]
+struct LazyParts {
+    jobs: OnceLock<Arc<JobIndex>>,
+    users: OnceLock<Arc<Users>>,
+    events: OnceLock<Arc<DeviceEvents>>,
+}
+
+/// Identifies a view, so that caches notice a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewVersion {
+    fleet: usize,
+    jobs: usize,
+    now: Timestamp,
+    filter: String,
+}
+
+/// How serious a note, a problem or an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// A failure.
+    Error,
+    /// Something needs attention.
+    Warning,
+    /// A problem is over.
+    Recovery,
+    /// Normal operation.
+    Info,
+}
+
+/// A problem of one or more nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FleetProblem {
+    /// The nodes as a node set: `gpu[01-40]`.
+    pub nodes: String,
+    /// The number of nodes.
+    pub count: usize,
+    pub sentence: String,
+    /// What the user can do about it.
+    pub remedy: &'static str,
+    pub severity: Severity,
+}
+
+/// The maximum widths and values of the columns of the node list.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Extents {
+    /// The width of the widest name.
+    pub name: u16,
+    /// The maximum number of devices of a node.
+    pub devices: u16,
+    /// The maximum device memory of a node, in GiB.
+    pub memory: f64,
+    /// The maximum power limit of a node, in watts.
+    pub power: f32,
+    /// True if some process belongs to a job.
+    pub has_jobs: bool,
+}
+
+impl FleetView {
+    /// Makes a view of a whole fleet.
+    pub fn new(fleet: Fleet, now: Timestamp) -> Self {
+        Self::filtered(fleet, now, Filter::default())
+    }
+
+    /// Makes a view of the nodes that match a filter; problems are those of the whole fleet.
+    pub fn filtered(fleet: Fleet, now: Timestamp, filter: Filter) -> Self {
+        Self::default().updated(fleet, now, filter, &DisplaySelection::default())
+    }
+
+    /// Makes a view without the devices that `only` hides.
+    pub fn selected(fleet: Fleet, now: Timestamp, selection: &DisplaySelection) -> Self {
+        Self::default().updated(fleet, now, Filter::default(), selection)
+    }
+
+    /// Makes a view of the same fleet with another filter or selection.
+    #[must_use]
+    pub fn refiltered(&self, now: Timestamp, filter: Filter, selection: &DisplaySelection) -> Self {
+        self.updated(self.whole.clone(), now, filter, selection)
+    }
+
+    /// Makes a view of the next fleet, and reuses derived data that has not changed.
+    #[must_use]
+    pub fn updated(
+        &self,
+        whole: Fleet,
+        now: Timestamp,
+        filter: Filter,
+        selection: &DisplaySelection,
+    ) -> Self {
+        let is_same = *self.selection == *selection;
+        let selection =
+            if is_same { Arc::clone(&self.selection) } else { Arc::new(selection.clone()) };
+        let fleet = self.select(&whole, &selection, is_same);
+        let built = Self::of(fleet, now, filter);
+        Self { selection, whole, ..built }
+    }
+
+    /// Removes the devices that are not selected.
+    fn select(&self, whole: &Fleet, selection: &DisplaySelection, is_same: bool) -> Fleet {
+        if !selection.selects_devices() {
+            return whole.clone();
+        }
+        if is_same && Arc::ptr_eq(&self.whole.nodes, &whole.nodes) {
+            return Fleet { nodes: Arc::clone(&self.fleet.nodes), ..whole.clone() };
+        }
+        let nodes = whole.nodes.iter().enumerate().map(|(index, node)| {
+            let before = self.whole.nodes.get(index).zip(self.fleet.nodes.get(index));
+            match before.filter(|(last, _)| is_same && Arc::ptr_eq(last, node)) {
+                Some((_, selected)) => Arc::clone(selected),
+                None => selection.filter_devices(node),
+            }
+        });
+        Fleet { nodes: nodes.collect(), ..whole.clone() }
+    }
+
+    fn of(fleet: Fleet, now: Timestamp, filter: Filter) -> Self {
+        let filter = filter.with_jobs(fleet.jobs.as_ref());
+        let allocated = AllocatedDevices::of(&fleet);
+        let all = 0..fleet.nodes.len();
+        let (matching, totals) = if filter.is_empty() {
+            (all.collect(), Totals::of_nodes(fleet.machines().map(|node| &**node), now, &allocated))
+        } else {
+            let matches = |node: &Node| filter.matches_node(node, now);
+            let is_shown =
+                |index: &usize| fleet.nodes.get(*index).is_some_and(|node| matches(node));
+            let machines = fleet.machines().map(|node| &**node).filter(|node| matches(node));
+            (all.filter(is_shown).collect(), Totals::of_nodes(machines, now, &allocated))
+        };
+        let problems = find_problems(&fleet, now);
+        let extents = Extents::of(&fleet);
+        let lazy = LazyParts::default();
+        let (selection, whole) = (Arc::default(), Fleet::default());
+        Self {
+            fleet,
+            now,
+            totals,
+            allocated,
+            problems,
+            extents,
+            filter,
+            selection,
+            whole,
+            matching,
+            lazy,
+        }
+    }
+
+    pub(crate) fn job_index(&self) -> &Arc<JobIndex> {
+        self.lazy.jobs.get_or_init(|| Arc::new(JobIndex::build(self)))
+    }
+
+    pub(crate) fn users(&self) -> &Arc<Users> {
+        self.lazy.users.get_or_init(|| Arc::new(Users::build(self)))
+    }
+
+    pub(crate) fn device_events(&self) -> &Arc<DeviceEvents> {
+        self.lazy.events.get_or_init(|| Arc::new(DeviceEvents::build(self)))
+    }
+
+    /// Returns the version of the view, for caches.
+    pub fn version(&self) -> ViewVersion {
+        let jobs = self.fleet.jobs.as_ref().map_or(0, |jobs| Arc::as_ptr(jobs).addr());
+        ViewVersion {
+            fleet: Arc::as_ptr(&self.fleet.nodes).cast::<()>().addr(),
+            jobs,
+            now: self.now,
+            filter: self.filter.text().to_owned(),
+        }
+    }
+
+    /// Returns the number of shown nodes.
+    pub fn count(&self) -> usize {
+        self.matching.len()
+    }
+
+    /// Returns the position of a node among the shown nodes.
+    pub fn position(&self, name: &NodeName) -> Option<usize> {
+        let is_node =
+            |index: &usize| self.fleet.nodes.get(*index).is_some_and(|node| node.name == *name);
+        self.matching.iter().position(is_node)
+    }
+
+    /// Returns the shown node at a position.
+    pub fn node_at(&self, index: usize) -> Option<&Arc<Node>> {
+        self.fleet.nodes.get(*self.matching.get(index)?)
+    }
+
+    /// Returns the shown nodes in fleet order.
+    pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.matching.iter().filter_map(|index| self.fleet.nodes.get(*index))
+    }
+}
+
+impl Extents {
+    fn of(fleet: &Fleet) -> Self {
+        let mut extents = Self::default();
+        for node in fleet.nodes.iter() {
+            extents.name = extents.name.max(width_of(node.name.as_str()));
+            let (mut devices, mut memory, mut power) = (0_u16, 0.0, 0.0);
+            for device in node.devices.iter().filter(|device| device.parent.is_none()) {
+                devices = devices.saturating_add(1);
+                memory += device.memory_total.get().map_or(0.0, Bytes::gib);
+                power += device.power_limit.get().map_or(0.0, crate::model::Watts::get);
+            }
+            extents.devices = extents.devices.max(devices);
+            extents.memory = extents.memory.max(memory);
+            extents.power = extents.power.max(power);
+            extents.has_jobs |= node.processes.iter().any(|process| process.statics.job.is_some());
+        }
+        extents
+    }
+}
+
+/// The key that groups equal problems.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ProblemKey {
+    Down(FaultKind, Arc<str>),
+    Source(&'static str, String),
+    Lost(String),
+    Stale,
+}
+
+fn find_problems(fleet: &Fleet, now: Timestamp) -> Vec<FleetProblem> {
+    let mut by_key: BTreeMap<ProblemKey, (Vec<&str>, &'static str)> = BTreeMap::new();
+    for node in fleet.nodes.iter() {
+        for (key, remedy) in problem_keys(node, now) {
+            by_key.entry(key).or_insert((Vec::new(), remedy)).0.push(node.name.label());
+        }
+    }
+    let mut all: Vec<FleetProblem> = by_key
+        .into_iter()
+        .map(|(key, (names, remedy))| FleetProblem {
+            count: names.len(),
+            nodes: nodeset::fold(names),
+            severity: if key == ProblemKey::Stale { Severity::Warning } else { Severity::Error },
+            sentence: key.sentence(),
+            remedy,
+        })
+        .collect();
+    all.sort_by_key(|problem| (problem.severity, std::cmp::Reverse(problem.count)));
+    all
+}
+
+fn problem_keys(node: &Node, now: Timestamp) -> Vec<(ProblemKey, &'static str)> {
+    if let Some(fault) = node.fault() {
+        let key = ProblemKey::Down(fault.kind, Arc::clone(&fault.detail));
+        return vec![(key, fault.kind.remedy())];
+    }
+    let mut all: Vec<_> = node
+        .sources
+        .iter()
+        .filter_map(|state| Some((&state.source, state.fault.as_ref()?)))
+        .map(|(source, fault)| {
+            (ProblemKey::Source(fault.kind.label(), source.to_string()), fault.kind.remedy())
+        })
+        .collect();
+    if all.is_empty() && matches!(NodeStatus::of(node, now), NodeStatus::Stale(_)) {
+        all.push((ProblemKey::Stale, "check the node; gtop reconnects automatically"));
+    }
+    if let Some(fault) = node.devices.iter().find_map(|device| device.fault.as_ref()) {
+        all.push((ProblemKey::Lost(device_fault(fault)), SourceFaultKind::Lost.remedy()));
+    }
+    all
+}
+
+impl ProblemKey {
+    fn sentence(&self) -> String {
+        match self {
+            Self::Down(kind, detail) if detail.is_empty() => kind.label().to_owned(),
+            Self::Down(kind, detail) => format!("{}: {detail}", kind.label()),
+            Self::Source(label, source) => format!("{label}: {source}"),
+            Self::Lost(label) => format!("device {label}"),
+            Self::Stale => "stale: no new samples".to_owned(),
+        }
+    }
+}
+
+/// Returns a short reason why a device reports no values.
+pub(crate) fn device_fault(fault: &DeviceFault) -> String {
+    match fault {
+        DeviceFault::Lost => "lost".to_owned(),
+        DeviceFault::NeedsReset => "needs a reset".to_owned(),
+        DeviceFault::NoPermission => "no permission".to_owned(),
+        DeviceFault::Other(text) if text.is_empty() => "faulty".to_owned(),
+        DeviceFault::Other(text) => text.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::model::{Fault, Link};
+
+    #[test]
+    fn hidden_devices_are_not_counted_and_unchanged_nodes_are_reused() {
+        let device = |index: u32| crate::model::Device {
+            uuid: format!("GPU-{index}").into(),
+            index: crate::model::Reading::Known(index),
+            ..crate::model::Device::default()
+        };
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        node.devices = vec![device(0), device(1), device(2)];
+        node.device_sources = vec![crate::model::Source::new("nvml"); 3].into();
+        let fleet = Fleet::new(vec![Arc::new(node)].into());
+        let selection =
+            DisplaySelection { devices: Some([0, 2].into()), ..DisplaySelection::default() };
+        let now = Timestamp::default();
+        let fleet_view = FleetView::selected(fleet.clone(), now, &selection);
+        assert_eq!((fleet_view.extents.devices, fleet_view.fleet.nodes[0].devices.len()), (2, 2));
+        let next = fleet_view.updated(fleet.clone(), now, Filter::default(), &selection);
+        assert!(Arc::ptr_eq(&fleet_view.fleet.nodes, &next.fleet.nodes));
+        let all = next.refiltered(now, Filter::default(), &DisplaySelection::default());
+        assert!(Arc::ptr_eq(&all.fleet.nodes, &fleet.nodes));
+    }
+
+    fn down(name: &str, kind: FaultKind, detail: &str) -> Arc<Node> {
+        let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
+        node.link = Link::Down { fault: Fault::new(kind, detail), retry_at: None };
+        Arc::new(node)
+    }
+
+    #[test]
+    fn equal_faults_are_grouped_and_the_most_frequent_come_first() {
+        let refused = FaultKind::AuthenticationRefused;
+        let fleet = Fleet::new(
+            vec![
+                down("gpu01", FaultKind::Silent, ""),
+                down("gpu02", refused, "offers hostbased"),
+                down("gpu03", refused, "offers hostbased"),
+                down("gpu04", refused, "offers gssapi"),
+                down("gpu05", refused, "offers hostbased"),
+            ]
+            .into(),
+        );
+        let fleet_view = FleetView::new(fleet, Timestamp::default());
+        let text_of = |problem: &FleetProblem| format!("{} {}", problem.nodes, problem.sentence);
+        assert_eq!(
+            fleet_view.problems.iter().map(text_of).collect::<Vec<_>>(),
+            [
+                "gpu[02-03,05] authentication refused: offers hostbased",
+                "gpu04 authentication refused: offers gssapi",
+                "gpu01 silent",
+            ]
+        );
+        assert_eq!(fleet_view.problems[0].remedy, refused.remedy());
+    }
+}

@@ -1,0 +1,431 @@
+//! Derives events from two consecutive snapshots: nodes lost and reconnected, sources and devices that fail
+//! or recover, throttling, jobs that start and end.
+//!
+//! Events that drivers report themselves, such as Xids, are already in the nodes.
+
+use std::cell::LazyCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::fleet::Node;
+use crate::insight::Severity;
+use crate::insight::node_status::NodeStatus;
+use crate::insight::{FleetView, device_fault};
+use crate::model::{
+    Device, EventKind, Job, JobId, JobList, JobOutcome, Link, NodeName, SourceFaultKind, Throttle,
+};
+use crate::time::Timestamp;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ObservedEvent {
+    /// When it was noticed.
+    pub(crate) at: Timestamp,
+    /// The nodes concerned; a job starts on many nodes at once.
+    pub(crate) nodes: Vec<NodeName>,
+    /// UUID of the device, if one is concerned.
+    pub(crate) device: Option<Arc<str>>,
+    pub(crate) summary: EventSummary,
+}
+
+/// Severity and text; events with the same text are grouped, whatever their nodes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct EventSummary {
+    pub(crate) severity: Severity,
+    pub(crate) text: Arc<str>,
+}
+
+/// Returns the events between two snapshots.
+///
+/// Nodes behind the same `Arc` have not changed, so only their age is compared.
+pub(crate) fn events_between(before: &FleetView, after: &FleetView) -> Vec<ObservedEvent> {
+    let mut detector = ChangeDetector { at: after.now, events: Vec::new() };
+    let by_name = LazyCell::new(|| -> BTreeMap<&NodeName, &Arc<Node>> {
+        before.fleet.nodes.iter().map(|node| (&node.name, node)).collect()
+    });
+    let listed = LazyCell::new(|| -> BTreeSet<&JobId> {
+        let lists =
+            [before, after].into_iter().filter_map(|fleet_view| fleet_view.fleet.jobs.as_ref());
+        lists.flat_map(|list| &list.jobs).map(|job| &job.id).collect()
+    });
+    for (index, node) in after.fleet.nodes.iter().enumerate() {
+        let same_index = before.fleet.nodes.get(index).filter(|old| old.name == node.name);
+        let Some(old) = same_index.or_else(|| by_name.get(&node.name).copied()) else { continue };
+        detector.compare_freshness(old, node, before.now);
+        if !Arc::ptr_eq(old, node) {
+            detector.compare_link(old, node);
+            detector.compare_sources(old, node);
+            detector.compare_devices(old, node);
+            detector.compare_unlisted_jobs(old, node, &listed);
+        }
+    }
+    if let (Some(old), Some(new)) = (&before.fleet.jobs, &after.fleet.jobs)
+        && !Arc::ptr_eq(old, new)
+    {
+        detector.compare_job_lists(old, new);
+    }
+    detector.events
+}
+
+struct ChangeDetector {
+    at: Timestamp,
+    events: Vec<ObservedEvent>,
+}
+
+impl ChangeDetector {
+    fn add(&mut self, node: &Node, severity: Severity, text: impl Into<Arc<str>>) {
+        self.add_device(node, None, severity, text);
+    }
+
+    fn add_device(
+        &mut self,
+        node: &Node,
+        device: Option<&Device>,
+        severity: Severity,
+        text: impl Into<Arc<str>>,
+    ) {
+        self.events.push(ObservedEvent {
+            at: self.at,
+            nodes: vec![node.name.clone()],
+            device: device.map(|device| Arc::clone(&device.uuid)),
+            summary: EventSummary { severity, text: text.into() },
+        });
+    }
+
+    /// Reports when samples stop or resume arriving while the connection stays up.
+    fn compare_freshness(&mut self, old: &Node, new: &Node, old_now: Timestamp) {
+        if old.link != Link::Up || new.link != Link::Up || new.source_fault().is_some() {
+            return;
+        }
+        match (NodeStatus::of(old, old_now), NodeStatus::of(new, self.at)) {
+            (NodeStatus::Fresh, NodeStatus::Stale(_)) => {
+                self.add(new, Severity::Warning, "stale: no new samples");
+            }
+            (NodeStatus::Stale(_), NodeStatus::Fresh) => {
+                self.add(new, Severity::Recovery, "fresh again");
+            }
+            _ => {}
+        }
+    }
+
+    fn compare_link(&mut self, old: &Node, new: &Node) {
+        match (old.fault(), new.fault()) {
+            (None, Some(fault)) => self.add(new, Severity::Error, fault.message()),
+            (Some(old_fault), Some(new_fault)) if old_fault.kind != new_fault.kind => {
+                self.add(new, Severity::Error, new_fault.message());
+            }
+            (Some(_), None) if new.link == Link::Up => {
+                self.add(new, Severity::Recovery, "reconnected");
+            }
+            (Some(_) | None, _) => {}
+        }
+        let boot_id = |node: &Node| {
+            let id = node.hello.as_ref().map(|hello| Arc::clone(&hello.host.boot_id));
+            id.filter(|id| !id.is_empty())
+        };
+        if let (Some(old_id), Some(new_id)) = (boot_id(old), boot_id(new))
+            && old_id != new_id
+        {
+            self.add(new, Severity::Warning, "rebooted");
+        }
+    }
+
+    fn compare_sources(&mut self, old: &Node, new: &Node) {
+        if new.link != Link::Up {
+            return;
+        }
+        let kind = |node: &Node, source| {
+            let fault = node.source(source)?.fault.as_ref()?;
+            Some(fault.kind).filter(|kind| *kind != SourceFaultKind::Starting)
+        };
+        for state in &new.sources {
+            let source = &state.source;
+            match (kind(old, source), kind(new, source)) {
+                (None, Some(fault)) => {
+                    self.add(new, Severity::Error, format!("{}: {source}", fault.label()));
+                }
+                (Some(_), None) if state.fault.is_none() => {
+                    self.add(new, Severity::Recovery, format!("{source} recovered"));
+                }
+                (Some(_) | None, _) => {}
+            }
+        }
+    }
+
+    fn compare_devices(&mut self, old: &Node, new: &Node) {
+        for (index, device) in new.devices.iter().enumerate() {
+            let same_index = old.devices.get(index).filter(|old| old.uuid == device.uuid);
+            let by_uuid = || old.devices.iter().find(|old| old.uuid == device.uuid);
+            let Some(old_device) = same_index.or_else(by_uuid) else { continue };
+            let is_reported = |kinds: &[EventKind]| {
+                let matches = |event: &crate::model::Event| {
+                    event.device == device.uuid && kinds.contains(&event.kind)
+                };
+                new.events.iter().any(|record| matches(&record.event))
+            };
+            let lost = [EventKind::Lost, EventKind::NeedsReset, EventKind::Unavailable];
+            match (&old_device.fault, &device.fault) {
+                (None, Some(fault)) if !is_reported(&lost) => {
+                    let text = format!("device {}", device_fault(fault));
+                    self.add_device(new, Some(device), Severity::Error, text);
+                }
+                (Some(_), None) => {
+                    self.add_device(new, Some(device), Severity::Recovery, "device recovered");
+                }
+                _ => {}
+            }
+            let errors = old_device.ecc_uncorrected.get().zip(device.ecc_uncorrected.get());
+            if errors.is_some_and(|(before, after)| after > before)
+                && !is_reported(&[EventKind::MemoryError])
+            {
+                let text = "uncorrected memory error";
+                self.add_device(new, Some(device), Severity::Error, text);
+            }
+            if let Some((before, after)) = old_device.throttle.get().zip(device.throttle.get()) {
+                self.compare_throttle(new, device, before, after);
+            }
+        }
+    }
+
+    fn compare_throttle(&mut self, node: &Node, device: &Device, old: Throttle, new: Throttle) {
+        for (cause, is_on) in SLOWDOWN_CAUSES {
+            match (is_on(old), is_on(new)) {
+                (false, true) => {
+                    let text = format!("throttled: {cause}");
+                    self.add_device(node, Some(device), Severity::Warning, text);
+                }
+                (true, false) => {
+                    let text = format!("no longer throttled: {cause}");
+                    self.add_device(node, Some(device), Severity::Recovery, text);
+                }
+                (false, false) | (true, true) => {}
+            }
+        }
+    }
+
+    /// Reports the start and end of jobs that no scheduler lists, judged by their processes.
+    fn compare_unlisted_jobs(&mut self, old: &Node, new: &Node, listed: &BTreeSet<&JobId>) {
+        let has_process_list = |node: &Node| {
+            let mut lists = node.sources.iter().filter(|state| state.source.is_processes());
+            lists.any(|state| state.taken_at.is_some())
+        };
+        if new.link != Link::Up || !has_process_list(old) || !has_process_list(new) {
+            return;
+        }
+        // Fast path: nearly always the same jobs in the same order.
+        if jobs_of(old).eq(jobs_of(new)) {
+            return;
+        }
+        let [before, now] = [old, new].map(|node| jobs_of(node).collect::<BTreeSet<_>>());
+        for job in now.difference(&before).filter(|job| !listed.contains(*job)) {
+            self.add(new, Severity::Info, format!("job {job} started (it has processes)"));
+        }
+        for job in before.difference(&now).filter(|job| !listed.contains(*job)) {
+            self.add(new, Severity::Info, format!("job {job} ended (no processes left)"));
+        }
+    }
+
+    fn compare_job_lists(&mut self, old: &JobList, new: &JobList) {
+        if old.at.is_none() || new.at.is_none() {
+            return;
+        }
+        let ids = |list: &JobList| -> BTreeSet<JobId> {
+            list.with_nodes().chain(&list.awaiting_outcome).map(|job| job.id.clone()).collect()
+        };
+        let (before, now) = (ids(old), ids(new));
+        for job in new.with_nodes().filter(|job| !before.contains(&job.id)) {
+            self.add_job(job, "started");
+        }
+        for job in
+            old.with_nodes().chain(&old.awaiting_outcome).filter(|job| !now.contains(&job.id))
+        {
+            let outcome = new.outcome(&job.id);
+            let is_plain = matches!(outcome, JobOutcome::Completed | JobOutcome::Unknown);
+            self.add_job(job, if is_plain { "ended" } else { outcome.text() });
+        }
+    }
+
+    fn add_job(&mut self, job: &Job, verb: &str) {
+        let text = format!("job {} {verb} · {} of {}", job.shown_id, job.name, job.user);
+        self.events.push(ObservedEvent {
+            at: self.at,
+            nodes: job.allocations.iter().map(|one| one.node.clone()).collect(),
+            device: None,
+            summary: EventSummary { severity: Severity::Info, text: text.into() },
+        });
+    }
+}
+
+/// A cause of throttling beyond the ordinary limits: its name, and the test for it.
+type SlowdownCause = (&'static str, fn(Throttle) -> bool);
+const SLOWDOWN_CAUSES: [SlowdownCause; 3] = [
+    ("thermal", Throttle::is_thermal),
+    ("power brake", Throttle::is_power_brake),
+    ("hardware slowdown", |why| {
+        why.is_hardware_slowdown() && !why.is_thermal() && !why.is_power_brake()
+    }),
+];
+
+fn jobs_of(node: &Node) -> impl Iterator<Item = &JobId> {
+    let seen = node.processes.iter().filter_map(|process| process.statics.job.as_ref());
+    seen.chain(node.unseen.iter().filter_map(|process| process.statics.job.as_ref()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::{Fleet, Process, SourceState};
+    use crate::model::{
+        Allocation, DeviceAllocation, DeviceFault, FaultKind, ProcessStatics, Reading, Source,
+        SourceFault,
+    };
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_micros(second * 1_000_000)
+    }
+
+    fn node(change: impl FnOnce(&mut Node)) -> Node {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        node.link = Link::Up;
+        let state = |source| SourceState {
+            source,
+            taken_at: Some(at(100)),
+            interval: Duration::from_secs(1),
+            fault: None,
+            absent: None,
+        };
+        node.sources = vec![state(Source::host()), state(Source::new("nvml.processes"))];
+        let device = Device {
+            uuid: "GPU-1".into(),
+            throttle: Reading::Known(Throttle(0)),
+            ecc_uncorrected: Reading::Known(0),
+            ..Device::default()
+        };
+        node.devices = vec![device];
+        node.device_sources = vec![Source::host()].into();
+        change(&mut node);
+        node
+    }
+
+    fn fleet_view(node: Node, second: i64) -> FleetView {
+        FleetView::new(Fleet::new(vec![Arc::new(node)].into()), at(second))
+    }
+
+    /// Returns the event texts when a node changes from `before` to `after` within a second.
+    fn texts(before: Node, after: Node) -> Vec<String> {
+        let found = events_between(&fleet_view(before, 100), &fleet_view(after, 101));
+        assert!(found.iter().all(|one| one.at == at(101)));
+        found.into_iter().map(|one| one.summary.text.to_string()).collect()
+    }
+
+    fn disconnect(node: &mut Node) {
+        node.link =
+            Link::Down { fault: crate::model::Fault::new(FaultKind::Silent, ""), retry_at: None };
+    }
+
+    type Change = fn(&mut Node);
+
+    #[test]
+    fn each_change_of_a_node_and_its_devices_has_a_text_in_both_directions() {
+        let none: Change = |_| {};
+        let stuck: Change = |node| {
+            node.sources[1].fault = Some(Box::new(SourceFault {
+                kind: SourceFaultKind::Stuck,
+                call: "".into(),
+                message: "".into(),
+                duration: Duration::ZERO,
+                at: at(100),
+            }));
+        };
+        let hot: Change = |node| node.devices[0].throttle = Reading::Known(Throttle(0x48));
+        let throttle_unknown: Change = |node| node.devices[0].throttle = Reading::default();
+        let lost: Change = |node| node.devices[0].fault = Some(DeviceFault::Lost);
+        let errors: Change = |node| node.devices[0].ecc_uncorrected = Reading::Known(2);
+        let job: Change = |node| {
+            let statics = ProcessStatics { job: JobId::new("7"), ..ProcessStatics::default() };
+            let process = Process { statics: Arc::new(statics), ..Process::default() };
+            node.processes = [process].into();
+        };
+        let cases: [(Change, &[&str], &[&str]); 8] = [
+            (none, &[], &[]),
+            (disconnect, &["silent"], &["reconnected"]),
+            (stuck, &["stuck: nvml.processes"], &["nvml.processes recovered"]),
+            (hot, &["throttled: thermal"], &["no longer throttled: thermal"]),
+            // An unknown value neither begins nor ends anything.
+            (throttle_unknown, &[], &[]),
+            (lost, &["device lost"], &["device recovered"]),
+            (errors, &["uncorrected memory error"], &[]),
+            (job, &["job 7 started (it has processes)"], &["job 7 ended (no processes left)"]),
+        ];
+        for (change, begun, ended) in cases {
+            assert_eq!(texts(node(none), node(change)), begun);
+            assert_eq!(texts(node(change), node(none)), ended);
+        }
+    }
+
+    #[test]
+    fn stale_samples_are_an_event_although_the_node_has_not_changed() {
+        let same = Arc::new(node(|_| {}));
+        let fleet_view_at =
+            |second| FleetView::new(Fleet::new(vec![Arc::clone(&same)].into()), at(second));
+        let texts = |before, after| -> Vec<String> {
+            let found = events_between(&fleet_view_at(before), &fleet_view_at(after)).into_iter();
+            found.map(|one| one.summary.text.to_string()).collect()
+        };
+        assert_eq!(texts(101, 102), Vec::<String>::new());
+        assert_eq!(texts(103, 104), ["stale: no new samples"]);
+    }
+
+    #[test]
+    fn added_and_removed_nodes_are_no_events() {
+        let empty = FleetView::new(Fleet::default(), at(100));
+        assert_eq!(events_between(&empty, &fleet_view(node(disconnect), 101)), []);
+        assert_eq!(events_between(&fleet_view(node(disconnect), 100), &empty), []);
+    }
+
+    #[test]
+    fn listed_jobs_start_and_end_once_on_all_their_nodes() {
+        let list = |ids: &[&str], second: Option<i64>| {
+            let allocation = |name: &str| Allocation {
+                node: NodeName::new(name).unwrap(),
+                devices: DeviceAllocation::Unknown,
+            };
+            let job = |id: &&str| Job {
+                allocations: ["a", "b"].map(allocation).into(),
+                ..Job::example(id)
+            };
+            let jobs = ids.iter().map(job).collect();
+            Arc::new(JobList { jobs, at: second.map(at), ..JobList::default() })
+        };
+        let fleet_view =
+            |jobs| FleetView::new(Fleet { jobs: Some(jobs), ..Fleet::default() }, at(9));
+        let texts = |before, after| -> Vec<(String, usize)> {
+            let found = events_between(&fleet_view(before), &fleet_view(after)).into_iter();
+            found.map(|one| (one.summary.text.to_string(), one.nodes.len())).collect()
+        };
+        let found = texts(list(&["1", "2"], Some(1)), list(&["2", "3"], Some(2)));
+        let expected = ["job 3 started · x of alice", "job 1 ended · x of alice"];
+        assert_eq!(found, expected.map(|text| (text.to_owned(), 2)));
+        // The first job list starts no jobs.
+        assert_eq!(texts(list(&[], None), list(&["1"], Some(1))), []);
+        // A job's end is reported once, after the scheduler has reported its outcome.
+        let after_the_end = |outcome: Option<JobOutcome>| {
+            let job = list(&["1"], Some(1)).jobs[0].clone();
+            let ended = outcome.map(|outcome| (job.id.clone(), outcome)).into_iter().collect();
+            let awaiting_outcome = if outcome.is_none() { vec![job] } else { Vec::new() };
+            Arc::new(JobList { awaiting_outcome, ended, ..JobList::clone(&list(&[], Some(2))) })
+        };
+        assert_eq!(texts(list(&["1"], Some(1)), after_the_end(None)), []);
+        for (outcome, text) in [
+            (JobOutcome::Cancelled, "job 1 was cancelled · x of alice"),
+            (JobOutcome::TimeLimit, "job 1 reached its time limit · x of alice"),
+            (JobOutcome::Unknown, "job 1 ended · x of alice"),
+        ] {
+            let expected = [(text.to_owned(), 2)];
+            assert_eq!(texts(after_the_end(None), after_the_end(Some(outcome))), expected);
+            assert_eq!(texts(list(&["1"], Some(1)), after_the_end(Some(outcome))), expected);
+        }
+        assert_eq!(texts(after_the_end(Some(JobOutcome::Cancelled)), list(&[], Some(3))), []);
+    }
+}

@@ -1,0 +1,178 @@
+//! Builds the rows of the events view: equal events on many nodes are one row, newest first.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::insight::FleetView;
+use crate::insight::Severity;
+use crate::insight::events::changes::EventSummary;
+use crate::insight::events::event_log::{EventLog, LogEntry};
+use crate::insight::node_status::device_label;
+use crate::model::UNKNOWN;
+use crate::model::{Event, EventKind, NodeName};
+use crate::nodeset;
+use crate::time::Timestamp;
+
+/// Xids that are mostly caused by the application, not by the device.
+const APPLICATION_XIDS: [u64; 4] = [13, 31, 43, 45];
+
+/// The events that devices of a snapshot reported.
+#[derive(Debug, Default)]
+pub(crate) struct DeviceEvents(Vec<LogEntry>);
+
+impl DeviceEvents {
+    /// Collects the events, each machine once.
+    pub(crate) fn build(fleet_view: &FleetView) -> Self {
+        let machines =
+            fleet_view.nodes().filter(|node| !fleet_view.fleet.same_as.contains_key(&node.name));
+        let entries = machines.flat_map(|node| {
+            node.events.iter().map(|record| LogEntry {
+                summary: summary(&record.event),
+                nodes: vec![node.name.clone()],
+                device: Some(Arc::clone(&record.event.device)).filter(|uuid| !uuid.is_empty()),
+                at: record.event.at,
+                count: record.count,
+            })
+        });
+        Self(entries.collect())
+    }
+}
+
+fn summary(event: &Event) -> EventSummary {
+    let severity = match (&event.kind, event.code) {
+        (EventKind::Xid, Some(code)) if APPLICATION_XIDS.contains(&code) => Severity::Warning,
+        (EventKind::Retirement | EventKind::Recovery | EventKind::Other(_), _) => Severity::Warning,
+        _ => Severity::Error,
+    };
+    let text = if event.message.is_empty() {
+        event.text()
+    } else {
+        format!("{} · {}", event.text(), event.message)
+    };
+    EventSummary { severity, text: text.into() }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct EventRow {
+    pub(crate) summary: EventSummary,
+    /// Time of the last occurrence.
+    pub(crate) at: Timestamp,
+    pub(crate) count: u64,
+    /// The nodes, as a folded node set.
+    pub(crate) nodes: String,
+    /// Labels of the devices; empty if none is concerned, or if there are several nodes.
+    pub(crate) devices: String,
+    /// The node and device to open; `None` for a row that unfolds.
+    pub(crate) target: Option<(NodeName, Option<Arc<str>>)>,
+    /// True for a single occurrence below its group's row.
+    pub(crate) is_detail: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct EventRows {
+    pub(crate) list: Vec<EventRow>,
+    /// Columns for the nodes and the devices.
+    pub(crate) widths: (u16, u16),
+}
+
+impl EventRows {
+    /// Builds the rows from device events and the log; the occurrences of the event `open` are unfolded.
+    pub(crate) fn of(
+        fleet_view: &FleetView,
+        device_events: &DeviceEvents,
+        log: &EventLog,
+        unfolded: Option<&EventSummary>,
+    ) -> Self {
+        let shown: Option<BTreeSet<&NodeName>> = (!fleet_view.filter.is_empty())
+            .then(|| fleet_view.nodes().map(|node| &node.name).collect());
+        let is_shown = |entry: &LogEntry| {
+            let has_shown_node = |names: &BTreeSet<&NodeName>| {
+                entry.nodes.is_empty() || entry.nodes.iter().any(|name| names.contains(name))
+            };
+            // A frozen view shows no later events.
+            entry.at <= fleet_view.now && shown.as_ref().is_none_or(has_shown_node)
+        };
+        let mut groups: BTreeMap<EventSummary, Vec<LogEntry>> = BTreeMap::new();
+        let logged = log.entries();
+        for entry in device_events.0.iter().cloned().chain(logged).filter(is_shown) {
+            groups.entry(entry.summary.clone()).or_default().push(entry);
+        }
+        let mut groups: Vec<(EventSummary, Vec<LogEntry>)> = groups.into_iter().collect();
+        for (_, entries) in &mut groups {
+            entries.sort_by_key(|entry| std::cmp::Reverse(entry.at));
+        }
+        let latest = |entries: &[LogEntry]| entries.first().map(|entry| entry.at);
+        groups.sort_by_key(|(_, entries)| std::cmp::Reverse(latest(entries)));
+        let mut rows = Self::default();
+        let devices = DeviceLabels::of(fleet_view);
+        for (summary, entries) in groups {
+            rows.push(group_row(&devices, &summary, &entries));
+            if entries.len() > 1 && unfolded == Some(&summary) {
+                for entry in &entries {
+                    let detail = group_row(&devices, &summary, std::slice::from_ref(entry));
+                    rows.push(EventRow { is_detail: true, ..detail });
+                }
+            }
+        }
+        rows
+    }
+
+    fn push(&mut self, row: EventRow) {
+        use crate::model::width_of;
+        self.widths.0 = self.widths.0.max(width_of(&row.nodes) + u16::from(row.is_detail) * 2);
+        self.widths.1 = self.widths.1.max(width_of(&row.devices));
+        self.list.push(row);
+    }
+}
+
+/// Looks up device labels by node name.
+struct DeviceLabels<'a> {
+    fleet_view: &'a FleetView,
+    index_by_node: BTreeMap<&'a NodeName, usize>,
+}
+
+impl<'a> DeviceLabels<'a> {
+    fn of(fleet_view: &'a FleetView) -> Self {
+        let index_by_node = fleet_view.fleet.nodes.iter().map(|node| &node.name).zip(0..).collect();
+        Self { fleet_view, index_by_node }
+    }
+
+    /// Returns a device's label; a placeholder if the node no longer has the device.
+    fn label(&self, node: &NodeName, uuid: &str) -> String {
+        let node =
+            self.index_by_node.get(node).and_then(|index| self.fleet_view.fleet.nodes.get(*index));
+        let label = node.and_then(|node| {
+            let device = node.devices.iter().find(|device| *device.uuid == *uuid)?;
+            Some(device_label(node, device))
+        });
+        label.unwrap_or_else(|| UNKNOWN.to_owned())
+    }
+}
+
+fn group_row(devices: &DeviceLabels<'_>, summary: &EventSummary, entries: &[LogEntry]) -> EventRow {
+    let nodes: BTreeSet<&str> =
+        entries.iter().flat_map(|entry| &entry.nodes).map(NodeName::label).collect();
+    let mut labels: Vec<String> = Vec::new();
+    if nodes.len() == 1 {
+        for entry in entries {
+            let label = entry.nodes.first().zip(entry.device.as_ref());
+            labels.extend(label.map(|(node, uuid)| devices.label(node, uuid)));
+        }
+    }
+    labels.sort_unstable_by_key(|label| (label.len(), label.clone()));
+    labels.dedup();
+    let target = match entries {
+        [one] => one.nodes.first().map(|node| (node.clone(), one.device.clone())),
+        _ => None,
+    };
+    EventRow {
+        summary: summary.clone(),
+        at: entries.first().map(|entry| entry.at).unwrap_or_default(),
+        count: entries.iter().fold(0, |sum, entry| sum.saturating_add(entry.count)),
+        nodes: nodeset::fold(nodes),
+        devices: labels.join(","),
+        target,
+        is_detail: false,
+    }
+}

@@ -1,0 +1,148 @@
+//! Index of jobs: those the scheduler lists, and those known only from the cgroups of processes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::fleet::{Assigned, Fleet, JobDevices, Node};
+use crate::insight::FleetView;
+use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName};
+use crate::time::Timestamp;
+
+/// The jobs that have nodes, in the order in which the view steps through them.
+#[derive(Debug, Default)]
+pub(crate) struct JobIndex {
+    pub(crate) entries: Vec<JobEntry>,
+}
+
+#[derive(Debug)]
+pub(crate) struct JobEntry {
+    pub(crate) job: Job,
+    /// Parallel to the allocations of the job.
+    pub(crate) nodes: Vec<JobNode>,
+    /// True if the scheduler lists the job, false if only its processes show it.
+    pub(crate) is_listed: bool,
+    /// True if the filter matches at least one node of the job.
+    pub(crate) is_shown: bool,
+}
+
+/// The share of a job on one node.
+#[derive(Debug)]
+pub(crate) struct JobNode {
+    /// Index into the nodes of the fleet, `None` if the node is not monitored.
+    pub(crate) node_index: Option<usize>,
+    /// True if the filter matches the node.
+    pub(crate) is_shown: bool,
+    pub(crate) assigned: Assigned,
+}
+
+impl JobIndex {
+    /// Builds the index. With thousands of nodes this is too slow to be done for each frame.
+    pub(crate) fn build(fleet_view: &FleetView) -> Self {
+        let fleet = &fleet_view.fleet;
+        let job_devices = JobDevices::of(fleet);
+        let lookup = NodeLookup::of(fleet_view);
+        let listed = fleet.jobs.iter().flat_map(|list| list.with_nodes()).cloned();
+        let unlisted = jobs_from_processes(fleet, &job_devices, &lookup);
+        let listed = listed.map(|job| build_entry(job, true, &job_devices, &lookup));
+        let unlisted =
+            unlisted.into_iter().map(|job| build_entry(job, false, &job_devices, &lookup));
+        Self { entries: listed.chain(unlisted).collect() }
+    }
+
+    /// Returns the jobs that have a node matching the filter.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = &JobEntry> {
+        self.entries.iter().filter(|entry| entry.is_shown)
+    }
+
+    pub(crate) fn entry(&self, id: &JobId) -> Option<&JobEntry> {
+        self.entries.iter().find(|entry| entry.job.id == *id)
+    }
+}
+
+/// Looks up nodes by name, and whether the filter matches them.
+struct NodeLookup<'a> {
+    by_name: BTreeMap<&'a NodeName, usize>,
+    shown: Option<BTreeSet<usize>>,
+}
+
+impl<'a> NodeLookup<'a> {
+    fn of(fleet_view: &'a FleetView) -> Self {
+        let named = fleet_view.fleet.nodes.iter().map(|node| &node.name).zip(0..);
+        let shown =
+            (!fleet_view.filter.is_empty()).then(|| fleet_view.matching.iter().copied().collect());
+        Self { by_name: named.collect(), shown }
+    }
+
+    fn is_shown(&self, node_index: Option<usize>) -> bool {
+        let Some(shown) = &self.shown else { return true };
+        node_index.is_some_and(|node_index| shown.contains(&node_index))
+    }
+}
+
+fn build_entry(
+    job: Job,
+    is_listed: bool,
+    job_devices: &JobDevices<'_>,
+    lookup: &NodeLookup<'_>,
+) -> JobEntry {
+    let job_node = |allocation: &Allocation| {
+        let node_index = lookup.by_name.get(&allocation.node).copied();
+        JobNode {
+            node_index,
+            is_shown: lookup.is_shown(node_index),
+            assigned: job_devices.assigned(&job, allocation),
+        }
+    };
+    let nodes: Vec<JobNode> = job.allocations.iter().map(job_node).collect();
+    JobEntry { is_shown: nodes.iter().any(|job_node| job_node.is_shown), nodes, is_listed, job }
+}
+
+/// Builds a job of each job id that processes carry in their cgroup and that no scheduler lists.
+fn jobs_from_processes(
+    fleet: &Fleet,
+    job_devices: &JobDevices<'_>,
+    lookup: &NodeLookup<'_>,
+) -> Vec<Job> {
+    let node = |name: &NodeName| fleet.nodes.get(*lookup.by_name.get(name)?);
+    let mut jobs: Vec<Job> = job_devices
+        .unlisted()
+        .into_iter()
+        .map(|(id, uses)| {
+            let nodes: Vec<&Arc<Node>> = uses.iter().filter_map(|(name, _)| node(name)).collect();
+            let (user, starts_at) = owner_and_start(&nodes, id);
+            let allocation = |(name, _): &(&NodeName, &[Arc<str>])| Allocation {
+                node: (*name).clone(),
+                devices: DeviceAllocation::Unknown,
+            };
+            Job {
+                id: id.clone(),
+                shown_id: id.as_str().into(),
+                sluid: None,
+                name: "".into(),
+                user: user.unwrap_or_default(),
+                partition: "".into(),
+                account: None,
+                state: JobState::Running,
+                reason: None,
+                submitted_at: None,
+                starts_at,
+                ends_at: None,
+                limit: None,
+                run_time: None,
+                node_count: u32::try_from(uses.len()).unwrap_or(u32::MAX),
+                allocations: uses.iter().map(allocation).collect(),
+            }
+        })
+        .collect();
+    jobs.sort_by_key(|job| job.id.as_str().parse::<u64>().unwrap_or(u64::MAX));
+    jobs
+}
+
+/// Returns the owner of the job's processes and the earliest start among them.
+fn owner_and_start(nodes: &[&Arc<Node>], job: &JobId) -> (Option<Arc<str>>, Option<Timestamp>) {
+    let processes = nodes.iter().flat_map(|node| node.processes.iter());
+    let mut processes =
+        processes.filter(|process| process.statics.job.as_ref() == Some(job)).peekable();
+    let user = processes.peek().and_then(|process| process.statics.user.known()).map(Arc::clone);
+    (user, processes.filter_map(|process| process.started_at.get()).min())
+}

@@ -1,0 +1,389 @@
+//! The status of a node, and the short notes shown for it in the list and above its panel.
+
+use std::time::Duration;
+
+use crate::fleet::{Node, SourceState, is_idle};
+use crate::insight::Severity;
+use crate::insight::{FleetView, device_fault};
+use crate::model::UNKNOWN;
+use crate::model::{
+    Device, Fault, Freshness, JobId, JobList, Link, Source, SourceFault, SourceFaultKind,
+};
+use crate::time::{Timestamp, format_age, format_duration};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NodeStatus {
+    /// Queued to connect.
+    Waiting,
+    /// A connection is being opened; the number of the attempt, from 1.
+    Opening(u32),
+    /// Connected; no sample has arrived yet.
+    Starting,
+    /// The newest sample is fresh.
+    Fresh,
+    /// The newest sample is this old.
+    Stale(Duration),
+    /// The connection is down.
+    Down,
+}
+
+impl NodeStatus {
+    pub(crate) fn of(node: &Node, now: Timestamp) -> Self {
+        match &node.link {
+            Link::Idle => Self::Waiting,
+            // Shown as down until the next connection is up, so that the reason stays readable.
+            Link::Opening { .. } | Link::Down { .. } if node.fault().is_some() => Self::Down,
+            Link::Opening { attempt } => Self::Opening(*attempt),
+            Link::Down { .. } => Self::Down,
+            Link::Up => match node.freshness(now) {
+                Freshness::Fresh => Self::Fresh,
+                Freshness::Stale(age) => Self::Stale(age),
+                Freshness::Missing => Self::Starting,
+            },
+        }
+    }
+
+    pub(crate) fn is_fresh(self) -> bool {
+        self == Self::Fresh
+    }
+}
+
+/// A short text and its tone.
+pub(crate) type Note = (String, Severity);
+
+/// Returns the notes on a node and its devices, the most important first.
+pub(crate) fn notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
+    let mut notes = status_notes(fleet_view, node);
+    if node.link == Link::Up {
+        notes.extend(device_notes(node));
+    }
+    if notes.is_empty() && is_free(node) {
+        notes.push(("free".to_owned(), Severity::Info));
+    }
+    notes
+}
+
+/// Returns the notes on a node without those on its devices.
+pub(crate) fn status_notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
+    let now = fleet_view.now;
+    let mut notes = Vec::new();
+    if let Some(first) = fleet_view.fleet.same_as.get(&node.name) {
+        notes.push((format!("same machine as {first}"), Severity::Warning));
+    }
+    let status = NodeStatus::of(node, now);
+    match status {
+        NodeStatus::Waiting => notes.push(("waiting to connect".to_owned(), Severity::Info)),
+        NodeStatus::Opening(attempt) => notes.push((connecting_text(attempt), Severity::Info)),
+        NodeStatus::Down => notes.extend(down_notes(node, now)),
+        NodeStatus::Starting if node.hello.is_none() => {
+            notes.push(("starting the probe".to_owned(), Severity::Info));
+        }
+        NodeStatus::Starting => {
+            notes.push(("waiting for the first sample".to_owned(), Severity::Info));
+        }
+        NodeStatus::Stale(_) | NodeStatus::Fresh => {}
+    }
+    if node.link != Link::Up {
+        return notes;
+    }
+    let faults = source_fault_notes(node, now);
+    if let NodeStatus::Stale(span) = status
+        && faults.is_empty()
+    {
+        notes.push((format!("stale {}", format_age(span)), Severity::Warning));
+    }
+    notes.extend(faults);
+    notes.extend(backend_notes(node));
+    notes
+}
+
+fn connecting_text(attempt: u32) -> String {
+    if attempt < 2 { "connecting".to_owned() } else { format!("connecting (attempt {attempt})") }
+}
+
+/// Returns why a node is down, and when the next attempt is due.
+pub(crate) fn down_notes(node: &Node, now: Timestamp) -> Vec<Note> {
+    let Some(fault) = node.fault() else { return Vec::new() };
+    let next = match &node.link {
+        Link::Opening { attempt } => connecting_text(*attempt),
+        Link::Down { retry_at: Some(at), .. } if *at > now => {
+            format!("retry in {}", format_duration(at.since(now)))
+        }
+        Link::Down { retry_at: None, .. } => "F5 retries".to_owned(),
+        Link::Down { .. } | Link::Idle | Link::Up => "retrying".to_owned(),
+    };
+    vec![(fault.message(), Severity::Error), (next, Severity::Info)]
+}
+
+fn source_fault_notes(node: &Node, now: Timestamp) -> Vec<Note> {
+    let faulty = |state: &SourceState| {
+        let fault = state.fault.as_ref()?;
+        let severity =
+            if fault.kind == SourceFaultKind::Starting { Severity::Info } else { Severity::Error };
+        Some((source_fault_text(&state.source, fault, now), severity))
+    };
+    node.sources.iter().filter_map(faulty).collect()
+}
+
+/// Describes the fault of a source: `stuck 12s: nvidia-smi`.
+pub(crate) fn source_fault_text(source: &Source, fault: &SourceFault, now: Timestamp) -> String {
+    let span = format_age(fault.duration.saturating_add(now.since(fault.at)));
+    if matches!(fault.kind, SourceFaultKind::Stuck | SourceFaultKind::HostStuck) {
+        return format!("stuck {span}: {source}");
+    }
+    if fault.kind == SourceFaultKind::Starting {
+        return format!("starting {source} ({span})");
+    }
+    format!("{}: {source}", fault.kind.label())
+}
+
+/// Returns the full remedy for the fault of a node.
+pub(crate) fn full_remedy(node: &Node) -> Option<&str> {
+    let fault = node.fault().map(Fault::remedy);
+    fault.or_else(|| node.source_fault().map(|(_, fault)| fault.kind.remedy()))
+}
+
+/// Returns the remedy in a few words.
+pub(crate) fn short_remedy(node: &Node) -> Option<&'static str> {
+    let fault = node.fault().map(|fault| fault.kind.remedy());
+    fault.or_else(|| node.source_fault().map(|(_, fault)| fault.kind.remedy()))
+}
+
+/// Returns the flags of one device; their tones override the colour of its load.
+pub(crate) fn device_flags(device: &Device) -> Vec<Note> {
+    let mut flags = Vec::new();
+    if let Some(fault) = &device.fault {
+        flags.push((device_fault(fault).to_uppercase(), Severity::Error));
+    }
+    if let Some(throttle) = device.throttle.get() {
+        if throttle.is_thermal() {
+            flags.push(("!THERM".to_owned(), Severity::Warning));
+        }
+        if throttle.is_power_brake() {
+            flags.push(("!PWR".to_owned(), Severity::Warning));
+        }
+        if throttle.is_hardware_slowdown() && !throttle.is_thermal() && !throttle.is_power_brake() {
+            flags.push(("!SLOW".to_owned(), Severity::Warning));
+        }
+    }
+    if let Some(errors) = device.ecc_uncorrected.get().filter(|errors| *errors > 0) {
+        flags.push((format!("ECC:{errors}"), Severity::Error));
+    }
+    flags
+}
+
+/// Groups devices by flag: `#3,5 !THERM`.
+fn device_notes(node: &Node) -> Vec<Note> {
+    let mut grouped: Vec<(Note, Vec<String>)> = Vec::new();
+    for device in &node.devices {
+        for (flag, severity) in device_flags(device) {
+            // Error counts differ from device to device; that there are errors is what matters.
+            let word = flag.split(':').next().unwrap_or_default().to_owned();
+            let word = if device.fault.is_some() { word.to_lowercase() } else { word };
+            let label = device_label(node, device);
+            match grouped.iter_mut().find(|((known, _), _)| *known == word) {
+                Some((_, labels)) => labels.push(label),
+                None => grouped.push(((word, severity), vec![label])),
+            }
+        }
+    }
+    grouped.sort_by_key(|((_, severity), _)| *severity);
+    grouped
+        .into_iter()
+        .map(|((word, severity), labels)| (format!("#{} {word}", labels.join(",")), severity))
+        .collect()
+}
+
+/// Returns the job id as users know it; the internal id if the job is not listed.
+pub(crate) fn shown_id<'a>(jobs: Option<&'a JobList>, id: &'a JobId) -> &'a str {
+    jobs.map_or(id.as_str(), |jobs| jobs.shown_id(id))
+}
+
+/// Returns the number of a device: `3`, or `3.1` for a slice.
+pub(crate) fn device_label(node: &Node, device: &Device) -> String {
+    let number = |device: &Device| {
+        device.index.get().map_or_else(|| UNKNOWN.to_owned(), |index| index.to_string())
+    };
+    let Some(parent) = &device.parent else { return number(device) };
+    let parent = node.devices.iter().find(|other| other.uuid == *parent);
+    format!("{}.{}", parent.map_or_else(|| UNKNOWN.to_owned(), number), number(device))
+}
+
+/// Says why a node shows no devices.
+pub(crate) fn backend_notes(node: &Node) -> Vec<Note> {
+    let Some(hello) = &node.hello else { return Vec::new() };
+    if !node.devices.is_empty() {
+        return Vec::new();
+    }
+    if node.numbering.is_some() {
+        return vec![("no devices selected".to_owned(), Severity::Info)];
+    }
+    let states = hello.backends.iter().filter_map(|backend| node.source(&backend.source));
+    let mut absent = Vec::new();
+    for state in states {
+        match (&state.absent, &state.fault, state.taken_at) {
+            (Some(why), _, _) => absent.push(why.to_string()),
+            (None, None, None) => {
+                return vec![(format!("starting {}", state.source), Severity::Info)];
+            }
+            (None, None, Some(_)) => absent.push(format!("{} found none", state.source)),
+            (None, Some(_), _) => return Vec::new(),
+        }
+    }
+    if absent.is_empty() {
+        absent.push("no backend for this machine".to_owned());
+    }
+    vec![(format!("no devices ({})", absent.join(", ")), Severity::Info)]
+}
+
+fn is_free(node: &Node) -> bool {
+    let is_free = |device: &Device| device.fault.is_none() && is_idle(device);
+    !node.devices.is_empty() && node.uses.is_empty() && node.devices.iter().all(is_free)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::fleet::Fleet;
+    use crate::model::{DeviceFault, FaultKind, Job, NodeName, Percent, Reading, Throttle};
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
+
+    #[test]
+    fn job_ids_are_shown_as_squeue_shows_them() {
+        let list = [("11", "2000_7"), ("13", "12+1"), ("14", "14")].map(|(id, shown)| Job {
+            shown_id: shown.into(),
+            sluid: JobId::new(&format!("s{id}")),
+            ..Job::example(id)
+        });
+        let list = JobList { jobs: list.into(), ..JobList::default() };
+        for (id, shown) in
+            [("11", "2000_7"), ("s11", "2000_7"), ("13", "12+1"), ("14", "14"), ("99", "99")]
+        {
+            let id = JobId::new(id).unwrap();
+            assert_eq!(shown_id(Some(&list), &id), shown);
+            assert_eq!(shown_id(None, &id), id.as_str());
+        }
+    }
+
+    fn node(link: Link) -> Node {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        node.link = link;
+        node
+    }
+
+    fn notes_text(node: &Node) -> String {
+        let fleet_view = FleetView::new(Fleet::new(vec![Arc::new(node.clone())].into()), NOW);
+        let notes = notes(&fleet_view, node);
+        notes.into_iter().map(|(text, _)| text).collect::<Vec<_>>().join(" · ")
+    }
+
+    fn source(node: &mut Node, taken_ago: Option<u64>, fault: Option<SourceFaultKind>) {
+        let at = |ago: u64| {
+            Timestamp::from_micros(NOW.as_micros() - i64::try_from(ago).unwrap() * 1_000_000)
+        };
+        let fault = fault.map(|kind| SourceFault {
+            kind,
+            call: "".into(),
+            message: "".into(),
+            duration: Duration::from_secs(4),
+            at: at(2),
+        });
+        node.sources.push(SourceState {
+            source: if node.sources.is_empty() { Source::host() } else { Source::new("nvml") },
+            taken_at: taken_ago.map(at),
+            interval: Duration::from_secs(1),
+            fault: fault.map(Box::new),
+            absent: None,
+        });
+    }
+
+    #[test]
+    fn the_note_names_the_link_state_and_the_next_retry() {
+        let down = |kind, detail: &str, seconds: Option<u64>| Link::Down {
+            fault: Fault::new(kind, detail),
+            retry_at: seconds.map(|seconds| NOW.plus(Duration::from_secs(seconds))),
+        };
+        for (link, words) in [
+            (Link::Idle, "waiting to connect"),
+            (Link::Opening { attempt: 1 }, "connecting"),
+            (Link::Opening { attempt: 4 }, "connecting (attempt 4)"),
+            (Link::Up, "starting the probe"),
+            (down(FaultKind::Silent, "", Some(12)), "silent · retry in 12s"),
+            (down(FaultKind::Silent, "", Some(0)), "silent · retrying"),
+            (
+                down(FaultKind::AuthenticationRefused, "offers hostbased", None),
+                "authentication refused: offers hostbased · F5 retries",
+            ),
+        ] {
+            assert_eq!(notes_text(&node(link)), words);
+        }
+    }
+
+    #[test]
+    fn the_fault_is_shown_while_reconnecting() {
+        let mut node = node(Link::Opening { attempt: 3 });
+        node.last_fault = Some(Fault::new(FaultKind::SessionLost, "reset"));
+        assert_eq!(notes_text(&node), "session lost: reset · connecting (attempt 3)");
+    }
+
+    #[test]
+    fn a_fault_has_a_full_and_a_short_remedy() {
+        let fault = Fault::new(FaultKind::HostKeyChanged, "").with_remedy("eavesdropping");
+        let node = node(Link::Down { fault, retry_at: None });
+        assert_eq!(full_remedy(&node), Some("eavesdropping"));
+        assert_eq!(short_remedy(&node), Some(FaultKind::HostKeyChanged.remedy()));
+    }
+
+    #[test]
+    fn a_stuck_source_replaces_the_stale_note_and_its_age_grows() {
+        let mut stale = node(Link::Up);
+        source(&mut stale, Some(102), None);
+        assert_eq!(notes_text(&stale), "stale 1m42s");
+        source(&mut stale, None, Some(SourceFaultKind::Stuck));
+        assert_eq!(notes_text(&stale), "stuck 6s: nvml");
+        let mut new = node(Link::Up);
+        source(&mut new, Some(0), None);
+        source(&mut new, None, Some(SourceFaultKind::Starting));
+        assert_eq!(notes_text(&new), "starting nvml (6s)");
+    }
+
+    #[test]
+    fn flags_list_their_devices_and_faults_come_first() {
+        let mut busy = node(Link::Up);
+        source(&mut busy, Some(0), None);
+        let throttled = |index, bits| Device {
+            index: Reading::Known(index),
+            throttle: Reading::Known(Throttle(bits)),
+            utilization: Reading::checked(Percent::new(50.0)),
+            ..Device::default()
+        };
+        let lost = Device {
+            index: Reading::Known(7),
+            fault: Some(DeviceFault::Lost),
+            ..Device::default()
+        };
+        busy.devices = vec![throttled(3, 0x40), throttled(5, 0x60), throttled(6, 0x08), lost];
+        busy.device_sources = vec![Source::host(); 4].into();
+        assert_eq!(notes_text(&busy), "#7 lost · #3,5 !THERM · #6 !SLOW");
+    }
+
+    #[test]
+    fn the_software_power_limit_is_no_flag() {
+        let device = Device { throttle: Reading::Known(Throttle(0x04)), ..Device::default() };
+        assert_eq!(device_flags(&device), []);
+    }
+
+    #[test]
+    fn an_idle_node_is_free_and_one_of_unknown_load_is_not() {
+        let mut idle = node(Link::Up);
+        source(&mut idle, Some(0), None);
+        idle.devices = vec![Device::default()];
+        idle.device_sources = vec![Source::host()].into();
+        assert_eq!(notes_text(&idle), "");
+        idle.devices[0].utilization = Reading::checked(Percent::new(0.0));
+        assert_eq!(notes_text(&idle), "free");
+    }
+}

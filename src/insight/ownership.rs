@@ -1,0 +1,252 @@
+//! The owners of each device: jobs from the scheduler and from processes, users from both.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::fleet::{Node, allocated_on, is_in_use};
+use crate::insight::FleetView;
+use crate::model::{Allocation, Job, JobId, JobList, NodeName, ProcessStatics};
+
+/// An index of the allocations in a job list, built once per list.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AllocationIndex {
+    list: Option<Arc<JobList>>,
+    /// Per node, the indices of its jobs in the list, and of its allocations in each job.
+    by_node: BTreeMap<NodeName, Vec<(usize, usize)>>,
+    by_id: BTreeMap<JobId, usize>,
+}
+
+/// The jobs and users of one device, or of a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct DeviceOwner {
+    /// The jobs, in the order found.
+    pub(crate) jobs: Vec<JobId>,
+    pub(crate) users: Vec<Arc<str>>,
+    /// True if it is allocated to a job, or processes hold a relevant amount of its memory.
+    pub(crate) is_held: bool,
+    /// True if a process uses it.
+    pub(crate) is_used: bool,
+    /// True if its users are unknown.
+    pub(crate) is_unknown: bool,
+}
+
+/// The owners on one node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DeviceOwners {
+    /// One entry per device; slices count for their device.
+    pub(crate) devices: Vec<DeviceOwner>,
+    /// Jobs and users on the node, including those whose devices are unknown.
+    pub(crate) on_node: DeviceOwner,
+}
+
+impl AllocationIndex {
+    /// Rebuilds the index if the job list has changed.
+    pub(crate) fn refresh(&mut self, fleet_view: &FleetView) {
+        let list = fleet_view.fleet.jobs.as_ref();
+        let is_same = match (&self.list, list) {
+            (Some(current), Some(list)) => Arc::ptr_eq(current, list),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        if is_same {
+            return;
+        }
+        *self = Self { list: list.cloned(), ..Self::default() };
+        for (index, job) in list.iter().flat_map(|list| &list.jobs).enumerate() {
+            self.by_id.insert(job.id.clone(), index);
+            if let Some(sluid) = &job.sluid {
+                self.by_id.insert(sluid.clone(), index);
+            }
+            for (current, allocation) in job.allocations.iter().enumerate() {
+                self.by_node.entry(allocation.node.clone()).or_default().push((index, current));
+            }
+        }
+    }
+
+    pub(crate) fn job(&self, id: &JobId) -> Option<&Job> {
+        self.at(*self.by_id.get(id)?)
+    }
+
+    fn at(&self, index: usize) -> Option<&Job> {
+        self.list.as_ref()?.jobs.get(index)
+    }
+
+    /// Returns the allocations on a node, each with its job.
+    fn allocations_on(&self, node: &Node) -> impl Iterator<Item = (&Job, &Allocation)> {
+        let indices = self.by_node.get(&node.name).into_iter().flatten();
+        indices.filter_map(|(job, allocation)| {
+            let job = self.at(*job)?;
+            Some((job, job.allocations.get(*allocation)?))
+        })
+    }
+
+    /// Returns the id and name of a job, as users know it.
+    pub(crate) fn name(&self, id: &JobId) -> String {
+        match self.job(id) {
+            Some(job) => format!("{} {}", job.shown_id, job.name),
+            None => id.to_string(),
+        }
+    }
+
+    /// Returns the owners on a node.
+    pub(crate) fn owners(&self, node: &Node) -> DeviceOwners {
+        let mut owners = DeviceOwners {
+            devices: vec![DeviceOwner::default(); node.devices.len()],
+            ..DeviceOwners::default()
+        };
+        for used in node.uses.iter() {
+            let statics = statics(node, used.pid);
+            let job = statics.and_then(|statics| statics.job.as_ref()).map(|id| {
+                // A persistent id and a number may mean the same job.
+                self.job(id).map_or(id, |job| &job.id)
+            });
+            let user = statics.and_then(|statics| statics.user.known());
+            owners.on_node.add(job, user);
+            let Some(index) = whole_device_index(node, &used.device) else { continue };
+            if let Some(owner) = owners.devices.get_mut(index) {
+                owner.add(job, user);
+                owner.is_used = true;
+            }
+        }
+        let listed: Vec<_> = self.allocations_on(node).collect();
+        for (job, _) in &listed {
+            owners.on_node.add(Some(&job.id), Some(&job.user));
+        }
+        for (job, uuid) in allocated_on(node, &listed) {
+            let owner =
+                whole_device_index(node, &uuid).and_then(|index| owners.devices.get_mut(index));
+            if let Some(owner) = owner {
+                owner.add(Some(&job.id), Some(&job.user));
+                owner.is_held = true;
+            }
+        }
+        for (index, (device, owner)) in node.devices.iter().zip(&mut owners.devices).enumerate() {
+            let is_open = device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(true));
+            owner.is_held |= device.parent.is_none() && is_in_use(node, device);
+            owner.is_used |= is_open;
+            owner.is_unknown = owner.users.is_empty()
+                && (owner.is_used || node.users_unknown_reason(index).is_some());
+        }
+        owners
+    }
+}
+
+impl DeviceOwner {
+    fn add(&mut self, job: Option<&JobId>, user: Option<&Arc<str>>) {
+        if let Some(job) = job.filter(|job| !self.jobs.contains(job)) {
+            self.jobs.push(job.clone());
+        }
+        if let Some(user) = user.filter(|user| !self.users.contains(user)) {
+            self.users.push(Arc::clone(user));
+        }
+    }
+}
+
+fn statics(node: &Node, pid: u32) -> Option<&ProcessStatics> {
+    let known = node.process(pid).map(|process| &*process.statics);
+    known.or_else(|| node.unseen_process(pid).map(|process| &process.statics))
+}
+
+/// Returns the index of a device; for a slice, that of its parent.
+fn whole_device_index(node: &Node, uuid: &str) -> Option<usize> {
+    let index_of = |uuid: &str| node.devices.iter().position(|device| *device.uuid == *uuid);
+    let index = index_of(uuid)?;
+    match &node.devices.get(index)?.parent {
+        Some(parent) => index_of(parent),
+        None => Some(index),
+    }
+}
+
+/// Returns the indices of the devices that are not slices.
+pub(crate) fn whole_devices(node: &Node) -> impl Iterator<Item = usize> {
+    let all = node.devices.iter().enumerate();
+    all.filter(|(_, device)| device.parent.is_none()).map(|(index, _)| index)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::{Fleet, Process};
+    use crate::model::{Bytes, Device, DeviceAllocation, DeviceUse, ProcessKey, Reading};
+    use crate::time::Timestamp;
+
+    /// Two devices, the second with one slice; a process of bob's on the slice.
+    fn node(memory: Option<u64>) -> Node {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        let device = |uuid: &str, parent: Option<&str>| Device {
+            uuid: uuid.into(),
+            parent: parent.map(Into::into),
+            ..Device::default()
+        };
+        node.devices = vec![device("a", None), device("b", None), device("b1", Some("b"))];
+        node.uses = [DeviceUse {
+            device: "b1".into(),
+            pid: 7,
+            memory: memory.map_or_else(Reading::default, |mib| Reading::Known(Bytes(mib << 20))),
+            ..DeviceUse::default()
+        }]
+        .into();
+        let statics = ProcessStatics {
+            user: Reading::Known("bob".into()),
+            job: JobId::new("9"),
+            ..ProcessStatics::default()
+        };
+        let key = ProcessKey { pid: 7, start_ticks: 1 };
+        node.processes = [Process { key, statics: Arc::new(statics), ..Process::default() }].into();
+        node
+    }
+
+    fn fleet_view(node: &Node, devices: DeviceAllocation) -> FleetView {
+        let allocation = Allocation { node: node.name.clone(), devices };
+        let job = Job { allocations: [allocation].into(), ..Job::example("11") };
+        let list = JobList { jobs: vec![job], ..JobList::default() };
+        let fleet = Fleet::new(vec![Arc::new(node.clone())].into());
+        let fleet = Fleet { jobs: Some(Arc::new(list)), ..fleet };
+        FleetView::new(fleet, Timestamp::default())
+    }
+
+    fn owner_texts(node: &Node, devices: DeviceAllocation) -> Vec<String> {
+        let mut allocations = AllocationIndex::default();
+        allocations.refresh(&fleet_view(node, devices));
+        let owners = allocations.owners(node);
+        let text_of = |owner: &DeviceOwner| {
+            let jobs: Vec<_> = owner.jobs.iter().map(JobId::as_str).collect();
+            let suffix = if owner.is_held { " held" } else { "" };
+            format!("{} {}{suffix}", jobs.join(","), owner.users.join(","))
+        };
+        owners.devices.iter().chain([&owners.on_node]).map(text_of).collect()
+    }
+
+    #[test]
+    fn slices_count_for_their_device_and_jobs_hold_their_allocated_devices() {
+        assert_eq!(
+            owner_texts(&node(Some(900)), DeviceAllocation::Indices([0].into())),
+            ["11 alice held", "9 bob held", " ", "9,11 bob,alice"]
+        );
+        assert_eq!(
+            owner_texts(&node(Some(900)), DeviceAllocation::Unknown),
+            [" ", "9 bob held", " ", "9,11 bob,alice"]
+        );
+    }
+
+    #[test]
+    fn little_memory_does_not_hold_a_device_but_an_unknown_amount_does() {
+        for (memory, held) in [(Some(10), "9 bob"), (Some(256), "9 bob held"), (None, "9 bob held")]
+        {
+            assert_eq!(owner_texts(&node(memory), DeviceAllocation::None)[1], held, "{memory:?}");
+        }
+    }
+
+    #[test]
+    fn a_listed_job_has_its_shown_id_and_name() {
+        let node = node(None);
+        let mut allocations = AllocationIndex::default();
+        assert_eq!(allocations.name(&JobId::new("11").unwrap()), "11");
+        allocations.refresh(&fleet_view(&node, DeviceAllocation::Unknown));
+        assert_eq!(allocations.name(&JobId::new("11").unwrap()), "11 x");
+        allocations.refresh(&FleetView::default());
+        assert!(allocations.job(&JobId::new("11").unwrap()).is_none());
+    }
+}

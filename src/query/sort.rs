@@ -1,0 +1,68 @@
+//! The sort order of rows: one column, and whether its default direction is inverted.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SortColumn {
+    /// The name in settings and clicks; for a field, its alias.
+    pub name: &'static str,
+    /// The key that selects it in the sort menu.
+    pub key: char,
+    /// The label in the sort menu.
+    pub label: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SortOrder {
+    /// The name of the column.
+    pub column: &'static str,
+    /// Inverts the default direction of the column.
+    pub is_reversed: bool,
+}
+
+impl SortOrder {
+    /// Sorts by a column in its default direction.
+    pub const fn by(column: &'static str) -> Self {
+        Self { column, is_reversed: false }
+    }
+
+    /// Sorts by a column; inverts the order if it is the sort column already.
+    pub fn select(&mut self, column: &'static str) {
+        let is_inverted = self.column == column && !self.is_reversed;
+        *self = Self { column, is_reversed: is_inverted };
+    }
+
+    /// Moves to the next or previous column, and wraps around.
+    pub fn cycle(&mut self, columns: &[SortColumn], is_forward: bool) {
+        let at = columns.iter().position(|one| one.name == self.column).unwrap_or(0);
+        let count = columns.len().max(1);
+        let to = if is_forward { at + 1 } else { at + count - 1 } % count;
+        if let Some(column) = columns.get(to) {
+            *self = Self::by(column.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: [SortColumn; 3] = [
+        SortColumn { name: "node", key: 'n', label: "node" },
+        SortColumn { name: "util", key: 'u', label: "utilization" },
+        SortColumn { name: "mem", key: 'm', label: "memory" },
+    ];
+
+    #[test]
+    fn selecting_a_column_again_reverses_and_cycling_wraps() {
+        let mut order = SortOrder::by("node");
+        order.select("util");
+        assert_eq!(order, SortOrder::by("util"));
+        order.select("util");
+        assert!(order.is_reversed);
+        order.cycle(&COLUMNS, true);
+        assert_eq!(order, SortOrder::by("mem"));
+        order.cycle(&COLUMNS, true);
+        assert_eq!(order, SortOrder::by("node"));
+        order.cycle(&COLUMNS, false);
+        assert_eq!(order, SortOrder::by("mem"));
+    }
+}

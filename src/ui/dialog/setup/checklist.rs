@@ -1,0 +1,177 @@
+//! The checklist that selects and orders the columns of a table.
+
+use crate::model::width_of;
+use crate::ui::input::{Key, NamedKey};
+use crate::ui::widgets::column_spec::ColumnSpec;
+use crate::ui::widgets::line::{Line, Tone};
+use crate::ui::widgets::list::{Movement, Viewport};
+
+/// The columns of a table, the selected ones and the cursor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Checklist {
+    columns: &'static [ColumnSpec],
+    /// Names of the selected columns, from left to right.
+    selected: Vec<&'static str>,
+    row: usize,
+}
+
+/// Result of a key press.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ChecklistEvent {
+    /// Nothing changed outside of the checklist.
+    Nothing,
+    /// The checklist was closed.
+    Done,
+    /// The selected columns, separated by commas; empty for as many as fit.
+    Changed(String),
+}
+
+impl Checklist {
+    /// Opens the checklist with the columns of a setting's value selected.
+    pub(super) fn new(columns: &'static [ColumnSpec], value: &str) -> Self {
+        let selected = value.split(',').filter_map(|name| {
+            let column = columns.iter().find(|column| column.name == name.trim());
+            column.filter(|column| !column.is_fixed).map(|column| column.name)
+        });
+        let row = columns.iter().position(|column| !column.is_fixed).unwrap_or(0);
+        Self { columns, selected: selected.collect(), row }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
+    pub(super) fn on_key(&mut self, key: Key) -> ChecklistEvent {
+        match key {
+            Key::Named(NamedKey::Escape | NamedKey::Enter)
+            | Key::Letter('q')
+            | Key::Control('c') => {
+                return ChecklistEvent::Done;
+            }
+            Key::Letter(' ') => return self.toggle(),
+            Key::Letter('a') => {
+                let selectable = self.columns.iter().filter(|column| !column.is_fixed);
+                let all = selectable.map(|column| column.name);
+                self.selected = if self.selected.is_empty() { all.collect() } else { Vec::new() };
+                return self.changed();
+            }
+            Key::Named(NamedKey::Left) | Key::Letter('h') => return self.move_column(false),
+            Key::Named(NamedKey::Right) | Key::Letter('l') => return self.move_column(true),
+            Key::Letter('j') => self.move_cursor(Movement::Down),
+            Key::Letter('k') => self.move_cursor(Movement::Up),
+            other => {
+                if let Some(step) = Movement::from_key(other) {
+                    self.move_cursor(step);
+                }
+            }
+        }
+        ChecklistEvent::Nothing
+    }
+
+    fn move_cursor(&mut self, step: Movement) {
+        self.row = step.new_index(self.row, self.columns.len(), 8);
+    }
+
+    fn changed(&self) -> ChecklistEvent {
+        ChecklistEvent::Changed(self.selected.join(","))
+    }
+
+    fn toggle(&mut self) -> ChecklistEvent {
+        let column = self.columns.get(self.row).filter(|column| !column.is_fixed);
+        let Some(column) = column else { return ChecklistEvent::Nothing };
+        match self.position_of(column) {
+            Some(at) => drop(self.selected.remove(at)),
+            None => self.selected.push(column.name),
+        }
+        self.changed()
+    }
+
+    fn position_of(&self, column: &ColumnSpec) -> Option<usize> {
+        self.selected.iter().position(|name| *name == column.name)
+    }
+
+    /// Swaps a selected column with its neighbour.
+    fn move_column(&mut self, is_later: bool) -> ChecklistEvent {
+        let at = self.columns.get(self.row).and_then(|column| self.position_of(column));
+        let to = at.and_then(|at| if is_later { Some(at + 1) } else { at.checked_sub(1) });
+        match (at, to.filter(|to| *to < self.selected.len())) {
+            (Some(at), Some(to)) => {
+                self.selected.swap(at, to);
+                self.changed()
+            }
+            _ => ChecklistEvent::Nothing,
+        }
+    }
+
+    /// Returns at most `most` lines; a selected column shows its position, 1 is leftmost.
+    pub(super) fn lines(&self, name: &str, width: u16, max_lines: usize) -> Vec<Line> {
+        let changed = match self.selected.len() {
+            0 => "auto: as many as fit".to_owned(),
+            count => format!("{count} chosen; the rightmost are dropped where they do not fit"),
+        };
+        let title = Line::styled(name, Tone::Strong).gap(2).text(changed, Tone::Faint);
+        let mut lines = vec![title.truncated(width)];
+        let mut window = Viewport::default();
+        window.scroll_to(max_lines.saturating_sub(1), self.columns.len(), Some(self.row));
+        let widest = self.columns.iter().map(|column| width_of(column.name)).max().unwrap_or(0);
+        let rows = self.columns.iter().enumerate().skip(window.top).take(window.rows);
+        lines.extend(rows.map(|(index, column)| {
+            let mark = match self.position_of(column) {
+                _ if column.is_fixed => " * ".to_owned(),
+                Some(at) => format!("{:>3}", at + 1),
+                None => "   ".to_owned(),
+            };
+            let is_shown = column.is_fixed || self.position_of(column).is_some();
+            let tone = if is_shown { Tone::Strong } else { Tone::Plain };
+            Line::new()
+                .text("[", Tone::Faint)
+                .text(mark, Tone::Accent)
+                .text("] ", Tone::Faint)
+                .left_aligned(column.name, widest, tone)
+                .gap(2)
+                .left_aligned(column.title, 10, Tone::Faint)
+                .gap(1)
+                .text(column.help, Tone::Faint)
+                .truncated(width)
+                .selected(index == self.row)
+        }));
+        lines.truncate(max_lines);
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static COLUMNS: [ColumnSpec; 4] = [
+        ColumnSpec::new("node", "NODE", "", "").always(),
+        ColumnSpec::new("util", "%", "", ""),
+        ColumnSpec::new("mem", "GiB", "", ""),
+        ColumnSpec::new("note", "NOTE", "", ""),
+    ];
+
+    #[test]
+    fn columns_are_selected_in_order_and_moved() {
+        for (value, keys, expected) in [
+            ("", " j ", "util,mem"),
+            ("", "jj k ", "note,mem"),
+            ("mem,util", " ", "mem"),
+            ("mem,util", "h", "util,mem"),
+            ("mem,util", "jl", "util,mem"),
+            ("mem,util,note", "a", ""),
+            ("", "a", "util,mem,note"),
+            ("util", " ", ""),
+        ] {
+            let mut list = Checklist::new(&COLUMNS, value);
+            let event = keys.chars().map(|key| list.on_key(Key::Letter(key))).last();
+            assert_eq!(event, Some(ChecklistEvent::Changed(expected.to_owned())), "{value} {keys}");
+        }
+        let mut list = Checklist::new(&COLUMNS, "note");
+        for (key, expected) in [
+            ('k', ChecklistEvent::Nothing),
+            (' ', ChecklistEvent::Nothing),
+            ('l', ChecklistEvent::Nothing),
+            ('q', ChecklistEvent::Done),
+        ] {
+            assert_eq!(list.on_key(Key::Letter(key)), expected, "{key}");
+        }
+    }
+}

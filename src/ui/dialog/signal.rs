@@ -1,0 +1,466 @@
+//! The signal dialog: choice of the signal, confirmation, and results.
+//!
+//! A signal is sent only after a confirmation that lists every process. The node checks the identity of the
+//! process again before it sends the signal.
+
+use crate::model::UNKNOWN;
+use crate::model::{ProcessRequest, RequestError, Signal};
+use crate::ui::RenderContext;
+use crate::ui::action::{NodeReply, NodeRequest};
+use crate::ui::input::{Key, NamedKey};
+use crate::ui::process_target::{ProcessTarget, short_command};
+use crate::ui::widgets::line::{Line, Tone};
+use crate::ui::widgets::list::{Movement, Viewport};
+use crate::ui::widgets::menu::{Menu, MenuEvent};
+
+/// Processes visible at once; the list scrolls.
+const MAX_ROWS: usize = 10;
+
+/// The dialog, from the choice of a signal to the replies of the nodes.
+#[derive(Clone, Debug)]
+pub struct SignalDialog {
+    step: SignalStep,
+    targets: Vec<(ProcessTarget, Option<Result<(), RequestError>>)>,
+    viewport: Viewport,
+}
+
+#[derive(Clone, Debug)]
+enum SignalStep {
+    Choose(Menu<Signal>),
+    Confirm(Signal),
+    Sent(Signal),
+}
+
+/// Effect of a key press on the dialog.
+#[derive(Debug)]
+pub(crate) enum SignalDialogEffect {
+    Stay,
+    Close,
+    /// The signal was confirmed: send these requests, and keep the dialog open for the replies.
+    Send(Vec<NodeRequest>),
+}
+
+/// What a reply means for the dialog.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SignalReply {
+    /// The reply belongs to a request from elsewhere.
+    Unrelated,
+    /// Replies are missing, or failures are shown.
+    Pending,
+    /// Every process was signalled; the text reports it.
+    AllSent(String),
+}
+
+impl SignalDialog {
+    /// Opens the dialog at the choice of a signal, or at the confirmation if the signal is given.
+    pub(crate) fn new(signal: Option<Signal>, targets: Vec<ProcessTarget>) -> Self {
+        let step = signal.map_or_else(|| SignalStep::Choose(menu(&targets)), SignalStep::Confirm);
+        let targets = targets.into_iter().map(|target| (target, None)).collect();
+        Self { step, targets, viewport: Viewport::default() }
+    }
+
+    pub(crate) fn on_key(&mut self, key: Key) -> SignalDialogEffect {
+        if let SignalStep::Choose(menu) = &mut self.step {
+            match menu.on_key(key) {
+                MenuEvent::Pending => {}
+                MenuEvent::Closed => return SignalDialogEffect::Close,
+                MenuEvent::Selected(signal) => self.step = SignalStep::Confirm(signal),
+            }
+            return SignalDialogEffect::Stay;
+        }
+        match (key, &self.step) {
+            (Key::Named(NamedKey::Escape) | Key::Control('c') | Key::Letter('q'), _)
+            | (Key::Named(NamedKey::Enter), SignalStep::Sent(_)) => SignalDialogEffect::Close,
+            (Key::Named(NamedKey::Enter), SignalStep::Confirm(signal)) => {
+                let signal = *signal;
+                self.step = SignalStep::Sent(signal);
+                SignalDialogEffect::Send(self.requests(signal))
+            }
+            (key, _) => {
+                let step = if key == Key::Letter('j') {
+                    Some(Movement::Down)
+                } else if key == Key::Letter('k') {
+                    Some(Movement::Up)
+                } else {
+                    Movement::from_key(key)
+                };
+                if let Some(step) = step {
+                    let top =
+                        step.new_index(self.viewport.top, self.targets.len(), self.viewport.rows);
+                    self.viewport.top = top;
+                }
+                SignalDialogEffect::Stay
+            }
+        }
+    }
+
+    fn requests(&self, signal: Signal) -> Vec<NodeRequest> {
+        let request = |(target, _): &(ProcessTarget, _)| NodeRequest {
+            node: target.node.clone(),
+            process_request: ProcessRequest::Signal(target.key, signal),
+        };
+        self.targets.iter().map(request).collect()
+    }
+
+    /// Handles a reply.
+    pub(crate) fn on_reply(&mut self, reply: &NodeReply) -> SignalReply {
+        let SignalStep::Sent(signal) = self.step else { return SignalReply::Unrelated };
+        let ProcessRequest::Signal(key, sent) = reply.request.process_request else {
+            return SignalReply::Unrelated;
+        };
+        let mut waiting = self.targets.iter_mut().filter(|(_, answer)| answer.is_none());
+        let waiting_target =
+            waiting.find(|(target, _)| sent == signal && target.matches(&reply.request.node, key));
+        let Some((_, answer)) = waiting_target else { return SignalReply::Unrelated };
+        *answer = Some(reply.result.as_ref().map(|_| ()).map_err(Clone::clone));
+        if self.targets.iter().any(|(_, answer)| *answer != Some(Ok(()))) {
+            return SignalReply::Pending;
+        }
+        let name = signal.name();
+        SignalReply::AllSent(match self.targets.as_slice() {
+            [(target, _)] => format!("{name} sent to {}", target.name()),
+            all => format!("{name} sent to {} processes", all.len()),
+        })
+    }
+
+    pub(crate) fn lines(
+        &self,
+        context: RenderContext<'_>,
+        width: u16,
+        max_lines: usize,
+    ) -> Vec<Line> {
+        let signal = match &self.step {
+            SignalStep::Choose(menu) => return menu.lines(width, max_lines.min(menu.height())),
+            SignalStep::Confirm(signal) | SignalStep::Sent(signal) => *signal,
+        };
+        let count = self.targets.len();
+        let count_text = if count == 1 { String::new() } else { format!("{count} processes") };
+        let targets_text = if count == 1 { "this process" } else { &count_text };
+        let title = match &self.step {
+            SignalStep::Sent(_) => {
+                Line::styled(format!("{} to {targets_text}", signal.name()), Tone::Strong)
+            }
+            SignalStep::Choose(_) | SignalStep::Confirm(_) => {
+                Line::styled(format!("send {} to {targets_text}?", signal.name()), Tone::Warn)
+                    .text("  Enter sends, Esc cancels", Tone::Faint)
+            }
+        };
+        let mut lines = vec![title.truncated(width)];
+        let rows = max_lines.saturating_sub(2).min(MAX_ROWS).min(count);
+        let mut viewport = self.viewport;
+        viewport.scroll_to(rows, count, None);
+        let columns = Columns::fit(width);
+        if max_lines > 2 {
+            lines.push(columns.titles().truncated(width));
+        }
+        let mut last = viewport.top;
+        for (target, answer) in self.targets.get(viewport.range(count)).unwrap_or_default() {
+            let error = answer.as_ref().and_then(|answer| answer.as_ref().err());
+            if lines.len() + 1 + usize::from(error.is_some()) > max_lines {
+                break;
+            }
+            lines.push(
+                columns.row(target, self.note(context, target, answer.as_ref())).truncated(width),
+            );
+            lines.extend(error.map(|error| {
+                Line::new().gap(11).text(error.to_string(), Tone::Bad).truncated(width)
+            }));
+            last += 1;
+        }
+        if last - viewport.top < count && lines.len() < max_lines {
+            let text = format!("{}–{last} of {count}; ↑ ↓ scrolls", viewport.top + 1);
+            lines.push(Line::styled(text, Tone::Faint).truncated(width));
+        }
+        lines
+    }
+
+    /// Returns the number of lines that show everything.
+    pub(crate) fn height(&self) -> usize {
+        match &self.step {
+            SignalStep::Choose(menu) => menu.height(),
+            SignalStep::Confirm(_) | SignalStep::Sent(_) => {
+                let count = self.targets.len();
+                let failed =
+                    |(_, answer): &&(ProcessTarget, Option<_>)| matches!(answer, Some(Err(_)));
+                let reasons = self.targets.iter().filter(failed).count().min(MAX_ROWS);
+                2 + count.min(MAX_ROWS) + reasons + usize::from(count > MAX_ROWS)
+            }
+        }
+    }
+
+    /// Returns the note of a process: before sending, whether it can be signalled; afterwards, the result.
+    fn note(
+        &self,
+        context: RenderContext<'_>,
+        target: &ProcessTarget,
+        answer: Option<&Result<(), RequestError>>,
+    ) -> (String, Tone) {
+        match (answer, &self.step) {
+            (Some(Ok(())), _) => ("sent".to_owned(), Tone::Accent),
+            (Some(Err(_)), _) => ("not sent".to_owned(), Tone::Bad),
+            (None, SignalStep::Sent(_)) => ("waiting for the node".to_owned(), Tone::Faint),
+            (None, SignalStep::Choose(_) | SignalStep::Confirm(_)) => {
+                match (target.unreachable_reason(context.view), target.is_ours) {
+                    (Some(reason), _) => (reason.to_owned(), Tone::Bad),
+                    (None, Some(false)) => ("not yours; root only".to_owned(), Tone::Warn),
+                    (None, Some(true) | None) => (String::new(), Tone::Plain),
+                }
+            }
+        }
+    }
+
+    /// Returns the key hints of the current step.
+    pub(crate) fn hints(&self) -> &'static [(&'static str, &'static str)] {
+        match &self.step {
+            SignalStep::Choose(_) => &[("↑ ↓", "move"), ("Enter", "choose"), ("Esc", "cancel")],
+            SignalStep::Confirm(_) => &[("↑ ↓", "scroll"), ("Enter", "send"), ("Esc", "cancel")],
+            SignalStep::Sent(_) => &[("↑ ↓", "scroll"), ("Esc", "close")],
+        }
+    }
+}
+
+/// Builds the menu of signals; the common ones have a letter.
+fn menu(targets: &[ProcessTarget]) -> Menu<Signal> {
+    let targets_text = match targets {
+        [one] => one.name(),
+        all => format!("{} processes", all.len()),
+    };
+    let empty = Menu::new(format!("signal to {targets_text}"));
+    let menu = Signal::ALL.into_iter().fold(empty, |menu, signal| {
+        let (letter, help) = description(signal);
+        menu.with_item(signal, letter, format!("{:>2} SIG{}", signal.number(), signal.name()), help)
+    });
+    menu.with_selected(|signal| *signal == Signal::Terminate)
+}
+
+const fn description(signal: Signal) -> (Option<char>, &'static str) {
+    match signal {
+        Signal::HangUp => (None, "terminal closed; daemons reload their configuration"),
+        Signal::Interrupt => (Some('I'), "interrupt, as Ctrl-C"),
+        Signal::Quit => (None, "quit with a core dump, as Ctrl-\\"),
+        Signal::Illegal => (None, "illegal instruction; core dump"),
+        Signal::Trap => (None, "breakpoint trap; core dump"),
+        Signal::Abort => (None, "abort; core dump; Python's faulthandler prints stacks"),
+        Signal::Bus => (None, "bus error; core dump"),
+        Signal::Arithmetic => (None, "arithmetic error; core dump"),
+        Signal::Kill => (Some('K'), "end at once; cannot be caught"),
+        Signal::User1 => (None, "user-defined; Slurm jobs often checkpoint"),
+        Signal::Segment => (None, "segmentation fault; core dump"),
+        Signal::User2 => (None, "user-defined"),
+        Signal::Pipe => (None, "broken pipe"),
+        Signal::Alarm => (None, "alarm timer expired"),
+        Signal::Terminate => (Some('T'), "end after cleaning up"),
+        Signal::StackFault => (None, "stack fault; unused, ends the process"),
+        Signal::Child => (None, "child ended; mostly ignored"),
+        Signal::Continue => (None, "continue after a stop"),
+        Signal::Stop => (None, "stop; memory is kept"),
+        Signal::TerminalStop => (None, "as Ctrl-Z: stop"),
+        Signal::TerminalInput => (None, "background read from a terminal: stop"),
+        Signal::TerminalOutput => (None, "background write to a terminal: stop"),
+        Signal::Urgent => (None, "urgent data on a socket; mostly ignored"),
+        Signal::CpuLimit => (None, "CPU time limit; core dump"),
+        Signal::FileLimit => (None, "file size limit; core dump"),
+        Signal::VirtualAlarm => (None, "virtual timer expired"),
+        Signal::Profile => (None, "profiling timer expired"),
+        Signal::Window => (None, "window size changed; mostly ignored"),
+        Signal::InputOutput => (None, "I/O is possible"),
+        Signal::Power => (None, "power failure; containers shut down"),
+        Signal::System => (None, "bad system call; core dump"),
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Columns {
+    user: u16,
+    node: u16,
+    command: u16,
+    /// Width of command and note together.
+    rest: u16,
+}
+
+impl Columns {
+    fn fit(width: u16) -> Self {
+        let (user, node) = if width >= 110 { (12, 20) } else { (8, 10) };
+        // The note keeps enough room for the reason of a failure.
+        let rest = width.saturating_sub(9 + 2 + user + 2 + node + 2);
+        Self { user, node, command: rest / 2, rest }
+    }
+
+    fn titles(self) -> Line {
+        Line::new()
+            .right_aligned("PID", 9, Tone::Faint)
+            .gap(2)
+            .left_aligned("USER", self.user, Tone::Faint)
+            .gap(2)
+            .left_aligned("NODE", self.node, Tone::Faint)
+            .gap(2)
+            .text("COMMAND", Tone::Faint)
+    }
+
+    fn row(self, target: &ProcessTarget, (note, tone): (String, Tone)) -> Line {
+        let user = target.user.as_deref().unwrap_or(UNKNOWN);
+        let command = short_command(&target.command, false);
+        let line = Line::new()
+            .right_aligned(&target.key.pid.to_string(), 9, Tone::Strong)
+            .gap(2)
+            .left_aligned(user, self.user, Tone::Plain)
+            .gap(2)
+            .left_aligned(target.node.label(), self.node, Tone::Plain)
+            .gap(2);
+        if note.is_empty() {
+            return line.text(command, Tone::Plain);
+        }
+        let note = Line::styled(note, tone);
+        // The reason why a signal cannot be sent matters more than the end of the command.
+        let room = self.command.min(self.rest.saturating_sub(2 + note.width()));
+        line.left_aligned(&command, room, Tone::Plain).gap(2).append(note)
+    }
+}
+
+/// Replies that arrive after the dialog was closed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LateReplies {
+    sent: usize,
+    /// Description of the first failure and the number of further failures.
+    failed: Option<(String, usize)>,
+    at: crate::time::Timestamp,
+}
+
+impl LateReplies {
+    /// Counts a reply and returns a summary. After 10 seconds without a reply the count starts over.
+    pub(crate) fn on_reply(&mut self, reply: &NodeReply, signal: Signal) -> String {
+        if reply.at.since(self.at) > std::time::Duration::from_secs(10) {
+            *self = Self::default();
+        }
+        self.at = reply.at;
+        let ProcessRequest::Signal(key, _) = reply.request.process_request else {
+            return String::new();
+        };
+        match &reply.result {
+            Ok(_) => self.sent += 1,
+            Err(error) => {
+                let failure = format!("{} on {}: {error}", key.pid, reply.request.node.label());
+                let (first, others) =
+                    self.failed.take().map_or((failure, 0), |(first, others)| (first, others + 1));
+                self.failed = Some((first, others));
+            }
+        }
+        let name = signal.name();
+        match (&self.failed, self.sent) {
+            (None, 1) => format!("{name} sent to {} on {}", key.pid, reply.request.node.label()),
+            (None, sent) => format!("{name} sent to {sent} processes"),
+            (Some((failure, 0)), 0) => format!("{name} not sent to {failure}"),
+            (Some((failure, others)), sent) => {
+                format!("{name} sent to {sent}, not to {}: {failure}", others + 1)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{NodeName, ProcessKey, ProcessResponse, Refusal};
+    use crate::time::Timestamp;
+
+    fn target(node: &str, pid: u32) -> ProcessTarget {
+        ProcessTarget {
+            node: NodeName::new(node).unwrap(),
+            key: ProcessKey { pid, start_ticks: 9 },
+            user: Some("alice".into()),
+            command: "/usr/bin/python train.py".into(),
+            is_ours: Some(true),
+            is_on_device: true,
+        }
+    }
+
+    fn reply(request: &NodeRequest, answer: Result<ProcessResponse, RequestError>) -> NodeReply {
+        NodeReply { request: request.clone(), result: answer, at: Timestamp::default() }
+    }
+
+    const ENTER: Key = Key::Named(NamedKey::Enter);
+
+    #[test]
+    fn nothing_is_sent_without_confirmation() {
+        let mut dialog = SignalDialog::new(Some(Signal::Kill), vec![target("a", 1)]);
+        assert!(matches!(dialog.on_key(Key::Letter('y')), SignalDialogEffect::Stay));
+        assert!(matches!(dialog.on_key(Key::Named(NamedKey::Escape)), SignalDialogEffect::Close));
+        let SignalDialogEffect::Send(requests) = dialog.on_key(ENTER) else { panic!() };
+        let question = ProcessRequest::Signal(ProcessKey { pid: 1, start_ticks: 9 }, Signal::Kill);
+        assert_eq!(
+            requests,
+            [NodeRequest { node: NodeName::new("a").unwrap(), process_request: question }]
+        );
+        assert!(matches!(dialog.on_key(ENTER), SignalDialogEffect::Close), "it is sent once");
+    }
+
+    #[test]
+    fn the_menu_leads_to_the_confirmation() {
+        let mut dialog = SignalDialog::new(None, vec![target("a", 1)]);
+        assert!(matches!(dialog.on_key(Key::Letter('K')), SignalDialogEffect::Stay));
+        let SignalDialogEffect::Send(requests) = dialog.on_key(ENTER) else { panic!() };
+        assert!(matches!(requests[0].process_request, ProcessRequest::Signal(_, Signal::Kill)));
+        // Enter on the menu chooses the least forceful signal that ends a process.
+        let mut dialog = SignalDialog::new(None, vec![target("a", 1)]);
+        dialog.on_key(ENTER);
+        let SignalDialogEffect::Send(requests) = dialog.on_key(ENTER) else { panic!() };
+        assert!(matches!(
+            requests[0].process_request,
+            ProcessRequest::Signal(_, Signal::Terminate)
+        ));
+    }
+
+    #[test]
+    fn each_process_has_its_own_reply_and_failures_stay_on_the_screen() {
+        let mut dialog =
+            SignalDialog::new(Some(Signal::Terminate), vec![target("a", 1), target("b", 1)]);
+        let SignalDialogEffect::Send(requests) = dialog.on_key(ENTER) else { panic!() };
+        assert_eq!(
+            dialog.on_reply(&reply(&requests[1], Ok(ProcessResponse::Sent))),
+            SignalReply::Pending
+        );
+        // The process with the same pid on the other node is still waiting.
+        let answered: Vec<bool> =
+            dialog.targets.iter().map(|(_, answer)| answer.is_some()).collect();
+        assert_eq!(answered, [false, true]);
+        let elsewhere = NodeRequest { node: NodeName::new("c").unwrap(), ..requests[0].clone() };
+        assert_eq!(
+            dialog.on_reply(&reply(&elsewhere, Ok(ProcessResponse::Sent))),
+            SignalReply::Unrelated
+        );
+        let refused = Err(RequestError::from(Refusal::Gone));
+        assert_eq!(dialog.on_reply(&reply(&requests[0], refused)), SignalReply::Pending);
+        let again = dialog.on_reply(&reply(&requests[0], Ok(ProcessResponse::Sent)));
+        assert_eq!(again, SignalReply::Unrelated, "nobody asked twice");
+    }
+
+    #[test]
+    fn success_is_reported_in_one_sentence() {
+        let mut dialog = SignalDialog::new(Some(Signal::Terminate), vec![target("gpu03", 41)]);
+        let SignalDialogEffect::Send(requests) = dialog.on_key(ENTER) else { panic!() };
+        let SignalReply::AllSent(text) =
+            dialog.on_reply(&reply(&requests[0], Ok(ProcessResponse::Sent)))
+        else {
+            panic!()
+        };
+        assert_eq!(text, "TERM sent to 41 python train.py of alice on gpu03");
+    }
+
+    #[test]
+    fn late_replies_are_summarised_and_failures_named() {
+        let request = |pid| NodeRequest {
+            node: NodeName::new("a").unwrap(),
+            process_request: ProcessRequest::Signal(
+                ProcessKey { pid, start_ticks: 9 },
+                Signal::Kill,
+            ),
+        };
+        let mut late = LateReplies::default();
+        let mut on_reply = |pid, answer| late.on_reply(&reply(&request(pid), answer), Signal::Kill);
+        assert_eq!(on_reply(1, Ok(ProcessResponse::Sent)), "KILL sent to 1 on a");
+        assert_eq!(on_reply(2, Ok(ProcessResponse::Sent)), "KILL sent to 2 processes");
+        let gone = || Err(RequestError::from(Refusal::Gone));
+        assert_eq!(on_reply(3, gone()), "KILL sent to 2, not to 1: 3 on a: the process has ended");
+        assert_eq!(on_reply(4, gone()), "KILL sent to 2, not to 2: 3 on a: the process has ended");
+    }
+}

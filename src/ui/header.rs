@@ -1,0 +1,373 @@
+//! The header lines: the title, how many nodes are fresh, the tabs, and the totals.
+
+use std::time::Duration;
+
+use crate::fleet::{Node, Totals};
+use crate::insight::FleetView;
+use crate::model::Watts;
+use crate::query::SortOrder;
+use crate::time::format_age;
+use crate::ui::View;
+use crate::ui::input::Click;
+use crate::ui::views::job::pending::{list_age, list_error};
+use crate::ui::widgets::line::{Line, Tone};
+use crate::ui::widgets::number_format::{interval, or_unknown, percent};
+use crate::ui::{RenderContext, ScreenState};
+
+/// Returns the header: at most `most` lines, and at most three.
+pub(crate) fn lines(
+    context: RenderContext<'_>,
+    (view, order): (View, Option<SortOrder>),
+    screen: &ScreenState<'_>,
+    width: u16,
+    max_lines: usize,
+) -> Vec<Line> {
+    let fleet_view = context.view;
+    let mut lines = vec![title_line(context, screen.title, Some(screen.interval), width)];
+    if max_lines > 1 {
+        lines.push(totals_line(context, width));
+    }
+    if max_lines > 2 {
+        lines.push(tabs(fleet_view, (view, order), screen, width));
+    }
+    lines.truncate(max_lines);
+    lines
+}
+
+/// Returns the header of the printed report, with totals if there are several nodes.
+pub(crate) fn report_lines(context: RenderContext<'_>, text: &str, width: u16) -> Vec<Line> {
+    let selection =
+        context.view.selection.summary().map(|selection| format!("{text}  {selection}"));
+    let mut lines = vec![title_line(context, selection.as_deref().unwrap_or(text), None, width)];
+    if context.view.count() > 1 {
+        lines.push(totals_line(context, width));
+    }
+    lines
+}
+
+fn title_line(
+    context: RenderContext<'_>,
+    text: &str,
+    sampling_interval: Option<Duration>,
+    width: u16,
+) -> Line {
+    let fleet_view = context.view;
+    let clock = Line::styled(clock(context), Tone::Plain);
+    let left = Line::styled("gtop", Tone::Accent).gap(2).text(text, Tone::Strong);
+    // On narrow screens the age of the job list is dropped first, then the title is cut, then words; the
+    // clock goes last.
+    let nodes = |is_short| node_counts(fleet_view, is_short).gap(if is_short { 2 } else { 3 });
+    let mut right = clock;
+    if let Some(sampling_interval) = sampling_interval.filter(|_| width >= 100) {
+        right = Line::styled(format!("every {}  ", interval(sampling_interval)), Tone::Faint)
+            .append(right);
+    }
+    let room = width.saturating_sub(right.width());
+    // The short form is used before a title of usual length is cut.
+    let forms = [(false, 17), (true, 12)];
+    let fits = |(nodes, title): &(Line, u16)| nodes.width() + title <= room;
+    let mut lines = forms.into_iter().map(|(is_short, title)| (nodes(is_short), title));
+    let fitting = lines.find(fits).map(|(nodes, _)| nodes);
+    let right = fitting.unwrap_or_default().append(right);
+    let age = fleet_view.fleet.jobs.as_ref().and_then(|list| list_age(list, fleet_view.now));
+    let aged = age.map(|age| left.clone().gap(2).text(age, Tone::Faint));
+    let fits = |line: &Line| line.width().saturating_add(right.width()) < width;
+    aged.filter(fits).unwrap_or(left).with_right(right, width)
+}
+
+fn clock(context: RenderContext<'_>) -> String {
+    jiff::Timestamp::from_microsecond(context.view.now.as_micros()).map_or_else(
+        |_| String::new(),
+        |moment| moment.to_zoned(context.zone.clone()).strftime("%H:%M:%S").to_string(),
+    )
+}
+
+fn node_counts(fleet_view: &FleetView, is_short: bool) -> Line {
+    let totals = &fleet_view.totals;
+    let digits = totals.nodes.to_string().len();
+    let tone = if totals.fresh == totals.nodes { Tone::Plain } else { Tone::Strong };
+    let word = if totals.nodes == 1 { "node" } else { "nodes" };
+    let fresh = if is_short {
+        format!("{:>digits$}/{} fresh", totals.fresh, totals.nodes)
+    } else {
+        format!("{:>digits$} of {} {word} fresh", totals.fresh, totals.nodes)
+    };
+    let mut line = Line::styled(fresh, tone);
+    let connecting = totals.nodes.saturating_sub(totals.fresh + totals.stale + totals.down);
+    let parts = [
+        (connecting, "connecting", Tone::Faint),
+        (totals.stale, "stale", Tone::Warn),
+        (totals.down, "down", Tone::Bad),
+    ];
+    for (count, word, tone) in parts {
+        if count > 0 {
+            let separator = if is_short { " " } else { " · " };
+            line = line.text(separator, Tone::Faint).text(format!("{count} {word}"), tone);
+        }
+    }
+    line
+}
+
+fn totals_line(context: RenderContext<'_>, width: u16) -> Line {
+    let units = context.options.units();
+    let totals = &context.view.totals;
+    if totals.devices == totals.stale_devices {
+        // Zeros would suggest that there are devices and that they are idle.
+        let any = |matches: fn(&Node) -> bool| context.view.nodes().any(|node| matches(node));
+        let message = if totals.fresh == 0 {
+            "no fresh samples"
+        } else if totals.devices > 0 {
+            "no fresh device samples"
+        } else if any(|node| node.numbering.is_some()) {
+            "no devices selected"
+        } else {
+            "no devices"
+        };
+        let line = if totals.devices > 0 { device_counts(totals, width, 2) } else { Line::new() };
+        let gap = if line.width() > 0 { 2 } else { 0 };
+        return line.gap(gap).text(message, Tone::Faint).truncated(width);
+    }
+    let util = totals.utilization.map(crate::model::Percent::get);
+    let mut utilization = Line::styled("UTIL ", Tone::Faint)
+        .right_aligned(&percent(util), 3, Tone::Strong)
+        .text(if util.is_some() { "%" } else { " " }, Tone::Faint);
+    if width >= 130 {
+        utilization = utilization.gap(1).bar(util, 12, context.options.load.tone(util));
+    }
+    let mut groups = vec![
+        utilization,
+        Line::styled("MEM ", Tone::Faint)
+            .text(units.usage_with_unit(totals.memory_used, totals.memory_total), Tone::Plain),
+        Line::styled("POWER ", Tone::Faint)
+            .text(power_text(totals.power, totals.power_limit), Tone::Plain),
+    ];
+    let gap = if width >= 100 { 4 } else { 2 };
+    // If it fits, a number stands closer to its label than to the next one.
+    let fits = |label_gap: u16, count: usize| {
+        let rest = groups.iter().take(count).map(|line| gap + line.width());
+        rest.fold(device_counts(totals, width, label_gap).width(), u16::saturating_add) <= width
+    };
+    let all = groups.len();
+    let is_wide = if fits(1, all) { fits(2, all) } else { fits(2, all.saturating_sub(1)) };
+    groups.insert(0, device_counts(totals, width, if is_wide { 2 } else { 1 }));
+    crate::ui::widgets::line::flow(groups, gap, width, 1).pop().unwrap_or_default()
+}
+
+/// The device counts by state, which add up to the total; if space is short, labels are dropped, never a
+/// count.
+fn device_counts(totals: &Totals, width: u16, gap: u16) -> Line {
+    let (first, held) =
+        if width >= 100 { ("DEVICES ", "idle-held ") } else { ("DEV ", "idle-held ") };
+    // Common states show a zero too, unless space is short.
+    let parts = [
+        (["busy ", "busy ", "b"], totals.busy, Tone::Plain, true),
+        ([held, "idle-held ", "h"], totals.idle_held, Tone::Plain, true),
+        (["free ", "free ", "f"], totals.free, Tone::Plain, true),
+        (["faulty ", "faulty ", "x"], totals.faulty, Tone::Bad, false),
+        (["stale ", "stale ", "o"], totals.stale_devices, Tone::Warn, false),
+        (["unknown ", "? ", "?"], totals.unknown_devices, Tone::Faint, false),
+    ];
+    let is_fresh = totals.devices > totals.stale_devices;
+    let line = |(gap, form): (u16, usize)| {
+        let is_full = form == 0;
+        let digits = if is_full { totals.devices.to_string().len() } else { 0 };
+        let all = Line::styled(if form < 2 { first } else { "" }, Tone::Faint)
+            .text(format!("{:>digits$}", totals.devices), Tone::Plain);
+        let shown = parts.iter().filter(|(_, count, _, is_always_shown)| {
+            *count > 0 || (*is_always_shown && is_full && is_fresh)
+        });
+        shown.fold(all, |line, (words, count, tone, is_always_shown)| {
+            let word = words.get(form).copied().unwrap_or_default();
+            let label = if *is_always_shown { Tone::Faint } else { *tone };
+            line.gap(gap).text(word, label).text(format!("{count:>digits$}"), *tone)
+        })
+    };
+    let all = [(gap, 0), (1, 1), (1, 2), (0, 2)];
+    all.into_iter().map(line).find(|line| line.width() <= width).unwrap_or_default()
+}
+
+/// Formats power draw and limit in the unit that suits the limit.
+pub(crate) fn power_text(drawn: Option<Watts>, limit: Option<Watts>) -> String {
+    let Some(limit) = limit.map(Watts::get) else {
+        return or_unknown(None::<u8>, |_| String::new());
+    };
+    let drawn = drawn.map(Watts::get);
+    let (scale, unit, decimals) = match limit {
+        limit if limit >= 100_000.0 => (1_000.0, "kW", 0),
+        limit if limit >= 2_000.0 => (1_000.0, "kW", 1),
+        _ => (1.0, "W", 0),
+    };
+    let drawn = or_unknown(drawn, |drawn| format!("{:.decimals$}", drawn / scale));
+    format!("{drawn}/{:.decimals$} {unit}", limit / scale)
+}
+
+fn tabs(
+    fleet_view: &FleetView,
+    (view, order): (View, Option<SortOrder>),
+    screen: &ScreenState<'_>,
+    width: u16,
+) -> Line {
+    let notices = notices(fleet_view, screen);
+    // Narrow tabs show digits instead of names, except for the current view.
+    let full = tab_line(view, true);
+    let room = width.saturating_sub(full.width().saturating_add(notices.width()));
+    let is_unfiltered = fleet_view.filter.is_empty() && screen.filter_prompt.is_none();
+    // "filter: none" is dropped first.
+    let all = [is_unfiltered, false].map(|shows_filter| sort_and_filter(shows_filter, order));
+    if let Some(info) = all.into_iter().find(|line| line.width() + 2 < room) {
+        return full
+            .with_right(notices.gap(if info.width() > 0 { 2 } else { 0 }).append(info), width);
+    }
+    let fits = |line: &Line| line.width().saturating_add(notices.width()) < width;
+    let short = tab_line(view, false);
+    let alone = || Line::styled(view.title(), Tone::Accent).gap(2);
+    let line = [full, short].into_iter().find(fits).unwrap_or_else(alone);
+    let rest = width.saturating_sub(line.width());
+    line.with_right(notices.truncated(rest), width)
+}
+
+/// The sort order, and "filter: none" if requested: shown only if there is room.
+fn sort_and_filter(is_unfiltered: bool, order: Option<SortOrder>) -> Line {
+    let none = if is_unfiltered { "filter: none" } else { "" };
+    let line = Line::styled(none, Tone::Faint);
+    let Some(SortOrder { column, is_reversed: is_inverted }) = order else { return line };
+    let inverted = if is_inverted { " reversed" } else { "" };
+    let gap = if line.width() > 0 { 3 } else { 0 };
+    line.gap(gap).text(format!("sort: {column}{inverted}"), Tone::Faint)
+}
+
+fn tab_line(view: View, is_full: bool) -> Line {
+    View::ALL.into_iter().enumerate().fold(Line::new(), |line, (index, tab)| {
+        let digit = index + 1;
+        let text = if is_full || tab == view {
+            format!("{digit} {}", tab.title())
+        } else {
+            digit.to_string()
+        };
+        let tone = if view == tab { Tone::Accent } else { Tone::Faint };
+        line.text(text, tone).clickable(Click::View(tab)).gap(if is_full { 3 } else { 2 })
+    })
+}
+
+/// The exceptions: an outdated job list, hidden devices and processes, focus, pause, and a message, which is
+/// cut first.
+fn notices(fleet_view: &FleetView, screen: &ScreenState<'_>) -> Line {
+    let problem = fleet_view.fleet.jobs.as_ref().and_then(|list| list_error(list));
+    let is_filtered = !fleet_view.filter.is_empty() && screen.filter_prompt.is_none();
+    let filter = is_filtered.then(|| {
+        let shown = format!("{} of {}", fleet_view.count(), fleet_view.fleet.nodes.len());
+        Line::styled(format!("/{}  ", fleet_view.filter.text()), Tone::Accent)
+            .text(shown, Tone::Faint)
+    });
+    let focus = screen.focus.map(|node| format!("FOCUS {}", node.as_str()));
+    let frozen = screen.frozen.map(|span| format!("FROZEN {}", format_age(span)));
+    let all = [
+        problem.map(|text| Line::styled(text, Tone::Bad)),
+        fleet_view.selection.summary().map(|text| Line::styled(text, Tone::Accent)),
+        filter,
+        focus.map(|text| Line::styled(text, Tone::Accent)),
+        frozen.map(|text| Line::styled(text, Tone::Warn)),
+        screen.message.map(|text| Line::styled(text, Tone::Plain)),
+    ];
+    let join = |line: Line, part| if line.width() > 0 { line.gap(2).append(part) } else { part };
+    all.into_iter().flatten().fold(Line::new(), join)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jiff::tz::TimeZone;
+
+    use super::*;
+    use crate::fleet::Fleet;
+    use crate::model::NodeName;
+    use crate::query::Filter;
+    use crate::time::Timestamp;
+    use crate::ui::DisplayOptions;
+
+    fn header_texts(filter: &str, order: Option<SortOrder>, width: u16) -> Vec<String> {
+        let node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        let fleet = Fleet::new(vec![Arc::new(node)].into());
+        let filter = Filter::new(filter).unwrap();
+        let fleet_view = FleetView::filtered(fleet, Timestamp::default(), filter);
+        let (display, zone) = (DisplayOptions::default(), TimeZone::UTC);
+        let context = RenderContext { view: &fleet_view, options: &display, zone: &zone };
+        let screen = ScreenState {
+            title: "a title of some length",
+            interval: Duration::from_secs(1),
+            frozen: None,
+            focus: None,
+            message: None,
+            hints: &[],
+            help: None,
+            filter_prompt: None,
+            dialog: None,
+        };
+        let text = |line: &Line| -> String {
+            assert!(line.width() <= width, "{line:?}");
+            line.plain_text()
+        };
+        lines(context, (View::Fleet, order), &screen, width, 3)
+            .iter()
+            .map(|line| text(line).trim_end().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn filter_and_sort_order_are_shown_if_there_is_room() {
+        let order = Some(SortOrder { column: "util", is_reversed: true });
+        let tabs = |filter, width| header_texts(filter, order, width)[2].clone();
+        assert!(tabs("", 120).ends_with("filter: none   sort: util reversed"), "{}", tabs("", 120));
+        assert!(tabs("", 70).ends_with("6 Events"), "{}", tabs("", 70));
+        let narrow = tabs("util<10", 50);
+        assert!(narrow.starts_with("1 Fleet  2  3") && narrow.contains("/util<10"), "{narrow}");
+        assert!(tabs("util<10", 120).contains("/util<10  0 of 1"), "{}", tabs("util<10", 120));
+    }
+
+    #[test]
+    fn the_counts_add_up_at_every_width() {
+        let fleet =
+            |[busy, held, free, faulty, stale_devices, unknown_devices]: [usize; 6]| Totals {
+                devices: busy + held + free + faulty + stale_devices + unknown_devices,
+                busy,
+                idle_held: held,
+                free,
+                faulty,
+                stale_devices,
+                unknown_devices,
+                ..Totals::default()
+            };
+        for parts in [
+            [63, 4, 10, 1, 8, 2],
+            [1666, 1666, 1666, 1666, 1666, 1666],
+            [12_345, 1234, 12_345, 1234, 1234, 12_345],
+            [8, 0, 0, 0, 0, 0],
+            [0, 0, 0, 0, 16, 0],
+        ] {
+            let totals = fleet(parts);
+            for (width, gap) in (40..200).flat_map(|width| [(width, 1), (width, 2)]) {
+                let line = device_counts(&totals, width, gap);
+                assert!(line.width() <= width, "{width}: {line:?}");
+                let text = line.plain_text();
+                let numbers = text.split(|letter: char| !letter.is_ascii_digit());
+                let numbers: Vec<usize> =
+                    numbers.filter_map(|number| number.parse().ok()).collect();
+                let (all, rest) = numbers.split_first().unwrap();
+                let sum = rest.iter().sum::<usize>();
+                assert_eq!((*all, sum), (totals.devices, totals.devices), "{width}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_clock_is_dropped_last() {
+        let title = |width| header_texts("", None, width)[0].clone();
+        assert!(title(80).contains(" of 1 node fresh"), "{}", title(80));
+        assert!(title(44).contains("0/1 fresh 1 connecting  00:00:00"), "{}", title(44));
+        assert!(title(20).ends_with(" 00:00:00"), "{}", title(20));
+        for width in 0..140 {
+            header_texts("", None, width);
+        }
+    }
+}

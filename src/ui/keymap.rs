@@ -1,0 +1,377 @@
+//! The key bindings. Key dispatch, the hints of the bottom line, the help page and the man page read the same
+//! table; settings may bind other keys.
+
+use std::fmt;
+
+use crate::query::nearest;
+use crate::ui::{Key, View, ViewAction};
+
+mod events;
+mod everywhere;
+mod fleet;
+pub(crate) mod help;
+mod job;
+mod node;
+mod processes;
+mod users;
+
+/// The action of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum KeyAction {
+    Quit,
+    /// Quit with the exit code of an interrupt.
+    Interrupt,
+    /// Suspend gtop, as Ctrl-Z does in a shell.
+    Suspend,
+    /// Clear the terminal and draw everything again.
+    Redraw,
+    /// Open or close the help page.
+    Help,
+    /// Freeze or unfreeze the screen.
+    Freeze,
+    /// Start or stop sampling the selected node faster.
+    Focus,
+    /// Request a full sample of every node, and reconnect to nodes that are down.
+    Refresh,
+    /// Open or close the setup pages.
+    Setup,
+    /// Save changed settings.
+    Save,
+    /// Open the filter prompt.
+    Filter,
+    Show(View),
+    NextView,
+    PreviousView,
+    /// An action of the current view.
+    View(ViewAction),
+}
+
+/// Keys that are bound to one action.
+#[derive(Debug)]
+pub(crate) struct Binding {
+    /// Name in the config file.
+    name: &'static str,
+    /// Default keys; the first one is shown in hints.
+    keys: &'static [Key],
+    action: KeyAction,
+    help: &'static str,
+    /// The hint in the bottom line; `None` for keys that everybody tries anyway.
+    hint: Option<Hint>,
+}
+
+impl Binding {
+    /// Returns true if the action changes something on nodes; the names of such bindings share a prefix.
+    fn changes_nodes(&self) -> bool {
+        self.name.starts_with("signal")
+    }
+}
+
+/// A hint in the bottom line of the screen.
+#[derive(Clone, Copy, Debug)]
+struct Hint {
+    meaning: &'static str,
+    /// Name of the binding whose key is shown in the same hint.
+    paired_with: Option<&'static str>,
+}
+
+const fn hint(meaning: &'static str) -> Hint {
+    Hint { meaning, paired_with: None }
+}
+
+const fn pair(meaning: &'static str, paired_with: &'static str) -> Hint {
+    Hint { meaning, paired_with: Some(paired_with) }
+}
+
+/// The bindings by view; those of a view precede the ones that hold in all views.
+const TABLES: [(Option<View>, &[Binding]); 7] = [
+    (Some(View::Fleet), fleet::BINDINGS),
+    (Some(View::Job), job::BINDINGS),
+    (Some(View::Node), node::BINDINGS),
+    (Some(View::Processes), processes::BINDINGS),
+    (Some(View::Users), users::BINDINGS),
+    (Some(View::Events), events::BINDINGS),
+    (None, everywhere::BINDINGS),
+];
+
+/// Binding names of earlier versions, which config files may still use: former, current.
+const FORMER_NAMES: [(&str, &str); 8] = [
+    ("fleet.by", "fleet.next-metric"),
+    ("fleet.by-before", "fleet.previous-metric"),
+    ("fleet.group", "fleet.next-grouping"),
+    ("fleet.group-before", "fleet.previous-grouping"),
+    ("fleet.invert", "fleet.reverse"),
+    ("job.measure", "job.next-metric"),
+    ("processes.invert", "processes.reverse"),
+    ("users.invert", "users.reverse"),
+];
+
+/// The keys of each binding.
+#[derive(Clone, Debug)]
+pub struct Keymap {
+    /// Keys by table of `TABLES` and by binding.
+    keys: Vec<Vec<Vec<Key>>>,
+}
+
+/// Why keys cannot be bound.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeymapError {
+    /// No binding has this name.
+    #[error("unknown action {0:?}; did you mean {1}?")]
+    Unknown(String, &'static str),
+    /// Another binding of the same view has the key.
+    #[error("{key} is bound to {one} and to {other}")]
+    Conflict {
+        key: Key,
+        /// What the key does already.
+        one: &'static str,
+        /// What it would also do.
+        other: &'static str,
+    },
+    /// No key would quit gtop.
+    #[error("quit must have a key")]
+    NoQuit,
+}
+
+impl Default for Keymap {
+    fn default() -> Self {
+        let keys_of = |binding: &Binding| binding.keys.to_vec();
+        Self { keys: TABLES.iter().map(|(_, table)| table.iter().map(keys_of).collect()).collect() }
+    }
+}
+
+impl Keymap {
+    /// Returns each binding's name, default keys and description.
+    pub fn names() -> impl Iterator<Item = (&'static str, &'static [Key], &'static str)> {
+        let all = TABLES.iter().flat_map(|(_, table)| table.iter());
+        all.map(|binding| (binding.name, binding.keys, binding.help))
+    }
+
+    /// Returns the same, preceded by where the binding holds.
+    pub fn table()
+    -> impl Iterator<Item = (&'static str, &'static str, &'static [Key], &'static str)> {
+        TABLES.iter().flat_map(|(view, table)| {
+            let place = view.map_or("Everywhere", View::title);
+            table.iter().map(move |one| (place, one.name, one.keys, one.help))
+        })
+    }
+
+    /// Returns the current name of a binding that has this name in earlier versions.
+    pub fn current_name(former: &str) -> Option<&'static str> {
+        FORMER_NAMES.iter().find(|(known, _)| *known == former).map(|(_, current)| *current)
+    }
+
+    /// Replaces the keys of a binding, called by its current or former name; an empty list unbinds it.
+    pub fn bind(&mut self, name: &str, keys: Vec<Key>) -> Result<(), KeymapError> {
+        let name = Self::current_name(name).unwrap_or(name);
+        let places = TABLES.iter().enumerate().flat_map(|(place, (_, table))| {
+            table.iter().enumerate().map(move |(row, binding)| (place, row, binding.name))
+        });
+        let found = places.clone().find(|(_, _, known)| *known == name);
+        let Some((table, row, _)) = found else {
+            let nearest = nearest(name, places.map(|(_, _, known)| known)).unwrap_or("quit");
+            return Err(KeymapError::Unknown(name.chars().take(40).collect(), nearest));
+        };
+        if let Some(slot) = self.keys.get_mut(table).and_then(|rows| rows.get_mut(row)) {
+            *slot = keys;
+        }
+        Ok(())
+    }
+
+    /// Returns the names of bindings with other keys than the default, and those keys as text.
+    pub fn changed_bindings(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let tables = self.keys.iter().zip(TABLES);
+        let rows = tables.flat_map(|(keys, (_, table))| keys.iter().zip(table));
+        rows.filter(|(keys, binding)| keys.as_slice() != binding.keys).map(|(keys, binding)| {
+            let keys: Vec<String> = keys.iter().map(Key::to_string).collect();
+            (binding.name, keys.join(" "))
+        })
+    }
+
+    /// Unbinds all actions that change something on nodes.
+    #[must_use]
+    pub fn readonly(mut self) -> Self {
+        for (rows, (_, table)) in self.keys.iter_mut().zip(TABLES) {
+            let both = rows.iter_mut().zip(table);
+            both.filter(|(_, binding)| binding.changes_nodes()).for_each(|(keys, _)| keys.clear());
+        }
+        self
+    }
+
+    /// Returns an error for conflicting keys, or if no key quits gtop.
+    pub fn check(&self) -> Result<(), KeymapError> {
+        for (keys, (_, table)) in self.keys.iter().zip(TABLES) {
+            let mut seen: Vec<(Key, &'static str)> = Vec::new();
+            for (keys, binding) in keys.iter().zip(table) {
+                for key in keys {
+                    if let Some((_, one)) = seen.iter().find(|(known, _)| known == key) {
+                        return Err(KeymapError::Conflict { key: *key, one, other: binding.name });
+                    }
+                    seen.push((*key, binding.name));
+                }
+            }
+        }
+        if self.keys_of("quit").is_empty() { Err(KeymapError::NoQuit) } else { Ok(()) }
+    }
+
+    /// Returns the actions of a key in a view, the view's own first.
+    pub(crate) fn actions(&self, key: Key, view: View) -> impl Iterator<Item = &'static KeyAction> {
+        let rows = self.rows(view).filter(move |(keys, _)| keys.contains(&key));
+        rows.map(|(_, binding)| &binding.action)
+    }
+
+    /// Returns the hints of a view's bottom line: key and meaning.
+    ///
+    /// `word` may return a better meaning, or none if the key currently does nothing.
+    pub(crate) fn hints(
+        &self,
+        view: View,
+        word: impl Fn(&KeyAction, &'static str) -> Option<&'static str>,
+    ) -> Vec<(String, &'static str)> {
+        let hint = |(keys, binding): (&[Key], &'static Binding)| {
+            let Hint { meaning, paired_with } = binding.hint?;
+            let meaning = word(&binding.action, meaning)?;
+            let mut written = key_text(*keys.first()?);
+            if let Some(second) =
+                paired_with.and_then(|paired_with| self.keys_of(paired_with).first())
+            {
+                written = format!("{written} {}", key_text(*second));
+            }
+            Some((written, meaning))
+        };
+        self.rows(view).filter_map(hint).collect()
+    }
+
+    /// Returns the first key of a binding, as shown in hints.
+    pub(crate) fn key_text_of(&self, name: &str) -> Option<String> {
+        self.keys_of(name).first().map(|key| key_text(*key))
+    }
+
+    fn rows(&self, view: View) -> impl Iterator<Item = (&[Key], &'static Binding)> {
+        let tables = self.keys.iter().zip(&TABLES);
+        let here = tables.filter(move |(_, (own, _))| own.is_none_or(|own| own == view));
+        here.flat_map(|(keys, (_, table))| keys.iter().map(Vec::as_slice).zip(table.iter()))
+    }
+
+    fn keys_of(&self, name: &str) -> &[Key] {
+        let tables = self.keys.iter().zip(&TABLES);
+        let mut rows = tables.flat_map(|(keys, (_, table))| keys.iter().zip(table.iter()));
+        rows.find(|(_, binding)| binding.name == name).map_or(&[], |(keys, _)| keys)
+    }
+}
+
+/// Returns a key's short form.
+fn key_text(key: Key) -> String {
+    let written = key.to_string();
+    let arrow = match written.as_str() {
+        "Up" => "↑",
+        "Down" => "↓",
+        "Left" => "←",
+        "Right" => "→",
+        _ => return written,
+    };
+    arrow.to_owned()
+}
+
+/// Returns all keys of a binding as text.
+fn keys_text(keys: &[Key]) -> String {
+    keys.iter().map(|key| key_text(*key)).collect::<Vec<_>>().join(" ")
+}
+
+impl fmt::Display for Keymap {
+    /// Lists each key and its description, grouped, one per line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (keys, (view, table)) in self.keys.iter().zip(TABLES) {
+            writeln!(f, "{}", view.map_or("Everywhere", View::title))?;
+            for (keys, binding) in keys.iter().zip(table) {
+                writeln!(f, "  {:24} {:16} {}", binding.name, keys_text(keys), binding.help)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ui::views::{fleet, node};
+    use crate::ui::{CommonAction, Movement, NamedKey};
+
+    fn first(key: Key, view: View) -> Option<&'static KeyAction> {
+        let keys = Keymap::default();
+
+        keys.actions(key, view).next()
+    }
+
+    #[test]
+    fn default_keys_do_not_conflict() {
+        assert_eq!(Keymap::default().check(), Ok(()));
+    }
+
+    #[test]
+    fn former_names_lead_to_current_ones() {
+        for (former, current) in FORMER_NAMES {
+            let is_bound = |name: &str| Keymap::names().any(|(known, ..)| known == name);
+            assert!(!is_bound(former) && is_bound(current), "{former} {current}");
+        }
+    }
+
+    #[test]
+    fn binding_names_are_unique() {
+        let mut names: Vec<_> = Keymap::names().map(|(name, _, _)| name).collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|two| two[0] != two[1]), "{names:?}");
+    }
+
+    #[test]
+    fn bindings_of_a_view_come_first() {
+        for (key, view, expected) in [
+            (Key::Letter('q'), View::Fleet, Some(KeyAction::Quit)),
+            (Key::Function(10), View::Node, Some(KeyAction::Quit)),
+            (Key::Control('c'), View::Node, Some(KeyAction::Interrupt)),
+            (Key::Letter('?'), View::Fleet, Some(KeyAction::Help)),
+            (
+                Key::Letter('<'),
+                View::Node,
+                Some(KeyAction::View(ViewAction::Node(node::Action::Previous))),
+            ),
+            (
+                Key::Letter('j'),
+                View::Fleet,
+                Some(KeyAction::View(ViewAction::Common(CommonAction::Move(Movement::Down)))),
+            ),
+            (Key::Letter('o'), View::Node, Some(KeyAction::Show(View::Fleet))),
+            (Key::Alt('q'), View::Fleet, None),
+        ] {
+            assert_eq!(first(key, view), expected.as_ref(), "{key}");
+        }
+        let keys = Keymap::default();
+        assert_eq!(keys.actions(Key::Named(NamedKey::Up), View::Job).count(), 2);
+    }
+
+    #[test]
+    fn keys_can_be_rebound() {
+        let mut keys = Keymap::default();
+        keys.bind("freeze", vec![Key::Letter('F')]).unwrap();
+        assert_eq!(keys.actions(Key::Letter('F'), View::Fleet).next(), Some(&KeyAction::Freeze));
+        assert_eq!(keys.actions(Key::Letter('z'), View::Fleet).next(), None);
+        let unknown = keys.bind("freze", Vec::new()).unwrap_err().to_string();
+        assert_eq!(unknown, "unknown action \"freze\"; did you mean freeze?");
+        keys.bind("fleet.by", vec![Key::Letter('x')]).unwrap();
+        let next_metric = KeyAction::View(ViewAction::Fleet(fleet::Action::NextMetric));
+        assert_eq!(keys.actions(Key::Letter('x'), View::Fleet).next(), Some(&next_metric));
+        keys.bind("help", vec![Key::Letter('F')]).unwrap();
+        assert!(keys.check().unwrap_err().to_string().starts_with("F is bound to "));
+        let mut keys = Keymap::default();
+        keys.bind("quit", Vec::new()).unwrap();
+        assert_eq!(keys.check(), Err(KeymapError::NoQuit));
+    }
+
+    #[test]
+    fn every_view_has_hints_for_quit_and_help() {
+        for view in View::ALL {
+            let hints = Keymap::default().hints(view, |_, usual| Some(usual));
+            assert!(hints.contains(&("q".to_owned(), "quit")), "{hints:?}");
+            assert!(hints.contains(&("h".to_owned(), "help")), "{hints:?}");
+        }
+    }
+}

@@ -1,0 +1,427 @@
+//! Device attributes beyond load, memory, power and clocks. One table serves the columns, the second line of
+//! a device, and the list of unavailable values.
+
+use crate::fleet::Node;
+use crate::model::{
+    Bytes, ComputeMode, Device, DeviceActivity, DeviceDetails, Percent, Reading, Reason, Throttle,
+    TpuDetails,
+};
+use crate::ui::widgets::line::Tone;
+use crate::ui::widgets::number_format::{Units, rate};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AttributeContext<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) device: &'a Device,
+    pub(crate) units: Units,
+}
+
+/// A formatted value and its tone, or why it is unavailable.
+pub(crate) type AttributeText = Reading<(String, Tone)>;
+
+/// One attribute of a device.
+#[derive(Debug)]
+pub(crate) struct Attribute {
+    /// Column title.
+    pub(crate) title: &'static str,
+    /// Label before the value outside a table.
+    pub(crate) label: &'static str,
+    /// Column width.
+    pub(crate) width: u16,
+    pub(crate) read: fn(AttributeContext<'_>) -> AttributeText,
+}
+
+impl Attribute {
+    const fn new(
+        title: &'static str,
+        label: &'static str,
+        width: u16,
+        read: fn(AttributeContext<'_>) -> AttributeText,
+    ) -> Self {
+        Self { title, label, width, read }
+    }
+
+    /// Returns true if any device of the node reports the attribute, or will after its second sample.
+    pub(crate) fn is_available(&self, node: &Node, units: Units) -> bool {
+        node.devices.iter().any(|device| {
+            let text = (self.read)(AttributeContext { node, device, units });
+            matches!(text, Reading::Known(_) | Reading::Unknown(Reason::NeedsTwoSamples))
+        })
+    }
+}
+
+/// All attributes by priority: the first get columns first.
+pub(crate) const ATTRIBUTES: [Attribute; 26] = [
+    Attribute::new("OWNER", "by", 8, owner),
+    Attribute::new("THROTTLED", "throttled", 12, throttled),
+    Attribute::new("MEMBW", "membw", 5, bandwidth),
+    Attribute::new("MEMTEMP", "memtemp", 7, memory_temp),
+    Attribute::new("JUNCTION", "junction", 8, junction_temp),
+    Attribute::new("PCIe", "PCIe", 11, pcie),
+    Attribute::new("NVLINK", "NVLink", 11, nvlink),
+    Attribute::new("FAN", "fan", 5, fan),
+    Attribute::new("PSTATE", "pstate", 6, performance_state_text),
+    Attribute::new("ENC/DEC", "enc/dec", 7, video),
+    Attribute::new("SMACT", "smact", 5, |context| {
+        percent_text(activity(context, |details| details.sm_active))
+    }),
+    Attribute::new("TENSOR", "tensor", 6, |context| {
+        percent_text(activity(context, |details| details.tensor_active))
+    }),
+    Attribute::new("OCC", "occ", 4, |context| {
+        percent_text(activity(context, |details| details.sm_occupancy))
+    }),
+    Attribute::new("ECC", "ecc", 7, ecc_errors),
+    Attribute::new("REMAP", "remap", 8, remapped_rows),
+    Attribute::new("LINK", "link", 5, link),
+    Attribute::new("PERS", "pers", 4, |context| on_off_text(context.device.persistence)),
+    Attribute::new("MODE", "mode", 9, mode),
+    Attribute::new("HLOQ", "hloq", 5, |context| plain(tpu(context, |chip| chip.queue))),
+    Attribute::new("CORES", "cores", 9, cores),
+    Attribute::new("GI/CI", "GI/CI", 5, instances),
+    Attribute::new("BAR1", "BAR1", 11, bar1),
+    Attribute::new("PART", "partitions", 8, partition),
+    Attribute::new("MIG", "MIG", 3, |context| on_off_text(context.device.mig)),
+    Attribute::new("DISP", "disp", 4, |context| {
+        on_off_text(detail(context, |details| details.display_active))
+    }),
+    Attribute::new("PCI", "pci", 12, bus),
+];
+
+/// Groups the labels of unavailable values by reason. `first` is listed before the attributes.
+pub(crate) fn unavailable(
+    context: AttributeContext<'_>,
+    first: &[(&'static str, Option<Reason>)],
+) -> Vec<(String, &'static str)> {
+    let attributes =
+        ATTRIBUTES.iter().map(|attribute| (attribute.label, (attribute.read)(context).reason()));
+    let mut grouped: Vec<(String, &'static str)> = Vec::new();
+    for (label, reason) in first.iter().copied().chain(attributes) {
+        // No source reports this value at all, so its absence is not worth a word.
+        let Some(reason) = reason.filter(|reason| *reason != Reason::NotSampled) else { continue };
+        match grouped.iter_mut().find(|(_, known)| *known == reason.text()) {
+            Some((labels, _)) => *labels = format!("{labels}, {label}"),
+            None => grouped.push((label.to_owned(), reason.text())),
+        }
+    }
+    grouped
+}
+
+fn activity<T: Copy>(
+    context: AttributeContext<'_>,
+    read: impl FnOnce(&DeviceActivity) -> Reading<T>,
+) -> Reading<T> {
+    context.device.activity.as_deref().map_or_else(Reading::default, read)
+}
+
+fn detail<T: Copy>(
+    context: AttributeContext<'_>,
+    read: impl FnOnce(&DeviceDetails) -> Reading<T>,
+) -> Reading<T> {
+    context.device.details.as_deref().map_or_else(Reading::default, read)
+}
+
+fn tpu<T: Copy>(
+    context: AttributeContext<'_>,
+    read: impl FnOnce(&TpuDetails) -> Reading<T>,
+) -> Reading<T> {
+    context.device.tpu.as_deref().map_or_else(Reading::default, read)
+}
+
+fn plain<T: ToString>(reading: Reading<T>) -> AttributeText {
+    reading.map(|value| (value.to_string(), Tone::Plain))
+}
+
+fn percent_text(reading: Reading<Percent>) -> AttributeText {
+    plain(reading.map(|share| format!("{:.0}%", share.get())))
+}
+
+fn on_off_text(reading: Reading<bool>) -> AttributeText {
+    plain(reading.map(|is_on| if is_on { "on" } else { "off" }))
+}
+
+/// Summarises the users of a device; the process table has the details.
+fn owner(context: AttributeContext<'_>) -> AttributeText {
+    let AttributeContext { node, device, .. } = context;
+    let Some(chip) = &device.tpu else { return Reading::default() };
+    let mut users = node
+        .uses_of(&device.uuid)
+        .filter_map(|used| node.process(used.pid)?.statics.user.known().cloned());
+    match (users.next(), chip.is_held) {
+        (Some(user), _) => plain(Reading::Known(user)),
+        (None, Reading::Known(false)) => Reading::Known(("nobody".to_owned(), Tone::Faint)),
+        (None, Reading::Known(true)) => Reading::Known(("hidden".to_owned(), Tone::Faint)),
+        (None, Reading::Unknown(reason)) => Reading::Unknown(reason),
+    }
+}
+
+/// Throttling for a smaller share of the time is not shown.
+const MIN_SHOWN_PERCENT: f32 = 0.5;
+
+/// Formats the longest throttle cause and its share of the time between the last two samples.
+fn throttled(context: AttributeContext<'_>) -> AttributeText {
+    let Device { rates, throttle, .. } = context.device;
+    let shares = rates.iter().flat_map(|rates| {
+        [
+            (rates.hardware_thermal_throttled, "hw heat", Tone::Warn),
+            (rates.thermal_throttled, "sw heat", Tone::Warn),
+            (rates.power_brake_throttled, "brake", Tone::Warn),
+            (rates.power_throttled, "power", Tone::Plain),
+            (rates.sync_boost_throttled, "sync", Tone::Plain),
+        ]
+    });
+    let longest = shares
+        .filter_map(|(share, label, tone)| Some((share.get()?.get(), label, tone)))
+        .filter(|(share, ..)| *share >= MIN_SHOWN_PERCENT)
+        .max_by(|one, other| one.0.total_cmp(&other.0));
+    if let Some((share, label, tone)) = longest {
+        return Reading::Known((format!("{share:.0}% {label}"), tone));
+    }
+    throttle.map(|throttle| {
+        throttle_cause(throttle).map_or_else(
+            || ("no".to_owned(), Tone::Faint),
+            |(label, tone)| (label.to_owned(), tone),
+        )
+    })
+}
+
+/// Returns the current throttle cause, for devices without throttle counters.
+fn throttle_cause(throttle: Throttle) -> Option<(&'static str, Tone)> {
+    if throttle.is_thermal() {
+        Some(("heat", Tone::Warn))
+    } else if throttle.is_power_brake() {
+        Some(("brake", Tone::Warn))
+    } else if throttle.is_hardware_slowdown() {
+        Some(("slowdown", Tone::Warn))
+    } else {
+        throttle.is_power_capped().then_some(("power", Tone::Plain))
+    }
+}
+
+/// Returns the throttled share of the time: that of the longest cause, or 0 or 100 by the current state for
+/// devices without throttle counters.
+pub(crate) fn throttled_share(device: &Device) -> Option<f32> {
+    let rates = device.rates.as_deref();
+    let shares = rates.into_iter().flat_map(|rates| {
+        [
+            rates.hardware_thermal_throttled,
+            rates.thermal_throttled,
+            rates.power_brake_throttled,
+            rates.power_throttled,
+            rates.sync_boost_throttled,
+        ]
+    });
+    let longest = shares.filter_map(|share| Some(share.get()?.get())).max_by(f32::total_cmp);
+    longest.or_else(|| {
+        device.throttle.get().map(|throttle| throttle_cause(throttle).map_or(0.0, |_| 100.0))
+    })
+}
+
+/// Returns the utilization, or the graphics or SM activity where the driver reports none, as for slices.
+pub(crate) fn utilization(device: &Device) -> Option<f32> {
+    let measured = device.activity.as_deref();
+    let share = device.utilization.get().or_else(|| {
+        let activity = measured?;
+        activity.graphics_active.get().or_else(|| activity.sm_active.get())
+    });
+    share.map(Percent::get)
+}
+
+/// Returns memory utilization, or the share of memory bandwidth used on a TPU chip.
+pub(crate) fn bandwidth_share(device: &Device) -> Reading<Percent> {
+    let chip = device.tpu.as_deref().map_or_else(Reading::default, |chip| chip.bandwidth);
+    device.memory_utilization.or(|| chip)
+}
+
+fn bandwidth(context: AttributeContext<'_>) -> AttributeText {
+    percent_text(bandwidth_share(context.device))
+}
+
+fn memory_temp(context: AttributeContext<'_>) -> AttributeText {
+    plain(
+        context.device.memory_temperature.map(|temperature| context.units.temperature(temperature)),
+    )
+}
+
+fn junction_temp(context: AttributeContext<'_>) -> AttributeText {
+    let temperature = detail(context, |details| details.junction_temperature);
+    plain(temperature.map(|temperature| context.units.temperature(temperature)))
+}
+
+/// Formats receive and transmit rates per second.
+fn rates_text(inward: Reading<Bytes>, outward: Reading<Bytes>) -> AttributeText {
+    match (inward, outward) {
+        (Reading::Known(inward), Reading::Known(outward)) => {
+            plain(Reading::Known(format!("↓{:>4} ↑{:>4}", rate(inward.0), rate(outward.0))))
+        }
+        (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => Reading::Unknown(reason),
+    }
+}
+
+fn pcie(context: AttributeContext<'_>) -> AttributeText {
+    let (inward, outward) = pcie_rates(context.device);
+    rates_text(inward, outward)
+}
+
+/// Returns the receive and transmit rates of `PCIe` in bytes per second, from counters if the device has
+/// them, else from its own measurement.
+pub(crate) fn pcie_rates(device: &Device) -> (Reading<Bytes>, Reading<Bytes>) {
+    let counted = device.rates.as_deref();
+    let measured = device.activity.as_deref();
+    let inward = counted.map_or_else(Reading::default, |rates| rates.pcie_received);
+    let outward = counted.map_or_else(Reading::default, |rates| rates.pcie_sent);
+    (
+        inward.or(|| measured.map_or_else(Reading::default, |details| details.pcie_received)),
+        outward.or(|| measured.map_or_else(Reading::default, |details| details.pcie_sent)),
+    )
+}
+
+fn nvlink(context: AttributeContext<'_>) -> AttributeText {
+    let counted = context.device.rates.as_deref();
+    let inward = counted.map_or_else(Reading::default, |rates| rates.nvlink_received);
+    let outward = counted.map_or_else(Reading::default, |rates| rates.nvlink_sent);
+    rates_text(
+        inward.or(|| activity(context, |details| details.nvlink_received)),
+        outward.or(|| activity(context, |details| details.nvlink_sent)),
+    )
+}
+
+fn fan(context: AttributeContext<'_>) -> AttributeText {
+    let text = plain(context.device.fan.map(|fan| format!("{:.0}%", fan.get())));
+    let rpm = detail(context, |details| details.fan_rpm);
+    text.or(|| plain(rpm.map(|rpm| format!("{rpm}r"))))
+}
+
+fn performance_state_text(context: AttributeContext<'_>) -> AttributeText {
+    let text = plain(context.device.performance_state.map(|state| format!("P{state}")));
+    let level =
+        context.device.details.as_deref().and_then(|details| details.performance_level.known());
+    text.or(|| plain(level.cloned().map_or_else(Reading::default, Reading::Known)))
+}
+
+fn video(context: AttributeContext<'_>) -> AttributeText {
+    let (encoder, decoder) =
+        (detail(context, |details| details.encoder), detail(context, |details| details.decoder));
+    match (encoder, decoder) {
+        (Reading::Known(encoder), Reading::Known(decoder)) => {
+            plain(Reading::Known(format!("{:.0}/{:.0}", encoder.get(), decoder.get())))
+        }
+        (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => {
+            percent_text(detail(context, |details| details.video)).or(|| Reading::Unknown(reason))
+        }
+    }
+}
+
+fn ecc_errors(context: AttributeContext<'_>) -> AttributeText {
+    let Device { ecc_corrected, ecc_uncorrected, .. } = context.device;
+    match (ecc_corrected, ecc_uncorrected) {
+        (Reading::Known(corrected), Reading::Known(uncorrected)) => {
+            let tone = if *uncorrected > 0 { Tone::Bad } else { Tone::Plain };
+            Reading::Known((format!("{corrected}/{uncorrected}"), tone))
+        }
+        (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => Reading::Unknown(*reason),
+    }
+}
+
+/// Formats remapped rows or retired pages, with `!` if some are pending or remapping failed.
+fn remapped_rows(context: AttributeContext<'_>) -> AttributeText {
+    let Some(details) = context.device.details.as_deref() else { return Reading::default() };
+    let sum = |one: Reading<u64>, other: Reading<u64>| match (one, other) {
+        (Reading::Known(one), Reading::Known(other)) => Reading::Known(one.saturating_add(other)),
+        (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => Reading::Unknown(reason),
+    };
+    let rows = sum(details.remapped_corrected, details.remapped_uncorrected);
+    let count = rows.or(|| sum(details.retired_single, details.retired_double));
+    let is_failed = details.remapping_failed.get() == Some(true);
+    let is_pending = [details.remapping_pending, details.retirement_pending]
+        .iter()
+        .any(|is_pending| is_pending.get() == Some(true));
+    count.map(|count| match (is_failed, is_pending) {
+        (true, _) => (format!("{count} failed"), Tone::Bad),
+        (false, true) => (format!("{count} waits"), Tone::Warn),
+        (false, false) => (count.to_string(), Tone::Plain),
+    })
+}
+
+fn link(context: AttributeContext<'_>) -> AttributeText {
+    let lanes_max =
+        context.device.static_value(|known| known.pcie_max).get().map(|(_, lanes)| lanes);
+    context.device.pcie.map(|(generation, lanes)| {
+        // An idle device lowers its PCIe generation but keeps its lanes.
+        let tone = if lanes_max.is_some_and(|lanes_max| lanes < lanes_max) {
+            Tone::Warn
+        } else {
+            Tone::Plain
+        };
+        (format!("{generation}x{lanes}"), tone)
+    })
+}
+
+fn mode(context: AttributeContext<'_>) -> AttributeText {
+    let mode = detail(context, |details| details.compute_mode);
+    plain(mode.map(|mode| match mode {
+        ComputeMode::Shared => "default",
+        ComputeMode::ExclusiveThread => "1 thread",
+        ComputeMode::ExclusiveProcess => "1 process",
+        ComputeMode::Prohibited => "nobody",
+    }))
+}
+
+fn cores(context: AttributeContext<'_>) -> AttributeText {
+    let chip = context.device.tpu.as_deref();
+    let Some(cores) = chip.and_then(|chip| chip.by_core.known()) else { return Reading::default() };
+    let core_text = |core: &crate::model::TpuCore| {
+        core.utilization.map_or_else(|| "–".to_owned(), |share| format!("{:.0}", share.get()))
+    };
+    plain(Reading::Known(cores.iter().map(core_text).collect::<Vec<_>>().join("/")))
+}
+
+fn instances(context: AttributeContext<'_>) -> AttributeText {
+    let Some(statics) = context.device.statics.as_deref() else { return Reading::default() };
+    match (statics.gpu_instance, statics.compute_instance) {
+        (Reading::Known(gpu), Reading::Known(compute)) => {
+            plain(Reading::Known(format!("{gpu}/{compute}")))
+        }
+        (Reading::Unknown(_), _) | (_, Reading::Unknown(_)) => Reading::default(),
+    }
+}
+
+fn bar1(context: AttributeContext<'_>) -> AttributeText {
+    let (used, total) = (
+        detail(context, |details| details.bar1_used),
+        detail(context, |details| details.bar1_total),
+    );
+    match (used, total) {
+        (Reading::Known(used), Reading::Known(total)) => plain(Reading::Known(format!(
+            "{}/{}",
+            compact_amount(context, used),
+            compact_amount(context, total)
+        ))),
+        (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => Reading::Unknown(reason),
+    }
+}
+
+fn compact_amount(context: AttributeContext<'_>, bytes: Bytes) -> String {
+    context.units.amount(bytes).replace(".0", "")
+}
+
+fn partition(context: AttributeContext<'_>) -> AttributeText {
+    let Some(details) = context.device.details.as_deref() else { return Reading::default() };
+    match (details.compute_partition.known(), details.memory_partition.known()) {
+        (None, None) => Reading::default(),
+        (compute, memory) => {
+            let label =
+                |label: Option<&std::sync::Arc<str>>| label.map_or("–", |label| label).to_owned();
+            plain(Reading::Known(format!("{}/{}", label(compute), label(memory))))
+        }
+    }
+}
+
+fn bus(context: AttributeContext<'_>) -> AttributeText {
+    let known = context.device.pci.known().map(|id| match id.split_once(':') {
+        // The PCI domain is 0 on nearly all machines.
+        Some((domain, tail)) if domain.chars().all(|digit| digit == '0') => tail.to_owned(),
+        _ => id.to_string(),
+    });
+    plain(known.map_or_else(Reading::default, Reading::Known))
+}

@@ -1,0 +1,246 @@
+//! The chart pane of a node: graphs of up to four metrics of each device.
+
+use std::sync::Arc;
+
+use crate::fleet::Node;
+use crate::insight::node_status::device_label;
+use crate::model::width_of;
+use crate::model::{Device, Link};
+use crate::ui::RenderContext;
+use crate::ui::chart_metric::ChartMetric;
+use crate::ui::display_options::DisplayOptions;
+use crate::ui::node_panel::host::history_points;
+use crate::ui::node_panel::series::{NodeSeries, SeriesId};
+use crate::ui::widgets::graph::{Graph, visible_seconds};
+use crate::ui::widgets::line::{Line, Tone};
+use crate::ui::widgets::menu::Menu;
+
+/// Width of a graph's label: device, metric and value.
+const LABEL_WIDTH: u16 = 15;
+/// Minimum width of a graph with its label.
+const MIN_WIDTH: u16 = 36;
+/// Height limit of one graph, in rows.
+const MAX_ROWS: u16 = 8;
+
+/// Whether the chart is shown, and the metrics chosen with keys (`None` for those of the settings).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ChartState {
+    pub(crate) is_shown: bool,
+    pub(crate) metrics: Option<Vec<ChartMetric>>,
+}
+
+impl ChartState {
+    fn metrics<'a>(&'a self, display: &'a DisplayOptions) -> &'a [ChartMetric] {
+        self.metrics.as_deref().unwrap_or(&display.chart.metrics)
+    }
+
+    /// Returns the aliases of the metrics, separated by commas.
+    pub(crate) fn setting_value(&self, display: &DisplayOptions) -> String {
+        let aliases = self.metrics(display).iter().map(|metric| metric.labels().0);
+        aliases.collect::<Vec<_>>().join(",")
+    }
+
+    /// Adds a metric at the end of the chart or removes it. A fifth metric displaces the first, and the last
+    /// one cannot be removed.
+    pub(crate) fn toggle(&mut self, display: &DisplayOptions, metric: ChartMetric) {
+        let mut metrics = self.metrics(display).to_vec();
+        let before = metrics.len();
+        metrics.retain(|known| *known != metric);
+        if metrics.len() == before || metrics.is_empty() {
+            metrics.push(metric);
+        }
+        if metrics.len() > ChartMetric::MAX_CHARTED {
+            metrics.remove(0);
+        }
+        self.metrics = Some(metrics);
+    }
+
+    /// Returns the menu of metrics with the cursor on `on`, or on the first charted metric.
+    pub(crate) fn menu(
+        &self,
+        display: &DisplayOptions,
+        selected: Option<ChartMetric>,
+    ) -> Menu<ChartMetric> {
+        let metrics = self.metrics(display);
+        let empty_menu = Menu::new("chart up to four metrics of each device");
+        let menu = ChartMetric::ALL.into_iter().fold(empty_menu, |menu, metric| {
+            let (alias, letter, help) = metric.labels();
+            let sign = if metrics.contains(&metric) { "*" } else { " " };
+            menu.with_item(metric, Some(letter), format!("{sign} {alias}"), help)
+        });
+        menu.with_selected(|metric| Some(*metric) == selected.or(metrics.first().copied()))
+    }
+}
+
+/// Layout of the graphs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ChartGrid {
+    columns: usize,
+    /// Devices per column.
+    rows: usize,
+    /// Metrics per device.
+    metrics: usize,
+    /// Height of one graph, in rows.
+    height: u16,
+}
+
+impl ChartGrid {
+    /// Finds the fewest columns in which graphs are two rows high or, failing that, all graphs fit. If they
+    /// never fit, drops metrics first and devices last.
+    fn fit(devices: usize, metrics: usize, width: u16, room: usize) -> Self {
+        let max_columns = usize::from(width / MIN_WIDTH).clamp(1, devices.max(1));
+        let grid = |columns: usize, metrics: usize| {
+            let rows = devices.div_ceil(columns);
+            let height = room / (rows * metrics).max(1);
+            let height = u16::try_from(height).unwrap_or(MAX_ROWS).min(MAX_ROWS);
+            (height > 0).then_some(Self { columns, rows, metrics, height })
+        };
+        let all = |metrics| (1..=max_columns).filter_map(move |columns| grid(columns, metrics));
+        let two_rows_high = all(metrics).find(|grid| grid.height > 1);
+        let grid =
+            two_rows_high.or_else(|| (1..=metrics).rev().find_map(|metrics| all(metrics).next()));
+        grid.unwrap_or(Self { columns: max_columns, rows: room, metrics: 1, height: 1 })
+    }
+}
+
+/// Draws the chart in at most `height` lines.
+pub(crate) fn lines(
+    context: RenderContext<'_>,
+    node: &Node,
+    series: &NodeSeries,
+    charts: &ChartState,
+    top: usize,
+    (width, height): (u16, usize),
+) -> Vec<Line> {
+    let is_device = |(_, device): &(usize, &Device)| device.parent.is_none();
+    let devices: Vec<_> = node.devices.iter().enumerate().filter(is_device).collect();
+    let metrics = charts.metrics(context.options);
+    let grid = ChartGrid::fit(devices.len(), metrics.len(), width, height.saturating_sub(1));
+    let columns = u16::try_from(grid.columns).unwrap_or(1).max(1);
+    let column_width = (width + 2) / columns;
+    let graph = Graph {
+        width: column_width.saturating_sub(LABEL_WIDTH + 2),
+        height: grid.height,
+        grows_down: false,
+        is_reversed: context.options.chart.is_reversed,
+    };
+    let widest = node.devices.iter().map(|device| width_of(&device_label(node, device))).max();
+    let pane = Pane { context, node, series, graph, label: widest.unwrap_or(1).min(4) };
+    // Graphs that do not fit scroll with the device table.
+    let visible = grid.columns * grid.rows;
+    let from = if visible < devices.len() { top.min(devices.len() - visible) } else { 0 };
+    let mut lines = Vec::new();
+    for row in devices.get(from..).unwrap_or_default().chunks(grid.columns).take(grid.rows) {
+        for metric in metrics.iter().take(grid.metrics) {
+            let mut across = vec![Line::new(); usize::from(grid.height)];
+            for (column, (index, device)) in (0..).zip(row) {
+                for (line, part) in across.iter_mut().zip(pane.graph_of(*index, device, *metric)) {
+                    let start = column_width * column;
+                    let gap = start.saturating_sub(line.width());
+                    *line = std::mem::take(line).gap(gap).append(part);
+                }
+            }
+            lines.extend(across);
+        }
+    }
+    if !lines.is_empty() {
+        let shown_text =
+            Line::styled(format!("{} of {} metrics", grid.metrics, metrics.len()), Tone::Faint);
+        let shown_text = if grid.metrics < metrics.len() { shown_text } else { Line::new() };
+        let ticks = (0..columns).fold(shown_text, |line, column| {
+            let gap = (column_width * column + LABEL_WIDTH).saturating_sub(line.width());
+            line.gap(gap).append(graph.time_axis())
+        });
+        lines.push(ticks);
+    }
+    lines.truncate(height);
+    lines.into_iter().map(|line| line.truncated(width)).collect()
+}
+
+struct Pane<'a> {
+    context: RenderContext<'a>,
+    node: &'a Node,
+    series: &'a NodeSeries,
+    graph: Graph,
+    label: u16,
+}
+
+impl Pane<'_> {
+    /// Draws the graph of one metric of one device, with its label in front.
+    fn graph_of(&self, index: usize, device: &Device, metric: ChartMetric) -> Vec<Line> {
+        let Self { context, node, series, graph, .. } = *self;
+        let now = context.view.now;
+        let (count, _) = visible_seconds(graph.width, now);
+        let source = node.device_sources.get(index);
+        let points = if let Some(history_metric) = metric.history() {
+            history_points(node, (&device.uuid, history_metric), source, now, count)
+        } else {
+            series.last(node, &SeriesId::Device(Arc::clone(&device.uuid), metric), now, count)
+        };
+        let is_fresh = node.link == Link::Up && node.device_freshness(index, now).is_fresh();
+        let units = context.options.units();
+        let (alias, ..) = metric.labels();
+        let tone = context.options.device.tone(metric.share(device));
+        let first = Line::new()
+            .right_aligned(&device_label(node, device), self.label, Tone::Strong)
+            .gap(1)
+            .left_aligned(alias, 5, Tone::Faint)
+            .right_aligned(
+                &metric.format_value(device, units),
+                LABEL_WIDTH.saturating_sub(self.label + 7),
+                Tone::Plain,
+            )
+            .gap(1);
+        let rows = graph.rows(&points, tone).into_iter().enumerate();
+        rows.map(|(row, line)| {
+            let line = match row {
+                0 => first.clone().append(line),
+                _ => Line::new().gap(LABEL_WIDTH).append(line),
+            };
+            if is_fresh { line } else { line.dimmed() }
+        })
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_to_four_metrics_are_charted() {
+        let (mut charts, display) = (ChartState::default(), DisplayOptions::default());
+        charts.toggle(&display, ChartMetric::Memory);
+        assert_eq!(charts.metrics(&display), [ChartMetric::Utilization]);
+        charts.toggle(&display, ChartMetric::Utilization);
+        assert_eq!(charts.metrics(&display), [ChartMetric::Utilization]);
+        for metric in [ChartMetric::Fan, ChartMetric::Power, ChartMetric::Pcie, ChartMetric::Clock]
+        {
+            charts.toggle(&display, metric);
+        }
+        assert_eq!(charts.metrics(&display).len(), ChartMetric::MAX_CHARTED);
+        assert!(charts.metrics(&display).contains(&ChartMetric::Clock));
+        let letters = ChartMetric::ALL.map(|metric| metric.labels().1);
+        let different: std::collections::BTreeSet<_> = letters.into_iter().collect();
+        assert_eq!(different.len(), ChartMetric::ALL.len());
+        assert!(!letters.iter().any(|letter| "jkq".contains(*letter)));
+    }
+
+    #[test]
+    fn graphs_divide_the_available_lines() {
+        for (devices, metrics, width, room, expected) in [
+            (1, 2, 80, 12, (1, 1, 2, 6)),
+            (8, 2, 80, 10, (2, 4, 2, 1)),
+            (8, 2, 80, 5, (2, 4, 1, 1)),
+            (8, 2, 200, 24, (2, 4, 2, 3)),
+            (8, 4, 200, 8, (4, 2, 4, 1)),
+            (20, 2, 80, 6, (2, 6, 1, 1)),
+            (0, 2, 80, 6, (1, 0, 2, 6)),
+        ] {
+            let ChartGrid { columns, rows, metrics: shown, height } =
+                ChartGrid::fit(devices, metrics, width, room);
+            let found = (columns, rows, shown, height);
+            assert_eq!(found, expected, "{devices} {metrics} {width} {room}");
+        }
+    }
+}

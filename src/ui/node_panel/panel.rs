@@ -1,0 +1,337 @@
+//! The panel of a node: title, problems, devices, chart, host and processes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::fleet::Node;
+use crate::insight::FleetView;
+use crate::insight::node_status::{NodeStatus, full_remedy, status_notes};
+use crate::insight::{RowId, process_rows};
+use crate::model::TransportKind;
+use crate::model::width_of;
+use crate::time::format_age;
+use crate::ui::RenderContext;
+use crate::ui::chart_metric::ChartMetric;
+use crate::ui::display_options::Density;
+use crate::ui::navigation::Navigation;
+use crate::ui::node_panel::series::SeriesId;
+use crate::ui::node_panel::{chart, device_table, host, process_table};
+use crate::ui::views::node::State;
+use crate::ui::widgets::line::{Line, Tone, truncate};
+
+/// Minimum height of the process table, titles included.
+const MIN_PROCESS_ROWS: usize = 4;
+/// Lines reserved for processes before devices and host get full density, however many there are, so that the
+/// layout does not change when a process starts or ends.
+const RESERVED_PROCESS_ROWS: usize = 9;
+/// Devices shown before processes get any line.
+const MIN_DEVICE_ROWS: usize = 8;
+/// From this height on, the host has at least one line.
+const MIN_HEIGHT_WITH_HOST: usize = 8;
+/// Lines of the host with ample and with scarce room.
+const HOST_LINES: (usize, usize) = (3, 2);
+/// Lines of the host's items below its graphs.
+const HOST_ITEM_LINES: usize = 2;
+/// Minimum height of the chart.
+const MIN_CHART_HEIGHT: usize = 4;
+
+/// Draws the panel of a node in the given height.
+pub(crate) fn lines(
+    context: RenderContext<'_>,
+    node: &Node,
+    navigation: &mut Navigation,
+    width: u16,
+    height: usize,
+) -> Vec<Line> {
+    let fleet_view = context.view;
+    let mut lines = vec![title(fleet_view, node, width)];
+    lines.extend(problem_lines(fleet_view, node, width));
+    let room = height.saturating_sub(lines.len());
+    let detail = PanelDetail::of(context, node, navigation, room);
+    let host = if detail.is_host_full {
+        let max_lines = host::FULL_HEIGHT + HOST_ITEM_LINES;
+        host::graph_lines(context, node, &navigation.node_state.series, width, max_lines)
+    } else {
+        let is_short = PanelHeights::of(node, navigation, detail, HOST_LINES.0, room).is_short;
+        host::lines(context, node, width, if is_short { HOST_LINES.1 } else { HOST_LINES.0 })
+    };
+    let heights = PanelHeights::of(node, navigation, detail, host.len(), room);
+    if heights.devices > 0 {
+        let size = (heights.devices, detail.is_device_full);
+        lines.extend(device_table::lines(context, node, navigation, width, size));
+    }
+    if heights.chart > 0 {
+        let State { series, charts, .. } = &navigation.node_state;
+        let size = (width, heights.chart);
+        lines.extend(chart::lines(
+            context,
+            node,
+            series,
+            charts,
+            navigation.device_table.top,
+            size,
+        ));
+    }
+    lines.extend(host.into_iter().take(heights.host));
+    if heights.processes > 0 {
+        if heights.has_gap {
+            lines.push(Line::new());
+        }
+        lines.extend(process_table::lines(context, node, navigation, width, heights.processes));
+    }
+    lines.truncate(height);
+    lines
+}
+
+/// Lines of the host in a report, whose height is unlimited.
+const REPORT_HOST_LINES: usize = 8;
+
+/// Returns a report of a node in as many lines as it takes, without graphs, which would be empty.
+pub(crate) fn report(context: RenderContext<'_>, node: &Node, width: u16) -> Vec<Line> {
+    let fleet_view = context.view;
+    let mut navigation = Navigation::default();
+    let mut lines = vec![title(fleet_view, node, width)];
+    // A report is not interactive, so no keys are suggested and nothing is cut.
+    match node.fault() {
+        Some(fault) => {
+            let text = wrap(&fault.message(), width).into_iter();
+            lines.extend(text.map(|text| Line::styled(text, Tone::Bad).truncated(width)));
+            lines.extend(remedy_lines(node, width));
+        }
+        None => lines.extend(problem_lines(fleet_view, node, width)),
+    }
+    if !node.devices.is_empty() {
+        let is_full = context.options.density != Density::Compact;
+        let rows = node.devices.len() * if is_full { 2 } else { 1 };
+        lines.extend(device_table::lines(context, node, &mut navigation, width, (rows, is_full)));
+    }
+    lines.extend(host::lines(context, node, width, REPORT_HOST_LINES));
+    if !node.devices.is_empty() || !node.uses.is_empty() {
+        lines.push(Line::new());
+        let rows = process_rows(node).len() + 1;
+        lines.extend(process_table::lines(context, node, &mut navigation, width, rows));
+    }
+    lines
+}
+
+/// Level of detail of each part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct PanelDetail {
+    /// Two lines per device.
+    is_device_full: bool,
+    /// Graphs of the host.
+    is_host_full: bool,
+    has_chart: bool,
+}
+
+impl PanelDetail {
+    /// Chooses the level of detail for the density. `Density::Auto` shows in full what fits: if lines are
+    /// scarce, the second line of devices goes first, then the graphs of the host.
+    fn of(context: RenderContext<'_>, node: &Node, navigation: &Navigation, room: usize) -> Self {
+        let state = &navigation.node_state;
+        let has_chart = state.charts.is_shown && !node.devices.is_empty();
+        let frame_lines = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
+        let count = node.devices.len();
+        let graph_lines = host::FULL_HEIGHT + HOST_ITEM_LINES;
+        let process_rows = if navigation.shows_processes { RESERVED_PROCESS_ROWS } else { 0 };
+        let fits = |lines: usize| frame_lines + lines <= room;
+        let (is_device_full, is_host_full) = match state.density.unwrap_or(context.options.density)
+        {
+            Density::Full => (true, fits(count * 2 + graph_lines)),
+            Density::Compact => (false, false),
+            Density::Auto if has_chart => (false, false),
+            Density::Auto => {
+                let is_host_full = fits(count + graph_lines + process_rows);
+                (is_host_full && fits(count * 2 + graph_lines + process_rows), is_host_full)
+            }
+        };
+        Self { is_device_full, is_host_full, has_chart }
+    }
+}
+
+/// How the lines of a panel are divided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct PanelHeights {
+    /// Excludes the titles and the sum.
+    devices: usize,
+    host: usize,
+    chart: usize,
+    /// Includes the titles.
+    processes: usize,
+    has_gap: bool,
+    /// True if devices or processes are cut.
+    is_short: bool,
+}
+
+impl PanelHeights {
+    fn of(
+        node: &Node,
+        navigation: &Navigation,
+        detail: PanelDetail,
+        host: usize,
+        room: usize,
+    ) -> Self {
+        let frame_lines = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
+        let lines_per_device = 1 + usize::from(detail.is_device_full);
+        let device_lines = node.devices.len() * lines_per_device;
+        let is_shown = navigation.shows_processes && (device_lines > 0 || !node.uses.is_empty());
+        let wanted_processes = if is_shown { process_rows(node).len() + 1 } else { 0 };
+        // If lines are scarce, the host shrinks before the devices do, but keeps one line.
+        let spare =
+            room.saturating_sub(frame_lines + device_lines.min(MIN_DEVICE_ROWS * lines_per_device));
+        let host = if detail.is_host_full || device_lines == 0 {
+            host
+        } else {
+            host.min(spare.max(usize::from(room >= MIN_HEIGHT_WITH_HOST)))
+        };
+        let rest = room.saturating_sub(frame_lines + host);
+        let min_chart = if detail.has_chart { MIN_CHART_HEIGHT } else { 0 };
+        let max_reserved = MIN_PROCESS_ROWS + min_chart;
+        let reserved = (wanted_processes.min(MIN_PROCESS_ROWS) + min_chart)
+            .min(max_reserved)
+            .min(rest.saturating_sub(device_lines.min(MIN_DEVICE_ROWS * lines_per_device)));
+        let devices = device_lines.min(rest.saturating_sub(reserved));
+        let rest = rest.saturating_sub(devices);
+        // The chart gets what the first processes leave, or everything if that is almost nothing.
+        let chart = if detail.has_chart {
+            let process_rows = wanted_processes.min(MIN_PROCESS_ROWS.max(rest / 3));
+            let process_rows =
+                if rest < process_rows + MIN_CHART_HEIGHT { 0 } else { process_rows };
+            rest.saturating_sub(
+                process_rows + usize::from(process_rows > 0 && rest > MIN_PROCESS_ROWS * 3),
+            )
+        } else {
+            0
+        };
+        let rest = rest.saturating_sub(chart);
+        let has_gap = rest > MIN_PROCESS_ROWS;
+        let processes = wanted_processes.min(rest.saturating_sub(usize::from(has_gap)));
+        let is_short = devices < device_lines || processes < wanted_processes;
+        Self { devices, host, chart, processes, has_gap, is_short }
+    }
+}
+
+fn title(fleet_view: &FleetView, node: &Node, width: u16) -> Line {
+    let status = NodeStatus::of(node, fleet_view.now);
+    let tone = if status == NodeStatus::Down { Tone::Bad } else { Tone::Accent };
+    let mut right = Line::new();
+    if let Some(taken_at) = node.taken_at() {
+        let tone = if status.is_fresh() { Tone::Faint } else { Tone::Warn };
+        right = right.right_aligned(&format_age(fleet_view.now.since(taken_at)), 6, tone);
+    }
+    let position = fleet_view.position(&node.name).map(|position| (position + 1).to_string());
+    let position = position.unwrap_or_else(|| "hidden".to_owned());
+    let right =
+        Line::styled(format!("{position}/{}", fleet_view.count()), Tone::Faint).append(right);
+    let name = truncate(node.name.as_str(), width / 2);
+    Line::styled(format!("{name}  "), tone).append(node_description(node)).with_right(right, width)
+}
+
+/// Describes a node: devices, driver, jobs, probe.
+pub(crate) fn node_description(node: &Node) -> Line {
+    let mut models: BTreeMap<String, usize> = BTreeMap::new();
+    for device in node.devices.iter().filter(|device| device.parent.is_none()) {
+        *models.entry(device_table::name(device, false)).or_default() += 1;
+    }
+    let mut line = Line::new();
+    for (model, count) in models {
+        line = line.text(format!("{count}× {model}  "), Tone::Plain);
+    }
+    if let Some(driver) =
+        node.devices.iter().find_map(|device| device.statics.as_deref()?.driver.known())
+    {
+        line = line.text(format!("driver {driver}  "), Tone::Faint);
+    }
+    if let Some(cuda) = cuda_version(node) {
+        line = line.text(format!("CUDA {cuda}  "), Tone::Faint);
+    }
+    let jobs: std::collections::BTreeSet<_> =
+        node.processes.iter().filter_map(|process| process.statics.job.as_ref()).collect();
+    for job in jobs.iter().take(3) {
+        line = line.text(format!("job {job}  "), Tone::Faint);
+    }
+    // Only transports that cost an extra process or a job step are mentioned.
+    let transport = match node.via {
+        Some(TransportKind::SshProgram) => "via ssh  ",
+        Some(TransportKind::Exec) => "via command  ",
+        Some(TransportKind::Step) => "via srun  ",
+        Some(TransportKind::Native | TransportKind::Local) | None => "",
+    };
+    if !transport.is_empty() {
+        line = line.text(transport, Tone::Faint);
+    }
+    match &node.hello {
+        Some(hello) => line.text(format!("{}  {}", hello.probe, hello.host.kernel), Tone::Faint),
+        None => line,
+    }
+}
+
+/// Returns the highest CUDA version that the node's driver supports.
+fn cuda_version(node: &Node) -> Option<&str> {
+    let drivers = node.hello.as_ref()?.backends.iter().filter_map(|state| state.driver.as_deref());
+    drivers.into_iter().find_map(|driver| driver.cuda.as_deref())
+}
+
+/// Explains why a node is not fresh, and the remedy.
+fn problem_lines(fleet_view: &FleetView, node: &Node, width: u16) -> Vec<Line> {
+    let line =
+        Some(Line::of_notes(&status_notes(fleet_view, node))).filter(|line| line.width() > 0);
+    line.into_iter().map(|line| line.truncated(width)).chain(remedy_lines(node, width)).collect()
+}
+
+/// Draws the remedy.
+fn remedy_lines(node: &Node, width: u16) -> Vec<Line> {
+    let text = full_remedy(node).map(|remedy| wrap(remedy, width.saturating_sub(2)));
+    let lines = text.into_iter().flatten().enumerate().map(|(index, text)| {
+        Line::styled(if index == 0 { "→ " } else { "  " }, Tone::Faint).text(text, Tone::Plain)
+    });
+    lines.map(|line| line.truncated(width)).collect()
+}
+
+/// Wraps a text into at most 8 lines of `width` columns.
+pub(crate) fn wrap(text: &str, width: u16) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if width_of(line) + 1 + width_of(word) <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.truncate(8);
+    lines
+}
+
+const MINUTE: usize = 60;
+
+fn mean(points: &[Option<f32>]) -> Option<f32> {
+    let known = points.iter().flatten();
+    let (sum, count) = known.fold((0.0, 0.0_f32), |(sum, count), point| (sum + point, count + 1.0));
+    (count > 0.0).then(|| sum / count)
+}
+
+/// Describes the row under the cursor.
+pub(crate) fn detail(
+    context: RenderContext<'_>,
+    node: &Node,
+    navigation: &Navigation,
+    width: u16,
+) -> Option<Line> {
+    let row_id = navigation.cursor(node)?;
+    let line = match &row_id {
+        RowId::Device(uuid) => {
+            let device = node
+                .devices
+                .iter()
+                .find(|device| Arc::ptr_eq(&device.uuid, uuid) || device.uuid == *uuid)?;
+            let id = SeriesId::Device(Arc::clone(&device.uuid), ChartMetric::Throttled);
+            let series = &navigation.node_state.series;
+            let minute = series.last(node, &id, context.view.now, MINUTE);
+            device_table::detail(node, device, mean(&minute), context.options)
+        }
+        RowId::Process { .. } => process_table::detail(node, &row_id)?,
+    };
+    Some(line.truncated(width))
+}

@@ -1,0 +1,220 @@
+//! Series recorded for the nodes on the screen, for metrics that the fleet's history does not hold.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::fleet::Node;
+use crate::model::{Bytes, Link, NodeName, Percent};
+use crate::time::Timestamp;
+use crate::ui::chart_metric::ChartMetric;
+
+const KEPT_SECONDS: usize = 400;
+/// Nodes whose series are kept; the one viewed least recently is dropped first.
+const KEPT_NODES: usize = 8;
+/// Marks a second without a value.
+const GAP: u8 = u8::MAX;
+
+/// A recorded metric, in percent with a resolution of 0.5.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum SeriesId {
+    /// A metric of the device with this UUID.
+    Device(Arc<str>, ChartMetric),
+    /// Host memory in use.
+    HostMemory,
+    Swap,
+}
+
+/// Series of the nodes viewed last.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NodeSeries {
+    nodes: VecDeque<NodeRecord>,
+}
+
+#[derive(Clone, Debug)]
+struct NodeRecord {
+    name: NodeName,
+    /// Unix time of the last point of all series, in seconds.
+    second: i64,
+    series: BTreeMap<SeriesId, VecDeque<u8>>,
+}
+
+impl NodeSeries {
+    /// Records the current values of a node. Called again within a second, it replaces the point.
+    pub(crate) fn record(&mut self, node: &Node, now: Timestamp) {
+        let second = now.as_micros().div_euclid(1_000_000);
+        let index = self.nodes.iter().position(|index| index.name == node.name);
+        let mut record = match index.and_then(|index| self.nodes.remove(index)) {
+            Some(record) => record,
+            None => NodeRecord { name: node.name.clone(), second, series: BTreeMap::new() },
+        };
+        record.advance(second);
+        for (id, share) in current_values(node, now) {
+            record.set(id, share);
+        }
+        self.nodes.push_back(record);
+        if self.nodes.len() > KEPT_NODES {
+            self.nodes.pop_front();
+        }
+    }
+
+    /// Returns the `count` seconds up to `now`, oldest first.
+    pub(crate) fn last(
+        &self,
+        node: &Node,
+        id: &SeriesId,
+        now: Timestamp,
+        count: usize,
+    ) -> Vec<Option<f32>> {
+        let record = self.nodes.iter().find(|record| record.name == node.name);
+        let points = record.and_then(|record| Some((record.second, record.series.get(id)?)));
+        let Some((last, points)) = points else { return vec![None; count] };
+        let now = now.as_micros().div_euclid(1_000_000);
+        let point = |ago: usize| {
+            let second = now - i64::try_from(ago).ok()?;
+            let offset = usize::try_from(last - second).ok()?;
+            let index = points.len().checked_sub(offset + 1)?;
+            points.get(index).filter(|point| **point != GAP).map(|point| f32::from(*point) / 2.0)
+        };
+        (0..count).rev().map(point).collect()
+    }
+}
+
+impl NodeRecord {
+    /// Advances to a second, or starts over if it lies in the past, as after seeking in a recording.
+    fn advance(&mut self, second: i64) {
+        let Ok(passed) = usize::try_from(second - self.second) else {
+            self.series.clear();
+            self.second = second;
+            return;
+        };
+        self.second = second;
+        for points in self.series.values_mut() {
+            points.extend(std::iter::repeat_n(GAP, passed.min(KEPT_SECONDS)));
+            let surplus = points.len().saturating_sub(KEPT_SECONDS);
+            points.drain(..surplus);
+        }
+        self.series.retain(|_, points| points.iter().any(|point| *point != GAP));
+    }
+
+    fn set(&mut self, id: SeriesId, share: f32) {
+        let points = self.series.entry(id).or_insert_with(|| VecDeque::from([GAP]));
+        if let Some(last) = points.back_mut() {
+            *last = to_half_percent(share);
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is clamped to what fits"
+)]
+fn to_half_percent(share: f32) -> u8 {
+    (share * 2.0).round().clamp(0.0, 200.0) as u8
+}
+
+/// Returns the values that are known and fresh.
+fn current_values(node: &Node, now: Timestamp) -> Vec<(SeriesId, f32)> {
+    let mut values = Vec::new();
+    if node.link != Link::Up {
+        return values;
+    }
+    if node.host_freshness(now).is_fresh() {
+        let fast = &node.host.fast;
+        values.extend(
+            used_percent(fast.memory_total.get(), fast.memory_available.get())
+                .map(|share| (SeriesId::HostMemory, share)),
+        );
+        values.extend(
+            used_percent(fast.swap_total.get(), fast.swap_free.get())
+                .map(|share| (SeriesId::Swap, share)),
+        );
+    }
+    for (index, device) in node.devices.iter().enumerate() {
+        if device.fault.is_some() || !node.device_freshness(index, now).is_fresh() {
+            continue;
+        }
+        let recorded = ChartMetric::ALL.into_iter().filter(|metric| metric.history().is_none());
+        values.extend(recorded.filter_map(|metric| {
+            Some((SeriesId::Device(Arc::clone(&device.uuid), metric), metric.share(device)?))
+        }));
+    }
+    values
+}
+
+/// Returns the used share in percent.
+pub(crate) fn used_percent(total: Option<Bytes>, free: Option<Bytes>) -> Option<f32> {
+    let (total, free) = (total?, free?);
+    Percent::of(total.0.saturating_sub(free.0), total.0).map(Percent::get)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::SourceState;
+    use crate::model::{Reading, Source};
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_micros(second * 1_000_000)
+    }
+
+    fn node(name: &str, free: u64, second: i64) -> Node {
+        let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
+        node.link = Link::Up;
+        node.sources = vec![SourceState {
+            source: Source::host(),
+            taken_at: Some(at(second)),
+            interval: Duration::from_secs(1),
+            fault: None,
+            absent: None,
+        }];
+        node.host.fast.memory_total = Reading::Known(Bytes(100));
+        node.host.fast.memory_available = Reading::Known(Bytes(free));
+        node
+    }
+
+    fn last(series: &NodeSeries, second: i64, count: usize) -> Vec<Option<f32>> {
+        series.last(&node("a", 0, 0), &SeriesId::HostMemory, at(second), count)
+    }
+
+    #[test]
+    fn a_second_has_one_point_and_missing_seconds_are_gaps() {
+        let mut series = NodeSeries::default();
+        for (second, free) in [(10, 90), (10, 80), (11, 70), (14, 60)] {
+            series.record(&node("a", free, second), at(second));
+        }
+        let known = [Some(20.0), Some(30.0), None, None, Some(40.0)];
+        assert_eq!(last(&series, 14, 5), known);
+        assert_eq!(last(&series, 15, 3), [None, Some(40.0), None]);
+        assert_eq!(last(&series, 14, 7)[..2], [None, None]);
+        // A stale value is not recorded.
+        series.record(&node("a", 60, 14), at(30));
+        assert_eq!(last(&series, 30, 2), [None, None]);
+    }
+
+    #[test]
+    fn seeking_back_starts_the_series_over() {
+        let mut series = NodeSeries::default();
+        series.record(&node("a", 90, 10), at(10));
+        series.record(&node("a", 80, 5), at(5));
+        assert_eq!(last(&series, 10, 1), [None]);
+        assert_eq!(last(&series, 5, 1), [Some(20.0)]);
+    }
+
+    #[test]
+    fn nodes_and_points_beyond_the_limits_are_dropped() {
+        let mut series = NodeSeries::default();
+        for second in 0..1_000 {
+            series.record(&node("a", 90, second), at(second));
+        }
+        assert_eq!(last(&series, 999, 1_000).iter().flatten().count(), KEPT_SECONDS);
+        series.record(&node("a", 90, 1_000_000), at(1_000_000));
+        assert_eq!(last(&series, 1_000_000, KEPT_SECONDS).iter().flatten().count(), 1);
+        for number in 0..20 {
+            series.record(&node(&format!("b{number}"), 90, 5), at(5));
+        }
+        assert_eq!((series.nodes.len(), last(&series, 1_000_000, 1)), (KEPT_NODES, vec![None]));
+    }
+}

@@ -1,0 +1,344 @@
+//! Draws lines into a ratatui buffer: tones become styles; bars and graphs become glyphs.
+
+use std::borrow::Cow;
+
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use unicode_width::UnicodeWidthChar;
+
+use crate::ui::theme::{GlyphSet, Theme};
+use crate::ui::{Line, RowStyle, Span, SpanContent, Symbol, Tone};
+
+const EIGHTHS_ACROSS: [&str; 8] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+const EIGHTHS_UP: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+const ASCII_UP: [&str; 8] = ["_", ".", ":", "-", "=", "+", "*", "#"];
+/// Graph levels without braille: one column shows the larger of two points.
+const ASCII_GRAPH: [&str; 5] = [" ", ".", ":", "|", "#"];
+const ASCII_GRAPH_DOWN: [&str; 5] = [" ", "'", "\"", "|", "#"];
+/// Bits of the braille dots from bottom to top, for the left and the right column.
+const DOTS_UP: [[u32; 4]; 2] = [[0x40, 0x04, 0x02, 0x01], [0x80, 0x20, 0x10, 0x08]];
+const DIGITS: [&str; 10] = ["1", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+
+/// Draws lines from the top of an area; lines and text beyond it are cut off.
+pub(crate) fn paint(lines: &[Line], theme: Theme, area: Rect, buffer: &mut Buffer) {
+    for (y, line) in (area.top()..area.bottom()).zip(lines) {
+        let row = Rect { y, height: 1, ..area };
+        if line.row_style != RowStyle::Plain {
+            buffer.set_style(row, theme.row_style(line.row_style));
+        }
+        let mut painter =
+            LinePainter { theme, row_style: line.row_style, buffer: &mut *buffer, row };
+        let mut x = row.left();
+        for piece in &line.spans {
+            let width = piece.width.min(row.right().saturating_sub(x));
+            painter.piece(x, width, piece);
+            x += width;
+        }
+    }
+}
+
+struct LinePainter<'a> {
+    theme: Theme,
+    row_style: RowStyle,
+    buffer: &'a mut Buffer,
+    row: Rect,
+}
+
+impl LinePainter<'_> {
+    fn piece(&mut self, x: u16, width: u16, piece: &Span) {
+        let style = self.theme.style(piece.tone, self.row_style);
+        // Filled blocks are heavier than text: stale or low values must not stand out.
+        let tone = if piece.tone == Tone::Faint { Tone::Low } else { piece.tone };
+        match &piece.content {
+            SpanContent::Text(text) => self.text(x, width, text, style),
+            SpanContent::Bar(part) => {
+                let is_load = matches!(tone, Tone::Low | Tone::Mid | Tone::High);
+                let is_graded = self.theme.is_colorful && is_load && piece.tone != Tone::Faint;
+                self.bar(x, width, *part, self.bar_style(tone), is_graded);
+            }
+            SpanContent::Spark(points) => {
+                for (x, point) in (x..x + width).zip(points) {
+                    self.glyph(x, self.spark_glyph(*point), self.bar_style(tone));
+                }
+            }
+            SpanContent::Strip(marks) => {
+                for (x, (symbol, tone)) in (x..x + width).zip(marks) {
+                    let style = match symbol {
+                        Symbol::Level(_) => self.bar_style(*tone),
+                        Symbol::Idle
+                        | Symbol::Unknown
+                        | Symbol::Faulty
+                        | Symbol::Overflow
+                        | Symbol::Char(_)
+                        | Symbol::Letter(..) => self.theme.style(*tone, self.row_style),
+                    };
+                    self.symbol(x, *symbol, style);
+                }
+            }
+            SpanContent::Graph { points, grows_down } => {
+                for (x, pair) in (x..x + width).zip(points.chunks(2)) {
+                    self.graph(x, pair, *grows_down, self.bar_style(tone));
+                }
+            }
+            SpanContent::Rule => {
+                let glyph = if self.is_ascii() { "-" } else { "─" };
+                (x..x + width).for_each(|x| self.glyph(x, glyph, style));
+            }
+        }
+    }
+
+    /// Returns the style of filled cells; in ASCII they are letters and take the text style.
+    fn bar_style(&self, tone: Tone) -> Style {
+        if self.is_ascii() {
+            self.theme.style(tone, self.row_style)
+        } else {
+            self.theme.bar_style(tone, self.row_style)
+        }
+    }
+
+    fn is_ascii(&self) -> bool {
+        self.theme.glyphs == GlyphSet::Ascii
+    }
+
+    fn text(&mut self, x: u16, width: u16, text: &str, style: Style) {
+        let text = if self.is_ascii() { to_ascii(text) } else { Cow::Borrowed(text) };
+        let letters = text.bytes().take(usize::from(width));
+        let is_printable = text.is_ascii() && !letters.clone().any(|byte| byte.is_ascii_control());
+        let end = if is_printable {
+            for (cell, byte) in self.cells(x, width).iter_mut().zip(letters.clone()) {
+                cell.set_char(char::from(byte));
+            }
+            x
+        } else {
+            // Characters may be two columns wide, or combine with the one before.
+            let (end, _) = self.buffer.set_stringn(x, self.row.y, text, usize::from(width), style);
+            end
+        };
+        for cell in self.cells(end, (x + width).saturating_sub(end)) {
+            cell.set_style(style);
+        }
+    }
+
+    /// Draws one glyph of one column.
+    fn glyph(&mut self, x: u16, glyph: &str, style: Style) {
+        if let Some(cell) = self.cells(x, 1).first_mut() {
+            cell.set_symbol(glyph).set_style(style);
+        }
+    }
+
+    /// Returns up to `width` cells of the row from column `x`.
+    fn cells(&mut self, x: u16, width: u16) -> &mut [Cell] {
+        let Rect { x: left, y: top, width: columns, .. } = self.buffer.area;
+        let [row, column] =
+            [self.row.y.saturating_sub(top), x.saturating_sub(left)].map(usize::from);
+        let start = row * usize::from(columns) + column;
+        self.buffer.content.get_mut(start..start + usize::from(width)).unwrap_or_default()
+    }
+
+    fn bar(&mut self, x: u16, width: u16, part: Option<f32>, style: Style, is_graded: bool) {
+        let Some(part) = part else { return };
+        let (start, whole) = (x, f32::from(width.saturating_sub(1).max(1)));
+        let full = style.patch(self.theme.bar_background(self.row_style));
+        let filled_eighths = filled_eighths(part, width);
+        for (index, x) in (x..x + width).enumerate() {
+            let eighths = filled_eighths.saturating_sub(index * 8).min(8);
+            let glyph = match (self.is_ascii(), eighths) {
+                (true, 4..) => "#",
+                (true, _) => ".",
+                (false, 8) => "█",
+                (false, eighths) => EIGHTHS_ACROSS.get(eighths).copied().unwrap_or(" "),
+            };
+            let is_track = self.is_ascii() && eighths < 4;
+            let full = if is_graded {
+                let gradient =
+                    self.theme.gradient_style(f32::from(x - start) / whole, self.row_style);
+                gradient.patch(self.theme.bar_background(self.row_style))
+            } else {
+                full
+            };
+            let style = if is_track { self.theme.style(Tone::Faint, self.row_style) } else { full };
+            self.glyph(x, glyph, style);
+        }
+    }
+
+    fn graph(&mut self, x: u16, pair: &[u8], grows_down: bool, style: Style) {
+        if self.is_ascii() {
+            let glyphs = if grows_down { &ASCII_GRAPH_DOWN } else { &ASCII_GRAPH };
+            let fullest = pair.iter().copied().max().unwrap_or(0);
+            self.glyph(x, glyphs.get(usize::from(fullest)).copied().unwrap_or("#"), style);
+            return;
+        }
+        let dots = DOTS_UP.iter().zip(pair).fold(0, |dots, (column, filled)| {
+            let filled = usize::from(*filled).min(column.len());
+            let skipped = if grows_down { column.len() - filled } else { 0 };
+            column.iter().skip(skipped).take(filled).fold(dots, |dots, dot| dots | dot)
+        });
+        // The empty braille pattern is not blank in every font.
+        let sign = if dots == 0 { ' ' } else { char::from_u32(0x2800 + dots).unwrap_or(' ') };
+        self.glyph(x, sign.encode_utf8(&mut [0; 4]), style);
+    }
+
+    fn spark_glyph(&self, point: Option<f32>) -> &'static str {
+        let Some(value) = point else { return " " };
+        let steps = if self.is_ascii() { &ASCII_UP } else { &EIGHTHS_UP };
+        steps.get(step(value, 8)).copied().unwrap_or(" ")
+    }
+
+    fn symbol(&mut self, x: u16, symbol: Symbol, style: Style) {
+        let (letter, style) = match symbol {
+            Symbol::Char(letter) => (letter, style),
+            // A cell under the cursor keeps the cursor's style.
+            Symbol::Letter(letter, _) if style.add_modifier.contains(Modifier::REVERSED) => {
+                (letter, style)
+            }
+            Symbol::Letter(letter, hue) => (letter, style.patch(self.theme.hue(hue))),
+            Symbol::Level(_)
+            | Symbol::Idle
+            | Symbol::Unknown
+            | Symbol::Faulty
+            | Symbol::Overflow => {
+                return self.glyph(x, self.symbol_glyph(symbol), style);
+            }
+        };
+        self.text(x, 1, letter.encode_utf8(&mut [0; 4]), style);
+    }
+
+    fn symbol_glyph(&self, symbol: Symbol) -> &'static str {
+        match (symbol, self.is_ascii()) {
+            (Symbol::Level(value), true) => DIGITS.get(step(value, 10)).copied().unwrap_or(" "),
+            (Symbol::Level(value), false) => EIGHTHS_UP.get(step(value, 8)).copied().unwrap_or(" "),
+            (Symbol::Idle, true) => ".",
+            (Symbol::Idle, false) => "·",
+            (Symbol::Unknown, _) => "?",
+            (Symbol::Faulty, true) => "X",
+            (Symbol::Faulty, false) => "✗",
+            (Symbol::Overflow, _) => "+",
+            (Symbol::Char(_) | Symbol::Letter(..), _) => " ",
+        }
+    }
+}
+
+/// Returns the filled eighths of a bar's columns; a value above zero fills at least one.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float cast saturates, which is what we want"
+)]
+fn filled_eighths(part: f32, width: u16) -> usize {
+    let all = usize::from(width) * 8;
+    let filled = (part / 100.0 * f32::from(width) * 8.0).round() as usize;
+    if part > 0.0 { filled.clamp(1, all.max(1)) } else { 0 }
+}
+
+/// Returns the level of a share among `steps`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float cast saturates, which is what we want"
+)]
+fn step(part: f32, steps: u8) -> usize {
+    let top = f32::from(steps - 1);
+    (part / 100.0 * f32::from(steps)).floor().clamp(0.0, top) as usize
+}
+
+/// Replaces characters outside ASCII by others of the same width.
+fn to_ascii(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            _ if letter.is_ascii() => plain.push(letter),
+            '–' | '─' => plain.push('-'),
+            '…' => plain.push('~'),
+            '·' | '├' | '┤' | '│' => plain.push('|'),
+            '×' => plain.push('x'),
+            '°' => plain.push('C'),
+            '✗' => plain.push('X'),
+            '→' | '▸' => plain.push('>'),
+            '←' => plain.push('<'),
+            '↑' => plain.push('^'),
+            '↓' | '▾' => plain.push('v'),
+            '▒' => plain.push('%'),
+            '└' => plain.push('`'),
+            '␤' => plain.push('$'),
+            _ => plain.extend(std::iter::repeat_n('?', letter.width().unwrap_or(0))),
+        }
+    }
+    Cow::Owned(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ui::theme::{ColourDepth, Palette};
+
+    fn paint_line(line: Line, glyphs: GlyphSet, width: u16) -> String {
+        let area = Rect::new(0, 0, width, 1);
+        let mut buffer = Buffer::empty(area);
+        let theme = Theme {
+            palette: Palette::Mono,
+            depth: ColourDepth::Ansi16,
+            glyphs,
+            is_colorful: false,
+        };
+        paint(&[line], theme, area, &mut buffer);
+        (0..width).map(|x| buffer[(x, 0)].symbol().to_owned()).collect()
+    }
+
+    #[test]
+    fn bars_fill_by_eighths_and_a_small_value_is_visible() {
+        for (part, unicode, ascii) in [
+            (None, "    ", "    "),
+            (Some(0.0), "    ", "...."),
+            (Some(0.1), "▏   ", "...."),
+            (Some(50.0), "██  ", "##.."),
+            (Some(99.0), "████", "####"),
+            (Some(60.0), "██▍ ", "##.."),
+        ] {
+            let line = || Line::new().bar(part, 4, Tone::Mid);
+            assert_eq!(paint_line(line(), GlyphSet::Unicode, 4), unicode, "{part:?}");
+            assert_eq!(paint_line(line(), GlyphSet::Ascii, 4), ascii, "{part:?}");
+        }
+    }
+
+    #[test]
+    fn sparklines_and_strips_show_gaps_and_faults() {
+        let spark =
+            || Line::new().sparkline(vec![Some(0.0), None, Some(50.0), Some(100.0)], Tone::Mid);
+        assert_eq!(paint_line(spark(), GlyphSet::Unicode, 4), "▁ ▅█");
+        assert_eq!(paint_line(spark(), GlyphSet::Ascii, 4), "_ =#");
+        let marks =
+            [Symbol::Level(100.0), Symbol::Idle, Symbol::Unknown, Symbol::Faulty, Symbol::Overflow];
+        let strip =
+            || Line::new().strip(marks.iter().map(|symbol| (*symbol, Tone::Plain)).collect(), 5);
+        assert_eq!(paint_line(strip(), GlyphSet::Unicode, 5), "█·?✗+");
+        assert_eq!(paint_line(strip(), GlyphSet::Ascii, 5), "9.?X+");
+    }
+
+    #[test]
+    fn graphs_fill_from_the_bottom_or_from_the_top() {
+        let line = |grows_down| Line::new().graph(vec![0, 0, 1, 4, 2, 0, 9], grows_down, Tone::Mid);
+        assert_eq!(paint_line(line(false), GlyphSet::Unicode, 4), " ⣸⡄⡇");
+        assert_eq!(paint_line(line(true), GlyphSet::Unicode, 4), " ⢹⠃⡇");
+        assert_eq!(paint_line(line(false), GlyphSet::Ascii, 4), " #:#");
+        assert_eq!(paint_line(line(true), GlyphSet::Ascii, 4), " #\"#");
+    }
+
+    #[test]
+    fn ascii_replacements_have_the_same_width() {
+        for (text, plain) in [("61°", "61C"), ("8× – …", "8x - ~"), ("日本e\u{301}", "????e")]
+        {
+            assert_eq!(to_ascii(text), plain);
+        }
+    }
+
+    #[test]
+    fn content_beyond_the_row_is_cut() {
+        let line = Line::styled("日本語", Tone::Plain).bar(Some(100.0), 9, Tone::Mid);
+        assert_eq!(paint_line(line.clone(), GlyphSet::Ascii, 8), "??????##");
+        assert_eq!(paint_line(line, GlyphSet::Unicode, 1), " ");
+    }
+}

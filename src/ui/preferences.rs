@@ -1,0 +1,128 @@
+//! UI preferences: settings that keys change too, such as the sort order, the fleet layout and the charts of
+//! a node. Each has the name of its setting.
+
+use crate::query::{SortColumn, SortOrder};
+use crate::ui::display_options::{Density, DisplayOptions};
+use crate::ui::navigation::Navigation;
+use crate::ui::views::fleet;
+use crate::ui::views::processes;
+use crate::ui::views::users;
+
+/// The name and value of a setting that keys change too.
+pub type UiPreference = (&'static str, String);
+
+/// The settings that keys change too.
+pub const PREFERENCES: [&str; 13] = [
+    "sort-fleet",
+    "reverse-fleet",
+    "sort-processes",
+    "reverse-processes",
+    "sort-users",
+    "reverse-users",
+    "fleet-form",
+    "fleet-map",
+    "fleet-group",
+    "node-processes",
+    "node-chart",
+    "charted",
+    "monitor",
+];
+
+const fn bool_text(is_on: bool) -> &'static str {
+    if is_on { "true" } else { "false" }
+}
+
+/// Returns the current values of [`PREFERENCES`], in their order.
+pub fn preferences(navigation: &Navigation, display: &DisplayOptions) -> [UiPreference; 13] {
+    let [fleet, processes, users] =
+        [navigation.fleet.order, navigation.processes.order, navigation.users.order];
+    let (layout, metric, grouping) = navigation.fleet.preferences();
+    let density = navigation.node_state.density.or(navigation.processes.density);
+    let monitor = match density.unwrap_or(display.density) {
+        Density::Auto => "auto",
+        Density::Full => "full",
+        Density::Compact => "compact",
+    };
+    let values = [
+        fleet.column,
+        bool_text(fleet.is_reversed),
+        processes.column,
+        bool_text(processes.is_reversed),
+        users.column,
+        bool_text(users.is_reversed),
+        layout,
+        metric,
+        grouping,
+        bool_text(navigation.shows_processes),
+        bool_text(navigation.node_state.has_chart()),
+        &navigation.node_state.charted_metrics(display),
+        monitor,
+    ];
+    let mut named = PREFERENCES.map(|name| (name, String::new()));
+    for ((_, slot), value) in named.iter_mut().zip(values) {
+        value.clone_into(slot);
+    }
+    named
+}
+
+/// Restores one preference; ignores unknown names and values.
+pub fn restore_preference(navigation: &mut Navigation, name: &str, value: &str) {
+    let is_on = value == "true";
+    let set_column = |order: &mut SortOrder, columns: &[SortColumn]| {
+        let known = columns.iter().find(|column| column.name == value);
+        order.column = known.map_or(order.column, |column| column.name);
+    };
+    match name {
+        "sort-fleet" => set_column(&mut navigation.fleet.order, &fleet::SORT_COLUMNS),
+        "reverse-fleet" => navigation.fleet.order.is_reversed = is_on,
+        "sort-processes" => set_column(&mut navigation.processes.order, &processes::COLUMNS),
+        "reverse-processes" => navigation.processes.order.is_reversed = is_on,
+        "sort-users" => set_column(&mut navigation.users.order, &users::COLUMNS),
+        "reverse-users" => navigation.users.order.is_reversed = is_on,
+        "node-processes" => navigation.shows_processes = is_on,
+        "node-chart" => navigation.node_state.show_chart(is_on),
+        // The setting overrides what keys have changed.
+        "charted" => navigation.node_state.reset_charts(),
+        "monitor" => (navigation.node_state.density, navigation.processes.density) = (None, None),
+        _ => navigation.fleet.restore_preference(name, value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn restored_preferences_are_returned() {
+        let display = DisplayOptions { density: Density::Full, ..DisplayOptions::default() };
+        let mut navigation = Navigation::default();
+        navigation.node_state.density = Some(Density::Compact);
+        let values = [
+            "util",
+            "true",
+            "gpumem",
+            "true",
+            "idle-held",
+            "true",
+            "map",
+            "owner",
+            "job",
+            "false",
+            "true",
+            "util,mem",
+            "full",
+        ];
+        for (name, value) in PREFERENCES.into_iter().zip(values) {
+            restore_preference(&mut navigation, name, value);
+        }
+        assert_eq!(preferences(&navigation, &display).map(|(_, value)| value), values);
+        for name in PREFERENCES {
+            restore_preference(&mut navigation, name, "nonsense");
+        }
+        let values_now = preferences(&navigation, &display).map(|(_, value)| value);
+        assert_eq!(
+            [0, 6, 8].map(|index: usize| values_now[index].as_str()),
+            ["util", "map", "job"]
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! A process as the target of a request or a signal.
+
+use std::sync::Arc;
+
+use crate::fleet::Node;
+use crate::insight::FleetView;
+use crate::model::{Link, NodeName, ProcessKey};
+use crate::ui::widgets::line::truncate;
+
+/// Identity of a process, with what identifies it to a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ProcessTarget {
+    pub(super) node: NodeName,
+    /// Pid and start time.
+    pub(super) key: ProcessKey,
+    pub(super) user: Option<Arc<str>>,
+    pub(super) command: Arc<str>,
+    /// True if the process belongs to the login that the probe runs as.
+    pub(super) is_ours: Option<bool>,
+    /// True if the process uses a device, so that samples show when it ends.
+    pub(super) is_on_device: bool,
+}
+
+impl ProcessTarget {
+    /// Returns the process with this pid and start time, `None` if the node does not show it.
+    pub(super) fn find(node: &Node, pid: u32, start_ticks: Option<u64>) -> Option<Self> {
+        let process = node.process(pid)?;
+        if start_ticks.is_some_and(|start| start != process.key.start_ticks) {
+            return None;
+        }
+        let user = process.statics.user.known().cloned();
+        let login = node.hello.as_ref().map(|hello| &hello.host.user);
+        let driver = || node.uses.iter().find(|used| used.pid == pid)?.driver_name.clone();
+        Some(Self {
+            node: node.name.clone(),
+            key: process.key,
+            is_ours: user.as_ref().zip(login).map(|(user, login)| user == login),
+            user,
+            command: process.statics.command.known().cloned().or_else(driver).unwrap_or_default(),
+            is_on_device: true,
+        })
+    }
+
+    /// Returns true if a request or reply for this node and key is about the process.
+    pub(super) fn matches(&self, node: &NodeName, key: ProcessKey) -> bool {
+        self.node == *node && self.key == key
+    }
+
+    /// Returns the key under which the process is tagged.
+    pub(super) fn tag(&self) -> (NodeName, ProcessKey) {
+        (self.node.clone(), self.key)
+    }
+
+    /// Returns why the process can no longer be reached, `None` if it can.
+    pub(super) fn unreachable_reason(&self, fleet_view: &FleetView) -> Option<&'static str> {
+        let Some(node) = fleet_view.fleet.node(&self.node) else {
+            return Some("the node is no longer monitored");
+        };
+        if node.link != Link::Up {
+            return Some("not connected to the node");
+        }
+        let is_running = !self.is_on_device
+            || node
+                .process(self.key.pid)
+                .is_some_and(|process| process.key.start_ticks == self.key.start_ticks);
+        if is_running { None } else { Some("the process has ended") }
+    }
+
+    /// Describes the process in short: `4121 python of alice on gpu03`.
+    pub(super) fn name(&self) -> String {
+        let user = self.user.as_ref().map_or_else(String::new, |user| format!(" of {user}"));
+        let program = short_command(&self.command, false);
+        let program = truncate(&program, 24);
+        let space = if program.is_empty() { "" } else { " " };
+        format!("{}{space}{program}{user} on {}", self.key.pid, self.node.label())
+    }
+}
+
+/// Returns the command line, without the directory of the program unless `is_full`.
+pub(super) fn short_command(command_line: &str, is_full: bool) -> String {
+    if is_full {
+        return command_line.to_owned();
+    }
+    let (program, arguments) = command_line.split_once(' ').unwrap_or((command_line, ""));
+    let program = program.rsplit_once('/').map_or(program, |(_, name)| name);
+    if arguments.is_empty() { program.to_owned() } else { format!("{program} {arguments}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_identified_by_node_pid_and_start() {
+        let [here, elsewhere] = ["a", "b"].map(|name| NodeName::new(name).unwrap());
+        let key = ProcessKey { pid: 7, start_ticks: 9 };
+        let target = ProcessTarget {
+            node: here.clone(),
+            key,
+            user: None,
+            command: "".into(),
+            is_ours: None,
+            is_on_device: true,
+        };
+        assert!(target.matches(&here, key));
+        assert!(!target.matches(&elsewhere, key));
+        for other in [ProcessKey { pid: 8, ..key }, ProcessKey { start_ticks: 8, ..key }] {
+            assert!(!target.matches(&here, other));
+        }
+    }
+}

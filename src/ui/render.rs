@@ -1,0 +1,188 @@
+//! The whole screen: header, the current view, dialog or prompt, footer; and the dispatch of actions to views.
+
+use std::time::Duration;
+
+use crate::model::NodeName;
+use crate::query::SortOrder;
+use crate::ui::action::{CommonAction, NodeRequest, ViewAction, ViewEffect};
+use crate::ui::dialog::Dialog;
+use crate::ui::filter_prompt::FilterPrompt;
+use crate::ui::navigation::Navigation;
+use crate::ui::views::{events, fleet, job, node, processes, users};
+use crate::ui::widgets::line::{self, Line, Tone};
+use crate::ui::{RenderContext, View, header};
+
+/// What a frame shows besides the fleet.
+#[derive(Clone, Copy, Debug)]
+pub struct ScreenState<'a> {
+    /// The title: what is watched.
+    pub title: &'a str,
+    /// The sampling interval of the nodes.
+    pub interval: Duration,
+    /// How long the display has been paused; `None` if it is live.
+    pub frozen: Option<Duration>,
+    /// The node that samples at the faster focus interval.
+    pub focus: Option<&'a NodeName>,
+    /// A message shown once.
+    pub message: Option<&'a str>,
+    /// The key hints of the footer: key and meaning.
+    pub hints: &'a [(String, &'a str)],
+    /// Shown instead of the view.
+    pub help: Option<&'a [Line]>,
+    /// The filter prompt, if open.
+    pub filter_prompt: Option<&'a FilterPrompt>,
+    /// The dialog in front of the view, if open.
+    pub dialog: Option<&'a Dialog>,
+}
+
+/// Handles an action in the current view.
+pub fn update(
+    context: RenderContext<'_>,
+    navigation: &mut Navigation,
+    action: &ViewAction,
+) -> ViewEffect {
+    match action {
+        ViewAction::Common(CommonAction::SortMenu)
+            if matches!(navigation.view, View::Job | View::Node | View::Events) =>
+        {
+            ViewEffect::Message(
+                "not sortable here; only Fleet, Processes and Users can be sorted".to_owned(),
+            )
+        }
+        ViewAction::Common(action) => match navigation.view {
+            View::Fleet => fleet::update(context, navigation, action),
+            View::Job => job::update(context, navigation, action),
+            View::Node => node::update(context, navigation, action),
+            View::Processes => processes::update(context, navigation, action),
+            View::Users => users::update(context, navigation, action),
+            View::Events => events::update(context, navigation, action),
+        },
+        ViewAction::Fleet(action) => fleet::update_view(context, navigation, *action),
+        ViewAction::Job(action) => job::update_view(context, navigation, *action),
+        ViewAction::Node(action) => node::update_view(context, navigation, *action),
+        ViewAction::Processes(action) => processes::update_view(context, navigation, *action),
+        ViewAction::Users(action) => users::update_view(context, navigation, *action),
+        ViewAction::Events(action) => events::update_view(context, navigation, *action),
+    }
+}
+
+/// Advances views to the latest fleet view, drawn or not. Returns the requests to send to nodes now.
+pub fn on_tick(context: RenderContext<'_>, navigation: &mut Navigation) -> Vec<NodeRequest> {
+    processes::on_tick(context, navigation)
+}
+
+/// Draws the whole screen: at most `height` lines, none wider than `width`.
+pub fn render_screen(
+    context: RenderContext<'_>,
+    navigation: &mut Navigation,
+    screen: &ScreenState<'_>,
+    width: u16,
+    height: u16,
+) -> Vec<Line> {
+    let body_height = body_height(height);
+    let height = usize::from(height);
+    let top = top_height(height);
+    let has_footer = has_footer(height) || (screen.filter_prompt.is_some() && height > 0);
+    let body_height = body_height.min(height - top - usize::from(has_footer));
+    let mut lines = if top > 0 {
+        header::lines(context, (navigation.view, sort_order(navigation)), screen, width, top)
+    } else {
+        Vec::new()
+    };
+    // An open dialog or prompt covers the bottom of the view.
+    let dialog_lines = match (screen.dialog, screen.filter_prompt) {
+        (Some(dialog), _) => dialog.lines(context, width, body_height),
+        (None, Some(search)) => search.lines(context, width, body_height),
+        (None, None) => Vec::new(),
+    };
+    let view_height = body_height.saturating_sub(dialog_lines.len());
+    let mut body = body(context, navigation, screen, width, view_height);
+    body.resize(view_height, Line::new());
+    lines.append(&mut body);
+    lines.extend(dialog_lines);
+    if has_footer {
+        lines.push(
+            screen.filter_prompt.map_or_else(|| footer(screen, width), |prompt| prompt.line(width)),
+        );
+    }
+    lines.truncate(height);
+    lines
+}
+
+/// Returns the number of lines between the header and the footer.
+pub fn body_height(height: u16) -> usize {
+    let height = usize::from(height);
+    height - top_height(height) - usize::from(has_footer(height))
+}
+
+const fn top_height(height: usize) -> usize {
+    match height {
+        0..4 => 0,
+        4..8 => 1,
+        8..10 => 2,
+        _ => 3,
+    }
+}
+
+const fn has_footer(height: usize) -> bool {
+    height >= 8
+}
+
+fn body(
+    context: RenderContext<'_>,
+    navigation: &mut Navigation,
+    screen: &ScreenState<'_>,
+    width: u16,
+    height: usize,
+) -> Vec<Line> {
+    if let Some(help) = screen.help {
+        return help.iter().take(height).map(|line| line.clone().truncated(width)).collect();
+    }
+    let fleet_view = context.view;
+    // A job that has ended is shown even if no node is.
+    let is_empty = fleet_view.fleet.nodes.is_empty() && navigation.view != View::Job;
+    if let Some(list) = fleet_view.fleet.jobs.as_deref().filter(|_| is_empty) {
+        return job::lines_without_running_jobs(context, list, width, height);
+    }
+    match navigation.view {
+        View::Fleet => fleet::lines(context, navigation, width, height),
+        View::Job => job::lines(context, navigation, width, height),
+        View::Node => node::lines(context, navigation, width, height),
+        View::Processes => processes::lines(context, navigation, width, height),
+        View::Users => users::lines(context, navigation, width, height),
+        View::Events => events::lines(context, navigation, width, height),
+    }
+}
+
+/// Returns the sort order of the current view; `None` if its rows cannot be sorted.
+const fn sort_order(navigation: &Navigation) -> Option<SortOrder> {
+    match navigation.view {
+        View::Users => Some(navigation.users.order),
+        View::Processes => Some(navigation.processes.order),
+        View::Fleet => Some(navigation.fleet.order),
+        View::Job | View::Node | View::Events => None,
+    }
+}
+
+/// Draws the key hints; drops those that do not fit from the end, but never the last two.
+fn footer(screen: &ScreenState<'_>, width: u16) -> Line {
+    let hint = |(key, meaning): &(String, &str)| {
+        Line::styled(key.as_str(), Tone::Accent).text(format!(" {meaning}"), Tone::Faint)
+    };
+    let gap = if width < 100 { 2 } else { 3 };
+    let (optional, always_shown) = screen.hints.split_at(screen.hints.len().saturating_sub(2));
+    let always_shown = line::flow(always_shown.iter().map(hint).collect(), gap, width, 1).pop();
+    let always_shown = always_shown.unwrap_or_default();
+    let room = width.saturating_sub(always_shown.width() + gap);
+    // Tab gives way to filter and sort: the tab line shows the number keys of the views anyway.
+    let last = optional.iter().rposition(|(_, meaning)| ["filter", "sort"].contains(meaning));
+    let needed = optional.iter().take(last.map_or(0, |index| index + 1)).map(hint);
+    let needed: usize = needed.map(|text| usize::from(text.width() + gap)).sum();
+    let is_short = needed > usize::from(room) + usize::from(gap);
+    let kept = optional.iter().filter(|(_, meaning)| !is_short || *meaning != "view");
+    let optional = line::flow(kept.map(hint).collect(), gap, room, 1).pop();
+    match optional {
+        Some(optional) => optional.gap(gap).append(always_shown).truncated(width),
+        None => always_shown,
+    }
+}

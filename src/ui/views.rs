@@ -1,0 +1,8 @@
+//! The views: each has its state, its actions and the lines it draws.
+
+pub mod events;
+pub mod fleet;
+pub mod job;
+pub mod node;
+pub mod processes;
+pub mod users;

@@ -1,0 +1,314 @@
+//! The events view: events of all nodes, newest first.
+
+use std::sync::Arc;
+
+use crate::insight::FleetView;
+use crate::insight::RowId;
+use crate::model::NodeName;
+use crate::time::{Timestamp, format_age};
+use crate::ui::RenderContext;
+use crate::ui::View;
+use crate::ui::action::{CommonAction, ViewEffect};
+use crate::ui::input::Click;
+use crate::ui::navigation::Navigation;
+use crate::ui::widgets::line::{Line, Tone};
+use crate::ui::widgets::list::{Movement, Viewport};
+
+use crate::insight::Severity;
+use crate::insight::events::changes::{self, EventSummary};
+use crate::insight::events::event_log::EventLog;
+use crate::insight::events::rows::{DeviceEvents, EventRow, EventRows};
+
+/// The view's cursor, scroll position and log of noticed events.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    log: EventLog,
+    /// The event whose occurrences are unfolded.
+    unfolded: Option<EventSummary>,
+    cursor: Option<EventIdentity>,
+    viewport: Viewport,
+    /// The cached rows.
+    rows: Option<EventRowCache>,
+}
+
+/// Cached rows and their cache key: device events, version of the log, unfolded event.
+type EventRowCache = (Arc<DeviceEvents>, u64, Option<EventSummary>, Arc<EventRows>);
+
+/// Identifies a row independently of its position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct EventIdentity {
+    summary: EventSummary,
+    /// The node and device of an unfolded occurrence; `None` for the row of the whole group.
+    occurrence: Option<(NodeName, Option<Arc<str>>)>,
+}
+
+/// Actions of this view only: none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {}
+
+/// Performs an action that all views share.
+pub(crate) fn update(
+    context: RenderContext<'_>,
+    navigation: &mut Navigation,
+    action: &CommonAction,
+) -> ViewEffect {
+    let state = &mut navigation.events;
+    match action {
+        CommonAction::Move(step) => state.step(context, *step),
+        CommonAction::Open => return open(context, navigation),
+        CommonAction::Back => {
+            let Some(summary) = state.unfolded.take() else { return ViewEffect::Ignored };
+            state.cursor = Some(EventIdentity { summary, occurrence: None });
+        }
+        CommonAction::Click(Click::Row(row)) => {
+            let is_again = state.position(context) == *row;
+            state.select(context, *row);
+            if is_again {
+                return open(context, navigation);
+            }
+        }
+        CommonAction::Click(_)
+        | CommonAction::SortMenu
+        | CommonAction::SortBy(_)
+        | CommonAction::SortNext
+        | CommonAction::SortPrevious
+        | CommonAction::Reverse => return ViewEffect::Ignored,
+    }
+    ViewEffect::Handled
+}
+
+/// Performs an action of this view only.
+pub(crate) fn update_view(
+    _context: RenderContext<'_>,
+    _navigation: &mut Navigation,
+    action: Action,
+) -> ViewEffect {
+    match action {}
+}
+
+/// Opens the node of the row, or unfolds the row.
+fn open(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
+    let state = &mut navigation.events;
+    let rows = state.refresh(context);
+    let Some(row) = rows.list.get(state.position(context)) else { return ViewEffect::Ignored };
+    let Some((node, device)) = &row.target else {
+        let is_open = state.unfolded.as_ref() == Some(&row.summary);
+        state.unfolded = (!is_open).then(|| row.summary.clone());
+        state.cursor = Some(identity(row));
+        return ViewEffect::Handled;
+    };
+    if context.view.fleet.node(node).is_none() {
+        return ViewEffect::Message(format!("{node} is no longer monitored"));
+    }
+    navigation.select_row(node.clone(), device.clone().map(RowId::Device));
+    ViewEffect::SwitchView(View::Node)
+}
+
+fn identity(row: &EventRow) -> EventIdentity {
+    let part = if row.is_detail { row.target.clone() } else { None };
+    EventIdentity { summary: row.summary.clone(), occurrence: part }
+}
+
+impl State {
+    /// Logs the events between two snapshots.
+    pub(crate) fn record_changes(&mut self, before: &FleetView, after: &FleetView) {
+        self.log.add(changes::events_between(before, after));
+    }
+
+    /// Returns the rows, cached until the snapshot, the log or the unfolded event changes.
+    fn refresh(&mut self, context: RenderContext<'_>) -> Arc<EventRows> {
+        let device_events = context.view.device_events();
+        if let Some((cached, version, unfolded, rows)) = &self.rows
+            && Arc::ptr_eq(cached, device_events)
+            && (*version, unfolded) == (self.log.version, &self.unfolded)
+        {
+            return Arc::clone(rows);
+        }
+        let rows =
+            Arc::new(EventRows::of(context.view, device_events, &self.log, self.unfolded.as_ref()));
+        let (version, unfolded) = (self.log.version, self.unfolded.clone());
+        self.rows = Some((Arc::clone(device_events), version, unfolded, Arc::clone(&rows)));
+        rows
+    }
+
+    /// Returns the position of the selected row. If it is gone, falls back to its group, then row 0.
+    fn position(&mut self, context: RenderContext<'_>) -> usize {
+        let rows = self.refresh(context);
+        let Some(cursor) = &self.cursor else { return 0 };
+        let mut all = rows.list.iter();
+        let exact = all.position(|row| identity(row) == *cursor);
+        exact
+            .or_else(|| rows.list.iter().position(|row| row.summary == cursor.summary))
+            .unwrap_or(0)
+    }
+
+    fn step(&mut self, context: RenderContext<'_>, step: Movement) {
+        let (position, rows) = (self.position(context), self.refresh(context));
+        self.select(context, step.new_index(position, rows.list.len(), self.viewport.rows));
+    }
+
+    fn select(&mut self, context: RenderContext<'_>, row: usize) {
+        let rows = self.refresh(context);
+        // The cursor on the first row stays there when new events arrive above it.
+        self.cursor = rows.list.get(row).filter(|_| row > 0).map(identity);
+    }
+}
+
+/// Returns the title line and the visible rows.
+pub(crate) fn lines(
+    context: RenderContext<'_>,
+    navigation: &mut Navigation,
+    width: u16,
+    height: usize,
+) -> Vec<Line> {
+    let state = &mut navigation.events;
+    let rows = state.refresh(context);
+    if rows.list.is_empty() {
+        return empty_lines(context.view, width, height);
+    }
+    let cursor = state.position(context);
+    let has_title = height > 1;
+    let room = height.saturating_sub(usize::from(has_title));
+    state.viewport.scroll_to(room, rows.list.len(), Some(cursor));
+    let columns = Columns::fit(&rows, width);
+    let mut lines = Vec::with_capacity(height);
+    if has_title {
+        lines.push(state.viewport.with_position(columns.titles(), rows.list.len(), width));
+    }
+    for row in state.viewport.range(rows.list.len()) {
+        let Some(event_row) = rows.list.get(row) else { continue };
+        let line = columns.line(context, event_row, state.unfolded.as_ref());
+        lines.push(line.truncated(width).selected(row == cursor).clickable_line(Click::Row(row)));
+    }
+    lines
+}
+
+fn empty_lines(fleet_view: &FleetView, width: u16, height: usize) -> Vec<Line> {
+    let first = if fleet_view.filter.is_empty() {
+        "no events since gtop started"
+    } else {
+        "no events on nodes that match the filter"
+    };
+    [first, "shown here: faults, memory errors, throttling, lost nodes, jobs started and ended"]
+        .into_iter()
+        .map(|line| Line::styled(line, Tone::Faint).truncated(width))
+        .take(height)
+        .collect()
+}
+
+/// Widths of the columns; 0 for a column that does not fit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Columns {
+    time: u16,
+    age: u16,
+    count: u16,
+    nodes: u16,
+    devices: u16,
+}
+
+/// Columns of the severity marker and the gap after it.
+const MARK_WIDTH: u16 = 2;
+
+impl Columns {
+    /// Fits columns into `width`, most important first; the event text needs the most room.
+    fn fit(rows: &EventRows, width: u16) -> Self {
+        let (nodes, devices) = rows.widths;
+        let mut columns =
+            Self { nodes: nodes.clamp(5, (width / 4).clamp(5, 32)), ..Self::default() };
+        let mut room = width.saturating_sub(MARK_WIDTH + columns.nodes + 24);
+        let mut reserve = |column: &mut u16, width: u16| {
+            if room > width {
+                room -= width + 1;
+                *column = width;
+            }
+        };
+        reserve(&mut columns.age, 6);
+        reserve(&mut columns.devices, devices.clamp(3, 8));
+        reserve(&mut columns.count, 6);
+        reserve(&mut columns.time, 8);
+        columns
+    }
+
+    fn titles(&self) -> Line {
+        let mut line = Line::new().gap(MARK_WIDTH);
+        if self.time > 0 {
+            line = line.left_aligned("TIME", self.time, Tone::Faint).gap(1);
+        }
+        if self.age > 0 {
+            line = line.right_aligned("AGE", self.age, Tone::Faint).gap(1);
+        }
+        line = line.left_aligned("NODES", self.nodes, Tone::Faint).gap(1);
+        if self.devices > 0 {
+            line = line.left_aligned("DEV", self.devices, Tone::Faint).gap(1);
+        }
+        if self.count > 0 {
+            line = line.right_aligned("TIMES", self.count, Tone::Faint).gap(1);
+        }
+        line.text("WHAT", Tone::Faint)
+    }
+
+    fn line(
+        &self,
+        context: RenderContext<'_>,
+        row: &EventRow,
+        unfolded: Option<&EventSummary>,
+    ) -> Line {
+        let (sign, tone) = match row.summary.severity {
+            Severity::Error => ("✗", Tone::Bad),
+            Severity::Warning => ("!", Tone::Warn),
+            Severity::Recovery => ("·", Tone::Low),
+            Severity::Info => (" ", Tone::Plain),
+        };
+        let mut line = if row.is_detail {
+            Line::new().gap(MARK_WIDTH)
+        } else {
+            Line::styled(sign, tone).gap(1)
+        };
+        if self.time > 0 {
+            line = line.left_aligned(&time_text(context, row.at), self.time, Tone::Plain).gap(1);
+        }
+        if self.age > 0 {
+            let age = format_age(context.view.now.since(row.at));
+            line = line.right_aligned(&age, self.age, Tone::Faint).gap(1);
+        }
+        let inset = if row.is_detail { 2 } else { 0 };
+        let nodes = self.nodes.saturating_sub(inset);
+        line = line.gap(inset).left_aligned(&row.nodes, nodes, Tone::Strong).gap(1);
+        if self.devices > 0 {
+            line = line.left_aligned(&row.devices, self.devices, Tone::Plain).gap(1);
+        }
+        if self.count > 0 {
+            let count =
+                if row.count > 9_999 { "many".to_owned() } else { format!("×{}", row.count) };
+            let count = if row.count > 1 { count } else { String::new() };
+            line = line.right_aligned(&count, self.count, Tone::Plain).gap(1);
+        }
+        if row.is_detail {
+            return line;
+        }
+        let text_tone = match row.summary.severity {
+            Severity::Error => Tone::Bad,
+            Severity::Warning => Tone::Warn,
+            Severity::Recovery | Severity::Info => Tone::Plain,
+        };
+        let line = line.text(&*row.summary.text, text_tone);
+        match &row.target {
+            None if unfolded == Some(&row.summary) => line.text("  -", Tone::Faint),
+            None => line.text("  +", Tone::Faint),
+            Some(_) => line,
+        }
+    }
+}
+
+/// Returns the time of day, or the date if the event is not from today.
+fn time_text(context: RenderContext<'_>, at: Timestamp) -> String {
+    let zoned = |at: Timestamp| {
+        let moment = jiff::Timestamp::from_microsecond(at.as_micros()).ok()?;
+        Some(moment.to_zoned(context.zone.clone()))
+    };
+    let (Some(moment), Some(now)) = (zoned(at), zoned(context.view.now)) else {
+        return String::new();
+    };
+    let format = if moment.date() == now.date() { "%H:%M:%S" } else { "%b %d" };
+    moment.strftime(format).to_string()
+}

@@ -1,0 +1,495 @@
+//! The fleet view: all nodes as a table or as a heat map of devices, the problems below, and the panel of the
+//! selected node where it fits.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::insight::FleetView;
+use crate::insight::RowId;
+use crate::insight::ownership::AllocationIndex;
+use crate::query::SortOrder;
+use crate::ui::RenderContext;
+use crate::ui::View;
+use crate::ui::action::{CommonAction, ViewEffect};
+use crate::ui::dialog::Dialog;
+use crate::ui::input::Click;
+use crate::ui::navigation::Navigation;
+use crate::ui::node_panel::panel;
+use crate::ui::views::fleet::cells::{CellCache, MapMetric};
+pub(crate) use crate::ui::views::fleet::column_layout::COLUMN_SPECS;
+use crate::ui::views::fleet::grouped_rows::{GroupedRow, GroupedRowOptions, GroupedRows};
+use crate::ui::views::fleet::grouping::Grouping;
+use crate::ui::views::fleet::heat_map::{CellCursor, CellGrid};
+use crate::ui::views::fleet::legend::OwnerCounts;
+pub(crate) use crate::ui::views::fleet::node_sort::SORT_COLUMNS;
+use crate::ui::views::fleet::symbol_map::SymbolMap;
+use crate::ui::widgets::line::{Line, Tone};
+use crate::ui::widgets::list::Viewport;
+use crate::ui::widgets::menu::Menu;
+
+mod cells;
+mod column_layout;
+mod cursor;
+mod device_detail;
+mod group;
+mod group_header;
+mod grouped_rows;
+mod grouping;
+mod heat_map;
+mod idle_time;
+mod legend;
+mod node_notes;
+mod node_series;
+mod node_sort;
+mod node_table;
+mod problem_lines;
+mod symbol_map;
+mod usage_cell;
+
+/// The minimum screen size to show the node list and the panel of the selected node together.
+const MIN_SPLIT_SIZE: (u16, usize) = (100, 34);
+/// The lines of the panel besides its devices.
+const PANEL_HEIGHT: usize = 10;
+/// Below this width, the detail of a device takes two lines.
+const ONE_LINE_DETAIL_WIDTH: u16 = 110;
+const MAX_PROBLEM_LINES: usize = 4;
+
+/// The state of the fleet view.
+#[derive(Clone, Debug)]
+pub struct State {
+    layout: Layout,
+    pub(crate) order: SortOrder,
+    grouping: Grouping,
+    metric: MapMetric,
+    /// The keys of the folded groups.
+    folded_groups: BTreeSet<Arc<str>>,
+    /// Incremented on each change of `folded_groups`.
+    fold_version: u64,
+    /// The key of the group that the cursor is in, and whether it is on the header of that group.
+    group: Option<Arc<str>>,
+    is_on_header: bool,
+    /// The device under the cursor of the heat map.
+    device: Option<Arc<str>>,
+    /// The node column and cell column that vertical moves keep to, valid while the cursor is where the last
+    /// move put it.
+    preferred_column: Option<(CellCursor, (usize, usize))>,
+    grid: CellGrid,
+    viewport: Viewport,
+    grouped_rows: GroupedRows,
+    allocations: AllocationIndex,
+    cells: CellCache,
+    symbols: SymbolMap,
+    owner_counts: OwnerCounts,
+    series_cache: node_series::SeriesCache,
+    rows: node_table::NodeRowCache,
+    /// The filter that `rows` was filled for.
+    filter: String,
+}
+
+/// The layouts of the view.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Layout {
+    /// One line per node.
+    #[default]
+    Table,
+    /// The heat map: one cell per device.
+    Map,
+}
+
+/// Actions of the fleet view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Switches between table and heat map.
+    ToggleLayout,
+    /// Shows the next metric in the heat map.
+    NextMetric,
+    /// Shows the previous metric.
+    PreviousMetric,
+    /// Switches to the next grouping.
+    NextGrouping,
+    /// Switches to the previous grouping.
+    PreviousGrouping,
+    /// Folds or unfolds the current group.
+    ToggleFold,
+    FoldAll,
+    UnfoldAll,
+    /// Moves to the device on the left; in the table, folds the group.
+    Left,
+    /// Moves to the device on the right; in the table, unfolds the group.
+    Right,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            layout: Layout::default(),
+            order: SortOrder::by("node"),
+            grouping: Grouping::default(),
+            metric: MapMetric::default(),
+            folded_groups: BTreeSet::new(),
+            fold_version: 0,
+            group: None,
+            is_on_header: false,
+            device: None,
+            preferred_column: None,
+            grid: CellGrid::default(),
+            viewport: Viewport::default(),
+            grouped_rows: GroupedRows::default(),
+            allocations: AllocationIndex::default(),
+            cells: CellCache::default(),
+            symbols: SymbolMap::default(),
+            owner_counts: OwnerCounts::default(),
+            series_cache: node_series::SeriesCache::default(),
+            rows: node_table::NodeRowCache::default(),
+            filter: String::new(),
+        }
+    }
+}
+
+pub(crate) fn update(
+    context: RenderContext<'_>,
+    navigation: &mut Navigation,
+    action: &CommonAction,
+) -> ViewEffect {
+    let mut state = std::mem::take(&mut navigation.fleet);
+    state.refresh(context.view);
+    let effect = state.update(context.view, navigation, action);
+    navigation.fleet = state;
+    effect
+}
+
+pub(crate) fn update_view(
+    context: RenderContext<'_>,
+    navigation: &mut Navigation,
+    action: Action,
+) -> ViewEffect {
+    let mut state = std::mem::take(&mut navigation.fleet);
+    state.refresh(context.view);
+    let effect = state.update_view(context.view, navigation, action);
+    navigation.fleet = state;
+    effect
+}
+
+impl State {
+    /// Returns true if the heat map is shown.
+    pub(crate) fn is_map(&self) -> bool {
+        self.layout == Layout::Map
+    }
+
+    /// Updates groups, rows and symbols for a fleet view.
+    fn refresh(&mut self, fleet_view: &FleetView) {
+        self.allocations.refresh(fleet_view);
+        let Self { order, grouping, folded_groups, fold_version, .. } = self;
+        let options = GroupedRowOptions {
+            order: *order,
+            grouping: *grouping,
+            folded_groups,
+            fold_version: *fold_version,
+        };
+        self.grouped_rows.refresh(fleet_view, &self.allocations, options);
+        let has_letters = matches!(self.metric, MapMetric::Owner | MapMetric::Job);
+        if self.layout == Layout::Map && has_letters {
+            self.owner_counts.refresh(fleet_view, &self.allocations, self.metric);
+            self.symbols.refresh(self.owner_counts.owner_names());
+        }
+    }
+
+    /// Returns layout, metric and grouping as settings name them.
+    pub(crate) const fn preferences(&self) -> (&'static str, &'static str, &'static str) {
+        let layout = match self.layout {
+            Layout::Table => "table",
+            Layout::Map => "map",
+        };
+        (layout, self.metric.label(), self.grouping.name())
+    }
+
+    /// Restores one of these preferences; ignores unknown names and values.
+    pub(crate) fn restore_preference(&mut self, name: &str, value: &str) {
+        match (name, value) {
+            ("fleet-form", "table") => self.layout = Layout::Table,
+            ("fleet-form", "map") => self.layout = Layout::Map,
+            ("fleet-map", label) => {
+                let known = MapMetric::ALL.into_iter().find(|one| one.label() == label);
+                self.metric = known.unwrap_or(self.metric);
+            }
+            ("fleet-group", name) => {
+                if let Some(grouping) = Grouping::from_name(name) {
+                    self.group_by(grouping);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn group_by(&mut self, grouping: Grouping) {
+        self.grouping = grouping;
+        self.folded_groups.clear();
+        self.group = None;
+        self.is_on_header = false;
+    }
+
+    fn update(
+        &mut self,
+        fleet_view: &FleetView,
+        navigation: &mut Navigation,
+        action: &CommonAction,
+    ) -> ViewEffect {
+        match action {
+            CommonAction::Move(movement) => self.move_vertically(fleet_view, navigation, *movement),
+            CommonAction::Open => return self.open(fleet_view, navigation),
+            CommonAction::Click(click) => return self.on_click(fleet_view, navigation, click),
+            CommonAction::SortMenu => {
+                return ViewEffect::OpenDialog(Dialog::Sort(Menu::of_columns(
+                    self.order,
+                    &SORT_COLUMNS,
+                )));
+            }
+            CommonAction::SortBy(column) => self.order.select(column),
+            CommonAction::SortNext => self.order.cycle(&SORT_COLUMNS, true),
+            CommonAction::SortPrevious => self.order.cycle(&SORT_COLUMNS, false),
+            CommonAction::Reverse => self.order.is_reversed = !self.order.is_reversed,
+            CommonAction::Back => return ViewEffect::Ignored,
+        }
+        ViewEffect::Handled
+    }
+
+    fn update_view(
+        &mut self,
+        fleet_view: &FleetView,
+        navigation: &mut Navigation,
+        action: Action,
+    ) -> ViewEffect {
+        match action {
+            Action::ToggleLayout => {
+                self.layout =
+                    if self.layout == Layout::Table { Layout::Map } else { Layout::Table };
+            }
+            Action::NextMetric | Action::PreviousMetric => {
+                if self.layout == Layout::Table {
+                    return ViewEffect::Message("press m for the map first".to_owned());
+                }
+                self.metric = self.metric.cycle(action == Action::NextMetric);
+            }
+            Action::NextGrouping | Action::PreviousGrouping => {
+                self.group_by(self.grouping.cycle(fleet_view, action == Action::NextGrouping));
+                if self.layout == Layout::Table {
+                    return ViewEffect::Message(format!("grouped by {}", self.grouping.label()));
+                }
+            }
+            Action::Left | Action::Right if self.layout == Layout::Map && !self.is_on_header => {
+                self.move_horizontally(fleet_view, navigation, action == Action::Right);
+            }
+            Action::ToggleFold
+            | Action::Left
+            | Action::Right
+            | Action::FoldAll
+            | Action::UnfoldAll
+                if !self.grouped_rows.is_grouped =>
+            {
+                return ViewEffect::Message("press g to group nodes first".to_owned());
+            }
+            Action::ToggleFold => self.fold(fleet_view, navigation, None),
+            Action::Left => self.fold(fleet_view, navigation, Some(true)),
+            Action::Right => self.fold(fleet_view, navigation, Some(false)),
+            Action::FoldAll => {
+                self.select_group_header(fleet_view, navigation);
+                self.folded_groups =
+                    self.grouped_rows.groups.iter().map(|group| Arc::clone(&group.key)).collect();
+                self.fold_version += 1;
+            }
+            Action::UnfoldAll => {
+                self.folded_groups.clear();
+                self.fold_version += 1;
+            }
+        }
+        ViewEffect::Handled
+    }
+
+    fn open(&mut self, fleet_view: &FleetView, navigation: &mut Navigation) -> ViewEffect {
+        match (self.cursor(fleet_view, navigation), self.layout) {
+            (Some(CellCursor::Header(_)), _) => {
+                self.fold(fleet_view, navigation, None);
+                ViewEffect::Handled
+            }
+            (Some(CellCursor::Cell(group, member, cell)), layout) => {
+                let found = self.grouped_rows.member(&fleet_view.fleet, group, member);
+                let Some((member, node)) = found else { return ViewEffect::SwitchView(View::Node) };
+                let device = device_detail::position(node, member, cell)
+                    .and_then(|position| node.devices.get(position))
+                    .filter(|_| layout == Layout::Map);
+                match device {
+                    Some(device) => {
+                        let cursor = RowId::Device(Arc::clone(&device.uuid));
+                        navigation.select_row(node.name.clone(), Some(cursor));
+                    }
+                    None => navigation.select(node.name.clone()),
+                }
+                ViewEffect::SwitchView(View::Node)
+            }
+            (None, _) => ViewEffect::SwitchView(View::Node),
+        }
+    }
+
+    fn on_click(
+        &mut self,
+        fleet_view: &FleetView,
+        navigation: &mut Navigation,
+        click: &Click,
+    ) -> ViewEffect {
+        let new_cursor = match (click, self.layout) {
+            (Click::Row(row), Layout::Table) => match self.grouped_rows.rows.get(*row).copied() {
+                Some(GroupedRow::Header(group)) => Some(CellCursor::Header(group)),
+                Some(GroupedRow::Node(group, member)) => Some(CellCursor::Cell(group, member, 0)),
+                None => None,
+            },
+            (Click::Cell(row, column), Layout::Map) => {
+                let line = heat_map::map_lines(&self.grouped_rows, self.grid).get(*row).copied();
+                let preferred_column = self.grid.at(*column);
+                line.map(|line| {
+                    heat_map::cursor_nearest(
+                        &self.grouped_rows,
+                        &fleet_view.fleet,
+                        line,
+                        self.grid,
+                        preferred_column,
+                    )
+                })
+            }
+            (Click::Row(_) | Click::Cell(..) | Click::View(_) | Click::Column(_), _) => {
+                return ViewEffect::Ignored;
+            }
+        };
+        let Some(new_cursor) = new_cursor else { return ViewEffect::Handled };
+        let old_cursor = self.cursor(fleet_view, navigation);
+        let is_same = match (old_cursor, new_cursor, self.layout) {
+            (
+                Some(CellCursor::Cell(group, member, _)),
+                CellCursor::Cell(new_cursor, other, _),
+                Layout::Table,
+            ) => (group, member) == (new_cursor, other),
+            (old_cursor, new_cursor, _) => old_cursor == Some(new_cursor),
+        };
+        self.set_cursor(fleet_view, navigation, new_cursor);
+        if is_same { self.open(fleet_view, navigation) } else { ViewEffect::Handled }
+    }
+}
+
+/// Draws the nodes, the problems below them, and the panel of the selected node where it fits.
+pub(crate) fn lines(
+    context: RenderContext<'_>,
+    navigation: &mut Navigation,
+    width: u16,
+    height: usize,
+) -> Vec<Line> {
+    let fleet_view = context.view;
+    let Some(node) = navigation.node(fleet_view).cloned() else {
+        return vec![empty_message(fleet_view).truncated(width)];
+    };
+    let mut state = std::mem::take(&mut navigation.fleet);
+    state.refresh(fleet_view);
+    let mut lines = state.lines(context, navigation, &node, (width, height));
+    navigation.fleet = state;
+    lines.truncate(height);
+    lines
+}
+
+impl State {
+    fn lines(
+        &mut self,
+        context: RenderContext<'_>,
+        navigation: &mut Navigation,
+        node: &crate::fleet::Node,
+        (width, height): (u16, usize),
+    ) -> Vec<Line> {
+        let fleet_view = context.view;
+        let max_lines = if height < 10 { 0 } else { (height / 6).min(MAX_PROBLEM_LINES) };
+        let problems = problem_lines::lines(fleet_view, width, max_lines);
+        let cursor = self.cursor(fleet_view, navigation);
+        let is_large = width >= MIN_SPLIT_SIZE.0 && height >= MIN_SPLIT_SIZE.1;
+        let rows = self.grouped_rows.rows.len();
+        let panel = 1 + PANEL_HEIGHT + usize::from(fleet_view.extents.devices.min(8));
+        let is_split = match self.layout {
+            Layout::Table => is_large || list_height(fleet_view, rows, height) > rows,
+            Layout::Map => {
+                let below = height.saturating_sub(panel + problems.len() + 2);
+                heat_map::height(context, self, (width, height)) <= below
+            }
+        };
+        let detail_height = match (is_split, self.layout) {
+            (true, Layout::Table) => 0,
+            (_, Layout::Map) if width < ONE_LINE_DETAIL_WIDTH && height >= 14 => 2,
+            (..) => usize::from(height >= 8),
+        };
+        let room = height.saturating_sub(detail_height + problems.len());
+        let list_height = match self.layout {
+            Layout::Table if is_split => list_height(fleet_view, rows, room),
+            Layout::Map if is_split => heat_map::height(context, self, (width, height)),
+            Layout::Table | Layout::Map => room,
+        };
+        let mut lines = match self.layout {
+            Layout::Map => heat_map::lines(context, self, cursor, (width, list_height), height),
+            Layout::Table => {
+                let at = self.row_of_cursor(cursor);
+                let mut viewport = navigation.node_list;
+                let lines =
+                    node_table::lines(context, self, &mut viewport, at, (width, list_height));
+                navigation.node_list = viewport;
+                lines
+            }
+        };
+        if is_split {
+            lines.resize(list_height, Line::new());
+            lines.push(Line::new().rule(width));
+            let panel_height = room.saturating_sub(list_height + 1);
+            lines.extend(panel::lines(context, node, navigation, width, panel_height));
+        }
+        lines.resize(room, Line::new());
+        lines.extend(problems);
+        let mut detail = self.detail(context, cursor, node, (width, detail_height));
+        detail.resize(detail_height, Line::new());
+        lines.extend(detail);
+        lines
+    }
+
+    fn detail(
+        &mut self,
+        context: RenderContext<'_>,
+        cursor: Option<CellCursor>,
+        node: &crate::fleet::Node,
+        (width, max_lines): (u16, usize),
+    ) -> Vec<Line> {
+        if max_lines == 0 {
+            return Vec::new();
+        }
+        match (cursor, self.layout) {
+            (Some(CellCursor::Header(group)), _) => {
+                let group = self.grouped_rows.groups.get_mut(group);
+                group.map(|group| group_header::detail(context, group, width)).into_iter().collect()
+            }
+            (Some(CellCursor::Cell(group, member, cell)), Layout::Map) => {
+                let member = self.grouped_rows.member(&context.view.fleet, group, member);
+                let position =
+                    member.and_then(|(member, node)| device_detail::position(node, member, cell));
+                device_detail::lines(context, self, (node, position), (width, max_lines))
+            }
+            (Some(CellCursor::Cell(..)) | None, _) => {
+                vec![node_table::detail(context.view, self, node, width)]
+            }
+        }
+    }
+}
+
+fn empty_message(fleet_view: &FleetView) -> Line {
+    if fleet_view.fleet.nodes.is_empty() {
+        return Line::styled("no nodes to watch", Tone::Faint);
+    }
+    Line::styled("no node matches the filter", Tone::Warn).text("  → Esc clears it", Tone::Faint)
+}
+
+/// Returns the number of list lines above a panel: all rows if the largest panel fits below, a third of the
+/// screen at least.
+fn list_height(fleet_view: &FleetView, rows: usize, room: usize) -> usize {
+    let list = rows + 1;
+    let panel = PANEL_HEIGHT + usize::from(fleet_view.extents.devices.min(8));
+    list.min(room.saturating_sub(panel).max(room / 3))
+}

@@ -1,0 +1,122 @@
+//! The detail lines of the device under the cursor of the heat map.
+
+use crate::fleet::Node;
+use crate::insight::node_status::{NodeStatus, Note, device_flags, device_label, notes};
+use crate::model::{Device, Percent, Watts};
+use crate::ui::RenderContext;
+use crate::ui::views::fleet::State;
+use crate::ui::views::fleet::group::GroupMember;
+use crate::ui::views::fleet::grouping::model_name;
+use crate::ui::views::fleet::idle_time;
+use crate::ui::views::fleet::idle_time::MAX_LOOKBACK;
+use crate::ui::views::fleet::node_notes::format_elapsed;
+use crate::ui::views::fleet::node_table;
+use crate::ui::widgets::line::{Line, Tone, flow, truncate};
+use crate::ui::widgets::number_format::{or_unknown, percent, percent_value};
+
+/// A longer name is cut to leave room for the values.
+const MAX_NAME_WIDTH: u16 = 40;
+
+/// Returns the detail lines of a device; of the node if it shows no devices.
+pub(super) fn lines(
+    context: RenderContext<'_>,
+    state: &State,
+    (node, position): (&Node, Option<usize>),
+    (width, max_lines): (u16, usize),
+) -> Vec<Line> {
+    let fleet_view = context.view;
+    let found = position.and_then(|position| Some((position, node.devices.get(position)?)));
+    let Some((position, device)) = found else {
+        return vec![node_table::detail(fleet_view, state, node, width)];
+    };
+    let owners = state.allocations.owners(node);
+    let owner = owners.devices.get(position).cloned().unwrap_or_default();
+    let join = |texts: Vec<String>| texts.join(", ");
+    let mut parts: Vec<(String, Tone)> = Vec::new();
+    let toned = |(text, severity): Note| (text, Tone::from(severity));
+    let status = NodeStatus::of(node, fleet_view.now);
+    if !node.device_freshness(position, fleet_view.now).is_fresh() || status == NodeStatus::Down {
+        parts.extend(notes(fleet_view, node).into_iter().take(1).map(toned));
+    }
+    let flags = device_flags(device);
+    parts.push((model_name(device).to_owned(), Tone::Plain));
+    parts.push((
+        or_unknown(percent_value(device.utilization), |util| format!("{}%", percent(Some(util)))),
+        Tone::Plain,
+    ));
+    let units = context.options.units();
+    let memory = units.usage_with_unit(device.memory_used.get(), device.memory_total.get());
+    parts.push((memory, Tone::Plain));
+    parts.push((power_text(device), Tone::Plain));
+    let temperature =
+        or_unknown(device.temperature.get(), |temperature| units.temperature(temperature));
+    parts.push((temperature, Tone::Plain));
+    let users: Vec<String> = owner.users.iter().map(ToString::to_string).collect();
+    let jobs: Vec<String> = owner.jobs.iter().map(|job| state.allocations.name(job)).collect();
+    match (users.is_empty(), owner.is_unknown) {
+        (false, _) => parts.push((join(users), Tone::Plain)),
+        (true, true) => parts.push(("user unknown".to_owned(), Tone::Faint)),
+        (true, false) => parts.push(("unused".to_owned(), Tone::Faint)),
+    }
+    if !jobs.is_empty() {
+        parts.push((format!("job {}", join(jobs)), Tone::Plain));
+    }
+    if let Some(idle) =
+        idle_time::idle_held_time(node, &owners, position, fleet_view.now, MAX_LOOKBACK)
+    {
+        parts.push((format!("idle-held for {}", format_elapsed(idle)), Tone::Warn));
+    }
+    if device.fault.is_some() {
+        parts.extend(flags.into_iter().map(toned));
+    } else {
+        parts.extend(throttle(device));
+        parts.extend(flags.into_iter().filter(|(text, _)| text.starts_with("ECC")).map(toned));
+    }
+    let name = device_label(node, device);
+    parts.insert(
+        0,
+        (format!("{} · device {name}", truncate(node.name.as_str(), MAX_NAME_WIDTH)), Tone::Strong),
+    );
+    let last = parts.len() - 1;
+    let parts = parts.into_iter().enumerate().map(|(index, (text, tone))| {
+        let line = Line::styled(text, tone);
+        if index < last { line.text(" ·", Tone::Faint) } else { line }
+    });
+    flow(parts.collect(), 1, width, max_lines)
+}
+
+fn power_text(device: &Device) -> String {
+    let drawn = device.power.get().map(Watts::get);
+    let Some(limit) = device.power_limit.get().map(Watts::get) else {
+        return or_unknown(drawn, |watts| format!("{watts:.0} W"));
+    };
+    let drawn = or_unknown(drawn, |watts| format!("{watts:.0}"));
+    format!("{drawn}/{limit:.0} W")
+}
+
+/// Returns why clocks are throttled, and for what share of the time if counted.
+fn throttle(device: &Device) -> Option<(String, Tone)> {
+    let throttle = device.throttle.get()?;
+    let is_throttled =
+        throttle.is_thermal() || throttle.is_power_brake() || throttle.is_hardware_slowdown();
+    if !is_throttled {
+        // The power limit throttles every fully loaded device: not worth a note.
+        return None;
+    }
+    let rates = device.rates.as_ref();
+    let share = rates.and_then(|rates| {
+        let all = [
+            rates.thermal_throttled,
+            rates.hardware_thermal_throttled,
+            rates.power_brake_throttled,
+        ];
+        all.into_iter().filter_map(|share| share.get().map(Percent::get)).reduce(f32::max)
+    });
+    let share = share.map_or_else(String::new, |share| format!(" {share:.0}% of the time"));
+    Some((format!("{}{share}", throttle.text()), Tone::Warn))
+}
+
+/// Returns the index of the device in a cell of a group member.
+pub(super) fn position(node: &Node, member: &GroupMember, cell: usize) -> Option<usize> {
+    member.device_indices(node).get(cell).copied()
+}

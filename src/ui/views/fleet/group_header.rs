@@ -1,0 +1,163 @@
+//! Group headers: the title of a group, and its totals over fresh nodes.
+
+use crate::fleet::Totals;
+use crate::model::width_of;
+use crate::ui::RenderContext;
+use crate::ui::header::power_text;
+use crate::ui::views::fleet::State;
+use crate::ui::views::fleet::column_layout::{Column, ColumnLayout, MARK_WIDTH};
+use crate::ui::views::fleet::group::Group;
+use crate::ui::views::fleet::node_sort::to_f32;
+use crate::ui::views::fleet::usage_cell::usage_cell;
+use crate::ui::widgets::line::{Line, Tone, truncate};
+use crate::ui::widgets::number_format::percent;
+
+/// Below this width, there is room for the title only.
+const NARROW_WIDTH: u16 = 28;
+
+/// Draws the header as a table row, its totals in the columns of the nodes.
+pub(super) fn row(
+    context: RenderContext<'_>,
+    state: &mut State,
+    group: usize,
+    columns: &ColumnLayout,
+) -> Line {
+    let fleet_view = context.view;
+    let Some(group) = state.grouped_rows.groups.get_mut(group) else { return Line::new() };
+    let totals = group.totals(fleet_view);
+    let is_narrow = columns.front_width() < NARROW_WIDTH;
+    let line = fold_symbol(group).append(title_cell(group, &totals, columns.front_width()));
+    let usage_columns = columns.visible().skip_while(|(column, _)| column.is_owner());
+    usage_columns.fold(line, |line, (column, width)| {
+        let line = line.gap(columns.gap);
+        match column {
+            Column::Sparkline => {
+                let util = to_f32(totals.utilization);
+                line.sparkline(vec![None; usize::from(width)], context.options.load.tone(util))
+            }
+            Column::Note => {
+                let state_counts = state_counts(&totals);
+                let mut note = Line::new();
+                if is_narrow {
+                    note = note.text(node_count_text(group.members.len()), Tone::Plain);
+                }
+                if is_narrow && state_counts.width() > 0 {
+                    note = note.text(" · ", Tone::Faint);
+                }
+                line.append(columns.fit_cell((column, width), note.append(state_counts)))
+            }
+            Column::Job
+            | Column::User
+            | Column::Devices
+            | Column::Bar
+            | Column::Percent
+            | Column::MemoryBar
+            | Column::Memory
+            | Column::Power
+            | Column::Temperature
+            | Column::Cpu
+            | Column::Age => line.append(usage_cell(context, &totals, columns, (column, width))),
+        }
+    })
+}
+
+/// Draws the header as a line of the heat map, its totals as text.
+pub(super) fn line(context: RenderContext<'_>, group: &mut Group, width: u16) -> Line {
+    let fleet_view = context.view;
+    let totals = group.totals(fleet_view);
+    let units = context.options.units();
+    let node_count_text = node_count_text(group.members.len());
+    let mut totals_line = Line::styled(node_count_text, Tone::Plain);
+    let parts = [
+        totals.utilization.map(|share| format!("{:>3}%", percent(Some(share.get())))),
+        totals
+            .memory_total
+            .map(|_| pad_used(&units.usage_with_unit(totals.memory_used, totals.memory_total))),
+        totals.power_limit.map(|_| pad_used(&power_text(totals.power, totals.power_limit))),
+    ];
+    for part in parts.into_iter().flatten() {
+        totals_line = totals_line.gap(2).text(part, Tone::Plain);
+    }
+    let totals_line = totals_line.gap(2).append(state_counts(&totals));
+    let title = truncate(&group.title, (width / 2).max(8));
+    let mut line = fold_symbol(group).text(title, Tone::Strong).gap(2);
+    let description = width_of(&group.description) + 2;
+    if description > 2 && line.width() + description + totals_line.width() <= width {
+        line = line.text(group.description.as_str(), Tone::Faint).gap(2);
+    }
+    line.append(totals_line)
+}
+
+/// Draws the detail line of the selected group.
+pub(super) fn detail(context: RenderContext<'_>, group: &mut Group, width: u16) -> Line {
+    let hint = if group.is_folded { "  Space unfolds" } else { "  Space folds" };
+    let line = Line::styled(group.title.as_str(), Tone::Strong).gap(2);
+    let description = group.description.clone();
+    let line =
+        if description.is_empty() { line } else { line.text(description, Tone::Plain).gap(2) };
+    let fleet_view = context.view;
+    let totals = group.totals(fleet_view);
+    line.append(state_counts(&totals)).text(hint, Tone::Faint).truncated(width)
+}
+
+/// Pads the first part of `used/total unit` to the width of the second, so that changing totals do not shift
+/// what follows.
+fn pad_used(pair: &str) -> String {
+    let total = pair.split_once('/').map_or(0, |(_, rest)| rest.find(' ').unwrap_or(rest.len()));
+    let used = pair.find('/').unwrap_or(0);
+    format!("{}{pair}", " ".repeat(total.saturating_sub(used)))
+}
+
+fn fold_symbol(group: &Group) -> Line {
+    Line::styled(if group.is_folded { "▸" } else { "▾" }, Tone::Accent).gap(MARK_WIDTH - 1)
+}
+
+fn node_count_text(count: usize) -> String {
+    if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") }
+}
+
+/// Draws title, description and node count.
+fn title_cell(group: &Group, totals: &Totals, width: u16) -> Line {
+    if width < NARROW_WIDTH {
+        return Line::new().left_aligned(&group.title, width, Tone::Strong);
+    }
+    let mut count = node_count_text(group.members.len());
+    if width >= 50 {
+        let word = if totals.devices == 1 { "device" } else { "devices" };
+        count = format!("{count} · {} {word}", totals.devices);
+    }
+    let count = Line::styled(truncate(&count, width), Tone::Plain);
+    let mut line = Line::styled(group.title.as_str(), Tone::Strong);
+    if !group.description.is_empty()
+        && line.width() + width_of(&group.description) + count.width() + 4 <= width
+    {
+        line = line.gap(2).text(group.description.as_str(), Tone::Faint);
+    }
+    line.with_right(count, width)
+}
+
+/// Draws the counts of nodes and devices by state; zeros are omitted.
+fn state_counts(totals: &Totals) -> Line {
+    let parts = [
+        (totals.down, "down", Tone::Bad),
+        (totals.stale, "stale", Tone::Warn),
+        (totals.faulty, "faulty", Tone::Bad),
+        (totals.busy, "busy", Tone::Plain),
+        (totals.idle_held, "idle-held", Tone::Plain),
+        (totals.free, "free", Tone::Faint),
+    ];
+    let digits = totals.devices.to_string().len();
+    let mut line = Line::new();
+    for (index, (count, word, tone)) in parts.into_iter().enumerate() {
+        if count == 0 {
+            continue;
+        }
+        if line.width() > 0 {
+            line = line.text(" · ", Tone::Faint);
+        }
+        // Counts that change every second keep their width.
+        let digits = if index < 3 { 1 } else { digits };
+        line = line.text(format!("{count:>digits$} {word}"), tone);
+    }
+    line
+}

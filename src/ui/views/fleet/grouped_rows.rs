@@ -1,0 +1,190 @@
+//! The rows of the table and the heat map: groups, their nodes, and for each node the devices that belong to
+//! the group. Built once per fleet view.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::fleet::{Fleet, Node};
+use crate::insight::ownership::AllocationIndex;
+use crate::insight::{FleetView, ViewVersion};
+use crate::model::NodeName;
+use crate::query::SortOrder;
+use crate::ui::views::fleet::group::{Group, GroupMember};
+use crate::ui::views::fleet::grouping::Grouping;
+use crate::ui::views::fleet::node_sort;
+
+/// Groups of nodes, and the table rows they make.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GroupedRows {
+    key: Option<(ViewVersion, SortOrder, Grouping, u64)>,
+    /// The groups; without grouping, a single one without a name.
+    pub(super) groups: Vec<Group>,
+    pub(super) rows: Vec<GroupedRow>,
+    /// True if groups have headers.
+    pub(super) is_grouped: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GroupedRow {
+    /// The header of the group with this index.
+    Header(usize),
+    /// A node: the index of its group, and its index there.
+    Node(usize, usize),
+}
+
+/// What the rows depend on besides the fleet view.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GroupedRowOptions<'a> {
+    pub(super) order: SortOrder,
+    pub(super) grouping: Grouping,
+    /// The keys of the folded groups.
+    pub(super) folded_groups: &'a BTreeSet<Arc<str>>,
+    /// Incremented on each change of `folded_groups`.
+    pub(super) fold_version: u64,
+}
+
+impl GroupedRows {
+    /// Rebuilds groups and rows if something they depend on has changed.
+    pub(super) fn refresh(
+        &mut self,
+        fleet_view: &FleetView,
+        allocations: &AllocationIndex,
+        options: GroupedRowOptions<'_>,
+    ) {
+        let key =
+            Some((fleet_view.version(), options.order, options.grouping, options.fold_version));
+        if self.key == key {
+            return;
+        }
+        self.key = key;
+        self.is_grouped = options.grouping != Grouping::None;
+        self.groups = options.grouping.groups(fleet_view, allocations);
+        node_sort::sort(&mut self.groups, fleet_view, allocations, options.order);
+        self.rows.clear();
+        for (index, group) in self.groups.iter_mut().enumerate() {
+            group.is_folded = self.is_grouped && options.folded_groups.contains(&group.key);
+            if self.is_grouped {
+                self.rows.push(GroupedRow::Header(index));
+            }
+            if !group.is_folded {
+                self.rows
+                    .extend((0..group.members.len()).map(|member| GroupedRow::Node(index, member)));
+            }
+        }
+    }
+
+    /// Finds the group and member index of a node, in the group with this key if possible.
+    pub(super) fn find(
+        &self,
+        fleet: &Fleet,
+        group: Option<&str>,
+        name: &NodeName,
+    ) -> Option<(usize, usize)> {
+        let in_group = |at: usize| Some((at, self.groups.get(at)?.position(fleet, name)?));
+        let preferred = group.and_then(|key| self.group(key)).and_then(in_group);
+        preferred.or_else(|| (0..self.groups.len()).find_map(in_group))
+    }
+
+    /// Returns the index of a group.
+    pub(super) fn group(&self, key: &str) -> Option<usize> {
+        self.groups.iter().position(|group| *group.key == *key)
+    }
+
+    /// Returns a member of a group, and its node.
+    pub(super) fn member<'a>(
+        &self,
+        fleet: &'a Fleet,
+        group: usize,
+        member: usize,
+    ) -> Option<(&GroupMember, &'a Arc<Node>)> {
+        let member = self.groups.get(group)?.members.get(member)?;
+        Some((member, fleet.nodes.get(member.node_index)?))
+    }
+
+    /// Returns the row of a member; if it is folded, that of the group header.
+    pub(super) fn row_of_member(&self, group: usize, member: usize) -> Option<usize> {
+        let header = self.row_of_header(group);
+        match self.groups.get(group) {
+            Some(group) if !group.is_folded => Some(header.map_or(0, |header| header + 1) + member)
+                .filter(|row| *row < self.rows.len()),
+            Some(_) | None => header,
+        }
+    }
+
+    /// Returns the row of a group header.
+    pub(super) fn row_of_header(&self, group: usize) -> Option<usize> {
+        if !self.is_grouped {
+            return None;
+        }
+        let before = self.groups.iter().take(group);
+        Some(before.map(|group| 1 + if group.is_folded { 0 } else { group.members.len() }).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::time::Timestamp;
+
+    fn fleet_view(count: u32) -> FleetView {
+        let node = |number: u32| {
+            let name = NodeName::new(&format!("gpu{number:03}")).unwrap();
+            Arc::new(Node::new(name, Duration::ZERO))
+        };
+        let nodes: Vec<_> = (1..=count).map(node).collect();
+        FleetView::new(Fleet::new(nodes.into()), Timestamp::default())
+    }
+
+    fn grouped_rows(
+        fleet_view: &FleetView,
+        grouping: Grouping,
+        folded_groups: &[&str],
+    ) -> GroupedRows {
+        let folded_groups = folded_groups.iter().map(|key| Arc::from(*key)).collect();
+        let order = SortOrder::by("node");
+        let mut grouped_rows = GroupedRows::default();
+        let options =
+            GroupedRowOptions { order, grouping, folded_groups: &folded_groups, fold_version: 0 };
+        grouped_rows.refresh(fleet_view, &AllocationIndex::default(), options);
+        grouped_rows
+    }
+
+    #[test]
+    fn a_folded_group_is_one_row() {
+        let fleet_view = fleet_view(40);
+        let open = grouped_rows(&fleet_view, Grouping::Range, &[]);
+        assert_eq!(open.rows.len(), 43);
+        let folded = grouped_rows(&fleet_view, Grouping::Range, &["gpu 1 "]);
+        assert_eq!(folded.rows.len(), 27);
+        assert_eq!(folded.rows[17..19], [GroupedRow::Header(1), GroupedRow::Header(2)]);
+        for row in 0..folded.rows.len() {
+            let found = match folded.rows[row] {
+                GroupedRow::Header(group) => folded.row_of_header(group),
+                GroupedRow::Node(group, member) => folded.row_of_member(group, member),
+            };
+            assert_eq!(found, Some(row));
+        }
+        assert_eq!(folded.row_of_member(1, 5), Some(17));
+    }
+
+    #[test]
+    fn a_node_is_found_in_the_preferred_group_or_any() {
+        let fleet_view = fleet_view(40);
+        let grouped_rows = grouped_rows(&fleet_view, Grouping::Range, &[]);
+        let name = NodeName::new("gpu020").unwrap();
+        for group in [Some("gpu 1 "), Some("gone"), None] {
+            assert_eq!(grouped_rows.find(&fleet_view.fleet, group, &name), Some((1, 3)));
+        }
+        let other = NodeName::new("other").unwrap();
+        assert_eq!(grouped_rows.find(&fleet_view.fleet, None, &other), None);
+    }
+
+    #[test]
+    fn an_empty_fleet_has_no_rows() {
+        for grouping in [Grouping::None, Grouping::Range, Grouping::Job, Grouping::Model] {
+            assert_eq!(grouped_rows(&FleetView::default(), grouping, &[]).rows, []);
+        }
+    }
+}

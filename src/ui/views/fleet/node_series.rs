@@ -1,0 +1,58 @@
+//! The utilization series of each node over the last minute.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::fleet::{Metric, Node};
+use crate::model::NodeName;
+use crate::time::Timestamp;
+use crate::ui::views::fleet::State;
+use crate::ui::views::fleet::column_layout::{ColumnLayout, SPARKLINE};
+use crate::ui::views::fleet::group::GroupMember;
+
+/// The series drawn last, by node and group devices: the step they end with, and their points.
+pub(super) type SeriesCache = BTreeMap<(NodeName, Option<Arc<[usize]>>), (i64, Vec<Option<f32>>)>;
+
+/// Returns the step of a moment.
+pub(super) fn series_step(now: Timestamp) -> i64 {
+    now.as_micros().div_euclid(1_000_000).div_euclid(i64::from(SPARKLINE.1))
+}
+
+/// Returns the mean utilization of a node per step.
+///
+/// With few rows, the last step is the current, incomplete one. With many, series change only when a step is
+/// complete, to save bandwidth on remote terminals.
+pub(super) fn node_series(
+    state: &mut State,
+    (member, node): (&GroupMember, &Node),
+    now: Timestamp,
+    columns: &ColumnLayout,
+) -> Vec<Option<f32>> {
+    if columns.spark == 0 {
+        return Vec::new();
+    }
+    let key = (node.name.clone(), member.devices.clone());
+    let is_calm = columns.refresh_period > 1;
+    let step = if is_calm { series_step(now) - 1 } else { series_step(now) };
+    if let Some((_, points)) =
+        state.series_cache.get(&key).filter(|(own, _)| is_calm && *own == step)
+    {
+        return points.clone();
+    }
+    let seconds = usize::from(SPARKLINE.0) * usize::from(SPARKLINE.1);
+    let end = Timestamp::from_micros(((step + 1) * i64::from(SPARKLINE.1) - 1) * 1_000_000);
+    let mut sums = vec![(0.0_f32, 0.0_f32); usize::from(SPARKLINE.0)];
+    for device in member.device_indices(node).iter().filter_map(|at| node.devices.get(*at)) {
+        let points = node.history.last(&device.uuid, Metric::Utilization, end, seconds);
+        for (points, (sum, count)) in points.chunks(usize::from(SPARKLINE.1)).zip(&mut sums) {
+            for point in points.iter().flatten() {
+                *sum += point;
+                *count += 1.0;
+            }
+        }
+    }
+    let points: Vec<_> =
+        sums.into_iter().map(|(sum, count)| (count > 0.0).then(|| sum / count)).collect();
+    state.series_cache.insert(key, (step, points.clone()));
+    points
+}

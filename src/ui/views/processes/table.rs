@@ -1,0 +1,216 @@
+//! The process table: title with the scope, visible rows, and details of the selected process.
+
+use std::time::Duration;
+
+use crate::fleet::Fleet;
+use crate::model::{JobId, Reading};
+use crate::time::format_duration;
+use crate::ui::RenderContext;
+use crate::ui::display_options::Density;
+use crate::ui::input::Click;
+use crate::ui::navigation::Navigation;
+use crate::ui::process_target::short_command;
+use crate::ui::views::processes::columns::{Columns, ProcessRowOptions, max_shift, row_status};
+use crate::ui::views::processes::detail::state_text;
+use crate::ui::views::processes::rows::{ProcessEntry, ProcessRow, ResolvedScope, column};
+use crate::ui::views::processes::{Scope, State};
+use crate::ui::widgets::line::{Line, Tone};
+
+pub(super) fn lines(
+    context: RenderContext<'_>,
+    navigation: &mut Navigation,
+    width: u16,
+    height: usize,
+) -> Vec<Line> {
+    let scope = navigation.processes.rows.scope();
+    let state = &mut navigation.processes;
+    state.width = width;
+    let has_detail = height >= 8;
+    let mut lines = vec![title(context, state, width)];
+    let count = state.rows.list.len();
+    if count == 0 {
+        lines.extend(empty_lines(context, state, width));
+        lines.truncate(height);
+        return lines;
+    }
+    let density = state.density(context);
+    let has_node = !matches!(scope, ResolvedScope::Node(_));
+    let chosen = &context.options.columns.processes;
+    let columns =
+        Columns::fit(&state.rows, chosen, (density, has_node), (context.options.units(), width));
+    let rows = height.saturating_sub(lines.len() + 1 + usize::from(has_detail));
+    let cursor = state.find_cursor();
+    state.viewport.scroll_to(rows, count, cursor);
+    lines.push(state.viewport.with_position(columns.titles(state.order.column), count, width));
+    let selected = cursor.and_then(|cursor| state.rows.list.get(cursor)).and_then(ProcessRow::key);
+    for row in state.viewport.range(count) {
+        let Some(entry) = state.rows.list.get(row).and_then(ProcessRow::entry) else { continue };
+        let is_selected = cursor == Some(row);
+        let target = entry.process.map(|process| (entry.node.name.clone(), process.key));
+        let is_same_process = !is_selected
+            && selected.as_ref().is_some_and(|selected| {
+                selected.pid == entry.used.pid && selected.node == entry.node.name
+            });
+        let options = ProcessRowOptions {
+            now: context.view.now,
+            shift: state.shift,
+            is_tagged: target.is_some_and(|tag| state.tags.contains_key(&tag)),
+            is_same_process,
+        };
+        let line = columns.row(entry, options).truncated(width);
+        lines.push(line.selected(is_selected).clickable_line(Click::Row(row)));
+    }
+    if has_detail {
+        lines.resize(height - 1, Line::new());
+        let entry =
+            cursor.and_then(|cursor| state.rows.list.get(cursor)).and_then(ProcessRow::entry);
+        lines.push(entry.map(|entry| detail(context, entry).truncated(width)).unwrap_or_default());
+    }
+    lines.truncate(height);
+    lines
+}
+
+/// Returns the shift at which the longest visible command ends at the right edge.
+pub(super) fn max_shift_in_view(context: RenderContext<'_>, navigation: &Navigation) -> usize {
+    let state = &navigation.processes;
+    let has_node = !matches!(state.rows.scope(), ResolvedScope::Node(_));
+    let density = state.density(context);
+    let chosen = &context.options.columns.processes;
+    let columns = Columns::fit(
+        &state.rows,
+        chosen,
+        (density, has_node),
+        (context.options.units(), state.width),
+    );
+    let room = state.width.saturating_sub(columns.before_command());
+    let range = state.viewport.range(state.rows.list.len());
+    let shown = state.rows.list.get(range).unwrap_or_default();
+    let commands = shown.iter().filter_map(|row| Some(row.entry()?.command()));
+    let shifts =
+        commands.map(|command| max_shift(&short_command(command, density == Density::Full), room));
+    shifts.max().unwrap_or(0)
+}
+
+fn title(context: RenderContext<'_>, state: &State, width: u16) -> Line {
+    let rows = &state.rows;
+    let (count, nodes) = (rows.process_count, rows.node_count);
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    let mut line = match state.rows.scope() {
+        ResolvedScope::Fleet => Line::styled("all nodes", Tone::Strong),
+        ResolvedScope::Node(name) => {
+            Line::styled("node ", Tone::Faint).text(name.as_str(), Tone::Strong)
+        }
+        ResolvedScope::Job(id, _) => job_line(&context.view.fleet, &id),
+    };
+    let count_text = if state.scope == Scope::Node || nodes == 0 {
+        format!("{count} process{}", if count == 1 { "" } else { "es" })
+    } else {
+        format!(
+            "{count} process{} on {nodes} node{}",
+            if count == 1 { "" } else { "es" },
+            plural(nodes)
+        )
+    };
+    line = line.gap(2).text(count_text, Tone::Plain);
+    if rows.hidden.count > 0 {
+        let memory = if rows.hidden.memory.0 > 0 {
+            let units = context.options.units();
+            format!(", {:.1} {}", units.convert_gib(rows.hidden.memory.gib()), units.unit_name())
+        } else {
+            String::new()
+        };
+        line = line.gap(2).text(format!("{} hidden{memory}", rows.hidden.count), Tone::Warn);
+    }
+    if let Some((nodes, reason)) = rows.unknown_nodes.filter(|_| count > 0) {
+        let text = format!("{nodes} node{} unknown: {}", plural(nodes), reason.text());
+        line = line.gap(2).text(text, Tone::Faint);
+    }
+    let mut right = Line::new().gap(2);
+    if !state.tags.is_empty() {
+        right = right.text(format!("{} tagged", state.tags.len()), Tone::Accent).gap(2);
+    }
+    if rows.has_tpus && width >= 100 {
+        right = right.text("* of the whole chip", Tone::Faint).gap(2);
+    }
+    let sorted = column(state.order.column).map_or("", |column| column.label);
+    let direction = if state.order.is_reversed { ", reversed" } else { "" };
+    // The sort order is dropped first, since the column titles show it too.
+    let sorted = Line::styled(format!("by {sorted}{direction}"), Tone::Faint);
+    let is_tight = line.width() + right.width() + sorted.width() > width;
+    line.with_right(if is_tight { right.trimmed() } else { right.append(sorted) }, width)
+}
+
+fn job_line(fleet: &Fleet, id: &JobId) -> Line {
+    let known = fleet.jobs.as_ref().and_then(|list| list.job(id));
+    let line = Line::styled("job ", Tone::Faint);
+    match known {
+        Some(job) => line
+            .text(job.shown_id.to_string(), Tone::Strong)
+            .gap(1)
+            .text(job.name.to_string(), Tone::Plain),
+        None => line.text(id.as_str(), Tone::Strong),
+    }
+}
+
+/// Explains why the table is empty.
+fn empty_lines(context: RenderContext<'_>, state: &State, width: u16) -> Vec<Line> {
+    let fleet_view = context.view;
+    let mut lines = Vec::new();
+    if let Some((nodes, reason)) = state.rows.unknown_nodes {
+        let nodes_text = if nodes == 1 { "one node".to_owned() } else { format!("{nodes} nodes") };
+        lines.push(format!("device users of {nodes_text} unknown: {}", reason.text()));
+    }
+    if !fleet_view.filter.is_empty() {
+        lines.push(format!(
+            "no process matches /{}; Esc clears the filter",
+            fleet_view.filter.text()
+        ));
+    } else if lines.is_empty() {
+        let has_fresh_node =
+            fleet_view.nodes().any(|node| node.freshness(fleet_view.now).is_fresh());
+        let selection = fleet_view.selection.no_processes_message();
+        lines.push(match state.scope {
+            _ if fleet_view.fleet.nodes.is_empty() => "no nodes to watch".to_owned(),
+            _ if !has_fresh_node => "no process data yet".to_owned(),
+            _ if selection.is_some() => selection.unwrap_or_default(),
+            Scope::Fleet => "no processes use a device".to_owned(),
+            Scope::Node => "no processes use a device of this node; s changes the scope".to_owned(),
+            Scope::Job => "no processes of this job use a device; s changes the scope".to_owned(),
+        });
+    }
+    lines.into_iter().map(|text| Line::styled(text, Tone::Faint).truncated(width)).collect()
+}
+
+/// Describes one process, with its full command line at the end.
+fn detail(context: RenderContext<'_>, entry: ProcessEntry<'_>) -> Line {
+    let faint = Tone::Faint;
+    let mut line = Line::styled(format!("{} ", entry.used.pid), Tone::Strong)
+        .text(entry.user().unwrap_or("owner unknown"), Tone::Plain)
+        .text(format!(" on {}", entry.node.name.label()), Tone::Plain);
+    if let Some(state) = row_status(entry, context.view.now) {
+        line = line.gap(2).text(state.text, state.tone);
+    } else if let Some(state) = entry.process.and_then(|process| process.state.get()) {
+        line = line.text(format!("  {}", state_text(state)), faint);
+    }
+    if let Some(process) = entry.process {
+        if let Some(parent) = process.statics.parent_pid.get() {
+            line = line.text(format!("  parent {parent}"), faint);
+        }
+        if let Some(seconds) = process.running_seconds.get() {
+            line = line.text(
+                format!("  running {}", format_duration(Duration::from_secs(seconds))),
+                faint,
+            );
+        }
+        if let Some(container) = &process.statics.container {
+            line = line.text(format!("  {} {}", container.kind.as_str(), container.id), faint);
+        }
+    }
+    if let Some(job) = entry.job() {
+        line = line.text(format!("  job {job}"), faint);
+    }
+    if let Reading::Unknown(reason) = &entry.used.memory {
+        line = line.text(format!("  memory: {}", reason.text()), faint);
+    }
+    line.text(format!("  {}", entry.command()), Tone::Plain)
+}

@@ -1,0 +1,514 @@
+//! The page with the process tree of a node: processes that use devices, their ancestors and descendants.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::fleet::Node;
+use crate::insight::node_status::device_label;
+use crate::model::UNKNOWN;
+use crate::model::{
+    NodeName, ProcessKey, ProcessRequest, ProcessState, ProcessTree, RequestError, TreeProcess,
+};
+use crate::time::{Timestamp, format_age};
+use crate::ui::RenderContext;
+use crate::ui::action::NodeRequest;
+use crate::ui::input::Click;
+use crate::ui::process_target::{ProcessTarget, short_command};
+use crate::ui::views::processes::columns::skip_columns;
+use crate::ui::widgets::line::{Line, Tone};
+use crate::ui::widgets::list::{Movement, Viewport};
+use crate::ui::widgets::number_format::{format_run_time, or_unknown, percent};
+
+/// Interval at which the tree is queried.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// After this time a reply counts as lost and the tree is queried again.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(8);
+/// Deeper branches are drawn at this depth.
+const MAX_DEPTH: usize = 24;
+
+/// The process tree page of one node.
+#[derive(Clone, Debug)]
+pub(super) struct Tree {
+    node: NodeName,
+    /// Depth first, in the order of the screen.
+    rows: Vec<TreeRow>,
+    is_truncated: bool,
+    error: Option<RequestError>,
+    replied_at: Option<Timestamp>,
+    requested_at: Timestamp,
+    is_waiting: bool,
+    cursor: Option<ProcessKey>,
+    viewport: Viewport,
+    shift: usize,
+    is_full: bool,
+}
+
+#[derive(Clone, Debug)]
+struct TreeRow {
+    process: TreeProcess,
+    /// Branch lines in front of the command.
+    prefix: String,
+    /// CPU since the previous reply; 100 is one core.
+    cpu: Option<f32>,
+}
+
+impl Tree {
+    /// Starts a page whose first request counts as sent.
+    pub(super) fn new(node: NodeName, cursor: Option<ProcessKey>, now: Timestamp) -> Self {
+        Self {
+            node,
+            rows: Vec::new(),
+            is_truncated: false,
+            error: None,
+            replied_at: None,
+            requested_at: now,
+            is_waiting: true,
+            cursor,
+            viewport: Viewport::default(),
+            shift: 0,
+            is_full: false,
+        }
+    }
+
+    /// Returns the request for the tree.
+    pub(super) fn request(&self) -> NodeRequest {
+        NodeRequest { node: self.node.clone(), process_request: ProcessRequest::Tree(None) }
+    }
+
+    /// Returns the request if the interval or the timeout has passed.
+    pub(super) fn due_request(&mut self, now: Timestamp) -> Option<NodeRequest> {
+        let since = now.since(self.requested_at);
+        let is_due = since >= if self.is_waiting { REPLY_TIMEOUT } else { POLL_INTERVAL }
+            || now < self.requested_at;
+        is_due.then(|| self.request_now(now))
+    }
+
+    /// Returns the request regardless of the interval.
+    pub(super) fn request_now(&mut self, now: Timestamp) -> NodeRequest {
+        (self.requested_at, self.is_waiting) = (now, true);
+        self.request()
+    }
+
+    pub(super) fn shows_node(&self, node: &NodeName) -> bool {
+        self.node == *node
+    }
+
+    /// Stores the reply and computes CPU since the previous one; after an error the previous tree stays.
+    pub(super) fn on_reply(
+        &mut self,
+        answer: Result<&ProcessTree, &RequestError>,
+        at: Timestamp,
+        ticks: u32,
+    ) {
+        self.is_waiting = false;
+        let tree = match answer {
+            Ok(tree) => tree,
+            Err(error) => {
+                self.error = Some(error.clone());
+                return;
+            }
+        };
+        let seconds = self.replied_at.map(|replied_at| at.since(replied_at).as_secs_f64());
+        let old_ticks: BTreeMap<ProcessKey, u64> = self
+            .rows
+            .iter()
+            .filter_map(|row| Some((row.process.key, row.process.cpu_ticks.get()?)))
+            .collect();
+        let cpu = |process: &TreeProcess| {
+            let spent = process.cpu_ticks.get()?.checked_sub(*old_ticks.get(&process.key)?)?;
+            cpu_percent(spent, ticks, seconds?)
+        };
+        self.rows = build_rows(tree, cpu);
+        (self.error, self.is_truncated, self.replied_at) = (None, tree.is_truncated, Some(at));
+    }
+
+    pub(super) fn selected(&self, context: RenderContext<'_>) -> Option<ProcessTarget> {
+        let row = self.rows.get(self.cursor_index()?)?;
+        Some(self.target(row, context.view.fleet.node(&self.node).map(|node| &**node)))
+    }
+
+    fn target(&self, row: &TreeRow, node: Option<&Node>) -> ProcessTarget {
+        let process = &row.process;
+        let user = process.user.known().cloned();
+        let login = node.and_then(|node| node.hello.as_ref()).map(|hello| &hello.host.user);
+        let listed = node.and_then(|node| node.process(process.key.pid));
+        ProcessTarget {
+            node: self.node.clone(),
+            key: process.key,
+            is_ours: user.as_ref().zip(login).map(|(user, login)| user == login),
+            user,
+            command: process.command.known().cloned().unwrap_or_default(),
+            is_on_device: listed.is_some_and(|listed| listed.key == process.key),
+        }
+    }
+
+    fn cursor_index(&self) -> Option<usize> {
+        let cursor = self.cursor?;
+        self.rows.iter().position(|row| row.process.key == cursor)
+    }
+
+    pub(super) fn step(&mut self, step: Movement) {
+        let index = match self.cursor_index() {
+            Some(index) => step.new_index(index, self.rows.len(), self.viewport.rows),
+            None if step == Movement::End => self.rows.len().saturating_sub(1),
+            None => 0,
+        };
+        self.select(index);
+    }
+
+    pub(super) fn select(&mut self, index: usize) {
+        self.cursor = self.rows.get(index).map(|row| row.process.key);
+    }
+
+    /// Removes the cursor and returns true if there was one.
+    pub(super) fn clear_cursor(&mut self) -> bool {
+        self.cursor.take().is_some()
+    }
+
+    pub(super) fn scroll(&mut self, shift: impl Fn(usize) -> usize) {
+        self.shift = shift(self.shift).min(4_096);
+    }
+
+    pub(super) fn show_full(&mut self, is_full: bool) {
+        self.is_full = is_full;
+    }
+
+    pub(super) fn lines(
+        &mut self,
+        context: RenderContext<'_>,
+        is_tagged: impl Fn(&(NodeName, ProcessKey)) -> bool,
+        width: u16,
+        height: usize,
+    ) -> Vec<Line> {
+        let now = context.view.now;
+        let node = context.view.fleet.node(&self.node).cloned();
+        let node = node.as_deref();
+        let mut lines = vec![self.title(node, now, width)];
+        if let Some(error) = &self.error {
+            lines.push(Line::styled(error.to_string(), Tone::Warn).truncated(width));
+        }
+        if self.rows.is_empty() {
+            if self.error.is_none() && self.replied_at.is_some() {
+                lines.push(Line::styled("no processes use a device", Tone::Faint).truncated(width));
+            }
+            lines.truncate(height);
+            return lines;
+        }
+        let columns = Columns::fit(width);
+        lines.push(columns.titles().truncated(width));
+        let rows = height.saturating_sub(lines.len());
+        let cursor = self.cursor_index();
+        self.viewport.scroll_to(rows, self.rows.len(), cursor);
+        let is_stale = self.replied_at.is_none_or(|at| now.since(at) > REPLY_TIMEOUT);
+        let login = node.and_then(|node| node.hello.as_ref()).map(|hello| &hello.host.user);
+        let is_ours = |row: &TreeRow| login.is_some() && row.process.user.known() == login;
+        let has_ours = self.rows.iter().any(is_ours);
+        for index in self.viewport.range(self.rows.len()) {
+            let Some(row) = self.rows.get(index) else { continue };
+            let is_tagged = is_tagged(&(self.node.clone(), row.process.key));
+            let target = self.target(row, node);
+            let line = columns.row(
+                row,
+                node,
+                TreeRowOptions {
+                    is_others: has_ours && target.is_ours == Some(false),
+                    is_tagged,
+                    shift: self.shift,
+                    is_full: self.is_full,
+                },
+            );
+            let line = if is_stale { line.dimmed() } else { line };
+            lines.push(
+                line.truncated(width)
+                    .selected(cursor == Some(index))
+                    .clickable_line(Click::Row(index)),
+            );
+        }
+        lines.truncate(height);
+        lines
+    }
+
+    fn title(&self, node: Option<&Node>, now: Timestamp, width: u16) -> Line {
+        let title = Line::styled("tree", Tone::Strong).gap(2).text(self.node.as_str(), Tone::Plain);
+        let right = match (node, self.replied_at) {
+            (None, _) => Line::styled("the node is no longer monitored", Tone::Warn),
+            (Some(_), None) if self.error.is_some() => Line::new(),
+            (Some(_), None) => Line::styled("waiting for the node", Tone::Faint),
+            (Some(_), Some(at)) => {
+                let count = self.rows.len();
+                let prefix = if self.is_truncated { "the first " } else { "" };
+                let line = Line::styled(format!("{prefix}{count} processes"), Tone::Faint);
+                let span = now.since(at);
+                if span > REPLY_TIMEOUT {
+                    line.text(format!("  {} old", format_age(span)), Tone::Warn)
+                } else {
+                    line
+                }
+            }
+        };
+        title.with_right(right, width)
+    }
+}
+
+/// Converts CPU ticks over a span in seconds to percent of one core.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "two digits are shown"
+)]
+fn cpu_percent(spent: u64, ticks: u32, seconds: f64) -> Option<f32> {
+    // Over a shorter span the result is too coarse.
+    let is_measurable = seconds >= 0.5 && ticks > 0;
+    is_measurable.then(|| (spent as f64 / f64::from(ticks) / seconds * 100.0) as f32)
+}
+
+/// Orders the processes depth first, each below its parent.
+fn build_rows(tree: &ProcessTree, cpu: impl Fn(&TreeProcess) -> Option<f32>) -> Vec<TreeRow> {
+    let known: BTreeSet<u32> = tree.processes.iter().map(|process| process.key.pid).collect();
+    let mut children: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    let mut roots = Vec::new();
+    for (index, process) in tree.processes.iter().enumerate() {
+        if process.parent_pid != process.key.pid && known.contains(&process.parent_pid) {
+            children.entry(process.parent_pid).or_default().push(index);
+        } else {
+            roots.push(index);
+        }
+    }
+    let mut rows = Vec::with_capacity(tree.processes.len());
+    let mut visited = BTreeSet::new();
+    // In a cycle of parents no process is a root, so all processes are tried after the roots.
+    let tops = roots.into_iter().chain(0..tree.processes.len());
+    for top in tops {
+        visit_subtree(tree, top, &mut children, &mut visited, |process, prefix| {
+            rows.push(TreeRow { process: process.clone(), prefix, cpu: cpu(process) });
+        });
+    }
+    rows
+}
+
+/// Visits a process and its descendants depth first, each with its branch lines.
+fn visit_subtree(
+    tree: &ProcessTree,
+    root: usize,
+    children_of: &mut BTreeMap<u32, Vec<usize>>,
+    visited: &mut BTreeSet<usize>,
+    mut visit: impl FnMut(&TreeProcess, String),
+) {
+    // The stack: index, branch lines in front of the children, branch lines of the process itself.
+    let mut stack = vec![(root, String::new(), String::new())];
+    while let Some((index, lead, prefix)) = stack.pop() {
+        let Some(process) = tree.processes.get(index) else { continue };
+        if !visited.insert(index) {
+            continue;
+        }
+        let children = children_of.remove(&process.key.pid).unwrap_or_default();
+        let last = children.len().saturating_sub(1);
+        for (at, child) in children.into_iter().enumerate().rev() {
+            let (branch, indent) =
+                if at == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            let is_deep = lead.chars().count() >= MAX_DEPTH * 3;
+            let indent = if is_deep { lead.clone() } else { format!("{lead}{indent}") };
+            stack.push((child, indent, format!("{lead}{branch}")));
+        }
+        visit(process, prefix);
+    }
+}
+
+/// How one row is drawn.
+#[derive(Clone, Copy)]
+struct TreeRowOptions {
+    /// True if the row is dimmed, because it belongs to another user and others do not.
+    is_others: bool,
+    is_tagged: bool,
+    shift: usize,
+    is_full: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Columns {
+    gap: u16,
+    user: u16,
+    device: u16,
+    threads: u16,
+    time: u16,
+}
+
+impl Columns {
+    fn fit(width: u16) -> Self {
+        Self {
+            gap: if width >= 110 { 2 } else { 1 },
+            user: if width >= 110 { 12 } else { 8 },
+            device: if width >= 110 { 12 } else { 8 },
+            threads: if width >= 70 { 7 } else { 0 },
+            time: if width >= 60 { 8 } else { 0 },
+        }
+    }
+
+    fn titles(&self) -> Line {
+        let Self { gap, .. } = *self;
+        let faint = Tone::Faint;
+        let mut line = Line::new()
+            .gap(1)
+            .right_aligned("PID", 7, faint)
+            .gap(gap)
+            .left_aligned("USER", self.user, faint)
+            .gap(gap)
+            .left_aligned("DEVICE", self.device, faint);
+        if self.threads > 0 {
+            line = line.gap(gap).right_aligned("THREADS", self.threads, faint);
+        }
+        line =
+            line.gap(gap).right_aligned("%CPU", 5, faint).gap(gap).right_aligned("%MEM", 4, faint);
+        if self.time > 0 {
+            line = line.gap(gap).right_aligned("TIME", self.time, faint);
+        }
+        line.gap(gap).text("COMMAND", faint)
+    }
+
+    fn row(&self, row: &TreeRow, node: Option<&Node>, options: TreeRowOptions) -> Line {
+        let Self { gap, .. } = *self;
+        let TreeRow { process, prefix, cpu } = row;
+        let known = node.and_then(|node| node.process(process.key.pid));
+        let known = known.filter(|known| known.key == process.key);
+        let devices = node.filter(|_| known.is_some()).map(|node| devices(node, process.key.pid));
+        let plain = if options.is_others { Tone::Faint } else { Tone::Plain };
+        let strong = match (options.is_others, devices.is_some()) {
+            (true, _) => Tone::Faint,
+            (false, true) => Tone::Strong,
+            (false, false) => Tone::Plain,
+        };
+        let user = process.user.known().map_or(UNKNOWN, |user| user);
+        let cpu = known.and_then(|known| known.cpu_percent.get()).or(*cpu);
+        let share =
+            process.resident.get().zip(node.and_then(|node| node.host.fast.memory_total.get()));
+        let share = share
+            .filter(|(_, total)| total.0 > 0)
+            .map(|(used, total)| used.gib() / total.gib() * 100.0);
+        let mut line = Line::styled(if options.is_tagged { "*" } else { " " }, Tone::Accent)
+            .right_aligned(&process.key.pid.to_string(), 7, strong)
+            .gap(gap)
+            .left_aligned(user, self.user, plain)
+            .gap(gap)
+            .left_aligned(devices.as_deref().unwrap_or("host"), self.device, plain);
+        if self.threads > 0 {
+            let threads = known.and_then(|known| known.threads.get());
+            let threads = or_unknown(threads, |threads| threads.to_string());
+            line = line.gap(gap).right_aligned(&threads, self.threads, plain);
+        }
+        line = line.gap(gap).right_aligned(&percent(cpu), 5, plain).gap(gap).right_aligned(
+            &or_unknown(share, |share| format!("{share:.1}")),
+            4,
+            plain,
+        );
+        if self.time > 0 {
+            let run_time = node.and_then(|node| run_time(node, process.key));
+            line = line.gap(gap).right_aligned(
+                &or_unknown(run_time, format_run_time),
+                self.time,
+                plain,
+            );
+        }
+        let command = process.command.known().map_or("", |command| command);
+        let command = short_command(command, options.is_full);
+        let state = match process.state.get() {
+            Some(ProcessState::Zombie) => "zombie ",
+            Some(ProcessState::Stopped) => "stopped ",
+            Some(ProcessState::Traced) => "traced ",
+            Some(_) | None => "",
+        };
+        let visible_prefix = skip_columns(prefix, options.shift);
+        let command_shift = options.shift.saturating_sub(prefix.chars().count());
+        line.gap(gap)
+            .text(visible_prefix, Tone::Faint)
+            .text(state, Tone::Warn)
+            .text(skip_columns(&command, command_shift), strong)
+    }
+}
+
+/// Formats the devices that a process uses: `GPU 1,3`.
+fn devices(node: &Node, pid: u32) -> String {
+    let used: BTreeSet<&Arc<str>> =
+        node.uses.iter().filter(|used| used.pid == pid).map(|used| &used.device).collect();
+    let used_devices: Vec<_> =
+        node.devices.iter().filter(|device| used.contains(&device.uuid)).collect();
+    let is_tpu = used_devices.iter().any(|device| device.tpu.is_some());
+    let labels: Vec<String> =
+        used_devices.iter().map(|device| device_label(node, device)).collect();
+    format!("{} {}", if is_tpu { "TPU" } else { "GPU" }, labels.join(","))
+}
+
+/// Returns the running time of a process by the clock of its node.
+pub(super) fn run_time(node: &Node, key: ProcessKey) -> Option<Duration> {
+    let uptime = node.host.fast.uptime_seconds.get()?;
+    let per_second = u64::from(node.hello.as_ref()?.host.ticks_per_second);
+    let started = key.start_ticks.checked_div(per_second)?;
+    Some(Duration::from_secs(uptime.checked_sub(started)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Reading;
+
+    fn process(pid: u32, parent_pid: u32) -> TreeProcess {
+        TreeProcess {
+            key: ProcessKey { pid, start_ticks: 1 },
+            parent_pid,
+            uid: Reading::default(),
+            user: Reading::default(),
+            state: Reading::default(),
+            cpu_ticks: Reading::Known(u64::from(pid)),
+            resident: Reading::default(),
+            command: Reading::default(),
+        }
+    }
+
+    fn lines_of(pairs: &[(u32, u32)]) -> Vec<String> {
+        let processes = pairs.iter().map(|(pid, parent)| process(*pid, *parent)).collect();
+        let tree = ProcessTree { processes, is_truncated: false };
+        let rows = build_rows(&tree, |_| None);
+        rows.iter().map(|row| format!("{}{}", row.prefix, row.process.key.pid)).collect()
+    }
+
+    #[test]
+    fn children_are_below_their_parent_and_the_last_ends_the_branch() {
+        let tree = [(1, 0), (10, 1), (20, 1), (11, 10), (12, 10), (21, 20)];
+        let lines = ["1", "├─ 10", "│  ├─ 11", "│  └─ 12", "└─ 20", "   └─ 21"];
+        assert_eq!(lines_of(&tree), lines);
+    }
+
+    #[test]
+    fn an_inconsistent_tree_is_still_drawn() {
+        assert_eq!(lines_of(&[(5, 5)]), ["5"]);
+        assert_eq!(lines_of(&[(1, 0), (1, 0), (2, 1)]).len(), 3);
+        assert_eq!(lines_of(&[(1, 2), (2, 1)]), ["1", "└─ 2"]);
+        let deep: Vec<(u32, u32)> = (1..2_000).map(|pid| (pid, pid - 1)).collect();
+        let lines = lines_of(&deep);
+        assert_eq!(lines.len(), 1_999);
+        assert!(lines.iter().all(|line| line.chars().count() < 90));
+    }
+
+    #[test]
+    fn cpu_is_computed_between_two_replies() {
+        let second = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
+        let mut tree = Tree::new(NodeName::new("a").unwrap(), None, second(0));
+        let mut reply = ProcessTree { processes: vec![process(7, 0)], is_truncated: false };
+        tree.on_reply(Ok(&reply), second(1), 100);
+        assert_eq!(tree.rows[0].cpu, None);
+        reply.processes[0].cpu_ticks = Reading::Known(107);
+        tree.on_reply(Ok(&reply), second(3), 100);
+        assert_eq!(tree.rows[0].cpu, Some(50.0));
+    }
+
+    #[test]
+    fn the_tree_is_queried_every_two_seconds_and_not_while_a_reply_is_pending() {
+        let second = |seconds: i64| Timestamp::from_micros(seconds * 1_000_000);
+        let mut tree = Tree::new(NodeName::new("a").unwrap(), None, second(0));
+        assert_eq!(tree.due_request(second(3)), None);
+        assert!(tree.due_request(second(9)).is_some());
+        tree.on_reply(Err(&RequestError::Down), second(10), 100);
+        assert_eq!(tree.due_request(second(10)), None);
+        assert!(tree.due_request(second(11)).is_some());
+    }
+}

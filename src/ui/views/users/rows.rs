@@ -1,0 +1,122 @@
+//! Builds the rows of the users table: sorted users, with the nodes and processes of the unfolded one.
+
+use std::sync::Arc;
+
+use crate::insight::FleetView;
+use crate::insight::RowId;
+use crate::insight::users::{User, UserUsage, Users};
+use crate::model::width_of;
+use crate::query::SortOrder;
+use crate::ui::RenderContext;
+use crate::ui::views::users::UserRowIdentity;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum UserRow {
+    /// The row with a user's sums.
+    User { user: User },
+    /// A node of the user: its index in `UserUsage::nodes` and in the fleet.
+    Node { user: User, node_usage: usize, node_index: usize },
+    /// A process of the user: the index of its node in the fleet, and of its use among the node's uses.
+    Process { user: User, node_index: usize, use_index: usize, row_id: RowId },
+}
+
+impl UserRow {
+    /// Returns the row's identity, which stays the same when rows are reordered.
+    pub(super) fn identity(&self, context: RenderContext<'_>) -> UserRowIdentity {
+        let name = |node_index: usize| {
+            context.view.fleet.nodes.get(node_index).map(|node| node.name.clone())
+        };
+        match self {
+            Self::User { user } => {
+                UserRowIdentity { user: user.clone(), node: None, process: None }
+            }
+            Self::Node { user, node_index, .. } => {
+                UserRowIdentity { user: user.clone(), node: name(*node_index), process: None }
+            }
+            Self::Process { user, node_index, row_id, .. } => UserRowIdentity {
+                user: user.clone(),
+                node: name(*node_index),
+                process: Some(row_id.clone()),
+            },
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct UserRows {
+    pub(super) list: Vec<UserRow>,
+    /// Columns of the widest name, including the indent of nodes.
+    pub(super) name_width: u16,
+}
+
+impl UserRows {
+    /// Builds the rows: users sorted by `order`, with the nodes and processes of the user `open`.
+    pub(super) fn of(
+        fleet_view: &FleetView,
+        usage: &Arc<Users>,
+        order: SortOrder,
+        unfolded: Option<&User>,
+    ) -> Self {
+        let mut users: Vec<&(User, UserUsage)> = usage.entries.iter().collect();
+        // `entries` is sorted by name and the sort is stable: ties stay in that order.
+        if order.column != "user" {
+            users.sort_by(|(_, one), (_, other)| one.compare(other, order.column));
+        }
+        if order.is_reversed {
+            users.reverse();
+        }
+        let mut list = Vec::with_capacity(users.len());
+        let mut name = 4;
+        for (user, user_usage) in users {
+            name = name.max(width_of(&user.text()));
+            list.push(UserRow::User { user: user.clone() });
+            if unfolded != Some(user) {
+                continue;
+            }
+            for (index, node_usage) in user_usage.nodes.iter().enumerate() {
+                let node = fleet_view.fleet.nodes.get(node_usage.node_index);
+                name = name.max(node.map_or(0, |node| width_of(node.name.label()) + 2));
+                list.push(UserRow::Node {
+                    user: user.clone(),
+                    node_usage: index,
+                    node_index: node_usage.node_index,
+                });
+                list.extend(node_usage.uses.iter().map(|(use_index, row_id)| UserRow::Process {
+                    user: user.clone(),
+                    node_index: node_usage.node_index,
+                    use_index: *use_index,
+                    row_id: row_id.clone(),
+                }));
+            }
+        }
+        Self { list, name_width: name }
+    }
+
+    /// Returns the position of a row. If it is gone, falls back to its node, its user, then row 0.
+    pub(super) fn position(&self, context: RenderContext<'_>, identity: &UserRowIdentity) -> usize {
+        let is_node = |node_index: usize| {
+            let node = context.view.fleet.nodes.get(node_index);
+            node.is_some_and(|node| Some(&node.name) == identity.node.as_ref())
+        };
+        let (mut user_row, mut node) = (None, None);
+        for (at, row) in self.list.iter().enumerate() {
+            match row {
+                UserRow::User { user } if *user == identity.user => user_row = Some(at),
+                UserRow::Node { user, node_index, .. }
+                    if *user == identity.user && is_node(*node_index) =>
+                {
+                    node = Some(at);
+                }
+                UserRow::Process { user, node_index, row_id, .. }
+                    if Some(row_id) == identity.process.as_ref()
+                        && *user == identity.user
+                        && is_node(*node_index) =>
+                {
+                    return at;
+                }
+                UserRow::User { .. } | UserRow::Node { .. } | UserRow::Process { .. } => {}
+            }
+        }
+        node.or(user_row).unwrap_or(0)
+    }
+}

@@ -1,0 +1,9 @@
+//! The parts that views are made of: lines, lists, menus, tables, charts, numbers.
+
+pub(crate) mod column_spec;
+pub(crate) mod graph;
+pub(crate) mod line;
+pub(crate) mod line_editor;
+pub(crate) mod list;
+pub(crate) mod menu;
+pub(crate) mod number_format;

@@ -1,0 +1,143 @@
+//! Graphs over time: two seconds per column, several rows high, with a time axis below.
+
+use crate::time::Timestamp;
+use crate::ui::widgets::line::{Line, Tone};
+
+/// Points per column.
+const PER_COLUMN: usize = 2;
+/// Steps per row.
+const STEPS: u16 = 4;
+/// The ages marked on the time axis, in seconds.
+const TICKS: [usize; 6] = [30, 60, 120, 180, 240, 300];
+
+/// The size and orientation of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Graph {
+    pub(crate) width: u16,
+    pub(crate) height: u16,
+    /// Fills from the top row down instead of from the bottom up.
+    pub(crate) grows_down: bool,
+    /// Draws the newest point on the left.
+    pub(crate) is_reversed: bool,
+}
+
+/// Returns how many seconds a graph of this width shows, and whether its newest column is half full.
+///
+/// Columns begin at even seconds, so a full column never changes again.
+pub(crate) fn visible_seconds(width: u16, now: Timestamp) -> (usize, bool) {
+    let is_half = now.as_micros().div_euclid(1_000_000).rem_euclid(2) == 0;
+    (usize::from(width) * PER_COLUMN - usize::from(is_half && width > 0), is_half)
+}
+
+impl Graph {
+    /// Returns the rows from top to bottom. `points` has the length that [`visible_seconds`] returns, values from 0 to
+    /// 100, oldest first.
+    pub(crate) fn rows(self, points: &[Option<f32>], tone: Tone) -> Vec<Line> {
+        let columns = usize::from(self.width) * PER_COLUMN;
+        let mut filled: Vec<u16> = points.iter().map(|point| self.steps(*point)).collect();
+        filled.resize(columns, 0);
+        if self.is_reversed {
+            filled.reverse();
+        }
+        let row = |from_base: u16| {
+            let below = from_base * STEPS;
+            let part = |all: &u16| u8::try_from(all.saturating_sub(below).min(STEPS)).unwrap_or(0);
+            Line::new().graph(filled.iter().map(part).collect(), self.grows_down, tone)
+        };
+        let mut rows: Vec<Line> = (0..self.height).map(row).collect();
+        if !self.grows_down {
+            rows.reverse();
+        }
+        rows
+    }
+
+    /// Returns the steps a point fills, at least one if it is known, so that only gaps are empty.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a float cast saturates, which is what we want"
+    )]
+    fn steps(self, point: Option<f32>) -> u16 {
+        let all = self.height * STEPS;
+        point.map_or(0, |share| ((share / 100.0 * f32::from(all)).round() as u16).clamp(1, all))
+    }
+
+    /// Returns the time axis.
+    pub(crate) fn time_axis(self) -> Line {
+        let width = usize::from(self.width);
+        let mut line = vec!['─'; width];
+        for seconds in TICKS {
+            let column = seconds / PER_COLUMN;
+            let label: Vec<char> = if self.is_reversed {
+                format!("{seconds}s┤").chars().collect()
+            } else {
+                format!("├{seconds}s").chars().collect()
+            };
+            let start = if self.is_reversed {
+                (column + 1).checked_sub(label.len())
+            } else {
+                width.checked_sub(column)
+            };
+            let slots = start.and_then(|start| line.get_mut(start..start + label.len()));
+            // Where two labels collide, the one of the shorter time stays.
+            if let Some(slots) = slots.filter(|slots| slots.iter().all(|slot| *slot == '─')) {
+                slots.copy_from_slice(&label);
+            }
+        }
+        Line::styled(line.into_iter().collect::<String>(), Tone::Faint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ui::widgets::line::SpanContent;
+
+    fn filled(graph: Graph, points: &[Option<f32>]) -> Vec<Vec<u8>> {
+        let row = |line: Line| {
+            let SpanContent::Graph { points, .. } = &line.spans[0].content else {
+                panic!("no graph")
+            };
+            points.clone()
+        };
+        graph.rows(points, Tone::Mid).into_iter().map(row).collect()
+    }
+
+    const UP: Graph = Graph { width: 2, height: 2, grows_down: false, is_reversed: false };
+
+    #[test]
+    fn a_graph_fills_from_its_base_and_only_gaps_are_empty() {
+        let points = [None, Some(0.0), Some(50.0), Some(100.0)];
+        assert_eq!(filled(UP, &points), [[0, 0, 0, 4], [0, 1, 4, 4]]);
+        let inverted = Graph { grows_down: true, ..UP };
+        assert_eq!(filled(inverted, &points), [[0, 1, 4, 4], [0, 0, 0, 4]]);
+        let reversed = Graph { is_reversed: true, ..UP };
+        assert_eq!(filled(reversed, &points)[1], [4, 4, 1, 0]);
+        // The second that has not come yet is empty.
+        assert_eq!(filled(UP, &points[1..])[1], [1, 4, 4, 0]);
+        assert_eq!(UP.rows(&[], Tone::Mid).len(), 2);
+    }
+
+    #[test]
+    fn columns_begin_at_even_seconds() {
+        let at = |second: i64| Timestamp::from_micros(second * 1_000_000);
+        assert_eq!(visible_seconds(5, at(10)), (9, true));
+        assert_eq!(visible_seconds(5, at(11)), (10, false));
+        assert_eq!(visible_seconds(0, at(10)), (0, true));
+    }
+
+    #[test]
+    fn tick_labels_are_at_their_age() {
+        let ticks =
+            |width, is_reversed| Graph { width, is_reversed, ..UP }.time_axis().plain_text();
+        assert_eq!(ticks(40, false), "──────────├60s───────────├30s───────────");
+        assert_eq!(ticks(40, true), "────────────30s┤───────────60s┤─────────");
+        assert_eq!(ticks(10, false), "──────────");
+        assert_eq!(ticks(0, false), "");
+        let all = ticks(150, false);
+        for seconds in TICKS {
+            let axis = all.chars().collect::<Vec<_>>();
+            assert_eq!(axis[150 - seconds / 2], '├', "{seconds}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Moves within a list, and its visible part.
+
+use crate::ui::input::{Key, NamedKey};
+use crate::ui::widgets::line::{Line, Tone};
+
+/// A move within a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Movement {
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    Home,
+    End,
+}
+
+impl Movement {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most keys do not move")]
+    /// Returns the move for a key; the same in every view.
+    pub const fn from_key(key: Key) -> Option<Self> {
+        Some(match key {
+            Key::Named(NamedKey::Up) => Self::Up,
+            Key::Named(NamedKey::Down) => Self::Down,
+            Key::Named(NamedKey::PageUp) => Self::PageUp,
+            Key::Named(NamedKey::PageDown) => Self::PageDown,
+            Key::Named(NamedKey::Home) => Self::Home,
+            Key::Named(NamedKey::End) => Self::End,
+            _ => return None,
+        })
+    }
+
+    /// Returns the new index after a move from `index` in a list of `count` rows.
+    pub fn new_index(self, index: usize, count: usize, page: usize) -> usize {
+        let page = page.max(1);
+        let to = match self {
+            Self::Up => index.saturating_sub(1),
+            Self::Down => index.saturating_add(1),
+            Self::PageUp => index.saturating_sub(page),
+            Self::PageDown => index.saturating_add(page),
+            Self::Home => 0,
+            Self::End => count,
+        };
+        to.min(count.saturating_sub(1))
+    }
+}
+
+/// The visible part of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Viewport {
+    /// The index of the first visible row.
+    pub top: usize,
+    /// The maximum number of visible rows.
+    pub rows: usize,
+}
+
+impl Viewport {
+    /// Scrolls so that row `wanted` of a list of `count` rows is visible.
+    pub fn scroll_to(&mut self, rows: usize, count: usize, wanted: Option<usize>) {
+        self.rows = rows;
+        if let Some(wanted) = wanted {
+            let min_top = wanted.saturating_add(1).saturating_sub(rows);
+            self.top = self.top.clamp(min_top, min_top.max(wanted));
+        }
+        self.top = self.top.min(count.saturating_sub(rows));
+    }
+
+    /// Appends the range of visible rows to the titles, unless all rows are visible. If space is short, the
+    /// titles are cut: hidden rows must always be visible as such.
+    pub(crate) fn with_position(self, titles: Line, count: usize, width: u16) -> Line {
+        let range = self.range(count);
+        let titles = titles.truncated(width);
+        if range.is_empty() || range.len() >= count {
+            return titles;
+        }
+        let (first, last) = (range.start + 1, range.end);
+        let position_text =
+            |of: &str| Line::styled(format!("{first}–{last}{of}{count}"), Tone::Faint);
+        let left = titles.trimmed();
+        let fits = |text: &Line| left.width().saturating_add(text.width() + 2) <= width;
+        let position_text =
+            Some(position_text(" of ")).filter(fits).unwrap_or_else(|| position_text("/"));
+        left.with_right(position_text, width)
+    }
+
+    /// Returns the range of visible rows in a list of `count`.
+    pub fn range(self, count: usize) -> std::ops::Range<usize> {
+        let end = self.top.saturating_add(self.rows).min(count);
+        self.top.min(end)..end
+    }
+}

@@ -1,0 +1,156 @@
+//! A menu from which one item is selected, such as a sort column or a signal.
+
+use crate::query::{SortColumn, SortOrder};
+use crate::ui::input::{Key, NamedKey};
+use crate::ui::widgets::line::{Line, Tone};
+use crate::ui::widgets::list::{Movement, Viewport};
+
+#[derive(Clone, Debug)]
+pub struct Menu<T> {
+    pub title: String,
+    items: Vec<Item<T>>,
+    selected: usize,
+}
+
+/// One item.
+#[derive(Clone, Debug)]
+struct Item<T> {
+    value: T,
+    /// The key that selects it at once.
+    key: Option<char>,
+    label: String,
+    help: String,
+}
+
+/// The effect of a key on a menu.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MenuEvent<T> {
+    /// Stays open.
+    Pending,
+    /// This item was selected.
+    Selected(T),
+    /// It was closed without a selection.
+    Closed,
+}
+
+impl Menu<&'static str> {
+    /// Makes the sort menu, the cursor on the current column.
+    pub fn of_columns(order: SortOrder, columns: &[SortColumn]) -> Self {
+        let empty = Self::new("sort by");
+        let menu = columns.iter().fold(empty, |menu, column| {
+            let state = match (column.name == order.column, order.is_reversed) {
+                (false, _) => "",
+                (true, false) => "current",
+                (true, true) => "current, reversed",
+            };
+            menu.with_item(column.name, Some(column.key), column.label, state)
+        });
+        menu.with_selected(|name| *name == order.column)
+    }
+}
+
+impl<T: Clone> Menu<T> {
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), items: Vec::new(), selected: 0 }
+    }
+
+    /// Adds an item; the key `letter` selects it at once.
+    #[must_use]
+    pub fn with_item(
+        mut self,
+        value: T,
+        key: Option<char>,
+        label: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Self {
+        self.items.push(Item { value, key, label: label.into(), help: help.into() });
+        self
+    }
+
+    /// Moves the cursor to the first item that matches.
+    #[must_use]
+    pub fn with_selected(mut self, matches: impl Fn(&T) -> bool) -> Self {
+        self.selected = self.items.iter().position(|item| matches(&item.value)).unwrap_or(0);
+        self
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
+    pub fn on_key(&mut self, key: Key) -> MenuEvent<T> {
+        let movement = match key {
+            Key::Named(NamedKey::Enter) => return self.select(self.selected),
+            Key::Named(NamedKey::Escape) | Key::Control('c') => return MenuEvent::Closed,
+            Key::Letter(letter) => {
+                if let Some(index) = self.items.iter().position(|row| row.key == Some(letter)) {
+                    return self.select(index);
+                }
+                match letter {
+                    'q' => return MenuEvent::Closed,
+                    'j' => Movement::Down,
+                    'k' => Movement::Up,
+                    _ => return MenuEvent::Pending,
+                }
+            }
+            other => match Movement::from_key(other) {
+                Some(movement) => movement,
+                None => return MenuEvent::Pending,
+            },
+        };
+        self.selected = movement.new_index(self.selected, self.items.len(), 8);
+        MenuEvent::Pending
+    }
+
+    fn select(&self, index: usize) -> MenuEvent<T> {
+        self.items
+            .get(index)
+            .map_or(MenuEvent::Closed, |item| MenuEvent::Selected(item.value.clone()))
+    }
+
+    /// Draws the title and the visible items.
+    pub fn lines(&self, width: u16, height: usize) -> Vec<Line> {
+        let mut viewport = Viewport::default();
+        viewport.scroll_to(height.saturating_sub(1), self.items.len(), Some(self.selected));
+        let title = Line::styled(self.title.as_str(), Tone::Strong);
+        let mut lines = vec![viewport.with_position(title, self.items.len(), width)];
+        let label_width = self.items.iter().map(|item| crate::model::width_of(&item.label)).max();
+        let label_width = label_width.unwrap_or(0).min(width / 2);
+        for (index, item) in self.items.iter().enumerate().skip(viewport.top).take(viewport.rows) {
+            let key = item.key.map(String::from).unwrap_or_default();
+            let line = Line::new()
+                .gap(1)
+                .left_aligned(&key, 1, Tone::Accent)
+                .gap(1)
+                .left_aligned(&item.label, label_width, Tone::Plain)
+                .gap(2)
+                .text(item.help.as_str(), Tone::Faint);
+            lines.push(line.truncated(width).selected(index == self.selected));
+        }
+        lines
+    }
+
+    /// Returns the number of lines all items need, the title included.
+    pub fn height(&self) -> usize {
+        self.items.len() + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_is_selected_by_its_key_or_by_the_cursor() {
+        let menu = || {
+            let menu = Menu::new("sort by")
+                .with_item(1, Some('u'), "util", "")
+                .with_item(2, None, "memory", "");
+            menu.with_selected(|value| *value == 2)
+        };
+        assert_eq!(menu().on_key(Key::Letter('u')), MenuEvent::Selected(1));
+        assert_eq!(menu().on_key(Key::Named(NamedKey::Enter)), MenuEvent::Selected(2));
+        assert_eq!(menu().on_key(Key::Named(NamedKey::Escape)), MenuEvent::Closed);
+        let mut moved = menu();
+        assert_eq!(moved.on_key(Key::Named(NamedKey::Up)), MenuEvent::Pending);
+        assert_eq!(moved.on_key(Key::Named(NamedKey::Enter)), MenuEvent::Selected(1));
+        assert!(menu().lines(20, 2).len() == 2 && menu().height() == 3);
+    }
+}
