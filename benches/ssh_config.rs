@@ -9,7 +9,8 @@ use std::io::Write as _;
 use std::path::Path;
 
 use gtop::model::NodeName;
-use gtop::transport::{LocalEnv, Options, Profile, Reach, SshTarget, Target, Transport};
+use gtop::ssh::{LocalEnv, Profile, SshTarget};
+use gtop::transport::{Options, Reach, Target, Transport};
 use tokio::process::Command;
 use tokio::time::Instant;
 

@@ -24,10 +24,11 @@ use crate::export::write_json_schema;
 use crate::inventory::slurm::JobFilter;
 use crate::inventory::{InventoryError, PodError};
 use crate::nodeset;
+use crate::ssh;
 use crate::storage::{WriteError, user_dirs};
 use crate::time::Clock;
 use crate::transport::{
-    self, ExecTemplate, Options, Reach, Target, TemplateError, Transport, TransportMode,
+    ExecTemplate, Options, Reach, Target, TemplateError, Transport, TransportMode,
 };
 use crate::ui;
 use crate::ui::StopSignals;
@@ -92,7 +93,7 @@ struct StopChildren;
 
 impl Drop for StopChildren {
     fn drop(&mut self) {
-        transport::terminate_programs();
+        ssh::terminate_programs();
     }
 }
 
@@ -146,7 +147,7 @@ enum AppError {
     #[error(transparent)]
     Log(#[from] WriteError),
     #[error(transparent)]
-    Transport(#[from] transport::Fault),
+    Transport(#[from] ssh::Fault),
     #[error(transparent)]
     Io(#[from] io::Error),
 }

@@ -10,8 +10,9 @@ use tokio::time::Instant;
 use crate::collect::Handshake;
 use crate::doctor::remedy::Advice;
 use crate::model::{NodeName, sanitize};
+use crate::ssh::{Trace, with_trace};
 use crate::time::Clock;
-use crate::transport::{Reach, Target, Trace, Transport, with_trace};
+use crate::transport::{Reach, Target, Transport};
 
 pub use crate::doctor::json::write_json;
 pub use crate::doctor::pod::report_on_pod;

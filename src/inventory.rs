@@ -20,7 +20,8 @@ pub use crate::inventory::pod::{Pod, PodEnv, PodError, find_pod};
 
 use crate::model::{JobList, NodeName, NodeNameError};
 use crate::nodeset::{self, Groups, NodeSetError};
-use crate::transport::{self, Profile, Reach, SchedulerAddresses, SshTarget, Target};
+use crate::ssh::{self, Profile, SchedulerAddresses, SshTarget};
+use crate::transport::{Reach, Target};
 
 /// Maximum size of a host file, in bytes.
 const MAX_FILE_SIZE: u64 = 16 << 20;
@@ -116,7 +117,7 @@ pub enum InventoryError {
     },
     /// The ssh configuration cannot be read.
     #[error("{0}")]
-    SshConfig(transport::Fault),
+    SshConfig(ssh::Fault),
     /// The ssh configuration has no matching host.
     #[error(
         "ssh_config has no host{}; only Host lines without wildcards count", .0.as_ref().map(|pattern| format!(" that matches {pattern:?}")).unwrap_or_default()
@@ -196,7 +197,7 @@ impl Roster {
     /// Adds the hosts of the ssh configuration that match a pattern with `*` and `?`.
     pub fn add_ssh_config_hosts(
         &mut self,
-        hosts: Result<Vec<String>, transport::Fault>,
+        hosts: Result<Vec<String>, ssh::Fault>,
         pattern: &str,
     ) -> Result<(), InventoryError> {
         let hosts = hosts.map_err(InventoryError::SshConfig)?;

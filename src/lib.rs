@@ -25,6 +25,7 @@
 //! - [`nodeset`]: `gpu[001-128,200]` to a list and back
 //! - [`wire`]: bytes to samples; the only place where incoming values are checked
 //! - [`probe`]: the embedded scripts, the launch line, the commands they accept
+//! - [`ssh`]: an SSH client that follows the configuration of OpenSSH; nothing of monitoring
 //! - [`transport`]: connects to a node and runs one command there
 //! - [`inventory`]: which nodes to monitor
 //! - [`collect`]: one task per node: sessions, retries, requests
@@ -62,6 +63,7 @@ pub mod pipeline;
 pub mod probe;
 pub mod query;
 pub mod sim;
+pub mod ssh;
 pub mod storage;
 #[warn(missing_docs)]
 pub mod time;

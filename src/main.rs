@@ -4,14 +4,14 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use gtop::cli::{self, Cli};
-use gtop::transport;
+use gtop::ssh;
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
-    if args.next().is_some_and(|arg| arg == transport::PARENT_GUARD) {
-        let error = transport::run_parent_guard(args);
+    if args.next().is_some_and(|arg| arg == ssh::PARENT_GUARD) {
+        let error = ssh::run_parent_guard(args);
         drop(writeln!(io::stderr(), "{error}"));
-        return ExitCode::from(transport::EXIT_NOT_STARTED);
+        return ExitCode::from(ssh::EXIT_NOT_STARTED);
     }
     let cli = match Cli::parse_args(std::env::args_os()) {
         Ok(cli) => cli,

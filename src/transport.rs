@@ -1,111 +1,35 @@
-//! Connects to a node and runs one command there: over SSH, in a Slurm step, or on this machine.
+//! Connects to a node and runs one command there: over SSH, with the ssh program or another, in a Slurm step, or on
+//! this machine.
 //!
-//! It knows neither what is run nor what it prints. Host keys are verified as `ssh` verifies them, with the
-//! same files and `StrictHostKeyChecking`; a key `ssh` would prompt for is a fault until the user accepts it.
-//! Nothing is forwarded, no terminal is requested, no password is sent.
-//!
-//! russh logs what it sends at level `debug`, so its log level must stay above that.
+//! It knows neither what is run nor what it prints.
 
-mod addresses;
-mod agent;
-mod algorithms;
-mod auth_prompt;
-mod cancellable_stream;
-mod certificate;
 mod channel;
-mod config_lookup;
 mod diagnose;
-mod dial;
 mod exec;
 mod fallback;
-mod fault;
-mod file_cache;
-mod gateway;
-mod host_key_algorithms;
-mod host_key_verifier;
-mod host_keys;
-mod identity;
-mod known_hosts;
-mod known_hosts_writer;
-mod login;
 mod openssh;
-mod output;
-mod output_queue;
-mod process;
-mod proxy_command;
-mod revoked_keys;
-mod route;
 mod select;
-mod session;
 mod srun;
-mod ssh_config;
-mod subprocess;
 mod target;
-mod trace;
-mod tunnel;
-mod underlay;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
-use tokio::time::timeout;
-
-pub use crate::transport::addresses::SchedulerAddresses;
-pub use crate::transport::auth_prompt::{Prompt, PromptQueue, PromptRequest, Secret};
 pub use crate::transport::channel::Channel;
 pub use crate::transport::diagnose::StepSupport;
 pub use crate::transport::exec::{ExecTemplate, TemplateError};
-pub use crate::transport::fault::{
-    ConnectPhase, Fault, HostKeyChange, KeyFileProblem, SshProgramCause, StepCause,
-    UnansweredReason,
-};
-pub use crate::transport::host_keys::HostKeyStatus;
-pub use crate::transport::known_hosts_writer::{KnownHostEntry, OfferedKey, write_known_hosts};
-pub use crate::transport::output::{Exit, Output};
-pub use crate::transport::process::{
-    EXIT_NOT_STARTED, PARENT_GUARD, run_parent_guard, terminate_programs,
-};
 pub use crate::transport::srun::{CLUSTER_CACHE_TTL, LineAddress, NodeJobs, StepJob, StepScript};
-pub use crate::transport::ssh_config::{EffectiveOption, LocalEnv, Origin};
-pub use crate::transport::subprocess::{ProgramCall, ProgramError, ProgramOutput, run_program};
-pub use crate::transport::target::{FixedProfile, Profile, Reach, SshTarget, Target};
-pub use crate::transport::trace::{
-    ConnectEvent, CredentialOutcome, RouteSummary, Trace, TracedEvent, with_trace,
+pub use crate::transport::target::{Reach, Target};
+
+use crate::ssh::process::LocalProcess;
+use crate::ssh::trace;
+use crate::ssh::{
+    self, Client, ConnectEvent, ConnectPhase, EffectiveOption, Fault, LocalEnv, OfferedKey,
+    Profile, PromptQueue, SchedulerAddresses, Secret,
 };
-
-use crate::transport::addresses::AddressTable;
-use crate::transport::agent::AgentPool;
-use crate::transport::algorithms::SshParams;
-use crate::transport::dial::Resolver;
 use crate::transport::fallback::FallbackCache;
-use crate::transport::file_cache::FileCache;
-use crate::transport::gateway::Gateways;
-use crate::transport::host_key_verifier::{HostKeyPolicy, HostKeyVerifier};
-use crate::transport::host_keys::HostKeyEntries;
-use crate::transport::identity::{IdentityFile, KeyCache, KeyFile};
-use crate::transport::known_hosts::KnownHosts;
-use crate::transport::login::Login;
-use crate::transport::process::LocalProcess;
-use crate::transport::revoked_keys::RevokedKeys;
 use crate::transport::srun::{Cluster, SrunSteps};
-use crate::transport::ssh_config::{AddressFamily, ConfigCache, HostQuery, HostSettings};
-
-/// Default for connecting: name lookup, TCP and key exchange together.
-const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Timeout for authentication; directory services of busy clusters are slow.
-const LOGIN_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Most hosts at once whose configuration is resolved by programs or by name services. They mostly wait, and the
-/// hosts of one snapshot should wait together.
-const MAX_RESOLVERS: usize = 64;
-
-/// Timeout for finding the keys that need a passphrase.
-const LOCKED_KEYS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Which client connects to the nodes: the setting `transport`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -173,32 +97,10 @@ pub struct Transport(Arc<TransportState>);
 #[derive(Debug)]
 struct TransportState {
     options: Options,
-    configuration: ConfigCache,
-    /// Settings by host, each with the version of the configuration they were read from.
-    settings: Mutex<BTreeMap<HostQuery, (u64, Arc<HostSettings>)>>,
-    resolve_permits: Arc<Semaphore>,
-    resolver: Resolver,
-    gateways: Gateways,
+    ssh: Client,
     fallback_cache: FallbackCache,
-    known_hosts: FileCache<Result<Arc<KnownHosts>, Fault>>,
-    revoked: FileCache<Result<Arc<RevokedKeys>, Fault>>,
-    key_cache: KeyCache,
-    agents: AgentPool,
     srun_steps: SrunSteps,
     cluster: Cluster,
-    addresses: AddressTable,
-}
-
-/// Everything one connection needs.
-struct ConnectPlan {
-    host: String,
-    port: u16,
-    family: AddressFamily,
-    route: gateway::ResolvedRoute,
-    params: SshParams,
-    connect_timeout: Duration,
-    host_key_policy: HostKeyPolicy,
-    login: Login,
 }
 
 impl Transport {
@@ -209,21 +111,22 @@ impl Transport {
 
     /// Returns a transport with empty caches.
     pub fn new(options: Options) -> Self {
+        let ssh = Client::new(ssh::ClientOptions {
+            connect_timeout: options.connect_timeout,
+            login: options.login.clone(),
+            config_file: options.config_file.clone(),
+            ssh_program: options.ssh_program.clone(),
+            uses_masters: options.mode == TransportMode::Auto,
+            parent_guard: options.parent_guard.clone(),
+            env: options.env.clone(),
+            prompt_queue: options.prompt_queue.clone(),
+        });
         Self(Arc::new(TransportState {
             options,
-            configuration: ConfigCache::default(),
-            settings: Mutex::default(),
-            resolve_permits: Arc::new(Semaphore::new(MAX_RESOLVERS)),
-            resolver: Resolver::default(),
-            gateways: Gateways::default(),
+            ssh,
             fallback_cache: FallbackCache::default(),
-            known_hosts: FileCache::default(),
-            revoked: FileCache::default(),
-            key_cache: KeyCache::default(),
-            agents: AgentPool::default(),
             srun_steps: SrunSteps::default(),
             cluster: Cluster::default(),
-            addresses: AddressTable::default(),
         }))
     }
 
@@ -246,8 +149,9 @@ impl Transport {
             return Ok(Channel::local(LocalProcess::start(command)?));
         };
         if let Profile::Fixed(fixed) = &ssh.profile {
-            let plan = fixed_plan(fixed, ssh, &self.0.options);
-            return Box::pin(self.open_native(target, plan, command, on_phase)).await;
+            let plan = self.0.ssh.fixed_plan(fixed, ssh);
+            let opened = Box::pin(self.0.ssh.open(&target.name, plan, command, on_phase)).await;
+            return opened.map(Channel::ssh);
         }
         if let Some(template) = &self.0.options.exec {
             return self.open_exec(template, target, command, on_phase).await;
@@ -272,220 +176,65 @@ impl Transport {
         Box::pin(self.open_probe_via(call, on_phase)).await
     }
 
-    /// Starts a command with gtop's own SSH client.
-    async fn open_native(
-        &self,
-        target: &Target,
-        plan: ConnectPlan,
-        command: &str,
-        mut on_phase: impl FnMut(ConnectPhase),
-    ) -> Result<Channel, Fault> {
-        let prompt_queue = self.0.options.prompt_queue.as_ref();
-        let login_guard =
-            prompt_queue.map(|prompt_queue| prompt_queue.track_login(target.name.clone()));
-        let (session, deadline) = self.log_in(target.name.host(), plan, &mut on_phase).await?;
-        drop(login_guard);
-        on_phase(ConnectPhase::Command);
-        Channel::ssh(session, command, &deadline).await
-    }
-
     /// Fetches the host key of a node without logging in.
     pub async fn fetch_host_key(&self, target: &Target) -> Result<OfferedKey, Fault> {
         let bad = |why: &str| Fault::BadConfiguration { why: why.to_owned() };
         let Reach::Ssh(ssh) = &target.reach else {
             return Err(bad("the local machine has no host key to accept"));
         };
-        let Profile::System = ssh.profile else {
-            return Err(bad("the host key of this node is fixed"));
-        };
-        if self.0.options.exec.is_some() {
+        if self.0.options.exec.is_some() && ssh.profile == Profile::System {
             return Err(bad("this node is reached by --exec, which shows no host key"));
         }
-        let query = self.host_query(ssh);
-        let settings = self.host_settings(query.clone()).await?;
-        let plan = self.plan(&query, &settings).await?;
-        let HostKeyPolicy::KnownHosts(verifier) = &plan.host_key_policy else {
-            return Err(bad("there are no known_hosts files to compare with"));
-        };
-        let (connection, deadline) = self.dial(target.name.host(), &plan, &mut |_| ()).await?;
-        let verification =
-            session::fetch_host_key(connection, Arc::clone(verifier), &plan.params, &deadline)
-                .await?;
-        known_hosts_writer::describe_key(&verifier.settings, verification)
+        self.0.ssh.fetch_host_key(target.name.host(), ssh).await
     }
 
-    /// Returns the encrypted key files worth asking a passphrase for. Skips targets whose configuration takes longer
-    /// than three seconds to resolve.
-    ///
-    /// Includes the keys of gateways. Leaves out files whose key is in the agent, and default files when there is
-    /// another key to offer.
+    /// Returns the encrypted key files worth asking a passphrase for; see [`Client`].
     pub async fn locked_keys(&self, targets: &[Target]) -> Vec<PathBuf> {
         let has_program = matches!(self.0.options.mode, TransportMode::Ssh | TransportMode::Srun);
         if has_program || self.0.options.exec.is_some() {
             return Vec::new();
         }
-        let mut reads = JoinSet::new();
         let ssh_targets = targets.iter().filter_map(|target| match &target.reach {
             Reach::Ssh(ssh) if ssh.profile == Profile::System => Some(ssh.clone()),
             Reach::Ssh(_) | Reach::Local => None,
         });
-        for ssh in ssh_targets {
-            let transport = self.clone();
-            reads.spawn(async move { transport.settings_needing_login(&ssh).await });
-        }
-        let mut key_sets = BTreeSet::new();
-        let collecting = async {
-            while let Some(read) = reads.join_next().await {
-                // A configuration that cannot be read is reported when the node is opened.
-                let settings = read.ok().and_then(Result::ok).unwrap_or_default();
-                let prompting = settings.iter().filter(|settings| settings.prompts > 0);
-                key_sets.extend(prompting.map(|settings| settings.keys.clone()));
-            }
-        };
-        // After the timeout, the keys found so far are returned.
-        timeout(LOCKED_KEYS_TIMEOUT, collecting).await.ok();
-        let mut locked = BTreeSet::new();
-        for keys in key_sets {
-            let agent_keys = match &keys.agent {
-                Some(socket) => self.0.agents.get(socket).public_keys().await,
-                None => Vec::new(),
-            };
-            let are_keys_configured = keys.are_keys_configured;
-            let identities =
-                self.run_blocking(move |shared| shared.key_cache.load(&keys.files)).await;
-            let identities = identities.unwrap_or_default();
-            let files =
-                identity::files_needing_passphrase(&identities, are_keys_configured, &agent_keys);
-            locked.extend(files.into_iter().map(Path::to_owned));
-        }
-        locked.into_iter().collect()
+        self.0.ssh.locked_keys(ssh_targets).await
     }
 
     /// Decrypts a key file for the rest of this process; fails if the passphrase is wrong. Does not keep the
     /// passphrase.
     pub async fn unlock(&self, file: &Path, passphrase: impl Into<Secret>) -> Result<(), Fault> {
-        let (file, passphrase) = (file.to_owned(), passphrase.into());
-        self.run_blocking(move |shared| shared.key_cache.unlock(&file, &passphrase)).await?
+        self.0.ssh.unlock(file, passphrase).await
     }
 
-    async fn plan(
-        &self,
-        query: &HostQuery,
-        settings: &Arc<HostSettings>,
-    ) -> Result<ConnectPlan, Fault> {
-        let route = self.resolve_route(query, settings).await?;
-        trace::record(|| ConnectEvent::Route(route.summary()));
-        self.plan_for_route(&query.host, settings, route).await
+    /// Returns true if the ssh configuration applies to a node.
+    pub fn uses_ssh_config(&self, target: &Target) -> bool {
+        matches!(target.reach, Reach::Ssh(_)) && self.0.options.exec.is_none()
     }
 
-    /// Returns what one connection needs, over a resolved route.
-    async fn plan_for_route(
-        &self,
-        node_name: &str,
-        settings: &Arc<HostSettings>,
-        route: gateway::ResolvedRoute,
-    ) -> Result<ConnectPlan, Fault> {
-        if !settings.needs_ssh.is_empty() {
-            return Err(Fault::NeedsSshProgram { options: settings.needs_ssh.join(", ") });
+    /// Returns every effective option of a target, and where it was set.
+    pub async fn effective_options(&self, target: &Target) -> Result<Vec<EffectiveOption>, Fault> {
+        let Reach::Ssh(ssh) = &target.reach else { return Ok(Vec::new()) };
+        let Profile::System = ssh.profile else { return Ok(Vec::new()) };
+        let mut options = self.0.ssh.effective_options(ssh).await?;
+        if self.0.options.mode == TransportMode::Ssh {
+            // The ssh program follows every option that gtop does not override.
+            for option in &mut options {
+                option.is_ignored = ssh::program::overrides(option.spelling);
+            }
         }
-        let params = SshParams::from_settings(settings)?;
-        let host = Arc::clone(settings);
-        let (verifier, identities, certificates) = self
-            .run_blocking(move |shared| {
-                (
-                    shared.verifier(&host),
-                    shared.key_cache.load(&host.keys.files),
-                    shared.key_cache.load_certificates(&host.keys.certificates),
-                )
-            })
-            .await?;
-        Ok(ConnectPlan {
-            host: settings.host.clone(),
-            port: settings.port,
-            family: settings.family,
-            route,
-            params,
-            connect_timeout: effective_connect_timeout(&self.0.options, settings),
-            host_key_policy: HostKeyPolicy::KnownHosts(Arc::new(verifier?)),
-            login: Login {
-                user: settings.user.clone(),
-                node_name: node_name.to_owned(),
-                methods: settings.methods.clone(),
-                identities,
-                certificates,
-                identities_only: settings.keys.identities_only,
-                agent: settings.keys.agent.as_deref().map(|socket| self.0.agents.get(socket)),
-                algorithms: settings.algorithms.signatures.clone(),
-                prompts: settings.prompts,
-                devices: settings.devices.clone(),
-                prompt_queue: self.0.options.prompt_queue.clone(),
-                has_master: false,
-            },
-        })
+        Ok(options)
     }
 
-    /// Runs blocking work on a thread that may block.
-    async fn run_blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&TransportState) -> T + Send + 'static,
-    ) -> Result<T, Fault> {
-        let shared = Arc::clone(&self.0);
-        let done = tokio::task::spawn_blocking(move || work(&shared)).await;
-        done.map_err(|_ended| shutting_down())
+    /// Returns the host names of the configuration, without patterns, in file order.
+    ///
+    /// Reads files; blocks.
+    pub fn configured_hosts(&self) -> Result<Vec<String>, Fault> {
+        self.0.ssh.configured_hosts()
     }
-}
 
-impl TransportState {
-    fn verifier(&self, settings: &Arc<HostSettings>) -> Result<HostKeyVerifier, Fault> {
-        let paths = settings.user_known_hosts.iter().chain(&settings.global_known_hosts);
-        let files: Result<Vec<_>, _> =
-            paths.map(|path| self.known_hosts.get(path, KnownHosts::read)).collect();
-        let revoked = settings.revoked_host_keys.as_ref().map(|path| {
-            let list = self.revoked.get(path, RevokedKeys::read);
-            list.map(|list| (path.clone(), list))
-        });
-        let known = HostKeyEntries::collect_for(&files?, settings.known_hosts_name.clone());
-        Ok(HostKeyVerifier::new(Arc::clone(settings), known, revoked.transpose()?))
+    /// Sets the scheduler's addresses of its nodes.
+    pub fn set_scheduler_addresses(&self, addresses: SchedulerAddresses) {
+        self.0.ssh.set_scheduler_addresses(addresses);
     }
-}
-
-fn fixed_plan(fixed: &FixedProfile, ssh: &SshTarget, options: &Options) -> ConnectPlan {
-    let key = KeyFile::Usable(Arc::clone(&fixed.key));
-    let user = ssh.user.as_ref().or(options.login.as_ref());
-    ConnectPlan {
-        host: fixed.address.ip().to_string(),
-        port: fixed.address.port(),
-        family: AddressFamily::Any,
-        route: gateway::ResolvedRoute::Direct(dial::BindOptions::default()),
-        params: SshParams::default(),
-        connect_timeout: options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
-        host_key_policy: HostKeyPolicy::Pinned(fixed.host_key.clone()),
-        login: Login {
-            user: user.unwrap_or(&options.env.user).clone(),
-            node_name: ssh.host.clone(),
-            methods: vec!["publickey".to_owned()],
-            identities: vec![IdentityFile {
-                path: PathBuf::from("fixed key"),
-                key_file: key,
-                certificate: None,
-            }],
-            certificates: Vec::new(),
-            agent: None,
-            identities_only: true,
-            algorithms: Vec::new(),
-            prompts: 0,
-            devices: None,
-            prompt_queue: None,
-            has_master: false,
-        },
-    }
-}
-
-fn effective_connect_timeout(options: &Options, settings: &HostSettings) -> Duration {
-    let configured = settings.connect_timeout.filter(|limit| !limit.is_zero());
-    options.connect_timeout.or(configured).unwrap_or(DEFAULT_CONNECT_TIMEOUT)
-}
-
-fn shutting_down() -> Fault {
-    Fault::SessionLost { why: "gtop is exiting".to_owned() }
 }

@@ -15,30 +15,31 @@ use std::path::{Path, PathBuf};
 /// The modules, bottom up: a module may import only those before it.
 #[rustfmt::skip]
 const MODULES: &[&str] = &[
-    "time", "storage", "model", "nodeset", "wire", "probe", "transport", "inventory", "collect",
+    "time", "storage", "model", "nodeset", "wire", "probe", "ssh", "transport", "inventory", "collect",
     "fleet", "fields", "query", "insight", "record", "pipeline", "progress", "export", "serve", "ui",
     "sim", "doctor", "config", "cli", "app",
 ];
 
 /// Modules that a module must not import although they are below it.
 const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
+    ("ssh", &["wire", "probe", "nodeset"]),
     ("transport", &["wire", "probe", "fields"]),
     ("inventory", &["wire", "probe", "fields"]),
     ("probe", &["wire"]),
     ("collect", &["fields", "inventory"]),
-    ("fleet", &["wire", "probe", "transport", "inventory", "collect"]),
-    ("pipeline", &["transport", "collect", "inventory", "probe"]),
-    ("query", &["wire", "probe", "transport", "inventory", "collect"]),
-    ("insight", &["wire", "probe", "transport", "inventory", "collect"]),
-    ("export", &["transport", "collect", "probe"]),
-    ("ui", &["wire", "probe", "transport", "inventory", "collect", "pipeline", "export"]),
+    ("fleet", &["wire", "probe", "ssh", "transport", "inventory", "collect"]),
+    ("pipeline", &["ssh", "transport", "collect", "inventory", "probe"]),
+    ("query", &["wire", "probe", "ssh", "transport", "inventory", "collect"]),
+    ("insight", &["wire", "probe", "ssh", "transport", "inventory", "collect"]),
+    ("export", &["ssh", "transport", "collect", "probe"]),
+    ("ui", &["wire", "probe", "ssh", "transport", "inventory", "collect", "pipeline", "export"]),
     ("sim", &["ui"]),
-    ("cli", &["ui", "fleet", "transport", "wire", "collect", "sim"]),
+    ("cli", &["ui", "fleet", "ssh", "transport", "wire", "collect", "sim"]),
 ];
 
 /// Crates, and the only modules that may use them: rooms, or single modules of one.
 const CRATE_USERS: &[(&str, &[&str])] = &[
-    ("russh", &["transport", "sim"]),
+    ("russh", &["ssh", "sim"]),
     ("ratatui", &["ui/paint", "ui/screen", "ui/surface", "ui/terminal", "ui/text", "ui/theme"]),
     ("crossterm", &["ui/background", "ui/event_loop", "ui/keyboard", "ui/screen", "ui/terminal"]),
     ("clap", &["cli", "main"]),

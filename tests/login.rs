@@ -14,7 +14,8 @@ mod prompts;
 use std::fs;
 use std::time::Duration;
 
-use gtop::transport::{Fault, Transport};
+use gtop::ssh::Fault;
+use gtop::transport::Transport;
 use tokio::process::Command;
 
 use crate::lab::{Lab, Sshd, check_echo, node, run};

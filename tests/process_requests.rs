@@ -17,8 +17,9 @@ use gtop::model::{
 };
 use gtop::pipeline::Pipeline;
 use gtop::sim::{self, FleetSpec, InjectedFault, Machine, SampleRequest, SimFleet, SimNode};
+use gtop::ssh::{FixedProfile, Profile, SshTarget};
 use gtop::time::Clock;
-use gtop::transport::{FixedProfile, Options, Profile, Reach, SshTarget, Target, Transport};
+use gtop::transport::{Options, Reach, Target, Transport};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;

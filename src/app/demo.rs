@@ -11,8 +11,9 @@ use tokio::sync::oneshot;
 use crate::app::AppError;
 use crate::app::discovery::Discovery;
 use crate::sim::{FleetSpec, SimNode, serve};
+use crate::ssh::{Fault, FixedProfile, Profile, SshTarget};
 use crate::time::Clock;
-use crate::transport::{Fault, FixedProfile, Profile, Reach, SshTarget, Target};
+use crate::transport::{Reach, Target};
 
 /// A running simulated fleet. Dropping it stops the servers.
 #[derive(Debug)]

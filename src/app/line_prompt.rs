@@ -15,7 +15,7 @@ use rustix::termios::{
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::app::limits;
-use crate::transport::Secret;
+use crate::ssh::Secret;
 
 /// Maximum length of a line.
 const MAX_LINE_BYTES: usize = 1024;

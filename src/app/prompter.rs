@@ -9,7 +9,7 @@ use tokio::sync::mpsc::Receiver;
 
 use crate::app::ExitReason;
 use crate::app::line_prompt::{LineInput, LinePrompt};
-use crate::transport::{PromptQueue, PromptRequest, Secret};
+use crate::ssh::{PromptQueue, PromptRequest, Secret};
 use crate::ui::StopSignals;
 
 /// Maximum wait for login prompts before the screen starts.

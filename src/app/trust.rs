@@ -7,9 +7,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::app::ExitReason;
-use crate::transport::{
-    Fault, HostKeyStatus, KnownHostEntry, OfferedKey, Target, Transport, write_known_hosts,
-};
+use crate::ssh::{Fault, HostKeyStatus, KnownHostEntry, OfferedKey, write_known_hosts};
+use crate::transport::{Target, Transport};
 
 /// The result of fetching a node's host key.
 type KeyScan = (Target, Result<OfferedKey, Fault>);

@@ -1,16 +1,16 @@
 //! Converts transport faults to the model's faults.
 
 use crate::model::{Fault, FaultKind};
-use crate::transport::{self, SshProgramCause, StepCause};
+use crate::ssh::{self, SshProgramCause, StepCause};
 
 /// Turns a fault of the transport into one of the model.
 ///
 /// The detail is what nodes with the same fault have in common, so that they fold into one line; the remedy has the
 /// full message.
-pub fn from_transport(fault: &transport::Fault) -> Fault {
+pub fn from_transport(fault: &ssh::Fault) -> Fault {
     let (kind, detail) = kind_and_detail(fault);
     let message = fault.to_string();
-    let message = if let transport::Fault::KeyUnusable { file, problem: flaw, .. } = fault.root() {
+    let message = if let ssh::Fault::KeyUnusable { file, problem: flaw, .. } = fault.root() {
         format!("{message}; {}", flaw.remedy(file))
     } else if has_remedy(fault) {
         message
@@ -21,22 +21,22 @@ pub fn from_transport(fault: &transport::Fault) -> Fault {
 }
 
 /// Returns true if the fault's message contains a remedy; for other faults the kind's remedy applies.
-fn has_remedy(fault: &transport::Fault) -> bool {
-    if let transport::Fault::AtGateway { fault, .. } = fault {
+fn has_remedy(fault: &ssh::Fault) -> bool {
+    if let ssh::Fault::AtGateway { fault, .. } = fault {
         return has_remedy(fault);
     }
     !matches!(
         fault,
-        transport::Fault::AuthenticationRefused { .. }
-            | transport::Fault::AccountRefused { .. }
-            | transport::Fault::BadConfiguration { .. }
-            | transport::Fault::ConnectionLost { .. }
-            | transport::Fault::SessionLost { .. }
+        ssh::Fault::AuthenticationRefused { .. }
+            | ssh::Fault::AccountRefused { .. }
+            | ssh::Fault::BadConfiguration { .. }
+            | ssh::Fault::ConnectionLost { .. }
+            | ssh::Fault::SessionLost { .. }
     )
 }
 
-fn kind_and_detail(fault: &transport::Fault) -> (FaultKind, String) {
-    use transport::Fault as From;
+fn kind_and_detail(fault: &ssh::Fault) -> (FaultKind, String) {
+    use ssh::Fault as From;
     match fault {
         From::NameNotFound { .. } => (FaultKind::NameNotFound, String::new()),
         From::Unreachable { why } => (FaultKind::Unreachable, why.clone()),
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn faults_that_differ_only_by_node_have_one_message_and_their_own_remedies() {
         let unknown = |host: &str| {
-            from_transport(&transport::Fault::HostKeyUnknown {
+            from_transport(&ssh::Fault::HostKeyUnknown {
                 host: host.to_owned(),
                 algorithm: "ssh-ed25519".to_owned(),
                 fingerprint: format!("SHA256:{host}"),
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn nodes_behind_a_faulty_gateway_have_one_message() {
-        let refused = transport::Fault::AuthenticationRefused {
+        let refused = ssh::Fault::AuthenticationRefused {
             user: "ada".to_owned(),
             offers: vec!["password".to_owned()],
             tried: vec![],
@@ -178,14 +178,14 @@ mod tests {
             remedy.ends_with("; check the login name, and load your key with ssh-add"),
             "{remedy}"
         );
-        let unknown = transport::Fault::NameNotFound { host: None, why: String::new() };
+        let unknown = ssh::Fault::NameNotFound { host: None, why: String::new() };
         let message = from_transport(&unknown.at_gateway("bastion")).message();
         assert_eq!(message, "name not found: via bastion");
     }
 
     #[test]
     fn both_fault_types_agree_on_what_is_retried() {
-        use transport::Fault as From;
+        use ssh::Fault as From;
         let faults = [
             From::NameNotFound { host: None, why: String::new() },
             From::Unreachable { why: String::new() },
@@ -202,7 +202,7 @@ mod tests {
             From::PromptUnanswered {
                 user: String::new(),
                 tried: vec![],
-                why: transport::UnansweredReason::NoTerminal,
+                why: ssh::UnansweredReason::NoTerminal,
             },
             From::KeyEncrypted { file: "key".into() },
             From::NeedsSshProgram { options: String::new() },

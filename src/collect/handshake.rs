@@ -12,7 +12,8 @@ use crate::collect::fault::from_transport;
 use crate::collect::stderr_tail::{StderrTail, append_output};
 use crate::model::{Fault, FaultKind, NodeName, TransportKind, sanitize};
 use crate::probe::{self, Greeting, GreetingProgress, Interpreter, ProbeSettings};
-use crate::transport::{self, Channel, Exit, Output, Target, Transport};
+use crate::ssh::{self, Exit, Output};
+use crate::transport::{Channel, StepScript, Target, Transport};
 use crate::wire::{Body, Frame, FrameReader, Received, address_of};
 
 /// Minimum time a login shell may take to start the loader; a job step has its own limits.
@@ -65,7 +66,7 @@ impl Handshake {
         transport: &Transport,
         target: &Target,
         interval: Duration,
-    ) -> Result<Self, transport::Fault> {
+    ) -> Result<Self, ssh::Fault> {
         let nonce = nonce();
         let node = target.name.clone();
         let settings = ProbeSettings { interval, ..ProbeSettings::new(node.as_str(), &nonce) };
@@ -73,7 +74,7 @@ impl Handshake {
         let step = |step| log::debug!("{node}: {step}");
         let shared = || {
             let probe::SharedProbe { nonce, script, input } = probe::shared_probe(&nonce, interval);
-            transport::StepScript { nonce, script, input, address_of }
+            StepScript { nonce, script, input, address_of }
         };
         let channel = transport.open_probe(target, &line, &shared, step).await?;
         // The loaders of a shared step announce themselves with the nonce of the step.
@@ -102,7 +103,7 @@ impl Handshake {
         let is_shared = self.channel.step_nonce().is_some();
         let Some(announced) = announced else {
             if is_shared {
-                return Err(from_transport(&transport::Fault::not_joined()));
+                return Err(from_transport(&ssh::Fault::not_joined()));
             }
             return Err(self.loader_timeout_fault(greeting, limit).await);
         };
@@ -243,7 +244,7 @@ pub(super) fn exit_fault(exit: &Exit) -> Fault {
     Fault::new(FaultKind::SessionLost, format!("the probe ended: {}", exit_text(exit)))
 }
 
-pub(super) fn close_fault(fault: Option<Box<transport::Fault>>) -> Fault {
+pub(super) fn close_fault(fault: Option<Box<ssh::Fault>>) -> Fault {
     let default = || Fault::new(FaultKind::SessionLost, "the node closed it");
     fault.map_or_else(default, |fault| from_transport(&fault))
 }

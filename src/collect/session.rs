@@ -13,8 +13,9 @@ use crate::collect::request_queue::{MAX_OPEN_REQUESTS, PendingRequest, RequestQu
 use crate::collect::{Collector, CollectorConfig, FOCUS_INTERVAL};
 use crate::model::{Fault, FaultKind, Link, NodeName, ProcessRequest, RequestError, sanitize};
 use crate::probe::{self, ProbeCommand};
+use crate::ssh::Output;
 use crate::time::Clock;
-use crate::transport::{Channel, Output, Target, Transport};
+use crate::transport::{Channel, Target, Transport};
 use crate::wire::{
     self, Body, Delivery, EventSink, Frame, FrameReader, MalformedFrame, NodeEvent, Received, body,
 };

@@ -5,7 +5,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::model::sanitize;
-use crate::transport::{Channel, Output};
+use crate::ssh::Output;
+use crate::transport::Channel;
 
 /// How much of the standard error is kept.
 const MAX_TAIL_BYTES: usize = 1024;

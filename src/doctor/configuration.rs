@@ -3,7 +3,8 @@
 use crate::doctor::remedy::Advice;
 use crate::doctor::{StepResult, StepStatus};
 use crate::model::sanitize;
-use crate::transport::{EffectiveOption, Profile, Reach, Target};
+use crate::ssh::{EffectiveOption, Profile};
+use crate::transport::{Reach, Target};
 
 /// The options that are reported, as `ssh_config` spells them. The first [`SUMMARY_OPTIONS`] are always
 /// reported, the others only if set.

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::doctor::remedy::Advice;
 use crate::doctor::{StepResult, StepStatus};
 use crate::model::sanitize;
-use crate::transport::{
+use crate::ssh::{
     ConnectEvent, ConnectPhase, CredentialOutcome, Fault, HostKeyStatus, RouteSummary, TracedEvent,
 };
 
@@ -471,7 +471,8 @@ fn gateway_text(event: &ConnectEvent) -> Option<String> {
 mod tests {
     use super::*;
     use crate::model::{JobId, NodeName};
-    use crate::transport::{Profile, Reach, SshTarget, StepCause, Target};
+    use crate::ssh::{Profile, SshTarget, StepCause};
+    use crate::transport::{Reach, Target};
 
     /// Returns the steps for these events, one millisecond apart, as `status step duration: finding | details`.
     fn steps_of(events: Vec<ConnectEvent>, outcome: Result<Option<&str>, &Fault>) -> Vec<String> {

@@ -7,8 +7,9 @@ use crate::doctor::remedy::Advice;
 use crate::doctor::{StepResult, StepStatus, backends};
 use crate::model::{TransportKind, sanitize};
 use crate::probe::{self, Interpreter};
+use crate::ssh::Output;
 use crate::time::{Clock, Timestamp};
-use crate::transport::{Output, Target, Transport};
+use crate::transport::{Target, Transport};
 use crate::wire::body::{Body, Hello, Raw};
 use crate::wire::job_of_cgroup;
 

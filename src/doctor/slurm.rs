@@ -17,8 +17,9 @@ use crate::inventory::slurm::{
 };
 use crate::model::{Job, JobState, NodeName, sanitize};
 use crate::nodeset;
+use crate::ssh::{ProgramOutput, SchedulerAddresses};
 use crate::time::Clock;
-use crate::transport::{ProgramOutput, SchedulerAddresses, Target, Transport};
+use crate::transport::{Target, Transport};
 
 /// Time limit of commands that answer in milliseconds.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(8);

@@ -26,8 +26,9 @@ use crate::inventory::slurm::job_targets::merge_targets;
 use crate::inventory::slurm::poll::{WAIT_PER_QUERY_TIME, next_wait, random_byte};
 use crate::inventory::slurm::queue::Queue;
 use crate::model::{Allocation, Job, JobId, JobList, JobListError, JobOutcome, NodeName, sanitize};
+use crate::ssh::{ProgramOutput, SchedulerAddresses};
 use crate::time::{Clock, Timestamp};
-use crate::transport::{ProgramOutput, SchedulerAddresses, Target};
+use crate::transport::Target;
 
 mod command;
 mod error;

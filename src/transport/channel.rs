@@ -2,30 +2,18 @@
 
 use std::time::Duration;
 
-use russh::client::Msg;
-use russh::{ChannelMsg, ChannelWriteHalf, Disconnect};
 use tokio::time::{sleep, timeout};
 
 use crate::model::TransportKind;
-use crate::transport::algorithms;
-use crate::transport::dial::Deadline;
-use crate::transport::fault::{self, ConnectPhase, Fault};
+use crate::ssh::connection::channel::SshChannel;
+use crate::ssh::fault::Fault;
+use crate::ssh::output::Output;
+use crate::ssh::process::LocalProcess;
 use crate::transport::openssh::ProgramSession;
-use crate::transport::output::Output;
-use crate::transport::output_queue::CAPACITY;
-use crate::transport::process::LocalProcess;
-use crate::transport::session::SshSession;
 use crate::transport::srun::StepChannel;
 
 /// Timeout for writing to the command's stdin.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Most bytes given to russh at once: its outgoing buffer keeps the largest size, and its queue grows by 17 KiB
-/// with every 32 chunks, so chunks must be neither large nor many.
-const SEND_CHUNK: usize = 4608;
-
-/// Timeout for a command to exit after its stdin was closed.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A running command on a node. Dropping it closes the connection, or kills the local process group.
 ///
@@ -42,26 +30,20 @@ enum ChannelKind {
 }
 
 impl Channel {
-    pub(super) fn local(process: LocalProcess) -> Self {
+    pub(crate) fn local(process: LocalProcess) -> Self {
         Self(ChannelKind::Local(Box::new(process)))
     }
 
-    pub(super) fn program(process: ProgramSession) -> Self {
+    pub(crate) fn program(process: ProgramSession) -> Self {
         Self(ChannelKind::Program(Box::new(process)))
     }
 
-    pub(super) fn step(channel: StepChannel) -> Self {
+    pub(crate) fn step(channel: StepChannel) -> Self {
         Self(ChannelKind::Step(Box::new(channel)))
     }
 
-    pub(super) async fn ssh(
-        session: SshSession,
-        command: &str,
-        deadline: &Deadline,
-    ) -> Result<Self, Fault> {
-        let ssh =
-            deadline.timeout(ConnectPhase::Command, SshChannel::start(session, command)).await??;
-        Ok(Self(ChannelKind::Ssh(Box::new(ssh))))
+    pub(crate) fn ssh(channel: SshChannel) -> Self {
+        Self(ChannelKind::Ssh(Box::new(channel)))
     }
 
     /// Waits for the next event. Cancel-safe.
@@ -185,139 +167,5 @@ impl Channel {
             ChannelKind::Program(program) => program.via(),
             ChannelKind::Step(_) => TransportKind::Step,
         }
-    }
-}
-
-struct SshChannel {
-    writer: ChannelWriteHalf<Msg>,
-    /// The node closed the channel properly.
-    is_closed: bool,
-    session: SshSession,
-}
-
-impl Drop for SshChannel {
-    fn drop(&mut self) {
-        // The connection's task may be waiting for the queue to be read.
-        self.session.state.output.close();
-    }
-}
-
-impl std::fmt::Debug for SshChannel {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ssh").finish_non_exhaustive()
-    }
-}
-
-impl SshChannel {
-    async fn start(session: SshSession, command: &str) -> Result<Self, Fault> {
-        let channel = match session.handle.channel_open_session().await {
-            Ok(channel) => channel,
-            Err(russh::Error::ChannelOpenFailure(reason)) => {
-                return Err(Fault::ChannelRefused { why: refusal_text(&reason) });
-            }
-            Err(_) => {
-                let fault = Fault::ConnectionLost {
-                    phase: ConnectPhase::Command,
-                    why: session.state.end_text(),
-                };
-                return Err(session.attribute(fault).await);
-            }
-        };
-        session.state.output.set_channel(channel.id().number());
-        let (mut replies, writer) = channel.split();
-        let ssh = Self { writer, is_closed: false, session };
-        if ssh.writer.exec(true, command).await.is_err() {
-            return Err(ssh.open_fault().await);
-        }
-        // The reply usually comes first, but a node may send output before it.
-        for _ in 0..CAPACITY {
-            match replies.wait().await {
-                None => return Err(ssh.open_fault().await),
-                Some(ChannelMsg::Success) => return Ok(ssh),
-                Some(ChannelMsg::Failure) => return Err(Fault::CommandRefused),
-                Some(_) => {}
-            }
-        }
-        Ok(ssh)
-    }
-
-    async fn open_fault(&self) -> Fault {
-        let fault = Fault::ConnectionLost {
-            phase: ConnectPhase::Command,
-            why: self.session.state.end_text(),
-        };
-        self.session.attribute(fault).await
-    }
-
-    async fn next(&mut self) -> Output {
-        if self.is_closed {
-            return Output::Closed(None);
-        }
-        let Some(output) = self.session.state.output.next().await else {
-            let fault = Fault::SessionLost { why: self.session.state.end_text() };
-            let fault = Box::pin(self.session.attribute(fault)).await;
-            return Output::Closed(Some(Box::new(fault)));
-        };
-        self.is_closed = matches!(output, Output::Closed(_));
-        output
-    }
-
-    async fn send(&self, bytes: &[u8]) -> Result<(), Fault> {
-        // russh's outgoing buffer keeps its largest size, for every node: so it gets small chunks, and time to send each.
-        for chunk in bytes.chunks(SEND_CHUNK) {
-            let result = self.writer.data_bytes(chunk.to_vec()).await;
-            if let Err(error) = result {
-                return Err(self.session_fault(&error).await);
-            }
-            tokio::task::yield_now().await;
-        }
-        Ok(())
-    }
-
-    async fn close_stdin(&self) -> Result<(), Fault> {
-        // Nothing may be written after EOF.
-        self.session.state.take_queued_line();
-        match self.writer.eof().await {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.session_fault(&error).await),
-        }
-    }
-
-    async fn session_fault(&self, error: &russh::Error) -> Fault {
-        let why = match self.session.state.end() {
-            Some(_) => self.session.state.end_text(),
-            None => algorithms::describe(error),
-        };
-        self.session.attribute(Fault::SessionLost { why }).await
-    }
-
-    async fn shutdown(mut self: Box<Self>) {
-        let draining = async {
-            if self.close_stdin().await.is_ok() {
-                while !matches!(self.next().await, Output::Closed(_)) {}
-            }
-        };
-        timeout(SHUTDOWN_TIMEOUT, draining).await.ok();
-        // Remaining output must not keep the connection's task from disconnecting.
-        self.session.state.output.close();
-        let disconnecting = async {
-            let handle = &mut self.session.handle;
-            // A connection that is already closed needs no disconnect.
-            if handle.disconnect(Disconnect::ByApplication, "", "").await.is_ok() {
-                handle.await.ok();
-            }
-        };
-        timeout(SHUTDOWN_TIMEOUT, disconnecting).await.ok();
-    }
-}
-
-fn refusal_text(reason: &russh::ChannelOpenFailure) -> String {
-    use russh::ChannelOpenFailure as Failure;
-    match reason {
-        Failure::AdministrativelyProhibited => "prohibited by the node".to_owned(),
-        Failure::ConnectFailed => "the node could not open it".to_owned(),
-        Failure::UnknownChannelType => "it does not support sessions".to_owned(),
-        Failure::ResourceShortage => "the node is short of resources".to_owned(),
-        Failure::Other { reason, .. } => fault::sanitize_line(reason),
     }
 }

@@ -5,14 +5,15 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::model::NodeName;
+use crate::ssh::fault::{Fault, StepCause};
+use crate::ssh::output::{Exit, Output};
+use crate::ssh::process::{LocalProcess, ParentGuard};
+use crate::ssh::{DEFAULT_CONNECT_TIMEOUT, shutting_down};
 use crate::time::{Clock, Timestamp};
 use crate::transport::TransportMode;
-use crate::transport::fault::{Fault, StepCause};
-use crate::transport::output::{Exit, Output};
-use crate::transport::process::{LocalProcess, ParentGuard};
 use crate::transport::srun::{self, HIDDEN_VARIABLES, SrunCall, StepJob};
 use crate::transport::target::Target;
-use crate::transport::{DEFAULT_CONNECT_TIMEOUT, Transport, select};
+use crate::transport::{Transport, select};
 
 /// Timeout for a trial step, on top of the connect timeout.
 const STEP_TIMEOUT: Duration = Duration::from_secs(15);
@@ -95,7 +96,7 @@ impl Transport {
                         return Err(srun::refine_fault(fault, &job.id).await);
                     }
                     Output::Closed(fault) => {
-                        return Err(fault.map_or_else(super::shutting_down, |fault| *fault));
+                        return Err(fault.map_or_else(shutting_down, |fault| *fault));
                     }
                 }
             }
@@ -108,7 +109,7 @@ impl Transport {
     pub async fn retry_ssh(&self, target: &Target) -> Result<(), Fault> {
         let state = self.0.options.state.as_deref();
         let opening = timeout(SSH_TIMEOUT, Box::pin(self.open(target, "exit 0", |_| ())));
-        let opened = opening.await.unwrap_or_else(|_elapsed| Err(super::shutting_down()));
+        let opened = opening.await.unwrap_or_else(|_elapsed| Err(shutting_down()));
         match opened {
             Ok(channel) => {
                 channel.shutdown().await;

@@ -8,10 +8,10 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::transport::dial::Deadline;
-use crate::transport::fault::{ConnectPhase, Fault};
+use crate::ssh::deadline::Deadline;
+use crate::ssh::fault::{ConnectPhase, Fault};
+use crate::ssh::process::{LocalProcess, ParentGuard};
 use crate::transport::openssh::{ProgramKind, ProgramSession};
-use crate::transport::process::{LocalProcess, ParentGuard};
 
 /// Replaced by the node name.
 const NODE_PLACEHOLDER: &str = "{node}";
@@ -61,7 +61,7 @@ impl ExecTemplate {
     }
 
     /// Returns the command for one node, quoted for display; `{command}` is not replaced.
-    pub(super) fn command_text(&self, node: &str) -> String {
+    pub(crate) fn command_text(&self, node: &str) -> String {
         let words = [&self.program].into_iter().chain(&self.args);
         let words = words.map(|word| word.replace(NODE_PLACEHOLDER, node));
         let quoted = |word: String| {
@@ -122,17 +122,17 @@ fn split(text: &str) -> Result<Vec<String>, TemplateError> {
 
 /// A run of the command for one node.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ExecCall<'a> {
-    pub(super) template: &'a ExecTemplate,
-    pub(super) node: &'a str,
-    pub(super) parent_guard: ParentGuard<'a>,
+pub(crate) struct ExecCall<'a> {
+    pub(crate) template: &'a ExecTemplate,
+    pub(crate) node: &'a str,
+    pub(crate) parent_guard: ParentGuard<'a>,
     /// Timeout until the first output from the node.
-    pub(super) output_timeout: Duration,
+    pub(crate) output_timeout: Duration,
 }
 
 impl ExecCall<'_> {
     /// Starts the command and waits for the first output from the node.
-    pub(super) async fn open(self, command: &str) -> Result<ProgramSession, Fault> {
+    pub(crate) async fn open(self, command: &str) -> Result<ProgramSession, Fault> {
         let Self { template, node, parent_guard, output_timeout } = self;
         let local = LocalProcess::run(
             Path::new(&template.program),

@@ -1,22 +1,21 @@
 //! Chooses between gtop's own SSH client, the ssh program, and a `ControlMaster` connection for a node.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
+use crate::ssh::config::{HostQuery, HostSettings};
+use crate::ssh::fault::{ConnectPhase, Fault};
+use crate::ssh::file_cache::lock;
+use crate::ssh::process::ParentGuard;
+use crate::ssh::program::control_master::{self, ControlMaster};
+use crate::ssh::target::SshTarget;
+use crate::ssh::trace::{self, ConnectEvent};
+use crate::ssh::{DEFAULT_CONNECT_TIMEOUT, LOGIN_TIMEOUT, effective_connect_timeout};
 use crate::transport::channel::Channel;
 use crate::transport::exec::{ExecCall, ExecTemplate};
-use crate::transport::fault::{ConnectPhase, Fault};
-use crate::transport::file_cache::lock;
-use crate::transport::identity::IdentityFile;
 use crate::transport::openssh::SshCall;
-use crate::transport::openssh::control_master::{self, ControlMaster};
-use crate::transport::process::ParentGuard;
-use crate::transport::ssh_config::{HostQuery, HostSettings};
-use crate::transport::target::{SshTarget, Target};
-use crate::transport::trace::{self, ConnectEvent};
-use crate::transport::{
-    DEFAULT_CONNECT_TIMEOUT, LOGIN_TIMEOUT, Transport, TransportMode, effective_connect_timeout,
-};
+use crate::transport::target::Target;
+use crate::transport::{Transport, TransportMode};
 
 /// Authentication methods that only the ssh program supports.
 const SSH_ONLY_METHODS: [&str; 3] = ["hostbased", "gssapi-with-mic", "gssapi-keyex"];
@@ -24,11 +23,11 @@ const SSH_ONLY_METHODS: [&str; 3] = ["hostbased", "gssapi-with-mic", "gssapi-key
 /// The authentication methods the ssh program may use; all when empty.
 ///
 /// It must not offer the same keys again: servers count them, and some penalise the address.
-pub(super) type AuthMethods = Vec<String>;
+pub(crate) type AuthMethods = Vec<String>;
 
 /// How the ssh program gets into a node.
 #[derive(Debug, Clone)]
-pub(super) enum SshProgramAccess {
+pub(crate) enum SshProgramAccess {
     /// With a connection of its own, by these methods.
     Methods(AuthMethods),
     /// Over the user's `ControlMaster` connection, while there is one.
@@ -37,7 +36,7 @@ pub(super) enum SshProgramAccess {
 
 /// The nodes that only the ssh program could log in to; kept for the life of the process.
 #[derive(Debug, Default)]
-pub(super) struct FallbackCache(Mutex<BTreeMap<HostQuery, SshProgramAccess>>);
+pub(crate) struct FallbackCache(Mutex<BTreeMap<HostQuery, SshProgramAccess>>);
 
 impl FallbackCache {
     fn get(&self, query: &HostQuery) -> Option<SshProgramAccess> {
@@ -58,7 +57,7 @@ struct SshProgramAuth<'a> {
 
 impl Transport {
     /// Starts a command on a node of the user's ssh configuration.
-    pub(super) async fn open_configured(
+    pub(crate) async fn open_configured(
         &self,
         target: &Target,
         ssh: &SshTarget,
@@ -66,15 +65,16 @@ impl Transport {
         mut on_phase: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
         on_phase(ConnectPhase::Configuration);
-        let query = self.host_query(ssh);
-        let settings = self.host_settings(query.clone()).await?;
+        let client = &self.0.ssh;
+        let query = client.host_query(ssh);
+        let settings = client.host_settings(query.clone()).await?;
         let mode = self.0.options.mode;
         let cached = match mode {
             TransportMode::Auto => self.0.fallback_cache.get(&query),
             TransportMode::Native | TransportMode::Srun => None,
             TransportMode::Ssh => Some(SshProgramAccess::Methods(AuthMethods::new())),
         };
-        let master = self.find_master(&query, &settings).await;
+        let master = client.find_master(&query, &settings).await;
         control_master::record(&settings, master.as_ref());
         let host = (&query, settings.as_ref());
         match (cached, &master) {
@@ -88,19 +88,19 @@ impl Transport {
             (Some(SshProgramAccess::Master) | None, _) => {}
         }
         let native = async {
-            let mut plan = self.plan(&query, &settings).await?;
+            let mut plan = client.plan(&query, &settings).await?;
             plan.login.has_master = master.is_some();
-            self.open_native(target, plan, command, &mut on_phase).await
+            client.open(&target.name, plan, command, &mut on_phase).await
         };
         let fault = match Box::pin(native).await {
             Err(fault) if mode == TransportMode::Auto => fault,
-            result => return result,
+            opened => return opened.map(Channel::ssh),
         };
         if let Some(master) = master.filter(|_| control_master::may_help(&fault)) {
             trace::record(|| ConnectEvent::Fallback(fault.to_string()));
             return self.open_over_master(host, command, &master, on_phase).await;
         }
-        let has_security_key = self.has_security_key(&settings).await?;
+        let has_security_key = client.has_security_key(&settings).await?;
         let Some(methods) = ssh_program_methods(&fault, &settings, has_security_key) else {
             return Err(fault);
         };
@@ -138,7 +138,7 @@ impl Transport {
     }
 
     /// Starts a command through the command of `--exec`.
-    pub(super) async fn open_exec(
+    pub(crate) async fn open_exec(
         &self,
         template: &ExecTemplate,
         target: &Target,
@@ -167,8 +167,8 @@ impl Transport {
         on_phase(ConnectPhase::Connection);
         let options = &self.0.options;
         trace::record(|| ConnectEvent::SshProgram(options.ssh_program.clone()));
-        let connect_timeout = effective_connect_timeout(options, settings);
-        let address_override = self.fallback_address(&query.host, settings).await;
+        let connect_timeout = effective_connect_timeout(options.connect_timeout, settings);
+        let address_override = self.0.ssh.fallback_address(&query.host, settings).await;
         let call = SshCall {
             program: &options.ssh_program,
             parent_guard: ParentGuard(options.parent_guard.as_deref()),
@@ -183,17 +183,10 @@ impl Transport {
         };
         Ok(Channel::program(Box::pin(call.open(command)).await?))
     }
-
-    /// Returns true if a configured key is on a FIDO security key, which only the ssh program can use.
-    async fn has_security_key(&self, settings: &Arc<HostSettings>) -> Result<bool, Fault> {
-        let files = settings.keys.files.clone();
-        let identities = self.run_blocking(move |shared| shared.key_cache.load(&files)).await?;
-        Ok(identities.iter().any(IdentityFile::is_security_key))
-    }
 }
 
 /// Returns the methods by which the ssh program may succeed where gtop failed; `None` if it would not.
-pub(super) fn ssh_program_methods(
+pub(crate) fn ssh_program_methods(
     fault: &Fault,
     settings: &HostSettings,
     has_security_key: bool,
@@ -236,7 +229,7 @@ pub(super) fn ssh_program_methods(
 }
 
 /// Returns the fault to report when both gtop and the ssh program failed.
-pub(super) fn merge_faults(native: Fault, program: Fault) -> Fault {
+pub(crate) fn merge_faults(native: Fault, program: Fault) -> Fault {
     match (native, program) {
         // gtop's fault about the key says more than ssh's.
         (native @ Fault::KeyUnusable { .. }, _) | (native, Fault::ProgramNotFound { .. }) => native,
@@ -254,7 +247,7 @@ pub(super) fn merge_faults(native: Fault, program: Fault) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::ssh_config::LocalEnv;
+    use crate::ssh::config::LocalEnv;
 
     fn settings(methods: &str) -> HostSettings {
         let query = HostQuery { host: "gpu01".to_owned(), user: None, port: None };

@@ -4,22 +4,20 @@
 //! would ask is a fault. An open `ControlMaster` connection of the user is used, and none is created. The command of
 //! `--exec` is supervised in the same way.
 
-pub(super) mod control_master;
-pub(super) mod stderr;
-
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
 use crate::model::TransportKind;
-use crate::transport::dial::Deadline;
-use crate::transport::fault::{self, ConnectPhase, Fault};
-use crate::transport::openssh::control_master::ControlMaster;
-use crate::transport::openssh::stderr::SshStderr;
-use crate::transport::output::{Exit, Output};
-use crate::transport::process::{EXIT_NOT_STARTED, LocalProcess, ParentGuard};
-use crate::transport::ssh_config::{self, HostQuery, HostSettings};
+use crate::ssh::config::{HostQuery, HostSettings};
+use crate::ssh::deadline::Deadline;
+use crate::ssh::fault::{self, ConnectPhase, Fault};
+use crate::ssh::output::{Exit, Output};
+use crate::ssh::process::{EXIT_NOT_STARTED, LocalProcess, ParentGuard};
+use crate::ssh::program::OPTIONS;
+use crate::ssh::program::control_master::ControlMaster;
+use crate::ssh::program::stderr::{self, SshStderr};
 
 /// Most bytes of stderr that are kept: the message of a changed host key has fifteen lines.
 const MAX_STDERR: usize = 4096;
@@ -27,58 +25,29 @@ const MAX_STDERR: usize = 4096;
 /// Exit status of ssh when ssh itself failed, not the command.
 const SSH_FAILURE_STATUS: u32 = 255;
 
-/// Options passed to every ssh. The first value of an option counts, so these override the configuration.
-pub(super) const OPTIONS: [&str; 13] = [
-    "BatchMode=yes",
-    "ClearAllForwardings=yes",
-    "ForwardX11=no",
-    "ForwardAgent=no",
-    "Tunnel=no",
-    "PermitLocalCommand=no",
-    "RequestTTY=no",
-    "ControlMaster=no",
-    "EscapeChar=none",
-    "Compression=no",
-    "NumberOfPasswordPrompts=0",
-    // A lower level would hide why it failed; a higher one would print too much.
-    "LogLevel=INFO",
-    "VisualHostKey=no",
-];
-
-/// The options that `ClearAllForwardings` disables.
-const CLEARED_FORWARDINGS: [&str; 3] = ["DynamicForward", "LocalForward", "RemoteForward"];
-
-/// Returns true if gtop overrides an option of the configuration.
-pub(super) fn overrides(option: &str) -> bool {
-    let command_overrides =
-        ssh_config::COMMAND_OVERRIDES.iter().map(|(_, command_overrides)| command_overrides);
-    let mut set = OPTIONS.iter().chain(command_overrides).filter_map(|set| set.split_once('='));
-    set.any(|(name, _)| name == option) || CLEARED_FORWARDINGS.contains(&option)
-}
-
 /// A call of ssh.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SshCall<'a> {
-    pub(super) program: &'a Path,
-    pub(super) parent_guard: ParentGuard<'a>,
-    pub(super) query: &'a HostQuery,
-    pub(super) settings: &'a HostSettings,
+pub(crate) struct SshCall<'a> {
+    pub(crate) program: &'a Path,
+    pub(crate) parent_guard: ParentGuard<'a>,
+    pub(crate) query: &'a HostQuery,
+    pub(crate) settings: &'a HostSettings,
     /// The configuration file, as `-F`.
-    pub(super) file: Option<&'a Path>,
-    pub(super) connect_timeout: Duration,
+    pub(crate) file: Option<&'a Path>,
+    pub(crate) connect_timeout: Duration,
     /// Timeout until the first output of the command.
-    pub(super) output_timeout: Duration,
+    pub(crate) output_timeout: Duration,
     /// The authentication methods to use; all when empty.
-    pub(super) methods: &'a [String],
+    pub(crate) methods: &'a [String],
     /// Use only this `ControlMaster` connection.
-    pub(super) master: Option<&'a ControlMaster>,
+    pub(crate) master: Option<&'a ControlMaster>,
     /// The address to connect to instead of the name.
-    pub(super) address_override: Option<&'a str>,
+    pub(crate) address_override: Option<&'a str>,
 }
 
 /// A running `ssh`, or the command of `--exec`.
 #[derive(Debug)]
-pub(super) struct ProgramSession {
+pub(crate) struct ProgramSession {
     local: LocalProcess,
     /// Output received while waiting for the first output.
     buffered: VecDeque<Output>,
@@ -93,7 +62,7 @@ pub(super) struct ProgramSession {
 
 /// Which program runs, and what is needed to explain its failure.
 #[derive(Debug)]
-pub(super) enum ProgramKind {
+pub(crate) enum ProgramKind {
     /// The ssh program.
     Ssh { typed_name: String, port: u16, user: String, connect_timeout: Duration },
     /// The command of `--exec`.
@@ -102,7 +71,7 @@ pub(super) enum ProgramKind {
 
 impl SshCall<'_> {
     /// Starts ssh and waits for the first output of the command: ssh does not report a successful login.
-    pub(super) async fn open(self, command: &str) -> Result<ProgramSession, Fault> {
+    pub(crate) async fn open(self, command: &str) -> Result<ProgramSession, Fault> {
         let deadline = Deadline::after(self.output_timeout);
         deadline.timeout(ConnectPhase::Login, self.start(command)).await?
     }
@@ -143,7 +112,7 @@ impl SshCall<'_> {
 }
 
 impl ProgramSession {
-    pub(super) fn new(local: LocalProcess, kind: ProgramKind) -> Self {
+    pub(crate) fn new(local: LocalProcess, kind: ProgramKind) -> Self {
         Self {
             local,
             buffered: VecDeque::new(),
@@ -156,7 +125,7 @@ impl ProgramSession {
     }
 
     /// Returns how the node is reached.
-    pub(super) fn via(&self) -> TransportKind {
+    pub(crate) fn via(&self) -> TransportKind {
         match self.kind {
             ProgramKind::Ssh { .. } => TransportKind::SshProgram,
             ProgramKind::Command { .. } => TransportKind::Exec,
@@ -164,7 +133,7 @@ impl ProgramSession {
     }
 
     /// Waits for the first output of the command.
-    pub(super) async fn wait_for_output(&mut self) -> Result<(), Fault> {
+    pub(crate) async fn wait_for_output(&mut self) -> Result<(), Fault> {
         loop {
             let output = self.read_next().await;
             match output {
@@ -178,7 +147,7 @@ impl ProgramSession {
     }
 
     /// Waits for the next event. Cancel-safe.
-    pub(super) async fn next(&mut self) -> Output {
+    pub(crate) async fn next(&mut self) -> Output {
         match self.buffered.pop_front() {
             Some(output) => output,
             None => self.read_next().await,
@@ -274,15 +243,15 @@ impl ProgramSession {
         })
     }
 
-    pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+    pub(crate) async fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         self.local.send(bytes).await
     }
 
-    pub(super) fn close_stdin(&mut self) {
+    pub(crate) fn close_stdin(&mut self) {
         self.local.close_stdin();
     }
 
-    pub(super) async fn shutdown(self) {
+    pub(crate) async fn shutdown(self) {
         self.local.shutdown().await;
     }
 }

@@ -3,22 +3,24 @@
 use std::sync::Arc;
 
 use crate::model::{JobId, NodeName};
+use crate::ssh::DEFAULT_CONNECT_TIMEOUT;
+use crate::ssh::fault::{ConnectPhase, Fault, StepCause};
+use crate::ssh::file_cache::lock;
+use crate::ssh::process::ParentGuard;
+use crate::ssh::target::Profile;
+use crate::ssh::trace::{self, ConnectEvent};
+use crate::transport::Transport;
 use crate::transport::TransportMode;
 use crate::transport::channel::Channel;
-use crate::transport::fault::{ConnectPhase, Fault, StepCause};
-use crate::transport::file_cache::lock;
-use crate::transport::process::ParentGuard;
 use crate::transport::srun::{NodeJobs, SrunCall, StepScript};
-use crate::transport::target::{Profile, Reach, Target};
-use crate::transport::trace::{self, ConnectEvent};
-use crate::transport::{DEFAULT_CONNECT_TIMEOUT, Transport};
+use crate::transport::target::{Reach, Target};
 
 /// The probe to start on a node, over either transport.
 #[derive(Clone, Copy)]
-pub(super) struct ProbeCall<'a> {
-    pub(super) target: &'a Target,
-    pub(super) command: &'a str,
-    pub(super) script: &'a (dyn Fn() -> StepScript + Sync),
+pub(crate) struct ProbeCall<'a> {
+    pub(crate) target: &'a Target,
+    pub(crate) command: &'a str,
+    pub(crate) script: &'a (dyn Fn() -> StepScript + Sync),
 }
 
 impl Transport {
@@ -28,7 +30,7 @@ impl Transport {
         *node_jobs = Arc::new(update(&node_jobs));
     }
 
-    pub(super) async fn open_probe_via(
+    pub(crate) async fn open_probe_via(
         &self,
         call: ProbeCall<'_>,
         mut on_phase: impl FnMut(ConnectPhase),
@@ -114,7 +116,7 @@ impl Transport {
 }
 
 /// Returns true if the node refuses SSH logins, in which case a Slurm step is tried.
-pub(super) fn refuses_login(fault: &Fault) -> bool {
+pub(crate) fn refuses_login(fault: &Fault) -> bool {
     let is_of_login =
         |phase: &ConnectPhase| matches!(phase, ConnectPhase::Login | ConnectPhase::Command);
     let root = fault.root();

@@ -21,19 +21,19 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 pub use cluster_cache::CLUSTER_CACHE_TTL;
-pub(super) use node_jobs::StepNodes;
+pub(crate) use node_jobs::StepNodes;
 pub use node_jobs::{NodeJobs, StepJob};
 
 use crate::model::{JobId, NodeName};
-use crate::transport::fault::{Fault, StepCause};
-use crate::transport::file_cache::lock;
-use crate::transport::output::Output;
-use crate::transport::process::{LocalProcess, ParentGuard};
+use crate::ssh::fault::{Fault, StepCause};
+use crate::ssh::file_cache::lock;
+use crate::ssh::output::Output;
+use crate::ssh::process::{LocalProcess, ParentGuard};
 use crate::transport::srun::demux::Demux;
 use crate::transport::srun::router::{Router, StepTask};
 
-pub(super) use cluster::{Cluster, refine_fault};
-pub(super) use messages::{HIDDEN_VARIABLES, srun_fault};
+pub(crate) use cluster::{Cluster, refine_fault};
+pub(crate) use messages::{HIDDEN_VARIABLES, srun_fault};
 
 /// A running step is restarted for a node it does not include only at this age: a restart interrupts all nodes of
 /// the job for a second.
@@ -68,12 +68,12 @@ pub struct StepScript {
 }
 
 /// The user's running jobs, shared with the steps.
-pub(super) type SharedNodeJobs = Arc<Mutex<Arc<NodeJobs>>>;
+pub(crate) type SharedNodeJobs = Arc<Mutex<Arc<NodeJobs>>>;
 
 /// All steps, and the jobs they run in.
 #[derive(Debug, Default)]
-pub(super) struct SrunSteps {
-    pub(super) node_jobs: SharedNodeJobs,
+pub(crate) struct SrunSteps {
+    pub(crate) node_jobs: SharedNodeJobs,
     job_slots: Mutex<BTreeMap<JobId, Arc<JobSlot>>>,
     /// One task per step.
     tasks: Mutex<JoinSet<()>>,
@@ -97,7 +97,7 @@ struct JobSlotState {
 
 /// A running step; it ends with its last channel.
 #[derive(Debug)]
-pub(super) struct SrunStep {
+pub(crate) struct SrunStep {
     router: Arc<Router>,
     commands: mpsc::Sender<Vec<u8>>,
     began: Instant,
@@ -105,31 +105,31 @@ pub(super) struct SrunStep {
 
 /// How to start a step.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SrunCall<'a> {
-    pub(super) step: &'a StepNodes,
-    pub(super) parent_guard: ParentGuard<'a>,
-    pub(super) program: &'a std::path::Path,
-    pub(super) connect_timeout: Duration,
+pub(crate) struct SrunCall<'a> {
+    pub(crate) step: &'a StepNodes,
+    pub(crate) parent_guard: ParentGuard<'a>,
+    pub(crate) program: &'a std::path::Path,
+    pub(crate) connect_timeout: Duration,
 }
 
 impl SrunSteps {
     /// Returns the job and nodes of a node's step.
-    pub(super) fn step_nodes(&self, node: &NodeName) -> Option<StepNodes> {
+    pub(crate) fn step_nodes(&self, node: &NodeName) -> Option<StepNodes> {
         lock(&self.node_jobs).step_nodes(node)
     }
 
     /// Records that a step in this job failed on a node, and returns true if there is another job to try.
-    pub(super) fn mark_job_failed(&self, node: &NodeName, job: &JobId) -> bool {
+    pub(crate) fn mark_job_failed(&self, node: &NodeName, job: &JobId) -> bool {
         mark_job_failed(&self.node_jobs, node, job)
     }
 
     /// Returns the user's running jobs on a node.
-    pub(super) fn jobs_on(&self, node: &NodeName) -> Vec<JobId> {
+    pub(crate) fn jobs_on(&self, node: &NodeName) -> Vec<JobId> {
         lock(&self.node_jobs).jobs_on(node).cloned().collect()
     }
 
     /// Joins the step of a node's job; starts the step if there is none.
-    pub(super) async fn join(
+    pub(crate) async fn join(
         &self,
         node: &NodeName,
         call: SrunCall<'_>,
@@ -138,7 +138,7 @@ impl SrunSteps {
         let slot = self.job_slot(&call.step.job.id);
         let asked_at = Instant::now();
         let Ok(_permit) = slot.start_permit.acquire().await else {
-            return Err(super::shutting_down());
+            return Err(crate::ssh::shutting_down());
         };
         let running = lock(&slot.state).step.upgrade().filter(|step| step.router.end().is_none());
         if let Some(step) = running {
@@ -248,7 +248,7 @@ impl JobSlot {
 
 /// The channel of one node in a step.
 #[derive(Debug)]
-pub(super) struct StepChannel {
+pub(crate) struct StepChannel {
     node: NodeName,
     job: JobId,
     node_jobs: SharedNodeJobs,
@@ -258,18 +258,18 @@ pub(super) struct StepChannel {
 
 impl StepChannel {
     /// Returns the nonce of the step's loaders.
-    pub(super) fn nonce(&self) -> &str {
+    pub(crate) fn nonce(&self) -> &str {
         &self.step.router.nonce
     }
 
     /// Waits until the node is overdue, counted from now.
-    pub(super) fn wait_until_overdue(&self) -> impl Future<Output = ()> + use<> {
+    pub(crate) fn wait_until_overdue(&self) -> impl Future<Output = ()> + use<> {
         let router = Arc::clone(&self.step.router);
         async move { router.wait_until_overdue().await }
     }
 
     /// Waits for the next event. Cancel-safe.
-    pub(super) async fn next(&mut self) -> Output {
+    pub(crate) async fn next(&mut self) -> Output {
         match self.outputs.recv().await {
             Some(output) => output,
             None => Output::Closed(self.close_fault().map(Box::new)),
@@ -285,13 +285,13 @@ impl StepChannel {
         Some(fault)
     }
 
-    pub(super) async fn send(&self, bytes: &[u8]) -> Result<(), Fault> {
+    pub(crate) async fn send(&self, bytes: &[u8]) -> Result<(), Fault> {
         let sent = self.step.commands.send(bytes.to_vec()).await;
         sent.map_err(|_over| Fault::SessionLost { why: "the step has ended".to_owned() })
     }
 
     /// Closes the channel; the last one waits for the step to exit.
-    pub(super) async fn shutdown(self) {
+    pub(crate) async fn shutdown(self) {
         let router = Arc::clone(&self.step.router);
         let is_last = Arc::strong_count(&self.step) == 1;
         drop(self);
@@ -307,7 +307,7 @@ fn mark_job_failed(node_jobs: &SharedNodeJobs, node: &NodeName, job: &JobId) -> 
 }
 
 /// Returns the arguments of `srun`.
-pub(super) fn srun_args(call: SrunCall<'_>, script: &str) -> Vec<OsString> {
+pub(crate) fn srun_args(call: SrunCall<'_>, script: &str) -> Vec<OsString> {
     let StepNodes { job, nodes } = call.step;
     let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
     let seconds = call.connect_timeout.as_secs().max(1);

@@ -1,6 +1,7 @@
 //! Faults between this machine and a node.
 
-use gtop::transport::{Options, Transport, TransportMode, write_known_hosts};
+use gtop::ssh::write_known_hosts;
+use gtop::transport::{Options, Transport, TransportMode};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 

@@ -6,9 +6,8 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gtop::transport::{
-    Fault, Options, Prompt, PromptQueue, PromptRequest, Secret, Transport, UnansweredReason,
-};
+use gtop::ssh::{Fault, Prompt, PromptQueue, PromptRequest, Secret, UnansweredReason};
+use gtop::transport::{Options, Transport};
 use russh::server::{self, Auth, Response};
 use russh::{MethodKind, MethodSet};
 use tokio::net::TcpListener;

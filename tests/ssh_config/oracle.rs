@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use gtop::model::NodeName;
-use gtop::transport::{
-    EffectiveOption, Fault, LocalEnv, Options, Profile, Reach, SshTarget, Target, Transport,
-};
+use gtop::ssh::{EffectiveOption, Fault, LocalEnv, Profile, SshTarget};
+use gtop::transport::{Options, Reach, Target, Transport};
 use tokio::process::Command;
 
 use crate::case::{Case, HostArg};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use gtop::transport::{Fault, HostKeyStatus};
+use gtop::ssh::{Fault, HostKeyStatus};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 

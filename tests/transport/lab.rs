@@ -6,10 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gtop::model::NodeName;
-use gtop::transport::{
-    Channel, Exit, Fault, FixedProfile, LocalEnv, Options, Output, Profile, Reach, SshTarget,
-    Target, Transport, TransportMode,
-};
+use gtop::ssh::{Exit, Fault, FixedProfile, LocalEnv, Output, Profile, SshTarget};
+use gtop::transport::{Channel, Options, Reach, Target, Transport, TransportMode};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpListener;

@@ -5,9 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use gtop::model::TransportKind;
-use gtop::transport::{
-    Channel, ConnectEvent, Fault, Options, Trace, Transport, TransportMode, with_trace,
-};
+use gtop::ssh::{ConnectEvent, Fault, Trace, with_trace};
+use gtop::transport::{Channel, Options, Transport, TransportMode};
 use rustix::fs::{Gid, Uid, chown};
 use tokio::net::UnixListener;
 use tokio::process::Command;

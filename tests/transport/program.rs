@@ -4,7 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use gtop::model::TransportKind;
-use gtop::transport::{Exit, Fault, Options, SshProgramCause, Transport, TransportMode};
+use gtop::ssh::{Exit, Fault, SshProgramCause};
+use gtop::transport::{Options, Transport, TransportMode};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::process::Command;
@@ -324,12 +325,8 @@ async fn names_that_look_like_options_or_commands_reach_no_program() {
         }
     }
     let host = format!("$(touch {})", marker.display());
-    let ssh = gtop::transport::SshTarget {
-        host,
-        user: None,
-        port: None,
-        profile: gtop::transport::Profile::System,
-    };
+    let ssh =
+        gtop::ssh::SshTarget { host, user: None, port: None, profile: gtop::ssh::Profile::System };
     let target = gtop::transport::Target {
         name: gtop::model::NodeName::new("x").unwrap(),
         reach: gtop::transport::Reach::Ssh(ssh),

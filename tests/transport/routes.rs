@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gtop::model::NodeName;
-use gtop::transport::{
-    Channel, ConnectPhase, Fault, Options, Output, SchedulerAddresses, Transport, TransportMode,
-};
+use gtop::ssh::{ConnectPhase, Fault, Output, SchedulerAddresses};
+use gtop::transport::{Channel, Options, Transport, TransportMode};
 use russh::server;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};

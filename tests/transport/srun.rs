@@ -7,9 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use gtop::collect::Handshake;
 use gtop::model::{FaultKind, JobId, NodeName, TransportKind};
-use gtop::transport::{
-    Fault, Options, Profile, Reach, SshTarget, StepCause, StepJob, Target, Transport, TransportMode,
-};
+use gtop::ssh::{Fault, Profile, SshTarget, StepCause};
+use gtop::transport::{Options, Reach, StepJob, Target, Transport, TransportMode};
 use gtop::wire::{Body, FrameReader, Received};
 use tempfile::TempDir;
 use tokio::task::JoinSet;

@@ -11,7 +11,7 @@ use crate::inventory::slurm::queue::{self, Queue};
 use crate::inventory::slurm::{JobFilter, SlurmError, SlurmErrorKind};
 use crate::model::{Job, JobId, NodeName};
 use crate::nodeset;
-use crate::transport::{ProgramCall, ProgramOutput, run_program};
+use crate::ssh::{ProgramCall, ProgramOutput, run_program};
 
 /// Limit for a command. Slurm itself reports a hanging controller after 20 s, with a better message.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);

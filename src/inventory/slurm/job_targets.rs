@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::inventory::slurm::queue;
 use crate::model::{Job, NodeName};
-use crate::transport::{Profile, Reach, SshTarget, Target};
+use crate::ssh::{Profile, SshTarget};
+use crate::transport::{Reach, Target};
 
 /// Returns the targets of the nodes of jobs, without duplicates.
 pub fn targets_of_jobs(jobs: &[Job]) -> Vec<Target> {

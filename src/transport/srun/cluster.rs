@@ -10,11 +10,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use crate::model::{JobId, JobOutcome};
+use crate::ssh::fault::{Fault, StepCause, sanitize_line};
+use crate::ssh::file_cache::lock;
+use crate::ssh::subprocess::{ProgramCall, run_program};
 use crate::time::{Clock, Timestamp};
-use crate::transport::fault::{Fault, StepCause, sanitize_line};
-use crate::transport::file_cache::lock;
 use crate::transport::srun::{cluster_cache, messages};
-use crate::transport::subprocess::{ProgramCall, run_program};
 
 /// Timeout for a Slurm command.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ const MAX_STDOUT: usize = 1 << 16;
 
 /// The cluster gtop runs on.
 #[derive(Debug, Default)]
-pub(in crate::transport) struct Cluster {
+pub(crate) struct Cluster {
     version: OnceCell<Result<String, Fault>>,
     name: OnceCell<Option<String>>,
     state: Mutex<SshStatus>,
@@ -70,7 +70,7 @@ impl SshStatus {
 
 impl Cluster {
     /// Returns the version of Slurm, or a fault if it does not support shared steps.
-    pub(in crate::transport) async fn checked_version(&self, srun: &Path) -> Result<String, Fault> {
+    pub(crate) async fn checked_version(&self, srun: &Path) -> Result<String, Fault> {
         let checking = async {
             let program = srun.to_string_lossy();
             let version = stdout_of(&program, &["--version".into()]).await.ok_or_else(|| {
@@ -87,15 +87,12 @@ impl Cluster {
     }
 
     /// Returns true if this cluster is known to refuse SSH.
-    pub(in crate::transport) async fn refuses_ssh(&self, folder: Option<&Path>) -> bool {
+    pub(crate) async fn refuses_ssh(&self, folder: Option<&Path>) -> bool {
         self.refused_at(folder).await.is_some()
     }
 
     /// Returns when a node of this cluster last refused SSH, if cached and not expired.
-    pub(in crate::transport) async fn refused_at(
-        &self,
-        folder: Option<&Path>,
-    ) -> Option<Timestamp> {
+    pub(crate) async fn refused_at(&self, folder: Option<&Path>) -> Option<Timestamp> {
         let now = Clock::system().now();
         if let Some(folder) = folder {
             let look_up = || self.load_cache(folder, now);
@@ -132,7 +129,7 @@ impl Cluster {
     }
 
     /// Caches that this cluster refuses SSH. A failed write is only logged.
-    pub(in crate::transport) async fn cache_refusal(&self, folder: Option<&Path>) {
+    pub(crate) async fn cache_refusal(&self, folder: Option<&Path>) {
         let now = Clock::system().now();
         let known = lock(&self.state).refused_at(now);
         // Many nodes refuse at the same time.
@@ -142,11 +139,7 @@ impl Cluster {
     }
 
     /// Sets when a node of this cluster refused SSH; `None` if nodes accept it.
-    pub(in crate::transport) async fn set_refused_at(
-        &self,
-        folder: Option<&Path>,
-        at: Option<Timestamp>,
-    ) {
+    pub(crate) async fn set_refused_at(&self, folder: Option<&Path>, at: Option<Timestamp>) {
         *lock(&self.state) = SshStatus::new(at);
         let (Some(folder), Some(name)) = (folder, self.name().await) else { return };
         let (folder, now, cluster) = (folder.to_owned(), Clock::system().now(), name.clone());
@@ -158,7 +151,7 @@ impl Cluster {
     }
 
     /// Returns the cluster name.
-    pub(in crate::transport) async fn name(&self) -> Option<String> {
+    pub(crate) async fn name(&self) -> Option<String> {
         let querying = async {
             let stdout = stdout_of("scontrol", &["show".into(), "config".into()]).await?;
             let line = stdout.lines().find(|line| line.starts_with("ClusterName"))?;
@@ -172,7 +165,7 @@ impl Cluster {
 }
 
 /// Refines the cause of a step's end by the outcome of its job: srun reports only "cancelled" or "no such job".
-pub(in crate::transport) async fn refine_fault(fault: Fault, job: &JobId) -> Fault {
+pub(crate) async fn refine_fault(fault: Fault, job: &JobId) -> Fault {
     let Fault::SlurmStep { cause: StepCause::Cancelled | StepCause::NotRunning, message } = &fault
     else {
         return fault;

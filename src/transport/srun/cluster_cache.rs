@@ -16,7 +16,7 @@ const FILE_NAME: &str = "srun-clusters";
 const FILE_MODES: NewFile = NewFile { mode: 0o644, folder_mode: 0o755 };
 
 /// Returns when a cluster last refused SSH, if cached.
-pub(super) fn load(folder: &Path, name: &str, now: Timestamp) -> Option<Timestamp> {
+pub(crate) fn load(folder: &Path, name: &str, now: Timestamp) -> Option<Timestamp> {
     let text = read(folder)?;
     let mut found = text.lines().filter_map(entry).filter(|(known, _)| *known == name);
     let (_, at) = found.next_back()?;
@@ -24,17 +24,17 @@ pub(super) fn load(folder: &Path, name: &str, now: Timestamp) -> Option<Timestam
 }
 
 /// Returns true if an entry is valid; one in the future is not.
-pub(super) fn is_fresh(at: Timestamp, now: Timestamp) -> bool {
+pub(crate) fn is_fresh(at: Timestamp, now: Timestamp) -> bool {
     at <= now && now.since(at) < CLUSTER_CACHE_TTL
 }
 
 /// Returns true if the cache has no entries.
-pub(super) fn is_empty(folder: &Path) -> bool {
+pub(crate) fn is_empty(folder: &Path) -> bool {
     read(folder).is_none_or(|text| text.trim().is_empty())
 }
 
 /// Stores or removes the entry of a cluster. Replaces the file; drops expired and invalid lines.
-pub(super) fn store(
+pub(crate) fn store(
     folder: &Path,
     name: &str,
     at: Option<Timestamp>,

@@ -9,7 +9,7 @@ use crate::transport::srun::LineAddress;
 const MAX_LINE: usize = 4096;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum DemuxedLine {
+pub(crate) enum DemuxedLine {
     /// The announcement of a node's loader, in the form of a single node's loader.
     Announcement { node: NodeName, announcement: Vec<u8> },
     /// A line of a frame, with its newline. `hello`: `Some` if it belongs to a hello, true for the first line.
@@ -17,7 +17,7 @@ pub(super) enum DemuxedLine {
 }
 
 #[derive(Debug)]
-pub(super) struct Demux {
+pub(crate) struct Demux {
     nonce: String,
     partial: Vec<u8>,
     is_skipping: bool,
@@ -28,7 +28,7 @@ pub(super) struct Demux {
 }
 
 impl Demux {
-    pub(super) fn new(nodes: &[NodeName], nonce: &str, address_of: LineAddress) -> Self {
+    pub(crate) fn new(nodes: &[NodeName], nonce: &str, address_of: LineAddress) -> Self {
         Self {
             nonce: nonce.to_owned(),
             partial: Vec::new(),
@@ -39,7 +39,7 @@ impl Demux {
     }
 
     /// Feeds bytes; calls `take` for each complete line.
-    pub(super) fn feed(&mut self, bytes: &[u8], mut on_line: impl FnMut(DemuxedLine)) {
+    pub(crate) fn feed(&mut self, bytes: &[u8], mut on_line: impl FnMut(DemuxedLine)) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.partial.extend_from_slice(piece);
             let is_complete = piece.ends_with(b"\n");

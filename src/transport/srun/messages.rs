@@ -2,12 +2,12 @@
 
 use crate::model::NodeName;
 use crate::nodeset;
-use crate::transport::fault::{Fault, StepCause, sanitize_line};
-use crate::transport::output::Exit;
+use crate::ssh::fault::{Fault, StepCause, sanitize_line};
+use crate::ssh::output::Exit;
 
 /// Selects the environment variables hidden from srun: inside an allocation it would take them for options. It
 /// still needs those for the controller's address and authentication.
-pub(in crate::transport) const HIDDEN_VARIABLES: fn(&str) -> bool = |name| {
+pub(crate) const HIDDEN_VARIABLES: fn(&str) -> bool = |name| {
     let from_slurm = ["SLURM_", "SLURMD_", "SRUN_"].iter().any(|start| name.starts_with(start));
     let kept = ["SLURM_CONF", "SLURM_JWT", "SLURM_SACK_"];
     from_slurm && !kept.iter().any(|start| name.starts_with(start))
@@ -36,7 +36,7 @@ const CAUSES: [(&str, StepCause); 18] = [
 ];
 
 /// Returns the fault of an srun that has exited.
-pub(in crate::transport) fn srun_fault(exit: &Exit, stderr: &str) -> Fault {
+pub(crate) fn srun_fault(exit: &Exit, stderr: &str) -> Fault {
     for (pattern, cause) in CAUSES {
         if let Some(line) = stderr.lines().find(|line| line.contains(pattern)) {
             return Fault::slurm_step(cause, &sanitize_line(line));
@@ -56,7 +56,7 @@ pub(in crate::transport) fn srun_fault(exit: &Exit, stderr: &str) -> Fault {
 }
 
 /// Returns the nodes whose tasks have ended, from complete lines.
-pub(super) fn ended_tasks(stderr: &str) -> Vec<(Vec<NodeName>, Fault)> {
+pub(crate) fn ended_tasks(stderr: &str) -> Vec<(Vec<NodeName>, Fault)> {
     let complete = stderr.rsplit_once('\n').map_or("", |(complete, _)| complete);
     complete.lines().filter_map(ended_task).collect()
 }
@@ -72,7 +72,7 @@ fn ended_task(line: &str) -> Option<(Vec<NodeName>, Fault)> {
 
 /// Returns true if the output of `srun --version` is 22.05 or later: there a step with `--overlap` shares all its
 /// resources.
-pub(super) fn is_supported(version: &str) -> bool {
+pub(crate) fn is_supported(version: &str) -> bool {
     let number = version.split_whitespace().next_back().unwrap_or_default();
     let mut parts = number.split('.').map(|part| part.parse::<u32>().ok());
     let (Some(Some(year)), Some(Some(month))) = (parts.next(), parts.next()) else { return false };

@@ -22,7 +22,7 @@ impl From<JobId> for StepJob {
 
 impl StepJob {
     /// Returns the `srun` options that select it.
-    pub(super) fn srun_options(&self) -> Vec<String> {
+    pub(crate) fn srun_options(&self) -> Vec<String> {
         match &self.component {
             None => vec![format!("--jobid={}", self.id)],
             Some((leader, part)) => {
@@ -34,7 +34,7 @@ impl StepJob {
 
 /// A running job, and the nodes whose step runs in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::transport) struct StepNodes {
+pub(crate) struct StepNodes {
     pub job: StepJob,
     pub nodes: Arc<[NodeName]>,
 }
@@ -78,7 +78,7 @@ impl NodeJobs {
     }
 
     /// Returns the job of a node, with all nodes of that job.
-    pub(super) fn step_nodes(&self, node: &NodeName) -> Option<StepNodes> {
+    pub(crate) fn step_nodes(&self, node: &NodeName) -> Option<StepNodes> {
         let job = self.job_of(node)?;
         let is_its = |node: &&NodeName| self.job_of(node).is_some_and(|other| other.id == job.id);
         let nodes = self.nodes.keys().filter(is_its).cloned().collect();
@@ -87,7 +87,7 @@ impl NodeJobs {
 
     /// Records that a step in this job failed on a node, and returns true if there is another job to try. If not,
     /// all may be tried again.
-    pub(super) fn mark_failed(&mut self, node: &NodeName, job: &JobId) -> bool {
+    pub(crate) fn mark_failed(&mut self, node: &NodeName, job: &JobId) -> bool {
         self.failed.insert((node.clone(), job.clone()));
         let is_left = self.job_of(node).is_some();
         if !is_left {
@@ -97,7 +97,7 @@ impl NodeJobs {
     }
 
     /// Returns the jobs on a node.
-    pub(super) fn jobs_on(&self, node: &NodeName) -> impl Iterator<Item = &JobId> {
+    pub(crate) fn jobs_on(&self, node: &NodeName) -> impl Iterator<Item = &JobId> {
         self.nodes.get(node).into_iter().flatten().map(|job| &job.id)
     }
 

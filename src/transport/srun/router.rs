@@ -11,10 +11,10 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::model::{JobId, NodeName};
-use crate::transport::fault::{Fault, StepCause};
-use crate::transport::file_cache::lock;
-use crate::transport::output::{Exit, Output};
-use crate::transport::process::LocalProcess;
+use crate::ssh::fault::{Fault, StepCause};
+use crate::ssh::file_cache::lock;
+use crate::ssh::output::{Exit, Output};
+use crate::ssh::process::LocalProcess;
 use crate::transport::srun::MAX_PENDING_OUTPUT;
 use crate::transport::srun::demux::{Demux, DemuxedLine};
 use crate::transport::srun::{cluster, messages};
@@ -34,8 +34,8 @@ const MAX_HELLO_LINES: usize = 512;
 
 /// The state shared by a step's program and its nodes' sessions.
 #[derive(Debug)]
-pub(super) struct Router {
-    pub(super) nonce: String,
+pub(crate) struct Router {
+    pub(crate) nonce: String,
     /// Timeout for the step to start.
     connect_timeout: Duration,
     state: Mutex<State>,
@@ -68,7 +68,7 @@ struct Member {
 }
 
 impl Router {
-    pub(super) fn new(nodes: &[NodeName], nonce: &str, connect_limit: Duration) -> Self {
+    pub(crate) fn new(nodes: &[NodeName], nonce: &str, connect_limit: Duration) -> Self {
         let members = nodes.iter().map(|node| (node.clone(), Member::default())).collect();
         let state = State {
             members,
@@ -88,7 +88,7 @@ impl Router {
     }
 
     /// Subscribes to the output of a node; replays its announcement and hello.
-    pub(super) fn subscribe(&self, node: &NodeName) -> Result<mpsc::Receiver<Output>, Fault> {
+    pub(crate) fn subscribe(&self, node: &NodeName) -> Result<mpsc::Receiver<Output>, Fault> {
         let mut state = lock(&self.state);
         let Some(member) = state.members.get_mut(node) else {
             return Err(Fault::slurm_step(StepCause::NotInStep, "the step does not include it"));
@@ -107,33 +107,33 @@ impl Router {
     }
 
     /// Returns why the step has ended, or `None` while it runs.
-    pub(super) fn end(&self) -> Option<Fault> {
+    pub(crate) fn end(&self) -> Option<Fault> {
         lock(&self.state).end.clone()
     }
 
-    pub(super) fn started_at(&self) -> Instant {
+    pub(crate) fn started_at(&self) -> Instant {
         lock(&self.state).started_at
     }
 
-    pub(super) fn exited_at(&self) -> Option<Instant> {
+    pub(crate) fn exited_at(&self) -> Option<Instant> {
         lock(&self.state).exited_at
     }
 
     /// Returns why the output of a node ended.
-    pub(super) fn close_fault(&self, node: &NodeName) -> Option<Fault> {
+    pub(crate) fn close_fault(&self, node: &NodeName) -> Option<Fault> {
         let state = lock(&self.state);
         let task_end = state.members.get(node).and_then(|member| member.end.clone());
         task_end.or_else(|| state.end.clone())
     }
 
     /// Terminates the step.
-    pub(super) fn terminate(&self, why: Fault) {
+    pub(crate) fn terminate(&self, why: Fault) {
         self.close(why);
         self.terminate_requested.notify_one();
     }
 
     /// Waits until the program has exited.
-    pub(super) async fn wait_until_exited(&self) {
+    pub(crate) async fn wait_until_exited(&self) {
         loop {
             let mut notified = pin!(self.exited.notified());
             notified.as_mut().enable();
@@ -146,7 +146,7 @@ impl Router {
 
     /// Waits until a node that is expected from now on is overdue: counted from the first node of the step, or, until
     /// srun has started the step, by the start timeout.
-    pub(super) async fn wait_until_overdue(&self) {
+    pub(crate) async fn wait_until_overdue(&self) {
         let asked_at = Instant::now();
         let start_deadline = self.started_at() + self.connect_timeout + START_TIMEOUT;
         if let Ok(up) =
@@ -235,18 +235,18 @@ impl Member {
 }
 
 /// The task that runs a step's program.
-pub(super) struct StepTask {
-    pub(super) job: JobId,
-    pub(super) local: LocalProcess,
-    pub(super) router: Arc<Router>,
-    pub(super) demux: Demux,
+pub(crate) struct StepTask {
+    pub(crate) job: JobId,
+    pub(crate) local: LocalProcess,
+    pub(crate) router: Arc<Router>,
+    pub(crate) demux: Demux,
     /// Written once to all nodes.
-    pub(super) input: Vec<u8>,
+    pub(crate) input: Vec<u8>,
 }
 
 impl StepTask {
     /// Runs the program to its end. Terminates it when the last sender of commands is gone.
-    pub(super) async fn run(
+    pub(crate) async fn run(
         mut self,
         commands: mpsc::WeakSender<Vec<u8>>,
         queued: mpsc::Receiver<Vec<u8>>,
@@ -295,7 +295,7 @@ impl StepTask {
                         return Ok((exit, String::from_utf8_lossy(&stderr).into_owned()));
                     }
                     Output::Closed(fault) => {
-                        return Err(fault.map_or_else(super::super::shutting_down, |fault| *fault));
+                        return Err(fault.map_or_else(crate::ssh::shutting_down, |fault| *fault));
                     }
                 },
                 () = &mut writing, if exit_deadline.is_none() => {
@@ -311,7 +311,7 @@ impl StepTask {
                         self.local.terminate();
                         exit_deadline = Some((Instant::now() + EXIT_TIMEOUT * 2, true));
                     }
-                    _ => return Err(super::super::shutting_down()),
+                    _ => return Err(crate::ssh::shutting_down()),
                 },
             }
         }

@@ -1,0 +1,386 @@
+//! An SSH client that reads the configuration of OpenSSH and does what `ssh` does: resolves hosts, verifies host keys,
+//! logs in, goes through gateways, runs commands.
+//!
+//! It knows nothing of monitoring. Host keys are verified as `ssh` verifies them, with the same files and
+//! `StrictHostKeyChecking`; a key `ssh` would prompt for is a fault until the user accepts it. Nothing is forwarded,
+//! no terminal is requested, no password is sent.
+//!
+//! russh logs what it sends at level `debug`, so its log level must stay above that.
+
+pub(crate) mod auth;
+pub(crate) mod config;
+pub(crate) mod connection;
+pub(crate) mod deadline;
+pub(crate) mod fault;
+pub(crate) mod file_cache;
+pub(crate) mod gateway;
+pub(crate) mod host_keys;
+pub(crate) mod output;
+pub(crate) mod process;
+pub(crate) mod program;
+mod route;
+pub(crate) mod subprocess;
+pub(crate) mod target;
+pub(crate) mod trace;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+pub use crate::ssh::auth::prompt::{Prompt, PromptQueue, PromptRequest, Secret};
+pub use crate::ssh::config::{EffectiveOption, LocalEnv, Origin};
+pub use crate::ssh::connection::addresses::SchedulerAddresses;
+pub use crate::ssh::fault::{
+    ConnectPhase, Fault, HostKeyChange, KeyFileProblem, SshProgramCause, StepCause,
+    UnansweredReason,
+};
+pub use crate::ssh::host_keys::HostKeyStatus;
+pub use crate::ssh::host_keys::writer::{KnownHostEntry, OfferedKey, write_known_hosts};
+pub use crate::ssh::output::{Exit, Output};
+pub use crate::ssh::process::{
+    EXIT_NOT_STARTED, PARENT_GUARD, run_parent_guard, terminate_programs,
+};
+pub use crate::ssh::subprocess::{ProgramCall, ProgramError, ProgramOutput, run_program};
+pub use crate::ssh::target::{FixedProfile, Profile, SshTarget};
+pub use crate::ssh::trace::{
+    ConnectEvent, CredentialOutcome, RouteSummary, Trace, TracedEvent, with_trace,
+};
+
+use crate::model::NodeName;
+use crate::ssh::auth::Login;
+use crate::ssh::auth::agent::AgentPool;
+use crate::ssh::auth::identity::{self, IdentityFile, KeyCache, KeyFile};
+use crate::ssh::config::{AddressFamily, ConfigCache, HostQuery, HostSettings};
+use crate::ssh::connection::addresses::AddressTable;
+use crate::ssh::connection::algorithms::SshParams;
+use crate::ssh::connection::channel::SshChannel;
+use crate::ssh::connection::dial::{self, Resolver};
+use crate::ssh::connection::session;
+use crate::ssh::file_cache::FileCache;
+use crate::ssh::gateway::{Gateways, ResolvedRoute};
+use crate::ssh::host_keys::HostKeyEntries;
+use crate::ssh::host_keys::known_hosts::KnownHosts;
+use crate::ssh::host_keys::revoked_keys::RevokedKeys;
+use crate::ssh::host_keys::verifier::{HostKeyPolicy, HostKeyVerifier};
+use crate::ssh::host_keys::writer;
+
+/// Default for connecting: name lookup, TCP and key exchange together.
+pub(crate) const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Timeout for authentication; directory services of busy clusters are slow.
+pub(crate) const LOGIN_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Most hosts at once whose configuration is resolved by programs or by name services. They mostly wait, and the
+/// hosts of one snapshot should wait together.
+const MAX_RESOLVERS: usize = 64;
+
+/// Timeout for finding the keys that need a passphrase.
+const LOCKED_KEYS_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Options for every host.
+#[derive(Debug, Clone)]
+pub struct ClientOptions {
+    /// Timeout for name lookup, TCP and key exchange together. `None`: `ConnectTimeout` of the configuration,
+    /// else ten seconds.
+    pub connect_timeout: Option<Duration>,
+    /// The user name for targets without one; overrides the configuration.
+    pub login: Option<String>,
+    /// The configuration file to use instead of the user's, as `ssh -F`.
+    pub config_file: Option<PathBuf>,
+    /// The ssh program: resolves configuration that only it understands (`ssh -G`), and uses `ControlMaster`
+    /// connections.
+    pub ssh_program: PathBuf,
+    /// Open `ControlMaster` connections of the user are used.
+    pub uses_masters: bool,
+    /// The gtop that keeps programs from outliving this process; see [`PARENT_GUARD`].
+    pub parent_guard: Option<PathBuf>,
+    /// The parts of the environment that the configuration refers to.
+    pub env: LocalEnv,
+    /// Where keyboard-interactive prompts go. `None`: there is no terminal.
+    pub prompt_queue: Option<PromptQueue>,
+}
+
+/// Connects to hosts, and caches what it read to do so. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Client(Arc<ClientState>);
+
+#[derive(Debug)]
+struct ClientState {
+    options: ClientOptions,
+    configuration: ConfigCache,
+    /// Settings by host, each with the version of the configuration they were read from.
+    settings: Mutex<BTreeMap<HostQuery, (u64, Arc<HostSettings>)>>,
+    resolve_permits: Arc<Semaphore>,
+    resolver: Resolver,
+    gateways: Gateways,
+    known_hosts: FileCache<Result<Arc<KnownHosts>, Fault>>,
+    revoked: FileCache<Result<Arc<RevokedKeys>, Fault>>,
+    key_cache: KeyCache,
+    agents: AgentPool,
+    addresses: AddressTable,
+}
+
+/// Everything one connection needs.
+pub(crate) struct ConnectPlan {
+    host: String,
+    port: u16,
+    family: AddressFamily,
+    route: ResolvedRoute,
+    params: SshParams,
+    connect_timeout: Duration,
+    host_key_policy: HostKeyPolicy,
+    pub(crate) login: Login,
+}
+
+impl Client {
+    /// Returns a client with empty caches.
+    pub fn new(options: ClientOptions) -> Self {
+        Self(Arc::new(ClientState {
+            options,
+            configuration: ConfigCache::default(),
+            settings: Mutex::default(),
+            resolve_permits: Arc::new(Semaphore::new(MAX_RESOLVERS)),
+            resolver: Resolver::default(),
+            gateways: Gateways::default(),
+            known_hosts: FileCache::default(),
+            revoked: FileCache::default(),
+            key_cache: KeyCache::default(),
+            agents: AgentPool::default(),
+            addresses: AddressTable::default(),
+        }))
+    }
+
+    /// Returns the options.
+    pub fn options(&self) -> &ClientOptions {
+        &self.0.options
+    }
+
+    /// Starts a command on a host. `name` is the host as the user typed it.
+    pub(crate) async fn open(
+        &self,
+        name: &NodeName,
+        plan: ConnectPlan,
+        command: &str,
+        mut on_phase: impl FnMut(ConnectPhase),
+    ) -> Result<SshChannel, Fault> {
+        let prompt_queue = self.0.options.prompt_queue.as_ref();
+        let login_guard = prompt_queue.map(|prompt_queue| prompt_queue.track_login(name.clone()));
+        let (session, deadline) = self.log_in(name.host(), plan, &mut on_phase).await?;
+        drop(login_guard);
+        on_phase(ConnectPhase::Command);
+        deadline.timeout(ConnectPhase::Command, SshChannel::start(session, command)).await?
+    }
+
+    /// Fetches the host key of a host without logging in.
+    pub(crate) async fn fetch_host_key(
+        &self,
+        name: &str,
+        ssh: &SshTarget,
+    ) -> Result<OfferedKey, Fault> {
+        let bad = |why: &str| Fault::BadConfiguration { why: why.to_owned() };
+        let Profile::System = ssh.profile else {
+            return Err(bad("the host key of this node is fixed"));
+        };
+        let query = self.host_query(ssh);
+        let settings = self.host_settings(query.clone()).await?;
+        let plan = self.plan(&query, &settings).await?;
+        let HostKeyPolicy::KnownHosts(verifier) = &plan.host_key_policy else {
+            return Err(bad("there are no known_hosts files to compare with"));
+        };
+        let (connection, deadline) = self.dial(name, &plan, &mut |_| ()).await?;
+        let verification =
+            session::fetch_host_key(connection, Arc::clone(verifier), &plan.params, &deadline)
+                .await?;
+        writer::describe_key(&verifier.settings, verification)
+    }
+
+    /// Returns the encrypted key files worth asking a passphrase for. Skips targets whose configuration takes longer
+    /// than three seconds to resolve.
+    ///
+    /// Includes the keys of gateways. Leaves out files whose key is in the agent, and default files when there is
+    /// another key to offer.
+    pub(crate) async fn locked_keys(
+        &self,
+        targets: impl Iterator<Item = SshTarget>,
+    ) -> Vec<PathBuf> {
+        let mut reads = JoinSet::new();
+        for ssh in targets {
+            let client = self.clone();
+            reads.spawn(async move { client.settings_needing_login(&ssh).await });
+        }
+        let mut key_sets = BTreeSet::new();
+        let collecting = async {
+            while let Some(read) = reads.join_next().await {
+                // A configuration that cannot be read is reported when the node is opened.
+                let settings = read.ok().and_then(Result::ok).unwrap_or_default();
+                let prompting = settings.iter().filter(|settings| settings.prompts > 0);
+                key_sets.extend(prompting.map(|settings| settings.keys.clone()));
+            }
+        };
+        // After the timeout, the keys found so far are returned.
+        timeout(LOCKED_KEYS_TIMEOUT, collecting).await.ok();
+        let mut locked = BTreeSet::new();
+        for keys in key_sets {
+            let agent_keys = match &keys.agent {
+                Some(socket) => self.0.agents.get(socket).public_keys().await,
+                None => Vec::new(),
+            };
+            let are_keys_configured = keys.are_keys_configured;
+            let identities =
+                self.run_blocking(move |shared| shared.key_cache.load(&keys.files)).await;
+            let identities = identities.unwrap_or_default();
+            let files =
+                identity::files_needing_passphrase(&identities, are_keys_configured, &agent_keys);
+            locked.extend(files.into_iter().map(Path::to_owned));
+        }
+        locked.into_iter().collect()
+    }
+
+    /// Decrypts a key file for the rest of this process; fails if the passphrase is wrong. Does not keep the
+    /// passphrase.
+    pub async fn unlock(&self, file: &Path, passphrase: impl Into<Secret>) -> Result<(), Fault> {
+        let (file, passphrase) = (file.to_owned(), passphrase.into());
+        self.run_blocking(move |shared| shared.key_cache.unlock(&file, &passphrase)).await?
+    }
+
+    /// Returns what a connection to a host with a fixed profile needs.
+    pub(crate) fn fixed_plan(&self, fixed: &FixedProfile, ssh: &SshTarget) -> ConnectPlan {
+        let options = &self.0.options;
+        let key = KeyFile::Usable(Arc::clone(&fixed.key));
+        let user = ssh.user.as_ref().or(options.login.as_ref());
+        ConnectPlan {
+            host: fixed.address.ip().to_string(),
+            port: fixed.address.port(),
+            family: AddressFamily::Any,
+            route: ResolvedRoute::Direct(dial::BindOptions::default()),
+            params: SshParams::default(),
+            connect_timeout: options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
+            host_key_policy: HostKeyPolicy::Pinned(fixed.host_key.clone()),
+            login: Login {
+                user: user.unwrap_or(&options.env.user).clone(),
+                node_name: ssh.host.clone(),
+                methods: vec!["publickey".to_owned()],
+                identities: vec![IdentityFile {
+                    path: PathBuf::from("fixed key"),
+                    key_file: key,
+                    certificate: None,
+                }],
+                certificates: Vec::new(),
+                agent: None,
+                identities_only: true,
+                algorithms: Vec::new(),
+                prompts: 0,
+                devices: None,
+                prompt_queue: None,
+                has_master: false,
+            },
+        }
+    }
+
+    /// Returns true if a configured key is on a FIDO security key, which only the ssh program can use.
+    pub(crate) async fn has_security_key(
+        &self,
+        settings: &Arc<HostSettings>,
+    ) -> Result<bool, Fault> {
+        let files = settings.keys.files.clone();
+        let identities = self.run_blocking(move |shared| shared.key_cache.load(&files)).await?;
+        Ok(identities.iter().any(IdentityFile::is_security_key))
+    }
+
+    pub(crate) async fn plan(
+        &self,
+        query: &HostQuery,
+        settings: &Arc<HostSettings>,
+    ) -> Result<ConnectPlan, Fault> {
+        let route = self.resolve_route(query, settings).await?;
+        trace::record(|| ConnectEvent::Route(route.summary()));
+        self.plan_for_route(&query.host, settings, route).await
+    }
+
+    /// Returns what one connection needs, over a resolved route.
+    async fn plan_for_route(
+        &self,
+        node_name: &str,
+        settings: &Arc<HostSettings>,
+        route: ResolvedRoute,
+    ) -> Result<ConnectPlan, Fault> {
+        if !settings.needs_ssh.is_empty() {
+            return Err(Fault::NeedsSshProgram { options: settings.needs_ssh.join(", ") });
+        }
+        let params = SshParams::from_settings(settings)?;
+        let host = Arc::clone(settings);
+        let (verifier, identities, certificates) = self
+            .run_blocking(move |shared| {
+                (
+                    shared.verifier(&host),
+                    shared.key_cache.load(&host.keys.files),
+                    shared.key_cache.load_certificates(&host.keys.certificates),
+                )
+            })
+            .await?;
+        Ok(ConnectPlan {
+            host: settings.host.clone(),
+            port: settings.port,
+            family: settings.family,
+            route,
+            params,
+            connect_timeout: effective_connect_timeout(self.0.options.connect_timeout, settings),
+            host_key_policy: HostKeyPolicy::KnownHosts(Arc::new(verifier?)),
+            login: Login {
+                user: settings.user.clone(),
+                node_name: node_name.to_owned(),
+                methods: settings.methods.clone(),
+                identities,
+                certificates,
+                identities_only: settings.keys.identities_only,
+                agent: settings.keys.agent.as_deref().map(|socket| self.0.agents.get(socket)),
+                algorithms: settings.algorithms.signatures.clone(),
+                prompts: settings.prompts,
+                devices: settings.devices.clone(),
+                prompt_queue: self.0.options.prompt_queue.clone(),
+                has_master: false,
+            },
+        })
+    }
+
+    /// Runs blocking work on a thread that may block.
+    async fn run_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&ClientState) -> T + Send + 'static,
+    ) -> Result<T, Fault> {
+        let shared = Arc::clone(&self.0);
+        let done = tokio::task::spawn_blocking(move || work(&shared)).await;
+        done.map_err(|_ended| shutting_down())
+    }
+}
+
+impl ClientState {
+    fn verifier(&self, settings: &Arc<HostSettings>) -> Result<HostKeyVerifier, Fault> {
+        let paths = settings.user_known_hosts.iter().chain(&settings.global_known_hosts);
+        let files: Result<Vec<_>, _> =
+            paths.map(|path| self.known_hosts.get(path, KnownHosts::read)).collect();
+        let revoked = settings.revoked_host_keys.as_ref().map(|path| {
+            let list = self.revoked.get(path, RevokedKeys::read);
+            list.map(|list| (path.clone(), list))
+        });
+        let known = HostKeyEntries::collect_for(&files?, settings.known_hosts_name.clone());
+        Ok(HostKeyVerifier::new(Arc::clone(settings), known, revoked.transpose()?))
+    }
+}
+
+pub(crate) fn effective_connect_timeout(
+    wanted: Option<Duration>,
+    settings: &HostSettings,
+) -> Duration {
+    let configured = settings.connect_timeout.filter(|limit| !limit.is_zero());
+    wanted.or(configured).unwrap_or(DEFAULT_CONNECT_TIMEOUT)
+}
+
+pub(crate) fn shutting_down() -> Fault {
+    Fault::SessionLost { why: "gtop is exiting".to_owned() }
+}

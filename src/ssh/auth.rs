@@ -1,0 +1,527 @@
+//! User authentication, as ssh does it: public keys and keyboard-interactive.
+//!
+//! Methods are tried in the order of `PreferredAuthentications`, among those the node offers; after a partial
+//! success the next one follows. Keys are offered until the node disconnects (`MaxAuthTries`). A password is never
+//! sent.
+
+pub(crate) mod agent;
+mod candidates;
+pub(crate) mod identity;
+mod keyboard_interactive;
+pub(crate) mod prompt;
+mod signer;
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use russh::client::AuthResult;
+use russh::keys::HashAlg;
+use russh::keys::agent::AgentSessionBinding;
+use russh::{MethodKind, MethodSet};
+
+use crate::ssh::auth::agent::{AgentConnection, AgentHandle};
+use crate::ssh::auth::candidates::{
+    Credential, CredentialCandidate, KeySigner, KeySources, Selection,
+};
+use crate::ssh::auth::identity::{CertificateFile, IdentityFile};
+use crate::ssh::auth::prompt::PromptQueue;
+use crate::ssh::auth::signer::AuthSigner;
+use crate::ssh::connection::session::{End, SshSession};
+use crate::ssh::deadline::Deadline;
+use crate::ssh::fault::{self, ConnectPhase, Fault, KeyFileProblem, NO_KEY, UnansweredReason};
+use crate::ssh::trace::{self, ConnectEvent, CredentialOutcome};
+use crate::time::Clock;
+
+/// Most credentials a login may require.
+const MAX_CREDENTIALS: usize = 5;
+
+/// Most keys listed in one fault.
+const MAX_LISTED_KEYS: usize = 5;
+
+/// The user and the credentials of a login.
+#[derive(Debug)]
+pub(crate) struct Login {
+    pub(crate) user: String,
+    /// The node name as the user typed it, for prompts.
+    pub(crate) node_name: String,
+    /// The authentication methods to use, in order of preference.
+    pub(crate) methods: Vec<String>,
+    pub(crate) identities: Vec<IdentityFile>,
+    pub(crate) certificates: Vec<CertificateFile>,
+    pub(crate) agent: Option<Arc<AgentHandle>>,
+    /// Offer no other keys of the agent (`IdentitiesOnly`).
+    pub(crate) identities_only: bool,
+    /// The signature algorithms allowed; the default when empty.
+    pub(crate) algorithms: Vec<String>,
+    /// Most keyboard-interactive exchanges per credential.
+    pub(crate) prompts: u32,
+    /// `KbdInteractiveDevices`.
+    pub(crate) devices: Option<String>,
+    /// Where prompts go; `None` without a terminal.
+    pub(crate) prompt_queue: Option<PromptQueue>,
+    /// A `ControlMaster` connection to the node is open, so prompts are skipped.
+    pub(crate) has_master: bool,
+}
+
+impl Login {
+    /// Returns true if gtop supports a method and the configuration allows it.
+    fn supports(&self, method: &str) -> bool {
+        let is_known = ["publickey", "keyboard-interactive"].contains(&method);
+        is_known && self.methods.iter().any(|allowed| allowed == method)
+    }
+
+    /// Authenticates. The time the user takes to answer does not count against the deadline.
+    pub(crate) async fn run(
+        &self,
+        session: &mut SshSession,
+        deadline: &mut Deadline,
+    ) -> Result<(), Fault> {
+        let attempt = Attempt {
+            login: self,
+            session,
+            deadline,
+            offers: MethodSet::empty(),
+            tried: Vec::new(),
+            keys: None,
+            refused_keys: 0,
+            rsa_hashes: RsaHashes::Unknown,
+            exchanges: 0,
+            was_prompted: false,
+            banner_length: None,
+            messages: Vec::new(),
+            exhausted: MethodSet::empty(),
+            unanswered_reason: None,
+            accepted: 0,
+        };
+        let logged_in = attempt.run().await;
+        logged_in.map_err(|fault| {
+            fault::job_required(session.state.banner().as_deref()).unwrap_or(fault)
+        })
+    }
+}
+
+/// The result of one credential.
+enum AuthOutcome {
+    Success,
+    /// Accepted, but the node requires more.
+    Partial,
+    Refused,
+}
+
+/// The methods gtop supports.
+enum AuthMethod {
+    PublicKey,
+    KeyboardInteractive,
+}
+
+/// The keys to offer, and the agent that signs for some of them.
+struct KeyQueue {
+    /// Not offered since the last success.
+    pending: VecDeque<CredentialCandidate>,
+    /// Offered since then.
+    offered: Vec<CredentialCandidate>,
+    agent: Option<AgentConnection>,
+    agent_fault: Option<Fault>,
+    skipped: Vec<String>,
+    locked: Vec<PathBuf>,
+    unusable: Vec<(PathBuf, KeyFileProblem)>,
+}
+
+/// One login in progress.
+struct Attempt<'a> {
+    login: &'a Login,
+    session: &'a mut SshSession,
+    deadline: &'a mut Deadline,
+    /// The methods the node offered last.
+    offers: MethodSet,
+    /// What was tried, for the fault.
+    tried: Vec<String>,
+    /// Loaded when a key is first needed.
+    keys: Option<KeyQueue>,
+    refused_keys: usize,
+    rsa_hashes: RsaHashes,
+    /// How many keyboard-interactive exchanges there were.
+    exchanges: u32,
+    was_prompted: bool,
+    /// Length of the banner before the first credential; `None` before the node has answered.
+    banner_length: Option<usize>,
+    /// The messages of the last keyboard-interactive exchange.
+    messages: Vec<String>,
+    exhausted: MethodSet,
+    /// Why a prompt was not answered.
+    unanswered_reason: Option<UnansweredReason>,
+    /// How many credentials the node accepted.
+    accepted: usize,
+}
+
+/// The node's support for RSA signature hashes.
+#[derive(Clone, Copy)]
+enum RsaHashes {
+    Unknown,
+    /// The node does not say.
+    Unstated,
+    /// The best hash it supports; `None` is SHA-1.
+    Best(Option<HashAlg>),
+}
+
+impl Attempt<'_> {
+    async fn run(mut self) -> Result<(), Fault> {
+        let first = self.session.handle.authenticate_none(&self.login.user);
+        let first = self.deadline.timeout(ConnectPhase::Login, first).await?;
+        let mut answer = self.handle_result(first, None)?;
+        self.banner_length = Some(self.session.state.banner_length());
+        loop {
+            match answer {
+                AuthOutcome::Success => {
+                    trace::record(|| ConnectEvent::LoggedIn { user: self.login.user.clone() });
+                    return Ok(());
+                }
+                AuthOutcome::Partial => self.requeue_keys(),
+                AuthOutcome::Refused => {}
+            }
+            answer = match self.next_method() {
+                Some(AuthMethod::PublicKey) => self.try_next_key().await?,
+                Some(AuthMethod::KeyboardInteractive) => self.keyboard_interactive().await?,
+                None => return Err(self.final_fault()),
+            };
+        }
+    }
+
+    /// Returns the first preferred method that the node offers and that is not exhausted.
+    fn next_method(&self) -> Option<AuthMethod> {
+        let is_open = |kind| self.offers.contains(&kind) && !self.exhausted.contains(&kind);
+        self.login.methods.iter().find_map(|name| match name.as_str() {
+            "publickey" => is_open(MethodKind::PublicKey).then_some(AuthMethod::PublicKey),
+            "keyboard-interactive" => {
+                is_open(MethodKind::KeyboardInteractive).then_some(AuthMethod::KeyboardInteractive)
+            }
+            _ => None,
+        })
+    }
+
+    /// All keys may be offered again, the accepted one last.
+    fn requeue_keys(&mut self) {
+        if let Some(keys) = &mut self.keys {
+            keys.pending.extend(keys.offered.drain(..));
+        }
+    }
+
+    async fn try_next_key(&mut self) -> Result<AuthOutcome, Fault> {
+        if self.keys.is_none() {
+            let reading = load_keys(self.login, self.session.handle.agent_session_binding());
+            self.keys = Some(self.deadline.timeout(ConnectPhase::Login, reading).await?);
+        }
+        let next = self.keys.as_mut().and_then(|keys| keys.pending.pop_front());
+        let Some(candidate) = next else {
+            self.exhausted.push(MethodKind::PublicKey);
+            return Ok(AuthOutcome::Refused);
+        };
+        let answer = self.offer(&candidate).await?;
+        if let Some(keys) = &mut self.keys {
+            keys.offered.push(candidate);
+        }
+        Ok(answer)
+    }
+
+    async fn offer(&mut self, candidate: &CredentialCandidate) -> Result<AuthOutcome, Fault> {
+        let allowed = candidate.credential.hashes(&self.login.algorithms);
+        let Some(hash) = self.choose_hash(candidate, &allowed).await? else {
+            self.skip(candidate, "node supports no hash that the configuration allows for it");
+            return Ok(AuthOutcome::Refused);
+        };
+        let agent = self.keys.as_mut().and_then(|keys| keys.agent.as_mut());
+        let mut signing = AuthSigner { signer: &candidate.signer, agent };
+        let (user, handle) = (self.login.user.as_str(), &mut self.session.handle);
+        let offered = async {
+            match &candidate.credential {
+                Credential::Key(_) => {
+                    let key = candidate.public_key();
+                    handle.authenticate_publickey_with(user, key, hash, &mut signing).await
+                }
+                Credential::Certificate(certificate) => {
+                    let certificate = certificate.as_ref().clone();
+                    handle
+                        .authenticate_certificate_with(user, certificate, hash, &mut signing)
+                        .await
+                }
+            }
+        };
+        match self.deadline.timeout(ConnectPhase::Login, offered).await? {
+            Ok(result) => {
+                let answer = self.handle_result(Ok(result), Some(&candidate.name))?;
+                self.refused_keys += usize::from(matches!(answer, AuthOutcome::Refused));
+                Ok(answer)
+            }
+            Err(_not_signed) if self.session.handle.is_closed() => Err(self.disconnect_fault()),
+            Err(not_signed) => {
+                self.skip(candidate, not_signed.0);
+                Ok(AuthOutcome::Refused)
+            }
+        }
+    }
+
+    fn skip(&mut self, candidate: &CredentialCandidate, why: &str) {
+        let is_agents =
+            matches!(candidate.signer, KeySigner::Agent(_)) && !why.starts_with("the agent");
+        let by = if is_agents { " of the agent" } else { "" };
+        trace::record_tried(&candidate.name, || CredentialOutcome::Skipped(why.to_owned()));
+        self.tried.push(format!("not {}{by} ({why})", candidate.name));
+    }
+
+    /// Returns the hash to sign with, allowed by both sides; `Some(None)` for keys without one.
+    async fn choose_hash(
+        &mut self,
+        candidate: &CredentialCandidate,
+        allowed: &[Option<HashAlg>],
+    ) -> Result<Option<Option<HashAlg>>, Fault> {
+        if !candidate.credential.is_rsa() {
+            return Ok(allowed.first().copied());
+        }
+        if let RsaHashes::Unknown = self.rsa_hashes {
+            let querying = self.session.handle.best_supported_rsa_hash();
+            let rsa_hash = self.deadline.timeout(ConnectPhase::Login, querying).await?;
+            self.rsa_hashes = match rsa_hash.map_err(|_gone| self.disconnect_fault())? {
+                Some(best) => RsaHashes::Best(best),
+                None => RsaHashes::Unstated,
+            };
+        }
+        Ok(match self.rsa_hashes {
+            // A node that supports a hash supports the older ones.
+            RsaHashes::Best(best) => {
+                allowed.iter().find(|hash| hash_rank(**hash) <= hash_rank(best)).copied()
+            }
+            RsaHashes::Unstated | RsaHashes::Unknown => allowed.first().copied(),
+        })
+    }
+
+    /// Handles the node's reply to one credential.
+    fn handle_result(
+        &mut self,
+        result: Result<AuthResult, russh::Error>,
+        what: Option<&str>,
+    ) -> Result<AuthOutcome, Fault> {
+        match result {
+            Ok(AuthResult::Success) => {
+                trace::record_tried(what.unwrap_or("no credential"), || {
+                    CredentialOutcome::Accepted
+                });
+                Ok(AuthOutcome::Success)
+            }
+            Ok(AuthResult::Failure { remaining_methods, partial_success }) => {
+                let what = what.unwrap_or_default().to_owned();
+                self.handle_failure(remaining_methods, partial_success, what)
+            }
+            Err(_) => Err(self.disconnect_fault()),
+        }
+    }
+
+    /// Handles a failure or a partial success.
+    fn handle_failure(
+        &mut self,
+        remaining: MethodSet,
+        is_accepted: bool,
+        what: String,
+    ) -> Result<AuthOutcome, Fault> {
+        // russh also returns this when the connection is closed.
+        if remaining.is_empty() && self.session.handle.is_closed() {
+            return Err(self.disconnect_fault());
+        }
+        self.offers = remaining;
+        trace::record(|| ConnectEvent::OfferedMethods(method_names(&self.offers)));
+        if !what.is_empty() {
+            let result =
+                if is_accepted { CredentialOutcome::Partial } else { CredentialOutcome::Refused };
+            trace::record_tried(&what, || result);
+        }
+        if is_accepted {
+            self.accepted += 1;
+            if self.accepted > MAX_CREDENTIALS {
+                return Err(self
+                    .refused(Some("it required more credentials than gtop supports".to_owned())));
+            }
+            self.tried.push(format!("{what} (accepted, but not enough)"));
+            return Ok(AuthOutcome::Partial);
+        }
+        if !what.is_empty() {
+            self.tried.push(what);
+        }
+        Ok(AuthOutcome::Refused)
+    }
+
+    /// The fault when the connection closed during login: if the node said why, it has refused the account.
+    fn disconnect_fault(&self) -> Fault {
+        if let Some(message) = self.refusal_text() {
+            return Fault::AccountRefused { user: self.login.user.clone(), message };
+        }
+        match self.session.state.end() {
+            Some(End::Disconnected(words)) if words.contains(fault::TOO_MANY_FAILURES) => {
+                self.too_many_keys_fault()
+            }
+            Some(End::Disconnected(words)) => {
+                self.refused(Some(format!("until the node said: {words}")))
+            }
+            // The user was prompted: only the user may decide to try again.
+            _ if self.was_prompted => self.unanswered_fault(UnansweredReason::HungUp),
+            Some(End::Failed(_)) | None => Fault::ConnectionLost {
+                phase: ConnectPhase::Login,
+                why: self.session.state.end_text(),
+            },
+        }
+    }
+
+    /// Returns the text the node has sent since authentication began, without the banner before it.
+    fn refusal_text(&self) -> Option<String> {
+        let banner = self.banner_length.and_then(|length| self.session.state.banner_since(length));
+        banner.or_else(|| {
+            (!self.messages.is_empty()).then(|| fault::sanitize_line(&self.messages.join(" ")))
+        })
+    }
+
+    /// The fault when nothing is left to try.
+    fn final_fault(mut self) -> Fault {
+        if !self.login.methods.iter().any(|name| name == "publickey") {
+            self.tried.push("no key, PubkeyAuthentication is off".to_owned());
+        }
+        let keys = self.keys.take();
+        let offered_none = self.refused_keys == 0 && self.accepted == 0;
+        if let Some(KeyQueue { skipped, locked, unusable, agent_fault, .. }) = keys {
+            if offered_none && let Some(file) = locked.into_iter().next() {
+                return Fault::KeyEncrypted { file };
+            }
+            // Reported rather than the node's prompt, since the user can fix it.
+            if offered_none && let Some((file, problem)) = unusable.into_iter().next() {
+                return Fault::KeyUnusable { file, problem, offers: method_names(&self.offers) };
+            }
+            match agent_fault {
+                Some(fault) if offered_none && self.unanswered_reason.is_none() => return fault,
+                Some(Fault::AgentUnreachable { why, .. }) => {
+                    self.tried.push(format!("not the ssh agent ({why})"));
+                }
+                _ => {}
+            }
+            self.tried.extend(skipped.into_iter().map(|key| format!("not {key}")));
+            if self.tried.is_empty() {
+                self.tried.push(NO_KEY.to_owned());
+            }
+        }
+        let remaining = method_names(&self.offers);
+        let can_continue = remaining.iter().any(|method| self.login.supports(method));
+        let user = self.login.user.clone();
+        match self.unanswered_reason {
+            Some(why) if offered_none || self.accepted > 0 => self.unanswered_fault(why),
+            Some(_) => self.refused(Some("its prompts were not answered".to_owned())),
+            None if self.accepted > 0 && !can_continue => {
+                Fault::MoreAuthenticationRequired { user, required: remaining }
+            }
+            None if remaining == ["password"] => Fault::PasswordOnly { user },
+            None => self.refused(None),
+        }
+    }
+
+    fn unanswered_fault(&self, why: UnansweredReason) -> Fault {
+        Fault::PromptUnanswered {
+            user: self.login.user.clone(),
+            tried: summarise_tried(&self.tried),
+            why,
+        }
+    }
+
+    /// The fault of `MaxAuthTries`. The key offered last counts as refused.
+    fn too_many_keys_fault(&self) -> Fault {
+        let left = self.keys.as_ref().map_or(0, |keys| keys.pending.len());
+        Fault::TooManyKeys {
+            user: self.login.user.clone(),
+            offered: Some(self.refused_keys + 1),
+            untried: left,
+        }
+    }
+
+    fn refused(&self, last: Option<String>) -> Fault {
+        let mut tried = summarise_tried(&self.tried);
+        tried.extend(last);
+        Fault::AuthenticationRefused {
+            user: self.login.user.clone(),
+            offers: method_names(&self.offers),
+            tried,
+        }
+    }
+}
+
+async fn load_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> KeyQueue {
+    let (mut agent, mut agent_fault) = (None, None);
+    if let Some(handle) = &login.agent {
+        match handle.connect(binding).await {
+            Ok(opened) => agent = Some(opened),
+            Err(fault) => agent_fault = Some(fault),
+        }
+    }
+    let Selection { candidates, skipped, locked, unusable } = candidates::select(KeySources {
+        identities: &login.identities,
+        certificates: &login.certificates,
+        agent_keys: agent.as_ref().map(|agent| agent.keys.as_slice()).unwrap_or_default(),
+        identities_only: login.identities_only,
+        algorithms: &login.algorithms,
+        user: &login.user,
+        now: Clock::system().now(),
+    });
+    trace_untried(&skipped, &locked, agent_fault.as_ref());
+    KeyQueue {
+        pending: candidates.into(),
+        offered: Vec::new(),
+        agent,
+        agent_fault,
+        skipped,
+        locked,
+        unusable,
+    }
+}
+
+/// Traces the keys that are not offered.
+fn trace_untried(skipped: &[String], locked: &[PathBuf], agent: Option<&Fault>) {
+    for key in skipped {
+        let (what, why) = key.split_once(" (").unwrap_or((key, "unusable"));
+        trace::record_tried(what, || {
+            CredentialOutcome::Skipped(why.trim_end_matches(')').to_owned())
+        });
+    }
+    let named =
+        |file: &PathBuf| skipped.iter().any(|key| key.starts_with(&*file.to_string_lossy()));
+    for file in locked.iter().filter(|file| !named(file)) {
+        trace::record_tried(&file.to_string_lossy(), || {
+            CredentialOutcome::Skipped("encrypted".to_owned())
+        });
+    }
+    if let Some(fault) = agent {
+        trace::record_tried("the ssh agent", || CredentialOutcome::Skipped(fault.to_string()));
+    }
+}
+
+/// Lists the first few offered and skipped keys and counts the rest: an agent may hold hundreds.
+fn summarise_tried(tried: &[String]) -> Vec<String> {
+    let (mut offered, mut unshown) = (0, 0);
+    let mut named = tried.to_vec();
+    named.retain(|what| {
+        let count = if what.starts_with("not ") { &mut unshown } else { &mut offered };
+        *count += 1;
+        *count <= MAX_LISTED_KEYS
+    });
+    for (prefix, count) in [("", offered), ("not ", unshown)] {
+        let more = count.saturating_sub(MAX_LISTED_KEYS);
+        named.extend((more > 0).then(|| format!("{prefix}{more} more")));
+    }
+    named
+}
+
+/// Ranks the hashes of RSA signatures, SHA-1 lowest.
+fn hash_rank(hash: Option<HashAlg>) -> u8 {
+    match hash {
+        None => 0,
+        Some(HashAlg::Sha256) => 1,
+        Some(_) => 2,
+    }
+}
+
+fn method_names(methods: &MethodSet) -> Vec<String> {
+    methods.iter().map(String::from).collect()
+}

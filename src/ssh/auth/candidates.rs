@@ -1,0 +1,357 @@
+//! Chooses the keys and certificates to offer, their order, and their signers.
+//!
+//! The order is that of ssh: certificates of the configuration, configured keys that the agent holds, its other
+//! keys, then the files. What cannot be used is skipped with a reason.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use russh::keys::agent::AgentIdentity;
+use russh::keys::ssh_key::public::KeyData;
+use russh::keys::{Algorithm, Certificate, HashAlg, PrivateKey, PublicKey};
+
+use crate::ssh::auth::identity::{CertificateFile, IdentityFile, KeyFile};
+use crate::ssh::fault::{self, KeyFileProblem};
+use crate::time::Timestamp;
+
+/// Signature algorithms used only if the configuration lists them.
+const DEPRECATED: [&str; 4] =
+    ["ssh-rsa", "ssh-dss", "ssh-rsa-cert-v01@openssh.com", "ssh-dss-cert-v01@openssh.com"];
+
+/// Why an encrypted file without its passphrase is skipped.
+const ENCRYPTED: &str = "encrypted; ssh-add it";
+
+/// Why a file readable by others is skipped.
+const UNPROTECTED: &str = "readable by others; chmod 600 it";
+
+/// Why a file is skipped whose encryption gtop does not support.
+const LEGACY_ENCRYPTED: &str =
+    "encrypted in an old format; rewrite it with ssh-keygen -p, or ssh-add it";
+
+/// The sources of keys to choose from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeySources<'a> {
+    pub(crate) identities: &'a [IdentityFile],
+    pub(crate) certificates: &'a [CertificateFile],
+    /// The keys of the agent, in its order.
+    pub(crate) agent_keys: &'a [AgentIdentity],
+    /// Offer no other keys of the agent (`IdentitiesOnly`).
+    pub(crate) identities_only: bool,
+    /// The signature algorithms allowed; the default when empty.
+    pub(crate) algorithms: &'a [String],
+    /// The user name on the node.
+    pub(crate) user: &'a str,
+    pub(crate) now: Timestamp,
+}
+
+/// What is offered to the node.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Credential {
+    Key(KeyData),
+    Certificate(Arc<Certificate>),
+}
+
+/// What signs for a credential.
+#[derive(Debug, Clone)]
+pub(crate) enum KeySigner {
+    /// The agent, with this key.
+    Agent(Box<AgentIdentity>),
+    File(Arc<PrivateKey>),
+}
+
+/// One key or certificate to offer.
+#[derive(Debug, Clone)]
+pub(crate) struct CredentialCandidate {
+    /// Its name for the user: a file, a fingerprint, a certificate id.
+    pub(crate) name: String,
+    pub(crate) credential: Credential,
+    pub(crate) signer: KeySigner,
+}
+
+/// The keys to offer, and why the others are skipped.
+#[derive(Debug, Default)]
+pub(crate) struct Selection {
+    pub(crate) candidates: Vec<CredentialCandidate>,
+    pub(crate) skipped: Vec<String>,
+    /// Encrypted files without their passphrase.
+    pub(crate) locked: Vec<PathBuf>,
+    /// Files with a problem the user can fix.
+    pub(crate) unusable: Vec<(PathBuf, KeyFileProblem)>,
+}
+
+impl Credential {
+    fn key(&self) -> &KeyData {
+        match self {
+            Self::Key(key) => key,
+            Self::Certificate(certificate) => certificate.public_key(),
+        }
+    }
+
+    pub(crate) fn is_rsa(&self) -> bool {
+        matches!(self.key(), KeyData::Rsa(_))
+    }
+
+    /// Returns its preferred signature algorithm.
+    fn signature_algorithm(&self) -> String {
+        let hash = Some(HashAlg::Sha512);
+        let algorithm =
+            if self.is_rsa() { Algorithm::Rsa { hash } } else { self.key().algorithm() };
+        algorithm.as_str().to_owned()
+    }
+
+    /// Returns the hashes an RSA key may sign with, in order of preference; a single `None` for other allowed keys.
+    /// Empty if the key is not allowed.
+    pub(crate) fn hashes(&self, algorithms: &[String]) -> Vec<Option<HashAlg>> {
+        let name = |hash| {
+            let algorithm =
+                if self.is_rsa() { Algorithm::Rsa { hash } } else { self.key().algorithm() };
+            match self {
+                Self::Key(_) => algorithm.as_str().to_owned(),
+                Self::Certificate(_) => algorithm.to_certificate_type(),
+            }
+        };
+        let hashes: &[Option<HashAlg>] = if self.is_rsa() {
+            &[Some(HashAlg::Sha512), Some(HashAlg::Sha256), None]
+        } else {
+            &[None]
+        };
+        let position = |name: &str| match algorithms {
+            [] => (!DEPRECATED.contains(&name)).then_some(0),
+            listed => listed.iter().position(|listed| listed == name),
+        };
+        let mut allowed: Vec<_> =
+            hashes.iter().filter_map(|hash| Some((position(&name(*hash))?, *hash))).collect();
+        allowed.sort_by_key(|(position, _)| *position);
+        allowed.into_iter().map(|(_, hash)| hash).collect()
+    }
+}
+
+/// A key or certificate whose signer is not known yet.
+struct Entry<'a> {
+    name: String,
+    credential: Credential,
+    /// The file it came from.
+    file: Option<&'a KeyFile>,
+    /// The same credential in the agent.
+    agent_key: Option<&'a AgentIdentity>,
+}
+
+/// Selects and orders the candidates.
+pub(crate) fn select(sources: KeySources<'_>) -> Selection {
+    let mut selection = Selection::default();
+    let files = file_entries(sources, &mut selection);
+    for entry in order_entries(sources, files) {
+        match entry.candidate(sources) {
+            Ok(candidate) if selection.has(&candidate.credential) => {}
+            Ok(candidate) => selection.candidates.push(candidate),
+            Err(why) => selection.skipped.push(format!("{} ({why})", entry.name)),
+        }
+    }
+    selection
+}
+
+impl Selection {
+    fn has(&self, credential: &Credential) -> bool {
+        self.candidates.iter().any(|candidate| candidate.credential == *credential)
+    }
+}
+
+/// Lists the credentials of the files, each key before its certificate.
+fn file_entries<'a>(sources: KeySources<'a>, selection: &mut Selection) -> Vec<Entry<'a>> {
+    let mut entries = Vec::new();
+    for identity in sources.identities {
+        let path = identity.path.display().to_string();
+        match &identity.key_file {
+            KeyFile::Missing => {}
+            KeyFile::Unusable(why) => selection.skipped.push(format!("{path} ({why})")),
+            KeyFile::Unprotected(None) => selection.skipped.push(format!("{path} ({UNPROTECTED})")),
+            KeyFile::Encrypted(None) => selection.skipped.push(format!("{path} ({ENCRYPTED})")),
+            KeyFile::LegacyEncrypted(None) => {
+                selection.skipped.push(format!("{path} ({LEGACY_ENCRYPTED})"));
+            }
+            KeyFile::Usable(_)
+            | KeyFile::Encrypted(_)
+            | KeyFile::LegacyEncrypted(_)
+            | KeyFile::PublicOnly(_)
+            | KeyFile::Unprotected(_)
+            | KeyFile::SecurityKey(_) => {
+                entries.extend(identity.key_file.public_key().map(|key| Entry {
+                    name: path.clone(),
+                    credential: Credential::Key(key.clone()),
+                    file: Some(&identity.key_file),
+                    agent_key: None,
+                }));
+            }
+        }
+        if matches!(&identity.key_file, KeyFile::Encrypted(public) if !sources.agent_holds(public.as_ref()))
+        {
+            selection.locked.push(identity.path.clone());
+        }
+        let problem =
+            sources.problem(&identity.key_file).map(|problem| (identity.path.clone(), problem));
+        selection.unusable.extend(problem);
+        // `CertificateFile` replaces the certificates beside the keys.
+        if let Some(certificate) = &identity.certificate
+            && sources.certificates.is_empty()
+        {
+            entries.push(sources.certificate_entry(&path, certificate));
+        }
+    }
+    entries
+}
+
+/// Orders: configured certificates, configured keys in the agent, other keys of the agent, files.
+fn order_entries<'a>(sources: KeySources<'a>, mut files: Vec<Entry<'a>>) -> Vec<Entry<'a>> {
+    let certificates = sources.certificates.iter().filter_map(|file| {
+        let path = file.path.display().to_string();
+        Some(sources.certificate_entry(&path, file.certificate.as_ref()?))
+    });
+    let (mut configured, mut others) = (Vec::new(), Vec::new());
+    for agent_key in sources.agent_keys {
+        let credential = credential_of(agent_key);
+        if let Some(index) = files.iter().position(|entry| entry.credential == credential) {
+            let entry = files.remove(index);
+            let name = format!("{} in the agent", entry.name);
+            configured.push(Entry { name, agent_key: Some(agent_key), ..entry });
+        } else if !sources.identities_only {
+            let name = match &credential {
+                Credential::Key(key) => format!("agent {}", key.fingerprint(HashAlg::Sha256)),
+                Credential::Certificate(certificate) => {
+                    sources.certificate_name("agent", certificate)
+                }
+            };
+            others.push(Entry { name, credential, file: None, agent_key: Some(agent_key) });
+        }
+    }
+    certificates.chain(configured).chain(others).chain(files).collect()
+}
+
+fn credential_of(agent_key: &AgentIdentity) -> Credential {
+    match agent_key {
+        AgentIdentity::PublicKey { key, .. } => Credential::Key(key.key_data().clone()),
+        AgentIdentity::Certificate { certificate, .. } => {
+            Credential::Certificate(Arc::new(certificate.clone()))
+        }
+    }
+}
+
+impl<'a> KeySources<'a> {
+    fn certificate_entry(self, source: &str, certificate: &Arc<Certificate>) -> Entry<'a> {
+        Entry {
+            name: self.certificate_name(source, certificate),
+            credential: Credential::Certificate(Arc::clone(certificate)),
+            file: None,
+            agent_key: None,
+        }
+    }
+
+    /// Names a certificate, with the reason why the node may refuse it. It is offered anyway: the node decides, and its
+    /// clock may differ.
+    fn certificate_name(self, source: &str, certificate: &Certificate) -> String {
+        let now = u64::try_from(self.now.as_micros() / 1_000_000).unwrap_or(0);
+        let principals = certificate.valid_principals();
+        let problem = if certificate.valid_before() <= now {
+            ", expired".to_owned()
+        } else if certificate.valid_after() > now {
+            ", not valid yet".to_owned()
+        } else if !principals.is_empty() && !principals.iter().any(|name| name == self.user) {
+            format!(", for {}", fault::sanitize(&principals.join(" "), 64))
+        } else {
+            String::new()
+        };
+        format!("{source} certificate '{}'{problem}", fault::sanitize(certificate.key_id(), 64))
+    }
+
+    /// Returns why a key file cannot be used, if the user can fix it.
+    fn problem(self, file: &KeyFile) -> Option<KeyFileProblem> {
+        match file {
+            KeyFile::Unprotected(public) => {
+                (!self.agent_holds(public.as_ref())).then_some(KeyFileProblem::Unprotected)
+            }
+            KeyFile::Usable(key) => {
+                let credential = Credential::Key(key.public_key().key_data().clone());
+                let kind = || KeyFileProblem::AlgorithmExcluded(credential.signature_algorithm());
+                credential.hashes(self.algorithms).is_empty().then(kind)
+            }
+            KeyFile::Encrypted(_)
+            | KeyFile::LegacyEncrypted(_)
+            | KeyFile::PublicOnly(_)
+            | KeyFile::SecurityKey(_)
+            | KeyFile::Unusable(_)
+            | KeyFile::Missing => None,
+        }
+    }
+
+    /// Returns true if the agent holds a key.
+    fn agent_holds(self, key: Option<&KeyData>) -> bool {
+        key.is_some_and(|key| self.find_plain_key(key).is_some())
+    }
+
+    /// Finds a plain key in the agent.
+    fn find_plain_key(self, wanted: &KeyData) -> Option<&'a AgentIdentity> {
+        let is_wanted = |agent_key: &&AgentIdentity| match agent_key {
+            AgentIdentity::PublicKey { key, .. } => key.key_data() == wanted,
+            AgentIdentity::Certificate { .. } => false,
+        };
+        self.agent_keys.iter().find(is_wanted)
+    }
+
+    /// Returns the signer for a certificate: the agent, or the file of its key.
+    fn signer(self, certificate: &Certificate) -> Option<KeySigner> {
+        let wanted = certificate.public_key();
+        if let Some(agent_key) = self.find_plain_key(wanted) {
+            return Some(KeySigner::Agent(Box::new(agent_key.clone())));
+        }
+        let files = self.identities.iter().map(|identity| &identity.key_file);
+        let mut opened = files.filter(|file| file.public_key() == Some(wanted));
+        opened.find_map(|file| {
+            let KeyFile::Usable(key) = file else { return None };
+            Some(KeySigner::File(Arc::clone(key)))
+        })
+    }
+}
+
+impl Entry<'_> {
+    /// Returns the candidate with its signer, or why it is skipped.
+    fn candidate(&self, sources: KeySources<'_>) -> Result<CredentialCandidate, &'static str> {
+        if self.credential.hashes(sources.algorithms).is_empty() {
+            return Err("its kind is not in PubkeyAcceptedAlgorithms");
+        }
+        let signer = match (&self.credential, self.agent_key, self.file) {
+            (Credential::Certificate(certificate), agent_key, _) => {
+                let agent_signer =
+                    || agent_key.map(|agent_key| KeySigner::Agent(Box::new(agent_key.clone())));
+                sources
+                    .signer(certificate)
+                    .or_else(agent_signer)
+                    .ok_or("its private key is missing")?
+            }
+            (Credential::Key(_), Some(agent_key), _) => {
+                KeySigner::Agent(Box::new(agent_key.clone()))
+            }
+            (Credential::Key(_), None, Some(file)) => match file {
+                KeyFile::Usable(key) => KeySigner::File(Arc::clone(key)),
+                KeyFile::Encrypted(_) => return Err(ENCRYPTED),
+                KeyFile::LegacyEncrypted(_) => return Err(LEGACY_ENCRYPTED),
+                KeyFile::SecurityKey(_) => return Err("needs its security key; ssh-add it"),
+                KeyFile::PublicOnly(_) => return Err("only the public key is here"),
+                KeyFile::Unprotected(_) => return Err(UNPROTECTED),
+                KeyFile::Unusable(why) => return Err(why),
+                KeyFile::Missing => return Err("is gone"),
+            },
+            (Credential::Key(_), None, None) => return Err("nothing can sign for it"),
+        };
+        Ok(CredentialCandidate {
+            name: self.name.clone(),
+            credential: self.credential.clone(),
+            signer,
+        })
+    }
+}
+
+impl CredentialCandidate {
+    /// Returns the public key as sent to the node.
+    pub(crate) fn public_key(&self) -> PublicKey {
+        PublicKey::from(self.credential.key().clone())
+    }
+}

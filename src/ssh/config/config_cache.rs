@@ -1,0 +1,106 @@
+//! Caches the parsed configuration files, and evaluates them for hosts.
+
+use std::net::ToSocketAddrs;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use crate::ssh::config::resolved::ResolvedOptions;
+use crate::ssh::config::tree::{ConfigTree, SshConfigPaths};
+use crate::ssh::config::{
+    AddressFamily, ConfigError, EffectiveOption, HostQuery, HostSettings, LocalEnv, host_names,
+    host_settings, resolve,
+};
+use crate::ssh::file_cache::lock;
+
+/// The system-wide configuration; some distributions have their own beside the administrator's.
+const SYSTEM_FILES: [&str; 2] = ["/etc/ssh/ssh_config", "/usr/etc/ssh/ssh_config"];
+
+/// The last parsed configuration.
+#[derive(Debug, Default)]
+pub(crate) struct ConfigCache(Mutex<Option<Arc<ParsedConfig>>>);
+
+/// All files, parsed.
+#[derive(Debug)]
+pub(crate) struct ParsedConfig {
+    /// Increases with every re-read.
+    pub(crate) version: u64,
+    tree: ConfigTree,
+}
+
+impl ConfigCache {
+    /// Returns the parsed files; reads them again if one has changed.
+    pub(crate) fn current(&self, env: &LocalEnv, config_file: Option<&Path>) -> Arc<ParsedConfig> {
+        let mut last = lock(&self.0);
+        if let Some(config) = &*last
+            && config.tree.is_current()
+        {
+            return Arc::clone(config);
+        }
+        let version = last.as_ref().map_or(0, |config| config.version + 1);
+        let tree =
+            ConfigTree::read(SshConfigPaths { env, config_file, system_files: &SYSTEM_FILES });
+        let config = Arc::new(ParsedConfig { version, tree });
+        *last = Some(Arc::clone(&config));
+        config
+    }
+}
+
+/// Whether host names may be looked up, which can take long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NameLookups {
+    Forbidden,
+    Allowed,
+}
+
+impl ParsedConfig {
+    /// Returns the settings of a host.
+    pub(crate) fn settings(
+        &self,
+        query: &HostQuery,
+        env: &LocalEnv,
+        lookups: NameLookups,
+    ) -> Result<HostSettings, ConfigError> {
+        let resolved = self.resolve_options(query, env, lookups)?;
+        host_settings::from_options(&resolved, query, env).map_err(ConfigError::Invalid)
+    }
+
+    /// Returns every effective option of a host.
+    pub(crate) fn options(
+        &self,
+        query: &HostQuery,
+        env: &LocalEnv,
+        lookups: NameLookups,
+    ) -> Result<Vec<EffectiveOption>, ConfigError> {
+        let resolved = self.resolve_options(query, env, lookups)?;
+        Ok(host_settings::effective_options(&resolved, query, env))
+    }
+
+    /// Returns the host names in the files, without patterns.
+    pub(crate) fn hosts(&self) -> Result<Vec<String>, ConfigError> {
+        host_names::hosts(&self.tree)
+    }
+
+    fn resolve_options(
+        &self,
+        query: &HostQuery,
+        env: &LocalEnv,
+        lookups: NameLookups,
+    ) -> Result<ResolvedOptions, ConfigError> {
+        let has_address: Option<resolve::HasAddress<'_>> = match lookups {
+            NameLookups::Forbidden => None,
+            NameLookups::Allowed => Some(&has_address),
+        };
+        resolve::resolve(&self.tree, query, env, has_address)
+    }
+}
+
+fn has_address(name: &str, family: AddressFamily) -> bool {
+    let found = (name, 22).to_socket_addrs();
+    found.is_ok_and(|mut found| {
+        found.any(|address| match family {
+            AddressFamily::Any => true,
+            AddressFamily::Version4 => address.is_ipv4(),
+            AddressFamily::Version6 => address.is_ipv6(),
+        })
+    })
+}

@@ -1,0 +1,191 @@
+//! Resolves the ssh configuration of a target: from the files, or with `ssh -G` where gtop cannot evaluate them.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::ssh::config::{
+    ConfigError, EffectiveOption, HostQuery, HostSettings, NameLookups, Origin, ParsedConfig,
+};
+use crate::ssh::deadline::Deadline;
+use crate::ssh::fault::{self, ConnectPhase, Fault};
+use crate::ssh::file_cache::lock;
+use crate::ssh::process;
+use crate::ssh::target::SshTarget;
+use crate::ssh::{Client, ClientState, shutting_down};
+
+/// Timeout for reading the files, for name lookups, and for `ssh -G`.
+const CONFIG_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The error of `ssh -G` when `ForkAfterAuthentication` requires a command.
+const NEEDS_COMMAND: &str = "fork into background without a command";
+
+impl Client {
+    /// Returns every effective option of a target, and where it was set.
+    pub(crate) async fn effective_options(
+        &self,
+        ssh: &SshTarget,
+    ) -> Result<Vec<EffectiveOption>, Fault> {
+        let query = self.host_query(ssh);
+        query.check()?;
+        let found = self.evaluate(&query, ClientState::all_options).await?.1;
+        let env = &self.0.options.env;
+        Ok(match found {
+            Err(ConfigError::NeedsSsh { at, what }) => {
+                let file = self.0.options.config_file.as_deref();
+                let text = self.run_ssh_g(&query, file, &at, &what).await?;
+                let defaults = self.run_ssh_g(&query, Some(Path::new("none")), &at, &what).await?;
+                let defaults = query.options_from_ssh_g(&defaults, env);
+                let is_default = |option: &EffectiveOption| {
+                    defaults
+                        .iter()
+                        .any(|one| one.name == option.name && one.values == option.values)
+                };
+                let mut options = query.options_from_ssh_g(&text, env);
+                for option in &mut options {
+                    option.is_set = !is_default(option);
+                }
+                options
+            }
+            found => found.map_err(config_fault)?,
+        })
+    }
+
+    /// Returns the host names of the configuration, without patterns, in file order.
+    ///
+    /// Reads files; blocks.
+    pub(crate) fn configured_hosts(&self) -> Result<Vec<String>, Fault> {
+        self.0.configuration().hosts().map_err(config_fault)
+    }
+
+    pub(crate) fn host_query(&self, ssh: &SshTarget) -> HostQuery {
+        HostQuery {
+            host: ssh.host.clone(),
+            user: ssh.user.clone().or_else(|| self.0.options.login.clone()),
+            port: ssh.port,
+        }
+    }
+
+    /// Returns the settings of a host; runs `ssh -G` if needed.
+    pub(crate) async fn host_settings(&self, query: HostQuery) -> Result<Arc<HostSettings>, Fault> {
+        query.check()?;
+        let (version, found) = self.evaluate(&query, ClientState::cached_settings).await?;
+        let settings = match found {
+            Ok(settings) => settings,
+            Err(ConfigError::NeedsSsh { at, what }) => {
+                let file = self.0.options.config_file.as_deref();
+                let text = self.run_ssh_g(&query, file, &at, &what).await?;
+                Arc::new(query.settings_from_ssh_g(&text, &self.0.options.env)?)
+            }
+            Err(error) => return Err(config_fault(error)),
+        };
+        lock(&self.0.settings).insert(query, (version, Arc::clone(&settings)));
+        Ok(settings)
+    }
+
+    /// Evaluates the files. Looks up names only if the files require it (`CanonicalizeHostname`).
+    async fn evaluate<T: Send + 'static>(
+        &self,
+        query: &HostQuery,
+        answer: fn(&ClientState, &ParsedConfig, &HostQuery, NameLookups) -> Result<T, ConfigError>,
+    ) -> Result<(u64, Result<T, ConfigError>), Fault> {
+        let deadline = Deadline::after(CONFIG_TIMEOUT);
+        let read = |lookups, permit: Option<OwnedSemaphorePermit>| {
+            let query = query.clone();
+            let read = self.run_blocking(move |shared| {
+                let config = shared.configuration();
+                let found = answer(shared, &config, &query, lookups);
+                drop(permit);
+                (config.version, found)
+            });
+            deadline.timeout(ConnectPhase::Configuration, read)
+        };
+        let first = read(NameLookups::Forbidden, None).await??;
+        let Err(ConfigError::NeedsLookup) = first.1 else { return Ok(first) };
+        // The permit goes along: a lookup cannot be stopped, only not started.
+        let permit = Arc::clone(&self.0.resolve_permits).acquire_owned();
+        let permit = deadline.timeout(ConnectPhase::Configuration, permit).await?;
+        read(NameLookups::Allowed, Some(permit.map_err(|_closed| shutting_down())?)).await?
+    }
+
+    /// Returns the output of `ssh -G`, needed because of the line `at`.
+    async fn run_ssh_g(
+        &self,
+        query: &HostQuery,
+        file: Option<&Path>,
+        at: &Origin,
+        what: &str,
+    ) -> Result<String, Fault> {
+        let options = &self.0.options;
+        let permit = self.0.resolve_permits.acquire().await.map_err(|_closed| shutting_down())?;
+        let mut args = query.ssh_g_args(file);
+        let deadline = Deadline::after(CONFIG_TIMEOUT);
+        let running = process::run_to_completion(&options.ssh_program, args.clone());
+        let mut answer = deadline.timeout(ConnectPhase::Configuration, running).await?;
+        if answer.as_ref().is_ok_and(|answer| answer.stderr.contains(NEEDS_COMMAND)) {
+            args.push("true".into());
+            let running = process::run_to_completion(&options.ssh_program, args);
+            answer = deadline.timeout(ConnectPhase::Configuration, running).await?;
+        }
+        drop(permit);
+        match answer {
+            Ok(answer) if answer.succeeded => Ok(answer.stdout),
+            Ok(answer) => {
+                let line = answer.stderr.lines().next().unwrap_or("ssh -G failed");
+                Err(Fault::BadConfiguration { why: fault::sanitize_line(line) })
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(config_fault(ConfigError::NeedsSsh { at: at.clone(), what: what.to_owned() }))
+            }
+            Err(error) => Err(Fault::ProgramNotFound {
+                program: options.ssh_program.display().to_string(),
+                why: fault::io_error_text(&error),
+            }),
+        }
+    }
+}
+
+impl ClientState {
+    fn configuration(&self) -> Arc<ParsedConfig> {
+        let options = &self.options;
+        self.configuration.current(&options.env, options.config_file.as_deref())
+    }
+
+    fn cached_settings(
+        &self,
+        config: &ParsedConfig,
+        query: &HostQuery,
+        lookups: NameLookups,
+    ) -> Result<Arc<HostSettings>, ConfigError> {
+        if let Some((version, settings)) = lock(&self.settings).get(query)
+            && *version == config.version
+        {
+            return Ok(Arc::clone(settings));
+        }
+        config.settings(query, &self.options.env, lookups).map(Arc::new)
+    }
+
+    fn all_options(
+        &self,
+        config: &ParsedConfig,
+        query: &HostQuery,
+        lookups: NameLookups,
+    ) -> Result<Vec<EffectiveOption>, ConfigError> {
+        config.options(query, &self.options.env, lookups)
+    }
+}
+
+/// Returns the fault of a configuration error.
+fn config_fault(error: ConfigError) -> Fault {
+    let why = match error {
+        ConfigError::Invalid(fault) => return fault,
+        ConfigError::NeedsSsh { at, what } => {
+            format!("{at}: {what}: only the ssh program can resolve this, and it is not installed")
+        }
+        ConfigError::NeedsLookup => "names could not be looked up".to_owned(),
+    };
+    Fault::BadConfiguration { why: fault::sanitize(&why, 400) }
+}

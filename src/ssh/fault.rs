@@ -1,0 +1,847 @@
+//! Why a node cannot be reached, as texts that say what to do.
+//!
+//! Text from the other side is bounded and stripped of control characters before it gets in here.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::model::{is_unprintable, sanitized_chars};
+
+/// The disconnect message of sshd after `MaxAuthTries`.
+pub(crate) const TOO_MANY_FAILURES: &str = "Too many authentication failures";
+
+/// Most characters quoted from another machine or program.
+const MAX_QUOTE: usize = 200;
+
+/// The phases of opening a connection, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ConnectPhase {
+    /// Reads the configuration and the key files.
+    Configuration,
+    /// Looks up the addresses of the name.
+    Name,
+    /// Opens the TCP connection, or starts the local program.
+    Connection,
+    /// Waits for the version line of the SSH server.
+    BannerExchange,
+    /// Exchanges keys and checks the host key.
+    KeyExchange,
+    /// Authenticates the user.
+    Login,
+    /// Opens the channel and starts the command.
+    Command,
+}
+
+impl fmt::Display for ConnectPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Configuration => "reading the ssh configuration",
+            Self::Name => "looking up the name",
+            Self::Connection => "connecting",
+            Self::BannerExchange => "waiting for the SSH banner",
+            Self::KeyExchange => "exchanging keys",
+            Self::Login => "logging in",
+            Self::Command => "starting the command",
+        })
+    }
+}
+
+impl ConnectPhase {
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Configuration => "try ssh -G by hand; a Match exec line may hang",
+            Self::Name => "check the name service",
+            Self::Connection => "the node may be down, or a firewall drops the packets",
+            Self::BannerExchange => "something listens there but does not answer; sshd may hang",
+            Self::KeyExchange => "the node may be overloaded, or the path loses large packets",
+            Self::Login => "the directory service of the node may hang",
+            Self::Command => "the node may be overloaded, or its file system hangs",
+        }
+    }
+}
+
+/// Why a node cannot be reached, or why its session ended.
+///
+/// The text does not name the node, so that equal faults of many nodes group into one line; [`Fault::headline`]
+/// leaves out what differs between nodes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The name has no address.
+    #[error("{}not found ({why}); check the spelling, or set HostName in ~/.ssh/config", name_prefix(.host.as_deref()))]
+    NameNotFound {
+        /// The name that was looked up, if it differs from what the user typed.
+        host: Option<String>,
+        /// The resolver's error.
+        why: String,
+    },
+    /// There is no route to the node.
+    #[error("no route to the node ({why}); check that it is up and on this network")]
+    Unreachable {
+        /// The system's error.
+        why: String,
+    },
+    /// The limit of open files is reached on this machine.
+    #[error(
+        "too many open files on this machine; watch fewer nodes, or raise the limit (see ulimit -Hn)"
+    )]
+    TooManyOpenFiles,
+    /// Nothing listens on the port.
+    #[error(
+        "connection refused on port {port}; check that sshd runs there, or set Port in ~/.ssh/config"
+    )]
+    ConnectionRefused {
+        /// The port that was tried.
+        port: u16,
+    },
+    /// A phase ran into its timeout.
+    #[error("timed out {phase} after {}; {}", seconds_text(.after), phase.remedy())]
+    TimedOut {
+        /// The phase that timed out.
+        phase: ConnectPhase,
+        /// The timeout.
+        after: Duration,
+    },
+    /// The connection closed, or sent something else, before the SSH version line.
+    #[error(
+        "no SSH banner on port {port} ({why}); sshd may be refusing new connections, or this is not an SSH port"
+    )]
+    NoBanner {
+        /// The port that was tried.
+        port: u16,
+        /// The error, or what was received instead.
+        why: String,
+        /// Nothing was received: sshd closes like this under `MaxStartups`, or for penalised addresses.
+        is_closed: bool,
+    },
+    /// The two sides have no algorithm in common.
+    #[error(
+        "no common {kind} algorithm (node offers {}; gtop supports {}); its sshd is too old or restricted",
+        join_names(.theirs), join_names(.ours)
+    )]
+    NoCommonAlgorithm {
+        /// The kind of algorithm.
+        kind: &'static str,
+        /// What gtop offers.
+        ours: Vec<String>,
+        /// What the node offers.
+        theirs: Vec<String>,
+    },
+    /// No `known_hosts` file has a key of this host.
+    #[error(
+        "host key of {host} unknown ({algorithm} {fingerprint}); verify it, then accept it with gtop trust"
+    )]
+    HostKeyUnknown {
+        /// The name a `known_hosts` file would hold.
+        host: String,
+        /// The algorithm of the node's key.
+        algorithm: String,
+        /// Its fingerprint, as `ssh-keygen -l` prints it.
+        fingerprint: String,
+    },
+    /// The host certificate is not valid, and its plain key is not known.
+    #[error(
+        "certificate of {host} {why}, and its key ({algorithm} {fingerprint}) is not in known_hosts; \
+         ask the administrator for a new certificate, or accept the key with gtop trust"
+    )]
+    HostCertificateRefused {
+        /// The name a `known_hosts` file would hold.
+        host: String,
+        /// The rest of a sentence that starts with "certificate of HOST".
+        why: String,
+        /// The algorithm of the node's key.
+        algorithm: String,
+        /// Its fingerprint.
+        fingerprint: String,
+    },
+    /// The node's key differs from the known one.
+    #[error(transparent)]
+    HostKeyChanged(Box<HostKeyChange>),
+    /// The key of the node is marked `@revoked`.
+    #[error("host key of {host} ({algorithm} {fingerprint}) is revoked in {}{}; do not connect, ask the administrator", .file.display(), line_suffix(*.line))]
+    HostKeyRevoked {
+        /// The name in the `known_hosts` file.
+        host: String,
+        /// The algorithm of the node's key.
+        algorithm: String,
+        /// Its fingerprint.
+        fingerprint: String,
+        /// The file that revokes it.
+        file: PathBuf,
+        /// The line that revokes it, counted from 1, when the file has lines.
+        line: Option<usize>,
+    },
+    /// The node accepts none of the user's credentials.
+    #[error("authentication refused for {user} (node offers: {}; tried: {})", join_names(.offers), join_names(.tried))]
+    AuthenticationRefused {
+        /// The user name on the node.
+        user: String,
+        /// The methods the node offers.
+        offers: Vec<String>,
+        /// The keys that were offered, or why none was.
+        tried: Vec<String>,
+    },
+    /// The node disconnected after too many unknown keys.
+    #[error(
+        "node closed the connection after it refused {} of {user}{}; offer the right key first: \
+         set IdentityFile and IdentitiesOnly yes for this node in ~/.ssh/config", key_count_text(*.offered), untried_text(*.untried)
+    )]
+    TooManyKeys {
+        /// The user name on the node.
+        user: String,
+        /// How many were offered, if known.
+        offered: Option<usize>,
+        /// How many were not offered yet.
+        untried: usize,
+    },
+    /// The node accepted one method and requires another that gtop does not support.
+    #[error(
+        "login of {user} accepted so far, but the node also requires {}, which gtop does not support; try --ssh-binary with a ControlMaster connection",
+        join_names(.required)
+    )]
+    MoreAuthenticationRequired {
+        /// The user name on the node.
+        user: String,
+        /// The methods the node requires next.
+        required: Vec<String>,
+    },
+    /// The node accepts only passwords.
+    #[error(
+        "node accepts only a password for {user}, and gtop never sends one; set up a key with ssh-copy-id, or use --ssh-binary with a ControlMaster connection"
+    )]
+    PasswordOnly {
+        /// The user name on the node.
+        user: String,
+    },
+    /// Nobody answered the node's keyboard-interactive prompt.
+    #[error("login prompt for {user} not answered ({}): {why}", tried_text(.tried))]
+    PromptUnanswered {
+        /// The user name on the node.
+        user: String,
+        /// The credentials tried before.
+        tried: Vec<String>,
+        why: UnansweredReason,
+    },
+    /// The only remaining key cannot be used.
+    #[error("{} {problem}", .file.display())]
+    KeyUnusable {
+        file: PathBuf,
+        problem: KeyFileProblem,
+        /// The methods the node offers.
+        offers: Vec<String>,
+    },
+    /// The only remaining key is encrypted and its passphrase is not known.
+    #[error("{} is encrypted and its passphrase is not known; start gtop from a terminal, or ssh-add it", .file.display())]
+    KeyEncrypted { file: PathBuf },
+    /// The agent does not answer and there is no other key.
+    #[error("the ssh agent at {} does not answer ({why}) and there is no other key; start one, or set IdentityFile", .socket.display())]
+    AgentUnreachable {
+        /// Its socket.
+        socket: PathBuf,
+        why: String,
+    },
+    /// The node refused to open a session channel.
+    #[error("node refused a session ({why}); MaxSessions of its sshd may be too low")]
+    ChannelRefused { why: String },
+    /// The node refused to run the command.
+    #[error("node refused to run a command; the account there may be restricted")]
+    CommandRefused,
+    /// The configuration sets options that only the ssh program supports.
+    #[error(
+        "the ssh configuration sets {options}, which only the ssh program supports; \
+         use --transport auto or --transport ssh"
+    )]
+    NeedsSshProgram {
+        /// The options, as spelt in `ssh_config`.
+        options: String,
+    },
+    /// gtop supports none of the algorithms that an option lists.
+    #[error(
+        "{option} in the ssh configuration lists no algorithm gtop supports (it supports {}); \
+         use --transport auto or --transport ssh", join_names(.known)
+    )]
+    UnsupportedAlgorithms {
+        /// The option, as spelt in `ssh_config`.
+        option: &'static str,
+        /// The algorithms gtop supports.
+        known: Vec<String>,
+    },
+    /// A fault of a gateway, not of the node behind it.
+    #[error("via {gateway}: {fault}")]
+    AtGateway {
+        /// The gateway, as `ProxyJump` names it.
+        gateway: String,
+        fault: Box<Self>,
+    },
+    /// The gateway works but cannot connect to the node.
+    #[error(
+        "gateway {gateway} cannot reach the node: {why}; check that the node is up and that sshd runs there"
+    )]
+    GatewayCannotReach {
+        /// The gateway, as `ProxyJump` names it.
+        gateway: String,
+        /// The gateway's error.
+        why: String,
+    },
+    /// The gateway refuses to forward: at all, to this node, or beyond its limit.
+    #[error(
+        "gateway {gateway} refuses to forward to the node: {why}; its sshd may have AllowTcpForwarding no \
+         or a PermitOpen list"
+    )]
+    GatewayForwardingRefused {
+        /// The gateway, as `ProxyJump` names it.
+        gateway: String,
+        /// The gateway's error.
+        why: String,
+    },
+    /// The `ProxyCommand` failed.
+    #[error("ProxyCommand failed: {why}; run it by hand: {command}")]
+    ProxyCommandFailed {
+        /// The command, tokens expanded.
+        command: String,
+        /// Its last line of stderr, or its exit status.
+        why: String,
+        /// It is an ssh whose connection was closed before the version line.
+        is_closed: bool,
+    },
+    /// The ssh program failed.
+    #[error("{}: ssh says: {message}; {}", cause.text(), cause.remedy())]
+    SshProgram {
+        cause: SshProgramCause,
+        /// The line of stderr that says so.
+        message: String,
+    },
+    /// The command of `--exec` failed.
+    #[error("{program} failed: {message}; run the --exec command by hand")]
+    ExecFailed {
+        /// The program.
+        program: String,
+        /// Its last line of stderr, or its exit status.
+        message: String,
+    },
+    /// The configuration or the target is invalid.
+    #[error("bad configuration: {why}")]
+    BadConfiguration {
+        /// What is wrong; in the words of `ssh` if it found it.
+        why: String,
+    },
+    /// The node closed the login of a known user and said why.
+    #[error("node refused the login of {user}: {message}")]
+    AccountRefused {
+        /// The user name on the node.
+        user: String,
+        /// The node's message.
+        message: String,
+    },
+    /// The node admits only users with a running job on it (`pam_slurm_adopt`).
+    #[error(
+        "the node admits only users with a running job on it ({message}); if you have one: gtop --slurm --transport srun"
+    )]
+    JobRequired {
+        /// The line of stderr that says so.
+        message: String,
+    },
+    /// The connection was lost while it was being opened.
+    #[error("connection lost while {phase} ({why})")]
+    ConnectionLost {
+        /// The phase it was lost in.
+        phase: ConnectPhase,
+        why: String,
+    },
+    /// The session was lost after it had been open.
+    #[error("session lost ({why})")]
+    SessionLost { why: String },
+    /// The Slurm step on the node did not start, or has ended.
+    #[error("{}{}; {}", cause.text(), parenthesised(.message), cause.remedy())]
+    SlurmStep {
+        /// Why.
+        cause: StepCause,
+        /// Slurm's message; may be empty.
+        message: String,
+    },
+    /// The local program cannot be started.
+    #[error("cannot start {program} ({why}); check that it is installed")]
+    ProgramNotFound {
+        /// The program.
+        program: String,
+        /// The system's error.
+        why: String,
+    },
+}
+
+/// Why a keyboard-interactive prompt was not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UnansweredReason {
+    /// There is no terminal.
+    #[error("there is no terminal; start gtop from one, or log in with a key")]
+    NoTerminal,
+    /// An authenticated `ControlMaster` connection exists.
+    #[error("a master connection is open and needs no answer")]
+    MasterOpen,
+    /// Prompts are not shown at the moment.
+    #[error("prompts are shown only at start; press F5 to see it, or restart gtop")]
+    PromptsClosed,
+    /// The host key has changed and was accepted only because of `StrictHostKeyChecking no`.
+    #[error("the host key has changed; check that key, then correct known_hosts")]
+    ChangedHostKey,
+    #[error("skipped; press F5 to see it again, or restart gtop")]
+    Skipped,
+    /// The node disconnected before the answer.
+    #[error("the node closed the connection first; press F5 to see it again, or restart gtop")]
+    HungUp,
+    /// One request had this many prompts.
+    #[error("it has {0} prompts, more than gtop accepts; try ssh by hand")]
+    TooManyPrompts(usize),
+    /// The node keeps prompting.
+    #[error("the node repeats it without end; try ssh by hand")]
+    TooManyRounds,
+}
+
+/// Why the ssh program failed, where its message has no fault of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SshProgramCause {
+    /// The host key is unknown.
+    HostKeyUnknown,
+    /// The host key is revoked.
+    HostKeyRevoked,
+    /// Its configuration is invalid.
+    Configuration,
+    /// Anything else.
+    Other,
+}
+
+impl SshProgramCause {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::HostKeyUnknown => "host key unknown",
+            Self::HostKeyRevoked => "host key revoked",
+            Self::Configuration => "bad configuration",
+            Self::Other => "the ssh program ended",
+        }
+    }
+
+    const fn remedy(self) -> &'static str {
+        match self {
+            Self::HostKeyUnknown => {
+                "verify it, then accept it with gtop trust, or with ssh by hand"
+            }
+            Self::HostKeyRevoked => "do not connect, ask the administrator",
+            Self::Configuration => "correct it; ssh -G shows the effective options",
+            Self::Other => "run ssh to the node by hand",
+        }
+    }
+}
+
+/// Why gtop's Slurm step on a node failed or ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepCause {
+    /// In this version of Slurm other steps would wait for gtop's.
+    SlurmTooOld,
+    /// The user has no known running job on the node.
+    NoJob,
+    /// The job is not running, or no longer exists.
+    NotRunning,
+    /// Slurm refuses the step.
+    Refused,
+    /// The job or the step was cancelled.
+    Cancelled,
+    /// The job was cancelled.
+    JobCancelled,
+    /// The job was preempted.
+    Preempted,
+    /// The job reached its time limit.
+    TimeLimit,
+    /// A node of the job failed.
+    NodeFailed,
+    /// The step cannot start now.
+    Busy,
+    /// The controller does not answer.
+    ControllerUnreachable,
+    /// The task on this node has ended; the others run on.
+    TaskEnded,
+    /// The running step does not include this node.
+    NotInStep,
+    /// The step in one job failed; another job on the node is tried.
+    TryingOtherJob,
+    /// It was replaced by a step that includes more nodes.
+    Restarted,
+    /// The node has not joined the step yet.
+    NotJoined,
+    /// Anything else.
+    Other,
+}
+
+impl StepCause {
+    /// Returns the cause as a short text.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::SlurmTooOld => "this Slurm would make your own steps wait for gtop's",
+            Self::NoJob => "you have no running job on the node",
+            Self::NotRunning => "the job is no longer running",
+            Self::Refused => "Slurm refuses gtop a step in the job",
+            Self::Cancelled => "the job or gtop's step in it was cancelled",
+            Self::JobCancelled => "the job was cancelled",
+            Self::Preempted => "the job was preempted",
+            Self::TimeLimit => "the job reached its time limit",
+            Self::NodeFailed => "a node of the job failed",
+            Self::Busy => "Slurm cannot start gtop's step now",
+            Self::ControllerUnreachable => "the Slurm controller does not answer",
+            Self::TaskEnded => "the probe's task ended",
+            Self::NotInStep => "the node is not part of gtop's current step",
+            Self::TryingOtherJob => "trying another job of yours on the node",
+            Self::Restarted => "gtop's step was restarted to include another node",
+            Self::NotJoined => "the node has not joined gtop's step yet",
+            Self::Other => "srun ended",
+        }
+    }
+
+    /// Returns what the user can do about it.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::SlurmTooOld => "use ssh; srun needs Slurm 22.05 or later",
+            Self::NoJob => "--transport srun reaches only nodes of your own running jobs",
+            Self::NotRunning | Self::TimeLimit | Self::JobCancelled | Self::Preempted => {
+                "no action is needed"
+            }
+            Self::Refused => "is the job yours? try srun --overlap --jobid=JOB hostname by hand",
+            Self::Cancelled => "a new step starts if the job is still running",
+            Self::NodeFailed => "see sinfo -R; a new step starts for the other nodes",
+            Self::Busy | Self::Other => {
+                "gtop retries; or try srun --overlap --jobid=JOB hostname by hand"
+            }
+            Self::ControllerUnreachable => "gtop retries; see scontrol ping",
+            Self::TaskEnded | Self::NotInStep => {
+                "gtop does not interrupt the other nodes of the job; restart gtop to start a new step"
+            }
+            Self::Restarted | Self::TryingOtherJob => "gtop reconnects automatically",
+            Self::NotJoined => "it appears once its task has started; otherwise restart gtop",
+        }
+    }
+}
+
+/// Why a key file is not used; reads on after the file name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyFileProblem {
+    /// It is readable by others; ssh would not use it either.
+    #[error("is readable by others and is ignored")]
+    Unprotected,
+    /// `PubkeyAcceptedAlgorithms` excludes its algorithm.
+    #[error("is a {0} key, which PubkeyAcceptedAlgorithms excludes")]
+    AlgorithmExcluded(String),
+}
+
+impl KeyFileProblem {
+    /// Returns what the user can do about the file.
+    pub fn remedy(&self, file: &Path) -> String {
+        match self {
+            Self::Unprotected => format!("chmod 600 {}", file.display()),
+            Self::AlgorithmExcluded(kind) => {
+                format!("add {kind} to PubkeyAcceptedAlgorithms in the ssh configuration")
+            }
+        }
+    }
+}
+
+/// The entry of `tried` when there was no key.
+pub(crate) const NO_KEY: &str = "no key to offer";
+
+/// A changed host key: the known one and the node's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "host key of {host} has changed: someone could be eavesdropping on you right now (man-in-the-middle attack), \
+     or the host key has just been changed; {}:{line} has {known}, the node offers {algorithm} {fingerprint}; \
+     if that is right, remove the old one with ssh-keygen -f {} -R '{host}'", .file.display(), .file.display()
+)]
+pub struct HostKeyChange {
+    /// The name in the `known_hosts` file.
+    pub host: String,
+    /// The file with the old key.
+    pub file: PathBuf,
+    /// Its line, counted from 1.
+    pub line: usize,
+    /// The algorithm and fingerprint of the key in the file.
+    pub known: String,
+    /// The algorithm of the node's key.
+    pub algorithm: String,
+    /// The fingerprint of the node's key.
+    pub fingerprint: String,
+}
+
+impl Fault {
+    /// Returns true if a step in another job may still work.
+    pub(crate) const fn is_job_specific(&self) -> bool {
+        let Self::SlurmStep { cause, .. } = self else { return false };
+        match cause {
+            StepCause::NotRunning
+            | StepCause::Refused
+            | StepCause::Cancelled
+            | StepCause::JobCancelled
+            | StepCause::Preempted
+            | StepCause::TimeLimit
+            | StepCause::NodeFailed
+            | StepCause::Busy
+            | StepCause::TaskEnded
+            | StepCause::NotInStep
+            | StepCause::Other => true,
+            StepCause::SlurmTooOld
+            | StepCause::NoJob
+            | StepCause::ControllerUnreachable
+            | StepCause::Restarted
+            | StepCause::TryingOtherJob
+            | StepCause::NotJoined => false,
+        }
+    }
+
+    /// Returns true if gtop may retry without the user.
+    ///
+    /// Network faults are transient. Authentication, host key and configuration faults are not: another attempt
+    /// could lock the account, or get this machine's address penalised for everybody on it.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::NameNotFound { .. }
+            | Self::Unreachable { .. }
+            | Self::TooManyOpenFiles
+            | Self::ConnectionRefused { .. }
+            | Self::TimedOut { .. }
+            | Self::NoBanner { .. }
+            | Self::ChannelRefused { .. }
+            | Self::GatewayCannotReach { .. }
+            | Self::ProxyCommandFailed { .. }
+            | Self::SshProgram { cause: SshProgramCause::Other, .. }
+            | Self::JobRequired { .. }
+            | Self::AccountRefused { .. }
+            | Self::ExecFailed { .. }
+            | Self::ConnectionLost { .. }
+            | Self::SessionLost { .. } => true,
+            Self::SlurmStep { cause, .. } => {
+                !matches!(cause, StepCause::SlurmTooOld | StepCause::Refused)
+            }
+            Self::AtGateway { fault, .. } => fault.is_retryable(),
+            Self::NoCommonAlgorithm { .. }
+            | Self::HostKeyUnknown { .. }
+            | Self::HostCertificateRefused { .. }
+            | Self::HostKeyChanged(_)
+            | Self::HostKeyRevoked { .. }
+            | Self::AuthenticationRefused { .. }
+            | Self::TooManyKeys { .. }
+            | Self::MoreAuthenticationRequired { .. }
+            | Self::PasswordOnly { .. }
+            | Self::PromptUnanswered { .. }
+            | Self::KeyUnusable { .. }
+            | Self::KeyEncrypted { .. }
+            | Self::AgentUnreachable { .. }
+            | Self::CommandRefused
+            | Self::GatewayForwardingRefused { .. }
+            | Self::NeedsSshProgram { .. }
+            | Self::UnsupportedAlgorithms { .. }
+            | Self::SshProgram { .. }
+            | Self::BadConfiguration { .. }
+            | Self::ProgramNotFound { .. } => false,
+        }
+    }
+
+    /// Returns the fault of a step, with Slurm's message.
+    pub(crate) fn slurm_step(cause: StepCause, message: &str) -> Self {
+        Self::SlurmStep { cause, message: message.to_owned() }
+    }
+
+    /// Returns the fault of a node that has not joined its step yet.
+    pub fn not_joined() -> Self {
+        Self::slurm_step(StepCause::NotJoined, "")
+    }
+
+    /// Returns true if there was no key to offer.
+    pub fn had_no_key(&self) -> bool {
+        matches!(self, Self::AuthenticationRefused { tried, .. } if tried.iter().any(|key| key == NO_KEY))
+    }
+
+    /// Returns the fault without the gateways it happened at.
+    pub fn root(&self) -> &Self {
+        let Self::AtGateway { fault, .. } = self else { return self };
+        fault.root()
+    }
+
+    /// Wraps the fault as one of a gateway.
+    #[must_use]
+    pub fn at_gateway(self, gateway: &str) -> Self {
+        Self::AtGateway { gateway: gateway.to_owned(), fault: Box::new(self) }
+    }
+
+    /// Returns the short text that is the same for every node with this fault.
+    pub fn headline(&self) -> Cow<'static, str> {
+        match self {
+            Self::NameNotFound { .. } => "name not found".into(),
+            Self::Unreachable { .. } => "no route".into(),
+            Self::TooManyOpenFiles => "too many open files here".into(),
+            Self::ConnectionRefused { .. } => "connection refused".into(),
+            Self::TimedOut { phase, .. } => format!("timed out {phase}").into(),
+            Self::NoBanner { .. } => "no SSH banner".into(),
+            Self::NoCommonAlgorithm { kind, .. } => format!("no common {kind} algorithm").into(),
+            Self::HostKeyUnknown { .. } => "host key unknown".into(),
+            Self::HostCertificateRefused { .. } => "host certificate refused".into(),
+            Self::HostKeyChanged(_) => "host key changed".into(),
+            Self::HostKeyRevoked { .. } => "host key revoked".into(),
+            Self::AuthenticationRefused { offers, .. } => {
+                format!("authentication refused (node offers: {})", join_names(offers)).into()
+            }
+            Self::TooManyKeys { .. } => "too many keys offered".into(),
+            Self::MoreAuthenticationRequired { required, .. } => {
+                format!("node also requires {}", join_names(required)).into()
+            }
+            Self::PasswordOnly { .. } => "node accepts only a password".into(),
+            Self::PromptUnanswered { .. } => "node prompts at login".into(),
+            Self::KeyUnusable { problem: KeyFileProblem::Unprotected, .. } => {
+                "key is readable by others".into()
+            }
+            Self::KeyUnusable { problem: KeyFileProblem::AlgorithmExcluded(kind), .. } => {
+                format!("PubkeyAcceptedAlgorithms excludes {kind}").into()
+            }
+            Self::KeyEncrypted { .. } => "key is encrypted".into(),
+            Self::AgentUnreachable { .. } => "ssh agent does not answer".into(),
+            Self::ChannelRefused { .. } => "session refused".into(),
+            Self::CommandRefused => "command refused".into(),
+            Self::NeedsSshProgram { options } => format!("needs ssh for {options}").into(),
+            Self::UnsupportedAlgorithms { option, .. } => format!("no supported {option}").into(),
+            Self::AtGateway { gateway, fault } => {
+                format!("via {gateway}: {}", fault.headline()).into()
+            }
+            Self::GatewayCannotReach { gateway, .. } => {
+                format!("gateway {gateway} cannot reach the node").into()
+            }
+            Self::GatewayForwardingRefused { gateway, .. } => {
+                format!("gateway {gateway} refuses to forward").into()
+            }
+            Self::ProxyCommandFailed { .. } => "ProxyCommand failed".into(),
+            Self::SshProgram { cause, .. } => cause.text().into(),
+            Self::ExecFailed { program, .. } => format!("{program} failed").into(),
+            Self::BadConfiguration { .. } => "bad configuration".into(),
+            Self::JobRequired { .. } => "no job on the node".into(),
+            Self::AccountRefused { message, .. } => format!("login refused: {message}").into(),
+            Self::ConnectionLost { phase, .. } => format!("connection lost while {phase}").into(),
+            Self::SessionLost { .. } => "session lost".into(),
+            Self::SlurmStep { cause, .. } => cause.text().into(),
+            Self::ProgramNotFound { .. } => "program not found".into(),
+        }
+    }
+}
+
+/// Returns foreign text on one line, bounded and without control characters.
+pub(crate) fn sanitize_line(text: &str) -> String {
+    sanitize(text.trim_matches(|c: char| c.is_whitespace() || is_unprintable(c)), MAX_QUOTE)
+}
+
+/// Returns at most `limit` characters of `text`, with control and invisible characters as spaces.
+pub(crate) fn sanitize(text: &str, limit: usize) -> String {
+    let mut sanitized: String = sanitized_chars(text).take(limit).collect();
+    if text.chars().nth(limit).is_some() {
+        sanitized.push('…');
+    }
+    sanitized
+}
+
+/// Returns the text of an operating system error, without its number.
+pub(crate) fn io_error_text(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let text = text.strip_prefix("failed to lookup address information: ").unwrap_or(text);
+    let mut chars = sanitize_line(text).chars().collect::<Vec<_>>();
+    if let [first, second, ..] = chars.as_mut_slice()
+        && second.is_lowercase()
+    {
+        *first = first.to_ascii_lowercase();
+    }
+    chars.into_iter().collect()
+}
+
+/// Recognises a node with `pam_slurm_adopt`, which denies the login of users without a job and says so.
+pub(crate) fn job_required(text: Option<&str>) -> Option<Fault> {
+    let denied = |line: &&str| line.contains("denied by pam_slurm");
+    let line = text?.lines().map(str::trim_end).find(denied)?;
+    Some(Fault::JobRequired { message: sanitize_line(line) })
+}
+
+fn parenthesised(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(" ({text})") }
+}
+
+fn name_prefix(host: Option<&str>) -> String {
+    host.map_or_else(|| "name ".to_owned(), |host| format!("name {host} "))
+}
+
+fn line_suffix(line: Option<usize>) -> String {
+    line.map_or_else(String::new, |line| format!(":{line}"))
+}
+
+fn join_names(names: &[String]) -> String {
+    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+}
+
+fn key_count_text(offered: Option<usize>) -> String {
+    offered.map_or_else(|| "several keys".to_owned(), |offered| format!("{offered} keys"))
+}
+
+fn untried_text(untried: usize) -> String {
+    if untried == 0 { String::new() } else { format!(", with {untried} more untried") }
+}
+
+fn tried_text(tried: &[String]) -> String {
+    if tried.is_empty() {
+        return "keyboard-interactive".to_owned();
+    }
+    format!("keyboard-interactive, after {}", tried.join("; "))
+}
+
+fn seconds_text(time: &Duration) -> String {
+    if time.subsec_millis() == 0 {
+        return format!("{} s", time.as_secs());
+    }
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_is_stripped_of_control_characters() {
+        assert_eq!(sanitize_line("hi\x1b[2Jthere\r\n"), "hi [2Jthere");
+        assert_eq!(sanitize_line("a\u{202e}b\u{9b}c\u{7f}"), "a b c");
+        assert_eq!(sanitize_line(&"x".repeat(300)).chars().count(), 201);
+    }
+
+    #[test]
+    fn a_fault_text_has_no_capital_and_no_full_stop() {
+        let faults = [
+            Fault::NameNotFound { host: None, why: "name or service not known".to_owned() },
+            Fault::ConnectionRefused { port: 22 },
+            Fault::TimedOut { phase: ConnectPhase::BannerExchange, after: Duration::from_secs(10) },
+            Fault::KeyEncrypted { file: PathBuf::from("/home/ada/.ssh/id_ed25519") },
+            Fault::CommandRefused,
+        ];
+        for fault in faults {
+            let text = fault.to_string();
+            assert!(!text.ends_with('.'), "{text}");
+            assert!(!text.starts_with(|c: char| c.is_uppercase()), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_transient_faults_are_retryable() {
+        assert!(Fault::ConnectionRefused { port: 22 }.is_retryable());
+        assert!(Fault::SessionLost { why: String::new() }.is_retryable());
+        let refused = Fault::AuthenticationRefused {
+            user: "ada".to_owned(),
+            offers: vec!["hostbased".to_owned(), "password".to_owned()],
+            tried: Vec::new(),
+        };
+        assert!(!refused.is_retryable());
+        assert_eq!(refused.headline(), "authentication refused (node offers: hostbased, password)");
+    }
+
+    #[test]
+    fn an_operating_system_error_reads_as_a_phrase() {
+        let error = std::io::Error::from_raw_os_error(113);
+        assert_eq!(io_error_text(&error), "no route to host");
+    }
+}

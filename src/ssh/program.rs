@@ -1,0 +1,35 @@
+//! The ssh program: its options, its messages, and the `ControlMaster` connections it holds.
+
+pub(crate) mod control_master;
+pub(crate) mod stderr;
+
+use crate::ssh::config;
+
+/// Options passed to every ssh. The first value of an option counts, so these override the configuration.
+pub(crate) const OPTIONS: [&str; 13] = [
+    "BatchMode=yes",
+    "ClearAllForwardings=yes",
+    "ForwardX11=no",
+    "ForwardAgent=no",
+    "Tunnel=no",
+    "PermitLocalCommand=no",
+    "RequestTTY=no",
+    "ControlMaster=no",
+    "EscapeChar=none",
+    "Compression=no",
+    "NumberOfPasswordPrompts=0",
+    // A lower level would hide why it failed; a higher one would print too much.
+    "LogLevel=INFO",
+    "VisualHostKey=no",
+];
+
+/// The options that `ClearAllForwardings` disables.
+const CLEARED_FORWARDINGS: [&str; 3] = ["DynamicForward", "LocalForward", "RemoteForward"];
+
+/// Returns true if gtop overrides an option of the configuration.
+pub(crate) fn overrides(option: &str) -> bool {
+    let command_overrides =
+        config::COMMAND_OVERRIDES.iter().map(|(_, command_overrides)| command_overrides);
+    let mut set = OPTIONS.iter().chain(command_overrides).filter_map(|set| set.split_once('='));
+    set.any(|(name, _)| name == option) || CLEARED_FORWARDINGS.contains(&option)
+}

@@ -1,0 +1,359 @@
+//! Turns the ssh program's stderr into a fault.
+//!
+//! Its messages are in English, because it runs with `LC_ALL=C`. Those of a jump host come before those of the
+//! node, and the first cause is the one that counts.
+
+use std::time::Duration;
+
+use crate::ssh::fault::{self, ConnectPhase, Fault, HostKeyChange, SshProgramCause};
+
+/// The stderr of ssh, and what it was called with.
+#[derive(Debug)]
+pub(crate) struct SshStderr<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) typed_name: &'a str,
+    pub(crate) port: u16,
+    pub(crate) user: &'a str,
+    /// Its `ConnectTimeout`.
+    pub(crate) connect_timeout: Duration,
+}
+
+pub(crate) fn parse_fault(ssh: &SshStderr<'_>) -> Fault {
+    fault::job_required(Some(ssh.text))
+        .or_else(|| ssh.configuration_fault())
+        .or_else(|| ssh.name_fault())
+        .or_else(|| ssh.host_key_fault())
+        .or_else(|| ssh.master_full_fault())
+        .or_else(|| ssh.login_fault())
+        .or_else(|| ssh.negotiation_fault())
+        .or_else(|| ssh.connection_fault())
+        .or_else(|| ssh.session_fault())
+        .unwrap_or_else(|| ssh.other_fault())
+}
+
+impl<'a> SshStderr<'a> {
+    fn find_line(&self, pattern: &str) -> Option<&'a str> {
+        self.text.lines().map(str::trim_end).find(|line| line.contains(pattern))
+    }
+
+    /// Returns the text between two parts of one line; the rest of the line if `end` is empty.
+    fn between(&self, start: &str, end: &str) -> Option<&'a str> {
+        between(self.text, start, end)
+    }
+
+    fn configuration_fault(&self) -> Option<Fault> {
+        const PATTERNS: [&str; 6] = [
+            "Bad configuration option",
+            "Bad owner or permissions",
+            "Can't open user config file",
+            "bad configuration options",
+            "command-line: line 0: ",
+            "unknown option -- ",
+        ];
+        let line = PATTERNS.iter().find_map(|pattern| self.find_line(pattern))?;
+        Some(Fault::SshProgram {
+            cause: SshProgramCause::Configuration,
+            message: fault::sanitize_line(line),
+        })
+    }
+
+    fn name_fault(&self) -> Option<Fault> {
+        let (host, why) = self.between("Could not resolve hostname ", "")?.split_once(": ")?;
+        let host = (host != self.typed_name).then(|| fault::sanitize_line(host));
+        Some(Fault::NameNotFound { host, why: lowercase_first(why) })
+    }
+
+    fn host_key_fault(&self) -> Option<Fault> {
+        if let Some(line) = self.find_line("REVOKED HOST KEY DETECTED") {
+            let message = fault::sanitize_line(line.trim_matches(['@', ' ']));
+            return Some(Fault::SshProgram { cause: SshProgramCause::HostKeyRevoked, message });
+        }
+        if self.find_line("REMOTE HOST IDENTIFICATION HAS CHANGED").is_some() {
+            return Some(self.changed_host_key_fault());
+        }
+        let unknown = self.find_line("Host key verification failed")?;
+        let line = self.find_line(" host key is known for ").unwrap_or(unknown);
+        Some(Fault::SshProgram {
+            cause: SshProgramCause::HostKeyUnknown,
+            message: fault::sanitize_line(line),
+        })
+    }
+
+    fn changed_host_key_fault(&self) -> Fault {
+        let location = self.between("Offending ", "").and_then(|rest| rest.split_once(" key in "));
+        let (file, line) = location
+            .and_then(|(_, location)| location.rsplit_once(':'))
+            .unwrap_or(("known_hosts", ""));
+        let shown = self.text.lines().find(|line| line.starts_with("SHA256:")).unwrap_or_default();
+        let algorithm = self.between("The fingerprint for the ", " key sent by").unwrap_or("a key");
+        let host = self.between("Host key for ", " has changed").unwrap_or(self.typed_name);
+        Fault::HostKeyChanged(Box::new(HostKeyChange {
+            host: fault::sanitize_line(host),
+            file: fault::sanitize_line(file).into(),
+            line: line.parse().unwrap_or(1),
+            known: "another key".to_owned(),
+            algorithm: fault::sanitize_line(algorithm),
+            fingerprint: fault::sanitize_line(shown.trim_end_matches('.')),
+        }))
+    }
+
+    /// The master connection has no free session. ssh then tried a connection of its own; how that failed is not the
+    /// cause.
+    fn master_full_fault(&self) -> Option<Fault> {
+        let why = self.between("session request failed: ", "")?;
+        Some(Fault::ChannelRefused {
+            why: format!("{}, over the master connection", lowercase_first(why)),
+        })
+    }
+
+    fn login_fault(&self) -> Option<Fault> {
+        let refused = |user: &str, offers: Vec<String>, tried: &str| {
+            let (user, tried) = (fault::sanitize(user, 64), vec![tried.to_owned()]);
+            Fault::AuthenticationRefused { user, offers, tried }
+        };
+        if let Some(methods) = self.between("Permission denied (", ")") {
+            let line = self.find_line("Permission denied (").unwrap_or_default();
+            let user = line.split_once('@').map_or(self.user, |(user, _)| user);
+            let offers =
+                methods.split(',').take(12).map(|name| fault::sanitize(name, 64)).collect();
+            return Some(refused(user, offers, "the keys of the ssh program"));
+        }
+        self.find_line(fault::TOO_MANY_FAILURES)?;
+        Some(Fault::TooManyKeys { user: fault::sanitize(self.user, 64), offered: None, untried: 0 })
+    }
+
+    fn negotiation_fault(&self) -> Option<Fault> {
+        let kind = self.between("no matching ", " found")?;
+        let kind = [
+            ("key exchange", "key exchange"),
+            ("host key", "host key"),
+            ("cipher", "cipher"),
+            ("MAC", "MAC"),
+        ]
+        .iter()
+        .find_map(|(word, name)| kind.starts_with(word).then_some(*name))?;
+        let theirs = self.between("Their offer: ", "").unwrap_or_default();
+        let theirs = theirs.split(',').take(12).map(|name| fault::sanitize(name, 64)).collect();
+        Some(Fault::NoCommonAlgorithm { kind, ours: vec!["those of ssh".to_owned()], theirs })
+    }
+
+    fn connection_fault(&self) -> Option<Fault> {
+        let to = self.between("connect to host ", "");
+        let port = to.and_then(|rest| rest.split_once(" port ")?.1.split(':').next()?.parse().ok());
+        let port = port.unwrap_or(self.port);
+        if let Some((_, why)) = to.and_then(|rest| rest.rsplit_once(": ")) {
+            return Some(match why {
+                "Connection refused" => Fault::ConnectionRefused { port },
+                "Connection timed out" | "Operation timed out" => {
+                    self.timeout_fault(ConnectPhase::Connection)
+                }
+                why => Fault::Unreachable { why: lowercase_first(why) },
+            });
+        }
+        if self.find_line("timed out during banner exchange").is_some() {
+            return Some(self.timeout_fault(ConnectPhase::BannerExchange));
+        }
+        let (why, is_closed) = parse_no_banner(self.text)?;
+        Some(Fault::NoBanner { port, why: lowercase_first(why), is_closed })
+    }
+
+    fn session_fault(&self) -> Option<Fault> {
+        const PATTERNS: [&str; 6] = [
+            "Connection closed by ",
+            "Connection reset by ",
+            "closed by remote host",
+            "Broken pipe",
+            "not responding",
+            "Connection to ",
+        ];
+        if let Some(why) = self.between("open failed: ", "") {
+            let message = fault::sanitize_line(why);
+            return Some(match self.find_line("stdio forwarding failed") {
+                Some(_) => Fault::SshProgram { cause: SshProgramCause::Other, message },
+                None => Fault::ChannelRefused { why: message },
+            });
+        }
+        if let Some(message) = self.last_line_before_close() {
+            return Some(Fault::AccountRefused { user: fault::sanitize(self.user, 64), message });
+        }
+        let line = PATTERNS.iter().find_map(|pattern| self.find_line(pattern))?;
+        Some(Fault::SessionLost { why: lowercase_first(line) })
+    }
+
+    /// Returns the last line the node sent before it closed the connection during login.
+    fn last_line_before_close(&self) -> Option<String> {
+        let (before, _) = self.text.split_once("Connection closed by ")?;
+        let mut lines = before.lines().rev().map(fault::sanitize_line);
+        lines.find(|line| !line.is_empty() && !line.starts_with("Warning: "))
+    }
+
+    fn timeout_fault(&self, phase: ConnectPhase) -> Fault {
+        Fault::TimedOut { phase, after: self.connect_timeout }
+    }
+
+    fn other_fault(&self) -> Fault {
+        let lines = self.text.lines().rev().map(fault::sanitize_line);
+        let message = lines.into_iter().find(|line| !line.is_empty());
+        let message = message.unwrap_or_else(|| "nothing".to_owned());
+        Fault::SshProgram { cause: SshProgramCause::Other, message }
+    }
+}
+
+fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let rest = line.trim_end().split_once(start)?.1;
+        if end.is_empty() { Some(rest) } else { Some(rest.split_once(end)?.0) }
+    })
+}
+
+/// Returns why there was no version line, and whether the server closed the connection.
+pub(crate) fn parse_no_banner(text: &str) -> Option<(&str, bool)> {
+    let why = between(text, "exchange_identification: ", "")
+        .or_else(|| between(text, "banner exchange: ", ""))?;
+    let is_closed = ["closed by", "reset by", "Broken pipe"].iter().any(|end| why.contains(end));
+    Some((why, is_closed))
+}
+
+/// Returns a message with a lower-case first letter, for use within a sentence.
+pub(crate) fn lowercase_first(text: &str) -> String {
+    let text = fault::sanitize_line(text);
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) => format!("{}{}", first.to_ascii_lowercase(), letters.as_str()),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Fault {
+        let connect_timeout = Duration::from_secs(10);
+        parse_fault(&SshStderr {
+            text,
+            typed_name: "gpu01",
+            port: 22,
+            user: "ada",
+            connect_timeout,
+        })
+    }
+
+    #[test]
+    fn each_message_of_ssh_maps_to_its_fault() {
+        let refused = |offers: &[&str]| Fault::AuthenticationRefused {
+            user: "bob".to_owned(),
+            offers: offers.iter().map(|name| (*name).to_owned()).collect(),
+            tried: vec!["the keys of the ssh program".to_owned()],
+        };
+        let program =
+            |cause, message: &str| Fault::SshProgram { cause, message: message.to_owned() };
+        let after = Duration::from_secs(10);
+        for (text, fault) in [
+            (
+                "Welcome\r\nbob@gpu01.site: Permission denied (publickey,gssapi-with-mic).\r\n",
+                refused(&["publickey", "gssapi-with-mic"]),
+            ),
+            (
+                "bob@b: Permission denied (hostbased).\r\nConnection closed by UNKNOWN port 65535\r\n",
+                refused(&["hostbased"]),
+            ),
+            (
+                "ssh: Could not resolve hostname gpu01: Name or service not known\r\n",
+                Fault::NameNotFound { host: None, why: "name or service not known".to_owned() },
+            ),
+            (
+                "ssh: connect to host 10.0.0.1 port 2222: Connection refused\r\n",
+                Fault::ConnectionRefused { port: 2222 },
+            ),
+            (
+                "ssh: connect to host gpu01 port 22: No route to host\r\n",
+                Fault::Unreachable { why: "no route to host".to_owned() },
+            ),
+            (
+                "ssh: connect to host gpu01 port 22: Connection timed out\r\n",
+                Fault::TimedOut { phase: ConnectPhase::Connection, after },
+            ),
+            (
+                "Connection timed out during banner exchange\r\nConnection to 10.0.0.1 port 22 timed out\r\n",
+                Fault::TimedOut { phase: ConnectPhase::BannerExchange, after },
+            ),
+            (
+                "kex_exchange_identification: Connection closed by remote host\r\n",
+                Fault::NoBanner {
+                    port: 22,
+                    why: "connection closed by remote host".to_owned(),
+                    is_closed: true,
+                },
+            ),
+            (
+                "Unable to negotiate with 10.0.0.1 port 22: no matching key exchange method found. \
+                 Their offer: diffie-hellman-group1-sha1,x\r\n",
+                Fault::NoCommonAlgorithm {
+                    kind: "key exchange",
+                    ours: vec!["those of ssh".to_owned()],
+                    theirs: vec!["diffie-hellman-group1-sha1".to_owned(), "x".to_owned()],
+                },
+            ),
+            (
+                "No ED25519 host key is known for gpu01 and you have requested strict checking.\r\n\
+                 Host key verification failed.\r\n",
+                program(
+                    SshProgramCause::HostKeyUnknown,
+                    "No ED25519 host key is known for gpu01 and you have requested strict checking.",
+                ),
+            ),
+            (
+                "/home/ada/.ssh/config: line 1: Bad configuration option: hosst\r\n\
+                 /home/ada/.ssh/config: terminating, 1 bad configuration options\r\n",
+                program(
+                    SshProgramCause::Configuration,
+                    "/home/ada/.ssh/config: line 1: Bad configuration option: hosst",
+                ),
+            ),
+            (
+                "Connection to gpu01 closed by remote host.\r\n",
+                Fault::SessionLost { why: "connection to gpu01 closed by remote host.".to_owned() },
+            ),
+            (
+                "Be nice\r\nMaintenance until 18:00\r\nConnection closed by 10.0.0.1 port 22\r\n",
+                Fault::AccountRefused {
+                    user: "ada".to_owned(),
+                    message: "Maintenance until 18:00".to_owned(),
+                },
+            ),
+            (
+                "Warning: Permanently added 'x' to the list of known hosts.\r\n\
+                 Connection closed by 10.0.0.1 port 22\r\n",
+                Fault::SessionLost { why: "connection closed by 10.0.0.1 port 22".to_owned() },
+            ),
+            (
+                "mux_client_request_session: session request failed: Session open refused by peer\r\n\
+                 ada@gpu01: Permission denied (keyboard-interactive).\r\n",
+                Fault::ChannelRefused {
+                    why: "session open refused by peer, over the master connection".to_owned(),
+                },
+            ),
+            ("odd\x1b[2J\r\n\r\n", program(SshProgramCause::Other, "odd [2J")),
+            ("", program(SshProgramCause::Other, "nothing")),
+        ] {
+            assert_eq!(read(text), fault, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_changed_host_key_keeps_its_location_and_fingerprint() {
+        let fault = read(
+            "@@@@@@@@@@\r\n@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\r\n@@@@@@@@@@\r\n\
+             The fingerprint for the ED25519 key sent by the remote host is\nSHA256:abc.\r\n\
+             Add correct host key in /home/ada/.ssh/known_hosts to get rid of this message.\r\n\
+             Offending ED25519 key in /home/ada/.ssh/known_hosts:7\r\n\
+             Host key for [gpu01]:2222 has changed and you have requested strict checking.\r\n\
+             Host key verification failed.\r\n",
+        );
+        let Fault::HostKeyChanged(change) = fault else { panic!("{fault}") };
+        assert_eq!((change.line, change.fingerprint.as_str()), (7, "SHA256:abc"));
+        assert_eq!(change.file, std::path::Path::new("/home/ada/.ssh/known_hosts"));
+        assert_eq!((change.host.as_str(), change.algorithm.as_str()), ("[gpu01]:2222", "ED25519"));
+    }
+}

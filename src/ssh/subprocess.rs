@@ -1,0 +1,190 @@
+//! Runs a local program to its end, with a timeout and a bound on its output.
+
+use std::ffi::OsString;
+use std::io;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+use tokio::time::{Instant, timeout};
+
+use crate::ssh::fault;
+use crate::ssh::process::ProcessGroup;
+
+/// Most bytes of stderr that are kept.
+const MAX_STDERR: usize = 64 * 1024;
+
+/// A program to run.
+#[derive(Debug, Clone, Copy)]
+pub struct ProgramCall<'a> {
+    /// The program, looked up in PATH.
+    pub program: &'a str,
+    pub args: &'a [OsString],
+    /// Written to its stdin.
+    pub input: &'a str,
+    /// Environment variables to set.
+    pub env: &'a [(&'a str, &'a str)],
+    /// Prefix of environment variables to remove; empty for none.
+    pub removed_prefix: &'a str,
+    pub timeout: Duration,
+    /// Most bytes of stdout; the program is killed when it prints more.
+    pub max_stdout: usize,
+}
+
+/// What the program printed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProgramOutput {
+    /// It exited with status 0, or was killed because it printed too much.
+    pub succeeded: bool,
+    pub stdout: String,
+    pub stderr: String,
+    /// It printed more than `max_stdout` bytes.
+    pub is_truncated: bool,
+    pub elapsed: Duration,
+}
+
+/// Why a program gave no output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProgramError {
+    NotFound,
+    /// It cannot be started, for this reason.
+    NotStarted(String),
+    /// It ran into the timeout; holds its stderr so far.
+    TimedOut(String),
+}
+
+/// Runs a program with `LC_ALL=C` to its end. Kills its process group on timeout, or when the future is dropped.
+pub async fn run_program(call: ProgramCall<'_>) -> Result<ProgramOutput, ProgramError> {
+    let began = Instant::now();
+    let mut command = Command::new(call.program);
+    command.args(call.args).stdin(Stdio::piped()).env("LC_ALL", "C");
+    for (name, _) in std::env::vars_os() {
+        if !call.removed_prefix.is_empty()
+            && name.to_string_lossy().starts_with(call.removed_prefix)
+        {
+            command.env_remove(name);
+        }
+    }
+    command.envs(call.env.iter().copied());
+    let mut group = ProcessGroup::start(command).map_err(|error| {
+        let is_missing = error.kind() == io::ErrorKind::NotFound;
+        if is_missing {
+            ProgramError::NotFound
+        } else {
+            ProgramError::NotStarted(fault::io_error_text(&error))
+        }
+    })?;
+    let mut stderr = Vec::new();
+    let result = timeout(call.timeout, group.run(call, &mut stderr)).await;
+    // Kills its children too.
+    drop(group);
+    let stderr = String::from_utf8_lossy(&stderr).into_owned();
+    let Ok((succeeded, stdout)) = result else { return Err(ProgramError::TimedOut(stderr)) };
+    let is_truncated = stdout.len() > call.max_stdout;
+    let stdout = stdout.get(..call.max_stdout).unwrap_or(&stdout);
+    let stdout = String::from_utf8_lossy(stdout).into_owned();
+    Ok(ProgramOutput { succeeded, stdout, stderr, is_truncated, elapsed: began.elapsed() })
+}
+
+impl ProcessGroup {
+    async fn run(&mut self, call: ProgramCall<'_>, stderr: &mut Vec<u8>) -> (bool, Vec<u8>) {
+        let (stdin, stdout_pipe, stderr_pipe) = self.take_pipes();
+        let mut stdout = Vec::new();
+        let writing = async {
+            if let Some(mut stdin) = stdin {
+                // A program may exit without reading its stdin.
+                stdin.write_all(call.input.as_bytes()).await.ok();
+            }
+        };
+        let reading = async {
+            read_up_to(stdout_pipe, call.max_stdout.saturating_add(1), &mut stdout).await;
+            if stdout.len() > call.max_stdout {
+                self.kill();
+            }
+        };
+        tokio::join!(writing, reading, read_stderr(stderr_pipe, stderr));
+        let is_truncated = stdout.len() > call.max_stdout;
+        let ended = self.wait().await;
+        (is_truncated || ended.is_ok_and(|status| status.success()), stdout)
+    }
+}
+
+/// Keeps reading beyond the bound: a full pipe would block the program.
+async fn read_stderr(pipe: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {
+    let Some(mut pipe) = pipe else { return };
+    read_up_to(Some(&mut pipe), MAX_STDERR, into).await;
+    // The result does not matter; the bytes are discarded.
+    tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await.ok();
+}
+
+async fn read_up_to(pipe: Option<impl AsyncRead + Unpin>, max: usize, into: &mut Vec<u8>) {
+    let Some(pipe) = pipe else { return };
+    // What was read before an error is kept.
+    pipe.take(max as u64).read_to_end(into).await.ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn shell(line: &str, max: usize, limit: u64) -> Result<ProgramOutput, ProgramError> {
+        let args = ["-c".into(), line.into()];
+        let limit = Duration::from_millis(limit);
+        let environment = &[("GTOP_SET", "yes")];
+        let call = ProgramCall {
+            program: "sh",
+            args: &args,
+            input: "to read\n",
+            env: environment,
+            removed_prefix: "GTOP_UNSET",
+            timeout: limit,
+            max_stdout: max,
+        };
+        run_program(call).await
+    }
+
+    #[tokio::test]
+    async fn a_program_gets_stdin_and_returns_both_outputs_and_its_status() {
+        let line = "read -r a; echo \"$a $GTOP_SET $LC_ALL\"; echo bad >&2; exit 3";
+        let answer = shell(line, 100, 60_000).await.unwrap();
+        assert_eq!((answer.stdout.as_str(), answer.stderr.as_str()), ("to read yes C\n", "bad\n"));
+        assert!(!answer.succeeded && !answer.is_truncated);
+        assert!(shell("true", 100, 60_000).await.unwrap().succeeded);
+    }
+
+    #[tokio::test]
+    async fn endless_output_is_truncated_and_the_program_killed() {
+        let answer = shell("yes; sleep 1000", 4096, 60_000).await.unwrap();
+        assert!(answer.is_truncated && answer.succeeded);
+        assert_eq!(answer.stdout.len(), 4096);
+    }
+
+    #[tokio::test]
+    async fn a_program_that_times_out_is_killed_with_its_children() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pid");
+        let line = format!("echo waiting >&2; sleep 1000 & echo $! >{}; wait", file.display());
+        let fault = shell(&line, 100, 300).await.unwrap_err();
+        assert_eq!(fault, ProgramError::TimedOut("waiting\n".to_owned()));
+        let pid = std::fs::read_to_string(&file).unwrap();
+        let state = || std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).ok();
+        while state().is_some_and(|stat| !stat.contains(") Z ")) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_missing_program_is_an_error() {
+        let call = ProgramCall {
+            program: "gtop-no-such-program",
+            args: &[],
+            input: "",
+            env: &[],
+            removed_prefix: "",
+            timeout: Duration::from_secs(60),
+            max_stdout: 100,
+        };
+        assert_eq!(run_program(call).await, Err(ProgramError::NotFound));
+    }
+}
