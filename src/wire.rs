@@ -21,13 +21,14 @@ pub use frame::{Frame, FrameReader, Received, encode};
 pub use reassemble::address_of;
 
 pub mod body;
+mod checked;
 mod csv;
 mod decode;
 mod delivery;
 mod frame;
-mod in_place;
 mod raw;
 mod reassemble;
+mod schema;
 
 /// A frame that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -7,7 +7,7 @@ use crate::model::reading::{Reading, Reason};
 use crate::model::unit::{Bytes, Percent};
 
 /// One process as the node's kernel shows it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessReading {
     /// Identity.
     pub key: ProcessKey,

@@ -8,26 +8,19 @@ use std::sync::Arc;
 
 use crate::model::sanitize_shared;
 use crate::model::{
-    Bytes, Celsius, Device, DeviceActivity, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse,
-    FanSpeed, Megahertz, Percent, Reading, Reason, Watts,
+    Device, DeviceActivity, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse, Reading, Reason,
 };
-use crate::wire::body::{Apps, Csv};
-use crate::wire::csv::cell::{
-    compute_mode, fabric, fabric_health, missing_reason, number, pair, performance_state, recovery,
-    set_if_unknown, set_preferred, switch, text, throttle,
-};
+use crate::wire::body::{self, Apps, Csv};
+use crate::wire::checked::{Decode as _, missing_reason, pair, read_cell, text_cell};
 
 pub(crate) use slices::Slices;
 
-mod cell;
 mod slices;
 
 /// Maximum devices per node.
 pub(crate) const MAX_DEVICES: usize = 256;
 /// Maximum device uses per node.
 pub(crate) const MAX_USES: usize = 4096;
-/// Maximum length of a name from a node.
-pub(crate) const MAX_NAME_LENGTH: usize = 96;
 
 /// Decodes the rows of both queries and the messages between them.
 pub(crate) fn decode_devices(csv: &Csv, more: Option<&Csv>) -> Vec<Device> {
@@ -68,23 +61,38 @@ fn parse_device(columns: &[String], row: &str) -> Option<Device> {
     let mut device = Device::default();
     let (mut statics, mut details) = (DeviceStatics::default(), DeviceDetails::default());
     let mut uuid = None;
-    let (mut pcie, mut pcie_max) = ([Reading::default(); 2], [Reading::default(); 2]);
+    let (mut pcie, mut pcie_max) = ([Reading::<u32>::default(); 2], [Reading::<u32>::default(); 2]);
     for (column, cell) in columns.iter().zip(cells.iter().copied()) {
         match column.as_str() {
-            "uuid" => uuid = text(cell).into_known(),
+            "uuid" => uuid = text_cell(cell).into_known(),
+            "name" => device.name = text_cell(cell),
+            "pci.bus_id" => device.pci = text_cell(cell),
+            "driver_version" => statics.driver = text_cell(cell),
+            "compute_cap" => statics.capability = text_cell(cell),
             "power.draw.instant" => {
-                let power_instant = number(cell, Watts::new);
+                let power_instant = read_cell(cell);
                 let activity = DeviceActivity { power_instant, ..DeviceActivity::default() };
                 device.activity = activity.shared();
             }
-            "pcie.link.gen.current" => pcie[0] = number(cell, Some),
-            "pcie.link.width.current" => pcie[1] = number(cell, Some),
-            "pcie.link.gen.max" => pcie_max[0] = number(cell, Some),
-            "pcie.link.width.max" => pcie_max[1] = number(cell, Some),
+            "pcie.link.gen.current" => pcie[0] = read_cell(cell),
+            "pcie.link.width.current" => pcie[1] = read_cell(cell),
+            "pcie.link.gen.max" => pcie_max[0] = read_cell(cell),
+            "pcie.link.width.max" => pcie_max[1] = read_cell(cell),
+            // The enforced limit applies; the requested one replaces it only where it is unknown.
+            "enforced.power.limit" => {
+                let limit = read_cell(cell);
+                if limit.known().is_some() || device.power_limit.known().is_none() {
+                    device.power_limit = limit;
+                }
+            }
+            "power.limit" => {
+                details.power_limit_requested = read_cell(cell);
+                device.power_limit = device.power_limit.or(|| details.power_limit_requested);
+            }
             column => {
-                set_reading(&mut device, column, cell);
-                set_detail(&mut details, column, cell);
-                set_static(&mut statics, column, cell);
+                body::Device::set_cell(&mut device, column, cell);
+                body::DeviceDetails::set_cell(&mut details, column, cell);
+                body::DeviceStatics::set_cell(&mut statics, column, cell);
             }
         }
     }
@@ -147,85 +155,6 @@ fn split_cells<'a>(columns: &[String], row: &'a str) -> Option<Vec<&'a str>> {
     (cells.len() == columns.len()).then(|| cells.into_iter().map(str::trim).collect())
 }
 
-fn set_reading(device: &mut Device, column: &str, cell: &str) {
-    match column {
-        "index" => device.index = number(cell, |digits: u32| Some(digits)),
-        "name" => device.name = text(cell),
-        "pci.bus_id" => device.pci = text(cell),
-        "utilization.gpu" => device.utilization = number(cell, Percent::new),
-        "utilization.memory" => device.memory_utilization = number(cell, Percent::new),
-        "memory.total" => device.memory_total = number(cell, Bytes::from_mib),
-        "memory.used" => device.memory_used = number(cell, Bytes::from_mib),
-        "memory.free" => device.memory_free = number(cell, Bytes::from_mib),
-        "memory.reserved" => device.memory_reserved = number(cell, Bytes::from_mib),
-        "temperature.gpu" => device.temperature = number(cell, Celsius::new),
-        "temperature.memory" => device.memory_temperature = number(cell, Celsius::new),
-        "power.draw" => device.power = number(cell, Watts::new),
-        // The enforced limit applies; the requested one replaces it only where it is unknown.
-        "enforced.power.limit" => set_preferred(&mut device.power_limit, number(cell, Watts::new)),
-        "power.limit" => set_if_unknown(&mut device.power_limit, number(cell, Watts::new)),
-        "clocks.current.sm" => device.sm_clock = number(cell, Megahertz::new),
-        "clocks.current.memory" => device.memory_clock = number(cell, Megahertz::new),
-        "fan.speed" => device.fan = number(cell, FanSpeed::new),
-        "pstate" => device.performance_state = performance_state(cell),
-        "clocks_throttle_reasons.active" => device.throttle = throttle(cell),
-        "ecc.errors.corrected.volatile.total" => device.ecc_corrected = number(cell, Some),
-        "ecc.errors.uncorrected.volatile.total" => device.ecc_uncorrected = number(cell, Some),
-        "persistence_mode" => device.persistence = switch(cell),
-        "mig.mode.current" => device.mig = switch(cell),
-        _ => {}
-    }
-}
-
-fn set_detail(details: &mut DeviceDetails, column: &str, cell: &str) {
-    match column {
-        "power.limit" => details.power_limit_requested = number(cell, Watts::new),
-        "ecc.errors.corrected.aggregate.total" => details.ecc_corrected_total = number(cell, Some),
-        "ecc.errors.uncorrected.aggregate.total" => {
-            details.ecc_uncorrected_total = number(cell, Some);
-        }
-        "ecc.mode.current" => details.ecc_enabled = switch(cell),
-        "retired_pages.pending" => details.retirement_pending = switch(cell),
-        "compute_mode" => details.compute_mode = compute_mode(cell),
-        "display_active" => details.display_active = switch(cell),
-        "clocks.current.graphics" => details.graphics_clock = number(cell, Megahertz::new),
-        "clocks.current.video" => details.video_clock = number(cell, Megahertz::new),
-        "retired_pages.single_bit_ecc.count" => details.retired_single = number(cell, Some),
-        "retired_pages.double_bit.count" => details.retired_double = number(cell, Some),
-        "utilization.encoder" => details.encoder = number(cell, Percent::new),
-        "utilization.decoder" => details.decoder = number(cell, Percent::new),
-        "utilization.jpeg" => details.jpeg = number(cell, Percent::new),
-        "utilization.ofa" => details.optical_flow = number(cell, Percent::new),
-        "ecc.errors.uncorrected.aggregate.sram.thresholdExceeded" => {
-            details.sram_threshold_exceeded = switch(cell);
-        }
-        "power.draw.average" => details.power_average = number(cell, Watts::new),
-        "remapped_rows.correctable" => details.remapped_corrected = number(cell, Some),
-        "remapped_rows.uncorrectable" => details.remapped_uncorrected = number(cell, Some),
-        "remapped_rows.pending" => details.remapping_pending = switch(cell),
-        "remapped_rows.failure" => details.remapping_failed = switch(cell),
-        "gpu_recovery_action" => details.recovery = recovery(cell),
-        "fabric.state" => details.fabric = fabric(cell),
-        "fabric.health.summary" => details.fabric_health = fabric_health(cell),
-        "temperature.gpu.tlimit" => details.temperature_margin = number(cell, Celsius::new),
-        _ => {}
-    }
-}
-
-fn set_static(statics: &mut DeviceStatics, column: &str, cell: &str) {
-    match column {
-        "driver_version" => statics.driver = text(cell),
-        "clocks.max.sm" => statics.sm_clock_max = number(cell, Megahertz::new),
-        "clocks.max.memory" => statics.memory_clock_max = number(cell, Megahertz::new),
-        "compute_cap" => statics.capability = text(cell),
-        "clocks.max.graphics" => statics.graphics_clock_max = number(cell, Megahertz::new),
-        "power.default_limit" => statics.power_limit_default = number(cell, Watts::new),
-        "power.min_limit" => statics.power_limit_min = number(cell, Watts::new),
-        "power.max_limit" => statics.power_limit_max = number(cell, Watts::new),
-        _ => {}
-    }
-}
-
 /// Parses messages such as `Unable to determine the device handle for GPU 0000:0B:00.0: GPU is lost.` and
 /// marks the device as faulty, adding it if it has no row. A message about a device with readings is only a
 /// warning, such as `WARNING: infoROM is corrupted at gpu 0000:0B:00.0`.
@@ -277,17 +206,19 @@ pub(crate) fn decode_uses(apps: &Apps) -> Vec<DeviceUse> {
 
 fn parse_use(row: &str) -> Option<DeviceUse> {
     let mut cells = row.splitn(4, ',').map(str::trim);
-    let device = text(cells.next()?).into_known()?;
+    let device = text_cell(cells.next()?).into_known()?;
     let pid = cells.next()?.parse().ok()?;
-    let memory = number(cells.next()?, Bytes::from_mib);
-    let driver_name = cells.next().and_then(|name| text(name).into_known());
+    let memory = read_cell(cells.next()?);
+    let driver_name = cells.next().and_then(|name| text_cell(name).into_known());
     Some(DeviceUse { device, pid, memory, driver_name, ..DeviceUse::default() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ComputeMode, FabricHealth, FabricState, RecoveryAction, Throttle};
+    use crate::model::{
+        Bytes, ComputeMode, FabricHealth, FabricState, FanSpeed, RecoveryAction, Throttle, Watts,
+    };
 
     fn device_of(columns: &str, row: &str) -> Device {
         let csv = Csv {

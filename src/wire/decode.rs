@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use crate::model::sanitize_shared;
 use crate::model::{
-    BackendReading, BackendState, Bytes, Celsius, Counter, CpuTicks, Device, DevicesReading,
-    DriverFacts, Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading, Percent,
-    Pressure, ProcessesReading, Reading, Reason, Sample, Source, SourceFault, SourceFaultKind,
-    Space, UsesReading, Vendor,
+    BackendReading, BackendState, Bytes, Counter, CpuTicks, Device, DevicesReading, DriverFacts,
+    Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading, Pressure, ProcessesReading,
+    Reading, Reason, Sample, Source, SourceFault, SourceFaultKind, Space, UsesReading, Vendor,
 };
 use crate::time::{ClockOffset, Timestamp};
 use crate::wire::body::{self, Body, Raw};
-use crate::wire::csv::{self, MAX_DEVICES, MAX_NAME_LENGTH, MAX_USES, Slices};
+use crate::wire::checked::MAX_NAME_LENGTH;
+use crate::wire::csv::{self, MAX_DEVICES, MAX_USES, Slices};
 use crate::wire::decode::names::NameInterner;
 
 pub use answer::decode_response;
@@ -281,9 +281,9 @@ fn host(sent: &body::Host, at: Timestamp, names: &mut NameInterner) -> HostReadi
         swap_total: bytes(sent.swap_total),
         swap_free: bytes(sent.swap_free),
         pressure: sent.pressure.map_or_else(Pressure::default, |sent| Pressure {
-            cpu: percent(sent.cpu),
-            memory: percent(sent.memory),
-            io: percent(sent.io),
+            cpu: sent.cpu.checked(),
+            memory: sent.memory.checked(),
+            io: sent.io.checked(),
         }),
         uptime_seconds: uptime.map(|up| up.as_secs()),
         booted_at: uptime.map(|up| at.minus(up)),
@@ -339,7 +339,7 @@ fn host_slow(sent: &body::HostSlow) -> HostSlowReading {
         free: Bytes(sent.free),
     };
     HostSlowReading {
-        temperature: celsius(sent.temperature, Reason::NotAvailable),
+        temperature: sent.temperature.checked(),
         space: sent.space.iter().flatten().take(MAX_PARTS).map(space).collect(),
     }
 }
@@ -348,17 +348,8 @@ fn bytes(raw: Raw<u64>) -> Reading<Bytes> {
     raw.reading(Reason::NotAvailable).map(Bytes)
 }
 
-fn percent(raw: Raw<f64>) -> Reading<Percent> {
-    raw.reading(Reason::NotAvailable).and_then(|share| Percent::new(to_f32(share)))
-}
-
-fn celsius(raw: Raw<f64>, null_reason: Reason) -> Reading<Celsius> {
-    raw.reading(null_reason).and_then(|degrees| Celsius::new(to_f32(degrees)))
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "units are checked after the cast")]
-fn to_f32(value: f64) -> f32 {
-    value as f32
+fn text_reading(sent: Option<&str>, limit: usize) -> Reading<Arc<str>> {
+    sent.map_or_else(Reading::default, |text| Reading::Known(sanitize_shared(text, limit)))
 }
 
 #[cfg(test)]

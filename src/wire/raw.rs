@@ -1,5 +1,6 @@
 //! A value as it is in a frame: absent, `null`, a number, a flag, or of the wrong type.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -25,11 +26,6 @@ pub enum Raw<T> {
 }
 
 impl<T> Raw<T> {
-    /// For `skip_serializing_if`.
-    pub(crate) fn is_absent(&self) -> bool {
-        matches!(self, Self::Absent)
-    }
-
     /// Returns the reading; `null_reason` is the reason if the value is `null`.
     pub(crate) fn reading(self, null_reason: Reason) -> Reading<T> {
         match self {
@@ -59,13 +55,6 @@ pub enum RawText {
     Text(String),
 }
 
-impl RawText {
-    /// For `skip_serializing_if`.
-    pub(crate) fn is_absent(&self) -> bool {
-        matches!(self, Self::Absent)
-    }
-}
-
 impl Serialize for RawText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -79,6 +68,33 @@ impl<'de> Deserialize<'de> for RawText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Option::deserialize(deserializer).map(|text| text.map_or(Self::Null, Self::Text))
     }
+}
+
+/// A value whose key is left out of its object if it is absent.
+pub(crate) trait OptionalKey {
+    /// Returns true if there is no value.
+    fn is_absent(&self) -> bool;
+}
+
+/// Declares how a value shows that it is absent.
+macro_rules! optional_keys {
+    ($([$($parameter:ident),*] $kind:ty: $is_absent:expr;)*) => {$(
+        impl<$($parameter),*> OptionalKey for $kind {
+            fn is_absent(&self) -> bool {
+                $is_absent(self)
+            }
+        }
+    )*};
+}
+
+optional_keys! {
+    [T] Raw<T>: |raw| matches!(raw, &Self::Absent);
+    [] RawText: |text| matches!(text, &Self::Absent);
+    [T] Option<T>: Self::is_none;
+    [T] Vec<T>: Self::is_empty;
+    [K, V] BTreeMap<K, V>: Self::is_empty;
+    [] String: Self::is_empty;
+    [] bool: |flag: &Self| !*flag;
 }
 
 /// Longest list of numbers that is one value.

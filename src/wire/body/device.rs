@@ -5,382 +5,270 @@
 //!
 //! The fields are in about the order in which probes write them, so that the frequent ones are found fastest.
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 use crate::wire::body::tpu::Tpu;
-use crate::wire::in_place::in_place;
 use crate::wire::raw::Raw;
+use crate::wire::schema::{in_place, objects};
 
 in_place! {
-    #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-    pub struct Device {
+    pub struct Device => crate::model::Device {
         /// UUID; required.
         pub uuid: String,
         /// UUID of the parent device, for a slice.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub parent: Option<String>,
+        pub parent?: Option<String>,
         /// The driver's index.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub index: Raw<u64>,
+        pub index?: Raw<u64> => index ("index"),
         /// Model name.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub name: Option<String>,
+        pub name?: Option<String>,
         /// PCI bus id.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub pci: Option<String>,
+        pub pci?: Option<String>,
         /// Percent.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub util: Raw<f64>,
+        pub util?: Raw<f64> => utilization ("utilization.gpu"),
         /// Percent.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub memory_util: Raw<f64>,
+        pub memory_util?: Raw<f64> => memory_utilization ("utilization.memory"),
         /// Bytes.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub memory_total: Raw<u64>,
+        pub memory_total?: Raw<u64> => memory_total ("memory.total"),
         /// Bytes.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub memory_used: Raw<u64>,
+        pub memory_used?: Raw<u64> => memory_used ("memory.used"),
         /// Bytes.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub memory_free: Raw<u64>,
+        pub memory_free?: Raw<u64> => memory_free ("memory.free"),
         /// Bytes.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub memory_reserved: Raw<u64>,
+        pub memory_reserved?: Raw<u64> => memory_reserved ("memory.reserved"),
         /// Degrees Celsius.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub temperature: Raw<f64>,
+        pub temperature?: Raw<f64> => temperature ("temperature.gpu"),
         /// Milliwatts.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub power: Raw<u64>,
+        pub power?: Raw<u64> => power ("power.draw"),
         /// Milliwatts.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub power_limit: Raw<u64>,
+        pub power_limit?: Raw<u64> => power_limit,
         /// MHz.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub clock_sm: Raw<u64>,
+        pub clock_sm?: Raw<u64> => sm_clock ("clocks.current.sm"),
         /// Degrees Celsius.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub temperature_memory: Raw<f64>,
+        pub temperature_memory?: Raw<f64> => memory_temperature ("temperature.memory"),
         /// MHz.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub clock_memory: Raw<u64>,
+        pub clock_memory?: Raw<u64> => memory_clock ("clocks.current.memory"),
         /// Percent.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub fan: Raw<f64>,
+        pub fan?: Raw<f64> => fan ("fan.speed"),
         /// Performance state, 0 to 15.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub pstate: Raw<u64>,
+        pub pstate?: Raw<u64> => performance_state ("pstate"),
         /// NVML's bits of the throttle reasons.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub throttle: Raw<u64>,
+        pub throttle?: Raw<u64> => throttle ("clocks_throttle_reasons.active"),
         /// Corrected errors since the driver was loaded.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub ecc_corrected: Raw<u64>,
+        pub ecc_corrected?: Raw<u64> => ecc_corrected ("ecc.errors.corrected.volatile.total"),
         /// Uncorrected errors since the driver was loaded.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub ecc_uncorrected: Raw<u64>,
+        pub ecc_uncorrected?: Raw<u64> => ecc_uncorrected ("ecc.errors.uncorrected.volatile.total"),
         /// MIG mode is enabled.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub mig: Raw<bool>,
+        pub mig?: Raw<bool> => mig ("mig.mode.current"),
         /// Persistence mode: the driver stays loaded while the device is unused.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub persistence: Raw<bool>,
+        pub persistence?: Raw<bool> => persistence ("persistence_mode"),
         /// Current `PCIe` generation.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub pcie_generation: Raw<u64>,
+        pub pcie_generation?: Raw<u64>,
         /// Current number of `PCIe` lanes.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub pcie_lanes: Raw<u64>,
+        pub pcie_lanes?: Raw<u64>,
         /// Values that only TPU chips have.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub tpu: Option<Box<Tpu>>,
+        pub tpu?: Option<Box<Tpu>>,
         /// Why a value is `null`, by key.
-        #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
-        pub lacks: std::collections::BTreeMap<String, String>,
+        pub lacks?: BTreeMap<String, String>,
         /// `lost`, `reset`, `perm`, or the driver's message.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub fault: Option<String>,
+        pub fault?: Option<String>,
     }
 
     /// Counters that rates are computed from.
-    pub struct DeviceCounters in counters {
+    pub struct DeviceCounters in counters => crate::model::DeviceCounters {
         /// Nanoseconds throttled by the power limit.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub held_power: Raw<u64>,
+        pub held_power?: Raw<u64> => power_throttled,
         /// Bytes sent over `PCIe`.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub pcie_tx: Raw<u64>,
+        pub pcie_tx?: Raw<u64> => pcie_sent,
         /// Bytes received over `PCIe`.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub pcie_rx: Raw<u64>,
+        pub pcie_rx?: Raw<u64> => pcie_received,
         /// Bytes sent over all `NVLinks`.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub nvlink_tx: Raw<u64>,
+        pub nvlink_tx?: Raw<u64> => nvlink_sent,
         /// Bytes received over all `NVLinks`.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub nvlink_rx: Raw<u64>,
+        pub nvlink_rx?: Raw<u64> => nvlink_received,
         /// Nanoseconds throttled by the driver because of temperature.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub held_thermal: Raw<u64>,
+        pub held_thermal?: Raw<u64> => thermal_throttled,
         /// Nanoseconds throttled to stay in sync with the other devices of a sync boost group.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub held_sync_boost: Raw<u64>,
+        pub held_sync_boost?: Raw<u64> => sync_boost_throttled,
         /// Nanoseconds throttled by the hardware because of temperature.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub held_hw_thermal: Raw<u64>,
+        pub held_hw_thermal?: Raw<u64> => hardware_thermal_throttled,
         /// Nanoseconds throttled by the power supply.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub held_power_brake: Raw<u64>,
+        pub held_power_brake?: Raw<u64> => power_brake_throttled,
     }
 
     /// Values that change all the time while a device is busy, beyond those of [`Device`].
-    pub struct DeviceActivity in activity {
+    pub struct DeviceActivity in activity => crate::model::DeviceActivity {
         /// Milliwatts, instantaneous.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub power_instant: Raw<u64>,
+        pub power_instant?: Raw<u64> => power_instant,
         /// Percent, from hardware counters: graphics engine active, multiprocessors active, occupancy, tensor
         /// cores active, memory bandwidth, and the FP64, FP32 and FP16 pipes active.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub activity: Raw<[Raw<f64>; 8]>,
+        pub activity?: Raw<[Raw<f64>; 8]>,
         /// MiB per second, from hardware counters, for devices without byte counters: sent and received over
         /// `PCIe`, received and sent over `NVLink`.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub flow: Raw<[Raw<f64>; 4]>,
+        pub flow?: Raw<[Raw<f64>; 4]>,
     }
 
     /// Values that change occasionally while a device is busy.
-    pub struct DeviceDetails in details {
+    pub struct DeviceDetails in details => crate::model::DeviceDetails {
         /// True if the driver reports the device's processes.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub users: Raw<bool>,
+        pub users?: Raw<bool> => reports_users,
         /// Utilization in percent.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub encoder: Raw<f64>,
+        pub encoder?: Raw<f64> => encoder ("utilization.encoder"),
         /// Utilization in percent.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub decoder: Raw<f64>,
+        pub decoder?: Raw<f64> => decoder ("utilization.decoder"),
         /// Milliwatts, averaged over one second.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub power_average: Raw<u64>,
+        pub power_average?: Raw<u64> => power_average ("power.draw.average"),
         /// Milliwatts.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub power_limit_requested: Raw<u64>,
+        pub power_limit_requested?: Raw<u64> => power_limit_requested,
         /// Millijoules since the driver was loaded.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub energy: Raw<u64>,
+        pub energy?: Raw<u64> => energy_millijoules,
         /// MHz.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub clock_graphics: Raw<u64>,
+        pub clock_graphics?: Raw<u64> => graphics_clock ("clocks.current.graphics"),
         /// MHz.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub clock_video: Raw<u64>,
+        pub clock_video?: Raw<u64> => video_clock ("clocks.current.video"),
         /// Degrees Celsius below the throttling temperature.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub temperature_margin: Raw<f64>,
+        pub temperature_margin?: Raw<f64> => temperature_margin ("temperature.gpu.tlimit"),
         /// A display is attached and active.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub display: Raw<bool>,
+        pub display?: Raw<bool> => display_active ("display_active"),
         /// NVML's number of the compute mode.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub compute_mode: Raw<u64>,
+        pub compute_mode?: Raw<u64> => compute_mode ("compute_mode"),
         /// ECC is enabled.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub ecc_mode: Raw<bool>,
+        pub ecc_mode?: Raw<bool> => ecc_enabled ("ecc.mode.current"),
         /// Corrected errors over the device's lifetime.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub ecc_corrected_total: Raw<u64>,
+        pub ecc_corrected_total?: Raw<u64> => ecc_corrected_total ("ecc.errors.corrected.aggregate.total"),
         /// Uncorrected errors over the device's lifetime.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub ecc_uncorrected_total: Raw<u64>,
+        pub ecc_uncorrected_total?: Raw<u64> => ecc_uncorrected_total ("ecc.errors.uncorrected.aggregate.total"),
         /// Memory pages retired for single bit errors.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub retired_single: Raw<u64>,
+        pub retired_single?: Raw<u64> => retired_single ("retired_pages.single_bit_ecc.count"),
         /// Memory pages retired for double bit errors.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub retired_double: Raw<u64>,
+        pub retired_double?: Raw<u64> => retired_double ("retired_pages.double_bit.count"),
         /// Pages will be retired at the next reboot.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub retired_pending: Raw<bool>,
+        pub retired_pending?: Raw<bool> => retirement_pending ("retired_pages.pending"),
         /// Memory rows remapped for corrected errors.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub remapped_corrected: Raw<u64>,
+        pub remapped_corrected?: Raw<u64> => remapped_corrected ("remapped_rows.correctable"),
         /// Memory rows remapped for uncorrected errors.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub remapped_uncorrected: Raw<u64>,
+        pub remapped_uncorrected?: Raw<u64> => remapped_uncorrected ("remapped_rows.uncorrectable"),
         /// Rows will be remapped at the next reset.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub remap_pending: Raw<bool>,
+        pub remap_pending?: Raw<bool> => remapping_pending ("remapped_rows.pending"),
         /// A row could not be remapped.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub remap_failed: Raw<bool>,
+        pub remap_failed?: Raw<bool> => remapping_failed ("remapped_rows.failure"),
         /// Number of `PCIe` replays; a counter.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub pcie_replays: Raw<u64>,
+        pub pcie_replays?: Raw<u64> => pcie_replays,
         /// Bytes sent and received over each `NVLink`; counters.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub links: Option<Vec<[Raw<u64>; 2]>>,
+        pub links?: Option<Vec<[Raw<u64>; 2]>>,
         /// Bytes.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub bar1_total: Raw<u64>,
+        pub bar1_total?: Raw<u64> => bar1_total,
         /// Bytes.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub bar1_used: Raw<u64>,
+        pub bar1_used?: Raw<u64> => bar1_used,
         /// Bytes.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub bar1_free: Raw<u64>,
+        pub bar1_free?: Raw<u64> => bar1_free,
         /// NVML's number of the fabric registration state.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub fabric: Raw<u64>,
+        pub fabric?: Raw<u64> => fabric ("fabric.state"),
         /// NVML's bits of the fabric's health.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub fabric_health: Raw<u64>,
+        pub fabric_health?: Raw<u64> => fabric_health ("fabric.health.summary"),
         /// NVML's number of the recovery action.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub recovery: Raw<u64>,
+        pub recovery?: Raw<u64> => recovery ("gpu_recovery_action"),
         /// The last Xid of this session.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub xid: Raw<u64>,
+        pub xid?: Raw<u64> => xid,
         /// Number of Xids in this session.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub xids: Raw<u64>,
+        pub xids?: Raw<u64> => xids,
         /// Utilization of the JPEG engine in percent.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub jpeg: Raw<f64>,
+        pub jpeg?: Raw<f64> => jpeg ("utilization.jpeg"),
         /// Utilization of the optical flow engine in percent.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub ofa: Raw<f64>,
+        pub ofa?: Raw<f64> => optical_flow ("utilization.ofa"),
         /// The SRAM error count has reached the threshold for replacing the device.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub sram_threshold: Raw<bool>,
+        pub sram_threshold?: Raw<bool> => sram_threshold_exceeded ("ecc.errors.uncorrected.aggregate.sram.thresholdExceeded"),
         /// Bytes.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub gtt_used: Raw<u64>,
+        pub gtt_used?: Raw<u64> => host_memory_used,
         /// Degrees Celsius.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub temperature_junction: Raw<f64>,
+        pub temperature_junction?: Raw<f64> => junction_temperature,
         /// Revolutions per minute.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub fan_rpm: Raw<u64>,
+        pub fan_rpm?: Raw<u64> => fan_rpm,
         /// Utilization of the video engine in percent, where one engine encodes and decodes.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub video: Raw<f64>,
+        pub video?: Raw<f64> => video,
         /// The driver's performance level, such as `auto`.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub performance_level: Option<String>,
+        pub performance_level?: Option<String> => performance_level,
         /// The driver's compute partition, such as `SPX`.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub compute_partition: Option<String>,
+        pub compute_partition?: Option<String> => compute_partition,
         /// The driver's memory partition, such as `NPS1`.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub memory_partition: Option<String>,
+        pub memory_partition?: Option<String> => memory_partition,
     }
 
     /// Values that do not change while a device is present.
-    pub struct DeviceStatics in statics {
+    pub struct DeviceStatics in statics => crate::model::DeviceStatics {
         /// Driver version.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub driver: Option<String>,
+        pub driver?: Option<String>,
         /// MHz.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub clock_sm_max: Raw<u64>,
+        pub clock_sm_max?: Raw<u64> => sm_clock_max ("clocks.max.sm"),
         /// MHz.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub clock_memory_max: Raw<u64>,
+        pub clock_memory_max?: Raw<u64> => memory_clock_max ("clocks.max.memory"),
         /// Maximum `PCIe` generation.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub pcie_generation_max: Raw<u64>,
+        pub pcie_generation_max?: Raw<u64>,
         /// Maximum number of `PCIe` lanes.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub pcie_lanes_max: Raw<u64>,
+        pub pcie_lanes_max?: Raw<u64>,
         /// Milliwatts.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub power_limit_default: Raw<u64>,
+        pub power_limit_default?: Raw<u64> => power_limit_default ("power.default_limit"),
         /// Milliwatts.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub power_limit_min: Raw<u64>,
+        pub power_limit_min?: Raw<u64> => power_limit_min ("power.min_limit"),
         /// Milliwatts.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub power_limit_max: Raw<u64>,
+        pub power_limit_max?: Raw<u64> => power_limit_max ("power.max_limit"),
         /// MHz.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub clock_graphics_max: Raw<u64>,
+        pub clock_graphics_max?: Raw<u64> => graphics_clock_max ("clocks.max.graphics"),
         /// MHz.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub clock_video_max: Raw<u64>,
+        pub clock_video_max?: Raw<u64> => video_clock_max,
         /// Throttling temperature in degrees Celsius.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub temperature_slowdown: Raw<f64>,
+        pub temperature_slowdown?: Raw<f64> => slowdown_temperature,
         /// Shutdown temperature in degrees Celsius.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub temperature_shutdown: Raw<f64>,
+        pub temperature_shutdown?: Raw<f64> => shutdown_temperature,
         /// Number of `NVLinks`.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub nvlinks: Raw<u64>,
+        pub nvlinks?: Raw<u64> => nvlinks,
         /// NUMA node.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub numa_node: Raw<u64>,
+        pub numa_node?: Raw<u64> => numa_node,
         /// Minor number of the device file.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub minor: Raw<u64>,
+        pub minor?: Raw<u64> => minor,
         /// CUDA compute capability.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub capability: Option<String>,
+        pub capability?: Option<String>,
         /// GPU instance id of a slice.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub gpu_instance: Raw<u64>,
+        pub gpu_instance?: Raw<u64> => gpu_instance,
         /// Compute instance id of a slice.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub compute_instance: Raw<u64>,
+        pub compute_instance?: Raw<u64> => compute_instance,
         /// Bytes of host memory that the device may use.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub gtt_total: Raw<u64>,
+        pub gtt_total?: Raw<u64> => host_memory_total,
         /// Throttling temperature of the junction in degrees Celsius.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub junction_slowdown: Raw<f64>,
+        pub junction_slowdown?: Raw<f64> => junction_slowdown_temperature,
         /// Throttling temperature of the memory in degrees Celsius.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub memory_slowdown: Raw<f64>,
+        pub memory_slowdown?: Raw<f64> => memory_slowdown_temperature,
     }
 }
 
-/// Processes that use devices, typed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Uses {
-    /// Seconds of the probe's clock.
-    pub at: f64,
-    pub list: Vec<Use>,
+objects! {
+    /// Processes that use devices, typed.
+    pub struct Uses {
+        /// Seconds of the probe's clock.
+        pub at: f64,
+        pub list: Vec<Use>,
+    }
 }
 
 in_place! {
     /// One process's use of one device; values unchanged since the last list may be left out.
-    #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-    pub struct Use {
+    pub struct Use => crate::model::DeviceUse {
         /// UUID of the device; if absent, the device of the previous entry.
-        #[serde(skip_serializing_if = "String::is_empty")]
-        pub device: String,
+        pub device?: String,
         /// Process id; required.
         pub pid: u32,
         /// Bytes of device memory.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub memory: Raw<u64>,
+        pub memory?: Raw<u64> => memory,
         /// Utilization in percent.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub sm: Raw<f64>,
+        pub sm?: Raw<f64> => sm,
         /// Memory utilization in percent.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub mem: Raw<f64>,
+        pub mem?: Raw<f64> => memory_utilization,
         /// Encoder utilization in percent.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub enc: Raw<f64>,
+        pub enc?: Raw<f64> => encoder,
         /// Decoder utilization in percent.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub dec: Raw<f64>,
+        pub dec?: Raw<f64> => decoder,
         /// Percent of the compute units in use.
-        #[serde(skip_serializing_if = "Raw::is_absent")]
-        pub occupancy: Raw<f64>,
+        pub occupancy?: Raw<f64> => occupancy,
         /// `C` for compute, `G` for graphics, `C+G` for both.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub kind: Option<String>,
+        pub kind?: Option<String>,
     }
 }

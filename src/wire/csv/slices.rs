@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use crate::model::{Bytes, Device, DeviceStatics, DeviceUse, Reading, Reason, sanitize_shared};
 use crate::wire::body::Mig;
-use crate::wire::csv::{MAX_DEVICES, MAX_NAME_LENGTH, MAX_USES};
+use crate::wire::checked::MAX_NAME_LENGTH;
+use crate::wire::csv::{MAX_DEVICES, MAX_USES};
 
 /// The slices of the last sample.
 #[derive(Clone, Debug, Default)]

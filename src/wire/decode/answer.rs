@@ -8,9 +8,8 @@ use crate::model::{
     sanitize_shared, sanitized_chars,
 };
 use crate::wire::body::{self, Raw};
-use crate::wire::decode::process::{
-    MAX_COMMAND_LENGTH, MAX_USER_LENGTH, process_state, text_reading, to_u32,
-};
+use crate::wire::decode::process::{MAX_COMMAND_LENGTH, MAX_USER_LENGTH, process_state};
+use crate::wire::decode::{bytes, text_reading};
 
 /// Maximum number of environment variables.
 const MAX_VARIABLES: usize = 16_384;
@@ -77,10 +76,10 @@ fn tree_process(sent: &body::TreeRow, max_length: usize) -> TreeProcess {
     TreeProcess {
         key: ProcessKey { pid: sent.pid, start_ticks: sent.start },
         parent_pid: sent.ppid,
-        uid: to_u32(sent.uid),
+        uid: sent.uid.checked(),
         user: text_reading(sent.user.as_deref(), MAX_USER_LENGTH),
         state: process_state(sent.state.as_deref()),
-        cpu_ticks: sent.cpu.reading(Reason::NotAvailable),
+        cpu_ticks: sent.cpu.checked(),
         resident: bytes(sent.rss),
         command: text_reading(sent.command.as_deref(), max_length),
     }
@@ -95,7 +94,7 @@ fn detail(sent: &body::Detail) -> ProcessDetail {
     };
     ProcessDetail {
         process: tree_process(&sent.row, MAX_LONG_TEXT_LENGTH),
-        threads: to_u32(sent.threads),
+        threads: sent.threads.checked(),
         niceness: sent.nice.reading(Reason::NotAvailable).and_then(niceness),
         virtual_memory: bytes(sent.vsize),
         peak_resident: bytes(sent.peak),
@@ -117,10 +116,6 @@ fn detail(sent: &body::Detail) -> ProcessDetail {
 fn limit([name, soft, hard]: &[String; 3]) -> ResourceLimit {
     let sanitize = |text: &String| -> Arc<str> { sanitize_shared(text, MAX_USER_LENGTH) };
     ResourceLimit { name: sanitize(name), soft: sanitize(soft), hard: sanitize(hard) }
-}
-
-fn bytes(raw: Raw<u64>) -> Reading<Bytes> {
-    raw.reading(Reason::NotAvailable).map(Bytes)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "checked to be small")]

@@ -1,176 +1,46 @@
 //! Decodes typed devices and their processes: checks each number, and gives each missing value a reason.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{
-    Bytes, Celsius, ComputeMode, Device, DeviceActivity, DeviceCounters, DeviceDetails,
-    DeviceFault, DeviceStatics, DeviceUse, FabricHealth, FabricState, FanSpeed, LinkCounters,
-    Megahertz, Percent, Reading, Reason, RecoveryAction, Throttle, UseKind, Watts, sanitize_shared,
+    Bytes, Device, DeviceActivity, DeviceCounters, DeviceDetails, DeviceFault, DeviceStatics,
+    DeviceUse, LinkCounters, Percent, Reading, Reason, UseKind, sanitize_shared,
 };
 use crate::wire::body::{self, Raw};
-use crate::wire::csv::{MAX_NAME_LENGTH, MAX_USES};
+use crate::wire::checked::{Checked as _, Decode as _, MAX_NAME_LENGTH, ObjectReader, pair};
+use crate::wire::csv::MAX_USES;
 use crate::wire::decode::names::NameInterner;
-use crate::wire::decode::{percent, to_f32};
+use crate::wire::decode::text_reading;
 
 mod tpu;
 
 /// Maximum number of links per device.
 const MAX_LINKS: usize = 64;
 
-/// A device as sent, with its reasons for missing values.
-pub(super) struct DeviceDecoder<'a>(pub(super) &'a body::Device);
-
-impl DeviceDecoder<'_> {
-    fn null_reason(&self, key: &str) -> Reason {
-        self.0.lacks.get(key).map_or(Reason::NotAvailable, |why| missing_reason(why))
-    }
-
-    /// Returns a value, or the reason it is missing; looks the reason up only for `null`.
-    fn read<T>(&self, raw: Raw<T>, key: &str) -> Reading<T> {
-        let is_null = matches!(raw, Raw::Null);
-        raw.reading(if is_null { self.null_reason(key) } else { Reason::NotAvailable })
-    }
-
-    /// Returns the unknown value of a key, with its reason.
-    pub(super) fn unknown<T>(&self, key: &str) -> Reading<T> {
-        Reading::Unknown(self.null_reason(key))
-    }
-
-    pub(super) fn count(&self, raw: Raw<u64>, key: &str) -> Reading<u64> {
-        self.read(raw, key)
-    }
-
-    pub(super) fn count_u32(&self, raw: Raw<u64>, key: &str) -> Reading<u32> {
-        self.count(raw, key).and_then(|number| u32::try_from(number).ok())
-    }
-
-    fn state<T>(&self, raw: Raw<u64>, key: &str, parse: fn(u64) -> Option<T>) -> Reading<T> {
-        self.count(raw, key).and_then(parse)
-    }
-
-    pub(super) fn flag(&self, raw: Raw<bool>, key: &str) -> Reading<bool> {
-        self.read(raw, key)
-    }
-
-    fn bytes(&self, raw: Raw<u64>, key: &str) -> Reading<Bytes> {
-        self.count(raw, key).and_then(Bytes::from_memory)
-    }
-
-    pub(super) fn number(&self, raw: Raw<f64>, key: &str) -> Reading<f64> {
-        self.read(raw, key)
-    }
-
-    pub(super) fn percent(&self, raw: Raw<f64>, key: &str) -> Reading<Percent> {
-        self.number(raw, key).and_then(|share| Percent::new(to_f32(share)))
-    }
-
-    fn celsius(&self, raw: Raw<f64>, key: &str) -> Reading<Celsius> {
-        self.read(raw, key).and_then(|degrees| Celsius::new(to_f32(degrees)))
-    }
-
-    /// Returns a text of the driver. `null` and absent are both `None`, so `lacks` tells them apart.
-    fn text(&self, raw: Option<&str>, key: &str) -> Reading<Arc<str>> {
-        match (raw, self.0.lacks.get(key)) {
-            (Some(word), _) => Reading::Known(sanitize_shared(word, MAX_NAME_LENGTH)),
-            (None, Some(why)) => Reading::Unknown(missing_reason(why)),
-            (None, None) => Reading::default(),
-        }
-    }
-
-    fn clock(&self, raw: Raw<u64>, key: &str) -> Reading<Megahertz> {
-        self.count_u32(raw, key).and_then(Megahertz::new)
-    }
-
-    fn power(&self, raw: Raw<u64>, key: &str) -> Reading<Watts> {
-        let watts = |milliwatts: u32| Watts::new(to_f32(f64::from(milliwatts) / 1000.0));
-        self.count_u32(raw, key).and_then(watts)
-    }
-
-    /// Returns one of the hardware's activity counters; a device has nearly all of them or none.
-    fn activity(&self, raw: Raw<[Raw<f64>; 8]>, index: usize) -> Reading<Percent> {
-        let list = match raw {
-            Raw::Value(list) => list,
-            Raw::Absent => return Reading::default(),
-            Raw::Null => return Reading::Unknown(self.null_reason("activity")),
-            Raw::Wrong => return Reading::Unknown(Reason::Malformed),
-        };
-        let raw = list.get(index).copied().unwrap_or_default();
-        raw.reading(Reason::NotSupported).and_then(|share| Percent::new(to_f32(share)))
-    }
-
-    /// Returns one of the hardware's throughput values, sent in MiB per second.
-    fn throughput(raw: Raw<[Raw<f64>; 4]>, index: usize) -> Reading<Bytes> {
-        let Raw::Value(list) = raw else { return Reading::default() };
-        let raw = list.get(index).copied().unwrap_or_default();
-        raw.reading(Reason::NotSupported).and_then(|mib| {
-            // No link is that fast (1e9 MiB/s): the value is invalid.
-            let is_sane = (0.0..1e9).contains(&mib);
-            is_sane.then(|| Bytes(mib_to_bytes(mib)))
-        })
-    }
-
-    /// Returns two numbers that are meaningful only together.
-    fn pair(&self, raw: [Raw<u64>; 2], keys: [&str; 2]) -> Reading<(u8, u8)> {
-        let [first, second] = raw;
-        let [first_key, second_key] = keys;
-        let byte = |raw, key| self.count(raw, key).and_then(|number| u8::try_from(number).ok());
-        match (byte(first, first_key), byte(second, second_key)) {
-            (Reading::Known(first), Reading::Known(second)) => Reading::Known((first, second)),
-            (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => {
-                Reading::Unknown(reason)
-            }
-        }
-    }
-}
-
 pub(super) fn device(sent: &body::Device, names: &mut NameInterner) -> Device {
-    let device = DeviceDecoder(sent);
-    let name = |raw: &Option<String>| text(raw.as_deref(), MAX_NAME_LENGTH);
-    Device {
+    let reader = ObjectReader { lacks: &sent.lacks, max_text_length: MAX_NAME_LENGTH };
+    let rest = Device {
         uuid: names.intern(&sent.uuid, MAX_NAME_LENGTH),
         parent: sent.parent.as_deref().map(|parent| names.intern(parent, MAX_NAME_LENGTH)),
-        index: device.count_u32(sent.index, "index"),
-        vendor: Reading::default(),
-        name: name(&sent.name),
-        pci: name(&sent.pci),
-        utilization: device.percent(sent.util, "util"),
-        memory_utilization: device.percent(sent.memory_util, "memory_util"),
-        has_host_memory: false,
-        memory_total: device.bytes(sent.memory_total, "memory_total"),
-        memory_used: device.bytes(sent.memory_used, "memory_used"),
-        memory_free: device.bytes(sent.memory_free, "memory_free"),
-        memory_reserved: device.bytes(sent.memory_reserved, "memory_reserved"),
-        temperature: device.celsius(sent.temperature, "temperature"),
-        memory_temperature: device.celsius(sent.temperature_memory, "temperature_memory"),
-        power: device.power(sent.power, "power"),
-        power_limit: device.power(sent.power_limit, "power_limit"),
-        sm_clock: device.clock(sent.clock_sm, "clock_sm"),
-        memory_clock: device.clock(sent.clock_memory, "clock_memory"),
-        fan: device.number(sent.fan, "fan").and_then(|share| FanSpeed::new(to_f32(share))),
-        performance_state: device.state(sent.pstate, "pstate", |state| {
-            u8::try_from(state).ok().filter(|state| *state <= 15)
-        }),
-        throttle: device.count(sent.throttle, "throttle").map(Throttle),
-        ecc_corrected: device.count(sent.ecc_corrected, "ecc_corrected"),
-        ecc_uncorrected: device.count(sent.ecc_uncorrected, "ecc_uncorrected"),
-        persistence: device.flag(sent.persistence, "persistence"),
-        mig: device.flag(sent.mig, "mig"),
-        pcie: device
-            .pair([sent.pcie_generation, sent.pcie_lanes], ["pcie_generation", "pcie_lanes"]),
-        statics: sent.statics.as_deref().and_then(|group| statics(&device, group).shared()),
-        activity: sent.activity.as_deref().and_then(|group| activity(&device, group).shared()),
-        details: sent.details.as_deref().and_then(|group| details(&device, group).shared()),
-        counters: sent.counters.as_deref().and_then(|group| counters(&device, group).shared()),
-        rates: None,
-        hidden_processes: Reading::default(),
-        hidden_memory: Reading::default(),
-        tpu: tpu::tpu(&device),
+        name: text_reading(sent.name.as_deref(), MAX_NAME_LENGTH),
+        pci: text_reading(sent.pci.as_deref(), MAX_NAME_LENGTH),
+        pcie: pair::<u64>([
+            reader.read(&sent.pcie_generation, "pcie_generation"),
+            reader.read(&sent.pcie_lanes, "pcie_lanes"),
+        ]),
+        statics: sent.statics.as_deref().and_then(|sent| statics(sent, &reader).shared()),
+        activity: sent.activity.as_deref().and_then(|sent| activity(sent, &reader).shared()),
+        details: sent.details.as_deref().and_then(|sent| details(sent, &reader).shared()),
+        counters: sent
+            .counters
+            .as_deref()
+            .and_then(|sent| sent.decode(&reader, DeviceCounters::default()).shared()),
+        tpu: sent.tpu.as_deref().and_then(|chip| tpu::tpu(chip, &sent.lacks).shared()),
         fault: sent.fault.as_deref().map(device_fault),
-    }
-}
-
-fn text(raw: Option<&str>, limit: usize) -> Reading<Arc<str>> {
-    raw.map_or_else(Reading::default, |text| Reading::Known(sanitize_shared(text, limit)))
+        ..Device::default()
+    };
+    sent.decode(&reader, rest)
 }
 
 /// Shares equal values of consecutive devices in memory: the devices of a node are mostly alike.
@@ -188,112 +58,78 @@ pub(super) fn share_equal_values(list: &mut [Device]) {
     }
 }
 
-fn statics(device: &DeviceDecoder<'_>, sent: &body::DeviceStatics) -> DeviceStatics {
-    DeviceStatics {
-        driver: text(sent.driver.as_deref(), MAX_NAME_LENGTH),
-        sm_clock_max: device.clock(sent.clock_sm_max, "clock_sm_max"),
-        memory_clock_max: device.clock(sent.clock_memory_max, "clock_memory_max"),
-        pcie_max: device.pair(
-            [sent.pcie_generation_max, sent.pcie_lanes_max],
-            ["pcie_generation_max", "pcie_lanes_max"],
-        ),
-        capability: text(sent.capability.as_deref(), 16),
-        numa_node: device.count_u32(sent.numa_node, "numa_node"),
-        minor: device.count_u32(sent.minor, "minor"),
-        gpu_instance: device.count_u32(sent.gpu_instance, "gpu_instance"),
-        compute_instance: device.count_u32(sent.compute_instance, "compute_instance"),
-        graphics_clock_max: device.clock(sent.clock_graphics_max, "clock_graphics_max"),
-        video_clock_max: device.clock(sent.clock_video_max, "clock_video_max"),
-        slowdown_temperature: device.celsius(sent.temperature_slowdown, "temperature_slowdown"),
-        shutdown_temperature: device.celsius(sent.temperature_shutdown, "temperature_shutdown"),
-        power_limit_default: device.power(sent.power_limit_default, "power_limit_default"),
-        power_limit_min: device.power(sent.power_limit_min, "power_limit_min"),
-        power_limit_max: device.power(sent.power_limit_max, "power_limit_max"),
-        nvlinks: device.count_u32(sent.nvlinks, "nvlinks"),
-        junction_slowdown_temperature: device.celsius(sent.junction_slowdown, "junction_slowdown"),
-        memory_slowdown_temperature: device.celsius(sent.memory_slowdown, "memory_slowdown"),
-        host_memory_total: device.bytes(sent.gtt_total, "gtt_total"),
+fn statics(sent: &body::DeviceStatics, reader: &ObjectReader<'_>) -> DeviceStatics {
+    let rest = DeviceStatics {
+        driver: text_reading(sent.driver.as_deref(), MAX_NAME_LENGTH),
+        pcie_max: pair::<u64>([
+            reader.read(&sent.pcie_generation_max, "pcie_generation_max"),
+            reader.read(&sent.pcie_lanes_max, "pcie_lanes_max"),
+        ]),
+        capability: text_reading(sent.capability.as_deref(), 16),
+        ..DeviceStatics::default()
+    };
+    sent.decode(reader, rest)
+}
+
+fn activity(sent: &body::DeviceActivity, reader: &ObjectReader<'_>) -> DeviceActivity {
+    let active = sent.activity.reading(reader.null_reason("activity"));
+    let [
+        graphics_active,
+        sm_active,
+        sm_occupancy,
+        tensor_active,
+        dram_active,
+        fp64_active,
+        fp32_active,
+        fp16_active,
+    ] = elements(active, Percent::from_sent);
+    let flow = match sent.flow {
+        Raw::Value(list) => Reading::Known(list),
+        Raw::Absent | Raw::Null | Raw::Wrong => Reading::default(),
+    };
+    let [pcie_sent, pcie_received, nvlink_received, nvlink_sent] = elements(flow, mib_to_bytes);
+    let rest = DeviceActivity {
+        power_instant: Reading::default(),
+        graphics_active,
+        sm_active,
+        sm_occupancy,
+        tensor_active,
+        dram_active,
+        fp64_active,
+        fp32_active,
+        fp16_active,
+        pcie_sent,
+        pcie_received,
+        nvlink_received,
+        nvlink_sent,
+    };
+    sent.decode(reader, rest)
+}
+
+/// Returns the values of a list; a device has nearly all of them or none.
+fn elements<T, const N: usize>(
+    list: Reading<[Raw<f64>; N]>,
+    check: fn(f64) -> Option<T>,
+) -> [Reading<T>; N] {
+    match list {
+        Reading::Known(list) => list.map(|raw| raw.reading(Reason::NotSupported).and_then(check)),
+        Reading::Unknown(reason) => [(); N].map(|()| Reading::Unknown(reason)),
     }
 }
 
-fn activity(device: &DeviceDecoder<'_>, sent: &body::DeviceActivity) -> DeviceActivity {
-    let active = |index: usize| device.activity(sent.activity, index);
-    let flow = |index: usize| DeviceDecoder::throughput(sent.flow, index);
-    DeviceActivity {
-        power_instant: device.power(sent.power_instant, "power_instant"),
-        graphics_active: active(0),
-        sm_active: active(1),
-        sm_occupancy: active(2),
-        tensor_active: active(3),
-        dram_active: active(4),
-        fp64_active: active(5),
-        fp32_active: active(6),
-        fp16_active: active(7),
-        pcie_sent: flow(0),
-        pcie_received: flow(1),
-        nvlink_received: flow(2),
-        nvlink_sent: flow(3),
-    }
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked to be small and not negative"
+)]
+fn mib_to_bytes(mib: f64) -> Option<Bytes> {
+    // No link transfers as much in a second: the value is invalid.
+    (0.0..1e9).contains(&mib).then_some(Bytes((mib * 1_048_576.0) as u64))
 }
 
-fn details(device: &DeviceDecoder<'_>, sent: &body::DeviceDetails) -> DeviceDetails {
-    DeviceDetails {
-        reports_users: device.flag(sent.users, "users"),
-        encoder: device.percent(sent.encoder, "encoder"),
-        decoder: device.percent(sent.decoder, "decoder"),
-        jpeg: device.percent(sent.jpeg, "jpeg"),
-        optical_flow: device.percent(sent.ofa, "ofa"),
-        power_average: device.power(sent.power_average, "power_average"),
-        power_limit_requested: device.power(sent.power_limit_requested, "power_limit_requested"),
-        energy_millijoules: device.count(sent.energy, "energy"),
-        graphics_clock: device.clock(sent.clock_graphics, "clock_graphics"),
-        video_clock: device.clock(sent.clock_video, "clock_video"),
-        temperature_margin: device.celsius(sent.temperature_margin, "temperature_margin"),
-        display_active: device.flag(sent.display, "display"),
-        compute_mode: device.state(sent.compute_mode, "compute_mode", ComputeMode::new),
-        ecc_enabled: device.flag(sent.ecc_mode, "ecc_mode"),
-        ecc_corrected_total: device.count(sent.ecc_corrected_total, "ecc_corrected_total"),
-        ecc_uncorrected_total: device.count(sent.ecc_uncorrected_total, "ecc_uncorrected_total"),
-        retired_single: device.count(sent.retired_single, "retired_single"),
-        retired_double: device.count(sent.retired_double, "retired_double"),
-        retirement_pending: device.flag(sent.retired_pending, "retired_pending"),
-        remapped_corrected: device.count(sent.remapped_corrected, "remapped_corrected"),
-        remapped_uncorrected: device.count(sent.remapped_uncorrected, "remapped_uncorrected"),
-        remapping_pending: device.flag(sent.remap_pending, "remap_pending"),
-        remapping_failed: device.flag(sent.remap_failed, "remap_failed"),
-        sram_threshold_exceeded: device.flag(sent.sram_threshold, "sram_threshold"),
-        pcie_replays: device.count(sent.pcie_replays, "pcie_replays"),
-        bar1_total: device.bytes(sent.bar1_total, "bar1_total"),
-        bar1_used: device.bytes(sent.bar1_used, "bar1_used"),
-        bar1_free: device.bytes(sent.bar1_free, "bar1_free"),
-        fabric: device.state(sent.fabric, "fabric", FabricState::new),
-        fabric_health: device.count_u32(sent.fabric_health, "fabric_health").map(FabricHealth),
-        recovery: device.state(sent.recovery, "recovery", RecoveryAction::new),
-        xid: device.count_u32(sent.xid, "xid"),
-        xids: device.count(sent.xids, "xids"),
-        links: links(sent.links.as_deref()),
-        host_memory_used: device.bytes(sent.gtt_used, "gtt_used"),
-        junction_temperature: device.celsius(sent.temperature_junction, "temperature_junction"),
-        fan_rpm: device.count_u32(sent.fan_rpm, "fan_rpm"),
-        video: device.percent(sent.video, "video"),
-        performance_level: device.text(sent.performance_level.as_deref(), "performance_level"),
-        compute_partition: device.text(sent.compute_partition.as_deref(), "compute_partition"),
-        memory_partition: device.text(sent.memory_partition.as_deref(), "memory_partition"),
-    }
-}
-
-fn counters(device: &DeviceDecoder<'_>, sent: &body::DeviceCounters) -> DeviceCounters {
-    DeviceCounters {
-        pcie_received: device.count(sent.pcie_rx, "pcie_rx"),
-        pcie_sent: device.count(sent.pcie_tx, "pcie_tx"),
-        nvlink_received: device.count(sent.nvlink_rx, "nvlink_rx"),
-        nvlink_sent: device.count(sent.nvlink_tx, "nvlink_tx"),
-        power_throttled: device.count(sent.held_power, "held_power"),
-        thermal_throttled: device.count(sent.held_thermal, "held_thermal"),
-        sync_boost_throttled: device.count(sent.held_sync_boost, "held_sync_boost"),
-        hardware_thermal_throttled: device.count(sent.held_hw_thermal, "held_hw_thermal"),
-        power_brake_throttled: device.count(sent.held_power_brake, "held_power_brake"),
-    }
+fn details(sent: &body::DeviceDetails, reader: &ObjectReader<'_>) -> DeviceDetails {
+    let links = links(sent.links.as_deref());
+    sent.decode(reader, DeviceDetails { links, ..DeviceDetails::default() })
 }
 
 fn links(sent: Option<&[[Raw<u64>; 2]]>) -> Reading<Arc<[LinkCounters]>> {
@@ -305,27 +141,6 @@ fn links(sent: Option<&[[Raw<u64>; 2]]>) -> Reading<Arc<[LinkCounters]>> {
     sent.map_or_else(Reading::default, |links| {
         Reading::Known(links.iter().take(MAX_LINKS).map(link).collect())
     })
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "checked to be small and not negative"
-)]
-fn mib_to_bytes(mib: f64) -> u64 {
-    (mib * 1_048_576.0) as u64
-}
-
-fn missing_reason(why: &str) -> Reason {
-    match why {
-        "not supported" => Reason::NotSupported,
-        "no permission" => Reason::NoPermission,
-        "driver error" => Reason::DriverError,
-        "malformed" => Reason::Malformed,
-        "asleep" => Reason::Asleep,
-        "no workload" => Reason::NoWorkload,
-        _ => Reason::NotAvailable,
-    }
 }
 
 fn device_fault(word: &str) -> DeviceFault {
@@ -351,24 +166,18 @@ pub(super) fn uses(sent: &[body::Use], names: &mut NameInterner) -> Vec<DeviceUs
 }
 
 fn device_use(sent: &body::Use, device: Arc<str>) -> DeviceUse {
+    let lacks = BTreeMap::new();
+    let reader = ObjectReader { lacks: &lacks, max_text_length: MAX_NAME_LENGTH };
     let kind = sent.kind.as_deref();
-    DeviceUse {
-        device,
-        pid: sent.pid,
-        memory: sent.memory.reading(Reason::NotAvailable).and_then(Bytes::from_memory),
-        sm: percent(sent.sm),
-        memory_utilization: percent(sent.mem),
-        encoder: percent(sent.enc),
-        decoder: percent(sent.dec),
-        occupancy: percent(sent.occupancy),
-        kind: kind.map_or_else(Reading::default, |letters| Reading::checked(UseKind::new(letters))),
-        driver_name: None,
-    }
+    let kind =
+        kind.map_or_else(Reading::default, |letters| Reading::checked(UseKind::new(letters)));
+    sent.decode(&reader, DeviceUse { device, pid: sent.pid, kind, ..DeviceUse::default() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::FanSpeed;
 
     #[test]
     fn equal_values_of_devices_are_stored_once() {

@@ -1,12 +1,16 @@
 //! Decodes processes; job, step and container are parsed from the control group's path.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{
-    Ancestor, Bytes, Container, ContainerKind, JobId, ProcessKey, ProcessReading, ProcessState,
+    Ancestor, Container, ContainerKind, JobId, ProcessKey, ProcessReading, ProcessState,
     ProcessStatics, Reading, Reason, UnseenProcess, UnseenReason, sanitize_shared,
 };
-use crate::wire::body::{self, Raw, RawText};
+use crate::wire::body::{self, RawText};
+use crate::wire::checked::{Decode as _, ObjectReader};
+use crate::wire::decode::{bytes, text_reading};
+use crate::wire::raw::OptionalKey as _;
 
 /// Maximum length of a command line or path.
 pub(super) const MAX_COMMAND_LENGTH: usize = 512;
@@ -17,27 +21,29 @@ const MAX_PARENTS: usize = 32;
 /// Characters of a container id that are kept; enough to distinguish containers.
 const SHORT_ID: usize = 12;
 
+/// Reads objects without `lacks`.
+const NO_REASONS: ObjectReader<'_> =
+    ObjectReader { lacks: &BTreeMap::new(), max_text_length: MAX_USER_LENGTH };
+
 pub(super) fn process(sent: &body::Process) -> ProcessReading {
     let is_new = |sent: &&body::ProcessStatics| {
         sent.command.is_some() || sent.user.is_some() || !sent.uid.is_absent()
     };
-    ProcessReading {
+    let rest = ProcessReading {
         key: ProcessKey { pid: sent.pid, start_ticks: sent.start },
-        cpu_ticks: sent.cpu.reading(Reason::NotAvailable),
-        resident: sent.rss.reading(Reason::NotAvailable).map(Bytes),
+        resident: bytes(sent.rss),
         state: process_state(sent.state.as_deref()),
-        threads: to_u32(sent.threads),
         statics: sent.statics.as_deref().filter(is_new).map(|sent| Arc::new(statics(sent))),
-    }
+        ..ProcessReading::default()
+    };
+    sent.decode(&NO_REASONS, rest)
 }
 
 fn statics(sent: &body::ProcessStatics) -> ProcessStatics {
     let environment_job =
         sent.job.as_deref().filter(|job| job.bytes().all(|byte| byte.is_ascii_digit()));
     let environment_step = sent.step.as_deref().filter(|_| environment_job.is_some());
-    let mut statics = ProcessStatics {
-        parent_pid: to_u32(sent.ppid),
-        uid: to_u32(sent.uid),
+    let rest = ProcessStatics {
         user: text_reading(sent.user.as_deref(), MAX_USER_LENGTH),
         command: text_reading(sent.command.as_deref(), MAX_COMMAND_LENGTH),
         directory: match &sent.cwd {
@@ -48,6 +54,7 @@ fn statics(sent: &body::ProcessStatics) -> ProcessStatics {
         parents: sent.parents.iter().take(MAX_PARENTS).map(ancestor).collect(),
         ..parse_cgroup(sent.cgroup.as_deref())
     };
+    let mut statics = sent.decode(&NO_REASONS, rest);
     if statics.job.is_none() {
         statics.job = environment_job.and_then(JobId::new);
         statics.step = statics.step.or_else(|| environment_step.and_then(step_name));
@@ -67,7 +74,7 @@ pub(super) fn unseen_process(sent: &body::Unseen) -> Option<UnseenProcess> {
         parent_pid: Reading::Unknown(reason),
         command: Reading::Unknown(reason),
         directory: Reading::Unknown(reason),
-        uid: match to_u32(sent.uid) {
+        uid: match sent.uid.checked() {
             Reading::Known(uid) => Reading::Known(uid),
             Reading::Unknown(_) => Reading::Unknown(reason),
         },
@@ -82,14 +89,6 @@ pub(super) fn unseen_process(sent: &body::Unseen) -> Option<UnseenProcess> {
 
 pub(super) fn process_state(letter: Option<&str>) -> Reading<ProcessState> {
     letter.map_or_else(Reading::default, |letter| Reading::checked(ProcessState::new(letter)))
-}
-
-pub(super) fn text_reading(sent: Option<&str>, limit: usize) -> Reading<Arc<str>> {
-    sent.map_or_else(Reading::default, |text| Reading::Known(sanitize_shared(text, limit)))
-}
-
-pub(super) fn to_u32(raw: Raw<u64>) -> Reading<u32> {
-    raw.reading(Reason::NotAvailable).and_then(|number| u32::try_from(number).ok())
 }
 
 fn ancestor((pid, start, name): &(u32, u64, String)) -> Ancestor {

@@ -1,45 +1,32 @@
 //! Decodes the values that only TPU chips have.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
-use crate::model::{Bytes, Percent, Reading, Reason, TpuCore, TpuDetails, sanitize_shared};
+use crate::model::{Bytes, Reading, Reason, TpuCore, TpuDetails};
 use crate::wire::body::{self, Raw};
-use crate::wire::decode::device::DeviceDecoder;
-use crate::wire::decode::to_f32;
+use crate::wire::checked::{Decode as _, ObjectReader, to_f32};
 
 /// Maximum number of cores per chip.
 const MAX_CORES: usize = 16;
 /// Maximum length of a text from the runtime.
 const MAX_TEXT_LENGTH: usize = 200;
 
-/// Decodes the values of a TPU chip; `None` if none was sent.
-pub(super) fn tpu(device: &DeviceDecoder<'_>) -> Option<Arc<TpuDetails>> {
-    let sent = device.0.tpu.as_ref()?;
-    let text = |text: &Option<String>, key| match text {
-        Some(text) => Reading::Known(sanitize_shared(text, MAX_TEXT_LENGTH)),
-        None => device.0.lacks.get(key).map_or_else(Reading::default, |_| device.unknown(key)),
-    };
+/// Decodes the values of a TPU chip, whose device says in `lacks` why values are missing.
+pub(super) fn tpu(sent: &body::Tpu, lacks: &BTreeMap<String, String>) -> TpuDetails {
+    let reader = ObjectReader { lacks, max_text_length: MAX_TEXT_LENGTH };
     let seconds = |raw: Raw<f64>, key| {
-        device.number(raw, key).and_then(|seconds| (0.0..1e9).contains(&seconds).then_some(seconds))
+        let seconds = raw.reading(reader.null_reason(key));
+        seconds.and_then(|seconds| (0.0..1e9).contains(&seconds).then_some(seconds))
     };
-    TpuDetails {
-        nodes: text(&sent.nodes, "nodes"),
-        cores: device.count_u32(sent.cores, "cores"),
-        is_held: device.flag(sent.held, "held"),
-        bandwidth: device.percent(sent.hbm_util, "hbm_util"),
+    let rest = TpuDetails {
         idle_seconds: seconds(sent.idle, "idle").map(to_f32),
-        queue: device.count(sent.queue, "queue"),
-        metrics_source: text(&sent.source, "source"),
-        metrics_fault: text(&sent.trouble, "trouble"),
         by_core: sent.by_core.as_deref().map_or_else(Reading::default, |cores| {
             Reading::Known(cores.iter().take(MAX_CORES).map(core).collect())
         }),
         uptime_seconds: seconds(sent.uptime, "uptime").map(to_u64),
-        framework: text(&sent.framework, "framework"),
-        slice_error: text(&sent.slice_error, "slice_error"),
-        megascale_error: text(&sent.megascale_error, "megascale_error"),
-    }
-    .shared()
+        ..TpuDetails::default()
+    };
+    sent.decode(&reader, rest)
 }
 
 #[expect(
@@ -52,18 +39,19 @@ fn to_u64(seconds: f64) -> u64 {
 }
 
 fn core(sent: &body::TpuCore) -> TpuCore {
-    let bytes = |raw: Raw<u64>| raw.reading(Reason::NotAvailable).get().map(Bytes);
-    let share = sent.util.reading(Reason::NotAvailable);
     TpuCore {
-        memory_used: bytes(sent.used),
-        memory_total: bytes(sent.total),
-        utilization: share.and_then(|share| Percent::new(to_f32(share))).get(),
+        memory_used: sent.used.reading(Reason::NotAvailable).get().map(Bytes),
+        memory_total: sent.total.reading(Reason::NotAvailable).get().map(Bytes),
+        utilization: sent.util.checked().get(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::model::Percent;
     use crate::wire::decode::device::device;
     use crate::wire::decode::names::NameInterner;
 
