@@ -30,7 +30,7 @@
 //! - [`inventory`]: which nodes to monitor
 //! - [`collect`]: one task per node: sessions, retries, requests
 //! - [`fleet`]: the state of all nodes; history, totals, publishing
-//! - [`fields`]: one declaration per metric
+//! - [`metrics`]: one declaration per metric
 //! - [`query`]: filters, the selection of devices and processes, sort orders
 //! - [`insight`]: what a snapshot means: node status, jobs, users, owners of devices, events
 //! - [`pipeline`]: deliveries to the fleet
@@ -50,11 +50,11 @@ pub mod doctor;
 #[warn(missing_docs)]
 pub mod export;
 #[warn(missing_docs)]
-pub mod fields;
-#[warn(missing_docs)]
 pub mod fleet;
 pub mod insight;
 pub mod inventory;
+#[warn(missing_docs)]
+pub mod metrics;
 #[warn(missing_docs)]
 pub mod model;
 #[warn(missing_docs)]

@@ -16,17 +16,17 @@ use std::path::{Path, PathBuf};
 #[rustfmt::skip]
 const MODULES: &[&str] = &[
     "time", "storage", "model", "nodeset", "wire", "probe", "ssh", "transport", "inventory", "collect",
-    "fleet", "fields", "query", "insight", "record", "pipeline", "progress", "export", "serve", "ui",
+    "fleet", "metrics", "query", "insight", "record", "pipeline", "progress", "export", "serve", "ui",
     "sim", "doctor", "config", "cli", "app",
 ];
 
 /// Modules that a module must not import although they are below it.
 const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("ssh", &["wire", "probe", "nodeset"]),
-    ("transport", &["wire", "probe", "fields"]),
-    ("inventory", &["wire", "probe", "fields"]),
+    ("transport", &["wire", "probe", "metrics"]),
+    ("inventory", &["wire", "probe", "metrics"]),
     ("probe", &["wire"]),
-    ("collect", &["fields", "inventory"]),
+    ("collect", &["metrics", "inventory"]),
     ("fleet", &["wire", "probe", "ssh", "transport", "inventory", "collect"]),
     ("pipeline", &["ssh", "transport", "collect", "inventory", "probe"]),
     ("query", &["wire", "probe", "ssh", "transport", "inventory", "collect"]),

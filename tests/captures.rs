@@ -9,7 +9,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gtop::fields::{Value, device_fields};
+use gtop::metrics::{Value, device_fields};
 use gtop::model::{Device, DeviceFault, Reason, Sample};
 use gtop::time::Timestamp;
 use gtop::wire::body::{Apps, Backend, Body, Csv, Sample as Sent};

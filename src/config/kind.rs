@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
-use crate::fields::current_aliases;
+use crate::metrics::current_aliases;
 use crate::model::{is_unprintable, sanitize};
 use crate::query::nearest;
 use crate::ui::ColumnSpec;

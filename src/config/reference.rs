@@ -7,7 +7,7 @@ use super::kind::{SettingKind, SettingValue, toml_string};
 use super::setting::Setting;
 use super::settings::Settings;
 use super::table::SETTINGS;
-use crate::fields::{Field, HOST, JOB, PROCESS, device_fields, unit_of};
+use crate::metrics::{Field, HOST, JOB, PROCESS, device_fields, unit_of};
 use crate::query::{SortColumn, aliases};
 use crate::ui::ChartMetric;
 use crate::ui::ColumnSpec;

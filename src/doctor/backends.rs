@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::collect::Handshake;
 use crate::doctor::{StepResult, StepStatus};
-use crate::fields::{DEVICE, Value};
+use crate::metrics::{DEVICE, Value};
 use crate::model::{
     BackendState, Device, DeviceFault, Reason, Sample, Source, SourceFault, SourceFaultKind,
     sanitize,

@@ -13,8 +13,8 @@ use crate::export::json::jobs::{Jobs, RosterJson};
 use crate::export::json::schema::{
     JsonShape, Metrics, Moment, Objects, SchemaVersion, Shaped, object,
 };
-use crate::fields::Usage;
 use crate::fleet::{EventRecord, Fleet, JobDevices, Node, Process, SourceState, Totals, Traffic};
+use crate::metrics::Usage;
 use crate::model::{
     Ancestor, Bytes, Device, DeviceFault, JobId, Link, LinkCounters, NodeName, Percent, Space,
     TpuCore, TransportKind, Watts,

@@ -16,8 +16,8 @@ pub use complete::complete;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::fields::{Field, HOST, JOB, JobAt, PROCESS, Usage, current_aliases, device_fields};
 use crate::fleet::Node;
+use crate::metrics::{Field, HOST, JOB, JobAt, PROCESS, Usage, current_aliases, device_fields};
 use crate::model::{Device, JobList};
 use job_lookup::JobLookup;
 use operand::Operand;

@@ -1,6 +1,6 @@
 //! The metrics that the node view can chart, and their names.
 
-use crate::fields::current_aliases;
+use crate::metrics::current_aliases;
 
 /// A metric that can be charted, as a percentage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

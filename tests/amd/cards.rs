@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use gtop::fields::{Value as Field, device_fields};
+use gtop::metrics::{Value as Field, device_fields};
 use gtop::model::Device;
 use gtop::time::Timestamp;
 use gtop::wire::body::{Body, Sample};

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use gtop::fields::device_fields;
+use gtop::metrics::device_fields;
 use gtop::probe::Interpreter;
 use serde_json::{Value, json};
 

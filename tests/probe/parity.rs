@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::fields::{HOST, PROCESS, Usage, Value as FieldValue, device_fields};
 use gtop::fleet::{Node, NodeBuilder};
+use gtop::metrics::{HOST, PROCESS, Usage, Value as FieldValue, device_fields};
 use gtop::model::{Link, NodeName, Source};
 use gtop::probe::Interpreter;
 use gtop::time::Timestamp;
@@ -83,7 +83,7 @@ fn devices(node: &Node) -> Vec<BTreeMap<String, FieldValue>> {
         let used = Usage::of(node, device).flat_map(|usage| {
             let pid = usage.used.pid;
             let fields = PROCESS.iter().filter(|field| !CHANGING_FIELDS.contains(&field.id));
-            let one = |field: &gtop::fields::Field<Usage>| {
+            let one = |field: &gtop::metrics::Field<Usage>| {
                 (format!("{pid}.{}", field.id), (field.read)(&usage))
             };
             fields.map(one).collect::<Vec<_>>()

@@ -6,8 +6,8 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::export::json::age;
 use crate::export::json::schema::{JsonShape, Metrics, Objects, Shaped, object};
-use crate::fields::JobAt;
 use crate::fleet::{Evidence, Fleet, JobDevices, NodeDevices};
+use crate::metrics::JobAt;
 use crate::model::{Allocation, DeviceAllocation, Job, JobList};
 use crate::time::Timestamp;
 

@@ -9,8 +9,8 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::json;
 
 use crate::export::json::Snapshot;
-use crate::fields::{Field, HOST, JOB, JobAt, PROCESS, Usage, Value, ValueKind, device_fields};
 use crate::fleet::Node;
+use crate::metrics::{Field, HOST, JOB, JobAt, PROCESS, Usage, Value, ValueKind, device_fields};
 use crate::model::{Device, Reason};
 
 /// Writes the JSON Schema (2020-12) of a snapshot.
@@ -129,7 +129,7 @@ macro_rules! object {
                 objects: &mut $crate::export::json::schema::Objects,
             ) -> $crate::export::json::schema::JsonShape {
                 use $crate::export::json::schema::{SchemaKey, doc_text};
-                use $crate::fields::unit_of;
+                use $crate::metrics::unit_of;
                 objects.declare($title, &[$($doc),+], |objects| {
                     let keys = vec![$(SchemaKey {
                         name: stringify!($key),

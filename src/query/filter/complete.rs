@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::fields::{JobAt, Usage, Value};
 use crate::fleet::Fleet;
+use crate::metrics::{JobAt, Usage, Value};
 use crate::model::Job;
 use crate::query::filter::{Comparison, FilterField, StateWord};
 use crate::time::Timestamp;

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::fields::{JobAt, Usage, Value};
 use crate::fleet::{Node, allocated_on};
+use crate::metrics::{JobAt, Usage, Value};
 use crate::model::{Device, Job, JobId, Link, Reason};
 use crate::query::filter::operand::Operand;
 use crate::query::filter::{Comparison, Filter, FilterField, Predicate, StateWord, Term};

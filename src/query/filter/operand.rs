@@ -1,6 +1,6 @@
 //! The operand of a comparison: a number in the unit of the field, or text.
 
-use crate::fields::Value;
+use crate::metrics::Value;
 use crate::query::filter::Comparison;
 
 #[derive(Clone, Debug, PartialEq)]

@@ -7,9 +7,9 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fields::Usage;
 use crate::fleet::{Fleet, Node, Process};
 use crate::insight::FleetView;
+use crate::metrics::Usage;
 use crate::model::width_of;
 use crate::model::{
     Bytes, Device, DeviceUse, JobId, JobList, Link, NodeName, Reading, Reason, UnseenProcess,

@@ -1,7 +1,7 @@
 //! The metrics of a node's host.
 
-use crate::fields::{Field, ValueKind, bytes, celsius, integer, number, percent};
 use crate::fleet::Node;
+use crate::metrics::{Field, ValueKind, bytes, celsius, integer, number, percent};
 
 /// The metrics of a node's host.
 pub const HOST: &[Field<Node>] = &[

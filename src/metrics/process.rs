@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::fields::{
+use crate::fleet::{Node, Process};
+use crate::metrics::{
     Field, Value, ValueKind, bytes, enum_text, integer, number, percent, text, timestamp,
 };
-use crate::fleet::{Node, Process};
 use crate::model::{
     Device, DeviceUse, JobId, ProcessState, ProcessStatics, Reason, UnseenProcess, UseKind,
 };

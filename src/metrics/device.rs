@@ -1,6 +1,6 @@
 //! The common metrics of a device.
 
-use crate::fields::{
+use crate::metrics::{
     Field, ValueKind, bytes, celsius, enum_text, flag, integer, megahertz, number, percent, text,
     watts,
 };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fields::{Field, Value, ValueKind};
+use crate::metrics::{Field, Value, ValueKind};
 use crate::model::{Job, Reason};
 use crate::time::Timestamp;
 

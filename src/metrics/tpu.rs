@@ -1,6 +1,6 @@
 //! Device metrics of TPU chips.
 
-use crate::fields::{Field, ValueKind, flag, integer, number, percent, text};
+use crate::metrics::{Field, ValueKind, flag, integer, number, percent, text};
 use crate::model::{Device, Reading, TpuDetails};
 
 /// Metrics that only TPU chips report.

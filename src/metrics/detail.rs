@@ -1,6 +1,6 @@
 //! Device metrics that only some devices report, or that only details show.
 
-use crate::fields::{
+use crate::metrics::{
     Field, Value, ValueKind, bytes, celsius, enum_text, flag, integer, megahertz, percent, text,
     unknown, watts,
 };

@@ -1,7 +1,7 @@
 //! Device metrics of AMD's driver.
 
-use crate::fields::detail::detail;
-use crate::fields::{Field, ValueKind, bytes, celsius, integer, percent, text};
+use crate::metrics::detail::detail;
+use crate::metrics::{Field, ValueKind, bytes, celsius, integer, percent, text};
 use crate::model::Device;
 
 /// Metrics that only AMD devices report.
