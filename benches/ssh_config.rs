@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
-use gtop::model::NodeName;
-use gtop::ssh::{LocalEnv, Profile, SshTarget};
-use gtop::transport::{Options, Reach, Target, Transport};
+use gtop::internals::model::NodeName;
+use gtop::internals::ssh::{LocalEnv, Profile, SshTarget};
+use gtop::internals::transport::{Options, Reach, Target, Transport};
 use tokio::process::Command;
 use tokio::time::Instant;
 

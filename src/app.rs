@@ -97,8 +97,32 @@ impl Drop for StopChildren {
     }
 }
 
+/// Runs the program with the arguments of this process.
+pub fn run_program() -> ExitCode {
+    let mut args = std::env::args_os().skip(1);
+    let (mut out, mut err) = (io::stdout(), io::stderr());
+    if args.next().is_some_and(|arg| arg == ssh::PARENT_GUARD) {
+        let error = ssh::run_parent_guard(args);
+        drop(writeln!(err, "{error}"));
+        return ExitCode::from(ssh::EXIT_NOT_STARTED);
+    }
+    let code = match Cli::parse_args(std::env::args_os()) {
+        Ok(cli) => run(cli, &mut out, &mut err),
+        Err(error) => {
+            // `--help` and `--version` arrive as errors too, and go to standard output.
+            match cli::error_text(&error) {
+                Some(text) => drop(write!(err, "{text}")),
+                None => drop(error.print()),
+            }
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+        }
+    };
+    drop(out.flush());
+    code
+}
+
 /// Runs the command line. Output goes to `out`, errors and warnings go to `err`.
-pub fn run(cli: Cli, out: &mut impl Write, err: &mut impl Write) -> ExitCode {
+fn run(cli: Cli, out: &mut impl Write, err: &mut impl Write) -> ExitCode {
     let _programs = StopChildren;
     // If the watchdog cannot start, signals keep their default action.
     watchdog::start().ok();

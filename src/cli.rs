@@ -247,8 +247,6 @@ impl NodeOptions {
 pub struct Intervals {
     /// Interval between samples.
     pub interval: Duration,
-    /// Minimum interval between redraws for new data.
-    pub redraw: Duration,
     /// Length of the histories.
     pub history: Duration,
 }
@@ -428,11 +426,7 @@ impl Cli {
     /// Applies the merged settings.
     pub fn apply_settings(&mut self, settings: &Settings) {
         let span = |name| settings.duration(name).unwrap_or_default();
-        self.intervals = Intervals {
-            interval: span("interval"),
-            redraw: span("redraw"),
-            history: span("history"),
-        };
+        self.intervals = Intervals { interval: span("interval"), history: span("history") };
         self.connection = ConnectionOptions::from_settings(settings);
         self.slurm.discovery_interval = span("discovery-interval");
         self.output.deadline = span("deadline");

@@ -41,32 +41,56 @@
 //! - [`config`]: settings, their sources and precedence
 //! - [`cli`]: command-line arguments
 //! - [`app`]: wiring, exit codes
+//!
+//! All of them are private. The feature `internals`, which the tests and the benches switch on, shows them as
+//! `gtop::internals`; without it, the compiler reports what only tests use.
+#![cfg_attr(
+    not(feature = "internals"),
+    allow(unreachable_pub, unused_imports, dead_code, reason = "`pub` is for `internals`")
+)]
 
-pub mod app;
-pub mod cli;
-pub mod collect;
-pub mod config;
-pub mod doctor;
+mod app;
+mod cli;
+mod collect;
+mod config;
+mod doctor;
 #[warn(missing_docs)]
-pub mod export;
+mod export;
 #[warn(missing_docs)]
-pub mod fleet;
-pub mod insight;
-pub mod inventory;
+mod fleet;
+mod insight;
+mod inventory;
 #[warn(missing_docs)]
-pub mod metrics;
+mod metrics;
 #[warn(missing_docs)]
-pub mod model;
+mod model;
 #[warn(missing_docs)]
-pub mod nodeset;
-pub mod pipeline;
-pub mod probe;
-pub mod query;
-pub mod sim;
-pub mod ssh;
-pub mod storage;
+mod nodeset;
+mod pipeline;
+mod probe;
+mod query;
+mod sim;
+mod ssh;
+mod storage;
 #[warn(missing_docs)]
-pub mod time;
-pub mod transport;
-pub mod ui;
-pub mod wire;
+mod time;
+mod transport;
+mod ui;
+mod wire;
+
+#[doc(hidden)]
+pub use crate::app::run_program;
+
+/// The modules of the crate, for its tests and benches; no stable interface.
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals {
+    macro_rules! modules {
+        ($($name:ident)*) => { $(pub mod $name { pub use crate::$name::*; })* };
+    }
+
+    modules! {
+        app cli collect config doctor export fleet insight inventory metrics model nodeset pipeline probe
+        query sim ssh storage time transport ui wire
+    }
+}

@@ -9,11 +9,11 @@
 
 use std::path::{Path, PathBuf};
 
-use gtop::metrics::{Value, device_fields};
-use gtop::model::{Device, DeviceFault, Reason, Sample};
-use gtop::time::Timestamp;
-use gtop::wire::body::{Apps, Backend, Body, Csv, Sample as Sent};
-use gtop::wire::{Decoded, Decoder};
+use gtop::internals::metrics::{Value, device_fields};
+use gtop::internals::model::{Device, DeviceFault, Reason, Sample};
+use gtop::internals::time::Timestamp;
+use gtop::internals::wire::body::{Apps, Backend, Body, Csv, Sample as Sent};
+use gtop::internals::wire::{Decoded, Decoder};
 
 /// How a cell becomes the value of a field.
 #[derive(Clone, Copy)]

@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::collect::{Collector, CollectorConfig};
-use gtop::fleet::{Fleet, FleetReader, FleetStore, Node, PublishRate};
-use gtop::model::{Fault, FaultKind, Freshness, Link, NodeName, SourceFaultKind};
-use gtop::pipeline::Pipeline;
-use gtop::sim::{self, FleetSpec, SimFleet, SimNode};
-use gtop::ssh::{FixedProfile, Profile, SshTarget};
-use gtop::time::{Clock, Timestamp};
-use gtop::transport::{Options, Reach, Target, Transport};
-use gtop::wire::EventSink;
+use gtop::internals::collect::{Collector, CollectorConfig};
+use gtop::internals::fleet::{Fleet, FleetReader, FleetStore, Node, PublishRate};
+use gtop::internals::model::{Fault, FaultKind, Freshness, Link, NodeName, SourceFaultKind};
+use gtop::internals::pipeline::Pipeline;
+use gtop::internals::sim::{self, FleetSpec, SimFleet, SimNode};
+use gtop::internals::ssh::{FixedProfile, Profile, SshTarget};
+use gtop::internals::time::{Clock, Timestamp};
+use gtop::internals::transport::{Options, Reach, Target, Transport};
+use gtop::internals::wire::EventSink;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -136,7 +136,7 @@ async fn heartbeats_keep_a_session_up_past_the_heartbeat_timeout() {
             fleet = slow.until("a loss", |fleet| !is_up(fleet)) => fleet,
         }
     };
-    let timeout_limit = gtop::probe::HEARTBEAT_TIMEOUT + Duration::from_secs(5);
+    let timeout_limit = gtop::internals::probe::HEARTBEAT_TIMEOUT + Duration::from_secs(5);
     if let Ok(fleet) = timeout(timeout_limit, loss).await {
         panic!("{:?}", fleet.nodes.iter().map(|node| node.fault()).collect::<Vec<_>>());
     }
@@ -391,8 +391,12 @@ async fn collect_events(
     fault: sim::InjectedFault,
     clock: &Clock,
     every: Duration,
-    mut on_event: impl FnMut(&gtop::wire::NodeEvent) + Send + 'static,
-) -> (mpsc::Receiver<gtop::wire::NodeEvent>, watch::Sender<CollectorConfig>, impl AsyncFnOnce()) {
+    mut on_event: impl FnMut(&gtop::internals::wire::NodeEvent) + Send + 'static,
+) -> (
+    mpsc::Receiver<gtop::internals::wire::NodeEvent>,
+    watch::Sender<CollectorConfig>,
+    impl AsyncFnOnce(),
+) {
     let served = sim::serve(&busy(1).with_fault(0, fault)).await.unwrap();
     let (config, config_updates) = watch::channel(CollectorConfig::every(every));
     let (sender, events) = mpsc::channel(4096);
@@ -423,16 +427,17 @@ async fn the_interval_is_delivered_before_the_first_frame_and_on_each_change() {
     let mut delivered = None;
     loop {
         match next().await {
-            gtop::wire::NodeEvent::Interval(interval) => delivered = Some(interval),
-            gtop::wire::NodeEvent::Frame(_) => break,
-            gtop::wire::NodeEvent::Link(_) | gtop::wire::NodeEvent::Transport(_) => {}
+            gtop::internals::wire::NodeEvent::Interval(interval) => delivered = Some(interval),
+            gtop::internals::wire::NodeEvent::Frame(_) => break,
+            gtop::internals::wire::NodeEvent::Link(_)
+            | gtop::internals::wire::NodeEvent::Transport(_) => {}
         }
     }
     assert_eq!(delivered, Some(every));
     let other = Duration::from_secs(7);
     config.send_modify(|config| config.interval = other);
     loop {
-        if let gtop::wire::NodeEvent::Interval(interval) = next().await {
+        if let gtop::internals::wire::NodeEvent::Interval(interval) = next().await {
             break assert_eq!(interval, other);
         }
     }
@@ -445,8 +450,8 @@ async fn a_good_session_shortens_the_next_wait() {
     let fault = sim::InjectedFault::DropSession { after: Duration::from_millis(200) };
     // On this clock, three sessions take no time, which makes the waits longer; the fourth takes a minute.
     let (session_clock, mut sessions) = (clock.clone(), 0);
-    let lengthen = move |event: &gtop::wire::NodeEvent| {
-        if matches!(event, gtop::wire::NodeEvent::Link(Link::Up)) {
+    let lengthen = move |event: &gtop::internals::wire::NodeEvent| {
+        if matches!(event, gtop::internals::wire::NodeEvent::Link(Link::Up)) {
             sessions += 1;
             session_clock.advance(Duration::from_secs(if sessions == 4 { 60 } else { 0 }));
         }
@@ -456,7 +461,7 @@ async fn a_good_session_shortens_the_next_wait() {
     let (mut waits, mut was_up, mut ended_at) = (Vec::new(), false, clock.now());
     while waits.len() < 4 {
         let event = timeout(TIMEOUT, events.recv()).await.unwrap().unwrap();
-        let gtop::wire::NodeEvent::Link(link) = event else { continue };
+        let gtop::internals::wire::NodeEvent::Link(link) = event else { continue };
         if let (Link::Down { retry_at, .. }, true) = (&link, was_up) {
             ended_at = if waits.len() == 3 { clock.now() } else { ended_at };
             waits.push(retry_at.unwrap().since(ended_at));
@@ -479,8 +484,8 @@ async fn a_lost_sample_is_followed_by_a_complete_one() {
     let mut numbers = Vec::new();
     loop {
         let event = timeout(TIMEOUT, events.recv()).await.unwrap().unwrap();
-        let gtop::wire::NodeEvent::Frame(frame) = event else { continue };
-        let gtop::wire::Body::Sample(sample) = frame.body else { continue };
+        let gtop::internals::wire::NodeEvent::Frame(frame) = event else { continue };
+        let gtop::internals::wire::Body::Sample(sample) = frame.body else { continue };
         numbers.push(sample.n);
         if sample.n > 5 && sample.full {
             assert!(sample.n < next_full, "it was not requested: {}", sample.n);
@@ -510,7 +515,7 @@ async fn nodes_follow_the_list_and_unchanged_ones_keep_their_session() {
         let sender = sender.clone();
         Box::new(move |delivery| {
             assert!(Arc::strong_count(&guard) > 0);
-            if let gtop::wire::NodeEvent::Link(link) = delivery.event {
+            if let gtop::internals::wire::NodeEvent::Link(link) = delivery.event {
                 sender.try_send((delivery.node, link)).unwrap();
             }
         })
@@ -588,7 +593,7 @@ async fn one_connecting_slot_is_enough_for_many_nodes() {
     let mut up = 0;
     while up < 5 {
         let delivery = timeout(TIMEOUT, deliveries.recv()).await.unwrap().unwrap();
-        if let gtop::wire::NodeEvent::Link(link) = delivery.event {
+        if let gtop::internals::wire::NodeEvent::Link(link) = delivery.event {
             assert!(
                 !matches!(link, Link::Down { .. }),
                 "{} gave up before the others were up",

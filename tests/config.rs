@@ -440,8 +440,8 @@ fn check_page(page: &str, name: &str, generated: &str) {
 
 #[test]
 fn the_pages_of_settings_and_keys_match_their_tables() {
-    check_page("settings.md", "settings", &gtop::config::table_text());
-    check_page("keys.md", "keys", &gtop::config::keys_text());
+    check_page("settings.md", "settings", &gtop::internals::config::table_text());
+    check_page("keys.md", "keys", &gtop::internals::config::keys_text());
 }
 
 #[test]
@@ -451,7 +451,7 @@ fn the_page_of_metrics_matches_the_tables() {
         "# Metrics\n\n\
          Each metric has one name, the same in filters (`util<10`), columns, sort orders and charts, and one key in \
          JSON. Filters also accept the JSON key if only one metric has it.\n\n{}",
-        gtop::config::metrics_text()
+        gtop::internals::config::metrics_text()
     );
     if std::env::var_os("BLESS").is_some() {
         fs::write(&path, &text).unwrap();
@@ -464,7 +464,9 @@ fn the_page_of_metrics_matches_the_tables() {
 fn help_has_every_option_of_the_table() {
     let help = out(&Home::new().run("--help", &[]));
     let flat = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    for setting in gtop::config::SETTINGS.iter().filter(|setting| setting.name != "hosts") {
+    for setting in
+        gtop::internals::config::SETTINGS.iter().filter(|setting| setting.name != "hosts")
+    {
         let off = if setting.is_on_by_default() { "no-" } else { "" };
         assert!(help.contains(&format!("--{off}{}", setting.name)), "{}", setting.name);
         let text = if setting.off_help.is_empty() { setting.help } else { setting.off_help };

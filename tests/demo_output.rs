@@ -8,17 +8,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::export::{write_jobs, write_json, write_json_schema};
-use gtop::fleet::{Fleet, FleetStore, PublishRate};
-use gtop::insight::FleetView;
-use gtop::model::{Link, NodeName, TransportKind};
-use gtop::pipeline::Pipeline;
-use gtop::sim::{DriverState, FleetSpec, Machine, SampleRequest};
-use gtop::time::Timestamp;
-use gtop::ui::{ColourDepth, GlyphSet, Palette, Theme, render_text};
-use gtop::ui::{DisplayOptions, RenderContext, report};
-use gtop::wire::body::Body;
-use gtop::wire::{Delivery, EventSink, FrameReader, NodeEvent, Received, encode};
+use gtop::internals::export::{write_jobs, write_json, write_json_schema};
+use gtop::internals::fleet::{Fleet, FleetStore, PublishRate};
+use gtop::internals::insight::FleetView;
+use gtop::internals::model::{Link, NodeName, TransportKind};
+use gtop::internals::pipeline::Pipeline;
+use gtop::internals::sim::{DriverState, FleetSpec, Machine, SampleRequest};
+use gtop::internals::time::Timestamp;
+use gtop::internals::ui::{ColourDepth, GlyphSet, Palette, Theme, render_text};
+use gtop::internals::ui::{DisplayOptions, RenderContext, report};
+use gtop::internals::wire::body::Body;
+use gtop::internals::wire::{Delivery, EventSink, FrameReader, NodeEvent, Received, encode};
 use jiff::tz::TimeZone;
 
 const NODES: u32 = 8;

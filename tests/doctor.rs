@@ -14,9 +14,9 @@ mod nodes;
 #[path = "doctor/printing.rs"]
 mod printing;
 
-use gtop::doctor::{Report, StepResult, StepStatus, diagnose_node};
-use gtop::time::Clock;
-use gtop::transport::{Options, Target, Transport};
+use gtop::internals::doctor::{Report, StepResult, StepStatus, diagnose_node};
+use gtop::internals::time::Clock;
+use gtop::internals::transport::{Options, Target, Transport};
 
 use crate::lab::{Lab, Sshd, node};
 

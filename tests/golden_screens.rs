@@ -19,9 +19,9 @@
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use gtop::fleet::Fleet;
-use gtop::model::NodeName;
-use gtop::ui::{StopReason, Ui, UiEffect, UiRequest};
+use gtop::internals::fleet::Fleet;
+use gtop::internals::model::NodeName;
+use gtop::internals::ui::{StopReason, Ui, UiEffect, UiRequest};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

@@ -14,8 +14,8 @@ mod prompts;
 use std::fs;
 use std::time::Duration;
 
-use gtop::ssh::Fault;
-use gtop::transport::Transport;
+use gtop::internals::ssh::Fault;
+use gtop::internals::transport::Transport;
 use tokio::process::Command;
 
 use crate::lab::{Lab, Sshd, check_echo, node, run};

@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use gtop::nodeset::{Groups, expand, expand_with, fold};
+use gtop::internals::nodeset::{Groups, expand, expand_with, fold};
 
 /// Number of random sets per comparison.
 const COUNT: usize = 1000;

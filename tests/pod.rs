@@ -5,8 +5,8 @@
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use gtop::inventory::{MetadataError, Pod, PodEnv, PodError, Roster, find_pod};
-use gtop::transport::Reach;
+use gtop::internals::inventory::{MetadataError, Pod, PodEnv, PodError, Roster, find_pod};
+use gtop::internals::transport::Reach;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 

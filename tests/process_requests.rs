@@ -8,18 +8,20 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gtop::collect::{Collector, CollectorConfig, NodeClient};
-use gtop::export::write_json;
-use gtop::fleet::{Fleet, FleetReader, FleetStore, Node, PublishRate};
-use gtop::model::{
+use gtop::internals::collect::{Collector, CollectorConfig, NodeClient};
+use gtop::internals::export::write_json;
+use gtop::internals::fleet::{Fleet, FleetReader, FleetStore, Node, PublishRate};
+use gtop::internals::model::{
     Link, NodeName, ProcessKey, ProcessRequest, ProcessResponse, Reading, Refusal, RequestError,
     Signal,
 };
-use gtop::pipeline::Pipeline;
-use gtop::sim::{self, FleetSpec, InjectedFault, Machine, SampleRequest, SimFleet, SimNode};
-use gtop::ssh::{FixedProfile, Profile, SshTarget};
-use gtop::time::Clock;
-use gtop::transport::{Options, Reach, Target, Transport};
+use gtop::internals::pipeline::Pipeline;
+use gtop::internals::sim::{
+    self, FleetSpec, InjectedFault, Machine, SampleRequest, SimFleet, SimNode,
+};
+use gtop::internals::ssh::{FixedProfile, Profile, SshTarget};
+use gtop::internals::time::Clock;
+use gtop::internals::transport::{Options, Reach, Target, Transport};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;

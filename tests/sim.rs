@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::model::{NodeName, Reading, Reason};
-use gtop::sim::{
+use gtop::internals::model::{NodeName, Reading, Reason};
+use gtop::internals::sim::{
     BACKEND, DriverState, FleetSpec, InjectedFault, Machine, SampleRequest, SimFleet, SimNode,
     serve,
 };
-use gtop::time::Timestamp;
-use gtop::wire::body::{Body, Raw, Sample};
-use gtop::wire::{Decoded, Decoder, FrameReader, MalformedFrame, Received, encode};
+use gtop::internals::time::Timestamp;
+use gtop::internals::wire::body::{Body, Raw, Sample};
+use gtop::internals::wire::{Decoded, Decoder, FrameReader, MalformedFrame, Received, encode};
 use russh::client;
 use russh::keys::{PrivateKey, PrivateKeyWithHashAlg, PublicKey, PublicKeyOrCertificate};
 use russh::{Channel, ChannelMsg};
@@ -116,7 +116,7 @@ fn the_schema_test_finds_errors() {
 }
 
 /// Decodes a frame from its bytes, as the client does.
-fn decode(body: &Body) -> gtop::model::Sample {
+fn decode(body: &Body) -> gtop::internals::model::Sample {
     let mut reader = FrameReader::default();
     reader.push(&encode(body));
     let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("no frame") };

@@ -12,11 +12,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gtop::inventory::Roster;
-use gtop::inventory::slurm::{JobFilter, PollRequest, SlurmPoller};
-use gtop::model::{DeviceAllocation, Job, JobId, JobList, JobOutcome, Sample};
-use gtop::time::{Clock, Timestamp};
-use gtop::wire::{Decoded, Decoder, FrameReader, Received};
+use gtop::internals::inventory::Roster;
+use gtop::internals::inventory::slurm::{JobFilter, PollRequest, SlurmPoller};
+use gtop::internals::model::{DeviceAllocation, Job, JobId, JobList, JobOutcome, Sample};
+use gtop::internals::time::{Clock, Timestamp};
+use gtop::internals::wire::{Decoded, Decoder, FrameReader, Received};
 use tokio::sync::watch;
 
 const GROUPS: &str = include_str!("fixtures/slurm/control-groups.txt");

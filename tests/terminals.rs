@@ -12,8 +12,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use gtop::time::Clock;
-use gtop::ui::{Keymap, Theme, UiConfig, UiContext};
+use gtop::internals::time::Clock;
+use gtop::internals::ui::{Keymap, Theme, UiConfig, UiContext};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
@@ -272,7 +272,7 @@ impl Drop for Fragile {
 
 /// Shows a screen and panics meanwhile.
 async fn panic_on_the_screen(how: &str) {
-    let (_fleet, reader) = tokio::sync::watch::channel(gtop::fleet::Fleet::default());
+    let (_fleet, reader) = tokio::sync::watch::channel(gtop::internals::fleet::Fleet::default());
     let (requests, _asked) = mpsc::channel(1);
     let (_task, suspended_tasks) = mpsc::channel(1);
     let (_reply, replies) = mpsc::channel(1);
@@ -289,10 +289,10 @@ async fn panic_on_the_screen(how: &str) {
         config: UiConfig {
             theme: Theme::from_environment(|_| None),
             detects_background: false,
-            display: gtop::ui::DisplayOptions::default(),
+            display: gtop::internals::ui::DisplayOptions::default(),
             interval: Duration::from_secs(1),
             preferences: Vec::new(),
-            setup: gtop::ui::Setup::default(),
+            setup: gtop::internals::ui::Setup::default(),
         },
         keys: Keymap::default(),
         message: None,
@@ -311,7 +311,7 @@ async fn panic_on_the_screen(how: &str) {
         panic!("something broke");
     };
     tokio::select! {
-        _ending = gtop::ui::run(context) => {}
+        _ending = gtop::internals::ui::run(context) => {}
         () = breaking => {}
     }
 }

@@ -21,8 +21,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::ssh::{ConnectPhase, Exit, Fault, HostKeyStatus, Output, write_known_hosts};
-use gtop::transport::{Options, Transport};
+use gtop::internals::ssh::{ConnectPhase, Exit, Fault, HostKeyStatus, Output, write_known_hosts};
+use gtop::internals::transport::{Options, Transport};
 use russh::server;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;

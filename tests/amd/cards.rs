@@ -4,11 +4,11 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use gtop::metrics::{Value as Field, device_fields};
-use gtop::model::Device;
-use gtop::time::Timestamp;
-use gtop::wire::body::{Body, Sample};
-use gtop::wire::{Decoded, Decoder};
+use gtop::internals::metrics::{Value as Field, device_fields};
+use gtop::internals::model::Device;
+use gtop::internals::time::Timestamp;
+use gtop::internals::wire::body::{Body, Sample};
+use gtop::internals::wire::{Decoded, Decoder};
 use serde_json::{Value, json};
 
 use crate::machine::{can_preload, check, devices, node, probe, pythons, source, unknown};

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use gtop::metrics::device_fields;
-use gtop::probe::Interpreter;
+use gtop::internals::metrics::device_fields;
+use gtop::internals::probe::Interpreter;
 use serde_json::{Value, json};
 
 use crate::harness::{Rig, Setup};

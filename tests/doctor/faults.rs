@@ -1,7 +1,7 @@
 //! Faults between this machine and a node.
 
-use gtop::ssh::write_known_hosts;
-use gtop::transport::{Options, Transport, TransportMode};
+use gtop::internals::ssh::write_known_hosts;
+use gtop::internals::transport::{Options, Transport, TransportMode};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use gtop::doctor::StepStatus;
+use gtop::internals::doctor::StepStatus;
 
 use crate::lab::{Lab, local_target};
 use crate::{
@@ -163,7 +163,7 @@ async fn this_machine_needs_no_connection() {
     let Some(lab) = Lab::new().await else { return };
     let report = diagnose_with(&lab.transport(), &local_target()).await;
     assert_healthy(&report);
-    for name in gtop::doctor::STEPS {
+    for name in gtop::internals::doctor::STEPS {
         assert_eq!(step(&report, name).status, StepStatus::NotApplicable);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use gtop::doctor::{Report, write_json, write_text};
+use gtop::internals::doctor::{Report, write_json, write_text};
 use serde_json::Value;
 use tokio::process::Command;
 
@@ -77,7 +77,7 @@ async fn every_step_has_the_same_json_fields() {
     }
     let names: Vec<&str> = steps.iter().map(|step| step["step"].as_str().unwrap()).collect();
     let on_node = ["login shell", "interpreter", "probe", "nvml", "nvidia-smi", "clock"];
-    assert_eq!(names, [&gtop::doctor::STEPS[..], &on_node].concat());
+    assert_eq!(names, [&gtop::internals::doctor::STEPS[..], &on_node].concat());
 }
 
 /// Runs the program itself.

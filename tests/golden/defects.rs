@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
-use gtop::fleet::{Fleet, Node, NodeBuilder};
-use gtop::model::{
+use gtop::internals::fleet::{Fleet, Node, NodeBuilder};
+use gtop::internals::model::{
     Bytes, Fault, FaultKind, JobList, JobListError, Link, NodeName, ProcessRequest, Reading, Reason,
 };
-use gtop::time::Timestamp;
-use gtop::ui::{DisplayOptions, MemoryUnit};
-use gtop::ui::{Keymap, Surface, Ui, UiEffect, UiRequest};
-use gtop::wire::{Decoded, Decoder, FrameReader, Received};
+use gtop::internals::time::Timestamp;
+use gtop::internals::ui::{DisplayOptions, MemoryUnit};
+use gtop::internals::ui::{Keymap, Surface, Ui, UiEffect, UiRequest};
+use gtop::internals::wire::{Decoded, Decoder, FrameReader, Received};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use serde_json::json;
@@ -108,7 +108,7 @@ fn hostile_fleet() -> Fleet {
     let event = json!({"t": "event", "at": 2.0, "source": "nvml", "kind": "xid", "device": "GPU-0",
         "code": 79, "message": HOSTILE_TEXT});
     let node = node_from_frames("gpu01", &[hello, sample, event]);
-    let text = gtop::model::sanitize(HOSTILE_TEXT, 100);
+    let text = gtop::internals::model::sanitize(HOSTILE_TEXT, 100);
     let down = Link::Down { fault: Fault::new(FaultKind::SessionLost, &*text), retry_at: None };
     Fleet::new(vec![node, NodeFixture::new("gpu02").link(down).node()].into())
 }
@@ -138,7 +138,8 @@ fn hostile_text_of_a_node_moves_neither_cursor_nor_columns() {
                     assert!("HCKmhlJ".contains(letter), "{keys:?}: {command:?}");
                 }
                 let text = bytes.replace('\x1b', "");
-                let hostile = text.chars().find(|letter| gtop::model::is_unprintable(*letter));
+                let hostile =
+                    text.chars().find(|letter| gtop::internals::model::is_unprintable(*letter));
                 assert_eq!(hostile, None, "{keys:?} {width}: {text:?}");
             }
         }

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use gtop::fleet::Fleet;
-use gtop::ui::{ColourDepth, Surface, Theme, Ui};
+use gtop::internals::fleet::Fleet;
+use gtop::internals::ui::{ColourDepth, Surface, Theme, Ui};
 use ratatui::layout::Rect;
 
 use crate::fleets::{self, NOW};

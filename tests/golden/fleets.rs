@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::fleet::{Fleet, Node, NodeBuilder};
-use gtop::model::{
+use gtop::internals::fleet::{Fleet, Node, NodeBuilder};
+use gtop::internals::model::{
     Allocation, BackendReading, BackendState, Bytes, Celsius, ComputeMode, Counter, CpuTicks,
     Device, DeviceActivity, DeviceAllocation, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse,
     DevicesReading, FanSpeed, Fault, FaultKind, Hello, HostFacts, HostReading, HostSlowReading,
@@ -13,7 +13,7 @@ use gtop::model::{
     Source, SourceFault, SourceFaultKind, Space, Throttle, TpuCore, TpuDetails, UnseenProcess,
     UnseenReason, UseKind, UsesReading, Vendor, Watts,
 };
-use gtop::time::Timestamp;
+use gtop::internals::time::Timestamp;
 
 /// The time shown on all golden screens: 2025-11-21 13:05:07 UTC.
 pub const NOW: Timestamp = Timestamp::from_micros(1_763_730_307_000_000);

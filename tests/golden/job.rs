@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
-use gtop::fleet::Fleet;
+use gtop::internals::fleet::Fleet;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

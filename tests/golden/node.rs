@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
-use gtop::fleet::Fleet;
-use gtop::query::{DisplaySelection, NameColumns};
-use gtop::ui::ChartMetric;
-use gtop::ui::{Chart, Density, DisplayOptions, MemoryUnit};
-use gtop::ui::{Keymap, Ui};
+use gtop::internals::fleet::Fleet;
+use gtop::internals::query::{DisplaySelection, NameColumns};
+use gtop::internals::ui::ChartMetric;
+use gtop::internals::ui::{Chart, Density, DisplayOptions, MemoryUnit};
+use gtop::internals::ui::{Keymap, Ui};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

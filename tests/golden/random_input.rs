@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use gtop::fleet::Fleet;
-use gtop::model::{ProcessRequest, ProcessResponse, Refusal, RequestError};
-use gtop::ui::{DisplayOptions, Line, NodeReply, SpanContent, Symbol};
-use gtop::ui::{Keymap, Theme, Ui, UiEffect, UiRequest};
+use gtop::internals::fleet::Fleet;
+use gtop::internals::model::{ProcessRequest, ProcessResponse, Refusal, RequestError};
+use gtop::internals::ui::{DisplayOptions, Line, NodeReply, SpanContent, Symbol};
+use gtop::internals::ui::{Keymap, Theme, Ui, UiEffect, UiRequest};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;

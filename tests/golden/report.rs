@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use gtop::fleet::Fleet;
-use gtop::insight::FleetView;
-use gtop::ui::{DisplayOptions, RenderContext, report};
-use gtop::ui::{Theme, render_text};
+use gtop::internals::fleet::Fleet;
+use gtop::internals::insight::FleetView;
+use gtop::internals::ui::{DisplayOptions, RenderContext, report};
+use gtop::internals::ui::{Theme, render_text};
 use jiff::tz::{Offset, TimeZone};
 
 use crate::fleets::{self, NOW};

@@ -1,10 +1,10 @@
 //! Golden screens of the setup pages in every theme and over every kind of fleet, and of every palette.
 
 use crossterm::event::KeyCode;
-use gtop::config::{self, SettingSources, Settings};
-use gtop::fleet::Fleet;
-use gtop::ui::DisplayOptions;
-use gtop::ui::{ColourDepth, Palette, Theme, Ui, UiConfig, UiEffect, UiRequest};
+use gtop::internals::config::{self, SettingSources, Settings};
+use gtop::internals::fleet::Fleet;
+use gtop::internals::ui::DisplayOptions;
+use gtop::internals::ui::{ColourDepth, Palette, Theme, Ui, UiConfig, UiEffect, UiRequest};
 
 use crate::fleets::{self, NOW};
 use crate::harness::*;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gtop::ssh::Fault;
-use gtop::transport::{Options, Transport, TransportMode};
+use gtop::internals::ssh::Fault;
+use gtop::internals::transport::{Options, Transport, TransportMode};
 use russh::keys::signature::Signer as _;
 use russh::keys::ssh_key::private::Ed25519Keypair;
 use russh::keys::ssh_key::public::{Ed25519PublicKey, SkEd25519};

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gtop::ssh::{Fault, Prompt, PromptQueue, PromptRequest, Secret, UnansweredReason};
-use gtop::transport::{Options, Transport};
+use gtop::internals::ssh::{Fault, Prompt, PromptQueue, PromptRequest, Secret, UnansweredReason};
+use gtop::internals::transport::{Options, Transport};
 use russh::server::{self, Auth, Response};
 use russh::{MethodKind, MethodSet};
 use tokio::net::TcpListener;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command as Program, Stdio};
 use std::time::{Duration, Instant};
 
-use gtop::probe::{Interpreter, ProbeCommand};
+use gtop::internals::probe::{Interpreter, ProbeCommand};
 use serde_json::Value;
 
 use crate::harness::{BOTH, Rig, Setup, TIMEOUT, gpus, installed};

@@ -1,6 +1,6 @@
 //! Failures of nvidia-smi: devices may become unknown, the host never does.
 
-use gtop::probe::Interpreter;
+use gtop::internals::probe::Interpreter;
 use serde_json::Value;
 
 use crate::harness::{BOTH, Rig, Setup, gpus};
@@ -132,7 +132,7 @@ fn after_a_failure_the_devices_come_back() {
             (frame["source"] == "nvidia-smi").then(|| frame["code"].clone())
         });
         assert_eq!(code, "mismatch");
-        rig.command(gtop::probe::ProbeCommand::Full);
+        rig.command(gtop::internals::probe::ProbeCommand::Full);
         let full = rig.until("full", |frame| (frame["full"] == true).then(|| frame.clone()));
         assert!(full["backends"].is_null(), "{full}");
         rig.finish();

@@ -12,8 +12,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gtop::model::ProcessRequest;
-use gtop::probe::{self, Greeting, GreetingProgress, Interpreter, ProbeSettings};
+use gtop::internals::model::ProcessRequest;
+use gtop::internals::probe::{self, Greeting, GreetingProgress, Interpreter, ProbeSettings};
 use serde_json::Value;
 
 use crate::schema;

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use gtop::probe::Interpreter;
+use gtop::internals::probe::Interpreter;
 
 use crate::environments::can_unshare_mounts;
 use crate::harness::{Rig, Setup, TIMEOUT, installed};
@@ -152,9 +152,9 @@ fn heartbeats_and_new_intervals_signal_only_own_processes() {
     for shell in installed(&["dash", "posh"]) {
         let report = report(&shell, Mode::Forced, 0, |rig| {
             for millis in [500, 600, 700] {
-                rig.command(gtop::probe::ProbeCommand::Heartbeat);
+                rig.command(gtop::internals::probe::ProbeCommand::Heartbeat);
                 let interval = std::time::Duration::from_millis(millis);
-                rig.command(gtop::probe::ProbeCommand::Interval(interval));
+                rig.command(gtop::internals::probe::ProbeCommand::Interval(interval));
             }
             rig.sample();
             rig.sample();
@@ -177,8 +177,9 @@ fn no_process_is_signalled_under_the_proc_of_another_namespace() {
         let mut rig = Setup { shell, ..Setup::new(interpreter) }.start();
         rig.sample();
         let mut bystander = crate::processes::Sleeper::new();
-        let signal = gtop::model::Signal::User1;
-        let answer = rig.request(gtop::model::ProcessRequest::Signal(bystander.key(), signal));
+        let signal = gtop::internals::model::Signal::User1;
+        let answer =
+            rig.request(gtop::internals::model::ProcessRequest::Signal(bystander.key(), signal));
         assert_eq!(answer["result"], "refused", "{interpreter:?}: {answer}");
         rig.finish();
         assert!(bystander.0.try_wait().unwrap().is_none(), "{interpreter:?}");

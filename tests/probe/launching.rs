@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use gtop::probe::Interpreter;
+use gtop::internals::probe::Interpreter;
 
 use crate::harness::{BOTH, Rig, Setup, installed};
 

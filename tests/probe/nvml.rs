@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use gtop::probe::{Interpreter, ProbeCommand};
+use gtop::internals::probe::{Interpreter, ProbeCommand};
 use serde_json::Value;
 
 use crate::harness::{Rig, Setup, TIMEOUT, gpus};

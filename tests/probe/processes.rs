@@ -8,8 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use gtop::model::ProcessKey;
-use gtop::probe::Interpreter;
+use gtop::internals::model::ProcessKey;
+use gtop::internals::probe::Interpreter;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

@@ -2,8 +2,8 @@
 
 use std::process::Command as Program;
 
-use gtop::model::{ProcessKey, ProcessRequest, Signal};
-use gtop::probe::{Interpreter, ProbeCommand};
+use gtop::internals::model::{ProcessKey, ProcessRequest, Signal};
+use gtop::internals::probe::{Interpreter, ProbeCommand};
 use rustix::process::Signal as Raw;
 use serde_json::Value;
 

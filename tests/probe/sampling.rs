@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command as Program, Stdio};
 use std::time::Duration;
 
-use gtop::probe::ProbeCommand;
+use gtop::internals::probe::ProbeCommand;
 use serde_json::Value;
 
 use crate::harness::{BOTH, NODE, Rig, Setup, gpus};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gtop::probe::ProbeCommand;
+use gtop::internals::probe::ProbeCommand;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::{BOTH, Rig, Setup, TIMEOUT, gpus};

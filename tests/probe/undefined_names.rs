@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use gtop::probe::{Interpreter, ProbeSettings, source};
+use gtop::internals::probe::{Interpreter, ProbeSettings, source};
 
 /// Reads the source of a probe, and prints the global names that each part reads and nothing defines.
 const READER: &str = r"

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 
-use gtop::probe::{Interpreter, ProbeCommand};
+use gtop::internals::probe::{Interpreter, ProbeCommand};
 use serde_json::Value;
 
 use crate::environments::{can_unshare_mounts, in_namespace};

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use gtop::model::NodeName;
-use gtop::ssh::{EffectiveOption, Fault, LocalEnv, Profile, SshTarget};
-use gtop::transport::{Options, Reach, Target, Transport};
+use gtop::internals::model::NodeName;
+use gtop::internals::ssh::{EffectiveOption, Fault, LocalEnv, Profile, SshTarget};
+use gtop::internals::transport::{Options, Reach, Target, Transport};
 use tokio::process::Command;
 
 use crate::case::{Case, HostArg};

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use gtop::probe::Interpreter;
+use gtop::internals::probe::Interpreter;
 use serde_json::{Value, json};
 
 use crate::harness::{Setup, installed};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use gtop::ssh::{Fault, HostKeyStatus};
+use gtop::internals::ssh::{Fault, HostKeyStatus};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 

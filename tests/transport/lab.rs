@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gtop::model::NodeName;
-use gtop::ssh::{Exit, Fault, FixedProfile, LocalEnv, Output, Profile, SshTarget};
-use gtop::transport::{Channel, Options, Reach, Target, Transport, TransportMode};
+use gtop::internals::model::NodeName;
+use gtop::internals::ssh::{Exit, Fault, FixedProfile, LocalEnv, Output, Profile, SshTarget};
+use gtop::internals::transport::{Channel, Options, Reach, Target, Transport, TransportMode};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpListener;

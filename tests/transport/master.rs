@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use gtop::model::TransportKind;
-use gtop::ssh::{ConnectEvent, Fault, Trace, with_trace};
-use gtop::transport::{Channel, Options, Transport, TransportMode};
+use gtop::internals::model::TransportKind;
+use gtop::internals::ssh::{ConnectEvent, Fault, Trace, with_trace};
+use gtop::internals::transport::{Channel, Options, Transport, TransportMode};
 use rustix::fs::{Gid, Uid, chown};
 use tokio::net::UnixListener;
 use tokio::process::Command;

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use gtop::model::TransportKind;
-use gtop::ssh::{Exit, Fault, SshProgramCause};
-use gtop::transport::{Options, Transport, TransportMode};
+use gtop::internals::model::TransportKind;
+use gtop::internals::ssh::{Exit, Fault, SshProgramCause};
+use gtop::internals::transport::{Options, Transport, TransportMode};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::process::Command;
@@ -325,11 +325,15 @@ async fn names_that_look_like_options_or_commands_reach_no_program() {
         }
     }
     let host = format!("$(touch {})", marker.display());
-    let ssh =
-        gtop::ssh::SshTarget { host, user: None, port: None, profile: gtop::ssh::Profile::System };
-    let target = gtop::transport::Target {
-        name: gtop::model::NodeName::new("x").unwrap(),
-        reach: gtop::transport::Reach::Ssh(ssh),
+    let ssh = gtop::internals::ssh::SshTarget {
+        host,
+        user: None,
+        port: None,
+        profile: gtop::internals::ssh::Profile::System,
+    };
+    let target = gtop::internals::transport::Target {
+        name: gtop::internals::model::NodeName::new("x").unwrap(),
+        reach: gtop::internals::transport::Reach::Ssh(ssh),
     };
     for mode in [TransportMode::Native, TransportMode::Auto, TransportMode::Ssh] {
         let fault = transport(&lab, mode).open(&target, "true", |_| ()).await.unwrap_err();

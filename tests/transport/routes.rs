@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::model::NodeName;
-use gtop::ssh::{ConnectPhase, Fault, Output, SchedulerAddresses};
-use gtop::transport::{Channel, Options, Transport, TransportMode};
+use gtop::internals::model::NodeName;
+use gtop::internals::ssh::{ConnectPhase, Fault, Output, SchedulerAddresses};
+use gtop::internals::transport::{Channel, Options, Transport, TransportMode};
 use russh::server;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};

@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gtop::collect::Handshake;
-use gtop::model::{FaultKind, JobId, NodeName, TransportKind};
-use gtop::ssh::{Fault, Profile, SshTarget, StepCause};
-use gtop::transport::{Options, Reach, StepJob, Target, Transport, TransportMode};
-use gtop::wire::{Body, FrameReader, Received};
+use gtop::internals::collect::Handshake;
+use gtop::internals::model::{FaultKind, JobId, NodeName, TransportKind};
+use gtop::internals::ssh::{Fault, Profile, SshTarget, StepCause};
+use gtop::internals::transport::{Options, Reach, StepJob, Target, Transport, TransportMode};
+use gtop::internals::wire::{Body, FrameReader, Received};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
