@@ -11,7 +11,7 @@ pub use reference::{init_text, keys_text, metrics_text, setup_text, show_text, t
 pub use setting::{EnvAlias, EnvMapping, Flag, Setting};
 pub use settings::{Layer, SettingSources, Settings};
 pub use setup_pages::setup;
-pub use table::{CURRENT_USER, SETTINGS, setting};
+pub use table::{CURRENT_USER, SECTIONS, setting, settings};
 
 mod check;
 mod environment;

@@ -9,7 +9,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _};
 
 use crate::cli::Cli;
-use crate::config::{Flag, Problem, SETTINGS, Setting, SettingKind, SettingValue};
+use crate::config::{Problem, SECTIONS, Setting, SettingKind, SettingValue, settings};
 
 /// The settings given on the command line.
 #[derive(Clone, Debug, Default)]
@@ -22,12 +22,8 @@ pub struct SettingArgs {
 
 impl clap::Args for SettingArgs {
     fn augment_args(command: Command) -> Command {
-        SETTINGS.iter().fold(command, |command, setting| {
-            let main = setting.has_option.then(|| option(setting));
-            let off = (setting.has_option && matches!(setting.kind, SettingKind::Switch))
-                .then(|| off_option(setting));
-            let flags = setting.flags.iter().map(|one| flag_option(setting, one));
-            command.args(main.into_iter().chain(off).chain(flags))
+        SECTIONS.into_iter().fold(command, |command, (heading, settings)| {
+            command.next_help_heading(heading).args(settings.iter().flat_map(options))
         })
     }
 
@@ -44,7 +40,7 @@ impl clap::FromArgMatches for SettingArgs {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        for setting in SETTINGS {
+        for setting in settings() {
             if let Some(value) = parsed_value(setting, matches)? {
                 self.hints.extend(rename_hints(setting, matches));
                 self.values.insert(setting.name, value);
@@ -54,42 +50,41 @@ impl clap::FromArgMatches for SettingArgs {
     }
 }
 
-/// Returns the option of a setting.
+/// Returns the options of a setting: its own, `--no-NAME` of a switch, and its flags.
+fn options(setting: &'static Setting) -> impl Iterator<Item = Arg> {
+    let is_switch = matches!(setting.kind, SettingKind::Switch);
+    let main = setting.has_option.then(|| option(setting));
+    let off = (setting.has_option && is_switch).then(|| {
+        let help = if setting.off_help.is_empty() { setting.help } else { setting.off_help };
+        let is_hidden = !setting.is_on_by_default();
+        fixed_option(off_id(setting), help).hide(is_hidden).overrides_with(setting.name)
+    });
+    let flags = setting.flags.iter().map(move |flag| {
+        let overridden = overridden_options(setting, flag.name);
+        fixed_option(flag.name, flag.help).short(flag.short).overrides_with_all(overridden)
+    });
+    main.into_iter().chain(off).chain(flags)
+}
+
+/// Returns the option `--NAME` of a setting.
 fn option(setting: &'static Setting) -> Arg {
-    let arg = Arg::new(setting.name)
-        .long(setting.name)
+    let arg = fixed_option(setting.name, setting.help)
+        .short(setting.short)
         .aliases(setting.aliases)
-        .help(setting.help)
-        .help_heading(setting.heading)
         .global(setting.is_global)
         .conflicts_with_all(setting.conflicts)
         .overrides_with_all(overridden_options(setting, setting.name));
-    let arg = match setting.short {
-        Some(short) => arg.short(short),
-        None => arg,
-    };
-    let arg = match setting.kind {
-        SettingKind::Switch => {
-            return arg.action(ArgAction::SetTrue).hide(setting.is_on_by_default());
-        }
-        SettingKind::Choice(choices) => {
-            let values = choices.iter().map(|choice| {
-                let value = PossibleValue::new(choice.name).help(choice.help);
-                value.aliases(
-                    [choice.alias, choice.former].into_iter().filter(|name| !name.is_empty()),
-                )
-            });
-            arg.value_parser(PossibleValuesParser::new(values))
-        }
-        SettingKind::PercentPair => arg.num_args(2).value_parser(parser(setting.kind)),
-        SettingKind::List(_) | SettingKind::DistinctList(..) | SettingKind::Columns(_) => {
-            arg.value_delimiter(',').action(ArgAction::Append).value_parser(parser(setting.kind))
-        }
-        SettingKind::Seconds { .. } | SettingKind::Count { .. } | SettingKind::Text(_) => {
-            arg.value_parser(parser(setting.kind))
-        }
-    };
-    let arg = arg.value_name(setting.value_name);
+    if matches!(setting.kind, SettingKind::Switch) {
+        return arg.hide(setting.is_on_by_default());
+    }
+    let is_list = setting.kind.is_list();
+    let is_pair = matches!(setting.kind, SettingKind::PercentPair);
+    let arg = arg
+        .action(if is_list { ArgAction::Append } else { ArgAction::Set })
+        .num_args(if is_pair { 2 } else { 1 })
+        .value_delimiter(is_list.then_some(','))
+        .value_parser(value_parser(setting.kind))
+        .value_name(setting.value_name);
     let arg = match setting.default_missing_value {
         Some(bare) => arg.num_args(0..=1).require_equals(true).default_missing_value(bare),
         None => arg,
@@ -102,37 +97,15 @@ fn option(setting: &'static Setting) -> Arg {
     }
 }
 
-/// Returns the option `--no-NAME` of a switch.
-fn off_option(setting: &'static Setting) -> Arg {
-    let id = off_id(setting);
-    let help = if setting.off_help.is_empty() { setting.help } else { setting.off_help };
-    Arg::new(id)
-        .long(id)
-        .help(help)
-        .help_heading(setting.heading)
-        .action(ArgAction::SetTrue)
-        .hide(!setting.is_on_by_default())
-        .overrides_with(setting.name)
-}
-
-/// Returns an option that sets one fixed value.
-fn flag_option(setting: &'static Setting, flag: &'static Flag) -> Arg {
-    let arg = Arg::new(flag.name)
-        .long(flag.name)
-        .help(flag.help)
-        .help_heading(setting.heading)
-        .action(ArgAction::SetTrue)
-        .overrides_with_all(overridden_options(setting, flag.name));
-    match flag.short {
-        Some(short) => arg.short(short),
-        None => arg,
-    }
+/// Returns an option without a value.
+fn fixed_option(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
 }
 
 /// Returns the name `no-NAME`; clap requires it to be static.
 fn off_id(setting: &Setting) -> &'static str {
     static NAMES: LazyLock<BTreeMap<&'static str, String>> = LazyLock::new(|| {
-        SETTINGS.iter().map(|setting| (setting.name, format!("no-{}", setting.name))).collect()
+        settings().map(|setting| (setting.name, format!("no-{}", setting.name))).collect()
     });
     NAMES.get(setting.name).map_or("", String::as_str)
 }
@@ -146,18 +119,18 @@ fn overridden_options(
     let off = is_switch.then(|| off_id(setting));
     let flags = setting.flags.iter().map(|flag| flag.name);
     let all = [setting.name].into_iter().chain(off).chain(flags);
-    all.filter(move |name| *name != option || !is_list(setting))
+    all.filter(move |name| *name != option || !setting.kind.is_list())
 }
 
-fn is_list(setting: &Setting) -> bool {
-    matches!(
-        setting.kind,
-        SettingKind::List(_) | SettingKind::DistinctList(..) | SettingKind::Columns(_)
-    )
-}
-
-fn parser(kind: SettingKind) -> ValueParser {
-    ValueParser::new(move |text: &str| kind.check_item(text).map(|()| text.to_owned()))
+fn value_parser(kind: SettingKind) -> ValueParser {
+    if kind.choices().is_empty() {
+        return ValueParser::new(move |text: &str| kind.check_item(text).map(|()| text.to_owned()));
+    }
+    let values = kind.choices().iter().map(|choice| {
+        let former = [choice.alias, choice.former].into_iter().filter(|name| !name.is_empty());
+        PossibleValue::new(choice.name).help(choice.help).aliases(former)
+    });
+    PossibleValuesParser::new(values).into()
 }
 
 /// Returns a hint for each old name among the values of an option.
@@ -174,24 +147,20 @@ fn parsed_value(
     matches: &ArgMatches,
 ) -> Result<Option<SettingValue>, clap::Error> {
     let is_given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
-    let flag = setting.flags.iter().find(|flag| is_given(flag.name));
-    let text = if let Some(flag) = flag {
+    let is_switch = matches!(setting.kind, SettingKind::Switch);
+    let text = if let Some(flag) = setting.flags.iter().find(|flag| is_given(flag.name)) {
         flag.value.to_owned()
     } else if !setting.has_option {
         return Ok(None);
-    } else if matches!(setting.kind, SettingKind::Switch) {
-        if is_given(off_id(setting)) {
-            "false".to_owned()
-        } else if is_given(setting.name) {
-            "true".to_owned()
-        } else {
-            return Ok(None);
-        }
-    } else if is_given(setting.name) {
+    } else if is_switch && is_given(off_id(setting)) {
+        "false".to_owned()
+    } else if !is_given(setting.name) {
+        return Ok(None);
+    } else if is_switch {
+        "true".to_owned()
+    } else {
         let values = matches.get_many::<String>(setting.name).into_iter().flatten();
         values.map(String::as_str).collect::<Vec<_>>().join(",")
-    } else {
-        return Ok(None);
     };
     setting.kind.parse(&text).map(Some).map_err(|why| {
         let message = format!("invalid value for '--{}': {why}", setting.name);
@@ -254,17 +223,18 @@ mod tests {
     fn every_option_has_the_help_of_its_setting() {
         let mut command = Cli::command();
         command.build();
-        for setting in SETTINGS.iter().filter(|setting| setting.has_option) {
+        let settings_of = |(heading, settings): (&'static str, &'static [Setting])| {
+            settings.iter().filter(|one| one.has_option).map(move |one| (heading, one))
+        };
+        for (heading, setting) in SECTIONS.into_iter().flat_map(settings_of) {
             let shown = if setting.is_on_by_default() { off_id(setting) } else { setting.name };
             let arg = command.get_arguments().find(|arg| arg.get_long() == Some(shown)).unwrap();
             let help = if setting.off_help.is_empty() { setting.help } else { setting.off_help };
             assert!(arg.get_help().unwrap().to_string().starts_with(help), "{}", setting.name);
-            assert_eq!(arg.get_help_heading(), Some(setting.heading));
+            assert_eq!(arg.get_help_heading(), Some(heading));
             assert!(!arg.is_hide_set());
         }
-        for setting in
-            SETTINGS.iter().filter(|setting| !setting.has_option && setting.name != "hosts")
-        {
+        for setting in settings().filter(|setting| !setting.has_option && setting.name != "hosts") {
             assert!(
                 command.get_arguments().any(|arg| arg.get_long() == Some(setting.name)),
                 "{}",

@@ -6,7 +6,7 @@ use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::cli::Cli;
-use crate::config::{SETTINGS, Setting, SettingKind};
+use crate::config::{Setting, SettingKind, settings};
 use crate::model::sanitize;
 
 /// Options of other monitors, and their equivalents in gtop.
@@ -67,7 +67,7 @@ impl Misread<'_> {
             let values: Vec<&str> =
                 following.copied().filter(|word| setting.kind.parse(word).is_ok()).collect();
             let (first, joined) = (values.first().filter(|_| needs_equals)?, values.join(","));
-            let joined = if is_list(setting) { joined.as_str() } else { first };
+            let joined = if setting.kind.is_list() { joined.as_str() } else { first };
             Some(sanitize(
                 &format!(
                     "{option} takes a value only with =: {option}={joined}; to watch a host called {first}, put it \
@@ -93,7 +93,7 @@ impl Misread<'_> {
             None => (*option, None),
         });
         let advice = match numbers.as_slice() {
-            _ if setting_of_option(name).is_some_and(is_list) => {
+            _ if setting_of_option(name).is_some_and(|setting| setting.kind.is_list()) => {
                 let all: Vec<&str> = joined.into_iter().chain(numbers).collect();
                 format!("use {name} {}", all.join(","))
             }
@@ -132,15 +132,11 @@ fn setting_of_option(option: &str) -> Option<&'static Setting> {
     let long = option.strip_prefix("--");
     let mut short = option.strip_prefix('-').into_iter().flat_map(str::chars);
     let short = short.next().filter(|_| short.next().is_none());
-    SETTINGS.iter().filter(|setting| setting.has_option).find(|setting| {
+    settings().filter(|setting| setting.has_option).find(|setting| {
         let is_long =
             long.is_some_and(|long| long == setting.name || setting.aliases.contains(&long));
         is_long || short.is_some() && setting.short == short
     })
-}
-
-const fn is_list(setting: &Setting) -> bool {
-    matches!(setting.kind, SettingKind::List(_) | SettingKind::DistinctList(..))
 }
 
 fn is_number(word: &str) -> bool {
@@ -150,17 +146,7 @@ fn is_number(word: &str) -> bool {
 /// Returns true if a word differs from a known one by one missing, additional or wrong letter, or by two swapped
 /// ones. A known word with a suffix is not a misspelling: trusty or doctor2.
 fn is_misspelling(written: &str, known: &str) -> bool {
-    let same = written.bytes().zip(known.bytes()).take_while(|(one, other)| one == other).count();
-    let rest = |word: &str| word.as_bytes().get(same..).unwrap_or_default().to_vec();
-    match (rest(written).as_slice(), rest(known).as_slice()) {
-        ([], [_]) => true,
-        (_, []) | ([], _) => false,
-        (one @ [first, one_rest @ ..], other @ [second, other_rest @ ..]) => {
-            let is_swapped = matches!((one_rest, other_rest), ([a, more @ ..], [b, others @ ..])
-                if a == second && b == first && more == others);
-            one == other_rest || one_rest == other || one_rest == other_rest || is_swapped
-        }
-    }
+    !written.starts_with(known) && strsim::osa_distance(written, known) == 1
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::file::Problem;
 use super::kind::SettingValue;
 use super::setting::{EnvAlias, EnvMapping, Setting};
-use super::table::SETTINGS;
+use super::table;
 
 /// A setting, its value, and the variable it comes from.
 type EnvValue = (&'static str, SettingValue, String);
@@ -15,7 +15,7 @@ pub(super) fn read(
 ) -> (Vec<EnvValue>, Vec<Problem>, Vec<Problem>) {
     let non_empty = |name: &str| variable(name).filter(|text| !text.is_empty());
     let (mut values, mut problems, mut hints) = (Vec::new(), Vec::new(), Vec::new());
-    for setting in SETTINGS {
+    for setting in table::settings() {
         let name = setting.variable();
         if let Some(text) = non_empty(&name) {
             match setting.kind.parse(&text) {

@@ -7,7 +7,7 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use super::kind::{SettingValue, toml_string};
-use super::table::{SETTINGS, setting};
+use super::table::{self, setting};
 use crate::nodeset;
 use crate::query::nearest;
 use crate::ui::Key;
@@ -145,7 +145,7 @@ impl FileParser<'_> {
                 self.file.unknown.insert(name.to_owned(), toml_text(item.get_ref()));
                 return;
             }
-            let known = SETTINGS.iter().map(|setting| setting.name).chain(["keys", "groups"]);
+            let known = table::settings().map(|setting| setting.name).chain(["keys", "groups"]);
             let advice = nearest(name, known).unwrap_or("gtop config init");
             self.report(
                 at,

@@ -28,7 +28,7 @@ pub struct ChoiceValue {
     pub former: &'static str,
 }
 
-pub(super) const fn choice(name: &'static str, help: &'static str) -> ChoiceValue {
+pub(super) const fn value(name: &'static str, help: &'static str) -> ChoiceValue {
     ChoiceValue { name, help, alias: "", former: "" }
 }
 
@@ -90,166 +90,195 @@ pub enum SettingValue {
 }
 
 impl SettingKind {
+    /// Returns the values of a choice; none of other kinds.
+    pub const fn choices(self) -> &'static [ChoiceValue] {
+        if let Self::Choice(choices) = self { choices } else { &[] }
+    }
+
+    /// Returns the columns to choose from; none of other kinds.
+    pub const fn columns(self) -> &'static [ColumnSpec] {
+        if let Self::Columns(columns) = self { columns } else { &[] }
+    }
+
+    /// Returns true if the value is a list of texts.
+    pub const fn is_list(self) -> bool {
+        matches!(self, Self::List(_) | Self::DistinctList(..) | Self::Columns(_))
+    }
+
     /// Parses a value from the command line or the environment; lists are separated by commas.
     pub fn parse(self, text: &str) -> Result<SettingValue, String> {
-        match self {
+        let words = || text.split([',', ' ']).filter(|word| !word.is_empty()).map(str::to_owned);
+        let value = match self {
             Self::Switch => match text.to_ascii_lowercase().as_str() {
-                "1" | "true" | "yes" | "on" => Ok(SettingValue::Switch(true)),
-                "0" | "false" | "no" | "off" => Ok(SettingValue::Switch(false)),
-                _ => Err("expected true or false".to_owned()),
+                "1" | "true" | "yes" | "on" => Some(SettingValue::Switch(true)),
+                "0" | "false" | "no" | "off" => Some(SettingValue::Switch(false)),
+                _ => None,
             },
-            Self::Choice(choices) => choices
-                .iter()
-                .find(|choice| choice.is_called(text))
-                .map(|choice| SettingValue::Choice(choice.name))
-                .ok_or_else(|| choices_help(choices)),
+            Self::Choice(choices) => {
+                let choice = choices.iter().find(|choice| choice.is_called(text));
+                choice.map(|choice| SettingValue::Choice(choice.name))
+            }
             Self::Seconds { min, max } => {
-                check_seconds(text.parse().ok(), min, max).map(SettingValue::Seconds)
+                let seconds = text.parse().ok().filter(|seconds| (min..=max).contains(seconds));
+                seconds.map(|seconds| SettingValue::Seconds(Duration::from_secs_f64(seconds)))
             }
             Self::Count { min, max } => {
-                check_count(text.parse().ok(), min, max).map(SettingValue::Count)
+                let count = text.parse().ok().filter(|count| (min..=max).contains(count));
+                count.map(SettingValue::Count)
             }
             Self::PercentPair => {
-                let pair = text.split([',', ' ']).filter(|part| !part.is_empty());
-                check_percent_pair(&pair.map(|part| part.parse().ok()).collect::<Vec<_>>())
+                let shares: Vec<_> = words().map(|word| parse_percent(&word)).collect();
+                match *shares {
+                    [Some(first), Some(second)] if first < second => {
+                        Some(SettingValue::PercentPair(first, second))
+                    }
+                    _ => None,
+                }
             }
-            // An empty text is a valid value and means none.
-            Self::Text(_) if text.is_empty() => Ok(SettingValue::Text(String::new())),
             Self::Text(check) => {
-                check_text(check, text).map(|()| SettingValue::Text(text.to_owned()))
+                // An empty text is a valid value and means none.
+                if !text.is_empty() {
+                    check_text(check, text)?;
+                }
+                Some(SettingValue::Text(text.to_owned()))
             }
-            Self::List(check) => check_list(check, split_commas(text)),
-            Self::DistinctList(check, max) => check_distinct_list(check, max, split_commas(text)),
-            Self::Columns(headings) => {
-                let all = text.split([',', ' ']).filter(|part| !part.is_empty());
-                check_columns(headings, all.map(str::to_owned).collect())
+            Self::List(_) | Self::DistinctList(..) => {
+                let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+                return self.check_list(words.map(str::to_owned).collect());
             }
-        }
+            Self::Columns(_) => return self.check_list(words().collect()),
+        };
+        value.ok_or_else(|| self.expected())
     }
 
     /// Parses a value from a file.
     pub(super) fn parse_toml(self, item: &DeValue<'_>) -> Result<SettingValue, String> {
-        let number = || {
-            let integer = item.as_integer().map(ToString::to_string);
-            let fraction = || Some(item.as_float()?.as_str().replace('_', ""));
-            integer.or_else(fraction)?.parse::<f64>().ok()
-        };
-        match self {
-            Self::Switch => item
-                .as_bool()
-                .map(SettingValue::Switch)
-                .ok_or_else(|| "expected true or false".to_owned()),
-            Self::Choice(choices) => {
-                item.as_str().map_or_else(|| Err(choices_help(choices)), |text| self.parse(text))
+        match (self, item) {
+            (Self::Switch, DeValue::Boolean(is_on)) => Ok(SettingValue::Switch(*is_on)),
+            (Self::Seconds { .. } | Self::Count { .. }, DeValue::Integer(number)) => {
+                self.parse(&number.to_string())
             }
-            Self::Seconds { min, max } => {
-                check_seconds(number(), min, max).map(SettingValue::Seconds)
+            (Self::Seconds { .. }, DeValue::Float(number)) => {
+                self.parse(&number.as_str().replace('_', ""))
             }
-            Self::Count { min, max } => {
-                let count = item.as_integer().and_then(|number| number.to_string().parse().ok());
-                check_count(count, min, max).map(SettingValue::Count)
-            }
-            Self::PercentPair => {
-                let percent = |item: &DeValue<'_>| item.as_integer()?.to_string().parse().ok();
-                let pair = item.as_array().map(|array| {
-                    array.iter().take(3).map(|item| percent(item.get_ref())).collect::<Vec<_>>()
-                });
-                check_percent_pair(&pair.unwrap_or_default())
-            }
-            Self::Text(_) => {
-                let text = item.as_str().ok_or_else(|| "expected a string in quotes".to_owned())?;
+            (Self::Choice(_) | Self::Text(_) | Self::Columns(_), DeValue::String(text)) => {
                 self.parse(text)
             }
-            Self::List(check) => check_list(check, toml_list(item)?),
-            Self::DistinctList(check, max) => check_distinct_list(check, max, toml_list(item)?),
-            Self::Columns(headings) => match item.as_str() {
-                Some(text) => self.parse(text),
-                None => check_columns(headings, toml_list(item)?),
-            },
+            (Self::List(_) | Self::DistinctList(..), DeValue::String(text)) => {
+                self.check_list(vec![text.to_string()])
+            }
+            (Self::PercentPair, DeValue::Array(items)) => {
+                let number = |item: &DeValue<'_>| item.as_integer().map(ToString::to_string);
+                let numbers: Option<Vec<_>> =
+                    items.iter().map(|item| number(item.get_ref())).collect();
+                self.parse(&numbers.unwrap_or_default().join(","))
+            }
+            (kind, DeValue::Array(items)) if kind.is_list() => {
+                let word = |item: &DeValue<'_>| {
+                    let number = || Some(item.as_integer()?.to_string());
+                    item.as_str().map(str::to_owned).or_else(number)
+                };
+                let words: Option<_> = items.iter().map(|item| word(item.get_ref())).collect();
+                self.check_list(words.ok_or_else(|| self.expected())?)
+            }
+            _ => Err(self.expected()),
+        }
+    }
+
+    /// Returns what a value must be.
+    fn expected(self) -> String {
+        match self {
+            Self::Switch => "expected true or false".to_owned(),
+            Self::Choice(choices) => {
+                let names: Vec<&str> = choices.iter().map(|choice| choice.name).collect();
+                format!("expected one of {}", names.join(", "))
+            }
+            Self::Seconds { min, max } => {
+                let example = if min < 1.0 { 0.5 } else { 60.0 };
+                format!("expected seconds between {min} and {max}, such as {example}")
+            }
+            Self::Count { min, max } => {
+                format!("expected a whole number between {min} and {max}")
+            }
+            Self::PercentPair => {
+                "expected two percentages between 1 and 99, the smaller first, such as 10 75"
+                    .to_owned()
+            }
+            Self::Text(_) => "expected a string in quotes".to_owned(),
+            Self::List(_) | Self::DistinctList(..) | Self::Columns(_) => {
+                "expected a list such as [\"a\", \"b\"]".to_owned()
+            }
         }
     }
 
     /// Returns those of the words that are names of earlier versions, each with its current name.
     pub fn former_names<'a>(self, words: &[&'a str]) -> Vec<(&'a str, &'static str)> {
-        let current = |word: &'a str| -> Option<(&'a str, &'static str)> {
-            let new = match self {
-                Self::Choice(values) => {
-                    let value = values.iter().find(|value| value.former == word);
-                    value.filter(|_| !word.is_empty())?.name
-                }
-                Self::Columns(headings) if headings.iter().all(|heading| heading.name != word) => {
-                    let named = |alias: &&&str| headings.iter().any(|one| one.name == **alias);
-                    current_aliases(word).iter().find(named)?
-                }
-                Self::DistinctList(check, _) => {
-                    current_aliases(word).iter().find(|alias| check(alias).is_ok())?
-                }
-                Self::Columns(_)
-                | Self::Switch
-                | Self::Seconds { .. }
-                | Self::Count { .. }
-                | Self::PercentPair
-                | Self::Text(_)
-                | Self::List(_) => return None,
-            };
-            Some((word, new))
+        let is_column = |name: &str| self.columns().iter().any(|column| column.name == name);
+        let is_name = |name: &&str| {
+            if let Self::DistinctList(check, _) = self {
+                check(name).is_ok()
+            } else {
+                is_column(name)
+            }
+        };
+        let current = |word: &'a str| {
+            let choice = self.choices().iter().find(|choice| choice.former == word);
+            let choice = choice.filter(|_| !word.is_empty()).map(|choice| choice.name);
+            let alias = || current_aliases(word).iter().copied().find(is_name);
+            Some((word, choice.or_else(alias).filter(|_| !is_column(word))?))
         };
         words.iter().filter_map(|word| current(word)).collect()
     }
 
-    /// Validates one entry of a list.
+    /// Validates one entry of a list, or the whole text of another value.
     pub fn check_item(self, word: &str) -> Result<(), String> {
         match self {
-            Self::PercentPair => {
-                let is_share = word.parse().is_ok_and(|share| (1..=99).contains(&share));
-                if is_share { Ok(()) } else { Err(PERCENT_PAIR_HELP.to_owned()) }
-            }
+            Self::PercentPair => parse_percent(word).map(drop).ok_or_else(|| self.expected()),
             Self::Text(_) if word.is_empty() => {
                 Err("empty value; leave the option out instead".to_owned())
             }
             Self::List(check) | Self::DistinctList(check, _) | Self::Text(check) => {
                 check_text(check, word)
             }
-            Self::Columns(_) if word.is_empty() => Ok(()),
-            Self::Columns(_) => self.parse(word).map(drop),
-            Self::Switch | Self::Choice(_) | Self::Seconds { .. } | Self::Count { .. } => {
-                self.parse(word).map(drop)
+            Self::Switch
+            | Self::Choice(_)
+            | Self::Seconds { .. }
+            | Self::Count { .. }
+            | Self::Columns(_) => self.parse(word).map(drop),
+        }
+    }
+
+    /// Validates the entries of a list; those of [`Self::List`] may repeat.
+    fn check_list(self, mut words: Vec<String>) -> Result<SettingValue, String> {
+        if matches!(self, Self::List(_)) && words.len() > MAX_ENTRIES {
+            return Err(format!("more than {MAX_ENTRIES} entries"));
+        }
+        let columns = self.columns();
+        if !columns.is_empty() {
+            words = words.into_iter().map(|word| current_column_name(columns, word)).collect();
+        }
+        for (index, word) in words.iter().enumerate() {
+            if columns.is_empty() {
+                self.check_item(word)?;
+            } else {
+                check_column(columns, word)?;
+            }
+            let is_duplicate = || words.iter().take(index).any(|before| before == word);
+            if !matches!(self, Self::List(_)) && is_duplicate() {
+                return Err(format!("duplicate {word}"));
             }
         }
-    }
-}
-
-const PERCENT_PAIR_HELP: &str =
-    "expected two percentages between 1 and 99, the smaller first, such as 10 75";
-
-fn choices_help(choices: &[ChoiceValue]) -> String {
-    let names: Vec<&str> = choices.iter().map(|choice| choice.name).collect();
-    format!("expected one of {}", names.join(", "))
-}
-
-fn check_seconds(value: Option<f64>, min: f64, max: f64) -> Result<Duration, String> {
-    let in_range = value.filter(|value| (min..=max).contains(value));
-    in_range.map(Duration::from_secs_f64).ok_or_else(|| {
-        let example = if min < 1.0 { 0.5 } else { 60.0 };
-        format!("expected seconds between {min} and {max}, such as {example}")
-    })
-}
-
-fn check_count(value: Option<u32>, min: u32, max: u32) -> Result<u32, String> {
-    let in_range = value.filter(|value| (min..=max).contains(value));
-    in_range.ok_or_else(|| format!("expected a whole number between {min} and {max}"))
-}
-
-fn check_percent_pair(pair: &[Option<u8>]) -> Result<SettingValue, String> {
-    let range = 1..=99;
-    match pair {
-        [Some(first), Some(second)]
-            if first < second && range.contains(first) && range.contains(second) =>
+        if let Self::DistinctList(_, max) = self
+            && !(1..=max).contains(&words.len())
         {
-            Ok(SettingValue::PercentPair(*first, *second))
+            return Err(format!("expected 1 to {max} entries"));
         }
-        _ => Err(PERCENT_PAIR_HELP.to_owned()),
+        Ok(SettingValue::List(words))
     }
+}
+
+fn parse_percent(text: &str) -> Option<u8> {
+    text.parse().ok().filter(|percent| (1..=99).contains(percent))
 }
 
 fn check_text(check: Check, text: &str) -> Result<(), String> {
@@ -259,80 +288,27 @@ fn check_text(check: Check, text: &str) -> Result<(), String> {
     check(text).map_err(str::to_owned)
 }
 
-/// Validates column names.
-fn check_columns(headings: &[ColumnSpec], all: Vec<String>) -> Result<SettingValue, String> {
-    let names = || headings.iter().map(|heading| heading.name);
-    let all: Vec<_> = all.into_iter().map(|name| current_column_name(name, names)).collect();
-    for (index, column) in all.iter().enumerate() {
-        if !names().any(|name| name == column) {
-            let column = sanitize(column, 40);
-            let known = names().collect::<Vec<_>>().join(", ");
-            let advice = nearest(&column, names());
-            let advice = advice.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
-            return Err(format!("unknown column {column:?}; {advice}columns are {known}"));
-        }
-        if all.iter().take(index).any(|before| before == column) {
-            return Err(format!("duplicate {column}"));
-        }
+fn check_column(columns: &[ColumnSpec], word: &str) -> Result<(), String> {
+    let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
+    if names.contains(&word) {
+        return Ok(());
     }
-    Ok(SettingValue::List(all))
+    let word = sanitize(word, 40);
+    let advice = nearest(&word, names.iter().copied());
+    let advice = advice.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
+    Err(format!("unknown column {word:?}; {advice}columns are {}", names.join(", ")))
 }
 
 /// Returns the current name of a column given by an earlier one; any other word unchanged.
-fn current_column_name<'a, N: Iterator<Item = &'a str>>(
-    word: String,
-    names: impl Fn() -> N,
-) -> String {
-    if names().any(|name| name == word) {
+fn current_column_name(columns: &[ColumnSpec], word: String) -> String {
+    if columns.iter().any(|column| column.name == word) {
         return word;
     }
-    let mut found = names().filter(|name| current_aliases(&word).contains(name));
-    match (found.next(), found.next()) {
-        (Some(name), None) => name.to_owned(),
+    let mut renamed = columns.iter().filter(|column| current_aliases(&word).contains(&column.name));
+    match (renamed.next(), renamed.next()) {
+        (Some(column), None) => column.name.to_owned(),
         _ => word,
     }
-}
-
-/// Splits a list separated by commas.
-fn split_commas(text: &str) -> Vec<String> {
-    let all = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-    all.map(str::to_owned).collect()
-}
-
-/// Returns the entries of a TOML list, or a single entry.
-fn toml_list(item: &DeValue<'_>) -> Result<Vec<String>, String> {
-    let error = || "expected a list such as [\"a\", \"b\"]".to_owned();
-    if let Some(text) = item.as_str() {
-        return Ok(vec![text.to_owned()]);
-    }
-    let word = |item: &DeValue<'_>| {
-        let number = || Some(item.as_integer()?.to_string());
-        item.as_str().map(str::to_owned).or_else(number)
-    };
-    let array = item.as_array().ok_or_else(error)?;
-    let all = array.iter().map(|item| word(item.get_ref()).ok_or_else(error));
-    all.take(MAX_ENTRIES + 1).collect()
-}
-
-fn check_distinct_list(check: Check, max: usize, all: Vec<String>) -> Result<SettingValue, String> {
-    all.iter().try_for_each(|text| check_text(check, text))?;
-    let is_duplicate =
-        |(index, text): &(usize, &String)| all.iter().take(*index).any(|before| before == *text);
-    if let Some((_, text)) = all.iter().enumerate().find(is_duplicate) {
-        return Err(format!("duplicate {text}"));
-    }
-    if all.is_empty() || all.len() > max {
-        return Err(format!("expected 1 to {max} entries"));
-    }
-    Ok(SettingValue::List(all))
-}
-
-fn check_list(check: Check, all: Vec<String>) -> Result<SettingValue, String> {
-    if all.len() > MAX_ENTRIES {
-        return Err(format!("more than {MAX_ENTRIES} entries"));
-    }
-    all.iter().try_for_each(|text| check_text(check, text))?;
-    Ok(SettingValue::List(all))
 }
 
 impl fmt::Display for SettingValue {
@@ -388,7 +364,7 @@ mod tests {
     use super::*;
     use crate::config::check;
 
-    const CHOICES: &[ChoiceValue] = &[choice("auto", ""), choice("full", "")];
+    const CHOICES: &[ChoiceValue] = &[value("auto", ""), value("full", "")];
 
     fn kinds() -> [(SettingKind, Vec<&'static str>, Vec<&'static str>); 8] {
         [

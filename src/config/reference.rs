@@ -6,13 +6,10 @@ use std::fmt::Write as _;
 use super::kind::{SettingKind, SettingValue, toml_string};
 use super::setting::Setting;
 use super::settings::Settings;
-use super::table::SETTINGS;
+use super::table::{self, SECTIONS};
 use crate::metrics::{Field, HOST, JOB, PROCESS, device_fields, unit_of};
-use crate::query::{SortColumn, aliases};
-use crate::ui::ChartMetric;
-use crate::ui::ColumnSpec;
-use crate::ui::Keymap;
-use crate::ui::{fleet, node, processes, users};
+use crate::query::aliases;
+use crate::ui::{ChartMetric, ColumnSpec, Keymap};
 
 /// Width of comment lines, in columns.
 const WIDTH: usize = 100;
@@ -24,31 +21,19 @@ pub fn init_text() -> String {
          # same folder (file by F12), this file. Remove the leading # of a setting to change it.\n\
          # gtop config check reports errors, gtop config show prints the settings in effect.\n",
     );
-    let mut heading = "";
-    for setting in SETTINGS {
-        if setting.heading != heading {
-            heading = setting.heading;
-            write!(text, "\n# -- {heading} --\n").ok();
-        }
-        text.push('\n');
-        push_comment(&mut text, setting.help);
-        if let SettingKind::Choice(choices) = setting.kind {
-            for choice in choices {
-                push_comment(
-                    &mut text,
-                    &format!("  {}: {}", toml_string(choice.name), choice.help),
-                );
+    for (heading, settings) in SECTIONS {
+        write!(text, "\n# -- {heading} --\n").ok();
+        for setting in settings {
+            text.push('\n');
+            push_comment(&mut text, setting.help);
+            let choices = setting.kind.choices().iter().map(|choice| (choice.name, choice.help));
+            let columns = setting.kind.columns().iter().map(|column| (column.name, column.help));
+            for (name, help) in choices.chain(columns) {
+                push_comment(&mut text, &format!("  {}: {help}", toml_string(name)));
             }
+            let example = example_value(setting).map(|value| value.to_toml()).unwrap_or_default();
+            writeln!(text, "#{} = {example}", setting.name).ok();
         }
-        if let SettingKind::Columns(headings) = setting.kind {
-            for heading in headings {
-                push_comment(
-                    &mut text,
-                    &format!("  {}: {}", toml_string(heading.name), heading.help),
-                );
-            }
-        }
-        writeln!(text, "#{} = {}", setting.name, example_value(setting).to_toml()).ok();
     }
     text.push_str(
         "\n# -- Node groups, used as @a100 --\n\n[groups]\n#a100 = \"gpu[01-16]\"\n\
@@ -63,20 +48,20 @@ pub fn init_text() -> String {
     text
 }
 
-/// Returns an example value for a setting without a default.
-fn example_value(setting: &Setting) -> SettingValue {
-    setting.default_value().unwrap_or_else(|| match setting.kind {
-        SettingKind::Switch => SettingValue::Switch(false),
-        SettingKind::Choice(_) | SettingKind::Text(_) => SettingValue::Text(String::new()),
-        SettingKind::List(_) | SettingKind::DistinctList(..) | SettingKind::Columns(_) => {
-            SettingValue::List(Vec::new())
-        }
-        SettingKind::PercentPair => SettingValue::PercentPair(10, 75),
-        SettingKind::Count { min, .. } => SettingValue::Count(min),
-        SettingKind::Seconds { min, .. } => {
-            SettingValue::Seconds(std::time::Duration::from_secs_f64(min.max(10.0)))
-        }
-    })
+/// Returns the default of a setting, or an example if it has none.
+fn example_value(setting: &Setting) -> Option<SettingValue> {
+    let example = match setting.kind {
+        SettingKind::Switch => "false",
+        SettingKind::PercentPair => "10,75",
+        SettingKind::Seconds { .. } => "10",
+        SettingKind::Choice(_)
+        | SettingKind::Count { .. }
+        | SettingKind::Text(_)
+        | SettingKind::List(_)
+        | SettingKind::DistinctList(..)
+        | SettingKind::Columns(_) => "",
+    };
+    setting.default_value().or_else(|| setting.kind.parse(example).ok())
 }
 
 fn push_comment(text: &mut String, comment: &str) {
@@ -110,7 +95,7 @@ pub fn setup_text(settings: &Settings) -> String {
 /// Returns all settings with their values and origins.
 pub fn show_text(settings: &Settings) -> String {
     let mut text = String::new();
-    for setting in SETTINGS {
+    for setting in table::settings() {
         let value = settings.value(setting.name);
         let row = match value {
             Some(value) => format!("{} = {}", setting.name, value.to_toml()),
@@ -140,7 +125,7 @@ pub fn show_text(settings: &Settings) -> String {
 pub fn table_text() -> String {
     let mut text =
         String::from("| setting | option | description | default |\n|---|---|---|---|\n");
-    for setting in SETTINGS {
+    for setting in table::settings() {
         let default = setting.default_value().map(|value| format!("`{}`", value.to_toml()));
         let default = default.unwrap_or_default();
         writeln!(
@@ -163,7 +148,7 @@ pub fn metrics_text() -> String {
     push_metrics(&mut text, "a node", HOST.iter());
     push_metrics(&mut text, "a job", JOB.iter());
     text += "| columns of several metrics | table | what they show |\n|---|---|---|\n";
-    for (table, headings) in TABLES {
+    for (table, headings) in tables() {
         for heading in headings.iter().filter(|one| !aliases().any(|alias| alias == one.name)) {
             writeln!(text, "| `{}` | {table} | {} |", heading.name, heading.help).ok();
         }
@@ -171,19 +156,20 @@ pub fn metrics_text() -> String {
     text
 }
 
-/// The tables whose columns can be chosen.
-const TABLES: [(&str, &[ColumnSpec]); 4] = [
-    ("fleet", &fleet::COLUMN_SPECS),
-    ("node", &node::COLUMN_SPECS),
-    ("processes", &processes::COLUMN_SPECS),
-    ("users", &users::COLUMN_SPECS),
-];
-/// The views that can be sorted.
-const SORTED_VIEWS: [(&str, &[SortColumn]); 3] = [
-    ("fleet", &fleet::SORT_COLUMNS),
-    ("processes", &processes::COLUMNS),
-    ("users", &users::COLUMNS),
-];
+/// Returns the tables whose columns can be chosen.
+fn tables() -> impl Iterator<Item = (&'static str, &'static [ColumnSpec])> {
+    table::settings().filter_map(|setting| {
+        Some((setting.name.strip_prefix("columns-")?, setting.kind.columns()))
+    })
+}
+
+/// Returns the views that can be sorted by this column.
+fn views_sorted_by(name: &str) -> impl Iterator<Item = &'static str> {
+    table::settings().filter_map(move |setting| {
+        let is_value = setting.kind.choices().iter().any(|choice| choice.name == name);
+        setting.name.strip_prefix("sort-").filter(|_| is_value)
+    })
+}
 
 fn push_metrics<S: 'static>(
     text: &mut String,
@@ -193,10 +179,9 @@ fn push_metrics<S: 'static>(
     writeln!(text, "| word | of {owner} | unit | JSON key | column of | sorts | chart |").ok();
     text.push_str("|---|---|---|---|---|---|---|\n");
     for Field { alias, help, id, .. } in fields {
-        let columns = TABLES.iter().filter(|(_, all)| all.iter().any(|one| one.name == *alias));
-        let columns: Vec<_> = columns.map(|(table, _)| *table).collect();
-        let sorts = SORTED_VIEWS.iter().filter(|(_, all)| all.iter().any(|one| one.name == *alias));
-        let sorts: Vec<_> = sorts.map(|(view, _)| *view).collect();
+        let columns = tables().filter(|(_, all)| all.iter().any(|one| one.name == *alias));
+        let columns: Vec<_> = columns.map(|(table, _)| table).collect();
+        let sorts: Vec<_> = views_sorted_by(alias).collect();
         let chart = if ChartMetric::from_name(alias).is_some() { "yes" } else { "" };
         writeln!(
             text,
@@ -290,7 +275,7 @@ mod tests {
             .collect();
         let file = read_text("config.toml", &uncommented, false);
         assert_eq!(file.problems, [], "{uncommented}");
-        assert_eq!(file.values.len(), SETTINGS.len());
+        assert_eq!(file.values.len(), table::settings().count());
     }
 
     #[test]

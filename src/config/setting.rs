@@ -1,6 +1,7 @@
 //! The definition of a setting: names, type, default, help, and where it can be set.
 
-use super::kind::{SettingKind, SettingValue};
+use super::kind::{ChoiceValue, SettingKind, SettingValue};
+use crate::ui::ColumnSpec;
 
 /// A setting.
 #[derive(Clone, Copy, Debug)]
@@ -23,10 +24,8 @@ pub struct Setting {
     pub help: &'static str,
     /// Help of `--no-NAME`, for a switch that is on by default.
     pub off_help: &'static str,
-    /// Heading under which help lists it.
-    pub heading: &'static str,
-    /// Its page in the setup dialog; `None` if it is not there.
-    pub page: Option<&'static str>,
+    /// Its page in the setup dialog; empty if it is not there.
+    pub page: &'static str,
     /// Values to step through on the setup page, where the type does not define them.
     pub steps: &'static [&'static str],
     /// Variables of other programs, read if no other source sets a value.
@@ -71,7 +70,123 @@ pub enum EnvMapping {
     IfNotZero(&'static str),
 }
 
+/// Returns a setting with a value; everything but these three is left at the default.
+pub(super) const fn option(
+    name: &'static str,
+    kind: SettingKind,
+    value_name: &'static str,
+) -> Setting {
+    Setting {
+        name,
+        short: None,
+        aliases: &[],
+        kind,
+        value_name,
+        default: "",
+        default_missing_value: None,
+        flags: &[],
+        help: "",
+        off_help: "",
+        page: "",
+        steps: &[],
+        env_aliases: &[],
+        is_global: false,
+        has_option: true,
+        conflicts: &[],
+    }
+}
+
+/// Returns a switch that is off by default.
+pub(super) const fn switch(name: &'static str) -> Setting {
+    option(name, SettingKind::Switch, "").default("false")
+}
+
+/// Returns a setting with a fixed list of values, set by [`Setting::values`].
+pub(super) const fn choice(name: &'static str, value_name: &'static str) -> Setting {
+    option(name, SettingKind::Choice(&[]), value_name)
+}
+
+/// Returns the columns of a table; by default as many as fit.
+pub(super) const fn columns(name: &'static str, columns: &'static [ColumnSpec]) -> Setting {
+    option(name, SettingKind::Columns(columns), "COLUMN").page("Columns")
+}
+
+pub(super) const fn flag(name: &'static str, value: &'static str, help: &'static str) -> Flag {
+    Flag { name, short: None, value, help }
+}
+
+pub(super) const fn env_alias(variable: &'static str, mapping: EnvMapping) -> EnvAlias {
+    EnvAlias { variable, mapping }
+}
+
+impl Flag {
+    pub(super) const fn short(self, short: char) -> Self {
+        Self { short: Some(short), ..self }
+    }
+}
+
 impl Setting {
+    pub(super) const fn help(self, help: &'static str) -> Self {
+        Self { help, ..self }
+    }
+
+    pub(super) const fn short(self, short: char) -> Self {
+        Self { short: Some(short), ..self }
+    }
+
+    pub(super) const fn aliases(self, aliases: &'static [&'static str]) -> Self {
+        Self { aliases, ..self }
+    }
+
+    /// Sets the values of a choice; the first is the default.
+    pub(super) const fn values(self, values: &'static [ChoiceValue]) -> Self {
+        let default = if let [first, ..] = values { first.name } else { "" };
+        Self { kind: SettingKind::Choice(values), default, ..self }
+    }
+
+    pub(super) const fn default(self, default: &'static str) -> Self {
+        Self { default, ..self }
+    }
+
+    /// Turns a switch on by default; `off_help` is the help of `--no-NAME`.
+    pub(super) const fn on_by_default(self, off_help: &'static str) -> Self {
+        Self { default: "true", off_help, ..self }
+    }
+
+    /// Sets the value of the option given without one.
+    pub(super) const fn bare(self, value: &'static str) -> Self {
+        Self { default_missing_value: Some(value), ..self }
+    }
+
+    pub(super) const fn flags(self, flags: &'static [Flag]) -> Self {
+        Self { flags, ..self }
+    }
+
+    pub(super) const fn page(self, page: &'static str) -> Self {
+        Self { page, ..self }
+    }
+
+    pub(super) const fn steps(self, steps: &'static [&'static str]) -> Self {
+        Self { steps, ..self }
+    }
+
+    pub(super) const fn env_aliases(self, env_aliases: &'static [EnvAlias]) -> Self {
+        Self { env_aliases, ..self }
+    }
+
+    pub(super) const fn global(self) -> Self {
+        Self { is_global: true, ..self }
+    }
+
+    /// Leaves the option to the declaration of the command line.
+    pub(super) const fn without_option(self) -> Self {
+        Self { has_option: false, ..self }
+    }
+
+    pub(super) const fn conflicts(self, conflicts: &'static [&'static str]) -> Self {
+        Self { conflicts, ..self }
+    }
+
     /// Returns the name of the `GTOP_` variable.
     pub fn variable(&self) -> String {
         format!("GTOP_{}", self.name.replace('-', "_").to_uppercase())

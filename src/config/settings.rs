@@ -7,7 +7,7 @@ use super::environment;
 use super::file::{ConfigFile, Problem};
 use super::kind::SettingValue;
 use super::setting::Setting;
-use super::table::{SETTINGS, setting};
+use super::table::{self, setting};
 use crate::ui::Keymap;
 
 /// The source of a value, in ascending precedence.
@@ -150,17 +150,17 @@ impl Settings {
             let configured = self.effective(setting.name, Layer::ConfigFile);
             let unsaved_value =
                 configured.map(|found| found.value.clone()).or_else(|| setting.default_value());
-            let is_saved = setting.page.is_some() && !self.unsaved.contains(setting.name);
+            let is_saved = !setting.page.is_empty() && !self.unsaved.contains(setting.name);
             let top = if is_saved { Layer::Changed } else { Layer::SetupFile };
             // The environment may have another value at the next start.
             let all = self.candidates.get(setting.name)?.iter().rev();
             let mut persistent = all.filter(|one| one.layer != Layer::Environment);
             let found = persistent.find(|one| one.layer <= top)?;
-            let is_in_setup = found.layer == Layer::SetupFile && setting.page.is_none();
+            let is_in_setup = found.layer == Layer::SetupFile && setting.page.is_empty();
             (is_in_setup || Some(&found.value) != unsaved_value.as_ref())
                 .then(|| (setting, found.value.clone()))
         };
-        SETTINGS.iter().filter_map(differing).collect()
+        table::settings().filter_map(differing).collect()
     }
 
     /// Returns the entries of `setup.toml` that this version does not understand, as TOML.

@@ -4,7 +4,6 @@ use crate::query::filter::operand::Operand;
 use crate::query::filter::{
     Comparison, FilterError, FilterField, MAX_FILTER_LENGTH, Predicate, StateWord, Term,
 };
-use crate::query::suggest::distance;
 
 const MAX_TERMS: usize = 32;
 
@@ -103,7 +102,7 @@ fn unknown_field_message(name: &str, candidates: &[&str]) -> String {
     }
     let lower = name.to_lowercase();
     let suggestion = FilterField::aliases()
-        .map(|known| (distance(&lower, known), known))
+        .map(|known| (strsim::levenshtein(&lower, known), known))
         .filter(|(distance, known)| *distance <= 1 + known.len() / 4)
         .min();
     match suggestion {
