@@ -33,6 +33,7 @@ pub use tpu::{TpuCore, TpuDetails};
 pub use unit::{Bytes, Celsius, FanSpeed, Megahertz, Percent, Watts};
 pub use vendor::Vendor;
 
+mod declare;
 mod details;
 mod device;
 mod event;

@@ -203,7 +203,8 @@ impl NodeBuilder {
         if let Some(share) = node.host.cpu.get() {
             node.history.record(&self.host_subject, Metric::Cpu, at, share);
         }
-        update_host(&mut node.host.fast, host);
+        update_boot_time(&mut node.host.fast.booted_at, host.booted_at);
+        node.host.fast.update_from(host);
     }
 
     fn apply_processes(&mut self, reading: ProcessesReading, clock: ClockOffset) {
@@ -336,23 +337,6 @@ fn has_backend_reported(node: &Node, backend: &Source) -> bool {
 /// Returns true if a source is missing, or has reported values or a fault.
 fn has_reported(node: &Node, source: &Source) -> bool {
     node.source(source).is_none_or(|state| state.taken_at.is_some() || state.fault.is_some())
-}
-
-fn update_host(host: &mut HostReading, newer: HostReading) {
-    host.cpu.update_from(newer.cpu);
-    host.load.update_from(newer.load);
-    host.memory_total.update_from(newer.memory_total);
-    host.memory_available.update_from(newer.memory_available);
-    host.swap_total.update_from(newer.swap_total);
-    host.swap_free.update_from(newer.swap_free);
-    host.pressure.cpu.update_from(newer.pressure.cpu);
-    host.pressure.memory.update_from(newer.pressure.memory);
-    host.pressure.io.update_from(newer.pressure.io);
-    host.uptime_seconds.update_from(newer.uptime_seconds);
-    update_boot_time(&mut host.booted_at, newer.booted_at);
-    host.network = newer.network;
-    host.infiniband = newer.infiniband;
-    host.disks = newer.disks;
 }
 
 /// The boot time is computed anew from each sample and jitters; only a step of 2 s or more is a change.

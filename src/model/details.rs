@@ -13,33 +13,27 @@ macro_rules! readings {
         $(#[$doc:meta])*
         $group:ident { $($(#[$field_doc:meta])* $field:ident: $kind:ty,)* }
     ) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug, Default, PartialEq)]
-        pub struct $group {
-            $($(#[$field_doc])* pub $field: Reading<$kind>,)*
+        crate::model::declare::updated! {
+            $(#[$doc])*
+            #[derive(Clone, Debug, Default, PartialEq)]
+            pub struct $group {
+                $($(#[$field_doc])* pub $field: Reading<$kind>,)*
+            }
         }
 
         impl $group {
-            /// Updates the values that `newer` sampled and keeps the rest.
-            pub fn update_from(&mut self, newer: Self) {
-                $(self.$field.update_from(newer.$field);)*
-            }
-
             /// Returns the group in an `Arc`; `None` if nothing of it was sampled.
             pub fn shared(self) -> Option<Arc<Self>> {
                 (self != Self::default()).then(|| Arc::new(self))
             }
 
-            /// Updates the values of a newer group, if there is one.
-            pub(super) fn merge(known: &mut Option<Arc<Self>>, newer: Option<Arc<Self>>) {
-                match (known.as_mut(), newer) {
+            /// Updates an earlier group.
+            pub(super) fn merge_into(self: Arc<Self>, known: &mut Option<Arc<Self>>) {
+                match known {
                     // An equal group stays shared with earlier snapshots.
-                    (Some(known), Some(newer)) if *known == newer => {}
-                    (Some(known), Some(newer)) => {
-                        Arc::make_mut(known).update_from(Arc::unwrap_or_clone(newer));
-                    }
-                    (None, Some(newer)) => *known = Some(newer),
-                    (_, None) => {}
+                    Some(known) if *known == self => {}
+                    Some(known) => Arc::make_mut(known).update_from(Arc::unwrap_or_clone(self)),
+                    None => *known = Some(self),
                 }
             }
         }
@@ -286,8 +280,8 @@ mod tests {
             ..DeviceDetails::default()
         };
         let mut known = group(Some(5.0), 1).shared();
-        DeviceDetails::merge(&mut known, group(None, 2).shared());
-        DeviceDetails::merge(&mut known, DeviceDetails::default().shared());
+        group(None, 2).shared().unwrap().merge_into(&mut known);
+        assert_eq!(DeviceDetails::default().shared(), None);
         assert_eq!(known, group(Some(5.0), 2).shared());
     }
 }

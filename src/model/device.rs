@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::model::declare::updated;
 use crate::model::details::{
     DeviceActivity, DeviceCounters, DeviceDetails, DeviceRates, DeviceStatics,
 };
@@ -77,162 +78,88 @@ pub enum DeviceFault {
     Other(Arc<str>),
 }
 
-/// One device. Every value may be unknown.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Device {
-    /// Identity: the UUID, or the PCI id if the driver reports no UUID.
-    pub uuid: Arc<str>,
-    /// The device this one is a slice of.
-    pub parent: Option<Arc<str>>,
-    /// The driver's index; not an identity.
-    pub index: Reading<u32>,
-    /// Vendor.
-    pub vendor: Reading<Vendor>,
-    /// Model name.
-    pub name: Reading<Arc<str>>,
-    /// PCI bus id.
-    pub pci: Reading<Arc<str>>,
-    /// Share of time the device was busy.
-    pub utilization: Reading<Percent>,
-    /// Share of time the device memory was read or written.
-    pub memory_utilization: Reading<Percent>,
-    /// It has no memory of its own; its memory values are the host's.
-    pub has_host_memory: bool,
-    /// Memory of the device.
-    pub memory_total: Reading<Bytes>,
-    /// Memory in use.
-    pub memory_used: Reading<Bytes>,
-    /// Memory free.
-    pub memory_free: Reading<Bytes>,
-    /// Memory reserved by the driver.
-    pub memory_reserved: Reading<Bytes>,
-    /// Temperature of the core.
-    pub temperature: Reading<Celsius>,
-    /// Temperature of the memory.
-    pub memory_temperature: Reading<Celsius>,
-    /// Power drawn.
-    pub power: Reading<Watts>,
-    /// Power limit in effect.
-    pub power_limit: Reading<Watts>,
-    /// Clock of the multiprocessors.
-    pub sm_clock: Reading<Megahertz>,
-    /// Clock of the memory.
-    pub memory_clock: Reading<Megahertz>,
-    /// Intended fan speed.
-    pub fan: Reading<FanSpeed>,
-    /// Performance state, 0 (fastest) to 15.
-    pub performance_state: Reading<u8>,
-    /// Why the device throttles.
-    pub throttle: Reading<Throttle>,
-    /// Corrected memory errors since the driver was loaded.
-    pub ecc_corrected: Reading<u64>,
-    /// Uncorrected memory errors since the driver was loaded.
-    pub ecc_uncorrected: Reading<u64>,
-    /// Persistence mode: the driver stays loaded when the device is unused.
-    pub persistence: Reading<bool>,
-    /// The device is in MIG mode.
-    pub mig: Reading<bool>,
-    /// Current `PCIe` generation and lanes.
-    pub pcie: Reading<(u8, u8)>,
-    /// Further static properties.
-    pub statics: Option<Arc<DeviceStatics>>,
-    /// Further readings of every sample.
-    pub activity: Option<Arc<DeviceActivity>>,
-    /// Further readings that change slowly.
-    pub details: Option<Arc<DeviceDetails>>,
-    /// Monotonic counters.
-    pub counters: Option<Arc<DeviceCounters>>,
-    /// Rates derived from the counters of two samples.
-    pub rates: Option<Arc<DeviceRates>>,
-    /// Number of processes on it that the node does not show, without those that have ended.
-    pub hidden_processes: Reading<u32>,
-    /// Memory in use that no visible process holds: of hidden processes and of the driver.
-    pub hidden_memory: Reading<Bytes>,
-    /// Values that only TPU chips have.
-    pub tpu: Option<Arc<TpuDetails>>,
-    /// Why it has no values.
-    pub fault: Option<DeviceFault>,
+updated! {
+    /// One device. Every value may be unknown.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct Device {
+        /// Identity: the UUID, or the PCI id if the driver reports no UUID.
+        pub uuid: Arc<str> => kept,
+        /// The device this one is a slice of.
+        pub parent: Option<Arc<str>> => unless_none,
+        /// The driver's index; not an identity.
+        pub index: Reading<u32>,
+        /// Vendor.
+        pub vendor: Reading<Vendor>,
+        /// Model name.
+        pub name: Reading<Arc<str>>,
+        /// PCI bus id.
+        pub pci: Reading<Arc<str>>,
+        /// Share of time the device was busy.
+        pub utilization: Reading<Percent>,
+        /// Share of time the device memory was read or written.
+        pub memory_utilization: Reading<Percent>,
+        /// It has no memory of its own; its memory values are the host's.
+        pub has_host_memory: bool => kept,
+        /// Memory of the device.
+        pub memory_total: Reading<Bytes>,
+        /// Memory in use.
+        pub memory_used: Reading<Bytes>,
+        /// Memory free.
+        pub memory_free: Reading<Bytes>,
+        /// Memory reserved by the driver.
+        pub memory_reserved: Reading<Bytes>,
+        /// Temperature of the core.
+        pub temperature: Reading<Celsius>,
+        /// Temperature of the memory.
+        pub memory_temperature: Reading<Celsius>,
+        /// Power drawn.
+        pub power: Reading<Watts>,
+        /// Power limit in effect.
+        pub power_limit: Reading<Watts>,
+        /// Clock of the multiprocessors.
+        pub sm_clock: Reading<Megahertz>,
+        /// Clock of the memory.
+        pub memory_clock: Reading<Megahertz>,
+        /// Intended fan speed.
+        pub fan: Reading<FanSpeed>,
+        /// Performance state, 0 (fastest) to 15.
+        pub performance_state: Reading<u8>,
+        /// Why the device throttles.
+        pub throttle: Reading<Throttle>,
+        /// Corrected memory errors since the driver was loaded.
+        pub ecc_corrected: Reading<u64>,
+        /// Uncorrected memory errors since the driver was loaded.
+        pub ecc_uncorrected: Reading<u64>,
+        /// Persistence mode: the driver stays loaded when the device is unused.
+        pub persistence: Reading<bool>,
+        /// The device is in MIG mode.
+        pub mig: Reading<bool>,
+        /// Current `PCIe` generation and lanes.
+        pub pcie: Reading<(u8, u8)>,
+        /// Further static properties.
+        pub statics: Option<Arc<DeviceStatics>> => merged,
+        /// Further readings of every sample.
+        pub activity: Option<Arc<DeviceActivity>> => merged,
+        /// Further readings that change slowly.
+        pub details: Option<Arc<DeviceDetails>> => merged,
+        /// Monotonic counters.
+        pub counters: Option<Arc<DeviceCounters>> => merged,
+        /// Rates derived from the counters of two samples.
+        pub rates: Option<Arc<DeviceRates>> => unless_none,
+        /// Number of processes on it that the node does not show, without those that have ended.
+        pub hidden_processes: Reading<u32>,
+        /// Memory in use that no visible process holds: of hidden processes and of the driver.
+        pub hidden_memory: Reading<Bytes>,
+        /// Values that only TPU chips have.
+        pub tpu: Option<Arc<TpuDetails>> => merged,
+        /// Why it has no values.
+        pub fault: Option<DeviceFault> => replaced,
+    }
 }
 
 impl Device {
     /// Prefix of the identity of a device that is known by its index only.
     pub const INDEX_PREFIX: &str = "index-";
-
-    /// Updates the values that `newer` sampled and keeps the rest.
-    pub fn update_from(&mut self, newer: Self) {
-        let Self {
-            uuid: _,
-            parent,
-            index,
-            vendor,
-            name,
-            pci,
-            utilization,
-            memory_utilization,
-            has_host_memory: _,
-            memory_total,
-            memory_used,
-            memory_free,
-            memory_reserved,
-            temperature,
-            memory_temperature,
-            power,
-            power_limit,
-            sm_clock,
-            memory_clock,
-            fan,
-            performance_state,
-            throttle,
-            ecc_corrected,
-            ecc_uncorrected,
-            persistence,
-            mig,
-            pcie,
-            statics,
-            activity,
-            details,
-            counters,
-            rates,
-            hidden_processes,
-            hidden_memory,
-            tpu,
-            fault,
-        } = newer;
-        self.parent = parent.or_else(|| self.parent.take());
-        self.index.update_from(index);
-        self.vendor.update_from(vendor);
-        self.name.update_from(name);
-        self.pci.update_from(pci);
-        self.utilization.update_from(utilization);
-        self.memory_utilization.update_from(memory_utilization);
-        self.memory_total.update_from(memory_total);
-        self.memory_used.update_from(memory_used);
-        self.memory_free.update_from(memory_free);
-        self.memory_reserved.update_from(memory_reserved);
-        self.temperature.update_from(temperature);
-        self.memory_temperature.update_from(memory_temperature);
-        self.power.update_from(power);
-        self.power_limit.update_from(power_limit);
-        self.sm_clock.update_from(sm_clock);
-        self.memory_clock.update_from(memory_clock);
-        self.fan.update_from(fan);
-        self.performance_state.update_from(performance_state);
-        self.throttle.update_from(throttle);
-        self.ecc_corrected.update_from(ecc_corrected);
-        self.ecc_uncorrected.update_from(ecc_uncorrected);
-        self.persistence.update_from(persistence);
-        self.mig.update_from(mig);
-        self.pcie.update_from(pcie);
-        DeviceStatics::merge(&mut self.statics, statics);
-        DeviceActivity::merge(&mut self.activity, activity);
-        DeviceDetails::merge(&mut self.details, details);
-        DeviceCounters::merge(&mut self.counters, counters);
-        self.rates = rates.or_else(|| self.rates.take());
-        self.hidden_processes.update_from(hidden_processes);
-        self.hidden_memory.update_from(hidden_memory);
-        TpuDetails::merge(&mut self.tpu, tpu);
-        self.fault = fault;
-    }
 
     /// Returns a static property; not sampled if there are none.
     pub fn static_value<T>(&self, read: impl FnOnce(&DeviceStatics) -> Reading<T>) -> Reading<T> {

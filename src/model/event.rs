@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::model::health::RecoveryAction;
 use crate::model::id::Source;
+use crate::model::text::sanitize_shared;
 use crate::time::Timestamp;
 
 /// A device event as reported by its driver.
@@ -47,19 +48,30 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// The known kinds, as used in frames and in JSON.
+    const NAMES: [(&'static str, Self); 8] = [
+        ("xid", Self::Xid),
+        ("ecc", Self::MemoryError),
+        ("retirement", Self::Retirement),
+        ("poison", Self::Poison),
+        ("unavailable", Self::Unavailable),
+        ("recovery", Self::Recovery),
+        ("lost", Self::Lost),
+        ("reset", Self::NeedsReset),
+    ];
+
+    /// Returns the kind of this name.
+    pub fn new(name: &str) -> Self {
+        let known = Self::NAMES.into_iter().find(|(known, _)| *known == name);
+        known.map_or_else(|| Self::Other(sanitize_shared(name, 32)), |(_, kind)| kind)
+    }
+
     /// Returns the kind as used in JSON.
     pub fn as_str(&self) -> &str {
-        match self {
-            Self::Xid => "xid",
-            Self::MemoryError => "ecc",
-            Self::Retirement => "retirement",
-            Self::Poison => "poison",
-            Self::Unavailable => "unavailable",
-            Self::Recovery => "recovery",
-            Self::Lost => "lost",
-            Self::NeedsReset => "reset",
-            Self::Other(word) => word,
+        if let Self::Other(name) = self {
+            return name;
         }
+        Self::NAMES.iter().find(|(_, kind)| kind == self).map_or("", |(name, _)| name)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::model::declare::table;
 use crate::time::Timestamp;
 
 /// The state of the connection to a node.
@@ -27,32 +28,22 @@ pub enum Link {
     },
 }
 
-/// How a node is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TransportKind {
-    /// By gtop's built-in SSH.
-    Native,
-    /// By the ssh program.
-    SshProgram,
-    /// By a command of the user (`--exec`).
-    Exec,
-    /// By a step of a Slurm job (`srun`).
-    Step,
-    /// Locally, without SSH.
-    Local,
-}
-
-impl TransportKind {
-    /// Returns the name used in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::SshProgram => "ssh",
-            Self::Exec => "exec",
-            Self::Step => "srun",
-            Self::Local => "local",
-        }
+table! {
+    /// How a node is reached.
+    pub enum TransportKind {
+        /// By gtop's built-in SSH.
+        Native = "native",
+        /// By the ssh program.
+        SshProgram = "ssh",
+        /// By a command of the user (`--exec`).
+        Exec = "exec",
+        /// By a step of a Slurm job (`srun`).
+        Step = "srun",
+        /// Locally, without SSH.
+        Local = "local",
     }
+    /// Returns the name used in JSON.
+    pub fn as_str -> &'static str;
 }
 
 /// Why a node is not connected.
@@ -68,51 +59,86 @@ pub struct Fault {
     pub node_remedy: Arc<str>,
 }
 
-/// The kinds of faults.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FaultKind {
-    /// No address for the name.
-    NameNotFound,
-    /// No route to the address.
-    Unreachable,
-    /// Connection refused: nothing listens on the port.
-    Refused,
-    /// A connection step timed out.
-    TimedOut,
-    /// The two sides have no algorithm in common, or the server does not speak SSH.
-    KeyExchange,
-    /// The host key is in no `known_hosts` file.
-    HostKeyUnknown,
-    /// `known_hosts` has a different host key.
-    HostKeyChanged,
-    /// The host key is marked as revoked.
-    HostKeyRevoked,
-    /// The node refused the login.
-    AuthenticationRefused,
-    /// The node prompts for input, such as a one-time code, and nobody answered.
-    PromptUnanswered,
-    /// The only usable key needs a passphrase.
-    KeyLocked,
-    /// `ssh_config` is invalid or asks for something gtop cannot do.
-    Configuration,
-    /// The node refuses to open a channel.
-    ChannelRefused,
-    /// Neither Python nor `sh` could be started.
-    NoInterpreter,
-    /// The node stopped responding.
-    Silent,
-    /// The node sent an invalid reply.
-    BadReply,
-    /// The node closed the connection before its SSH banner.
-    NoBanner,
-    /// The node ends the session after login, with a message.
-    AccountRefused,
-    /// The node admits only users with a job there.
-    NoJob,
-    /// The local limit of open files is reached.
-    FileLimit,
-    /// The session ended.
-    SessionLost,
+table! {
+    /// The kinds of faults.
+    #[derive(PartialOrd, Ord)]
+    pub enum FaultKind {
+        /// No address for the name.
+        NameNotFound =
+            ("name not found", "check the spelling, or add a Host entry to ~/.ssh/config"),
+        /// No route to the address.
+        Unreachable = ("unreachable", "check the network and whether the node is up"),
+        /// Connection refused: nothing listens on the port.
+        Refused = ("connection refused", "check that sshd runs there and that the port is right"),
+        /// A connection step timed out.
+        TimedOut = (
+            "timed out",
+            "the node or the network path to it hangs; try ssh by hand, or raise --connect-timeout",
+        ),
+        /// The two sides have no algorithm in common, or the server does not speak SSH.
+        KeyExchange = (
+            "key exchange failed",
+            "the server is too old or is no SSH server; try ssh -v by hand",
+        ),
+        /// The host key is in no `known_hosts` file.
+        HostKeyUnknown = ("host key unknown", "check the fingerprint and run: gtop trust HOST"),
+        /// `known_hosts` has a different host key.
+        HostKeyChanged = (
+            "host key changed",
+            "ask the administrator; if the change is expected, remove the old key with ssh-keygen -R",
+        ),
+        /// The host key is marked as revoked.
+        HostKeyRevoked = ("host key revoked", "do not connect; ask the administrator"),
+        /// The node refused the login.
+        AuthenticationRefused =
+            ("authentication refused", "check the login name, and load your key with ssh-add"),
+        /// The node prompts for input, such as a one-time code, and nobody answered.
+        PromptUnanswered =
+            ("login prompt", "press F5 to answer it, or start gtop again from a terminal"),
+        /// The only usable key needs a passphrase.
+        KeyLocked = (
+            "key needs a passphrase",
+            "load it with ssh-add, or start gtop from a terminal and type the passphrase",
+        ),
+        /// `ssh_config` is invalid or asks for something gtop cannot do.
+        Configuration =
+            ("configuration", "fix ~/.ssh/config; ssh -G HOST prints the options in effect"),
+        /// The node refuses to open a channel.
+        ChannelRefused = (
+            "channel refused",
+            "close other sessions to that node (MaxSessions), or ask the administrator",
+        ),
+        /// Neither Python nor `sh` could be started.
+        NoInterpreter = ("no interpreter", "check the login shell: ssh HOST /bin/sh -c true"),
+        /// The node stopped responding.
+        Silent = ("silent", "look at the node; gtop reconnects automatically"),
+        /// The node sent an invalid reply.
+        BadReply = ("bad reply", "check what the login files print: ssh HOST true"),
+        /// The node closed the connection before its SSH banner.
+        NoBanner = (
+            "no SSH banner",
+            "sshd may be refusing connections for now (MaxStartups); gtop reconnects automatically",
+        ),
+        /// The node ends the session after login, with a message.
+        AccountRefused = (
+            "login refused",
+            "the node says why; gtop retries every few minutes, or press F5 to retry now",
+        ),
+        /// The node admits only users with a job there.
+        NoJob = (
+            "no job on the node",
+            "gtop retries every few minutes, and at once when a job of yours starts there (gtop --slurm) \
+             or on F5",
+        ),
+        /// The local limit of open files is reached.
+        FileLimit = (
+            "too many open files here",
+            "monitor fewer nodes, or raise the limit (ulimit -Hn shows it)",
+        ),
+        /// The session ended.
+        SessionLost = ("session lost", "gtop reconnects automatically"),
+    }
+    fn texts -> (&'static str, &'static str);
 }
 
 impl Fault {
@@ -156,71 +182,12 @@ impl Fault {
 impl FaultKind {
     /// Returns the fault as shown on the screen and in JSON.
     pub const fn label(self) -> &'static str {
-        match self {
-            Self::NameNotFound => "name not found",
-            Self::Unreachable => "unreachable",
-            Self::Refused => "connection refused",
-            Self::TimedOut => "timed out",
-            Self::KeyExchange => "key exchange failed",
-            Self::HostKeyUnknown => "host key unknown",
-            Self::HostKeyChanged => "host key changed",
-            Self::HostKeyRevoked => "host key revoked",
-            Self::AuthenticationRefused => "authentication refused",
-            Self::PromptUnanswered => "login prompt",
-            Self::KeyLocked => "key needs a passphrase",
-            Self::Configuration => "configuration",
-            Self::ChannelRefused => "channel refused",
-            Self::NoInterpreter => "no interpreter",
-            Self::Silent => "silent",
-            Self::BadReply => "bad reply",
-            Self::NoBanner => "no SSH banner",
-            Self::AccountRefused => "login refused",
-            Self::NoJob => "no job on the node",
-            Self::FileLimit => "too many open files here",
-            Self::SessionLost => "session lost",
-        }
+        self.texts().0
     }
 
     /// Returns what the user can do about it.
     pub const fn remedy(self) -> &'static str {
-        match self {
-            Self::NameNotFound => "check the spelling, or add a Host entry to ~/.ssh/config",
-            Self::Unreachable => "check the network and whether the node is up",
-            Self::Refused => "check that sshd runs there and that the port is right",
-            Self::TimedOut => {
-                "the node or the network path to it hangs; try ssh by hand, or raise --connect-timeout"
-            }
-            Self::KeyExchange => "the server is too old or is no SSH server; try ssh -v by hand",
-            Self::HostKeyUnknown => "check the fingerprint and run: gtop trust HOST",
-            Self::HostKeyChanged => {
-                "ask the administrator; if the change is expected, remove the old key with ssh-keygen -R"
-            }
-            Self::HostKeyRevoked => "do not connect; ask the administrator",
-            Self::AuthenticationRefused => "check the login name, and load your key with ssh-add",
-            Self::PromptUnanswered => "press F5 to answer it, or start gtop again from a terminal",
-            Self::KeyLocked => {
-                "load it with ssh-add, or start gtop from a terminal and type the passphrase"
-            }
-            Self::Configuration => "fix ~/.ssh/config; ssh -G HOST prints the options in effect",
-            Self::ChannelRefused => {
-                "close other sessions to that node (MaxSessions), or ask the administrator"
-            }
-            Self::NoInterpreter => "check the login shell: ssh HOST /bin/sh -c true",
-            Self::Silent => "look at the node; gtop reconnects automatically",
-            Self::BadReply => "check what the login files print: ssh HOST true",
-            Self::NoBanner => {
-                "sshd may be refusing connections for now (MaxStartups); gtop reconnects automatically"
-            }
-            Self::AccountRefused => {
-                "the node says why; gtop retries every few minutes, or press F5 to retry now"
-            }
-            Self::NoJob => {
-                "gtop retries every few minutes, and at once when a job of yours starts there (gtop --slurm) \
-                 or on F5"
-            }
-            Self::FileLimit => "monitor fewer nodes, or raise the limit (ulimit -Hn shows it)",
-            Self::SessionLost => "gtop reconnects automatically",
-        }
+        self.texts().1
     }
 
     /// Returns true if retrying can succeed without user action.
@@ -256,62 +223,44 @@ pub struct SourceFault {
     pub at: Timestamp,
 }
 
-/// The kinds of source faults, from the wire's error codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SourceFaultKind {
-    /// The driver is being loaded.
-    Starting,
-    /// The call does not return.
-    Stuck,
-    /// Reading the host's values hangs.
-    HostStuck,
-    /// The backend's program or library is not installed.
-    NoLibrary,
-    /// The driver is not running.
-    NoDriver,
-    /// Driver and library are of different versions.
-    Mismatch,
-    /// Permission denied.
-    NoPermission,
-    /// A device is gone.
-    Lost,
-    /// The output cannot be parsed.
-    Unreadable,
-    /// Anything else.
-    Failed,
+table! {
+    /// The kinds of source faults, from the wire's error codes.
+    pub enum SourceFaultKind {
+        /// The driver is being loaded.
+        Starting = ("starting", "without persistence mode the driver is reloaded each time"),
+        /// The call does not return.
+        Stuck = ("stuck", "the driver hangs; a reset or reboot of the node is likely needed"),
+        /// Reading the host's values hangs.
+        HostStuck =
+            ("stuck", "a file system or a process of the node hangs; check df and ps there"),
+        /// The backend's program or library is not installed.
+        NoLibrary = ("not installed", "no NVIDIA tools on this node; a CPU node needs none"),
+        /// The driver is not running.
+        NoDriver = ("driver not running", "load the driver, or ask the administrator"),
+        /// Driver and library are of different versions.
+        Mismatch =
+            ("driver and library differ", "the driver was updated; reload it or reboot the node"),
+        /// Permission denied.
+        NoPermission = ("no permission", "ask the administrator for access to the devices"),
+        /// A device is gone.
+        Lost = ("device lost", "the device fell off the bus; reboot the node"),
+        /// The output cannot be parsed.
+        Unreadable = ("unreadable answer", "run nvidia-smi there by hand"),
+        /// Anything else.
+        Failed = ("failed", "run nvidia-smi there by hand"),
+    }
+    fn texts -> (&'static str, &'static str);
 }
 
 impl SourceFaultKind {
     /// Returns the fault as shown on the screen and in JSON.
     pub const fn label(self) -> &'static str {
-        match self {
-            Self::Starting => "starting",
-            Self::Stuck | Self::HostStuck => "stuck",
-            Self::NoLibrary => "not installed",
-            Self::NoDriver => "driver not running",
-            Self::Mismatch => "driver and library differ",
-            Self::NoPermission => "no permission",
-            Self::Lost => "device lost",
-            Self::Unreadable => "unreadable answer",
-            Self::Failed => "failed",
-        }
+        self.texts().0
     }
 
     /// Returns what the user can do about it.
     pub const fn remedy(self) -> &'static str {
-        match self {
-            Self::Starting => "without persistence mode the driver is reloaded each time",
-            Self::Stuck => "the driver hangs; a reset or reboot of the node is likely needed",
-            Self::HostStuck => {
-                "a file system or a process of the node hangs; check df and ps there"
-            }
-            Self::NoLibrary => "no NVIDIA tools on this node; a CPU node needs none",
-            Self::NoDriver => "load the driver, or ask the administrator",
-            Self::Mismatch => "the driver was updated; reload it or reboot the node",
-            Self::NoPermission => "ask the administrator for access to the devices",
-            Self::Lost => "the device fell off the bus; reboot the node",
-            Self::Unreadable | Self::Failed => "run nvidia-smi there by hand",
-        }
+        self.texts().1
     }
 }
 

@@ -2,75 +2,60 @@
 
 use std::fmt;
 
-/// Who may use a device (`nvmlComputeMode_t`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ComputeMode {
-    /// Any number of processes.
-    Shared,
-    /// One thread.
-    ExclusiveThread,
-    /// None.
-    Prohibited,
-    /// One process.
-    ExclusiveProcess,
+use crate::model::declare::table;
+
+/// Returns the state of this number.
+fn at<T: Copy>(all: &[T], number: u64) -> Option<T> {
+    all.get(usize::try_from(number).ok()?).copied()
+}
+
+table! {
+    /// Who may use a device (`nvmlComputeMode_t`).
+    pub enum ComputeMode {
+        /// Any number of processes.
+        Shared = "default",
+        /// One thread.
+        ExclusiveThread = "exclusive thread",
+        /// None.
+        Prohibited = "prohibited",
+        /// One process.
+        ExclusiveProcess = "exclusive process",
+    }
+    /// The modes, by number.
+    pub const ALL;
+    /// Returns the mode as text.
+    pub fn text -> &'static str;
 }
 
 impl ComputeMode {
     /// Returns the mode of this number.
-    pub const fn new(number: u64) -> Option<Self> {
-        Some(match number {
-            0 => Self::Shared,
-            1 => Self::ExclusiveThread,
-            2 => Self::Prohibited,
-            3 => Self::ExclusiveProcess,
-            _ => return None,
-        })
-    }
-
-    /// Returns the mode as text.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Shared => "default",
-            Self::ExclusiveThread => "exclusive thread",
-            Self::Prohibited => "prohibited",
-            Self::ExclusiveProcess => "exclusive process",
-        }
+    pub fn new(number: u64) -> Option<Self> {
+        at(&Self::ALL, number)
     }
 }
 
-/// State of a device's registration with the `NVLink` fabric (`nvmlGpuFabricState_t`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FabricState {
-    /// There is no fabric.
-    None,
-    /// Not started.
-    NotStarted,
-    /// In progress.
-    InProgress,
-    /// Completed.
-    Completed,
+table! {
+    /// State of a device's registration with the `NVLink` fabric (`nvmlGpuFabricState_t`).
+    pub enum FabricState {
+        /// There is no fabric.
+        None = "no fabric",
+        /// Not started.
+        NotStarted = "not started",
+        /// In progress.
+        InProgress = "in progress",
+        /// Completed.
+        Completed = "completed",
+    }
+    /// The states, by number.
+    pub const ALL;
+    /// Returns the state as text.
+    pub fn text -> &'static str;
 }
 
 impl FabricState {
     /// Returns the state of this number.
-    pub const fn new(number: u64) -> Option<Self> {
-        Some(match number {
-            0 => Self::None,
-            1 => Self::NotStarted,
-            2 => Self::InProgress,
-            3 => Self::Completed,
-            _ => return None,
-        })
-    }
-
-    /// Returns the state as text.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::None => "no fabric",
-            Self::NotStarted => "not started",
-            Self::InProgress => "in progress",
-            Self::Completed => "completed",
-        }
+    pub fn new(number: u64) -> Option<Self> {
+        at(&Self::ALL, number)
     }
 }
 
@@ -108,59 +93,37 @@ impl fmt::Display for FabricHealth {
     }
 }
 
-/// The recovery action that the driver recommends (`NVML_GPU_RECOVERY_ACTION_*`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecoveryAction {
-    /// None is needed.
-    None,
-    /// Reset the device.
-    Reset,
-    /// Reboot the node.
-    Reboot,
-    /// Drain its peer-to-peer traffic.
-    DrainPeers,
-    /// Drain and reset the device.
-    DrainAndReset,
-    /// An action whose number differs between drivers.
-    Other,
+table! {
+    /// The recovery action that the driver recommends (`NVML_GPU_RECOVERY_ACTION_*`).
+    pub enum RecoveryAction {
+        /// None is needed.
+        None = "none",
+        /// Reset the device.
+        Reset = "reset the device",
+        /// Reboot the node.
+        Reboot = "reboot the node",
+        /// Drain its peer-to-peer traffic.
+        DrainPeers = "drain peer-to-peer traffic",
+        /// Drain and reset the device.
+        DrainAndReset = "drain and reset the device",
+        /// An action whose number differs between drivers.
+        Other = "see nvidia-smi -q",
+    }
+    /// The actions, by number.
+    pub const ALL;
+    /// Returns the action as text.
+    pub fn text -> &'static str;
 }
 
 impl RecoveryAction {
     /// Returns the action of this number. From 5 on the numbers changed their meaning between drivers.
-    pub const fn new(number: u64) -> Option<Self> {
-        Some(match number {
-            0 => Self::None,
-            1 => Self::Reset,
-            2 => Self::Reboot,
-            3 => Self::DrainPeers,
-            4 => Self::DrainAndReset,
-            5..=15 => Self::Other,
-            _ => return None,
-        })
+    pub fn new(number: u64) -> Option<Self> {
+        if (6..=15).contains(&number) { Some(Self::Other) } else { at(&Self::ALL, number) }
     }
 
     /// Returns its number; `None` if the number differs between drivers.
     pub const fn number(self) -> Option<u64> {
-        Some(match self {
-            Self::None => 0,
-            Self::Reset => 1,
-            Self::Reboot => 2,
-            Self::DrainPeers => 3,
-            Self::DrainAndReset => 4,
-            Self::Other => return None,
-        })
-    }
-
-    /// Returns the action as text.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Reset => "reset the device",
-            Self::Reboot => "reboot the node",
-            Self::DrainPeers => "drain peer-to-peer traffic",
-            Self::DrainAndReset => "drain and reset the device",
-            Self::Other => "see nvidia-smi -q",
-        }
+        if matches!(self, Self::Other) { None } else { Some(self as u64) }
     }
 }
 

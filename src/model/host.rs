@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::model::declare::updated;
 use crate::model::id::JobId;
 use crate::model::reading::Reading;
 use crate::model::unit::{Bytes, Celsius, Percent};
@@ -53,15 +54,17 @@ pub struct Counter {
     pub outward: u64,
 }
 
-/// Share of the last 10 s in which some task waited (`/proc/pressure`, `some avg10`).
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Pressure {
-    /// For a processor.
-    pub cpu: Reading<Percent>,
-    /// For memory.
-    pub memory: Reading<Percent>,
-    /// For storage.
-    pub io: Reading<Percent>,
+updated! {
+    /// Share of the last 10 s in which some task waited (`/proc/pressure`, `some avg10`).
+    #[derive(Clone, Copy, Debug, Default, PartialEq)]
+    pub struct Pressure {
+        /// For a processor.
+        pub cpu: Reading<Percent>,
+        /// For memory.
+        pub memory: Reading<Percent>,
+        /// For storage.
+        pub io: Reading<Percent>,
+    }
 }
 
 /// Space on one local file system.
@@ -75,33 +78,35 @@ pub struct Space {
     pub free: Bytes,
 }
 
-/// The fast group of a host, sampled each tick.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct HostReading {
-    /// CPU time counters.
-    pub cpu: Reading<CpuTicks>,
-    /// Load averages over 1, 5 and 15 minutes.
-    pub load: Reading<[f32; 3]>,
-    /// Total memory.
-    pub memory_total: Reading<Bytes>,
-    /// Memory available to programs (`MemAvailable`).
-    pub memory_available: Reading<Bytes>,
-    /// Swap space.
-    pub swap_total: Reading<Bytes>,
-    /// Unused swap space.
-    pub swap_free: Reading<Bytes>,
-    /// Pressure stall shares.
-    pub pressure: Pressure,
-    /// Seconds since boot.
-    pub uptime_seconds: Reading<u64>,
-    /// Boot time by the local clock.
-    pub booted_at: Reading<Timestamp>,
-    /// Physical network interfaces.
-    pub network: Arc<[Counter]>,
-    /// InfiniBand ports.
-    pub infiniband: Arc<[Counter]>,
-    /// Whole disks.
-    pub disks: Arc<[Counter]>,
+updated! {
+    /// The fast group of a host, sampled each tick.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct HostReading {
+        /// CPU time counters.
+        pub cpu: Reading<CpuTicks>,
+        /// Load averages over 1, 5 and 15 minutes.
+        pub load: Reading<[f32; 3]>,
+        /// Total memory.
+        pub memory_total: Reading<Bytes>,
+        /// Memory available to programs (`MemAvailable`).
+        pub memory_available: Reading<Bytes>,
+        /// Swap space.
+        pub swap_total: Reading<Bytes>,
+        /// Unused swap space.
+        pub swap_free: Reading<Bytes>,
+        /// Pressure stall shares.
+        pub pressure: Pressure,
+        /// Seconds since boot.
+        pub uptime_seconds: Reading<u64>,
+        /// Boot time by the local clock; computed anew from each sample, so it jitters.
+        pub booted_at: Reading<Timestamp> => kept,
+        /// Physical network interfaces.
+        pub network: Arc<[Counter]> => replaced,
+        /// InfiniBand ports.
+        pub infiniband: Arc<[Counter]> => replaced,
+        /// Whole disks.
+        pub disks: Arc<[Counter]> => replaced,
+    }
 }
 
 /// The slow group of a host, sampled every 10 s.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::model::declare::table;
 use crate::model::id::{JobId, NodeName};
 use crate::time::Timestamp;
 
@@ -89,73 +90,54 @@ impl Job {
     }
 }
 
-/// The state of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum JobState {
-    /// Running.
-    Running,
-    /// Its nodes are being prepared (Slurm: CONFIGURING).
-    Configuring,
-    /// Suspended, with its nodes still allocated.
-    Suspended,
-    /// Completing.
-    Completing,
-    /// Pending.
-    Pending,
-    /// Any other state.
-    Other,
-}
-
-impl JobState {
-    /// Returns the name used in JSON and on the screen.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Configuring => "starting",
-            Self::Suspended => "suspended",
-            Self::Completing => "ending",
-            Self::Pending => "pending",
-            Self::Other => "other",
-        }
+table! {
+    /// The state of a job.
+    #[derive(PartialOrd, Ord)]
+    pub enum JobState {
+        /// Running.
+        Running = "running",
+        /// Its nodes are being prepared (Slurm: CONFIGURING).
+        Configuring = "starting",
+        /// Suspended, with its nodes still allocated.
+        Suspended = "suspended",
+        /// Completing.
+        Completing = "ending",
+        /// Pending.
+        Pending = "pending",
+        /// Any other state.
+        Other = "other",
     }
+    /// Returns the name used in JSON and on the screen.
+    pub fn as_str -> &'static str;
 }
 
-/// How a job ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum JobOutcome {
-    /// Completed with exit code 0.
-    Completed,
-    /// Cancelled.
-    Cancelled,
-    /// Reached its time limit or deadline.
-    TimeLimit,
-    /// Failed.
-    Failed,
-    /// A node failed.
-    NodeFailed,
-    /// Ran out of memory.
-    OutOfMemory,
-    /// Preempted by another job.
-    Preempted,
-    /// Unknown.
-    #[default]
-    Unknown,
+table! {
+    /// How a job ended.
+    #[derive(Default)]
+    pub enum JobOutcome {
+        /// Completed with exit code 0.
+        Completed = "has ended",
+        /// Cancelled.
+        Cancelled = "was cancelled",
+        /// Reached its time limit or deadline.
+        TimeLimit = "reached its time limit",
+        /// Failed.
+        Failed = "has failed",
+        /// A node failed.
+        NodeFailed = "was ended by a node failure",
+        /// Ran out of memory.
+        OutOfMemory = "ran out of memory",
+        /// Preempted by another job.
+        Preempted = "was preempted",
+        /// Unknown.
+        #[default]
+        Unknown = "has ended",
+    }
+    /// Returns the outcome as a predicate, to follow the job's id.
+    pub fn text -> &'static str;
 }
 
 impl JobOutcome {
-    /// Returns the outcome as a predicate, to follow the job's id.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Completed | Self::Unknown => "has ended",
-            Self::Cancelled => "was cancelled",
-            Self::TimeLimit => "reached its time limit",
-            Self::Failed => "has failed",
-            Self::NodeFailed => "was ended by a node failure",
-            Self::OutOfMemory => "ran out of memory",
-            Self::Preempted => "was preempted",
-        }
-    }
-
     /// Parses a Slurm job state; `None` while the job has not ended.
     pub fn from_slurm(word: &str) -> Option<Self> {
         // There may be more: `CANCELLED by 2001`.

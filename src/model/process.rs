@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::model::declare::{table, updated};
 use crate::model::id::{JobId, ProcessKey};
 use crate::model::reading::{Reading, Reason};
 use crate::model::unit::{Bytes, Percent};
@@ -57,54 +58,39 @@ pub struct Ancestor {
     pub name: Arc<str>,
 }
 
-/// The kernel's state of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProcessState {
-    /// Running or runnable.
-    Running,
-    /// Interruptible sleep.
-    Sleeping,
-    /// Uninterruptible sleep, usually in I/O.
-    Waiting,
-    /// Stopped by a signal.
-    Stopped,
-    /// Stopped by a debugger.
-    Traced,
-    /// Exited and not reaped by its parent.
-    Zombie,
-    /// Being removed.
-    Dead,
-    /// A kernel thread with nothing to do.
-    Idle,
+table! {
+    /// The kernel's state of a process.
+    pub enum ProcessState {
+        /// Running or runnable.
+        Running = "R",
+        /// Interruptible sleep.
+        Sleeping = "S",
+        /// Uninterruptible sleep, usually in I/O.
+        Waiting = "D",
+        /// Stopped by a signal.
+        Stopped = "T",
+        /// Stopped by a debugger.
+        Traced = "t",
+        /// Exited and not reaped by its parent.
+        Zombie = "Z",
+        /// Being removed.
+        Dead = "X",
+        /// A kernel thread with nothing to do.
+        Idle = "I",
+    }
+    /// All states.
+    pub const ALL;
+    /// Returns the kernel's letter.
+    pub fn letter -> &'static str;
 }
 
 impl ProcessState {
     /// Parses the kernel's letter.
     pub fn new(letter: &str) -> Option<Self> {
-        Some(match letter {
-            "R" => Self::Running,
-            "S" => Self::Sleeping,
-            "D" => Self::Waiting,
-            "T" => Self::Stopped,
-            "t" => Self::Traced,
-            "Z" => Self::Zombie,
-            "X" | "x" => Self::Dead,
-            "I" | "P" | "W" | "K" => Self::Idle,
-            _ => return None,
-        })
-    }
-
-    /// Returns the kernel's letter.
-    pub const fn letter(self) -> &'static str {
-        match self {
-            Self::Running => "R",
-            Self::Sleeping => "S",
-            Self::Waiting => "D",
-            Self::Stopped => "T",
-            Self::Traced => "t",
-            Self::Zombie => "Z",
-            Self::Dead => "X",
-            Self::Idle => "I",
+        match letter {
+            "x" => Some(Self::Dead),
+            "P" | "W" | "K" => Some(Self::Idle),
+            _ => Self::ALL.into_iter().find(|state| state.letter() == letter),
         }
     }
 }
@@ -120,38 +106,26 @@ pub struct Container {
     pub pod: Option<Arc<str>>,
 }
 
-/// Container runtimes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ContainerKind {
-    /// Docker.
-    Docker,
-    /// Podman, or another user of libpod.
-    Podman,
-    /// containerd, mostly under Kubernetes.
-    Containerd,
-    /// CRI-O, under Kubernetes.
-    Crio,
-    /// Kubernetes, with an unknown runtime.
-    Kubernetes,
-    /// LXC.
-    Lxc,
-    /// A `systemd-machined` machine.
-    Machine,
-}
-
-impl ContainerKind {
-    /// Returns the name used in JSON and on the screen.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Docker => "docker",
-            Self::Podman => "podman",
-            Self::Containerd => "containerd",
-            Self::Crio => "cri-o",
-            Self::Kubernetes => "kubernetes",
-            Self::Lxc => "lxc",
-            Self::Machine => "machine",
-        }
+table! {
+    /// Container runtimes.
+    pub enum ContainerKind {
+        /// Docker.
+        Docker = "docker",
+        /// Podman, or another user of libpod.
+        Podman = "podman",
+        /// containerd, mostly under Kubernetes.
+        Containerd = "containerd",
+        /// CRI-O, under Kubernetes.
+        Crio = "cri-o",
+        /// Kubernetes, with an unknown runtime.
+        Kubernetes = "kubernetes",
+        /// LXC.
+        Lxc = "lxc",
+        /// A `systemd-machined` machine.
+        Machine = "machine",
     }
+    /// Returns the name used in JSON and on the screen.
+    pub fn as_str -> &'static str;
 }
 
 /// A process that a driver lists and `/proc` does not show.
@@ -187,85 +161,52 @@ impl UnseenReason {
     }
 }
 
-/// What a process uses a device for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UseKind {
-    /// Compute.
-    Compute,
-    /// Graphics.
-    Graphics,
-    /// Both.
-    Both,
+table! {
+    /// What a process uses a device for.
+    pub enum UseKind {
+        /// Compute.
+        Compute = "C",
+        /// Graphics.
+        Graphics = "G",
+        /// Both.
+        Both = "C+G",
+    }
+    /// All uses.
+    pub const ALL;
+    /// Returns the letters of `nvidia-smi`.
+    pub fn as_str -> &'static str;
 }
 
 impl UseKind {
     /// Parses the letters of `nvidia-smi`.
     pub fn new(letters: &str) -> Option<Self> {
-        Some(match letters {
-            "C" => Self::Compute,
-            "G" => Self::Graphics,
-            "C+G" => Self::Both,
-            _ => return None,
-        })
-    }
-
-    /// Returns the letters of `nvidia-smi`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Compute => "C",
-            Self::Graphics => "G",
-            Self::Both => "C+G",
-        }
+        Self::ALL.into_iter().find(|kind| kind.as_str() == letters)
     }
 }
 
-/// One process's use of one device.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct DeviceUse {
-    /// The device's identity.
-    pub device: Arc<str>,
-    /// Process id.
-    pub pid: u32,
-    /// Device memory in use.
-    pub memory: Reading<Bytes>,
-    /// SM utilization by the process.
-    pub sm: Reading<Percent>,
-    /// Memory utilization by the process.
-    pub memory_utilization: Reading<Percent>,
-    /// Encoder utilization by the process.
-    pub encoder: Reading<Percent>,
-    /// Decoder utilization by the process.
-    pub decoder: Reading<Percent>,
-    /// Share of the compute units in use by the process.
-    pub occupancy: Reading<Percent>,
-    /// Compute or graphics.
-    pub kind: Reading<UseKind>,
-    /// The driver's name of the process; shown if the node hides the command line.
-    pub driver_name: Option<Arc<str>>,
-}
-
-impl DeviceUse {
-    /// Updates the values that `newer` has and keeps the rest.
-    pub fn update_from(&mut self, newer: Self) {
-        let Self {
-            device: _,
-            pid: _,
-            memory,
-            sm,
-            memory_utilization,
-            encoder,
-            decoder,
-            occupancy,
-            kind,
-            driver_name,
-        } = newer;
-        self.memory.update_from(memory);
-        self.sm.update_from(sm);
-        self.memory_utilization.update_from(memory_utilization);
-        self.encoder.update_from(encoder);
-        self.decoder.update_from(decoder);
-        self.occupancy.update_from(occupancy);
-        self.kind.update_from(kind);
-        self.driver_name = driver_name.or_else(|| self.driver_name.take());
+updated! {
+    /// One process's use of one device.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct DeviceUse {
+        /// The device's identity.
+        pub device: Arc<str> => kept,
+        /// Process id.
+        pub pid: u32 => kept,
+        /// Device memory in use.
+        pub memory: Reading<Bytes>,
+        /// SM utilization by the process.
+        pub sm: Reading<Percent>,
+        /// Memory utilization by the process.
+        pub memory_utilization: Reading<Percent>,
+        /// Encoder utilization by the process.
+        pub encoder: Reading<Percent>,
+        /// Decoder utilization by the process.
+        pub decoder: Reading<Percent>,
+        /// Share of the compute units in use by the process.
+        pub occupancy: Reading<Percent>,
+        /// Compute or graphics.
+        pub kind: Reading<UseKind>,
+        /// The driver's name of the process; shown if the node hides the command line.
+        pub driver_name: Option<Arc<str>> => unless_none,
     }
 }

@@ -1,5 +1,7 @@
 //! A value that is known, or unknown with a reason. Absent is never zero.
 
+use crate::model::declare::table;
+
 /// A value, or the reason why it is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading<T> {
@@ -9,50 +11,34 @@ pub enum Reading<T> {
     Unknown(Reason),
 }
 
-/// Why a value is not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// Not sampled yet.
-    NotSampled,
-    /// The device or driver does not have it.
-    NotSupported,
-    /// It exists, but was not available when it was sampled.
-    NotAvailable,
-    /// The driver reported an error for it.
-    DriverError,
-    /// Permission denied.
-    NoPermission,
-    /// The reported value is invalid.
-    Malformed,
-    /// Only a process on the device could report it, and there is none.
-    NoWorkload,
-    /// A second sample is needed first.
-    NeedsTwoSamples,
-    /// The process has ended.
-    Gone,
-    /// The process is in another PID namespace.
-    OtherNamespace,
-    /// The device is suspended, and reading it would wake it.
-    Asleep,
-}
-
-impl Reason {
-    /// Returns the reason as text.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::NotSampled => "not sampled",
-            Self::NotSupported => "not supported",
-            Self::NotAvailable => "not available",
-            Self::DriverError => "driver error",
-            Self::NoPermission => "no permission",
-            Self::Malformed => "malformed",
-            Self::NoWorkload => "no workload",
-            Self::NeedsTwoSamples => "needs two samples",
-            Self::Gone => "gone",
-            Self::OtherNamespace => "in another PID namespace",
-            Self::Asleep => "asleep",
-        }
+table! {
+    /// Why a value is not known.
+    pub enum Reason {
+        /// Not sampled yet.
+        NotSampled = "not sampled",
+        /// The device or driver does not have it.
+        NotSupported = "not supported",
+        /// It exists, but was not available when it was sampled.
+        NotAvailable = "not available",
+        /// The driver reported an error for it.
+        DriverError = "driver error",
+        /// Permission denied.
+        NoPermission = "no permission",
+        /// The reported value is invalid.
+        Malformed = "malformed",
+        /// Only a process on the device could report it, and there is none.
+        NoWorkload = "no workload",
+        /// A second sample is needed first.
+        NeedsTwoSamples = "needs two samples",
+        /// The process has ended.
+        Gone = "gone",
+        /// The process is in another PID namespace.
+        OtherNamespace = "in another PID namespace",
+        /// The device is suspended, and reading it would wake it.
+        Asleep = "asleep",
     }
+    /// Returns the reason as text.
+    pub fn text -> &'static str;
 }
 
 impl<T> Default for Reading<T> {

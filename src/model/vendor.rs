@@ -1,14 +1,20 @@
 //! Vendors of devices.
 
-/// The vendor of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Vendor {
-    /// NVIDIA.
-    Nvidia,
-    /// AMD.
-    Amd,
-    /// Google.
-    Google,
+use crate::model::declare::table;
+
+table! {
+    /// The vendor of a device.
+    #[derive(PartialOrd, Ord)]
+    pub enum Vendor {
+        /// NVIDIA.
+        Nvidia = "nvidia",
+        /// AMD.
+        Amd = "amd",
+        /// Google.
+        Google = "google",
+    }
+    /// Returns the name used in JSON.
+    pub fn as_str -> &'static str;
 }
 
 impl Vendor {
@@ -20,14 +26,5 @@ impl Vendor {
             "tpu" => Self::Google,
             _ => return None,
         })
-    }
-
-    /// Returns the name used in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Nvidia => "nvidia",
-            Self::Amd => "amd",
-            Self::Google => "google",
-        }
     }
 }

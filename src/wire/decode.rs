@@ -169,21 +169,10 @@ impl Decoder {
     }
 
     fn event(&self, sent: &body::Event, arrival: Timestamp) -> Event {
-        let kind = match sent.kind.as_str() {
-            "xid" => EventKind::Xid,
-            "ecc" => EventKind::MemoryError,
-            "retirement" => EventKind::Retirement,
-            "poison" => EventKind::Poison,
-            "unavailable" => EventKind::Unavailable,
-            "recovery" => EventKind::Recovery,
-            "lost" => EventKind::Lost,
-            "reset" => EventKind::NeedsReset,
-            other => EventKind::Other(sanitize_shared(other, 32)),
-        };
         Event {
             at: self.local_time(sent.at, arrival),
             source: Source::new(&sent.source),
-            kind,
+            kind: EventKind::new(&sent.kind),
             device: sanitize_shared(&sent.device, MAX_NAME_LENGTH),
             code: sent.code.reading(Reason::NotAvailable).get(),
             message: sanitize_shared(sent.message.as_deref().unwrap_or_default(), 200),
