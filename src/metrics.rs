@@ -32,8 +32,6 @@ pub struct Field<S: 'static> {
     pub id: &'static str,
     /// The type of its known values.
     pub kind: ValueKind,
-    /// Column title.
-    pub title: &'static str,
     /// The word in filters, columns, sort orders and charts.
     pub alias: &'static str,
     /// Description in one line.
@@ -42,7 +40,30 @@ pub struct Field<S: 'static> {
     pub read: fn(&S) -> Value,
 }
 
+/// Defines a constructor for each type of value: id, alias, help and how it is read.
+macro_rules! constructors {
+    ($($name:ident: $kind:ident),*) => {
+        $(const fn $name(
+            id: &'static str,
+            alias: &'static str,
+            help: &'static str,
+            read: fn(&S) -> Value,
+        ) -> Self {
+            Self { id, kind: ValueKind::$kind, alias, help, read }
+        })*
+    };
+}
+
 impl<S> Field<S> {
+    constructors! {
+        number: Number,
+        share: Share,
+        integer: Integer,
+        text: Text,
+        timestamp: Timestamp,
+        flag: Flag
+    }
+
     /// Returns the unit that its id ends in, as printed after a number; empty for counts and texts.
     pub fn unit(&self) -> &'static str {
         unit_of(self.id)
@@ -217,7 +238,6 @@ mod tests {
             };
             assert!(is_plain(field.id) && is_plain(field.alias), "{}", field.id);
             assert!(!field.help.is_empty() && !field.help.ends_with('.'), "{}", field.id);
-            assert!(!field.title.is_empty() && field.title.len() <= 9, "{}", field.id);
         }
     }
 

@@ -1,243 +1,119 @@
 //! The common metrics of a device.
 
 use crate::metrics::{
-    Field, ValueKind, bytes, celsius, enum_text, flag, integer, megahertz, number, percent, text,
-    watts,
+    Field, bytes, celsius, enum_text, flag, integer, megahertz, number, percent, text, watts,
 };
 use crate::model::{Device, FanSpeed, Throttle, Vendor};
 
 /// Metrics that most devices of most vendors report.
 pub const DEVICE: &[Field<Device>] = &[
-    Field {
-        id: "vendor",
-        kind: ValueKind::Text,
-        title: "VENDOR",
-        alias: "vendor",
-        help: "vendor: nvidia, amd or google",
-        read: |device| enum_text(device.vendor, Vendor::as_str),
-    },
-    Field {
-        id: "name",
-        kind: ValueKind::Text,
-        title: "NAME",
-        alias: "name",
-        help: "model name",
-        read: |device| text(&device.name),
-    },
-    Field {
-        id: "pci_bus",
-        kind: ValueKind::Text,
-        title: "PCI",
-        alias: "pci",
-        help: "PCI bus id",
-        read: |device| text(&device.pci),
-    },
-    Field {
-        id: "driver_version",
-        kind: ValueKind::Text,
-        title: "DRIVER",
-        alias: "driver",
-        help: "driver version",
-        read: |device| text(&device.static_value(|known| known.driver.clone())),
-    },
-    Field {
-        id: "utilization_percent",
-        kind: ValueKind::Share,
-        title: "UTIL",
-        alias: "util",
-        help: "share of time in which the device was executing work",
-        read: |device| percent(device.utilization),
-    },
-    Field {
-        id: "memory_utilization_percent",
-        kind: ValueKind::Share,
-        title: "MEMBW",
-        alias: "membw",
-        help: "share of time in which device memory was read or written",
-        read: |device| percent(device.memory_utilization),
-    },
-    Field {
-        id: "memory_used_bytes",
-        kind: ValueKind::Integer,
-        title: "MEM",
-        alias: "mem",
-        help: "device memory in use",
-        read: |device| bytes(device.memory_used),
-    },
-    Field {
-        id: "memory_total_bytes",
-        kind: ValueKind::Integer,
-        title: "TOTAL",
-        alias: "memtotal",
-        help: "total device memory",
-        read: |device| bytes(device.memory_total),
-    },
-    Field {
-        id: "memory_free_bytes",
-        kind: ValueKind::Integer,
-        title: "FREE",
-        alias: "memfree",
-        help: "free device memory",
-        read: |device| bytes(device.memory_free),
-    },
-    Field {
-        id: "memory_reserved_bytes",
-        kind: ValueKind::Integer,
-        title: "RESERVED",
-        alias: "memreserved",
-        help: "device memory reserved by the driver",
-        read: |device| bytes(device.memory_reserved),
-    },
-    Field {
-        id: "hidden_processes",
-        kind: ValueKind::Integer,
-        title: "HIDDEN",
-        alias: "hidden",
-        help: "processes that use the device but are hidden from gtop on the node",
-        read: |device| integer(device.hidden_processes),
-    },
-    Field {
-        id: "hidden_memory_bytes",
-        kind: ValueKind::Integer,
-        title: "HIDDENMEM",
-        alias: "hiddenmem",
-        help: "device memory in use that belongs to no visible process; part of it is the driver's",
-        read: |device| bytes(device.hidden_memory),
-    },
-    Field {
-        id: "temperature_celsius",
-        kind: ValueKind::Number,
-        title: "TEMP",
-        alias: "temp",
-        help: "core temperature",
-        read: |device| celsius(device.temperature),
-    },
-    Field {
-        id: "memory_temperature_celsius",
-        kind: ValueKind::Number,
-        title: "MEMTEMP",
-        alias: "memtemp",
-        help: "memory temperature",
-        read: |device| celsius(device.memory_temperature),
-    },
-    Field {
-        id: "power_watts",
-        kind: ValueKind::Number,
-        title: "POWER",
-        alias: "power",
-        help: "power draw",
-        read: |device| watts(device.power),
-    },
-    Field {
-        id: "power_limit_watts",
-        kind: ValueKind::Number,
-        title: "LIMIT",
-        alias: "limit",
-        help: "power limit in force",
-        read: |device| watts(device.power_limit),
-    },
-    Field {
-        id: "sm_clock_megahertz",
-        kind: ValueKind::Integer,
-        title: "SMCLK",
-        alias: "smclock",
-        help: "SM clock",
-        read: |device| megahertz(device.sm_clock),
-    },
-    Field {
-        id: "memory_clock_megahertz",
-        kind: ValueKind::Integer,
-        title: "MEMCLK",
-        alias: "memclock",
-        help: "memory clock",
-        read: |device| megahertz(device.memory_clock),
-    },
-    Field {
-        id: "sm_clock_max_megahertz",
-        kind: ValueKind::Integer,
-        title: "SMCLKMAX",
-        alias: "smclockmax",
-        help: "maximum SM clock",
-        read: |device| megahertz(device.static_value(|known| known.sm_clock_max)),
-    },
-    Field {
-        id: "memory_clock_max_megahertz",
-        kind: ValueKind::Integer,
-        title: "MEMCLKMAX",
-        alias: "memclockmax",
-        help: "maximum memory clock",
-        read: |device| megahertz(device.static_value(|known| known.memory_clock_max)),
-    },
-    Field {
-        id: "fan_percent",
-        kind: ValueKind::Number,
-        title: "FAN",
-        alias: "fan",
-        help: "intended fan speed; may exceed 100",
-        read: |device| number(device.fan.map(FanSpeed::get)),
-    },
-    Field {
-        id: "performance_state",
-        kind: ValueKind::Integer,
-        title: "P",
-        alias: "pstate",
-        help: "performance state, 0 (fastest) to 15",
-        read: |device| integer(device.performance_state),
-    },
-    Field {
-        id: "throttle_bits",
-        kind: ValueKind::Integer,
-        title: "THRBITS",
-        alias: "throttlebits",
-        help: "clock throttle reasons, as NVML's bit mask",
-        read: |device| integer(device.throttle.map(|Throttle(bits)| bits)),
-    },
-    Field {
-        id: "ecc_corrected_errors",
-        kind: ValueKind::Integer,
-        title: "FIXED",
-        alias: "eccfix",
-        help: "corrected ECC errors since the driver was loaded",
-        read: |device| integer(device.ecc_corrected),
-    },
-    Field {
-        id: "ecc_uncorrected_errors",
-        kind: ValueKind::Integer,
-        title: "ECC",
-        alias: "ecc",
-        help: "uncorrected ECC errors since the driver was loaded",
-        read: |device| integer(device.ecc_uncorrected),
-    },
-    Field {
-        id: "pcie_generation",
-        kind: ValueKind::Integer,
-        title: "GEN",
-        alias: "pciegen",
-        help: "current PCIe generation",
-        read: |device| integer(device.pcie.map(|(generation, _)| generation)),
-    },
-    Field {
-        id: "pcie_lanes",
-        kind: ValueKind::Integer,
-        title: "LANES",
-        alias: "pciewidth",
-        help: "current PCIe link width, in lanes",
-        read: |device| integer(device.pcie.map(|(_, lanes)| lanes)),
-    },
-    Field {
-        id: "persistence_enabled",
-        kind: ValueKind::Flag,
-        title: "PERSIST",
-        alias: "persistence",
-        help: "persistence mode: the driver stays loaded while the device is unused",
-        read: |device| flag(device.persistence),
-    },
-    Field {
-        id: "mig_enabled",
-        kind: ValueKind::Flag,
-        title: "MIG",
-        alias: "mig",
-        help: "MIG mode is enabled",
-        read: |device| flag(device.mig),
-    },
+    Field::text("vendor", "vendor", "vendor: nvidia, amd or google", |device| {
+        enum_text(device.vendor, Vendor::as_str)
+    }),
+    Field::text("name", "name", "model name", |device| text(&device.name)),
+    Field::text("pci_bus", "pci", "PCI bus id", |device| text(&device.pci)),
+    Field::text("driver_version", "driver", "driver version", |device| {
+        text(&device.static_value(|known| known.driver.clone()))
+    }),
+    Field::share(
+        "utilization_percent",
+        "util",
+        "share of time in which the device was executing work",
+        |device| percent(device.utilization),
+    ),
+    Field::share(
+        "memory_utilization_percent",
+        "membw",
+        "share of time in which device memory was read or written",
+        |device| percent(device.memory_utilization),
+    ),
+    Field::integer("memory_used_bytes", "mem", "device memory in use", |device| {
+        bytes(device.memory_used)
+    }),
+    Field::integer("memory_total_bytes", "memtotal", "total device memory", |device| {
+        bytes(device.memory_total)
+    }),
+    Field::integer("memory_free_bytes", "memfree", "free device memory", |device| {
+        bytes(device.memory_free)
+    }),
+    Field::integer(
+        "memory_reserved_bytes",
+        "memreserved",
+        "device memory reserved by the driver",
+        |device| bytes(device.memory_reserved),
+    ),
+    Field::integer(
+        "hidden_processes",
+        "hidden",
+        "processes that use the device but are hidden from gtop on the node",
+        |device| integer(device.hidden_processes),
+    ),
+    Field::integer(
+        "hidden_memory_bytes",
+        "hiddenmem",
+        "device memory in use that belongs to no visible process; part of it is the driver's",
+        |device| bytes(device.hidden_memory),
+    ),
+    Field::number("temperature_celsius", "temp", "core temperature", |device| {
+        celsius(device.temperature)
+    }),
+    Field::number("memory_temperature_celsius", "memtemp", "memory temperature", |device| {
+        celsius(device.memory_temperature)
+    }),
+    Field::number("power_watts", "power", "power draw", |device| watts(device.power)),
+    Field::number("power_limit_watts", "limit", "power limit in force", |device| {
+        watts(device.power_limit)
+    }),
+    Field::integer("sm_clock_megahertz", "smclock", "SM clock", |device| {
+        megahertz(device.sm_clock)
+    }),
+    Field::integer("memory_clock_megahertz", "memclock", "memory clock", |device| {
+        megahertz(device.memory_clock)
+    }),
+    Field::integer("sm_clock_max_megahertz", "smclockmax", "maximum SM clock", |device| {
+        megahertz(device.static_value(|known| known.sm_clock_max))
+    }),
+    Field::integer("memory_clock_max_megahertz", "memclockmax", "maximum memory clock", |device| {
+        megahertz(device.static_value(|known| known.memory_clock_max))
+    }),
+    Field::number("fan_percent", "fan", "intended fan speed; may exceed 100", |device| {
+        number(device.fan.map(FanSpeed::get))
+    }),
+    Field::integer(
+        "performance_state",
+        "pstate",
+        "performance state, 0 (fastest) to 15",
+        |device| integer(device.performance_state),
+    ),
+    Field::integer(
+        "throttle_bits",
+        "throttlebits",
+        "clock throttle reasons, as NVML's bit mask",
+        |device| integer(device.throttle.map(|Throttle(bits)| bits)),
+    ),
+    Field::integer(
+        "ecc_corrected_errors",
+        "eccfix",
+        "corrected ECC errors since the driver was loaded",
+        |device| integer(device.ecc_corrected),
+    ),
+    Field::integer(
+        "ecc_uncorrected_errors",
+        "ecc",
+        "uncorrected ECC errors since the driver was loaded",
+        |device| integer(device.ecc_uncorrected),
+    ),
+    Field::integer("pcie_generation", "pciegen", "current PCIe generation", |device| {
+        integer(device.pcie.map(|(generation, _)| generation))
+    }),
+    Field::integer("pcie_lanes", "pciewidth", "current PCIe link width, in lanes", |device| {
+        integer(device.pcie.map(|(_, lanes)| lanes))
+    }),
+    Field::flag(
+        "persistence_enabled",
+        "persistence",
+        "persistence mode: the driver stays loaded while the device is unused",
+        |device| flag(device.persistence),
+    ),
+    Field::flag("mig_enabled", "mig", "MIG mode is enabled", |device| flag(device.mig)),
 ];

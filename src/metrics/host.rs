@@ -1,112 +1,59 @@
 //! The metrics of a node's host.
 
 use crate::fleet::Node;
-use crate::metrics::{Field, ValueKind, bytes, celsius, integer, number, percent};
+use crate::metrics::{Field, bytes, celsius, integer, number, percent};
 
 /// The metrics of a node's host.
 pub const HOST: &[Field<Node>] = &[
-    Field {
-        id: "cpu_percent",
-        kind: ValueKind::Share,
-        title: "CPU",
-        alias: "cpu",
-        help: "CPU utilization of the node",
-        read: |node| percent(node.host.cpu),
-    },
-    Field {
-        id: "load_1_minute",
-        kind: ValueKind::Number,
-        title: "LOAD",
-        alias: "load",
-        help: "load average over 1 minute",
-        read: |node| number(node.host.fast.load.map(|[one, _, _]| one)),
-    },
-    Field {
-        id: "load_5_minutes",
-        kind: ValueKind::Number,
-        title: "LOAD5",
-        alias: "load5",
-        help: "load average over 5 minutes",
-        read: |node| number(node.host.fast.load.map(|[_, five, _]| five)),
-    },
-    Field {
-        id: "load_15_minutes",
-        kind: ValueKind::Number,
-        title: "LOAD15",
-        alias: "load15",
-        help: "load average over 15 minutes",
-        read: |node| number(node.host.fast.load.map(|[_, _, fifteen]| fifteen)),
-    },
-    Field {
-        id: "memory_total_bytes",
-        kind: ValueKind::Integer,
-        title: "TOTAL",
-        alias: "hostmemtotal",
-        help: "total host memory",
-        read: |node| bytes(node.host.fast.memory_total),
-    },
-    Field {
-        id: "memory_available_bytes",
-        kind: ValueKind::Integer,
-        title: "AVAIL",
-        alias: "hostmemfree",
-        help: "available host memory",
-        read: |node| bytes(node.host.fast.memory_available),
-    },
-    Field {
-        id: "swap_total_bytes",
-        kind: ValueKind::Integer,
-        title: "SWAP",
-        alias: "swaptotal",
-        help: "total swap",
-        read: |node| bytes(node.host.fast.swap_total),
-    },
-    Field {
-        id: "swap_free_bytes",
-        kind: ValueKind::Integer,
-        title: "SWAPFREE",
-        alias: "swapfree",
-        help: "free swap",
-        read: |node| bytes(node.host.fast.swap_free),
-    },
-    Field {
-        id: "pressure_cpu_percent",
-        kind: ValueKind::Share,
-        title: "PSICPU",
-        alias: "psicpu",
-        help: "CPU pressure: share of 10 s in which some task waited for a CPU",
-        read: |node| percent(node.host.fast.pressure.cpu),
-    },
-    Field {
-        id: "pressure_memory_percent",
-        kind: ValueKind::Share,
-        title: "PSIMEM",
-        alias: "psimem",
-        help: "memory pressure: share of 10 s in which some task waited for memory",
-        read: |node| percent(node.host.fast.pressure.memory),
-    },
-    Field {
-        id: "pressure_io_percent",
-        kind: ValueKind::Share,
-        title: "PSIIO",
-        alias: "psiio",
-        help: "I/O pressure: share of 10 s in which some task waited for I/O",
-        read: |node| percent(node.host.fast.pressure.io),
-    },
-    Field {
-        id: "temperature_celsius",
-        kind: ValueKind::Number,
-        title: "TEMP",
-        alias: "cputemp",
-        help: "temperature of the hottest CPU package",
-        read: |node| celsius(node.host.slow.temperature),
-    },
-    Field {
-        id: "uptime_seconds",
-        kind: ValueKind::Integer,
-        title: "UP",
-        alias: "uptime",
-        help: "time since boot",
-        read: |node| integer(node.host.fast.uptime_seconds),
-    },
+    Field::share("cpu_percent", "cpu", "CPU utilization of the node", |node| {
+        percent(node.host.cpu)
+    }),
+    Field::number("load_1_minute", "load", "load average over 1 minute", |node| {
+        number(node.host.fast.load.map(|[one, _, _]| one))
+    }),
+    Field::number("load_5_minutes", "load5", "load average over 5 minutes", |node| {
+        number(node.host.fast.load.map(|[_, five, _]| five))
+    }),
+    Field::number("load_15_minutes", "load15", "load average over 15 minutes", |node| {
+        number(node.host.fast.load.map(|[_, _, fifteen]| fifteen))
+    }),
+    Field::integer("memory_total_bytes", "hostmemtotal", "total host memory", |node| {
+        bytes(node.host.fast.memory_total)
+    }),
+    Field::integer("memory_available_bytes", "hostmemfree", "available host memory", |node| {
+        bytes(node.host.fast.memory_available)
+    }),
+    Field::integer("swap_total_bytes", "swaptotal", "total swap", |node| {
+        bytes(node.host.fast.swap_total)
+    }),
+    Field::integer("swap_free_bytes", "swapfree", "free swap", |node| {
+        bytes(node.host.fast.swap_free)
+    }),
+    Field::share(
+        "pressure_cpu_percent",
+        "psicpu",
+        "CPU pressure: share of 10 s in which some task waited for a CPU",
+        |node| percent(node.host.fast.pressure.cpu),
+    ),
+    Field::share(
+        "pressure_memory_percent",
+        "psimem",
+        "memory pressure: share of 10 s in which some task waited for memory",
+        |node| percent(node.host.fast.pressure.memory),
+    ),
+    Field::share(
+        "pressure_io_percent",
+        "psiio",
+        "I/O pressure: share of 10 s in which some task waited for I/O",
+        |node| percent(node.host.fast.pressure.io),
+    ),
+    Field::number(
+        "temperature_celsius",
+        "cputemp",
+        "temperature of the hottest CPU package",
+        |node| celsius(node.host.slow.temperature),
+    ),
+    Field::integer("uptime_seconds", "uptime", "time since boot", |node| {
+        integer(node.host.fast.uptime_seconds)
+    }),
 ];

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::metrics::{Field, Value, ValueKind};
+use crate::metrics::{Field, Value};
 use crate::model::{Job, Reason};
 use crate::time::Timestamp;
 
@@ -33,108 +33,36 @@ impl JobAt {
 
 /// The metrics of a job.
 pub const JOB: &[Field<JobAt>] = &[
-    Field {
-        id: "shown_id",
-        kind: ValueKind::Text,
-        title: "JOB",
-        alias: "job",
-        help: "job id as users write it, with the array task or the component of a heterogeneous job",
-        read: |at| Value::Text(Arc::clone(&at.job.shown_id)),
-    },
-    Field {
-        id: "name",
-        kind: ValueKind::Text,
-        title: "NAME",
-        alias: "jobname",
-        help: "job name",
-        read: |at| Value::Text(Arc::clone(&at.job.name)),
-    },
-    Field {
-        id: "user",
-        kind: ValueKind::Text,
-        title: "USER",
-        alias: "jobuser",
-        help: "owner of the job",
-        read: |at| Value::Text(Arc::clone(&at.job.user)),
-    },
-    Field {
-        id: "partition",
-        kind: ValueKind::Text,
-        title: "PARTITION",
-        alias: "partition",
-        help: "partition",
-        read: |at| Value::Text(Arc::clone(&at.job.partition)),
-    },
-    Field {
-        id: "account",
-        kind: ValueKind::Text,
-        title: "ACCOUNT",
-        alias: "account",
-        help: "account charged",
-        read: |at| JobAt::text(at.job.account.as_ref()),
-    },
-    Field {
-        id: "state",
-        kind: ValueKind::Text,
-        title: "STATE",
-        alias: "jobstate",
-        help: "job state",
-        read: |at| Value::Text(at.job.state.as_str().into()),
-    },
-    Field {
-        id: "reason",
-        kind: ValueKind::Text,
-        title: "REASON",
-        alias: "reason",
-        help: "reason for the state, such as Priority or Resources",
-        read: |at| JobAt::text(at.job.reason.as_ref()),
-    },
-    Field {
-        id: "submitted_at",
-        kind: ValueKind::Timestamp,
-        title: "SUBMITTED",
-        alias: "submitted",
-        help: "submit time",
-        read: |at| JobAt::moment(at.job.submitted_at),
-    },
-    Field {
-        id: "starts_at",
-        kind: ValueKind::Timestamp,
-        title: "START",
-        alias: "start",
-        help: "start time, actual or expected",
-        read: |at| JobAt::moment(at.job.starts_at),
-    },
-    Field {
-        id: "ends_at",
-        kind: ValueKind::Timestamp,
-        title: "END",
-        alias: "end",
-        help: "latest possible end time",
-        read: |at| JobAt::moment(at.job.ends_at),
-    },
-    Field {
-        id: "limit_seconds",
-        kind: ValueKind::Integer,
-        title: "LIMIT",
-        alias: "joblimit",
-        help: "time limit",
-        read: |at| JobAt::seconds(at.job.limit),
-    },
-    Field {
-        id: "left_seconds",
-        kind: ValueKind::Integer,
-        title: "LEFT",
-        alias: "left",
-        help: "time left",
-        read: |at| JobAt::seconds(at.job.time_left(at.now)),
-    },
-    Field {
-        id: "nodes",
-        kind: ValueKind::Integer,
-        title: "NODES",
-        alias: "jobnodes",
-        help: "number of nodes, allocated or requested",
-        read: |at| Value::Integer(at.job.node_count.into()),
-    },
+    Field::text(
+        "shown_id",
+        "job",
+        "job id as users write it, with the array task or the component of a heterogeneous job",
+        |at| Value::Text(Arc::clone(&at.job.shown_id)),
+    ),
+    Field::text("name", "jobname", "job name", |at| Value::Text(Arc::clone(&at.job.name))),
+    Field::text("user", "jobuser", "owner of the job", |at| Value::Text(Arc::clone(&at.job.user))),
+    Field::text("partition", "partition", "partition", |at| {
+        Value::Text(Arc::clone(&at.job.partition))
+    }),
+    Field::text("account", "account", "account charged", |at| JobAt::text(at.job.account.as_ref())),
+    Field::text("state", "jobstate", "job state", |at| Value::Text(at.job.state.as_str().into())),
+    Field::text("reason", "reason", "reason for the state, such as Priority or Resources", |at| {
+        JobAt::text(at.job.reason.as_ref())
+    }),
+    Field::timestamp("submitted_at", "submitted", "submit time", |at| {
+        JobAt::moment(at.job.submitted_at)
+    }),
+    Field::timestamp("starts_at", "start", "start time, actual or expected", |at| {
+        JobAt::moment(at.job.starts_at)
+    }),
+    Field::timestamp("ends_at", "end", "latest possible end time", |at| {
+        JobAt::moment(at.job.ends_at)
+    }),
+    Field::integer("limit_seconds", "joblimit", "time limit", |at| JobAt::seconds(at.job.limit)),
+    Field::integer("left_seconds", "left", "time left", |at| {
+        JobAt::seconds(at.job.time_left(at.now))
+    }),
+    Field::integer("nodes", "jobnodes", "number of nodes, allocated or requested", |at| {
+        Value::Integer(at.job.node_count.into())
+    }),
 ];

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use crate::fleet::{Node, Process};
-use crate::metrics::{
-    Field, Value, ValueKind, bytes, enum_text, integer, number, percent, text, timestamp,
-};
+use crate::metrics::{Field, Value, bytes, enum_text, integer, number, percent, text, timestamp};
 use crate::model::{
     Device, DeviceUse, JobId, ProcessState, ProcessStatics, Reason, UnseenProcess, UseKind,
 };
@@ -71,208 +69,100 @@ impl Usage {
 
 /// The metrics of a process on a device.
 pub const PROCESS: &[Field<Usage>] = &[
-    Field {
-        id: "user",
-        kind: ValueKind::Text,
-        title: "USER",
-        alias: "user",
-        help: "owner",
-        read: |usage| usage.statics_value(|statics| text(&statics.user)),
-    },
-    Field {
-        id: "uid",
-        kind: ValueKind::Integer,
-        title: "UID",
-        alias: "uid",
-        help: "user id of the owner",
-        read: |usage| usage.statics_value(|statics| integer(statics.uid)),
-    },
-    Field {
-        id: "memory_used_bytes",
-        kind: ValueKind::Integer,
-        title: "MEM",
-        alias: "gpumem",
-        help: "device memory in use by the process",
-        read: |usage| bytes(usage.used.memory),
-    },
-    Field {
-        id: "sm_percent",
-        kind: ValueKind::Share,
-        title: "SM",
-        alias: "psm",
-        help: "SM utilization of the process",
-        read: |usage| percent(usage.used.sm),
-    },
-    Field {
-        id: "memory_utilization_percent",
-        kind: ValueKind::Share,
-        title: "MEMBW",
-        alias: "pmembw",
-        help: "memory bandwidth utilization of the process",
-        read: |usage| percent(usage.used.memory_utilization),
-    },
-    Field {
-        id: "encoder_percent",
-        kind: ValueKind::Share,
-        title: "ENC",
-        alias: "penc",
-        help: "video encoder utilization of the process",
-        read: |usage| percent(usage.used.encoder),
-    },
-    Field {
-        id: "decoder_percent",
-        kind: ValueKind::Share,
-        title: "DEC",
-        alias: "pdec",
-        help: "video decoder utilization of the process",
-        read: |usage| percent(usage.used.decoder),
-    },
-    Field {
-        id: "cu_occupancy_percent",
-        kind: ValueKind::Share,
-        title: "CU",
-        alias: "pcu",
-        help: "compute unit occupancy of the process",
-        read: |usage| percent(usage.used.occupancy),
-    },
-    Field {
-        id: "kind",
-        kind: ValueKind::Text,
-        title: "TYPE",
-        alias: "type",
-        help: "type: C for compute, G for graphics, C+G for both",
-        read: |usage| enum_text(usage.used.kind, UseKind::as_str),
-    },
-    Field {
-        id: "cpu_percent",
-        kind: ValueKind::Number,
-        title: "CPU",
-        alias: "pcpu",
-        help: "CPU utilization; 100 is one core",
-        read: |usage| usage.process_value(|process| number(process.cpu_percent)),
-    },
-    Field {
-        id: "resident_bytes",
-        kind: ValueKind::Integer,
-        title: "RSS",
-        alias: "rss",
-        help: "resident host memory",
-        read: |usage| usage.process_value(|process| bytes(process.resident)),
-    },
-    Field {
-        id: "resident_percent",
-        kind: ValueKind::Share,
-        title: "RSS%",
-        alias: "prss",
-        help: "resident host memory as a share of the node's memory",
-        read: |usage| usage.process_value(|process| percent(process.resident_share)),
-    },
-    Field {
-        id: "state",
-        kind: ValueKind::Text,
-        title: "S",
-        alias: "state",
-        help: "process state: R running, S sleeping, D in uninterruptible sleep, T stopped, t traced, Z zombie",
-        read: |usage| usage.process_value(|process| enum_text(process.state, ProcessState::letter)),
-    },
-    Field {
-        id: "threads",
-        kind: ValueKind::Integer,
-        title: "THR",
-        alias: "threads",
-        help: "number of threads",
-        read: |usage| usage.process_value(|process| integer(process.threads)),
-    },
-    Field {
-        id: "started_at",
-        kind: ValueKind::Timestamp,
-        title: "STARTED",
-        alias: "started",
-        help: "start time, by the local clock",
-        read: |usage| usage.process_value(|process| timestamp(process.started_at)),
-    },
-    Field {
-        id: "running_seconds",
-        kind: ValueKind::Integer,
-        title: "TIME",
-        alias: "time",
-        help: "elapsed time since the start",
-        read: |usage| usage.process_value(|process| integer(process.running_seconds)),
-    },
-    Field {
-        id: "parent_pid",
-        kind: ValueKind::Integer,
-        title: "PPID",
-        alias: "ppid",
-        help: "parent process",
-        read: |usage| usage.statics_value(|statics| integer(statics.parent_pid)),
-    },
-    Field {
-        id: "job",
-        kind: ValueKind::Text,
-        title: "JOB",
-        alias: "job",
-        help: "job of the scheduler that the process belongs to",
-        read: |usage| usage.optional_text(|statics| statics.job.as_ref().map(JobId::as_str)),
-    },
-    Field {
-        id: "step",
-        kind: ValueKind::Text,
-        title: "STEP",
-        alias: "step",
-        help: "step of that job: a number, batch, extern or interactive",
-        read: |usage| usage.optional_text(|statics| statics.step.as_deref()),
-    },
-    Field {
-        id: "sluid",
-        kind: ValueKind::Text,
-        title: "SLUID",
-        alias: "sluid",
-        help: "SLUID: Slurm's job identifier where there is no job number",
-        read: |usage| usage.optional_text(|statics| statics.sluid.as_deref()),
-    },
-    Field {
-        id: "container",
-        kind: ValueKind::Text,
-        title: "CONTAINER",
-        alias: "container",
-        help: "container, by the beginning of its id",
-        read: |usage| usage.optional_text(|statics| Some(&*statics.container.as_ref()?.id)),
-    },
-    Field {
-        id: "container_kind",
-        kind: ValueKind::Text,
-        title: "BY",
-        alias: "containerkind",
-        help: "container runtime: docker, podman, containerd, cri-o, kubernetes, lxc or machine",
-        read: |usage| {
-            usage.optional_text(|statics| Some(statics.container.as_ref()?.kind.as_str()))
-        },
-    },
-    Field {
-        id: "pod",
-        kind: ValueKind::Text,
-        title: "POD",
-        alias: "pod",
-        help: "Kubernetes pod",
-        read: |usage| usage.optional_text(|statics| statics.container.as_ref()?.pod.as_deref()),
-    },
-    Field {
-        id: "working_directory",
-        kind: ValueKind::Text,
-        title: "CWD",
-        alias: "cwd",
-        help: "working directory; known for your own processes only",
-        read: |usage| usage.statics_value(|statics| text(&statics.directory)),
-    },
-    Field {
-        id: "command",
-        kind: ValueKind::Text,
-        title: "COMMAND",
-        alias: "command",
-        help: "command line",
-        read: Usage::command,
-    },
+    Field::text("user", "user", "owner", |usage| {
+        usage.statics_value(|statics| text(&statics.user))
+    }),
+    Field::integer("uid", "uid", "user id of the owner", |usage| {
+        usage.statics_value(|statics| integer(statics.uid))
+    }),
+    Field::integer("memory_used_bytes", "gpumem", "device memory in use by the process", |usage| {
+        bytes(usage.used.memory)
+    }),
+    Field::share("sm_percent", "psm", "SM utilization of the process", |usage| {
+        percent(usage.used.sm)
+    }),
+    Field::share(
+        "memory_utilization_percent",
+        "pmembw",
+        "memory bandwidth utilization of the process",
+        |usage| percent(usage.used.memory_utilization),
+    ),
+    Field::share("encoder_percent", "penc", "video encoder utilization of the process", |usage| {
+        percent(usage.used.encoder)
+    }),
+    Field::share("decoder_percent", "pdec", "video decoder utilization of the process", |usage| {
+        percent(usage.used.decoder)
+    }),
+    Field::share("cu_occupancy_percent", "pcu", "compute unit occupancy of the process", |usage| {
+        percent(usage.used.occupancy)
+    }),
+    Field::text("kind", "type", "type: C for compute, G for graphics, C+G for both", |usage| {
+        enum_text(usage.used.kind, UseKind::as_str)
+    }),
+    Field::number("cpu_percent", "pcpu", "CPU utilization; 100 is one core", |usage| {
+        usage.process_value(|process| number(process.cpu_percent))
+    }),
+    Field::integer("resident_bytes", "rss", "resident host memory", |usage| {
+        usage.process_value(|process| bytes(process.resident))
+    }),
+    Field::share(
+        "resident_percent",
+        "prss",
+        "resident host memory as a share of the node's memory",
+        |usage| usage.process_value(|process| percent(process.resident_share)),
+    ),
+    Field::text(
+        "state",
+        "state",
+        "process state: R running, S sleeping, D in uninterruptible sleep, T stopped, t traced, Z zombie",
+        |usage| usage.process_value(|process| enum_text(process.state, ProcessState::letter)),
+    ),
+    Field::integer("threads", "threads", "number of threads", |usage| {
+        usage.process_value(|process| integer(process.threads))
+    }),
+    Field::timestamp("started_at", "started", "start time, by the local clock", |usage| {
+        usage.process_value(|process| timestamp(process.started_at))
+    }),
+    Field::integer("running_seconds", "time", "elapsed time since the start", |usage| {
+        usage.process_value(|process| integer(process.running_seconds))
+    }),
+    Field::integer("parent_pid", "ppid", "parent process", |usage| {
+        usage.statics_value(|statics| integer(statics.parent_pid))
+    }),
+    Field::text("job", "job", "job of the scheduler that the process belongs to", |usage| {
+        usage.optional_text(|statics| statics.job.as_ref().map(JobId::as_str))
+    }),
+    Field::text(
+        "step",
+        "step",
+        "step of that job: a number, batch, extern or interactive",
+        |usage| usage.optional_text(|statics| statics.step.as_deref()),
+    ),
+    Field::text(
+        "sluid",
+        "sluid",
+        "SLUID: Slurm's job identifier where there is no job number",
+        |usage| usage.optional_text(|statics| statics.sluid.as_deref()),
+    ),
+    Field::text("container", "container", "container, by the beginning of its id", |usage| {
+        usage.optional_text(|statics| Some(&*statics.container.as_ref()?.id))
+    }),
+    Field::text(
+        "container_kind",
+        "containerkind",
+        "container runtime: docker, podman, containerd, cri-o, kubernetes, lxc or machine",
+        |usage| usage.optional_text(|statics| Some(statics.container.as_ref()?.kind.as_str())),
+    ),
+    Field::text("pod", "pod", "Kubernetes pod", |usage| {
+        usage.optional_text(|statics| statics.container.as_ref()?.pod.as_deref())
+    }),
+    Field::text(
+        "working_directory",
+        "cwd",
+        "working directory; known for your own processes only",
+        |usage| usage.statics_value(|statics| text(&statics.directory)),
+    ),
+    Field::text("command", "command", "command line", Usage::command),
 ];
 
 #[cfg(test)]

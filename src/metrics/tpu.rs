@@ -1,106 +1,55 @@
 //! Device metrics of TPU chips.
 
-use crate::metrics::{Field, ValueKind, flag, integer, number, percent, text};
+use crate::metrics::{Field, flag, integer, number, percent, text};
 use crate::model::{Device, Reading, TpuDetails};
 
 /// Metrics that only TPU chips report.
 pub const DEVICE_TPU: &[Field<Device>] = &[
-    Field {
-        id: "device_node",
-        kind: ValueKind::Text,
-        title: "DEVNODE",
-        alias: "devnode",
-        help: "TPU: device nodes",
-        read: |device| text(&tpu(device, |known| known.nodes.clone())),
-    },
-    Field {
-        id: "tpu_cores",
-        kind: ValueKind::Integer,
-        title: "CORES",
-        alias: "cores",
-        help: "TPU: cores of the chip, as the runtime reports",
-        read: |device| integer(tpu(device, |known| known.cores)),
-    },
-    Field {
-        id: "held",
-        kind: ValueKind::Flag,
-        title: "HELD",
-        alias: "held",
-        help: "TPU: a process has the chip open",
-        read: |device| flag(tpu(device, |known| known.is_held)),
-    },
-    Field {
-        id: "hbm_bandwidth_percent",
-        kind: ValueKind::Share,
-        title: "HBMBW",
-        alias: "hbmbw",
-        help: "TPU: share of peak HBM bandwidth",
-        read: |device| percent(tpu(device, |known| known.bandwidth)),
-    },
-    Field {
-        id: "tensorcore_idle_seconds",
-        kind: ValueKind::Number,
-        title: "TCIDLE",
-        alias: "tcidle",
-        help: "TPU: time since a TensorCore last ran",
-        read: |device| number(tpu(device, |known| known.idle_seconds)),
-    },
-    Field {
-        id: "hlo_queue",
-        kind: ValueKind::Integer,
-        title: "HLOQ",
-        alias: "hloq",
-        help: "TPU: programs queued for the chip",
-        read: |device| integer(tpu(device, |known| known.queue)),
-    },
-    Field {
-        id: "runtime_uptime_seconds",
-        kind: ValueKind::Integer,
-        title: "RUNTIME",
-        alias: "runtime",
-        help: "TPU: uptime of the runtime",
-        read: |device| integer(tpu(device, |known| known.uptime_seconds)),
-    },
-    Field {
-        id: "framework",
-        kind: ValueKind::Text,
-        title: "FRAMEWORK",
-        alias: "framework",
-        help: "TPU: framework that uses the runtime",
-        read: |device| text(&tpu(device, |known| known.framework.clone())),
-    },
-    Field {
-        id: "slice_error",
-        kind: ValueKind::Text,
-        title: "SLICEERR",
-        alias: "sliceerr",
-        help: "TPU: fault of the slice",
-        read: |device| text(&tpu(device, |known| known.slice_error.clone())),
-    },
-    Field {
-        id: "megascale_error",
-        kind: ValueKind::Text,
-        title: "MEGAERR",
-        alias: "megaerr",
-        help: "TPU: fault between slices",
-        read: |device| text(&tpu(device, |known| known.megascale_error.clone())),
-    },
-    Field {
-        id: "metrics_source",
-        kind: ValueKind::Text,
-        title: "SOURCE",
-        alias: "metrics",
-        help: "TPU: source of the metrics",
-        read: |device| text(&tpu(device, |known| known.metrics_source.clone())),
-    },
-    Field {
-        id: "metrics_fault",
-        kind: ValueKind::Text,
-        title: "MFAULT",
-        alias: "metricsfault",
-        help: "TPU: why expected metrics are missing",
-        read: |device| text(&tpu(device, |known| known.metrics_fault.clone())),
-    },
+    Field::text("device_node", "devnode", "TPU: device nodes", |device| {
+        text(&tpu(device, |known| known.nodes.clone()))
+    }),
+    Field::integer(
+        "tpu_cores",
+        "cores",
+        "TPU: cores of the chip, as the runtime reports",
+        |device| integer(tpu(device, |known| known.cores)),
+    ),
+    Field::flag("held", "held", "TPU: a process has the chip open", |device| {
+        flag(tpu(device, |known| known.is_held))
+    }),
+    Field::share("hbm_bandwidth_percent", "hbmbw", "TPU: share of peak HBM bandwidth", |device| {
+        percent(tpu(device, |known| known.bandwidth))
+    }),
+    Field::number(
+        "tensorcore_idle_seconds",
+        "tcidle",
+        "TPU: time since a TensorCore last ran",
+        |device| number(tpu(device, |known| known.idle_seconds)),
+    ),
+    Field::integer("hlo_queue", "hloq", "TPU: programs queued for the chip", |device| {
+        integer(tpu(device, |known| known.queue))
+    }),
+    Field::integer("runtime_uptime_seconds", "runtime", "TPU: uptime of the runtime", |device| {
+        integer(tpu(device, |known| known.uptime_seconds))
+    }),
+    Field::text("framework", "framework", "TPU: framework that uses the runtime", |device| {
+        text(&tpu(device, |known| known.framework.clone()))
+    }),
+    Field::text("slice_error", "sliceerr", "TPU: fault of the slice", |device| {
+        text(&tpu(device, |known| known.slice_error.clone()))
+    }),
+    Field::text("megascale_error", "megaerr", "TPU: fault between slices", |device| {
+        text(&tpu(device, |known| known.megascale_error.clone()))
+    }),
+    Field::text("metrics_source", "metrics", "TPU: source of the metrics", |device| {
+        text(&tpu(device, |known| known.metrics_source.clone()))
+    }),
+    Field::text(
+        "metrics_fault",
+        "metricsfault",
+        "TPU: why expected metrics are missing",
+        |device| text(&tpu(device, |known| known.metrics_fault.clone())),
+    ),
 ];
 
 fn tpu<T>(device: &Device, read: impl Fn(&TpuDetails) -> Reading<T>) -> Reading<T> {
