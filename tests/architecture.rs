@@ -224,3 +224,32 @@ fn the_checks_find_violations() {
     assert_eq!(code_lines("// use crate::ui\nuse crate::time;").count(), 1);
     assert_eq!(program_lines("use std::fs;\n#[cfg(test)]\nfs::write(x, y);").count(), 1);
 }
+
+#[test]
+fn every_test_file_is_a_module() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let rust_files = |folder: &Path| {
+        let entries = fs::read_dir(folder).into_iter().flatten();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        paths.filter(|path| path.extension().is_some_and(|ext| ext == "rs")).collect::<Vec<_>>()
+    };
+    let is_root = |path: &PathBuf| {
+        ["main", "architecture", "names"].iter().any(|name| path.file_stem().unwrap() == *name)
+    };
+    let declares = |parent: &Path, child: &Path| {
+        let line = format!("mod {};", child.file_stem().unwrap().to_string_lossy());
+        assert!(
+            fs::read_to_string(parent).unwrap().contains(&line),
+            "{} is not compiled",
+            child.display()
+        );
+    };
+    for file in rust_files(&folder) {
+        if !is_root(&file) {
+            declares(&folder.join("main.rs"), &file);
+        }
+        for child in rust_files(&file.with_extension("")) {
+            declares(&file, &child);
+        }
+    }
+}

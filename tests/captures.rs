@@ -1,11 +1,5 @@
 //! Decodes the captured output of real and older versions of nvidia-smi: every cell becomes the value of
 //! its field.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "all of this file is tests"
-)]
 
 use std::path::{Path, PathBuf};
 

@@ -2,12 +2,6 @@
 //! without a warning.
 //!
 //! Programs that are not installed are skipped with a message.
-#![expect(clippy::disallowed_methods, reason = "real programs")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "helpers of tests fail as tests do; a skip says why"
-)]
 
 use std::io::Write;
 use std::process::{Command, Stdio};

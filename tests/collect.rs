@@ -1,9 +1,6 @@
 //! Collects from simulated nodes behind real SSH servers: what each fault looks like, and that the fault
 //! of one node does not affect another.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where it goes wrong")]
-#![expect(clippy::print_stdout, reason = "measured times")]
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

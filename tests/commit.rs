@@ -1,15 +1,13 @@
 //! The commit that `gtop -V` shows for a build from a clone, with real git.
-#![expect(clippy::disallowed_methods, reason = "the test runs git directly")]
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 #[path = "../build/commit.rs"]
-mod commit;
+mod build;
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use commit::Commit;
+use build::Commit;
 
 fn git(folder: &Path, args: &[&str]) -> String {
     let mut git = Command::new("git");

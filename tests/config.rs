@@ -1,6 +1,4 @@
 //! Settings, with the real program: their files, precedence and errors; and the generated pages of docs/.
-#![expect(clippy::disallowed_methods, reason = "the tests run the program directly")]
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -2,23 +2,16 @@
 //! works.
 //!
 //! Tests that need an sshd are skipped without one.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
-#[path = "doctor/faults.rs"]
 mod faults;
-#[expect(dead_code, reason = "other tests use more of it")]
-#[path = "transport/lab.rs"]
-mod lab;
-#[path = "doctor/nodes.rs"]
 mod nodes;
-#[path = "doctor/printing.rs"]
 mod printing;
 
 use gtop::internals::doctor::{Report, StepResult, StepStatus, diagnose_node};
 use gtop::internals::time::Clock;
 use gtop::internals::transport::{Options, Target, Transport};
 
-use crate::lab::{Lab, Sshd, node};
+use crate::harness::lab::{Lab, Sshd, node};
 
 /// Diagnoses the node of a lab.
 async fn diagnose(lab: &Lab) -> Report {

@@ -1,6 +1,4 @@
 //! Nodes reached by `--exec`: real shells and wrappers, their failures, and their cleanup.
-#![expect(clippy::disallowed_methods, reason = "the program is run as it is")]
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "all of this file is tests")]
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;

@@ -3,16 +3,6 @@
 //!
 //! Tests that need mounts, another user or strace are skipped with a message where these are missing;
 //! with `GTOP_CI=1` they fail instead.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "real programs; helpers of tests fail as tests do; a skip says why"
-)]
-
-#[expect(dead_code, reason = "other tests use more of it")]
-#[path = "transport/lab.rs"]
-mod lab;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +13,7 @@ use std::process::{Output, Stdio};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-use crate::lab::{ADDRESS, Lab, Sshd, TIMEOUT};
+use crate::harness::lab::{ADDRESS, Lab, Sshd, TIMEOUT};
 
 const GTOP: &str = env!("CARGO_BIN_EXE_gtop");
 /// Runs a program with another home directory in the password database.

@@ -1,14 +1,8 @@
 //! Authentication: keys, certificates, agents and prompts, with a real sshd, ssh and ssh-agent.
 //!
 //! Every test creates its own folder, keys and server. Without an sshd the tests that need one say so and pass.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
-#[path = "login/agents.rs"]
 mod agents;
-#[expect(dead_code, reason = "other tests use more of it")]
-#[path = "transport/lab.rs"]
-mod lab;
-#[path = "login/prompts.rs"]
 mod prompts;
 
 use std::fs;
@@ -18,7 +12,7 @@ use gtop::internals::ssh::Fault;
 use gtop::internals::transport::Transport;
 use tokio::process::Command;
 
-use crate::lab::{Lab, Sshd, check_echo, node, run};
+use crate::harness::lab::{ADDRESS, Lab, Sshd, check_echo, node, run, ssh_target};
 
 /// Returns what was tried and refused.
 fn tried_credentials(fault: &Fault) -> Vec<String> {
@@ -115,7 +109,7 @@ async fn locked_keys_are_found_however_many_nodes_there_are() {
     let locked = lab.path("locked");
     let config = format!("Host n70\n  IdentityFile {}\nHost *\n  User x\n", locked.display());
     lab.write("config", &config);
-    let nodes: Vec<_> = (0..=70).map(|at| lab::ssh_target(&format!("n{at}"), None, None)).collect();
+    let nodes: Vec<_> = (0..=70).map(|at| ssh_target(&format!("n{at}"), None, None)).collect();
     assert_eq!(lab.transport().locked_keys(&nodes).await, std::slice::from_ref(&locked));
     lab.write("config", &format!("BatchMode yes\n{config}"));
     assert!(lab.transport().locked_keys(&nodes).await.is_empty(), "no prompts in batch mode");
@@ -374,9 +368,7 @@ async fn keys_are_offered_in_the_order_of_ssh() {
                 &format!(
                     "Host node\nHostName {}\nPort {}\nUser {}\n{case}\n\
                      UserKnownHostsFile {folder}/known\nGlobalKnownHostsFile {folder}/global\n",
-                    lab::ADDRESS,
-                    sshd.port,
-                    lab.user
+                    ADDRESS, sshd.port, lab.user
                 ),
             );
             let ssh = offers_of_ssh(&lab).await;

@@ -3,13 +3,6 @@
 //! `ClusterShell` is called with the Python in `GTOP_CLUSTERSHELL`, or `python3`; Slurm with
 //! `scontrol show hostnames`, which needs no controller. Tests are skipped without them. The random sets
 //! are the same in every run.
-#![expect(clippy::disallowed_methods, reason = "the other programs are run as they are")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::print_stderr,
-    reason = "all of this file is tests; a skip says why"
-)]
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

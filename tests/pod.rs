@@ -1,6 +1,4 @@
 //! The workers of a TPU pod, from stub metadata servers: a correct one, a slow one, and malformed ones.
-#![expect(clippy::disallowed_methods, reason = "the program is run as it is")]
-#![expect(clippy::unwrap_used, reason = "all of this file is tests")]
 
 use std::process::{Command, Output};
 use std::time::Duration;

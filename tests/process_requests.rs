@@ -1,9 +1,6 @@
 //! Questions to nodes, from who asks to the process that is meant and back: through a real probe on this machine, and
 //! through simulated nodes that answer well, oddly, or not at all.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where it goes wrong")]
-#![expect(clippy::disallowed_methods, reason = "real processes to be asked about")]
-
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! The simulated fleet: its frames match the schema and are consistent, and its nodes speak real SSH.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +17,7 @@ use russh::keys::{PrivateKey, PrivateKeyWithHashAlg, PublicKey, PublicKeyOrCerti
 use russh::{Channel, ChannelMsg};
 use serde_json::{Map, Value};
 
-mod schema;
+use crate::harness::schema;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 

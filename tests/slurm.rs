@@ -1,9 +1,6 @@
 //! Slurm jobs: the control groups of their processes in real versions, and Slurm commands that are missing,
 //! fail, hang, print noise, or print too much.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
-#![expect(clippy::disallowed_methods, reason = "programs are run, and stand in for those of Slurm")]
-
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -383,7 +380,7 @@ fn run_with_programs(test: &str, programs: &[(&str, &str)]) -> Vec<String> {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
     let done = Command::new(std::env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture"])
+        .args([&*format!("slurm::{test}"), "--exact", "--nocapture"])
         .env("PATH", folder.path())
         .env(IN_CHILD, "1")
         .output()

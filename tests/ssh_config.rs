@@ -4,14 +4,8 @@
 //! grammar, `GTOP_FUZZ=N` of them (default 500), starting from seed `GTOP_SEED=N`. Without
 //! OpenSSH 9.2 nothing is compared, and the tests say so.
 
-#![expect(clippy::unwrap_used, reason = "a failing test panics")]
-#![expect(clippy::print_stderr, reason = "a skipped test says so")]
-
-#[path = "ssh_config/case.rs"]
 mod case;
-#[path = "ssh_config/grammar.rs"]
 mod grammar;
-#[path = "ssh_config/oracle.rs"]
 mod oracle;
 
 use std::fs;
@@ -19,9 +13,9 @@ use std::path::Path;
 
 use tokio::process::Command;
 
-use crate::case::{Case, Home};
-use crate::grammar::Rng;
-use crate::oracle::{ConfigFiles, Oracle, Outcome};
+use crate::ssh_config::case::{Case, Home};
+use crate::ssh_config::grammar::Rng;
+use crate::ssh_config::oracle::{ConfigFiles, Oracle, Outcome};
 
 fn cases(folder: &str) -> Vec<Case> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ssh_config").join(folder);
@@ -112,7 +106,7 @@ async fn the_users_file_precedes_the_system_wide_file() {
         "awk -F: -v OFS=: -v u=$(id -u) '$3 == u {{ $6 = \"{path}/home\" }} {{ print }}' \
          /etc/passwd >{path}/etc/passwd && \
          for file in passwd hosts ssh; do mount --bind {path}/etc/$file /etc/$file || exit 77; done && \
-         HOME={path}/home exec \"$0\" --exact --ignored system_wide_cases_in_a_mount_namespace"
+         HOME={path}/home exec \"$0\" --exact --ignored ssh_config::system_wide_cases_in_a_mount_namespace"
     );
     let test_binary = std::env::current_exe().unwrap();
     let mut command = Command::new("unshare");

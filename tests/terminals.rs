@@ -1,12 +1,6 @@
 //! gtop on terminals that lack something: a cursor, keys, standard input; and on one that is closed.
 //!
 //! `script` makes the terminals; where there is none, that is said and nothing is tested.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "real programs; helpers of tests fail as tests do; a skip says why"
-)]
 
 use std::path::Path;
 use std::process::Stdio;
@@ -249,7 +243,7 @@ async fn a_panic_is_shown_on_the_restored_terminal() {
     for how in ["here", "twice", "elsewhere"] {
         let program = format!(
             "ulimit -c 0; {PANIC_VARIABLE}={how} {} --exact --nocapture \
-             a_panic_is_shown_on_the_restored_terminal",
+             terminals::a_panic_is_shown_on_the_restored_terminal",
             test_binary.display()
         );
         let Some(child) = terminal("xterm-256color", &with_modes(&program)) else { return };

@@ -1,12 +1,5 @@
 //! Termination: gtop exits on a signal even if it is blocked, restores the terminal, and leaves no child process
 //! behind, not even a stopped one.
-#![expect(clippy::disallowed_methods, reason = "the tests run the program directly")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "this file has only tests; a skipped one prints the reason"
-)]
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};

@@ -1,19 +1,11 @@
 //! The transport against a real sshd, ssh, ssh-agent and ssh-keygen on loopback.
 //!
 //! Every test creates its own folder, keys and server. Without an sshd the tests that need one say so and pass.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
-#[path = "transport/known_hosts.rs"]
 mod known_hosts;
-#[path = "transport/lab.rs"]
-mod lab;
-#[path = "transport/master.rs"]
 mod master;
-#[path = "transport/program.rs"]
 mod program;
-#[path = "transport/routes.rs"]
 mod routes;
-#[path = "transport/srun.rs"]
 mod srun;
 
 use std::fs;
@@ -27,7 +19,7 @@ use russh::server;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 
-use crate::lab::{
+use crate::harness::lab::{
     ADDRESS, Lab, TIMEOUT, check_echo, fixed_target, free_port, local_target, node, read_output,
     run, ssh_target,
 };

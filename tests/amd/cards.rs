@@ -11,8 +11,8 @@ use gtop::internals::wire::body::{Body, Sample};
 use gtop::internals::wire::{Decoded, Decoder};
 use serde_json::{Value, json};
 
-use crate::machine::{can_preload, check, devices, node, probe, pythons, source, unknown};
-use crate::sysfs::Tree;
+use crate::amd::machine::{can_preload, check, devices, node, probe, pythons, source, unknown};
+use crate::amd::sysfs::Tree;
 
 const GIB: u64 = 1 << 30;
 

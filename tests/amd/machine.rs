@@ -11,8 +11,8 @@ use gtop::internals::metrics::device_fields;
 use gtop::internals::probe::Interpreter;
 use serde_json::{Value, json};
 
-use crate::harness::{Rig, Setup};
-use crate::sysfs::Tree;
+use crate::amd::sysfs::Tree;
+use crate::harness::probe::{Rig, Setup};
 
 /// Runs `gtop --json` on the tree, and returns the node.
 pub(crate) fn node(tree: &Tree) -> Value {

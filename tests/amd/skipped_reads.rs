@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::machine::{can_preload, check, devices, node, probe, run, unknown};
-use crate::sysfs::Tree;
+use crate::amd::machine::{can_preload, check, devices, node, probe, run, unknown};
+use crate::amd::sysfs::Tree;
 
 const ACTIVE: &str = "0000:0a:00.0";
 const SUSPENDED: &str = "0000:03:00.0";

@@ -5,11 +5,11 @@ use gtop::internals::transport::{Options, Transport, TransportMode};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
-use crate::lab::{ADDRESS, Lab, free_port, node, run, ssh_target};
-use crate::{
+use crate::doctor::{
     assert_contains, assert_healthy, diagnose, diagnose_with, only_failure, short_timeout, step,
     trusted_sshd,
 };
+use crate::harness::lab::{ADDRESS, Lab, free_port, node, run, ssh_target};
 
 #[tokio::test]
 async fn a_host_name_that_does_not_resolve() {

@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 
 use gtop::internals::doctor::StepStatus;
 
-use crate::lab::{Lab, local_target};
-use crate::{
+use crate::doctor::{
     assert_contains, assert_healthy, diagnose, diagnose_with, only_failure, step, trusted_sshd,
 };
+use crate::harness::lab::{Lab, local_target};
 
 /// Adds a program to the front of the node's `PATH`; returns the sshd option.
 fn stub(lab: &Lab, name: &str, script: &str) -> String {

@@ -6,8 +6,8 @@ use gtop::internals::doctor::{Report, write_json, write_text};
 use serde_json::Value;
 use tokio::process::Command;
 
-use crate::lab::{ADDRESS, Lab, free_port};
-use crate::{diagnose, trusted_sshd};
+use crate::doctor::{diagnose, trusted_sshd};
+use crate::harness::lab::{ADDRESS, Lab, free_port};
 
 /// Returns a report as text, without values that differ between runs.
 fn text(lab: &Lab, report: &Report) -> String {

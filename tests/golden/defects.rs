@@ -16,8 +16,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use serde_json::json;
 
-use crate::fleets::{self, NOW, NodeFixture};
-use crate::harness::*;
+use crate::golden::fleets::{self, NOW, NodeFixture};
+use crate::golden::harness::*;
 
 /// The keys that open each view, its variants and its dialogs.
 const SCREENS: [&[KeyCode]; 13] = [

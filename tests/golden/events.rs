@@ -9,8 +9,8 @@ use gtop::internals::ui::{Theme, Ui};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use crate::fleets::{self, NOW};
-use crate::harness::*;
+use crate::golden::fleets::{self, NOW};
+use crate::golden::harness::*;
 
 const KEYS: &[KeyCode] = &[KeyCode::Char('6')];
 

@@ -8,8 +8,8 @@ use gtop::internals::fleet::Fleet;
 use gtop::internals::ui::{ColourDepth, Surface, Theme, Ui};
 use ratatui::layout::Rect;
 
-use crate::fleets::{self, NOW};
-use crate::harness::*;
+use crate::golden::fleets::{self, NOW};
+use crate::golden::harness::*;
 
 const KEYS: &[KeyCode] = &[KeyCode::Char('1')];
 

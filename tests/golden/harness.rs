@@ -12,7 +12,7 @@ use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 use ratatui::style::Color;
 
-use crate::fleets::{self, NOW};
+use crate::golden::fleets::{self, NOW};
 
 pub const DARK: Theme = Theme {
     palette: Palette::Dark,

@@ -7,8 +7,8 @@ use gtop::internals::fleet::Fleet;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use crate::fleets::{self, NOW};
-use crate::harness::*;
+use crate::golden::fleets::{self, NOW};
+use crate::golden::harness::*;
 
 const KEYS: &[KeyCode] = &[KeyCode::Char('2')];
 

@@ -12,8 +12,8 @@ use gtop::internals::ui::{Keymap, Ui};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use crate::fleets::{self, NOW};
-use crate::harness::{
+use crate::golden::fleets::{self, NOW};
+use crate::golden::harness::{
     ASCII, DARK, SIZES, check, check_fleets, check_sizes, check_themes, draw, new_ui, press, row,
     text,
 };

@@ -15,8 +15,8 @@ use gtop::internals::ui::{Keymap, StopReason, Theme, Ui, UiEffect, UiRequest};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use crate::fleets::{self, NOW};
-use crate::harness::{
+use crate::golden::fleets::{self, NOW};
+use crate::golden::harness::{
     ASCII, DARK, LIGHT, MONO, SIZES, check, check_fleets, check_sizes, check_themes, draw, key,
     new_ui, press, text,
 };

@@ -11,9 +11,9 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
-use crate::fleets::{self, NOW};
-use crate::harness::{ASCII, DARK, LIGHT, MONO, new_ui, text};
-use crate::processes::{detail, environment, tree};
+use crate::golden::fleets::{self, NOW};
+use crate::golden::harness::{ASCII, DARK, LIGHT, MONO, new_ui, text};
+use crate::golden::processes::{detail, environment, tree};
 
 /// The number of random steps on each fleet.
 const STEPS: u64 = 300;

@@ -8,8 +8,8 @@ use gtop::internals::ui::{DisplayOptions, RenderContext, report};
 use gtop::internals::ui::{Theme, render_text};
 use jiff::tz::{Offset, TimeZone};
 
-use crate::fleets::{self, NOW};
-use crate::harness::{ASCII, DARK, LIGHT};
+use crate::golden::fleets::{self, NOW};
+use crate::golden::harness::{ASCII, DARK, LIGHT};
 
 fn report_text(fleet: Fleet, theme: Theme, width: u16, has_styles: bool) -> String {
     let fleet_view = FleetView::new(fleet, NOW);

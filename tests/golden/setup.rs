@@ -6,8 +6,8 @@ use gtop::internals::fleet::Fleet;
 use gtop::internals::ui::DisplayOptions;
 use gtop::internals::ui::{ColourDepth, Palette, Theme, Ui, UiConfig, UiEffect, UiRequest};
 
-use crate::fleets::{self, NOW};
-use crate::harness::*;
+use crate::golden::fleets::{self, NOW};
+use crate::golden::harness::*;
 
 /// Returns a UI with gtop's own setup pages.
 fn ui_with_setup(fleet: Fleet, theme: Theme) -> Ui {

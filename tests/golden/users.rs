@@ -2,8 +2,8 @@
 
 use crossterm::event::KeyCode;
 
-use crate::fleets;
-use crate::harness::*;
+use crate::golden::fleets;
+use crate::golden::harness::*;
 
 const KEYS: &[KeyCode] = &[KeyCode::Char('5')];
 

@@ -16,8 +16,8 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
-use crate::lab::{Lab, check_echo, node};
-use crate::{LONG, ssh_succeeds, tried_credentials};
+use crate::harness::lab::{Lab, check_echo, node};
+use crate::login::{LONG, ssh_succeeds, tried_credentials};
 
 async fn ssh_add(lab: &Lab, words: &[&str]) {
     let mut adding = Command::new("ssh-add");
@@ -158,7 +158,7 @@ async fn a_key_restricted_to_hosts_is_used_only_there() {
     lab.trust(&sshd);
     let _agent = lab.start_agent().await;
     let known = lab.path("known");
-    let address = format!("[{}]:{}", crate::lab::ADDRESS, sshd.port);
+    let address = format!("[{}]:{}", crate::harness::lab::ADDRESS, sshd.port);
     // ssh-add looks up hosts by name without a port.
     lab.write("known_to_add", &lab.text("known").replace(&address, "there"));
     let (adding, id) = (lab.path("known_to_add"), lab.path("id"));

@@ -14,8 +14,8 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
 
-use crate::LONG;
-use crate::lab::{ADDRESS, Lab, node};
+use crate::harness::lab::{ADDRESS, Lab, node};
+use crate::login::LONG;
 
 /// One information request: its instruction, and its prompts with their echo flags.
 type Round = (&'static str, Vec<(&'static str, bool)>);

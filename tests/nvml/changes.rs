@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::expected;
-use crate::library;
-use crate::scenarios::{source, whole_devices};
+use crate::harness::nvml_stub;
+use crate::nvml::expected;
+use crate::nvml::scenarios::{source, whole_devices};
 
 /// Limit for any wait on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -26,7 +26,7 @@ struct WatchedMachine {
 impl WatchedMachine {
     /// `None` if the library cannot be built.
     fn start(scenario: &str) -> Option<Self> {
-        let library: PathBuf = library::folder(24)?;
+        let library: PathBuf = nvml_stub::folder(24)?;
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("state");
         std::fs::write(&state, scenario).unwrap();

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::library;
+use crate::harness::nvml_stub;
 
 /// A sleeping process, killed on drop.
 struct Sleeper(Child);
@@ -20,7 +20,7 @@ impl Drop for Sleeper {
 
 /// The first device and its processes as printed by gtop, which runs under `wrapper`.
 fn device(wrapper: &[&str], scenario: &str) -> Option<Value> {
-    let library = library::folder(24)?;
+    let library = nvml_stub::folder(24)?;
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     std::fs::write(&state, scenario).unwrap();

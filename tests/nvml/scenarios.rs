@@ -7,8 +7,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::expected;
-use crate::library;
+use crate::harness::nvml_stub;
+use crate::nvml::expected;
 
 /// Whether nvidia-smi is in the `PATH`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ enum Smi {
 
 /// Returns the node that `gtop --json` shows for a scenario; `None` if the library cannot be built.
 fn node(entry: u32, smi: Smi, scenario: &str) -> Option<Value> {
-    let library = library::folder(entry)?;
+    let library = nvml_stub::folder(entry)?;
     Some(run(&library, smi, scenario))
 }
 
@@ -296,7 +296,7 @@ fn a_hostile_device_name_is_sanitized_on_every_path() {
     scenario.extend(b"\ngpu 1 util=8 name=");
     scenario.extend([b'x'; 90]);
     scenario.extend(b"\n");
-    let Some(library) = library::folder(24) else { return };
+    let Some(library) = nvml_stub::folder(24) else { return };
     for (library, how) in [(&*library, "nvml"), (Path::new("/nonexistent"), "nvidia-smi")] {
         let node = run(library, Smi::InPath, &scenario);
         let shown = whole_devices(&node);

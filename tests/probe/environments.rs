@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use gtop::internals::probe::{Interpreter, ProbeCommand};
 use serde_json::Value;
 
-use crate::harness::{BOTH, Rig, Setup, TIMEOUT, gpus, installed};
-use crate::launching::pythons;
-use crate::library;
-use crate::processes::has_static_facts;
+use crate::harness::nvml_stub;
+use crate::harness::probe::{BOTH, Rig, Setup, TIMEOUT, gpus, installed};
+use crate::probe::launching::pythons;
+use crate::probe::processes::has_static_facts;
 
 /// An unprivileged user.
 const NOBODY: u32 = 65534;
@@ -377,7 +377,7 @@ fn add_devices(scenario: &mut String, count: u32, is_split: bool) {
 
 #[test]
 fn the_largest_nodes_fit_into_a_frame_under_every_python() {
-    let Some(library) = library::folder(24) else { return };
+    let Some(library) = nvml_stub::folder(24) else { return };
     let uid = rustix::process::geteuid().as_raw();
     let sleepers: Vec<Sleeper> = (0..300).map(|_| Sleeper::of(uid, &[b'\xff'; 600])).collect();
     for python in pythons() {
@@ -428,7 +428,7 @@ fn python_without(modules: &[&str], folder: &std::path::Path) -> PathBuf {
 
 #[test]
 fn a_python_without_ctypes_falls_back_to_nvidia_smi() {
-    let Some(library) = library::folder(24) else { return };
+    let Some(library) = nvml_stub::folder(24) else { return };
     // As built without libffi, and as in python3-minimal of Debian.
     for modules in [&["_ctypes"][..], &["_ctypes", "mmap", "json", "_socket"]] {
         let folder = tempfile::tempdir().unwrap();

@@ -3,8 +3,8 @@
 use gtop::internals::probe::Interpreter;
 use serde_json::Value;
 
-use crate::harness::{BOTH, Rig, Setup, gpus};
-use crate::processes::is_root;
+use crate::harness::probe::{BOTH, Rig, Setup, gpus};
+use crate::probe::processes::is_root;
 
 /// The first nvidia-smi section.
 fn csv(rig: &mut Rig) -> Value {

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 
 use gtop::internals::probe::Interpreter;
 
-use crate::environments::can_unshare_mounts;
-use crate::harness::{Rig, Setup, TIMEOUT, installed};
+use crate::harness::probe::{Rig, Setup, TIMEOUT, installed};
+use crate::probe::environments::can_unshare_mounts;
 
 /// An unprivileged user.
 const NOBODY: u32 = 65534;
@@ -169,14 +169,14 @@ fn no_process_is_signalled_under_the_proc_of_another_namespace() {
     if !can_unshare_mounts() {
         return;
     }
-    for interpreter in crate::harness::BOTH {
+    for interpreter in crate::harness::probe::BOTH {
         // Without --mount-proc, /proc shows the processes outside the namespace.
         let namespace = ["unshare", "-pf", "--kill-child", "/bin/bash", "-c"];
         let script = "trap : USR1\nsetsid /bin/sh -c \"$0\" <&0 &\nwait\n";
         let shell = namespace.into_iter().chain([script]).map(str::to_owned).collect();
         let mut rig = Setup { shell, ..Setup::new(interpreter) }.start();
         rig.sample();
-        let mut bystander = crate::processes::Sleeper::new();
+        let mut bystander = crate::probe::processes::Sleeper::new();
         let signal = gtop::internals::model::Signal::User1;
         let answer =
             rig.request(gtop::internals::model::ProcessRequest::Signal(bystander.key(), signal));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gtop::internals::probe::Interpreter;
 
-use crate::harness::{BOTH, Rig, Setup, installed};
+use crate::harness::probe::{BOTH, Rig, Setup, installed};
 
 fn login_shells() -> Vec<Vec<String>> {
     let names = installed(&["sh", "bash", "dash", "zsh", "mksh", "tcsh", "fish"]);

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use gtop::internals::probe::{Interpreter, ProbeCommand};
 use serde_json::Value;
 
-use crate::harness::{Rig, Setup, TIMEOUT, gpus};
-use crate::launching::pythons;
-use crate::library;
+use crate::harness::nvml_stub;
+use crate::harness::probe::{Rig, Setup, TIMEOUT, gpus};
+use crate::probe::launching::pythons;
 
 /// Starts a probe with the stub library; `None` if that cannot be built.
 fn start(state: &str) -> Option<Rig> {
@@ -17,7 +17,7 @@ fn start(state: &str) -> Option<Rig> {
 }
 
 fn setup(state: &str) -> Option<Setup> {
-    let library: PathBuf = library::folder(24)?;
+    let library: PathBuf = nvml_stub::folder(24)?;
     let environment = vec![("LD_LIBRARY_PATH".to_owned(), library.into())];
     Some(Setup { environment, ..Setup::new(Interpreter::Python) }.state(state))
 }

@@ -13,7 +13,7 @@ use gtop::internals::wire::body::{Body, Hello, Sample};
 use gtop::internals::wire::{Decoded, Decoder};
 use serde_json::Value;
 
-use crate::harness::{BOTH, Setup};
+use crate::harness::probe::{BOTH, Setup};
 
 /// Returns false while the static facts of this test process are missing; a slow node reports them later than
 /// `nvidia-smi`, which reports only the name.

@@ -13,8 +13,8 @@ use gtop::internals::probe::Interpreter;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::harness::{BOTH, Rig, Setup, gpus, installed};
-use crate::launching::pythons;
+use crate::harness::probe::{BOTH, Rig, Setup, gpus, installed};
+use crate::probe::launching::pythons;
 
 /// A child process, sleeping by default, that is killed on drop.
 pub(crate) struct Sleeper(pub(crate) Child);

@@ -7,8 +7,8 @@ use gtop::internals::probe::{Interpreter, ProbeCommand};
 use rustix::process::Signal as Raw;
 use serde_json::Value;
 
-use crate::harness::{NODE, Rig, Setup, TIMEOUT, gpus};
-use crate::processes::{Sleeper, is_root, key, probes, stat};
+use crate::harness::probe::{NODE, Rig, Setup, TIMEOUT, gpus};
+use crate::probe::processes::{Sleeper, is_root, key, probes, stat};
 
 const TERM: Signal = Signal::Terminate;
 
@@ -137,7 +137,7 @@ fn processes_of_other_users_are_not_signalled() {
     if !is_root() {
         return;
     }
-    for interpreter in crate::harness::BOTH {
+    for interpreter in crate::harness::probe::BOTH {
         let (mut ours, theirs) = (Sleeper::new(), Sleeper::of(65534));
         let mut rig = run_as_nobody(interpreter).start();
         rig.sample();
@@ -170,7 +170,7 @@ fn a_setuid_process_belongs_to_the_user_who_started_it() {
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
         Sleeper(child)
     };
-    for interpreter in crate::harness::BOTH {
+    for interpreter in crate::harness::probe::BOTH {
         let (theirs, mut setuid) = (with_ids("65534,0,0"), with_ids("0,65534,0"));
         let mut rig = run_as_nobody(interpreter).start();
         rig.sample();

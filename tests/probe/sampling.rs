@@ -10,8 +10,8 @@ use std::time::Duration;
 use gtop::internals::probe::ProbeCommand;
 use serde_json::Value;
 
-use crate::harness::{BOTH, NODE, Rig, Setup, gpus};
-use crate::processes::has_static_facts;
+use crate::harness::probe::{BOTH, NODE, Rig, Setup, gpus};
+use crate::probe::processes::has_static_facts;
 
 #[test]
 fn an_sh_probe_names_the_values_that_need_python() {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use gtop::internals::probe::ProbeCommand;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::{BOTH, Rig, Setup, TIMEOUT, gpus};
+use crate::harness::probe::{BOTH, Rig, Setup, TIMEOUT, gpus};
 
 fn with_hanging_smi() -> String {
     gpus(2) + "fault nvidia-smi hang\n"
@@ -120,7 +120,7 @@ fn the_children_of_a_killed_python_probe_end() {
 
 #[test]
 fn an_alarm_ends_a_stuck_child_of_a_killed_probe() {
-    let Some(library) = crate::library::folder(24) else { return };
+    let Some(library) = crate::harness::nvml_stub::folder(24) else { return };
     let environment = vec![("LD_LIBRARY_PATH".to_owned(), library.into())];
     let deadman = Duration::from_secs(10);
     let setup = Setup { deadman, environment, ..Setup::new(BOTH[0]) };

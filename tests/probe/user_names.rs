@@ -7,9 +7,9 @@ use std::process::Command as Program;
 use gtop::internals::probe::{Interpreter, ProbeCommand};
 use serde_json::Value;
 
-use crate::environments::{can_unshare_mounts, in_namespace};
-use crate::harness::{BOTH, Rig, Setup, TIMEOUT, gpus};
-use crate::processes::Sleeper;
+use crate::harness::probe::{BOTH, Rig, Setup, TIMEOUT, gpus};
+use crate::probe::environments::{can_unshare_mounts, in_namespace};
+use crate::probe::processes::Sleeper;
 
 /// A name service module that knows one user, and answers once the file `SLOW_GATE` exists.
 const SLOW_MODULE: &str = r#"

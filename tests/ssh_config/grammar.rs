@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::case::{Case, HostArg};
+use crate::ssh_config::case::{Case, HostArg};
 
 /// A seeded random number generator (`SplitMix64`).
 pub(crate) struct Rng(u64);

@@ -8,7 +8,7 @@ use gtop::internals::ssh::{EffectiveOption, Fault, LocalEnv, Profile, SshTarget}
 use gtop::internals::transport::{Options, Reach, Target, Transport};
 use tokio::process::Command;
 
-use crate::case::{Case, HostArg};
+use crate::ssh_config::case::{Case, HostArg};
 
 /// The configuration files to read.
 pub(crate) struct ConfigFiles<'a> {

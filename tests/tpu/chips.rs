@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use gtop::internals::probe::Interpreter;
 use serde_json::{Value, json};
 
-use crate::harness::{Setup, installed};
-use crate::machine::{Machine, column, devices, processes, source, why};
-use crate::server::{free_ports, join_ports};
+use crate::harness::probe::{Setup, installed};
+use crate::tpu::machine::{Machine, column, devices, processes, source, why};
+use crate::tpu::server::{free_ports, join_ports};
 
 const GIB: u64 = 1 << 30;
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use gtop::internals::probe::Interpreter;
 use serde_json::{Value, json};
 
-use crate::harness::Setup;
-use crate::machine::{Machine, compile_library, devices, source, why};
-use crate::server::{Server, free_ports};
+use crate::harness::probe::Setup;
+use crate::tpu::machine::{Machine, compile_library, devices, source, why};
+use crate::tpu::server::{Server, free_ports};
 
 const GIB: u64 = 1 << 30;
 

@@ -5,9 +5,9 @@ use std::process::Command;
 use gtop::internals::probe::Interpreter;
 use serde_json::{Value, json};
 
-use crate::harness::Setup;
-use crate::machine::{Machine, WATCHING, column, devices, processes, why};
-use crate::server::{SCRIPT, Server, free_ports, join_ports, python};
+use crate::harness::probe::Setup;
+use crate::tpu::machine::{Machine, WATCHING, column, devices, processes, why};
+use crate::tpu::server::{SCRIPT, Server, free_ports, join_ports, python};
 
 const GIB: u64 = 1 << 30;
 const SLICE: [&str; 4] = ["--chips", "4", "--ids", "8,9,12,13"];

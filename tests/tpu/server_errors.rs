@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use gtop::internals::probe::Interpreter;
 use serde_json::{Value, json};
 
-use crate::harness::{Rig, Setup, TIMEOUT};
-use crate::machine::{Machine, devices, source, why};
-use crate::server::{Server, free_ports, join_ports};
+use crate::harness::probe::{Rig, Setup, TIMEOUT};
+use crate::tpu::machine::{Machine, devices, source, why};
+use crate::tpu::server::{Server, free_ports, join_ports};
 
 const GIB: u64 = 1 << 30;
 

@@ -8,7 +8,7 @@ use gtop::internals::ssh::{Fault, HostKeyStatus};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
-use crate::lab::{ADDRESS, Lab, Sshd, node, read_output, run, ssh_target};
+use crate::harness::lab::{ADDRESS, Lab, Sshd, node, read_output, run, ssh_target};
 
 /// One set of files and options.
 struct Case {

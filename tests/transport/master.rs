@@ -11,7 +11,7 @@ use rustix::fs::{Gid, Uid, chown};
 use tokio::net::UnixListener;
 use tokio::process::Command;
 
-use crate::lab::{ADDRESS, Lab, Sshd, node, read_output, ssh_target};
+use crate::harness::lab::{ADDRESS, Lab, Sshd, node, read_output, ssh_target};
 
 /// A server that accepts the key `id`, which gtop does not have, and a `ControlMaster` connection opened with it.
 struct MasterFixture {
@@ -232,7 +232,7 @@ async fn a_dead_hanging_or_foreign_control_socket_is_ignored() {
     let (mut peer, _) = listener.accept().await.unwrap();
     let mut received = Vec::new();
     let end = tokio::io::AsyncReadExt::read_to_end(&mut peer, &mut received);
-    tokio::time::timeout(crate::lab::TIMEOUT, end).await.unwrap().unwrap();
+    tokio::time::timeout(crate::harness::lab::TIMEOUT, end).await.unwrap().unwrap();
     drop(listener);
     assert!(socket.exists(), "a dead socket");
     refused(echo_transport(&auto, "node").await.unwrap_err());

@@ -10,7 +10,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
-use crate::lab::{ADDRESS, Lab, TIMEOUT, free_port, node, read_output, run, ssh_target};
+use crate::harness::lab::{ADDRESS, Lab, TIMEOUT, free_port, node, read_output, run, ssh_target};
 
 fn transport(lab: &Lab, mode: TransportMode) -> Transport {
     Transport::new(Options { mode, ..lab.options() })

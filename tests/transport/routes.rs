@@ -13,7 +13,9 @@ use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::lab::{ADDRESS, Lab, Sshd, TIMEOUT, free_port, node, read_output, run, ssh_target};
+use crate::harness::lab::{
+    ADDRESS, Lab, Sshd, TIMEOUT, free_port, node, read_output, run, ssh_target,
+};
 
 /// Options of a server for many concurrent logins, without login files.
 const MANY_LOGINS: &str = "MaxStartups 200\nSetEnv HOME=/nonexistent";

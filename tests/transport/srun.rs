@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::lab::TIMEOUT;
+use crate::harness::lab::TIMEOUT;
 
 /// Runs the script once per node, copies its stdin to all, and interleaves their output: by lines, or in arbitrary
 /// chunks. The output of each node is also written to a file.

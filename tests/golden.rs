@@ -1,20 +1,7 @@
 //! Golden screens: made-up fleets in each view, size and look, text and style.
 //!
 //! Each golden stands in `tests/golden/screens`: the text as a person sees it, then for each row the
-//! runs of equal style. `BLESS=1 cargo test --test golden_screens` writes them anew.
-
-#![expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "made-up numbers are small"
-)]
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    unreachable_pub,
-    reason = "a test that cannot go on fails"
-)]
+//! runs of equal style. `BLESS=1 cargo test --test it golden::` writes them anew.
 
 use std::time::Duration;
 
@@ -25,29 +12,17 @@ use gtop::internals::ui::{StopReason, Ui, UiEffect, UiRequest};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-#[path = "golden/defects.rs"]
 mod defects;
-#[path = "golden/events.rs"]
 mod events;
-#[path = "golden/fleet.rs"]
 mod fleet;
-#[path = "golden/fleets.rs"]
 mod fleets;
-#[path = "golden/harness.rs"]
 mod harness;
-#[path = "golden/job.rs"]
 mod job;
-#[path = "golden/node.rs"]
 mod node;
-#[path = "golden/processes.rs"]
 mod processes;
-#[path = "golden/random_input.rs"]
 mod random_input;
-#[path = "golden/report.rs"]
 mod report;
-#[path = "golden/setup.rs"]
 mod setup;
-#[path = "golden/users.rs"]
 mod users;
 
 use fleets::NOW;

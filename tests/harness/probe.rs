@@ -16,7 +16,7 @@ use gtop::internals::model::ProcessRequest;
 use gtop::internals::probe::{self, Greeting, GreetingProgress, Interpreter, ProbeSettings};
 use serde_json::Value;
 
-use crate::schema;
+use crate::harness::schema;
 
 /// Limit for each wait, long enough for a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);

@@ -1,0 +1,42 @@
+//! The tests that use the crate or run the program: one binary, so that a change of the crate links once.
+//!
+//! `cargo nextest run --test it login::` runs those of one module.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "all of it is tests: real programs against a real clock, and a failed step fails the test"
+)]
+
+mod amd;
+mod captures;
+mod cli_docs;
+mod collect;
+mod commit;
+mod config;
+mod demo_output;
+mod doctor;
+mod exec;
+mod golden;
+mod harness;
+mod homes;
+mod login;
+mod nodeset;
+mod nvml;
+mod pod;
+mod probe;
+mod process_requests;
+mod sim;
+mod slurm;
+mod ssh_config;
+mod terminals;
+mod termination;
+mod tpu;
+mod transport;
