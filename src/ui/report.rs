@@ -13,7 +13,8 @@ use crate::ui::RenderContext;
 use crate::ui::header;
 use crate::ui::node_panel::panel;
 use crate::ui::widgets::line::{Line, Tone};
-use crate::ui::widgets::number_format::{Units, percent, percent_value};
+use crate::ui::widgets::number_format::percent_value;
+use crate::ui::widgets::table::{Cell, Table, TableColumn, TableRoom};
 
 /// Returns the whole report; no line is wider than `width`.
 pub fn report(context: RenderContext<'_>, title: &str, width: u16) -> Vec<Line> {
@@ -39,142 +40,130 @@ pub fn report(context: RenderContext<'_>, title: &str, width: u16) -> Vec<Line> 
     lines
 }
 
-/// The minimum width of the note column.
-const MIN_NOTE_WIDTH: u16 = 24;
+/// The least width of a note on the line of its node.
+const MIN_NOTE_WIDTH: u16 = 22;
 
-/// Column widths; 0 if a column is hidden.
-struct Columns {
-    units: Units,
-    name: u16,
-    devices: u16,
-    free: u16,
-    bar: u16,
-    memory: u16,
-    power: u16,
-    cpu: u16,
-    users: u16,
-    age: u16,
+/// What cells are drawn from, apart from their node.
+struct ReportTable<'a> {
+    context: RenderContext<'a>,
+    allocated: AllocatedDevices,
+    name_width: u16,
+    memory_width: u16,
+    /// 0 if there is no room for users.
+    users_width: u16,
     /// The note is on the same line as the values.
     has_note: bool,
 }
 
-impl Columns {
-    /// Names are never cut: readers search for them.
-    fn fit(context: RenderContext<'_>, width: u16) -> Self {
-        let fleet_view = context.view;
-        let units = context.options.units();
+/// A node with what several of its cells show.
+struct ReportedNode<'a> {
+    node: &'a Node,
+    status: NodeStatus,
+    totals: Totals,
+    note: Line,
+}
+
+type ReportColumn<'a> = TableColumn<ReportTable<'a>, ReportedNode<'a>>;
+
+impl<'a> ReportTable<'a> {
+    const COLUMNS: [ReportColumn<'a>; 11] = [
+        // Names are never cut: readers search for them.
+        ReportColumn::left("NODE", 0, |_, row, _| {
+            let tone = if row.status == NodeStatus::Down { Tone::Bad } else { Tone::Strong };
+            Cell::toned(row.node.name.to_string(), tone)
+        })
+        .sized(|table, _| table.name_width),
+        ReportColumn::right("DEV", 3, |_, row, _| row.of_devices(row.totals.devices)).rank(1),
+        ReportColumn::right("FREE", 4, |table, row, _| {
+            let now = Totals::of_nodes([row.node], table.context.view.now, &table.allocated);
+            if now.fresh > 0 { row.of_devices(now.free) } else { UNKNOWN.into() }
+        })
+        .rank(2),
+        ReportColumn::left("UTIL", 10, |table, row, _| {
+            let util = row.utilization();
+            Cell::Bar(util, table.context.options.load.tone(util))
+        })
+        .rank(4),
+        ReportColumn::right("%", 4, |_, row, _| Cell::percent(row.utilization())),
+        ReportColumn::right("", 0, |table, row, _| {
+            let Totals { memory_used, memory_total, .. } = row.totals;
+            table.context.options.units().usage(memory_used, memory_total).into()
+        })
+        .sized(|table, _| table.memory_width)
+        .rank(3)
+        .titled(|table, _| table.context.options.units().unit_name().into()),
+        ReportColumn::right("W", 11, |_, row, _| {
+            let pair = row.totals.power.zip(row.totals.power_limit);
+            Cell::of(pair, |(drawn, limit)| format!("{:.0}/{:.0}", drawn.get(), limit.get()))
+        })
+        .rank(5),
+        ReportColumn::right("CPU", 4, |_, row, _| {
+            Cell::of(percent_value(row.node.host.cpu), |cpu| format!("{cpu:.0}%"))
+        })
+        .rank(7),
+        ReportColumn::right("AGE", 6, |table, row, _| {
+            let now = table.context.view.now;
+            Cell::of(row.node.taken_at(), |taken_at| format_age(now.since(taken_at)))
+        })
+        .rank(6),
+        ReportColumn::left("USERS", 0, |_, row, _| users(row.node).into())
+            .sized(|table, _| table.users_width)
+            .rank(8),
+        ReportColumn::rest("NOTE", 0, |_, row, _| Cell::Line(row.note.clone()))
+            .sized(|table, _| if table.has_note { MIN_NOTE_WIDTH } else { 0 })
+            .keeps_tone(),
+    ];
+
+    fn laid_out(context: RenderContext<'a>, width: u16) -> Table<'a, Self, ReportedNode<'a>> {
         let widest = |text: &dyn Fn(&Node) -> String| {
-            fleet_view.nodes().map(|node| width_of(&text(node))).max().unwrap_or(0)
+            context.view.nodes().map(|node| width_of(&text(node))).max().unwrap_or(0)
         };
-        let name = fleet_view.extents.name.max(4);
-        let has_note = width >= name + 8 + MIN_NOTE_WIDTH;
-        let mut room = width.saturating_sub(name + 6 + if has_note { MIN_NOTE_WIDTH } else { 0 });
-        let mut reserve = |wanted: u16| {
-            let fits = room >= wanted + 2;
-            room -= if fits { wanted + 2 } else { 0 };
-            if fits { wanted } else { 0 }
+        let memory = |node: &Node| {
+            let total = Totals::of_devices(node).memory_total;
+            context.options.units().usage(total, total)
         };
-        let amount = |node: &Node| {
-            let totals = Totals::of_devices(node);
-            units.usage(totals.memory_total, totals.memory_total)
+        let name_width = context.view.extents.name.max(4);
+        let table = Self {
+            context,
+            allocated: AllocatedDevices::of(&context.view.fleet),
+            name_width,
+            memory_width: widest(&memory).max(7),
+            users_width: if width >= 100 { widest(&users).clamp(5, 20) } else { 0 },
+            has_note: width >= name_width + 10 + MIN_NOTE_WIDTH,
         };
-        let devices = reserve(3);
-        let free = reserve(4);
-        let memory = reserve(widest(&amount).max(7));
-        let bar = reserve(10);
-        let power = reserve(11);
-        let age = reserve(6);
-        let cpu = reserve(4);
-        let users =
-            if width >= 100 { reserve(widest(&|node| users(node)).clamp(5, 20)) } else { 0 };
-        Self { units, name, devices, free, bar, memory, power, cpu, users, age, has_note }
+        Table::fit(&Self::COLUMNS, table, &[], TableRoom { width, mark: 0, gap: 2 })
     }
+}
 
-    fn titles(&self) -> Line {
-        let columns = [
-            ("DEV", self.devices, true),
-            ("FREE", self.free, true),
-            ("UTIL", self.bar, false),
-            ("%", 4, true),
-            (self.units.unit_name(), self.memory, true),
-            ("W", self.power, true),
-            ("CPU", self.cpu, true),
-            ("AGE", self.age, true),
-            ("USERS", self.users, false),
-        ];
-        let line = Line::new().left_aligned("NODE", self.name, Tone::Faint);
-        let line = columns.into_iter().filter(|(_, width, _)| *width > 0).fold(
-            line,
-            |line, (word, width, is_right)| {
-                let line = line.gap(2);
-                if is_right {
-                    line.right_aligned(word, width, Tone::Faint)
-                } else {
-                    line.left_aligned(word, width, Tone::Faint)
-                }
-            },
-        );
-        if self.has_note { line.gap(2).text("NOTE", Tone::Faint) } else { line }
-    }
-
-    fn row(
-        &self,
-        context: RenderContext<'_>,
-        allocated: &AllocatedDevices,
-        node: &Node,
-    ) -> Vec<Line> {
-        let fleet_view = context.view;
-        let status = NodeStatus::of(node, fleet_view.now);
-        let totals = Totals::of_devices(node);
-        let util = totals.utilization.map(Percent::get);
-        let name = if status == NodeStatus::Down { Tone::Bad } else { Tone::Strong };
-        let mut line = Line::new().left_aligned(node.name.as_str(), self.name, name);
-        let right = |line: Line, text: &str, width: u16| {
-            if width == 0 { line } else { line.gap(2).right_aligned(text, width, Tone::Plain) }
-        };
-        let count =
-            if node.devices.is_empty() { UNKNOWN.to_owned() } else { totals.devices.to_string() };
-        line = right(line, &count, self.devices);
-        let now = Totals::of_nodes([node], fleet_view.now, allocated);
-        let is_known = now.fresh > 0 && !node.devices.is_empty();
-        let free = if is_known { now.free.to_string() } else { UNKNOWN.to_owned() };
-        line = right(line, &free, self.free);
-        if self.bar > 0 {
-            line = line.gap(2).bar(util, self.bar, context.options.load.tone(util));
-        }
-        line = right(line, &percent(util), 4);
-        line = right(line, &self.units.usage(totals.memory_used, totals.memory_total), self.memory);
-        let watts = totals.power.zip(totals.power_limit).map_or_else(
-            || UNKNOWN.to_owned(),
-            |(drawn, limit)| format!("{:.0}/{:.0}", drawn.get(), limit.get()),
-        );
-        line = right(line, &watts, self.power);
-        let cpu = percent_value(node.host.cpu)
-            .map_or_else(|| UNKNOWN.to_owned(), |cpu| format!("{cpu:.0}%"));
-        line = right(line, &cpu, self.cpu);
-        let age_text = node.taken_at().map_or_else(
-            || UNKNOWN.to_owned(),
-            |taken_at| format_age(fleet_view.now.since(taken_at)),
-        );
-        line = right(line, &age_text, self.age);
-        if self.users > 0 {
-            line = line.gap(2).left_aligned(&users(node), self.users, Tone::Plain);
-        }
-        let line = if status.is_fresh() || node.link != Link::Up && node.taken_at().is_none() {
-            line
-        } else {
-            line.dimmed()
-        };
+impl<'a> ReportedNode<'a> {
+    fn of(fleet_view: &FleetView, node: &'a Node) -> Self {
         // A printed report omits the time of the next attempt.
-        let note_line = match node.fault() {
+        let note = match node.fault() {
             Some(fault) => Line::styled(fault.message(), Tone::Bad),
             None => Line::of_notes(&notes(fleet_view, node)),
         };
+        let status = NodeStatus::of(node, fleet_view.now);
+        Self { node, status, totals: Totals::of_devices(node), note }
+    }
+
+    /// Makes a cell of a number that is unknown if the node has reported no devices.
+    fn of_devices(&self, number: usize) -> Cell {
+        if self.node.devices.is_empty() { UNKNOWN.into() } else { number.to_string().into() }
+    }
+
+    fn utilization(&self) -> Option<f32> {
+        self.totals.utilization.map(Percent::get)
+    }
+
+    fn lines(self, table: &Table<'_, ReportTable<'a>, Self>) -> Vec<Line> {
+        let has_values = self.node.link == Link::Up || self.node.taken_at().is_some();
+        let is_old = !self.status.is_fresh() && has_values;
+        let line = table.row(Line::new(), &self, is_old);
         // Next to a very long name there is no room for the note.
-        if self.has_note || note_line.width() == 0 {
-            return vec![line.gap(2).append(note_line)];
+        if table.context.has_note || self.note.width() == 0 {
+            return vec![line];
         }
-        vec![line, Line::new().gap(2).append(note_line)]
+        vec![line, Line::new().gap(2).append(self.note)]
     }
 }
 
@@ -189,13 +178,11 @@ fn users(node: &Node) -> String {
 }
 
 fn table(context: RenderContext<'_>, width: u16) -> Vec<Line> {
-    let columns = Columns::fit(context, width);
-    let allocated = AllocatedDevices::of(&context.view.fleet);
-    let nodes = context.view.nodes();
-    let rows = nodes.flat_map(|node| {
-        columns.row(context, &allocated, &context.options.selection.filter_node(node))
-    });
-    std::iter::once(columns.titles()).chain(rows).map(|line| line.truncated(width)).collect()
+    let table = ReportTable::laid_out(context, width);
+    let selection = &context.options.selection;
+    let nodes: Vec<_> = context.view.nodes().map(|node| selection.filter_node(node)).collect();
+    let rows = nodes.iter().flat_map(|node| ReportedNode::of(context.view, node).lines(&table));
+    std::iter::once(table.titles()).chain(rows).map(|line| line.truncated(width)).collect()
 }
 
 /// Returns the problems in full, wrapped.

@@ -7,3 +7,4 @@ pub(crate) mod line_editor;
 pub(crate) mod list;
 pub(crate) mod menu;
 pub(crate) mod number_format;
+pub(crate) mod table;

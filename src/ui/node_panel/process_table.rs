@@ -6,15 +6,14 @@ use crate::fleet::{Node, Process};
 use crate::insight::node_status::{device_label, shown_id};
 use crate::insight::{RowId, process_rows};
 use crate::model::UNKNOWN;
-use crate::model::{DeviceUse, JobList, Link, Reading, Reason, Vendor};
+use crate::model::{Bytes, DeviceUse, JobList, Link, Reading, Reason, UseKind, Vendor};
 use crate::query::DisplaySelection;
 use crate::time::Timestamp;
 use crate::ui::RenderContext;
 use crate::ui::navigation::Navigation;
 use crate::ui::widgets::line::{Line, Tone};
-use crate::ui::widgets::number_format::{
-    Units, format_run_time, or_unknown, percent, percent_value,
-};
+use crate::ui::widgets::number_format::{Units, format_run_time, percent_value};
+use crate::ui::widgets::table::{Cell, Table, TableColumn, TableRoom};
 
 /// Draws the titles and the visible rows in `height` lines.
 pub(crate) fn lines(
@@ -34,15 +33,16 @@ pub(crate) fn lines(
     if rows_by_device.is_empty() {
         return vec![empty_line(node, &context.options.selection).truncated(width)];
     }
-    let columns = Columns::fit(node, context.options.units(), width);
+    let table = UseTable::laid_out(context, node, width);
     let is_fresh = node.link == Link::Up && has_fresh_process_lists(node, now);
-    let mut lines =
-        vec![navigation.process_table.with_position(columns.titles(), rows_by_device.len(), width)];
+    let titles =
+        navigation.process_table.with_position(table.titles(), rows_by_device.len(), width);
+    let mut lines = vec![titles];
     for at in navigation.process_table.range(rows_by_device.len()) {
         let Some((index, row_id)) = rows_by_device.get(at) else { continue };
         let Some(used) = node.uses.get(*index) else { continue };
-        let line = columns.row(node, used, context.view.fleet.jobs.as_deref());
-        let line = if is_fresh { line } else { line.dimmed() };
+        let row = (used, node.process(used.pid));
+        let line = table.row(Line::new(), &row, !is_fresh);
         lines.push(line.truncated(width).selected(cursor.as_ref() == Some(row_id)));
     }
     lines
@@ -79,129 +79,96 @@ pub(crate) fn has_only_tpus(node: &Node) -> bool {
     node.devices.iter().all(|device| device.vendor == Reading::Known(Vendor::Google))
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Columns {
-    gap: u16,
-    user: u16,
-    label: u16,
-    time: u16,
-    job: u16,
-    has_host: bool,
-    has_only_tpus: bool,
-    /// 0 if no driver reports the kind of a process.
-    kind: u16,
-    /// 0 if no driver reports the memory bandwidth of a process.
-    bandwidth: u16,
+/// What cells are drawn from, apart from their process.
+#[derive(Clone, Copy)]
+struct UseTable<'a> {
+    node: &'a Node,
+    jobs: Option<&'a JobList>,
     units: Units,
+    width: u16,
+    has_only_tpus: bool,
 }
 
-impl Columns {
-    fn fit(node: &Node, units: Units, width: u16) -> Self {
-        let is_reported = |read: fn(&DeviceUse) -> bool| width >= 100 && node.uses.iter().any(read);
-        let has_jobs = node.processes.iter().any(|process| process.statics.job.is_some());
-        let has_slices = node.devices.iter().any(|device| device.parent.is_some());
-        Self {
-            gap: if width >= 110 { 2 } else { 1 },
-            user: if width >= 110 { 12 } else { 8 },
-            label: if has_slices { 4 } else { 3 },
-            time: if width >= 70 { 8 } else { 0 },
-            job: if width >= 100 && has_jobs { 10 } else { 0 },
-            has_host: width >= 60,
-            has_only_tpus: has_only_tpus(node),
-            kind: if is_reported(|used| used.kind.get().is_some()) { 4 } else { 0 },
-            bandwidth: if is_reported(|used| used.memory_utilization.get().is_some()) {
-                3
-            } else {
-                0
+/// The use of a device, and the process that uses it.
+type UseRow<'a> = (&'a DeviceUse, Option<&'a Process>);
+type UseColumn<'a> = TableColumn<UseTable<'a>, UseRow<'a>>;
+
+impl<'a> UseTable<'a> {
+    const COLUMNS: [UseColumn<'a>; 12] = [
+        UseColumn::right("PID", 7, |_, (used, _), _| {
+            Cell::toned(used.pid.to_string(), Tone::Strong)
+        }),
+        UseColumn::left("USER", 8, |_, (_, process), _| user(*process).to_owned().into())
+            .sized(|table, _| if table.width >= 110 { 12 } else { 8 }),
+        UseColumn::right("GPU", 3, |table, (used, _), _| {
+            let mut devices = table.node.devices.iter();
+            let device = devices.find(|device| device.uuid == used.device);
+            Cell::of(device, |device| device_label(table.node, device))
+        })
+        .sized(
+            |table, _| {
+                if table.node.devices.iter().any(|device| device.parent.is_some()) { 4 } else { 3 }
             },
-            units,
-        }
-    }
-
-    fn titles(&self) -> Line {
-        let Self { gap, .. } = *self;
-        let faint = Tone::Faint;
-        let [device, memory, load] =
-            if self.has_only_tpus { ["TPU", "TPU-MEM", "%TC"] } else { ["GPU", "GPU-MEM", "%SM"] };
-        let mut line = Line::new()
-            .right_aligned("PID", 7, faint)
-            .gap(gap)
-            .left_aligned("USER", self.user, faint)
-            .gap(gap)
-            .right_aligned(device, self.label, faint);
-        if self.kind > 0 {
-            line = line.gap(gap).left_aligned("TYPE", self.kind, faint);
-        }
-        line = line.gap(gap).right_aligned(memory, 7, faint).gap(gap).right_aligned(load, 3, faint);
-        if self.bandwidth > 0 {
-            line = line.gap(gap).right_aligned("%BW", self.bandwidth, faint);
-        }
-        if self.has_host {
-            line = line
-                .gap(gap)
-                .right_aligned("%CPU", 5, faint)
-                .gap(gap)
-                .right_aligned("RSS", 6, faint);
-        }
-        if self.time > 0 {
-            line = line.gap(gap).right_aligned("TIME", self.time, faint);
-        }
-        if self.job > 0 {
-            line = line.gap(gap).left_aligned("JOB", self.job, faint);
-        }
-        line.gap(gap).text("COMMAND", faint)
-    }
-
-    fn row(&self, node: &Node, used: &DeviceUse, jobs: Option<&JobList>) -> Line {
-        let Self { gap, .. } = *self;
-        let plain = Tone::Plain;
-        let process = node.process(used.pid);
-        let device = node.devices.iter().find(|device| device.uuid == used.device);
-        let device = device.map_or_else(|| UNKNOWN.to_owned(), |device| device_label(node, device));
-        let amount = |bytes| self.units.amount(bytes);
-        let memory = or_unknown(used.memory.get(), amount);
-        let mut line = Line::new()
-            .right_aligned(&used.pid.to_string(), 7, Tone::Strong)
-            .gap(gap)
-            .left_aligned(user(process), self.user, plain)
-            .gap(gap)
-            .right_aligned(&device, self.label, plain);
-        if self.kind > 0 {
-            let kind = used.kind.get().map_or(UNKNOWN, crate::model::UseKind::as_str);
-            line = line.gap(gap).left_aligned(kind, self.kind, plain);
-        }
-        line = line.gap(gap).right_aligned(&memory, 7, plain).gap(gap).right_aligned(
-            &percent(percent_value(used.sm)),
-            3,
-            plain,
-        );
-        if self.bandwidth > 0 {
-            line = line.gap(gap).right_aligned(
-                &percent(percent_value(used.memory_utilization)),
-                self.bandwidth,
-                plain,
-            );
-        }
-        if self.has_host {
-            let cpu = process.and_then(|process| process.cpu_percent.get());
-            let resident = or_unknown(process.and_then(|process| process.resident.get()), amount);
-            line = line
-                .gap(gap)
-                .right_aligned(&percent(cpu), 5, plain)
-                .gap(gap)
-                .right_aligned(&resident, 6, plain);
-        }
-        if self.time > 0 {
-            let time =
-                or_unknown(process.and_then(|process| run_time(node, process)), format_run_time);
-            line = line.gap(gap).right_aligned(&time, self.time, plain);
-        }
-        if self.job > 0 {
+        )
+        .titled(|table, _| if table.has_only_tpus { "TPU" } else { "GPU" }.into()),
+        UseColumn::left("TYPE", 4, |_, (used, _), _| {
+            used.kind.get().map_or(UNKNOWN, UseKind::as_str).into()
+        })
+        .sized(|table, _| if table.is_reported(|used| used.kind.get().is_some()) { 4 } else { 0 }),
+        UseColumn::right("GPU-MEM", 7, |table, (used, _), _| table.amount(used.memory.get()))
+            .titled(|table, _| if table.has_only_tpus { "TPU-MEM" } else { "GPU-MEM" }.into()),
+        UseColumn::right("%SM", 3, |_, (used, _), _| Cell::percent(percent_value(used.sm)))
+            .titled(|table, _| if table.has_only_tpus { "%TC" } else { "%SM" }.into()),
+        UseColumn::right("%BW", 3, |_, (used, _), _| {
+            Cell::percent(percent_value(used.memory_utilization))
+        })
+        .sized(|table, _| {
+            if table.is_reported(|used| used.memory_utilization.get().is_some()) { 3 } else { 0 }
+        }),
+        UseColumn::right("%CPU", 5, |_, (_, process), _| {
+            Cell::percent(process.and_then(|process| process.cpu_percent.get()))
+        })
+        .sized(|table, _| if table.width >= 60 { 5 } else { 0 }),
+        UseColumn::right("RSS", 6, |table, (_, process), _| {
+            table.amount(process.and_then(|process| process.resident.get()))
+        })
+        .sized(|table, _| if table.width >= 60 { 6 } else { 0 }),
+        UseColumn::right("TIME", 8, |table, (_, process), _| {
+            let time = process.and_then(|process| run_time(table.node, process));
+            Cell::of(time, format_run_time)
+        })
+        .sized(|table, _| if table.width >= 70 { 8 } else { 0 }),
+        UseColumn::left("JOB", 10, |table, (_, process), _| {
             let job = process.and_then(|process| process.statics.job.as_ref());
-            let job = job.map_or(UNKNOWN, |job| shown_id(jobs, job));
-            line = line.gap(gap).left_aligned(job, self.job, plain);
-        }
-        line.gap(gap).text(short_command(process, used), plain)
+            job.map_or(UNKNOWN, |job| shown_id(table.jobs, job)).to_owned().into()
+        })
+        .sized(|table, _| {
+            let mut processes = table.node.processes.iter();
+            let has_jobs = processes.any(|process| process.statics.job.is_some());
+            if table.width >= 100 && has_jobs { 10 } else { 0 }
+        }),
+        UseColumn::rest("COMMAND", 1, |_, (used, process), _| short_command(*process, used).into()),
+    ];
+
+    fn laid_out(
+        context: RenderContext<'a>,
+        node: &'a Node,
+        width: u16,
+    ) -> Table<'a, Self, UseRow<'a>> {
+        let jobs = context.view.fleet.jobs.as_deref();
+        let units = context.options.units();
+        let table = Self { node, jobs, units, width, has_only_tpus: has_only_tpus(node) };
+        let gap = if width >= 110 { 2 } else { 1 };
+        Table::fit(&Self::COLUMNS, table, &[], TableRoom { width, mark: 0, gap })
+    }
+
+    /// Returns true if a driver reports a value of some process, and there is room for it.
+    fn is_reported(&self, read: fn(&DeviceUse) -> bool) -> bool {
+        self.width >= 100 && self.node.uses.iter().any(read)
+    }
+
+    fn amount(&self, bytes: Option<Bytes>) -> Cell {
+        Cell::of(bytes, |bytes| self.units.amount(bytes))
     }
 }
 
@@ -283,7 +250,10 @@ mod tests {
     #[test]
     fn processes_on_tpu_chips_have_tpu_titles() {
         let node = tpu_node(Reading::Known(true));
-        let titles = Columns::fit(&node, Units::default(), 80).titles().plain_text();
+        let (jobs, units) = (None, Units::default());
+        let table = UseTable { node: &node, jobs, units, width: 80, has_only_tpus: true };
+        let room = TableRoom { width: 80, mark: 0, gap: 1 };
+        let titles = Table::fit(&UseTable::COLUMNS, table, &[], room).titles().plain_text();
         assert!(titles.contains("TPU TPU-MEM %TC") && !titles.contains("GPU"), "{titles}");
     }
 }

@@ -13,6 +13,7 @@ use crate::ui::input::Click;
 use crate::ui::navigation::Navigation;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Movement, Viewport};
+use crate::ui::widgets::table::{Cell, Table, TableColumn, TableRoom};
 
 use crate::insight::Severity;
 use crate::insight::events::changes::{self, EventSummary};
@@ -167,20 +168,13 @@ pub(crate) fn lines(
         return empty_lines(context.view, width, height);
     }
     let cursor = state.position(context);
-    let has_title = height > 1;
-    let room = height.saturating_sub(usize::from(has_title));
-    state.viewport.scroll_to(room, rows.list.len(), Some(cursor));
-    let columns = Columns::fit(&rows, width);
-    let mut lines = Vec::with_capacity(height);
-    if has_title {
-        lines.push(state.viewport.with_position(columns.titles(), rows.list.len(), width));
-    }
-    for row in state.viewport.range(rows.list.len()) {
-        let Some(event_row) = rows.list.get(row) else { continue };
-        let line = columns.line(context, event_row, state.unfolded.as_ref());
-        lines.push(line.truncated(width).selected(row == cursor).clickable_line(Click::Row(row)));
-    }
-    lines
+    let table = EventTable::laid_out(context, &rows, state.unfolded.as_ref(), width);
+    state.viewport.lines(
+        || table.titles(),
+        (rows.list.len(), Some(cursor)),
+        (width, height),
+        |row| rows.list.get(row).map(|row| table.row(mark(row), row, false)),
+    )
 }
 
 fn empty_lines(fleet_view: &FleetView, width: u16, height: usize) -> Vec<Line> {
@@ -196,108 +190,82 @@ fn empty_lines(fleet_view: &FleetView, width: u16, height: usize) -> Vec<Line> {
         .collect()
 }
 
-/// Widths of the columns; 0 for a column that does not fit.
-#[derive(Clone, Copy, Debug, Default)]
-struct Columns {
-    time: u16,
-    age: u16,
-    count: u16,
-    nodes: u16,
-    devices: u16,
+/// What cells are drawn from, apart from their row.
+struct EventTable<'a> {
+    context: RenderContext<'a>,
+    unfolded: Option<&'a EventSummary>,
+    /// Widths of the nodes and the devices.
+    widths: (u16, u16),
 }
 
-/// Columns of the severity marker and the gap after it.
-const MARK_WIDTH: u16 = 2;
+type EventColumn<'a> = TableColumn<EventTable<'a>, EventRow>;
 
-impl Columns {
-    /// Fits columns into `width`, most important first; the event text needs the most room.
-    fn fit(rows: &EventRows, width: u16) -> Self {
+impl<'a> EventTable<'a> {
+    const COLUMNS: [EventColumn<'a>; 6] = [
+        EventColumn::left("TIME", 8, |table, row, _| time_text(table.context, row.at).into())
+            .rank(4),
+        EventColumn::right("AGE", 6, |table, row, _| {
+            Cell::toned(format_age(table.context.view.now.since(row.at)), Tone::Faint)
+        })
+        .rank(1),
+        EventColumn::left("NODES", 0, |_, row, _| {
+            let inset = if row.is_detail { "  " } else { "" };
+            Cell::toned(format!("{inset}{}", row.nodes), Tone::Strong)
+        })
+        .sized(|table, _| table.widths.0),
+        EventColumn::left("DEV", 0, |_, row, _| row.devices.clone().into())
+            .sized(|table, _| table.widths.1)
+            .rank(2),
+        EventColumn::right("TIMES", 6, |_, row, _| match row.count {
+            0 | 1 => "".into(),
+            2..=9_999 => format!("×{}", row.count).into(),
+            _ => "many".into(),
+        })
+        .rank(3),
+        EventColumn::rest("WHAT", 23, |table, row, _| Cell::Line(table.what(row))),
+    ];
+
+    /// Lays out the table in `width`; the text of the event needs the most room.
+    fn laid_out(
+        context: RenderContext<'a>,
+        rows: &EventRows,
+        unfolded: Option<&'a EventSummary>,
+        width: u16,
+    ) -> Table<'a, Self, EventRow> {
         let (nodes, devices) = rows.widths;
-        let mut columns =
-            Self { nodes: nodes.clamp(5, (width / 4).clamp(5, 32)), ..Self::default() };
-        let mut room = width.saturating_sub(MARK_WIDTH + columns.nodes + 24);
-        let mut reserve = |column: &mut u16, width: u16| {
-            if room > width {
-                room -= width + 1;
-                *column = width;
-            }
-        };
-        reserve(&mut columns.age, 6);
-        reserve(&mut columns.devices, devices.clamp(3, 8));
-        reserve(&mut columns.count, 6);
-        reserve(&mut columns.time, 8);
-        columns
+        let widths = (nodes.clamp(5, (width / 4).clamp(5, 32)), devices.clamp(3, 8));
+        let table = Self { context, unfolded, widths };
+        Table::fit(&Self::COLUMNS, table, &[], TableRoom { width, mark: 2, gap: 1 })
     }
 
-    fn titles(&self) -> Line {
-        let mut line = Line::new().gap(MARK_WIDTH);
-        if self.time > 0 {
-            line = line.left_aligned("TIME", self.time, Tone::Faint).gap(1);
-        }
-        if self.age > 0 {
-            line = line.right_aligned("AGE", self.age, Tone::Faint).gap(1);
-        }
-        line = line.left_aligned("NODES", self.nodes, Tone::Faint).gap(1);
-        if self.devices > 0 {
-            line = line.left_aligned("DEV", self.devices, Tone::Faint).gap(1);
-        }
-        if self.count > 0 {
-            line = line.right_aligned("TIMES", self.count, Tone::Faint).gap(1);
-        }
-        line.text("WHAT", Tone::Faint)
-    }
-
-    fn line(
-        &self,
-        context: RenderContext<'_>,
-        row: &EventRow,
-        unfolded: Option<&EventSummary>,
-    ) -> Line {
-        let (sign, tone) = match row.summary.severity {
-            Severity::Error => ("✗", Tone::Bad),
-            Severity::Warning => ("!", Tone::Warn),
-            Severity::Recovery => ("·", Tone::Low),
-            Severity::Info => (" ", Tone::Plain),
-        };
-        let mut line = if row.is_detail {
-            Line::new().gap(MARK_WIDTH)
-        } else {
-            Line::styled(sign, tone).gap(1)
-        };
-        if self.time > 0 {
-            line = line.left_aligned(&time_text(context, row.at), self.time, Tone::Plain).gap(1);
-        }
-        if self.age > 0 {
-            let age = format_age(context.view.now.since(row.at));
-            line = line.right_aligned(&age, self.age, Tone::Faint).gap(1);
-        }
-        let inset = if row.is_detail { 2 } else { 0 };
-        let nodes = self.nodes.saturating_sub(inset);
-        line = line.gap(inset).left_aligned(&row.nodes, nodes, Tone::Strong).gap(1);
-        if self.devices > 0 {
-            line = line.left_aligned(&row.devices, self.devices, Tone::Plain).gap(1);
-        }
-        if self.count > 0 {
-            let count =
-                if row.count > 9_999 { "many".to_owned() } else { format!("×{}", row.count) };
-            let count = if row.count > 1 { count } else { String::new() };
-            line = line.right_aligned(&count, self.count, Tone::Plain).gap(1);
-        }
+    fn what(&self, row: &EventRow) -> Line {
         if row.is_detail {
-            return line;
+            return Line::new();
         }
-        let text_tone = match row.summary.severity {
+        let tone = match row.summary.severity {
             Severity::Error => Tone::Bad,
             Severity::Warning => Tone::Warn,
             Severity::Recovery | Severity::Info => Tone::Plain,
         };
-        let line = line.text(&*row.summary.text, text_tone);
+        let line = Line::styled(&*row.summary.text, tone);
         match &row.target {
-            None if unfolded == Some(&row.summary) => line.text("  -", Tone::Faint),
+            None if self.unfolded == Some(&row.summary) => line.text("  -", Tone::Faint),
             None => line.text("  +", Tone::Faint),
             Some(_) => line,
         }
     }
+}
+
+/// Draws the severity of an event in front of its row.
+fn mark(row: &EventRow) -> Line {
+    let (sign, tone) = match row.summary.severity {
+        _ if row.is_detail => (" ", Tone::Plain),
+        Severity::Error => ("✗", Tone::Bad),
+        Severity::Warning => ("!", Tone::Warn),
+        Severity::Recovery => ("·", Tone::Low),
+        Severity::Info => (" ", Tone::Plain),
+    };
+    Line::styled(sign, tone).gap(1)
 }
 
 /// Returns the time of day, or the date if the event is not from today.

@@ -21,6 +21,7 @@ mod table;
 use crate::insight::users::{User, Users};
 use rows::{UserRow, UserRows};
 pub(crate) use table::COLUMN_SPECS;
+use table::UserTable;
 
 /// The columns that the table can be sorted by.
 pub(crate) const COLUMNS: [SortColumn; 9] = [
@@ -205,19 +206,13 @@ pub(crate) fn lines(
         return lines;
     }
     let cursor = state.position(context);
-    let has_title = height > 1;
-    let room = height.saturating_sub(lines.len() + usize::from(has_title));
-    state.viewport.scroll_to(room, rows.list.len(), Some(cursor));
-    let columns = table::Columns::fit(&rows, &context.options.columns.users, width);
-    if has_title {
-        let titles = columns.titles(state.order);
-        lines.push(state.viewport.with_position(titles, rows.list.len(), width));
-    }
-    for row in state.viewport.range(rows.list.len()) {
-        let Some(user_row) = rows.list.get(row) else { continue };
-        let line = table::row(context, usage, user_row, &columns, state.unfolded.as_ref());
-        lines.push(line.truncated(width).selected(row == cursor).clickable_line(Click::Row(row)));
-    }
-    lines.truncate(height);
+    let table = UserTable::laid_out(context, &rows, state.unfolded.as_ref(), width);
+    let room = height.saturating_sub(lines.len());
+    lines.extend(state.viewport.lines(
+        || table::titles(&table, state.order),
+        (rows.list.len(), Some(cursor)),
+        (width, room),
+        |at| table::row(&table, rows.list.get(at)?),
+    ));
     lines
 }

@@ -1,137 +1,136 @@
 //! Draws the users table: a summary above columns of fixed width.
 
+use std::time::Duration;
+
 use crate::fleet::Node;
 use crate::insight::node_status::{NodeStatus, device_label};
 use crate::insight::users::{NodeUsage, User, UserUsage, Users};
-use crate::model::Device;
 use crate::model::UNKNOWN;
 use crate::query::SortOrder;
 use crate::time::format_age;
 use crate::ui::RenderContext;
-use crate::ui::input::Click;
 use crate::ui::views::users::COLUMNS;
 use crate::ui::views::users::rows::{UserRow, UserRows};
-use crate::ui::widgets::column_spec;
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Tone};
-use crate::ui::widgets::number_format::{
-    Units, format_run_time, or_unknown, percent, percent_value,
-};
+use crate::ui::widgets::number_format::{format_run_time, or_unknown, percent, percent_value};
+use crate::ui::widgets::table::{self, Cell, Table, TableColumn, TableRoom};
 
 /// Columns of the fold marker and the gap after it.
 const MARK_WIDTH: u16 = 2;
-
-/// The columns of the table that fit, and their widths.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Columns {
-    name: u16,
-    gap: u16,
-    /// Columns after the name, from left to right: position in `WIDTHS`, and width.
-    shown: Vec<(usize, u16)>,
-}
+/// Where the number of devices of a node is drawn, under the first column after the name.
+const DEVICES_WIDTH: u16 = 8;
 
 /// All columns of the table; `user` always comes first.
-pub(crate) const COLUMN_SPECS: [ColumnSpec; 10] = [
-    ColumnSpec::new("user", "USER", "user", "the user; always shown first").always(),
-    ColumnSpec::new("devices", "DEVICES", "devices", "devices held"),
-    ColumnSpec::new("bar", "FLEET", "devices", "the share of all devices as a bar"),
-    ColumnSpec::new("share", "%", "devices", "the share of all devices in percent"),
-    ColumnSpec::new("busy", "BUSY", "busy", "busy devices"),
-    ColumnSpec::new("idle-held", "IDLE-HELD", "idle-held", "idle-held devices"),
-    ColumnSpec::new("mem", "MEM", "mem", "device memory"),
-    ColumnSpec::new("power", "POWER", "power", "power"),
-    ColumnSpec::new("nodes", "NODES", "nodes", "nodes, as fresh/all if some are stale"),
-    ColumnSpec::new("jobs", "JOBS", "jobs", "jobs"),
-];
-/// Widths of the columns after the name.
-const WIDTHS: [u16; 9] = [8, 10, 3, 5, 9, 7, 8, 6, 5];
-/// Position in `WIDTHS` of the column that is a bar.
-const BAR_COLUMN: usize = 1;
-/// Positions in `WIDTHS`, most important first.
-const PRIORITY: [usize; 9] = [0, 4, 5, 3, 7, 6, 8, 2, 1];
+pub(crate) const COLUMN_SPECS: [ColumnSpec; 10] = table::specs(&UserTable::COLUMNS);
 
-impl Columns {
-    /// Fits columns into `width`: the chosen ones from left to right, or else as many as fit, most important
-    /// first.
-    pub(super) fn fit(rows: &UserRows, chosen: &[String], width: u16) -> Self {
-        let gap = if width >= 100 { 2 } else { 1 };
-        let name = rows.name_width.clamp(4, (width / 3).clamp(4, 28));
-        let mut room = width.saturating_sub(MARK_WIDTH + name);
-        let reserve = |index: usize| {
-            let column_width = *WIDTHS.get(index)?;
-            let fits = room >= column_width + gap;
-            room -= if fits { column_width + gap } else { 0 };
-            fits.then_some((index, column_width))
-        };
-        let mut shown: Vec<(usize, u16)>;
-        if let Some(indices) = column_spec::column_indices(&COLUMN_SPECS, chosen) {
-            let after_name = indices.iter().filter_map(|index| index.checked_sub(1));
-            shown = after_name.map_while(reserve).collect();
-        } else {
-            shown = PRIORITY.into_iter().filter_map(reserve).collect();
-            shown.sort_unstable();
-        }
-        if let Some((_, bar)) = shown.iter_mut().find(|(index, _)| *index == BAR_COLUMN) {
-            *bar += (room / 2).min(30);
-        }
-        Self { name, gap, shown }
-    }
+/// What cells are drawn from, apart from their row.
+pub(super) struct UserTable<'a> {
+    context: RenderContext<'a>,
+    usage: &'a Users,
+    unfolded: Option<&'a User>,
+    name_width: u16,
+}
 
-    fn headings(&self) -> impl Iterator<Item = (usize, u16, ColumnSpec)> {
-        self.shown.iter().filter_map(|(index, width)| {
-            COLUMN_SPECS.get(index + 1).map(|heading| (*index, *width, *heading))
+/// The sums of a user; the values of stale ones are unknown.
+pub(super) struct UserSums<'a> {
+    user: &'a User,
+    usage: &'a UserUsage,
+    is_stale: bool,
+}
+
+type UserColumn<'a> = TableColumn<UserTable<'a>, UserSums<'a>>;
+pub(super) type LaidOutUsers<'a> = Table<'a, UserTable<'a>, UserSums<'a>>;
+
+impl<'a> UserTable<'a> {
+    const COLUMNS: [UserColumn<'a>; 10] = [
+        UserColumn::left("USER", 0, |_, row, _| {
+            let tone = if row.user.is_known() { Tone::Strong } else { Tone::Faint };
+            Cell::toned(row.user.text(), tone)
         })
-    }
-
-    /// Returns the title line, with the sort column marked.
-    pub(super) fn titles(&self, order: SortOrder) -> Line {
-        let arrow = if order.is_reversed { "↑" } else { "↓" };
-        let title_text = |name: &str, title: &str| {
-            let is_sorted = order.column == name && title != "FLEET" && title != "%";
-            if is_sorted { format!("{title}{arrow}") } else { title.to_owned() }
-        };
-        let mut line = Line::new().gap(MARK_WIDTH);
-        line = line.left_aligned(&title_text("user", "USER"), self.name, Tone::Faint);
-        line = line.clickable(Click::Column("user"));
-        for (index, width, ColumnSpec { title, sort, .. }) in self.headings() {
-            line = line.gap(self.gap);
-            line = if index == BAR_COLUMN {
-                line.left_aligned(title, width, Tone::Faint)
-            } else {
-                line.right_aligned(&title_text(sort, title), width, Tone::Faint)
-            };
-            line = line.clickable(Click::Column(sort));
-        }
-        if order.column == "user" || self.headings().any(|(.., spec)| spec.sort == order.column) {
-            return line;
-        }
-        let label = COLUMNS.iter().find(|column| column.name == order.column);
-        let label = label.map_or("", |column| column.label);
-        line.gap(2).text(format!("by {label}{arrow}"), Tone::Faint)
-    }
-
-    fn cells(&self, cells: &[UserCell; 9]) -> Line {
-        let known =
-            self.shown.iter().filter_map(|(index, width)| Some((cells.get(*index)?, *width)));
-        known.fold(Line::new(), |line, (cell, width)| {
-            let line = line.gap(self.gap);
-            match cell {
-                UserCell::Text(text, tone) => line.right_aligned(text, width, *tone),
-                UserCell::Bar(share) => line.bar(*share, width, Tone::Mid),
-            }
+        .named("user", "user", "the user; always shown first")
+        .sized(|table, _| table.name_width)
+        .keeps_tone(),
+        UserColumn::right("DEVICES", DEVICES_WIDTH, |_, row, _| row.number(row.usage.devices))
+            .named("devices", "devices", "devices held")
+            .rank(1),
+        UserColumn::left("FLEET", 10, |table, row, _| Cell::Bar(table.share(row), Tone::Mid))
+            .named("bar", "devices", "the share of all devices as a bar")
+            .rank(9),
+        UserColumn::right("%", 3, |table, row, _| Cell::percent(table.share(row)))
+            .named("share", "devices", "the share of all devices in percent")
+            .rank(8),
+        UserColumn::right("BUSY", 5, |_, row, _| row.number(row.usage.busy))
+            .named("busy", "busy", "busy devices")
+            .rank(4),
+        UserColumn::right("IDLE-HELD", 9, |_, row, _| match row.number(row.usage.idle_held) {
+            Cell::Text(text, _) if row.usage.idle_held > 0 => Cell::Text(text, Tone::Warn),
+            cell => cell,
         })
+        .named("idle-held", "idle-held", "idle-held devices")
+        .rank(2),
+        UserColumn::right("MEM", 7, |table, row, _| {
+            Cell::of(row.usage.memory, |bytes| table.context.options.units().amount(bytes))
+        })
+        .named("mem", "mem", "device memory")
+        .rank(3),
+        UserColumn::right("POWER", 8, |_, row, _| Cell::of(row.usage.power, watts))
+            .named("power", "power", "power")
+            .rank(6),
+        UserColumn::right("NODES", 6, |_, row, _| match row.usage.nodes.len() {
+            all if all == row.usage.fresh_nodes => all.to_string().into(),
+            all => format!("{}/{all}", row.usage.fresh_nodes).into(),
+        })
+        .named("nodes", "nodes", "nodes, as fresh/all if some are stale")
+        .rank(5),
+        UserColumn::right("JOBS", 5, |_, row, _| row.usage.jobs.len().to_string().into())
+            .named("jobs", "jobs", "jobs")
+            .rank(7),
+    ];
+
+    /// Lays out the table in `width`.
+    pub(super) fn laid_out(
+        context: RenderContext<'a>,
+        rows: &UserRows,
+        unfolded: Option<&'a User>,
+        width: u16,
+    ) -> LaidOutUsers<'a> {
+        let name_width = rows.name_width.clamp(4, (width / 3).clamp(4, 28));
+        let table = Self { context, usage: context.view.users(), unfolded, name_width };
+        let room = TableRoom { width, mark: MARK_WIDTH, gap: if width >= 100 { 2 } else { 1 } };
+        let mut table = Table::fit(&Self::COLUMNS, table, &context.options.columns.users, room);
+        table.widen("bar", (table.spare / 2).min(30));
+        table
+    }
+
+    /// Returns the share that a user holds of all devices.
+    fn share(&self, row: &UserSums<'_>) -> Option<f32> {
+        let count = |number: usize| u16::try_from(number).map_or(f32::from(u16::MAX), f32::from);
+        let (part, total) = (count(row.usage.devices), count(self.usage.devices));
+        (total > 0.0 && !row.is_stale).then(|| (part / total * 100.0).min(100.0))
     }
 }
 
-enum UserCell {
-    Text(String, Tone),
-    Bar(Option<f32>),
+impl UserSums<'_> {
+    fn number(&self, number: usize) -> Cell {
+        if self.is_stale { UNKNOWN.into() } else { number.to_string().into() }
+    }
 }
 
-impl UserCell {
-    fn plain(text: impl Into<String>) -> Self {
-        Self::Text(text.into(), Tone::Plain)
+/// Returns the title line, with the sort column marked.
+pub(super) fn titles(table: &LaidOutUsers<'_>, order: SortOrder) -> Line {
+    let arrow = if order.is_reversed { "↑" } else { "↓" };
+    let line = table.marked_titles(|spec, title, _| {
+        let is_marked = spec.sort == order.column && !matches!(spec.name, "bar" | "share");
+        let title = if is_marked { format!("{title}{arrow}").into() } else { title };
+        (title, Tone::Faint)
+    });
+    if table.can_sort_by(order.column) {
+        return line;
     }
+    let label = COLUMNS.iter().find(|column| column.name == order.column);
+    let label = label.map_or("", |column| column.label);
+    line.gap(2).text(format!("by {label}{arrow}"), Tone::Faint)
 }
 
 /// Returns the summary: how much of the fleet is held, and what the sums leave out.
@@ -174,129 +173,76 @@ fn watts(power: f32) -> String {
 }
 
 /// Returns one row as a line.
-pub(super) fn row(
-    context: RenderContext<'_>,
-    usage: &Users,
-    row: &UserRow,
-    columns: &Columns,
-    unfolded: Option<&User>,
-) -> Line {
+pub(super) fn row<'a>(table: &LaidOutUsers<'a>, row: &'a UserRow) -> Option<Line> {
+    let UserTable { context, usage, unfolded, .. } = table.context;
+    let node = |at: usize| context.view.fleet.nodes.get(at);
     match row {
         UserRow::User { user } => {
-            let Some(user_usage) = usage.usage_of(user) else { return Line::new() };
-            user_row(
-                usage,
-                (user, user_usage),
-                columns,
-                context.options.units(),
-                unfolded == Some(user),
-            )
+            let usage = usage.usage_of(user)?;
+            let sums = UserSums { user, usage, is_stale: usage.fresh_nodes == 0 };
+            let mark = if unfolded == Some(user) { "- " } else { "+ " };
+            Some(table.row(Line::styled(mark, Tone::Faint), &sums, sums.is_stale))
         }
         UserRow::Node { user, node_usage, node_index } => {
-            let node_usage =
-                usage.usage_of(user).and_then(|user_usage| user_usage.nodes.get(*node_usage));
-            let node = context.view.fleet.nodes.get(*node_index);
-            node_usage.zip(node).map_or_else(Line::new, |(node_usage, node)| {
-                node_row(context, node, node_usage, columns)
-            })
+            let node_usage = usage.usage_of(user)?.nodes.get(*node_usage)?;
+            Some(node_row(table, node(*node_index)?, node_usage))
         }
         UserRow::Process { node_index, use_index, .. } => {
-            let node = context.view.fleet.nodes.get(*node_index);
-            node.map_or_else(Line::new, |node| process_row(context, node, *use_index, columns))
+            process_row(table, node(*node_index)?, *use_index)
         }
     }
 }
 
-fn user_row(
-    usage: &Users,
-    (user, user_usage): (&User, &UserUsage),
-    columns: &Columns,
-    units: Units,
-    is_open: bool,
-) -> Line {
-    let percent_of =
-        |part: f32, total: f32| (total > 0.0).then(|| (part / total * 100.0).min(100.0));
-    let count = |number: usize| u16::try_from(number).map_or(f32::from(u16::MAX), f32::from);
-    let share = percent_of(count(user_usage.devices), count(usage.devices));
-    let name_tone = if user.is_known() { Tone::Strong } else { Tone::Faint };
-    let front = Line::styled(if is_open { "- " } else { "+ " }, Tone::Faint);
-    let front = front.left_aligned(&user.text(), columns.name, name_tone);
-    let nodes = if user_usage.fresh_nodes == user_usage.nodes.len() {
-        user_usage.nodes.len().to_string()
-    } else {
-        format!("{}/{}", user_usage.fresh_nodes, user_usage.nodes.len())
-    };
-    let is_stale = user_usage.fresh_nodes == 0;
-    let number = |number: usize| if is_stale { UNKNOWN.to_owned() } else { number.to_string() };
-    let idle_tone = if user_usage.idle_held > 0 { Tone::Warn } else { Tone::Plain };
-    let cells = columns.cells(&[
-        UserCell::plain(number(user_usage.devices)),
-        UserCell::Bar(share.filter(|_| !is_stale)),
-        UserCell::plain(percent(share.filter(|_| !is_stale))),
-        UserCell::plain(number(user_usage.busy)),
-        UserCell::Text(number(user_usage.idle_held), idle_tone),
-        UserCell::plain(or_unknown(user_usage.memory, |bytes| units.amount(bytes))),
-        UserCell::plain(or_unknown(user_usage.power, watts)),
-        UserCell::plain(nodes),
-        UserCell::plain(user_usage.jobs.len().to_string()),
-    ]);
-    if is_stale { front.append(cells.dimmed()) } else { front.append(cells) }
-}
-
-fn node_row(
-    context: RenderContext<'_>,
-    node: &Node,
-    node_usage: &NodeUsage,
-    columns: &Columns,
-) -> Line {
-    let front = Line::new().gap(MARK_WIDTH + 2);
-    let name = columns.name.saturating_sub(2);
-    let front = front.left_aligned(node.name.label(), name, Tone::Plain);
-    let mut line =
-        front.gap(columns.gap).right_aligned(&node_usage.devices.to_string(), 8, Tone::Plain);
+fn node_row(table: &LaidOutUsers<'_>, node: &Node, node_usage: &NodeUsage) -> Line {
     let unit = if node_usage.devices == 1 { " device" } else { " devices" };
-    line = line.text(unit, Tone::Faint);
+    let line = Line::new()
+        .gap(MARK_WIDTH + 2)
+        .left_aligned(node.name.label(), table.context.name_width.saturating_sub(2), Tone::Plain)
+        .gap(table.gap)
+        .right_aligned(&node_usage.devices.to_string(), DEVICES_WIDTH, Tone::Plain)
+        .text(unit, Tone::Faint);
     if node_usage.is_fresh {
         return line;
     }
     let text = match node.taken_at() {
-        Some(at) => format!("  {} old, excluded", format_age(context.view.now.since(at))),
+        Some(at) => {
+            format!("  {} old, excluded", format_age(table.context.context.view.now.since(at)))
+        }
         None => "  no current data".to_owned(),
     };
     line.dimmed().text(text, Tone::Warn)
 }
 
-fn process_row(context: RenderContext<'_>, node: &Node, at: usize, columns: &Columns) -> Line {
-    let Some(used) = node.uses.get(at) else { return Line::new() };
+fn process_row(table: &LaidOutUsers<'_>, node: &Node, at: usize) -> Option<Line> {
+    let UserTable { context, name_width, .. } = table.context;
+    let used = node.uses.get(at)?;
     let process = node.process(used.pid);
-    let is_used = |device: &&Device| device.uuid == used.device;
-    let device = node.devices.iter().find(is_used);
-    let device = device.map_or_else(|| UNKNOWN.to_owned(), |device| device_label(node, device));
+    let device = node.devices.iter().find(|device| device.uuid == used.device);
+    let device = or_unknown(device, |device| device_label(node, device));
     let command = process.and_then(|process| process.statics.command.known());
     let command = command.map(|text| &**text).or(used.driver_name.as_deref());
-    let memory = used.memory.get().map(|bytes| context.options.units().amount(bytes));
+    let memory = or_unknown(used.memory.get(), |bytes| context.options.units().amount(bytes));
     let time = process.and_then(|process| process.running_seconds.get());
-    let time = time.map(|seconds| format_run_time(std::time::Duration::from_secs(seconds)));
-    let job = node.job_of(used.pid).map(ToString::to_string);
-    let line = Line::new()
+    let time = or_unknown(time.map(Duration::from_secs), format_run_time);
+    let mut line = Line::new()
         .gap(MARK_WIDTH + 4)
-        .right_aligned(&used.pid.to_string(), columns.name.saturating_sub(4).max(7), Tone::Plain)
-        .gap(columns.gap)
+        .right_aligned(&used.pid.to_string(), name_width.saturating_sub(4).max(7), Tone::Plain)
+        .gap(table.gap)
         .text("#", Tone::Faint)
         .left_aligned(&device, 4, Tone::Plain)
-        .right_aligned(&memory.unwrap_or_else(|| UNKNOWN.to_owned()), 7, Tone::Plain)
+        .right_aligned(&memory, 7, Tone::Plain)
         .gap(1)
         .right_aligned(&percent(percent_value(used.sm)), 3, Tone::Plain)
         .text("%", Tone::Faint)
         .gap(1)
-        .right_aligned(&time.unwrap_or_else(|| UNKNOWN.to_owned()), 9, Tone::Plain)
+        .right_aligned(&time, 9, Tone::Plain)
         .gap(2);
-    let line = match job {
-        Some(job) => line.text(format!("job {job}  "), Tone::Faint),
-        None => line,
-    };
+    if let Some(job) = node.job_of(used.pid) {
+        line = line.text(format!("job {job}  "), Tone::Faint);
+    }
     let line = line.text(command.unwrap_or(UNKNOWN), Tone::Plain);
-    if NodeStatus::of(node, context.view.now).is_fresh() { line } else { line.dimmed() }
+    let is_fresh = NodeStatus::of(node, context.view.now).is_fresh();
+    Some(if is_fresh { line } else { line.dimmed() })
 }
 
 #[cfg(test)]
