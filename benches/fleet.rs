@@ -17,8 +17,8 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gtop::internals::collect::{Collector, CollectorConfig};
 use gtop::internals::fleet::{FleetReader, FleetStore, PublishRate};
 use gtop::internals::model::{NodeName, Source};
-use gtop::internals::pipeline::Pipeline;
 use gtop::internals::sim::{FleetSpec, SimNode, serve};
+use gtop::internals::source::Pipeline;
 use gtop::internals::ssh::{FixedProfile, Profile, SshTarget};
 use gtop::internals::time::{Clock, Timestamp};
 use gtop::internals::transport::{Options, Reach, Target, Transport};
@@ -294,7 +294,7 @@ fn target(node: SimNode) -> Target {
 }
 
 async fn run(targets: Vec<Target>, collector: Collector, store: Arc<FleetStore>) {
-    let pipeline = Pipeline::new(Arc::clone(&store), HISTORY);
+    let pipeline = Pipeline::new(Arc::clone(&store));
     let targets = targets
         .into_iter()
         .map(|target| {

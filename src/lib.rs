@@ -9,7 +9,7 @@
 //!                 ▼
 //!               wire     frames ─▶ deliveries
 //!                 ▼
-//!             pipeline   decode, build; one consumer per node
+//!              source    decode, build; one consumer per node
 //!                 ▼
 //!               fleet    immutable, published atomically ─▶ view ─▶ tui
 //!                                                        └▶ export
@@ -33,7 +33,7 @@
 //! - [`metrics`]: one declaration per metric
 //! - [`query`]: filters, the selection of devices and processes, sort orders
 //! - [`insight`]: what a snapshot means: node status, jobs, users, owners of devices, events
-//! - [`pipeline`]: deliveries to the fleet
+//! - [`source`]: where deliveries come from, and how they become the fleet
 //! - [`export`]: one file per format
 //! - [`ui`]: event loop, key table, theme, widgets, views
 //! - [`sim`]: the simulated fleet and its in-process SSH nodes
@@ -66,10 +66,10 @@ mod metrics;
 mod model;
 #[warn(missing_docs)]
 mod nodeset;
-mod pipeline;
 mod probe;
 mod query;
 mod sim;
+mod source;
 mod ssh;
 mod storage;
 #[warn(missing_docs)]
@@ -90,7 +90,7 @@ pub mod internals {
     }
 
     modules! {
-        app cli collect config doctor export fleet insight inventory metrics model nodeset pipeline probe
-        query sim ssh storage time transport ui wire
+        app cli collect config doctor export fleet insight inventory metrics model nodeset probe
+        query sim source ssh storage time transport ui wire
     }
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[rustfmt::skip]
 const MODULES: &[&str] = &[
     "time", "storage", "model", "nodeset", "wire", "probe", "ssh", "transport", "inventory", "collect",
-    "fleet", "metrics", "query", "insight", "record", "pipeline", "progress", "export", "serve", "ui",
+    "fleet", "metrics", "query", "insight", "record", "source", "progress", "export", "serve", "ui",
     "sim", "doctor", "config", "cli", "app",
 ];
 
@@ -28,11 +28,11 @@ const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("probe", &["wire"]),
     ("collect", &["metrics", "inventory"]),
     ("fleet", &["wire", "probe", "ssh", "transport", "inventory", "collect"]),
-    ("pipeline", &["ssh", "transport", "collect", "inventory", "probe"]),
+    ("source", &["ssh", "probe", "metrics", "query", "insight"]),
     ("query", &["wire", "probe", "ssh", "transport", "inventory", "collect"]),
     ("insight", &["wire", "probe", "ssh", "transport", "inventory", "collect"]),
     ("export", &["ssh", "transport", "collect", "probe"]),
-    ("ui", &["wire", "probe", "ssh", "transport", "inventory", "collect", "pipeline", "export"]),
+    ("ui", &["wire", "probe", "ssh", "transport", "inventory", "collect", "source", "export"]),
     ("sim", &["ui"]),
     ("cli", &["ui", "fleet", "ssh", "transport", "wire", "collect", "sim"]),
 ];

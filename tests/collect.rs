@@ -8,8 +8,8 @@ use std::time::Duration;
 use gtop::internals::collect::{Collector, CollectorConfig};
 use gtop::internals::fleet::{Fleet, FleetReader, FleetStore, Node, PublishRate};
 use gtop::internals::model::{Fault, FaultKind, Freshness, Link, NodeName, SourceFaultKind};
-use gtop::internals::pipeline::Pipeline;
 use gtop::internals::sim::{self, FleetSpec, SimFleet, SimNode};
+use gtop::internals::source::Pipeline;
 use gtop::internals::ssh::{FixedProfile, Profile, SshTarget};
 use gtop::internals::time::{Clock, Timestamp};
 use gtop::internals::transport::{Options, Reach, Target, Transport};
@@ -47,7 +47,7 @@ async fn watch_fleet(spec: &FleetSpec, interval: Duration) -> WatchedFleet {
     let names: Vec<NodeName> = served.nodes.iter().map(|node| node.name.clone()).collect();
     let keep = Duration::from_secs(60);
     let store = FleetStore::new(names, keep);
-    let pipeline = Pipeline::new(Arc::clone(&store), keep);
+    let pipeline = Pipeline::new(Arc::clone(&store));
     let targets = served.nodes.iter().map(|node| (target(node), pipeline.sink(node.name.clone())));
     let targets: Vec<(Target, EventSink)> = targets.collect();
     let (config, config_updates) = watch::channel(CollectorConfig::every(interval));

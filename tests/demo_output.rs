@@ -11,8 +11,8 @@ use gtop::internals::export::{write_jobs, write_json, write_json_schema};
 use gtop::internals::fleet::{Fleet, FleetStore, PublishRate};
 use gtop::internals::insight::FleetView;
 use gtop::internals::model::{Link, NodeName, TransportKind};
-use gtop::internals::pipeline::Pipeline;
 use gtop::internals::sim::{DriverState, FleetSpec, Machine, SampleRequest};
+use gtop::internals::source::Pipeline;
 use gtop::internals::time::Timestamp;
 use gtop::internals::ui::{ColourDepth, GlyphSet, Palette, Theme, render_text};
 use gtop::internals::ui::{DisplayOptions, RenderContext, report};
@@ -41,7 +41,7 @@ impl Demo {
         let spec = FleetSpec { devices: DEVICES, ..FleetSpec::demo(NODES, SEED) };
         let names = spec.names();
         let store = FleetStore::new(names.clone(), HISTORY);
-        let pipeline = Pipeline::new(Arc::clone(&store), HISTORY);
+        let pipeline = Pipeline::new(Arc::clone(&store));
         let machines = (0..)
             .zip(names)
             .map(|(index, name)| {

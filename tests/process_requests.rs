@@ -12,10 +12,10 @@ use gtop::internals::model::{
     Link, NodeName, ProcessKey, ProcessRequest, ProcessResponse, Reading, Refusal, RequestError,
     Signal,
 };
-use gtop::internals::pipeline::Pipeline;
 use gtop::internals::sim::{
     self, FleetSpec, InjectedFault, Machine, SampleRequest, SimFleet, SimNode,
 };
+use gtop::internals::source::Pipeline;
 use gtop::internals::ssh::{FixedProfile, Profile, SshTarget};
 use gtop::internals::time::Clock;
 use gtop::internals::transport::{Options, Reach, Target, Transport};
@@ -69,7 +69,7 @@ fn monitor_every(interval: Duration, targets: Vec<Target>, served: Option<SimFle
     let names: Vec<NodeName> = targets.iter().map(|target| target.name.clone()).collect();
     let keep = Duration::from_secs(60);
     let store = FleetStore::new(names.clone(), keep);
-    let pipeline = Pipeline::new(Arc::clone(&store), keep);
+    let pipeline = Pipeline::new(Arc::clone(&store));
     let with_sink = |target: Target| {
         let sink = pipeline.sink(target.name.clone());
         (target, sink)

@@ -10,12 +10,11 @@ use tokio::sync::watch;
 
 use crate::app::discovery::Discovery;
 use crate::collect::{Collector, CollectorConfig, NodeClient};
-use crate::fleet::{FleetReader, FleetStore, PublishRate};
-use crate::inventory::{Roster, slurm};
+use crate::fleet::{FleetReader, FleetStore};
 use crate::model::{JobId, NodeName};
-use crate::pipeline::Pipeline;
+use crate::source::live;
 use crate::time::Clock;
-use crate::transport::{Target, Transport};
+use crate::transport::Transport;
 
 /// Maximum time for an orderly shutdown of the sessions; the kernel closes the rest.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
@@ -47,17 +46,17 @@ impl Monitor {
     pub(super) fn start(config: MonitorConfig) -> io::Result<Self> {
         let rosters = config.discovery.rosters();
         let store = FleetStore::new([], config.history);
-        publish_roster(&store, &rosters.borrow());
+        live::publish_roster(&store, &rosters.borrow());
         let (collector_config, config_changes) =
             watch::channel(CollectorConfig::every(config.interval));
         let (ended_sender, ended) = channel();
         let thread_store = Arc::clone(&store);
-        let MonitorConfig { discovery, transport, clock, history, max_connecting, .. } = config;
+        let MonitorConfig { discovery, transport, clock, max_connecting, .. } = config;
         let collector = Collector::new(transport, clock, config_changes, max_connecting);
         let runtime = collector.runtime()?;
         let node_client = collector.client();
         thread::Builder::new().name("sessions".to_owned()).spawn(move || {
-            runtime.block_on(run(rosters, collector, thread_store, history));
+            runtime.block_on(live::run(rosters, collector, thread_store));
             // A blocked name lookup must not delay the exit.
             runtime.shutdown_background();
             // Fails if the shutdown no longer waits; that is fine.
@@ -109,48 +108,5 @@ impl Drop for Monitor {
         self.update_config(|config| config.is_stopping = true);
         // A timeout is fine: the kernel closes the sessions.
         self.ended.recv_timeout(SHUTDOWN_TIMEOUT).ok();
-    }
-}
-
-/// Passes a roster's nodes and jobs to the store.
-fn publish_roster(store: &FleetStore, roster: &Roster) {
-    store.set_nodes(roster.targets.iter().map(|target| target.name.clone()), roster.jobs.clone());
-}
-
-async fn run(
-    mut rosters: watch::Receiver<Arc<Roster>>,
-    collector: Collector,
-    store: Arc<FleetStore>,
-    history: Duration,
-) {
-    let pipeline = Pipeline::new(Arc::clone(&store), history);
-    let targets = |roster: &Roster| Arc::<[Target]>::from(roster.targets.as_slice());
-    let transport = collector.transport();
-    let set_jobs = |roster: &Roster| {
-        if let Some(jobs) = &roster.jobs {
-            transport.update_jobs(|before| slurm::choose_step_jobs(jobs, before));
-            transport.set_scheduler_addresses(roster.addresses.clone());
-        }
-    };
-    // Reads the roster once: with two reads, the nodes could be newer than the jobs.
-    let first = Arc::clone(&rosters.borrow_and_update());
-    publish_roster(&store, &first);
-    set_jobs(&first);
-    let (target_sender, target_changes) = watch::channel(targets(&first));
-    let updating = async {
-        while rosters.changed().await.is_ok() {
-            let roster = Arc::clone(&rosters.borrow_and_update());
-            publish_roster(&store, &roster);
-            set_jobs(&roster);
-            target_sender.send_replace(targets(&roster));
-        }
-        std::future::pending::<()>().await;
-    };
-    // In its own task, publishing runs after all events that arrived together are in the store.
-    let publishing = tokio::spawn(Arc::clone(&store).publish(PublishRate::default()));
-    tokio::select! {
-        () = collector.follow(target_changes, |node| pipeline.sink(node.clone())) => {}
-        _ended = publishing => {}
-        () = updating => {}
     }
 }

@@ -111,6 +111,11 @@ impl FleetStore {
         self.published.send_replace(self.snapshot());
     }
 
+    /// Returns how long the history of a node is kept.
+    pub fn history_span(&self) -> Duration {
+        self.history_span
+    }
+
     /// Returns a reader of the published fleet.
     pub fn reader(&self) -> FleetReader {
         self.published.subscribe()

@@ -3,7 +3,6 @@
 //! Nothing is queued and nothing is dropped here. Knows nothing of sessions.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::fleet::{FleetStore, NodeBuilder};
 use crate::model::{Link, NodeName};
@@ -13,19 +12,18 @@ use crate::wire::{Decoded, Decoder, Delivery, EventSink, NodeEvent};
 #[derive(Debug)]
 pub struct Pipeline {
     store: Arc<FleetStore>,
-    keep: Duration,
 }
 
 impl Pipeline {
-    /// Makes a pipeline that writes to `store` and keeps histories of `keep`.
-    pub fn new(store: Arc<FleetStore>, keep: Duration) -> Self {
-        Self { store, keep }
+    /// Makes a pipeline that writes to `store`.
+    pub fn new(store: Arc<FleetStore>) -> Self {
+        Self { store }
     }
 
     /// Returns the sink for the deliveries of one node.
     pub fn sink(&self, node: NodeName) -> EventSink {
         let store = Arc::clone(&self.store);
-        let mut builder = NodeBuilder::new(node, self.keep);
+        let mut builder = NodeBuilder::new(node, self.store.history_span());
         let mut decoder = Decoder::default();
         Box::new(move |delivery| {
             if apply_delivery(&mut builder, &mut decoder, delivery) {
@@ -59,6 +57,8 @@ fn apply_delivery(builder: &mut NodeBuilder, decoder: &mut Decoder, delivery: De
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::fleet::PublishRate;
     use crate::time::Timestamp;
@@ -78,7 +78,7 @@ mod tests {
         let node = NodeName::new("gpu01").unwrap();
         let store = FleetStore::new([node.clone()], Duration::from_secs(60));
         let mut reader = store.reader();
-        let pipeline = Pipeline::new(Arc::clone(&store), Duration::from_secs(60));
+        let pipeline = Pipeline::new(Arc::clone(&store));
         let mut sink = pipeline.sink(node.clone());
         let publisher = async move { store.publish(PublishRate::default()).await };
         let hello = Body::Hello(Hello { v: 1, at: 10.0, host: "gpu01".into(), ..Hello::default() });

@@ -1,0 +1,54 @@
+//! Live nodes: those of a roster, which may change at any time.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::collect::Collector;
+use crate::fleet::{FleetStore, PublishRate};
+use crate::inventory::{Roster, slurm};
+use crate::source::pipeline::Pipeline;
+use crate::transport::Target;
+
+/// Passes a roster's nodes and jobs to the store.
+pub fn publish_roster(store: &FleetStore, roster: &Roster) {
+    store.set_nodes(roster.targets.iter().map(|target| target.name.clone()), roster.jobs.clone());
+}
+
+/// Feeds a store with the deliveries of the nodes that the roster lists at the time, until the collector stops.
+pub async fn run(
+    mut rosters: watch::Receiver<Arc<Roster>>,
+    collector: Collector,
+    store: Arc<FleetStore>,
+) {
+    let pipeline = Pipeline::new(Arc::clone(&store));
+    let targets = |roster: &Roster| Arc::<[Target]>::from(roster.targets.as_slice());
+    let transport = collector.transport();
+    let set_jobs = |roster: &Roster| {
+        if let Some(jobs) = &roster.jobs {
+            transport.update_jobs(|before| slurm::choose_step_jobs(jobs, before));
+            transport.set_scheduler_addresses(roster.addresses.clone());
+        }
+    };
+    // Reads the roster once: with two reads, the nodes could be newer than the jobs.
+    let first = Arc::clone(&rosters.borrow_and_update());
+    publish_roster(&store, &first);
+    set_jobs(&first);
+    let (target_sender, target_changes) = watch::channel(targets(&first));
+    let updating = async {
+        while rosters.changed().await.is_ok() {
+            let roster = Arc::clone(&rosters.borrow_and_update());
+            publish_roster(&store, &roster);
+            set_jobs(&roster);
+            target_sender.send_replace(targets(&roster));
+        }
+        std::future::pending::<()>().await;
+    };
+    // In its own task, publishing runs after all events that arrived together are in the store.
+    let publishing = tokio::spawn(Arc::clone(&store).publish(PublishRate::default()));
+    tokio::select! {
+        () = collector.follow(target_changes, |node| pipeline.sink(node.clone())) => {}
+        _ended = publishing => {}
+        () = updating => {}
+    }
+}
