@@ -46,19 +46,15 @@ pub struct Handshake {
     pub(super) channel: Channel,
     pub(super) reader: FrameReader,
     noise: Vec<u8>,
-    is_shell_slow: bool,
-}
-
-/// Returns how long to wait for the loader: at least the connect timeout, doubled each time the shell was too slow.
-pub(super) fn loader_timeout(transport: &Transport, slow_starts: u32) -> Duration {
-    let minimum = transport.connect_timeout().unwrap_or_default().max(LOADER_TIMEOUT);
-    minimum.saturating_mul(1 << slow_starts.min(8)).min(MAX_LOADER_TIMEOUT.max(minimum))
+    /// The login shell has not run gtop's command yet.
+    pub(super) is_shell_slow: bool,
 }
 
 impl Handshake {
-    /// Returns how long to wait for the loader at the first attempt.
-    pub fn loader_timeout(transport: &Transport) -> Duration {
-        loader_timeout(transport, 0)
+    /// Returns how long to wait for the loader: at least the connect timeout, doubled each time the shell was too slow.
+    pub fn loader_timeout(transport: &Transport, slow_starts: u32) -> Duration {
+        let minimum = transport.connect_timeout().unwrap_or_default().max(LOADER_TIMEOUT);
+        minimum.saturating_mul(1 << slow_starts.min(8)).min(MAX_LOADER_TIMEOUT.max(minimum))
     }
 
     /// Connects to a node and has its login shell start the loader.
@@ -138,11 +134,6 @@ impl Handshake {
             }
         };
         Fault::new(kind, append_output(message, &self.noise)).with_remedy(remedy)
-    }
-
-    /// Returns true if the login shell has not run gtop's command yet.
-    pub(super) fn is_shell_slow(&self) -> bool {
-        self.is_shell_slow
     }
 
     /// Waits until the login shell has ended or the channel is closed.
@@ -317,7 +308,9 @@ mod tests {
             let connect_timeout = seconds.map(Duration::from_secs);
             let options = Options { connect_timeout, ..Options::of_this_process() };
             let transport = Transport::new(options);
-            [0, 1, 2, 5, 99].map(|slow| loader_timeout(&transport, slow).as_secs()).to_vec()
+            [0, 1, 2, 5, 99]
+                .map(|slow| Handshake::loader_timeout(&transport, slow).as_secs())
+                .to_vec()
         };
         assert_eq!(waits(None), [10, 20, 40, 320, 320]);
         assert_eq!(waits(Some(2)), [10, 20, 40, 320, 320]);

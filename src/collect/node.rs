@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use crate::collect::backoff::Backoff;
 use crate::collect::handshake::Handshake;
-use crate::collect::session::{OpenError, ProbeSession, SessionEnd};
+use crate::collect::session::{OpenError, ProbeSession};
 use crate::collect::{Collector, CollectorConfig};
 use crate::model::{Fault, FaultKind, Link};
 use crate::transport::Target;
@@ -24,7 +24,7 @@ pub(super) async fn supervise(mut collector: Collector, target: Target, sink: Ev
     let mut backoff = Backoff::new();
     let mut attempt = 1;
     loop {
-        let last_trigger = RetryTrigger::of(&collector.config.borrow_and_update());
+        let last_trigger = retry_trigger(&collector.config.borrow_and_update());
         let Some((fault, duration)) = supervisor.run_session(&mut collector, attempt).await else {
             return;
         };
@@ -84,13 +84,9 @@ impl Supervisor {
             }
         };
         let began = collector.clock.now();
-        match session.run(collector, &mut self.sink).await {
-            SessionEnd::Stopped => None,
-            SessionEnd::Fault(fault) => {
-                let duration = collector.clock.now().since(began);
-                Some((fault, duration.max(Duration::from_millis(1))))
-            }
-        }
+        let fault = session.run(collector, &mut self.sink).await.err()?;
+        let duration = collector.clock.now().since(began);
+        Some((fault, duration.max(Duration::from_millis(1))))
     }
 
     async fn open(
@@ -126,16 +122,10 @@ impl Supervisor {
 }
 
 /// Counters whose change triggers a retry before its time.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct RetryTrigger {
-    refresh: u64,
-    job_starts: u64,
-}
+type RetryTrigger = (u64, u64);
 
-impl RetryTrigger {
-    const fn of(config: &CollectorConfig) -> Self {
-        Self { refresh: config.refresh, job_starts: config.job_starts }
-    }
+fn retry_trigger(config: &CollectorConfig) -> RetryTrigger {
+    (config.refresh, config.job_starts)
 }
 
 /// Waits until the next attempt is due and the login shell of the last one has ended, or until a retry is triggered.
@@ -158,7 +148,7 @@ async fn wait_for_retry(
     loop {
         let (trigger, is_stopping) = {
             let config = collector.config.borrow_and_update();
-            (RetryTrigger::of(&config), config.is_stopping)
+            (retry_trigger(&config), config.is_stopping)
         };
         if is_stopping {
             return None;

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
 use crate::collect::fault::from_transport;
-use crate::collect::handshake::{self, Handshake, close_fault, exit_fault};
+use crate::collect::handshake::{Handshake, close_fault, exit_fault};
 use crate::collect::park::NoDelayGuard;
 use crate::collect::request_queue::{MAX_OPEN_REQUESTS, PendingRequest, RequestQueue};
 use crate::collect::{Collector, CollectorConfig, FOCUS_INTERVAL};
@@ -67,14 +67,6 @@ impl From<Fault> for OpenError {
     }
 }
 
-/// How a session ended.
-pub(super) enum SessionEnd {
-    /// gtop stops.
-    Stopped,
-    /// A fault ended it.
-    Fault(Fault),
-}
-
 impl ProbeSession {
     /// Connects to a node, starts the probe and waits for its first frame.
     pub(super) async fn open(
@@ -86,10 +78,10 @@ impl ProbeSession {
         let handshake = Handshake::start(transport, target, interval).await;
         let mut handshake = handshake.map_err(|fault| from_transport(&fault))?;
         let interpreter =
-            match handshake.await_loader(handshake::loader_timeout(transport, slow_starts)).await {
+            match handshake.await_loader(Handshake::loader_timeout(transport, slow_starts)).await {
                 Ok(interpreter) => interpreter,
                 Err(fault) => {
-                    let shell = handshake.is_shell_slow().then(|| Box::new(handshake));
+                    let shell = handshake.is_shell_slow.then(|| Box::new(handshake));
                     return Err(OpenError { fault, shell });
                 }
             };
@@ -114,12 +106,12 @@ impl ProbeSession {
         }))
     }
 
-    /// Runs the session until it ends.
+    /// Runs the session until a fault ends it, or gtop stops.
     pub(super) async fn run(
         mut self: Box<Self>,
         collector: &mut Collector,
         sink: &mut EventSink,
-    ) -> SessionEnd {
+    ) -> Result<(), Fault> {
         let Collector { config, clock, queue, no_delay, .. } = collector;
         self.warm_up = Some((no_delay.hold_until_reply(), Instant::now() + WARM_UP));
         let hello = self.hello.take().map(NodeEvent::Frame);
@@ -150,7 +142,7 @@ impl ProbeSession {
         clock: &Clock,
         queue: &RequestQueue,
         sink: &mut EventSink,
-    ) -> SessionEnd {
+    ) -> Result<(), Fault> {
         if self.joins_running_probe {
             self.send_command(ProbeCommand::Interval(self.interval)).await;
             self.send_command(ProbeCommand::Focus(None)).await;
@@ -165,17 +157,10 @@ impl ProbeSession {
             let silence = SILENCE_TIMEOUT.max(self.interval * 5);
             tokio::select! {
                 output = self.channel.next() => {
-                    let Some(bytes) = (match self.check_output(output) {
-                        Ok(bytes) => bytes,
-                        Err(fault) => return SessionEnd::Fault(fault),
-                    }) else { continue };
+                    let Some(bytes) = self.check_output(output)? else { continue };
                     self.reader.push(&bytes);
                     while let Some(received) = self.reader.next_frame() {
-                        let frame = match self.on_received(received).await {
-                            Ok(Some(frame)) => frame,
-                            Ok(None) => continue,
-                            Err(fault) => return SessionEnd::Fault(fault),
-                        };
+                        let Some(frame) = self.on_received(received).await? else { continue };
                         last_frame_at = Instant::now();
                         self.on_hello(queue, &frame);
                         sink(self.delivery(NodeEvent::Frame(frame), clock));
@@ -186,7 +171,7 @@ impl ProbeSession {
                 changed = config.changed() => {
                     let new = config.borrow_and_update().clone();
                     if changed.is_err() || new.is_stopping {
-                        return SessionEnd::Stopped;
+                        return Ok(());
                     }
                     if new.interval != self.interval {
                         sink(self.delivery(NodeEvent::Interval(new.interval), clock));
@@ -194,7 +179,8 @@ impl ProbeSession {
                     self.apply_config(&new).await;
                 }
                 () = sleep_until(last_frame_at + silence) => {
-                    return SessionEnd::Fault(Fault::new(FaultKind::Silent, format!("nothing for {} s", silence.as_secs())));
+                    let detail = format!("nothing for {} s", silence.as_secs());
+                    return Err(Fault::new(FaultKind::Silent, detail));
                 }
             }
         }

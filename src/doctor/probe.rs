@@ -43,7 +43,8 @@ pub(super) async fn add_steps(
     steps: &mut Vec<StepResult>,
 ) {
     let began = Instant::now();
-    let loaded = handshake.await_loader(Handshake::loader_timeout(python_search.transport)).await;
+    let loaded =
+        handshake.await_loader(Handshake::loader_timeout(python_search.transport, 0)).await;
     let shell = login_shell_step(handshake.noise());
     let interpreter = match loaded {
         Ok(interpreter) => {

@@ -233,33 +233,26 @@ impl Node {
 
     /// Returns the freshness of the host's fast group.
     pub fn host_freshness(&self, now: Timestamp) -> Freshness {
-        self.source(&Source::host()).map_or(Freshness::Missing, |state| state.freshness(now))
+        self.source_freshness(&Source::host(), now)
     }
 
     /// Returns the freshness of the device at this position of `devices`.
     pub fn device_freshness(&self, position: usize, now: Timestamp) -> Freshness {
-        let source = self.device_sources.get(position).and_then(|source| self.source(source));
-        source.map_or(Freshness::Missing, |state| state.freshness(now))
+        let source = self.device_sources.get(position);
+        source.map_or(Freshness::Missing, |source| self.source_freshness(source, now))
     }
 
     /// Returns the freshness of the node: that of the stalest of host and devices.
     ///
     /// A node with stale devices is not fresh, or sums would count them.
     pub fn freshness(&self, now: Timestamp) -> Freshness {
-        let mut worst = self.host_freshness(now);
-        for source in self.distinct_device_sources() {
-            let next = self.source(source).map_or(Freshness::Missing, |state| state.freshness(now));
-            worst = match (worst, next) {
-                (Freshness::Missing, _) | (_, Freshness::Missing) => Freshness::Missing,
-                (Freshness::Stale(one), Freshness::Stale(other)) => {
-                    Freshness::Stale(one.max(other))
-                }
-                (stale @ Freshness::Stale(_), Freshness::Fresh) | (Freshness::Fresh, stale) => {
-                    stale
-                }
-            };
-        }
-        worst
+        let devices = self.distinct_device_sources();
+        let devices = devices.map(|source| self.source_freshness(source, now));
+        devices.fold(self.host_freshness(now), Freshness::max)
+    }
+
+    fn source_freshness(&self, source: &Source, now: Timestamp) -> Freshness {
+        self.source(source).map_or(Freshness::Missing, |state| state.freshness(now))
     }
 
     /// Returns when the oldest of the host and device sources was sampled; `None` if the host never was.

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::fleet::Fleet;
 use crate::fleet::node::Node;
-use crate::model::{Hello, JobId, JobList, NodeName, ProcessStatics};
+use crate::model::{JobId, JobList, NodeName, ProcessStatics};
 
 /// Minimum intervals between two publications of the fleet.
 #[derive(Clone, Copy, Debug)]
@@ -135,7 +135,8 @@ impl FleetStore {
         }
         let entry = inner.positions.get(&node.name).and_then(|entry| inner.nodes.get_mut(*entry));
         if let Some(entry) = entry {
-            inner.has_new_hello |= !is_same_hello(entry.hello.as_ref(), node.hello.as_ref());
+            let [known, newer] = [&*entry, &node].map(|node| node.hello.as_ref().map(Arc::as_ptr));
+            inner.has_new_hello |= known != newer;
             *entry = resolve_job_ids(node, &inner.job_ids);
         } else if let Some((known, _)) = inner.removed.get_mut(&node.name) {
             *known = node;
@@ -227,17 +228,10 @@ fn resolve_job_ids(mut node: Arc<Node>, job_ids: &BTreeMap<JobId, JobId>) -> Arc
     node
 }
 
-fn is_same_hello(one: Option<&Arc<Hello>>, other: Option<&Arc<Hello>>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-        (None, None) => true,
-        (Some(_), None) | (None, Some(_)) => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Hello;
     use crate::model::{HostFacts, Link};
 
     fn name(name: &str) -> NodeName {

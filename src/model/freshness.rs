@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::model::id::Source;
 use crate::time::Timestamp;
 
-/// Freshness of one source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Freshness of one source, from the best to the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Freshness {
     /// Sampled recently enough.
     Fresh,

@@ -60,11 +60,6 @@ impl NodeName {
         Ok(Self(format!("{label} {host}").into()))
     }
 
-    /// Returns the name, with its label.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// Returns the label, or the whole name if it has none.
     pub fn label(&self) -> &str {
         self.0.split_once(' ').map_or(&self.0, |(label, _)| label)
@@ -73,12 +68,6 @@ impl NodeName {
     /// Returns the host: the name without its label.
     pub fn host(&self) -> &str {
         self.0.split_once(' ').map_or(&self.0, |(_, host)| host)
-    }
-}
-
-impl fmt::Display for NodeName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
     }
 }
 
@@ -134,17 +123,6 @@ impl Source {
     pub fn slow(&self) -> Self {
         Self::new(&[&self.0, ".slow"].concat())
     }
-
-    /// Returns the name.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
 }
 
 /// Identity of a process on a node: a pid alone may be reused.
@@ -166,18 +144,27 @@ impl JobId {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'+' | b'.');
         (!id.is_empty() && id.len() <= 32 && id.bytes().all(allowed)).then(|| Self(id.into()))
     }
-
-    /// Returns the id.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
-impl fmt::Display for JobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
+/// Declares that identifiers are texts.
+macro_rules! texts {
+    ($($name:ident)*) => {$(
+        impl $name {
+            /// Returns the text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+    )*};
 }
+
+texts!(NodeName Source JobId);
 
 #[cfg(test)]
 mod tests {

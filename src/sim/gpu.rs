@@ -1,10 +1,8 @@
 //! Simulated devices and their metrics at a given time.
 
-use std::collections::BTreeMap;
-
 use crate::sim::rng::{Rng, to_u64};
 use crate::sim::workload::Workload;
-use crate::wire::body::{Device, Raw};
+use crate::wire::body::{Changes as _, Device, Raw};
 
 const MIB: u64 = 1 << 20;
 const DRIVER: &str = "570.124.06";
@@ -190,7 +188,7 @@ impl Gpu {
     pub(crate) fn report(&self, work: &Workload, t: f64, since: Option<f64>) -> Device {
         let mut device = self.read(work, t, since.is_none());
         if let Some(since) = since {
-            omit_unchanged(&mut device, &self.read(work, since, false));
+            device.omit_unchanged(&self.read(work, since, false));
         }
         device
     }
@@ -337,56 +335,15 @@ impl Gpu {
     }
 }
 
-/// Removes the unchanged values.
-fn omit_unchanged(device: &mut Device, before: &Device) {
-    omit_if_equal(&mut device.index, &before.index);
-    omit_if_equal(&mut device.util, &before.util);
-    omit_if_equal(&mut device.memory_util, &before.memory_util);
-    omit_if_equal(&mut device.memory_total, &before.memory_total);
-    omit_if_equal(&mut device.memory_used, &before.memory_used);
-    omit_if_equal(&mut device.memory_free, &before.memory_free);
-    omit_if_equal(&mut device.memory_reserved, &before.memory_reserved);
-    omit_if_equal(&mut device.temperature, &before.temperature);
-    omit_if_equal(&mut device.temperature_memory, &before.temperature_memory);
-    omit_if_equal(&mut device.power, &before.power);
-    omit_if_equal(&mut device.clock_sm, &before.clock_sm);
-    omit_if_equal(&mut device.clock_memory, &before.clock_memory);
-    omit_if_equal(&mut device.fan, &before.fan);
-    omit_if_equal(&mut device.pstate, &before.pstate);
-    omit_if_equal(&mut device.throttle, &before.throttle);
-    omit_if_equal(&mut device.ecc_corrected, &before.ecc_corrected);
-    omit_if_equal(&mut device.ecc_uncorrected, &before.ecc_uncorrected);
-}
-
-/// Removes a value if it equals the one before.
-pub(crate) fn omit_if_equal<T: PartialEq>(value: &mut Raw<T>, before: &Raw<T>) {
-    if value == before {
-        *value = Raw::Absent;
-    }
-}
-
 const SLICE_UNSUPPORTED: [&str; 6] =
     ["util", "memory_util", "temperature", "power", "power_limit", "clock_sm"];
 
 /// Sets values to `null`, with the reason.
 fn mark_unsupported(device: &mut Device, keys: &[&str]) {
     for key in keys {
-        match *key {
-            "util" => device.util = Raw::Null,
-            "memory_util" => device.memory_util = Raw::Null,
-            "temperature" => device.temperature = Raw::Null,
-            "temperature_memory" => device.temperature_memory = Raw::Null,
-            "power" => device.power = Raw::Null,
-            "power_limit" => device.power_limit = Raw::Null,
-            "clock_sm" => device.clock_sm = Raw::Null,
-            _ => device.fan = Raw::Null,
-        }
+        device.set_null(key);
+        device.lacks.insert((*key).to_owned(), "not supported".to_owned());
     }
-    device.lacks.extend(
-        keys.iter()
-            .map(|key| ((*key).to_owned(), "not supported".to_owned()))
-            .collect::<BTreeMap<_, _>>(),
-    );
 }
 
 /// Returns a random UUID.

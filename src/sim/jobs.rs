@@ -108,12 +108,10 @@ fn running_job(number: u32, builder: JobBuilder<'_>, began: Timestamp) -> Option
     let JobBuilder { workload: work, allocations } = builder;
     let job_name = JOB_NAMES.iter().find(|(word, _)| work.command.contains(word));
     // Its processes start a little later than the job.
-    let age = match work.kind {
-        WorkloadKind::Sweep => work.rng.branch(12).range(3_000.0, 20_000.0),
-        WorkloadKind::Training
-        | WorkloadKind::Serving
-        | WorkloadKind::IdleHeld
-        | WorkloadKind::Free => 30.0 - work.lifetime(Rng::new(0), 0.0).began,
+    let age = if work.kind == WorkloadKind::Sweep {
+        work.rng.branch(12).range(3_000.0, 20_000.0)
+    } else {
+        30.0 - work.lifetime(Rng::new(0), 0.0).began
     };
     let starts_at = began.minus(Duration::from_secs_f64(age.max(0.0)));
     let hours = |limit: &&u64| Duration::from_secs(**limit * 3_600).as_secs_f64() > age * 1.1;

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::NodeName;
-use crate::sim::gpu::{A100, A6000, Gpu, H100, SimDeviceFault, omit_if_equal, random_uuid};
+use crate::sim::gpu::{A100, A6000, Gpu, H100, SimDeviceFault, random_uuid};
 use crate::sim::host::SimHost;
 use crate::sim::rng::{Rng, round_milli, to_u64};
 use crate::sim::scenario::{FleetSpec, NodeRole};
 use crate::sim::workload::{Lifetime, Workload, WorkloadKind, node_workloads};
 use crate::wire::body::{
-    Backend, BackendState, Event, Hello, Process, ProcessStatics, Processes, Raw, RawText, Sample,
-    SourceError, Use, Uses,
+    Backend, BackendState, Changes as _, Event, Hello, Process, ProcessStatics, Processes, RawText,
+    Sample, SourceError, Use, Uses,
 };
 
 mod answers;
@@ -150,8 +150,6 @@ impl Machine {
             v: 1,
             probe: "python".to_owned(),
             version: "3.11.2".to_owned(),
-            path: None,
-            time: Raw::Absent,
             at: self.clock(t),
             host: self.host.clone(),
             boot: self.boot.clone(),
@@ -162,9 +160,6 @@ impl Machine {
             page: 4096,
             uid: 1001,
             user: "ada".to_owned(),
-            hidepid: 0,
-            contained: false,
-            cgroup: None,
             commands: COMMANDS.map(str::to_owned).to_vec(),
             intervals: BTreeMap::from([
                 ("host".to_owned(), interval),
@@ -177,6 +172,7 @@ impl Machine {
                 state: "starting".to_owned(),
                 ..BackendState::default()
             }],
+            ..Hello::default()
         }
     }
 
@@ -210,8 +206,7 @@ impl Machine {
             code: "stuck".to_owned(),
             call: "nvmlDeviceGetUtilizationRates".to_owned(),
             lasting: round_milli(lasting).into(),
-            message: None,
-            device: None,
+            ..SourceError::default()
         }
     }
 
@@ -225,7 +220,7 @@ impl Machine {
                 kind: "xid".to_owned(),
                 device: gpu.uuid.clone(),
                 code: code.into(),
-                message: None,
+                ..Event::default()
             })
         };
         self.gpus.iter().filter_map(event).collect()
@@ -267,16 +262,18 @@ impl Machine {
         slot.gpus.iter().filter_map(move |(index, sharing)| {
             let gpu = self.gpus.get(*index)?;
             let work = self.workloads.get(slot.workload)?;
-            let read = |t| -> (Raw<u64>, Raw<f64>) {
-                let memory = gpu.used_mib(work, t) / sharing * MIB;
-                (memory.into(), (gpu.load(work, t) / to_f64(*sharing)).round().into())
+            let read = |t| Use {
+                device: gpu.uuid.clone(),
+                pid,
+                memory: (gpu.used_mib(work, t) / sharing * MIB).into(),
+                sm: (gpu.load(work, t) / to_f64(*sharing)).round().into(),
+                ..Use::default()
             };
-            let (mut memory, mut sm) = read(t);
-            if let Some((memory_before, sm_before)) = listed.map(read) {
-                omit_if_equal(&mut memory, &memory_before);
-                omit_if_equal(&mut sm, &sm_before);
+            let mut used = read(t);
+            if let Some(before) = listed.map(read) {
+                used.omit_unchanged(&before);
             }
-            Some(Use { device: gpu.uuid.clone(), pid, memory, sm, ..Use::default() })
+            Some(used)
         })
     }
 

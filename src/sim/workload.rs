@@ -80,34 +80,18 @@ pub(crate) struct Lifetime {
 pub(crate) fn node_workloads(spec: &FleetSpec, node: u32) -> Vec<(Workload, u32)> {
     let total = spec.devices;
     let half = total.div_ceil(2);
-    let role = spec.role(node);
-    let workload = |kind, index| Workload::new(kind, spec, node, index);
-    let groups = match role {
+    let (kind, busy) = match spec.role(node) {
         NodeRole::Training | NodeRole::Throttled | NodeRole::Straggler | NodeRole::Failing => {
-            vec![(workload(WorkloadKind::Training, 0), total)]
+            (WorkloadKind::Training, total)
         }
-        NodeRole::Mig => vec![(workload(WorkloadKind::Sweep, 0), total)],
-        NodeRole::Serving => {
-            vec![
-                (workload(WorkloadKind::Serving, 0), half),
-                (workload(WorkloadKind::Free, 1), total - half),
-            ]
-        }
-        NodeRole::Sweep => {
-            let quarter = total / 4;
-            vec![
-                (workload(WorkloadKind::Sweep, 0), total - quarter),
-                (workload(WorkloadKind::Free, 1), quarter),
-            ]
-        }
-        NodeRole::IdleHeld => {
-            vec![
-                (workload(WorkloadKind::IdleHeld, 0), half),
-                (workload(WorkloadKind::Free, 1), total - half),
-            ]
-        }
-        NodeRole::Free => vec![(workload(WorkloadKind::Free, 0), total)],
+        NodeRole::Mig => (WorkloadKind::Sweep, total),
+        NodeRole::Serving => (WorkloadKind::Serving, half),
+        NodeRole::Sweep => (WorkloadKind::Sweep, total - total / 4),
+        NodeRole::IdleHeld => (WorkloadKind::IdleHeld, half),
+        NodeRole::Free => (WorkloadKind::Free, total),
     };
+    let workload = |kind, index| Workload::new(kind, spec, node, index);
+    let groups = [(workload(kind, 0), busy), (workload(WorkloadKind::Free, 1), total - busy)];
     groups.into_iter().filter(|(_, devices)| *devices > 0).collect()
 }
 
@@ -115,15 +99,11 @@ impl Workload {
     fn new(kind: WorkloadKind, spec: &FleetSpec, node: u32, index: u32) -> Self {
         let seed = Rng::new(spec.seed);
         let block = spec.job_block(node);
-        let (rng, number) = match kind {
-            WorkloadKind::Training => (seed.branch(1).branch(u64::from(block)), 8421 + block * 9),
-            WorkloadKind::Serving
-            | WorkloadKind::Sweep
-            | WorkloadKind::IdleHeld
-            | WorkloadKind::Free => (
-                seed.branch(2).branch(u64::from(node)).branch(u64::from(index)),
-                20_000 + node * 4 + index,
-            ),
+        let (rng, number) = if kind == WorkloadKind::Training {
+            (seed.branch(1).branch(u64::from(block)), 8421 + block * 9)
+        } else {
+            let rng = seed.branch(2).branch(u64::from(node)).branch(u64::from(index));
+            (rng, 20_000 + node * 4 + index)
         };
         let commands: &[&'static str] = match kind {
             WorkloadKind::Training => &TRAINING,
@@ -206,12 +186,10 @@ impl Workload {
 
     /// Returns the command line of a process of this generation.
     pub(crate) fn command_line(&self, generation: u64) -> String {
-        match self.kind {
-            WorkloadKind::Sweep => format!("{} {}", self.command, generation + 1),
-            WorkloadKind::Training
-            | WorkloadKind::Serving
-            | WorkloadKind::IdleHeld
-            | WorkloadKind::Free => self.command.to_owned(),
+        if self.kind == WorkloadKind::Sweep {
+            format!("{} {}", self.command, generation + 1)
+        } else {
+            self.command.to_owned()
         }
     }
 

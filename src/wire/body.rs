@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+pub(crate) use crate::wire::raw::Changes;
 pub use crate::wire::raw::{Raw, RawText};
 use crate::wire::schema::{in_place, objects};
 pub use answer::{Answer, Detail, TreeRow};

@@ -81,16 +81,11 @@ impl Decoder {
     }
 
     fn sample(&mut self, sent: &body::Sample, arrival: Timestamp) -> Sample {
-        let took = match sent.took {
-            Raw::Value(took) if (0.0..1e6).contains(&took) => {
-                Some(Duration::from_secs_f64(took / 1000.0))
-            }
-            Raw::Value(_) | Raw::Absent | Raw::Null | Raw::Wrong => None,
-        };
+        let took = sent.took.value().filter(|took| (0.0..1e6).contains(took));
         Sample {
             number: sent.n,
             is_complete: sent.full,
-            took,
+            took: took.map(|took| Duration::from_secs_f64(took / 1000.0)),
             clock: self.offset,
             host: sent.host.as_ref().map(|sent| {
                 let at = self.local_time(sent.at, arrival);
@@ -161,10 +156,7 @@ impl Decoder {
             }),
             (None, None) => None,
         };
-        let slow_at = match sent.slow {
-            Raw::Value(at) => Some(self.local_time(at, arrival)),
-            Raw::Absent | Raw::Null | Raw::Wrong => None,
-        };
+        let slow_at = sent.slow.value().map(|at| self.local_time(at, arrival));
         BackendReading { source: Source::new(&sent.kind), slow_at, devices, uses }
     }
 
@@ -174,7 +166,7 @@ impl Decoder {
             source: Source::new(&sent.source),
             kind: EventKind::new(&sent.kind),
             device: sanitize_shared(&sent.device, MAX_NAME_LENGTH),
-            code: sent.code.reading(Reason::NotAvailable).get(),
+            code: sent.code.value(),
             message: sanitize_shared(sent.message.as_deref().unwrap_or_default(), 200),
         }
     }
@@ -196,11 +188,7 @@ impl Decoder {
             kind,
             call: sanitize_shared(&sent.call, MAX_NAME_LENGTH),
             message: sanitize_shared(sent.message.as_deref().unwrap_or_default(), 200),
-            duration: seconds(match sent.lasting {
-                Raw::Value(lasting) => lasting,
-                Raw::Absent | Raw::Null | Raw::Wrong => 0.0,
-            })
-            .unwrap_or_default(),
+            duration: sent.lasting.value().and_then(seconds).unwrap_or_default(),
             at: self.local_time(sent.at, arrival),
         }
     }
@@ -260,8 +248,10 @@ fn driver_facts(sent: &body::BackendState) -> Option<Arc<DriverFacts>> {
     (facts != DriverFacts::default()).then(|| Arc::new(facts))
 }
 
-fn host(sent: &body::Host, at: Timestamp, names: &mut NameInterner) -> HostReading {
+fn host<'a>(sent: &'a body::Host, at: Timestamp, names: &mut NameInterner) -> HostReading {
     let uptime = sent.uptime.reading(Reason::NotAvailable).and_then(seconds);
+    let traffic = |sent: &'a body::Traffic| (&*sent.name, sent.rx, sent.tx);
+    let disk = |sent: &'a body::Disk| (&*sent.name, sent.read, sent.write);
     HostReading {
         cpu: parse_list(sent.cpu.as_deref(), cpu_ticks),
         load: parse_list(sent.load.as_deref(), load),
@@ -276,9 +266,9 @@ fn host(sent: &body::Host, at: Timestamp, names: &mut NameInterner) -> HostReadi
         }),
         uptime_seconds: uptime.map(|up| up.as_secs()),
         booted_at: uptime.map(|up| at.minus(up)),
-        network: sent.net.as_deref().map(|sent| traffic(sent, names)).unwrap_or_default(),
-        infiniband: sent.infiniband.as_deref().map(|sent| traffic(sent, names)).unwrap_or_default(),
-        disks: sent.disk.as_deref().map(|sent| disks(sent, names)).unwrap_or_default(),
+        network: counters(sent.net.iter().flatten().map(traffic), names),
+        infiniband: counters(sent.infiniband.iter().flatten().map(traffic), names),
+        disks: counters(sent.disk.iter().flatten().map(disk), names),
     }
 }
 
@@ -303,22 +293,14 @@ fn load(averages: &[f64]) -> Option<[f32; 3]> {
     is_sane.then_some([one as f32, five as f32, fifteen as f32])
 }
 
-fn traffic(sent: &[body::Traffic], names: &mut NameInterner) -> Arc<[Counter]> {
-    let counter = |sent: &body::Traffic| Counter {
-        name: names.intern(&sent.name, 32),
-        inward: sent.rx,
-        outward: sent.tx,
-    };
-    sent.iter().take(MAX_PARTS).map(counter).collect()
-}
-
-fn disks(sent: &[body::Disk], names: &mut NameInterner) -> Arc<[Counter]> {
-    let counter = |sent: &body::Disk| Counter {
-        name: names.intern(&sent.name, 32),
-        inward: sent.read,
-        outward: sent.write,
-    };
-    sent.iter().take(MAX_PARTS).map(counter).collect()
+/// Decodes counters from their names and bytes in and out.
+fn counters<'a>(
+    list: impl Iterator<Item = (&'a str, u64, u64)>,
+    names: &mut NameInterner,
+) -> Arc<[Counter]> {
+    list.take(MAX_PARTS)
+        .map(|(name, inward, outward)| Counter { name: names.intern(name, 32), inward, outward })
+        .collect()
 }
 
 fn host_slow(sent: &body::HostSlow) -> HostSlowReading {

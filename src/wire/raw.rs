@@ -26,6 +26,14 @@ pub enum Raw<T> {
 }
 
 impl<T> Raw<T> {
+    /// Returns the value, if there is one.
+    pub(crate) fn value(self) -> Option<T> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::Absent | Self::Null | Self::Wrong => None,
+        }
+    }
+
     /// Returns the reading; `null_reason` is the reason if the value is `null`.
     pub(crate) fn reading(self, null_reason: Reason) -> Reading<T> {
         match self {
@@ -74,6 +82,37 @@ impl<'de> Deserialize<'de> for RawText {
 pub(crate) trait OptionalKey {
     /// Returns true if there is no value.
     fn is_absent(&self) -> bool;
+
+    /// Makes the value absent if it equals the one before; only numbers and flags can be omitted so.
+    fn omit_if_equal(&mut self, _before: &Self) {}
+
+    /// Makes the value `null`, if it is a number or flag.
+    fn set_null(&mut self) {}
+}
+
+impl<T: PartialEq> OptionalKey for Raw<T> {
+    fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+    }
+
+    fn omit_if_equal(&mut self, before: &Self) {
+        if self == before {
+            *self = Self::Absent;
+        }
+    }
+
+    fn set_null(&mut self) {
+        *self = Self::Null;
+    }
+}
+
+/// An object whose values are sent only when they change, or as `null` if they are not available.
+pub(crate) trait Changes {
+    /// Removes the values that equal those before.
+    fn omit_unchanged(&mut self, before: &Self);
+
+    /// Sets the value of a key to `null`.
+    fn set_null(&mut self, key: &str);
 }
 
 /// Declares how a value shows that it is absent.
@@ -88,7 +127,6 @@ macro_rules! optional_keys {
 }
 
 optional_keys! {
-    [T] Raw<T>: |raw| matches!(raw, &Self::Absent);
     [] RawText: |text| matches!(text, &Self::Absent);
     [T] Option<T>: Self::is_none;
     [T] Vec<T>: Self::is_empty;

@@ -132,6 +132,24 @@ macro_rules! in_place {
             }
         )*
 
+        impl $crate::wire::raw::Changes for $name {
+            fn omit_unchanged(&mut self, before: &Self) {
+                $($(
+                    $crate::wire::raw::OptionalKey::omit_if_equal(&mut self.$field, &before.$field);
+                    $($optional)?
+                )?)*
+            }
+
+            fn set_null(&mut self, key: &str) {
+                $($(
+                    if key == stringify!($field) {
+                        $crate::wire::raw::OptionalKey::set_null(&mut self.$field);
+                        $($optional)?
+                    }
+                )?)*
+            }
+        }
+
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 struct Reader;

@@ -83,10 +83,7 @@ fn activity(sent: &body::DeviceActivity, reader: &ObjectReader<'_>) -> DeviceAct
         fp32_active,
         fp16_active,
     ] = elements(active, Percent::from_sent);
-    let flow = match sent.flow {
-        Raw::Value(list) => Reading::Known(list),
-        Raw::Absent | Raw::Null | Raw::Wrong => Reading::default(),
-    };
+    let flow = sent.flow.value().map_or_else(Reading::default, Reading::Known);
     let [pcie_sent, pcie_received, nvlink_received, nvlink_sent] = elements(flow, mib_to_bytes);
     let rest = DeviceActivity {
         power_instant: Reading::default(),
@@ -133,10 +130,9 @@ fn details(sent: &body::DeviceDetails, reader: &ObjectReader<'_>) -> DeviceDetai
 }
 
 fn links(sent: Option<&[[Raw<u64>; 2]]>) -> Reading<Arc<[LinkCounters]>> {
-    let bytes = |raw: Raw<u64>| raw.reading(Reason::NotAvailable).get();
     let link = |[sent, received]: &[Raw<u64>; 2]| LinkCounters {
-        sent: bytes(*sent),
-        received: bytes(*received),
+        sent: sent.value(),
+        received: received.value(),
     };
     sent.map_or_else(Reading::default, |links| {
         Reading::Known(links.iter().take(MAX_LINKS).map(link).collect())

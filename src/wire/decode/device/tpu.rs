@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Bytes, Reading, Reason, TpuCore, TpuDetails};
+use crate::model::{Bytes, Reading, TpuCore, TpuDetails};
 use crate::wire::body::{self, Raw};
 use crate::wire::checked::{Decode as _, ObjectReader, to_f32};
 
@@ -40,8 +40,8 @@ fn to_u64(seconds: f64) -> u64 {
 
 fn core(sent: &body::TpuCore) -> TpuCore {
     TpuCore {
-        memory_used: sent.used.reading(Reason::NotAvailable).get().map(Bytes),
-        memory_total: sent.total.reading(Reason::NotAvailable).get().map(Bytes),
+        memory_used: sent.used.value().map(Bytes),
+        memory_total: sent.total.value().map(Bytes),
         utilization: sent.util.checked().get(),
     }
 }
@@ -51,7 +51,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::model::Percent;
+    use crate::model::{Percent, Reason};
     use crate::wire::decode::device::device;
     use crate::wire::decode::names::NameInterner;
 
