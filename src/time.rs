@@ -24,6 +24,11 @@ impl Timestamp {
         self.0
     }
 
+    /// Returns its second since the Unix epoch.
+    pub const fn second(self) -> i64 {
+        self.0.div_euclid(1_000_000)
+    }
+
     /// Returns how long ago `earlier` was; zero when it is later than `self`.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))

@@ -68,7 +68,7 @@ impl History {
 
     /// Records a value for the second of `at`; points older than the open chunk are ignored.
     pub fn record(&mut self, subject: &Arc<str>, metric: Metric, at: Timestamp, share: Percent) {
-        let second = at.as_micros().div_euclid(1_000_000);
+        let second = at.second();
         self.advance_to(second);
         let Some(point) =
             usize::try_from(second - self.base).ok().filter(|point| *point < CHUNK_POINTS)
@@ -125,7 +125,7 @@ impl History {
         count: usize,
     ) -> Vec<Option<f32>> {
         let Some(index) = self.series_index(subject, metric) else { return vec![None; count] };
-        let now = now.as_micros().div_euclid(1_000_000);
+        let now = now.second();
         let first = now - i64::try_from(count).unwrap_or(0) + 1;
         let mut cached: (usize, &[u8]) = (usize::MAX, &[]);
         let point = |second: i64| {

@@ -316,6 +316,14 @@ impl Node {
         self.processes.iter().find(|process| process.key.pid == pid)
     }
 
+    /// Returns the running time of a process by the clock of the node.
+    pub fn run_time(&self, key: ProcessKey) -> Option<Duration> {
+        let uptime = self.host.fast.uptime_seconds.get()?;
+        let per_second = u64::from(self.hello.as_ref()?.host.ticks_per_second);
+        let started = key.start_ticks.checked_div(per_second)?;
+        Some(Duration::from_secs(uptime.checked_sub(started)?))
+    }
+
     /// Returns a process that the node does not show.
     pub fn unseen_process(&self, pid: u32) -> Option<&UnseenProcess> {
         self.unseen.iter().find(|process| process.pid == pid)

@@ -7,71 +7,71 @@ table! {
     #[derive(PartialOrd, Ord)]
     pub enum Signal {
         /// `SIGHUP`
-        HangUp = (1, "HUP"),
+        HangUp = (1, "HUP", None, "terminal closed; daemons reload their configuration"),
         /// `SIGINT`
-        Interrupt = (2, "INT"),
+        Interrupt = (2, "INT", Some('I'), "interrupt, as Ctrl-C"),
         /// `SIGQUIT`
-        Quit = (3, "QUIT"),
+        Quit = (3, "QUIT", None, "quit with a core dump, as Ctrl-\\"),
         /// `SIGILL`
-        Illegal = (4, "ILL"),
+        Illegal = (4, "ILL", None, "illegal instruction; core dump"),
         /// `SIGTRAP`
-        Trap = (5, "TRAP"),
+        Trap = (5, "TRAP", None, "breakpoint trap; core dump"),
         /// `SIGABRT`
-        Abort = (6, "ABRT"),
+        Abort = (6, "ABRT", None, "abort; core dump; Python's faulthandler prints stacks"),
         /// `SIGBUS`
-        Bus = (7, "BUS"),
+        Bus = (7, "BUS", None, "bus error; core dump"),
         /// `SIGFPE`
-        Arithmetic = (8, "FPE"),
+        Arithmetic = (8, "FPE", None, "arithmetic error; core dump"),
         /// `SIGKILL`
-        Kill = (9, "KILL"),
+        Kill = (9, "KILL", Some('K'), "end at once; cannot be caught"),
         /// `SIGUSR1`
-        User1 = (10, "USR1"),
+        User1 = (10, "USR1", None, "user-defined; Slurm jobs often checkpoint"),
         /// `SIGSEGV`
-        Segment = (11, "SEGV"),
+        Segment = (11, "SEGV", None, "segmentation fault; core dump"),
         /// `SIGUSR2`
-        User2 = (12, "USR2"),
+        User2 = (12, "USR2", None, "user-defined"),
         /// `SIGPIPE`
-        Pipe = (13, "PIPE"),
+        Pipe = (13, "PIPE", None, "broken pipe"),
         /// `SIGALRM`
-        Alarm = (14, "ALRM"),
+        Alarm = (14, "ALRM", None, "alarm timer expired"),
         /// `SIGTERM`
-        Terminate = (15, "TERM"),
+        Terminate = (15, "TERM", Some('T'), "end after cleaning up"),
         /// `SIGSTKFLT`
-        StackFault = (16, "STKFLT"),
+        StackFault = (16, "STKFLT", None, "stack fault; unused, ends the process"),
         /// `SIGCHLD`
-        Child = (17, "CHLD"),
+        Child = (17, "CHLD", None, "child ended; mostly ignored"),
         /// `SIGCONT`
-        Continue = (18, "CONT"),
+        Continue = (18, "CONT", None, "continue after a stop"),
         /// `SIGSTOP`
-        Stop = (19, "STOP"),
+        Stop = (19, "STOP", None, "stop; memory is kept"),
         /// `SIGTSTP`
-        TerminalStop = (20, "TSTP"),
+        TerminalStop = (20, "TSTP", None, "as Ctrl-Z: stop"),
         /// `SIGTTIN`
-        TerminalInput = (21, "TTIN"),
+        TerminalInput = (21, "TTIN", None, "background read from a terminal: stop"),
         /// `SIGTTOU`
-        TerminalOutput = (22, "TTOU"),
+        TerminalOutput = (22, "TTOU", None, "background write to a terminal: stop"),
         /// `SIGURG`
-        Urgent = (23, "URG"),
+        Urgent = (23, "URG", None, "urgent data on a socket; mostly ignored"),
         /// `SIGXCPU`
-        CpuLimit = (24, "XCPU"),
+        CpuLimit = (24, "XCPU", None, "CPU time limit; core dump"),
         /// `SIGXFSZ`
-        FileLimit = (25, "XFSZ"),
+        FileLimit = (25, "XFSZ", None, "file size limit; core dump"),
         /// `SIGVTALRM`
-        VirtualAlarm = (26, "VTALRM"),
+        VirtualAlarm = (26, "VTALRM", None, "virtual timer expired"),
         /// `SIGPROF`
-        Profile = (27, "PROF"),
+        Profile = (27, "PROF", None, "profiling timer expired"),
         /// `SIGWINCH`
-        Window = (28, "WINCH"),
+        Window = (28, "WINCH", None, "window size changed; mostly ignored"),
         /// `SIGIO`
-        InputOutput = (29, "IO"),
+        InputOutput = (29, "IO", None, "I/O is possible"),
         /// `SIGPWR`
-        Power = (30, "PWR"),
+        Power = (30, "PWR", None, "power failure; containers shut down"),
         /// `SIGSYS`
-        System = (31, "SYS"),
+        System = (31, "SYS", None, "bad system call; core dump"),
     }
     /// All signals, by number.
     pub const ALL;
-    fn row -> (u8, &'static str);
+    fn row -> (u8, &'static str, Option<char>, &'static str);
 }
 
 impl Signal {
@@ -83,6 +83,16 @@ impl Signal {
     /// Returns its name without `SIG`.
     pub const fn name(self) -> &'static str {
         self.row().1
+    }
+
+    /// Returns the key that chooses it, if it is a common one.
+    pub const fn key(self) -> Option<char> {
+        self.row().2
+    }
+
+    /// Describes what it means to a process.
+    pub const fn help(self) -> &'static str {
+        self.row().3
     }
 }
 

@@ -442,8 +442,7 @@ impl EventLoop {
 
     fn draw(&mut self) -> io::Result<()> {
         let now = self.context.clock.now();
-        let is_second = now.as_micros().div_euclid(1_000_000)
-            != self.drawn_at.as_micros().div_euclid(1_000_000);
+        let is_second = now.second() != self.drawn_at.second();
         let is_due = now.since(self.drawn_at) >= self.context.redraw_interval;
         if is_second || (self.is_fleet_new && is_due) {
             let fleet = self.context.fleet.borrow_and_update().clone();

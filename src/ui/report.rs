@@ -14,7 +14,7 @@ use crate::ui::header;
 use crate::ui::node_panel::panel;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::percent_value;
-use crate::ui::widgets::table::{Cell, Table, TableColumn, TableRoom};
+use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
 
 /// Returns the whole report; no line is wider than `width`.
 pub fn report(context: RenderContext<'_>, title: &str, width: u16) -> Vec<Line> {
@@ -49,7 +49,6 @@ struct ReportTable<'a> {
     allocated: AllocatedDevices,
     name_width: u16,
     memory_width: u16,
-    /// 0 if there is no room for users.
     users_width: u16,
     /// The note is on the same line as the values.
     has_note: bool,
@@ -108,6 +107,7 @@ impl<'a> ReportTable<'a> {
         .rank(6),
         ReportColumn::left("USERS", 0, |_, row, _| users(row.node).into())
             .sized(|table, _| table.users_width)
+            .from_width(100)
             .rank(8),
         ReportColumn::rest("NOTE", 0, |_, row, _| Cell::Line(row.note.clone()))
             .sized(|table, _| if table.has_note { MIN_NOTE_WIDTH } else { 0 })
@@ -128,7 +128,7 @@ impl<'a> ReportTable<'a> {
             allocated: AllocatedDevices::of(&context.view.fleet),
             name_width,
             memory_width: widest(&memory).max(7),
-            users_width: if width >= 100 { widest(&users).clamp(5, 20) } else { 0 },
+            users_width: widest(&users).clamp(5, 20),
             has_note: width >= name_width + 10 + MIN_NOTE_WIDTH,
         };
         Table::fit(&Self::COLUMNS, table, &[], TableRoom { width, mark: 0, gap: 2 })
@@ -158,7 +158,7 @@ impl<'a> ReportedNode<'a> {
     fn lines(self, table: &Table<'_, ReportTable<'a>, Self>) -> Vec<Line> {
         let has_values = self.node.link == Link::Up || self.node.taken_at().is_some();
         let is_old = !self.status.is_fresh() && has_values;
-        let line = table.row(Line::new(), &self, is_old);
+        let line = table.row(Line::new(), &self, Fade::if_old(is_old));
         // Next to a very long name there is no room for the note.
         if table.context.has_note || self.note.width() == 0 {
             return vec![line];

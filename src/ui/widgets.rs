@@ -7,4 +7,5 @@ pub(crate) mod line_editor;
 pub(crate) mod list;
 pub(crate) mod menu;
 pub(crate) mod number_format;
+pub(crate) mod series;
 pub(crate) mod table;

@@ -12,6 +12,7 @@ use crate::ui::process_target::{ProcessTarget, short_command};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Movement, Viewport};
 use crate::ui::widgets::menu::{Menu, MenuEvent};
+use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
 
 /// Processes visible at once; the list scrolls.
 const MAX_ROWS: usize = 10;
@@ -149,9 +150,11 @@ impl SignalDialog {
         let rows = max_lines.saturating_sub(2).min(MAX_ROWS).min(count);
         let mut viewport = self.viewport;
         viewport.scroll_to(rows, count, None);
-        let columns = Columns::fit(width);
+        let columns = columns();
+        let room = TableRoom { width, mark: 0, gap: 2 };
+        let table = Table::fit(&columns, TargetTable { is_wide: width >= 110 }, &[], room);
         if max_lines > 2 {
-            lines.push(columns.titles().truncated(width));
+            lines.push(table.titles().truncated(width));
         }
         let mut last = viewport.top;
         for (target, answer) in self.targets.get(viewport.range(count)).unwrap_or_default() {
@@ -159,9 +162,8 @@ impl SignalDialog {
             if lines.len() + 1 + usize::from(error.is_some()) > max_lines {
                 break;
             }
-            lines.push(
-                columns.row(target, self.note(context, target, answer.as_ref())).truncated(width),
-            );
+            let row = (target, self.note(context, target, answer.as_ref()));
+            lines.push(table.row(Line::new(), &row, Fade::None).truncated(width));
             lines.extend(error.map(|error| {
                 Line::new().gap(11).text(error.to_string(), Tone::Bad).truncated(width)
             }));
@@ -227,94 +229,48 @@ fn menu(targets: &[ProcessTarget]) -> Menu<Signal> {
     };
     let empty = Menu::new(format!("signal to {targets_text}"));
     let menu = Signal::ALL.into_iter().fold(empty, |menu, signal| {
-        let (letter, help) = description(signal);
-        menu.with_item(signal, letter, format!("{:>2} SIG{}", signal.number(), signal.name()), help)
+        let label = format!("{:>2} SIG{}", signal.number(), signal.name());
+        menu.with_item(signal, signal.key(), label, signal.help())
     });
     menu.with_selected(|signal| *signal == Signal::Terminate)
 }
 
-const fn description(signal: Signal) -> (Option<char>, &'static str) {
-    match signal {
-        Signal::HangUp => (None, "terminal closed; daemons reload their configuration"),
-        Signal::Interrupt => (Some('I'), "interrupt, as Ctrl-C"),
-        Signal::Quit => (None, "quit with a core dump, as Ctrl-\\"),
-        Signal::Illegal => (None, "illegal instruction; core dump"),
-        Signal::Trap => (None, "breakpoint trap; core dump"),
-        Signal::Abort => (None, "abort; core dump; Python's faulthandler prints stacks"),
-        Signal::Bus => (None, "bus error; core dump"),
-        Signal::Arithmetic => (None, "arithmetic error; core dump"),
-        Signal::Kill => (Some('K'), "end at once; cannot be caught"),
-        Signal::User1 => (None, "user-defined; Slurm jobs often checkpoint"),
-        Signal::Segment => (None, "segmentation fault; core dump"),
-        Signal::User2 => (None, "user-defined"),
-        Signal::Pipe => (None, "broken pipe"),
-        Signal::Alarm => (None, "alarm timer expired"),
-        Signal::Terminate => (Some('T'), "end after cleaning up"),
-        Signal::StackFault => (None, "stack fault; unused, ends the process"),
-        Signal::Child => (None, "child ended; mostly ignored"),
-        Signal::Continue => (None, "continue after a stop"),
-        Signal::Stop => (None, "stop; memory is kept"),
-        Signal::TerminalStop => (None, "as Ctrl-Z: stop"),
-        Signal::TerminalInput => (None, "background read from a terminal: stop"),
-        Signal::TerminalOutput => (None, "background write to a terminal: stop"),
-        Signal::Urgent => (None, "urgent data on a socket; mostly ignored"),
-        Signal::CpuLimit => (None, "CPU time limit; core dump"),
-        Signal::FileLimit => (None, "file size limit; core dump"),
-        Signal::VirtualAlarm => (None, "virtual timer expired"),
-        Signal::Profile => (None, "profiling timer expired"),
-        Signal::Window => (None, "window size changed; mostly ignored"),
-        Signal::InputOutput => (None, "I/O is possible"),
-        Signal::Power => (None, "power failure; containers shut down"),
-        Signal::System => (None, "bad system call; core dump"),
-    }
+/// What cells are drawn from, apart from their process.
+struct TargetTable {
+    is_wide: bool,
 }
 
-#[derive(Clone, Copy)]
-struct Columns {
-    user: u16,
-    node: u16,
-    command: u16,
-    /// Width of command and note together.
-    rest: u16,
+/// A process and its note.
+type TargetRow<'a> = (&'a ProcessTarget, (String, Tone));
+type TargetColumn<'a> = TableColumn<TargetTable, TargetRow<'a>>;
+
+const fn columns<'a>() -> [TargetColumn<'a>; 4] {
+    [
+        TargetColumn::right("PID", 9, |_, (target, _), _| {
+            Cell::toned(target.key.pid.to_string(), Tone::Strong)
+        }),
+        TargetColumn::left("USER", 8, |_, (target, _), _| {
+            target.user.as_deref().unwrap_or(UNKNOWN).to_owned().into()
+        })
+        .sized(|table, _| if table.is_wide { 12 } else { 8 }),
+        TargetColumn::left("NODE", 10, |_, (target, _), _| target.node.label().to_owned().into())
+            .sized(|table, _| if table.is_wide { 20 } else { 10 }),
+        TargetColumn::rest("COMMAND", 0, |_, (target, note), width| {
+            Cell::Line(command_and_note(target, note, width))
+        })
+        .sized(|_, room| room.max(1)),
+    ]
 }
 
-impl Columns {
-    fn fit(width: u16) -> Self {
-        let (user, node) = if width >= 110 { (12, 20) } else { (8, 10) };
-        // The note keeps enough room for the reason of a failure.
-        let rest = width.saturating_sub(9 + 2 + user + 2 + node + 2);
-        Self { user, node, command: rest / 2, rest }
+fn command_and_note(target: &ProcessTarget, (note, tone): &(String, Tone), width: u16) -> Line {
+    let command = short_command(&target.command, false);
+    if note.is_empty() {
+        return Line::styled(command, Tone::Plain);
     }
-
-    fn titles(self) -> Line {
-        Line::new()
-            .right_aligned("PID", 9, Tone::Faint)
-            .gap(2)
-            .left_aligned("USER", self.user, Tone::Faint)
-            .gap(2)
-            .left_aligned("NODE", self.node, Tone::Faint)
-            .gap(2)
-            .text("COMMAND", Tone::Faint)
-    }
-
-    fn row(self, target: &ProcessTarget, (note, tone): (String, Tone)) -> Line {
-        let user = target.user.as_deref().unwrap_or(UNKNOWN);
-        let command = short_command(&target.command, false);
-        let line = Line::new()
-            .right_aligned(&target.key.pid.to_string(), 9, Tone::Strong)
-            .gap(2)
-            .left_aligned(user, self.user, Tone::Plain)
-            .gap(2)
-            .left_aligned(target.node.label(), self.node, Tone::Plain)
-            .gap(2);
-        if note.is_empty() {
-            return line.text(command, Tone::Plain);
-        }
-        let note = Line::styled(note, tone);
-        // The reason why a signal cannot be sent matters more than the end of the command.
-        let room = self.command.min(self.rest.saturating_sub(2 + note.width()));
-        line.left_aligned(&command, room, Tone::Plain).gap(2).append(note)
-    }
+    let note = Line::styled(note.as_str(), *tone);
+    // The reason why a signal cannot be sent matters more than the end of the command.
+    let room = (width / 2).min(width.saturating_sub(2 + note.width()));
+    Line::new().left_aligned(&command, room, Tone::Plain).gap(2).append(note)
 }
 
 /// Replies that arrive after the dialog was closed.

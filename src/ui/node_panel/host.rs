@@ -7,10 +7,11 @@ use crate::model::UNKNOWN;
 use crate::model::{Bytes, Freshness, Link, Percent, Source, stale_after};
 use crate::time::{Timestamp, format_duration};
 use crate::ui::RenderContext;
-use crate::ui::node_panel::series::{NodeSeries, SeriesId, used_percent};
+use crate::ui::node_panel::series::{NodeSeries, SeriesId};
 use crate::ui::widgets::graph::{Graph, visible_seconds};
 use crate::ui::widgets::line::{Line, Tone, flow};
-use crate::ui::widgets::number_format::{Units, percent, percent_value, rate};
+use crate::ui::widgets::number_format::{Units, percent, percent_value, rate, used_percent};
+use crate::ui::widgets::series::Means;
 
 /// Width of the CPU sparkline, in points.
 const CPU_SPARK_POINTS: usize = 20;
@@ -178,7 +179,7 @@ fn device_graphs(context: RenderContext<'_>, node: &Node, graph: Graph, count: u
 
 /// Returns the mean over the devices per second; memory is weighted by its size.
 fn device_mean(node: &Node, metric: Metric, now: Timestamp, count: usize) -> Vec<Option<f32>> {
-    let mut sums = vec![(0.0_f32, 0.0_f32); count];
+    let mut means = Means::new(count);
     for (index, device) in node.devices.iter().enumerate() {
         if device.parent.is_some() {
             continue;
@@ -194,14 +195,11 @@ fn device_mean(node: &Node, metric: Metric, now: Timestamp, count: usize) -> Vec
             now,
             count,
         );
-        for ((sum, weights), point) in sums.iter_mut().zip(points) {
-            if let Some(share) = point {
-                *sum += share * weight;
-                *weights += weight;
-            }
+        for (at, point) in points.into_iter().enumerate() {
+            means.add(at, point, weight);
         }
     }
-    sums.into_iter().map(|(sum, weights)| (weights > 0.0).then(|| sum / weights)).collect()
+    means.finish()
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a weight needs few digits")]
@@ -315,15 +313,9 @@ fn swap_item(node: &Node, units: Units) -> Option<Line> {
 }
 
 fn fullest_filesystem_item(node: &Node, units: Units) -> Option<Line> {
-    let used_percent = |space: &crate::model::Space| {
-        Percent::of(space.total.0.saturating_sub(space.free.0), space.total.0).map(Percent::get)
-    };
-    let (space, used) = node
-        .host
-        .slow
-        .space
-        .iter()
-        .filter_map(|space| Some((space, used_percent(space)?)))
+    let spaces = node.host.slow.space.iter();
+    let (space, used) = spaces
+        .filter_map(|space| Some((space, used_percent(Some(space.total), Some(space.free))?)))
         .max_by(|(_, one), (_, other)| one.total_cmp(other))?;
     let tone = if used >= FULL_PERCENT { Tone::Warn } else { Tone::Plain };
     let text = format!("{used:.0}% full, {} free", units.amount(space.free));

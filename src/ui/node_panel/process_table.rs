@@ -1,7 +1,5 @@
 //! The process table of a node: the processes on each device and what they use.
 
-use std::time::Duration;
-
 use crate::fleet::{Node, Process};
 use crate::insight::node_status::{device_label, shown_id};
 use crate::insight::{RowId, process_rows};
@@ -11,9 +9,10 @@ use crate::query::DisplaySelection;
 use crate::time::Timestamp;
 use crate::ui::RenderContext;
 use crate::ui::navigation::Navigation;
+use crate::ui::process_target::short_command;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{Units, format_run_time, percent_value};
-use crate::ui::widgets::table::{Cell, Table, TableColumn, TableRoom};
+use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
 
 /// Draws the titles and the visible rows in `height` lines.
 pub(crate) fn lines(
@@ -25,25 +24,23 @@ pub(crate) fn lines(
 ) -> Vec<Line> {
     let now = context.view.now;
     let rows_by_device = process_rows(node);
-    let rows = height.saturating_sub(1);
     let cursor = navigation.cursor(node);
     let cursor_index =
         rows_by_device.iter().position(|(_, row_id)| cursor.as_ref() == Some(row_id));
-    navigation.process_table.scroll_to(rows, rows_by_device.len(), cursor_index);
-    if rows_by_device.is_empty() {
-        return vec![empty_line(node, &context.options.selection).truncated(width)];
-    }
     let table = UseTable::laid_out(context, node, width);
     let is_fresh = node.link == Link::Up && has_fresh_process_lists(node, now);
-    let titles =
-        navigation.process_table.with_position(table.titles(), rows_by_device.len(), width);
-    let mut lines = vec![titles];
-    for at in navigation.process_table.range(rows_by_device.len()) {
-        let Some((index, row_id)) = rows_by_device.get(at) else { continue };
-        let Some(used) = node.uses.get(*index) else { continue };
-        let row = (used, node.process(used.pid));
-        let line = table.row(Line::new(), &row, !is_fresh);
-        lines.push(line.truncated(width).selected(cursor.as_ref() == Some(row_id)));
+    let lines = navigation.process_table.lines(
+        Some(table.titles()),
+        (rows_by_device.len(), cursor_index),
+        (width, height),
+        |at| {
+            let used = node.uses.get(rows_by_device.get(at)?.0)?;
+            let row = (used, node.process(used.pid));
+            Some(table.row(Line::new(), &row, Fade::if_old(!is_fresh)))
+        },
+    );
+    if rows_by_device.is_empty() {
+        return vec![empty_line(node, &context.options.selection).truncated(width)];
     }
     lines
 }
@@ -114,7 +111,8 @@ impl<'a> UseTable<'a> {
         UseColumn::left("TYPE", 4, |_, (used, _), _| {
             used.kind.get().map_or(UNKNOWN, UseKind::as_str).into()
         })
-        .sized(|table, _| if table.is_reported(|used| used.kind.get().is_some()) { 4 } else { 0 }),
+        .sized(|table, _| if table.is_reported(|used| used.kind.get().is_some()) { 4 } else { 0 })
+        .from_width(100),
         UseColumn::right("GPU-MEM", 7, |table, (used, _), _| table.amount(used.memory.get()))
             .titled(|table, _| if table.has_only_tpus { "TPU-MEM" } else { "GPU-MEM" }.into()),
         UseColumn::right("%SM", 3, |_, (used, _), _| Cell::percent(percent_value(used.sm)))
@@ -124,30 +122,33 @@ impl<'a> UseTable<'a> {
         })
         .sized(|table, _| {
             if table.is_reported(|used| used.memory_utilization.get().is_some()) { 3 } else { 0 }
-        }),
+        })
+        .from_width(100),
         UseColumn::right("%CPU", 5, |_, (_, process), _| {
             Cell::percent(process.and_then(|process| process.cpu_percent.get()))
         })
-        .sized(|table, _| if table.width >= 60 { 5 } else { 0 }),
+        .from_width(60),
         UseColumn::right("RSS", 6, |table, (_, process), _| {
             table.amount(process.and_then(|process| process.resident.get()))
         })
-        .sized(|table, _| if table.width >= 60 { 6 } else { 0 }),
+        .from_width(60),
         UseColumn::right("TIME", 8, |table, (_, process), _| {
-            let time = process.and_then(|process| run_time(table.node, process));
+            let time = process.and_then(|process| table.node.run_time(process.key));
             Cell::of(time, format_run_time)
         })
-        .sized(|table, _| if table.width >= 70 { 8 } else { 0 }),
+        .from_width(70),
         UseColumn::left("JOB", 10, |table, (_, process), _| {
             let job = process.and_then(|process| process.statics.job.as_ref());
             job.map_or(UNKNOWN, |job| shown_id(table.jobs, job)).to_owned().into()
         })
         .sized(|table, _| {
             let mut processes = table.node.processes.iter();
-            let has_jobs = processes.any(|process| process.statics.job.is_some());
-            if table.width >= 100 && has_jobs { 10 } else { 0 }
+            if processes.any(|process| process.statics.job.is_some()) { 10 } else { 0 }
+        })
+        .from_width(100),
+        UseColumn::rest("COMMAND", 1, |_, (used, process), _| {
+            short_command(command(*process, used), false).into()
         }),
-        UseColumn::rest("COMMAND", 1, |_, (used, process), _| short_command(*process, used).into()),
     ];
 
     fn laid_out(
@@ -162,9 +163,8 @@ impl<'a> UseTable<'a> {
         Table::fit(&Self::COLUMNS, table, &[], TableRoom { width, mark: 0, gap })
     }
 
-    /// Returns true if a driver reports a value of some process, and there is room for it.
     fn is_reported(&self, read: fn(&DeviceUse) -> bool) -> bool {
-        self.width >= 100 && self.node.uses.iter().any(read)
+        self.node.uses.iter().any(read)
     }
 
     fn amount(&self, bytes: Option<Bytes>) -> Cell {
@@ -176,28 +176,12 @@ fn user(process: Option<&Process>) -> &str {
     process.and_then(|process| process.statics.user.known()).map_or(UNKNOWN, |user| user)
 }
 
-/// Returns the running time of a process by the clock of its node.
-fn run_time(node: &Node, process: &Process) -> Option<Duration> {
-    let uptime = node.host.fast.uptime_seconds.get()?;
-    let per_second = u64::from(node.hello.as_ref()?.host.ticks_per_second);
-    let started = process.key.start_ticks.checked_div(per_second)?;
-    Some(Duration::from_secs(uptime.checked_sub(started)?))
-}
-
 fn command<'a>(process: Option<&'a Process>, used: &'a DeviceUse) -> &'a str {
     process
         .and_then(|process| process.statics.command.known())
         .filter(|command| !command.is_empty())
         .or(used.driver_name.as_ref())
         .map_or(UNKNOWN, |command| command)
-}
-
-/// Returns the command line without the directory of the program.
-fn short_command(process: Option<&Process>, used: &DeviceUse) -> String {
-    let command_line = command(process, used);
-    let (program, arguments) = command_line.split_once(' ').unwrap_or((command_line, ""));
-    let program = program.rsplit_once('/').map_or(program, |(_, name)| name);
-    if arguments.is_empty() { program.to_owned() } else { format!("{program} {arguments}") }
 }
 
 /// Describes one process, with its full command line at the end.
@@ -221,6 +205,7 @@ pub(crate) fn detail(node: &Node, row_id: &RowId) -> Option<Line> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use super::*;
     use crate::model::{Device, NodeName, TpuDetails};

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::fleet::Node;
-use crate::model::{Bytes, Link, NodeName, Percent};
+use crate::model::{Link, NodeName};
 use crate::time::Timestamp;
 use crate::ui::chart_metric::ChartMetric;
+use crate::ui::widgets::number_format::used_percent;
+use crate::ui::widgets::series::TimeSeries;
 
 const KEPT_SECONDS: usize = 400;
 /// Nodes whose series are kept; the one viewed least recently is dropped first.
 const KEPT_NODES: usize = 8;
-/// Marks a second without a value.
-const GAP: u8 = u8::MAX;
 
 /// A recorded metric, in percent with a resolution of 0.5.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,28 +30,23 @@ pub(crate) struct NodeSeries {
     nodes: VecDeque<NodeRecord>,
 }
 
-#[derive(Clone, Debug)]
-struct NodeRecord {
-    name: NodeName,
-    /// Unix time of the last point of all series, in seconds.
-    second: i64,
-    series: BTreeMap<SeriesId, VecDeque<u8>>,
-}
+/// The series of one node; a point is a share in halves of a percent.
+type NodeRecord = (NodeName, BTreeMap<SeriesId, TimeSeries<Option<u8>>>);
 
 impl NodeSeries {
     /// Records the current values of a node. Called again within a second, it replaces the point.
     pub(crate) fn record(&mut self, node: &Node, now: Timestamp) {
-        let second = now.as_micros().div_euclid(1_000_000);
-        let index = self.nodes.iter().position(|index| index.name == node.name);
-        let mut record = match index.and_then(|index| self.nodes.remove(index)) {
-            Some(record) => record,
-            None => NodeRecord { name: node.name.clone(), second, series: BTreeMap::new() },
-        };
-        record.advance(second);
+        let second = now.second();
+        let index = self.nodes.iter().position(|(name, _)| *name == node.name);
+        let record = index.and_then(|index| self.nodes.remove(index));
+        let (name, mut series) = record.unwrap_or_else(|| (node.name.clone(), BTreeMap::new()));
         for (id, share) in current_values(node, now) {
-            record.set(id, share);
+            series.entry(id).or_default().record(second, Some(half_percents(share)), KEPT_SECONDS);
         }
-        self.nodes.push_back(record);
+        // Time goes back when a recording is searched.
+        let age = |points: &TimeSeries<_>| usize::try_from(second - points.last_second());
+        series.retain(|_, points| age(points).is_ok_and(|age| age < KEPT_SECONDS));
+        self.nodes.push_back((name, series));
         if self.nodes.len() > KEPT_NODES {
             self.nodes.pop_front();
         }
@@ -65,42 +60,12 @@ impl NodeSeries {
         now: Timestamp,
         count: usize,
     ) -> Vec<Option<f32>> {
-        let record = self.nodes.iter().find(|record| record.name == node.name);
-        let points = record.and_then(|record| Some((record.second, record.series.get(id)?)));
-        let Some((last, points)) = points else { return vec![None; count] };
-        let now = now.as_micros().div_euclid(1_000_000);
-        let point = |ago: usize| {
-            let second = now - i64::try_from(ago).ok()?;
-            let offset = usize::try_from(last - second).ok()?;
-            let index = points.len().checked_sub(offset + 1)?;
-            points.get(index).filter(|point| **point != GAP).map(|point| f32::from(*point) / 2.0)
+        let record = self.nodes.iter().find(|(name, _)| *name == node.name);
+        let Some(series) = record.and_then(|(_, series)| series.get(id)) else {
+            return vec![None; count];
         };
-        (0..count).rev().map(point).collect()
-    }
-}
-
-impl NodeRecord {
-    /// Advances to a second, or starts over if it lies in the past, as after seeking in a recording.
-    fn advance(&mut self, second: i64) {
-        let Ok(passed) = usize::try_from(second - self.second) else {
-            self.series.clear();
-            self.second = second;
-            return;
-        };
-        self.second = second;
-        for points in self.series.values_mut() {
-            points.extend(std::iter::repeat_n(GAP, passed.min(KEPT_SECONDS)));
-            let surplus = points.len().saturating_sub(KEPT_SECONDS);
-            points.drain(..surplus);
-        }
-        self.series.retain(|_, points| points.iter().any(|point| *point != GAP));
-    }
-
-    fn set(&mut self, id: SeriesId, share: f32) {
-        let points = self.series.entry(id).or_insert_with(|| VecDeque::from([GAP]));
-        if let Some(last) = points.back_mut() {
-            *last = to_half_percent(share);
-        }
+        let points = series.until(now.second(), count);
+        points.map(|point| point.copied().flatten().map(|halves| f32::from(halves) / 2.0)).collect()
     }
 }
 
@@ -109,7 +74,7 @@ impl NodeRecord {
     clippy::cast_sign_loss,
     reason = "it is clamped to what fits"
 )]
-fn to_half_percent(share: f32) -> u8 {
+fn half_percents(share: f32) -> u8 {
     (share * 2.0).round().clamp(0.0, 200.0) as u8
 }
 
@@ -142,19 +107,13 @@ fn current_values(node: &Node, now: Timestamp) -> Vec<(SeriesId, f32)> {
     values
 }
 
-/// Returns the used share in percent.
-pub(crate) fn used_percent(total: Option<Bytes>, free: Option<Bytes>) -> Option<f32> {
-    let (total, free) = (total?, free?);
-    Percent::of(total.0.saturating_sub(free.0), total.0).map(Percent::get)
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
     use crate::fleet::SourceState;
-    use crate::model::{Reading, Source};
+    use crate::model::{Bytes, Reading, Source};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_micros(second * 1_000_000)

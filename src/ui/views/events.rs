@@ -13,7 +13,7 @@ use crate::ui::input::Click;
 use crate::ui::navigation::Navigation;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Movement, Viewport};
-use crate::ui::widgets::table::{Cell, Table, TableColumn, TableRoom};
+use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
 
 use crate::insight::Severity;
 use crate::insight::events::changes::{self, EventSummary};
@@ -170,10 +170,13 @@ pub(crate) fn lines(
     let cursor = state.position(context);
     let table = EventTable::laid_out(context, &rows, state.unfolded.as_ref(), width);
     state.viewport.lines(
-        || table.titles(),
+        (height > 1).then(|| table.titles()),
         (rows.list.len(), Some(cursor)),
         (width, height),
-        |row| rows.list.get(row).map(|row| table.row(mark(row), row, false)),
+        |at| {
+            let row = rows.list.get(at)?;
+            Some(table.row(mark(row), row, Fade::None).clickable_line(Click::Row(at)))
+        },
     )
 }
 
@@ -208,9 +211,10 @@ impl<'a> EventTable<'a> {
             Cell::toned(format_age(table.context.view.now.since(row.at)), Tone::Faint)
         })
         .rank(1),
-        EventColumn::left("NODES", 0, |_, row, _| {
-            let inset = if row.is_detail { "  " } else { "" };
-            Cell::toned(format!("{inset}{}", row.nodes), Tone::Strong)
+        EventColumn::left("NODES", 0, |_, row, width| {
+            let inset = if row.is_detail { 2 } else { 0 };
+            let room = width.saturating_sub(inset);
+            Cell::Line(Line::new().gap(inset).left_aligned(&row.nodes, room, Tone::Strong))
         })
         .sized(|table, _| table.widths.0),
         EventColumn::left("DEV", 0, |_, row, _| row.devices.clone().into())

@@ -209,10 +209,10 @@ pub(crate) fn lines(
     let table = UserTable::laid_out(context, &rows, state.unfolded.as_ref(), width);
     let room = height.saturating_sub(lines.len());
     lines.extend(state.viewport.lines(
-        || table::titles(&table, state.order),
+        (height > 1).then(|| table::titles(&table, state.order)),
         (rows.list.len(), Some(cursor)),
         (width, room),
-        |at| table::row(&table, rows.list.get(at)?),
+        |at| Some(table::row(&table, rows.list.get(at)?)?.clickable_line(Click::Row(at))),
     ));
     lines
 }

@@ -25,7 +25,7 @@ pub(crate) struct Graph {
 ///
 /// Columns begin at even seconds, so a full column never changes again.
 pub(crate) fn visible_seconds(width: u16, now: Timestamp) -> (usize, bool) {
-    let is_half = now.as_micros().div_euclid(1_000_000).rem_euclid(2) == 0;
+    let is_half = now.second().rem_euclid(2) == 0;
     (usize::from(width) * PER_COLUMN - usize::from(is_half && width > 0), is_half)
 }
 

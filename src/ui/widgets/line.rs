@@ -5,6 +5,7 @@
 use unicode_width::UnicodeWidthChar;
 
 use crate::insight::Severity;
+use crate::insight::node_status::NodeStatus;
 use crate::model::{UNKNOWN, width_of};
 use crate::ui::input::Click;
 
@@ -41,6 +42,17 @@ impl From<Severity> for Tone {
             Severity::Warning => Self::Warn,
             Severity::Recovery => Self::Low,
             Severity::Info => Self::Faint,
+        }
+    }
+}
+
+impl From<NodeStatus> for Tone {
+    /// Returns the tone of the node's name.
+    fn from(status: NodeStatus) -> Self {
+        match status {
+            NodeStatus::Fresh => Self::Plain,
+            NodeStatus::Down | NodeStatus::Stale(_) => Self::Strong,
+            NodeStatus::Waiting | NodeStatus::Opening(_) | NodeStatus::Starting => Self::Faint,
         }
     }
 }

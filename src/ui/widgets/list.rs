@@ -1,6 +1,6 @@
 //! Moves within a list, and its visible part.
 
-use crate::ui::input::{Click, Key, NamedKey};
+use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::line::{Line, Tone};
 
 /// A move within a list.
@@ -64,26 +64,21 @@ impl Viewport {
         self.top = self.top.min(count.saturating_sub(rows));
     }
 
-    /// Draws the titles and the visible rows of a list of `count` rows, each a click target; `selected` is
+    /// Draws the titles, if any, and the visible rows of a list of `count` rows in `height` lines, `selected`
     /// scrolled into view.
     pub(crate) fn lines(
         &mut self,
-        titles: impl FnOnce() -> Line,
+        titles: Option<Line>,
         (count, selected): (usize, Option<usize>),
         (width, height): (u16, usize),
         row: impl Fn(usize) -> Option<Line>,
     ) -> Vec<Line> {
-        let has_title = height > 1;
-        self.scroll_to(height.saturating_sub(usize::from(has_title)), count, selected);
-        let mut lines = Vec::with_capacity(height);
-        if has_title {
-            lines.push(self.with_position(titles(), count, width));
-        }
-        lines.extend(self.range(count).filter_map(|at| {
-            let line = row(at)?.truncated(width).selected(selected == Some(at));
-            Some(line.clickable_line(Click::Row(at)))
-        }));
-        lines
+        self.scroll_to(height.saturating_sub(usize::from(titles.is_some())), count, selected);
+        let titles = titles.map(|titles| self.with_position(titles, count, width));
+        let rows = self
+            .range(count)
+            .filter_map(|at| Some(row(at)?.truncated(width).selected(selected == Some(at))));
+        titles.into_iter().chain(rows).collect()
     }
 
     /// Appends the range of visible rows to the titles, unless all rows are visible. If space is short, the

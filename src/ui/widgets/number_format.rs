@@ -22,6 +22,12 @@ pub(crate) fn percent_value(reading: Reading<Percent>) -> Option<f32> {
     reading.get().map(Percent::get)
 }
 
+/// Returns the used share in percent.
+pub(crate) fn used_percent(total: Option<Bytes>, free: Option<Bytes>) -> Option<f32> {
+    let (total, free) = (total?, free?);
+    Percent::of(total.0.saturating_sub(free.0), total.0).map(Percent::get)
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryUnit {
     /// 10^6 bytes.

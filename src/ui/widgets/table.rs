@@ -16,6 +16,7 @@ pub(crate) struct TableColumn<C, R> {
     width: u16,
     /// Returns the width in the room that is left, 0 to hide the column; `None` if it is always the same.
     sized: Option<fn(&C, u16) -> u16>,
+    min_table_width: u16,
     title: Option<fn(&C, u16) -> Cow<'static, str>>,
     keeps_tone: bool,
     cell: fn(&C, &R, u16) -> Cell,
@@ -75,6 +76,7 @@ impl<C, R> TableColumn<C, R> {
             rank: 0,
             width,
             sized: None,
+            min_table_width: 0,
             title: None,
             keeps_tone: false,
             cell,
@@ -119,13 +121,22 @@ impl<C, R> TableColumn<C, R> {
         Self { rank, ..self }
     }
 
+    /// Hides the column in tables of less than this width.
+    pub(crate) const fn from_width(self, min_table_width: u16) -> Self {
+        Self { min_table_width, ..self }
+    }
+
     /// Makes the title depend on the table and the width of the column.
     pub(crate) const fn titled(self, title: fn(&C, u16) -> Cow<'static, str>) -> Self {
         Self { title: Some(title), ..self }
     }
 
-    fn width_in(&self, context: &C, room: u16) -> u16 {
-        self.sized.map_or(self.width, |width| width(context, room))
+    fn width_in(&self, context: &C, table_width: u16, room: u16) -> u16 {
+        match self.sized {
+            _ if table_width < self.min_table_width => 0,
+            Some(width) => width(context, room),
+            None => self.width,
+        }
     }
 
     /// Keeps the tone of the cells in rows of old values.
@@ -145,6 +156,22 @@ pub(crate) const fn specs<C, R, const N: usize>(
         (to, from) = (next, others);
     }
     specs
+}
+
+/// What of a row is secondary text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fade {
+    None,
+    /// The cells.
+    Cells,
+    /// The cells and the gaps between them, as in rows of old values.
+    All,
+}
+
+impl Fade {
+    pub(crate) const fn if_old(is_old: bool) -> Self {
+        if is_old { Self::All } else { Self::None }
+    }
 }
 
 /// The room of a table.
@@ -178,14 +205,14 @@ impl<'c, C, R> Table<'c, C, R> {
         chosen: &[String],
         room: TableRoom,
     ) -> Self {
-        let TableRoom { width, mark, gap } = room;
+        let TableRoom { width: table_width, mark, gap } = room;
         let is_fixed = |index: &usize| columns.get(*index).is_some_and(|column| column.rank == 0);
         let (fixed, mut ranked): (Vec<usize>, Vec<usize>) = (0..columns.len()).partition(is_fixed);
         // No gap is left before the first column.
-        let mut spare = width.saturating_add(gap).saturating_sub(mark);
+        let mut spare = table_width.saturating_add(gap).saturating_sub(mark);
         let mut reserve = |index: usize| {
             let column = columns.get(index)?;
-            let width = column.width_in(&context, spare.saturating_sub(gap));
+            let width = column.width_in(&context, table_width, spare.saturating_sub(gap));
             let fits = width > 0 && (column.rank == 0 || spare >= width + gap);
             spare = if fits { spare.saturating_sub(width + gap) } else { spare };
             fits.then_some((index, width))
@@ -199,7 +226,7 @@ impl<'c, C, R> Table<'c, C, R> {
             let wanted = |name: &String| {
                 let is_wanted = |column: &TableColumn<C, R>| {
                     let is_named = column.spec.name == name && column.rank > 0;
-                    is_named && column.width_in(&context, u16::MAX) > 0
+                    is_named && column.width_in(&context, table_width, u16::MAX) > 0
                 };
                 columns.iter().position(is_wanted)
             };
@@ -243,7 +270,7 @@ impl<'c, C, R> Table<'c, C, R> {
         &self,
         mark: impl Fn(&ColumnSpec, Cow<'static, str>, u16) -> (Cow<'static, str>, Tone),
     ) -> Line {
-        self.joined(Line::new().gap(self.mark), |column, width, is_last| {
+        self.joined(Line::new().gap(self.mark), false, |column, width, is_last| {
             let title = match column.title {
                 Some(title) => title(&self.context, width),
                 None => column.spec.title.into(),
@@ -255,20 +282,27 @@ impl<'c, C, R> Table<'c, C, R> {
         })
     }
 
-    /// Draws a row behind its mark, the values in the tone of old ones if it `is_old`.
-    pub(crate) fn row(&self, mark: Line, row: &R, is_old: bool) -> Line {
-        self.joined(mark, |column, width, is_last| {
+    /// Draws a row behind its mark.
+    pub(crate) fn row(&self, mark: Line, row: &R, fade: Fade) -> Line {
+        self.joined(mark, fade == Fade::All, |column, width, is_last| {
             let cell = (column.cell)(&self.context, row, width);
             let line = column.fit_cell(cell, width, is_last);
-            if is_old && !column.keeps_tone { line.dimmed() } else { line }
+            if fade == Fade::None || column.keeps_tone { line } else { line.dimmed() }
         })
     }
 
-    fn joined(&self, mark: Line, cell: impl Fn(&TableColumn<C, R>, u16, bool) -> Line) -> Line {
+    /// Joins the cells of all columns; a gap fades with the column behind it if `fades_gaps`.
+    fn joined(
+        &self,
+        mark: Line,
+        fades_gaps: bool,
+        cell: impl Fn(&TableColumn<C, R>, u16, bool) -> Line,
+    ) -> Line {
         let last = self.shown.len();
         self.visible().zip(1..).fold(mark, |line, ((column, width), at)| {
-            let gap = if at == 1 { 0 } else { self.gap };
-            line.gap(gap).append(cell(column, width, at == last))
+            let gap = Line::new().gap(if at == 1 { 0 } else { self.gap });
+            let gap = if fades_gaps && !column.keeps_tone { gap.dimmed() } else { gap };
+            line.append(gap).append(cell(column, width, at == last))
         })
     }
 }
@@ -351,7 +385,7 @@ mod tests {
         table.widen("bar", 3);
         table.widen("none", 3);
         assert_eq!((table.titles().width(), table.spare), (26, 5));
-        let line = table.row(Line::styled("!", Tone::Bad), &7, true);
+        let line = table.row(Line::styled("!", Tone::Bad), &7, Fade::Cells);
         assert_eq!(line.plain_text(), "!host     7  1 s a long note");
         let tones = line.spans.iter().filter(|span| span.tone != Tone::Plain);
         let tones: Vec<Tone> = tones.map(|span| span.tone).collect();

@@ -9,13 +9,14 @@ use crate::time::Timestamp;
 use crate::ui::views::fleet::State;
 use crate::ui::views::fleet::column_layout::{ColumnLayout, SPARKLINE};
 use crate::ui::views::fleet::group::GroupMember;
+use crate::ui::widgets::series::Means;
 
 /// The series drawn last, by node and group devices: the step they end with, and their points.
 pub(super) type SeriesCache = BTreeMap<(NodeName, Option<Arc<[usize]>>), (i64, Vec<Option<f32>>)>;
 
 /// Returns the step of a moment.
 pub(super) fn series_step(now: Timestamp) -> i64 {
-    now.as_micros().div_euclid(1_000_000).div_euclid(i64::from(SPARKLINE.1))
+    now.second().div_euclid(i64::from(SPARKLINE.1))
 }
 
 /// Returns the mean utilization of a node per step.
@@ -41,18 +42,14 @@ pub(super) fn node_series(
     }
     let seconds = usize::from(SPARKLINE.0) * usize::from(SPARKLINE.1);
     let end = Timestamp::from_micros(((step + 1) * i64::from(SPARKLINE.1) - 1) * 1_000_000);
-    let mut sums = vec![(0.0_f32, 0.0_f32); usize::from(SPARKLINE.0)];
+    let mut means = Means::new(usize::from(SPARKLINE.0));
     for device in member.device_indices(node).iter().filter_map(|at| node.devices.get(*at)) {
         let points = node.history.last(&device.uuid, Metric::Utilization, end, seconds);
-        for (points, (sum, count)) in points.chunks(usize::from(SPARKLINE.1)).zip(&mut sums) {
-            for point in points.iter().flatten() {
-                *sum += point;
-                *count += 1.0;
-            }
+        for (second, point) in points.into_iter().enumerate() {
+            means.add(second / usize::from(SPARKLINE.1), point, 1.0);
         }
     }
-    let points: Vec<_> =
-        sums.into_iter().map(|(sum, count)| (count > 0.0).then(|| sum / count)).collect();
+    let points = means.finish();
     state.series_cache.insert(key, (step, points.clone()));
     points
 }

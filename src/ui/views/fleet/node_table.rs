@@ -104,11 +104,8 @@ fn row(
     let status = NodeStatus::of(node, fleet_view.now);
     let owners = state.allocations.owners(node);
     let notes = row_notes(fleet_view, node, member, &owners);
-    let front = status_symbol(status, &notes).left_aligned(
-        node.name.as_str(),
-        columns.name,
-        name_tone(status),
-    );
+    let front =
+        status_symbol(status, &notes).left_aligned(node.name.as_str(), columns.name, status.into());
     let Some(taken_at) = node.taken_at() else {
         // Without values, the reason takes the whole line.
         return front.gap(columns.gap).append(join_notes(&notes));
@@ -180,14 +177,6 @@ fn value_cells(
 
 fn second_of(now: Timestamp) -> i64 {
     now.as_micros().div_euclid(1_000_000)
-}
-
-fn name_tone(status: NodeStatus) -> Tone {
-    match status {
-        NodeStatus::Fresh => Tone::Plain,
-        NodeStatus::Down | NodeStatus::Stale(_) => Tone::Strong,
-        NodeStatus::Waiting | NodeStatus::Opening(_) | NodeStatus::Starting => Tone::Faint,
-    }
 }
 
 /// Draws the worst state of a node as a mark.

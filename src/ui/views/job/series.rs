@@ -6,6 +6,7 @@ use crate::fleet::{Fleet, Metric};
 use crate::model::JobId;
 use crate::time::Timestamp;
 use crate::ui::views::job::summary::JobSummary;
+use crate::ui::widgets::series::Means;
 
 /// Equals the history that nodes keep.
 pub(crate) const KEPT_SECONDS: usize = 300;
@@ -26,7 +27,7 @@ pub(crate) struct MeanSeries {
 impl MeanSeries {
     /// Appends the means up to `now`.
     pub(crate) fn update(&mut self, fleet: &Fleet, summary: &JobSummary, now: Timestamp) {
-        let second = now.as_micros().div_euclid(1_000_000);
+        let second = now.second();
         let span = i64::try_from(KEPT_SECONDS).unwrap_or(i64::MAX);
         let passed = second - self.last_second;
         if self.job.as_ref() != Some(&summary.job.id) || passed < 0 || passed >= span {
@@ -52,37 +53,31 @@ impl MeanSeries {
         let seconds = i64::try_from(seconds_per_column).unwrap_or(1);
         let first = self.last_second - i64::try_from(self.means.len()).unwrap_or(0) + 1;
         let last = self.last_second.div_euclid(seconds);
-        let mut sums = vec![(0.0_f32, 0.0_f32); count];
+        let mut columns = Means::new(count);
         for (mean, second) in self.means.iter().zip(first..) {
             let columns_back =
                 usize::try_from(last - second.div_euclid(seconds)).unwrap_or(usize::MAX);
-            let index = count.checked_sub(columns_back.saturating_add(1));
-            if let (Some(mean), Some(sum)) = (mean, index.and_then(|index| sums.get_mut(index))) {
-                *sum = (sum.0 + mean, sum.1 + 1.0);
+            if let Some(index) = count.checked_sub(columns_back.saturating_add(1)) {
+                columns.add(index, *mean, 1.0);
             }
         }
-        (
-            sums.into_iter().map(|(sum, count)| (count > 0.0).then(|| sum / count)).collect(),
-            seconds_per_column,
-        )
+        (columns.finish(), seconds_per_column)
     }
 }
 
 fn means(fleet: &Fleet, summary: &JobSummary, now: Timestamp, count: usize) -> Vec<Option<f32>> {
-    let mut sums = vec![(0.0_f32, 0.0_f32); count];
+    let mut means = Means::new(count);
     for row in &summary.rows {
         let Some(node) = row.node_index.and_then(|index| fleet.nodes.get(index)) else { continue };
         for cell in &row.cells {
             let Some(device) = node.devices.get(cell.device) else { continue };
             let points = node.history.last(&device.uuid, Metric::Utilization, now, count);
-            for (sum, point) in sums.iter_mut().zip(points) {
-                if let Some(point) = point {
-                    *sum = (sum.0 + point, sum.1 + 1.0);
-                }
+            for (at, point) in points.into_iter().enumerate() {
+                means.add(at, point, 1.0);
             }
         }
     }
-    sums.into_iter().map(|(sum, count)| (count > 0.0).then(|| sum / count)).collect()
+    means.finish()
 }
 
 #[cfg(test)]

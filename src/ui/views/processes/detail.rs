@@ -14,7 +14,6 @@ use crate::ui::process_target::ProcessTarget;
 use crate::ui::views::processes::columns::row_status;
 use crate::ui::views::processes::rows::{ProcessEntry, ProcessRow, RowKey};
 use crate::ui::views::processes::series::{ProcessMetric, ProcessSeries, Series};
-use crate::ui::views::processes::tree::run_time;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::Movement;
 use crate::ui::widgets::number_format::{
@@ -151,7 +150,7 @@ impl DetailPage {
             Some(name) => format!(", in {name}"),
             None => String::new(),
         };
-        let run_time_text = node.and_then(|node| run_time(node, self.target.key));
+        let run_time_text = node.and_then(|node| node.run_time(self.target.key));
         let run_time_text = or_unknown(run_time_text, format_run_time);
         add(
             "state",

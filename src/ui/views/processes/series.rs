@@ -1,11 +1,12 @@
 //! Series of processes that were on the screen, one point per second.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::Bytes;
 use crate::time::Timestamp;
 use crate::ui::views::processes::rows::{ProcessEntry, ProcessRow, RowKey};
 use crate::ui::widgets::number_format::percent_value;
+use crate::ui::widgets::series::TimeSeries;
 
 /// Points per series, which is 10 minutes.
 const MAX_POINTS: usize = 600;
@@ -52,46 +53,24 @@ type Point = [Option<f32>; 4];
 
 /// The series of one process on one device.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Series {
-    /// Unix time of the last point, in seconds.
-    second: i64,
-    points: VecDeque<Point>,
-}
+pub(super) struct Series(TimeSeries<Point>);
 
 impl Series {
-    fn record(&mut self, second: i64, point: Point) {
-        let missing = if self.points.is_empty() { 0 } else { second - self.second - 1 };
-        if !(-1..600).contains(&missing) {
-            self.points.clear();
-        } else if missing == -1 {
-            // A newer point of the same second replaces the older one.
-            self.points.pop_back();
-        } else {
-            (0..missing).for_each(|_| self.points.push_back(Point::default()));
-        }
-        self.points.push_back(point);
-        let surplus = self.points.len().saturating_sub(MAX_POINTS);
-        self.points.drain(..surplus);
-        self.second = second;
-    }
-
     /// Returns the last `count` points, oldest first, `None` where nothing was recorded.
     pub(super) fn last(&self, metric: ProcessMetric, count: usize) -> Vec<Option<f32>> {
-        let count_known = self.points.len().min(count);
-        let values = self.points.iter().skip(self.points.len() - count_known);
-        let values = values.map(|point| point.get(metric.index()).copied().flatten());
-        std::iter::repeat_n(None, count - count_known).chain(values).collect()
+        let points = self.0.until(self.0.last_second(), count);
+        points.map(|point| *point?.get(metric.index())?).collect()
     }
 
     /// Returns the highest value of the whole series.
     pub(super) fn highest(&self, metric: ProcessMetric) -> Option<f32> {
-        let values = self.points.iter().filter_map(|point| point.get(metric.index()).copied()?);
-        values.fold(None, |max: Option<f32>, value| Some(max.map_or(value, |max| max.max(value))))
+        let values = self.0.points().filter_map(|point| *point.get(metric.index())?);
+        values.reduce(f32::max)
     }
 
     /// Returns the length of the series in seconds.
     pub(super) fn seconds(&self) -> usize {
-        self.points.len()
+        self.0.points().len()
     }
 }
 
@@ -123,19 +102,19 @@ impl ProcessSeries {
         rows: impl Iterator<Item = &'a ProcessRow>,
         now: Timestamp,
     ) {
-        let second = now.as_micros().div_euclid(1_000_000);
+        let second = now.second();
         for entry in rows.filter_map(ProcessRow::entry).filter(|entry| !entry.has_ended) {
             let key = entry.key();
             if self.series.len() >= MAX_SERIES && !self.series.contains_key(&key) {
                 self.remove_oldest();
             }
             let point = ProcessMetric::ALL.map(|metric| metric.read(entry));
-            self.series.entry(key).or_default().record(second, point);
+            self.series.entry(key).or_default().0.record(second, point, MAX_POINTS);
         }
     }
 
     fn remove_oldest(&mut self) {
-        let oldest = self.series.iter().min_by_key(|(_, series)| series.second);
+        let oldest = self.series.iter().min_by_key(|(_, series)| series.0.last_second());
         if let Some(key) = oldest.map(|(key, _)| key.clone()) {
             self.series.remove(&key);
         }
@@ -147,8 +126,8 @@ impl ProcessSeries {
 
     /// Drops series that had no point for 60 seconds.
     pub(super) fn remove_stale(&mut self, now: Timestamp) {
-        let second = now.as_micros().div_euclid(1_000_000);
-        self.series.retain(|_, series| second - series.second < 60);
+        let second = now.second();
+        self.series.retain(|_, series| second - series.0.last_second() < 60);
     }
 }
 
@@ -163,19 +142,19 @@ mod tests {
     #[test]
     fn seconds_without_a_sample_are_gaps_and_the_oldest_points_are_dropped() {
         let mut series = Series::default();
-        series.record(10, point(1.0));
-        series.record(10, point(2.0));
-        series.record(13, point(3.0));
+        series.0.record(10, point(1.0), MAX_POINTS);
+        series.0.record(10, point(2.0), MAX_POINTS);
+        series.0.record(13, point(3.0), MAX_POINTS);
         assert_eq!(series.last(ProcessMetric::Cpu, 5), [None, Some(2.0), None, None, Some(3.0)]);
         assert_eq!(series.last(ProcessMetric::Load, 1), [None]);
         assert_eq!(series.highest(ProcessMetric::Cpu), Some(3.0));
         assert_eq!(series.highest(ProcessMetric::Load), None);
-        (14..2_000).for_each(|second| series.record(second, point(1.0)));
+        (14..2_000).for_each(|second| series.0.record(second, point(1.0), MAX_POINTS));
         assert_eq!(series.seconds(), MAX_POINTS);
         // After a clock set back or a long pause the series starts over.
-        series.record(5, point(1.0));
+        series.0.record(5, point(1.0), MAX_POINTS);
         assert_eq!(series.seconds(), 1);
-        series.record(5_000, point(1.0));
+        series.0.record(5_000, point(1.0), MAX_POINTS);
         assert_eq!(series.seconds(), 1);
     }
 }

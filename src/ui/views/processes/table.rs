@@ -38,28 +38,26 @@ pub(super) fn lines(
     let chosen = &context.options.columns.processes;
     let columns =
         Columns::fit(&state.rows, chosen, (density, has_node), (context.options.units(), width));
-    let rows = height.saturating_sub(lines.len() + 1 + usize::from(has_detail));
     let cursor = state.find_cursor();
-    state.viewport.scroll_to(rows, count, cursor);
-    lines.push(state.viewport.with_position(columns.titles(state.order.column), count, width));
-    let selected = cursor.and_then(|cursor| state.rows.list.get(cursor)).and_then(ProcessRow::key);
-    for row in state.viewport.range(count) {
-        let Some(entry) = state.rows.list.get(row).and_then(ProcessRow::entry) else { continue };
-        let is_selected = cursor == Some(row);
-        let target = entry.process.map(|process| (entry.node.name.clone(), process.key));
-        let is_same_process = !is_selected
-            && selected.as_ref().is_some_and(|selected| {
-                selected.pid == entry.used.pid && selected.node == entry.node.name
-            });
-        let options = ProcessRowOptions {
-            now: context.view.now,
-            shift: state.shift,
-            is_tagged: target.is_some_and(|tag| state.tags.contains_key(&tag)),
-            is_same_process,
-        };
-        let line = columns.row(entry, options).truncated(width);
-        lines.push(line.selected(is_selected).clickable_line(Click::Row(row)));
-    }
+    let State { rows, tags, viewport, shift, order, .. } = &mut *state;
+    let selected = cursor.and_then(|cursor| rows.list.get(cursor)).and_then(ProcessRow::key);
+    lines.extend(viewport.lines(
+        Some(columns.titles(order.column)),
+        (count, cursor),
+        (width, height.saturating_sub(lines.len() + usize::from(has_detail))),
+        |at| {
+            let entry = rows.list.get(at)?.entry()?;
+            let is_same_process = cursor != Some(at)
+                && selected.as_ref().is_some_and(|selected| {
+                    selected.pid == entry.used.pid && selected.node == entry.node.name
+                });
+            let target = entry.process.map(|process| (entry.node.name.clone(), process.key));
+            let is_tagged = target.is_some_and(|tag| tags.contains_key(&tag));
+            let now = context.view.now;
+            let options = ProcessRowOptions { now, shift: *shift, is_tagged, is_same_process };
+            Some(columns.row(entry, options).clickable_line(Click::Row(at)))
+        },
+    ));
     if has_detail {
         lines.resize(height - 1, Line::new());
         let entry =

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fleet::Node;
+use crate::fleet::{Node, Process};
 use crate::insight::node_status::device_label;
 use crate::model::UNKNOWN;
 use crate::model::{
@@ -18,7 +18,8 @@ use crate::ui::process_target::{ProcessTarget, short_command};
 use crate::ui::views::processes::columns::skip_columns;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Movement, Viewport};
-use crate::ui::widgets::number_format::{format_run_time, or_unknown, percent};
+use crate::ui::widgets::number_format::format_run_time;
+use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
 
 /// Interval at which the tree is queried.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
@@ -195,36 +196,32 @@ impl Tree {
             lines.truncate(height);
             return lines;
         }
-        let columns = Columns::fit(width);
-        lines.push(columns.titles().truncated(width));
-        let rows = height.saturating_sub(lines.len());
-        let cursor = self.cursor_index();
-        self.viewport.scroll_to(rows, self.rows.len(), cursor);
         let is_stale = self.replied_at.is_none_or(|at| now.since(at) > REPLY_TIMEOUT);
         let login = node.and_then(|node| node.hello.as_ref()).map(|hello| &hello.host.user);
         let is_ours = |row: &TreeRow| login.is_some() && row.process.user.known() == login;
         let has_ours = self.rows.iter().any(is_ours);
-        for index in self.viewport.range(self.rows.len()) {
-            let Some(row) = self.rows.get(index) else { continue };
-            let is_tagged = is_tagged(&(self.node.clone(), row.process.key));
-            let target = self.target(row, node);
-            let line = columns.row(
-                row,
-                node,
-                TreeRowOptions {
-                    is_others: has_ours && target.is_ours == Some(false),
-                    is_tagged,
-                    shift: self.shift,
-                    is_full: self.is_full,
-                },
-            );
-            let line = if is_stale { line.dimmed() } else { line };
-            lines.push(
-                line.truncated(width)
-                    .selected(cursor == Some(index))
-                    .clickable_line(Click::Row(index)),
-            );
-        }
+        let cursor = self.cursor_index();
+        let is_wide = width >= 110;
+        let table = TreeTable { node, is_wide, shift: self.shift, is_full: self.is_full };
+        let room = TableRoom { width, mark: 1, gap: if is_wide { 2 } else { 1 } };
+        let table = Table::fit(&TreeTable::COLUMNS, table, &[], room);
+        let (viewport, rows, name) = (&mut self.viewport, &self.rows, &self.node);
+        lines.extend(viewport.lines(
+            Some(table.titles()),
+            (rows.len(), cursor),
+            (width, height.saturating_sub(lines.len())),
+            |at| {
+                let row = rows.get(at)?;
+                let user = row.process.user.known();
+                let is_others = has_ours && user.is_some() && user != login;
+                let is_tagged = is_tagged(&(name.clone(), row.process.key));
+                let fade = if is_others { Fade::Cells } else { Fade::None };
+                let mark = Line::styled(if is_tagged { "*" } else { " " }, Tone::Accent);
+                let line = table.row(mark, &DrawnProcess::of(row, node, is_others), fade);
+                let line = if is_stale { line.dimmed() } else { line };
+                Some(line.clickable_line(Click::Row(at)))
+            },
+        ));
         lines.truncate(height);
         lines
     }
@@ -315,114 +312,90 @@ fn visit_subtree(
     }
 }
 
-/// How one row is drawn.
-#[derive(Clone, Copy)]
-struct TreeRowOptions {
-    /// True if the row is dimmed, because it belongs to another user and others do not.
-    is_others: bool,
-    is_tagged: bool,
+/// What cells are drawn from, apart from their row.
+struct TreeTable<'a> {
+    node: Option<&'a Node>,
+    is_wide: bool,
     shift: usize,
     is_full: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Columns {
-    gap: u16,
-    user: u16,
-    device: u16,
-    threads: u16,
-    time: u16,
+/// A row, and what else the node reports about its process.
+struct DrawnProcess<'a> {
+    row: &'a TreeRow,
+    known: Option<&'a Process>,
+    /// The devices it uses.
+    devices: Option<String>,
+    /// The tone of pid and command.
+    tone: Tone,
 }
 
-impl Columns {
-    fn fit(width: u16) -> Self {
-        Self {
-            gap: if width >= 110 { 2 } else { 1 },
-            user: if width >= 110 { 12 } else { 8 },
-            device: if width >= 110 { 12 } else { 8 },
-            threads: if width >= 70 { 7 } else { 0 },
-            time: if width >= 60 { 8 } else { 0 },
-        }
-    }
+type TreeColumn<'a> = TableColumn<TreeTable<'a>, DrawnProcess<'a>>;
 
-    fn titles(&self) -> Line {
-        let Self { gap, .. } = *self;
-        let faint = Tone::Faint;
-        let mut line = Line::new()
-            .gap(1)
-            .right_aligned("PID", 7, faint)
-            .gap(gap)
-            .left_aligned("USER", self.user, faint)
-            .gap(gap)
-            .left_aligned("DEVICE", self.device, faint);
-        if self.threads > 0 {
-            line = line.gap(gap).right_aligned("THREADS", self.threads, faint);
-        }
-        line =
-            line.gap(gap).right_aligned("%CPU", 5, faint).gap(gap).right_aligned("%MEM", 4, faint);
-        if self.time > 0 {
-            line = line.gap(gap).right_aligned("TIME", self.time, faint);
-        }
-        line.gap(gap).text("COMMAND", faint)
-    }
+impl<'a> TreeTable<'a> {
+    const COLUMNS: [TreeColumn<'a>; 8] = [
+        TreeColumn::right("PID", 7, |_, drawn, _| {
+            Cell::toned(drawn.row.process.key.pid.to_string(), drawn.tone)
+        }),
+        TreeColumn::left("USER", 8, |_, drawn, _| {
+            drawn.row.process.user.known().map_or(UNKNOWN, |user| user).to_owned().into()
+        })
+        .sized(|table, _| if table.is_wide { 12 } else { 8 }),
+        TreeColumn::left("DEVICE", 8, |_, drawn, _| {
+            drawn.devices.as_deref().unwrap_or("host").to_owned().into()
+        })
+        .sized(|table, _| if table.is_wide { 12 } else { 8 }),
+        TreeColumn::right("THREADS", 7, |_, drawn, _| {
+            let threads = drawn.known.and_then(|known| known.threads.get());
+            Cell::of(threads, |threads| threads.to_string())
+        })
+        .from_width(70),
+        TreeColumn::right("%CPU", 5, |_, drawn, _| {
+            let sampled = drawn.known.and_then(|known| known.cpu_percent.get());
+            Cell::percent(sampled.or(drawn.row.cpu))
+        }),
+        TreeColumn::right("%MEM", 4, |table, drawn, _| {
+            let total = table.node.and_then(|node| node.host.fast.memory_total.get());
+            let share = drawn.row.process.resident.get().zip(total.filter(|total| total.0 > 0));
+            Cell::of(share, |(used, total)| format!("{:.1}", used.gib() / total.gib() * 100.0))
+        }),
+        TreeColumn::right("TIME", 8, |table, drawn, _| {
+            let run_time = table.node.and_then(|node| node.run_time(drawn.row.process.key));
+            Cell::of(run_time, format_run_time)
+        })
+        .from_width(60),
+        TreeColumn::rest("COMMAND", 1, |table, drawn, _| Cell::Line(table.command(drawn)))
+            .keeps_tone(),
+    ];
 
-    fn row(&self, row: &TreeRow, node: Option<&Node>, options: TreeRowOptions) -> Line {
-        let Self { gap, .. } = *self;
-        let TreeRow { process, prefix, cpu } = row;
-        let known = node.and_then(|node| node.process(process.key.pid));
-        let known = known.filter(|known| known.key == process.key);
-        let devices = node.filter(|_| known.is_some()).map(|node| devices(node, process.key.pid));
-        let plain = if options.is_others { Tone::Faint } else { Tone::Plain };
-        let strong = match (options.is_others, devices.is_some()) {
-            (true, _) => Tone::Faint,
-            (false, true) => Tone::Strong,
-            (false, false) => Tone::Plain,
-        };
-        let user = process.user.known().map_or(UNKNOWN, |user| user);
-        let cpu = known.and_then(|known| known.cpu_percent.get()).or(*cpu);
-        let share =
-            process.resident.get().zip(node.and_then(|node| node.host.fast.memory_total.get()));
-        let share = share
-            .filter(|(_, total)| total.0 > 0)
-            .map(|(used, total)| used.gib() / total.gib() * 100.0);
-        let mut line = Line::styled(if options.is_tagged { "*" } else { " " }, Tone::Accent)
-            .right_aligned(&process.key.pid.to_string(), 7, strong)
-            .gap(gap)
-            .left_aligned(user, self.user, plain)
-            .gap(gap)
-            .left_aligned(devices.as_deref().unwrap_or("host"), self.device, plain);
-        if self.threads > 0 {
-            let threads = known.and_then(|known| known.threads.get());
-            let threads = or_unknown(threads, |threads| threads.to_string());
-            line = line.gap(gap).right_aligned(&threads, self.threads, plain);
-        }
-        line = line.gap(gap).right_aligned(&percent(cpu), 5, plain).gap(gap).right_aligned(
-            &or_unknown(share, |share| format!("{share:.1}")),
-            4,
-            plain,
-        );
-        if self.time > 0 {
-            let run_time = node.and_then(|node| run_time(node, process.key));
-            line = line.gap(gap).right_aligned(
-                &or_unknown(run_time, format_run_time),
-                self.time,
-                plain,
-            );
-        }
+    fn command(&self, drawn: &DrawnProcess<'_>) -> Line {
+        let TreeRow { process, prefix, .. } = drawn.row;
         let command = process.command.known().map_or("", |command| command);
-        let command = short_command(command, options.is_full);
+        let command = short_command(command, self.is_full);
         let state = match process.state.get() {
             Some(ProcessState::Zombie) => "zombie ",
             Some(ProcessState::Stopped) => "stopped ",
             Some(ProcessState::Traced) => "traced ",
             Some(_) | None => "",
         };
-        let visible_prefix = skip_columns(prefix, options.shift);
-        let command_shift = options.shift.saturating_sub(prefix.chars().count());
-        line.gap(gap)
-            .text(visible_prefix, Tone::Faint)
+        let command_shift = self.shift.saturating_sub(prefix.chars().count());
+        Line::styled(skip_columns(prefix, self.shift), Tone::Faint)
             .text(state, Tone::Warn)
-            .text(skip_columns(&command, command_shift), strong)
+            .text(skip_columns(&command, command_shift), drawn.tone)
+    }
+}
+
+impl<'a> DrawnProcess<'a> {
+    fn of(row: &'a TreeRow, node: Option<&'a Node>, is_others: bool) -> Self {
+        let key = row.process.key;
+        let known = node.and_then(|node| node.process(key.pid)).filter(|known| known.key == key);
+        let devices = node.filter(|_| known.is_some()).map(|node| devices(node, key.pid));
+        let tone = match (is_others, devices.is_some()) {
+            (true, _) => Tone::Faint,
+            (false, true) => Tone::Strong,
+            (false, false) => Tone::Plain,
+        };
+        Self { row, known, devices, tone }
     }
 }
 
@@ -436,14 +409,6 @@ fn devices(node: &Node, pid: u32) -> String {
     let labels: Vec<String> =
         used_devices.iter().map(|device| device_label(node, device)).collect();
     format!("{} {}", if is_tpu { "TPU" } else { "GPU" }, labels.join(","))
-}
-
-/// Returns the running time of a process by the clock of its node.
-pub(super) fn run_time(node: &Node, key: ProcessKey) -> Option<Duration> {
-    let uptime = node.host.fast.uptime_seconds.get()?;
-    let per_second = u64::from(node.hello.as_ref()?.host.ticks_per_second);
-    let started = key.start_ticks.checked_div(per_second)?;
-    Some(Duration::from_secs(uptime.checked_sub(started)?))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::ui::views::users::rows::{UserRow, UserRows};
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{format_run_time, or_unknown, percent, percent_value};
-use crate::ui::widgets::table::{self, Cell, Table, TableColumn, TableRoom};
+use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 
 /// Columns of the fold marker and the gap after it.
 const MARK_WIDTH: u16 = 2;
@@ -181,7 +181,7 @@ pub(super) fn row<'a>(table: &LaidOutUsers<'a>, row: &'a UserRow) -> Option<Line
             let usage = usage.usage_of(user)?;
             let sums = UserSums { user, usage, is_stale: usage.fresh_nodes == 0 };
             let mark = if unfolded == Some(user) { "- " } else { "+ " };
-            Some(table.row(Line::styled(mark, Tone::Faint), &sums, sums.is_stale))
+            Some(table.row(Line::styled(mark, Tone::Faint), &sums, Fade::if_old(sums.is_stale)))
         }
         UserRow::Node { user, node_usage, node_index } => {
             let node_usage = usage.usage_of(user)?.nodes.get(*node_usage)?;
