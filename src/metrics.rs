@@ -38,6 +38,23 @@ pub struct Field<S: 'static> {
     pub help: &'static str,
     /// Reads the value.
     pub read: fn(&S) -> Value,
+    /// How the table of an `S` shows it; `None` if it does not.
+    pub column: Option<MetricColumn>,
+}
+
+/// The column of a metric in a table.
+#[derive(Clone, Copy, Debug)]
+pub struct MetricColumn {
+    /// Text in the title row.
+    pub title: &'static str,
+    /// Label before the value outside a table.
+    pub label: &'static str,
+    /// Width of the column.
+    pub width: u16,
+    /// Its place among the columns; the first get room first.
+    pub rank: u8,
+    /// The description in the list of columns.
+    pub help: &'static str,
 }
 
 /// Defines a constructor for each type of value: id, alias, help and how it is read.
@@ -49,7 +66,7 @@ macro_rules! constructors {
             help: &'static str,
             read: fn(&S) -> Value,
         ) -> Self {
-            Self { id, kind: ValueKind::$kind, alias, help, read }
+            Self { id, kind: ValueKind::$kind, alias, help, read, column: None }
         })*
     };
 }
@@ -62,6 +79,16 @@ impl<S> Field<S> {
         text: Text,
         timestamp: Timestamp,
         flag: Flag
+    }
+
+    /// Shows the metric in a column of its table.
+    const fn column(
+        self,
+        (title, label): (&'static str, &'static str),
+        (width, rank): (u16, u8),
+        help: &'static str,
+    ) -> Self {
+        Self { column: Some(MetricColumn { title, label, width, rank, help }), ..self }
     }
 
     /// Returns the unit that its id ends in, as printed after a number; empty for counts and texts.

@@ -72,7 +72,7 @@ pub enum SettingKind {
     /// Distinct texts in a given order: at least one, at most this many.
     DistinctList(Check, usize),
     /// Columns of a table, from left to right; an empty list shows as many as fit.
-    Columns(&'static [ColumnSpec]),
+    Columns(fn() -> Vec<ColumnSpec>),
 }
 
 /// The value of a setting.
@@ -96,8 +96,8 @@ impl SettingKind {
     }
 
     /// Returns the columns to choose from; none of other kinds.
-    pub const fn columns(self) -> &'static [ColumnSpec] {
-        if let Self::Columns(columns) = self { columns } else { &[] }
+    pub fn columns(self) -> Vec<ColumnSpec> {
+        if let Self::Columns(columns) = self { columns() } else { Vec::new() }
     }
 
     /// Returns true if the value is a list of texts.
@@ -255,13 +255,13 @@ impl SettingKind {
         }
         let columns = self.columns();
         if !columns.is_empty() {
-            words = words.into_iter().map(|word| current_column_name(columns, word)).collect();
+            words = words.into_iter().map(|word| current_column_name(&columns, word)).collect();
         }
         for (index, word) in words.iter().enumerate() {
             if columns.is_empty() {
                 self.check_item(word)?;
             } else {
-                check_column(columns, word)?;
+                check_column(&columns, word)?;
             }
             let is_duplicate = || words.iter().take(index).any(|before| before == word);
             if !matches!(self, Self::List(_)) && is_duplicate() {

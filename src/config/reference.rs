@@ -27,7 +27,8 @@ pub fn init_text() -> String {
             text.push('\n');
             push_comment(&mut text, setting.help);
             let choices = setting.kind.choices().iter().map(|choice| (choice.name, choice.help));
-            let columns = setting.kind.columns().iter().map(|column| (column.name, column.help));
+            let columns =
+                setting.kind.columns().into_iter().map(|column| (column.name, column.help));
             for (name, help) in choices.chain(columns) {
                 push_comment(&mut text, &format!("  {}: {help}", toml_string(name)));
             }
@@ -157,7 +158,7 @@ pub fn metrics_text() -> String {
 }
 
 /// Returns the tables whose columns can be chosen.
-fn tables() -> impl Iterator<Item = (&'static str, &'static [ColumnSpec])> {
+fn tables() -> impl Iterator<Item = (&'static str, Vec<ColumnSpec>)> {
     table::settings().filter_map(|setting| {
         Some((setting.name.strip_prefix("columns-")?, setting.kind.columns()))
     })

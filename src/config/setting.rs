@@ -107,7 +107,7 @@ pub(super) const fn choice(name: &'static str, value_name: &'static str) -> Sett
 }
 
 /// Returns the columns of a table; by default as many as fit.
-pub(super) const fn columns(name: &'static str, columns: &'static [ColumnSpec]) -> Setting {
+pub(super) const fn columns(name: &'static str, columns: fn() -> Vec<ColumnSpec>) -> Setting {
     option(name, SettingKind::Columns(columns), "COLUMN").page("Columns")
 }
 

@@ -345,15 +345,15 @@ const SCREEN: &[Setting] = &[
         .page(PROCESSES),
     switch("reverse-users").help("Reverse the sort order of the user view").page(PROCESSES),
     switch("node-chart").help("Show the chart of a node at start; g toggles it").page(CHART),
-    columns("columns-fleet", &fleet::COLUMN_SPECS).help(
+    columns("columns-fleet", || fleet::COLUMN_SPECS.to_vec()).help(
         "Columns of the fleet table after the node, from left to right; the rightmost are \
              dropped if there is no room",
     ),
-    columns("columns-node", &node::COLUMN_SPECS)
+    columns("columns-node", node::column_specs)
         .help("Columns of the device table after the device, from left to right"),
-    columns("columns-processes", &processes::COLUMN_SPECS)
+    columns("columns-processes", || processes::COLUMN_SPECS.to_vec())
         .help("Columns of the process table before the command, from left to right"),
-    columns("columns-users", &users::COLUMN_SPECS)
+    columns("columns-users", || users::COLUMN_SPECS.to_vec())
         .help("Columns of the user table after the user, from left to right"),
     option("charted", DistinctList(check::metric, ChartMetric::MAX_CHARTED), "METRIC")
         .help(
@@ -440,7 +440,7 @@ mod tests {
         let none: &[crate::query::SortColumn] = &[];
         for (headings, columns) in [
             (&fleet::COLUMN_SPECS[..], &fleet::SORT_COLUMNS[..]),
-            (&node::COLUMN_SPECS[..], none),
+            (&node::column_specs(), none),
             (&processes::COLUMN_SPECS[..], &processes::COLUMNS[..]),
             (&users::COLUMN_SPECS[..], &users::COLUMNS[..]),
         ] {
@@ -501,7 +501,7 @@ mod tests {
     fn columns_sort_orders_and_charts_use_the_aliases_of_metrics() {
         let tables = [
             &fleet::COLUMN_SPECS[..],
-            &node::COLUMN_SPECS,
+            &node::column_specs(),
             &processes::COLUMN_SPECS,
             &users::COLUMN_SPECS,
         ];

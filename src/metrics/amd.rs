@@ -19,8 +19,9 @@ pub const DEVICE_AMD: &[Field<Device>] = &[
         "junction_temperature_celsius",
         "junction",
         "junction temperature (hottest spot)",
-        |device| celsius(detail(device, |known| known.junction_temperature)),
-    ),
+        |device: &Device| celsius(detail(device, |known| known.junction_temperature)),
+    )
+    .column(("JUNCTION", "junction"), (8, 5), "junction (hotspot) temperature"),
     Field::number(
         "junction_slowdown_temperature_celsius",
         "jslowat",

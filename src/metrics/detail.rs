@@ -255,9 +255,13 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     Field::integer("bar1_free_bytes", "bar1free", "free BAR1 memory", |device| {
         bytes(detail(device, |known| known.bar1_free))
     }),
-    Field::flag("display_active", "display", "a display is attached and active", |device| {
-        flag(detail(device, |known| known.display_active))
-    }),
+    Field::flag(
+        "display_active",
+        "display",
+        "a display is attached and active",
+        |device: &Device| flag(detail(device, |known| known.display_active)),
+    )
+    .column(("DISP", "disp"), (4, 25), "display attached"),
     Field::text("compute_mode", "mode", "compute mode: who may use the device", |device| {
         enum_text(detail(device, |known| known.compute_mode), ComputeMode::text)
     }),
@@ -289,17 +293,20 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         "sm_active_percent",
         "smact",
         "SM activity: share of SMs that were busy",
-        |device| percent(activity(device, |known| known.sm_active)),
-    ),
+        |device: &Device| percent(activity(device, |known| known.sm_active)),
+    )
+    .column(("SMACT", "smact"), (5, 11), "SM activity"),
     Field::share(
         "sm_occupancy_percent",
         "occupancy",
         "SM occupancy: resident warps as a share of the maximum",
-        |device| percent(activity(device, |known| known.sm_occupancy)),
-    ),
-    Field::share("tensor_active_percent", "tensor", "tensor core activity", |device| {
+        |device: &Device| percent(activity(device, |known| known.sm_occupancy)),
+    )
+    .column(("OCC", "occ"), (4, 13), "SM occupancy"),
+    Field::share("tensor_active_percent", "tensor", "tensor core activity", |device: &Device| {
         percent(activity(device, |known| known.tensor_active))
-    }),
+    })
+    .column(("TENSOR", "tensor"), (6, 12), "tensor core activity"),
     Field::share(
         "dram_active_percent",
         "dram",

@@ -57,9 +57,13 @@ pub const DEVICE: &[Field<Device>] = &[
     Field::number("temperature_celsius", "temp", "core temperature", |device| {
         celsius(device.temperature)
     }),
-    Field::number("memory_temperature_celsius", "memtemp", "memory temperature", |device| {
-        celsius(device.memory_temperature)
-    }),
+    Field::number(
+        "memory_temperature_celsius",
+        "memtemp",
+        "memory temperature",
+        |device: &Device| celsius(device.memory_temperature),
+    )
+    .column(("MEMTEMP", "memtemp"), (7, 4), "memory temperature"),
     Field::number("power_watts", "power", "power draw", |device| watts(device.power)),
     Field::number("power_limit_watts", "limit", "power limit in force", |device| {
         watts(device.power_limit)
@@ -113,7 +117,9 @@ pub const DEVICE: &[Field<Device>] = &[
         "persistence_enabled",
         "persistence",
         "persistence mode: the driver stays loaded while the device is unused",
-        |device| flag(device.persistence),
-    ),
-    Field::flag("mig_enabled", "mig", "MIG mode is enabled", |device| flag(device.mig)),
+        |device: &Device| flag(device.persistence),
+    )
+    .column(("PERS", "pers"), (4, 17), "persistence mode"),
+    Field::flag("mig_enabled", "mig", "MIG mode is enabled", |device: &Device| flag(device.mig))
+        .column(("MIG", "MIG"), (3, 24), "MIG mode"),
 ];

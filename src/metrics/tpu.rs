@@ -26,9 +26,10 @@ pub const DEVICE_TPU: &[Field<Device>] = &[
         "TPU: time since a TensorCore last ran",
         |device| number(tpu(device, |known| known.idle_seconds)),
     ),
-    Field::integer("hlo_queue", "hloq", "TPU: programs queued for the chip", |device| {
+    Field::integer("hlo_queue", "hloq", "TPU: programs queued for the chip", |device: &Device| {
         integer(tpu(device, |known| known.queue))
-    }),
+    })
+    .column(("HLOQ", "hloq"), (5, 19), "programs queued for a chip"),
     Field::integer("runtime_uptime_seconds", "runtime", "TPU: uptime of the runtime", |device| {
         integer(tpu(device, |known| known.uptime_seconds))
     }),

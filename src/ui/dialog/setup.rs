@@ -29,7 +29,7 @@ pub struct SetupEntry {
     /// True if other values than `steps` may be typed.
     pub is_typed: bool,
     /// Columns to choose from; empty if the setting is no column list.
-    pub columns: &'static [ColumnSpec],
+    pub columns: Vec<ColumnSpec>,
     /// What the setting does, or what its value means.
     pub help: String,
     /// Where the value comes from, such as `default`.
@@ -119,7 +119,7 @@ impl Setup {
             Key::Named(NamedKey::Right | NamedKey::Enter) | Key::Letter('l' | ' ')
                 if self.entry().is_some_and(|entry| !entry.columns.is_empty()) =>
             {
-                let list = |entry: &SetupEntry| Checklist::new(entry.columns, &entry.value);
+                let list = |entry: &SetupEntry| Checklist::new(entry.columns.clone(), &entry.value);
                 self.checklist = self.entry().map(list);
             }
             Key::Named(NamedKey::Left) | Key::Letter('h')
@@ -331,7 +331,7 @@ mod tests {
             value: value.to_owned(),
             steps: steps.to_vec(),
             is_typed,
-            columns: &[],
+            columns: Vec::new(),
             help: format!("what {name} does"),
             origin: "default".to_owned(),
             is_changed: false,

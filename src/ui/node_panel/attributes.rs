@@ -2,9 +2,9 @@
 //! a device, and the list of unavailable values.
 
 use crate::fleet::Node;
+use crate::metrics::{Field, MetricColumn, Value, device_fields};
 use crate::model::{
     Bytes, ComputeMode, Device, DeviceActivity, DeviceDetails, Percent, Reading, Reason, Throttle,
-    TpuDetails,
 };
 use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::{Units, rate};
@@ -20,72 +20,115 @@ pub(crate) struct AttributeContext<'a> {
 pub(crate) type AttributeText = Reading<(String, Tone)>;
 
 /// One attribute of a device.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Attribute {
-    /// Column title.
-    pub(crate) title: &'static str,
-    /// Label before the value outside a table.
-    pub(crate) label: &'static str,
-    /// Column width.
-    pub(crate) width: u16,
-    pub(crate) read: fn(AttributeContext<'_>) -> AttributeText,
+    /// The name in settings.
+    pub(crate) name: &'static str,
+    pub(crate) column: MetricColumn,
+    source: AttributeSource,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum AttributeSource {
+    Metric(&'static Field<Device>),
+    /// Several metrics, or one in other words.
+    Combined(fn(AttributeContext<'_>) -> AttributeText),
 }
 
 impl Attribute {
-    const fn new(
-        title: &'static str,
-        label: &'static str,
-        width: u16,
+    const fn combined(
+        (name, title, label): (&'static str, &'static str, &'static str),
+        (width, rank): (u16, u8),
+        help: &'static str,
         read: fn(AttributeContext<'_>) -> AttributeText,
     ) -> Self {
-        Self { title, label, width, read }
+        let column = MetricColumn { title, label, width, rank, help };
+        Self { name, column, source: AttributeSource::Combined(read) }
+    }
+
+    fn of_metric(field: &'static Field<Device>) -> Option<Self> {
+        let source = AttributeSource::Metric(field);
+        Some(Self { name: field.alias, column: field.column?, source })
+    }
+
+    pub(crate) fn read(&self, context: AttributeContext<'_>) -> AttributeText {
+        match self.source {
+            AttributeSource::Metric(field) => plain(metric_text(field, context)),
+            AttributeSource::Combined(read) => read(context),
+        }
     }
 
     /// Returns true if any device of the node reports the attribute, or will after its second sample.
     pub(crate) fn is_available(&self, node: &Node, units: Units) -> bool {
         node.devices.iter().any(|device| {
-            let text = (self.read)(AttributeContext { node, device, units });
+            let text = self.read(AttributeContext { node, device, units });
             matches!(text, Reading::Known(_) | Reading::Unknown(Reason::NeedsTwoSamples))
         })
     }
 }
 
-/// All attributes by priority: the first get columns first.
-pub(crate) const ATTRIBUTES: [Attribute; 26] = [
-    Attribute::new("OWNER", "by", 8, owner),
-    Attribute::new("THROTTLED", "throttled", 12, throttled),
-    Attribute::new("MEMBW", "membw", 5, bandwidth),
-    Attribute::new("MEMTEMP", "memtemp", 7, memory_temp),
-    Attribute::new("JUNCTION", "junction", 8, junction_temp),
-    Attribute::new("PCIe", "PCIe", 11, pcie),
-    Attribute::new("NVLINK", "NVLink", 11, nvlink),
-    Attribute::new("FAN", "fan", 5, fan),
-    Attribute::new("PSTATE", "pstate", 6, performance_state_text),
-    Attribute::new("ENC/DEC", "enc/dec", 7, video),
-    Attribute::new("SMACT", "smact", 5, |context| {
-        percent_text(activity(context, |details| details.sm_active))
-    }),
-    Attribute::new("TENSOR", "tensor", 6, |context| {
-        percent_text(activity(context, |details| details.tensor_active))
-    }),
-    Attribute::new("OCC", "occ", 4, |context| {
-        percent_text(activity(context, |details| details.sm_occupancy))
-    }),
-    Attribute::new("ECC", "ecc", 7, ecc_errors),
-    Attribute::new("REMAP", "remap", 8, remapped_rows),
-    Attribute::new("LINK", "link", 5, link),
-    Attribute::new("PERS", "pers", 4, |context| on_off_text(context.device.persistence)),
-    Attribute::new("MODE", "mode", 9, mode),
-    Attribute::new("HLOQ", "hloq", 5, |context| plain(tpu(context, |chip| chip.queue))),
-    Attribute::new("CORES", "cores", 9, cores),
-    Attribute::new("GI/CI", "GI/CI", 5, instances),
-    Attribute::new("BAR1", "BAR1", 11, bar1),
-    Attribute::new("PART", "partitions", 8, partition),
-    Attribute::new("MIG", "MIG", 3, |context| on_off_text(context.device.mig)),
-    Attribute::new("DISP", "disp", 4, |context| {
-        on_off_text(detail(context, |details| details.display_active))
-    }),
-    Attribute::new("PCI", "pci", 12, bus),
+/// Returns all attributes by rank: the first get columns first.
+pub(crate) fn attributes() -> Vec<Attribute> {
+    let metrics = device_fields().filter_map(Attribute::of_metric);
+    let mut attributes: Vec<Attribute> = metrics.chain(COMBINED).collect();
+    attributes.sort_by_key(|attribute| attribute.column.rank);
+    attributes
+}
+
+/// The attributes that are no single metric.
+const COMBINED: [Attribute; 17] = [
+    Attribute::combined(("owner", "OWNER", "by"), (8, 1), "the user of a TPU chip", owner),
+    Attribute::combined(
+        ("throttled", "THROTTLED", "throttled"),
+        (12, 2),
+        "why clocks are throttled",
+        throttled,
+    ),
+    Attribute::combined(("membw", "MEMBW", "membw"), (5, 3), "memory bandwidth in use", bandwidth),
+    Attribute::combined(("pcie", "PCIe", "PCIe"), (11, 6), "traffic over PCIe", pcie),
+    Attribute::combined(("nvlink", "NVLINK", "NVLink"), (11, 7), "traffic over NVLink", nvlink),
+    Attribute::combined(("fan", "FAN", "fan"), (5, 8), "fan speed", fan),
+    Attribute::combined(
+        ("pstate", "PSTATE", "pstate"),
+        (6, 9),
+        "the performance state",
+        performance_state_text,
+    ),
+    Attribute::combined(
+        ("enc-dec", "ENC/DEC", "enc/dec"),
+        (7, 10),
+        "video encoder and decoder",
+        video,
+    ),
+    Attribute::combined(
+        ("ecc", "ECC", "ecc"),
+        (7, 14),
+        "ECC errors, corrected/uncorrected",
+        ecc_errors,
+    ),
+    Attribute::combined(
+        ("remap", "REMAP", "remap"),
+        (8, 15),
+        "remapped memory rows",
+        remapped_rows,
+    ),
+    Attribute::combined(("link", "LINK", "link"), (5, 16), "PCIe generation and lanes", link),
+    Attribute::combined(("mode", "MODE", "mode"), (9, 18), "the compute mode", mode),
+    Attribute::combined(("cores", "CORES", "cores"), (9, 20), "the cores of a chip", cores),
+    Attribute::combined(
+        ("gi-ci", "GI/CI", "GI/CI"),
+        (5, 21),
+        "GPU and compute instance of a slice",
+        instances,
+    ),
+    Attribute::combined(("bar1", "BAR1", "BAR1"), (11, 22), "the BAR1 window in use", bar1),
+    Attribute::combined(
+        ("partitions", "PART", "partitions"),
+        (8, 23),
+        "compute and memory partition",
+        partition,
+    ),
+    Attribute::combined(("pci", "PCI", "pci"), (12, 26), "PCI address", bus),
 ];
 
 /// Groups the labels of unavailable values by reason. `first` is listed before the attributes.
@@ -93,8 +136,9 @@ pub(crate) fn unavailable(
     context: AttributeContext<'_>,
     first: &[(&'static str, Option<Reason>)],
 ) -> Vec<(String, &'static str)> {
-    let attributes =
-        ATTRIBUTES.iter().map(|attribute| (attribute.label, (attribute.read)(context).reason()));
+    let attributes = attributes()
+        .into_iter()
+        .map(|attribute| (attribute.column.label, attribute.read(context).reason()));
     let mut grouped: Vec<(String, &'static str)> = Vec::new();
     for (label, reason) in first.iter().copied().chain(attributes) {
         // No source reports this value at all, so its absence is not worth a word.
@@ -121,13 +165,6 @@ fn detail<T: Copy>(
     context.device.details.as_deref().map_or_else(Reading::default, read)
 }
 
-fn tpu<T: Copy>(
-    context: AttributeContext<'_>,
-    read: impl FnOnce(&TpuDetails) -> Reading<T>,
-) -> Reading<T> {
-    context.device.tpu.as_deref().map_or_else(Reading::default, read)
-}
-
 fn plain<T: ToString>(reading: Reading<T>) -> AttributeText {
     reading.map(|value| (value.to_string(), Tone::Plain))
 }
@@ -136,8 +173,19 @@ fn percent_text(reading: Reading<Percent>) -> AttributeText {
     plain(reading.map(|share| format!("{:.0}%", share.get())))
 }
 
-fn on_off_text(reading: Reading<bool>) -> AttributeText {
-    plain(reading.map(|is_on| if is_on { "on" } else { "off" }))
+/// Formats the value of a metric with its unit.
+pub(crate) fn metric_text(field: &Field<Device>, context: AttributeContext<'_>) -> Reading<String> {
+    let units = context.units;
+    Reading::Known(match ((field.read)(context.device), field.unit()) {
+        (Value::Unknown(reason), _) => return Reading::Unknown(reason),
+        (Value::Number(celsius), "°C") => units.temperature_text(celsius),
+        (Value::Number(number), unit) => format!("{number:.0}{unit}"),
+        (Value::Integer(amount), "B") => units.amount(Bytes(amount)),
+        (Value::Integer(amount), "B/s") => rate(amount),
+        (Value::Integer(number), _) => number.to_string(),
+        (Value::Text(text), _) => text.to_string(),
+        (Value::Flag(is_on), _) => if is_on { "on" } else { "off" }.to_owned(),
+    })
 }
 
 /// Summarises the users of a device; the process table has the details.
@@ -235,17 +283,6 @@ pub(crate) fn bandwidth_share(device: &Device) -> Reading<Percent> {
 
 fn bandwidth(context: AttributeContext<'_>) -> AttributeText {
     percent_text(bandwidth_share(context.device))
-}
-
-fn memory_temp(context: AttributeContext<'_>) -> AttributeText {
-    plain(
-        context.device.memory_temperature.map(|temperature| context.units.temperature(temperature)),
-    )
-}
-
-fn junction_temp(context: AttributeContext<'_>) -> AttributeText {
-    let temperature = detail(context, |details| details.junction_temperature);
-    plain(temperature.map(|temperature| context.units.temperature(temperature)))
 }
 
 /// Formats receive and transmit rates per second.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::fleet::{Metric, Node, Totals};
 use crate::insight::RowId;
-use crate::insight::node_status::{Note, device_flags, device_label};
+use crate::insight::node_status::{device_flags, device_label};
+use crate::metrics::MetricColumn;
 use crate::model::{Device, Link, Megahertz, Percent, Reading, Reason, Throttle, Watts};
 use crate::model::{UNKNOWN, width_of};
 use crate::time::Timestamp;
@@ -12,10 +13,9 @@ use crate::ui::RenderContext;
 use crate::ui::display_options::{DisplayOptions, Thresholds};
 use crate::ui::navigation::Navigation;
 use crate::ui::node_panel::attributes;
-use crate::ui::node_panel::attributes::{ATTRIBUTES, Attribute, AttributeContext};
+use crate::ui::node_panel::attributes::{Attribute, AttributeContext};
 use crate::ui::node_panel::host::history_points;
 use crate::ui::node_panel::process_table::has_only_tpus;
-use crate::ui::widgets::column_spec;
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{Units, or_unknown, percent};
@@ -27,117 +27,208 @@ const ATTRIBUTE_COLUMNS_IN_FULL: usize = 2;
 /// Width of a bar in the second line of a device.
 const SECOND_LINE_BAR_WIDTH: u16 = 8;
 
-/// The columns that can be chosen, after the label of the device.
-pub(crate) const COLUMN_SPECS: [ColumnSpec; 36] = [
-    ColumnSpec::new("uuid", "UUID", "", "the UUID"),
-    ColumnSpec::new("name", "NAME", "", "the model"),
-    ColumnSpec::new("temp", "TEMP", "", "device temperature"),
-    ColumnSpec::new("util", "UTIL", "", "utilization as a bar and in percent"),
-    ColumnSpec::new("membar", "MEM", "", "memory as a bar"),
-    ColumnSpec::new("mem", "GiB", "", "memory in use and total"),
-    ColumnSpec::new("power", "W", "", "power and its limit"),
-    ColumnSpec::new("clocks", "MHz", "", "SM clock, and memory clock if there is room"),
-    ColumnSpec::new("owner", "OWNER", "", "the user of a TPU chip"),
-    ColumnSpec::new("throttled", "THROTTLED", "", "why clocks are throttled"),
-    ColumnSpec::new("membw", "MEMBW", "", "memory bandwidth in use"),
-    ColumnSpec::new("memtemp", "MEMTEMP", "", "memory temperature"),
-    ColumnSpec::new("junction", "JUNCTION", "", "junction (hotspot) temperature"),
-    ColumnSpec::new("pcie", "PCIe", "", "traffic over PCIe"),
-    ColumnSpec::new("nvlink", "NVLINK", "", "traffic over NVLink"),
-    ColumnSpec::new("fan", "FAN", "", "fan speed"),
-    ColumnSpec::new("pstate", "PSTATE", "", "the performance state"),
-    ColumnSpec::new("enc-dec", "ENC/DEC", "", "video encoder and decoder"),
-    ColumnSpec::new("smact", "SMACT", "", "SM activity"),
-    ColumnSpec::new("tensor", "TENSOR", "", "tensor core activity"),
-    ColumnSpec::new("occupancy", "OCC", "", "SM occupancy"),
-    ColumnSpec::new("ecc", "ECC", "", "ECC errors, corrected/uncorrected"),
-    ColumnSpec::new("remap", "REMAP", "", "remapped memory rows"),
-    ColumnSpec::new("link", "LINK", "", "PCIe generation and lanes"),
-    ColumnSpec::new("persistence", "PERS", "", "persistence mode"),
-    ColumnSpec::new("mode", "MODE", "", "the compute mode"),
-    ColumnSpec::new("hloq", "HLOQ", "", "programs queued for a chip"),
-    ColumnSpec::new("cores", "CORES", "", "the cores of a chip"),
-    ColumnSpec::new("gi-ci", "GI/CI", "", "GPU and compute instance of a slice"),
-    ColumnSpec::new("bar1", "BAR1", "", "the BAR1 window in use"),
-    ColumnSpec::new("partitions", "PART", "", "compute and memory partition"),
-    ColumnSpec::new("mig", "MIG", "", "MIG mode"),
-    ColumnSpec::new("display", "DISP", "", "display attached"),
-    ColumnSpec::new("pci", "PCI", "", "PCI address"),
-    ColumnSpec::new("last", "LAST", "", "utilization over the last seconds"),
-    ColumnSpec::new("flags", "FLAGS", "", "problems"),
-];
-/// Number of columns in front of the attributes.
-const COLUMNS_BEFORE_ATTRIBUTES: usize = 8;
+/// A device in the table.
+struct DeviceRow<'a> {
+    node: &'a Node,
+    index: usize,
+    device: &'a Device,
+    now: Timestamp,
+}
 
 /// A column after the label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DeviceColumn {
-    Uuid,
-    Name,
-    Temperature,
-    Util,
-    MemoryBar,
-    Memory,
-    Power,
-    Clocks,
-    /// Index into the attributes.
-    Attribute(usize),
-    Spark,
-    Flags,
+#[derive(Clone, Copy)]
+struct DeviceColumn {
+    spec: ColumnSpec,
+    content: Content,
+}
+
+#[derive(Clone, Copy)]
+enum Content {
+    Attribute(Attribute),
+    /// A column that takes part in the layout.
+    Laid {
+        /// Returns the width of a chosen column in a table of this width.
+        width: fn(&Columns, &Node, u16) -> u16,
+        cell: fn(&Columns, DeviceRow<'_>, u16) -> Line,
+        /// Draws the sum over the devices; `None` if there is none.
+        sum: Option<fn(&Columns, &Totals, u16) -> Line>,
+    },
 }
 
 impl DeviceColumn {
-    /// The columns in front of the attributes.
-    const FIRST: [Self; COLUMNS_BEFORE_ATTRIBUTES] = [
-        Self::Uuid,
-        Self::Name,
-        Self::Temperature,
-        Self::Util,
-        Self::MemoryBar,
-        Self::Memory,
-        Self::Power,
-        Self::Clocks,
-    ];
+    const fn new(
+        (name, title): (&'static str, &'static str),
+        help: &'static str,
+        width: fn(&Columns, &Node, u16) -> u16,
+        cell: fn(&Columns, DeviceRow<'_>, u16) -> Line,
+    ) -> Self {
+        let content = Content::Laid { width, cell, sum: None };
+        Self { spec: ColumnSpec::new(name, title, "", help), content }
+    }
 
-    /// Returns the column at an index of `COLUMN_SPECS`.
-    fn from_index(index: usize) -> Option<Self> {
-        let after_first = index.checked_sub(COLUMNS_BEFORE_ATTRIBUTES);
-        match after_first {
-            None => Self::FIRST.get(index).copied(),
-            Some(attribute) if attribute < ATTRIBUTES.len() => Some(Self::Attribute(attribute)),
-            Some(last) => [Self::Spark, Self::Flags].get(last - ATTRIBUTES.len()).copied(),
+    const fn summed(self, sum: fn(&Columns, &Totals, u16) -> Line) -> Self {
+        match self.content {
+            Content::Laid { width, cell, .. } => {
+                Self { content: Content::Laid { width, cell, sum: Some(sum) }, ..self }
+            }
+            Content::Attribute(_) => self,
         }
+    }
+
+    fn of_attribute(attribute: Attribute) -> Self {
+        let MetricColumn { title, help, .. } = attribute.column;
+        let spec = ColumnSpec::new(attribute.name, title, "", help);
+        Self { spec, content: Content::Attribute(attribute) }
     }
 }
 
-/// Widths of the columns; 0 hides a column.
-#[derive(Clone, Debug, Default)]
+/// The columns in front of the attributes.
+const FIRST: [DeviceColumn; 8] = [
+    DeviceColumn::new(
+        ("uuid", "UUID"),
+        "the UUID",
+        |_, node, _| max_width(node.devices.iter().map(|device| device.uuid.to_string())).min(40),
+        |_, row, width| Line::new().left_aligned(&row.device.uuid, width, Tone::Plain),
+    ),
+    DeviceColumn::new(
+        ("name", "NAME"),
+        "the model",
+        |_, node, _| max_width(node.devices.iter().map(|device| name(device, true))).clamp(4, 20),
+        |_, row, width| Line::new().left_aligned(&name(row.device, true), width, Tone::Plain),
+    ),
+    DeviceColumn::new(
+        ("temp", "TEMP"),
+        "device temperature",
+        |_, _, _| 4,
+        |columns, row, width| {
+            let text = or_unknown(row.device.temperature.get(), |temperature| {
+                columns.units.temperature(temperature)
+            });
+            let is_hot = row.device.throttle.get().is_some_and(Throttle::is_thermal);
+            let tone = if is_hot { Tone::Warn } else { Tone::Plain };
+            Line::new().right_aligned(&text, width, tone)
+        },
+    ),
+    DeviceColumn::new(
+        ("util", "UTIL"),
+        "utilization as a bar and in percent",
+        |_, _, _| UTIL_WIDTH,
+        |columns, row, width| {
+            let util = attributes::utilization(row.device);
+            let flags = device_flags(row.device).into_iter();
+            let worst = flags.map(|(_, severity)| Tone::from(severity)).max();
+            columns.load(util, worst.unwrap_or_else(|| columns.load.tone(util)), width)
+        },
+    )
+    .summed(|columns, totals, width| {
+        let util = totals.utilization.map(Percent::get);
+        columns.load(util, columns.load.tone(util), width)
+    }),
+    DeviceColumn::new(
+        ("membar", "MEM"),
+        "memory as a bar",
+        |_, _, _| 4,
+        |columns, row, width| columns.memory_bar(row.device.memory_share(), width),
+    )
+    .summed(|columns, totals, width| {
+        let both = totals.memory_used.zip(totals.memory_total);
+        let share = both.and_then(|(used, total)| Percent::of(used.0, total.0));
+        columns.memory_bar(share, width)
+    }),
+    DeviceColumn::new(
+        ("mem", "GiB"),
+        "memory in use and total",
+        |columns, node, _| {
+            let total = Totals::of_devices(node).memory_total;
+            width_of(&columns.units.usage(total, total)).max(9)
+        },
+        |columns, row, width| {
+            let (used, total) = (row.device.memory_used.get(), row.device.memory_total.get());
+            Line::new().right_aligned(&columns.units.usage(used, total), width, Tone::Plain)
+        },
+    )
+    .summed(|columns, totals, width| {
+        let pair = columns.units.usage(totals.memory_used, totals.memory_total);
+        Line::new().right_aligned(&pair, width, Tone::Plain)
+    }),
+    DeviceColumn::new(
+        ("power", "W"),
+        "power and its limit",
+        |_, node, _| {
+            // The widest text that can occur.
+            let limit = Totals::of_devices(node).power_limit;
+            let widest = or_unknown(limit, |limit| format!("{0:.0}/{0:.0}", limit.get()));
+            width_of(&widest).max(7)
+        },
+        |_, row, width| power(row.device.power.get(), row.device.power_limit.get(), width),
+    )
+    .summed(|_, totals, width| power(totals.power, totals.power_limit, width)),
+    DeviceColumn::new(
+        ("clocks", "MHz"),
+        "SM clock, and memory clock if there is room",
+        |_, _, width| 4 + if width >= WIDE_WIDTH { 5 } else { 0 },
+        |columns, row, width| {
+            Line::new().right_aligned(&columns.clocks_text(row.device), width, Tone::Plain)
+        },
+    ),
+];
+
+/// The columns behind the attributes.
+const LAST: [DeviceColumn; 2] = [
+    DeviceColumn::new(
+        ("last", "LAST"),
+        "utilization over the last seconds",
+        |_, _, _| 6,
+        |_, DeviceRow { node, index, device, now }, width| {
+            let series = (&*device.uuid, Metric::Utilization);
+            let source = node.device_sources.get(index);
+            let points = history_points(node, series, source, now, usize::from(width));
+            Line::new().sparkline(points, Tone::Mid)
+        },
+    ),
+    DeviceColumn::new(
+        (FLAGS, "FLAGS"),
+        "problems",
+        |_, _, _| 8,
+        |_, row, _| {
+            let flags = device_flags(row.device).into_iter();
+            flags.fold(Line::new(), |line, (flag, tone)| line.text(flag.as_str(), tone).gap(1))
+        },
+    ),
+];
+const FLAGS: &str = "flags";
+/// Width of the utilization: a bar, its percentage, and a column for the percent sign.
+const UTIL_WIDTH: u16 = 6 + 4;
+
+/// Returns the columns after the label of the device.
+fn device_columns() -> impl Iterator<Item = DeviceColumn> {
+    let attributes = attributes::attributes().into_iter().map(DeviceColumn::of_attribute);
+    FIRST.into_iter().chain(attributes).chain(LAST)
+}
+
+/// Returns the columns that can be chosen.
+pub(crate) fn column_specs() -> Vec<ColumnSpec> {
+    device_columns().map(|column| column.spec).collect()
+}
+
+/// The visible columns and what their cells are drawn with.
+#[derive(Default)]
 struct Columns {
-    /// From left to right.
-    order: Vec<DeviceColumn>,
+    /// From left to right, with their widths; 0 hides a column.
+    order: Vec<(DeviceColumn, u16)>,
+    /// Width that is not yet assigned to columns.
+    left: u16,
     load: Thresholds,
     /// Thresholds of memory bandwidth.
     bandwidth: Thresholds,
     units: Units,
     gap: u16,
     label: u16,
-    name: u16,
-    uuid: u16,
-    temperature: u16,
-    util: u16,
-    memory_bar: u16,
-    memory: u16,
-    power: u16,
-    clocks: u16,
-    spark: u16,
-    flags: u16,
     has_index: bool,
     has_memory_clock: bool,
     has_only_tpus: bool,
-    /// Indices of the attributes that have a column.
-    attributes: Vec<usize>,
     /// Attributes that some device reports but that have no column.
-    without_column: Vec<&'static Attribute>,
+    without_column: Vec<Attribute>,
 }
 
 /// Returns the number of lines around the devices: titles, and the sum if there are several devices.
@@ -187,294 +278,211 @@ pub(crate) fn lines(
     lines.into_iter().map(|line| line.truncated(width)).collect()
 }
 
-/// Width that is not yet assigned to columns.
-struct WidthBudget {
-    left: u16,
-    gap: u16,
-}
-
-impl WidthBudget {
-    fn reserve(&mut self, column: &mut u16, width: u16) -> bool {
-        let fits = self.left >= width + self.gap;
-        if fits {
-            self.left -= width + self.gap;
-            *column = width;
-        }
-        fits
-    }
-
-    /// Widens a column that is shown.
-    fn grow(&mut self, column: &mut u16, by: u16) {
-        let by = if *column > 0 { by.min(self.left) } else { 0 };
-        self.left -= by;
-        *column += by;
-    }
-}
-
 impl Columns {
     /// Returns the columns set by the user, or those of highest priority that fit.
     fn of(node: &Node, display: &DisplayOptions, width: u16, is_full: bool) -> Self {
-        match column_spec::column_indices(&COLUMN_SPECS, &display.columns.node) {
-            Some(column_indices) => Self::with_user_columns(node, display, &column_indices, width),
-            None => Self::fit(node, display, width, is_full),
+        let mut columns = Self::base(node, display, width);
+        if display.columns.node.is_empty() {
+            columns.fit(node, display, width, is_full);
+        } else {
+            columns.fit_chosen(node, &display.columns.node, width);
         }
+        columns
     }
 
-    /// Returns what does not depend on the available width.
+    /// Returns what does not depend on the columns.
     fn base(node: &Node, display: &DisplayOptions, width: u16) -> Self {
         let names = display.selection.names;
         let label = max_width(node.devices.iter().map(|device| device_label(node, device))).max(3);
         let is_named = names.has_index || names.has_name || names.has_uuid;
+        // Without index, name and UUID, devices could not be told apart.
+        let has_index = names.has_index || !is_named;
+        let label = if has_index { label } else { 3 };
         Self {
             load: display.device,
             bandwidth: display.memory,
             units: display.units(),
             gap: if width >= 110 { 2 } else { 1 },
-            // Without index, name and UUID, devices could not be told apart.
-            has_index: names.has_index || !is_named,
-            label: if names.has_index || !is_named { label } else { 3 },
+            left: width.saturating_sub(label),
+            has_index,
+            label,
             has_only_tpus: has_only_tpus(node),
             ..Self::default()
         }
     }
 
+    /// Adds a column if it fits.
+    fn reserve(&mut self, column: DeviceColumn, width: u16) -> bool {
+        let fits = self.left >= width + self.gap;
+        if fits {
+            self.left -= width + self.gap;
+            self.order.push((column, width));
+        }
+        fits
+    }
+
+    /// Adds the column of this name if it fits, in its width or in `width`.
+    fn reserve_named(&mut self, node: &Node, name: &str, width: Option<u16>) {
+        let mut columns = FIRST.into_iter().chain(LAST);
+        let Some(column) = columns.find(|column| column.spec.name == name) else { return };
+        let Content::Laid { width: chosen_width, .. } = column.content else { return };
+        let width = width.unwrap_or_else(|| chosen_width(self, node, 0));
+        self.reserve(column, width);
+    }
+
+    fn width_of(&mut self, name: &str) -> Option<&mut u16> {
+        let column = self.order.iter_mut().find(|(column, _)| column.spec.name == name);
+        column.map(|(_, width)| width)
+    }
+
+    /// Widens a column that is shown by some of the width that is left.
+    fn grow(&mut self, name: &str, by: u16) {
+        let by = by.min(self.left);
+        if let Some(width) = self.width_of(name) {
+            *width += by;
+            self.left -= by;
+        }
+    }
+
     /// Assigns width to the columns set by the user, from left to right, and the rest to bars and flags.
-    fn with_user_columns(
-        node: &Node,
-        display: &DisplayOptions,
-        indices: &[usize],
-        width: u16,
-    ) -> Self {
-        let mut columns = Self::base(node, display, width);
-        let units = columns.units;
-        let totals = Totals::of_devices(node);
-        let mut budget =
-            WidthBudget { left: width.saturating_sub(columns.label), gap: columns.gap };
-        for column in indices.iter().filter_map(|index| DeviceColumn::from_index(*index)) {
-            let devices = node.devices.iter();
-            let min_width = match column {
-                DeviceColumn::Uuid => {
-                    max_width(devices.map(|device| device.uuid.to_string())).min(40)
-                }
-                DeviceColumn::Name => {
-                    max_width(devices.map(|device| name(device, true))).clamp(4, 20)
-                }
-                DeviceColumn::Temperature | DeviceColumn::MemoryBar => 4,
-                DeviceColumn::Util => 6 + 4,
-                DeviceColumn::Memory => {
-                    width_of(&units.usage(totals.memory_total, totals.memory_total)).max(9)
-                }
-                DeviceColumn::Power => width_of(&widest_power_text(&totals)).max(7),
-                DeviceColumn::Clocks => 4 + if width >= WIDE_WIDTH { 5 } else { 0 },
-                DeviceColumn::Attribute(at) => {
-                    ATTRIBUTES.get(at).map_or(0, |attribute| attribute.width)
-                }
-                DeviceColumn::Spark => 6,
-                DeviceColumn::Flags => 8,
+    fn fit_chosen(&mut self, node: &Node, names: &[String], width: u16) {
+        let all: Vec<DeviceColumn> = device_columns().collect();
+        let chosen = |name: &String| all.iter().find(|column| column.spec.name == name).copied();
+        for column in names.iter().filter_map(chosen) {
+            let column_width = match column.content {
+                Content::Attribute(attribute) => attribute.column.width,
+                Content::Laid { width: column_width, .. } => column_width(self, node, width),
             };
-            if !budget.reserve(columns.width_mut(column).unwrap_or(&mut 0), min_width) {
+            if !self.reserve(column, column_width) {
                 break;
             }
-            columns.has_memory_clock |= column == DeviceColumn::Clocks && width >= WIDE_WIDTH;
-            if let DeviceColumn::Attribute(at) = column {
-                columns.attributes.push(at);
-            }
-            columns.order.push(column);
+            self.has_memory_clock |= column.spec.name == "clocks" && width >= WIDE_WIDTH;
         }
-        let is_reported = |(at, attribute): &(usize, &Attribute)| {
-            !columns.attributes.contains(at) && attribute.is_available(node, columns.units)
-        };
-        columns.without_column = ATTRIBUTES
-            .iter()
-            .enumerate()
-            .filter(is_reported)
-            .map(|(_, attribute)| attribute)
-            .collect::<Vec<_>>();
-        columns.distribute(budget.left);
-        columns
+        self.without_column = attributes::attributes();
+        let Self { without_column, order, units, .. } = self;
+        without_column.retain(|attribute| {
+            let has_column = order.iter().any(|(column, _)| column.spec.name == attribute.name);
+            !has_column && attribute.is_available(node, *units)
+        });
+        // A wide gap between flags and the next column would be hard to follow.
+        let is_last = self.order.last().is_none_or(|(column, _)| column.spec.name == FLAGS);
+        self.distribute(if is_last { u16::MAX } else { 12 });
     }
 
-    fn fit(node: &Node, display: &DisplayOptions, width: u16, is_full: bool) -> Self {
-        let totals = Totals::of_devices(node);
+    fn fit(&mut self, node: &Node, display: &DisplayOptions, width: u16, is_full: bool) {
         let names = display.selection.names;
-        let mut columns = Self::base(node, display, width);
-        let units = columns.units;
-        let memory = units.usage(totals.memory_total, totals.memory_total);
-        let power = widest_power_text(&totals);
-        let mut budget =
-            WidthBudget { left: width.saturating_sub(columns.label), gap: columns.gap };
-        // The bar includes a column for the percent sign.
-        budget.reserve(&mut columns.util, 6 + 4);
-        budget.reserve(&mut columns.memory, width_of(&memory).max(9));
-        budget.reserve(&mut columns.flags, if width >= 110 { 14 } else { 8 });
+        self.reserve_named(node, "util", None);
+        self.reserve_named(node, "mem", None);
+        self.reserve_named(node, FLAGS, Some(if width >= 110 { 14 } else { 8 }));
+        let devices = || node.devices.iter();
         if names.has_uuid {
-            let uuid = max_width(node.devices.iter().map(|device| device.uuid.to_string()));
-            budget.reserve(&mut columns.uuid, uuid.min(if width >= WIDE_WIDTH { 40 } else { 12 }));
+            let uuid = max_width(devices().map(|device| device.uuid.to_string()));
+            let uuid = uuid.min(if width >= WIDE_WIDTH { 40 } else { 12 });
+            self.reserve_named(node, "uuid", Some(uuid));
         }
         if !names.has_index && names.has_name {
-            let longest = max_width(node.devices.iter().map(|device| name(device, true)));
-            budget.reserve(&mut columns.name, longest.clamp(4, 16));
+            let longest = max_width(devices().map(|device| name(device, true)));
+            self.reserve_named(node, "name", Some(longest.clamp(4, 16)));
         }
-        let is_reported = |read: fn(&Device) -> Option<Reason>| {
-            let mut reasons = node.devices.iter().map(read);
+        let reasons: [(&str, fn(&Device) -> Option<Reason>); 3] = [
+            ("temp", |device| device.temperature.reason()),
+            ("power", |device| device.power.reason()),
+            ("clocks", |device| device.sm_clock.reason()),
+        ];
+        for (name, reason) in reasons {
             // A column is dropped if no device of this kind supports it.
-            reasons.any(|reason| {
-                reason.is_none_or(|why| why != Reason::NotSupported && !columns.has_only_tpus)
-            })
-        };
-        let has_temperature = is_reported(|device| device.temperature.reason());
-        let has_power = is_reported(|device| device.power.reason());
-        let has_clocks = is_reported(|device| device.sm_clock.reason());
-        if has_temperature {
-            budget.reserve(&mut columns.temperature, 4);
-        }
-        if has_power {
-            budget.reserve(&mut columns.power, width_of(&power).max(7));
-        }
-        if has_clocks {
-            budget.reserve(&mut columns.clocks, 4);
-        }
-        budget.reserve(&mut columns.memory_bar, 4);
-        budget.reserve(&mut columns.spark, 6);
-        if width >= WIDE_WIDTH {
-            columns.widen(
-                node,
-                &mut budget,
-                names.has_name,
-                if is_full { ATTRIBUTE_COLUMNS_IN_FULL } else { ATTRIBUTES.len() },
-            );
-        } else {
-            columns.without_column =
-                ATTRIBUTES.iter().filter(|attribute| attribute.is_available(node, units)).collect();
-        }
-        columns.distribute(budget.left);
-        let attributes = columns.attributes.iter().map(|at| DeviceColumn::Attribute(*at));
-        columns.order = DeviceColumn::FIRST
-            .into_iter()
-            .chain(attributes)
-            .chain([DeviceColumn::Spark, DeviceColumn::Flags])
-            .collect();
-        columns
-    }
-
-    /// Returns the width of a column, `None` if the column has a fixed width.
-    const fn width_mut(&mut self, column: DeviceColumn) -> Option<&mut u16> {
-        Some(match column {
-            DeviceColumn::Uuid => &mut self.uuid,
-            DeviceColumn::Name => &mut self.name,
-            DeviceColumn::Temperature => &mut self.temperature,
-            DeviceColumn::Util => &mut self.util,
-            DeviceColumn::MemoryBar => &mut self.memory_bar,
-            DeviceColumn::Memory => &mut self.memory,
-            DeviceColumn::Power => &mut self.power,
-            DeviceColumn::Clocks => &mut self.clocks,
-            DeviceColumn::Spark => &mut self.spark,
-            DeviceColumn::Flags => &mut self.flags,
-            DeviceColumn::Attribute(_) => return None,
-        })
-    }
-
-    fn width(&self, column: DeviceColumn) -> u16 {
-        match column {
-            DeviceColumn::Uuid => self.uuid,
-            DeviceColumn::Name => self.name,
-            DeviceColumn::Temperature => self.temperature,
-            DeviceColumn::Util => self.util,
-            DeviceColumn::MemoryBar => self.memory_bar,
-            DeviceColumn::Memory => self.memory,
-            DeviceColumn::Power => self.power,
-            DeviceColumn::Clocks => self.clocks,
-            DeviceColumn::Spark => self.spark,
-            DeviceColumn::Flags => self.flags,
-            DeviceColumn::Attribute(at) => {
-                ATTRIBUTES.get(at).map_or(0, |attribute| attribute.width)
+            let is_reported = devices().map(reason).any(|reason| {
+                reason.is_none_or(|why| why != Reason::NotSupported && !self.has_only_tpus)
+            });
+            if is_reported {
+                self.reserve_named(node, name, None);
             }
         }
+        self.reserve_named(node, "membar", None);
+        self.reserve_named(node, "last", None);
+        let available = attributes::attributes().into_iter().enumerate();
+        let units = self.units;
+        let available = available.filter(|(_, attribute)| attribute.is_available(node, units));
+        if width >= WIDE_WIDTH {
+            let max_attributes = if is_full { ATTRIBUTE_COLUMNS_IN_FULL } else { usize::MAX };
+            self.widen(node, names.has_name);
+            for (index, attribute) in available {
+                let column = DeviceColumn::of_attribute(attribute);
+                if index >= max_attributes || !self.reserve(column, attribute.column.width) {
+                    self.without_column.push(attribute);
+                }
+            }
+        } else {
+            self.without_column = available.map(|(_, attribute)| attribute).collect();
+        }
+        if self.width_of(FLAGS).is_none() {
+            // The flags have what no other column needs.
+            self.order.extend(LAST.last().map(|flags| (*flags, 0)));
+        }
+        self.distribute(u16::MAX);
+        let places: Vec<&str> = device_columns().map(|column| column.spec.name).collect();
+        let place =
+            |column: &DeviceColumn| places.iter().position(|name| *name == column.spec.name);
+        self.order.sort_by_key(|(column, _)| place(column));
+    }
+
+    /// Spends spare width on memory clocks and names, then on wider bars.
+    fn widen(&mut self, node: &Node, has_name: bool) {
+        if self.left >= 5 && self.width_of("clocks").is_some() {
+            self.grow("clocks", 5);
+            self.has_memory_clock = true;
+        }
+        if has_name && self.width_of("name").is_none() {
+            self.reserve_named(node, "name", None);
+        }
+        self.grow("util", 6);
+        self.grow("membar", 4);
+        self.grow("last", 9);
+    }
+
+    /// Gives the width that is left to bars, and as much of the rest to the flags.
+    fn distribute(&mut self, max_flags: u16) {
+        let room = self.left;
+        self.grow("util", (room * 2 / 5).min(18));
+        self.grow("membar", (room / 5).min(12));
+        self.grow("last", 34);
+        self.grow(FLAGS, max_flags);
     }
 
     /// Returns the visible columns, from left to right.
-    fn shown(&self) -> impl Iterator<Item = DeviceColumn> {
-        self.order.iter().copied().filter(|column| self.width(*column) > 0)
-    }
-
-    /// Spends spare width on memory clocks and names, wider bars, and attribute columns, in this order.
-    fn widen(
-        &mut self,
-        node: &Node,
-        budget: &mut WidthBudget,
-        has_name: bool,
-        max_attributes: usize,
-    ) {
-        let mut memory_clock = 0;
-        if self.clocks > 0 && budget.reserve(&mut memory_clock, 5_u16.saturating_sub(self.gap)) {
-            self.has_memory_clock = true;
-            self.clocks += 5;
-        }
-        if has_name && self.name == 0 {
-            let names = node.devices.iter().map(|device| width_of(&name(device, true))).max();
-            budget.reserve(&mut self.name, names.unwrap_or(0).clamp(4, 20));
-        }
-        budget.grow(&mut self.util, 6);
-        budget.grow(&mut self.memory_bar, 4);
-        budget.grow(&mut self.spark, 9);
-        for (index, attribute) in ATTRIBUTES.iter().enumerate() {
-            if !attribute.is_available(node, self.units) {
-                continue;
-            }
-            let mut column = 0;
-            if index < max_attributes && budget.reserve(&mut column, attribute.width) {
-                self.attributes.push(index);
-            } else {
-                self.without_column.push(attribute);
-            }
-        }
-    }
-
-    fn distribute(&mut self, room: u16) {
-        let if_shown = |column: u16, extra: u16| if column > 0 { extra } else { 0 };
-        let util = if_shown(self.util, (room * 2 / 5).min(18));
-        let memory = if_shown(self.memory_bar, (room / 5).min(12));
-        let spark = if_shown(self.spark, (room - util - memory).min(34));
-        self.util += util;
-        self.memory_bar += memory;
-        self.spark += spark;
-        // A wide gap between flags and the next column would be hard to follow.
-        let rest = room - util - memory - spark;
-        self.flags += match self.order.last() {
-            None => rest,
-            Some(DeviceColumn::Flags) => if_shown(self.flags, rest),
-            Some(_) => if_shown(self.flags, rest.min(12)),
-        };
+    fn shown(&self) -> impl Iterator<Item = (DeviceColumn, u16)> {
+        self.order.iter().copied().filter(|(_, width)| *width > 0)
     }
 
     fn titles(&self) -> Line {
-        let last = if self.spark >= 8 { "LAST " } else { "" };
-        let seconds = format!("{last}{}s", self.spark);
-        let clocks = if self.has_memory_clock { "SM/MEM" } else { "MHz" };
-        let [load, memory] = if self.has_only_tpus { ["DUTY", "HBM"] } else { ["UTIL", "MEM"] };
-        let sign = if self.has_index { "#" } else { "" };
-        let line = Line::new().right_aligned(sign, self.label, Tone::Faint);
-        self.shown().fold(line, |line, column| {
-            let (line, width) = (line.gap(self.gap), self.width(column));
-            let left = |title: &str| Line::new().left_aligned(title, width, Tone::Faint);
-            let right = |title: &str| Line::new().right_aligned(title, width, Tone::Faint);
-            line.append(match column {
-                DeviceColumn::Uuid => left("UUID"),
-                DeviceColumn::Name => left("NAME"),
-                DeviceColumn::Temperature => right("TEMP"),
-                DeviceColumn::Util => Line::new()
-                    .left_aligned(load, width - 4, Tone::Faint)
+        let line = Line::new().right_aligned(
+            if self.has_index { "#" } else { "" },
+            self.label,
+            Tone::Faint,
+        );
+        self.shown().fold(line, |line, (DeviceColumn { spec, .. }, width)| {
+            let line = line.gap(self.gap);
+            let seconds = || format!("{}{width}s", if width >= 8 { "LAST " } else { "" });
+            match spec.name {
+                "uuid" | "name" | FLAGS => line.left_aligned(spec.title, width, Tone::Faint),
+                "last" => line.left_aligned(&seconds(), width, Tone::Faint),
+                "util" => line
+                    .left_aligned(
+                        if self.has_only_tpus { "DUTY" } else { spec.title },
+                        width - 4,
+                        Tone::Faint,
+                    )
                     .right_aligned("%", 4, Tone::Faint),
-                DeviceColumn::MemoryBar => left(memory),
-                DeviceColumn::Memory => right(self.units.unit_name()),
-                DeviceColumn::Power => right("W"),
-                DeviceColumn::Clocks => right(clocks),
-                DeviceColumn::Attribute(at) => {
-                    right(ATTRIBUTES.get(at).map_or("", |attribute| attribute.title))
+                "membar" => {
+                    let title = if self.has_only_tpus { "HBM" } else { spec.title };
+                    line.left_aligned(title, width, Tone::Faint)
                 }
-                DeviceColumn::Spark => left(&seconds),
-                DeviceColumn::Flags => left("FLAGS"),
-            })
+                "mem" => line.right_aligned(self.units.unit_name(), width, Tone::Faint),
+                "clocks" if self.has_memory_clock => {
+                    line.right_aligned("SM/MEM", width, Tone::Faint)
+                }
+                _ => line.right_aligned(spec.title, width, Tone::Faint),
+            }
         })
     }
 
@@ -484,70 +492,28 @@ impl Columns {
         let label_tone = if device.parent.is_some() { Tone::Faint } else { Tone::Strong };
         let label_text = if self.has_index { device_label(node, device) } else { String::new() };
         let line = faded(Line::new().right_aligned(&label_text, self.label, label_tone));
-        self.shown().fold(line, |line, column| {
-            if column != DeviceColumn::Flags {
-                return line.append(faded(self.cell((node, index, device), column, now)));
+        let last = self.order.last().map(|(column, _)| column.spec.name);
+        self.shown().fold(line, |line, (column, width)| {
+            let row = DeviceRow { node, index, device, now };
+            let cell = match column.content {
+                Content::Attribute(attribute) => {
+                    let context = AttributeContext { node, device, units: self.units };
+                    let (text, tone) = attribute_text(attribute, context);
+                    Line::new().right_aligned(&text, width, tone)
+                }
+                Content::Laid { cell, .. } => cell(self, row, width),
+            };
+            let line = line.gap(self.gap);
+            if column.spec.name != FLAGS {
+                return line.append(faded(cell));
             }
-            let flags_line = self.flags_line(&device_flags(device));
-            let is_last = self.order.last() == Some(&column);
-            if is_last {
-                return line.append(flags_line);
+            if last == Some(FLAGS) {
+                return line.append(cell);
             }
-            let flags_line = flags_line.truncated(self.gap + self.flags);
-            let missing = (self.gap + self.flags).saturating_sub(flags_line.width());
-            line.append(flags_line).gap(missing)
+            let flags = cell.truncated(width);
+            let missing = width.saturating_sub(flags.width());
+            line.append(flags).gap(missing)
         })
-    }
-
-    /// Draws one cell, including the gap before it.
-    fn cell(
-        &self,
-        (node, index, device): (&Node, usize, &Device),
-        column: DeviceColumn,
-        now: Timestamp,
-    ) -> Line {
-        let (line, width) = (Line::new().gap(self.gap), self.width(column));
-        match column {
-            DeviceColumn::Uuid => line.left_aligned(&device.uuid, width, Tone::Plain),
-            DeviceColumn::Name => line.left_aligned(&name(device, true), width, Tone::Plain),
-            DeviceColumn::Temperature => {
-                let text = or_unknown(device.temperature.get(), |temperature| {
-                    self.units.temperature(temperature)
-                });
-                let is_hot = device.throttle.get().is_some_and(Throttle::is_thermal);
-                line.right_aligned(&text, width, if is_hot { Tone::Warn } else { Tone::Plain })
-            }
-            DeviceColumn::Util => {
-                let util = attributes::utilization(device);
-                let worst = device_flags(device)
-                    .into_iter()
-                    .map(|(_, severity)| Tone::from(severity))
-                    .max();
-                self.load(line, util, worst.unwrap_or_else(|| self.load.tone(util)))
-            }
-            DeviceColumn::MemoryBar => self.memory_bar(line, device.memory_share()),
-            DeviceColumn::Memory => {
-                let (used, total) = (device.memory_used.get(), device.memory_total.get());
-                line.right_aligned(&self.units.usage(used, total), width, Tone::Plain)
-            }
-            DeviceColumn::Power => self.power(line, device.power.get(), device.power_limit.get()),
-            DeviceColumn::Clocks => {
-                line.right_aligned(&self.clocks_text(device), width, Tone::Plain)
-            }
-            DeviceColumn::Attribute(at) => {
-                let Some(attribute) = ATTRIBUTES.get(at) else { return line };
-                let (text, tone) =
-                    attribute_text(attribute, AttributeContext { node, device, units: self.units });
-                line.right_aligned(&text, width, tone)
-            }
-            DeviceColumn::Spark => {
-                let series = (&*device.uuid, Metric::Utilization);
-                let source = node.device_sources.get(index);
-                let points = history_points(node, series, source, now, usize::from(width));
-                line.sparkline(points, Tone::Mid)
-            }
-            DeviceColumn::Flags => line.gap(width),
-        }
     }
 
     /// Draws the second line of a device: bars of power and bandwidth, then the attributes without a column.
@@ -582,18 +548,17 @@ impl Columns {
                 .gap(1);
         }
         let context = AttributeContext { node, device, units: self.units };
-        for attribute in self.without_column.iter().filter(|attribute| attribute.title != "MEMBW") {
+        for attribute in self.without_column.iter().filter(|attribute| attribute.name != "membw") {
             let room = width.saturating_sub(line.width());
-            let (text, tone) = attribute_text(attribute, context);
-            if room < width_of(attribute.label) + 2 + attribute.width
-                || (is_slice && text == UNKNOWN)
-            {
+            let (text, tone) = attribute_text(*attribute, context);
+            let MetricColumn { label, width: column_width, .. } = attribute.column;
+            if room < width_of(label) + 2 + column_width || (is_slice && text == UNKNOWN) {
                 continue;
             }
             let gap = if line.width() > self.label + 1 { 2 } else { 1 };
-            line = line.gap(gap).text(format!("{} ", attribute.label), Tone::Faint).left_aligned(
+            line = line.gap(gap).text(format!("{label} "), Tone::Faint).left_aligned(
                 &text,
-                attribute.width,
+                column_width,
                 tone,
             );
         }
@@ -602,62 +567,31 @@ impl Columns {
 
     fn sum(&self, node: &Node) -> Line {
         let totals = Totals::of_devices(node);
-        let util = totals.utilization.map(Percent::get);
         let line = Line::new().right_aligned("SUM", self.label, Tone::Faint);
-        let is_summed = |part: &DeviceColumn| {
-            matches!(
-                part,
-                DeviceColumn::Util
-                    | DeviceColumn::MemoryBar
-                    | DeviceColumn::Memory
-                    | DeviceColumn::Power
-            )
+        let sum_of = |column: &DeviceColumn| match column.content {
+            Content::Laid { sum, .. } => sum,
+            Content::Attribute(_) => None,
         };
-        let shown: Vec<DeviceColumn> = self.shown().collect();
-        let count = shown.iter().rposition(is_summed).map_or(0, |last| last + 1);
-        shown.into_iter().take(count).fold(line, |line, part| {
-            let (line, width) = (line.gap(self.gap), self.width(part));
-            match part {
-                DeviceColumn::Util => self.load(line, util, self.load.tone(util)),
-                DeviceColumn::MemoryBar => {
-                    let both = totals.memory_used.zip(totals.memory_total);
-                    let part = both.and_then(|(used, total)| Percent::of(used.0, total.0));
-                    self.memory_bar(line, part)
-                }
-                DeviceColumn::Memory => {
-                    let pair = self.units.usage(totals.memory_used, totals.memory_total);
-                    line.right_aligned(&pair, width, Tone::Plain)
-                }
-                DeviceColumn::Power => self.power(line, totals.power, totals.power_limit),
-                DeviceColumn::Uuid
-                | DeviceColumn::Name
-                | DeviceColumn::Temperature
-                | DeviceColumn::Clocks
-                | DeviceColumn::Attribute(_)
-                | DeviceColumn::Spark
-                | DeviceColumn::Flags => line.gap(width),
+        let shown: Vec<(DeviceColumn, u16)> = self.shown().collect();
+        let last = shown.iter().rposition(|(column, _)| sum_of(column).is_some());
+        let summed = shown.iter().take(last.map_or(0, |last| last + 1));
+        summed.fold(line, |line, (column, width)| {
+            let line = line.gap(self.gap);
+            match sum_of(column) {
+                Some(sum) => line.append(sum(self, &totals, *width)),
+                None => line.gap(*width),
             }
         })
     }
 
-    fn load(&self, line: Line, util: Option<f32>, tone: Tone) -> Line {
-        let bar = self.util.saturating_sub(4);
-        line.bar(util, bar, tone).right_aligned(&percent(util), 4, Tone::Plain)
+    fn load(&self, util: Option<f32>, tone: Tone, width: u16) -> Line {
+        let bar = Line::new().bar(util, width.saturating_sub(4), tone);
+        bar.right_aligned(&percent(util), 4, Tone::Plain)
     }
 
-    fn memory_bar(&self, line: Line, part: Option<Percent>) -> Line {
-        let part = part.map(Percent::get);
-        line.bar(part, self.memory_bar, self.load.tone(part))
-    }
-
-    fn power(&self, line: Line, drawn: Option<Watts>, limit: Option<Watts>) -> Line {
-        let watts_text =
-            |watts: Option<Watts>| or_unknown(watts, |watts| format!("{:.0}", watts.get()));
-        let text = match (drawn, limit) {
-            (None, None) => UNKNOWN.to_owned(),
-            (drawn, limit) => format!("{}/{}", watts_text(drawn), watts_text(limit)),
-        };
-        line.right_aligned(&text, self.power, Tone::Plain)
+    fn memory_bar(&self, share: Option<Percent>, width: u16) -> Line {
+        let share = share.map(Percent::get);
+        Line::new().bar(share, width, self.load.tone(share))
     }
 
     fn clocks_text(&self, device: &Device) -> String {
@@ -671,28 +605,25 @@ impl Columns {
         }
         format!("{}/{:>4}", clock_text(&device.sm_clock), clock_text(&device.memory_clock))
     }
+}
 
-    fn flags_line(&self, flags: &[Note]) -> Line {
-        let mut line = Line::new().gap(self.gap);
-        for (flag, tone) in flags {
-            line = line.text(flag.as_str(), *tone).gap(1);
-        }
-        line
-    }
+fn power(drawn: Option<Watts>, limit: Option<Watts>, width: u16) -> Line {
+    let watts_text =
+        |watts: Option<Watts>| or_unknown(watts, |watts| format!("{:.0}", watts.get()));
+    let text = match (drawn, limit) {
+        (None, None) => UNKNOWN.to_owned(),
+        (drawn, limit) => format!("{}/{}", watts_text(drawn), watts_text(limit)),
+    };
+    Line::new().right_aligned(&text, width, Tone::Plain)
 }
 
 fn max_width(texts: impl Iterator<Item = String>) -> u16 {
     texts.map(|text| width_of(&text)).max().unwrap_or(0)
 }
 
-/// Returns the widest power text that can occur.
-fn widest_power_text(totals: &Totals) -> String {
-    or_unknown(totals.power_limit, |limit| format!("{0:.0}/{0:.0}", limit.get()))
-}
-
 /// Formats an attribute, as a dash if it is unavailable.
-fn attribute_text(attribute: &Attribute, context: AttributeContext<'_>) -> (String, Tone) {
-    let text = (attribute.read)(context).into_known();
+fn attribute_text(attribute: Attribute, context: AttributeContext<'_>) -> (String, Tone) {
+    let text = attribute.read(context).into_known();
     text.unwrap_or_else(|| (UNKNOWN.to_owned(), Tone::Faint))
 }
 
@@ -757,21 +688,4 @@ pub(crate) fn detail(
         line = line.text(format!("  {text}: {reason}"), Tone::Faint);
     }
     line
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_heading_has_a_column_and_attribute_titles_match() {
-        for (index, heading) in COLUMN_SPECS.iter().enumerate() {
-            let column = DeviceColumn::from_index(index).unwrap();
-            if let DeviceColumn::Attribute(at) = column {
-                assert_eq!(ATTRIBUTES[at].title, heading.title);
-            }
-        }
-        assert_eq!(DeviceColumn::from_index(COLUMN_SPECS.len()), None);
-        assert_eq!(DeviceColumn::from_index(COLUMN_SPECS.len() - 1), Some(DeviceColumn::Flags));
-    }
 }

@@ -12,7 +12,7 @@ use crate::ui::node_panel::series::NodeSeries;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::Movement;
 
-pub(crate) use crate::ui::node_panel::device_table::COLUMN_SPECS;
+pub(crate) use crate::ui::node_panel::device_table::column_specs;
 
 /// State of the node view that lasts between frames.
 #[derive(Clone, Debug, Default)]

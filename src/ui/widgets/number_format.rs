@@ -51,7 +51,12 @@ pub(crate) struct Units {
 impl Units {
     /// Formats a temperature in at most 5 columns: `61°`, `142F`.
     pub(crate) fn temperature(self, celsius: Celsius) -> String {
-        format!("{:.0}{}", self.convert_celsius(celsius.get()), self.temperature_unit())
+        self.temperature_text(celsius.get())
+    }
+
+    /// Same as [`Self::temperature`], of degrees Celsius.
+    pub(crate) fn temperature_text(self, celsius: f32) -> String {
+        format!("{:.0}{}", self.convert_celsius(celsius), self.temperature_unit())
     }
 
     /// Converts degrees Celsius to the display unit.

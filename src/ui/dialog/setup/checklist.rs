@@ -9,7 +9,7 @@ use crate::ui::widgets::list::{Movement, Viewport};
 /// The columns of a table, the selected ones and the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Checklist {
-    columns: &'static [ColumnSpec],
+    columns: Vec<ColumnSpec>,
     /// Names of the selected columns, from left to right.
     selected: Vec<&'static str>,
     row: usize,
@@ -28,13 +28,14 @@ pub(super) enum ChecklistEvent {
 
 impl Checklist {
     /// Opens the checklist with the columns of a setting's value selected.
-    pub(super) fn new(columns: &'static [ColumnSpec], value: &str) -> Self {
+    pub(super) fn new(columns: Vec<ColumnSpec>, value: &str) -> Self {
         let selected = value.split(',').filter_map(|name| {
             let column = columns.iter().find(|column| column.name == name.trim());
             column.filter(|column| !column.is_fixed).map(|column| column.name)
         });
+        let selected = selected.collect();
         let row = columns.iter().position(|column| !column.is_fixed).unwrap_or(0);
-        Self { columns, selected: selected.collect(), row }
+        Self { columns, selected, row }
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
