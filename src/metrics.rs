@@ -10,6 +10,7 @@ use crate::model::{Bytes, Celsius, Device, Megahertz, Percent, Reading, Reason, 
 use crate::time::Timestamp;
 
 pub use amd::DEVICE_AMD;
+pub use chart::{DeviceChart, MetricChart, bandwidth_share, charts, pcie_rates, utilization};
 pub use detail::DEVICE_DETAIL;
 pub use device::DEVICE;
 pub use host::HOST;
@@ -18,6 +19,7 @@ pub use process::{PROCESS, Usage};
 pub use tpu::DEVICE_TPU;
 
 mod amd;
+mod chart;
 mod detail;
 mod device;
 mod host;
@@ -40,6 +42,10 @@ pub struct Field<S: 'static> {
     pub read: fn(&S) -> Value,
     /// How the table of an `S` shows it; `None` if it does not.
     pub column: Option<MetricColumn>,
+    /// How it is charted; `None` if it is not.
+    pub chart: Option<MetricChart<S>>,
+    /// How nodes are sorted by it; `None` if they are not.
+    pub order: Option<MetricOrder>,
 }
 
 /// The column of a metric in a table.
@@ -57,6 +63,17 @@ pub struct MetricColumn {
     pub help: &'static str,
 }
 
+/// How nodes are sorted by a metric: the highest value first, of a device metric by the highest of the node.
+#[derive(Clone, Copy, Debug)]
+pub struct MetricOrder {
+    /// The key that selects it in the sort menu.
+    pub key: char,
+    /// The label in the sort menu.
+    pub label: &'static str,
+    /// The description among the values of the setting.
+    pub help: &'static str,
+}
+
 /// Defines a constructor for each type of value: id, alias, help and how it is read.
 macro_rules! constructors {
     ($($name:ident: $kind:ident),*) => {
@@ -66,7 +83,7 @@ macro_rules! constructors {
             help: &'static str,
             read: fn(&S) -> Value,
         ) -> Self {
-            Self { id, kind: ValueKind::$kind, alias, help, read, column: None }
+            Self { id, kind: ValueKind::$kind, alias, help, read, column: None, chart: None, order: None }
         })*
     };
 }
@@ -89,6 +106,21 @@ impl<S> Field<S> {
         help: &'static str,
     ) -> Self {
         Self { column: Some(MetricColumn { title, label, width, rank, help }), ..self }
+    }
+
+    /// Makes the metric one that can be charted.
+    const fn chart(self, chart: MetricChart<S>) -> Self {
+        Self { chart: Some(chart), ..self }
+    }
+
+    /// Makes the metric one that nodes can be sorted by.
+    const fn order(self, key: char, label: &'static str, help: &'static str) -> Self {
+        Self { order: Some(MetricOrder { key, label, help }), ..self }
+    }
+
+    /// Returns the value as a number; `None` if it is unknown or not a number.
+    pub fn number_of(&self, subject: &S) -> Option<f32> {
+        (self.read)(subject).number()
     }
 
     /// Returns the unit that its id ends in, as printed after a number; empty for counts and texts.
@@ -189,6 +221,18 @@ pub enum Value {
     Text(Arc<str>),
     /// Yes or no.
     Flag(bool),
+}
+
+impl Value {
+    /// Returns a number, a count or an amount; `None` for anything else.
+    #[expect(clippy::cast_precision_loss, reason = "it is drawn or sorted by")]
+    pub fn number(&self) -> Option<f32> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Integer(number) => Some(*number as f32),
+            Self::Unknown(_) | Self::Text(_) | Self::Flag(_) => None,
+        }
+    }
 }
 
 fn text(reading: &Reading<Arc<str>>) -> Value {

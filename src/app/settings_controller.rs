@@ -311,7 +311,7 @@ mod tests {
         assert!(!display.chart.is_reversed);
         assert_eq!(
             display.chart.metrics,
-            [ChartMetric::Power, ChartMetric::Encoder, ChartMetric::Memory]
+            ["power", "enc", "mem"].map(|name| ChartMetric::from_name(name).unwrap())
         );
         assert_eq!(theme(&settings, |_| None).glyphs, GlyphSet::Ascii);
     }

@@ -123,10 +123,11 @@ fn overridden_options(
 }
 
 fn value_parser(kind: SettingKind) -> ValueParser {
-    if kind.choices().is_empty() {
+    let choices = kind.choices();
+    if choices.is_empty() {
         return ValueParser::new(move |text: &str| kind.check_item(text).map(|()| text.to_owned()));
     }
-    let values = kind.choices().iter().map(|choice| {
+    let values = choices.into_iter().map(|choice| {
         let former = [choice.alias, choice.former].into_iter().filter(|name| !name.is_empty());
         PossibleValue::new(choice.name).help(choice.help).aliases(former)
     });

@@ -7,7 +7,7 @@ use toml::de::DeValue;
 
 use crate::metrics::current_aliases;
 use crate::model::{is_unprintable, sanitize};
-use crate::query::nearest;
+use crate::query::{SortColumn, nearest};
 use crate::ui::ColumnSpec;
 
 /// Validates a text; returns what is wrong with it.
@@ -37,9 +37,9 @@ impl ChoiceValue {
         Self { alias, ..self }
     }
 
-    /// Sets the name in earlier versions, which is still accepted.
-    pub(super) const fn formerly(self, former: &'static str) -> Self {
-        Self { former, ..self }
+    const fn of_sort(column: SortColumn) -> Self {
+        let SortColumn { name, help, former, .. } = column;
+        Self { name, help, alias: "", former }
     }
 
     fn is_called(&self, word: &str) -> bool {
@@ -53,6 +53,8 @@ pub enum SettingKind {
     Switch,
     /// One of a fixed list of words.
     Choice(&'static [ChoiceValue]),
+    /// The name of a sort column.
+    Sort(fn() -> Vec<SortColumn>),
     /// A duration in seconds.
     Seconds {
         min: f64,
@@ -91,8 +93,12 @@ pub enum SettingValue {
 
 impl SettingKind {
     /// Returns the values of a choice; none of other kinds.
-    pub const fn choices(self) -> &'static [ChoiceValue] {
-        if let Self::Choice(choices) = self { choices } else { &[] }
+    pub fn choices(self) -> Vec<ChoiceValue> {
+        if let Self::Choice(choices) = self {
+            return choices.to_vec();
+        }
+        let Self::Sort(columns) = self else { return Vec::new() };
+        columns().into_iter().map(ChoiceValue::of_sort).collect()
     }
 
     /// Returns the columns to choose from; none of other kinds.
@@ -114,7 +120,8 @@ impl SettingKind {
                 "0" | "false" | "no" | "off" => Some(SettingValue::Switch(false)),
                 _ => None,
             },
-            Self::Choice(choices) => {
+            Self::Choice(_) | Self::Sort(_) => {
+                let choices = self.choices();
                 let choice = choices.iter().find(|choice| choice.is_called(text));
                 choice.map(|choice| SettingValue::Choice(choice.name))
             }
@@ -161,9 +168,10 @@ impl SettingKind {
             (Self::Seconds { .. }, DeValue::Float(number)) => {
                 self.parse(&number.as_str().replace('_', ""))
             }
-            (Self::Choice(_) | Self::Text(_) | Self::Columns(_), DeValue::String(text)) => {
-                self.parse(text)
-            }
+            (
+                Self::Choice(_) | Self::Sort(_) | Self::Text(_) | Self::Columns(_),
+                DeValue::String(text),
+            ) => self.parse(text),
             (Self::List(_) | Self::DistinctList(..), DeValue::String(text)) => {
                 self.check_list(vec![text.to_string()])
             }
@@ -189,7 +197,8 @@ impl SettingKind {
     fn expected(self) -> String {
         match self {
             Self::Switch => "expected true or false".to_owned(),
-            Self::Choice(choices) => {
+            Self::Choice(_) | Self::Sort(_) => {
+                let choices = self.choices();
                 let names: Vec<&str> = choices.iter().map(|choice| choice.name).collect();
                 format!("expected one of {}", names.join(", "))
             }
@@ -222,7 +231,7 @@ impl SettingKind {
             }
         };
         let current = |word: &'a str| {
-            let choice = self.choices().iter().find(|choice| choice.former == word);
+            let choice = self.choices().into_iter().find(|choice| choice.former == word);
             let choice = choice.filter(|_| !word.is_empty()).map(|choice| choice.name);
             let alias = || current_aliases(word).iter().copied().find(is_name);
             Some((word, choice.or_else(alias).filter(|_| !is_column(word))?))
@@ -242,6 +251,7 @@ impl SettingKind {
             }
             Self::Switch
             | Self::Choice(_)
+            | Self::Sort(_)
             | Self::Seconds { .. }
             | Self::Count { .. }
             | Self::Columns(_) => self.parse(word).map(drop),

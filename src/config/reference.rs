@@ -26,7 +26,8 @@ pub fn init_text() -> String {
         for setting in settings {
             text.push('\n');
             push_comment(&mut text, setting.help);
-            let choices = setting.kind.choices().iter().map(|choice| (choice.name, choice.help));
+            let choices = setting.kind.choices().into_iter();
+            let choices = choices.map(|choice| (choice.name, choice.help));
             let columns =
                 setting.kind.columns().into_iter().map(|column| (column.name, column.help));
             for (name, help) in choices.chain(columns) {
@@ -56,6 +57,7 @@ fn example_value(setting: &Setting) -> Option<SettingValue> {
         SettingKind::PercentPair => "10,75",
         SettingKind::Seconds { .. } => "10",
         SettingKind::Choice(_)
+        | SettingKind::Sort(_)
         | SettingKind::Count { .. }
         | SettingKind::Text(_)
         | SettingKind::List(_)

@@ -1,6 +1,7 @@
 //! The definition of a setting: names, type, default, help, and where it can be set.
 
 use super::kind::{ChoiceValue, SettingKind, SettingValue};
+use crate::query::SortColumn;
 use crate::ui::ColumnSpec;
 
 /// A setting.
@@ -104,6 +105,11 @@ pub(super) const fn switch(name: &'static str) -> Setting {
 /// Returns a setting with a fixed list of values, set by [`Setting::values`].
 pub(super) const fn choice(name: &'static str, value_name: &'static str) -> Setting {
     option(name, SettingKind::Choice(&[]), value_name)
+}
+
+/// Returns the sort order of a view; by default the first.
+pub(super) const fn sort(name: &'static str, columns: fn() -> Vec<SortColumn>) -> Setting {
+    option(name, SettingKind::Sort(columns), "COLUMN").default("node")
 }
 
 /// Returns the columns of a table; by default as many as fit.

@@ -4,7 +4,7 @@
 use super::check;
 use super::kind::SettingKind::{Count, DistinctList, List, PercentPair, Seconds, Text};
 use super::kind::value;
-use super::setting::{EnvMapping, Setting, choice, columns, env_alias, flag, option, switch};
+use super::setting::{EnvMapping, Setting, choice, columns, env_alias, flag, option, sort, switch};
 use crate::ui::{ChartMetric, fleet, node, processes, users};
 
 /// All settings by the heading under which help lists them, in the order of `--help`.
@@ -256,21 +256,8 @@ const SCREEN: &[Setting] = &[
         .page(DEVICES),
     switch("gpu-name").help("Show device names").on_by_default("Hide device names").page(DEVICES),
     switch("gpu-uuid").help("Show device UUIDs").page(DEVICES),
-    choice("sort-fleet", "COLUMN")
+    sort("sort-fleet", fleet::sort_columns)
         .help("Initial sort column of the fleet view")
-        .values(&[
-            value("node", "in the order given"),
-            value("job", "by job"),
-            value("user", "by user"),
-            value("busy", "by number of busy devices"),
-            value("util", "by utilization"),
-            value("mem", "by device memory in use"),
-            value("power", "by power"),
-            value("temp", "by the highest device temperature"),
-            value("cpu", "by CPU utilization"),
-            value("age", "by age of the data"),
-            value("note", "by notes, such as faults"),
-        ])
         .page(FLEET),
     switch("reverse-fleet").help("Reverse the sort order of the fleet view").page(FLEET),
     choice("fleet-form", "FORM")
@@ -302,45 +289,16 @@ const SCREEN: &[Setting] = &[
             value("model", "by device model"),
         ])
         .page(FLEET),
-    choice("sort-processes", "COLUMN")
+    sort("sort-processes", processes::sort_columns)
         .help("Initial sort column of the process view")
-        .values(&[
-            value("node", "by node and device"),
-            value("gpu", "by device"),
-            value("pid", "by process id"),
-            value("type", "by type"),
-            value("user", "by user"),
-            value("gpumem", "by device memory"),
-            value("psm", "by device load"),
-            value("pmembw", "by memory bandwidth"),
-            value("penc", "by video encoder"),
-            value("pdec", "by video decoder"),
-            value("pcpu", "by CPU"),
-            value("prss", "by share of host memory"),
-            value("rss", "by host memory"),
-            value("time", "by running time"),
-            value("job", "by job"),
-            value("command", "by command line"),
-        ])
         .page(PROCESSES),
     switch("reverse-processes").help("Reverse the sort order of the process view").page(PROCESSES),
     switch("node-processes")
         .help("Show processes below the devices of a node; p toggles them")
         .on_by_default("Hide processes below the devices of a node; p shows them")
         .page(PROCESSES),
-    choice("sort-users", "COLUMN")
+    sort("sort-users", users::sort_columns)
         .help("Initial sort column of the user view")
-        .values(&[
-            value("user", "by name"),
-            value("devices", "by number of devices"),
-            value("busy", "by number of busy devices"),
-            value("idle-held", "by number of idle-held devices").formerly("idle"),
-            value("mem", "by device memory"),
-            value("power", "by power"),
-            value("nodes", "by nodes"),
-            value("jobs", "by jobs"),
-            value("procs", "by processes"),
-        ])
         .default("devices")
         .page(PROCESSES),
     switch("reverse-users").help("Reverse the sort order of the user view").page(PROCESSES),
@@ -410,6 +368,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
+    use crate::metrics::charts;
     use crate::query::aliases;
     use crate::ui::{ColumnSpec, DisplayOptions, Navigation, preferences, restore_preference};
 
@@ -439,10 +398,10 @@ mod tests {
     fn sortable_columns_name_a_sort_order_of_their_view() {
         let none: &[crate::query::SortColumn] = &[];
         for (headings, columns) in [
-            (&fleet::COLUMN_SPECS[..], &fleet::SORT_COLUMNS[..]),
-            (&node::column_specs(), none),
-            (&processes::COLUMN_SPECS[..], &processes::COLUMNS[..]),
-            (&users::COLUMN_SPECS[..], &users::COLUMNS[..]),
+            (&fleet::COLUMN_SPECS[..], &fleet::sort_columns()[..]),
+            (&node::column_specs()[..], none),
+            (&processes::COLUMN_SPECS[..], &processes::sort_columns()[..]),
+            (&users::COLUMN_SPECS[..], &users::sort_columns()[..]),
         ] {
             let mut names: Vec<_> = headings.iter().map(|heading| heading.name).collect();
             names.sort_unstable();
@@ -452,23 +411,6 @@ mod tests {
             };
             let unknown: Vec<_> = headings.iter().filter(|one| !is_known(one)).collect();
             assert!(unknown.is_empty(), "{unknown:?}");
-        }
-    }
-
-    #[test]
-    fn sort_settings_list_the_sort_orders_of_their_view() {
-        for (name, columns) in [
-            ("sort-fleet", &fleet::SORT_COLUMNS[..]),
-            ("sort-processes", &processes::COLUMNS[..]),
-            ("sort-users", &users::COLUMNS[..]),
-        ] {
-            let choices = setting(name).unwrap().kind.choices();
-            let names: Vec<_> = columns.iter().map(|column| column.name).collect();
-            assert_eq!(
-                choices.iter().map(|choice| choice.name).collect::<Vec<_>>(),
-                names,
-                "{name}"
-            );
         }
     }
 
@@ -506,9 +448,9 @@ mod tests {
             &users::COLUMN_SPECS,
         ];
         let columns = tables.into_iter().flatten().map(|heading| heading.name);
-        let orders = [&fleet::SORT_COLUMNS[..], &processes::COLUMNS, &users::COLUMNS];
+        let orders = [fleet::sort_columns(), processes::sort_columns(), users::sort_columns()];
         let orders = orders.into_iter().flatten().map(|column| column.name);
-        let charts = ChartMetric::ALL.into_iter().map(ChartMetric::alias);
+        let charts = charts().into_iter().map(|chart| chart.alias);
         let unknown: BTreeSet<_> = columns
             .chain(orders)
             .chain(charts)

@@ -1,5 +1,6 @@
 //! Device metrics that only some devices report, or that only details show.
 
+use crate::metrics::chart::{MetricChart, pcie_rates, throttled_share};
 use crate::metrics::{
     Field, Value, bytes, celsius, enum_text, flag, integer, megahertz, percent, text, unknown,
     watts,
@@ -11,12 +12,20 @@ use crate::model::{
 
 /// Metrics beyond the common ones.
 pub const DEVICE_DETAIL: &[Field<Device>] = &[
-    Field::share("encoder_percent", "enc", "utilization of the video encoder", |device| {
-        percent(detail(device, |known| known.encoder))
-    }),
-    Field::share("decoder_percent", "dec", "utilization of the video decoder", |device| {
-        percent(detail(device, |known| known.decoder))
-    }),
+    Field::share(
+        "encoder_percent",
+        "enc",
+        "utilization of the video encoder",
+        |device: &Device| percent(detail(device, |known| known.encoder)),
+    )
+    .chart(MetricChart::new(9, 'e', "load of the video encoder")),
+    Field::share(
+        "decoder_percent",
+        "dec",
+        "utilization of the video decoder",
+        |device: &Device| percent(detail(device, |known| known.decoder)),
+    )
+    .chart(MetricChart::new(10, 'd', "load of the video decoder")),
     Field::share("jpeg_percent", "jpeg", "utilization of the JPEG engine", |device| {
         percent(detail(device, |known| known.jpeg))
     }),
@@ -82,12 +91,18 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
     Field::number("shutdown_temperature_celsius", "offat", "shutdown temperature", |device| {
         celsius(device.static_value(|known| known.shutdown_temperature))
     }),
-    Field::text("throttle_reasons", "throttled", "clock throttle reasons, in words", |device| {
-        device
-            .throttle
-            .get()
-            .map_or_else(|| unknown(&device.throttle), |bits| Value::Text(bits.text().into()))
-    }),
+    Field::text(
+        "throttle_reasons",
+        "throttled",
+        "clock throttle reasons, in words",
+        |device: &Device| {
+            device
+                .throttle
+                .get()
+                .map_or_else(|| unknown(&device.throttle), |bits| Value::Text(bits.text().into()))
+        },
+    )
+    .chart(MetricChart::new(12, 'h', "share of time throttled").share(throttled_share)),
     Field::share(
         "throttled_power_percent",
         "capped",
@@ -205,10 +220,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = &[
         |device| integer(device.static_value(|known| known.pcie_max.map(|(_, lanes)| lanes))),
     ),
     Field::integer("pcie_receive_bytes_per_second", "pcierx", "PCIe receive rate", |device| {
-        bytes(
-            rate(device, |known| known.pcie_received)
-                .or(|| activity(device, |known| known.pcie_received)),
-        )
+        bytes(pcie_rates(device).0)
     }),
     Field::integer("pcie_transmit_bytes_per_second", "pcietx", "PCIe transmit rate", |device| {
         bytes(

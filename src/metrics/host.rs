@@ -5,9 +5,10 @@ use crate::metrics::{Field, bytes, celsius, integer, number, percent};
 
 /// The metrics of a node's host.
 pub const HOST: &[Field<Node>] = &[
-    Field::share("cpu_percent", "cpu", "CPU utilization of the node", |node| {
+    Field::share("cpu_percent", "cpu", "CPU utilization of the node", |node: &Node| {
         percent(node.host.cpu)
-    }),
+    })
+    .order('c', "CPU", "by CPU utilization"),
     Field::number("load_1_minute", "load", "load average over 1 minute", |node| {
         number(node.host.fast.load.map(|[one, _, _]| one))
     }),

@@ -8,6 +8,28 @@ pub struct SortColumn {
     pub key: char,
     /// The label in the sort menu.
     pub label: &'static str,
+    /// The description among the values of the setting.
+    pub help: &'static str,
+    /// The name in earlier versions, still accepted; empty for none.
+    pub former: &'static str,
+}
+
+impl SortColumn {
+    /// Declares a sort column.
+    pub const fn new(
+        name: &'static str,
+        key: char,
+        label: &'static str,
+        help: &'static str,
+    ) -> Self {
+        Self { name, key, label, help, former: "" }
+    }
+
+    /// Sets the name in earlier versions.
+    #[must_use]
+    pub const fn formerly(self, former: &'static str) -> Self {
+        Self { former, ..self }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,9 +68,9 @@ mod tests {
     use super::*;
 
     const COLUMNS: [SortColumn; 3] = [
-        SortColumn { name: "node", key: 'n', label: "node" },
-        SortColumn { name: "util", key: 'u', label: "utilization" },
-        SortColumn { name: "mem", key: 'm', label: "memory" },
+        SortColumn::new("node", 'n', "node", ""),
+        SortColumn::new("util", 'u', "utilization", ""),
+        SortColumn::new("mem", 'm', "memory", ""),
     ];
 
     #[test]

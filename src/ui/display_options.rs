@@ -83,7 +83,7 @@ impl Default for DisplayOptions {
 
 impl Default for Chart {
     fn default() -> Self {
-        let metrics = vec![ChartMetric::Utilization, ChartMetric::Memory];
+        let metrics = vec![ChartMetric::UTILIZATION, ChartMetric::MEMORY];
         Self { metrics, is_reversed: false }
     }
 }

@@ -2,7 +2,6 @@
 
 pub(crate) mod attributes;
 pub(crate) mod chart;
-pub(crate) mod chart_value;
 pub(crate) mod device_table;
 pub(crate) mod host;
 pub(crate) mod panel;

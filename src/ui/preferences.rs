@@ -68,16 +68,16 @@ pub fn preferences(navigation: &Navigation, display: &DisplayOptions) -> [UiPref
 /// Restores one preference; ignores unknown names and values.
 pub fn restore_preference(navigation: &mut Navigation, name: &str, value: &str) {
     let is_on = value == "true";
-    let set_column = |order: &mut SortOrder, columns: &[SortColumn]| {
-        let known = columns.iter().find(|column| column.name == value);
+    let set_column = |order: &mut SortOrder, columns: Vec<SortColumn>| {
+        let known = columns.into_iter().find(|column| column.name == value);
         order.column = known.map_or(order.column, |column| column.name);
     };
     match name {
-        "sort-fleet" => set_column(&mut navigation.fleet.order, &fleet::SORT_COLUMNS),
+        "sort-fleet" => set_column(&mut navigation.fleet.order, fleet::sort_columns()),
         "reverse-fleet" => navigation.fleet.order.is_reversed = is_on,
-        "sort-processes" => set_column(&mut navigation.processes.order, &processes::COLUMNS),
+        "sort-processes" => set_column(&mut navigation.processes.order, processes::sort_columns()),
         "reverse-processes" => navigation.processes.order.is_reversed = is_on,
-        "sort-users" => set_column(&mut navigation.users.order, &users::COLUMNS),
+        "sort-users" => set_column(&mut navigation.users.order, users::sort_columns()),
         "reverse-users" => navigation.users.order.is_reversed = is_on,
         "node-processes" => navigation.shows_processes = is_on,
         "node-chart" => navigation.node_state.show_chart(is_on),

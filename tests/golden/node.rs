@@ -142,7 +142,7 @@ fn a_chart_can_be_reversed() {
 
 #[test]
 fn charted_metrics_can_be_configured() {
-    let metrics = vec![ChartMetric::Power, ChartMetric::Encoder];
+    let metrics = ["power", "enc"].map(|name| ChartMetric::from_name(name).unwrap()).to_vec();
     let chart = Chart { metrics, ..Chart::default() };
     let display = DisplayOptions { chart, ..DisplayOptions::default() };
     let screen = screen_lines(fleets::accelerators(), display, &keys_on_node(0, "g")).join("\n");

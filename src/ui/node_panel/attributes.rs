@@ -2,9 +2,12 @@
 //! a device, and the list of unavailable values.
 
 use crate::fleet::Node;
-use crate::metrics::{Field, MetricColumn, Value, device_fields};
+use crate::metrics::{
+    DeviceChart, Field, MetricColumn, Value, ValueKind, bandwidth_share, device_fields, pcie_rates,
+};
 use crate::model::{
     Bytes, ComputeMode, Device, DeviceActivity, DeviceDetails, Percent, Reading, Reason, Throttle,
+    UNKNOWN,
 };
 use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::{Units, rate};
@@ -151,6 +154,17 @@ pub(crate) fn unavailable(
     grouped
 }
 
+/// Formats the current value of a charted metric in at most 6 columns: its share, or the value that the share
+/// is of.
+pub(crate) fn chart_text(chart: &DeviceChart, context: AttributeContext<'_>) -> String {
+    let is_value = |field: &&Field<Device>| field.kind != ValueKind::Text && field.unit() != "%";
+    let text = match chart.field.filter(is_value) {
+        Some(field) => metric_text(field, context).into_known(),
+        None => chart.share(context.device).map(|share| format!("{share:.0}%")),
+    };
+    text.unwrap_or_else(|| UNKNOWN.to_owned())
+}
+
 fn activity<T: Copy>(
     context: AttributeContext<'_>,
     read: impl FnOnce(&DeviceActivity) -> Reading<T>,
@@ -246,41 +260,6 @@ fn throttle_cause(throttle: Throttle) -> Option<(&'static str, Tone)> {
     }
 }
 
-/// Returns the throttled share of the time: that of the longest cause, or 0 or 100 by the current state for
-/// devices without throttle counters.
-pub(crate) fn throttled_share(device: &Device) -> Option<f32> {
-    let rates = device.rates.as_deref();
-    let shares = rates.into_iter().flat_map(|rates| {
-        [
-            rates.hardware_thermal_throttled,
-            rates.thermal_throttled,
-            rates.power_brake_throttled,
-            rates.power_throttled,
-            rates.sync_boost_throttled,
-        ]
-    });
-    let longest = shares.filter_map(|share| Some(share.get()?.get())).max_by(f32::total_cmp);
-    longest.or_else(|| {
-        device.throttle.get().map(|throttle| throttle_cause(throttle).map_or(0.0, |_| 100.0))
-    })
-}
-
-/// Returns the utilization, or the graphics or SM activity where the driver reports none, as for slices.
-pub(crate) fn utilization(device: &Device) -> Option<f32> {
-    let measured = device.activity.as_deref();
-    let share = device.utilization.get().or_else(|| {
-        let activity = measured?;
-        activity.graphics_active.get().or_else(|| activity.sm_active.get())
-    });
-    share.map(Percent::get)
-}
-
-/// Returns memory utilization, or the share of memory bandwidth used on a TPU chip.
-pub(crate) fn bandwidth_share(device: &Device) -> Reading<Percent> {
-    let chip = device.tpu.as_deref().map_or_else(Reading::default, |chip| chip.bandwidth);
-    device.memory_utilization.or(|| chip)
-}
-
 fn bandwidth(context: AttributeContext<'_>) -> AttributeText {
     percent_text(bandwidth_share(context.device))
 }
@@ -298,19 +277,6 @@ fn rates_text(inward: Reading<Bytes>, outward: Reading<Bytes>) -> AttributeText 
 fn pcie(context: AttributeContext<'_>) -> AttributeText {
     let (inward, outward) = pcie_rates(context.device);
     rates_text(inward, outward)
-}
-
-/// Returns the receive and transmit rates of `PCIe` in bytes per second, from counters if the device has
-/// them, else from its own measurement.
-pub(crate) fn pcie_rates(device: &Device) -> (Reading<Bytes>, Reading<Bytes>) {
-    let counted = device.rates.as_deref();
-    let measured = device.activity.as_deref();
-    let inward = counted.map_or_else(Reading::default, |rates| rates.pcie_received);
-    let outward = counted.map_or_else(Reading::default, |rates| rates.pcie_sent);
-    (
-        inward.or(|| measured.map_or_else(Reading::default, |details| details.pcie_received)),
-        outward.or(|| measured.map_or_else(Reading::default, |details| details.pcie_sent)),
-    )
 }
 
 fn nvlink(context: AttributeContext<'_>) -> AttributeText {

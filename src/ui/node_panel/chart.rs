@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::insight::node_status::device_label;
+use crate::metrics::{self, DeviceChart};
 use crate::model::width_of;
 use crate::model::{Device, Link};
 use crate::ui::RenderContext;
 use crate::ui::chart_metric::ChartMetric;
 use crate::ui::display_options::DisplayOptions;
+use crate::ui::node_panel::attributes::{AttributeContext, chart_text};
 use crate::ui::node_panel::host::history_points;
 use crate::ui::node_panel::series::{NodeSeries, SeriesId};
 use crate::ui::widgets::graph::{Graph, visible_seconds};
@@ -36,7 +38,7 @@ impl ChartState {
 
     /// Returns the aliases of the metrics, separated by commas.
     pub(crate) fn setting_value(&self, display: &DisplayOptions) -> String {
-        let aliases = self.metrics(display).iter().map(|metric| metric.labels().0);
+        let aliases = self.metrics(display).iter().map(|metric| metric.alias());
         aliases.collect::<Vec<_>>().join(",")
     }
 
@@ -61,14 +63,15 @@ impl ChartState {
         display: &DisplayOptions,
         selected: Option<ChartMetric>,
     ) -> Menu<ChartMetric> {
-        let metrics = self.metrics(display);
+        let charted = self.metrics(display);
         let empty_menu = Menu::new("chart up to four metrics of each device");
-        let menu = ChartMetric::ALL.into_iter().fold(empty_menu, |menu, metric| {
-            let (alias, letter, help) = metric.labels();
-            let sign = if metrics.contains(&metric) { "*" } else { " " };
-            menu.with_item(metric, Some(letter), format!("{sign} {alias}"), help)
+        let menu = metrics::charts().iter().fold(empty_menu, |menu, chart| {
+            let metric = ChartMetric::of(chart);
+            let sign = if charted.contains(&metric) { "*" } else { " " };
+            let label = format!("{sign} {}", chart.alias);
+            menu.with_item(metric, Some(chart.metric.key), label, chart.metric.help)
         });
-        menu.with_selected(|metric| Some(*metric) == selected.or(metrics.first().copied()))
+        menu.with_selected(|metric| Some(*metric) == selected.or(charted.first().copied()))
     }
 }
 
@@ -114,8 +117,8 @@ pub(crate) fn lines(
 ) -> Vec<Line> {
     let is_device = |(_, device): &(usize, &Device)| device.parent.is_none();
     let devices: Vec<_> = node.devices.iter().enumerate().filter(is_device).collect();
-    let metrics = charts.metrics(context.options);
-    let grid = ChartGrid::fit(devices.len(), metrics.len(), width, height.saturating_sub(1));
+    let charted = charts.metrics(context.options);
+    let grid = ChartGrid::fit(devices.len(), charted.len(), width, height.saturating_sub(1));
     let columns = u16::try_from(grid.columns).unwrap_or(1).max(1);
     let column_width = (width + 2) / columns;
     let graph = Graph {
@@ -130,11 +133,13 @@ pub(crate) fn lines(
     let visible = grid.columns * grid.rows;
     let from = if visible < devices.len() { top.min(devices.len() - visible) } else { 0 };
     let mut lines = Vec::new();
+    let all = metrics::charts();
     for row in devices.get(from..).unwrap_or_default().chunks(grid.columns).take(grid.rows) {
-        for metric in metrics.iter().take(grid.metrics) {
+        let chart = |metric: &ChartMetric| all.iter().find(|chart| chart.alias == metric.alias());
+        for metric in charted.iter().take(grid.metrics).filter_map(chart) {
             let mut across = vec![Line::new(); usize::from(grid.height)];
             for (column, (index, device)) in (0..).zip(row) {
-                for (line, part) in across.iter_mut().zip(pane.graph_of(*index, device, *metric)) {
+                for (line, part) in across.iter_mut().zip(pane.graph_of(*index, device, metric)) {
                     let start = column_width * column;
                     let gap = start.saturating_sub(line.width());
                     *line = std::mem::take(line).gap(gap).append(part);
@@ -145,8 +150,8 @@ pub(crate) fn lines(
     }
     if !lines.is_empty() {
         let shown_text =
-            Line::styled(format!("{} of {} metrics", grid.metrics, metrics.len()), Tone::Faint);
-        let shown_text = if grid.metrics < metrics.len() { shown_text } else { Line::new() };
+            Line::styled(format!("{} of {} metrics", grid.metrics, charted.len()), Tone::Faint);
+        let shown_text = if grid.metrics < charted.len() { shown_text } else { Line::new() };
         let ticks = (0..columns).fold(shown_text, |line, column| {
             let gap = (column_width * column + LABEL_WIDTH).saturating_sub(line.width());
             line.gap(gap).append(graph.time_axis())
@@ -167,26 +172,26 @@ struct Pane<'a> {
 
 impl Pane<'_> {
     /// Draws the graph of one metric of one device, with its label in front.
-    fn graph_of(&self, index: usize, device: &Device, metric: ChartMetric) -> Vec<Line> {
+    fn graph_of(&self, index: usize, device: &Device, chart: &DeviceChart) -> Vec<Line> {
         let Self { context, node, series, graph, .. } = *self;
         let now = context.view.now;
         let (count, _) = visible_seconds(graph.width, now);
         let source = node.device_sources.get(index);
-        let points = if let Some(history_metric) = metric.history() {
+        let points = if let Some(history_metric) = chart.metric.history {
             history_points(node, (&device.uuid, history_metric), source, now, count)
         } else {
-            series.last(node, &SeriesId::Device(Arc::clone(&device.uuid), metric), now, count)
+            let id = SeriesId::Device(Arc::clone(&device.uuid), ChartMetric::of(chart));
+            series.last(node, &id, now, count)
         };
         let is_fresh = node.link == Link::Up && node.device_freshness(index, now).is_fresh();
         let units = context.options.units();
-        let (alias, ..) = metric.labels();
-        let tone = context.options.device.tone(metric.share(device));
+        let tone = context.options.device.tone(chart.share(device));
         let first = Line::new()
             .right_aligned(&device_label(node, device), self.label, Tone::Strong)
             .gap(1)
-            .left_aligned(alias, 5, Tone::Faint)
+            .left_aligned(chart.alias, 5, Tone::Faint)
             .right_aligned(
-                &metric.format_value(device, units),
+                &chart_text(chart, AttributeContext { node, device, units }),
                 LABEL_WIDTH.saturating_sub(self.label + 7),
                 Tone::Plain,
             )
@@ -210,19 +215,18 @@ mod tests {
     #[test]
     fn one_to_four_metrics_are_charted() {
         let (mut charts, display) = (ChartState::default(), DisplayOptions::default());
-        charts.toggle(&display, ChartMetric::Memory);
-        assert_eq!(charts.metrics(&display), [ChartMetric::Utilization]);
-        charts.toggle(&display, ChartMetric::Utilization);
-        assert_eq!(charts.metrics(&display), [ChartMetric::Utilization]);
-        for metric in [ChartMetric::Fan, ChartMetric::Power, ChartMetric::Pcie, ChartMetric::Clock]
-        {
-            charts.toggle(&display, metric);
+        charts.toggle(&display, ChartMetric::MEMORY);
+        assert_eq!(charts.metrics(&display), [ChartMetric::UTILIZATION]);
+        charts.toggle(&display, ChartMetric::UTILIZATION);
+        assert_eq!(charts.metrics(&display), [ChartMetric::UTILIZATION]);
+        for name in ["fan", "power", "pcie", "smclock"] {
+            charts.toggle(&display, ChartMetric::from_name(name).unwrap());
         }
         assert_eq!(charts.metrics(&display).len(), ChartMetric::MAX_CHARTED);
-        assert!(charts.metrics(&display).contains(&ChartMetric::Clock));
-        let letters = ChartMetric::ALL.map(|metric| metric.labels().1);
-        let different: std::collections::BTreeSet<_> = letters.into_iter().collect();
-        assert_eq!(different.len(), ChartMetric::ALL.len());
+        assert!(charts.metrics(&display).iter().any(|metric| metric.alias() == "smclock"));
+        let letters: Vec<char> = metrics::charts().iter().map(|chart| chart.metric.key).collect();
+        let different: std::collections::BTreeSet<_> = letters.iter().collect();
+        assert_eq!(different.len(), letters.len());
         assert!(!letters.iter().any(|letter| "jkq".contains(*letter)));
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::fleet::{Metric, Node, Totals};
 use crate::insight::RowId;
 use crate::insight::node_status::{device_flags, device_label};
-use crate::metrics::MetricColumn;
+use crate::metrics::{MetricColumn, bandwidth_share, utilization};
 use crate::model::{Device, Link, Megahertz, Percent, Reading, Reason, Throttle, Watts};
 use crate::model::{UNKNOWN, width_of};
 use crate::time::Timestamp;
@@ -114,7 +114,7 @@ const FIRST: [DeviceColumn; 8] = [
         "utilization as a bar and in percent",
         |_, _, _| UTIL_WIDTH,
         |columns, row, width| {
-            let util = attributes::utilization(row.device);
+            let util = utilization(row.device);
             let flags = device_flags(row.device).into_iter();
             let worst = flags.map(|(_, severity)| Tone::from(severity)).max();
             columns.load(util, worst.unwrap_or_else(|| columns.load.tone(util)), width)
@@ -503,15 +503,15 @@ impl Columns {
                 }
                 Content::Laid { cell, .. } => cell(self, row, width),
             };
-            let line = line.gap(self.gap);
+            let cell = Line::new().gap(self.gap).append(cell);
             if column.spec.name != FLAGS {
                 return line.append(faded(cell));
             }
             if last == Some(FLAGS) {
                 return line.append(cell);
             }
-            let flags = cell.truncated(width);
-            let missing = width.saturating_sub(flags.width());
+            let flags = cell.truncated(self.gap + width);
+            let missing = (self.gap + width).saturating_sub(flags.width());
             line.append(flags).gap(missing)
         })
     }
@@ -526,10 +526,9 @@ impl Columns {
         let is_slice = device.parent.is_some();
         let devices = || node.devices.iter();
         let has_power = devices().any(|device| device.power_share().is_some());
-        let has_traffic =
-            devices().any(|device| attributes::bandwidth_share(device).get().is_some());
+        let has_traffic = devices().any(|device| bandwidth_share(device).get().is_some());
         let power = device.power_share().map(Percent::get);
-        let traffic = attributes::bandwidth_share(device).get().map(Percent::get);
+        let traffic = bandwidth_share(device).get().map(Percent::get);
         let bars = [
             ("power", power, self.load, has_power),
             ("membw", traffic, self.bandwidth, has_traffic),

@@ -326,7 +326,7 @@ pub(crate) fn detail(
                 .devices
                 .iter()
                 .find(|device| Arc::ptr_eq(&device.uuid, uuid) || device.uuid == *uuid)?;
-            let id = SeriesId::Device(Arc::clone(&device.uuid), ChartMetric::Throttled);
+            let id = SeriesId::Device(Arc::clone(&device.uuid), ChartMetric::THROTTLED);
             let series = &navigation.node_state.series;
             let minute = series.last(node, &id, context.view.now, MINUTE);
             device_table::detail(node, device, mean(&minute), context.options)

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::fleet::Node;
+use crate::metrics::charts;
 use crate::model::{Link, NodeName};
 use crate::time::Timestamp;
 use crate::ui::chart_metric::ChartMetric;
@@ -95,13 +96,15 @@ fn current_values(node: &Node, now: Timestamp) -> Vec<(SeriesId, f32)> {
                 .map(|share| (SeriesId::Swap, share)),
         );
     }
+    let mut recorded = charts();
+    recorded.retain(|chart| chart.metric.history.is_none());
     for (index, device) in node.devices.iter().enumerate() {
         if device.fault.is_some() || !node.device_freshness(index, now).is_fresh() {
             continue;
         }
-        let recorded = ChartMetric::ALL.into_iter().filter(|metric| metric.history().is_none());
-        values.extend(recorded.filter_map(|metric| {
-            Some((SeriesId::Device(Arc::clone(&device.uuid), metric), metric.share(device)?))
+        values.extend(recorded.iter().filter_map(|chart| {
+            let id = SeriesId::Device(Arc::clone(&device.uuid), ChartMetric::of(chart));
+            Some((id, chart.share(device)?))
         }));
     }
     values

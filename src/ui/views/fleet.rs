@@ -21,7 +21,7 @@ use crate::ui::views::fleet::grouped_rows::{GroupedRow, GroupedRowOptions, Group
 use crate::ui::views::fleet::grouping::Grouping;
 use crate::ui::views::fleet::heat_map::{CellCursor, CellGrid};
 use crate::ui::views::fleet::legend::OwnerCounts;
-pub(crate) use crate::ui::views::fleet::node_sort::SORT_COLUMNS;
+pub(crate) use crate::ui::views::fleet::node_sort::sort_columns;
 use crate::ui::views::fleet::symbol_map::SymbolMap;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::Viewport;
@@ -241,12 +241,12 @@ impl State {
             CommonAction::SortMenu => {
                 return ViewEffect::OpenDialog(Dialog::Sort(Menu::of_columns(
                     self.order,
-                    &SORT_COLUMNS,
+                    &sort_columns(),
                 )));
             }
             CommonAction::SortBy(column) => self.order.select(column),
-            CommonAction::SortNext => self.order.cycle(&SORT_COLUMNS, true),
-            CommonAction::SortPrevious => self.order.cycle(&SORT_COLUMNS, false),
+            CommonAction::SortNext => self.order.cycle(&sort_columns(), true),
+            CommonAction::SortPrevious => self.order.cycle(&sort_columns(), false),
             CommonAction::Reverse => self.order.is_reversed = !self.order.is_reversed,
             CommonAction::Back => return ViewEffect::Ignored,
         }

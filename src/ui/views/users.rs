@@ -24,17 +24,23 @@ pub(crate) use table::COLUMN_SPECS;
 use table::UserTable;
 
 /// The columns that the table can be sorted by.
-pub(crate) const COLUMNS: [SortColumn; 9] = [
-    SortColumn { name: "user", key: 'u', label: "name" },
-    SortColumn { name: "devices", key: 'd', label: "devices held" },
-    SortColumn { name: "busy", key: 'b', label: "busy devices" },
-    SortColumn { name: "idle-held", key: 'i', label: "idle-held devices" },
-    SortColumn { name: "mem", key: 'm', label: "device memory" },
-    SortColumn { name: "power", key: 'w', label: "power" },
-    SortColumn { name: "nodes", key: 'n', label: "nodes" },
-    SortColumn { name: "jobs", key: 'j', label: "jobs" },
-    SortColumn { name: "procs", key: 'p', label: "processes" },
+const COLUMNS: [SortColumn; 9] = [
+    SortColumn::new("user", 'u', "name", "by name"),
+    SortColumn::new("devices", 'd', "devices held", "by number of devices"),
+    SortColumn::new("busy", 'b', "busy devices", "by number of busy devices"),
+    SortColumn::new("idle-held", 'i', "idle-held devices", "by number of idle-held devices")
+        .formerly("idle"),
+    SortColumn::new("mem", 'm', "device memory", "by device memory"),
+    SortColumn::new("power", 'w', "power", "by power"),
+    SortColumn::new("nodes", 'n', "nodes", "by nodes"),
+    SortColumn::new("jobs", 'j', "jobs", "by jobs"),
+    SortColumn::new("procs", 'p', "processes", "by processes"),
 ];
+
+/// Returns the columns that the table can be sorted by.
+pub(crate) fn sort_columns() -> Vec<SortColumn> {
+    COLUMNS.to_vec()
+}
 
 /// The view's sort order, cursor and scroll position.
 #[derive(Clone, Debug)]

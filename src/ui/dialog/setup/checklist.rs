@@ -161,11 +161,11 @@ mod tests {
             ("", "a", "util,mem,note"),
             ("util", " ", ""),
         ] {
-            let mut list = Checklist::new(&COLUMNS, value);
+            let mut list = Checklist::new(COLUMNS.to_vec(), value);
             let event = keys.chars().map(|key| list.on_key(Key::Letter(key))).last();
             assert_eq!(event, Some(ChecklistEvent::Changed(expected.to_owned())), "{value} {keys}");
         }
-        let mut list = Checklist::new(&COLUMNS, "note");
+        let mut list = Checklist::new(COLUMNS.to_vec(), "note");
         for (key, expected) in [
             ('k', ChecklistEvent::Nothing),
             (' ', ChecklistEvent::Nothing),

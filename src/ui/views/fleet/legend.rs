@@ -13,7 +13,7 @@ use crate::ui::views::fleet::cells::{
 };
 use crate::ui::views::fleet::grouping::Grouping;
 use crate::ui::views::fleet::node_sort;
-use crate::ui::views::fleet::node_sort::SORT_COLUMNS;
+use crate::ui::views::fleet::node_sort::sort_columns;
 use crate::ui::views::fleet::symbol_map::OVERFLOW_SYMBOL;
 use crate::ui::widgets::line::{Line, Symbol, Tone, flow_with_overflow};
 
@@ -108,7 +108,7 @@ fn mode_line(state: &State, width: u16) -> Line {
     }
     let mut right = Line::new();
     if state.order != SortOrder::by("node") {
-        let column = SORT_COLUMNS.iter().find(|column| column.name == state.order.column);
+        let column = sort_columns().into_iter().find(|column| column.name == state.order.column);
         let label = column.map_or("", |column| column.label);
         let arrow = node_sort::arrow(state.order);
         right = right.text("sorted by ", Tone::Faint).text(format!("{label}{arrow}"), Tone::Plain);

@@ -5,26 +5,103 @@ use std::sync::Arc;
 
 use crate::fleet::{Node, Totals};
 use crate::insight::node_status::NodeStatus;
-use crate::insight::ownership::AllocationIndex;
+use crate::insight::ownership::{AllocationIndex, DeviceOwners};
 use crate::insight::{FleetView, Severity};
-use crate::model::{Celsius, Device, Percent, Watts};
+use crate::metrics::{Field, HOST, MetricOrder, device_fields};
+use crate::model::{Device, JobId, Percent};
 use crate::query::{SortColumn, SortOrder};
 use crate::ui::views::fleet::group::{Group, GroupMember};
 
-/// The sort columns; `node` is the order in which nodes are configured.
-pub(crate) const SORT_COLUMNS: [SortColumn; 11] = [
-    SortColumn { name: "node", key: 'n', label: "node" },
-    SortColumn { name: "job", key: 'b', label: "job" },
-    SortColumn { name: "user", key: 's', label: "user" },
-    SortColumn { name: "busy", key: 'd', label: "busy devices" },
-    SortColumn { name: "util", key: 'u', label: "utilization" },
-    SortColumn { name: "mem", key: 'm', label: "device memory used" },
-    SortColumn { name: "power", key: 'p', label: "power" },
-    SortColumn { name: "temp", key: 't', label: "hottest device" },
-    SortColumn { name: "cpu", key: 'c', label: "CPU" },
-    SortColumn { name: "age", key: 'a', label: "age" },
-    SortColumn { name: "note", key: 'w', label: "problems" },
+/// A sort column and the values it sorts by.
+struct NodeOrder {
+    column: SortColumn,
+    values: Values,
+}
+
+/// The values of a sort column.
+enum Values {
+    /// The positions in which nodes are configured.
+    Positions,
+    Names(fn(&DeviceOwners) -> Option<&str>),
+    /// Groups are sorted by them too.
+    Totals(fn(&Totals) -> Option<i64>),
+    Numbers(fn(&FleetView, &Node) -> Option<i64>),
+    HostMetric(&'static Field<Node>),
+    /// The highest value of the devices.
+    DeviceMetric(&'static Field<Device>),
+}
+
+const FIRST: [NodeOrder; 7] = [
+    NodeOrder {
+        column: SortColumn::new("node", 'n', "node", "in the order given"),
+        values: Values::Positions,
+    },
+    NodeOrder {
+        column: SortColumn::new("job", 'b', "job", "by job"),
+        values: Values::Names(|owners| owners.on_node.jobs.iter().min().map(JobId::as_str)),
+    },
+    NodeOrder {
+        column: SortColumn::new("user", 's', "user", "by user"),
+        values: Values::Names(|owners| owners.on_node.users.iter().min().map(|user| &**user)),
+    },
+    NodeOrder {
+        column: SortColumn::new("busy", 'd', "busy devices", "by number of busy devices"),
+        values: Values::Totals(|totals| {
+            (totals.devices > 0).then(|| i64::try_from(totals.busy).unwrap_or(i64::MAX))
+        }),
+    },
+    NodeOrder {
+        column: SortColumn::new("util", 'u', "utilization", "by utilization"),
+        values: Values::Totals(|totals| totals.utilization.map(|share| rounded(share.get()))),
+    },
+    NodeOrder {
+        column: SortColumn::new("mem", 'm', "device memory used", "by device memory in use"),
+        values: Values::Totals(|totals| {
+            totals.memory_used.map(|bytes| i64::try_from(bytes.0 >> 30).unwrap_or(i64::MAX))
+        }),
+    },
+    NodeOrder {
+        column: SortColumn::new("power", 'p', "power", "by power"),
+        values: Values::Totals(|totals| totals.power.map(|watts| rounded(watts.get()))),
+    },
 ];
+
+const LAST: [NodeOrder; 2] = [
+    NodeOrder {
+        column: SortColumn::new("age", 'a', "age", "by age of the data"),
+        values: Values::Numbers(|fleet_view, node| {
+            i64::try_from(fleet_view.now.since(node.taken_at()?).as_secs()).ok()
+        }),
+    },
+    NodeOrder {
+        column: SortColumn::new("note", 'w', "problems", "by notes, such as faults"),
+        values: Values::Numbers(|fleet_view, node| severity(fleet_view, node).map(i64::from)),
+    },
+];
+
+fn orders() -> impl Iterator<Item = NodeOrder> {
+    let order = |alias, order: MetricOrder, values| {
+        let column = SortColumn::new(alias, order.key, order.label, order.help);
+        NodeOrder { column, values }
+    };
+    let devices = device_fields().filter_map(move |field| {
+        Some(order(field.alias, field.order?, Values::DeviceMetric(field)))
+    });
+    let hosts = HOST
+        .iter()
+        .filter_map(move |field| Some(order(field.alias, field.order?, Values::HostMetric(field))));
+    FIRST.into_iter().chain(devices).chain(hosts).chain(LAST)
+}
+
+/// Returns the sort columns; `node` is the order in which nodes are configured.
+pub(crate) fn sort_columns() -> Vec<SortColumn> {
+    orders().map(|order| order.column).collect()
+}
+
+fn values_of(column: &str) -> Values {
+    let order = orders().find(|order| order.column.name == column);
+    order.map_or(Values::Positions, |order| order.values)
+}
 
 /// A sort key. Unknown values come last in either direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,8 +120,9 @@ pub(super) fn sort(
     allocations: &AllocationIndex,
     order: SortOrder,
 ) {
+    let values = values_of(order.column);
     for group in groups.iter_mut() {
-        if order.column == "node" {
+        if matches!(values, Values::Positions) {
             if order.is_reversed {
                 group.members.reverse();
             }
@@ -54,21 +132,18 @@ pub(super) fn sort(
         let mut keyed: Vec<(Option<NodeSortKey>, GroupMember)> = members
             .map(|member| {
                 let node = fleet_view.fleet.nodes.get(member.node_index);
-                (
-                    node.and_then(|node| {
-                        sort_key(fleet_view, allocations, node, &member, order.column)
-                    }),
-                    member,
-                )
+                let key =
+                    node.and_then(|node| values.sort_key(fleet_view, allocations, (node, &member)));
+                (key, member)
             })
             .collect();
         keyed.sort_by(|(one, _), (other, _)| compare(one.as_ref(), other.as_ref(), order));
         group.members = keyed.into_iter().map(|(_, member)| member).collect();
     }
-    if matches!(order.column, "busy" | "util" | "mem" | "power") && groups.len() > 1 {
-        let total = |group: &mut Group| {
-            total_of_column(&group.totals(fleet_view), order.column).map(NodeSortKey::Number)
-        };
+    if let Values::Totals(read) = values
+        && groups.len() > 1
+    {
+        let total = |group: &mut Group| read(&group.totals(fleet_view)).map(NodeSortKey::Number);
         let mut order_of_groups: Vec<(Option<NodeSortKey>, usize)> =
             groups.iter_mut().enumerate().map(|(index, group)| (total(group), index)).collect();
         order_of_groups
@@ -87,7 +162,8 @@ pub(super) fn sort(
 
 /// Returns the arrow of a sort order: up if values rise from row to row.
 pub(super) fn arrow(order: SortOrder) -> char {
-    let is_rising = matches!(order.column, "node" | "job" | "user") != order.is_reversed;
+    let is_text = matches!(values_of(order.column), Values::Positions | Values::Names(_));
+    let is_rising = is_text != order.is_reversed;
     if is_rising { '↑' } else { '↓' }
 }
 
@@ -105,41 +181,27 @@ fn compare(one: Option<&NodeSortKey>, other: Option<&NodeSortKey>, order: SortOr
     }
 }
 
-fn sort_key(
-    fleet_view: &FleetView,
-    allocations: &AllocationIndex,
-    node: &Node,
-    member: &GroupMember,
-    column: &str,
-) -> Option<NodeSortKey> {
-    let word = |text: &str| {
-        let number = text.parse().unwrap_or(u64::MAX);
-        NodeSortKey::Text(number, text.to_lowercase().into())
-    };
-    let number = match column {
-        "job" => {
-            return Some(word(allocations.owners(node).on_node.jobs.iter().min()?.as_str()));
-        }
-        "user" => return Some(word(allocations.owners(node).on_node.users.iter().min()?)),
-        "busy" | "util" | "mem" | "power" => {
-            total_of_column(&Totals::of_part(node, member.devices.as_deref()), column)?
-        }
-        "temp" => rounded(hottest(node, member)?),
-        "cpu" => rounded(node.host.cpu.get()?.get()),
-        "age" => i64::try_from(fleet_view.now.since(node.taken_at()?).as_secs()).ok()?,
-        "note" => i64::from(severity(fleet_view, node)?),
-        _ => return None,
-    };
-    Some(NodeSortKey::Number(number))
-}
-
-fn total_of_column(totals: &Totals, column: &str) -> Option<i64> {
-    match column {
-        "busy" => (totals.devices > 0).then(|| i64::try_from(totals.busy).unwrap_or(i64::MAX)),
-        "util" => totals.utilization.map(|share| rounded(share.get())),
-        "mem" => totals.memory_used.map(|bytes| i64::try_from(bytes.0 >> 30).unwrap_or(i64::MAX)),
-        "power" => totals.power.map(|watts| rounded(Watts::get(watts))),
-        _ => None,
+impl Values {
+    fn sort_key(
+        &self,
+        fleet_view: &FleetView,
+        allocations: &AllocationIndex,
+        (node, member): (&Node, &GroupMember),
+    ) -> Option<NodeSortKey> {
+        let number = match self {
+            Self::Positions => return None,
+            Self::Names(read) => {
+                let owners = allocations.owners(node);
+                let name = read(&owners)?;
+                let number = name.parse().unwrap_or(u64::MAX);
+                return Some(NodeSortKey::Text(number, name.to_lowercase().into()));
+            }
+            Self::Totals(read) => read(&Totals::of_part(node, member.devices.as_deref()))?,
+            Self::Numbers(read) => read(fleet_view, node)?,
+            Self::HostMetric(field) => rounded(field.number_of(node)?),
+            Self::DeviceMetric(field) => rounded(highest(node, member, field)?),
+        };
+        Some(NodeSortKey::Number(number))
     }
 }
 
@@ -153,8 +215,14 @@ fn rounded(value: f32) -> i64 {
 
 /// Returns the highest temperature of the devices in the group.
 pub(super) fn hottest(node: &Node, member: &GroupMember) -> Option<f32> {
+    let temperature = device_fields().find(|field| field.alias == "temp")?;
+    highest(node, member, temperature)
+}
+
+/// Returns the highest value of the devices in the group.
+fn highest(node: &Node, member: &GroupMember, field: &Field<Device>) -> Option<f32> {
     let devices = node.devices.iter().enumerate().filter(|(index, _)| member.has_device(*index));
-    devices.filter_map(|(_, device)| device.temperature.get()).map(Celsius::get).reduce(f32::max)
+    devices.filter_map(|(_, device)| field.number_of(device)).reduce(f32::max)
 }
 
 /// Returns the severity of the state of a node; `None` if it is healthy.
@@ -183,7 +251,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::Fleet;
-    use crate::model::{NodeName, Reading};
+    use crate::model::{Celsius, NodeName, Reading};
     use crate::time::Timestamp;
 
     /// Nodes with one device each, of this load and temperature.
@@ -248,7 +316,7 @@ mod tests {
 
     #[test]
     fn every_sort_key_is_unique_and_not_used_by_the_menu() {
-        let mut symbols: Vec<char> = SORT_COLUMNS.iter().map(|column| column.key).collect();
+        let mut symbols: Vec<char> = sort_columns().iter().map(|column| column.key).collect();
         symbols.sort_unstable();
         assert!(symbols.windows(2).all(|two| two[0] != two[1]));
         assert!(!symbols.iter().any(|letter| "jkq".contains(*letter)));

@@ -27,24 +27,29 @@ const ENDED_SHOWN_FOR: Duration = Duration::from_secs(5);
 const MAX_ENDED: usize = 200;
 
 /// Sort columns, in the order of the table.
-pub(crate) const COLUMNS: [SortColumn; 16] = [
-    SortColumn { name: "node", key: 'n', label: "node and device" },
-    SortColumn { name: "gpu", key: 'g', label: "device" },
-    SortColumn { name: "pid", key: 'p', label: "pid" },
-    SortColumn { name: "type", key: 'y', label: "type" },
-    SortColumn { name: "user", key: 'u', label: "user" },
-    SortColumn { name: "gpumem", key: 'm', label: "device memory" },
-    SortColumn { name: "psm", key: 's', label: "device load" },
-    SortColumn { name: "pmembw", key: 'b', label: "memory bandwidth" },
-    SortColumn { name: "penc", key: 'e', label: "video encoder" },
-    SortColumn { name: "pdec", key: 'd', label: "video decoder" },
-    SortColumn { name: "pcpu", key: 'c', label: "CPU" },
-    SortColumn { name: "prss", key: 'h', label: "share of host memory" },
-    SortColumn { name: "rss", key: 'r', label: "host memory" },
-    SortColumn { name: "time", key: 't', label: "running time" },
-    SortColumn { name: "job", key: 'i', label: "job" },
-    SortColumn { name: "command", key: 'l', label: "command line" },
+pub(super) const COLUMNS: [SortColumn; 16] = [
+    SortColumn::new("node", 'n', "node and device", "by node and device"),
+    SortColumn::new("gpu", 'g', "device", "by device"),
+    SortColumn::new("pid", 'p', "pid", "by process id"),
+    SortColumn::new("type", 'y', "type", "by type"),
+    SortColumn::new("user", 'u', "user", "by user"),
+    SortColumn::new("gpumem", 'm', "device memory", "by device memory"),
+    SortColumn::new("psm", 's', "device load", "by device load"),
+    SortColumn::new("pmembw", 'b', "memory bandwidth", "by memory bandwidth"),
+    SortColumn::new("penc", 'e', "video encoder", "by video encoder"),
+    SortColumn::new("pdec", 'd', "video decoder", "by video decoder"),
+    SortColumn::new("pcpu", 'c', "CPU", "by CPU"),
+    SortColumn::new("prss", 'h', "share of host memory", "by share of host memory"),
+    SortColumn::new("rss", 'r', "host memory", "by host memory"),
+    SortColumn::new("time", 't', "running time", "by running time"),
+    SortColumn::new("job", 'i', "job", "by job"),
+    SortColumn::new("command", 'l', "command line", "by command line"),
 ];
+
+/// Returns the columns that the table can be sorted by.
+pub(crate) fn sort_columns() -> Vec<SortColumn> {
+    COLUMNS.to_vec()
+}
 
 pub(super) fn column(name: &str) -> Option<&'static SortColumn> {
     COLUMNS.iter().find(|column| column.name == name)
