@@ -111,6 +111,22 @@ impl StepResult {
         }
     }
 
+    fn ok(step: &str, finding: impl Into<String>) -> Self {
+        Self::new(step, StepStatus::Ok, finding)
+    }
+
+    fn note(step: &str, finding: impl Into<String>) -> Self {
+        Self::new(step, StepStatus::Note, finding)
+    }
+
+    fn failed(step: &str, finding: impl Into<String>) -> Self {
+        Self::new(step, StepStatus::Failed, finding)
+    }
+
+    fn not_applicable(step: &str, finding: impl Into<String>) -> Self {
+        Self::new(step, StepStatus::NotApplicable, finding)
+    }
+
     fn with_duration(mut self, duration: Duration) -> Self {
         self.duration = Some(duration);
         self
@@ -167,11 +183,7 @@ pub async fn diagnose_node(transport: &Transport, target: &Target, clock: &Clock
                 steps.push(row.with_duration(began.elapsed()));
             }
             Err(fault) => {
-                let row = StepResult::new(
-                    "configuration",
-                    StepStatus::Failed,
-                    connect::fault_text(&fault),
-                );
+                let row = StepResult::failed("configuration", connect::fault_text(&fault));
                 steps.push(
                     row.with_duration(began.elapsed())
                         .with_remedy(advice.for_transport_fault(&fault)),
@@ -210,7 +222,5 @@ pub async fn diagnose_node(transport: &Transport, target: &Target, clock: &Clock
 
 /// Returns the steps of a connection as not applicable, for this machine.
 fn local_steps() -> impl Iterator<Item = StepResult> {
-    STEPS.into_iter().map(|step| {
-        StepResult::new(step, StepStatus::NotApplicable, "does not apply to this machine")
-    })
+    STEPS.into_iter().map(|step| StepResult::not_applicable(step, "does not apply to this machine"))
 }

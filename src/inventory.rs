@@ -18,7 +18,7 @@ pub use crate::inventory::metadata::MetadataError;
 pub use crate::inventory::mpi::MpiError;
 pub use crate::inventory::pod::{Pod, PodEnv, PodError, find_pod};
 
-use crate::model::{JobList, NodeName, NodeNameError};
+use crate::model::{JobList, NodeName, NodeNameError, matches_pattern};
 use crate::nodeset::{self, Groups, NodeSetError};
 use crate::ssh::{self, Profile, SchedulerAddresses, SshTarget};
 use crate::transport::{Reach, Target};
@@ -59,33 +59,37 @@ impl ReachKey {
     }
 }
 
+/// Why an entry of a list of hosts cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum EntryError {
+    #[error("{0:#}")]
+    NodeSet(#[from] NodeSetError),
+    #[error(transparent)]
+    Name(#[from] NodeNameError),
+    #[error("the port of {0:?} is not a number between 1 and 65535")]
+    Port(String),
+    /// A target without a host, or with an empty user.
+    #[error("{0:?} has no host; write user@host:port")]
+    NoHost(String),
+    /// An MPI host file is given as a plain host file.
+    #[error("this is an MPI host file; pass it with --mpi-hostfile FILE")]
+    MpiHostFile,
+    /// A malformed line of an MPI host file.
+    #[error(transparent)]
+    Mpi(#[from] MpiError),
+    /// More than [`nodeset::MAX_NAMES`] targets.
+    #[error("more than {limit} nodes; gtop watches at most that many", limit = nodeset::MAX_NAMES)]
+    TooMany,
+}
+
 /// Why a list of hosts cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum InventoryError {
-    #[error("{location}{source:#}")]
-    NodeSet {
+    #[error("{location}{error}")]
+    Entry {
         /// File and line, or the option; empty for an argument.
         location: String,
-        source: NodeSetError,
-    },
-    #[error("{location}{source}")]
-    Name {
-        /// File and line, or the option; empty for an argument.
-        location: String,
-        source: NodeNameError,
-    },
-    #[error("{location}the port of {target:?} is not a number between 1 and 65535")]
-    Port {
-        /// File and line, or the option; empty for an argument.
-        location: String,
-        target: String,
-    },
-    /// A target without a host, or with an empty user.
-    #[error("{location}{target:?} has no host; write user@host:port")]
-    NoHost {
-        /// File and line, or the option; empty for an argument.
-        location: String,
-        target: String,
+        error: EntryError,
     },
     #[error("cannot read the hosts file {}: {source}; give a file with one host per line", path.display())]
     File { path: PathBuf, source: std::io::Error },
@@ -102,19 +106,6 @@ pub enum InventoryError {
         /// The first line that is not UTF-8, from 1.
         line: usize,
     },
-    /// An MPI host file is given as a plain host file.
-    #[error("{location}this is an MPI host file; pass it with --mpi-hostfile FILE")]
-    MpiHostFile {
-        /// File and line.
-        location: String,
-    },
-    /// A malformed line of an MPI host file.
-    #[error("{location}{source}")]
-    Mpi {
-        /// File and line.
-        location: String,
-        source: MpiError,
-    },
     /// The ssh configuration cannot be read.
     #[error("{0}")]
     SshConfig(ssh::Fault),
@@ -123,15 +114,16 @@ pub enum InventoryError {
         "ssh_config has no host{}; only Host lines without wildcards count", .0.as_ref().map(|pattern| format!(" that matches {pattern:?}")).unwrap_or_default()
     )]
     NoConfiguredHost(Option<String>),
-    /// More than [`nodeset::MAX_NAMES`] targets.
-    #[error("{location}more than {limit} nodes; gtop watches at most that many", limit = nodeset::MAX_NAMES)]
-    TooMany {
-        /// File and line of the first target beyond the limit; empty for an argument.
-        location: String,
-    },
     /// All nodes were excluded.
     #[error("no node is left to watch; --exclude and '!' remove all of them")]
     NoNodesLeft,
+}
+
+impl InventoryError {
+    /// Returns the conversion of errors in entries at this location.
+    fn at(location: impl ToString) -> impl FnOnce(EntryError) -> Self {
+        move |error| Self::Entry { location: location.to_string(), error }
+    }
 }
 
 impl Roster {
@@ -153,45 +145,43 @@ impl Roster {
 
     /// Adds node sets from the command line.
     pub fn add_arguments(&mut self, hosts: &[String]) -> Result<(), InventoryError> {
-        hosts.iter().try_for_each(|host| self.add(host, ""))
+        hosts.iter().try_for_each(|host| self.add(host)).map_err(InventoryError::at(""))
     }
 
     /// Adds a file with node sets, one per line; `-` is standard input.
     pub fn add_file(&mut self, path: &Path) -> Result<(), InventoryError> {
-        let text = read_hosts_file(path)?;
-        let mut is_empty = true;
-        for (number, line) in text.lines().enumerate() {
-            let line = line.split('#').next().unwrap_or_default().trim();
-            is_empty &= line.is_empty();
-            let location = format!("{}:{}: ", path.display(), number + 1);
+        self.add_lines(path, |roster, line| {
+            let line = without_comment(line);
             if line.contains("slots=") {
-                return Err(InventoryError::MpiHostFile { location });
+                return Err(EntryError::MpiHostFile);
             }
-            self.add(line, &location)?;
-        }
-        if is_empty {
-            return Err(InventoryError::FileEmpty(path.to_owned()));
-        }
-        Ok(())
+            roster.add(line)?;
+            Ok(!line.is_empty())
+        })
     }
 
     /// Adds the hosts of an MPI host file; `-` is standard input.
     pub fn add_mpi_file(&mut self, path: &Path) -> Result<(), InventoryError> {
+        self.add_lines(path, |roster, line| {
+            let Some(host) = mpi::parse_line(line)? else { return Ok(false) };
+            roster.add(&host)?;
+            Ok(true)
+        })
+    }
+
+    /// Adds the lines of a file; `add` returns true if a line has an entry. A file without any is an error.
+    fn add_lines(
+        &mut self,
+        path: &Path,
+        mut add: impl FnMut(&mut Self, &str) -> Result<bool, EntryError>,
+    ) -> Result<(), InventoryError> {
         let text = read_hosts_file(path)?;
         let mut is_empty = true;
-        for (number, line) in text.lines().enumerate() {
-            let location = format!("{}:{}: ", path.display(), number + 1);
-            let host = mpi::parse_line(line);
-            let host =
-                host.map_err(|source| InventoryError::Mpi { location: location.clone(), source })?;
-            let Some(host) = host else { continue };
-            is_empty = false;
-            self.add(&host, &location)?;
+        for (line, number) in text.lines().zip(1_usize..) {
+            let location = format_args!("{}:{number}: ", path.display());
+            is_empty &= !add(self, line).map_err(InventoryError::at(location))?;
         }
-        if is_empty {
-            return Err(InventoryError::FileEmpty(path.to_owned()));
-        }
-        Ok(())
+        if is_empty { Err(InventoryError::FileEmpty(path.to_owned())) } else { Ok(()) }
     }
 
     /// Adds the hosts of the ssh configuration that match a pattern with `*` and `?`.
@@ -202,13 +192,12 @@ impl Roster {
     ) -> Result<(), InventoryError> {
         let hosts = hosts.map_err(InventoryError::SshConfig)?;
         let mut is_empty = true;
-        for host in hosts.iter().filter(|host| nodeset::glob_matches(host, pattern)) {
+        for host in hosts.iter().filter(|host| matches_pattern(host, pattern)) {
             // An alias that is not a host name is skipped, not an error.
             let Ok(name) = NodeName::new(host) else { continue };
             is_empty = false;
-            let ssh =
-                SshTarget { host: host.clone(), user: None, port: None, profile: Profile::System };
-            self.insert(Target { name, reach: Reach::Ssh(ssh) }, "ssh_config: ")?;
+            self.insert(Target { name, reach: ssh_reach(host, None, None) })
+                .map_err(InventoryError::at("ssh_config: "))?;
         }
         if is_empty {
             let pattern = (pattern != "*").then(|| pattern.to_owned());
@@ -219,30 +208,25 @@ impl Roster {
 
     /// Adds the workers of a TPU pod as `w0`, `w1` and so on; this machine without SSH.
     pub fn add_pod(&mut self, pod: &Pod) -> Result<(), InventoryError> {
-        let workers = pod.workers.iter().enumerate();
-        workers.map(|(number, host)| (number, host, pod.this_worker == Some(number))).try_for_each(
-            |(number, host, is_this_machine)| {
-                self.add_worker(number, host, is_this_machine, "the TPU pod: ")
-            },
-        )
+        let mut workers = pod.workers.iter().enumerate();
+        workers
+            .try_for_each(|(number, host)| {
+                self.add_worker(number, host, pod.this_worker == Some(number))
+            })
+            .map_err(InventoryError::at("the TPU pod: "))
     }
 
     /// Adds TPU workers from a file with one address per line; `-` is standard input.
     pub fn add_pod_file(&mut self, path: &Path) -> Result<(), InventoryError> {
-        let text = read_hosts_file(path)?;
         let mut number = 0;
-        for (index, line) in text.lines().enumerate() {
-            let line = line.split('#').next().unwrap_or_default().trim();
-            let location = format!("{}:{}: ", path.display(), index + 1);
-            for host in self.expand(line, &location)? {
-                self.add_worker(number, &host, pod::is_own_address(&host), &location)?;
+        self.add_lines(path, |roster, line| {
+            let hosts = roster.expand(without_comment(line))?;
+            for host in &hosts {
+                roster.add_worker(number, host, pod::is_own_address(host))?;
                 number += 1;
             }
-        }
-        if number == 0 {
-            return Err(InventoryError::FileEmpty(path.to_owned()));
-        }
-        Ok(())
+            Ok(!hosts.is_empty())
+        })
     }
 
     fn add_worker(
@@ -250,14 +234,11 @@ impl Roster {
         number: usize,
         host: &str,
         is_this_machine: bool,
-        location: &str,
-    ) -> Result<(), InventoryError> {
-        let worker = parse_target(host, location)?;
-        let name = NodeName::labelled(&format!("w{number}"), host);
-        let name =
-            name.map_err(|source| InventoryError::Name { location: location.to_owned(), source })?;
+    ) -> Result<(), EntryError> {
+        let worker = parse_target(host)?;
+        let name = NodeName::labelled(&format!("w{number}"), host)?;
         let reach = if is_this_machine { Reach::Local } else { worker.reach };
-        self.insert(Target { name, reach }, location)
+        self.insert(Target { name, reach })
     }
 
     /// Removes the nodes of these sets, whatever their source: by name, by label, or by host without
@@ -265,7 +246,7 @@ impl Roster {
     pub fn exclude(&mut self, sets: &[String]) -> Result<(), InventoryError> {
         let mut excluded = BTreeSet::new();
         for set in sets {
-            excluded.extend(self.expand(set, "--exclude: ")?);
+            excluded.extend(self.expand(set).map_err(InventoryError::at("--exclude: "))?);
         }
         self.targets.retain(|target| {
             let is_host = match &target.reach {
@@ -291,30 +272,37 @@ impl Roster {
         self.targets.extend(name.map(|name| Target { name, reach: Reach::Local }));
     }
 
-    fn expand(&self, text: &str, location: &str) -> Result<Vec<String>, InventoryError> {
-        let to_error = |source| InventoryError::NodeSet { location: location.to_owned(), source };
-        nodeset::expand_with(text, &self.groups).map_err(to_error)
+    fn expand(&self, text: &str) -> Result<Vec<String>, EntryError> {
+        Ok(nodeset::expand_with(text, &self.groups)?)
     }
 
-    fn add(&mut self, text: &str, location: &str) -> Result<(), InventoryError> {
-        for name in self.expand(text, location)? {
-            self.insert(parse_target(&name, location)?, location)?;
-        }
-        Ok(())
+    fn add(&mut self, text: &str) -> Result<(), EntryError> {
+        self.expand(text)?.iter().try_for_each(|name| self.insert(parse_target(name)?))
     }
 
     /// Adds a target, unless its name or its reach key is there already.
-    fn insert(&mut self, target: Target, location: &str) -> Result<(), InventoryError> {
+    fn insert(&mut self, target: Target) -> Result<(), EntryError> {
         if self.reach_keys.insert(ReachKey::new(&target.reach))
             && self.names.insert(target.name.clone())
         {
             if self.targets.len() >= nodeset::MAX_NAMES {
-                return Err(InventoryError::TooMany { location: location.to_owned() });
+                return Err(EntryError::TooMany);
             }
             self.targets.push(target);
         }
         Ok(())
     }
+}
+
+/// Returns a line without its comment.
+fn without_comment(line: &str) -> &str {
+    line.split('#').next().unwrap_or_default().trim()
+}
+
+/// Returns the connection to a host as the user's ssh configuration has it.
+fn ssh_reach(host: &str, user: Option<&str>, port: Option<u16>) -> Reach {
+    let (host, user) = (host.to_owned(), user.map(str::to_owned));
+    Reach::Ssh(SshTarget { host, user, port, profile: Profile::System })
 }
 
 fn read_hosts_file(path: &Path) -> Result<String, InventoryError> {
@@ -340,55 +328,35 @@ fn read_hosts_file(path: &Path) -> Result<String, InventoryError> {
 }
 
 /// Parses `[user@]host[:port]`; an IPv6 address with a port is in brackets.
-fn parse_target(text: &str, location: &str) -> Result<Target, InventoryError> {
+fn parse_target(text: &str) -> Result<Target, EntryError> {
     if text.starts_with("ssh://") {
-        return parse_uri(text, location);
+        return parse_uri(text);
     }
-    let owned = || (location.to_owned(), text.to_owned());
-    let name = NodeName::new(text)
-        .map_err(|source| InventoryError::Name { location: location.to_owned(), source })?;
-    let (user, rest) = match text.rsplit_once('@') {
-        Some((user, rest)) => (Some(user.to_owned()), rest),
-        None => (None, text),
-    };
+    let name = NodeName::new(text)?;
+    let (user, rest) =
+        text.rsplit_once('@').map_or((None, text), |(user, rest)| (Some(user), rest));
     let (host, port) = split_port(rest);
-    let no_host = host.is_empty() || host.starts_with('-') || user.as_deref() == Some("");
-    if no_host {
-        let (location, target) = owned();
-        return Err(InventoryError::NoHost { location, target });
+    if host.is_empty() || host.starts_with('-') || user == Some("") {
+        return Err(EntryError::NoHost(text.to_owned()));
     }
-    let port = match port {
-        None => None,
-        Some(digits) => match digits.parse::<u16>() {
-            Ok(port) if port > 0 => Some(port),
-            _ => {
-                let (location, target) = owned();
-                return Err(InventoryError::Port { location, target });
-            }
-        },
-    };
-    let ssh = SshTarget { host: host.to_owned(), user, port, profile: Profile::System };
-    Ok(Target { name, reach: Reach::Ssh(ssh) })
+    let to_number = |digits: &str| digits.parse().ok().filter(|port| *port > 0);
+    let port =
+        port.map(|digits| to_number(digits).ok_or_else(|| EntryError::Port(text.to_owned())));
+    Ok(Target { name, reach: ssh_reach(host, user, port.transpose()?) })
 }
 
 /// Parses `ssh://[user@]host[:port]`. The node's name is the host with its port, and with its user
 /// if that is allowed in a name.
-fn parse_uri(text: &str, location: &str) -> Result<Target, InventoryError> {
-    let (location, target) = (location.to_owned(), text.to_owned());
-    let Some(ssh) = SshTarget::from_uri(text) else {
-        return Err(InventoryError::NoHost { location, target });
-    };
+fn parse_uri(text: &str) -> Result<Target, EntryError> {
+    let ssh = SshTarget::from_uri(text).ok_or_else(|| EntryError::NoHost(text.to_owned()))?;
     let host = match (ssh.host.contains(':'), ssh.port) {
         (true, Some(port)) => format!("[{}]:{port}", ssh.host),
         (false, Some(port)) => format!("{}:{port}", ssh.host),
         (_, None) => ssh.host.clone(),
     };
-    let with_user = ssh.user.as_ref().map(|user| NodeName::new(&format!("{user}@{host}")));
-    let name = match with_user {
-        Some(Ok(name)) => Ok(name),
-        Some(Err(_)) | None => NodeName::new(&host),
-    };
-    let name = name.map_err(|source| InventoryError::Name { location, source })?;
+    let with_user =
+        ssh.user.as_ref().and_then(|user| NodeName::new(&format!("{user}@{host}")).ok());
+    let name = with_user.map_or_else(|| NodeName::new(&host), Ok)?;
     Ok(Target { name, reach: Reach::Ssh(ssh) })
 }
 

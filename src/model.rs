@@ -32,6 +32,7 @@ pub use text::{UNKNOWN, is_unprintable, sanitize, sanitize_shared, sanitized_cha
 pub use tpu::{TpuCore, TpuDetails};
 pub use unit::{Bytes, Celsius, FanSpeed, Megahertz, Percent, Watts};
 pub use vendor::Vendor;
+pub use wildcard::matches_pattern;
 
 mod declare;
 mod details;
@@ -52,6 +53,7 @@ mod text;
 mod tpu;
 mod unit;
 mod vendor;
+mod wildcard;
 
 #[cfg(test)]
 mod tests {

@@ -27,14 +27,12 @@
 mod error;
 mod expand;
 mod fold;
-mod glob;
 mod groups;
 mod ordered_names;
 
 pub use crate::nodeset::error::{NodeSetError, NodeSetErrorKind};
 pub use crate::nodeset::expand::{expand_with, find_cycles};
 pub use crate::nodeset::fold::fold;
-pub use crate::nodeset::glob::glob_matches;
 pub use crate::nodeset::groups::{GroupError, Groups};
 
 /// Maximum number of names of a set; a typing error must not exhaust the memory of a login node.

@@ -407,7 +407,7 @@ impl Watcher {
     fn start() -> Self {
         let slurm = SlurmPoller::new(JobFilter::default(), Duration::from_secs(3600), Vec::new());
         let (requests, receiver) = watch::channel(PollRequest::default());
-        let (sender, rosters) = watch::channel(Arc::new(slurm.initial_roster()));
+        let (sender, rosters) = watch::channel(Arc::new(slurm.roster()));
         tokio::spawn(slurm.run(Clock::system(), receiver, sender));
         Self { requests, rosters }
     }

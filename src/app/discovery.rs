@@ -47,7 +47,7 @@ impl Discovery {
 
     /// Returns a source that polls Slurm.
     pub(super) fn slurm(slurm: SlurmPoller, clock: Clock) -> io::Result<Self> {
-        let initial = slurm.initial_roster();
+        let initial = slurm.roster();
         Self::spawn("slurm", initial, |requests, rosters| slurm.run(clock, requests, rosters))
     }
 

@@ -66,7 +66,7 @@ pub(super) async fn add_steps(
         steps.push(backend_step(state, results.remove(&state.source).unwrap_or_default(), took));
     }
     if let Some(fault) = session_fault {
-        let row = StepResult::new("samples", StepStatus::Failed, sanitize(&fault.message(), 400));
+        let row = StepResult::failed("samples", sanitize(&fault.message(), 400));
         steps.push(row.with_duration(took).with_remedy(fault.kind.remedy()));
     }
 }
@@ -99,7 +99,7 @@ fn backend_step(state: &BackendState, result: BackendResult, took: Duration) -> 
         } else {
             SourceFaultKind::NoLibrary.remedy()
         };
-        return StepResult::new(&name, StepStatus::Note, why.to_string()).with_remedy(remedy);
+        return StepResult::note(&name, why.to_string()).with_remedy(remedy);
     }
     if let Some(fault) = result.fault {
         let kind = fault.kind;
@@ -120,7 +120,7 @@ fn backend_step(state: &BackendState, result: BackendResult, took: Duration) -> 
     }
     let Some(devices) = result.devices else {
         let finding = format!("no answer within {} s", BACKEND_TIMEOUT.as_secs());
-        return StepResult::new(&name, StepStatus::Failed, finding)
+        return StepResult::failed(&name, finding)
             .with_duration(took)
             .with_remedy("run it on the node by hand");
     };

@@ -1,7 +1,7 @@
 //! Reports the SSH options in effect for a node, with the file and line that set each.
 
+use crate::doctor::StepResult;
 use crate::doctor::remedy::Advice;
-use crate::doctor::{StepResult, StepStatus};
 use crate::model::sanitize;
 use crate::ssh::{EffectiveOption, Profile};
 use crate::transport::{Reach, Target};
@@ -49,11 +49,7 @@ pub(super) fn configuration_step(
     advice: &mut Advice,
 ) -> StepResult {
     if options.is_empty() {
-        return StepResult::new(
-            super::STEPS[0],
-            StepStatus::Ok,
-            "fixed values, no configuration file",
-        );
+        return StepResult::ok(super::STEPS[0], "fixed values, no configuration file");
     }
     let (typed_user, typed_port) = match &target.reach {
         Reach::Ssh(ssh) if ssh.profile == Profile::System => {
@@ -81,7 +77,7 @@ pub(super) fn configuration_step(
         }
     }
     details.extend(ignored_options(options));
-    StepResult::new(super::STEPS[0], StepStatus::Ok, summary.join(", ")).with_details(details)
+    StepResult::ok(super::STEPS[0], summary.join(", ")).with_details(details)
 }
 
 /// Names the options that are set and that gtop ignores.

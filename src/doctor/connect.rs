@@ -1,5 +1,6 @@
 //! Turns the trace of a connection into the steps of a report.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -131,7 +132,7 @@ impl StepBuilder<'_> {
         else {
             return;
         };
-        self.push_step(at, StepResult::new("key exchange", StepStatus::Ok, "agreed"));
+        self.push_step(at, StepResult::ok("key exchange", "agreed"));
         let (status, text) = host_key_text(status, line.as_ref());
         let problem = certificate_problem.iter().map(|why| format!("its certificate {why}"));
         let finding = format!("{algorithm} {fingerprint}, {text}");
@@ -158,7 +159,7 @@ impl StepBuilder<'_> {
             }
             ConnectEvent::Resolved(addresses) => {
                 let texts: Vec<_> = addresses.iter().map(|a| a.ip().to_string()).collect();
-                self.push_step(at, StepResult::new("name", StepStatus::Ok, texts.join(", ")));
+                self.push_step(at, StepResult::ok("name", texts.join(", ")));
             }
             ConnectEvent::ConnectFailed { address, why } => {
                 self.failed_addresses.push(format!("{address}: {why}"));
@@ -187,32 +188,28 @@ impl StepBuilder<'_> {
                 self.attempts.push(attempt_text(what, result));
             }
             ConnectEvent::LoggedIn { user } => {
-                let row = StepResult::new("login", StepStatus::Ok, format!("as {user}"));
+                let row = StepResult::ok("login", format!("as {user}"));
                 let row = row.with_details(self.take_attempts());
                 self.push_step(at, row);
             }
             ConnectEvent::Fallback(fault) => {
-                let row = StepResult::new(
-                    "built-in SSH",
-                    StepStatus::Note,
-                    sanitize(fault, MAX_LINE_CHARS),
-                );
+                let row = StepResult::note("built-in SSH", sanitize(fault, MAX_LINE_CHARS));
                 let row = row.with_details(self.take_attempts());
                 self.push_step(at, row);
             }
             ConnectEvent::SshProgram(program) => {
-                self.delegate(at, SSH_PROGRAM, sanitize(&program.to_string_lossy(), 200));
+                self.delegate(at, SSH_PROGRAM, path_text(program));
             }
             ConnectEvent::MasterFound(socket) => {
-                let finding = format!("open at {}", sanitize(&socket.to_string_lossy(), 200));
-                self.push_step(at, StepResult::new(MASTER, StepStatus::Ok, finding));
+                let finding = format!("open at {}", path_text(socket));
+                self.push_step(at, StepResult::ok(MASTER, finding));
             }
             ConnectEvent::MasterMissing => {
                 let finding = "no master connection is open; one avoids repeated login prompts (see ControlPath)";
-                self.push_step(at, StepResult::new(MASTER, StepStatus::NotApplicable, finding));
+                self.push_step(at, StepResult::not_applicable(MASTER, finding));
             }
             ConnectEvent::GatewayMaster { gateway, socket } => {
-                let socket = sanitize(&socket.to_string_lossy(), 200);
+                let socket = path_text(socket);
                 if let Some(row) = self.find_step("route") {
                     row.details.push(format!("{gateway}: over its master connection at {socket}"));
                 }
@@ -233,20 +230,19 @@ impl StepBuilder<'_> {
         let tried = tried.map(|row| format!("tried: {}", row.finding)).collect();
         self.push_step(
             at,
-            StepResult::new(SRUN, StepStatus::Note, sanitize(fault, MAX_LINE_CHARS))
-                .with_details(tried),
+            StepResult::note(SRUN, sanitize(fault, MAX_LINE_CHARS)).with_details(tried),
         );
     }
 
     fn on_route(&mut self, at: Instant, route: &RouteSummary) {
-        self.push_step(at, StepResult::new("route", StepStatus::Ok, route_text(route)));
+        self.push_step(at, StepResult::ok("route", route_text(route)));
         let reason = match route {
             RouteSummary::Direct => return,
             RouteSummary::Command(_) => "done by the command",
             RouteSummary::Gateways(_) => "done by the gateway",
         };
-        self.steps.push(StepResult::new("name", StepStatus::NotApplicable, reason));
-        self.steps.push(StepResult::new("connection", StepStatus::NotApplicable, reason));
+        self.steps.push(StepResult::not_applicable("name", reason));
+        self.steps.push(StepResult::not_applicable("connection", reason));
     }
 
     /// Records the negotiated algorithms.
@@ -270,7 +266,7 @@ impl StepBuilder<'_> {
     fn delegate(&mut self, at: Instant, step: &'static str, finding: String) {
         self.program = Some(step);
         self.last_step_end = at;
-        self.steps.push(StepResult::new(step, StepStatus::Ok, finding));
+        self.steps.push(StepResult::ok(step, finding));
     }
 
     /// Returns the login methods that the node offers, and the credentials that were tried.
@@ -293,7 +289,7 @@ impl StepBuilder<'_> {
         }
         let banner = banner.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
         let details = banner.map(|line| format!("login banner: {}", sanitize(line, 200)));
-        let row = StepResult::new("channel", StepStatus::Ok, "open, command started");
+        let row = StepResult::ok("channel", "open, command started");
         self.steps.push(row.with_duration(took).with_details(details.into_iter().collect()));
     }
 
@@ -322,7 +318,7 @@ impl StepBuilder<'_> {
                 row.details.extend(details);
             }
         } else {
-            self.steps.push(StepResult::new(step, StepStatus::Failed, "").with_details(details));
+            self.steps.push(StepResult::failed(step, "").with_details(details));
         }
         if let Some(row) = self.find_step(step) {
             row.status = StepStatus::Failed;
@@ -397,33 +393,29 @@ fn route_text(route: &RouteSummary) -> String {
     }
 }
 
-fn host_key_text(
-    status: &HostKeyStatus,
-    line: Option<&(std::path::PathBuf, usize)>,
-) -> (StepStatus, String) {
-    let location = |file: &std::path::Path, line: usize| {
-        format!("{}:{line}", sanitize(&file.to_string_lossy(), 200))
-    };
+fn path_text(path: &Path) -> String {
+    sanitize(&path.to_string_lossy(), 200)
+}
+
+fn host_key_text(status: &HostKeyStatus, line: Option<&(PathBuf, usize)>) -> (StepStatus, String) {
     match status {
         HostKeyStatus::Known => {
-            let by = line
-                .map_or_else(String::new, |(file, line)| format!(" by {}", location(file, *line)));
-            (StepStatus::Ok, format!("known{by}"))
+            let by = line.map(|(file, line)| format!(" by {}:{line}", path_text(file)));
+            (StepStatus::Ok, format!("known{}", by.unwrap_or_default()))
         }
         HostKeyStatus::Certified { file, line } => {
-            (StepStatus::Ok, format!("certified by the CA in {}", location(file, *line)))
+            (StepStatus::Ok, format!("certified by the CA in {}:{line}", path_text(file)))
         }
         HostKeyStatus::Exempt => {
             (StepStatus::Ok, "not checked (NoHostAuthenticationForLocalhost)".to_owned())
         }
         HostKeyStatus::Unknown => (StepStatus::Note, "not in any known_hosts file".to_owned()),
         HostKeyStatus::Changed { file, line, .. } => {
-            (StepStatus::Note, format!("differs from {}", location(file, *line)))
+            (StepStatus::Note, format!("differs from {}:{line}", path_text(file)))
         }
         HostKeyStatus::Revoked { file, line } => {
-            let file = sanitize(&file.to_string_lossy(), 200);
             let line = line.map_or_else(String::new, |line| format!(":{line}"));
-            (StepStatus::Note, format!("revoked in {file}{line}"))
+            (StepStatus::Note, format!("revoked in {}{line}", path_text(file)))
         }
     }
 }
@@ -439,31 +431,20 @@ fn attempt_text(what: &str, result: &CredentialOutcome) -> String {
 
 /// Returns a short text for an event of a jump host; `None` if it is not reported.
 fn gateway_text(event: &ConnectEvent) -> Option<String> {
-    match event {
-        ConnectEvent::ConnectFailed { address, why } => Some(format!("{address}: {why}")),
-        ConnectEvent::Connected(address) => Some(address.to_string()),
-        ConnectEvent::ServerVersion(text) => Some(text.clone()),
-        ConnectEvent::HostKey { algorithm, status: verdict, line, .. } => {
-            Some(format!("host key {algorithm} {}", host_key_text(verdict, line.as_ref()).1))
-        }
-        ConnectEvent::CredentialTried { what, outcome: result } => Some(attempt_text(what, result)),
-        ConnectEvent::LoggedIn { user } => Some(format!("logged in as {user}")),
-        ConnectEvent::PhaseStarted(_)
-        | ConnectEvent::Route(_)
-        | ConnectEvent::GatewayStarted(_)
-        | ConnectEvent::GatewayFinished
-        | ConnectEvent::GatewayConnected(_)
-        | ConnectEvent::Resolved(_)
-        | ConnectEvent::Negotiated { .. }
-        | ConnectEvent::OfferedMethods(_)
-        | ConnectEvent::Fallback(_)
-        | ConnectEvent::Exec(_)
-        | ConnectEvent::SshProgram(_)
-        | ConnectEvent::MasterFound(_)
-        | ConnectEvent::MasterMissing
-        | ConnectEvent::GatewayMaster { .. }
-        | ConnectEvent::SlurmStep(_)
-        | ConnectEvent::SlurmStepFailed(_) => None,
+    if let ConnectEvent::ConnectFailed { address, why } = event {
+        Some(format!("{address}: {why}"))
+    } else if let ConnectEvent::Connected(address) = event {
+        Some(address.to_string())
+    } else if let ConnectEvent::ServerVersion(text) = event {
+        Some(text.clone())
+    } else if let ConnectEvent::HostKey { algorithm, status, line, .. } = event {
+        Some(format!("host key {algorithm} {}", host_key_text(status, line.as_ref()).1))
+    } else if let ConnectEvent::CredentialTried { what, outcome } = event {
+        Some(attempt_text(what, outcome))
+    } else if let ConnectEvent::LoggedIn { user } = event {
+        Some(format!("logged in as {user}"))
+    } else {
+        None
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::doctor::{Report, StepResult, StepStatus};
+use crate::doctor::{Report, StepResult};
 use crate::inventory::{Pod, PodError};
 use crate::model::{NodeName, NodeNameError, sanitize};
 
@@ -11,7 +11,7 @@ pub fn report_on_pod(pod: &Result<Pod, PodError>, took: Duration) -> Result<Repo
     let steps = match pod {
         Ok(pod) => pod_steps(pod, took),
         Err(error) => {
-            let row = StepResult::new("metadata server", StepStatus::Failed, error.to_string());
+            let row = StepResult::failed("metadata server", error.to_string());
             vec![row.with_duration(took).with_remedy(error.remedy())]
         }
     };
@@ -20,11 +20,10 @@ pub fn report_on_pod(pod: &Result<Pod, PodError>, took: Duration) -> Result<Repo
 
 fn pod_steps(pod: &Pod, took: Duration) -> Vec<StepResult> {
     let Pod { source, accelerator, this_worker, workers } = pod;
-    let source_step =
-        StepResult::new("metadata server", StepStatus::Ok, format!("workers listed by {source}"));
+    let source_step = StepResult::ok("metadata server", format!("workers listed by {source}"));
     let accelerator_step = match accelerator {
-        Some(kind) => StepResult::new("accelerator", StepStatus::Ok, kind.clone()),
-        None => StepResult::new("accelerator", StepStatus::Note, "type not reported"),
+        Some(kind) => StepResult::ok("accelerator", kind.clone()),
+        None => StepResult::note("accelerator", "type not reported"),
     };
     let this_machine = match this_worker {
         Some(number) => format!("this machine is w{number}"),
@@ -35,7 +34,6 @@ fn pod_steps(pod: &Pod, took: Duration) -> Vec<StepResult> {
         sanitize(&format!("w{number} {host}, {transport}"), 200)
     });
     let finding = format!("{}, {this_machine}", workers.len());
-    let workers_step =
-        StepResult::new("workers", StepStatus::Ok, finding).with_details(lines.collect());
+    let workers_step = StepResult::ok("workers", finding).with_details(lines.collect());
     vec![source_step.with_duration(took), accelerator_step, workers_step]
 }

@@ -4,8 +4,8 @@ use tokio::time::{Instant, timeout};
 
 use crate::collect::Handshake;
 use crate::doctor::remedy::Advice;
-use crate::doctor::{StepResult, StepStatus, backends};
-use crate::model::{TransportKind, sanitize};
+use crate::doctor::{StepResult, backends};
+use crate::model::{Fault, TransportKind, sanitize};
 use crate::probe::{self, Interpreter};
 use crate::ssh::Output;
 use crate::time::{Clock, Timestamp};
@@ -46,22 +46,19 @@ pub(super) async fn add_steps(
     let loaded =
         handshake.await_loader(Handshake::loader_timeout(python_search.transport, 0)).await;
     let shell = login_shell_step(handshake.noise());
+    let failed = |step: &str, fault: &Fault, has_noise: bool| {
+        StepResult::failed(step, sanitize(&fault.message(), 900))
+            .with_remedy(advice.for_node_fault(fault, has_noise))
+    };
     let interpreter = match loaded {
-        Ok(interpreter) => {
-            steps.push(shell.with_duration(began.elapsed()));
-            interpreter
-        }
+        Ok(interpreter) => interpreter,
         Err(fault) => {
-            let remedy = advice.for_node_fault(&fault, !handshake.noise().is_empty());
-            let row = StepResult {
-                status: StepStatus::Failed,
-                finding: sanitize(&fault.message(), 900),
-                ..shell
-            };
-            steps.push(row.with_duration(began.elapsed()).with_remedy(remedy));
+            let row = failed("login shell", &fault, !handshake.noise().is_empty());
+            steps.push(row.with_duration(began.elapsed()));
             return;
         }
     };
+    steps.push(shell.with_duration(began.elapsed()));
     let began = Instant::now();
     let frame = handshake.start_probe(interpreter).await;
     let arrival = clock.now();
@@ -69,16 +66,15 @@ pub(super) async fn add_steps(
     let frame = match frame {
         Ok(frame) => frame,
         Err(fault) => {
-            let row = StepResult::new("probe", StepStatus::Failed, sanitize(&fault.message(), 900));
-            steps.push(row.with_duration(took).with_remedy(advice.for_node_fault(&fault, true)));
+            steps.push(failed("probe", &fault, true).with_duration(took));
             return;
         }
     };
     let Body::Hello(hello) = &frame.body else { return };
     let finding = interpreter_text(interpreter, hello);
     steps.push(match interpreter {
-        Interpreter::Python => StepResult::new("interpreter", StepStatus::Ok, finding),
-        Interpreter::Shell => StepResult::new("interpreter", StepStatus::Note, finding)
+        Interpreter::Python => StepResult::ok("interpreter", finding),
+        Interpreter::Shell => StepResult::note("interpreter", finding)
             .with_details(python_search.fetch_reasons().await)
             .with_remedy(
                 "sh works, at a higher CPU cost for the node; install Python 3.6 or newer",
@@ -96,13 +92,13 @@ fn login_shell_step(noise: &[u8]) -> StepResult {
     let text = String::from_utf8_lossy(noise);
     let first = text.lines().map(|line| sanitize(line, 120)).find(|line| !line.is_empty());
     match first {
-        None => StepResult::new("login shell", StepStatus::Ok, "no output before the probe"),
+        None => StepResult::ok("login shell", "no output before the probe"),
         Some(line) => {
             let count = noise.len();
             let or_more = if count >= MAX_NOISE_BYTES { " or more" } else { "" };
             let finding =
                 format!("{count} bytes{or_more} of output before the probe, first line: {line}");
-            StepResult::new("login shell", StepStatus::Note, finding)
+            StepResult::note("login shell", finding)
         }
     }
 }
@@ -125,7 +121,7 @@ fn enclosing_job_step(hello: &Hello, via: TransportKind) -> Option<StepResult> {
     let finding = format!("the probe runs inside job {job}; pam_slurm_adopt does this with logins");
     let detail =
         "if jobs are confined to their devices, devices of other jobs on this node are hidden";
-    Some(StepResult::new("job", StepStatus::Note, finding).with_details(vec![detail.to_owned()]))
+    Some(StepResult::note("job", finding).with_details(vec![detail.to_owned()]))
 }
 
 fn probe_step(hello: &Hello) -> StepResult {
@@ -139,9 +135,9 @@ fn probe_step(hello: &Hello) -> StepResult {
         short(user)
     );
     if *hidepid == 0 || *uid == 0 {
-        return StepResult::new("probe", StepStatus::Ok, finding);
+        return StepResult::ok("probe", finding);
     }
-    StepResult::new("probe", StepStatus::Note, finding)
+    StepResult::note("probe", finding)
         .with_details(vec!["processes of other users are hidden by hidepid".to_owned()])
 }
 
@@ -161,12 +157,12 @@ fn clock_step(hello: &Hello, arrival: Timestamp, took: std::time::Duration) -> O
     let uncertainty = i64::try_from(took.as_micros()).unwrap_or(i64::MAX);
     if offset > -uncertainty.saturating_add(MAX_CLOCK_OFFSET_US) && offset < MAX_CLOCK_OFFSET_US {
         let finding = format!("within {} ms of this machine", uncertainty.max(offset.abs()) / 1000);
-        return Some(StepResult::new("clock", StepStatus::Ok, finding));
+        return Some(StepResult::ok("clock", finding));
     }
     let direction = if offset > 0 { "ahead of" } else { "behind" };
     let finding = format!("{} s {direction} this machine", offset.abs() / 1_000_000);
     let remedy = "ages are still shown correctly; check timedatectl on both machines";
-    Some(StepResult::new("clock", StepStatus::Note, finding).with_remedy(remedy))
+    Some(StepResult::note("clock", finding).with_remedy(remedy))
 }
 
 impl PythonSearch<'_> {
@@ -211,6 +207,7 @@ fn parse_reasons(output: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::StepStatus;
     use std::time::Duration;
 
     #[test]

@@ -211,6 +211,11 @@ impl Advice {
         ))
     }
 
+    /// Returns how an administrator allows logins with keys.
+    fn allow_keys(&self) -> String {
+        self.sshd_config("PubkeyAuthentication yes")
+    }
+
     fn as_root(&self, what: &str) -> String {
         format!("as root on {}: {what}", self.host)
     }
@@ -297,28 +302,23 @@ impl Advice {
 
     #[expect(clippy::too_many_lines, reason = "a line or two for each fault")]
     pub(super) fn for_transport_fault(&self, fault: &Fault) -> String {
-        let Self { node, destination, .. } = self;
+        let Self { destination, .. } = self;
+        let node = shell_quoted(&self.node);
+        let (address, port) = (self.address(), self.port());
         match fault {
-            Fault::NameNotFound { host, .. } => {
-                let name = host.as_deref().unwrap_or(&self.host);
-                format!(
-                    "check the spelling (getent hosts {}), or {}",
-                    shell_quoted(name),
-                    self.correct_option("HostName")
-                )
-            }
+            Fault::NameNotFound { host, .. } => format!(
+                "check the spelling (getent hosts {}), or {}",
+                shell_quoted(host.as_deref().unwrap_or(&self.host)),
+                self.correct_option("HostName")
+            ),
             Fault::Unreachable { .. } => {
-                format!(
-                    "check that it is up (ping {}) and reachable from this network",
-                    self.address()
-                )
+                format!("check that it is up (ping {address}) and reachable from this network")
             }
             Fault::TooManyOpenFiles => FaultKind::FileLimit.remedy().to_owned(),
-            Fault::ConnectionRefused { port } => format!(
-                "{}\nor {} if it is not {port}",
-                self.as_root(START_SSHD),
-                self.correct_option("Port")
-            ),
+            Fault::ConnectionRefused { port } => {
+                let (start, correct) = (self.as_root(START_SSHD), self.correct_option("Port"));
+                format!("{start}\nor {correct} if it is not {port}")
+            }
             Fault::TimedOut { phase: step, .. } => self.for_timeout(*step),
             Fault::NoBanner { .. } => format!(
                 "no SSH server listens on the port, or it refuses new connections; if the port is wrong, {}",
@@ -342,26 +342,21 @@ impl Advice {
                 }
             }
             Fault::HostKeyUnknown { .. } => {
-                format!(
-                    "compare the fingerprint with the administrator's, then: gtop trust {}",
-                    shell_quoted(node)
-                )
+                format!("compare the fingerprint with the administrator's, then: gtop trust {node}")
             }
             Fault::HostCertificateRefused { .. } => format!(
-                "have the certificate renewed, or compare the fingerprint, then: gtop trust {}",
-                shell_quoted(node)
+                "have the certificate renewed, or compare the fingerprint, then: gtop trust {node}"
             ),
             Fault::HostKeyChanged(change) => format!(
-                "ask the administrator; if the node was reinstalled: ssh-keygen -f {} -R {} && gtop trust {}",
+                "ask the administrator; if the node was reinstalled: ssh-keygen -f {} -R {} && gtop trust {node}",
                 shell_quoted_path(&change.file),
                 shell_quoted(&change.host),
-                shell_quoted(node)
             ),
             Fault::HostKeyRevoked { file, line, .. } => {
                 let line = line.map_or_else(String::new, |line| format!(":{line}"));
+                let file = file.display();
                 format!(
-                    "do not connect; the node needs a new host key, unless {}{line} is wrong",
-                    file.display()
+                    "do not connect; the node needs a new host key, unless {file}{line} is wrong"
                 )
             }
             Fault::AuthenticationRefused { user, offers, .. } if fault.had_no_key() => {
@@ -373,11 +368,7 @@ impl Advice {
                 self.authorize_key(user, offers, tried)
             }
             Fault::AuthenticationRefused { .. } => {
-                format!(
-                    "{}\nor {}",
-                    self.sshd_config("PubkeyAuthentication yes"),
-                    self.open_master()
-                )
+                format!("{}\nor {}", self.allow_keys(), self.open_master())
             }
             Fault::TooManyKeys { .. } => {
                 let then = ", with the key that the node accepts as FILE (FILE.pub for a key in the agent)";
@@ -386,13 +377,12 @@ impl Advice {
             Fault::MoreAuthenticationRequired { .. } => self.open_master(),
             Fault::PasswordOnly { .. } => format!(
                 "{}\nand install your key on the node: {}\nor {}",
-                self.sshd_config("PubkeyAuthentication yes"),
+                self.allow_keys(),
                 self.copy_id(),
                 self.open_master()
             ),
             Fault::PromptUnanswered { .. } => format!(
-                "log in with a key, or answer from a terminal: gtop doctor {}\nor {}",
-                shell_quoted(node),
+                "log in with a key, or answer from a terminal: gtop doctor {node}\nor {}",
                 self.open_master()
             ),
             Fault::KeyUnusable { file, problem: KeyFileProblem::Unprotected, .. } => {
@@ -404,10 +394,8 @@ impl Advice {
             }
             Fault::KeyEncrypted { file } => {
                 let agent = if has_agent() { "" } else { "eval $(ssh-agent) && " };
-                format!(
-                    "start gtop from a terminal, or load the key: {agent}ssh-add {}",
-                    shell_quoted_path(file)
-                )
+                let file = shell_quoted_path(file);
+                format!("start gtop from a terminal, or load the key: {agent}ssh-add {file}")
             }
             Fault::AgentUnreachable { .. } => {
                 "start an agent and add your key FILE: eval $(ssh-agent) && ssh-add FILE".to_owned()
@@ -425,16 +413,12 @@ impl Advice {
                 Self::for_gateway(gateway).for_transport_fault(fault)
             }
             Fault::GatewayCannotReach { gateway, .. } => format!(
-                "check from the gateway whether the node answers: ssh {} nc -zv {} {}",
+                "check from the gateway whether the node answers: ssh {} nc -zv {address} {port}",
                 Self::for_gateway(gateway).destination,
-                self.address(),
-                self.port()
             ),
             Fault::GatewayForwardingRefused { gateway, .. } => format!(
-                "{}\nand add {}:{} to PermitOpen if it is set",
+                "{}\nand add {address}:{port} to PermitOpen if it is set",
                 Self::for_gateway(gateway).sshd_config("AllowTcpForwarding yes"),
-                self.address(),
-                self.port()
             ),
             Fault::ProxyCommandFailed { .. } => {
                 format!("run it by hand, and {}", self.correct_option("ProxyCommand"))
@@ -465,29 +449,21 @@ impl Advice {
                 format!("correct it, then check it with: ssh -G {destination}")
             }
             Fault::SlurmStep { cause, .. } => cause.remedy().to_owned(),
-            Fault::ProgramNotFound { program, .. } => {
-                format!(
-                    "install {program}, or specify another one (--ssh-binary=PROGRAM, --exec 'PROGRAM …')"
-                )
-            }
+            Fault::ProgramNotFound { program, .. } => format!(
+                "install {program}, or specify another one (--ssh-binary=PROGRAM, --exec 'PROGRAM …')"
+            ),
         }
     }
 
     fn for_timeout(&self, step: ConnectPhase) -> String {
+        let (destination, address, port) = (&self.destination, self.address(), self.port());
         match step {
             ConnectPhase::Configuration => {
-                format!(
-                    "check whether ssh -G {} hangs, for example in a Match exec",
-                    self.destination
-                )
+                format!("check whether ssh -G {destination} hangs, for example in a Match exec")
             }
-            ConnectPhase::Name => {
-                format!("name resolution hangs: getent hosts {}", self.address())
-            }
+            ConnectPhase::Name => format!("name resolution hangs: getent hosts {address}"),
             ConnectPhase::Connection => format!(
-                "check that it is up (ping {}) and that no firewall drops port {}; or raise --connect-timeout",
-                self.address(),
-                self.port()
+                "check that it is up (ping {address}) and that no firewall drops port {port}; or raise --connect-timeout",
             ),
             ConnectPhase::BannerExchange => format!(
                 "check sshd on the node, which accepts connections but sends nothing; if it is not sshd, {}",
@@ -535,55 +511,38 @@ impl Advice {
         if port.is_empty() { "22" } else { port }
     }
 
+    /// Returns the remedy for a fault on the node itself; `has_noise` if its login files print something.
     pub(super) fn for_node_fault(&self, fault: &model::Fault, has_noise: bool) -> String {
         let Self { node, destination, .. } = self;
-        match fault.kind {
-            // An expired account or password is the cause, whatever else the login files print.
-            FaultKind::NoInterpreter if fault.detail.contains(NO_SHELL) => {
-                let ask = || "ask the administrator for a login shell on the node".to_owned();
-                self.set_shell("").unwrap_or_else(ask)
-            }
-            FaultKind::NoInterpreter if fault.detail.contains(PASSWORD_EXPIRED) => {
-                format!("log in and set a new password: ssh -t {destination}")
-            }
-            FaultKind::NoInterpreter | FaultKind::TimedOut if !fault.node_remedy.is_empty() => {
-                fault.remedy().replace("HOST", destination)
-            }
-            FaultKind::NoInterpreter if has_noise => format!(
+        let is_without_interpreter = fault.kind == FaultKind::NoInterpreter;
+        let is_explained = is_without_interpreter || fault.kind == FaultKind::TimedOut;
+        // An expired account or password is the cause, whatever else the login files print.
+        if is_without_interpreter && fault.detail.contains(NO_SHELL) {
+            let ask = || "ask the administrator for a login shell on the node".to_owned();
+            self.set_shell("").unwrap_or_else(ask)
+        } else if is_without_interpreter && fault.detail.contains(PASSWORD_EXPIRED) {
+            format!("log in and set a new password: ssh -t {destination}")
+        } else if is_explained && !fault.node_remedy.is_empty() {
+            fault.remedy().replace("HOST", destination)
+        } else if is_without_interpreter && has_noise {
+            format!(
                 "another program runs instead of gtop's command: a login file that exits or starts a program \
                  (~/.bashrc, ~/.profile: restrict that to interactive shells), or a forced command; \
                  try: ssh {destination} /bin/sh -c true"
-            ),
-            FaultKind::NoInterpreter => {
-                let set_shell = self
-                    .set_shell("")
-                    .map(|what| format!("\nif the login shell is /bin/false, {what}"));
-                format!(
-                    "the login shell must run /bin/sh; look for exit or exec in ~/.bashrc and for a forced \
-                     command, and try: ssh {destination} /bin/sh -c true{}",
-                    set_shell.unwrap_or_default()
-                )
-            }
-            FaultKind::HostKeyUnknown => fault.kind.remedy().replace("HOST", &shell_quoted(node)),
-            kind @ (FaultKind::NameNotFound
-            | FaultKind::Unreachable
-            | FaultKind::FileLimit
-            | FaultKind::Refused
-            | FaultKind::TimedOut
-            | FaultKind::KeyExchange
-            | FaultKind::HostKeyChanged
-            | FaultKind::HostKeyRevoked
-            | FaultKind::AuthenticationRefused
-            | FaultKind::PromptUnanswered
-            | FaultKind::KeyLocked
-            | FaultKind::Configuration
-            | FaultKind::ChannelRefused
-            | FaultKind::Silent
-            | FaultKind::BadReply
-            | FaultKind::NoJob
-            | FaultKind::NoBanner
-            | FaultKind::AccountRefused
-            | FaultKind::SessionLost) => kind.remedy().replace("HOST", destination),
+            )
+        } else if is_without_interpreter {
+            let set_shell = self.set_shell("");
+            let set_shell =
+                set_shell.map(|what| format!("\nif the login shell is /bin/false, {what}"));
+            format!(
+                "the login shell must run /bin/sh; look for exit or exec in ~/.bashrc and for a forced \
+                 command, and try: ssh {destination} /bin/sh -c true{}",
+                set_shell.unwrap_or_default()
+            )
+        } else if fault.kind == FaultKind::HostKeyUnknown {
+            fault.kind.remedy().replace("HOST", &shell_quoted(node))
+        } else {
+            fault.kind.remedy().replace("HOST", destination)
         }
     }
 }

@@ -2,7 +2,6 @@
 //! the user's jobs and their nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +11,12 @@ use tokio::time::Instant;
 use crate::doctor::remedy::shell_quoted;
 use crate::doctor::{Report, StepResult, StepStatus, srun};
 use crate::inventory::slurm::{
-    JobFilter, SlurmError, SlurmErrorKind, fetch_jobs, fetch_node_addresses, run_command_within,
-    targets_of_jobs,
+    JobFilter, SlurmError, SlurmErrorKind, fetch_jobs, fetch_node_addresses, is_job_list_private,
+    run_command_within, targets_of_jobs,
 };
 use crate::model::{Job, JobState, NodeName, sanitize};
 use crate::nodeset;
-use crate::ssh::{ProgramOutput, SchedulerAddresses};
+use crate::ssh::SchedulerAddresses;
 use crate::time::Clock;
 use crate::transport::{Target, Transport};
 
@@ -76,8 +75,11 @@ pub async fn diagnose_slurm(
 
 /// Returns the jobs, or `None` after a failure that makes further steps pointless.
 async fn run_checks(filter: &JobFilter, steps: &mut Vec<StepResult>) -> Option<Vec<Job>> {
-    check_configuration(steps)?;
-    check_munge(steps).await?;
+    let configuration = configuration_step();
+    let has_configuration = configuration.status != StepStatus::Failed;
+    steps.push(configuration);
+    has_configuration.then_some(())?;
+    add_step(steps, munge_step()).await?;
     check_controller(steps).await?;
     let jobs = check_jobs(filter, steps).await?;
     check_visibility(steps).await;
@@ -85,116 +87,102 @@ async fn run_checks(filter: &JobFilter, steps: &mut Vec<StepResult>) -> Option<V
     Some(jobs)
 }
 
-fn check_configuration(steps: &mut Vec<StepResult>) -> Option<()> {
-    let step = "configuration";
-    if let Ok(path) = std::env::var("SLURM_CONF") {
-        let path = sanitize(&path, 300);
-        if Path::new(&path).exists() {
-            steps.push(StepResult::new(step, StepStatus::Ok, format!("{path} (SLURM_CONF)")));
-            return Some(());
-        }
-        let row = StepResult::new(
-            step,
-            StepStatus::Failed,
-            format!("SLURM_CONF is {path}, which does not exist"),
-        );
-        steps.push(row.with_remedy("unset SLURM_CONF, or correct it"));
-        return None;
-    }
-    let found = CONF_PATHS.iter().find(|path| Path::new(path).exists());
-    steps.push(match found {
-        Some(path) => StepResult::new(step, StepStatus::Ok, *path),
-        None => StepResult::new(step, StepStatus::Note, "no slurm.conf in the default folders")
-            .with_details(CONF_PATHS.iter().map(|path| format!("not found: {path}")).collect()),
-    });
-    Some(())
-}
-
-/// Reports a failure at the step of the configuration, if that is its cause. Returns true if so.
-fn attribute_to_configuration(steps: &mut [StepResult], error: Option<&SlurmError>) -> bool {
-    if let Some(error) = error.filter(|error| error.kind == SlurmErrorKind::BadConfiguration) {
-        let Some(row) = steps.iter_mut().find(|row| row.step == "configuration") else {
-            return false;
-        };
-        row.status = StepStatus::Failed;
-        let previous = std::mem::replace(&mut row.finding, error.message.clone());
-        row.details.insert(0, previous);
-        row.remedy = Some(error.remedy.to_owned());
-        return true;
-    }
-    let row =
-        steps.iter_mut().find(|row| row.step == "configuration" && row.status == StepStatus::Note);
-    let Some(row) = row else { return false };
-    row.status = StepStatus::Failed;
-    "slurm.conf is missing and no server provides it".clone_into(&mut row.finding);
-    row.remedy = Some(
-        "start gtop on a login node, set SLURM_CONF, or ask the administrator for slurm.conf"
-            .to_owned(),
-    );
-    true
-}
-
-async fn check_munge(steps: &mut Vec<StepResult>) -> Option<()> {
+/// Adds a step with its duration; returns `None` if it failed.
+async fn add_step(
+    steps: &mut Vec<StepResult>,
+    step: impl Future<Output = StepResult>,
+) -> Option<()> {
     let began = Instant::now();
-    let answer = run_command_within(COMMAND_TIMEOUT, "munge", &["--no-input".into()], "").await;
-    let row = match answer {
-        Ok(answer) if answer.stdout.starts_with("MUNGE:") => {
-            StepResult::new("munge", StepStatus::Ok, "authentication works")
-        }
-        // Slurm may use another authentication plugin than munge.
-        Err(SlurmError { kind: SlurmErrorKind::NotInstalled, .. }) => {
-            StepResult::new("munge", StepStatus::NotApplicable, "not on the PATH")
-        }
-        Ok(ProgramOutput { stderr: complaint, stdout: output, .. }) => {
-            munge_failure(if complaint.trim().is_empty() { &output } else { &complaint })
-        }
-        Err(_late) => munge_failure(&format!("no answer within {} s", COMMAND_TIMEOUT.as_secs())),
-    };
+    let row = step.await;
     let has_failed = row.status == StepStatus::Failed;
     steps.push(row.with_duration(began.elapsed()));
     (!has_failed).then_some(())
 }
 
-fn munge_failure(why: &str) -> StepResult {
-    let why = sanitize(why.lines().next().unwrap_or_default(), 300);
-    StepResult::new("munge", StepStatus::Failed, "authentication fails: Slurm cannot identify you")
-        .with_details(vec![why])
+fn configuration_step() -> StepResult {
+    let step = "configuration";
+    let Ok(path) = std::env::var("SLURM_CONF") else {
+        return match CONF_PATHS.iter().find(|path| Path::new(path).exists()) {
+            Some(path) => StepResult::ok(step, *path),
+            None => StepResult::note(step, "no slurm.conf in the default folders")
+                .with_details(CONF_PATHS.iter().map(|path| format!("not found: {path}")).collect()),
+        };
+    };
+    let path = sanitize(&path, 300);
+    if Path::new(&path).exists() {
+        return StepResult::ok(step, format!("{path} (SLURM_CONF)"));
+    }
+    StepResult::failed(step, format!("SLURM_CONF is {path}, which does not exist"))
+        .with_remedy("unset SLURM_CONF, or correct it")
+}
+
+/// Reports a failure at the step of the configuration, if that is its cause. Returns true if so.
+fn attribute_to_configuration(steps: &mut [StepResult], error: Option<&SlurmError>) -> bool {
+    let row = steps.iter_mut().find(|row| row.step == "configuration");
+    let Some(row) = row else { return false };
+    let error = error.filter(|error| error.kind == SlurmErrorKind::BadConfiguration);
+    let remedy = if let Some(error) = error {
+        let previous = std::mem::replace(&mut row.finding, error.message.clone());
+        row.details.insert(0, previous);
+        error.remedy
+    } else if row.status == StepStatus::Note {
+        "slurm.conf is missing and no server provides it".clone_into(&mut row.finding);
+        "start gtop on a login node, set SLURM_CONF, or ask the administrator for slurm.conf"
+    } else {
+        return false;
+    };
+    row.status = StepStatus::Failed;
+    row.remedy = Some(remedy.to_owned());
+    true
+}
+
+async fn munge_step() -> StepResult {
+    let complaint = match run_command_within(COMMAND_TIMEOUT, "munge", &["--no-input"], "").await {
+        Ok(answer) if answer.stdout.starts_with("MUNGE:") => {
+            return StepResult::ok("munge", "authentication works");
+        }
+        // Slurm may use another authentication plugin than munge.
+        Err(SlurmError { kind: SlurmErrorKind::NotInstalled, .. }) => {
+            return StepResult::not_applicable("munge", "not on the PATH");
+        }
+        Ok(answer) if answer.stderr.trim().is_empty() => answer.stdout,
+        Ok(answer) => answer.stderr,
+        Err(_late) => format!("no answer within {} s", COMMAND_TIMEOUT.as_secs()),
+    };
+    StepResult::failed("munge", "authentication fails: Slurm cannot identify you")
+        .with_details(vec![sanitize(complaint.lines().next().unwrap_or_default(), 300)])
         .with_remedy("as root on this machine: systemctl restart munge")
 }
 
 async fn check_controller(steps: &mut Vec<StepResult>) -> Option<()> {
     let began = Instant::now();
-    let answer = run_command_within(PING_TIMEOUT, "scontrol", &["ping".into()], "").await;
+    let answer = run_command_within(PING_TIMEOUT, "scontrol", &["ping"], "").await;
     let took = began.elapsed();
-    let mut error = None;
-    let row = match answer {
-        Ok(answer) if answer.stdout.contains(" is UP") => {
-            let line = answer.stdout.lines().find(|line| line.contains(" is UP"));
-            let status = if took > SLOW_ANSWER { StepStatus::Note } else { StepStatus::Ok };
-            steps.push(
-                StepResult::new("controller", status, line.unwrap_or_default()).with_duration(took),
-            );
-            return Some(());
-        }
-        Ok(answer) if answer.stdout.contains(" is DOWN") => {
-            let line = answer.stdout.lines().find(|line| line.contains(" is DOWN"));
-            controller_failure(line.unwrap_or_default()).await
-        }
-        Ok(answer) if answer.succeeded => {
-            let line = answer.stdout.lines().find(|line| !line.trim().is_empty());
-            let line = sanitize(line.unwrap_or("nothing"), 200);
-            let finding = format!("unexpected output of scontrol ping: {line:?}");
-            let row = StepResult::new("controller", StepStatus::Failed, finding)
-                .with_remedy("run scontrol ping by hand; another program may have its name");
-            // With a broken configuration, scontrol would have failed.
-            steps.push(row.with_duration(took));
-            return None;
-        }
+    let (row, error) = match answer {
         Ok(answer) => {
-            let failure = error.insert(SlurmError::from_stderr("scontrol", &answer.stderr));
-            error_step("controller", failure)
+            let line_with = |part: &str| answer.stdout.lines().find(|line| line.contains(part));
+            if let Some(line) = line_with(" is UP") {
+                let status = if took > SLOW_ANSWER { StepStatus::Note } else { StepStatus::Ok };
+                steps.push(StepResult::new("controller", status, line).with_duration(took));
+                return Some(());
+            }
+            if let Some(line) = line_with(" is DOWN") {
+                (controller_failure(line).await, None)
+            } else if answer.succeeded {
+                let line = answer.stdout.lines().find(|line| !line.trim().is_empty());
+                let line = sanitize(line.unwrap_or("nothing"), 200);
+                let finding = format!("unexpected output of scontrol ping: {line:?}");
+                let row = StepResult::failed("controller", finding)
+                    .with_remedy("run scontrol ping by hand; another program may have its name");
+                // With a broken configuration, scontrol would have failed.
+                steps.push(row.with_duration(took));
+                return None;
+            } else {
+                let error = SlurmError::from_stderr("scontrol", &answer.stderr);
+                (error_step("controller", &error), Some(error))
+            }
         }
-        Err(failure) => error_step("controller", error.insert(failure)),
+        Err(error) => (error_step("controller", &error), Some(error)),
     };
     if !attribute_to_configuration(steps, error.as_ref()) {
         steps.push(row.with_duration(took));
@@ -215,14 +203,10 @@ async fn controller_failure(line: &str) -> StepResult {
     };
     let detail = address.map(|(host, port)| format!("tried {host}:{port}"));
     let row = if is_listening {
-        StepResult::new(
-            "controller",
-            StepStatus::Failed,
-            "hangs: accepts connections, but does not answer",
-        )
-        .with_remedy("ask the administrator to check and restart slurmctld")
+        StepResult::failed("controller", "hangs: accepts connections, but does not answer")
+            .with_remedy("ask the administrator to check and restart slurmctld")
     } else {
-        StepResult::new("controller", StepStatus::Failed, "down: nothing listens at its address")
+        StepResult::failed("controller", "down: nothing listens at its address")
             .with_remedy("ask the administrator to start slurmctld")
     };
     row.with_details([Some(line.to_owned()), detail].into_iter().flatten().collect())
@@ -251,7 +235,7 @@ fn controller_address() -> Option<(String, u16)> {
 }
 
 fn error_step(step: &str, error: &SlurmError) -> StepResult {
-    StepResult::new(step, StepStatus::Failed, error.message.as_str()).with_remedy(error.remedy)
+    StepResult::failed(step, error.message.as_str()).with_remedy(error.remedy)
 }
 
 async fn check_jobs(filter: &JobFilter, steps: &mut Vec<StepResult>) -> Option<Vec<Job>> {
@@ -273,10 +257,9 @@ async fn check_jobs(filter: &JobFilter, steps: &mut Vec<StepResult>) -> Option<V
         format!("job {} is pending: {reason}", job.shown_id)
     });
     let row = if running == 0 {
-        StepResult::new("jobs", StepStatus::Note, format!("no running job {}", filter.describe()))
-            .with_remedy(
-                "submit one with sbatch or salloc; gtop --slurm shows the nodes of running jobs",
-            )
+        StepResult::note("jobs", format!("no running job {}", filter.describe())).with_remedy(
+            "submit one with sbatch or salloc; gtop --slurm shows the nodes of running jobs",
+        )
     } else {
         let status = if took > SLOW_ANSWER { StepStatus::Note } else { StepStatus::Ok };
         StepResult::new("jobs", status, finding)
@@ -288,23 +271,17 @@ async fn check_jobs(filter: &JobFilter, steps: &mut Vec<StepResult>) -> Option<V
 /// Reports whose jobs this user can see.
 async fn check_visibility(steps: &mut Vec<StepResult>) {
     let began = Instant::now();
-    let arguments = ["show".into(), "config".into()];
-    let Ok(answer) = run_command_within(COMMAND_TIMEOUT, "scontrol", &arguments, "").await else {
+    let arguments = ["show", "config"];
+    let answer = run_command_within(COMMAND_TIMEOUT, "scontrol", &arguments, "").await;
+    let Some(is_private) = answer.ok().and_then(|answer| is_job_list_private(&answer.stdout))
+    else {
         return;
     };
-    let private_data = answer.stdout.lines().find_map(|line| {
-        let (name, value) = line.split_once('=')?;
-        (name.trim() == "PrivateData").then(|| value.trim().to_owned())
-    });
-    let Some(kinds) = private_data else { return };
-    let row = if kinds.split(',').any(|kind| kind.trim() == "jobs") {
-        StepResult::new(
-            "job visibility",
-            StepStatus::Note,
-            "you can see only your own jobs (PrivateData=jobs)",
-        )
+    let row = if is_private {
+        let finding = "you can see only your own jobs (PrivateData=jobs)";
+        StepResult::note("job visibility", finding)
     } else {
-        StepResult::new("job visibility", StepStatus::Ok, "you can see the jobs of all users")
+        StepResult::ok("job visibility", "you can see the jobs of all users")
     };
     steps.push(row.with_duration(began.elapsed()));
 }
@@ -327,19 +304,11 @@ async fn check_nodes(jobs: &[Job], steps: &mut Vec<StepResult>) {
         return;
     }
     let began = Instant::now();
-    let arguments: Vec<OsString> =
-        ["--noheader", "--Node", "--format=%N|%T|%E"].iter().map(Into::into).collect();
-    let answer = match run_command_within(COMMAND_TIMEOUT, "sinfo", &arguments, "").await {
-        Ok(answer) => answer,
-        Err(error) => {
-            steps.push(
-                StepResult::new("nodes", StepStatus::Note, error.message)
-                    .with_duration(began.elapsed()),
-            );
-            return;
-        }
+    let arguments = ["--noheader", "--Node", "--format=%N|%T|%E"];
+    let row = match run_command_within(COMMAND_TIMEOUT, "sinfo", &arguments, "").await {
+        Ok(answer) => nodes_step(&answer.stdout, &job_nodes, waits_for_nodes),
+        Err(error) => StepResult::note("nodes", error.message),
     };
-    let row = nodes_step(&answer.stdout, &job_nodes, waits_for_nodes);
     steps.push(row.with_duration(began.elapsed()));
 }
 
@@ -376,14 +345,10 @@ fn nodes_step(output: &str, job_nodes: &BTreeSet<&str>, waits_for_nodes: bool) -
     }
     if by_state.is_empty() && !unlisted.is_empty() {
         let names = nodeset::fold(&unlisted);
-        StepResult::new("nodes", StepStatus::Note, format!("sinfo does not list {names}"))
+        StepResult::note("nodes", format!("sinfo does not list {names}"))
             .with_remedy("run sinfo --Node by hand")
     } else if by_state.is_empty() {
-        StepResult::new(
-            "nodes",
-            StepStatus::Ok,
-            format!("{} used by your jobs, no problems", job_nodes.len()),
-        )
+        StepResult::ok("nodes", format!("{} used by your jobs, no problems", job_nodes.len()))
     } else {
         let lines = by_state.iter().map(|(why, nodes)| format!("{} {why}", nodeset::fold(nodes)));
         let mut lines: Vec<String> = lines.collect();

@@ -35,9 +35,7 @@ pub(super) async fn add_steps(
 
 fn version_step(support: &StepSupport, failure_status: StepStatus) -> StepResult {
     match &support.version {
-        Ok(version) => {
-            StepResult::new("srun", StepStatus::Ok, format!("{version}: steps can overlap"))
-        }
+        Ok(version) => StepResult::ok("srun", format!("{version}: steps can overlap")),
         Err(Fault::SlurmStep { cause, message: says }) => {
             StepResult::new("srun", failure_status, format!("{says}: {}", cause.text()))
                 .with_remedy(cause.remedy())
@@ -71,7 +69,7 @@ async fn try_step(
         let fault = match transport.try_step(&job, node).await {
             Ok(()) => {
                 let finding = format!("runs on {node} in job {job_name}");
-                break StepResult::new("step", StepStatus::Ok, finding).with_details(failures);
+                break StepResult::ok("step", finding).with_details(failures);
             }
             Err(fault) => fault,
         };
@@ -101,49 +99,39 @@ async fn preferred_transport(
     transport: &Transport,
     clock: &Clock,
 ) -> StepResult {
-    let name = "preferred transport";
+    let preferred = |finding: String| StepResult::ok("preferred transport", finding);
     if support.is_disabled {
-        return StepResult::new(name, StepStatus::Ok, "as set by the options; no job steps");
+        return preferred("as set by the options; no job steps".to_owned());
     }
     if support.is_forced {
-        return StepResult::new(name, StepStatus::Ok, "job steps only (--transport srun)");
+        return preferred("job steps only (--transport srun)".to_owned());
     }
     let Some(at) = support.refused_at else {
-        return match support.version {
-            Ok(_) => StepResult::new(name, StepStatus::Ok, "ssh; a job step if a node refuses ssh"),
-            Err(_) => StepResult::new(name, StepStatus::Ok, "ssh only"),
-        };
+        let fallback = "; a job step if a node refuses ssh";
+        let fallback = if support.version.is_ok() { fallback } else { " only" };
+        return preferred(format!("ssh{fallback}"));
     };
     let cluster = support.cluster.as_deref().unwrap_or("this one");
     let age = clock.now().since(at);
+    let ago = days(age);
     // Only nodes with a job of the user: others may refuse ssh by policy (`pam_slurm_adopt`).
     let is_candidate =
         |target: &Target| matches!(target.reach, Reach::Ssh(_)) && transport.has_job(&target.name);
+    let refused = format!("job step: a node of cluster {cluster} refused ssh {ago} ago");
     let Some(target) = targets_of_jobs(jobs).into_iter().find(is_candidate) else {
         let left = days(CLUSTER_CACHE_TTL.saturating_sub(age));
-        let finding = format!(
-            "job step: a node of cluster {cluster} refused ssh {} ago; remembered for {left} more",
-            days(age)
-        );
-        return StepResult::new(name, StepStatus::Ok, finding);
+        return preferred(format!("{refused}; remembered for {left} more"));
     };
     let began = Instant::now();
     let node = &target.name;
     let row = match transport.retry_ssh(&target).await {
-        Ok(()) => StepResult::new(
-            name,
-            StepStatus::Ok,
-            format!(
-                "ssh from now on: cluster {cluster} refused it {} ago, but {node} accepts it now",
-                days(age)
-            ),
-        ),
-        Err(fault) => StepResult::new(
-            name,
-            StepStatus::Ok,
-            format!("job step: a node of cluster {cluster} refused ssh {} ago", days(age)),
-        )
-        .with_details(vec![format!("retried ssh to {node}: {}", connect::fault_text(&fault))]),
+        Ok(()) => preferred(format!(
+            "ssh from now on: cluster {cluster} refused it {ago} ago, but {node} accepts it now"
+        )),
+        Err(fault) => {
+            let detail = format!("retried ssh to {node}: {}", connect::fault_text(&fault));
+            preferred(refused).with_details(vec![detail])
+        }
     };
     row.with_duration(began.elapsed())
 }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// Its address on all Google machines; the name would need DNS.
@@ -105,33 +105,20 @@ impl MetadataServer {
 
     async fn connect(&self, deadline: Instant) -> Result<TcpStream, MetadataError> {
         let failed = |why: String| MetadataError::Unreachable(self.address.clone(), why);
-        let timed_out = || failed(format!("nothing within {} s", CONNECT_TIMEOUT.as_secs()));
-        let connecting = async {
-            let addresses = self.addresses().await.map_err(|error| failed(reason(&error)))?;
-            let mut last = failed("the name has no address".to_owned());
-            for address in addresses {
-                match TcpStream::connect(address).await {
-                    Ok(stream) => return Ok(stream),
-                    Err(error) => last = failed(reason(&error)),
-                }
-            }
-            Err(last)
-        };
         let limit = CONNECT_TIMEOUT.min(deadline.saturating_duration_since(Instant::now()));
-        timeout(limit, connecting).await.map_err(|_elapsed| timed_out())?
+        match timeout(limit, TcpStream::connect(self.with_port())).await {
+            Ok(connected) => connected.map_err(|error| failed(reason(&error))),
+            Err(_elapsed) => Err(failed(format!("nothing within {} s", CONNECT_TIMEOUT.as_secs()))),
+        }
     }
 
-    async fn addresses(&self) -> std::io::Result<Vec<SocketAddr>> {
+    /// Returns the address with its port, by default 80.
+    fn with_port(&self) -> String {
         if let Ok(address) = self.address.parse::<IpAddr>() {
-            return Ok(vec![SocketAddr::new(address, 80)]);
+            return SocketAddr::new(address, 80).to_string();
         }
-        if let Ok(address) = self.address.parse::<SocketAddr>() {
-            return Ok(vec![address]);
-        }
-        let has_port =
-            self.address.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        let address = if has_port { self.address.clone() } else { format!("{}:80", self.address) };
-        Ok(lookup_host(address).await?.collect())
+        let port = self.address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+        if port.is_some() { self.address.clone() } else { format!("{}:80", self.address) }
     }
 
     async fn read_response(&self, stream: &mut TcpStream) -> Result<Response, MetadataError> {

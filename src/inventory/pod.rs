@@ -127,9 +127,8 @@ fn from_worker_hostnames(names: &str, env: &PodEnv) -> Result<Pod, PodError> {
     if workers.len() > MAX_WORKERS {
         return Err(PodError::TooMany(source));
     }
-    if let Some(number) = workers.iter().position(|name| !is_host(name)) {
-        let entry = workers.get(number).map(|entry| shorten(entry)).unwrap_or_default();
-        return Err(PodError::BadEntry { number, source_name: source, entry });
+    if let Some((number, name)) = workers.iter().enumerate().find(|(_, name)| !is_host(name)) {
+        return Err(PodError::BadEntry { number, source_name: source, entry: shorten(name) });
     }
     let this_worker = env.worker.as_ref().and_then(|number| number.trim().parse().ok());
     let this_worker = this_worker.filter(|this_worker| *this_worker < workers.len());

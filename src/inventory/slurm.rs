@@ -8,6 +8,7 @@
 pub use command::{fetch_jobs, fetch_node_addresses, run_command_within};
 pub use error::{SlurmError, SlurmErrorKind};
 pub use job_targets::{targets_of_jobs, targets_of_nodelist};
+pub use missing_jobs::is_job_list_private;
 pub use step_jobs::{choose_step_jobs, step_job};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -180,11 +181,11 @@ impl DetailQuery {
         let answer =
             if self.jobs.is_empty() { None } else { Some(fetch_details(&self.jobs).await) };
         let took = began.elapsed();
-        let mut absent = BTreeMap::new();
+        let mut missing_reasons = BTreeMap::new();
         for job in &self.missing_jobs {
-            absent.insert(job.clone(), missing_jobs::explain(job).await);
+            missing_reasons.insert(job.clone(), missing_jobs::explain(job).await);
         }
-        DetailResult { query: self, answer, missing_reasons: absent, addresses, took }
+        DetailResult { query: self, answer, missing_reasons, addresses, took }
     }
 }
 
@@ -194,11 +195,6 @@ async fn await_query(query: &mut Option<PendingQuery>) -> DetailResult {
         Some(query) => query.await,
         None => std::future::pending().await,
     }
-}
-
-/// Returns the note for jobs whose devices are not known.
-fn missing_devices_note(error: &SlurmError) -> String {
-    format!("{}; devices of jobs are inferred from their processes", error.message)
 }
 
 /// A job's devices, and the values that show whether they are still valid.
@@ -244,11 +240,6 @@ impl SlurmPoller {
             |node: &Target| self.static_targets.iter().all(|known| known.name != node.name);
         self.targets.extend(nodes.into_iter().filter(is_new));
         self
-    }
-
-    /// Returns the roster before the first round.
-    pub fn initial_roster(&self) -> Roster {
-        self.roster()
     }
 
     /// Polls until the receiver of rosters is dropped.
@@ -333,7 +324,8 @@ impl SlurmPoller {
         }
     }
 
-    fn roster(&self) -> Roster {
+    /// Returns the roster as of now.
+    pub fn roster(&self) -> Roster {
         let mut list = self.list.clone();
         list.notes.extend(self.details.note.iter().map(|note| note.as_str().into()));
         list.notes.extend(self.missing_reasons.values().map(|note| note.as_str().into()));
@@ -433,22 +425,23 @@ impl SlurmPoller {
         if !result.addresses.is_empty() {
             Arc::make_mut(&mut self.addresses.known).extend(result.addresses);
         }
-        let answer = match result.answer {
-            None => return,
-            Some(Ok(answer)) => {
-                self.details.failures = 0;
-                self.details.note = None;
-                answer
-            }
-            Some(Err(error)) => {
-                let details = &mut self.details;
-                details.failures = details.failures.saturating_add(1);
-                let wait = next_wait(self.interval, result.took, details.failures, random_byte());
-                details.not_before = Instant::now() + wait;
-                details.note = Some(missing_devices_note(&error));
+        let Some(answer) = result.answer else { return };
+        let schedule = &mut self.details;
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                schedule.failures = schedule.failures.saturating_add(1);
+                let wait = next_wait(self.interval, result.took, schedule.failures, random_byte());
+                schedule.not_before = Instant::now() + wait;
+                schedule.note = Some(format!(
+                    "{}; devices of jobs are inferred from their processes",
+                    error.message
+                ));
                 return;
             }
         };
+        schedule.failures = 0;
+        schedule.note = None;
         let mut details = job_detail::parse(&answer.stdout, &result.query.jobs);
         for job in self.list.with_nodes() {
             let Some(detail) = details.remove(&job.id) else { continue };
@@ -470,15 +463,12 @@ impl SlurmPoller {
         queried: &BTreeMap<JobId, String>,
         details: &BTreeMap<JobId, JobDetail>,
     ) {
-        let gone: Vec<JobId> =
-            queried.keys().filter(|id| self.departed.contains_key(*id)).cloned().collect();
         let mut ended = self.list.ended.to_vec();
-        for id in gone {
-            let outcome = match details.get(&id) {
-                Some(detail) => detail.outcome,
-                None => Some(JobOutcome::Unknown),
-            };
-            if let Some(outcome) = outcome {
+        for id in
+            queried.keys().filter(|id| self.departed.contains_key(*id)).cloned().collect::<Vec<_>>()
+        {
+            let unknown = Some(JobOutcome::Unknown);
+            if let Some(outcome) = details.get(&id).map_or(unknown, |detail| detail.outcome) {
                 self.departed.remove(&id);
                 ended.push((id, outcome));
             }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::model::matches_pattern;
 use crate::nodeset::error::Quoted;
-use crate::nodeset::groups::{GroupError, GroupId, Groups, cycle_error, depth_error};
+use crate::nodeset::groups::{GroupError, GroupId, Groups, format_path};
 use crate::nodeset::ordered_names::OrderedNames;
-use crate::nodeset::{MAX_NAME_LENGTH, MAX_NAMES, NodeSetError, NodeSetErrorKind, glob_matches};
+use crate::nodeset::{MAX_NAME_LENGTH, MAX_NAMES, NodeSetError, NodeSetErrorKind};
 
 /// Maximum number of names generated while a set is expanded, including removed ones.
 const MAX_EXPANSIONS: usize = 4 * MAX_NAMES;
@@ -102,7 +103,7 @@ impl Expander<'_> {
                 expanded.extend(self.expand_group(group, source, set, operand.at)?);
             } else if name.contains(['*', '?']) {
                 let all = self.expand_group("*", source, set, operand.at)?;
-                expanded.extend(all.into_iter().filter(|one| glob_matches(one, &name)));
+                expanded.extend(all.into_iter().filter(|one| matches_pattern(one, &name)));
             } else {
                 expanded.push(name);
             }
@@ -125,15 +126,12 @@ impl Expander<'_> {
         };
         let definition =
             self.groups.lookup(source, name).map_err(|error| to_error(error.into()))?;
-        let path = |from: usize| {
-            let path = self.path.iter().skip(from).chain([&definition.id]);
-            path.map(ToString::to_string).collect::<Vec<_>>()
-        };
+        let path = |from: usize| format_path(self.path.iter().skip(from).chain([&definition.id]));
         if let Some(from) = self.path.iter().position(|id| *id == definition.id) {
-            return Err(to_error(cycle_error(&path(from)).into()));
+            return Err(to_error(GroupError::Cycle(path(from)).into()));
         }
         if self.path.len() >= MAX_GROUP_DEPTH {
-            return Err(to_error(depth_error(&path(0)).into()));
+            return Err(to_error(GroupError::TooDeep(path(0), self.path.len()).into()));
         }
         let title = definition.title();
         let group_source = definition.id.source.clone();

@@ -86,6 +86,12 @@ pub enum GroupError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownNames(Vec<String>);
 
+impl KnownNames {
+    fn of<V>(named: &BTreeMap<String, V>) -> Self {
+        Self(named.keys().take(MAX_LISTED + 1).map(|name| shorten(name)).collect())
+    }
+}
+
 impl fmt::Display for KnownNames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
@@ -135,13 +141,13 @@ struct GroupSources {
 }
 
 /// A group source.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct GroupSource {
     file: String,
     groups: SourceKind,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum SourceKind {
     /// Node sets by group.
     Lists(BTreeMap<String, Vec<String>>),
@@ -176,24 +182,23 @@ impl Groups {
         source: Option<&str>,
         group: &str,
     ) -> Result<GroupDefinition, GroupError> {
+        let definition = |source: &str, texts, file: &str| GroupDefinition {
+            id: GroupId { source: source.to_owned(), group: group.to_owned() },
+            texts,
+            file: file.to_owned(),
+        };
         let is_config_group =
             source.is_none_or(|source| source.is_empty() || source == CONFIG_SOURCE);
         if let Some(set) = self.configured.get(group).filter(|_| is_config_group) {
-            let id = GroupId { source: CONFIG_SOURCE.to_owned(), group: group.to_owned() };
-            return Ok(GroupDefinition {
-                id,
-                texts: vec![set.clone()],
-                file: CONFIG_FILE.to_owned(),
-            });
+            return Ok(definition(CONFIG_SOURCE, vec![set.clone()], CONFIG_FILE));
         }
+        let no_group = |file: &str, known| {
+            Err(GroupError::NoGroup { group: shorten(group), file: file.to_owned(), known })
+        };
         let sources = match self.sources() {
             // There are only gtop's own groups.
             Ok(sources) if sources.all.is_empty() && !self.configured.is_empty() => {
-                let known = KnownNames(
-                    self.configured.keys().take(MAX_LISTED + 1).map(|name| shorten(name)).collect(),
-                );
-                let (group, file) = (shorten(group), CONFIG_FILE.to_owned());
-                return Err(GroupError::NoGroup { group, file, known });
+                return no_group(CONFIG_FILE, KnownNames::of(&self.configured));
             }
             sources => sources?,
         };
@@ -204,56 +209,37 @@ impl Groups {
                 if searched.is_empty() { searched } else { format!(" (looked in {searched})") };
             return Err(GroupError::NoGroups(searched));
         }
-        let known = |names: &mut dyn Iterator<Item = &String>| {
-            KnownNames(names.take(MAX_LISTED + 1).map(|name| shorten(name)).collect())
-        };
         // A group of gtop's settings may refer to a group of the default source.
         let is_source = |source: &&str| {
             !source.is_empty()
                 && (*source != CONFIG_SOURCE || sources.all.contains_key(CONFIG_SOURCE))
         };
-        let source = source.filter(is_source).or(sources.default.as_deref());
-        let Some(name) = source else {
-            let known = known(&mut sources.all.keys());
-            return Err(GroupError::NoDefault(sources.file.clone(), known));
+        let known_sources = || KnownNames::of(&sources.all);
+        let Some(name) = source.filter(is_source).or(sources.default.as_deref()) else {
+            return Err(GroupError::NoDefault(sources.file.clone(), known_sources()));
         };
         let Some(GroupSource { file, groups }) = sources.all.get(name) else {
-            let known = known(&mut sources.all.keys());
-            return Err(GroupError::NoSource(shorten(name), known));
+            return Err(GroupError::NoSource(shorten(name), known_sources()));
         };
         let SourceKind::Lists(lists) = groups else {
             let (source_name, group) = (shorten(name), shorten(group));
             return Err(GroupError::Command { source_name, group, file: file.clone() });
         };
-        let texts = match lists.get(if group == "*" { "all" } else { group }) {
-            Some(texts) => texts.clone(),
-            None if group == "*" => lists.values().flatten().cloned().collect(),
-            None => {
-                let known = known(&mut lists.keys());
-                let (group, file) = (shorten(group), file.clone());
-                return Err(GroupError::NoGroup { group, file, known });
+        match lists.get(if group == "*" { "all" } else { group }) {
+            Some(texts) => Ok(definition(name, texts.clone(), file)),
+            None if group == "*" => {
+                Ok(definition(name, lists.values().flatten().cloned().collect(), file))
             }
-        };
-        let id = GroupId { source: name.to_owned(), group: group.to_owned() };
-        Ok(GroupDefinition { id, texts, file: file.clone() })
+            None => no_group(file, KnownNames::of(lists)),
+        }
     }
 }
 
-/// Returns the error for groups that contain each other.
-pub(super) fn cycle_error(path: &[String]) -> GroupError {
-    GroupError::Cycle(format_path(path))
-}
-
-/// Returns the error for groups that are nested too deep.
-pub(super) fn depth_error(path: &[String]) -> GroupError {
-    GroupError::TooDeep(format_path(path), path.len().saturating_sub(1))
-}
-
-/// Formats the last groups of a path.
-fn format_path(path: &[String]) -> String {
+/// Formats the last groups of a path of groups in groups.
+pub(super) fn format_path<'a>(path: impl IntoIterator<Item = &'a GroupId>) -> String {
+    let path: Vec<String> = path.into_iter().map(|id| shorten(&id.to_string())).collect();
     let last = path.len().saturating_sub(MAX_LISTED);
-    let path: Vec<String> = path.iter().skip(last).map(|group| shorten(group)).collect();
-    path.join(" → ")
+    path.get(last..).unwrap_or_default().join(" → ")
 }
 
 /// Returns a name that is safe to show, truncated.

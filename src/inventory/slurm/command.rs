@@ -1,7 +1,7 @@
 //! Runs Slurm's commands with a time limit, an output limit and a controlled environment.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ pub(super) async fn fetch_details(
         // Writing to a string cannot fail.
         _ = writeln!(lines, "show job {id}");
     }
-    let answer = run_command("scontrol", &["-d".into()], &lines).await?;
+    let answer = run_command("scontrol", &["-d"], &lines).await?;
     if answer.stdout.contains("JobId=") {
         return Ok(answer);
     }
@@ -70,11 +70,11 @@ pub(super) async fn fetch_details(
 pub async fn fetch_node_addresses(
     nodes: &BTreeSet<NodeName>,
 ) -> BTreeMap<NodeName, Option<String>> {
-    let mut words: Vec<OsString> =
-        ["--noheader", "--Node", "--format=%N|%o|%n"].iter().map(Into::into).collect();
+    let names = format!("--nodes={}", nodeset::fold(nodes.iter().map(NodeName::as_str)));
+    let mut words = vec!["--noheader", "--Node", "--format=%N|%o|%n"];
     // Stays below the maximum length of a command line.
     if nodes.len() <= MAX_NODES_PER_COMMAND {
-        words.push(format!("--nodes={}", nodeset::fold(nodes.iter().map(NodeName::as_str))).into());
+        words.push(&names);
     }
     let answer = run_command("sinfo", &words, "").await.ok();
     let Some(answer) = answer.filter(|answer| answer.succeeded) else { return BTreeMap::new() };
@@ -102,7 +102,7 @@ fn is_address(text: &str) -> bool {
 
 pub(super) async fn run_command(
     program: &str,
-    words: &[OsString],
+    words: &[impl AsRef<OsStr>],
     input: &str,
 ) -> Result<ProgramOutput, SlurmError> {
     run_command_within(COMMAND_TIMEOUT, program, words, input).await
@@ -112,12 +112,13 @@ pub(super) async fn run_command(
 pub async fn run_command_within(
     limit: Duration,
     program: &str,
-    words: &[OsString],
+    words: &[impl AsRef<OsStr>],
     input: &str,
 ) -> Result<ProgramOutput, SlurmError> {
+    let words: Vec<_> = words.iter().map(|word| word.as_ref().to_owned()).collect();
     let call = ProgramCall {
         program,
-        args: words,
+        args: &words,
         input,
         // Unix times, independent of the time zone.
         env: &[("SLURM_TIME_FORMAT", "%s")],

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::inventory::slurm::queue;
+use crate::inventory::ssh_reach;
 use crate::model::{Job, NodeName};
-use crate::ssh::{Profile, SshTarget};
 use crate::transport::{Reach, Target};
 
 /// Returns the targets of the nodes of jobs, without duplicates.
@@ -38,9 +38,7 @@ fn target(node: &NodeName, own_names: &[String]) -> Target {
     if own_names.iter().any(|name| name == node.as_str()) {
         return Target { name: node.clone(), reach: Reach::Local };
     }
-    let host = node.as_str().to_owned();
-    let ssh = SshTarget { host, user: None, port: None, profile: Profile::System };
-    Target { name: node.clone(), reach: Reach::Ssh(ssh) }
+    Target { name: node.clone(), reach: ssh_reach(node.as_str(), None, None) }
 }
 
 /// Returns the names that Slurm may use for this machine.

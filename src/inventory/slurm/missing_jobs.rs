@@ -1,8 +1,6 @@
 //! Explains why a job requested by id is not in the queue: it has ended, it is hidden from this user, or
 //! it never existed.
 
-use std::ffi::OsString;
-
 use crate::inventory::slurm::command::run_command;
 use crate::model::{Job, JobOutcome, sanitize};
 
@@ -41,16 +39,14 @@ pub(super) async fn explain(wanted: &str) -> String {
     if let Some(outcome) = outcome_from_sacct(wanted).await {
         return format!("job {shown} {}", outcome.text());
     }
-    let config = run_command("scontrol", &["show".into(), "config".into()], "").await;
+    let config = run_command("scontrol", &["show", "config"], "").await;
     let config = config.map(|answer| answer.stdout).unwrap_or_default();
     let next = config_value(&config, "NEXT_JOB_ID").and_then(|next| next.parse::<u64>().ok());
-    let is_private = config_value(&config, "PrivateData")
-        .is_some_and(|kinds| kinds.split(',').any(|kind| kind.trim() == "jobs"));
     match next {
         Some(next) if next <= number => {
             format!("job {shown} never existed: the next id is {next}")
         }
-        _ if is_private => format!(
+        _ if is_job_list_private(&config) == Some(true) => format!(
             "job {shown} is not in the queue: it has ended, or PrivateData=jobs hides it from you"
         ),
         Some(_) => format!("job {shown} has ended; Slurm no longer knows how"),
@@ -65,9 +61,8 @@ fn base_number(id: &str) -> Option<u64> {
 
 /// Asks the controller, which keeps jobs for some minutes after their end.
 async fn outcome_from_scontrol(wanted: &str) -> Option<JobOutcome> {
-    let words: [OsString; 3] = ["show".into(), "job".into(), wanted.into()];
-    let answer =
-        run_command("scontrol", &words, "").await.ok().filter(|answer| answer.succeeded)?;
+    let answer = run_command("scontrol", &["show", "job", wanted], "").await.ok();
+    let answer = answer.filter(|answer| answer.succeeded)?;
     let line =
         answer.stdout.lines().find_map(|line| line.trim_start().strip_prefix("JobState="))?;
     JobOutcome::from_slurm(line)
@@ -75,15 +70,21 @@ async fn outcome_from_scontrol(wanted: &str) -> Option<JobOutcome> {
 
 /// Asks the accounting database, which keeps jobs for longer.
 async fn outcome_from_sacct(wanted: &str) -> Option<JobOutcome> {
-    let fixed = ["--noheader", "--parsable2", "--allocations", "--format=State"];
-    let words = fixed.iter().map(OsString::from).chain([format!("--jobs={wanted}").into()]);
-    let words: Vec<OsString> = words.collect();
+    let jobs = format!("--jobs={wanted}");
+    let words = ["--noheader", "--parsable2", "--allocations", "--format=State", &jobs];
     let answer = run_command("sacct", &words, "").await.ok().filter(|answer| answer.succeeded)?;
     JobOutcome::from_slurm(answer.stdout.lines().next()?)
 }
 
+/// Returns true if the output of `scontrol show config` says that users see only their own jobs; `None` if it
+/// does not say.
+pub fn is_job_list_private(config: &str) -> Option<bool> {
+    let kinds = config_value(config, "PrivateData")?;
+    Some(kinds.split(',').any(|kind| kind.trim() == "jobs"))
+}
+
 /// Returns the value of a key in the output of `scontrol show config`.
-pub(super) fn config_value<'a>(config: &'a str, key: &str) -> Option<&'a str> {
+fn config_value<'a>(config: &'a str, key: &str) -> Option<&'a str> {
     config.lines().find_map(|line| {
         let (name, value) = line.split_once('=')?;
         (name.trim() == key).then(|| value.trim())

@@ -7,8 +7,7 @@
 //! The header line is requested too: it tells an empty queue from a program that prints something else
 //! or nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::inventory::slurm::JobFilter;
@@ -34,8 +33,8 @@ const FIELDS: [&str; 15] =
 const FIRST_HEADER: &str = "JOBID";
 
 /// Returns the arguments; `boundary` is random.
-pub(super) fn arguments(filter: &JobFilter, boundary: &str) -> Vec<OsString> {
-    let mut words: Vec<OsString> = vec!["--all".into()];
+pub(super) fn arguments(filter: &JobFilter, boundary: &str) -> Vec<String> {
+    let mut words = vec!["--all".to_owned()];
     let lists = [
         ("--user", &filter.users),
         ("--job", &filter.jobs),
@@ -44,7 +43,7 @@ pub(super) fn arguments(filter: &JobFilter, boundary: &str) -> Vec<OsString> {
     ];
     for (option, list) in lists {
         if !list.is_empty() {
-            words.push(format!("{option}={}", list.join(",")).into());
+            words.push(format!("{option}={}", list.join(",")));
         }
     }
     let mut format = format!("--format=\u{1e}{boundary}");
@@ -54,7 +53,7 @@ pub(super) fn arguments(filter: &JobFilter, boundary: &str) -> Vec<OsString> {
     }
     format.push('\u{1e}');
     format.push_str(boundary);
-    words.push(format.into());
+    words.push(format);
     words
 }
 
@@ -227,15 +226,7 @@ pub(super) fn parse_nodelist(list: &str) -> Result<Vec<NodeName>, String> {
         ));
     }
     let names = nodeset::expand(list).map_err(|error| error.to_string())?;
-    let mut seen = BTreeSet::new();
-    let mut nodes = Vec::with_capacity(names.len());
-    for name in names {
-        let name = NodeName::new(&name).map_err(|error| error.to_string())?;
-        if seen.insert(name.clone()) {
-            nodes.push(name);
-        }
-    }
-    Ok(nodes)
+    names.iter().map(|name| NodeName::new(name).map_err(|error| error.to_string())).collect()
 }
 
 #[cfg(test)]
@@ -440,6 +431,6 @@ mod tests {
         };
         let words = arguments(&filter, MARK);
         assert!(words.contains(&"--user=2001".into()) && words.contains(&"--job=2_1".into()));
-        assert!(!words.iter().any(|word| word.to_string_lossy().starts_with("--account")));
+        assert!(!words.iter().any(|word| word.starts_with("--account")));
     }
 }

@@ -25,20 +25,16 @@ pub(super) fn parse_time(text: &str) -> Option<Timestamp> {
 
 /// Parses a duration: `MM:SS`, `HH:MM:SS`, `D-HH:MM:SS`. `None` for `UNLIMITED` and the like.
 pub(super) fn parse_duration(text: &str) -> Option<Duration> {
-    let (days, clock) = match text.trim().split_once('-') {
-        Some((days, clock)) => (days.parse::<u64>().ok()?, clock),
-        None => (0, text.trim()),
-    };
-    let mut seconds = days.checked_mul(24)?;
-    let parts: Vec<&str> = clock.split(':').collect();
-    let [hours, minutes, rest] = match *parts.as_slice() {
-        [hours, minutes, seconds] => [hours, minutes, seconds],
-        [minutes, seconds] => ["0", minutes, seconds],
-        _ => return None,
-    };
-    seconds = seconds.checked_add(hours.parse().ok()?)?;
-    seconds = seconds.checked_mul(60)?.checked_add(minutes.parse().ok()?)?;
-    seconds = seconds.checked_mul(60)?.checked_add(rest.parse().ok()?)?;
+    let (days, clock) = text.trim().split_once('-').unwrap_or(("0", text.trim()));
+    let mut parts: Vec<&str> = clock.split(':').collect();
+    if parts.len() == 2 {
+        parts.insert(0, "0");
+    }
+    let [hours, minutes, seconds] = *parts else { return None };
+    let number = |text: &str| text.parse::<u64>().ok();
+    let hours = number(days)?.checked_mul(24)?.checked_add(number(hours)?)?;
+    let minutes = hours.checked_mul(60)?.checked_add(number(minutes)?)?;
+    let seconds = minutes.checked_mul(60)?.checked_add(number(seconds)?)?;
     Some(Duration::from_secs(seconds))
 }
 

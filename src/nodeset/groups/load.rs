@@ -95,12 +95,7 @@ fn add_upcall_sources(
         // A missing flat file has no groups.
         let Some(source) = source else { continue };
         for name in section.split(',') {
-            let GroupSource { file, groups } = &source;
-            let groups = match groups {
-                SourceKind::Lists(lists) => SourceKind::Lists(lists.clone()),
-                SourceKind::Command => SourceKind::Command,
-            };
-            sources.all.insert(name.trim().to_owned(), GroupSource { file: file.clone(), groups });
+            sources.all.insert(name.trim().to_owned(), source.clone());
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 //!
 //! The lists are those of OpenSSH 9.2, with the key exchanges of later versions.
 
+use crate::model::matches_pattern;
 use crate::ssh::config::lexer::{self, ListMatch};
 
 /// The algorithms of one kind.
@@ -49,7 +50,7 @@ impl AlgorithmSet {
         }
         let mut found: Vec<String> = Vec::new();
         for pattern in order {
-            for name in self.all.iter().filter(|name| lexer::matches_pattern(name, pattern)) {
+            for name in self.all.iter().filter(|name| matches_pattern(name, pattern)) {
                 if !found.iter().any(|known| known == name) {
                     found.push((*name).to_owned());
                 }

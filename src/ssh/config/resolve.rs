@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::model::matches_pattern;
 use crate::ssh::config::lexer::{self, ListMatch};
 use crate::ssh::config::options::{OptionSpec, OptionValueKind};
 use crate::ssh::config::parse::{Criterion, MatchAttribute, Pattern};
@@ -249,7 +250,7 @@ impl Pass<'_> {
         let sent = self.resolved.entry(known, origin);
         for name in names {
             match name.strip_prefix('-') {
-                Some(pattern) => sent.values.retain(|one| !lexer::matches_pattern(one, pattern)),
+                Some(pattern) => sent.values.retain(|one| !matches_pattern(one, pattern)),
                 None => sent.values.push(name.clone()),
             }
         }
@@ -293,7 +294,7 @@ impl Pass<'_> {
 /// Returns true if a pattern matches and no negated one does.
 pub(crate) fn matches_any(host: &str, patterns: &[Pattern]) -> bool {
     let mut is_match = false;
-    for pattern in patterns.iter().filter(|pattern| lexer::matches_pattern(host, &pattern.text)) {
+    for pattern in patterns.iter().filter(|pattern| matches_pattern(host, &pattern.text)) {
         if pattern.is_negated {
             return false;
         }
