@@ -1,14 +1,12 @@
 //! The command line: options, hosts and subcommands, and which of them conflict.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
-use crate::config::{SettingSources, Settings};
+use crate::config::{SettingSources, Settings, check};
 use crate::model::sanitize;
 
 mod args;
@@ -72,9 +70,6 @@ pub struct Cli {
     /// Options generated from the table of settings
     #[command(flatten)]
     pub settings: SettingArgs,
-    /// Intervals, from the settings
-    #[arg(skip)]
-    pub intervals: Intervals,
     /// Connection options, from the settings
     #[arg(skip)]
     pub connection: ConnectionOptions,
@@ -90,20 +85,7 @@ pub enum CliCommand {
         hosts: Vec<String>,
     },
     /// Diagnose nodes step by step: findings, timings and remedies
-    Doctor {
-        /// Node to diagnose; default: this machine
-        #[arg(value_name = "HOST")]
-        hosts: Vec<String>,
-        /// Diagnose this machine in addition to other hosts
-        #[arg(long)]
-        local: bool,
-        /// Diagnose Slurm on this machine and the nodes of your jobs
-        #[arg(long)]
-        slurm: bool,
-        /// Print as JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Doctor(DoctorOptions),
     /// Show, check or create the configuration
     Config {
         /// Subcommand
@@ -118,6 +100,23 @@ pub enum CliCommand {
         #[arg(value_enum)]
         shell: Shell,
     },
+}
+
+/// Options of `gtop doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorOptions {
+    /// Node to diagnose; default: this machine
+    #[arg(value_name = "HOST")]
+    pub hosts: Vec<String>,
+    /// Diagnose this machine in addition to other hosts
+    #[arg(long)]
+    pub local: bool,
+    /// Diagnose Slurm on this machine and the nodes of your jobs
+    #[arg(long)]
+    pub slurm: bool,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// A subcommand of `gtop config`.
@@ -171,12 +170,6 @@ pub struct NodeOptions {
     /// Exclude these nodes from every source
     #[arg(help = EXCLUDE_HELP, long, value_name = "SET", global = true)]
     pub exclude: Vec<String>,
-    /// Login user, unless the host names another
-    #[arg(skip)]
-    pub login: Option<String>,
-    /// Node groups, from the settings
-    #[arg(skip)]
-    pub groups: BTreeMap<String, String>,
     /// Watch this machine in addition to other hosts
     #[arg(long)]
     pub local: bool,
@@ -218,9 +211,6 @@ pub struct SlurmOptions {
     /// Only jobs of these accounts
     #[arg(long, value_name = "ACCOUNT", value_delimiter = ',', value_parser = parse_name, conflicts_with = "demo")]
     pub account: Vec<String>,
-    /// Interval between queries to Slurm
-    #[arg(skip)]
-    pub discovery_interval: Duration,
 }
 
 impl SlurmOptions {
@@ -242,15 +232,6 @@ impl NodeOptions {
     }
 }
 
-/// Intervals and durations.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Intervals {
-    /// Interval between samples.
-    pub interval: Duration,
-    /// Length of the histories.
-    pub history: Duration,
-}
-
 /// Options for output.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
@@ -268,19 +249,11 @@ pub struct OutputOptions {
     /// Keep printing, one JSON snapshot per interval
     #[arg(long, conflicts_with = "once")]
     pub watch: bool,
-    /// Maximum wait for a complete snapshot
-    #[arg(skip)]
-    pub deadline: Duration,
-    /// Log file
-    #[arg(skip)]
-    pub log: Option<PathBuf>,
 }
 
 /// Options of connections.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionOptions {
-    /// Timeout of a connection attempt; `None` for the default of the transport.
-    pub connect_timeout: Option<Duration>,
     /// Maximum number of connections opened at once.
     pub max_connecting: u16,
     pub transport: TransportChoice,
@@ -327,11 +300,7 @@ impl ConnectionOptions {
         let has_exec = is_highest("exec") || transport == TransportChoice::Exec;
         let has_program = is_highest("ssh-binary") || transport == TransportChoice::Ssh;
         Self {
-            connect_timeout: settings.duration("connect-timeout"),
-            max_connecting: settings
-                .count("max-connecting")
-                .and_then(|count| count.try_into().ok())
-                .unwrap_or(64),
+            max_connecting: settings.count("max-connecting").unwrap_or(64),
             transport,
             exec: settings.text("exec").filter(|_| has_exec),
             ssh_binary: settings.text("ssh-binary").filter(|_| has_program).map(PathBuf::from),
@@ -351,32 +320,19 @@ impl ConnectionOptions {
 
     /// Returns an error message if options conflict.
     const fn conflict(&self) -> Option<&'static str> {
-        match self.transport {
-            TransportChoice::Native if self.ssh_binary.is_some() => {
-                Some("--ssh-binary conflicts with --transport native")
-            }
-            TransportChoice::Local | TransportChoice::Exec | TransportChoice::Srun
-                if self.ssh_binary.is_some() =>
-            {
+        use TransportChoice::{Exec, Local, Native, Srun, Ssh};
+        match (self.transport, self.ssh_binary.is_some(), self.exec.is_some()) {
+            (Native, true, _) => Some("--ssh-binary conflicts with --transport native"),
+            (Local | Exec | Srun, true, _) => {
                 Some("--ssh-binary conflicts with --transport; leave one of them out")
             }
-            TransportChoice::Native
-            | TransportChoice::Ssh
-            | TransportChoice::Local
-            | TransportChoice::Srun
-                if self.exec.is_some() =>
-            {
+            (Native | Ssh | Local | Srun, _, true) => {
                 Some("--exec conflicts with --transport; leave one of them out")
             }
-            TransportChoice::Exec if self.exec.is_none() => Some(
+            (Exec, _, false) => Some(
                 "--transport exec needs --exec COMMAND, such as 'kubectl exec -i {node} -- sh'",
             ),
-            TransportChoice::Auto
-            | TransportChoice::Native
-            | TransportChoice::Ssh
-            | TransportChoice::Local
-            | TransportChoice::Exec
-            | TransportChoice::Srun => None,
+            _ => None,
         }
     }
 }
@@ -397,12 +353,8 @@ fn parse_node_count(nodes: &str) -> Result<u16, String> {
     })
 }
 
-fn parse_name(text: &str) -> Result<String, String> {
-    let allowed = |letter: char| letter.is_ascii_alphanumeric() || "._-+@\\".contains(letter);
-    if text.is_empty() || text.starts_with('-') || !text.chars().all(allowed) {
-        return Err("names consist of letters, digits and . _ - and do not start with -".to_owned());
-    }
-    Ok(text.to_owned())
+fn parse_name(text: &str) -> Result<String, &'static str> {
+    check::name(text).map(|()| text.to_owned())
 }
 
 impl Cli {
@@ -425,14 +377,7 @@ impl Cli {
 
     /// Applies the merged settings.
     pub fn apply_settings(&mut self, settings: &Settings) {
-        let span = |name| settings.duration(name).unwrap_or_default();
-        self.intervals = Intervals { interval: span("interval"), history: span("history") };
         self.connection = ConnectionOptions::from_settings(settings);
-        self.slurm.discovery_interval = span("discovery-interval");
-        self.output.deadline = span("deadline");
-        self.output.log = settings.text("log").map(PathBuf::from);
-        self.nodes.login = settings.text("login");
-        self.nodes.groups.clone_from(&settings.groups);
         if self.nodes.demo.is_some() {
             return;
         }
@@ -453,7 +398,9 @@ impl Cli {
     /// Returns the host arguments, of the subcommand if there is one.
     pub fn hosts(&self) -> &[String] {
         match &self.command {
-            Some(CliCommand::Trust { hosts } | CliCommand::Doctor { hosts, .. }) => hosts,
+            Some(CliCommand::Trust { hosts } | CliCommand::Doctor(DoctorOptions { hosts, .. })) => {
+                hosts
+            }
             Some(CliCommand::Config { .. } | CliCommand::Man | CliCommand::Completions { .. })
             | None => &self.hosts,
         }
@@ -559,8 +506,8 @@ mod tests {
     fn hosts_and_options_are_accepted_in_any_order() {
         let cli = parse("gtop gpu01 -i 0.5 gpu[02-03] --username ada").unwrap();
         assert_eq!(cli.hosts, ["gpu01", "gpu[02-03]"]);
-        assert_eq!(cli.intervals.interval, Duration::from_millis(500));
-        assert_eq!(cli.nodes.login.as_deref(), Some("ada"));
+        let given = |name: &str| cli.settings.values[name].to_string();
+        assert_eq!((given("interval"), given("login")), ("0.5".to_owned(), "ada".to_owned()));
     }
 
     #[test]
@@ -577,7 +524,7 @@ mod tests {
     #[test]
     fn doctor_takes_hosts_or_defaults_to_this_machine() {
         let doctor = |line: &str| match parse(line).unwrap().command {
-            Some(CliCommand::Doctor { hosts, local, json, .. }) => (hosts, local, json),
+            Some(CliCommand::Doctor(options)) => (options.hosts, options.local, options.json),
             _ => panic!("{line}"),
         };
         assert_eq!(doctor("gtop doctor"), (vec![], false, false));
@@ -606,7 +553,7 @@ mod tests {
             assert!(parse(line).unwrap().slurm.is_requested(), "{line}");
         }
         let plain = parse("gtop gpu01").unwrap().slurm;
-        assert!(!plain.is_requested() && plain.discovery_interval == Duration::from_secs(30));
+        assert!(!plain.is_requested());
         assert_eq!(parse("gtop --job 12_3,4+1").unwrap().slurm.job, ["12_3", "4+1"]);
     }
 

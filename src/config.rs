@@ -13,7 +13,7 @@ pub use settings::{Layer, SettingSources, Settings};
 pub use setup_pages::setup;
 pub use table::{CURRENT_USER, SECTIONS, setting, settings};
 
-mod check;
+pub mod check;
 mod environment;
 mod file;
 mod kind;

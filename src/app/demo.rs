@@ -35,12 +35,9 @@ impl Demo {
         thread::Builder::new().name("demo".to_owned()).spawn(move || {
             runtime.block_on(async {
                 let server = serve(&served_spec).await;
-                let (nodes, server) = match server {
-                    Ok(server) => (Ok(server.nodes.clone()), Some(server)),
-                    Err(error) => (Err(error), None),
-                };
-                ready.send(nodes).ok();
-                if let Some(server) = server {
+                let nodes = server.as_ref().map(|server| server.nodes.clone());
+                ready.send(nodes.map_err(|error| io::Error::other(error.to_string()))).ok();
+                if let Ok(server) = server {
                     stopped.await.ok();
                     server.stop().await;
                 }

@@ -2,57 +2,88 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::sync::Arc;
 
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::app::ExitReason;
+use crate::app::env::Env;
 use crate::app::prompter::Prompter;
+use crate::app::targets::{self, PodSearch};
+use crate::app::unlock::unlock_keys;
+use crate::app::{AppError, ExitReason};
+use crate::cli::DoctorOptions;
 use crate::doctor::{
-    Report, SlurmDiagnosis, diagnose_node, diagnose_slurm, write_json, write_text,
+    Report, SlurmDiagnosis, diagnose_node, diagnose_slurm, report_on_pod, write_json, write_text,
 };
 use crate::inventory::slurm::JobFilter;
-use crate::time::Clock;
-use crate::transport::{Reach, Target, Transport};
+use crate::transport::Target;
 use crate::ui::StopSignals;
 
-/// The parameters of a run.
-#[derive(Debug)]
-pub(super) struct DoctorRun {
-    pub(super) transport: Transport,
-    pub(super) targets: Vec<Target>,
-    /// Report on the TPU pod, printed first.
-    pub(super) pod: Option<Report>,
-    pub(super) clock: Clock,
-    /// `None` without a terminal.
-    pub(super) prompter: Option<Prompter>,
-    pub(super) max_connecting: u16,
-    pub(super) is_json: bool,
+/// What is examined.
+struct DoctorTargets {
+    targets: Vec<Target>,
+    /// The reports on the TPU pod and on Slurm, printed first.
+    first: Vec<Report>,
     /// With a filter, Slurm is examined first, then the nodes of these jobs.
-    pub(super) slurm: Option<JobFilter>,
+    slurm: Option<JobFilter>,
+}
+
+impl DoctorTargets {
+    fn of(env: &Env, options: &DoctorOptions) -> Result<Self, AppError> {
+        let (cli, hosts) = (&env.cli, &options.hosts);
+        let is_local = options.local || cli.nodes.local;
+        let slurm = (options.slurm || cli.slurm.is_requested())
+            .then(|| targets::job_filter_of_options(cli));
+        let search = PodSearch::of(cli)?;
+        let pod = search.as_ref().map(|search| report_on_pod(&search.result, search.duration));
+        let pod = pod.transpose().map_err(io::Error::other)?;
+        let found = search.as_ref().and_then(|search| search.result.as_ref().ok());
+        let no_targets = search.is_some() && found.is_none() && hosts.is_empty() && !is_local;
+        let targets = if no_targets {
+            Vec::new()
+        } else {
+            let roster = targets::named_roster_with_pod(env, hosts, found)?;
+            // With `--slurm` the targets are the nodes of the jobs, so this machine is not added.
+            let is_slurm_only = slurm.is_some() && roster.targets.is_empty() && !is_local;
+            if is_slurm_only { Vec::new() } else { targets::with_local(roster, is_local).0 }
+        };
+        Ok(Self { targets, first: pod.into_iter().collect(), slurm })
+    }
+}
+
+/// Runs `gtop doctor`, after asking for the passphrases of encrypted keys.
+pub(super) fn run(
+    mut env: Env,
+    options: &DoctorOptions,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> Result<ExitReason, AppError> {
+    let targets = DoctorTargets::of(&env, options)?;
+    let unlocking = unlock_keys(&env.transport, &targets.targets, err);
+    if let Some(reason) = env.runtime.block_on(unlocking)? {
+        return Ok(reason);
+    }
+    let is_json = options.json || env.cli.output.json;
+    let prompter = env.prompter.take();
+    Ok(env.runtime.block_on(examine(&env, prompter, targets, is_json, out))?)
 }
 
 /// Examines all nodes and prints the reports.
-pub(super) async fn run(doctor_run: DoctorRun, out: &mut impl Write) -> io::Result<ExitReason> {
-    let DoctorRun {
-        transport,
-        mut targets,
-        pod,
-        slurm,
-        clock,
-        mut prompter,
-        max_connecting,
-        is_json,
-    } = doctor_run;
+async fn examine(
+    env: &Env,
+    prompter: Option<Prompter>,
+    doctor_targets: DoctorTargets,
+    is_json: bool,
+    out: &mut impl Write,
+) -> io::Result<ExitReason> {
+    let DoctorTargets { mut targets, mut first, slurm } = doctor_targets;
     let mut signals = StopSignals::new();
-    let mut first: Vec<Report> = pod.into_iter().collect();
     if let Some(filter) = slurm {
-        let examination = tokio::select! {
-            examination = Box::pin(diagnose_slurm(&filter, &transport, &clock)) => examination,
+        let diagnosis = Box::pin(diagnose_slurm(&filter, &env.transport, &env.clock));
+        let diagnosis = tokio::select! {
+            diagnosis = diagnosis => diagnosis,
             reason = signals.next() => return Ok(reason.into()),
         };
-        let Some(SlurmDiagnosis { report, nodes }) = examination else {
+        let Some(SlurmDiagnosis { report, nodes }) = diagnosis else {
             return Ok(ExitReason::Failed);
         };
         let is_new = |node: &Target| targets.iter().all(|known| known.name != node.name);
@@ -63,11 +94,10 @@ pub(super) async fn run(doctor_run: DoctorRun, out: &mut impl Write) -> io::Resu
     for (index, report) in first.iter().enumerate().filter(|_| !is_json) {
         print(report, index > 0, out)?;
     }
-    let ssh_count = targets.iter().filter(|target| matches!(target.reach, Reach::Ssh(_))).count();
-    prompter = prompter.filter(|_| ssh_count > 0);
+    let (count, ssh_count) = (targets.len(), targets::ssh_count(&targets));
+    let mut prompter = prompter.filter(|_| ssh_count > 0);
     prompter.iter().for_each(Prompter::open);
-    let count = targets.len();
-    let mut examinations = spawn_examinations(&transport, targets, &clock, max_connecting);
+    let mut examinations = spawn_examinations(env, targets);
     if let Some(prompter) = &mut prompter
         && let Some(reason) = prompter.prompt_at_startup(ssh_count).await?
     {
@@ -113,20 +143,9 @@ fn print(report: &Report, is_later: bool, out: &mut impl Write) -> io::Result<()
     out.flush()
 }
 
-fn spawn_examinations(
-    transport: &Transport,
-    targets: Vec<Target>,
-    clock: &Clock,
-    max_connecting: u16,
-) -> JoinSet<(usize, Report)> {
-    let permits = Arc::new(Semaphore::new(usize::from(max_connecting)));
-    let mut examinations = JoinSet::new();
-    for (index, target) in targets.into_iter().enumerate() {
-        let (transport, permits, clock) = (transport.clone(), Arc::clone(&permits), clock.clone());
-        examinations.spawn(async move {
-            let _permit = permits.acquire().await;
-            (index, Box::pin(diagnose_node(&transport, &target, &clock)).await)
-        });
-    }
-    examinations
+fn spawn_examinations(env: &Env, targets: Vec<Target>) -> JoinSet<(usize, Report)> {
+    targets::spawn_for_each(targets, env.cli.connection.max_connecting, |target| {
+        let (transport, clock) = (env.transport.clone(), env.clock.clone());
+        async move { Box::pin(diagnose_node(&transport, &target, &clock)).await }
+    })
 }

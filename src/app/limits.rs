@@ -10,26 +10,12 @@ use rustix::process::{
 /// Files that are open whatever the number of nodes: terminal, runtimes, log, name lookups.
 const BASE_FILES: u64 = 64;
 
-/// Open files per node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FdCost {
-    /// An SSH session.
-    Session,
-    /// An SSH session and its server, which runs in the same process with `--demo`.
-    SessionAndServer,
-    /// The pipes of a child process.
-    Program,
-}
-
-impl FdCost {
-    const fn files_per_node(self) -> u64 {
-        match self {
-            Self::Session => 1,
-            Self::SessionAndServer => 3,
-            Self::Program => 4,
-        }
-    }
-}
+/// Open files per node: an SSH session.
+pub(super) const FILES_PER_SESSION: u64 = 1;
+/// An SSH session and its server, which runs in the same process with `--demo`.
+pub(super) const FILES_PER_SESSION_AND_SERVER: u64 = 3;
+/// The pipes of a child process.
+pub(super) const FILES_PER_PROGRAM: u64 = 4;
 
 /// Makes a write beyond `ulimit -f` fail like one on a full disk, instead of ending the program.
 pub(super) fn catch_file_size_signal() {
@@ -55,11 +41,15 @@ pub(super) fn raise_open_files() -> Option<u64> {
 }
 
 /// Returns a warning, with the remedy, if not all nodes fit below the limit.
-pub(super) fn open_files_warning(limit: Option<u64>, nodes: usize, cost: FdCost) -> Option<String> {
+pub(super) fn open_files_warning(
+    limit: Option<u64>,
+    nodes: usize,
+    files_per_node: u64,
+) -> Option<String> {
     let nodes = u64::try_from(nodes).unwrap_or(u64::MAX);
-    let needed = nodes.saturating_mul(cost.files_per_node()).saturating_add(BASE_FILES);
+    let needed = nodes.saturating_mul(files_per_node).saturating_add(BASE_FILES);
     let limit = limit.filter(|limit| *limit < needed)?;
-    let fit = limit.saturating_sub(BASE_FILES) / cost.files_per_node();
+    let fit = limit.saturating_sub(BASE_FILES) / files_per_node;
     Some(format!(
         "the limit of {limit} open files is enough for about {fit} of {nodes} nodes; watch fewer, or raise \
          the hard limit to {} (ulimit -Hn shows it; nofile in /etc/security/limits.conf sets it)",
@@ -74,13 +64,13 @@ mod tests {
     #[test]
     fn a_warning_appears_only_if_not_all_nodes_fit() {
         for (limit, nodes, cost, expected) in [
-            (None, usize::MAX, FdCost::Program, None),
-            (Some(1024), 960, FdCost::Session, None),
-            (Some(1024), 961, FdCost::Session, Some("960 of 961 nodes")),
-            (Some(1024), 2000, FdCost::Session, Some("hard limit to 4096")),
-            (Some(1024), 1000, FdCost::Program, Some("240 of 1000 nodes")),
-            (Some(1024), 1000, FdCost::SessionAndServer, Some("320 of 1000 nodes")),
-            (Some(20), 1, FdCost::Session, Some("about 0 of 1 nodes")),
+            (None, usize::MAX, FILES_PER_PROGRAM, None),
+            (Some(1024), 960, FILES_PER_SESSION, None),
+            (Some(1024), 961, FILES_PER_SESSION, Some("960 of 961 nodes")),
+            (Some(1024), 2000, FILES_PER_SESSION, Some("hard limit to 4096")),
+            (Some(1024), 1000, FILES_PER_PROGRAM, Some("240 of 1000 nodes")),
+            (Some(1024), 1000, FILES_PER_SESSION_AND_SERVER, Some("320 of 1000 nodes")),
+            (Some(20), 1, FILES_PER_SESSION, Some("about 0 of 1 nodes")),
         ] {
             let warning = open_files_warning(limit, nodes, cost);
             match expected {

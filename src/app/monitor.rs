@@ -9,28 +9,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::app::discovery::Discovery;
+use crate::app::env::Env;
 use crate::collect::{Collector, CollectorConfig, NodeClient};
 use crate::fleet::{FleetReader, FleetStore};
 use crate::model::{JobId, NodeName};
 use crate::source::live;
-use crate::time::Clock;
-use crate::transport::Transport;
 
 /// Maximum time for an orderly shutdown of the sessions; the kernel closes the rest.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
-
-#[derive(Debug)]
-pub(super) struct MonitorConfig {
-    pub(super) discovery: Discovery,
-    pub(super) transport: Transport,
-    pub(super) clock: Clock,
-    /// Sampling interval.
-    pub(super) interval: Duration,
-    /// Length of the histories.
-    pub(super) history: Duration,
-    /// Maximum number of concurrent connection attempts.
-    pub(super) max_connecting: u16,
-}
 
 /// The running collection. Dropping it ends it.
 #[derive(Debug)]
@@ -43,15 +29,16 @@ pub(super) struct Monitor {
 }
 
 impl Monitor {
-    pub(super) fn start(config: MonitorConfig) -> io::Result<Self> {
-        let rosters = config.discovery.rosters();
-        let store = FleetStore::new([], config.history);
+    pub(super) fn start(env: &Env, discovery: Discovery) -> io::Result<Self> {
+        let rosters = discovery.rosters();
+        let store = FleetStore::new([], env.settings.seconds("history"));
         live::publish_roster(&store, &rosters.borrow());
-        let (collector_config, config_changes) =
-            watch::channel(CollectorConfig::every(config.interval));
+        let (config, config_changes) =
+            watch::channel(CollectorConfig::every(env.settings.seconds("interval")));
         let (ended_sender, ended) = channel();
         let thread_store = Arc::clone(&store);
-        let MonitorConfig { discovery, transport, clock, max_connecting, .. } = config;
+        let (transport, clock) = (env.transport.clone(), env.clock.clone());
+        let max_connecting = env.cli.connection.max_connecting;
         let collector = Collector::new(transport, clock, config_changes, max_connecting);
         let runtime = collector.runtime()?;
         let node_client = collector.client();
@@ -62,7 +49,7 @@ impl Monitor {
             // Fails if the shutdown no longer waits; that is fine.
             ended_sender.send(()).ok();
         })?;
-        Ok(Self { store, config: collector_config, node_client, discovery, ended })
+        Ok(Self { store, config, node_client, discovery, ended })
     }
 
     /// Returns a reader of the fleet's snapshots.

@@ -1,65 +1,53 @@
-//! Detects what standard output is, and whether it can show a full screen.
+//! Chooses between the screen and printed output.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, IsTerminal};
 
-/// What standard output is.
+use crate::cli::OutputOptions;
+
+/// How nodes are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OutputMode {
-    /// A pipe or a file.
-    Redirected,
-    /// A terminal that shows a full screen and has a keyboard.
+    /// On a terminal that shows a full screen and has a keyboard.
     Screen,
-    /// A terminal that can only show lines.
-    LinesOnly(NoScreen),
+    /// One snapshot is printed; holds the reason if the terminal should show the screen and cannot.
+    Once(Option<&'static str>),
+    /// A snapshot per interval is printed.
+    Continuous,
 }
 
-/// Why a terminal cannot show the screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoScreen {
-    /// `TERM=dumb`: it cannot move the cursor, such as a shell in an editor.
-    DumbTerminal,
-    /// There is no keyboard input.
-    NoKeyboard,
-}
+/// `TERM=dumb`: the terminal cannot move the cursor, such as a shell in an editor.
+const DUMB_TERMINAL: &str = "TERM is dumb, so one snapshot is printed; use --json --watch to keep printing, \
+     or TERM=xterm for the screen if the terminal supports it";
+
+const NO_KEYBOARD: &str = "no keyboard (standard input is not a terminal and /dev/tty cannot be opened), so \
+     one snapshot is printed; use --json --watch to keep printing";
 
 impl OutputMode {
-    pub(super) fn detect() -> Self {
+    /// Returns the mode that the options request, or else the one that standard output allows.
+    pub(super) fn of(options: &OutputOptions) -> Self {
+        if options.watch {
+            return Self::Continuous;
+        }
+        if options.once || options.json {
+            return Self::Once(None);
+        }
         let has_keyboard = || io::stdin().is_terminal() || File::open("/dev/tty").is_ok();
-        Self::select(
-            io::stdout().is_terminal(),
-            std::env::var("TERM").ok().as_deref(),
-            has_keyboard,
-        )
+        let term = std::env::var("TERM").ok();
+        Self::detect(io::stdout().is_terminal(), term.as_deref(), has_keyboard)
     }
 
     /// `TERM` unset counts as capable: nearly all terminals are.
-    fn select(is_terminal: bool, term: Option<&str>, has_keyboard: impl FnOnce() -> bool) -> Self {
+    fn detect(is_terminal: bool, term: Option<&str>, has_keyboard: impl FnOnce() -> bool) -> Self {
         if !is_terminal {
-            Self::Redirected
+            Self::Once(None)
         } else if term == Some("dumb") {
-            Self::LinesOnly(NoScreen::DumbTerminal)
+            Self::Once(Some(DUMB_TERMINAL))
         } else if has_keyboard() {
             Self::Screen
         } else {
-            Self::LinesOnly(NoScreen::NoKeyboard)
+            Self::Once(Some(NO_KEYBOARD))
         }
-    }
-}
-
-impl fmt::Display for NoScreen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::DumbTerminal => {
-                "TERM is dumb, so one snapshot is printed; use --json --watch to keep printing, or \
-                 TERM=xterm for the screen if the terminal supports it"
-            }
-            Self::NoKeyboard => {
-                "no keyboard (standard input is not a terminal and /dev/tty cannot be opened), so one \
-                 snapshot is printed; use --json --watch to keep printing"
-            }
-        })
     }
 }
 
@@ -73,14 +61,14 @@ mod tests {
             (true, Some("xterm-256color"), true, OutputMode::Screen),
             (true, None, true, OutputMode::Screen),
             (true, Some(""), true, OutputMode::Screen),
-            (true, Some("dumb"), true, OutputMode::LinesOnly(NoScreen::DumbTerminal)),
-            (true, Some("dumb"), false, OutputMode::LinesOnly(NoScreen::DumbTerminal)),
-            (true, Some("xterm"), false, OutputMode::LinesOnly(NoScreen::NoKeyboard)),
-            (false, Some("xterm"), true, OutputMode::Redirected),
-            (false, Some("dumb"), false, OutputMode::Redirected),
+            (true, Some("dumb"), true, OutputMode::Once(Some(DUMB_TERMINAL))),
+            (true, Some("dumb"), false, OutputMode::Once(Some(DUMB_TERMINAL))),
+            (true, Some("xterm"), false, OutputMode::Once(Some(NO_KEYBOARD))),
+            (false, Some("xterm"), true, OutputMode::Once(None)),
+            (false, Some("dumb"), false, OutputMode::Once(None)),
         ] {
             assert_eq!(
-                OutputMode::select(is_terminal, term, || has_keyboard),
+                OutputMode::detect(is_terminal, term, || has_keyboard),
                 output_mode,
                 "{is_terminal} {term:?}"
             );

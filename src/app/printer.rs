@@ -1,45 +1,46 @@
 //! `--once` and `--watch`: prints one snapshot, or one per interval.
 
 use std::io::{self, IsTerminal, Write};
-use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use rustix::termios::tcgetwinsize;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::app::ExitReason;
+use crate::app::env::Env;
 use crate::app::monitor::Monitor;
+use crate::app::{ExitReason, settings_controller, variable};
 use crate::export::{write_jobs, write_json};
-use crate::fleet::{Fleet, FleetReader};
+use crate::fleet::Fleet;
 use crate::insight::FleetView;
 use crate::model::{Fault, FaultKind};
-use crate::time::{Clock, Timestamp};
+use crate::time::Timestamp;
 use crate::ui::{DisplayOptions, RenderContext, report};
 use crate::ui::{StopSignals, Theme, render_text};
 
 /// Prints snapshots of the fleet.
-#[derive(Debug)]
 pub(super) struct Printer<'a> {
-    /// JSON instead of a table.
-    pub(super) is_json: bool,
+    env: &'a Env,
     /// What is watched, for the heading.
-    pub(super) source: &'a str,
-    pub(super) clock: Clock,
-    pub(super) display: DisplayOptions,
+    source: &'a str,
+    display: DisplayOptions,
     /// Colours and glyphs; escape sequences are printed to terminals only.
-    pub(super) theme: Theme,
-    /// Print escape sequences to pipes and files too.
-    pub(super) is_styled: bool,
+    theme: Theme,
 }
 
-impl Printer<'_> {
-    /// Prints a snapshot as soon as it is complete, or after `deadline`.
+impl<'a> Printer<'a> {
+    pub(super) fn new(env: &'a Env, source: &'a str) -> Self {
+        let display = settings_controller::display_options(&env.settings, variable);
+        let theme = settings_controller::theme(&env.settings, variable);
+        Self { env, source, display, theme }
+    }
+
+    /// Prints a snapshot as soon as it is complete, or after the deadline.
     pub(super) async fn print_once(
         &self,
         monitor: &Monitor,
-        deadline: Duration,
         out: &mut impl Write,
     ) -> io::Result<ExitReason> {
+        let deadline = self.env.settings.seconds("deadline");
         let mut signals = StopSignals::new();
         let mut fleet = monitor.fleet();
         let waiting = async {
@@ -58,12 +59,12 @@ impl Printer<'_> {
     /// Prints a snapshot per interval until a signal arrives.
     pub(super) async fn print_continuously(
         &self,
-        fleet: &FleetReader,
-        every: Duration,
+        monitor: &Monitor,
         out: &mut impl Write,
     ) -> io::Result<ExitReason> {
+        let fleet = monitor.fleet();
         let mut signals = StopSignals::new();
-        let mut tick = interval(every);
+        let mut tick = interval(self.env.settings.seconds("interval"));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         tick.tick().await;
         loop {
@@ -77,10 +78,10 @@ impl Printer<'_> {
     }
 
     fn print(&self, fleet: &Fleet, out: &mut impl Write) -> io::Result<()> {
-        let now = self.clock.now();
+        let now = self.env.clock.now();
         // One write: standard output is line-buffered and would split it.
         let mut text = Vec::new();
-        if self.is_json {
+        if self.env.cli.output.json {
             // The JSON shows the same selection as the table.
             let nodes =
                 fleet.nodes.iter().map(|node| self.display.selection.filter_node(node)).collect();
@@ -104,9 +105,10 @@ impl Printer<'_> {
 
     /// Writes a snapshot as a table, as wide as the terminal.
     fn write_table(&self, out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Result<()> {
-        let variable = |name: &str| std::env::var(name).ok();
         let size = tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
-        let page = PageFormat::new(variable, io::stdout().is_terminal(), size, self.is_styled);
+        // With always, escape sequences are printed to pipes and files too.
+        let is_styled = self.env.settings.choice("color") == "always";
+        let page = PageFormat::new(variable, io::stdout().is_terminal(), size, is_styled);
         let fleet_view = FleetView::selected(fleet.clone(), now, &self.display.selection);
         let zone = TimeZone::system();
         let context = RenderContext { view: &fleet_view, options: &self.display, zone: &zone };

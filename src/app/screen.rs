@@ -8,11 +8,11 @@ use jiff::tz::TimeZone;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::app::ExitReason;
+use crate::app::env::Env;
 use crate::app::monitor::Monitor;
 use crate::app::prompter::{self, PromptOutcome, Prompter};
 use crate::app::settings_controller::SettingsController;
 use crate::collect::NodeClient;
-use crate::config::{ConfigPaths, Settings};
 use crate::model::NodeName;
 use crate::time::Clock;
 use crate::ui;
@@ -26,38 +26,29 @@ const REPLY_QUEUE_SIZE: usize = 64;
 /// Maximum time for a node to reply to a request.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-#[derive(Debug)]
-pub(super) struct ScreenConfig {
-    /// What is watched.
-    pub(super) title: String,
-    pub(super) clock: Clock,
-    /// Paths of the configuration files; `None` without a home directory.
-    pub(super) paths: Option<ConfigPaths>,
-    pub(super) settings: Settings,
-}
-
-/// Shows the screen until the user quits.
+/// Shows the screen until the user quits; `title` says what is watched.
 ///
 /// When the user retries nodes and one prompts for input, the screen is suspended.
 pub(super) async fn run(
+    env: &Env,
     monitor: &Monitor,
-    config: ScreenConfig,
+    title: String,
     prompter: Option<Prompter>,
 ) -> io::Result<ExitReason> {
     let (request_sender, mut incoming) = mpsc::channel(REQUEST_QUEUE_SIZE);
     let (suspended_tasks, suspended_receiver) = mpsc::channel(1);
     let (reply_sender, replies) = mpsc::channel(REPLY_QUEUE_SIZE);
     let (events, settings_events) = mpsc::channel(REQUEST_QUEUE_SIZE);
-    let mut controller =
-        SettingsController { settings: config.settings, paths: config.paths, events };
+    let (settings, paths) = (env.settings.clone(), env.paths.clone());
+    let mut controller = SettingsController { settings, paths, events };
     let settings = &controller.settings;
-    let (clock, is_readonly) = (config.clock.clone(), settings.is_on("readonly"));
+    let is_readonly = settings.is_on("readonly");
     let context = UiContext {
         fleet: monitor.fleet(),
-        clock: config.clock.clone(),
+        clock: env.clock.clone(),
         zone: TimeZone::system(),
-        title: config.title,
-        redraw_interval: settings.duration("redraw").unwrap_or_default(),
+        title,
+        redraw_interval: settings.seconds("redraw"),
         requests: request_sender,
         suspended_tasks: suspended_receiver,
         replies,
@@ -85,7 +76,7 @@ pub(super) async fn run(
                 UiRequest::WatchJob(job) => monitor.set_detailed_job(job),
                 UiRequest::SetInterval(interval) => monitor.set_interval(interval),
                 UiRequest::QueryNodes(requests) => {
-                    send_requests(&node_client, &clock, &reply_sender, requests);
+                    send_requests(&node_client, &env.clock, &reply_sender, requests);
                 }
                 UiRequest::ChangeSetting(name, text) => controller.change(name, &text).await,
                 UiRequest::SaveSettings(preferences) => controller.save(preferences).await,

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use tokio::sync::mpsc;
 
+use crate::app::variable;
 use crate::config::{self, ConfigPaths, Settings};
 use crate::query::{DisplaySelection, NameColumns, ProcessKinds, VisibleDevice};
 use crate::storage::user_dirs;
@@ -31,10 +32,10 @@ impl SettingsController {
     pub(super) fn ui_config(&self) -> UiConfig {
         let settings = &self.settings;
         UiConfig {
-            theme: theme(settings, |name| std::env::var(name).ok()),
+            theme: theme(settings, variable),
             detects_background: theme_options(settings).background().is_none(),
-            display: display_options(settings, |name| std::env::var(name).ok()),
-            interval: settings.duration("interval").unwrap_or_default(),
+            display: display_options(settings, variable),
+            interval: settings.seconds("interval"),
             preferences: ui_preferences(settings),
             setup: config::setup(settings),
         }
@@ -74,7 +75,7 @@ impl SettingsController {
     }
 
     async fn publish(&self) {
-        let redraw = self.settings.duration("redraw").unwrap_or_default();
+        let redraw = self.settings.seconds("redraw");
         self.send_event(SettingsEvent::Changed(Box::new(self.ui_config()), redraw)).await;
     }
 
@@ -116,29 +117,26 @@ pub(super) fn theme(settings: &Settings, variable: impl Fn(&str) -> Option<Strin
 }
 
 fn theme_options(settings: &Settings) -> ThemeOptions {
-    let palette = match settings.choice("theme") {
-        "dark" => Some(Palette::Dark),
-        "light" => Some(Palette::Light),
-        "mono" => Some(Palette::Mono),
-        "colour-blind" => Some(Palette::ColourBlind),
-        "hot" => Some(Palette::Hot),
-        _ => None,
-    };
+    let palettes = [
+        ("dark", Palette::Dark),
+        ("light", Palette::Light),
+        ("mono", Palette::Mono),
+        ("colour-blind", Palette::ColourBlind),
+        ("hot", Palette::Hot),
+    ];
     ThemeOptions {
-        palette,
-        is_light: match settings.choice("background") {
-            "dark" => Some(false),
-            "light" => Some(true),
-            _ => None,
-        },
-        has_colour: match settings.choice("color") {
-            "always" => Some(true),
-            "never" => Some(false),
-            _ => None,
-        },
+        palette: chosen(settings, "theme", &palettes),
+        is_light: chosen(settings, "background", &[("dark", false), ("light", true)]),
+        has_colour: chosen(settings, "color", &[("always", true), ("never", false)]),
         is_ascii: settings.value("ascii").map(|_| settings.is_on("ascii")),
         is_colorful: settings.is_on("colorful"),
     }
+}
+
+/// Returns what the value of a choice stands for; `None` for other values, such as `auto`.
+fn chosen<T: Copy>(settings: &Settings, name: &str, meanings: &[(&str, T)]) -> Option<T> {
+    let value = settings.choice(name);
+    meanings.iter().find(|(word, _)| *word == value).map(|(_, meaning)| *meaning)
 }
 
 /// Returns the display options; `variable` reads an environment variable.
@@ -158,11 +156,12 @@ pub(super) fn display_options(
         device: load.unwrap_or(defaults.device),
         memory: thresholds("mem-util-thresh").unwrap_or(defaults.memory),
         is_fahrenheit: settings.is_on("fahrenheit"),
-        density: match settings.choice("monitor") {
-            "full" => Density::Full,
-            "compact" => Density::Compact,
-            _ => Density::Auto,
-        },
+        density: chosen(
+            settings,
+            "monitor",
+            &[("full", Density::Full), ("compact", Density::Compact)],
+        )
+        .unwrap_or(Density::Auto),
         is_readonly: settings.is_on("readonly"),
         unit: match settings.choice("units") {
             "mb" => MemoryUnit::Mb,

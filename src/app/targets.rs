@@ -2,20 +2,23 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::app::AppError;
 use crate::app::discovery::Discovery;
+use crate::app::env::Env;
 use crate::cli::{Cli, CliCommand, TransportChoice};
 use crate::inventory::slurm::{self, JobFilter, SlurmPoller};
 use crate::inventory::{InventoryError, Pod, PodEnv, PodError, Roster, find_pod, user_groups};
 use crate::nodeset;
 use crate::storage::user_dirs;
-use crate::time::Clock;
-use crate::transport::{Target, Transport};
+use crate::transport::{Reach, Target};
 
 /// The result of a search for a TPU pod, and its duration.
 pub(super) struct PodSearch {
@@ -42,24 +45,20 @@ impl PodSearch {
 }
 
 /// Returns the nodes named on the command line, as arguments and by options.
-pub(super) fn named_roster(
-    cli: &Cli,
-    transport: &Transport,
-    hosts: &[String],
-) -> Result<Roster, AppError> {
-    let pod = PodSearch::of(cli)?.map(|search| search.result).transpose()?;
-    named_roster_with_pod(cli, transport, hosts, pod.as_ref())
+pub(super) fn named_roster(env: &Env, hosts: &[String]) -> Result<Roster, AppError> {
+    let pod = PodSearch::of(&env.cli)?.map(|search| search.result).transpose()?;
+    named_roster_with_pod(env, hosts, pod.as_ref())
 }
 
 /// Returns the same, with a pod that was found already.
 pub(super) fn named_roster_with_pod(
-    cli: &Cli,
-    transport: &Transport,
+    env: &Env,
     hosts: &[String],
     pod: Option<&Pod>,
 ) -> Result<Roster, AppError> {
-    let nodes = &cli.nodes;
-    let mut roster = Roster::with_groups(user_groups().with_config_groups(nodes.groups.clone()));
+    let nodes = &env.cli.nodes;
+    let groups = user_groups().with_config_groups(env.settings.groups.clone());
+    let mut roster = Roster::with_groups(groups);
     roster.add_arguments(hosts)?;
     if let Some(file) = &nodes.hosts_file {
         roster.add_file(file)?;
@@ -68,7 +67,7 @@ pub(super) fn named_roster_with_pod(
         roster.add_mpi_file(file)?;
     }
     if let Some(pattern) = &nodes.ssh_config_hosts {
-        roster.add_ssh_config_hosts(transport.configured_hosts(), pattern)?;
+        roster.add_ssh_config_hosts(env.transport.configured_hosts(), pattern)?;
     }
     if let Some(pod) = pod {
         roster.add_pod(pod)?;
@@ -97,19 +96,9 @@ fn pod_file(name: &Path) -> PathBuf {
     home.join(file)
 }
 
-/// Returns the targets and their title: the folded host names, or this machine.
-pub(super) fn named_targets(
-    cli: &Cli,
-    transport: &Transport,
-    hosts: &[String],
-    is_local: bool,
-) -> Result<(Vec<Target>, String), AppError> {
-    named_roster(cli, transport, hosts).map(|roster| with_local(roster, is_local))
-}
-
 /// Adds this machine if `is_local`, or if there are no other targets.
 pub(super) fn with_local(mut roster: Roster, is_local: bool) -> (Vec<Target>, String) {
-    let mut title = nodeset::fold(roster.targets.iter().map(|target| target.name.label()));
+    let mut title = folded_names(&roster.targets);
     if is_local || roster.targets.is_empty() {
         roster.add_local();
         title = if title.is_empty() {
@@ -121,35 +110,63 @@ pub(super) fn with_local(mut roster: Roster, is_local: bool) -> (Vec<Target>, St
     (roster.targets, title)
 }
 
+/// Returns the names of the targets as a node set.
+fn folded_names(targets: &[Target]) -> String {
+    nodeset::fold(targets.iter().map(|target| target.name.label()))
+}
+
+/// Returns the number of targets that are reached by SSH.
+pub(super) fn ssh_count(targets: &[Target]) -> usize {
+    targets.iter().filter(|target| matches!(target.reach, Reach::Ssh(_))).count()
+}
+
+/// Does some work for each target, for at most `max_connecting` at once; results carry the target's position.
+pub(super) fn spawn_for_each<W>(
+    targets: Vec<Target>,
+    max_connecting: u16,
+    work: impl Fn(Target) -> W,
+) -> JoinSet<(usize, W::Output)>
+where
+    W: Future<Output: Send> + Send + 'static,
+{
+    let permits = Arc::new(Semaphore::new(usize::from(max_connecting)));
+    let mut tasks = JoinSet::new();
+    for (index, target) in targets.into_iter().enumerate() {
+        let (permits, work) = (Arc::clone(&permits), work(target));
+        tasks.spawn(async move {
+            let _permit = permits.acquire().await;
+            (index, work.await)
+        });
+    }
+    tasks
+}
+
 /// Returns the source of rosters, and the title.
-pub(super) fn discovery(
-    cli: &Cli,
-    transport: &Transport,
-    clock: Clock,
-) -> Result<(Discovery, String), AppError> {
+pub(super) fn discovery(env: &Env) -> Result<(Discovery, String), AppError> {
+    let cli = &env.cli;
     let Some((filter, mut title)) = job_filter(cli) else {
         if cli.connection.transport_kind() == TransportChoice::Srun {
             return Err(AppError::NoJob);
         }
-        let (targets, title) = named_targets(cli, transport, &cli.hosts, cli.nodes.local)?;
+        let (targets, title) = with_local(named_roster(env, &cli.hosts)?, cli.nodes.local);
         return Ok((Discovery::from_roster(Roster::new(targets)), title));
     };
-    let mut roster = named_roster(cli, transport, &cli.hosts)?;
+    let mut roster = named_roster(env, &cli.hosts)?;
     if !roster.targets.is_empty() {
-        let names = nodeset::fold(roster.targets.iter().map(|target| target.name.label()));
-        title = format!("{title} and {names}");
+        title = format!("{title} and {}", folded_names(&roster.targets));
     }
     if cli.nodes.local {
         roster.add_local();
         title = format!("{title} and this machine");
     }
-    let mut slurm = SlurmPoller::new(filter, cli.slurm.discovery_interval, roster.targets);
+    let interval = env.settings.seconds("discovery-interval");
+    let mut slurm = SlurmPoller::new(filter, interval, roster.targets);
     if !cli.slurm.is_requested() {
         // Slurm's commands may be missing, as in a container; the environment still names the nodes.
         let nodes = std::env::var("SLURM_JOB_NODELIST").unwrap_or_default();
         slurm = slurm.with_initial_nodes(slurm::targets_of_nodelist(&nodes));
     }
-    Ok((Discovery::slurm(slurm, clock)?, title))
+    Ok((Discovery::slurm(slurm, env.clock.clone())?, title))
 }
 
 /// Returns the jobs to watch and their title: the requested ones, or else, if no nodes are named either, the
@@ -176,8 +193,8 @@ pub(super) fn check_user_option(cli: &Cli) -> Result<(), AppError> {
     let names_others = options.slurm
         || !(options.job.is_empty() && options.partition.is_empty() && options.account.is_empty());
     let hosts = match &cli.command {
-        Some(CliCommand::Doctor { slurm: true, .. }) => return Ok(()),
-        Some(CliCommand::Doctor { hosts, .. }) => hosts,
+        Some(CliCommand::Doctor(doctor)) if doctor.slurm => return Ok(()),
+        Some(CliCommand::Doctor(doctor)) => &doctor.hosts,
         Some(_) | None => &cli.hosts,
     };
     let why = match options.user.as_slice() {

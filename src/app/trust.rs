@@ -1,27 +1,28 @@
 //! `gtop trust`: shows the host keys of unknown nodes and stores them after one confirmation.
 
 use std::io::{self, BufRead, Write};
-use std::sync::Arc;
 
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
-
-use crate::app::ExitReason;
+use crate::app::env::Env;
+use crate::app::{AppError, ExitReason, targets};
 use crate::ssh::{Fault, HostKeyStatus, KnownHostEntry, OfferedKey, write_known_hosts};
-use crate::transport::{Target, Transport};
+use crate::transport::Target;
 
 /// The result of fetching a node's host key.
 type KeyScan = (Target, Result<OfferedKey, Fault>);
 
-/// Fetches the host key of each node, shows the new ones, and stores them after a confirmation.
-pub(super) async fn trust(
-    transport: Transport,
-    targets: Vec<Target>,
-    max_connecting: u16,
+/// Runs `gtop trust`: fetches the host key of each node, shows the new ones, and stores them after a
+/// confirmation.
+pub(super) fn run(
+    env: &Env,
+    hosts: &[String],
     input: &mut impl BufRead,
     out: &mut impl Write,
-) -> io::Result<ExitReason> {
-    let scans = scan_keys(transport, targets, max_connecting).await;
+) -> Result<ExitReason, AppError> {
+    let targets = targets::named_roster(env, hosts)?.targets;
+    if targets.is_empty() {
+        return Err(AppError::NoHost);
+    }
+    let scans = env.runtime.block_on(scan_keys(env, targets));
     let mut new_keys = Vec::new();
     let mut failed = false;
     for (target, result) in scans {
@@ -59,8 +60,8 @@ pub(super) async fn trust(
     if new_keys.is_empty() {
         return Ok(reason);
     }
-    confirm_and_store(&new_keys, input, out)
-        .map(|stored| if stored { reason } else { ExitReason::Failed })
+    let is_stored = confirm_and_store(&new_keys, input, out)?;
+    Ok(if is_stored { reason } else { ExitReason::Failed })
 }
 
 /// Stores keys after a confirmation. Returns true if they were stored.
@@ -91,21 +92,15 @@ fn confirm_and_store(
     Ok(true)
 }
 
-async fn scan_keys(
-    transport: Transport,
-    targets: Vec<Target>,
-    max_connecting: u16,
-) -> Vec<KeyScan> {
-    let permits = Arc::new(Semaphore::new(usize::from(max_connecting)));
-    let mut scanning = JoinSet::new();
-    for (index, target) in targets.into_iter().enumerate() {
-        let (transport, permits) = (transport.clone(), Arc::clone(&permits));
-        scanning.spawn(async move {
-            let _permit = permits.acquire().await;
+async fn scan_keys(env: &Env, targets: Vec<Target>) -> Vec<KeyScan> {
+    let max_connecting = env.cli.connection.max_connecting;
+    let scanning = targets::spawn_for_each(targets, max_connecting, |target| {
+        let transport = env.transport.clone();
+        async move {
             let result = transport.fetch_host_key(&target).await;
-            (index, (target, result))
-        });
-    }
+            (target, result)
+        }
+    });
     let mut scans = scanning.join_all().await;
     scans.sort_by_key(|(index, _)| *index);
     scans.into_iter().map(|(_, scan)| scan).collect()

@@ -3,21 +3,23 @@
 use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;
 
+use crate::app::ExitReason;
 use crate::app::line_prompt::{LineInput, LinePrompt};
-use crate::app::prompter::{PromptOutcome, is_at_terminal};
+use crate::app::prompter::is_at_terminal;
 use crate::transport::{Target, Transport};
 
 /// Attempts per key file, as in ssh.
 const MAX_ATTEMPTS: usize = 3;
 
-/// Asks for the passphrase of each encrypted key that the targets need. An empty line skips a key.
+/// Asks for the passphrase of each encrypted key that the targets need. An empty line skips a key, Ctrl-D all.
+/// Returns a reason if the user ends gtop.
 pub(super) async fn unlock_keys(
     transport: &Transport,
     targets: &[Target],
     out: &mut impl Write,
-) -> io::Result<PromptOutcome> {
+) -> io::Result<Option<ExitReason>> {
     if !is_at_terminal() {
-        return Ok(PromptOutcome::Continue);
+        return Ok(None);
     }
     for file in transport.locked_keys(targets).await {
         for _ in 0..MAX_ATTEMPTS {
@@ -26,8 +28,8 @@ pub(super) async fn unlock_keys(
             let passphrase = match prompt_line.read_line(&AtomicBool::new(false), out)? {
                 LineInput::Line(passphrase) if passphrase.expose().is_empty() => break,
                 LineInput::Line(passphrase) => passphrase,
-                LineInput::End => return Ok(PromptOutcome::SkipAll),
-                LineInput::Interrupt => return Ok(PromptOutcome::Interrupted),
+                LineInput::End => return Ok(None),
+                LineInput::Interrupt => return Ok(Some(ExitReason::Interrupted)),
             };
             match transport.unlock(&file, passphrase).await {
                 Ok(()) => break,
@@ -35,5 +37,5 @@ pub(super) async fn unlock_keys(
             }
         }
     }
-    Ok(PromptOutcome::Continue)
+    Ok(None)
 }

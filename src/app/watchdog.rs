@@ -32,39 +32,24 @@ pub(super) fn start() -> io::Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let signals = {
         let _entered = runtime.enter();
-        ExitSignals::new()?
+        (
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+        )
     };
     let watching = move || runtime.block_on(run(signals));
     thread::Builder::new().name("signals".to_owned()).spawn(watching)?;
     Ok(())
 }
 
-struct ExitSignals {
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Signal,
-}
-
-impl ExitSignals {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hang_up: signal(SignalKind::hangup())?,
-        })
-    }
-
-    async fn next(&mut self) -> ui::StopReason {
-        tokio::select! {
-            _ = self.interrupt.recv() => ui::StopReason::Interrupted,
-            _ = self.terminate.recv() => ui::StopReason::Terminated,
-            _ = self.hang_up.recv() => ui::StopReason::HangUp,
-        }
-    }
-}
-
-async fn run(mut signals: ExitSignals) {
-    let reason = signals.next().await;
+/// Waits for SIGINT, SIGTERM or SIGHUP, and ends the program.
+async fn run((mut interrupt, mut terminate, mut hang_up): (Signal, Signal, Signal)) {
+    let reason = tokio::select! {
+        _ = interrupt.recv() => ui::StopReason::Interrupted,
+        _ = terminate.recv() => ui::StopReason::Terminated,
+        _ = hang_up.recv() => ui::StopReason::HangUp,
+    };
     if StopSignals::publish(reason) {
         // An orderly shutdown ends the process, and this thread with it.
         timeout(GRACEFUL_TIMEOUT, unblock_terminal()).await.ok();

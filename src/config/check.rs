@@ -3,7 +3,7 @@
 use crate::ui::ChartMetric;
 
 /// Accepts any text.
-pub(super) fn any(text: &str) -> Result<(), &'static str> {
+pub fn any(text: &str) -> Result<(), &'static str> {
     if text.chars().any(char::is_control) {
         return Err("control characters are not allowed");
     }
@@ -11,7 +11,7 @@ pub(super) fn any(text: &str) -> Result<(), &'static str> {
 }
 
 /// Accepts names of users, partitions and accounts.
-pub(super) fn name(text: &str) -> Result<(), &'static str> {
+pub fn name(text: &str) -> Result<(), &'static str> {
     if is_name(text) {
         return Ok(());
     }
@@ -19,7 +19,7 @@ pub(super) fn name(text: &str) -> Result<(), &'static str> {
 }
 
 /// Accepts login names.
-pub(super) fn login(text: &str) -> Result<(), &'static str> {
+pub fn login(text: &str) -> Result<(), &'static str> {
     if is_name(text) {
         return Ok(());
     }
@@ -27,7 +27,7 @@ pub(super) fn login(text: &str) -> Result<(), &'static str> {
 }
 
 /// Accepts process ids.
-pub(super) fn pid(text: &str) -> Result<(), &'static str> {
+pub fn pid(text: &str) -> Result<(), &'static str> {
     if text.parse::<u32>().is_ok_and(|pid| pid > 0) {
         return Ok(());
     }
@@ -35,7 +35,7 @@ pub(super) fn pid(text: &str) -> Result<(), &'static str> {
 }
 
 /// Accepts indices of devices.
-pub(super) fn device(text: &str) -> Result<(), &'static str> {
+pub fn device(text: &str) -> Result<(), &'static str> {
     if (1..=4).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(());
     }
@@ -43,7 +43,7 @@ pub(super) fn device(text: &str) -> Result<(), &'static str> {
 }
 
 /// Accepts metrics that can be charted.
-pub(super) fn metric(text: &str) -> Result<(), &'static str> {
+pub fn metric(text: &str) -> Result<(), &'static str> {
     if ChartMetric::from_name(text).is_some() {
         return Ok(());
     }

@@ -27,7 +27,7 @@ pub(super) fn read(
                     values.push((setting.name, value, name));
                     continue;
                 }
-                Err(why) => problems.push(Problem::of_variable(&name, &why)),
+                Err(why) => problems.push(Problem::new(&name, format_args!("{why}; ignored"))),
             }
         }
         let aliased = setting.env_aliases.iter().find_map(|alias| {

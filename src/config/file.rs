@@ -33,18 +33,13 @@ impl fmt::Display for Problem {
 }
 
 impl Problem {
-    pub(super) fn of_variable(name: &str, why: &str) -> Self {
-        Self { location: name.to_owned(), text: format!("{why}; ignored") }
+    pub(super) fn new(location: &str, text: impl fmt::Display) -> Self {
+        Self { location: location.to_owned(), text: text.to_string() }
     }
 
     /// Returns a hint that a name has been replaced.
     pub fn renamed(location: &str, old: &str, new: &str) -> Self {
-        Self { location: location.to_owned(), text: format!("{old} is now called {new}") }
-    }
-
-    /// Returns an error for a file that cannot be read.
-    pub fn of_file(name: &str, why: impl fmt::Display) -> Self {
-        Self { location: name.to_owned(), text: why.to_string() }
+        Self::new(location, format_args!("{old} is now called {new}"))
     }
 }
 
@@ -107,8 +102,7 @@ impl FileParser<'_> {
     }
 
     fn problem(&self, at: usize, text: &str) -> Problem {
-        let location = format!("{}:{}", self.file.name, self.line_of(at));
-        Problem { location, text: text.to_owned() }
+        Problem::new(&format!("{}:{}", self.file.name, self.line_of(at)), text)
     }
 
     fn read_table(&mut self, table: &DeTable<'_>, is_setup: bool) {
@@ -153,17 +147,13 @@ impl FileParser<'_> {
             );
             return;
         };
-        match setting
-            .kind
-            .parse_toml(item.get_ref())
-            .and_then(|value| check_node_set(setting.name, value))
-        {
+        let value = setting.kind.parse_toml(item.get_ref());
+        match value.and_then(|value| check_node_set(setting.name, value)) {
             Ok(value) => {
                 let line = self.line_of(at);
                 self.file.values.insert(setting.name, (line, value));
-                for (old, new) in
-                    setting.kind.former_names(&strings(item.get_ref()).unwrap_or_default())
-                {
+                let words = strings(item.get_ref()).unwrap_or_default();
+                for (old, new) in setting.kind.former_names(&words) {
                     self.note(at, &format!("{name}: {old} is now called {new}"));
                 }
             }
@@ -180,16 +170,12 @@ impl FileParser<'_> {
         let mut rows = Vec::new();
         for (key, item) in table {
             let (name, at): (&str, _) = (key.get_ref(), key.span().start);
-            match item.get_ref() {
-                DeValue::Table(nested) => rows.extend(nested.iter().map(|(key, item)| {
+            if let DeValue::Table(nested) = item.get_ref() {
+                rows.extend(nested.iter().map(|(key, item)| {
                     (format!("{name}.{}", key.get_ref()), key.span().start, item.get_ref())
-                })),
-                item @ (DeValue::String(_)
-                | DeValue::Integer(_)
-                | DeValue::Float(_)
-                | DeValue::Boolean(_)
-                | DeValue::Datetime(_)
-                | DeValue::Array(_)) => rows.push((name.to_owned(), at, item)),
+                }));
+            } else {
+                rows.push((name.to_owned(), at, item.get_ref()));
             }
         }
         rows.sort_unstable_by_key(|(_, at, _)| *at);

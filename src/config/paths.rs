@@ -55,7 +55,7 @@ impl ConfigPaths {
         let mut config = ConfigFile::read(&self.config(), false);
         if let Some(file) = self.explicit_file.as_ref().filter(|file| !file.exists()) {
             let why = "file not found; gtop config init creates it";
-            config.problems.push(Problem::of_file(&file.display().to_string(), why));
+            config.problems.push(Problem::new(&file.display().to_string(), why));
         }
         config
     }
@@ -100,8 +100,7 @@ impl ConfigFile {
                 Self { name, ..Self::default() }
             }
             Err(error) => {
-                let problems =
-                    vec![Problem::of_file(&name, format_args!("cannot be read: {error}"))];
+                let problems = vec![Problem::new(&name, format_args!("cannot be read: {error}"))];
                 Self { name, problems, ..Self::default() }
             }
         }

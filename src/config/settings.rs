@@ -75,23 +75,16 @@ impl Settings {
                 settings.problems.extend(file.problems);
                 continue;
             }
-            match layer {
-                Layer::SetupFile => {
-                    settings.unknown = file.unknown;
-                    settings.notes.extend(file.notes);
-                }
-                Layer::ConfigFile
-                | Layer::Default
-                | Layer::Environment
-                | Layer::CommandLine
-                | Layer::Changed => settings.hints.extend(file.notes),
-            }
             for (name, (line, value)) in file.values {
                 settings.add(layer, name, value, format!("{}:{line}", file.name));
             }
-            if layer == Layer::ConfigFile {
+            if layer == Layer::SetupFile {
+                settings.unknown = file.unknown;
+                settings.notes = file.notes;
+            } else {
                 settings.groups = file.groups;
                 settings.keys = file.keys;
+                settings.hints = file.notes;
             }
         }
         let (values, problems, hints) = environment::read(variable);
@@ -171,16 +164,14 @@ impl Settings {
     /// Records that [`Self::to_save`] has been written to `setup.toml`, which messages call `name`.
     pub fn mark_saved(&mut self, name: &str) {
         let saved = self.to_save();
-        let is_changed = |candidates: &Vec<SettingCandidate>| {
-            candidates.iter().any(|one| one.layer == Layer::Changed)
-        };
-        let changed = self.candidates.iter().filter(|(_, candidates)| is_changed(candidates));
-        let changed: BTreeSet<_> = changed.map(|(name, _)| *name).collect();
-        let unsaved = &self.unsaved;
-        for (_, candidates) in
-            self.candidates.iter_mut().filter(|(name, _)| !unsaved.contains(*name))
-        {
-            candidates.retain(|one| !matches!(one.layer, Layer::SetupFile | Layer::Changed));
+        let mut changed = BTreeSet::new();
+        for (name, candidates) in &mut self.candidates {
+            if candidates.iter().any(|one| one.layer == Layer::Changed) {
+                changed.insert(*name);
+            }
+            if !self.unsaved.contains(name) {
+                candidates.retain(|one| !matches!(one.layer, Layer::SetupFile | Layer::Changed));
+            }
         }
         for (setting, value) in saved {
             if self.unsaved.contains(setting.name) {
@@ -228,47 +219,38 @@ impl Settings {
 
     /// Returns the chosen word.
     pub fn choice(&self, name: &str) -> &'static str {
-        match self.value(name) {
-            Some(SettingValue::Choice(word)) => word,
-            _ => "",
-        }
+        if let Some(SettingValue::Choice(word)) = self.value(name) { word } else { "" }
     }
 
     pub fn duration(&self, name: &str) -> Option<Duration> {
-        match self.value(name) {
-            Some(SettingValue::Seconds(span)) => Some(span),
-            _ => None,
-        }
+        let SettingValue::Seconds(span) = self.value(name)? else { return None };
+        Some(span)
     }
 
-    pub fn count(&self, name: &str) -> Option<u32> {
-        match self.value(name) {
-            Some(SettingValue::Count(count)) => Some(count),
-            _ => None,
-        }
+    /// Returns the duration of a setting that has a default.
+    pub fn seconds(&self, name: &str) -> Duration {
+        self.duration(name).unwrap_or_default()
+    }
+
+    pub fn count(&self, name: &str) -> Option<u16> {
+        let SettingValue::Count(count) = self.value(name)? else { return None };
+        count.try_into().ok()
     }
 
     /// Returns two percentages.
     pub fn percent_pair(&self, name: &str) -> Option<(u8, u8)> {
-        match self.value(name) {
-            Some(SettingValue::PercentPair(first, second)) => Some((first, second)),
-            _ => None,
-        }
+        let SettingValue::PercentPair(first, second) = self.value(name)? else { return None };
+        Some((first, second))
     }
 
     /// Returns a text; `None` if it is empty.
     pub fn text(&self, name: &str) -> Option<String> {
-        match self.value(name) {
-            Some(SettingValue::Text(text)) => Some(text).filter(|text| !text.is_empty()),
-            _ => None,
-        }
+        let SettingValue::Text(text) = self.value(name)? else { return None };
+        Some(text).filter(|text| !text.is_empty())
     }
 
     pub fn list(&self, name: &str) -> Vec<String> {
-        match self.value(name) {
-            Some(SettingValue::List(all)) => all,
-            _ => Vec::new(),
-        }
+        if let Some(SettingValue::List(all)) = self.value(name) { all } else { Vec::new() }
     }
 
     /// Summarizes the errors in one line; `None` if there are none.

@@ -1,0 +1,59 @@
+//! `gtop config`: creates, checks and shows the configuration.
+
+use std::io::Write;
+
+use crate::app::{AppError, ExitReason, check_settings};
+use crate::cli::{Cli, ConfigAction};
+use crate::config::{self, ConfigPaths, Settings};
+use crate::nodeset;
+
+/// Runs a `gtop config` subcommand.
+pub(super) fn run(
+    action: ConfigAction,
+    paths: Option<&ConfigPaths>,
+    cli: &Cli,
+    settings: &Settings,
+    out: &mut impl Write,
+) -> Result<ExitReason, AppError> {
+    let paths = paths.ok_or(AppError::NoHome)?;
+    match action {
+        ConfigAction::Init => {
+            let path = paths.create_config(&config::init_text())?;
+            writeln!(out, "created {}; every setting in it is commented out", path.display())?;
+        }
+        ConfigAction::Path => writeln!(out, "{}", paths.config().display())?,
+        ConfigAction::Show => out.write_all(config::show_text(settings).as_bytes())?,
+        ConfigAction::Check => return check(paths, cli, settings, out),
+    }
+    Ok(ExitReason::Done)
+}
+
+fn check(
+    paths: &ConfigPaths,
+    cli: &Cli,
+    settings: &Settings,
+    out: &mut impl Write,
+) -> Result<ExitReason, AppError> {
+    for problem in &settings.problems {
+        writeln!(out, "{problem}")?;
+    }
+    for note in settings.hints.iter().chain(&settings.notes) {
+        writeln!(out, "note: {note}")?;
+    }
+    let cycles = nodeset::find_cycles(&settings.groups);
+    for cycle in &cycles {
+        writeln!(out, "{}: [groups]: {cycle}", paths.config().display())?;
+    }
+    let checked = check_settings(cli, settings);
+    if let Err(error) = &checked {
+        writeln!(out, "{error}")?;
+    }
+    if checked.is_err() || !settings.problems.is_empty() || !cycles.is_empty() {
+        return Ok(ExitReason::Failed);
+    }
+    for path in [paths.config(), paths.setup()] {
+        let state = if path.exists() { "no errors" } else { "does not exist" };
+        writeln!(out, "{}: {state}", path.display())?;
+    }
+    Ok(ExitReason::Done)
+}

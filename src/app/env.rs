@@ -1,0 +1,96 @@
+//! What the commands that connect to nodes share.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use tokio::runtime::{self, Runtime};
+
+use crate::app::output_mode::OutputMode;
+use crate::app::prompter::Prompter;
+use crate::app::{AppError, limits, log};
+use crate::cli::{Cli, TransportChoice};
+use crate::config::{ConfigPaths, Settings};
+use crate::storage::user_dirs;
+use crate::time::Clock;
+use crate::transport::{ExecTemplate, Options, TemplateError, Transport, TransportMode};
+
+/// The command line and settings, and what every connection needs.
+pub(super) struct Env {
+    pub(super) cli: Cli,
+    pub(super) settings: Settings,
+    /// Paths of the configuration files; `None` without a home directory.
+    pub(super) paths: Option<ConfigPaths>,
+    pub(super) output_mode: OutputMode,
+    pub(super) runtime: Runtime,
+    pub(super) transport: Transport,
+    /// `None` without a terminal.
+    pub(super) prompter: Option<Prompter>,
+    pub(super) clock: Clock,
+    /// Limit of open files; `None` if unlimited.
+    pub(super) max_open_files: Option<u64>,
+}
+
+impl Env {
+    /// Starts the log and prepares connections; warnings go to `err`.
+    pub(super) fn new(
+        cli: Cli,
+        paths: Option<ConfigPaths>,
+        settings: Settings,
+        err: &mut impl Write,
+    ) -> Result<Self, AppError> {
+        let max_open_files = limits::raise_open_files();
+        let clock = Clock::system();
+        if let Some(path) = settings.text("log") {
+            log::start(path.as_ref(), clock.clone())?;
+        }
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let prompter = Prompter::for_terminal();
+        let prompt_queue = prompter.as_ref().map(Prompter::queue);
+        let options = transport_options(&cli, &settings)?;
+        let names_hosts = !cli.hosts().is_empty() || cli.nodes.names_nodes();
+        if let Some(problem) = options.env.problem().filter(|_| names_hosts) {
+            writeln!(err, "gtop: {problem}")?;
+        }
+        let transport = Transport::new(Options { prompt_queue, ..options });
+        let output_mode = OutputMode::of(&cli.output);
+        // The screen shows this itself.
+        let is_screen = cli.command.is_none() && output_mode == OutputMode::Screen;
+        if let Some(summary) = settings.problem_summary().filter(|_| !is_screen) {
+            writeln!(err, "gtop: {summary}")?;
+        }
+        Ok(Self {
+            cli,
+            settings,
+            paths,
+            output_mode,
+            runtime,
+            transport,
+            prompter,
+            clock,
+            max_open_files,
+        })
+    }
+}
+
+fn transport_options(cli: &Cli, settings: &Settings) -> Result<Options, TemplateError> {
+    let defaults = Options::of_this_process();
+    Ok(Options {
+        connect_timeout: settings.duration("connect-timeout"),
+        login: settings.text("login"),
+        ssh_program: cli.connection.ssh_binary.clone().unwrap_or(defaults.ssh_program),
+        mode: match cli.connection.transport_kind() {
+            TransportChoice::Auto | TransportChoice::Local | TransportChoice::Exec => {
+                TransportMode::Auto
+            }
+            TransportChoice::Native => TransportMode::Native,
+            TransportChoice::Ssh => TransportMode::Ssh,
+            TransportChoice::Srun => TransportMode::Srun,
+        },
+        exec: cli.connection.exec.as_deref().map(ExecTemplate::new).transpose()?,
+        state: user_dirs::state().map(|folder| folder.join("gtop")),
+        // /proc/self/exe is the running binary even after an upgrade has replaced the file. Without /proc,
+        // child programs still see the end of their input.
+        parent_guard: Some(PathBuf::from("/proc/self/exe")).filter(|path| path.exists()),
+        ..defaults
+    })
+}

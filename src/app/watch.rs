@@ -1,0 +1,90 @@
+//! `gtop` without a subcommand: watches nodes, on the screen or printed.
+
+use std::io::Write;
+use std::time::Duration;
+
+use crate::app::demo::Demo;
+use crate::app::env::Env;
+use crate::app::monitor::Monitor;
+use crate::app::output_mode::OutputMode;
+use crate::app::printer::Printer;
+use crate::app::prompter::Prompter;
+use crate::app::unlock::unlock_keys;
+use crate::app::{AppError, ExitReason, limits, screen, targets};
+use crate::cli::{Cli, TransportChoice};
+
+/// Maximum wait for the scheduler before the screen starts.
+const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Watches the nodes until the snapshot is printed or the user quits.
+pub(super) fn run(
+    mut env: Env,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> Result<ExitReason, AppError> {
+    let nodes = &env.cli.nodes;
+    let is_demo = nodes.demo.is_some();
+    if is_demo {
+        // The interval of simulated nodes must not become the default for real ones.
+        env.settings.never_save("interval");
+    }
+    if let OutputMode::Once(Some(reason)) = env.output_mode {
+        writeln!(err, "gtop: {reason}")?;
+    }
+    // Declared before the monitor, so that the servers stop after their clients.
+    let demo = nodes.demo.map(|count| Demo::start(count, nodes.seed)).transpose()?;
+    let (discovery, title) = match &demo {
+        Some(demo) => (demo.discovery(env.clock.clone())?, demo.title()),
+        None => targets::discovery(&env)?,
+    };
+    // Slurm usually answers at once; then passphrases and prompts come before the screen.
+    env.runtime.block_on(discovery.wait_for_answer(SCHEDULER_TIMEOUT));
+    let targets = discovery.rosters().borrow().targets.clone();
+    let files_per_node = files_per_node(&env.cli);
+    let warning = limits::open_files_warning(env.max_open_files, targets.len(), files_per_node);
+    if let Some(warning) = warning {
+        writeln!(err, "gtop: {warning}")?;
+    }
+    if !is_demo
+        && let Some(reason) = env.runtime.block_on(unlock_keys(&env.transport, &targets, err))?
+    {
+        return Ok(reason);
+    }
+    // Neither simulated nodes nor this machine prompt for input.
+    let ssh_count = targets::ssh_count(&targets);
+    let can_prompt = !is_demo && (ssh_count > 0 || env.cli.slurm.is_requested());
+    env.prompter = env.prompter.take().filter(|_| can_prompt);
+    env.prompter.iter().for_each(Prompter::open);
+    let monitor = Monitor::start(&env, discovery)?;
+    if let Some(prompter) = &mut env.prompter
+        && let Some(reason) = env.runtime.block_on(prompter.prompt_at_startup(ssh_count))?
+    {
+        return Ok(reason);
+    }
+    let prompter = env.prompter.take();
+    let reason = env.runtime.block_on(async {
+        match env.output_mode {
+            OutputMode::Screen => Box::pin(screen::run(&env, &monitor, title, prompter)).await,
+            OutputMode::Once(_) => Printer::new(&env, &title).print_once(&monitor, out).await,
+            OutputMode::Continuous => {
+                Printer::new(&env, &title).print_continuously(&monitor, out).await
+            }
+        }
+    })?;
+    // A blocked read of standard input must not delay the exit.
+    drop(monitor);
+    Ok(reason)
+}
+
+/// Returns the number of files that are open per node.
+fn files_per_node(cli: &Cli) -> u64 {
+    match cli.connection.transport_kind() {
+        _ if cli.nodes.demo.is_some() => limits::FILES_PER_SESSION_AND_SERVER,
+        TransportChoice::Ssh | TransportChoice::Exec => limits::FILES_PER_PROGRAM,
+        // One step serves many nodes.
+        TransportChoice::Auto
+        | TransportChoice::Native
+        | TransportChoice::Local
+        | TransportChoice::Srun => limits::FILES_PER_SESSION,
+    }
+}
