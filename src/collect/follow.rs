@@ -49,6 +49,8 @@ impl Collector {
                             task.set_jobs(jobs);
                             continue;
                         }
+                        // Until its first session, a request fails because the node is down.
+                        self.queue.open(&target.name);
                         let (config, config_receiver) = watch::channel(self.config.borrow().clone());
                         let collector = Self { config: config_receiver, ..self.clone() };
                         tasks.spawn(node::supervise(collector, target.clone(), sink(&target.name)));
