@@ -295,16 +295,10 @@ fn target(node: SimNode) -> Target {
 
 async fn run(targets: Vec<Target>, collector: Collector, store: Arc<FleetStore>) {
     let pipeline = Pipeline::new(Arc::clone(&store));
-    let targets = targets
-        .into_iter()
-        .map(|target| {
-            let sink = pipeline.sink(target.name.clone());
-            (target, sink)
-        })
-        .collect();
+    let (_list, listed) = watch::channel(targets.into());
     let publishing = tokio::spawn(store.publish(PublishRate::default()));
     tokio::select! {
-        () = collector.run(targets) => {}
+        () = collector.follow(listed, |name| pipeline.sink(name.clone())) => {}
         _ended = publishing => {}
     }
 }

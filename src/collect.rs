@@ -12,14 +12,12 @@ use std::time::Duration;
 
 use tokio::runtime::{self, Runtime};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
 
 use crate::collect::park::{NoDelay, ParkPolicy};
 use crate::collect::request_queue::RequestQueue;
 use crate::model::NodeName;
 use crate::time::Clock;
-use crate::transport::{Target, Transport};
-use crate::wire::EventSink;
+use crate::transport::Transport;
 
 mod backoff;
 mod fault;
@@ -71,7 +69,7 @@ pub struct Collector {
     queue: Arc<RequestQueue>,
 }
 
-/// Default of [`Collector::with_grace`]: the next job often runs on the same nodes.
+/// How long the session of a removed node is kept: the next job often runs on the same nodes.
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 
 impl Collector {
@@ -95,6 +93,7 @@ impl Collector {
     }
 
     /// Keeps the session of a removed node for this long.
+    #[cfg(feature = "internals")]
     #[must_use]
     pub fn with_grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
@@ -117,17 +116,5 @@ impl Collector {
             ParkPolicy { config: self.config.clone(), no_delay: Arc::clone(&self.no_delay) };
         let mut builder = runtime::Builder::new_current_thread();
         builder.enable_all().on_thread_park(move || policy.park()).build()
-    }
-
-    /// Monitors nodes until `is_stopping` is set and all sessions have ended.
-    ///
-    /// Each target comes with the sink for its events.
-    pub async fn run(self, targets: Vec<(Target, EventSink)>) {
-        let mut tasks = JoinSet::new();
-        for (target, sink) in targets {
-            self.queue.open(&target.name);
-            tasks.spawn(node::supervise(self.clone(), target, sink));
-        }
-        while tasks.join_next().await.is_some() {}
     }
 }

@@ -7,7 +7,7 @@
 pub use file::{ConfigFile, MAX_BYTES, Problem};
 pub use kind::{Check, ChoiceValue, SettingKind, SettingValue};
 pub use paths::{ConfigPaths, FileError};
-pub use reference::{init_text, keys_text, metrics_text, setup_text, show_text, table_text};
+pub use reference::{init_text, setup_text, show_text};
 pub use setting::{EnvAlias, EnvMapping, Flag, Setting};
 pub use settings::{Layer, SettingSources, Settings};
 pub use setup_pages::setup;

@@ -46,7 +46,7 @@
 //! `gtop::internals`; without it, the compiler reports what only tests use.
 #![cfg_attr(
     not(feature = "internals"),
-    allow(unreachable_pub, unused_imports, dead_code, reason = "`pub` is for `internals`")
+    allow(unreachable_pub, unused_imports, reason = "what is `pub` is re-exported by `internals`")
 )]
 
 mod app;

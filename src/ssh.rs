@@ -155,11 +155,6 @@ impl Client {
         }))
     }
 
-    /// Returns the options.
-    pub fn options(&self) -> &ClientOptions {
-        &self.0.options
-    }
-
     /// Starts a command on a host. `name` is the host as the user typed it.
     pub(crate) async fn open(
         &self,

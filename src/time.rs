@@ -73,6 +73,7 @@ pub enum Clock {
         wall_offset: i64,
     },
     /// A clock that moves only by [`Clock::advance`]; for tests.
+    #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "only tests set the time"))]
     Fixed(Arc<AtomicI64>),
 }
 
@@ -85,6 +86,7 @@ impl Clock {
     }
 
     /// Makes a clock that stands at `at` until [`Clock::advance`] moves it.
+    #[cfg(feature = "internals")]
     pub fn fixed(at: Timestamp) -> Self {
         Self::Fixed(Arc::new(AtomicI64::new(at.0)))
     }
@@ -98,6 +100,7 @@ impl Clock {
     }
 
     /// Advances a fixed clock; has no effect on the system clock.
+    #[cfg(feature = "internals")]
     pub fn advance(&self, by: Duration) {
         if let Self::Fixed(at) = self {
             at.fetch_add(micros(by), Ordering::Relaxed);

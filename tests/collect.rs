@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gtop::internals::collect::{Collector, CollectorConfig};
-use gtop::internals::fleet::{Fleet, FleetReader, FleetStore, Node, PublishRate};
+use gtop::internals::fleet::{Fleet, FleetReader, Node};
 use gtop::internals::model::{Fault, FaultKind, Freshness, Link, NodeName, SourceFaultKind};
-use gtop::internals::sim::{self, FleetSpec, SimFleet, SimNode};
-use gtop::internals::source::Pipeline;
-use gtop::internals::ssh::{FixedProfile, Profile, SshTarget};
+use gtop::internals::sim::{self, FleetSpec, SimFleet};
 use gtop::internals::time::{Clock, Timestamp};
-use gtop::internals::transport::{Options, Reach, Target, Transport};
+use gtop::internals::transport::{Options, Target, Transport};
 use gtop::internals::wire::EventSink;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+
+use crate::harness::collecting::{self, Collected, follow_all, sim_target};
 
 /// Limit for any wait on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(90);
@@ -30,39 +30,13 @@ struct WatchedFleet {
     tasks: JoinSet<()>,
 }
 
-fn target(node: &SimNode) -> Target {
-    let profile = FixedProfile::new(node.address, &node.client_key, node.host_key.as_deref());
-    let reach = Reach::Ssh(SshTarget {
-        host: node.name.as_str().to_owned(),
-        user: Some("ada".to_owned()),
-        port: None,
-        profile: Profile::Fixed(Arc::new(profile.unwrap())),
-    });
-    Target { name: node.name.clone(), reach }
-}
-
 async fn watch_fleet(spec: &FleetSpec, interval: Duration) -> WatchedFleet {
     let served = sim::serve(spec).await.unwrap();
-    let clock = Clock::system();
-    let names: Vec<NodeName> = served.nodes.iter().map(|node| node.name.clone()).collect();
-    let keep = Duration::from_secs(60);
-    let store = FleetStore::new(names, keep);
-    let pipeline = Pipeline::new(Arc::clone(&store));
-    let targets = served.nodes.iter().map(|node| (target(node), pipeline.sink(node.name.clone())));
-    let targets: Vec<(Target, EventSink)> = targets.collect();
-    let (config, config_updates) = watch::channel(CollectorConfig::every(interval));
+    let targets: Vec<Target> = served.nodes.iter().map(sim_target).collect();
     let options =
         Options { connect_timeout: Some(Duration::from_secs(10)), ..Options::of_this_process() };
-    let collector = Collector::new(Transport::new(options), clock.clone(), config_updates, 64);
-    let fleet = store.reader();
-    let mut tasks = JoinSet::new();
-    tasks.spawn(async move {
-        tokio::select! {
-            () = collector.run(targets) => {}
-            () = store.publish(PublishRate { default_interval: Duration::ZERO, focus_interval: Duration::ZERO }) => {}
-        }
-    });
-    WatchedFleet { fleet, config, clock, served, tasks }
+    let Collected { fleet, config, tasks, .. } = collecting::collect(options, interval, &targets);
+    WatchedFleet { fleet, config, clock: Clock::system(), served, tasks }
 }
 
 impl WatchedFleet {
@@ -403,9 +377,9 @@ async fn collect_events(
     });
     let transport = Transport::new(Options::of_this_process());
     let collector = Collector::new(transport, clock.clone(), config_updates, 1);
-    let targets = vec![(target(served.nodes.first().unwrap()), sink)];
+    let targets = vec![(sim_target(served.nodes.first().unwrap()), sink)];
     let mut tasks = JoinSet::new();
-    tasks.spawn(collector.run(targets));
+    tasks.spawn(follow_all(collector, targets));
     let config_sender = config.clone();
     let stop = async move || {
         config.send_modify(|config| config.is_stopping = true);
@@ -497,7 +471,7 @@ async fn a_lost_sample_is_followed_by_a_complete_one() {
 async fn nodes_follow_the_list_and_unchanged_ones_keep_their_session() {
     let served = sim::serve(&busy(3)).await.unwrap();
     let (config, config_updates) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));
-    let all: Vec<Target> = served.nodes.iter().map(target).collect();
+    let all: Vec<Target> = served.nodes.iter().map(sim_target).collect();
     let select = |indices: &[usize]| {
         indices.iter().map(|index| all[*index].clone()).collect::<Arc<[Target]>>()
     };
@@ -509,11 +483,11 @@ async fn nodes_follow_the_list_and_unchanged_ones_keep_their_session() {
     let sink = move |name: &NodeName| -> EventSink {
         let guard = Arc::new(());
         new_guards.lock().unwrap().insert(name.clone(), Arc::downgrade(&guard));
-        let sender = sender.clone();
+        let (name, sender) = (name.clone(), sender.clone());
         Box::new(move |delivery| {
             assert!(Arc::strong_count(&guard) > 0);
             if let gtop::internals::wire::NodeEvent::Link(link) = delivery.event {
-                sender.try_send((delivery.node, link)).unwrap();
+                sender.try_send((name.clone(), link)).unwrap();
             }
         })
     };
@@ -580,22 +554,18 @@ async fn one_connecting_slot_is_enough_for_many_nodes() {
     let targets = served.nodes.iter().map(|node| {
         let sink = sink.clone();
         let event_sink: EventSink = Box::new(move |delivery| sink.try_send(delivery).unwrap());
-        (target(node), event_sink)
+        (sim_target(node), event_sink)
     });
     let targets = targets.collect();
     let transport = Transport::new(Options::of_this_process());
     let collector = Collector::new(transport, clock, config_updates, 1);
     let mut tasks = JoinSet::new();
-    tasks.spawn(collector.run(targets));
+    tasks.spawn(follow_all(collector, targets));
     let mut up = 0;
     while up < 5 {
         let delivery = timeout(TIMEOUT, deliveries.recv()).await.unwrap().unwrap();
         if let gtop::internals::wire::NodeEvent::Link(link) = delivery.event {
-            assert!(
-                !matches!(link, Link::Down { .. }),
-                "{} gave up before the others were up",
-                delivery.node
-            );
+            assert!(!matches!(link, Link::Down { .. }), "one gave up before the others were up");
             up += usize::from(link == Link::Up);
         }
     }

@@ -1,5 +1,7 @@
 //! Settings, with the real program: their files, precedence and errors; and the generated pages of docs/.
 
+mod pages;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -438,8 +440,8 @@ fn check_page(page: &str, name: &str, generated: &str) {
 
 #[test]
 fn the_pages_of_settings_and_keys_match_their_tables() {
-    check_page("settings.md", "settings", &gtop::internals::config::table_text());
-    check_page("keys.md", "keys", &gtop::internals::config::keys_text());
+    check_page("settings.md", "settings", &pages::table_text());
+    check_page("keys.md", "keys", &pages::keys_text());
 }
 
 #[test]
@@ -449,7 +451,7 @@ fn the_page_of_metrics_matches_the_tables() {
         "# Metrics\n\n\
          Each metric has one name, the same in filters (`util<10`), columns, sort orders and charts, and one key in \
          JSON. Filters also accept the JSON key if only one metric has it.\n\n{}",
-        gtop::internals::config::metrics_text()
+        pages::metrics_text()
     );
     if std::env::var_os("BLESS").is_some() {
         fs::write(&path, &text).unwrap();

@@ -59,8 +59,8 @@ impl Demo {
         let names = self.machines.iter().map(|(name, ..)| name.clone()).collect::<Vec<_>>();
         let jobs = self.spec.jobs(START, at);
         self.store.set_nodes(names, Some(Arc::new(jobs)));
-        for (name, machine, sink) in &mut self.machines {
-            let mut deliver = |event| sink(Delivery { node: name.clone(), at, event });
+        for (_, machine, sink) in &mut self.machines {
+            let mut deliver = |event| sink(Delivery { at, event });
             if is_first {
                 deliver(NodeEvent::Link(Link::Up));
                 deliver(NodeEvent::Transport(TransportKind::Native));

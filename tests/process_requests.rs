@@ -5,23 +5,21 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gtop::internals::collect::{Collector, CollectorConfig, NodeClient};
+use gtop::internals::collect::{CollectorConfig, NodeClient};
 use gtop::internals::export::write_json;
-use gtop::internals::fleet::{Fleet, FleetReader, FleetStore, Node, PublishRate};
+use gtop::internals::fleet::{Fleet, FleetReader, Node};
 use gtop::internals::model::{
     Link, NodeName, ProcessKey, ProcessRequest, ProcessResponse, Reading, Refusal, RequestError,
     Signal,
 };
-use gtop::internals::sim::{
-    self, FleetSpec, InjectedFault, Machine, SampleRequest, SimFleet, SimNode,
-};
-use gtop::internals::source::Pipeline;
-use gtop::internals::ssh::{FixedProfile, Profile, SshTarget};
+use gtop::internals::sim::{self, FleetSpec, InjectedFault, Machine, SampleRequest, SimFleet};
 use gtop::internals::time::Clock;
-use gtop::internals::transport::{Options, Reach, Target, Transport};
+use gtop::internals::transport::{Options, Reach, Target};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+
+use crate::harness::collecting::{self, Collected, sim_target};
 
 /// How long anything may take on a busy machine before the test gives up.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -66,43 +64,15 @@ fn monitor_targets(targets: Vec<Target>, served: Option<SimFleet>) -> Monitor {
 }
 
 fn monitor_every(interval: Duration, targets: Vec<Target>, served: Option<SimFleet>) -> Monitor {
-    let names: Vec<NodeName> = targets.iter().map(|target| target.name.clone()).collect();
-    let keep = Duration::from_secs(60);
-    let store = FleetStore::new(names.clone(), keep);
-    let pipeline = Pipeline::new(Arc::clone(&store));
-    let with_sink = |target: Target| {
-        let sink = pipeline.sink(target.name.clone());
-        (target, sink)
-    };
-    let intakes = targets.into_iter().map(with_sink).collect();
-    let (config, followed) = watch::channel(CollectorConfig::every(interval));
-    let transport = Transport::new(Options::of_this_process());
-    let collector = Collector::new(transport, Clock::system(), followed, 64);
-    let client = collector.client();
-    let fleet = store.reader();
-    let mut tasks = JoinSet::new();
-    tasks.spawn(async move {
-        tokio::select! {
-            () = collector.run(intakes) => {}
-            () = store.publish(PublishRate { default_interval: Duration::ZERO, focus_interval: Duration::ZERO }) => {}
-        }
-    });
+    let names = targets.iter().map(|target| target.name.clone()).collect();
+    let Collected { fleet, config, client, tasks } =
+        collecting::collect(Options::of_this_process(), interval, &targets);
     Monitor { fleet, config, client, names, served, tasks }
 }
 
 async fn monitor_sim(population: &FleetSpec) -> Monitor {
     let served = sim::serve(population).await.unwrap();
-    let target = |node: &SimNode| {
-        let profile = FixedProfile::new(node.address, &node.client_key, node.host_key.as_deref());
-        let reach = Reach::Ssh(SshTarget {
-            host: node.name.as_str().to_owned(),
-            user: Some("ada".to_owned()),
-            port: None,
-            profile: Profile::Fixed(Arc::new(profile.unwrap())),
-        });
-        Target { name: node.name.clone(), reach }
-    };
-    let targets = served.nodes.iter().map(target).collect();
+    let targets = served.nodes.iter().map(sim_target).collect();
     monitor_targets(targets, Some(served))
 }
 

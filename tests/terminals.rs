@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use gtop::internals::time::Clock;
-use gtop::internals::ui::{Keymap, Theme, UiConfig, UiContext};
+use gtop::internals::ui::{Keymap, Theme, ThemeOptions, UiConfig, UiContext};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
@@ -281,7 +281,7 @@ async fn panic_on_the_screen(how: &str) {
         suspended_tasks,
         replies,
         config: UiConfig {
-            theme: Theme::from_environment(|_| None),
+            theme: Theme::resolve(ThemeOptions::default(), |_| None),
             detects_background: false,
             display: gtop::internals::ui::DisplayOptions::default(),
             interval: Duration::from_secs(1),

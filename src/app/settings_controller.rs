@@ -249,7 +249,10 @@ mod tests {
     fn default_settings_give_the_default_display() {
         assert_eq!(display_options(&settings_with(&[]), |_| None), DisplayOptions::default());
         let variable = |name: &str| (name == "LANG").then(|| "C.UTF-8".to_owned());
-        assert_eq!(theme(&settings_with(&[]), variable), Theme::from_environment(variable));
+        assert_eq!(
+            theme(&settings_with(&[]), variable),
+            Theme::resolve(ThemeOptions::default(), variable)
+        );
     }
 
     #[test]

@@ -112,12 +112,7 @@ impl Supervisor {
     }
 
     fn send_link(&mut self, collector: &Collector, link: Link) {
-        let delivery = Delivery {
-            node: self.target.name.clone(),
-            at: collector.clock.now(),
-            event: NodeEvent::Link(link),
-        };
-        (self.sink)(delivery);
+        (self.sink)(Delivery { at: collector.clock.now(), event: NodeEvent::Link(link) });
     }
 }
 

@@ -124,7 +124,7 @@ impl ProbeSession {
         let interval = NodeEvent::Interval(self.interval);
         let events = [Some(via), Some(NodeEvent::Link(Link::Up)), Some(interval), hello];
         for event in events.into_iter().flatten() {
-            sink(self.delivery(event, clock));
+            sink(Delivery { at: clock.now(), event });
         }
         let end = self.event_loop(config, clock, queue, sink).await;
         queue.set_commands(&self.node, None);
@@ -163,7 +163,7 @@ impl ProbeSession {
                         let Some(frame) = self.on_received(received).await? else { continue };
                         last_frame_at = Instant::now();
                         self.on_hello(queue, &frame);
-                        sink(self.delivery(NodeEvent::Frame(frame), clock));
+                        sink(Delivery { at: clock.now(), event: NodeEvent::Frame(frame) });
                     }
                 }
                 _ = heartbeat.tick() => self.on_heartbeat_tick().await,
@@ -174,7 +174,7 @@ impl ProbeSession {
                         return Ok(());
                     }
                     if new.interval != self.interval {
-                        sink(self.delivery(NodeEvent::Interval(new.interval), clock));
+                        sink(Delivery { at: clock.now(), event: NodeEvent::Interval(new.interval) });
                     }
                     self.apply_config(&new).await;
                 }
@@ -184,10 +184,6 @@ impl ProbeSession {
                 }
             }
         }
-    }
-
-    fn delivery(&self, event: NodeEvent, clock: &Clock) -> Delivery {
-        Delivery { node: self.node.clone(), at: clock.now(), event }
     }
 
     /// Returns the bytes of frames in a channel's output, or the fault that ended it.

@@ -1,5 +1,4 @@
-//! Generates texts about settings: the initial `config.toml`, `setup.toml`, `gtop config show`, and the
-//! reference in Markdown.
+//! Generates texts about settings: the initial `config.toml`, `setup.toml` and `gtop config show`.
 
 use std::fmt::Write as _;
 
@@ -7,9 +6,7 @@ use super::kind::{SettingKind, SettingValue, toml_string};
 use super::setting::Setting;
 use super::settings::Settings;
 use super::table::{self, SECTIONS};
-use crate::metrics::{Field, HOST, JOB, PROCESS, device_fields, unit_of};
-use crate::query::aliases;
-use crate::ui::{ChartMetric, ColumnSpec, Keymap};
+use crate::ui::Keymap;
 
 /// Width of comment lines, in columns.
 const WIDTH: usize = 100;
@@ -122,134 +119,6 @@ pub fn show_text(settings: &Settings) -> String {
         }
     }
     text
-}
-
-/// Returns the table of settings in Markdown.
-pub fn table_text() -> String {
-    let mut text =
-        String::from("| setting | option | description | default |\n|---|---|---|---|\n");
-    for setting in table::settings() {
-        let default = setting.default_value().map(|value| format!("`{}`", value.to_toml()));
-        let default = default.unwrap_or_default();
-        writeln!(
-            text,
-            "| `{}` | {} | {} | {default} |",
-            setting.name,
-            options_cell(setting),
-            setting.help
-        )
-        .ok();
-    }
-    text
-}
-
-/// Returns the tables of metrics and of derived columns in Markdown.
-pub fn metrics_text() -> String {
-    let mut text = String::new();
-    push_metrics(&mut text, "a device", device_fields());
-    push_metrics(&mut text, "a process on a device", PROCESS.iter());
-    push_metrics(&mut text, "a node", HOST.iter());
-    push_metrics(&mut text, "a job", JOB.iter());
-    text += "| columns of several metrics | table | what they show |\n|---|---|---|\n";
-    for (table, headings) in tables() {
-        for heading in headings.iter().filter(|one| !aliases().any(|alias| alias == one.name)) {
-            writeln!(text, "| `{}` | {table} | {} |", heading.name, heading.help).ok();
-        }
-    }
-    text
-}
-
-/// Returns the tables whose columns can be chosen.
-fn tables() -> impl Iterator<Item = (&'static str, Vec<ColumnSpec>)> {
-    table::settings().filter_map(|setting| {
-        Some((setting.name.strip_prefix("columns-")?, setting.kind.columns()))
-    })
-}
-
-/// Returns the views that can be sorted by this column.
-fn views_sorted_by(name: &str) -> impl Iterator<Item = &'static str> {
-    table::settings().filter_map(move |setting| {
-        let is_value = setting.kind.choices().iter().any(|choice| choice.name == name);
-        setting.name.strip_prefix("sort-").filter(|_| is_value)
-    })
-}
-
-fn push_metrics<S: 'static>(
-    text: &mut String,
-    owner: &str,
-    fields: impl Iterator<Item = &'static Field<S>>,
-) {
-    writeln!(text, "| word | of {owner} | unit | JSON key | column of | sorts | chart |").ok();
-    text.push_str("|---|---|---|---|---|---|---|\n");
-    for Field { alias, help, id, .. } in fields {
-        let columns = tables().filter(|(_, all)| all.iter().any(|one| one.name == *alias));
-        let columns: Vec<_> = columns.map(|(table, _)| table).collect();
-        let sorts: Vec<_> = views_sorted_by(alias).collect();
-        let chart = if ChartMetric::from_name(alias).is_some() { "yes" } else { "" };
-        writeln!(
-            text,
-            "| `{alias}` | {help} | {} | `{id}` | {} | {} | {chart} |",
-            unit_of(id),
-            columns.join(", "),
-            sorts.join(", ")
-        )
-        .ok();
-    }
-    text.push('\n');
-}
-
-/// Returns the table of key bindings in Markdown.
-pub fn keys_text() -> String {
-    let mut text = String::from("| keys | action | name in `[keys]` |\n|---|---|---|\n");
-    let mut heading = "";
-    for (view, name, keys, help) in Keymap::table() {
-        if view != heading {
-            heading = view;
-            writeln!(text, "| **{view}** | | |").ok();
-        }
-        let keys: Vec<String> = keys.iter().map(|key| inline_code(&key.to_string())).collect();
-        writeln!(text, "| {} | {} | `{name}` |", keys.join(" "), escape_cell(help)).ok();
-    }
-    text
-}
-
-/// Formats a word as inline code; a bar is escaped, because it separates the cells of a table.
-fn inline_code(word: &str) -> String {
-    match word {
-        "|" => "`\\|`".to_owned(),
-        "`" => "`` ` ``".to_owned(),
-        word => format!("`{word}`"),
-    }
-}
-
-fn escape_cell(text: &str) -> String {
-    text.replace('|', "\\|").replace('<', "&lt;")
-}
-
-/// Returns the command-line options of a setting.
-fn options_cell(setting: &Setting) -> String {
-    let mut all = Vec::new();
-    let value = match (setting.value_name, setting.default_missing_value) {
-        ("", _) => String::new(),
-        (name, None) => format!(" {name}"),
-        (name, Some(_)) => format!("[={name}]"),
-    };
-    let value = if matches!(setting.kind, SettingKind::PercentPair) {
-        format!("{value}{value}")
-    } else {
-        value
-    };
-    // Hosts are positional arguments; every other setting has an option.
-    if setting.name != "hosts" {
-        let short = setting.short.map(|short| format!("-{short} ")).unwrap_or_default();
-        let no = if setting.is_on_by_default() { "no-" } else { "" };
-        all.push(format!("`{short}--{no}{}{value}`", setting.name));
-    }
-    for flag in setting.flags {
-        let short = flag.short.map(|short| format!("-{short} ")).unwrap_or_default();
-        all.push(format!("`{short}--{}`", flag.name));
-    }
-    all.join(" ")
 }
 
 #[cfg(test)]

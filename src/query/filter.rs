@@ -177,6 +177,7 @@ impl fmt::Debug for FilterField {
 }
 
 /// Returns every alias that may precede a comparison.
+#[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "only tests list them"))]
 pub fn aliases() -> impl Iterator<Item = &'static str> {
     FilterField::aliases()
 }

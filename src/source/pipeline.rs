@@ -65,12 +65,12 @@ mod tests {
     use crate::wire::body::{Body, Hello, Host, Sample};
     use crate::wire::{FrameReader, Received, encode};
 
-    fn delivery(node: &NodeName, second: i64, body: &Body) -> Delivery {
+    fn delivery(second: i64, body: &Body) -> Delivery {
         let mut reader = FrameReader::default();
         reader.push(&encode(body));
         let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("no frame") };
         let at = Timestamp::from_micros(second * 1_000_000);
-        Delivery { node: node.clone(), at, event: NodeEvent::Frame(frame) }
+        Delivery { at, event: NodeEvent::Frame(frame) }
     }
 
     #[tokio::test(start_paused = true)]
@@ -85,7 +85,7 @@ mod tests {
         let host = Host { at: 11.0, memory_total: 5.into(), ..Host::default() };
         let sample = Body::Sample(Sample { n: 1, at: 11.0, host: Some(host), ..Sample::default() });
         let writing = async {
-            for delivery in [delivery(&node, 100, &hello), delivery(&node, 101, &sample)] {
+            for delivery in [delivery(100, &hello), delivery(101, &sample)] {
                 sink(delivery);
             }
             loop {

@@ -5,7 +5,7 @@ use crate::time::Timestamp;
 use crate::ui::View;
 use crate::ui::dialog::Dialog;
 use crate::ui::input::Click;
-use crate::ui::views::{events, fleet, job, node, processes, users};
+use crate::ui::views::{fleet, job, node, processes};
 use crate::ui::widgets::list::Movement;
 
 /// An action that every view handles.
@@ -72,6 +72,4 @@ pub enum ViewAction {
     Job(job::Action),
     Node(node::Action),
     Processes(processes::Action),
-    Users(users::Action),
-    Events(events::Action),
 }

@@ -147,6 +147,7 @@ impl Keymap {
     }
 
     /// Returns the same, preceded by where the binding holds.
+    #[cfg(feature = "internals")]
     pub fn table()
     -> impl Iterator<Item = (&'static str, &'static str, &'static [Key], &'static str)> {
         TABLES.iter().flat_map(|(view, table)| {

@@ -228,21 +228,6 @@ impl Navigation {
         self.refresh_job(fleet_view);
     }
 
-    /// Moves the selection among the nodes of the selected job.
-    pub fn step_job_node(&mut self, fleet_view: &FleetView, movement: Movement) {
-        let Some(JobSelection::Listed { job, .. }) = self.job(fleet_view) else { return };
-        let position = self.selected.as_ref();
-        let index = job.allocations.iter().position(|one| Some(&one.node) == position).unwrap_or(0);
-        let to = movement.new_index(index, job.allocations.len(), 10);
-        if let Some(name) = job.allocations.get(to).map(|one| one.node.clone()) {
-            self.select(name);
-        }
-    }
-
-    pub fn is_in_table(&self) -> bool {
-        self.cursor.is_some()
-    }
-
     /// Moves the cursor in the tables of a node; without a cursor, scrolls the process table.
     pub fn step_table(&mut self, node: &Node, movement: Movement) {
         let Some(at) = self.cursor_index(node) else {
@@ -489,8 +474,7 @@ mod tests {
             (shown(&navigation, &three), selected(&navigation, &three)),
             ("2".into(), "b".into())
         );
-        navigation.step_job_node(&three, Movement::Down);
-        navigation.step_job_node(&three, Movement::Down);
+        navigation.select(NodeName::new("c").unwrap());
         assert_eq!(selected(&navigation, &three), "c");
         // The cursor does not move to another job.
         let fewer = with_jobs(&nodes, &[("2", &["b", "c"]), ("3", &["c"])]);

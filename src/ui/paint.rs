@@ -67,7 +67,6 @@ impl LinePainter<'_> {
                     let style = match symbol {
                         Symbol::Level(_) => self.bar_style(*tone),
                         Symbol::Idle
-                        | Symbol::Unknown
                         | Symbol::Faulty
                         | Symbol::Overflow
                         | Symbol::Char(_)
@@ -193,11 +192,7 @@ impl LinePainter<'_> {
                 (letter, style)
             }
             Symbol::Letter(letter, hue) => (letter, style.patch(self.theme.hue(hue))),
-            Symbol::Level(_)
-            | Symbol::Idle
-            | Symbol::Unknown
-            | Symbol::Faulty
-            | Symbol::Overflow => {
+            Symbol::Level(_) | Symbol::Idle | Symbol::Faulty | Symbol::Overflow => {
                 return self.glyph(x, self.symbol_glyph(symbol), style);
             }
         };
@@ -210,7 +205,6 @@ impl LinePainter<'_> {
             (Symbol::Level(value), false) => EIGHTHS_UP.get(step(value, 8)).copied().unwrap_or(" "),
             (Symbol::Idle, true) => ".",
             (Symbol::Idle, false) => "·",
-            (Symbol::Unknown, _) => "?",
             (Symbol::Faulty, true) => "X",
             (Symbol::Faulty, false) => "✗",
             (Symbol::Overflow, _) => "+",
@@ -310,12 +304,11 @@ mod tests {
             || Line::new().sparkline(vec![Some(0.0), None, Some(50.0), Some(100.0)], Tone::Mid);
         assert_eq!(paint_line(spark(), GlyphSet::Unicode, 4), "▁ ▅█");
         assert_eq!(paint_line(spark(), GlyphSet::Ascii, 4), "_ =#");
-        let marks =
-            [Symbol::Level(100.0), Symbol::Idle, Symbol::Unknown, Symbol::Faulty, Symbol::Overflow];
+        let marks = [Symbol::Level(100.0), Symbol::Idle, Symbol::Faulty, Symbol::Overflow];
         let strip =
             || Line::new().strip(marks.iter().map(|symbol| (*symbol, Tone::Plain)).collect(), 5);
-        assert_eq!(paint_line(strip(), GlyphSet::Unicode, 5), "█·?✗+");
-        assert_eq!(paint_line(strip(), GlyphSet::Ascii, 5), "9.?X+");
+        assert_eq!(paint_line(strip(), GlyphSet::Unicode, 5), "█·✗+ ");
+        assert_eq!(paint_line(strip(), GlyphSet::Ascii, 5), "9.X+ ");
     }
 
     #[test]

@@ -61,8 +61,6 @@ pub fn update(
         ViewAction::Job(action) => job::update_view(context, navigation, *action),
         ViewAction::Node(action) => node::update_view(context, navigation, *action),
         ViewAction::Processes(action) => processes::update_view(context, navigation, *action),
-        ViewAction::Users(action) => users::update_view(context, navigation, *action),
-        ViewAction::Events(action) => events::update_view(context, navigation, *action),
     }
 }
 

@@ -637,6 +637,7 @@ impl Ui {
     }
 
     /// Returns the lines of the last frame.
+    #[cfg(feature = "internals")]
     pub fn drawn(&self) -> &[Line] {
         &self.drawn
     }

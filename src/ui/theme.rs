@@ -36,6 +36,7 @@ pub enum Palette {
 }
 
 impl Palette {
+    #[cfg(feature = "internals")]
     pub const ALL: [Self; 7] = [
         Self::Dark,
         Self::Light,
@@ -128,12 +129,6 @@ pub enum GlyphSet {
 }
 
 impl Theme {
-    /// Chooses a theme from environment variables, which `lookup` returns.
-    pub fn from_environment(lookup: impl Fn(&str) -> Option<String>) -> Self {
-        let has_colour = lookup("NO_COLOR").filter(|value| !value.is_empty()).map(|_| false);
-        Self::resolve(ThemeOptions { has_colour, ..ThemeOptions::default() }, lookup)
-    }
-
     /// Chooses a theme from options, and from the environment what they leave open.
     ///
     /// `COLORFGBG` decides the background, `COLORTERM` and `TERM` the colour depth, and a locale without
@@ -293,8 +288,6 @@ mod tests {
                 ColourDepth::TrueColour,
                 GlyphSet::Unicode,
             ),
-            (vec![utf8, ("NO_COLOR", "1")], Palette::Mono, ColourDepth::Ansi16, GlyphSet::Unicode),
-            (vec![utf8, ("NO_COLOR", "")], Palette::Dark, ColourDepth::Ansi16, GlyphSet::Unicode),
             (
                 vec![utf8, ("COLORFGBG", "0;15")],
                 Palette::Light,
@@ -317,7 +310,7 @@ mod tests {
                 found.map(|(_, value)| (*value).to_owned())
             };
             assert_eq!(
-                Theme::from_environment(lookup),
+                Theme::resolve(ThemeOptions::default(), lookup),
                 Theme { palette, depth, glyphs, is_colorful: false },
                 "{variables:?}"
             );

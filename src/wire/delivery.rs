@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use crate::model::{Link, NodeName, TransportKind};
+use crate::model::{Link, TransportKind};
 use crate::time::Timestamp;
 use crate::wire::frame::Frame;
 
 /// An event of one node.
 #[derive(Clone, Debug)]
 pub struct Delivery {
-    /// The node.
-    pub node: NodeName,
     /// When it arrived here.
     pub at: Timestamp,
     /// The event.

@@ -43,10 +43,6 @@ struct EventIdentity {
     occurrence: Option<(NodeName, Option<Arc<str>>)>,
 }
 
-/// Actions of this view only: none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {}
-
 /// Performs an action that all views share.
 pub(crate) fn update(
     context: RenderContext<'_>,
@@ -76,15 +72,6 @@ pub(crate) fn update(
         | CommonAction::Reverse => return ViewEffect::Ignored,
     }
     ViewEffect::Handled
-}
-
-/// Performs an action of this view only.
-pub(crate) fn update_view(
-    _context: RenderContext<'_>,
-    _navigation: &mut Navigation,
-    action: Action,
-) -> ViewEffect {
-    match action {}
 }
 
 /// Opens the node of the row, or unfolds the row.

@@ -77,10 +77,6 @@ impl Default for State {
     }
 }
 
-/// Actions of this view only: none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {}
-
 /// Performs an action that all views share.
 pub(crate) fn update(
     context: RenderContext<'_>,
@@ -112,15 +108,6 @@ pub(crate) fn update(
         CommonAction::Click(_) => return ViewEffect::Ignored,
     }
     ViewEffect::Handled
-}
-
-/// Performs an action of this view only.
-pub(crate) fn update_view(
-    _context: RenderContext<'_>,
-    _navigation: &mut Navigation,
-    action: Action,
-) -> ViewEffect {
-    match action {}
 }
 
 /// Unfolds or folds a user, or opens the node of the row.

@@ -64,8 +64,6 @@ pub enum Symbol {
     Level(f32),
     /// No load.
     Idle,
-    /// The load is unknown.
-    Unknown,
     /// The device reports no values.
     Faulty,
     /// More devices follow than fit.

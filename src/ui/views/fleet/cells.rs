@@ -273,7 +273,6 @@ impl CellContext<'_> {
             Symbol::Letter(letter, _) => (Symbol::Char(letter), Tone::Faint),
             symbol @ (Symbol::Level(_)
             | Symbol::Idle
-            | Symbol::Unknown
             | Symbol::Faulty
             | Symbol::Overflow
             | Symbol::Char(_)) => (symbol, Tone::Faint),

@@ -343,7 +343,6 @@ fn cursor_symbol(symbol: Symbol) -> Symbol {
             Symbol::Char(char::from_digit(digit.min(9), 10).unwrap_or('9'))
         }
         other @ (Symbol::Idle
-        | Symbol::Unknown
         | Symbol::Faulty
         | Symbol::Overflow
         | Symbol::Char(_)

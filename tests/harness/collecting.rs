@@ -1,0 +1,67 @@
+//! Collects from nodes as the program does: a collector, a pipeline and a store in this runtime.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gtop::internals::collect::{Collector, CollectorConfig, NodeClient};
+use gtop::internals::fleet::{FleetReader, FleetStore, PublishRate};
+use gtop::internals::model::NodeName;
+use gtop::internals::sim::SimNode;
+use gtop::internals::source::Pipeline;
+use gtop::internals::ssh::{FixedProfile, Profile, SshTarget};
+use gtop::internals::time::Clock;
+use gtop::internals::transport::{Options, Reach, Target, Transport};
+use gtop::internals::wire::EventSink;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// A fleet that is collected, and what asks its nodes.
+pub(crate) struct Collected {
+    pub(crate) fleet: FleetReader,
+    pub(crate) config: watch::Sender<CollectorConfig>,
+    pub(crate) client: NodeClient,
+    pub(crate) tasks: JoinSet<()>,
+}
+
+/// Collects a sample every `interval` from each of these nodes.
+pub(crate) fn collect(options: Options, interval: Duration, targets: &[Target]) -> Collected {
+    let keep = Duration::from_secs(60);
+    let store = FleetStore::new(targets.iter().map(|target| target.name.clone()), keep);
+    let pipeline = Pipeline::new(Arc::clone(&store));
+    let with_sink = |target: &Target| (target.clone(), pipeline.sink(target.name.clone()));
+    let targets = targets.iter().map(with_sink).collect();
+    let (config, config_updates) = watch::channel(CollectorConfig::every(interval));
+    let collector = Collector::new(Transport::new(options), Clock::system(), config_updates, 64);
+    let (client, fleet) = (collector.client(), store.reader());
+    let rate = PublishRate { default_interval: Duration::ZERO, focus_interval: Duration::ZERO };
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        tokio::select! {
+            () = follow_all(collector, targets) => {}
+            () = store.publish(rate) => {}
+        }
+    });
+    Collected { fleet, config, client, tasks }
+}
+
+/// Runs a collector for nodes that do not change, each with the sink of its events.
+pub(crate) async fn follow_all(collector: Collector, targets: Vec<(Target, EventSink)>) {
+    let listed = targets.iter().map(|(target, _)| target.clone()).collect();
+    let sinks = targets.into_iter().map(|(target, sink)| (target.name, sink));
+    let mut sinks: BTreeMap<NodeName, EventSink> = sinks.collect();
+    let (_list, listed) = watch::channel::<Arc<[Target]>>(listed);
+    collector.follow(listed, |name| sinks.remove(name).unwrap()).await;
+}
+
+/// Returns how a simulated node is reached.
+pub(crate) fn sim_target(node: &SimNode) -> Target {
+    let profile = FixedProfile::new(node.address, &node.client_key, node.host_key.as_deref());
+    let reach = Reach::Ssh(SshTarget {
+        host: node.name.as_str().to_owned(),
+        user: Some("ada".to_owned()),
+        port: None,
+        profile: Profile::Fixed(Arc::new(profile.unwrap())),
+    });
+    Target { name: node.name.clone(), reach }
+}
