@@ -10,6 +10,7 @@ use crate::cli::{self, Cli, CliCommand, ConfigAction};
 use crate::config::{ConfigPaths, FileError, SettingSources, Settings};
 use crate::export::write_json_schema;
 use crate::inventory::{InventoryError, PodError};
+use crate::process;
 use crate::ssh;
 use crate::storage::WriteError;
 use crate::transport::{ExecTemplate, TemplateError};
@@ -78,7 +79,7 @@ struct StopChildren;
 
 impl Drop for StopChildren {
     fn drop(&mut self) {
-        ssh::terminate_programs();
+        process::terminate_programs();
     }
 }
 
@@ -86,10 +87,10 @@ impl Drop for StopChildren {
 pub fn run_program() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
     let (mut out, mut err) = (io::stdout(), io::stderr());
-    if args.next().is_some_and(|arg| arg == ssh::PARENT_GUARD) {
-        let error = ssh::run_parent_guard(args);
+    if args.next().is_some_and(|arg| arg == process::PARENT_GUARD) {
+        let error = process::run_parent_guard(args);
         drop(writeln!(err, "{error}"));
-        return ExitCode::from(ssh::EXIT_NOT_STARTED);
+        return ExitCode::from(process::EXIT_NOT_STARTED);
     }
     let code = match Cli::parse_args(std::env::args_os()) {
         Ok(cli) => run(cli, &mut out, &mut err),
@@ -156,7 +157,7 @@ enum AppError {
     #[error(transparent)]
     Log(#[from] WriteError),
     #[error(transparent)]
-    Transport(#[from] ssh::Fault),
+    Ssh(#[from] ssh::Fault),
     #[error(transparent)]
     Io(#[from] io::Error),
 }

@@ -20,12 +20,14 @@
 //! A module imports only modules above it in this list; `tests/architecture.rs` enforces it.
 //!
 //! - [`time`]: timestamps, the clock, the offset of a node's clock
+//! - [`text`]: foreign text made safe to show; the width of a text; patterns
 //! - [`storage`]: writes files; no other module does
+//! - [`process`]: starts local programs; no other module does
+//! - [`ssh`]: an SSH client that does what `ssh` does; nothing of monitoring
 //! - [`model`]: ids, units, readings, devices, processes, freshness, faults
 //! - [`nodeset`]: `gpu[001-128,200]` to a list and back
 //! - [`wire`]: bytes to samples; the only place where incoming values are checked
 //! - [`probe`]: the embedded scripts, the launch line, the commands they accept
-//! - [`ssh`]: an SSH client that follows the configuration of OpenSSH; nothing of monitoring
 //! - [`transport`]: connects to a node and runs one command there
 //! - [`inventory`]: which nodes to monitor
 //! - [`collect`]: one task per node: sessions, retries, requests
@@ -67,11 +69,14 @@ mod model;
 #[warn(missing_docs)]
 mod nodeset;
 mod probe;
+mod process;
 mod query;
 mod sim;
 mod source;
 mod ssh;
 mod storage;
+#[warn(missing_docs)]
+mod text;
 #[warn(missing_docs)]
 mod time;
 mod transport;
@@ -91,6 +96,6 @@ pub mod internals {
 
     modules! {
         app cli collect config doctor export fleet insight inventory metrics model nodeset probe
-        query sim source ssh storage time transport ui wire
+        process query sim source ssh storage text time transport ui wire
     }
 }

@@ -3,6 +3,10 @@
 //! Knows nothing of JSON, SSH or screens. A value is checked once, where it comes in (`wire`); from then on its
 //! type guarantees the check.
 
+pub use crate::text::{
+    UNKNOWN, is_unprintable, matches_pattern, sanitize, sanitize_shared, sanitized_chars, width_of,
+};
+
 pub use details::{
     DeviceActivity, DeviceCounters, DeviceDetails, DeviceRates, DeviceStatics, LinkCounters,
 };
@@ -28,11 +32,9 @@ pub use sample::{
     UsesReading,
 };
 pub use signal::Signal;
-pub use text::{UNKNOWN, is_unprintable, sanitize, sanitize_shared, sanitized_chars, width_of};
 pub use tpu::{TpuCore, TpuDetails};
 pub use unit::{Bytes, Celsius, FanSpeed, Megahertz, Percent, Watts};
 pub use vendor::Vendor;
-pub use wildcard::matches_pattern;
 
 mod declare;
 mod details;
@@ -49,11 +51,9 @@ mod reading;
 mod request;
 mod sample;
 mod signal;
-mod text;
 mod tpu;
 mod unit;
 mod vendor;
-mod wildcard;
 
 #[cfg(test)]
 mod tests {

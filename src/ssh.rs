@@ -15,11 +15,9 @@ pub(crate) mod fault;
 pub(crate) mod file_cache;
 pub(crate) mod gateway;
 pub(crate) mod host_keys;
-pub(crate) mod output;
-pub(crate) mod process;
+mod lookup;
 pub(crate) mod program;
 mod route;
-pub(crate) mod subprocess;
 pub(crate) mod target;
 pub(crate) mod trace;
 
@@ -32,30 +30,27 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+pub use crate::process::{EXIT_NOT_STARTED, PARENT_GUARD, run_parent_guard, terminate_programs};
+pub use crate::process::{Exit, Output};
+pub use crate::process::{ProgramCall, ProgramError, ProgramOutput, run_program};
 pub use crate::ssh::auth::prompt::{Prompt, PromptQueue, PromptRequest, Secret};
 pub use crate::ssh::config::{EffectiveOption, LocalEnv, Origin};
 pub use crate::ssh::connection::addresses::SchedulerAddresses;
 pub use crate::ssh::fault::{
-    ConnectPhase, Fault, HostKeyChange, KeyFileProblem, SshProgramCause, StepCause,
-    UnansweredReason,
+    ConnectPhase, Fault, HostKeyChange, KeyFileProblem, SshProgramCause, UnansweredReason,
 };
 pub use crate::ssh::host_keys::HostKeyStatus;
 pub use crate::ssh::host_keys::writer::{KnownHostEntry, OfferedKey, write_known_hosts};
-pub use crate::ssh::output::{Exit, Output};
-pub use crate::ssh::process::{
-    EXIT_NOT_STARTED, PARENT_GUARD, run_parent_guard, terminate_programs,
-};
-pub use crate::ssh::subprocess::{ProgramCall, ProgramError, ProgramOutput, run_program};
 pub use crate::ssh::target::{FixedProfile, Profile, SshTarget};
 pub use crate::ssh::trace::{
     ConnectEvent, CredentialOutcome, RouteSummary, Trace, TracedEvent, with_trace,
 };
 
-use crate::model::NodeName;
 use crate::ssh::auth::Login;
 use crate::ssh::auth::agent::AgentPool;
 use crate::ssh::auth::identity::{self, IdentityFile, KeyCache, KeyFile};
-use crate::ssh::config::{AddressFamily, ConfigCache, HostQuery, HostSettings};
+use crate::ssh::config::config_cache::ConfigCache;
+use crate::ssh::config::{AddressFamily, HostQuery, HostSettings};
 use crate::ssh::connection::addresses::AddressTable;
 use crate::ssh::connection::algorithms::SshParams;
 use crate::ssh::connection::channel::SshChannel;
@@ -155,17 +150,19 @@ impl Client {
         }))
     }
 
-    /// Starts a command on a host. `name` is the host as the user typed it.
+    /// Starts a command on a host. `name` is the host as the user typed it, `label` tells it from all others.
     pub(crate) async fn open(
         &self,
-        name: &NodeName,
+        name: &str,
+        label: &str,
         plan: ConnectPlan,
         command: &str,
         mut on_phase: impl FnMut(ConnectPhase),
     ) -> Result<SshChannel, Fault> {
         let prompt_queue = self.0.options.prompt_queue.as_ref();
-        let login_guard = prompt_queue.map(|prompt_queue| prompt_queue.track_login(name.clone()));
-        let (session, deadline) = self.log_in(name.host(), plan, &mut on_phase).await?;
+        let login_guard =
+            prompt_queue.map(|prompt_queue| prompt_queue.track_login(label.to_owned()));
+        let (session, deadline) = self.log_in(name, plan, &mut on_phase).await?;
         drop(login_guard);
         on_phase(ConnectPhase::Command);
         deadline.timeout(ConnectPhase::Command, SshChannel::start(session, command)).await?

@@ -7,6 +7,7 @@ mod channel;
 mod diagnose;
 mod exec;
 mod fallback;
+mod fault;
 mod openssh;
 mod select;
 mod srun;
@@ -19,14 +20,15 @@ use std::time::Duration;
 pub use crate::transport::channel::Channel;
 pub use crate::transport::diagnose::StepSupport;
 pub use crate::transport::exec::{ExecTemplate, TemplateError};
+pub use crate::transport::fault::{Fault, StepCause};
 pub use crate::transport::srun::{CLUSTER_CACHE_TTL, LineAddress, NodeJobs, StepJob, StepScript};
 pub use crate::transport::target::{Reach, Target};
 
-use crate::ssh::process::LocalProcess;
+use crate::process::LocalProcess;
 use crate::ssh::trace;
 use crate::ssh::{
-    self, Client, ConnectEvent, ConnectPhase, EffectiveOption, Fault, LocalEnv, OfferedKey,
-    Profile, PromptQueue, SchedulerAddresses, Secret,
+    self, Client, ConnectEvent, ConnectPhase, EffectiveOption, LocalEnv, OfferedKey, Profile,
+    PromptQueue, SchedulerAddresses, Secret,
 };
 use crate::transport::fallback::FallbackCache;
 use crate::transport::srun::{Cluster, SrunSteps};
@@ -150,15 +152,22 @@ impl Transport {
         };
         if let Profile::Fixed(fixed) = &ssh.profile {
             let plan = self.0.ssh.fixed_plan(fixed, ssh);
-            let opened = Box::pin(self.0.ssh.open(&target.name, plan, command, on_phase)).await;
-            return opened.map(Channel::ssh);
+            let opened = Box::pin(self.0.ssh.open(
+                target.name.host(),
+                target.name.as_str(),
+                plan,
+                command,
+                on_phase,
+            ))
+            .await;
+            return Ok(Channel::ssh(opened?));
         }
         if let Some(template) = &self.0.options.exec {
             return self.open_exec(template, target, command, on_phase).await;
         }
         if self.0.options.mode == TransportMode::Srun {
             let why = "a single command needs ssh; srun only runs the probe".to_owned();
-            return Err(Fault::BadConfiguration { why });
+            return Err(ssh::Fault::BadConfiguration { why }.into());
         }
         self.open_configured(target, ssh, command, on_phase).await
     }
@@ -177,8 +186,8 @@ impl Transport {
     }
 
     /// Fetches the host key of a node without logging in.
-    pub async fn fetch_host_key(&self, target: &Target) -> Result<OfferedKey, Fault> {
-        let bad = |why: &str| Fault::BadConfiguration { why: why.to_owned() };
+    pub async fn fetch_host_key(&self, target: &Target) -> Result<OfferedKey, ssh::Fault> {
+        let bad = |why: &str| ssh::Fault::BadConfiguration { why: why.to_owned() };
         let Reach::Ssh(ssh) = &target.reach else {
             return Err(bad("the local machine has no host key to accept"));
         };
@@ -203,7 +212,11 @@ impl Transport {
 
     /// Decrypts a key file for the rest of this process; fails if the passphrase is wrong. Does not keep the
     /// passphrase.
-    pub async fn unlock(&self, file: &Path, passphrase: impl Into<Secret>) -> Result<(), Fault> {
+    pub async fn unlock(
+        &self,
+        file: &Path,
+        passphrase: impl Into<Secret>,
+    ) -> Result<(), ssh::Fault> {
         self.0.ssh.unlock(file, passphrase).await
     }
 
@@ -229,7 +242,7 @@ impl Transport {
     /// Returns the host names of the configuration, without patterns, in file order.
     ///
     /// Reads files; blocks.
-    pub fn configured_hosts(&self) -> Result<Vec<String>, Fault> {
+    pub fn configured_hosts(&self) -> Result<Vec<String>, ssh::Fault> {
         self.0.ssh.configured_hosts()
     }
 

@@ -8,15 +8,17 @@ mod prompts;
 use std::fs;
 use std::time::Duration;
 
-use gtop::internals::ssh::Fault;
-use gtop::internals::transport::Transport;
+use gtop::internals::ssh;
+use gtop::internals::transport::{Fault, Transport};
 use tokio::process::Command;
 
 use crate::harness::lab::{ADDRESS, Lab, Sshd, check_echo, node, run, ssh_target};
 
 /// Returns what was tried and refused.
 fn tried_credentials(fault: &Fault) -> Vec<String> {
-    let Fault::AuthenticationRefused { tried, .. } = fault else { panic!("{fault}") };
+    let Fault::Ssh(ssh::Fault::AuthenticationRefused { tried, .. }) = fault else {
+        panic!("{fault}")
+    };
     tried.clone()
 }
 
@@ -413,7 +415,7 @@ async fn a_node_that_accepts_only_a_password_is_explained() {
     let sshd = lab.sshd("AuthenticationMethods password\nPasswordAuthentication yes").await;
     lab.trust(&sshd);
     let fault = lab.open("true").await.unwrap_err();
-    assert_eq!(fault, Fault::PasswordOnly { user: lab.user.clone() });
+    assert_eq!(fault, Fault::Ssh(ssh::Fault::PasswordOnly { user: lab.user.clone() }));
     let text = fault.to_string();
     assert!(text.contains("ssh-copy-id") && text.contains("ControlMaster"), "{text}");
     assert!(!fault.is_retryable());

@@ -13,8 +13,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::internals::ssh::{ConnectPhase, Exit, Fault, HostKeyStatus, Output, write_known_hosts};
-use gtop::internals::transport::{Options, Transport};
+use gtop::internals::process::{Exit, Output};
+use gtop::internals::ssh::{self, ConnectPhase, HostKeyStatus, write_known_hosts};
+use gtop::internals::transport::{Fault, Options, Transport};
 use russh::server;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
@@ -41,7 +42,7 @@ async fn a_command_gets_stdin_and_reports_its_exit() {
     let output = read_output(&mut channel).await;
     assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("hello", "oops\n"));
     assert_eq!((output.exit, output.fault), (Some(Exit::Status(7)), None));
-    assert_eq!(channel.next().await, Output::Closed(None));
+    assert_eq!(channel.next().await, Err(None));
     assert_eq!(
         phases,
         [
@@ -81,7 +82,7 @@ async fn a_lost_session_is_reported() {
     let mut channel = lab.open("kill -9 $PPID; cat").await.unwrap();
     let output = read_output(&mut channel).await;
     let lost = output.fault.unwrap();
-    assert!(matches!(lost, Fault::SessionLost { .. }), "{lost}");
+    assert!(matches!(lost, Fault::Ssh(ssh::Fault::SessionLost { .. })), "{lost}");
     assert!(lost.is_retryable());
 }
 
@@ -114,7 +115,7 @@ async fn a_node_at_max_sessions_refuses_the_channel() {
     let sshd = lab.sshd("MaxSessions 0").await;
     lab.trust(&sshd);
     let fault = lab.open("true").await.unwrap_err();
-    assert!(matches!(fault, Fault::ChannelRefused { .. }), "{fault}");
+    assert!(matches!(fault, Fault::Ssh(ssh::Fault::ChannelRefused { .. })), "{fault}");
 }
 
 // ---- keys ----
@@ -166,11 +167,11 @@ async fn an_encrypted_key_needs_its_passphrase_once() {
         let transport = lab.transport();
         let file = lab.path("id");
         let fault = transport.open(&node(), "true", |_| ()).await.unwrap_err();
-        assert_eq!(fault, Fault::KeyEncrypted { file: file.clone() }, "{format}");
+        assert_eq!(fault, Fault::Ssh(ssh::Fault::KeyEncrypted { file: file.clone() }), "{format}");
         assert!(fault.to_string().contains("ssh-add"), "{fault}");
         assert_eq!(transport.locked_keys(&[node()]).await, std::slice::from_ref(&file));
         let wrong = transport.unlock(&file, "open barley".to_owned()).await;
-        assert_eq!(wrong, Err(Fault::KeyEncrypted { file: file.clone() }), "{format}");
+        assert_eq!(wrong, Err(ssh::Fault::KeyEncrypted { file: file.clone() }), "{format}");
         transport.unlock(&file, "open sesame".to_owned()).await.unwrap();
         assert!(transport.locked_keys(&[node()]).await.is_empty());
         for _ in 0..2 {
@@ -209,7 +210,7 @@ async fn rsa_in_the_agent_signs_with_sha2() {
     // The agent's key is not a configured one.
     lab.write_config(sshd.port, "IdentitiesOnly yes");
     let fault = lab.open("true").await.unwrap_err();
-    assert!(matches!(fault, Fault::AuthenticationRefused { .. }), "{fault}");
+    assert!(matches!(fault, Fault::Ssh(ssh::Fault::AuthenticationRefused { .. })), "{fault}");
 }
 
 #[tokio::test]
@@ -221,7 +222,7 @@ async fn an_unreachable_agent_does_not_matter_while_there_is_a_key_file() {
     check_echo(&lab).await;
     fs::remove_file(lab.path("id")).unwrap();
     let fault = lab.open("true").await.unwrap_err();
-    assert!(matches!(fault, Fault::AgentUnreachable { .. }), "{fault}");
+    assert!(matches!(fault, Fault::Ssh(ssh::Fault::AgentUnreachable { .. })), "{fault}");
 }
 
 #[tokio::test]
@@ -231,7 +232,9 @@ async fn a_refusal_lists_what_the_node_offers_and_what_was_tried() {
     let sshd = lab.sshd("KbdInteractiveAuthentication yes\nPasswordAuthentication yes").await;
     lab.trust(&sshd);
     let fault = lab.open("true").await.unwrap_err();
-    let Fault::AuthenticationRefused { user, offers, tried } = &fault else { panic!("{fault}") };
+    let Fault::Ssh(ssh::Fault::AuthenticationRefused { user, offers, tried }) = &fault else {
+        panic!("{fault}")
+    };
     assert_eq!(user, &lab.user);
     assert!(offers.contains(&"publickey".to_owned()), "{offers:?}");
     assert!(offers.contains(&"password".to_owned()), "{offers:?}");
@@ -246,7 +249,7 @@ async fn a_node_without_publickey_is_offered_no_keys() {
     let sshd = lab.sshd("PubkeyAuthentication no\nPasswordAuthentication yes").await;
     lab.trust(&sshd);
     let fault = lab.open("true").await.unwrap_err();
-    assert_eq!(fault, Fault::PasswordOnly { user: lab.user.clone() });
+    assert_eq!(fault, Fault::Ssh(ssh::Fault::PasswordOnly { user: lab.user.clone() }));
 }
 
 #[tokio::test]
@@ -276,7 +279,10 @@ async fn a_disconnect_after_too_many_keys_counts_as_refused() {
         lab.add_to_agent(&name).await;
     }
     let fault = lab.open("true").await.unwrap_err();
-    assert!(matches!(fault, Fault::TooManyKeys { offered: Some(2), untried: 3, .. }), "{fault}");
+    assert!(
+        matches!(fault, Fault::Ssh(ssh::Fault::TooManyKeys { offered: Some(2), untried: 3, .. })),
+        "{fault}"
+    );
     assert!(!fault.is_retryable());
 }
 
@@ -288,7 +294,10 @@ async fn a_required_second_method_is_named() {
     lab.trust(&sshd);
     let fault = lab.open("true").await.unwrap_err();
     let required = vec!["password".to_owned()];
-    assert_eq!(fault, Fault::MoreAuthenticationRequired { user: lab.user.clone(), required });
+    assert_eq!(
+        fault,
+        Fault::Ssh(ssh::Fault::MoreAuthenticationRequired { user: lab.user.clone(), required })
+    );
 }
 
 #[tokio::test]
@@ -310,7 +319,9 @@ async fn an_unknown_host_key_is_a_fault_with_its_fingerprint() {
     let sshd = lab.sshd("").await;
     let fault = lab.open("true").await.unwrap_err();
     let listed = run("ssh-keygen", &["-lf", lab.path("host_ed25519.pub").to_str().unwrap()]).await;
-    let Fault::HostKeyUnknown { host, algorithm, fingerprint } = &fault else { panic!("{fault}") };
+    let Fault::Ssh(ssh::Fault::HostKeyUnknown { host, algorithm, fingerprint }) = &fault else {
+        panic!("{fault}")
+    };
     assert_eq!(
         (host.as_str(), algorithm.as_str()),
         (&*format!("[{ADDRESS}]:{}", sshd.port), "ssh-ed25519")
@@ -326,7 +337,7 @@ async fn a_changed_host_key_names_both_keys_and_the_line() {
     let other = lab.text("id.pub");
     lab.write("known", &format!("# mine\n[{ADDRESS}]:{} {other}", sshd.port));
     let fault = lab.open("true").await.unwrap_err();
-    let Fault::HostKeyChanged(change) = &fault else { panic!("{fault}") };
+    let Fault::Ssh(ssh::Fault::HostKeyChanged(change)) = &fault else { panic!("{fault}") };
     assert_eq!((change.file.clone(), change.line), (lab.path("known"), 2));
     assert_ne!(change.known, change.fingerprint);
     assert!(fault.to_string().contains("man-in-the-middle"), "{fault}");
@@ -339,7 +350,7 @@ async fn a_revoked_host_key_is_refused_even_when_it_is_known() {
     lab.trust(&sshd);
     lab.write("global", &format!("@revoked * {}", lab.text("host_ed25519.pub")));
     let fault = lab.open("true").await.unwrap_err();
-    assert!(matches!(fault, Fault::HostKeyRevoked { .. }), "{fault}");
+    assert!(matches!(fault, Fault::Ssh(ssh::Fault::HostKeyRevoked { .. })), "{fault}");
 }
 
 #[tokio::test]
@@ -413,7 +424,10 @@ async fn a_closed_port_refuses_the_connection() {
     let Some(lab) = Lab::new().await else { return };
     let port = free_port().await;
     lab.write_config(port, "");
-    assert_eq!(lab.open("true").await.unwrap_err(), Fault::ConnectionRefused { port });
+    assert_eq!(
+        lab.open("true").await.unwrap_err(),
+        Fault::Ssh(ssh::Fault::ConnectionRefused { port })
+    );
 }
 
 #[tokio::test]
@@ -422,7 +436,7 @@ async fn an_unknown_name_is_not_found() {
     lab.write_config(22, "");
     let target = ssh_target("no-such-node.invalid", None, None);
     let fault = lab.transport().open(&target, "true", |_| ()).await.unwrap_err();
-    assert!(matches!(fault, Fault::NameNotFound { host: None, .. }), "{fault}");
+    assert!(matches!(fault, Fault::Ssh(ssh::Fault::NameNotFound { host: None, .. })), "{fault}");
 }
 
 #[tokio::test]
@@ -431,7 +445,9 @@ async fn no_common_key_exchange_lists_both_sides() {
     let sshd = lab.sshd("KexAlgorithms diffie-hellman-group14-sha1").await;
     lab.trust(&sshd);
     let fault = lab.open("true").await.unwrap_err();
-    let Fault::NoCommonAlgorithm { kind, theirs, .. } = &fault else { panic!("{fault}") };
+    let Fault::Ssh(ssh::Fault::NoCommonAlgorithm { kind, theirs, .. }) = &fault else {
+        panic!("{fault}")
+    };
     assert_eq!(*kind, "key exchange");
     assert!(theirs.contains(&"diffie-hellman-group14-sha1".to_owned()), "{theirs:?}");
 }
@@ -461,7 +477,11 @@ async fn a_configuration_error_is_quoted() {
     let port = free_port().await;
     lab.write_config(port, "");
     let fault = lab.open("true").await.unwrap_err();
-    assert_eq!(fault, Fault::ConnectionRefused { port }, "an edited file is read again");
+    assert_eq!(
+        fault,
+        Fault::Ssh(ssh::Fault::ConnectionRefused { port }),
+        "an edited file is read again"
+    );
 }
 
 #[tokio::test]
@@ -494,7 +514,7 @@ async fn a_fixed_profile_reads_no_file_and_accepts_one_key() {
     assert_eq!(read_output(&mut channel).await.stdout, "hello\n");
     let target = fixed_target(&address, &lab.text("id"), &lab.text("id.pub"));
     let fault = transport.open(&target, "true", |_| ()).await.unwrap_err();
-    assert!(matches!(fault, Fault::HostKeyChanged(_)), "{fault}");
+    assert!(matches!(fault, Fault::Ssh(ssh::Fault::HostKeyChanged(_))), "{fault}");
 }
 
 // ---- servers that misbehave ----
@@ -527,7 +547,10 @@ async fn a_silent_port_times_out_at_the_banner() {
     let (address, _server) = start_mute_server(b"").await;
     let after = Duration::from_millis(300);
     let fault = open_stub(&lab, &address, after).await;
-    assert_eq!(fault, Fault::TimedOut { phase: ConnectPhase::BannerExchange, after });
+    assert_eq!(
+        fault,
+        Fault::Ssh(ssh::Fault::TimedOut { phase: ConnectPhase::BannerExchange, after })
+    );
 }
 
 #[tokio::test]
@@ -536,7 +559,10 @@ async fn a_server_with_only_a_banner_times_out_at_the_key_exchange() {
     let (address, _server) = start_mute_server(b"SSH-2.0-mute\r\n").await;
     // The banner must arrive within it.
     let fault = open_stub(&lab, &address, Duration::from_secs(5)).await;
-    assert!(matches!(fault, Fault::TimedOut { phase: ConnectPhase::KeyExchange, .. }), "{fault}");
+    assert!(
+        matches!(fault, Fault::Ssh(ssh::Fault::TimedOut { phase: ConnectPhase::KeyExchange, .. })),
+        "{fault}"
+    );
 }
 
 #[tokio::test]
@@ -552,7 +578,14 @@ async fn a_server_that_is_not_ssh_is_recognised() {
             stream.read_to_end(&mut Vec::new()).await.ok();
         };
         let (fault, ()) = tokio::join!(open_stub(&lab, &address, TIMEOUT), serve);
-        assert!(matches!(fault, Fault::NoBanner { .. } | Fault::ConnectionLost { .. }), "{fault}");
+        assert!(
+            matches!(
+                fault,
+                Fault::Ssh(ssh::Fault::NoBanner { .. })
+                    | Fault::Ssh(ssh::Fault::ConnectionLost { .. })
+            ),
+            "{fault}"
+        );
         assert!(fault.is_retryable());
     }
 }
@@ -568,7 +601,10 @@ async fn a_connection_closed_at_once_had_no_banner() {
             stream.write_all(line.as_bytes()).await.unwrap();
         };
         let (fault, ()) = tokio::join!(open_stub(&lab, &address, TIMEOUT), serve);
-        assert!(matches!(fault, Fault::NoBanner { is_closed: true, .. }), "{line}: {fault}");
+        assert!(
+            matches!(fault, Fault::Ssh(ssh::Fault::NoBanner { is_closed: true, .. })),
+            "{line}: {fault}"
+        );
     }
 }
 
@@ -726,7 +762,7 @@ async fn a_local_command_and_its_children_end_with_the_channel() {
     let transport = Transport::new(Options::of_this_process());
     let line = format!("exec 3>{}; (sleep 1000; sleep 1000) & echo ready; wait", pipe.display());
     let mut channel = transport.open(&local_target(), &line, |_| ()).await.unwrap();
-    assert_eq!(channel.next().await, Output::Stdout(b"ready\n".to_vec()));
+    assert_eq!(channel.next().await, Ok(Output::Stdout(b"ready\n".to_vec())));
     drop(channel);
     // The pipe reaches its end when the last process that holds it has exited.
     let mut rest = Vec::new();

@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{interval, sleep, timeout};
 
 use crate::app::{ExitReason, line_prompt};
-use crate::ssh::terminate_programs;
+use crate::process::terminate_programs;
 use crate::ui;
 use crate::ui::StopSignals;
 

@@ -1,42 +1,45 @@
 //! Converts transport faults to the model's faults.
 
 use crate::model::{Fault, FaultKind};
-use crate::ssh::{self, SshProgramCause, StepCause};
+use crate::ssh::{self, SshProgramCause};
+use crate::transport::{self, StepCause};
 
 /// Turns a fault of the transport into one of the model.
 ///
 /// The detail is what nodes with the same fault have in common, so that they fold into one line; the remedy has the
 /// full message.
-pub fn from_transport(fault: &ssh::Fault) -> Fault {
-    let (kind, detail) = kind_and_detail(fault);
+pub fn from_transport(fault: &transport::Fault) -> Fault {
     let message = fault.to_string();
-    let message = if let ssh::Fault::KeyUnusable { file, problem: flaw, .. } = fault.root() {
-        format!("{message}; {}", flaw.remedy(file))
-    } else if has_remedy(fault) {
-        message
-    } else {
-        format!("{message}; {}", kind.remedy())
+    let (kind, detail) = match fault {
+        transport::Fault::Ssh(fault) => return from_ssh(fault),
+        transport::Fault::ExecFailed { program, message: says } => {
+            (FaultKind::SessionLost, format!("{program} says: {says}"))
+        }
+        transport::Fault::SlurmStep { cause, .. } => {
+            (step_fault_kind(*cause), cause.text().to_owned())
+        }
     };
     Fault::new(kind, detail).with_remedy(message)
 }
 
-/// Returns true if the fault's message contains a remedy; for other faults the kind's remedy applies.
-fn has_remedy(fault: &ssh::Fault) -> bool {
-    if let ssh::Fault::AtGateway { fault, .. } = fault {
-        return has_remedy(fault);
-    }
-    !matches!(
-        fault,
+/// Does the same for a fault of SSH.
+fn from_ssh(fault: &ssh::Fault) -> Fault {
+    let (kind, detail) = kind_and_detail(fault);
+    let remedy = match fault.root() {
+        ssh::Fault::KeyUnusable { file, problem: flaw, .. } => flaw.remedy(file),
+        // For these the kind's remedy applies; the messages of the others contain one.
         ssh::Fault::AuthenticationRefused { .. }
-            | ssh::Fault::AccountRefused { .. }
-            | ssh::Fault::BadConfiguration { .. }
-            | ssh::Fault::ConnectionLost { .. }
-            | ssh::Fault::SessionLost { .. }
-    )
+        | ssh::Fault::AccountRefused { .. }
+        | ssh::Fault::BadConfiguration { .. }
+        | ssh::Fault::ConnectionLost { .. }
+        | ssh::Fault::SessionLost { .. } => kind.remedy().to_owned(),
+        _ => return Fault::new(kind, detail).with_remedy(fault.to_string()),
+    };
+    Fault::new(kind, detail).with_remedy(format!("{fault}; {remedy}"))
 }
 
 fn kind_and_detail(fault: &ssh::Fault) -> (FaultKind, String) {
-    use ssh::Fault as From;
+    use crate::ssh::Fault as From;
     match fault {
         From::NameNotFound { .. } => (FaultKind::NameNotFound, String::new()),
         From::Unreachable { why } => (FaultKind::Unreachable, why.clone()),
@@ -105,40 +108,26 @@ fn kind_and_detail(fault: &ssh::Fault) -> (FaultKind, String) {
             SshProgramCause::Configuration => (FaultKind::Configuration, says.clone()),
             SshProgramCause::Other => (FaultKind::SessionLost, format!("ssh says: {says}")),
         },
-        From::ExecFailed { program, message: says } => {
-            (FaultKind::SessionLost, format!("{program} says: {says}"))
-        }
         From::BadConfiguration { why } => (FaultKind::Configuration, why.clone()),
         From::AccountRefused { message: says, .. } => (FaultKind::AccountRefused, says.clone()),
         From::JobRequired { message: says } => (FaultKind::NoJob, says.clone()),
         From::ConnectionLost { phase: step, .. } => (FaultKind::SessionLost, step.to_string()),
         From::SessionLost { why } => (FaultKind::SessionLost, why.clone()),
-        From::SlurmStep { cause, .. } => (step_fault_kind(*cause), cause.text().to_owned()),
-        From::ProgramNotFound { program, .. } => {
-            (FaultKind::Configuration, format!("cannot start {program}"))
+        From::ProgramNotFound(error) => {
+            (FaultKind::Configuration, format!("cannot start {}", error.program))
         }
     }
 }
 
 const fn step_fault_kind(cause: StepCause) -> FaultKind {
-    match cause {
-        StepCause::SlurmTooOld => FaultKind::Configuration,
-        StepCause::Refused => FaultKind::AuthenticationRefused,
-        StepCause::NotJoined => FaultKind::TimedOut,
-        StepCause::NoJob
-        | StepCause::NotRunning
-        | StepCause::Cancelled
-        | StepCause::JobCancelled
-        | StepCause::Preempted
-        | StepCause::TimeLimit
-        | StepCause::NodeFailed
-        | StepCause::Busy
-        | StepCause::ControllerUnreachable
-        | StepCause::TaskEnded
-        | StepCause::NotInStep
-        | StepCause::TryingOtherJob
-        | StepCause::Restarted
-        | StepCause::Other => FaultKind::SessionLost,
+    if matches!(cause, StepCause::SlurmTooOld) {
+        FaultKind::Configuration
+    } else if matches!(cause, StepCause::Refused) {
+        FaultKind::AuthenticationRefused
+    } else if matches!(cause, StepCause::NotJoined) {
+        FaultKind::TimedOut
+    } else {
+        FaultKind::SessionLost
     }
 }
 
@@ -153,7 +142,7 @@ mod tests {
     #[test]
     fn faults_that_differ_only_by_node_have_one_message_and_their_own_remedies() {
         let unknown = |host: &str| {
-            from_transport(&ssh::Fault::HostKeyUnknown {
+            from_ssh(&ssh::Fault::HostKeyUnknown {
                 host: host.to_owned(),
                 algorithm: "ssh-ed25519".to_owned(),
                 fingerprint: format!("SHA256:{host}"),
@@ -171,21 +160,22 @@ mod tests {
             tried: vec![],
         };
         let refused = refused.at_gateway("bastion");
-        let message = from_transport(&refused).message();
+        let message = from_ssh(&refused).message();
         assert_eq!(message, "authentication refused: via bastion, node offers: password");
-        let remedy = from_transport(&refused).remedy().to_owned();
+        let remedy = from_ssh(&refused).remedy().to_owned();
         assert!(
             remedy.ends_with("; check the login name, and load your key with ssh-add"),
             "{remedy}"
         );
         let unknown = ssh::Fault::NameNotFound { host: None, why: String::new() };
-        let message = from_transport(&unknown.at_gateway("bastion")).message();
+        let message = from_ssh(&unknown.at_gateway("bastion")).message();
         assert_eq!(message, "name not found: via bastion");
     }
 
     #[test]
     fn both_fault_types_agree_on_what_is_retried() {
-        use ssh::Fault as From;
+        use crate::ssh::Fault as From;
+        let step = |cause| transport::Fault::SlurmStep { cause, message: String::new() };
         let faults = [
             From::NameNotFound { host: None, why: String::new() },
             From::Unreachable { why: String::new() },
@@ -223,14 +213,16 @@ mod tests {
             },
             From::SshProgram { cause: SshProgramCause::Other, message: String::new() },
             From::SshProgram { cause: SshProgramCause::HostKeyUnknown, message: String::new() },
-            From::ExecFailed { program: String::new(), message: String::new() },
             From::BadConfiguration { why: String::new() },
-            From::SlurmStep { cause: StepCause::SlurmTooOld, message: String::new() },
-            From::SlurmStep { cause: StepCause::Refused, message: String::new() },
-            From::SlurmStep { cause: StepCause::NotJoined, message: String::new() },
-            From::SlurmStep { cause: StepCause::Cancelled, message: String::new() },
         ];
-        for fault in faults {
+        let of_transport = [
+            transport::Fault::ExecFailed { program: String::new(), message: String::new() },
+            step(StepCause::SlurmTooOld),
+            step(StepCause::Refused),
+            step(StepCause::NotJoined),
+            step(StepCause::Cancelled),
+        ];
+        for fault in faults.map(transport::Fault::Ssh).into_iter().chain(of_transport) {
             assert_eq!(
                 from_transport(&fault).kind.is_retryable(),
                 fault.is_retryable(),

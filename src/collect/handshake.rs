@@ -12,8 +12,8 @@ use crate::collect::fault::from_transport;
 use crate::collect::stderr_tail::{StderrTail, append_output};
 use crate::model::{Fault, FaultKind, NodeName, TransportKind, sanitize};
 use crate::probe::{self, Greeting, GreetingProgress, Interpreter, ProbeSettings};
-use crate::ssh::{self, Exit, Output};
-use crate::transport::{Channel, StepScript, Target, Transport};
+use crate::process::{Exit, Output};
+use crate::transport::{self, Channel, StepScript, Target, Transport};
 use crate::wire::{Body, Frame, FrameReader, Received, address_of};
 
 /// Minimum time a login shell may take to start the loader; a job step has its own limits.
@@ -62,7 +62,7 @@ impl Handshake {
         transport: &Transport,
         target: &Target,
         interval: Duration,
-    ) -> Result<Self, ssh::Fault> {
+    ) -> Result<Self, transport::Fault> {
         let nonce = nonce();
         let node = target.name.clone();
         let settings = ProbeSettings { interval, ..ProbeSettings::new(node.as_str(), &nonce) };
@@ -99,7 +99,7 @@ impl Handshake {
         let is_shared = self.channel.step_nonce().is_some();
         let Some(announced) = announced else {
             if is_shared {
-                return Err(from_transport(&ssh::Fault::not_joined()));
+                return Err(from_transport(&transport::Fault::not_joined()));
             }
             return Err(self.loader_timeout_fault(greeting, limit).await);
         };
@@ -138,7 +138,7 @@ impl Handshake {
 
     /// Waits until the login shell has ended or the channel is closed.
     pub(super) async fn wait_until_closed(&mut self) {
-        while !matches!(self.channel.next().await, Output::Closed(_)) {}
+        while self.channel.next().await.is_ok() {}
     }
 
     /// Sends the probe and waits for its hello.
@@ -174,11 +174,10 @@ impl Handshake {
                 }
                 None => {}
             }
-            match self.channel.next().await {
+            match self.channel.next().await.map_err(close_fault)? {
                 Output::Stdout(bytes) => self.reader.push(&bytes),
                 Output::Stderr(_) => {}
                 Output::Exit(exit) => return Err(exit_fault(&exit)),
-                Output::Closed(fault) => return Err(close_fault(fault)),
             }
         }
     }
@@ -211,7 +210,7 @@ async fn await_loader(
 ) -> Result<(Interpreter, Vec<u8>), Fault> {
     let mut stderr = StderrTail::default();
     loop {
-        match channel.next().await {
+        match channel.next().await.map_err(close_fault)? {
             Output::Stdout(bytes) => {
                 if let GreetingProgress::Ready { interpreter, rest } = greeting.push(&bytes) {
                     return Ok((interpreter, rest));
@@ -220,47 +219,38 @@ async fn await_loader(
             Output::Stderr(bytes) => stderr.push(&bytes),
             Output::Exit(exit) => {
                 stderr.drain(channel).await;
-                let message = format!("the login shell ended first, {}", exit_text(&exit));
+                let message = format!("the login shell ended first, {}", exit);
                 let why = stderr.append_to_message(message, greeting.noise());
                 let remedy = if why.contains("restricted") { RESTRICTED_SHELL_REMEDY } else { "" };
                 return Err(Fault::new(FaultKind::NoInterpreter, why).with_remedy(remedy));
             }
-            Output::Closed(fault) => return Err(close_fault(fault)),
         }
     }
 }
 
 /// Returns the fault of a probe that has ended.
 pub(super) fn exit_fault(exit: &Exit) -> Fault {
-    Fault::new(FaultKind::SessionLost, format!("the probe ended: {}", exit_text(exit)))
+    Fault::new(FaultKind::SessionLost, format!("the probe ended: {}", exit))
 }
 
-pub(super) fn close_fault(fault: Option<Box<ssh::Fault>>) -> Fault {
+pub(super) fn close_fault(fault: Option<transport::Fault>) -> Fault {
     let default = || Fault::new(FaultKind::SessionLost, "the node closed it");
     fault.map_or_else(default, |fault| from_transport(&fault))
-}
-
-fn exit_text(exit: &Exit) -> String {
-    match exit {
-        Exit::Status(status) => format!("exit status {status}"),
-        Exit::Signal(signal) => format!("signal {signal}"),
-    }
 }
 
 /// Waits for the probe's hello.
 async fn await_hello(channel: &mut Channel, reader: &mut FrameReader) -> Result<Box<Frame>, Fault> {
     let mut stderr = StderrTail::default();
     loop {
-        match channel.next().await {
+        match channel.next().await.map_err(close_fault)? {
             Output::Stdout(bytes) => reader.push(&bytes),
             Output::Stderr(bytes) => stderr.push(&bytes),
             Output::Exit(exit) => {
                 stderr.drain(channel).await;
-                let message = format!("the probe ended at once, {}", exit_text(&exit));
+                let message = format!("the probe ended at once, {}", exit);
                 let why = stderr.append_to_message(message, reader.noise().as_bytes());
                 return Err(Fault::new(FaultKind::BadReply, why));
             }
-            Output::Closed(fault) => return Err(close_fault(fault)),
         }
         match reader.next_frame() {
             Some(Received::Frame(frame)) if matches!(frame.body, Body::Hello(_)) => {

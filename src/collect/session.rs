@@ -13,9 +13,9 @@ use crate::collect::request_queue::{MAX_OPEN_REQUESTS, PendingRequest, RequestQu
 use crate::collect::{Collector, CollectorConfig, FOCUS_INTERVAL};
 use crate::model::{Fault, FaultKind, Link, NodeName, ProcessRequest, RequestError, sanitize};
 use crate::probe::{self, ProbeCommand};
-use crate::ssh::Output;
+use crate::process::Output;
 use crate::time::Clock;
-use crate::transport::{Channel, Target, Transport};
+use crate::transport::{self, Channel, Target, Transport};
 use crate::wire::{
     self, Body, Delivery, EventSink, Frame, FrameReader, MalformedFrame, NodeEvent, Received, body,
 };
@@ -187,15 +187,17 @@ impl ProbeSession {
     }
 
     /// Returns the bytes of frames in a channel's output, or the fault that ended it.
-    fn check_output(&self, output: Output) -> Result<Option<Vec<u8>>, Fault> {
-        match output {
+    fn check_output(
+        &self,
+        output: Result<Output, Option<transport::Fault>>,
+    ) -> Result<Option<Vec<u8>>, Fault> {
+        match output.map_err(close_fault)? {
             Output::Stdout(bytes) => Ok(Some(bytes)),
             Output::Stderr(bytes) => {
                 log::debug!("{}: {}", self.node, sanitize(&String::from_utf8_lossy(&bytes), 200));
                 Ok(None)
             }
             Output::Exit(exit) => Err(exit_fault(&exit)),
-            Output::Closed(fault) => Err(close_fault(fault)),
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::model::sanitize;
-use crate::ssh::Output;
+use crate::process::Output;
 use crate::transport::Channel;
 
 /// How much of the standard error is kept.
@@ -31,11 +31,9 @@ impl StderrTail {
     /// Reads the remaining output of a command that has ended.
     pub(super) async fn drain(&mut self, channel: &mut Channel) {
         let rest = async {
-            loop {
-                match channel.next().await {
-                    Output::Stderr(bytes) => self.push(&bytes),
-                    Output::Closed(_) => break,
-                    Output::Stdout(_) | Output::Exit(_) => {}
+            while let Ok(output) = channel.next().await {
+                if let Output::Stderr(bytes) = output {
+                    self.push(&bytes);
                 }
             }
         };

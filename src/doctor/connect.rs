@@ -11,6 +11,7 @@ use crate::model::sanitize;
 use crate::ssh::{
     ConnectEvent, ConnectPhase, CredentialOutcome, Fault, HostKeyStatus, RouteSummary, TracedEvent,
 };
+use crate::transport;
 
 /// Maximum length of an error message, in characters.
 const MAX_LINE_CHARS: usize = 900;
@@ -32,7 +33,7 @@ pub(super) struct Period {
 }
 
 /// Returns an error message on one line, without control characters.
-pub(super) fn fault_text(fault: &Fault) -> String {
+pub(super) fn fault_text(fault: &transport::Fault) -> String {
     sanitize(&fault.to_string(), MAX_LINE_CHARS)
 }
 
@@ -40,7 +41,7 @@ pub(super) fn fault_text(fault: &Fault) -> String {
 pub(super) fn add_steps(
     events: &[TracedEvent],
     period: Period,
-    outcome: Result<Option<&str>, &Fault>,
+    outcome: Result<Option<&str>, &transport::Fault>,
     advice: &Advice,
     steps: &mut Vec<StepResult>,
 ) {
@@ -197,8 +198,8 @@ impl StepBuilder<'_> {
                 let row = row.with_details(self.take_attempts());
                 self.push_step(at, row);
             }
-            ConnectEvent::SshProgram(program) => {
-                self.delegate(at, SSH_PROGRAM, path_text(program));
+            ConnectEvent::Delegated { to, what } => {
+                self.delegate(at, to, sanitize(what, MAX_LINE_CHARS));
             }
             ConnectEvent::MasterFound(socket) => {
                 let finding = format!("open at {}", path_text(socket));
@@ -214,11 +215,7 @@ impl StepBuilder<'_> {
                     row.details.push(format!("{gateway}: over its master connection at {socket}"));
                 }
             }
-            ConnectEvent::SlurmStep(job) => self.delegate(at, SRUN, format!("a step of job {job}")),
-            ConnectEvent::SlurmStepFailed(fault) => self.on_slurm_step_failed(at, fault),
-            ConnectEvent::Exec(command) => {
-                self.delegate(at, "exec command", sanitize(command, 400));
-            }
+            ConnectEvent::DelegateFailed(fault) => self.on_slurm_step_failed(at, fault),
             ConnectEvent::GatewayStarted(_) | ConnectEvent::GatewayFinished => {}
         }
     }
@@ -293,7 +290,7 @@ impl StepBuilder<'_> {
         self.steps.push(row.with_duration(took).with_details(details.into_iter().collect()));
     }
 
-    fn fail(mut self, ended: Instant, fault: &Fault, advice: &Advice) {
+    fn fail(mut self, ended: Instant, fault: &transport::Fault, advice: &Advice) {
         let took = self.take_elapsed(ended);
         while !self.gateways.is_empty() {
             self.on_gateway_finished(ended);
@@ -330,7 +327,12 @@ impl StepBuilder<'_> {
 }
 
 /// Returns the name of the step that the error belongs to.
-fn step_of(fault: &Fault, last: ConnectPhase) -> &'static str {
+fn step_of(fault: &transport::Fault, last: ConnectPhase) -> &'static str {
+    let fault = match fault {
+        transport::Fault::Ssh(fault) => fault,
+        transport::Fault::ExecFailed { .. } => return SSH_PROGRAM,
+        transport::Fault::SlurmStep { .. } => return SRUN,
+    };
     match fault {
         Fault::NameNotFound { .. } => "name",
         Fault::Unreachable { .. } | Fault::ConnectionRefused { .. } | Fault::TooManyOpenFiles => {
@@ -363,10 +365,7 @@ fn step_of(fault: &Fault, last: ConnectPhase) -> &'static str {
         | Fault::GatewayCannotReach { .. }
         | Fault::GatewayForwardingRefused { .. }
         | Fault::ProxyCommandFailed { .. } => "route",
-        Fault::SshProgram { .. } | Fault::ExecFailed { .. } | Fault::ProgramNotFound { .. } => {
-            SSH_PROGRAM
-        }
-        Fault::SlurmStep { .. } => SRUN,
+        Fault::SshProgram { .. } | Fault::ProgramNotFound(_) => SSH_PROGRAM,
         Fault::SessionLost { .. } => step_name(last),
     }
 }
@@ -451,12 +450,15 @@ fn gateway_text(event: &ConnectEvent) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{JobId, NodeName};
-    use crate::ssh::{Profile, SshTarget, StepCause};
-    use crate::transport::{Reach, Target};
+    use crate::model::NodeName;
+    use crate::ssh::{Profile, SshTarget};
+    use crate::transport::{Reach, StepCause, Target};
 
     /// Returns the steps for these events, one millisecond apart, as `status step duration: finding | details`.
-    fn steps_of(events: Vec<ConnectEvent>, outcome: Result<Option<&str>, &Fault>) -> Vec<String> {
+    fn steps_of(
+        events: Vec<ConnectEvent>,
+        outcome: Result<Option<&str>, &transport::Fault>,
+    ) -> Vec<String> {
         let began = Instant::now();
         let after = |count: usize| began + Duration::from_millis(u64::try_from(count).unwrap());
         let ended = after(events.len() + 1);
@@ -512,7 +514,7 @@ mod tests {
         ];
         let fault =
             Fault::TimedOut { phase: ConnectPhase::KeyExchange, after: Duration::from_secs(1) };
-        let rows = steps_of(events, Err(&fault));
+        let rows = steps_of(events, Err(&fault.into()));
         let expected = [
             "ok route 8: through bastion, then login | bastion: 192.0.2.1:22, accepted: id (3 ms) | login: accepted: id (7 ms)",
             "- name 0: done by the gateway | ",
@@ -529,20 +531,21 @@ mod tests {
 
     #[test]
     fn a_slurm_step_has_a_row_if_it_connects_and_if_it_fails() {
-        let step = || ConnectEvent::SlurmStep(JobId::new("7").unwrap());
+        let step = || ConnectEvent::Delegated { to: SRUN, what: "a step of job 7".to_owned() };
         assert_eq!(
             steps_of(vec![step()], Ok(None))[0],
             "ok srun 1: connected by a step of job 7 | "
         );
         let events = vec![
             step(),
-            ConnectEvent::SlurmStepFailed("Slurm refuses it".to_owned()),
+            ConnectEvent::DelegateFailed("Slurm refuses it".to_owned()),
             ConnectEvent::Route(RouteSummary::Direct),
         ];
         let rows = steps_of(events, Ok(None));
         assert_eq!(rows[0], "note srun 1: Slurm refuses it | tried: a step of job 7");
         assert!(rows.last().unwrap().starts_with("ok channel"), "{rows:?}");
-        let refused = Fault::SlurmStep { cause: StepCause::Refused, message: String::new() };
+        let refused =
+            transport::Fault::SlurmStep { cause: StepCause::Refused, message: String::new() };
         let rows = steps_of(vec![step()], Err(&refused));
         assert!(rows[0].starts_with("FAILED srun 1: ") && rows.len() == 1, "{rows:?}");
         assert!(
@@ -553,7 +556,7 @@ mod tests {
 
     #[test]
     fn a_fault_without_any_event_belongs_to_a_step() {
-        let gone = Fault::SessionLost { why: "gtop is exiting".to_owned() };
+        let gone = Fault::SessionLost { why: "gtop is exiting".to_owned() }.into();
         let rows = steps_of(Vec::new(), Err(&gone));
         assert!(rows[0].starts_with("FAILED configuration"), "{rows:?}");
         let step = vec![ConnectEvent::PhaseStarted(ConnectPhase::Login)];

@@ -7,7 +7,7 @@ use crate::doctor::remedy::Advice;
 use crate::doctor::{StepResult, backends};
 use crate::model::{Fault, TransportKind, sanitize};
 use crate::probe::{self, Interpreter};
-use crate::ssh::Output;
+use crate::process::Output;
 use crate::time::{Clock, Timestamp};
 use crate::transport::{Target, Transport};
 use crate::wire::body::{Body, Hello, Raw};
@@ -172,14 +172,10 @@ impl PythonSearch<'_> {
             let command = probe::why_no_python();
             let mut channel = self.transport.open(self.target, &command, |_| ()).await.ok()?;
             let mut output = Vec::new();
-            loop {
-                match channel.next().await {
-                    Output::Stdout(bytes) => {
-                        let room = MAX_REASONS_BYTES.saturating_sub(output.len());
-                        output.extend(bytes.iter().take(room));
-                    }
-                    Output::Stderr(_) => {}
-                    Output::Exit(_) | Output::Closed(_) => break,
+            while let Ok(part) = channel.next().await {
+                if let Output::Stdout(bytes) = part {
+                    let room = MAX_REASONS_BYTES.saturating_sub(output.len());
+                    output.extend(bytes.iter().take(room));
                 }
             }
             channel.shutdown().await;

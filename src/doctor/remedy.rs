@@ -11,8 +11,10 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::model::{self, FaultKind};
+use crate::process::NotStarted;
 use crate::ssh::{ConnectPhase, Fault, KeyFileProblem, Origin};
 use crate::storage::user_dirs;
+use crate::transport;
 use crate::transport::{Reach, Target};
 
 /// What remedies name: the node, its host, and its SSH options.
@@ -300,8 +302,20 @@ impl Advice {
         remedy
     }
 
+    pub(super) fn for_transport_fault(&self, fault: &transport::Fault) -> String {
+        match fault {
+            transport::Fault::Ssh(fault) => self.for_ssh_fault(fault),
+            transport::Fault::ExecFailed { .. } => {
+                "run the command by hand; it must pass standard input to a shell on the node, \
+                 or take the command line to run as {command}"
+                    .to_owned()
+            }
+            transport::Fault::SlurmStep { cause, .. } => cause.remedy().to_owned(),
+        }
+    }
+
     #[expect(clippy::too_many_lines, reason = "a line or two for each fault")]
-    pub(super) fn for_transport_fault(&self, fault: &Fault) -> String {
+    fn for_ssh_fault(&self, fault: &Fault) -> String {
         let Self { destination, .. } = self;
         let node = shell_quoted(&self.node);
         let (address, port) = (self.address(), self.port());
@@ -409,9 +423,7 @@ impl Advice {
             Fault::NeedsSshProgram { .. } | Fault::UnsupportedAlgorithms { .. } => {
                 self.use_ssh_program()
             }
-            Fault::AtGateway { gateway, fault } => {
-                Self::for_gateway(gateway).for_transport_fault(fault)
-            }
+            Fault::AtGateway { gateway, fault } => Self::for_gateway(gateway).for_ssh_fault(fault),
             Fault::GatewayCannotReach { gateway, .. } => format!(
                 "check from the gateway whether the node answers: ssh {} nc -zv {address} {port}",
                 Self::for_gateway(gateway).destination,
@@ -440,16 +452,10 @@ impl Advice {
                 "submit a job to this node: salloc -w {}\nif one of your jobs runs there: gtop --slurm --transport srun",
                 shell_quoted(&self.host)
             ),
-            Fault::ExecFailed { .. } => {
-                "run the command by hand; it must pass standard input to a shell on the node, \
-                 or take the command line to run as {command}"
-                    .to_owned()
-            }
             Fault::BadConfiguration { .. } => {
                 format!("correct it, then check it with: ssh -G {destination}")
             }
-            Fault::SlurmStep { cause, .. } => cause.remedy().to_owned(),
-            Fault::ProgramNotFound { program, .. } => format!(
+            Fault::ProgramNotFound(NotStarted { program, .. }) => format!(
                 "install {program}, or specify another one (--ssh-binary=PROGRAM, --exec 'PROGRAM …')"
             ),
         }
@@ -599,10 +605,9 @@ mod tests {
                     gateway: "bastion".to_owned(),
                     fault: Box::new(fault.clone()),
                 };
-                for text in [
-                    without_user.for_transport_fault(&fault),
-                    with_user.for_transport_fault(&at_gateway),
-                ] {
+                for text in
+                    [without_user.for_ssh_fault(&fault), with_user.for_ssh_fault(&at_gateway)]
+                {
                     for word in
                         ["as root", "~/.ssh/authorized_keys", "usermod", "go-w", "chage", "curl"]
                     {
@@ -615,10 +620,10 @@ mod tests {
         for fault in faults("ada") {
             let at_gateway =
                 Fault::AtGateway { gateway: "bastion".to_owned(), fault: Box::new(fault.clone()) };
-            let text = without_user.for_transport_fault(&at_gateway);
+            let text = without_user.for_ssh_fault(&at_gateway);
             assert!(text.contains("as root on bastion: ") && text.contains(" ada"), "{text}");
         }
-        let text = with_user.for_transport_fault(&refused("eve", &["id"]));
+        let text = with_user.for_ssh_fault(&refused("eve", &["id"]));
         assert!(text.contains("usermod -s /bin/sh ada") && !text.contains("eve"), "{text}");
         let open = "runuser -u ada -- chmod go-w ~ada ~ada/.ssh ~ada/.ssh/authorized_keys";
         assert!(text.contains(&format!("\", as root on gpu11: {open}")), "{text}");
@@ -654,7 +659,7 @@ mod tests {
             &file("none"),
             "id",
         ] {
-            let text = advice.for_transport_fault(&refused("ada", &[tried]));
+            let text = advice.for_ssh_fault(&refused("ada", &[tried]));
             assert!(text.starts_with(&add("your public key")), "{text}");
             assert!(!text.contains("curl") && !text.contains("to PubkeyAccepted"), "{text}");
         }
@@ -664,15 +669,15 @@ mod tests {
             ([file("id.pub")], file("id.pub")),
         ] {
             advice.set_option("IdentityFile", &files, None);
-            let text = advice
-                .for_transport_fault(&refused("ada", &["the keys of the ssh program", &tried]));
+            let text =
+                advice.for_ssh_fault(&refused("ada", &["the keys of the ssh program", &tried]));
             assert!(text.starts_with(&add(&file("id.pub"))), "{text}");
             // A site's own list of algorithms is kept, and SHA-1 stays off.
             let accept = "as root on gpu11: add rsa-sha2-512 to PubkeyAcceptedAlgorithms in /etc/ssh/sshd_config, then: ";
             assert!(text.contains(&format!("{accept}{RELOAD_SSHD}\n")), "{text}");
         }
         std::fs::write(file("id.pub"), format!("{}\n", HOSTILE.replace(' ', ""))).unwrap();
-        let text = advice.for_transport_fault(&refused("ada", &[&file("id.pub")]));
+        let text = advice.for_ssh_fault(&refused("ada", &[&file("id.pub")]));
         assert!(!text.contains("curl") && !text.contains("to PubkeyAccepted"), "{text}");
     }
 
@@ -680,7 +685,7 @@ mod tests {
     fn an_excluded_key_algorithm_is_never_allowed_with_sha1() {
         let flaw = KeyFileProblem::AlgorithmExcluded("ssh-rsa".to_owned());
         let fault = Fault::KeyUnusable { file: "/k".into(), problem: flaw, offers: Vec::new() };
-        let text = advice("gpu11", None, None, None).for_transport_fault(&fault);
+        let text = advice("gpu11", None, None, None).for_ssh_fault(&fault);
         assert!(text.contains("\n      PubkeyAcceptedAlgorithms +rsa-sha2-512\n"), "{text}");
     }
 
@@ -714,7 +719,7 @@ mod tests {
                 "as root on fe80::1: ",
             ),
         ] {
-            let text = advice.for_transport_fault(&fault);
+            let text = advice.for_ssh_fault(&fault);
             assert!(text.contains(expected), "{expected} in {text}");
         }
         for (kind, expected) in [
@@ -746,8 +751,8 @@ mod tests {
             problem: KeyFileProblem::Unprotected,
             offers: Vec::new(),
         };
-        assert_eq!(advice.for_transport_fault(&open), "chmod 600 '/k/my $(id)'");
-        let locked = advice.for_transport_fault(&Fault::KeyEncrypted { file: file.into() });
+        assert_eq!(advice.for_ssh_fault(&open), "chmod 600 '/k/my $(id)'");
+        let locked = advice.for_ssh_fault(&Fault::KeyEncrypted { file: file.into() });
         assert!(locked.ends_with("ssh-add '/k/my $(id)'"), "{locked}");
         let changed = Fault::HostKeyChanged(Box::new(crate::ssh::HostKeyChange {
             host: "'; curl evil".to_owned(),
@@ -757,14 +762,14 @@ mod tests {
             algorithm: String::new(),
             fingerprint: String::new(),
         }));
-        let text = advice.for_transport_fault(&changed);
+        let text = advice.for_ssh_fault(&changed);
         assert!(
             text.contains(r"ssh-keygen -f '/k/my $(id)' -R ''\''; curl evil' && gtop"),
             "{text}"
         );
         let origin = Origin { file: Path::new("/c").into(), line: 1 };
         advice.set_option("IdentityFile", &["~/.ssh/my key".to_owned()], Some(&origin));
-        let text = advice.for_transport_fault(&Fault::PasswordOnly { user: String::new() });
+        let text = advice.for_ssh_fault(&Fault::PasswordOnly { user: String::new() });
         assert!(text.contains("ssh-copy-id -i ~/'.ssh/my key' gpu11\n"), "{text}");
     }
 
@@ -775,7 +780,7 @@ mod tests {
         let after = std::time::Duration::from_secs(1);
         let silent = Fault::TimedOut { phase: ConnectPhase::BannerExchange, after };
         for fault in [closed, silent] {
-            let text = advice.for_transport_fault(&fault);
+            let text = advice.for_ssh_fault(&fault);
             assert!(!text.contains(": ") && text.contains("set Port for gpu11"), "{text}");
         }
     }

@@ -8,9 +8,8 @@ use tokio::time::Instant;
 use crate::doctor::{StepResult, StepStatus, connect};
 use crate::inventory::slurm::{choose_step_jobs, step_job, targets_of_jobs};
 use crate::model::{Job, JobList, JobState};
-use crate::ssh::Fault;
 use crate::time::Clock;
-use crate::transport::{CLUSTER_CACHE_TTL, Reach, StepJob, StepSupport, Target, Transport};
+use crate::transport::{CLUSTER_CACHE_TTL, Fault, Reach, StepJob, StepSupport, Target, Transport};
 
 /// Adds the steps, and passes the jobs to the transport as monitoring does.
 pub(super) async fn add_steps(

@@ -27,7 +27,8 @@ use crate::inventory::slurm::job_targets::merge_targets;
 use crate::inventory::slurm::poll::{WAIT_PER_QUERY_TIME, next_wait, random_byte};
 use crate::inventory::slurm::queue::Queue;
 use crate::model::{Allocation, Job, JobId, JobList, JobListError, JobOutcome, NodeName, sanitize};
-use crate::ssh::{ProgramOutput, SchedulerAddresses};
+use crate::process::ProgramOutput;
+use crate::ssh::SchedulerAddresses;
 use crate::time::{Clock, Timestamp};
 use crate::transport::Target;
 
@@ -159,7 +160,7 @@ struct DetailResult {
     query: DetailQuery,
     answer: Option<Result<ProgramOutput, SlurmError>>,
     missing_reasons: BTreeMap<String, String>,
-    addresses: BTreeMap<NodeName, Option<String>>,
+    addresses: BTreeMap<String, Option<String>>,
     took: Duration,
 }
 
@@ -414,7 +415,7 @@ impl SlurmPoller {
         let absent = missing.iter().filter(is_new).map(|job| (*job).to_owned()).collect();
         let nodes = self.list.with_nodes().flat_map(|job| job.allocations.iter());
         let nodes = nodes.map(|allocation| &allocation.node);
-        let nodes = nodes.filter(|node| !self.addresses.known.contains_key(*node)).cloned();
+        let nodes = nodes.filter(|node| !self.addresses.known.contains_key(node.as_str())).cloned();
         let query = DetailQuery { jobs, missing_jobs: absent, nodes: nodes.collect() };
         (!query.is_empty()).then_some(query)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::model::health::RecoveryAction;
 use crate::model::id::Source;
-use crate::model::text::sanitize_shared;
+use crate::text::sanitize_shared;
 use crate::time::Timestamp;
 
 /// A device event as reported by its driver.

@@ -31,6 +31,7 @@ use crate::ssh::connection::session::{End, SshSession};
 use crate::ssh::deadline::Deadline;
 use crate::ssh::fault::{self, ConnectPhase, Fault, KeyFileProblem, NO_KEY, UnansweredReason};
 use crate::ssh::trace::{self, ConnectEvent, CredentialOutcome};
+use crate::text;
 use crate::time::Clock;
 
 /// Most credentials a login may require.
@@ -374,7 +375,7 @@ impl Attempt<'_> {
     fn refusal_text(&self) -> Option<String> {
         let banner = self.banner_length.and_then(|length| self.session.state.banner_since(length));
         banner.or_else(|| {
-            (!self.messages.is_empty()).then(|| fault::sanitize_line(&self.messages.join(" ")))
+            (!self.messages.is_empty()).then(|| text::excerpt_line(&self.messages.join(" ")))
         })
     }
 

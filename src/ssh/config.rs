@@ -24,14 +24,13 @@
 //!   files (1,024) and on their size (32 MiB together).
 //! - Invalid UTF-8 becomes replacement characters.
 
-mod algorithm_sets;
-mod config_cache;
+pub(crate) mod algorithm_sets;
+pub(crate) mod config_cache;
 mod defaults;
 mod glob;
 mod host_names;
 mod host_settings;
-mod lexer;
-mod lookup;
+pub(crate) mod lexer;
 mod options;
 mod parse;
 mod proxy_jump;
@@ -46,12 +45,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use crate::ssh::config::config_cache::{ConfigCache, NameLookups, ParsedConfig};
 pub(crate) use crate::ssh::config::host_settings::COMMAND_OVERRIDES;
+pub(crate) use crate::text;
 
-use crate::model::is_unprintable;
 use crate::ssh::config::resolved::ResolvedOptions;
-use crate::ssh::fault::{self, Fault};
+use crate::ssh::fault::Fault;
 
 /// The default key files of OpenSSH.
 const DEFAULT_KEYS: [&str; 7] =
@@ -157,7 +155,7 @@ pub struct Origin {
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = fault::sanitize(&self.file.to_string_lossy(), 200);
+        let file = text::excerpt(&self.file.to_string_lossy(), 200);
         match self.line {
             // The file as a whole.
             0 => f.write_str(&file),
@@ -316,7 +314,7 @@ impl LocalEnv {
 /// Refuses host names that a shell or `ssh` could misinterpret: those `ssh` refuses on its command line.
 pub(crate) fn check_host(host: &str) -> Result<(), Fault> {
     let is_forbidden =
-        |c: char| is_unprintable(c) || c.is_whitespace() || "'`\"$\\;&<>|(){},".contains(c);
+        |c: char| text::is_unprintable(c) || c.is_whitespace() || "'`\"$\\;&<>|(){},".contains(c);
     check_name("host name", host, is_forbidden)
 }
 
@@ -331,13 +329,13 @@ pub(crate) fn check_known_name(host: &str) -> Result<(), Fault> {
 pub(crate) fn check_user(user: &str) -> Result<(), Fault> {
     let has_option = user.split(char::is_whitespace).skip(1).any(|word| word.starts_with('-'));
     let is_odd = has_option || user.ends_with('\\');
-    let is_forbidden = |c: char| is_odd || is_unprintable(c) || "'`\";&<>|(){}".contains(c);
+    let is_forbidden = |c: char| is_odd || text::is_unprintable(c) || "'`\";&<>|(){}".contains(c);
     check_name("user name", user, is_forbidden)
 }
 
 fn check_name(what: &str, text: &str, is_forbidden: impl Fn(char) -> bool) -> Result<(), Fault> {
     if text.is_empty() || text.len() > 255 || text.starts_with('-') || text.contains(is_forbidden) {
-        let why = format!("{what} '{}' cannot be used", fault::sanitize_line(text));
+        let why = format!("{what} '{}' cannot be used", text::excerpt_line(text));
         return Err(Fault::BadConfiguration { why });
     }
     Ok(())
@@ -416,13 +414,13 @@ pub(crate) enum ConfigError {
 
 impl ConfigError {
     fn at_line(at: &Origin, why: impl fmt::Display) -> Self {
-        let why = fault::sanitize(&format!("{at}: {why}"), 400);
+        let why = text::excerpt(&format!("{at}: {why}"), 400);
         Self::Invalid(Fault::BadConfiguration { why })
     }
 
     fn at_file(path: &Path, why: &str) -> Self {
         let path = path.to_string_lossy();
-        let why = format!("{why} {}", fault::sanitize_line(&path));
+        let why = format!("{why} {}", text::excerpt_line(&path));
         Self::Invalid(Fault::BadConfiguration { why })
     }
 }

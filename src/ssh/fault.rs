@@ -2,18 +2,15 @@
 //!
 //! Text from the other side is bounded and stripped of control characters before it gets in here.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::model::{is_unprintable, sanitized_chars};
+use crate::process::NotStarted;
+use crate::text;
 
 /// The disconnect message of sshd after `MaxAuthTries`.
 pub(crate) const TOO_MANY_FAILURES: &str = "Too many authentication failures";
-
-/// Most characters quoted from another machine or program.
-const MAX_QUOTE: usize = 200;
 
 /// The phases of opening a connection, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,8 +61,7 @@ impl ConnectPhase {
 
 /// Why a node cannot be reached, or why its session ended.
 ///
-/// The text does not name the node, so that equal faults of many nodes group into one line; [`Fault::headline`]
-/// leaves out what differs between nodes.
+/// The text does not name the node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The name has no address.
@@ -312,14 +308,6 @@ pub enum Fault {
         /// The line of stderr that says so.
         message: String,
     },
-    /// The command of `--exec` failed.
-    #[error("{program} failed: {message}; run the --exec command by hand")]
-    ExecFailed {
-        /// The program.
-        program: String,
-        /// Its last line of stderr, or its exit status.
-        message: String,
-    },
     /// The configuration or the target is invalid.
     #[error("bad configuration: {why}")]
     BadConfiguration {
@@ -352,22 +340,9 @@ pub enum Fault {
     /// The session was lost after it had been open.
     #[error("session lost ({why})")]
     SessionLost { why: String },
-    /// The Slurm step on the node did not start, or has ended.
-    #[error("{}{}; {}", cause.text(), parenthesised(.message), cause.remedy())]
-    SlurmStep {
-        /// Why.
-        cause: StepCause,
-        /// Slurm's message; may be empty.
-        message: String,
-    },
     /// The local program cannot be started.
-    #[error("cannot start {program} ({why}); check that it is installed")]
-    ProgramNotFound {
-        /// The program.
-        program: String,
-        /// The system's error.
-        why: String,
-    },
+    #[error(transparent)]
+    ProgramNotFound(#[from] NotStarted),
 }
 
 /// Why a keyboard-interactive prompt was not answered.
@@ -433,93 +408,6 @@ impl SshProgramCause {
     }
 }
 
-/// Why gtop's Slurm step on a node failed or ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StepCause {
-    /// In this version of Slurm other steps would wait for gtop's.
-    SlurmTooOld,
-    /// The user has no known running job on the node.
-    NoJob,
-    /// The job is not running, or no longer exists.
-    NotRunning,
-    /// Slurm refuses the step.
-    Refused,
-    /// The job or the step was cancelled.
-    Cancelled,
-    /// The job was cancelled.
-    JobCancelled,
-    /// The job was preempted.
-    Preempted,
-    /// The job reached its time limit.
-    TimeLimit,
-    /// A node of the job failed.
-    NodeFailed,
-    /// The step cannot start now.
-    Busy,
-    /// The controller does not answer.
-    ControllerUnreachable,
-    /// The task on this node has ended; the others run on.
-    TaskEnded,
-    /// The running step does not include this node.
-    NotInStep,
-    /// The step in one job failed; another job on the node is tried.
-    TryingOtherJob,
-    /// It was replaced by a step that includes more nodes.
-    Restarted,
-    /// The node has not joined the step yet.
-    NotJoined,
-    /// Anything else.
-    Other,
-}
-
-impl StepCause {
-    /// Returns the cause as a short text.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::SlurmTooOld => "this Slurm would make your own steps wait for gtop's",
-            Self::NoJob => "you have no running job on the node",
-            Self::NotRunning => "the job is no longer running",
-            Self::Refused => "Slurm refuses gtop a step in the job",
-            Self::Cancelled => "the job or gtop's step in it was cancelled",
-            Self::JobCancelled => "the job was cancelled",
-            Self::Preempted => "the job was preempted",
-            Self::TimeLimit => "the job reached its time limit",
-            Self::NodeFailed => "a node of the job failed",
-            Self::Busy => "Slurm cannot start gtop's step now",
-            Self::ControllerUnreachable => "the Slurm controller does not answer",
-            Self::TaskEnded => "the probe's task ended",
-            Self::NotInStep => "the node is not part of gtop's current step",
-            Self::TryingOtherJob => "trying another job of yours on the node",
-            Self::Restarted => "gtop's step was restarted to include another node",
-            Self::NotJoined => "the node has not joined gtop's step yet",
-            Self::Other => "srun ended",
-        }
-    }
-
-    /// Returns what the user can do about it.
-    pub const fn remedy(self) -> &'static str {
-        match self {
-            Self::SlurmTooOld => "use ssh; srun needs Slurm 22.05 or later",
-            Self::NoJob => "--transport srun reaches only nodes of your own running jobs",
-            Self::NotRunning | Self::TimeLimit | Self::JobCancelled | Self::Preempted => {
-                "no action is needed"
-            }
-            Self::Refused => "is the job yours? try srun --overlap --jobid=JOB hostname by hand",
-            Self::Cancelled => "a new step starts if the job is still running",
-            Self::NodeFailed => "see sinfo -R; a new step starts for the other nodes",
-            Self::Busy | Self::Other => {
-                "gtop retries; or try srun --overlap --jobid=JOB hostname by hand"
-            }
-            Self::ControllerUnreachable => "gtop retries; see scontrol ping",
-            Self::TaskEnded | Self::NotInStep => {
-                "gtop does not interrupt the other nodes of the job; restart gtop to start a new step"
-            }
-            Self::Restarted | Self::TryingOtherJob => "gtop reconnects automatically",
-            Self::NotJoined => "it appears once its task has started; otherwise restart gtop",
-        }
-    }
-}
-
 /// Why a key file is not used; reads on after the file name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFileProblem {
@@ -569,86 +457,33 @@ pub struct HostKeyChange {
 }
 
 impl Fault {
-    /// Returns true if a step in another job may still work.
-    pub(crate) const fn is_job_specific(&self) -> bool {
-        let Self::SlurmStep { cause, .. } = self else { return false };
-        match cause {
-            StepCause::NotRunning
-            | StepCause::Refused
-            | StepCause::Cancelled
-            | StepCause::JobCancelled
-            | StepCause::Preempted
-            | StepCause::TimeLimit
-            | StepCause::NodeFailed
-            | StepCause::Busy
-            | StepCause::TaskEnded
-            | StepCause::NotInStep
-            | StepCause::Other => true,
-            StepCause::SlurmTooOld
-            | StepCause::NoJob
-            | StepCause::ControllerUnreachable
-            | StepCause::Restarted
-            | StepCause::TryingOtherJob
-            | StepCause::NotJoined => false,
-        }
-    }
-
     /// Returns true if gtop may retry without the user.
     ///
     /// Network faults are transient. Authentication, host key and configuration faults are not: another attempt
     /// could lock the account, or get this machine's address penalised for everybody on it.
     pub fn is_retryable(&self) -> bool {
-        match self {
+        matches!(
+            self.root(),
             Self::NameNotFound { .. }
-            | Self::Unreachable { .. }
-            | Self::TooManyOpenFiles
-            | Self::ConnectionRefused { .. }
-            | Self::TimedOut { .. }
-            | Self::NoBanner { .. }
-            | Self::ChannelRefused { .. }
-            | Self::GatewayCannotReach { .. }
-            | Self::ProxyCommandFailed { .. }
-            | Self::SshProgram { cause: SshProgramCause::Other, .. }
-            | Self::JobRequired { .. }
-            | Self::AccountRefused { .. }
-            | Self::ExecFailed { .. }
-            | Self::ConnectionLost { .. }
-            | Self::SessionLost { .. } => true,
-            Self::SlurmStep { cause, .. } => {
-                !matches!(cause, StepCause::SlurmTooOld | StepCause::Refused)
-            }
-            Self::AtGateway { fault, .. } => fault.is_retryable(),
-            Self::NoCommonAlgorithm { .. }
-            | Self::HostKeyUnknown { .. }
-            | Self::HostCertificateRefused { .. }
-            | Self::HostKeyChanged(_)
-            | Self::HostKeyRevoked { .. }
-            | Self::AuthenticationRefused { .. }
-            | Self::TooManyKeys { .. }
-            | Self::MoreAuthenticationRequired { .. }
-            | Self::PasswordOnly { .. }
-            | Self::PromptUnanswered { .. }
-            | Self::KeyUnusable { .. }
-            | Self::KeyEncrypted { .. }
-            | Self::AgentUnreachable { .. }
-            | Self::CommandRefused
-            | Self::GatewayForwardingRefused { .. }
-            | Self::NeedsSshProgram { .. }
-            | Self::UnsupportedAlgorithms { .. }
-            | Self::SshProgram { .. }
-            | Self::BadConfiguration { .. }
-            | Self::ProgramNotFound { .. } => false,
-        }
+                | Self::Unreachable { .. }
+                | Self::TooManyOpenFiles
+                | Self::ConnectionRefused { .. }
+                | Self::TimedOut { .. }
+                | Self::NoBanner { .. }
+                | Self::ChannelRefused { .. }
+                | Self::GatewayCannotReach { .. }
+                | Self::ProxyCommandFailed { .. }
+                | Self::SshProgram { cause: SshProgramCause::Other, .. }
+                | Self::JobRequired { .. }
+                | Self::AccountRefused { .. }
+                | Self::ConnectionLost { .. }
+                | Self::SessionLost { .. }
+        )
     }
 
-    /// Returns the fault of a step, with Slurm's message.
-    pub(crate) fn slurm_step(cause: StepCause, message: &str) -> Self {
-        Self::SlurmStep { cause, message: message.to_owned() }
-    }
-
-    /// Returns the fault of a node that has not joined its step yet.
-    pub fn not_joined() -> Self {
-        Self::slurm_step(StepCause::NotJoined, "")
+    /// Returns the fault of a session that ended with an error of the system.
+    pub(crate) fn session_lost(error: &std::io::Error) -> Self {
+        Self::SessionLost { why: text::io_error(error) }
     }
 
     /// Returns true if there was no key to offer.
@@ -667,102 +502,13 @@ impl Fault {
     pub fn at_gateway(self, gateway: &str) -> Self {
         Self::AtGateway { gateway: gateway.to_owned(), fault: Box::new(self) }
     }
-
-    /// Returns the short text that is the same for every node with this fault.
-    pub fn headline(&self) -> Cow<'static, str> {
-        match self {
-            Self::NameNotFound { .. } => "name not found".into(),
-            Self::Unreachable { .. } => "no route".into(),
-            Self::TooManyOpenFiles => "too many open files here".into(),
-            Self::ConnectionRefused { .. } => "connection refused".into(),
-            Self::TimedOut { phase, .. } => format!("timed out {phase}").into(),
-            Self::NoBanner { .. } => "no SSH banner".into(),
-            Self::NoCommonAlgorithm { kind, .. } => format!("no common {kind} algorithm").into(),
-            Self::HostKeyUnknown { .. } => "host key unknown".into(),
-            Self::HostCertificateRefused { .. } => "host certificate refused".into(),
-            Self::HostKeyChanged(_) => "host key changed".into(),
-            Self::HostKeyRevoked { .. } => "host key revoked".into(),
-            Self::AuthenticationRefused { offers, .. } => {
-                format!("authentication refused (node offers: {})", join_names(offers)).into()
-            }
-            Self::TooManyKeys { .. } => "too many keys offered".into(),
-            Self::MoreAuthenticationRequired { required, .. } => {
-                format!("node also requires {}", join_names(required)).into()
-            }
-            Self::PasswordOnly { .. } => "node accepts only a password".into(),
-            Self::PromptUnanswered { .. } => "node prompts at login".into(),
-            Self::KeyUnusable { problem: KeyFileProblem::Unprotected, .. } => {
-                "key is readable by others".into()
-            }
-            Self::KeyUnusable { problem: KeyFileProblem::AlgorithmExcluded(kind), .. } => {
-                format!("PubkeyAcceptedAlgorithms excludes {kind}").into()
-            }
-            Self::KeyEncrypted { .. } => "key is encrypted".into(),
-            Self::AgentUnreachable { .. } => "ssh agent does not answer".into(),
-            Self::ChannelRefused { .. } => "session refused".into(),
-            Self::CommandRefused => "command refused".into(),
-            Self::NeedsSshProgram { options } => format!("needs ssh for {options}").into(),
-            Self::UnsupportedAlgorithms { option, .. } => format!("no supported {option}").into(),
-            Self::AtGateway { gateway, fault } => {
-                format!("via {gateway}: {}", fault.headline()).into()
-            }
-            Self::GatewayCannotReach { gateway, .. } => {
-                format!("gateway {gateway} cannot reach the node").into()
-            }
-            Self::GatewayForwardingRefused { gateway, .. } => {
-                format!("gateway {gateway} refuses to forward").into()
-            }
-            Self::ProxyCommandFailed { .. } => "ProxyCommand failed".into(),
-            Self::SshProgram { cause, .. } => cause.text().into(),
-            Self::ExecFailed { program, .. } => format!("{program} failed").into(),
-            Self::BadConfiguration { .. } => "bad configuration".into(),
-            Self::JobRequired { .. } => "no job on the node".into(),
-            Self::AccountRefused { message, .. } => format!("login refused: {message}").into(),
-            Self::ConnectionLost { phase, .. } => format!("connection lost while {phase}").into(),
-            Self::SessionLost { .. } => "session lost".into(),
-            Self::SlurmStep { cause, .. } => cause.text().into(),
-            Self::ProgramNotFound { .. } => "program not found".into(),
-        }
-    }
-}
-
-/// Returns foreign text on one line, bounded and without control characters.
-pub(crate) fn sanitize_line(text: &str) -> String {
-    sanitize(text.trim_matches(|c: char| c.is_whitespace() || is_unprintable(c)), MAX_QUOTE)
-}
-
-/// Returns at most `limit` characters of `text`, with control and invisible characters as spaces.
-pub(crate) fn sanitize(text: &str, limit: usize) -> String {
-    let mut sanitized: String = sanitized_chars(text).take(limit).collect();
-    if text.chars().nth(limit).is_some() {
-        sanitized.push('…');
-    }
-    sanitized
-}
-
-/// Returns the text of an operating system error, without its number.
-pub(crate) fn io_error_text(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
-    let text = text.strip_prefix("failed to lookup address information: ").unwrap_or(text);
-    let mut chars = sanitize_line(text).chars().collect::<Vec<_>>();
-    if let [first, second, ..] = chars.as_mut_slice()
-        && second.is_lowercase()
-    {
-        *first = first.to_ascii_lowercase();
-    }
-    chars.into_iter().collect()
 }
 
 /// Recognises a node with `pam_slurm_adopt`, which denies the login of users without a job and says so.
 pub(crate) fn job_required(text: Option<&str>) -> Option<Fault> {
     let denied = |line: &&str| line.contains("denied by pam_slurm");
     let line = text?.lines().map(str::trim_end).find(denied)?;
-    Some(Fault::JobRequired { message: sanitize_line(line) })
-}
-
-fn parenthesised(text: &str) -> String {
-    if text.is_empty() { String::new() } else { format!(" ({text})") }
+    Some(Fault::JobRequired { message: text::excerpt_line(line) })
 }
 
 fn name_prefix(host: Option<&str>) -> String {
@@ -804,13 +550,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_text_is_stripped_of_control_characters() {
-        assert_eq!(sanitize_line("hi\x1b[2Jthere\r\n"), "hi [2Jthere");
-        assert_eq!(sanitize_line("a\u{202e}b\u{9b}c\u{7f}"), "a b c");
-        assert_eq!(sanitize_line(&"x".repeat(300)).chars().count(), 201);
-    }
-
-    #[test]
     fn a_fault_text_has_no_capital_and_no_full_stop() {
         let faults = [
             Fault::NameNotFound { host: None, why: "name or service not known".to_owned() },
@@ -836,12 +575,5 @@ mod tests {
             tried: Vec::new(),
         };
         assert!(!refused.is_retryable());
-        assert_eq!(refused.headline(), "authentication refused (node offers: hostbased, password)");
-    }
-
-    #[test]
-    fn an_operating_system_error_reads_as_a_phrase() {
-        let error = std::io::Error::from_raw_os_error(113);
-        assert_eq!(io_error_text(&error), "no route to host");
     }
 }

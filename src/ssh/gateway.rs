@@ -20,11 +20,11 @@ use crate::ssh::config::{HostQuery, HostSettings, Route};
 use crate::ssh::connection::dial::BindOptions;
 use crate::ssh::connection::session::{ConnectionState, SshSession};
 use crate::ssh::connection::{Attributed, Underlay};
-use crate::ssh::fault::{self, Fault};
+use crate::ssh::fault::Fault;
 use crate::ssh::file_cache::lock;
 use crate::ssh::gateway::tunnel::{Tunnel, tunnel};
-use crate::ssh::program::stderr;
 use crate::ssh::trace;
+use crate::text;
 
 const MAX_SESSIONS: usize = 16;
 
@@ -85,7 +85,7 @@ impl ResolvedRoute {
     pub(crate) fn summary(&self) -> trace::RouteSummary {
         match self {
             Self::Direct(_) => trace::RouteSummary::Direct,
-            Self::Command(command) => trace::RouteSummary::Command(fault::sanitize_line(command)),
+            Self::Command(command) => trace::RouteSummary::Command(text::excerpt_line(command)),
             Self::Gateway(_) => {
                 let mut names = Vec::new();
                 let mut route = self;
@@ -424,7 +424,7 @@ fn channel_refusal(error: &russh::Error, state: &ConnectionState) -> ChannelRefu
     let russh::Error::ChannelOpenFailure(reason) = error else {
         return ChannelRefusal::SessionEnded;
     };
-    let message = state.take_refusal().map(|message| stderr::lowercase_first(&message));
+    let message = state.take_refusal().map(|message| text::lowercase_first(&message));
     let or_default = |default: &str| message.clone().unwrap_or_else(|| default.to_owned());
     match reason {
         ChannelOpenFailure::ConnectFailed => {

@@ -56,17 +56,6 @@ pub enum HostKeyStatus {
     },
 }
 
-/// What the files say about the signer of a certificate.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum AuthorityStatus {
-    /// It is trusted for the host.
-    Trusted { file: PathBuf, line: usize },
-    /// It, or the key it signed, is marked `@revoked`.
-    Revoked { file: PathBuf, line: usize },
-    /// It has no entry.
-    Unknown,
-}
-
 /// The entries of one host.
 #[derive(Debug, Clone)]
 pub(crate) struct HostKeyEntries {
@@ -107,8 +96,9 @@ impl HostKeyEntries {
         entry.map(|entry| (entry.file.clone(), entry.line))
     }
 
-    /// Returns the status of a certificate's signer, by the name with the port and by the name without.
-    pub(crate) fn check_authorities(&self, certificate: &Certificate) -> [AuthorityStatus; 2] {
+    /// Returns what the files say about the signer of a certificate, by the name with the port and by the name without:
+    /// `Certified` if it is trusted for the host, `Revoked` also if the signed key is, else `Unknown`.
+    pub(crate) fn check_authorities(&self, certificate: &Certificate) -> [HostKeyStatus; 2] {
         [authority_status(&self.full, certificate), authority_status(&self.portless, certificate)]
     }
 
@@ -148,20 +138,17 @@ fn key_status(entries: &[HostEntry], key: &KeyData) -> HostKeyStatus {
     }
 }
 
-fn authority_status(entries: &[HostEntry], certificate: &Certificate) -> AuthorityStatus {
+fn authority_status(entries: &[HostEntry], certificate: &Certificate) -> HostKeyStatus {
     let signer = certificate.signature_key();
     let revoked = revocation(entries, certificate.public_key());
     if let Some(HostEntry { file, line, .. }) = revoked.or_else(|| revocation(entries, signer)) {
-        return AuthorityStatus::Revoked { file: file.clone(), line: *line };
+        return HostKeyStatus::Revoked { file: file.clone(), line: Some(*line) };
     }
     let lists_signer =
         |entry: &&HostEntry| entry.marker == Marker::Authority && entry.key == *signer;
-    match entries.iter().find(lists_signer) {
-        Some(HostEntry { file, line, .. }) => {
-            AuthorityStatus::Trusted { file: file.clone(), line: *line }
-        }
-        None => AuthorityStatus::Unknown,
-    }
+    entries.iter().find(lists_signer).map_or(HostKeyStatus::Unknown, |entry| {
+        HostKeyStatus::Certified { file: entry.file.clone(), line: entry.line }
+    })
 }
 
 /// The result for one key.

@@ -3,6 +3,11 @@
 pub(crate) mod control_master;
 pub(crate) mod stderr;
 
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::process::{ProgramCall, ProgramError, ProgramOutput, run_program};
 use crate::ssh::config;
 
 /// Options passed to every ssh. The first value of an option counts, so these override the configuration.
@@ -32,4 +37,25 @@ pub(crate) fn overrides(option: &str) -> bool {
         config::COMMAND_OVERRIDES.iter().map(|(_, command_overrides)| command_overrides);
     let mut set = OPTIONS.iter().chain(command_overrides).filter_map(|set| set.split_once('='));
     set.any(|(name, _)| name == option) || CLEARED_FORWARDINGS.contains(&option)
+}
+
+/// Most bytes of output of an ssh that is run to its end.
+const MAX_OUTPUT: usize = 256 * 1024;
+
+/// Runs ssh to its end, with an empty stdin.
+pub(crate) async fn run(
+    program: &Path,
+    args: &[OsString],
+    timeout: Duration,
+) -> Result<ProgramOutput, ProgramError> {
+    let call = ProgramCall {
+        program,
+        args,
+        input: "",
+        env: &[],
+        removed_prefix: "",
+        timeout,
+        max_stdout: MAX_OUTPUT,
+    };
+    run_program(call).await
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use tokio::time::{Instant, sleep_until};
 
+use crate::process::Launch;
 use crate::ssh::SshTarget;
 use crate::ssh::config::{HostQuery, HostSettings, JumpHost, Route};
 use crate::ssh::connection::Stream;
@@ -18,11 +19,10 @@ use crate::ssh::connection::{proxy_command, session};
 use crate::ssh::deadline::Deadline;
 use crate::ssh::fault::{ConnectPhase, Fault};
 use crate::ssh::gateway::{ChannelPermit, ChannelRefusal, Gateway, ResolvedRoute};
-use crate::ssh::process::ParentGuard;
 use crate::ssh::program::control_master::{self, ControlMaster};
-use crate::ssh::program::stderr;
 use crate::ssh::trace::{self, ConnectEvent};
 use crate::ssh::{Client, ConnectPlan, LOGIN_TIMEOUT};
+use crate::text;
 
 /// Most gateways in one route.
 const MAX_JUMPS: usize = 16;
@@ -44,7 +44,7 @@ impl Underlay for MasterForward {
             match self.stderr.last_line().await {
                 Some(why) if why.contains("refused by peer") => Fault::GatewayCannotReach {
                     gateway: self.gateway.clone(),
-                    why: stderr::lowercase_first(&why),
+                    why: text::lowercase_first(&why),
                 },
                 // ssh prints something only when the master ends, and often not even then.
                 Some(_) => self.master.lost_fault().at_gateway(&self.gateway),
@@ -133,7 +133,7 @@ impl Client {
             ResolvedRoute::Direct(bind_options) => bind_options,
             ResolvedRoute::Command(command) => {
                 on_phase(ConnectPhase::Connection);
-                let parent_guard = ParentGuard(self.0.options.parent_guard.as_deref());
+                let parent_guard = self.0.options.parent_guard.as_deref();
                 let (program, stderr) = proxy_command::start(command, parent_guard)?;
                 let connection = connection(Box::new(program), plan.port, stderr);
                 return Ok((connection, Deadline::after(plan.connect_timeout)));
@@ -298,8 +298,14 @@ impl Client {
             &plan.host,
             plan.port,
         );
-        let parent_guard = ParentGuard(options.parent_guard.as_deref());
-        let started = proxy_command::start_program(&options.ssh_program, &args, parent_guard);
+        let launch = Launch {
+            program: &options.ssh_program,
+            args: &args,
+            parent_guard: options.parent_guard.as_deref(),
+            hides: |_| false,
+        };
+        let command = options.ssh_program.display().to_string();
+        let started = proxy_command::start_program(launch, command);
         Some(started.map(|(program, stderr)| {
             trace::record(|| ConnectEvent::GatewayConnected(name.clone()));
             let underlay = Arc::new(MasterForward { gateway: name.clone(), master, stderr });

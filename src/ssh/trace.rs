@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex};
 
 use tokio::time::Instant;
 
-use crate::model::JobId;
-use crate::ssh::fault::{self, ConnectPhase};
+use crate::ssh::fault::ConnectPhase;
 use crate::ssh::file_cache::lock;
 use crate::ssh::host_keys::HostKeyStatus;
 use crate::ssh::host_keys::Verification;
 use crate::ssh::host_keys::known_hosts;
+use crate::text;
 
 /// Most events kept per trace: an agent may hold many keys.
 const MAX_EVENTS: usize = 256;
@@ -97,9 +97,7 @@ pub enum ConnectEvent {
         /// The user name on the host.
         user: String,
     },
-    /// The command of `--exec` is started.
-    Exec(String),
-    /// gtop's own client failed with this fault; the ssh program is tried.
+    /// gtop's own client failed with this fault; another way is tried.
     Fallback(String),
     /// A `ControlMaster` connection answers at this socket.
     MasterFound(PathBuf),
@@ -112,12 +110,15 @@ pub enum ConnectEvent {
         /// The socket.
         socket: PathBuf,
     },
-    /// The ssh program takes over; its phases are not visible.
-    SshProgram(PathBuf),
-    /// A step of this job is used.
-    SlurmStep(JobId),
-    /// The step failed with this fault; SSH or another job is tried.
-    SlurmStepFailed(String),
+    /// Another program takes over; its phases are not visible.
+    Delegated {
+        /// Its name in the report.
+        to: &'static str,
+        /// What it runs or uses.
+        what: String,
+    },
+    /// That program failed with this fault; another way is tried.
+    DelegateFailed(String),
 }
 
 /// The route to a host.
@@ -175,7 +176,7 @@ pub(crate) fn current() -> Option<Trace> {
 /// Records the result of a credential.
 pub(crate) fn record_tried(what: &str, outcome: impl FnOnce() -> CredentialOutcome) {
     record(|| ConnectEvent::CredentialTried {
-        what: fault::sanitize(what, MAX_TEXT),
+        what: text::excerpt(what, MAX_TEXT),
         outcome: outcome(),
     });
 }
@@ -227,7 +228,7 @@ impl VersionTap {
 
     fn record_line(&self, line: &[u8]) {
         let text = String::from_utf8_lossy(line);
-        let line = fault::sanitize(text.trim(), MAX_TEXT);
+        let line = text::excerpt(text.trim(), MAX_TEXT);
         if !line.is_empty() {
             self.trace.push(ConnectEvent::ServerVersion(line));
         }

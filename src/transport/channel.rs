@@ -5,10 +5,11 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use crate::model::TransportKind;
+use crate::process::LocalProcess;
+use crate::process::Output;
+use crate::ssh;
 use crate::ssh::connection::channel::SshChannel;
-use crate::ssh::fault::Fault;
-use crate::ssh::output::Output;
-use crate::ssh::process::LocalProcess;
+use crate::transport::fault::Fault;
 use crate::transport::openssh::ProgramSession;
 use crate::transport::srun::StepChannel;
 
@@ -48,11 +49,13 @@ impl Channel {
 
     /// Waits for the next event. Cancel-safe.
     ///
-    /// After the end it returns `Closed` at once.
-    pub async fn next(&mut self) -> Output {
+    /// `Err` is the end: with the fault, unless the command exited by itself. From then on it returns at once.
+    pub async fn next(&mut self) -> Result<Output, Option<Fault>> {
         match &mut self.0 {
-            ChannelKind::Ssh(ssh) => ssh.next().await,
-            ChannelKind::Local(local) => local.next().await,
+            ChannelKind::Ssh(ssh) => ssh.next().await.map_err(|fault| fault.map(Fault::Ssh)),
+            ChannelKind::Local(local) => {
+                local.next().await.map_err(|error| Some(ssh::Fault::session_lost(&error?).into()))
+            }
             ChannelKind::Program(program) => program.next().await,
             ChannelKind::Step(channel) => channel.next().await,
         }
@@ -62,54 +65,44 @@ impl Channel {
     ///
     /// If the future is dropped, a part may have been written.
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        let lost = |error: std::io::Error| Fault::Ssh(ssh::Fault::session_lost(&error));
         let sending = async {
             match &mut self.0 {
                 // The future is large and sending is rare: boxed, so that a waiting reader does not carry it.
-                ChannelKind::Ssh(ssh) => Box::pin(ssh.send(bytes)).await,
-                ChannelKind::Local(local) => local.send(bytes).await,
-                ChannelKind::Program(program) => program.send(bytes).await,
+                ChannelKind::Ssh(ssh) => Ok(Box::pin(ssh.send(bytes)).await?),
+                ChannelKind::Local(local) => local.send(bytes).await.map_err(lost),
+                ChannelKind::Program(program) => program.local.send(bytes).await.map_err(lost),
                 ChannelKind::Step(channel) => channel.send(bytes).await,
             }
         };
-        let stalled =
-            || Fault::SessionLost { why: "the command does not read its input".to_owned() };
-        timeout(SEND_TIMEOUT, sending).await.map_err(|_elapsed| stalled())?
+        let stalled = "the command does not read its input".to_owned();
+        let stalled = |_elapsed| Fault::Ssh(ssh::Fault::SessionLost { why: stalled });
+        timeout(SEND_TIMEOUT, sending).await.map_err(stalled)?
     }
 
     /// Queues a line that is written to stdin at the next output of the command; returns it back where the transport
     /// has no such hook.
     pub fn queue_line(&self, line: String) -> Option<String> {
-        match &self.0 {
-            ChannelKind::Ssh(ssh) => {
-                ssh.session.state.queue_line(line);
-                None
-            }
-            ChannelKind::Local(_) | ChannelKind::Program(_) | ChannelKind::Step(_) => Some(line),
-        }
+        let ChannelKind::Ssh(ssh) = &self.0 else { return Some(line) };
+        ssh.session.state.queue_line(line);
+        None
     }
 
     /// Takes back the queued line if it was not written yet.
     pub fn take_queued_line(&self) -> Option<String> {
-        match &self.0 {
-            ChannelKind::Ssh(ssh) => ssh.session.state.take_queued_line(),
-            ChannelKind::Local(_) | ChannelKind::Program(_) | ChannelKind::Step(_) => None,
-        }
+        let ChannelKind::Ssh(ssh) = &self.0 else { return None };
+        ssh.session.state.take_queued_line()
     }
 
     pub async fn close_stdin(&mut self) -> Result<(), Fault> {
         match &mut self.0 {
-            ChannelKind::Ssh(ssh) => ssh.close_stdin().await,
-            ChannelKind::Local(local) => {
-                local.close_stdin();
-                Ok(())
-            }
-            ChannelKind::Program(program) => {
-                program.close_stdin();
-                Ok(())
-            }
+            ChannelKind::Ssh(ssh) => ssh.close_stdin().await?,
+            ChannelKind::Local(local) => local.close_stdin(),
+            ChannelKind::Program(program) => program.local.close_stdin(),
             // The stdin is shared with other nodes.
-            ChannelKind::Step(_) => Ok(()),
+            ChannelKind::Step(_) => {}
         }
+        Ok(())
     }
 
     /// Closes stdin, waits up to two seconds for the command to exit, and disconnects.
@@ -117,26 +110,22 @@ impl Channel {
         match self.0 {
             ChannelKind::Ssh(ssh) => ssh.shutdown().await,
             ChannelKind::Local(local) => local.shutdown().await,
-            ChannelKind::Program(program) => program.shutdown().await,
+            ChannelKind::Program(program) => program.local.shutdown().await,
             ChannelKind::Step(channel) => channel.shutdown().await,
         }
     }
 
     /// Returns the login banner (`Banner` in `sshd_config`), at most 4096 characters.
     pub fn banner(&self) -> Option<String> {
-        match &self.0 {
-            ChannelKind::Ssh(ssh) => ssh.session.state.banner(),
-            ChannelKind::Local(_) | ChannelKind::Program(_) | ChannelKind::Step(_) => None,
-        }
+        let ChannelKind::Ssh(ssh) = &self.0 else { return None };
+        ssh.session.state.banner()
     }
 
     /// Returns the nonce of the loader if the stdin is shared with other nodes of a step: then the step sends the
     /// probe, not the caller.
     pub fn step_nonce(&self) -> Option<&str> {
-        match &self.0 {
-            ChannelKind::Step(channel) => Some(channel.nonce()),
-            ChannelKind::Ssh(_) | ChannelKind::Local(_) | ChannelKind::Program(_) => None,
-        }
+        let ChannelKind::Step(channel) = &self.0 else { return None };
+        Some(channel.nonce())
     }
 
     /// Waits until the loader is overdue: after `default_timeout`, or in a shared step until the step has waited for
@@ -145,13 +134,11 @@ impl Channel {
         &self,
         default_timeout: Duration,
     ) -> impl Future<Output = ()> + use<> {
-        let step_overdue = match &self.0 {
-            ChannelKind::Step(channel) => Some(channel.wait_until_overdue()),
-            ChannelKind::Ssh(_) | ChannelKind::Local(_) | ChannelKind::Program(_) => None,
-        };
+        let router =
+            if let ChannelKind::Step(channel) = &self.0 { Some(channel.router()) } else { None };
         async move {
-            match step_overdue {
-                Some(overdue) => overdue.await,
+            match router {
+                Some(router) => router.wait_until_overdue().await,
                 None => sleep(default_timeout).await,
             }
         }

@@ -5,13 +5,12 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::model::NodeName;
-use crate::ssh::fault::{Fault, StepCause};
-use crate::ssh::output::{Exit, Output};
-use crate::ssh::process::{LocalProcess, ParentGuard};
+use crate::process::{Exit, Output, OutputTail};
 use crate::ssh::{DEFAULT_CONNECT_TIMEOUT, shutting_down};
 use crate::time::{Clock, Timestamp};
 use crate::transport::TransportMode;
-use crate::transport::srun::{self, HIDDEN_VARIABLES, SrunCall, StepJob};
+use crate::transport::fault::{Fault, StepCause};
+use crate::transport::srun::{self, SrunCall, StepJob};
 use crate::transport::target::Target;
 use crate::transport::{Transport, select};
 
@@ -73,31 +72,23 @@ impl Transport {
         let options = &self.0.options;
         let connect_timeout = options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT);
         let step_nodes = srun::StepNodes { job: job.clone(), nodes: [node.clone()].into() };
-        let parent_guard = ParentGuard(options.parent_guard.as_deref());
         let program = options.srun_program.as_path();
-        let args = srun::srun_args(
-            SrunCall { step: &step_nodes, parent_guard, program, connect_timeout },
-            "exit 0",
-        );
-        let mut local =
-            LocalProcess::spawn_without_env(program, &args, parent_guard, HIDDEN_VARIABLES)?;
+        let parent_guard = options.parent_guard.as_deref();
+        let call = SrunCall { step: &step_nodes, parent_guard, program, connect_timeout };
+        let mut local = srun::start(call, "exit 0")?;
         local.close_stdin();
         let running = async {
-            let mut stderr = Vec::new();
+            let mut stderr = OutputTail::new(MAX_STDERR);
             loop {
                 match local.next().await {
-                    Output::Stderr(bytes) if stderr.len() < MAX_STDERR => {
-                        stderr.extend(bytes);
-                    }
-                    Output::Stdout(_) | Output::Stderr(_) => {}
-                    Output::Exit(Exit::Status(0)) => return Ok(()),
-                    Output::Exit(exit) => {
-                        let fault = srun::srun_fault(&exit, &String::from_utf8_lossy(&stderr));
+                    Ok(Output::Stderr(bytes)) => stderr.push(&bytes),
+                    Ok(Output::Stdout(_)) => {}
+                    Ok(Output::Exit(Exit::Status(0))) => return Ok(()),
+                    Ok(Output::Exit(exit)) => {
+                        let fault = srun::srun_fault(&exit, &stderr.text());
                         return Err(srun::refine_fault(fault, &job.id).await);
                     }
-                    Output::Closed(fault) => {
-                        return Err(fault.map_or_else(shutting_down, |fault| *fault));
-                    }
+                    Err(error) => return Err(srun::lost(error)),
                 }
             }
         };
@@ -109,7 +100,7 @@ impl Transport {
     pub async fn retry_ssh(&self, target: &Target) -> Result<(), Fault> {
         let state = self.0.options.state.as_deref();
         let opening = timeout(SSH_TIMEOUT, Box::pin(self.open(target, "exit 0", |_| ())));
-        let opened = opening.await.unwrap_or_else(|_elapsed| Err(shutting_down()));
+        let opened = opening.await.unwrap_or_else(|_elapsed| Err(shutting_down().into()));
         match opened {
             Ok(channel) => {
                 channel.shutdown().await;

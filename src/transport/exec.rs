@@ -8,9 +8,10 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::process::{Launch, LocalProcess};
 use crate::ssh::deadline::Deadline;
-use crate::ssh::fault::{ConnectPhase, Fault};
-use crate::ssh::process::{LocalProcess, ParentGuard};
+use crate::ssh::fault::ConnectPhase;
+use crate::transport::fault::Fault;
 use crate::transport::openssh::{ProgramKind, ProgramSession};
 
 /// Replaced by the node name.
@@ -125,7 +126,7 @@ fn split(text: &str) -> Result<Vec<String>, TemplateError> {
 pub(crate) struct ExecCall<'a> {
     pub(crate) template: &'a ExecTemplate,
     pub(crate) node: &'a str,
-    pub(crate) parent_guard: ParentGuard<'a>,
+    pub(crate) parent_guard: Option<&'a Path>,
     /// Timeout until the first output from the node.
     pub(crate) output_timeout: Duration,
 }
@@ -134,17 +135,15 @@ impl ExecCall<'_> {
     /// Starts the command and waits for the first output from the node.
     pub(crate) async fn open(self, command: &str) -> Result<ProgramSession, Fault> {
         let Self { template, node, parent_guard, output_timeout } = self;
-        let local = LocalProcess::run(
-            Path::new(&template.program),
-            &template.args(node, command),
-            parent_guard,
-        )?;
+        let (program, args) = (Path::new(&template.program), template.args(node, command));
+        let launch = Launch { program, args: &args, parent_guard, hides: |_| false };
+        let local = LocalProcess::launch(launch)?;
         let kind = ProgramKind::Command { program: template.program.clone() };
         let mut session = ProgramSession::new(local, kind);
         let opening = async {
             if !template.has_command_placeholder() {
                 // A command that has exited already reports that by its exit status.
-                session.send(format!("{command}\n").as_bytes()).await.ok();
+                session.local.send(format!("{command}\n").as_bytes()).await.ok();
             }
             session.wait_for_output().await
         };

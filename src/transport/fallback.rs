@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use crate::ssh::config::{HostQuery, HostSettings};
-use crate::ssh::fault::{ConnectPhase, Fault};
 use crate::ssh::file_cache::lock;
-use crate::ssh::process::ParentGuard;
 use crate::ssh::program::control_master::{self, ControlMaster};
 use crate::ssh::target::SshTarget;
 use crate::ssh::trace::{self, ConnectEvent};
+use crate::ssh::{self, ConnectPhase};
 use crate::ssh::{DEFAULT_CONNECT_TIMEOUT, LOGIN_TIMEOUT, effective_connect_timeout};
 use crate::transport::channel::Channel;
 use crate::transport::exec::{ExecCall, ExecTemplate};
+use crate::transport::fault::Fault;
 use crate::transport::openssh::SshCall;
 use crate::transport::target::Target;
 use crate::transport::{Transport, TransportMode};
@@ -90,11 +90,13 @@ impl Transport {
         let native = async {
             let mut plan = client.plan(&query, &settings).await?;
             plan.login.has_master = master.is_some();
-            client.open(&target.name, plan, command, &mut on_phase).await
+            client
+                .open(target.name.host(), target.name.as_str(), plan, command, &mut on_phase)
+                .await
         };
         let fault = match Box::pin(native).await {
             Err(fault) if mode == TransportMode::Auto => fault,
-            opened => return opened.map(Channel::ssh),
+            opened => return Ok(Channel::ssh(opened?)),
         };
         if let Some(master) = master.filter(|_| control_master::may_help(&fault)) {
             trace::record(|| ConnectEvent::Fallback(fault.to_string()));
@@ -102,7 +104,7 @@ impl Transport {
         }
         let has_security_key = client.has_security_key(&settings).await?;
         let Some(methods) = ssh_program_methods(&fault, &settings, has_security_key) else {
-            return Err(fault);
+            return Err(fault.into());
         };
         trace::record(|| ConnectEvent::Fallback(fault.to_string()));
         let auth = SshProgramAuth { methods: &methods, master: None };
@@ -111,7 +113,8 @@ impl Transport {
                 self.0.fallback_cache.insert(&query, SshProgramAccess::Methods(methods));
                 Ok(channel)
             }
-            Err(ssh_fault) => Err(merge_faults(fault, ssh_fault)),
+            Err(Fault::Ssh(program)) => Err(merge_faults(fault, program).into()),
+            Err(fault) => Err(fault),
         }
     }
 
@@ -126,10 +129,10 @@ impl Transport {
         let auth = SshProgramAuth { methods: &[], master: Some(master) };
         match self.open_with_ssh_program(host, command, auth, on_phase).await {
             // The master is gone, so there was nothing to connect to.
-            Err(Fault::NoBanner { .. }) => Err(master.lost_fault()),
+            Err(Fault::Ssh(ssh::Fault::NoBanner { .. })) => Err(master.lost_fault().into()),
             opened => {
                 // A master without a free session has authenticated: next time it is tried first.
-                if matches!(&opened, Ok(_) | Err(Fault::ChannelRefused { .. })) {
+                if matches!(&opened, Ok(_) | Err(Fault::Ssh(ssh::Fault::ChannelRefused { .. }))) {
                     self.0.fallback_cache.insert(host.0, SshProgramAccess::Master);
                 }
                 opened
@@ -148,8 +151,11 @@ impl Transport {
         on_phase(ConnectPhase::Connection);
         let options = &self.0.options;
         let node = target.name.host();
-        trace::record(|| ConnectEvent::Exec(template.command_text(node)));
-        let parent_guard = ParentGuard(options.parent_guard.as_deref());
+        trace::record(|| ConnectEvent::Delegated {
+            to: "exec command",
+            what: template.command_text(node),
+        });
+        let parent_guard = options.parent_guard.as_deref();
         let output_timeout =
             options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT) + LOGIN_TIMEOUT;
         let call = ExecCall { template, node, parent_guard, output_timeout };
@@ -166,12 +172,15 @@ impl Transport {
     ) -> Result<Channel, Fault> {
         on_phase(ConnectPhase::Connection);
         let options = &self.0.options;
-        trace::record(|| ConnectEvent::SshProgram(options.ssh_program.clone()));
+        trace::record(|| ConnectEvent::Delegated {
+            to: "ssh program",
+            what: options.ssh_program.display().to_string(),
+        });
         let connect_timeout = effective_connect_timeout(options.connect_timeout, settings);
         let address_override = self.0.ssh.fallback_address(&query.host, settings).await;
         let call = SshCall {
             program: &options.ssh_program,
-            parent_guard: ParentGuard(options.parent_guard.as_deref()),
+            parent_guard: options.parent_guard.as_deref(),
             query,
             settings,
             file: options.config_file.as_deref(),
@@ -187,7 +196,7 @@ impl Transport {
 
 /// Returns the methods by which the ssh program may succeed where gtop failed; `None` if it would not.
 pub(crate) fn ssh_program_methods(
-    fault: &Fault,
+    fault: &ssh::Fault,
     settings: &HostSettings,
     has_security_key: bool,
 ) -> Option<AuthMethods> {
@@ -202,43 +211,45 @@ pub(crate) fn ssh_program_methods(
     let root = fault.root();
     let needs_ssh_program = matches!(
         root,
-        Fault::NeedsSshProgram { .. }
-            | Fault::UnsupportedAlgorithms { .. }
-            | Fault::NoCommonAlgorithm { .. }
+        ssh::Fault::NeedsSshProgram { .. }
+            | ssh::Fault::UnsupportedAlgorithms { .. }
+            | ssh::Fault::NoCommonAlgorithm { .. }
     );
     if needs_ssh_program {
         return Some(AuthMethods::new());
     }
     // The node requires several methods, so all of them may be needed.
-    if let Fault::MoreAuthenticationRequired { required, .. } = root {
+    if let ssh::Fault::MoreAuthenticationRequired { required, .. } = root {
         return (!offered(required).is_empty()).then(AuthMethods::new);
     }
-    let methods = if let Fault::AuthenticationRefused { offers, .. }
-    | Fault::KeyUnusable { offers, .. } = root
+    let methods = if let ssh::Fault::AuthenticationRefused { offers, .. }
+    | ssh::Fault::KeyUnusable { offers, .. } = root
     {
         offered(offers)
-    } else if matches!(root, Fault::KeyEncrypted { .. } | Fault::AgentUnreachable { .. }) {
+    } else if matches!(root, ssh::Fault::KeyEncrypted { .. } | ssh::Fault::AgentUnreachable { .. })
+    {
         // The node's methods are not known; a user who configured hostbased expects it to work.
         allowed.into_iter().filter(|method| method == "hostbased").collect()
     } else {
         return None;
     };
     // The gateway's own configuration decides which of them it needs.
-    let is_at_gateway = matches!(fault, Fault::AtGateway { .. });
+    let is_at_gateway = matches!(fault, ssh::Fault::AtGateway { .. });
     (!methods.is_empty()).then(|| if is_at_gateway { AuthMethods::new() } else { methods })
 }
 
 /// Returns the fault to report when both gtop and the ssh program failed.
-pub(crate) fn merge_faults(native: Fault, program: Fault) -> Fault {
+pub(crate) fn merge_faults(native: ssh::Fault, program: ssh::Fault) -> ssh::Fault {
     match (native, program) {
         // gtop's fault about the key says more than ssh's.
-        (native @ Fault::KeyUnusable { .. }, _) | (native, Fault::ProgramNotFound { .. }) => native,
+        (native @ ssh::Fault::KeyUnusable { .. }, _)
+        | (native, ssh::Fault::ProgramNotFound { .. }) => native,
         (
-            Fault::AuthenticationRefused { user, offers, mut tried },
-            Fault::AuthenticationRefused { .. },
+            ssh::Fault::AuthenticationRefused { user, offers, mut tried },
+            ssh::Fault::AuthenticationRefused { .. },
         ) => {
             tried.push("the ssh program".to_owned());
-            Fault::AuthenticationRefused { user, offers, tried }
+            ssh::Fault::AuthenticationRefused { user, offers, tried }
         }
         (_, program) => program,
     }
@@ -247,6 +258,7 @@ pub(crate) fn merge_faults(native: Fault, program: Fault) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::NotStarted;
     use crate::ssh::config::LocalEnv;
 
     fn settings(methods: &str) -> HostSettings {
@@ -265,23 +277,24 @@ mod tests {
         }
     }
 
-    fn refused(offers: &str) -> Fault {
+    fn refused(offers: &str) -> ssh::Fault {
         let offers = offers.split(',').map(str::to_owned).collect();
-        Fault::AuthenticationRefused { user: "ada".to_owned(), offers, tried: Vec::new() }
+        ssh::Fault::AuthenticationRefused { user: "ada".to_owned(), offers, tried: Vec::new() }
     }
 
     #[test]
     fn the_ssh_program_gets_only_methods_that_gtop_lacks_and_both_sides_allow() {
         let all = settings("gssapi-with-mic,hostbased,publickey,password");
-        let methods =
-            |fault: &Fault, settings: &HostSettings| ssh_program_methods(fault, settings, false);
+        let methods = |fault: &ssh::Fault, settings: &HostSettings| {
+            ssh_program_methods(fault, settings, false)
+        };
         assert_eq!(methods(&refused("hostbased"), &all), Some(vec!["hostbased".to_owned()]));
         let both = Some(vec!["gssapi-with-mic".to_owned(), "hostbased".to_owned()]);
         assert_eq!(methods(&refused("publickey,hostbased,gssapi-with-mic"), &all), both);
         assert_eq!(methods(&refused("publickey,password"), &all), None);
         assert_eq!(methods(&refused("hostbased"), &settings("publickey")), None);
-        assert_eq!(methods(&Fault::ConnectionRefused { port: 22 }, &all), None);
-        let lacking = Fault::NeedsSshProgram { options: "VerifyHostKeyDNS".to_owned() };
+        assert_eq!(methods(&ssh::Fault::ConnectionRefused { port: 22 }, &all), None);
+        let lacking = ssh::Fault::NeedsSshProgram { options: "VerifyHostKeyDNS".to_owned() };
         assert_eq!(methods(&lacking, &all), Some(Vec::new()));
         let at_gateway = refused("hostbased").at_gateway("bastion");
         assert_eq!(methods(&at_gateway, &all), Some(Vec::new()));
@@ -296,7 +309,8 @@ mod tests {
     fn refusals_by_both_clients_are_one_fault() {
         let fault = merge_faults(refused("hostbased"), refused("hostbased"));
         assert!(fault.to_string().contains("tried: the ssh program"), "{fault}");
-        let absent = Fault::ProgramNotFound { program: "ssh".to_owned(), why: String::new() };
+        let (program, why) = ("ssh".to_owned(), String::new());
+        let absent = NotStarted { program, why }.into();
         assert_eq!(merge_faults(refused("hostbased"), absent), refused("hostbased"));
     }
 }

@@ -4,20 +4,23 @@
 //! would ask is a fault. An open `ControlMaster` connection of the user is used, and none is created. The command of
 //! `--exec` is supervised in the same way.
 
-use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
 use crate::model::TransportKind;
+use crate::process::{
+    EXIT_NOT_STARTED, Exit, Launch, LocalProcess, NotStarted, Output, OutputTail,
+};
+use crate::ssh;
 use crate::ssh::config::{HostQuery, HostSettings};
 use crate::ssh::deadline::Deadline;
-use crate::ssh::fault::{self, ConnectPhase, Fault};
-use crate::ssh::output::{Exit, Output};
-use crate::ssh::process::{EXIT_NOT_STARTED, LocalProcess, ParentGuard};
+use crate::ssh::fault::ConnectPhase;
 use crate::ssh::program::OPTIONS;
 use crate::ssh::program::control_master::ControlMaster;
 use crate::ssh::program::stderr::{self, SshStderr};
+use crate::text;
+use crate::transport::fault::Fault;
 
 /// Most bytes of stderr that are kept: the message of a changed host key has fifteen lines.
 const MAX_STDERR: usize = 4096;
@@ -29,7 +32,7 @@ const SSH_FAILURE_STATUS: u32 = 255;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SshCall<'a> {
     pub(crate) program: &'a Path,
-    pub(crate) parent_guard: ParentGuard<'a>,
+    pub(crate) parent_guard: Option<&'a Path>,
     pub(crate) query: &'a HostQuery,
     pub(crate) settings: &'a HostSettings,
     /// The configuration file, as `-F`.
@@ -48,16 +51,15 @@ pub(crate) struct SshCall<'a> {
 /// A running `ssh`, or the command of `--exec`.
 #[derive(Debug)]
 pub(crate) struct ProgramSession {
-    local: LocalProcess,
-    /// Output received while waiting for the first output.
-    buffered: VecDeque<Output>,
-    stderr: Vec<u8>,
+    pub(crate) local: LocalProcess,
+    /// The first output, until it is read.
+    buffered: Option<Output>,
+    stderr: OutputTail,
     kind: ProgramKind,
     /// The command on the node has written output.
     has_output: bool,
-    is_over: bool,
-    /// Why it closed, unless the command exited.
-    close_fault: Option<Box<Fault>>,
+    /// Set at the end; the fault says why, unless the command exited.
+    end: Option<Option<Fault>>,
 }
 
 /// Which program runs, and what is needed to explain its failure.
@@ -72,11 +74,6 @@ pub(crate) enum ProgramKind {
 impl SshCall<'_> {
     /// Starts ssh and waits for the first output of the command: ssh does not report a successful login.
     pub(crate) async fn open(self, command: &str) -> Result<ProgramSession, Fault> {
-        let deadline = Deadline::after(self.output_timeout);
-        deadline.timeout(ConnectPhase::Login, self.start(command)).await?
-    }
-
-    async fn start(self, command: &str) -> Result<ProgramSession, Fault> {
         let args = self.args(command);
         let kind = ProgramKind::Ssh {
             typed_name: self.query.host.clone(),
@@ -84,9 +81,12 @@ impl SshCall<'_> {
             user: self.settings.user.clone(),
             connect_timeout: self.connect_timeout,
         };
-        let mut session =
-            ProgramSession::new(LocalProcess::run(self.program, &args, self.parent_guard)?, kind);
-        session.wait_for_output().await.map(|()| session)
+        let Self { program, parent_guard, .. } = self;
+        let launch = Launch { program, args: &args, parent_guard, hides: |_| false };
+        let mut session = ProgramSession::new(LocalProcess::launch(launch)?, kind);
+        let deadline = Deadline::after(self.output_timeout);
+        deadline.timeout(ConnectPhase::Login, session.wait_for_output()).await??;
+        Ok(session)
     }
 
     fn args(self, command: &str) -> Vec<OsString> {
@@ -115,12 +115,11 @@ impl ProgramSession {
     pub(crate) fn new(local: LocalProcess, kind: ProgramKind) -> Self {
         Self {
             local,
-            buffered: VecDeque::new(),
-            stderr: Vec::new(),
+            buffered: None,
+            stderr: OutputTail::new(MAX_STDERR),
             kind,
             has_output: false,
-            is_over: false,
-            close_fault: None,
+            end: None,
         }
     }
 
@@ -135,123 +134,92 @@ impl ProgramSession {
     /// Waits for the first output of the command.
     pub(crate) async fn wait_for_output(&mut self) -> Result<(), Fault> {
         loop {
-            let output = self.read_next().await;
-            match output {
-                Output::Stderr(_) => continue,
-                Output::Closed(Some(fault)) => return Err(*fault),
-                Output::Stdout(_) | Output::Exit(_) | Output::Closed(None) => {}
+            match self.read_next().await {
+                Ok(Output::Stderr(_)) => {}
+                Ok(output) => {
+                    self.buffered = Some(output);
+                    return Ok(());
+                }
+                Err(end) => return end.map_or(Ok(()), Err),
             }
-            self.buffered.push_back(output);
-            return Ok(());
         }
     }
 
     /// Waits for the next event. Cancel-safe.
-    pub(crate) async fn next(&mut self) -> Output {
-        match self.buffered.pop_front() {
-            Some(output) => output,
+    pub(crate) async fn next(&mut self) -> Result<Output, Option<Fault>> {
+        match self.buffered.take() {
+            Some(output) => Ok(output),
             None => self.read_next().await,
         }
     }
 
-    async fn read_next(&mut self) -> Output {
-        if self.is_over {
-            return Output::Closed(self.close_fault.clone());
+    async fn read_next(&mut self) -> Result<Output, Option<Fault>> {
+        if let Some(end) = &self.end {
+            return Err(end.clone());
         }
-        let output = self.local.next().await;
-        match &output {
-            Output::Stderr(bytes) => {
-                self.stderr.extend(bytes);
-                let surplus = self.stderr.len().saturating_sub(MAX_STDERR);
-                self.stderr.drain(..surplus);
-                return output;
+        let end = match self.local.next().await {
+            Ok(Output::Stderr(bytes)) => {
+                self.stderr.push(&bytes);
+                return Ok(Output::Stderr(bytes));
             }
-            Output::Exit(exit) => self.close_fault = self.program_fault(exit).map(Box::new),
-            Output::Closed(fault) => self.close_fault.clone_from(fault),
-            Output::Stdout(_) => {
+            Ok(Output::Stdout(bytes)) => {
                 self.has_output = true;
-                return output;
+                return Ok(Output::Stdout(bytes));
             }
-        }
-        let is_command_exit = matches!(output, Output::Exit(_)) && self.close_fault.is_none();
-        if is_command_exit {
-            return output;
-        }
-        self.is_over = true;
-        Output::Closed(self.close_fault.clone())
+            Ok(Output::Exit(exit)) => match self.program_fault(&exit) {
+                None => return Ok(Output::Exit(exit)),
+                fault => fault,
+            },
+            Err(error) => error.map(|error| ssh::Fault::session_lost(&error).into()),
+        };
+        self.end = Some(end.clone());
+        Err(end)
     }
 
     /// Returns the fault of the program itself, or `None` if the command exited.
     fn program_fault(&self, exit: &Exit) -> Option<Fault> {
+        let text = self.stderr.text();
         if *exit == Exit::Status(u32::from(EXIT_NOT_STARTED))
-            && let Some(fault) = self.not_started_fault()
+            && let Some(error) = NotStarted::from_stderr(&text)
         {
-            return Some(fault);
+            return Some(error.into());
         }
         match (&self.kind, exit) {
             (
                 ProgramKind::Ssh { typed_name, port, user, connect_timeout },
                 Exit::Status(SSH_FAILURE_STATUS),
             ) => {
-                let text = &self.stderr_text();
-                Some(stderr::parse_fault(&SshStderr {
-                    text,
+                let fault = stderr::parse_fault(&SshStderr {
+                    text: &text,
                     typed_name,
                     port: *port,
                     user,
                     connect_timeout: *connect_timeout,
-                }))
+                });
+                Some(fault.into())
             }
             (ProgramKind::Ssh { .. }, Exit::Signal(name)) => {
                 let why = format!("the ssh program was killed by SIG{name}");
-                Some(Fault::SessionLost { why })
+                Some(ssh::Fault::SessionLost { why }.into())
             }
             (ProgramKind::Ssh { .. }, Exit::Status(_)) => None,
-            (ProgramKind::Command { program }, exit) => self.exec_fault(program, exit),
+            (ProgramKind::Command { program }, exit) => self.exec_fault(program, exit, &text),
         }
     }
 
     /// Returns the fault of a `--exec` command. Its exit status may be that of the remote command, so the output
     /// decides.
-    fn exec_fault(&self, program: &str, exit: &Exit) -> Option<Fault> {
-        let stderr = self.stderr_text();
+    fn exec_fault(&self, program: &str, exit: &Exit, stderr: &str) -> Option<Fault> {
         let last_line = stderr.lines().rev().map(str::trim).find(|line| !line.is_empty());
         let end = match exit {
-            Exit::Status(status) => format!("exit status {status}"),
+            Exit::Status(_) => exit.to_string(),
             Exit::Signal(name) => format!("killed by SIG{name}"),
         };
         let succeeded = *exit == Exit::Status(0);
         if self.has_output && (succeeded || last_line.is_none()) {
             return None;
         }
-        let message = last_line.map_or(end, fault::sanitize_line);
-        Some(Fault::ExecFailed { program: fault::sanitize_line(program), message })
-    }
-
-    fn stderr_text(&self) -> String {
-        String::from_utf8_lossy(&self.stderr).into_owned()
-    }
-
-    /// Returns the fault if the parent guard could not execute the program.
-    fn not_started_fault(&self) -> Option<Fault> {
-        let stderr = self.stderr_text();
-        let line = stderr.lines().find_map(|line| line.strip_prefix("gtop: cannot start "))?;
-        let (program, why) = line.rsplit_once(": ")?;
-        Some(Fault::ProgramNotFound {
-            program: fault::sanitize_line(program),
-            why: fault::sanitize_line(why),
-        })
-    }
-
-    pub(crate) async fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        self.local.send(bytes).await
-    }
-
-    pub(crate) fn close_stdin(&mut self) {
-        self.local.close_stdin();
-    }
-
-    pub(crate) async fn shutdown(self) {
-        self.local.shutdown().await;
+        let message = last_line.map_or(end, text::excerpt_line);
+        Some(Fault::ExecFailed { program: text::excerpt_line(program), message })
     }
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use crate::model::{JobId, NodeName};
 use crate::ssh::DEFAULT_CONNECT_TIMEOUT;
-use crate::ssh::fault::{ConnectPhase, Fault, StepCause};
 use crate::ssh::file_cache::lock;
-use crate::ssh::process::ParentGuard;
 use crate::ssh::target::Profile;
 use crate::ssh::trace::{self, ConnectEvent};
+use crate::ssh::{self, ConnectPhase};
 use crate::transport::Transport;
 use crate::transport::TransportMode;
 use crate::transport::channel::Channel;
+use crate::transport::fault::{Fault, StepCause};
 use crate::transport::srun::{NodeJobs, SrunCall, StepScript};
 use crate::transport::target::{Reach, Target};
 
@@ -50,7 +50,7 @@ impl Transport {
             match self.open_in_step(call, &mut on_phase).await {
                 Err(fault) if !fault.is_retryable() => {
                     log::info!("{}: {fault}; trying ssh", call.target.name);
-                    trace::record(|| ConnectEvent::SlurmStepFailed(fault.to_string()));
+                    trace::record(|| ConnectEvent::DelegateFailed(fault.to_string()));
                 }
                 ended => return ended,
             }
@@ -89,10 +89,13 @@ impl Transport {
                 return Err(Fault::slurm_step(StepCause::NoJob, ""));
             };
             on_phase(ConnectPhase::Connection);
-            trace::record(|| ConnectEvent::SlurmStep(step_nodes.job.id.clone()));
+            trace::record(|| ConnectEvent::Delegated {
+                to: "srun",
+                what: format!("a step of job {}", step_nodes.job.id),
+            });
             let srun_call = SrunCall {
                 step: &step_nodes,
-                parent_guard: ParentGuard(options.parent_guard.as_deref()),
+                parent_guard: options.parent_guard.as_deref(),
                 program: &options.srun_program,
                 connect_timeout: options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
             };
@@ -105,7 +108,7 @@ impl Transport {
                 return Err(fault);
             }
             log::info!("{node}: no step of job {job}: {fault}; trying another job on the node");
-            trace::record(|| ConnectEvent::SlurmStepFailed(fault.to_string()));
+            trace::record(|| ConnectEvent::DelegateFailed(fault.to_string()));
         }
     }
 
@@ -117,23 +120,22 @@ impl Transport {
 
 /// Returns true if the node refuses SSH logins, in which case a Slurm step is tried.
 pub(crate) fn refuses_login(fault: &Fault) -> bool {
-    let is_of_login =
-        |phase: &ConnectPhase| matches!(phase, ConnectPhase::Login | ConnectPhase::Command);
-    let root = fault.root();
-    // Some nodes that admit only users with a job close the connection without a message.
-    let disconnects = matches!(root, Fault::ConnectionLost { phase, .. } if is_of_login(phase));
-    disconnects
-        || matches!(
-            root,
-            Fault::AuthenticationRefused { .. }
-                | Fault::KeyUnusable { .. }
-                | Fault::TooManyKeys { .. }
-                | Fault::MoreAuthenticationRequired { .. }
-                | Fault::PasswordOnly { .. }
-                | Fault::ConnectionRefused { .. }
-                | Fault::JobRequired { .. }
-                | Fault::AccountRefused { .. }
+    use ssh::Fault as Ssh;
+    matches!(
+        fault.ssh_root(),
+        // Some nodes that admit only users with a job close the connection without a message.
+        Some(
+            Ssh::ConnectionLost { phase: ConnectPhase::Login | ConnectPhase::Command, .. }
+                | Ssh::AuthenticationRefused { .. }
+                | Ssh::KeyUnusable { .. }
+                | Ssh::TooManyKeys { .. }
+                | Ssh::MoreAuthenticationRequired { .. }
+                | Ssh::PasswordOnly { .. }
+                | Ssh::ConnectionRefused { .. }
+                | Ssh::JobRequired { .. }
+                | Ssh::AccountRefused { .. }
         )
+    )
 }
 
 #[cfg(test)]
@@ -142,34 +144,36 @@ mod tests {
 
     #[test]
     fn only_a_refused_login_leads_to_srun() {
-        let refused = Fault::AuthenticationRefused {
+        let refused = ssh::Fault::AuthenticationRefused {
             user: "ada".to_owned(),
             offers: Vec::new(),
             tried: Vec::new(),
         };
-        let broken = |phase| Fault::ConnectionLost { phase, why: String::new() };
+        let broken = |phase| ssh::Fault::ConnectionLost { phase, why: String::new() };
         let job_required =
-            Fault::JobRequired { message: "Access denied by pam_slurm_adopt".to_owned() };
+            ssh::Fault::JobRequired { message: "Access denied by pam_slurm_adopt".to_owned() };
         let message = "Maintenance until 18:00".to_owned();
-        let shut = Fault::AccountRefused { user: "ada".to_owned(), message };
+        let shut = ssh::Fault::AccountRefused { user: "ada".to_owned(), message };
         for fault in [
             refused,
-            Fault::ConnectionRefused { port: 22 },
+            ssh::Fault::ConnectionRefused { port: 22 },
             broken(ConnectPhase::Login),
             job_required,
             shut,
         ] {
-            assert!(refuses_login(&fault), "{fault}");
+            assert!(refuses_login(&fault.clone().into()), "{fault}");
         }
-        let changed = Fault::HostKeyUnknown {
+        let changed = ssh::Fault::HostKeyUnknown {
             host: "gpu01".to_owned(),
             algorithm: String::new(),
             fingerprint: String::new(),
         };
-        for fault in
-            [changed, broken(ConnectPhase::KeyExchange), Fault::Unreachable { why: String::new() }]
-        {
-            assert!(!refuses_login(&fault), "{fault}");
+        for fault in [
+            changed,
+            broken(ConnectPhase::KeyExchange),
+            ssh::Fault::Unreachable { why: String::new() },
+        ] {
+            assert!(!refuses_login(&fault.clone().into()), "{fault}");
         }
     }
 }

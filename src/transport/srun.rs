@@ -25,15 +25,16 @@ pub(crate) use node_jobs::StepNodes;
 pub use node_jobs::{NodeJobs, StepJob};
 
 use crate::model::{JobId, NodeName};
-use crate::ssh::fault::{Fault, StepCause};
+use crate::process::{Launch, LocalProcess, NotStarted, Output};
 use crate::ssh::file_cache::lock;
-use crate::ssh::output::Output;
-use crate::ssh::process::{LocalProcess, ParentGuard};
+use crate::ssh::{self, shutting_down};
+use crate::transport::fault::{Fault, StepCause};
 use crate::transport::srun::demux::Demux;
 use crate::transport::srun::router::{Router, StepTask};
 
 pub(crate) use cluster::{Cluster, refine_fault};
-pub(crate) use messages::{HIDDEN_VARIABLES, srun_fault};
+use messages::HIDDEN_VARIABLES;
+pub(crate) use messages::srun_fault;
 
 /// A running step is restarted for a node it does not include only at this age: a restart interrupts all nodes of
 /// the job for a second.
@@ -107,7 +108,7 @@ pub(crate) struct SrunStep {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SrunCall<'a> {
     pub(crate) step: &'a StepNodes,
-    pub(crate) parent_guard: ParentGuard<'a>,
+    pub(crate) parent_guard: Option<&'a std::path::Path>,
     pub(crate) program: &'a std::path::Path,
     pub(crate) connect_timeout: Duration,
 }
@@ -138,7 +139,7 @@ impl SrunSteps {
         let slot = self.job_slot(&call.step.job.id);
         let asked_at = Instant::now();
         let Ok(_permit) = slot.start_permit.acquire().await else {
-            return Err(crate::ssh::shutting_down());
+            return Err(shutting_down().into());
         };
         let running = lock(&slot.state).step.upgrade().filter(|step| step.router.end().is_none());
         if let Some(step) = running {
@@ -185,13 +186,7 @@ impl SrunSteps {
         call: SrunCall<'_>,
         script: StepScript,
     ) -> Result<Arc<SrunStep>, Fault> {
-        let args = srun_args(call, &script.script);
-        let local = LocalProcess::spawn_without_env(
-            call.program,
-            &args,
-            call.parent_guard,
-            HIDDEN_VARIABLES,
-        )?;
+        let local = start(call, &script.script)?;
         let (commands, queued) = mpsc::channel(MAX_PENDING_COMMANDS);
         let router = Arc::new(Router::new(&call.step.nodes, &script.nonce, call.connect_timeout));
         let demux = Demux::new(&call.step.nodes, &script.nonce, script.address_of);
@@ -262,32 +257,28 @@ impl StepChannel {
         &self.step.router.nonce
     }
 
-    /// Waits until the node is overdue, counted from now.
-    pub(crate) fn wait_until_overdue(&self) -> impl Future<Output = ()> + use<> {
-        let router = Arc::clone(&self.step.router);
-        async move { router.wait_until_overdue().await }
+    /// Returns the router of the step.
+    pub(crate) fn router(&self) -> Arc<Router> {
+        Arc::clone(&self.step.router)
     }
 
     /// Waits for the next event. Cancel-safe.
-    pub(crate) async fn next(&mut self) -> Output {
-        match self.outputs.recv().await {
-            Some(output) => output,
-            None => Output::Closed(self.close_fault().map(Box::new)),
-        }
+    pub(crate) async fn next(&mut self) -> Result<Output, Option<Fault>> {
+        self.outputs.recv().await.ok_or_else(|| self.close_fault())
     }
 
     /// Returns why the node's output ended, or that another job is tried.
     fn close_fault(&self) -> Option<Fault> {
         let fault = self.step.router.close_fault(&self.node)?;
         if fault.is_job_specific() && mark_job_failed(&self.node_jobs, &self.node, &self.job) {
-            return Some(Fault::slurm_step(StepCause::TryingOtherJob, &fault.headline()));
+            return Some(Fault::slurm_step(StepCause::TryingOtherJob, fault.cause_text()));
         }
         Some(fault)
     }
 
     pub(crate) async fn send(&self, bytes: &[u8]) -> Result<(), Fault> {
         let sent = self.step.commands.send(bytes.to_vec()).await;
-        sent.map_err(|_over| Fault::SessionLost { why: "the step has ended".to_owned() })
+        sent.map_err(|_over| lost(Some(std::io::Error::other("the step has ended"))))
     }
 
     /// Closes the channel; the last one waits for the step to exit.
@@ -306,8 +297,20 @@ fn mark_job_failed(node_jobs: &SharedNodeJobs, node: &NodeName, job: &JobId) -> 
     Arc::make_mut(&mut lock(node_jobs)).mark_failed(node, job)
 }
 
+/// Starts `srun` for a step that runs `script`.
+pub(crate) fn start(call: SrunCall<'_>, script: &str) -> Result<LocalProcess, NotStarted> {
+    let args = srun_args(call, script);
+    let SrunCall { program, parent_guard, .. } = call;
+    LocalProcess::launch(Launch { program, args: &args, parent_guard, hides: HIDDEN_VARIABLES })
+}
+
+/// Returns the fault of an `srun` that ended without an exit status.
+pub(crate) fn lost(error: Option<std::io::Error>) -> Fault {
+    error.map_or_else(shutting_down, |error| ssh::Fault::session_lost(&error)).into()
+}
+
 /// Returns the arguments of `srun`.
-pub(crate) fn srun_args(call: SrunCall<'_>, script: &str) -> Vec<OsString> {
+fn srun_args(call: SrunCall<'_>, script: &str) -> Vec<OsString> {
     let StepNodes { job, nodes } = call.step;
     let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
     let seconds = call.connect_timeout.as_secs().max(1);

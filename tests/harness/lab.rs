@@ -6,8 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gtop::internals::model::NodeName;
-use gtop::internals::ssh::{Exit, Fault, FixedProfile, LocalEnv, Output, Profile, SshTarget};
-use gtop::internals::transport::{Channel, Options, Reach, Target, Transport, TransportMode};
+use gtop::internals::process::{Exit, Output};
+use gtop::internals::ssh::{FixedProfile, LocalEnv, Profile, SshTarget};
+use gtop::internals::transport::{
+    Channel, Fault, Options, Reach, Target, Transport, TransportMode,
+};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpListener;
@@ -281,11 +284,11 @@ pub(crate) async fn read_output(channel: &mut Channel) -> CommandOutput {
     let mut result = CommandOutput::default();
     loop {
         match tokio::time::timeout(TIMEOUT, channel.next()).await.unwrap() {
-            Output::Stdout(bytes) => result.stdout.push_str(&String::from_utf8_lossy(&bytes)),
-            Output::Stderr(bytes) => result.stderr.push_str(&String::from_utf8_lossy(&bytes)),
-            Output::Exit(exit) => result.exit = Some(exit),
-            Output::Closed(fault) => {
-                result.fault = fault.map(|fault| *fault);
+            Ok(Output::Stdout(bytes)) => result.stdout.push_str(&String::from_utf8_lossy(&bytes)),
+            Ok(Output::Stderr(bytes)) => result.stderr.push_str(&String::from_utf8_lossy(&bytes)),
+            Ok(Output::Exit(exit)) => result.exit = Some(exit),
+            Err(fault) => {
+                result.fault = fault;
                 return result;
             }
         }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gtop::internals::ssh::Fault;
-use gtop::internals::transport::{Options, Transport, TransportMode};
+use gtop::internals::ssh;
+use gtop::internals::transport::{Fault, Options, Transport, TransportMode};
 use russh::keys::signature::Signer as _;
 use russh::keys::ssh_key::private::Ed25519Keypair;
 use russh::keys::ssh_key::public::{Ed25519PublicKey, SkEd25519};
@@ -97,11 +97,16 @@ async fn with_many_keys_gtop_succeeds_exactly_where_ssh_does() {
         assert_eq!(opened.is_ok(), succeeds, "{right} of MaxAuthTries {tries}");
         assert_eq!(ssh_succeeds(&lab).await, succeeds, "ssh: {right} of MaxAuthTries {tries}");
         let Err(fault) = opened else { continue };
-        let Fault::TooManyKeys { offered, untried, .. } = fault else { panic!("{fault}") };
+        let Fault::Ssh(ssh::Fault::TooManyKeys { offered, untried, .. }) = fault else {
+            panic!("{fault}")
+        };
         assert_eq!((offered, untried), (Some(tries), 8 - tries), "{right}: {fault}");
         let by_ssh = Transport::new(Options { mode: TransportMode::Ssh, ..lab.options() });
         let same = by_ssh.open(&node(), "true", |_| ()).await.unwrap_err();
-        assert!(matches!(same, Fault::TooManyKeys { offered: None, .. }), "{same}");
+        assert!(
+            matches!(same, Fault::Ssh(ssh::Fault::TooManyKeys { offered: None, .. })),
+            "{same}"
+        );
     }
     // The remedy in the fault works, even with only the public key.
     let sshd = lab.sshd("").await;
@@ -281,7 +286,7 @@ async fn a_hanging_agent_is_waited_for_once_not_by_each_node() {
     fs::remove_file(lab.path("id")).unwrap();
     fs::remove_file(lab.path("id.pub")).unwrap();
     let fault = transport.open(&node(), "true", |_| ()).await.unwrap_err();
-    assert!(matches!(fault, Fault::AgentUnreachable { .. }), "{fault}");
+    assert!(matches!(fault, Fault::Ssh(ssh::Fault::AgentUnreachable { .. })), "{fault}");
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gtop::internals::ssh::{Fault, Prompt, PromptQueue, PromptRequest, Secret, UnansweredReason};
-use gtop::internals::transport::{Options, Transport};
+use gtop::internals::ssh::{self, Prompt, PromptQueue, PromptRequest, Secret, UnansweredReason};
+use gtop::internals::transport::{Fault, Options, Transport};
 use russh::server::{self, Auth, Response};
 use russh::{MethodKind, MethodSet};
 use tokio::net::TcpListener;
@@ -234,7 +234,7 @@ fn prompt(text: &str, is_shown: bool) -> Prompt {
 }
 
 fn unanswered_reason(fault: &Fault) -> UnansweredReason {
-    let Fault::PromptUnanswered { why, .. } = fault else { panic!("{fault}") };
+    let Fault::Ssh(ssh::Fault::PromptUnanswered { why, .. }) = fault else { panic!("{fault}") };
     assert!(!fault.is_retryable());
     *why
 }
@@ -265,7 +265,7 @@ async fn a_wrong_answer_is_prompted_again_at_most_three_times() {
         open_with_answers(&mut transport(&lab), &[&["1"], &["2"], &["3"], &["4"]]).await;
     let fault = opened.unwrap_err();
     assert_eq!(shown.len(), 3);
-    assert!(matches!(fault, Fault::AuthenticationRefused { .. }), "{fault}");
+    assert!(matches!(fault, Fault::Ssh(ssh::Fault::AuthenticationRefused { .. })), "{fault}");
     assert!(fault.to_string().contains("your answer"), "{fault}");
     assert!(!fault.is_retryable());
     let _node = StubNode::start(&lab, PromptScript::code(), "NumberOfPasswordPrompts 1").await;
@@ -286,7 +286,13 @@ async fn a_key_and_then_an_answer_authenticate_where_both_are_required() {
     let _node = StubNode::start(&lab, script, "").await;
     let (opened, _) = open_with_answers(&mut transport(&lab), &[&["123456"]]).await;
     let required = vec!["password".to_owned()];
-    assert_eq!(opened, Err(Fault::MoreAuthenticationRequired { user: lab.user.clone(), required }));
+    assert_eq!(
+        opened,
+        Err(Fault::Ssh(ssh::Fault::MoreAuthenticationRequired {
+            user: lab.user.clone(),
+            required
+        }))
+    );
 }
 
 #[tokio::test]
@@ -354,7 +360,10 @@ async fn no_prompts_in_batch_mode_or_where_they_are_disabled() {
     ] {
         let node = StubNode::start(&lab, PromptScript::code(), off).await;
         let (opened, shown) = open_with_answers(&mut transport(&lab), &[&["123456"]]).await;
-        assert!(matches!(opened, Err(Fault::AuthenticationRefused { .. })), "{off}: {opened:?}");
+        assert!(
+            matches!(opened, Err(Fault::Ssh(ssh::Fault::AuthenticationRefused { .. }))),
+            "{off}: {opened:?}"
+        );
         assert!(shown.is_empty() && node.log().is_empty(), "{off}");
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use gtop::internals::model::NodeName;
-use gtop::internals::ssh::{EffectiveOption, Fault, LocalEnv, Profile, SshTarget};
-use gtop::internals::transport::{Options, Reach, Target, Transport};
+use gtop::internals::ssh::{EffectiveOption, LocalEnv, Profile, SshTarget};
+use gtop::internals::transport::{Fault, Options, Reach, Target, Transport};
 use tokio::process::Command;
 
 use crate::ssh_config::case::{Case, HostArg};

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use gtop::internals::ssh::{Fault, HostKeyStatus};
+use gtop::internals::ssh::{self, HostKeyStatus};
+use gtop::internals::transport::Fault;
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
@@ -175,10 +176,14 @@ impl Fixture {
 #[expect(clippy::wildcard_enum_match_arm, reason = "no other fault is about host keys")]
 fn outcome(fault: &Fault) -> &'static str {
     match fault {
-        Fault::HostKeyUnknown { .. } | Fault::HostCertificateRefused { .. } => "unknown",
-        Fault::HostKeyChanged(_) => "changed",
-        Fault::HostKeyRevoked { .. } => "revoked",
-        Fault::BadConfiguration { why } if why.contains("RevokedHostKeys") => "unusable",
+        Fault::Ssh(
+            ssh::Fault::HostKeyUnknown { .. } | ssh::Fault::HostCertificateRefused { .. },
+        ) => "unknown",
+        Fault::Ssh(ssh::Fault::HostKeyChanged(_)) => "changed",
+        Fault::Ssh(ssh::Fault::HostKeyRevoked { .. }) => "revoked",
+        Fault::Ssh(ssh::Fault::BadConfiguration { why }) if why.contains("RevokedHostKeys") => {
+            "unusable"
+        }
         other => panic!("{other}"),
     }
 }
@@ -588,7 +593,7 @@ async fn trust_reports_known_keys_and_their_lines() {
     let expired = host_key("expired", authority).await;
     assert_eq!((expired.status, expired.refusal), (HostKeyStatus::Unknown, None));
     assert_eq!(expired.certificate_problem.as_deref(), Some("has expired"));
-    assert!(matches!(host_key("", "<N> <X>").await.refusal, Some(Fault::HostKeyChanged(_))));
+    assert!(matches!(host_key("", "<N> <X>").await.refusal, Some(ssh::Fault::HostKeyChanged(_))));
     let revoked = host_key("", "@revoked * <G>").await;
-    assert!(matches!(revoked.refusal, Some(Fault::HostKeyRevoked { .. })), "{revoked:?}");
+    assert!(matches!(revoked.refusal, Some(ssh::Fault::HostKeyRevoked { .. })), "{revoked:?}");
 }

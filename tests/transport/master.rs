@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use gtop::internals::model::TransportKind;
-use gtop::internals::ssh::{ConnectEvent, Fault, Trace, with_trace};
-use gtop::internals::transport::{Channel, Options, Transport, TransportMode};
+use gtop::internals::ssh::{self, ConnectEvent, Trace, with_trace};
+use gtop::internals::transport::{Channel, Fault, Options, Transport, TransportMode};
 use rustix::fs::{Gid, Uid, chown};
 use tokio::net::UnixListener;
 use tokio::process::Command;
@@ -95,7 +95,7 @@ async fn a_node_that_refuses_the_login_is_reached_over_an_open_master() {
     let auto = fixture.transport(TransportMode::Auto);
     let is_refused = |opened: Result<TransportKind, Fault>| {
         let fault = opened.unwrap_err();
-        assert!(matches!(fault, Fault::AuthenticationRefused { .. }), "{fault}");
+        assert!(matches!(fault, Fault::Ssh(ssh::Fault::AuthenticationRefused { .. })), "{fault}");
     };
     is_refused(echo_transport(&auto, "node").await);
     fixture.open_master().await;
@@ -144,7 +144,7 @@ async fn a_gateway_that_refuses_the_login_is_passed_over_an_open_master() {
     fixture.write_config(&inner);
     let auto = fixture.transport(TransportMode::Auto);
     let fault = echo_transport(&auto, "inner").await.unwrap_err();
-    assert!(matches!(fault.root(), Fault::AuthenticationRefused { .. }), "{fault}");
+    assert!(matches!(fault.ssh_root(), Some(ssh::Fault::AuthenticationRefused { .. })), "{fault}");
     fixture.open_master().await;
     let other = fixture.transport(TransportMode::Auto);
     let mut hellos = tokio::task::JoinSet::new();
@@ -158,21 +158,26 @@ async fn a_gateway_that_refuses_the_login_is_passed_over_an_open_master() {
     // All thirty together tried to log in to the gateway once.
     assert_eq!(fixture.sshd.log_count("Connection closed by authenticating"), 2);
     let fault = echo_transport(&other, "nowhere").await.unwrap_err();
-    let Fault::GatewayCannotReach { gateway, .. } = &fault else { panic!("{fault}") };
+    let Fault::Ssh(ssh::Fault::GatewayCannotReach { gateway, .. }) = &fault else {
+        panic!("{fault}")
+    };
     assert_eq!(gateway, "node");
     let native =
         echo_transport(&fixture.transport(TransportMode::Native), "inner").await.unwrap_err();
-    assert!(matches!(native.root(), Fault::AuthenticationRefused { .. }), "{native}");
+    assert!(
+        matches!(native.ssh_root(), Some(ssh::Fault::AuthenticationRefused { .. })),
+        "{native}"
+    );
     let open = async |name| other.open(&ssh_target(name, None, None), "cat", |_| ()).await.unwrap();
     // If the node is lost and the master is not, the fault is the node's.
     let mut waiting = open("far").await;
     far.kill_sessions();
     let lost = read_output(&mut waiting).await.fault.unwrap();
-    assert!(matches!(lost, Fault::SessionLost { .. }), "{lost}");
+    assert!(matches!(lost, Fault::Ssh(ssh::Fault::SessionLost { .. })), "{lost}");
     let mut waiting = open("inner").await;
     fixture.close_master().await;
     let lost = read_output(&mut waiting).await.fault.unwrap();
-    let Fault::AtGateway { gateway, fault } = &lost else { panic!("{lost}") };
+    let Fault::Ssh(ssh::Fault::AtGateway { gateway, fault }) = &lost else { panic!("{lost}") };
     assert!(gateway == "node" && fault.to_string().contains("the master connection at"), "{lost}");
     assert!(lost.is_retryable(), "{lost}");
 }
@@ -189,7 +194,7 @@ async fn a_master_without_free_sessions_is_retried_without_another_login() {
     let (one, two) = (open("alias1").await.unwrap(), open("alias2").await.unwrap());
     for _ in 0..3 {
         let fault = open("alias3").await.unwrap_err();
-        let Fault::ChannelRefused { why } = &fault else { panic!("{fault}") };
+        let Fault::Ssh(ssh::Fault::ChannelRefused { why }) = &fault else { panic!("{fault}") };
         assert!(why.contains("over the master connection"), "{why}");
         assert!(fault.is_retryable());
     }
@@ -204,7 +209,7 @@ async fn a_master_without_free_sessions_is_retried_without_another_login() {
     let (one, two) = (open("alias1").await.unwrap(), open("alias2").await.unwrap());
     let by_ssh = fixture.transport(TransportMode::Ssh);
     let fault = by_ssh.open(&node(), "true", |_| ()).await.unwrap_err();
-    assert!(matches!(fault, Fault::ChannelRefused { .. }), "{fault}");
+    assert!(matches!(fault, Fault::Ssh(ssh::Fault::ChannelRefused { .. })), "{fault}");
     drop((one, two));
 }
 
@@ -213,8 +218,9 @@ async fn a_dead_hanging_or_foreign_control_socket_is_ignored() {
     let Some(fixture) = MasterFixture::new("").await else { return };
     fixture.open_master().await;
     let socket = fixture.socket();
-    let refused =
-        |fault: Fault| assert!(matches!(fault, Fault::AuthenticationRefused { .. }), "{fault}");
+    let refused = |fault: Fault| {
+        assert!(matches!(fault, Fault::Ssh(ssh::Fault::AuthenticationRefused { .. })), "{fault}")
+    };
     if rustix::process::geteuid().is_root() {
         chown(&socket, Some(Uid::from_raw(65534)), Some(Gid::from_raw(65534))).unwrap();
         refused(echo_transport(&fixture.transport(TransportMode::Auto), "node").await.unwrap_err());

@@ -4,8 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use gtop::internals::model::TransportKind;
-use gtop::internals::ssh::{Exit, Fault, SshProgramCause};
-use gtop::internals::transport::{Options, Transport, TransportMode};
+use gtop::internals::process::{Exit, NotStarted};
+use gtop::internals::ssh::{self, SshProgramCause};
+use gtop::internals::transport::{Fault, Options, Transport, TransportMode};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::process::Command;
@@ -54,14 +55,17 @@ async fn messages_of_ssh_map_to_the_faults_of_the_native_client() {
     let sshd = lab.sshd("").await;
     let fault = run_with_ssh(&lab, "true").await.unwrap_err();
     assert!(
-        matches!(fault, Fault::SshProgram { cause: SshProgramCause::HostKeyUnknown, .. }),
+        matches!(
+            fault,
+            Fault::Ssh(ssh::Fault::SshProgram { cause: SshProgramCause::HostKeyUnknown, .. })
+        ),
         "{fault}"
     );
     assert!(!fault.is_retryable());
 
     lab.write("known", &format!("[{ADDRESS}]:{} {}", sshd.port, lab.text("id.pub")));
     let fault = run_with_ssh(&lab, "true").await.unwrap_err();
-    let Fault::HostKeyChanged(change) = &fault else { panic!("{fault}") };
+    let Fault::Ssh(ssh::Fault::HostKeyChanged(change)) = &fault else { panic!("{fault}") };
     assert_eq!((change.file.clone(), change.line), (lab.path("known"), 1));
     let listed = run("ssh-keygen", &["-lf", lab.path("host_ed25519.pub").to_str().unwrap()]).await;
     assert!(listed.contains(&change.fingerprint), "{listed} {change:?}");
@@ -69,23 +73,30 @@ async fn messages_of_ssh_map_to_the_faults_of_the_native_client() {
     lab.write("known", &format!("@revoked * {}", lab.text("host_ed25519.pub")));
     let fault = run_with_ssh(&lab, "true").await.unwrap_err();
     assert!(
-        matches!(fault, Fault::SshProgram { cause: SshProgramCause::HostKeyRevoked, .. }),
+        matches!(
+            fault,
+            Fault::Ssh(ssh::Fault::SshProgram { cause: SshProgramCause::HostKeyRevoked, .. })
+        ),
         "{fault}"
     );
 
     let port = free_port().await;
     lab.write_config(port, "");
-    assert_eq!(run_with_ssh(&lab, "true").await.unwrap_err(), Fault::ConnectionRefused { port });
+    assert_eq!(
+        run_with_ssh(&lab, "true").await.unwrap_err(),
+        Fault::Ssh(ssh::Fault::ConnectionRefused { port })
+    );
 
     lab.write_config(port, "Host node\nHostName nosuch.invalid");
     let fault = run_with_ssh(&lab, "true").await.unwrap_err();
-    let Fault::NameNotFound { host, .. } = &fault else { panic!("{fault}") };
+    let Fault::Ssh(ssh::Fault::NameNotFound { host, .. }) = &fault else { panic!("{fault}") };
     assert_eq!(host.as_deref(), Some("nosuch.invalid"));
 
     let sshd = lab.sshd("KexAlgorithms diffie-hellman-group14-sha1").await;
     lab.trust(&sshd);
     let fault = run_with_ssh(&lab, "true").await.unwrap_err();
-    let Fault::NoCommonAlgorithm { kind: "key exchange", theirs, .. } = &fault else {
+    let Fault::Ssh(ssh::Fault::NoCommonAlgorithm { kind: "key exchange", theirs, .. }) = &fault
+    else {
         panic!("{fault}")
     };
     assert!(theirs.contains(&"diffie-hellman-group14-sha1".to_owned()), "{theirs:?}");
@@ -95,7 +106,7 @@ async fn messages_of_ssh_map_to_the_faults_of_the_native_client() {
     let serve = async { drop(listener.accept().await.unwrap()) };
     let (opened, ()) = tokio::join!(run_with_ssh(&lab, "true"), serve);
     let fault = opened.unwrap_err();
-    assert!(matches!(fault, Fault::NoBanner { .. }), "{fault}");
+    assert!(matches!(fault, Fault::Ssh(ssh::Fault::NoBanner { .. })), "{fault}");
 }
 
 #[tokio::test]
@@ -106,7 +117,9 @@ async fn a_server_that_requires_a_password_is_explained_without_a_prompt() {
     let sshd = lab.sshd(methods).await;
     lab.trust(&sshd);
     let fault = run_with_ssh(&lab, "true").await.unwrap_err();
-    let Fault::AuthenticationRefused { user, offers, .. } = &fault else { panic!("{fault}") };
+    let Fault::Ssh(ssh::Fault::AuthenticationRefused { user, offers, .. }) = &fault else {
+        panic!("{fault}")
+    };
     assert_eq!((user, offers.contains(&"password".to_owned())), (&lab.user, true), "{offers:?}");
     assert!(!fault.is_retryable());
 }
@@ -120,7 +133,9 @@ async fn a_missing_program_is_named() {
         let options =
             Options { ssh_program, parent_guard, mode: TransportMode::Ssh, ..lab.options() };
         let fault = Transport::new(options).open(&node(), "true", |_| ()).await.unwrap_err();
-        let Fault::ProgramNotFound { program, why } = &fault else { panic!("{fault}") };
+        let Fault::Ssh(ssh::Fault::ProgramNotFound(NotStarted { program, why })) = &fault else {
+            panic!("{fault}")
+        };
         assert_eq!((program.as_str(), why.as_str()), ("/no/such/ssh", "no such file or directory"));
     }
 }
@@ -133,7 +148,7 @@ async fn a_silent_port_ends_ssh_too() {
     let connect_timeout = Some(std::time::Duration::from_millis(700));
     let options = Options { connect_timeout, mode: TransportMode::Ssh, ..lab.options() };
     let fault = Transport::new(options).open(&node(), "true", |_| ()).await.unwrap_err();
-    assert!(matches!(fault, Fault::TimedOut { .. }), "{fault}");
+    assert!(matches!(fault, Fault::Ssh(ssh::Fault::TimedOut { .. })), "{fault}");
     let (mut stream, _) = listener.accept().await.unwrap();
     let end = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut Vec::new())).await;
     end.unwrap().ok();
@@ -181,7 +196,10 @@ async fn options_for_interactive_use_are_overridden() {
     }
     let port = free_port().await;
     lab.write_config(port, "LogLevel QUIET");
-    assert_eq!(run_with_ssh(&lab, "true").await.unwrap_err(), Fault::ConnectionRefused { port });
+    assert_eq!(
+        run_with_ssh(&lab, "true").await.unwrap_err(),
+        Fault::Ssh(ssh::Fault::ConnectionRefused { port })
+    );
 }
 
 #[tokio::test]
@@ -275,7 +293,7 @@ async fn auto_uses_the_native_client_while_it_works() {
     lab.write("authorized", "");
     let fault =
         transport(&lab, TransportMode::Auto).open(&node(), "true", |_| ()).await.unwrap_err();
-    assert!(matches!(fault, Fault::AuthenticationRefused { .. }), "{fault}");
+    assert!(matches!(fault, Fault::Ssh(ssh::Fault::AuthenticationRefused { .. })), "{fault}");
     assert!(!fault.to_string().contains("the ssh program"), "{fault}");
 }
 
@@ -325,19 +343,14 @@ async fn names_that_look_like_options_or_commands_reach_no_program() {
         }
     }
     let host = format!("$(touch {})", marker.display());
-    let ssh = gtop::internals::ssh::SshTarget {
-        host,
-        user: None,
-        port: None,
-        profile: gtop::internals::ssh::Profile::System,
-    };
+    let ssh = ssh::SshTarget { host, user: None, port: None, profile: ssh::Profile::System };
     let target = gtop::internals::transport::Target {
         name: gtop::internals::model::NodeName::new("x").unwrap(),
         reach: gtop::internals::transport::Reach::Ssh(ssh),
     };
     for mode in [TransportMode::Native, TransportMode::Auto, TransportMode::Ssh] {
         let fault = transport(&lab, mode).open(&target, "true", |_| ()).await.unwrap_err();
-        assert!(matches!(fault, Fault::BadConfiguration { .. }), "{fault}");
+        assert!(matches!(fault, Fault::Ssh(ssh::Fault::BadConfiguration { .. })), "{fault}");
     }
     assert!(!marker.exists() && fs::read_dir(lab.folder.path()).is_ok());
 }

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::internals::model::NodeName;
-use gtop::internals::ssh::{ConnectPhase, Fault, Output, SchedulerAddresses};
-use gtop::internals::transport::{Channel, Options, Transport, TransportMode};
+use gtop::internals::process::Output;
+use gtop::internals::ssh::{self, ConnectPhase, SchedulerAddresses};
+use gtop::internals::transport::{Channel, Fault, Options, Transport, TransportMode};
 use russh::server;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -59,9 +59,9 @@ async fn check_cat(channel: &mut Channel) {
     loop {
         match tokio::time::timeout(TIMEOUT, channel.next()).await.unwrap() {
             // Messages of login files.
-            Output::Stderr(_) => {}
-            output @ (Output::Stdout(_) | Output::Exit(_) | Output::Closed(_)) => {
-                return assert_eq!(output, Output::Stdout(b"ping\n".to_vec()));
+            Ok(Output::Stderr(_)) => {}
+            output => {
+                return assert_eq!(output, Ok(Output::Stdout(b"ping\n".to_vec())));
             }
         }
     }
@@ -118,12 +118,12 @@ async fn the_host_key_of_a_gateway_is_verified() {
     trust_all(&lab, &[&far]);
     let known = lab.text("known");
     let fault = hello(&lab.transport(), "node").await.unwrap_err();
-    let Fault::AtGateway { gateway, fault } = fault else { panic!("{fault}") };
+    let Fault::Ssh(ssh::Fault::AtGateway { gateway, fault }) = fault else { panic!("{fault}") };
     assert_eq!(gateway, "bastion");
-    assert!(matches!(*fault, Fault::HostKeyUnknown { .. }), "{fault}");
+    assert!(matches!(*fault, ssh::Fault::HostKeyUnknown { .. }), "{fault}");
     lab.write("known", &format!("{known}[{ADDRESS}]:{} {}", bastion.port, lab.text("id.pub")));
     let fault = hello(&lab.transport(), "node").await.unwrap_err();
-    assert!(matches!(fault.root(), Fault::HostKeyChanged(_)), "{fault}");
+    assert!(matches!(fault.ssh_root(), Some(ssh::Fault::HostKeyChanged(_))), "{fault}");
     assert!(fault.to_string().starts_with("via bastion: host key of "), "{fault}");
     assert_eq!(far.log_count("Connection from"), 0);
 }
@@ -189,7 +189,10 @@ async fn a_gateway_that_refuses_the_login_is_tried_once_for_all_nodes() {
     trust_all(&lab, &[&bastion]);
     for result in open_all(&lab.transport(), 32).await.into_values() {
         let fault = result.unwrap_err();
-        assert!(matches!(fault.root(), Fault::AuthenticationRefused { .. }), "{fault}");
+        assert!(
+            matches!(fault.ssh_root(), Some(ssh::Fault::AuthenticationRefused { .. })),
+            "{fault}"
+        );
         assert!(fault.to_string().starts_with("via bastion: authentication"), "{fault}");
         assert!(!fault.is_retryable());
     }
@@ -219,7 +222,9 @@ async fn a_gateway_that_cannot_reach_a_node_says_why_and_serves_the_others() {
     let transport = lab.transport();
     let mut other = open_cat(&transport, "node").await;
     let fault = hello(&transport, "closed").await.unwrap_err();
-    let Fault::GatewayCannotReach { gateway, why } = &fault else { panic!("{fault}") };
+    let Fault::Ssh(ssh::Fault::GatewayCannotReach { gateway, why }) = &fault else {
+        panic!("{fault}")
+    };
     assert_eq!((gateway.as_str(), why.as_str()), ("bastion", "connection refused"));
     assert!(fault.is_retryable());
     check_cat(&mut other).await;
@@ -246,8 +251,7 @@ async fn a_name_that_does_not_resolve_is_replaced_by_the_schedulers_address() {
         lab.write("config", &(nodes + &hosts));
         let transport = Transport::new(Options { mode, ..lab.options() });
         hello(&transport, "node.invalid").await.unwrap_err();
-        let pair =
-            |name: &str, at: Option<&str>| (NodeName::new(name).unwrap(), at.map(str::to_owned));
+        let pair = |name: &str, at: Option<&str>| (name.to_owned(), at.map(str::to_owned));
         let known = [
             pair("node.invalid", Some(ADDRESS)),
             pair("other.invalid", None),
@@ -273,7 +277,10 @@ async fn a_gateway_that_forbids_forwarding_is_not_retried() {
     trust_all(&lab, &[&bastion]);
     for result in open_all(&lab.transport(), 16).await.into_values() {
         let fault = result.unwrap_err();
-        assert!(matches!(fault, Fault::GatewayForwardingRefused { .. }), "{fault}");
+        assert!(
+            matches!(fault, Fault::Ssh(ssh::Fault::GatewayForwardingRefused { .. })),
+            "{fault}"
+        );
         assert!(fault.to_string().contains("AllowTcpForwarding"), "{fault}");
         assert!(!fault.is_retryable());
     }
@@ -296,7 +303,10 @@ async fn a_destination_the_gateway_forbids_does_not_affect_others() {
     let mut other = open_cat(&transport, "node").await;
     for _ in 0..3 {
         let fault = hello(&transport, "other").await.unwrap_err();
-        assert!(matches!(fault, Fault::GatewayForwardingRefused { .. }), "{fault}");
+        assert!(
+            matches!(fault, Fault::Ssh(ssh::Fault::GatewayForwardingRefused { .. })),
+            "{fault}"
+        );
     }
     // A second session, to find out that the channel limit was not the reason.
     assert_eq!(bastion.log_count("Accepted publickey"), 2);
@@ -315,10 +325,9 @@ async fn nodes_reconnect_together_after_their_gateway_was_lost() {
     bastion.kill_sessions();
     for channel in nodes.values_mut() {
         let lost = read_output(channel.as_mut().unwrap()).await.fault.unwrap();
-        let is_at_gateway =
-            matches!(&lost, Fault::AtGateway { gateway, .. } if gateway == "bastion");
+        let is_at_gateway = matches!(&lost, Fault::Ssh(ssh::Fault::AtGateway { gateway, .. }) if gateway == "bastion");
         assert!(is_at_gateway && lost.is_retryable(), "{lost}");
-        assert!(matches!(lost.root(), Fault::SessionLost { .. }), "{lost}");
+        assert!(matches!(lost.ssh_root(), Some(ssh::Fault::SessionLost { .. })), "{lost}");
     }
     drop(nodes);
     let mut nodes = open_all(&transport, 16).await;
@@ -346,7 +355,7 @@ async fn a_gateway_that_is_down_is_tried_once_for_all_nodes() {
         for _ in 0..2 {
             for result in open_all(&transport, 32).await.into_values() {
                 let fault = result.unwrap_err();
-                assert!(matches!(fault.root(), Fault::NoBanner { .. }), "{fault}");
+                assert!(matches!(fault.ssh_root(), Some(ssh::Fault::NoBanner { .. })), "{fault}");
             }
         }
     };
@@ -373,7 +382,7 @@ async fn an_unread_node_does_not_stall_the_others() {
     }
     for _ in 0..100 {
         let output = tokio::time::timeout(TIMEOUT, flood.next()).await.unwrap();
-        assert!(matches!(output, Output::Stdout(_)), "{output:?}");
+        assert!(matches!(output, Ok(Output::Stdout(_))), "{output:?}");
         check_cat(&mut other).await;
     }
     assert_eq!(bastion.log_count("Accepted publickey"), 1);
@@ -391,7 +400,7 @@ async fn megabytes_pass_a_gateway_complete() {
     let mut count = 0;
     while count < 3_000_000 {
         let output = tokio::time::timeout(TIMEOUT, channel.next()).await;
-        let Ok(Output::Stdout(bytes)) = output else { panic!("{output:?} after {count}") };
+        let Ok(Ok(Output::Stdout(bytes))) = output else { panic!("{output:?} after {count}") };
         count += bytes.len();
     }
     channel.send(&vec![b'x'; 3_000_000]).await.unwrap();
@@ -497,7 +506,7 @@ async fn a_gateway_without_resources_is_retried_later() {
     write_hosts(&lab, &[("bastion", port, ""), ("node", 1, "ProxyJump bastion")]);
     lab.write("known", &format!("[{ADDRESS}]:{port} {}", lab.text("host_ed25519.pub")));
     let fault = lab.open("true").await.unwrap_err();
-    assert!(matches!(fault.root(), Fault::ChannelRefused { .. }), "{fault}");
+    assert!(matches!(fault.ssh_root(), Some(ssh::Fault::ChannelRefused { .. })), "{fault}");
     assert!(fault.is_retryable());
 }
 
@@ -576,7 +585,9 @@ async fn a_failed_proxy_command_is_reported_with_its_last_line() {
         let is_silent = command.starts_with("sleep");
         let timeout = if is_silent { Duration::from_millis(500) } else { TIMEOUT };
         let fault = proxy_fault(&lab, &sshd, command, timeout).await;
-        let Fault::ProxyCommandFailed { why, .. } = &fault else { panic!("{command}: {fault}") };
+        let Fault::Ssh(ssh::Fault::ProxyCommandFailed { why, .. }) = &fault else {
+            panic!("{command}: {fault}")
+        };
         let is_reported = why.contains(words) || why.contains(&words.to_lowercase());
         assert!(is_reported || why.contains("not found"), "{command}: {fault}");
         assert!(fault.is_retryable());
@@ -650,7 +661,8 @@ async fn only_configured_key_exchanges_ciphers_and_macs_are_offered() {
         lab.write_config(sshd.port, options);
         match (lab.open("true").await, kind) {
             (Ok(_), None) => {}
-            (Err(Fault::NoCommonAlgorithm { kind, .. }), Some(wanted)) if kind == wanted => {}
+            (Err(Fault::Ssh(ssh::Fault::NoCommonAlgorithm { kind, .. })), Some(wanted))
+                if kind == wanted => {}
             (result, _) => panic!("{options}: {result:?}"),
         }
     }
@@ -662,7 +674,7 @@ async fn only_configured_key_exchanges_ciphers_and_macs_are_offered() {
         lab.write_config(sshd.port, &format!("{option} {names}"));
         let fault = lab.open("true").await.unwrap_err();
         assert!(
-            matches!(&fault, Fault::UnsupportedAlgorithms { option: named, .. } if *named == option),
+            matches!(&fault, Fault::Ssh(ssh::Fault::UnsupportedAlgorithms { option: named, .. }) if *named == option),
             "{fault}"
         );
         assert!(fault.to_string().contains("--transport auto"), "{fault}");
@@ -684,7 +696,7 @@ async fn a_queued_line_is_sent_with_the_next_output() {
     let mut received = String::new();
     while !received.ends_with("got second\n") {
         let output = tokio::time::timeout(TIMEOUT, channel.next()).await.unwrap();
-        let Output::Stdout(bytes) = output else { panic!("{received}{output:?}") };
+        let Ok(Output::Stdout(bytes)) = output else { panic!("{received}{output:?}") };
         received.push_str(std::str::from_utf8(&bytes).unwrap());
     }
     assert_eq!((received.as_str(), channel.take_queued_line()), ("got first\ngot second\n", None));
@@ -702,7 +714,7 @@ async fn a_stopped_server_is_lost_after_the_configured_keepalives() {
     lab.write_config(sshd.port, "ServerAliveInterval 1\nServerAliveCountMax 1");
     // The shell stops its own sshd, so the connection goes silent.
     let mut channel = lab.open("echo $PPID; read go; kill -STOP $PPID; cat").await.unwrap();
-    let Output::Stdout(number) = channel.next().await else { panic!("no number") };
+    let Ok(Output::Stdout(number)) = channel.next().await else { panic!("no number") };
     let stopped = String::from_utf8(number).unwrap().trim().parse().unwrap();
     channel.send(b"go\n").await.unwrap();
     let lost = read_output(&mut channel).await.fault.unwrap();

@@ -7,8 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use gtop::internals::collect::Handshake;
 use gtop::internals::model::{FaultKind, JobId, NodeName, TransportKind};
-use gtop::internals::ssh::{Fault, Profile, SshTarget, StepCause};
-use gtop::internals::transport::{Options, Reach, StepJob, Target, Transport, TransportMode};
+use gtop::internals::ssh::{Profile, SshTarget};
+use gtop::internals::transport::{
+    Fault, Options, Reach, StepCause, StepJob, Target, Transport, TransportMode,
+};
 use gtop::internals::wire::{Body, FrameReader, Received};
 use tempfile::TempDir;
 use tokio::task::JoinSet;

@@ -11,7 +11,7 @@ use crate::inventory::slurm::queue::{self, Queue};
 use crate::inventory::slurm::{JobFilter, SlurmError, SlurmErrorKind};
 use crate::model::{Job, JobId, NodeName};
 use crate::nodeset;
-use crate::ssh::{ProgramCall, ProgramOutput, run_program};
+use crate::process::{ProgramCall, ProgramOutput, run_program};
 
 /// Limit for a command. Slurm itself reports a hanging controller after 20 s, with a better message.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
@@ -67,9 +67,7 @@ pub(super) async fn fetch_details(
 }
 
 /// Runs `sinfo` for the addresses of nodes; `None` for a node that is reached by its name.
-pub async fn fetch_node_addresses(
-    nodes: &BTreeSet<NodeName>,
-) -> BTreeMap<NodeName, Option<String>> {
+pub async fn fetch_node_addresses(nodes: &BTreeSet<NodeName>) -> BTreeMap<String, Option<String>> {
     let names = format!("--nodes={}", nodeset::fold(nodes.iter().map(NodeName::as_str)));
     let mut words = vec!["--noheader", "--Node", "--format=%N|%o|%n"];
     // Stays below the maximum length of a command line.
@@ -82,7 +80,7 @@ pub async fn fetch_node_addresses(
 }
 
 /// Parses lines of node, address and host name, such as `gpu01|10.0.0.1|gpu01-host`.
-fn parse_addresses(output: &str, nodes: &BTreeSet<NodeName>) -> BTreeMap<NodeName, Option<String>> {
+fn parse_addresses(output: &str, nodes: &BTreeSet<NodeName>) -> BTreeMap<String, Option<String>> {
     let lines = output.lines().filter_map(|line| {
         let mut fields = line.split('|').map(str::trim);
         let node = NodeName::new(fields.next()?).ok().filter(|node| nodes.contains(node))?;
@@ -92,7 +90,7 @@ fn parse_addresses(output: &str, nodes: &BTreeSet<NodeName>) -> BTreeMap<NodeNam
     });
     let addresses: BTreeMap<NodeName, Option<String>> = lines.collect();
     // Nodes without a line get `None`, so that they are not queried again.
-    nodes.iter().map(|node| (node.clone(), addresses.get(node).cloned().flatten())).collect()
+    nodes.iter().map(|node| (node.to_string(), addresses.get(node).cloned().flatten())).collect()
 }
 
 /// Returns true if the text can be a host name or an address.
@@ -117,11 +115,11 @@ pub async fn run_command_within(
 ) -> Result<ProgramOutput, SlurmError> {
     let words: Vec<_> = words.iter().map(|word| word.as_ref().to_owned()).collect();
     let call = ProgramCall {
-        program,
+        program: program.as_ref(),
         args: &words,
         input,
         // Unix times, independent of the time zone.
-        env: &[("SLURM_TIME_FORMAT", "%s")],
+        env: &[("LC_ALL", "C"), ("SLURM_TIME_FORMAT", "%s")],
         // The user's SQUEUE_ variables would change the output.
         removed_prefix: "SQUEUE_",
         timeout: limit,

@@ -1,7 +1,7 @@
 //! Classifies errors of Slurm's commands and gives each a message and a remedy.
 
 use crate::model::sanitize;
-use crate::ssh::ProgramError;
+use crate::process::ProgramError;
 
 /// An error of a Slurm command.
 #[derive(Clone, Debug, PartialEq, Eq)]

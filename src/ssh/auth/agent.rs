@@ -17,8 +17,9 @@ use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-use crate::ssh::fault::{self, Fault};
+use crate::ssh::fault::Fault;
 use crate::ssh::file_cache::lock;
+use crate::text;
 
 /// Timeout for listing the keys.
 const LIST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -110,7 +111,7 @@ async fn list(
     socket: &Path,
     binding: Option<&AgentSessionBinding>,
 ) -> Result<(AgentClient<UnixStream>, Vec<AgentIdentity>), String> {
-    let stream = UnixStream::connect(socket).await.map_err(|error| fault::io_error_text(&error))?;
+    let stream = UnixStream::connect(socket).await.map_err(|error| text::io_error(&error))?;
     let mut client = AgentClient::connect(stream);
     if let Some(binding) = binding {
         // Keys restricted to some hosts are listed only after this. Most agents do not support it and answer with a
@@ -125,11 +126,11 @@ async fn list(
 }
 
 fn describe(error: &Error) -> String {
-    let Error::IO(error) = error else { return fault::sanitize_line(&error.to_string()) };
+    let Error::IO(error) = error else { return text::excerpt_line(&error.to_string()) };
     if error.kind() == ErrorKind::UnexpectedEof {
         return "it closed the connection".to_owned();
     }
-    fault::io_error_text(error)
+    text::io_error(error)
 }
 
 /// A connection to an agent that answered.

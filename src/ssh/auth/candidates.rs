@@ -11,22 +11,13 @@ use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Algorithm, Certificate, HashAlg, PrivateKey, PublicKey};
 
 use crate::ssh::auth::identity::{CertificateFile, IdentityFile, KeyFile};
-use crate::ssh::fault::{self, KeyFileProblem};
+use crate::ssh::fault::KeyFileProblem;
+use crate::text;
 use crate::time::Timestamp;
 
 /// Signature algorithms used only if the configuration lists them.
 const DEPRECATED: [&str; 4] =
     ["ssh-rsa", "ssh-dss", "ssh-rsa-cert-v01@openssh.com", "ssh-dss-cert-v01@openssh.com"];
-
-/// Why an encrypted file without its passphrase is skipped.
-const ENCRYPTED: &str = "encrypted; ssh-add it";
-
-/// Why a file readable by others is skipped.
-const UNPROTECTED: &str = "readable by others; chmod 600 it";
-
-/// Why a file is skipped whose encryption gtop does not support.
-const LEGACY_ENCRYPTED: &str =
-    "encrypted in an old format; rewrite it with ssh-keygen -p, or ssh-add it";
 
 /// The sources of keys to choose from.
 #[derive(Debug, Clone, Copy)]
@@ -161,27 +152,18 @@ fn file_entries<'a>(sources: KeySources<'a>, selection: &mut Selection) -> Vec<E
     let mut entries = Vec::new();
     for identity in sources.identities {
         let path = identity.path.display().to_string();
-        match &identity.key_file {
-            KeyFile::Missing => {}
-            KeyFile::Unusable(why) => selection.skipped.push(format!("{path} ({why})")),
-            KeyFile::Unprotected(None) => selection.skipped.push(format!("{path} ({UNPROTECTED})")),
-            KeyFile::Encrypted(None) => selection.skipped.push(format!("{path} ({ENCRYPTED})")),
-            KeyFile::LegacyEncrypted(None) => {
-                selection.skipped.push(format!("{path} ({LEGACY_ENCRYPTED})"));
-            }
-            KeyFile::Usable(_)
-            | KeyFile::Encrypted(_)
-            | KeyFile::LegacyEncrypted(_)
-            | KeyFile::PublicOnly(_)
-            | KeyFile::Unprotected(_)
-            | KeyFile::SecurityKey(_) => {
-                entries.extend(identity.key_file.public_key().map(|key| Entry {
-                    name: path.clone(),
-                    credential: Credential::Key(key.clone()),
-                    file: Some(&identity.key_file),
-                    agent_key: None,
-                }));
-            }
+        let key_file = &identity.key_file;
+        if let Some(key) = key_file.public_key() {
+            entries.push(Entry {
+                name: path.clone(),
+                credential: Credential::Key(key.clone()),
+                file: Some(key_file),
+                agent_key: None,
+            });
+        } else if !matches!(key_file, KeyFile::Missing)
+            && let Err(why) = key_file.private_key()
+        {
+            selection.skipped.push(format!("{path} ({why})"));
         }
         if matches!(&identity.key_file, KeyFile::Encrypted(public) if !sources.agent_holds(public.as_ref()))
         {
@@ -255,11 +237,11 @@ impl<'a> KeySources<'a> {
         } else if certificate.valid_after() > now {
             ", not valid yet".to_owned()
         } else if !principals.is_empty() && !principals.iter().any(|name| name == self.user) {
-            format!(", for {}", fault::sanitize(&principals.join(" "), 64))
+            format!(", for {}", text::excerpt(&principals.join(" "), 64))
         } else {
             String::new()
         };
-        format!("{source} certificate '{}'{problem}", fault::sanitize(certificate.key_id(), 64))
+        format!("{source} certificate '{}'{problem}", text::excerpt(certificate.key_id(), 64))
     }
 
     /// Returns why a key file cannot be used, if the user can fix it.
@@ -304,10 +286,7 @@ impl<'a> KeySources<'a> {
         }
         let files = self.identities.iter().map(|identity| &identity.key_file);
         let mut opened = files.filter(|file| file.public_key() == Some(wanted));
-        opened.find_map(|file| {
-            let KeyFile::Usable(key) = file else { return None };
-            Some(KeySigner::File(Arc::clone(key)))
-        })
+        opened.find_map(|file| Some(KeySigner::File(Arc::clone(file.private_key().ok()?))))
     }
 }
 
@@ -329,16 +308,9 @@ impl Entry<'_> {
             (Credential::Key(_), Some(agent_key), _) => {
                 KeySigner::Agent(Box::new(agent_key.clone()))
             }
-            (Credential::Key(_), None, Some(file)) => match file {
-                KeyFile::Usable(key) => KeySigner::File(Arc::clone(key)),
-                KeyFile::Encrypted(_) => return Err(ENCRYPTED),
-                KeyFile::LegacyEncrypted(_) => return Err(LEGACY_ENCRYPTED),
-                KeyFile::SecurityKey(_) => return Err("needs its security key; ssh-add it"),
-                KeyFile::PublicOnly(_) => return Err("only the public key is here"),
-                KeyFile::Unprotected(_) => return Err(UNPROTECTED),
-                KeyFile::Unusable(why) => return Err(why),
-                KeyFile::Missing => return Err("is gone"),
-            },
+            (Credential::Key(_), None, Some(file)) => {
+                KeySigner::File(Arc::clone(file.private_key()?))
+            }
             (Credential::Key(_), None, None) => return Err("nothing can sign for it"),
         };
         Ok(CredentialCandidate {

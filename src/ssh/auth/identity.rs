@@ -50,6 +50,22 @@ impl KeyFile {
             Self::Unusable(_) | Self::Missing => None,
         }
     }
+
+    /// Returns the private key, or why the file cannot sign.
+    pub(crate) fn private_key(&self) -> Result<&Arc<PrivateKey>, &'static str> {
+        match self {
+            Self::Usable(key) => Ok(key),
+            Self::Encrypted(_) => Err("encrypted; ssh-add it"),
+            Self::LegacyEncrypted(_) => {
+                Err("encrypted in an old format; rewrite it with ssh-keygen -p, or ssh-add it")
+            }
+            Self::PublicOnly(_) => Err("only the public key is here"),
+            Self::Unprotected(_) => Err("readable by others; chmod 600 it"),
+            Self::SecurityKey(_) => Err("needs its security key; ssh-add it"),
+            Self::Unusable(why) => Err(why),
+            Self::Missing => Err("is gone"),
+        }
+    }
 }
 
 /// A key file and the certificate beside it.

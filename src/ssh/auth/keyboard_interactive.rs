@@ -9,9 +9,10 @@ use tokio::time::Instant;
 
 use crate::ssh::auth::prompt::{Prompt, PromptError, PromptQueue};
 use crate::ssh::auth::{Attempt, AuthOutcome};
-use crate::ssh::fault::{self, ConnectPhase, Fault, UnansweredReason};
+use crate::ssh::fault::{ConnectPhase, Fault, UnansweredReason};
 use crate::ssh::host_keys::HostKeyStatus;
 use crate::ssh::trace::{self, CredentialOutcome};
+use crate::text;
 
 /// Most prompts in one request.
 const MAX_PROMPTS: usize = 8;
@@ -68,7 +69,7 @@ impl Attempt<'_> {
                 Ok(Reply::Failure { remaining_methods, partial_success }) => {
                     let what = "your answer".to_owned();
                     if !message_lines.is_empty() && !partial_success {
-                        let says = fault::sanitize_line(&message_lines.join(" "));
+                        let says = text::excerpt_line(&message_lines.join(" "));
                         self.tried.push(format!("node says: {says}"));
                     }
                     return self.handle_failure(remaining_methods, partial_success, what);
@@ -125,7 +126,7 @@ impl Attempt<'_> {
 }
 
 fn convert_prompt(prompt: &ServerPrompt) -> Prompt {
-    let text = fault::sanitize(prompt.prompt.trim(), MAX_PROMPT_LENGTH).trim().to_owned();
+    let text = text::excerpt(prompt.prompt.trim(), MAX_PROMPT_LENGTH).trim().to_owned();
     Prompt { text, is_echoed: prompt.echo }
 }
 
@@ -133,7 +134,7 @@ fn convert_prompt(prompt: &ServerPrompt) -> Prompt {
 fn instruction_lines(name: &str, instructions: &str) -> Vec<String> {
     let lines = name.lines().chain(instructions.lines()).take(MAX_LINES);
     lines
-        .map(|line| fault::sanitize(line, MAX_PROMPT_LENGTH).trim_end().to_owned())
+        .map(|line| text::excerpt(line, MAX_PROMPT_LENGTH).trim_end().to_owned())
         .filter(|line| !line.is_empty())
         .collect()
 }

@@ -11,8 +11,6 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use zeroize::Zeroizing;
 
-use crate::model::NodeName;
-
 /// Capacity of the queue; further logins wait to push.
 const QUEUE_SIZE: usize = 16;
 
@@ -84,7 +82,7 @@ pub struct PromptQueue {
 struct State {
     is_open: bool,
     /// Nodes whose first login has ended, with whatever result.
-    finished: BTreeSet<NodeName>,
+    finished: BTreeSet<String>,
     /// Logins that are being prompted now.
     prompting: usize,
 }
@@ -133,7 +131,7 @@ impl PromptQueue {
     }
 
     /// Marks the first login of a node as ended when the result is dropped.
-    pub(crate) fn track_login(&self, node: NodeName) -> LoginGuard {
+    pub(crate) fn track_login(&self, node: String) -> LoginGuard {
         LoginGuard { prompt_queue: self.clone(), node: Some(node) }
     }
 
@@ -174,7 +172,7 @@ impl PromptQueue {
 #[derive(Debug)]
 pub(crate) struct LoginGuard {
     prompt_queue: PromptQueue,
-    node: Option<NodeName>,
+    node: Option<String>,
 }
 
 impl Drop for LoginGuard {
@@ -245,10 +243,10 @@ mod tests {
         let (prompt_queue, _questions) = PromptQueue::new();
         let began = tokio::time::Instant::now();
         let guards: Vec<_> = ["gpu01", "gpu02"]
-            .map(|name| prompt_queue.track_login(NodeName::new(name).unwrap()))
+            .map(|name| prompt_queue.track_login(name.to_owned()))
             .into_iter()
             .collect();
-        drop(prompt_queue.track_login(NodeName::new("gpu01").unwrap()));
+        drop(prompt_queue.track_login("gpu01".to_owned()));
         let both = prompt_queue.wait_for_logins(2, Duration::from_secs(1));
         tokio::join!(both, async { drop(guards) });
         assert_eq!(began.elapsed(), Duration::ZERO);

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::text;
+
 /// Most matches of one pattern.
 const MAX_MATCHES: usize = 4096;
 
@@ -47,7 +49,13 @@ fn expand_component(
             .filter(|name| {
                 let name = name.to_string_lossy();
                 let is_hidden = name.starts_with('.') && !part.starts_with('.');
-                !is_hidden && matches(&name.chars().collect::<Vec<_>>(), &pattern)
+                !is_hidden
+                    && text::matches_wildcards(
+                        &name.chars().collect::<Vec<_>>(),
+                        &pattern,
+                        '*',
+                        match_one,
+                    )
             })
             .take(MAX_MATCHES)
             .collect();
@@ -58,38 +66,13 @@ fn expand_component(
     found
 }
 
-fn matches(name: &[char], pattern: &[char]) -> bool {
-    let (mut name, mut pattern) = (name, pattern);
-    // Where to retry with one letter more for the last star.
-    let mut retry: Option<(&[char], &[char])> = None;
-    loop {
-        if let Some(('*', after)) = split(pattern) {
-            retry = Some((name, after));
-            pattern = after;
-            continue;
-        }
-        if name.is_empty() && pattern.is_empty() {
-            return true;
-        }
-        if let Some((c, rest)) = split(name)
-            && let Some(after) = match_one(c, pattern)
-        {
-            (name, pattern) = (rest, after);
-            continue;
-        }
-        let Some((from, after)) = retry else { return false };
-        let Some((_, rest)) = split(from) else { return false };
-        retry = Some((rest, after));
-        (name, pattern) = (rest, after);
-    }
-}
-
 fn split(chars: &[char]) -> Option<(char, &[char])> {
     chars.split_first().map(|(first, rest)| (*first, rest))
 }
 
 /// Matches one letter; returns the rest of the pattern.
-fn match_one(c: char, pattern: &[char]) -> Option<&[char]> {
+fn match_one<'a>(c: &char, pattern: &'a [char]) -> Option<&'a [char]> {
+    let c = *c;
     let (first, after) = split(pattern)?;
     match first {
         '?' => Some(after),
@@ -151,7 +134,9 @@ mod tests {
             ("config.d", "conf??.d", true),
             ("", "*", true),
         ] {
-            assert_eq!(matches(&chars(name), &chars(pattern)), want, "{name} {pattern}");
+            let (letters, glob) = (chars(name), chars(pattern));
+            let is_match = text::matches_wildcards(&letters, &glob, '*', match_one);
+            assert_eq!(is_match, want, "{name} {pattern}");
         }
     }
 

@@ -10,12 +10,14 @@ use sha1::Sha1;
 use crate::ssh::config::KnownHostName;
 use crate::ssh::config::options::{self, OptionValueKind, Support};
 use crate::ssh::config::resolved::ResolvedOptions;
+use crate::ssh::config::values;
 use crate::ssh::config::{
     AddressFamily, AlgorithmSettings, DEFAULT_KEYS, EffectiveOption, HostKeyCheck, HostQuery,
     HostSettings, JumpHost, KeepAlive, KeySettings, LocalEnv, Origin, Route, check_host,
     check_user,
 };
-use crate::ssh::fault::{self, Fault};
+use crate::ssh::fault::Fault;
+use crate::text;
 
 /// The default of `PreferredAuthentications`.
 const DEFAULT_METHODS: &str = "gssapi-with-mic,hostbased,publickey,keyboard-interactive,password";
@@ -227,7 +229,7 @@ fn route(resolved: &ResolvedOptions, tokens: &TokenExpander<'_>) -> Result<Route
     let Some(command) = resolved.first_unless_none("proxycommand") else {
         return Ok(Route::Direct);
     };
-    let why = || format!("ProxyCommand {} cannot be expanded", fault::sanitize_line(command));
+    let why = || format!("ProxyCommand {} cannot be expanded", text::excerpt_line(command));
     let expanded = tokens.expand_percent(command);
     expanded.map(Route::Command).ok_or_else(|| Fault::BadConfiguration { why: why() })
 }
@@ -273,32 +275,19 @@ impl<'a> TokenExpander<'a> {
     /// Expands `%` tokens and `${VARIABLE}`; `None` if one of them is unknown or not set.
     pub(crate) fn expand(&self, raw: &str) -> Option<String> {
         let mut text = String::new();
-        let mut rest = raw.chars();
-        while let Some(c) = rest.next() {
-            match c {
-                '%' => text.push_str(&self.token(rest.next()?)?),
-                '$' if rest.as_str().starts_with('{') => {
-                    let (name, after) = rest.as_str().strip_prefix('{')?.split_once('}')?;
-                    text.push_str(&std::env::var(name).ok()?);
-                    rest = after.chars();
-                }
-                c => text.push(c),
-            }
+        let mut rest = raw;
+        while let Some((before, after)) = rest.split_once("${") {
+            let (name, after) = after.split_once('}')?;
+            text.push_str(&self.expand_percent(before)?);
+            text.push_str(&std::env::var(name).ok()?);
+            rest = after;
         }
-        Some(text)
+        Some(text + &self.expand_percent(rest)?)
     }
 
     /// Expands `%` tokens only; the shell expands variables.
     fn expand_percent(&self, raw: &str) -> Option<String> {
-        let mut text = String::new();
-        let mut rest = raw.chars();
-        while let Some(c) = rest.next() {
-            match c {
-                '%' => text.push_str(&self.token(rest.next()?)?),
-                c => text.push(c),
-            }
-        }
-        Some(text)
+        values::expand_percent(raw, |letter| self.token(letter))
     }
 
     fn expand_home(&self, raw: &str) -> Option<String> {

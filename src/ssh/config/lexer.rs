@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::model::matches_pattern;
+use crate::text::matches_pattern;
 
 /// Word separators.
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];

@@ -1,9 +1,9 @@
 //! The options of `ssh_config`: their values, their defaults, and how gtop supports them.
 
 use crate::ssh::config::algorithm_sets::{self, AlgorithmSet};
-use crate::ssh::config::values::ValueSyntax;
+use crate::ssh::config::values;
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct OptionSpec {
     /// In lower case, as `ssh -G` prints it.
     pub(crate) name: &'static str,
@@ -14,6 +14,14 @@ pub(crate) struct OptionSpec {
     pub(crate) default: &'static str,
     pub(crate) support: Support,
 }
+
+impl PartialEq for OptionSpec {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for OptionSpec {}
 
 /// How gtop supports an option; listed in `docs/ssh-config.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +35,7 @@ pub(crate) enum Support {
 }
 
 /// The syntax of an option's value, and the effect of a second value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum OptionValueKind {
     /// One of these words, each with its form in `ssh -G`.
     Choice(&'static [(&'static str, &'static str)]),
@@ -52,7 +60,7 @@ pub(crate) enum OptionValueKind {
     SetEnv,
     Agent,
     /// Not used by gtop; validated as by `ssh`.
-    Validated(ValueSyntax),
+    Validated(fn(&[&str]) -> Result<(), String>),
     /// Not used by gtop; not validated.
     Any,
 }
@@ -98,7 +106,7 @@ const fn option(
 
 #[rustfmt::skip]
 const OPTIONS: &[OptionSpec] = &[
-    option("addkeystoagent", "AddKeysToAgent", OptionValueKind::Validated(ValueSyntax::AddKeys), "", Support::Ignored("gtop adds no keys to the agent")),
+    option("addkeystoagent", "AddKeysToAgent", OptionValueKind::Validated(values::check_add_keys), "", Support::Ignored("gtop adds no keys to the agent")),
     option("addressfamily", "AddressFamily", OptionValueKind::Choice(&[("inet", "inet"), ("inet6", "inet6"), ("any", "any")]), "any", Support::Followed),
     option("batchmode", "BatchMode", FLAG, "no", Support::Followed),
     option("bindaddress", "BindAddress", OptionValueKind::Text, "", Support::Followed),
@@ -119,11 +127,11 @@ const OPTIONS: &[OptionSpec] = &[
     option("connecttimeout", "ConnectTimeout", OptionValueKind::Seconds, "none", Support::Followed),
     option("controlmaster", "ControlMaster", OptionValueKind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("auto", "auto"), ("ask", "ask"), ("autoask", "autoask")]), "false", NO_MASTER),
     option("controlpath", "ControlPath", OptionValueKind::Text, "", Support::BySsh("if a master connection is open")),
-    option("controlpersist", "ControlPersist", OptionValueKind::Validated(ValueSyntax::Persist), "", NO_MASTER),
+    option("controlpersist", "ControlPersist", OptionValueKind::Validated(values::check_control_persist), "", NO_MASTER),
     option("dynamicforward", "DynamicForward", OptionValueKind::Any, "", NO_FORWARDING),
     option("enableescapecommandline", "EnableEscapeCommandline", FLAG, "no", NO_TERMINAL),
     option("enablesshkeysign", "EnableSSHKeysign", FLAG, "no", HOSTBASED),
-    option("escapechar", "EscapeChar", OptionValueKind::Validated(ValueSyntax::Escape), "", NO_TERMINAL),
+    option("escapechar", "EscapeChar", OptionValueKind::Validated(values::check_escape_char), "", NO_TERMINAL),
     option("exitonforwardfailure", "ExitOnForwardFailure", FLAG, "no", NO_FORWARDING),
     option("fingerprinthash", "FingerprintHash", OptionValueKind::Choice(&[("md5", "MD5"), ("sha1", "SHA1"), ("sha256", "SHA256"), ("sha384", "SHA384"), ("sha512", "SHA512")]), "", Support::Ignored("gtop always shows SHA256 fingerprints")),
     option("forkafterauthentication", "ForkAfterAuthentication", FLAG, "no", ONE_SESSION),
@@ -151,7 +159,7 @@ const OPTIONS: &[OptionSpec] = &[
     option("identityagent", "IdentityAgent", OptionValueKind::Agent, "", Support::Followed),
     option("identityfile", "IdentityFile", OptionValueKind::Files, "", Support::Followed),
     option("ignoreunknown", "IgnoreUnknown", OptionValueKind::Text, "", Support::Followed),
-    option("ipqos", "IPQoS", OptionValueKind::Validated(ValueSyntax::Qos), "", Support::Ignored("gtop sets no QoS class")),
+    option("ipqos", "IPQoS", OptionValueKind::Validated(values::check_ip_qos), "", Support::Ignored("gtop sets no QoS class")),
     option("kbdinteractiveauthentication", "KbdInteractiveAuthentication", FLAG, "yes", Support::Followed),
     option("kbdinteractivedevices", "KbdInteractiveDevices", OptionValueKind::Text, "", Support::Followed),
     option("kexalgorithms", "KexAlgorithms", OptionValueKind::Algorithms(&algorithm_sets::KEY_EXCHANGES), "", Support::Followed),
@@ -176,7 +184,7 @@ const OPTIONS: &[OptionSpec] = &[
     option("pubkeyacceptedalgorithms", "PubkeyAcceptedAlgorithms", OptionValueKind::Algorithms(&algorithm_sets::KEYS), "", Support::Followed),
     option("pubkeyauthentication", "PubkeyAuthentication", OptionValueKind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("unbound", "unbound"), ("host-bound", "host-bound")]), "true", Support::Followed),
     option("refuseconnection", "RefuseConnection", OptionValueKind::Text, "", Support::Followed),
-    option("rekeylimit", "RekeyLimit", OptionValueKind::Validated(ValueSyntax::Rekey), "", Support::Ignored("gtop rekeys after 1 GiB or an hour")),
+    option("rekeylimit", "RekeyLimit", OptionValueKind::Validated(values::check_rekey_limit), "", Support::Ignored("gtop rekeys after 1 GiB or an hour")),
     option("remotecommand", "RemoteCommand", OptionValueKind::Command, "", ONLY_PROBE),
     option("remoteforward", "RemoteForward", OptionValueKind::Any, "", NO_FORWARDING),
     option("requesttty", "RequestTTY", OptionValueKind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("force", "force"), ("auto", "auto")]), "auto", NO_TERMINAL),
@@ -189,14 +197,14 @@ const OPTIONS: &[OptionSpec] = &[
     option("sessiontype", "SessionType", OptionValueKind::Choice(&[("none", "none"), ("subsystem", "subsystem"), ("default", "default")]), "default", ONE_SESSION),
     option("setenv", "SetEnv", OptionValueKind::SetEnv, "", NO_VARIABLES),
     option("stdinnull", "StdinNull", FLAG, "no", ONE_SESSION),
-    option("streamlocalbindmask", "StreamLocalBindMask", OptionValueKind::Validated(ValueSyntax::Mask), "", NO_FORWARDING),
+    option("streamlocalbindmask", "StreamLocalBindMask", OptionValueKind::Validated(values::check_bind_mask), "", NO_FORWARDING),
     option("streamlocalbindunlink", "StreamLocalBindUnlink", FLAG, "no", NO_FORWARDING),
     option("stricthostkeychecking", "StrictHostKeyChecking", OptionValueKind::Choice(&[("yes", "true"), ("no", "false"), ("true", "true"), ("false", "false"), ("ask", "ask"), ("off", "false"), ("accept-new", "accept-new")]), "ask", Support::Followed),
     option("syslogfacility", "SyslogFacility", OptionValueKind::Choice(FACILITIES), "", OWN_LOG),
     option("tag", "Tag", OptionValueKind::Text, "", Support::Followed),
     option("tcpkeepalive", "TCPKeepAlive", FLAG, "yes", Support::Ignored("gtop detects dead connections by heartbeats")),
     option("tunnel", "Tunnel", OptionValueKind::Choice(&[("ethernet", "ethernet"), ("point-to-point", "point-to-point"), ("yes", "point-to-point"), ("no", "false"), ("true", "point-to-point"), ("false", "false")]), "false", NO_FORWARDING),
-    option("tunneldevice", "TunnelDevice", OptionValueKind::Validated(ValueSyntax::Device), "", NO_FORWARDING),
+    option("tunneldevice", "TunnelDevice", OptionValueKind::Validated(values::check_tunnel_device), "", NO_FORWARDING),
     option("updatehostkeys", "UpdateHostKeys", ASK, "", Support::Ignored("gtop stores host keys only by `gtop trust` and `StrictHostKeyChecking`")),
     option("user", "User", OptionValueKind::Text, "", Support::Followed),
     option("userknownhostsfile", "UserKnownHostsFile", OptionValueKind::Words(32), "", Support::Followed),

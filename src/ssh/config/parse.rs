@@ -184,9 +184,9 @@ impl Arguments<'_> {
     fn parse_values(self, option: &OptionSpec) -> Result<Vec<String>, LineError> {
         match option.kind {
             OptionValueKind::Any => Ok(vec![self.rest.to_owned()]),
-            OptionValueKind::Validated(syntax) => {
+            OptionValueKind::Validated(check) => {
                 let words: Vec<&str> = self.all.iter().map(String::as_str).collect();
-                syntax.check(&words).map_err(LineError::Invalid)?;
+                check(&words).map_err(LineError::Invalid)?;
                 Ok(vec![words.join(" ")])
             }
             OptionValueKind::Command => {
@@ -215,55 +215,39 @@ impl Arguments<'_> {
                 }
                 Ok(self.all)
             }
-            OptionValueKind::Choice(_)
-            | OptionValueKind::Seconds
-            | OptionValueKind::Number
-            | OptionValueKind::Port
-            | OptionValueKind::Text
-            | OptionValueKind::Algorithms(_)
-            | OptionValueKind::Files
-            | OptionValueKind::Agent => self.parse_single(option),
+            OptionValueKind::Choice(words) => self.single(|text| parse_choice(words, &text)),
+            OptionValueKind::Seconds => self.single(|text| match values::parse_seconds(&text) {
+                _ if text == "none" => Ok(Vec::new()),
+                Some(seconds) => Ok(vec![seconds.to_string()]),
+                None => invalid("invalid time value"),
+            }),
+            OptionValueKind::Number => self.single(|text| match values::parse_number(&text) {
+                Some(number) => Ok(vec![number.to_string()]),
+                None => invalid(format!("'{text}' is no number")),
+            }),
+            OptionValueKind::Port => self.single(|text| match values::parse_port(&text) {
+                Some(port) => Ok(vec![port.to_string()]),
+                None => invalid(format!("bad port '{text}'")),
+            }),
+            OptionValueKind::Algorithms(names) => {
+                let word = self.word;
+                self.single(|text| parse_algorithms(names, word, &text))
+            }
+            OptionValueKind::Agent => self.single(|text| Ok(vec![parse_agent(text)?])),
+            OptionValueKind::Text | OptionValueKind::Files => self.single(|text| Ok(vec![text])),
         }
     }
 
-    fn parse_single(mut self, option: &OptionSpec) -> Result<Vec<String>, LineError> {
+    /// Parses the only argument.
+    fn single(
+        mut self,
+        parse: impl FnOnce(String) -> Result<Vec<String>, LineError>,
+    ) -> Result<Vec<String>, LineError> {
         let extra = self.all.len() > 1;
-        if self.all.is_empty() {
+        if self.all.first().is_none_or(String::is_empty) {
             return invalid("missing argument");
         }
-        let text = self.all.swap_remove(0);
-        if text.is_empty() {
-            return invalid("missing argument");
-        }
-        let values = match option.kind {
-            OptionValueKind::Choice(words) => parse_choice(words, &text)?,
-            OptionValueKind::Seconds if text == "none" => Vec::new(),
-            OptionValueKind::Seconds => match values::parse_seconds(&text) {
-                Some(seconds) => vec![seconds.to_string()],
-                None => return invalid("invalid time value"),
-            },
-            OptionValueKind::Number => match values::parse_number(&text) {
-                Some(number) => vec![number.to_string()],
-                None => return invalid(format!("'{text}' is no number")),
-            },
-            OptionValueKind::Port => match values::parse_port(&text) {
-                Some(port) => vec![port.to_string()],
-                None => return invalid(format!("bad port '{text}'")),
-            },
-            OptionValueKind::Algorithms(names) => parse_algorithms(names, self.word, &text)?,
-            OptionValueKind::Agent => vec![parse_agent(text)?],
-            OptionValueKind::Text
-            | OptionValueKind::Files
-            | OptionValueKind::Command
-            | OptionValueKind::Jump
-            | OptionValueKind::Words(_)
-            | OptionValueKind::Domains
-            | OptionValueKind::PermittedCnames
-            | OptionValueKind::SendEnv
-            | OptionValueKind::SetEnv
-            | OptionValueKind::Validated(_)
-            | OptionValueKind::Any => vec![text],
-        };
+        let values = parse(self.all.swap_remove(0))?;
         if extra {
             return invalid(format!("keyword {} extra arguments at end of line", self.word));
         }

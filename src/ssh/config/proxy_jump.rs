@@ -1,14 +1,15 @@
 //! Parses the values of `ProxyJump`, and `ssh://` URIs.
 
 use crate::ssh::config::{JumpHost, check_host, check_user, values};
-use crate::ssh::fault::{self, Fault};
+use crate::ssh::fault::Fault;
 use crate::ssh::target::{Profile, SshTarget};
+use crate::text;
 
 impl JumpHost {
     /// Parses `[user@]host[:port]` or `ssh://[user@]host[:port]`; refuses unsafe names.
     pub(crate) fn parse(text: &str) -> Result<Self, Fault> {
         let hop = Self::parse_unchecked(text.trim()).ok_or_else(|| Fault::BadConfiguration {
-            why: format!("ProxyJump names {}, which is no host", fault::sanitize_line(text)),
+            why: format!("ProxyJump names {}, which is no host", text::excerpt_line(text)),
         })?;
         check_host(&hop.host)?;
         hop.user.as_deref().map_or(Ok(()), check_user)?;

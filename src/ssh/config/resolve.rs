@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::model::matches_pattern;
 use crate::ssh::config::lexer::{self, ListMatch};
 use crate::ssh::config::options::{OptionSpec, OptionValueKind};
 use crate::ssh::config::parse::{Criterion, MatchAttribute, Pattern};
@@ -13,6 +12,7 @@ use crate::ssh::config::{
     AddressFamily, ConfigError, HostQuery, LocalEnv, Origin, defaults, values,
 };
 use crate::ssh::fault::Fault;
+use crate::text::matches_pattern;
 
 /// Most files of `IdentityFile` and of `CertificateFile`.
 const MAX_FILES: usize = 100;
@@ -186,26 +186,16 @@ impl Pass<'_> {
             return Ok(self.host.to_owned());
         };
         let raw = entry.values.first().map_or("", String::as_str);
-        let mut text = String::new();
-        let mut rest = raw.chars();
-        while let Some(c) = rest.next() {
-            match c {
-                '%' => match rest.next() {
-                    Some('h') => text.push_str(self.host),
-                    Some('%') => text.push('%'),
-                    _ => {
-                        let nowhere = Origin { file: Arc::from(std::path::Path::new("")), line: 0 };
-                        let at = entry.origin.as_ref().unwrap_or(&nowhere);
-                        return Err(ConfigError::at_line(
-                            at,
-                            format_args!("unknown token in HostName {raw}"),
-                        ));
-                    }
-                },
-                c => text.push(c),
-            }
-        }
-        Ok(text)
+        let token = |letter| match letter {
+            'h' => Some(self.host.to_owned()),
+            '%' => Some("%".to_owned()),
+            _ => None,
+        };
+        values::expand_percent(raw, token).ok_or_else(|| {
+            let nowhere = Origin { file: Arc::from(std::path::Path::new("")), line: 0 };
+            let at = entry.origin.as_ref().unwrap_or(&nowhere);
+            ConfigError::at_line(at, format_args!("unknown token in HostName {raw}"))
+        })
     }
 
     fn set_option(
@@ -215,14 +205,14 @@ impl Pass<'_> {
         is_user_file: bool,
         origin: impl Fn() -> Origin,
     ) -> Result<(), ConfigError> {
-        if known.kind == OptionValueKind::Files {
+        if matches!(known.kind, OptionValueKind::Files) {
             return self.add_file(known, values, is_user_file, origin);
         }
-        if known.kind == OptionValueKind::SendEnv {
+        if matches!(known.kind, OptionValueKind::SendEnv) {
             self.set_send_env(known, values, origin);
             return Ok(());
         }
-        if known.kind == OptionValueKind::Jump {
+        if matches!(known.kind, OptionValueKind::Jump) {
             self.set_jump(values, origin);
             return Ok(());
         }
@@ -232,7 +222,7 @@ impl Pass<'_> {
             return Ok(());
         }
         let mut values = values.to_vec();
-        if known.kind == OptionValueKind::SetEnv {
+        if matches!(known.kind, OptionValueKind::SetEnv) {
             let name = |pair: &str| pair.split('=').next().unwrap_or_default().to_owned();
             let mut seen = std::collections::BTreeSet::new();
             values.retain(|pair| seen.insert(name(pair)));

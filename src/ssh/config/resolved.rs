@@ -28,33 +28,18 @@ impl ResolvedOptions {
             };
             let value = value.trim();
             let entry = resolved.0.entry(known.name).or_default();
-            match known.kind {
-                OptionValueKind::Words(_) if entry.values.is_empty() => {
-                    entry.values = split_paths(value);
-                }
-                OptionValueKind::Domains if entry.values.is_empty() => {
-                    entry.values = value.split(' ').map(str::to_owned).collect();
-                }
-                OptionValueKind::Algorithms(_) if entry.values.is_empty() => {
-                    entry.values = value.split(',').map(str::to_owned).collect();
-                }
-                OptionValueKind::Words(_)
-                | OptionValueKind::Domains
-                | OptionValueKind::Algorithms(_) => {}
-                OptionValueKind::Choice(_)
-                | OptionValueKind::Seconds
-                | OptionValueKind::Number
-                | OptionValueKind::Port
-                | OptionValueKind::Text
-                | OptionValueKind::Command
-                | OptionValueKind::Jump
-                | OptionValueKind::PermittedCnames
-                | OptionValueKind::Files
-                | OptionValueKind::SendEnv
-                | OptionValueKind::SetEnv
-                | OptionValueKind::Agent
-                | OptionValueKind::Validated(_)
-                | OptionValueKind::Any => entry.values.push(value.to_owned()),
+            let list = if matches!(known.kind, OptionValueKind::Words(_)) {
+                split_paths(value)
+            } else if matches!(known.kind, OptionValueKind::Domains) {
+                value.split(' ').map(str::to_owned).collect()
+            } else if matches!(known.kind, OptionValueKind::Algorithms(_)) {
+                value.split(',').map(str::to_owned).collect()
+            } else {
+                entry.values.push(value.to_owned());
+                continue;
+            };
+            if entry.values.is_empty() {
+                entry.values = list;
             }
         }
         resolved

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use crate::ssh::config::options::OptionSpec;
 use crate::ssh::config::parse::{self, Criterion, LineError, MatchAttribute, ParsedLine, Pattern};
 use crate::ssh::config::{ConfigError, LocalEnv, Origin, glob};
-use crate::ssh::fault::{self, Fault};
+use crate::ssh::fault::Fault;
 use crate::storage::FileVersion;
+use crate::text;
 
 /// Maximum depth of includes.
 const MAX_DEPTH: usize = 16;
@@ -129,8 +130,8 @@ impl ConfigReader<'_> {
             let file =
                 self.read_file(config_file, IncludeContext { is_checked: false, ..user_context })?;
             return file.map(|file| vec![file]).map_err(|error| {
-                let why = fault::io_error_text(&error);
-                let path = fault::sanitize_line(&config_file.to_string_lossy());
+                let why = text::io_error(&error);
+                let path = text::excerpt_line(&config_file.to_string_lossy());
                 let why = format!("can't open user config file {path}: {why}");
                 ConfigError::Invalid(Fault::BadConfiguration { why })
             });
@@ -278,8 +279,8 @@ impl ConfigReader<'_> {
                 match self.read_file(&path, inner)? {
                     Ok(file) => files.push(file),
                     Err(error) => {
-                        let path = fault::sanitize_line(&path.to_string_lossy());
-                        let why = fault::io_error_text(&error);
+                        let path = text::excerpt_line(&path.to_string_lossy());
+                        let why = text::io_error(&error);
                         let why = format_args!("can't open user config file {path}: {why}");
                         return Err(ConfigError::at_line(origin, why));
                     }

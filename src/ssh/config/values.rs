@@ -7,6 +7,19 @@ use crate::ssh::config::AddressFamily;
 /// The largest number OpenSSH accepts.
 const MAX_NUMBER: u64 = 0x7fff_ffff;
 
+/// Replaces each `%` and the letter after it by its `token`; `None` if one is unknown.
+pub(crate) fn expand_percent(raw: &str, token: impl Fn(char) -> Option<String>) -> Option<String> {
+    let mut text = String::new();
+    let mut rest = raw.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '%' => text.push_str(&token(rest.next()?)?),
+            c => text.push(c),
+        }
+    }
+    Some(text)
+}
+
 /// Parses an unsigned integer.
 pub(crate) fn parse_number(text: &str) -> Option<u64> {
     let digits = text.trim_start_matches([' ', '\t', '\r', '\n', '\u{b}', '\u{c}']);
@@ -38,35 +51,8 @@ pub(crate) fn parse_seconds(text: &str) -> Option<u64> {
     (!text.is_empty()).then_some(total)
 }
 
-/// The syntax of values that gtop only validates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ValueSyntax {
-    AddKeys,
-    Device,
-    Escape,
-    Mask,
-    Persist,
-    Rekey,
-    Qos,
-}
-
-impl ValueSyntax {
-    /// Validates the words of a value.
-    pub(crate) fn check(self, words: &[&str]) -> Result<(), String> {
-        match self {
-            Self::AddKeys => check_add_keys(words),
-            Self::Device => check_tunnel_device(words),
-            Self::Escape => check_escape_char(words),
-            Self::Mask => check_bind_mask(words),
-            Self::Persist => check_control_persist(words),
-            Self::Rekey => check_rekey_limit(words),
-            Self::Qos => check_ip_qos(words),
-        }
-    }
-}
-
 /// Validates `RekeyLimit`: an amount and a time.
-fn check_rekey_limit(words: &[&str]) -> Result<(), String> {
+pub(crate) fn check_rekey_limit(words: &[&str]) -> Result<(), String> {
     let (amount, time) = at_most_two(words)?;
     let bytes = if amount == "default" { 0.0 } else { parse_scaled(amount)?.trunc() };
     if bytes.abs() >= 1.0 && bytes < 16.0 {
@@ -115,7 +101,7 @@ fn only_one<'a>(words: &[&'a str]) -> Result<&'a str, String> {
 }
 
 /// Validates `AddKeysToAgent`: a word, a time, or `confirm` and a time.
-fn check_add_keys(words: &[&str]) -> Result<(), String> {
+pub(crate) fn check_add_keys(words: &[&str]) -> Result<(), String> {
     let (first, time) = at_most_two(words)?;
     let word = first.to_ascii_lowercase();
     let is_word = ["yes", "no", "true", "false", "ask", "confirm"].contains(&word.as_str());
@@ -127,14 +113,14 @@ fn check_add_keys(words: &[&str]) -> Result<(), String> {
 }
 
 /// Validates `ControlPersist`: yes, no, or a time.
-fn check_control_persist(words: &[&str]) -> Result<(), String> {
+pub(crate) fn check_control_persist(words: &[&str]) -> Result<(), String> {
     let word = only_one(words)?;
     let is_valid = ["yes", "no", "true", "false"].contains(&word) || parse_seconds(word).is_some();
     if is_valid { Ok(()) } else { Err(format!("bad ControlPersist argument '{word}'")) }
 }
 
 /// Validates `EscapeChar`: a character, `^` and a character, or `none`.
-fn check_escape_char(words: &[&str]) -> Result<(), String> {
+pub(crate) fn check_escape_char(words: &[&str]) -> Result<(), String> {
     let word = only_one(words)?;
     let is_valid = match word.as_bytes() {
         [_] | b"none" => true,
@@ -145,7 +131,7 @@ fn check_escape_char(words: &[&str]) -> Result<(), String> {
 }
 
 /// Validates `StreamLocalBindMask`: an octal number; text after its digits is ignored.
-fn check_bind_mask(words: &[&str]) -> Result<(), String> {
+pub(crate) fn check_bind_mask(words: &[&str]) -> Result<(), String> {
     let word = only_one(words)?;
     let text = word.trim_start();
     let text = text.strip_prefix('+').unwrap_or(text);
@@ -156,7 +142,7 @@ fn check_bind_mask(words: &[&str]) -> Result<(), String> {
 }
 
 /// Validates `TunnelDevice`: two numbers or `any`.
-fn check_tunnel_device(words: &[&str]) -> Result<(), String> {
+pub(crate) fn check_tunnel_device(words: &[&str]) -> Result<(), String> {
     let word = only_one(words)?;
     let is_valid_number =
         |text: &str| text == "any" || parse_number(text).is_some_and(|at| at < 0x7fff_fffe);
@@ -175,7 +161,7 @@ const QOS_CLASSES: [&str; 26] = [
 ];
 
 /// Validates `IPQoS`: one or two `QoS` classes, by name or number.
-fn check_ip_qos(words: &[&str]) -> Result<(), String> {
+pub(crate) fn check_ip_qos(words: &[&str]) -> Result<(), String> {
     let (first, second) = at_most_two(words)?;
     let wrong = |word: &&str| {
         let lower = word.to_ascii_lowercase();

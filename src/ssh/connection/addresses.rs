@@ -7,8 +7,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::model::NodeName;
-
 /// Timeout for a scheduler query in progress.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -16,7 +14,7 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SchedulerAddresses {
     /// The address of each node; `None` for a node with no other address than its name.
-    pub known: Arc<BTreeMap<NodeName, Option<String>>>,
+    pub known: Arc<BTreeMap<String, Option<String>>>,
     /// A scheduler query is in progress.
     pub is_query_running: bool,
 }
@@ -32,12 +30,11 @@ impl AddressTable {
 
     /// Returns the scheduler's address of a node; waits for a query in progress.
     pub(crate) async fn get(&self, host: &str) -> Option<String> {
-        let node = NodeName::new(host).ok()?;
         let mut updates = self.0.subscribe();
         let is_known =
-            |known: &SchedulerAddresses| !known.is_query_running || known.known.contains_key(&node);
+            |known: &SchedulerAddresses| !known.is_query_running || known.known.contains_key(host);
         let addresses = timeout(LOOKUP_TIMEOUT, updates.wait_for(is_known)).await.ok()?.ok()?;
-        addresses.known.get(&node)?.clone()
+        addresses.known.get(host)?.clone()
     }
 }
 
@@ -48,9 +45,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_scheduler_query_in_progress_is_waited_for_until_the_timeout() {
         let addresses = |is_query_running, list: &[(&str, Option<&str>)]| {
-            let pair = |(node, at): &(&str, Option<&str>)| {
-                (NodeName::new(node).unwrap(), at.map(str::to_owned))
-            };
+            let pair =
+                |(node, at): &(&str, Option<&str>)| ((*node).to_owned(), at.map(str::to_owned));
             SchedulerAddresses {
                 known: Arc::new(list.iter().map(pair).collect()),
                 is_query_running,

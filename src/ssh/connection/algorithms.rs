@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use russh::{AlgorithmKind, Preferred, cipher, client, compression, kex, mac};
 
+use crate::ssh::config::algorithm_sets;
 use crate::ssh::config::{HostSettings, KeepAlive};
-use crate::ssh::fault::{self, ConnectPhase, Fault};
+use crate::ssh::fault::{ConnectPhase, Fault};
 use crate::ssh::host_keys::algorithms::HostKeyAlgorithms;
+use crate::text;
 
 /// The default key exchanges. Those russh prefers cost 600 ms of CPU each.
 const KEY_EXCHANGES: &[kex::Name] = &[
@@ -22,20 +24,6 @@ const KEY_EXCHANGES: &[kex::Name] = &[
     kex::EXTENSION_SUPPORT_AS_CLIENT,
     // Without this name the protection against dropped packets (Terrapin) is off.
     kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT,
-];
-
-/// The key exchanges that OpenSSH offers by default in every version since 7.4; those added or dropped since are
-/// left out.
-const OPENSSH_KEY_EXCHANGES: [&str; 9] = [
-    "curve25519-sha256",
-    "curve25519-sha256@libssh.org",
-    "ecdh-sha2-nistp256",
-    "ecdh-sha2-nistp384",
-    "ecdh-sha2-nistp521",
-    "diffie-hellman-group-exchange-sha256",
-    "diffie-hellman-group16-sha512",
-    "diffie-hellman-group18-sha512",
-    "diffie-hellman-group14-sha256",
 ];
 
 /// Default keepalive.
@@ -101,12 +89,13 @@ impl SshParams {
     }
 }
 
-/// Returns true if a list is the default of some OpenSSH version.
+/// Returns true if a list is the default of some OpenSSH version since 7.4, apart from names added or dropped since.
 fn is_openssh_default(names: &[String]) -> bool {
-    let of_a_version = |name: &&String| {
-        name.starts_with("sntrup") || name.starts_with("mlkem") || name.ends_with("-sha1")
+    let is_in_all = |name: &&str| {
+        !(name.starts_with("sntrup") || name.starts_with("mlkem") || name.ends_with("-sha1"))
     };
-    names.is_empty() || names.iter().filter(|name| !of_a_version(name)).eq(&OPENSSH_KEY_EXCHANGES)
+    let defaults = algorithm_sets::KEY_EXCHANGES.default.iter().copied().filter(is_in_all);
+    names.is_empty() || names.iter().map(String::as_str).filter(is_in_all).eq(defaults)
 }
 
 /// Returns the algorithms of `wanted` that russh supports, in that order.
@@ -171,7 +160,7 @@ pub(crate) fn handshake_fault(error: &russh::Error, phase: ConnectPhase, port: u
 
 /// Returns at most 12 names, sanitised.
 fn sanitize_names(names: &[String]) -> Vec<String> {
-    names.iter().take(12).map(|name| fault::sanitize(name, 64)).collect()
+    names.iter().take(12).map(|name| text::excerpt(name, 64)).collect()
 }
 
 fn kind_name(kind: &AlgorithmKind) -> &'static str {
@@ -190,7 +179,7 @@ pub(crate) fn describe(error: &russh::Error) -> String {
     if let Error::IO(error) = error
         && error.kind() != std::io::ErrorKind::UnexpectedEof
     {
-        return fault::io_error_text(error);
+        return text::io_error(error);
     }
     if matches!(error, Error::HUP | Error::Disconnect | Error::IO(_)) {
         return "node closed the connection".to_owned();
@@ -201,11 +190,7 @@ pub(crate) fn describe(error: &russh::Error) -> String {
     if matches!(error, Error::Version) {
         return "it does not speak SSH 2".to_owned();
     }
-    let text = fault::sanitize_line(&error.to_string());
-    let mut chars = text.chars();
-    chars
-        .next()
-        .map_or(text.clone(), |first| format!("{}{}", first.to_ascii_lowercase(), chars.as_str()))
+    text::lowercase_first(&error.to_string())
 }
 
 #[cfg(test)]
@@ -218,9 +203,12 @@ mod tests {
 
     #[test]
     fn the_default_list_of_any_openssh_version_keeps_gtops_order() {
-        let core = OPENSSH_KEY_EXCHANGES.join(",");
+        let core = "curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp256,\
+            ecdh-sha2-nistp384,ecdh-sha2-nistp521,diffie-hellman-group-exchange-sha256,\
+            diffie-hellman-group16-sha512,diffie-hellman-group18-sha512,\
+            diffie-hellman-group14-sha256";
         assert!(is_openssh_default(&[]));
-        assert!(is_openssh_default(&names(&core)));
+        assert!(is_openssh_default(&names(core)));
         assert!(is_openssh_default(&names(&format!("sntrup761x25519-sha512@openssh.com,{core}"))));
         assert!(is_openssh_default(&names(&format!("{core},diffie-hellman-group14-sha1"))));
         assert!(!is_openssh_default(&names("curve25519-sha256")));

@@ -6,11 +6,12 @@ use russh::client::Msg;
 use russh::{ChannelMsg, ChannelWriteHalf, Disconnect};
 use tokio::time::timeout;
 
+use crate::process::Output;
 use crate::ssh::connection::algorithms;
 use crate::ssh::connection::output_queue::CAPACITY;
 use crate::ssh::connection::session::SshSession;
-use crate::ssh::fault::{self, ConnectPhase, Fault};
-use crate::ssh::output::Output;
+use crate::ssh::fault::{ConnectPhase, Fault};
+use crate::text;
 
 /// Most bytes given to russh at once: its outgoing buffer keeps the largest size, and its queue grows by 17 KiB
 /// with every 32 chunks, so chunks must be neither large nor many.
@@ -81,17 +82,24 @@ impl SshChannel {
         self.session.attribute(fault).await
     }
 
-    pub(crate) async fn next(&mut self) -> Output {
+    /// Waits for the next event. Cancel-safe.
+    ///
+    /// `Err` is the end: with the fault, unless the node closed the channel.
+    pub(crate) async fn next(&mut self) -> Result<Output, Option<Fault>> {
         if self.is_closed {
-            return Output::Closed(None);
+            return Err(None);
         }
-        let Some(output) = self.session.state.output.next().await else {
-            let fault = Fault::SessionLost { why: self.session.state.end_text() };
-            let fault = Box::pin(self.session.attribute(fault)).await;
-            return Output::Closed(Some(Box::new(fault)));
-        };
-        self.is_closed = matches!(output, Output::Closed(_));
-        output
+        match self.session.state.output.next().await {
+            Some(Some(output)) => Ok(output),
+            Some(None) => {
+                self.is_closed = true;
+                Err(None)
+            }
+            None => {
+                let fault = Fault::SessionLost { why: self.session.state.end_text() };
+                Err(Some(Box::pin(self.session.attribute(fault)).await))
+            }
+        }
     }
 
     pub(crate) async fn send(&self, bytes: &[u8]) -> Result<(), Fault> {
@@ -126,7 +134,7 @@ impl SshChannel {
     pub(crate) async fn shutdown(mut self: Box<Self>) {
         let draining = async {
             if self.close_stdin().await.is_ok() {
-                while !matches!(self.next().await, Output::Closed(_)) {}
+                while self.next().await.is_ok() {}
             }
         };
         timeout(SHUTDOWN_TIMEOUT, draining).await.ok();
@@ -150,6 +158,6 @@ fn refusal_text(reason: &russh::ChannelOpenFailure) -> String {
         Failure::ConnectFailed => "the node could not open it".to_owned(),
         Failure::UnknownChannelType => "it does not support sessions".to_owned(),
         Failure::ResourceShortage => "the node is short of resources".to_owned(),
-        Failure::Other { reason, .. } => fault::sanitize_line(reason),
+        Failure::Other { reason, .. } => text::excerpt_line(reason),
     }
 }

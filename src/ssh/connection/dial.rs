@@ -11,8 +11,9 @@ use tokio::time::timeout;
 
 use crate::ssh::config::AddressFamily;
 use crate::ssh::deadline::Deadline;
-use crate::ssh::fault::{self, ConnectPhase, Fault};
+use crate::ssh::fault::{ConnectPhase, Fault};
 use crate::ssh::trace::{self, ConnectEvent};
+use crate::text;
 
 /// Most name lookups at once. One that hangs keeps its permit until the resolver gives up.
 const MAX_LOOKUPS: usize = 32;
@@ -75,7 +76,7 @@ impl Resolver {
             found
         });
         let found = lookup.await.map_err(|_ending| closed)?;
-        found.map_err(|error| fault::io_error_text(&error))
+        found.map_err(|error| text::io_error(&error))
     }
 }
 
@@ -106,7 +107,7 @@ impl BindOptions {
                 typed_name: address,
             };
             let found = names.look_up(endpoint).await;
-            let why = format!("BindAddress {} has no address", fault::sanitize_line(address));
+            let why = format!("BindAddress {} has no address", text::excerpt_line(address));
             local_bind.addresses = found.map_err(|_unknown| Fault::BadConfiguration { why })?;
             local_bind.interface = None;
         }
@@ -119,7 +120,7 @@ impl LocalBind {
     fn socket(&self, to: &SocketAddr) -> Result<TcpSocket, Fault> {
         let unusable = |what: String| {
             move |error: std::io::Error| Fault::BadConfiguration {
-                why: format!("{what} cannot be used ({})", fault::io_error_text(&error)),
+                why: format!("{what} cannot be used ({})", text::io_error(&error)),
             }
         };
         let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
@@ -132,7 +133,7 @@ impl LocalBind {
             socket.bind(*from).map_err(named)?;
         }
         if let Some(interface) = &self.interface {
-            let named = unusable(format!("BindInterface {}", fault::sanitize_line(interface)));
+            let named = unusable(format!("BindInterface {}", text::excerpt_line(interface)));
             let bound = socket.bind_device(Some(interface.as_bytes()));
             // Older kernels do not allow this to users; ssh binds to the interface's address instead.
             if bound.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
@@ -170,10 +171,27 @@ pub(crate) async fn connect(
             Ok(Err(error)) => last = connection_fault(&error, address.port()),
             Err(_elapsed) => last = deadline.timed_out(ConnectPhase::Connection),
         }
-        let why = || last.headline().into_owned();
+        let why = || failure_text(&last);
         trace::record(|| ConnectEvent::ConnectFailed { address: *address, why: why() });
     }
     Err(last)
+}
+
+/// Returns why an address did not work, as a short text.
+fn failure_text(fault: &Fault) -> String {
+    if let Fault::TimedOut { phase, .. } = fault {
+        format!("timed out {phase}")
+    } else if let Fault::NeedsSshProgram { options } = fault {
+        format!("needs ssh for {options}")
+    } else if matches!(fault, Fault::Unreachable { .. }) {
+        "no route".to_owned()
+    } else if matches!(fault, Fault::TooManyOpenFiles) {
+        "too many open files here".to_owned()
+    } else if matches!(fault, Fault::ConnectionRefused { .. }) {
+        "connection refused".to_owned()
+    } else {
+        "bad configuration".to_owned()
+    }
 }
 
 fn connection_fault(error: &std::io::Error, port: u16) -> Fault {
@@ -183,7 +201,7 @@ fn connection_fault(error: &std::io::Error, port: u16) -> Fault {
     if [Errno::MFILE, Errno::NFILE].iter().any(|full| Errno::from_io_error(error) == Some(*full)) {
         return Fault::TooManyOpenFiles;
     }
-    Fault::Unreachable { why: fault::io_error_text(error) }
+    Fault::Unreachable { why: text::io_error(error) }
 }
 
 #[cfg(test)]

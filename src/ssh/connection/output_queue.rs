@@ -8,8 +8,8 @@ use std::sync::Mutex;
 
 use tokio::sync::Notify;
 
+use crate::process::Output;
 use crate::ssh::file_cache::lock;
-use crate::ssh::output::Output;
 
 /// Most chunks of output that wait to be read; then the connection waits.
 pub(crate) const CAPACITY: usize = 16;
@@ -26,7 +26,8 @@ pub(crate) struct OutputQueue {
 struct State {
     /// The number of the channel whose output is queued.
     channel: Option<u32>,
-    queue: VecDeque<Output>,
+    /// `None` is the end of the channel.
+    queue: VecDeque<Option<Output>>,
     is_over: bool,
 }
 
@@ -36,10 +37,14 @@ impl OutputQueue {
         lock(&self.state).channel = Some(channel);
     }
 
-    /// Queues output of a channel, and waits while the queue is full.
+    /// Queues output of a channel, or its end (`None`), and waits while the queue is full.
     ///
     /// The wait is rare, and boxed: each connection reserves the size of this future several times.
-    pub(crate) fn push(&self, channel: u32, output: Output) -> impl Future<Output = ()> + use<'_> {
+    pub(crate) fn push(
+        &self,
+        channel: u32,
+        output: Option<Output>,
+    ) -> impl Future<Output = ()> + use<'_> {
         let mut state = lock(&self.state);
         let is_wanted = state.channel == Some(channel) && !state.is_over;
         if is_wanted {
@@ -70,7 +75,7 @@ impl OutputQueue {
     /// Waits for the next output; `None` when the queue is closed and empty.
     ///
     /// Cancel-safe.
-    pub(crate) async fn next(&self) -> Option<Output> {
+    pub(crate) async fn next(&self) -> Option<Option<Output>> {
         loop {
             {
                 let mut state = lock(&self.state);
@@ -105,8 +110,8 @@ mod tests {
     /// Long enough for a task that does not wait to finish.
     const MOMENT: Duration = Duration::from_secs(1);
 
-    fn chunk(count: usize) -> Output {
-        Output::Stdout(count.to_string().into_bytes())
+    fn chunk(count: usize) -> Option<Output> {
+        Some(Output::Stdout(count.to_string().into_bytes()))
     }
 
     const OWN: u32 = 7;

@@ -1,7 +1,5 @@
 //! A connection through the stdin and stdout of a `ProxyCommand`.
 
-use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::pin::Pin;
@@ -10,16 +8,17 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::process::{Launch, OutputTail, PipedProgram, ProcessGroup};
 use crate::ssh::connection::{Attributed, Underlay};
-use crate::ssh::fault::{self, ConnectPhase, Fault};
+use crate::ssh::fault::{ConnectPhase, Fault};
 use crate::ssh::file_cache::lock;
-use crate::ssh::process::{ParentGuard, PipedProgram, ProcessGroup};
 use crate::ssh::program::stderr;
+use crate::text;
 
 /// Most bytes of stderr that are kept, the last ones.
 const MAX_STDERR: usize = 2048;
@@ -39,28 +38,19 @@ pub(crate) struct ProxyCommandStream {
 pub(crate) struct ProgramStderr {
     /// The command line that was run.
     pub(crate) command: String,
-    buffer: Arc<StderrBuffer>,
+    tail: Arc<Mutex<OutputTail>>,
+    is_over: watch::Receiver<bool>,
     _reading: JoinSet<()>,
-}
-
-#[derive(Debug)]
-struct StderrBuffer {
-    bytes: Mutex<VecDeque<u8>>,
-    is_over: watch::Sender<bool>,
 }
 
 impl ProgramStderr {
     /// Returns the last line of stderr; of an ssh without a version line, the line that says so.
     pub(crate) async fn last_line(&self) -> Option<String> {
         // A program that still runs may never print anything.
-        timeout(STDERR_GRACE, self.buffer.is_over.subscribe().wait_for(|is_over| *is_over))
-            .await
-            .ok();
-        let bytes: Vec<u8> = lock(&self.buffer.bytes).iter().copied().collect();
-        let text = String::from_utf8_lossy(&bytes);
+        timeout(STDERR_GRACE, self.is_over.clone().wait_for(|is_over| *is_over)).await.ok();
+        let text = lock(&self.tail).text();
         let banner_error = text.lines().find(|line| stderr::parse_no_banner(line).is_some());
-        let mut lines =
-            banner_error.into_iter().chain(text.lines().rev()).map(fault::sanitize_line);
+        let mut lines = banner_error.into_iter().chain(text.lines().rev()).map(text::excerpt_line);
         lines.find(|line| !line.is_empty())
     }
 }
@@ -96,47 +86,38 @@ fn is_before_banner(fault: &Fault) -> bool {
     )
 }
 
-impl StderrBuffer {
-    async fn read_from(&self, mut stderr_pipe: ChildStderr) {
-        let mut chunk = [0; 512];
-        while let Ok(count @ 1..) = stderr_pipe.read(&mut chunk).await {
-            let mut bytes = lock(&self.bytes);
-            bytes.extend(chunk.iter().take(count));
-            let surplus = bytes.len().saturating_sub(MAX_STDERR);
-            bytes.drain(..surplus);
-        }
-        self.is_over.send_replace(true);
-    }
-}
-
-/// Starts a command; returns its stream and its stderr.
+/// Starts `line` as ssh starts a `ProxyCommand`: with `exec` in the user's shell. Returns its stream and its stderr.
 pub(crate) fn start(
-    command: &str,
-    parent_guard: ParentGuard<'_>,
+    line: &str,
+    parent_guard: Option<&Path>,
 ) -> Result<(ProxyCommandStream, Arc<ProgramStderr>), Fault> {
-    Ok(split_stream(PipedProgram::start(command, parent_guard)?, fault::sanitize_line(command)))
+    let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
+    let shell = shell.unwrap_or_else(|| "/bin/sh".into());
+    let args = ["-c".into(), format!("exec {line}").into()];
+    let launch = Launch { program: shell.as_ref(), args: &args, parent_guard, hides: |_| false };
+    start_program(launch, text::excerpt_line(line))
 }
 
-/// Does the same with a program and its arguments.
+/// Starts a program as a stream. `command` names it in faults.
 pub(crate) fn start_program(
-    program: &Path,
-    args: &[OsString],
-    parent_guard: ParentGuard<'_>,
+    launch: Launch<'_>,
+    command: String,
 ) -> Result<(ProxyCommandStream, Arc<ProgramStderr>), Fault> {
-    let piped = PipedProgram::run(program.as_os_str(), args, parent_guard)?;
-    Ok(split_stream(piped, program.display().to_string()))
-}
-
-fn split_stream(piped: PipedProgram, command: String) -> (ProxyCommandStream, Arc<ProgramStderr>) {
-    let PipedProgram { stdin, stdout, stderr: stderr_pipe, group } = piped;
-    let buffer =
-        Arc::new(StderrBuffer { bytes: Mutex::default(), is_over: watch::Sender::new(false) });
-    let reader = Arc::clone(&buffer);
+    let PipedProgram { stdin, stdout, mut stderr, group } = PipedProgram::launch(launch)?;
+    let tail = Arc::new(Mutex::new(OutputTail::new(MAX_STDERR)));
+    let (ended, is_over) = watch::channel(false);
+    let filled = Arc::clone(&tail);
     // It outlives the stream: the last lines come after that has ended.
     let mut reading = JoinSet::new();
-    reading.spawn(async move { reader.read_from(stderr_pipe).await });
-    let stderr = Arc::new(ProgramStderr { command, buffer, _reading: reading });
-    (ProxyCommandStream { stdin, stdout, _group: group }, stderr)
+    reading.spawn(async move {
+        let mut chunk = [0; 512];
+        while let Ok(count @ 1..) = stderr.read(&mut chunk).await {
+            lock(&filled).push(chunk.get(..count).unwrap_or_default());
+        }
+        ended.send_replace(true);
+    });
+    let stderr = Arc::new(ProgramStderr { command, tail, is_over, _reading: reading });
+    Ok((ProxyCommandStream { stdin, stdout, _group: group }, stderr))
 }
 
 impl AsyncRead for ProxyCommandStream {

@@ -7,17 +7,18 @@ use russh::client::{self, ChannelOpenHandle, DisconnectReason, Handle, Msg};
 use russh::keys::PublicKeyOrCertificate;
 use russh::{Channel, ChannelId, ChannelOpenFailure, Sig};
 
+use crate::process::{Exit, Output};
 use crate::ssh::connection::algorithms::{self, SshParams};
 use crate::ssh::connection::cancellable_stream::{self, CancelGuard};
 use crate::ssh::connection::output_queue::OutputQueue;
 use crate::ssh::connection::{self, Connection, Underlay};
 use crate::ssh::deadline::Deadline;
-use crate::ssh::fault::{self, ConnectPhase, Fault};
+use crate::ssh::fault::{ConnectPhase, Fault};
 use crate::ssh::file_cache::lock;
 use crate::ssh::host_keys::Verification;
 use crate::ssh::host_keys::verifier::{HostKeyPolicy, HostKeyVerifier};
-use crate::ssh::output::{Exit, Output};
 use crate::ssh::trace::{self, ConnectEvent, Trace};
+use crate::text;
 
 /// Most channel refusals kept until they are read.
 const MAX_REFUSALS: usize = 64;
@@ -85,7 +86,7 @@ impl ConnectionState {
         let banner = lock(&self.banner);
         let text = banner.get(length..).unwrap_or_default();
         let words: Vec<_> = text.split_whitespace().collect();
-        (!words.is_empty()).then(|| fault::sanitize_line(&words.join(" ")))
+        (!words.is_empty()).then(|| text::excerpt_line(&words.join(" ")))
     }
 
     /// Returns how the connection ended, or `None` while it is open.
@@ -214,6 +215,21 @@ impl Drop for ClientHandler {
     }
 }
 
+/// Declares callbacks that refuse the channels a node opens to gtop, by dropping the reply: neither ports, nor X11, nor
+/// an agent are forwarded.
+macro_rules! refuse_channels {
+    ($($callback:ident($($argument:ty),*);)*) => {$(
+        async fn $callback(
+            &mut self,
+            $(_: $argument,)*
+            _reply: ChannelOpenHandle,
+            _session: &mut client::Session,
+        ) -> Result<(), HandlerError> {
+            Ok(())
+        }
+    )*};
+}
+
 impl client::Handler for ClientHandler {
     type Error = HandlerError;
 
@@ -258,7 +274,7 @@ impl client::Handler for ClientHandler {
         let mut banner = lock(&self.state.banner);
         let room = MAX_BANNER.saturating_sub(banner.chars().count());
         for line in text.lines().filter(|_| room > 0) {
-            let line = fault::sanitize(line, room);
+            let line = text::excerpt(line, room);
             banner.push_str(&line);
             banner.push('\n');
         }
@@ -276,7 +292,7 @@ impl client::Handler for ClientHandler {
         if let Some(reply) = self.state.take_queued_line() {
             session.data(channel, reply.into_bytes())?;
         }
-        self.state.output.push(channel.number(), Output::Stdout(data.to_vec())).await;
+        self.state.output.push(channel.number(), Some(Output::Stdout(data.to_vec()))).await;
         Ok(())
     }
 
@@ -287,7 +303,7 @@ impl client::Handler for ClientHandler {
         data: &[u8],
         _session: &mut client::Session,
     ) -> Result<(), HandlerError> {
-        self.state.output.push(channel.number(), Output::Stderr(data.to_vec())).await;
+        self.state.output.push(channel.number(), Some(Output::Stderr(data.to_vec()))).await;
         Ok(())
     }
 
@@ -297,7 +313,7 @@ impl client::Handler for ClientHandler {
         status: u32,
         _session: &mut client::Session,
     ) -> Result<(), HandlerError> {
-        self.state.output.push(channel.number(), Output::Exit(Exit::Status(status))).await;
+        self.state.output.push(channel.number(), Some(Output::Exit(Exit::Status(status)))).await;
         Ok(())
     }
 
@@ -310,7 +326,23 @@ impl client::Handler for ClientHandler {
         _language: &str,
         _session: &mut client::Session,
     ) -> Result<(), HandlerError> {
-        self.state.output.push(channel.number(), Output::Exit(Exit::from_signal(signal))).await;
+        let name = match signal {
+            Sig::Custom(name) => text::excerpt(&name, 32),
+            name @ (Sig::ABRT
+            | Sig::ALRM
+            | Sig::FPE
+            | Sig::HUP
+            | Sig::ILL
+            | Sig::INT
+            | Sig::KILL
+            | Sig::PIPE
+            | Sig::QUIT
+            | Sig::SEGV
+            | Sig::TERM
+            | Sig::USR1) => format!("{name:?}"),
+        };
+        let exit = Exit::Signal(name);
+        self.state.output.push(channel.number(), Some(Output::Exit(exit))).await;
         Ok(())
     }
 
@@ -319,7 +351,7 @@ impl client::Handler for ClientHandler {
         channel: ChannelId,
         _session: &mut client::Session,
     ) -> Result<(), HandlerError> {
-        self.state.output.push(channel.number(), Output::Closed(None)).await;
+        self.state.output.push(channel.number(), None).await;
         Ok(())
     }
 
@@ -329,7 +361,7 @@ impl client::Handler for ClientHandler {
     ) -> Result<(), HandlerError> {
         let (end, result) = match reason {
             DisconnectReason::ReceivedDisconnect(disconnect) => {
-                (End::Disconnected(fault::sanitize_line(&disconnect.message)), Ok(()))
+                (End::Disconnected(text::excerpt_line(&disconnect.message)), Ok(()))
             }
             DisconnectReason::Error(HandlerError::Russh(error)) => {
                 (End::Failed(algorithms::describe(&error)), Err(HandlerError::Russh(error)))
@@ -354,85 +386,18 @@ impl client::Handler for ClientHandler {
         if refusals.len() >= MAX_REFUSALS {
             refusals.pop_front();
         }
-        refusals.push_back(fault::sanitize_line(description));
+        refusals.push_back(text::excerpt_line(description));
         Ok(())
     }
 
-    // A node may open no channels to gtop: neither ports, nor X11, nor an agent are forwarded.
-    // russh would accept all of these by default; dropping the reply refuses.
-
-    async fn server_channel_open_forwarded_tcpip(
-        &mut self,
-        _channel: Channel<Msg>,
-        _connected_address: &str,
-        _connected_port: u32,
-        _originator_address: &str,
-        _originator_port: u32,
-        _reply: ChannelOpenHandle,
-        _session: &mut client::Session,
-    ) -> Result<(), HandlerError> {
-        Ok(())
-    }
-
-    async fn server_channel_open_forwarded_streamlocal(
-        &mut self,
-        _channel: Channel<Msg>,
-        _socket_path: &str,
-        _reply: ChannelOpenHandle,
-        _session: &mut client::Session,
-    ) -> Result<(), HandlerError> {
-        Ok(())
-    }
-
-    async fn server_channel_open_agent_forward(
-        &mut self,
-        _channel: Channel<Msg>,
-        _reply: ChannelOpenHandle,
-        _session: &mut client::Session,
-    ) -> Result<(), HandlerError> {
-        Ok(())
-    }
-
-    async fn server_channel_open_session(
-        &mut self,
-        _channel: Channel<Msg>,
-        _reply: ChannelOpenHandle,
-        _session: &mut client::Session,
-    ) -> Result<(), HandlerError> {
-        Ok(())
-    }
-
-    async fn server_channel_open_direct_tcpip(
-        &mut self,
-        _channel: Channel<Msg>,
-        _host_to_connect: &str,
-        _port_to_connect: u32,
-        _originator_address: &str,
-        _originator_port: u32,
-        _reply: ChannelOpenHandle,
-        _session: &mut client::Session,
-    ) -> Result<(), HandlerError> {
-        Ok(())
-    }
-
-    async fn server_channel_open_direct_streamlocal(
-        &mut self,
-        _channel: Channel<Msg>,
-        _socket_path: &str,
-        _reply: ChannelOpenHandle,
-        _session: &mut client::Session,
-    ) -> Result<(), HandlerError> {
-        Ok(())
-    }
-
-    async fn server_channel_open_x11(
-        &mut self,
-        _channel: Channel<Msg>,
-        _originator_address: &str,
-        _originator_port: u32,
-        _reply: ChannelOpenHandle,
-        _session: &mut client::Session,
-    ) -> Result<(), HandlerError> {
-        Ok(())
+    // russh would accept all channels by default.
+    refuse_channels! {
+        server_channel_open_forwarded_tcpip(Channel<Msg>, &str, u32, &str, u32);
+        server_channel_open_forwarded_streamlocal(Channel<Msg>, &str);
+        server_channel_open_agent_forward(Channel<Msg>);
+        server_channel_open_session(Channel<Msg>);
+        server_channel_open_direct_tcpip(Channel<Msg>, &str, u32, &str, u32);
+        server_channel_open_direct_streamlocal(Channel<Msg>, &str);
+        server_channel_open_x11(Channel<Msg>, &str, u32);
     }
 }

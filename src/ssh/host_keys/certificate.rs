@@ -9,20 +9,9 @@ use russh::keys::ssh_key::certificate::CertType;
 use russh::keys::ssh_key::public::{KeyData, RsaPublicKey};
 use russh::keys::{Algorithm, Certificate, HashAlg};
 
-use crate::ssh::fault;
+use crate::ssh::config::algorithm_sets::AUTHORITIES;
+use crate::text;
 use crate::time::Timestamp;
-
-/// Signature algorithms accepted by default; no SHA-1.
-const DEFAULT_SIGNATURES: [&str; 8] = [
-    "ssh-ed25519",
-    "ecdsa-sha2-nistp256",
-    "ecdsa-sha2-nistp384",
-    "ecdsa-sha2-nistp521",
-    "sk-ssh-ed25519@openssh.com",
-    "sk-ecdsa-sha2-nistp256@openssh.com",
-    "rsa-sha2-512",
-    "rsa-sha2-256",
-];
 
 /// RSA keys shorter than this are refused, in bits; OpenSSH's default.
 const MIN_RSA_BITS: u32 = 1024;
@@ -86,19 +75,19 @@ pub(crate) fn check(
     }
     let algorithm = certificate.signature().algorithm();
     let is_allowed = if signatures.is_empty() {
-        DEFAULT_SIGNATURES.contains(&algorithm.as_str())
+        AUTHORITIES.default.contains(&algorithm.as_str())
     } else {
         signatures.iter().any(|allowed| allowed == algorithm.as_str())
     };
     if !is_allowed {
-        return Err(CertificateProblem::ExcludedSignature(fault::sanitize(algorithm.as_str(), 64)));
+        return Err(CertificateProblem::ExcludedSignature(text::excerpt(algorithm.as_str(), 64)));
     }
     Ok(())
 }
 
 fn join_names<'a>(names: impl Iterator<Item = &'a String>) -> String {
     let names: Vec<_> = names.take(5).map(String::as_str).collect();
-    fault::sanitize_line(&names.join(", "))
+    text::excerpt_line(&names.join(", "))
 }
 
 /// Returns true if the certificate is signed by the key it names as its signer.

@@ -15,7 +15,7 @@ use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{HashAlg, PublicKey};
 use sha1::Sha1;
 
-use crate::model::matches_pattern;
+use crate::ssh::config::lexer::{self, ListMatch};
 use crate::ssh::fault::Fault;
 use crate::ssh::file_cache;
 
@@ -130,7 +130,10 @@ impl KnownHosts {
     /// Returns the entries of a host, in file order. `name` is lower case.
     pub(crate) fn lookup(&self, name: &str) -> Vec<HostEntry> {
         let mut found = self.by_name.get(name).cloned().unwrap_or_default();
-        let matching = self.patterns.iter().filter(|(names, _)| matches_list(names, name));
+        let matching = self
+            .patterns
+            .iter()
+            .filter(|(names, _)| lexer::match_list_ignoring_case(name, names) == ListMatch::Yes);
         found.extend(matching.map(|(_, index)| *index));
         found.extend(
             self.hashes.iter().filter(|(hashed, _)| hashed.matches(name)).map(|(_, index)| *index),
@@ -190,21 +193,6 @@ fn hash_name(mut salted: Hmac<Sha1>, name: &str) -> [u8; HASH_LENGTH] {
 /// Returns the fingerprint as `ssh-keygen -l` prints it.
 pub(crate) fn fingerprint(key: &KeyData) -> String {
     key.fingerprint(HashAlg::Sha256).to_string()
-}
-
-/// Returns true if one pattern of a list matches and no negated one does.
-fn matches_list(patterns: &str, name: &str) -> bool {
-    let mut found = false;
-    for pattern in patterns.to_ascii_lowercase().split(',') {
-        if let Some(pattern) = pattern.strip_prefix('!') {
-            if matches_pattern(name, pattern) {
-                return false;
-            }
-        } else {
-            found = found || matches_pattern(name, pattern);
-        }
-    }
-    found
 }
 
 #[cfg(test)]

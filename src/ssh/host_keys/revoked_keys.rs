@@ -13,9 +13,10 @@ use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Certificate, HashAlg, PublicKey};
 use sha1::Sha1;
 
-use crate::ssh::fault::{self, Fault};
+use crate::ssh::fault::Fault;
 use crate::ssh::file_cache;
 use crate::ssh::host_keys::revoked_keys::krl::Krl;
+use crate::text;
 
 /// A revocation list.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ impl RevokedKeys {
             return Ok(Arc::new(Self(List::Keys(Vec::new()))));
         }
         let bytes =
-            file_cache::read_bytes(path).map_err(|error| refusal(&fault::io_error_text(&error)))?;
+            file_cache::read_bytes(path).map_err(|error| refusal(&text::io_error(&error)))?;
         Self::parse(&bytes).map(Arc::new).map_err(|why| refusal(&why))
     }
 

@@ -31,7 +31,7 @@ use crate::ssh::host_keys::certificate::{self, CertificateProblem};
 use crate::ssh::host_keys::known_hosts;
 use crate::ssh::host_keys::revoked_keys::RevokedKeys;
 use crate::ssh::host_keys::writer;
-use crate::ssh::host_keys::{AuthorityStatus, HostKeyEntries, HostKeyStatus, Verification};
+use crate::ssh::host_keys::{HostKeyEntries, HostKeyStatus, Verification};
 use crate::time::{Clock, Timestamp};
 
 /// How to decide about a node's host key.
@@ -175,14 +175,10 @@ impl HostKeyVerifier {
             CertificateCheck::Decided(status) => verified(status, None),
             CertificateCheck::Ignored(problem) => verified(self.known.check(key), problem),
             // As in OpenSSH, the entries without the port come last.
-            CertificateCheck::RevokedWithoutPort(status) => match self.known.check(key) {
-                HostKeyStatus::Known => verified(HostKeyStatus::Known, None),
-                HostKeyStatus::Certified { .. }
-                | HostKeyStatus::Exempt
-                | HostKeyStatus::Unknown
-                | HostKeyStatus::Changed { .. }
-                | HostKeyStatus::Revoked { .. } => verified(status, None),
-            },
+            CertificateCheck::RevokedWithoutPort(status) => {
+                let is_known = self.known.check(key) == HostKeyStatus::Known;
+                verified(if is_known { HostKeyStatus::Known } else { status }, None)
+            }
         }
     }
 
@@ -192,27 +188,25 @@ impl HostKeyVerifier {
         now: Timestamp,
     ) -> CertificateCheck {
         let [full, portless] = self.known.check_authorities(host_certificate);
-        let name = self.known.name.principal();
-        let check = |file, line| {
-            let signatures = &self.settings.algorithms.authority_signatures;
-            match certificate::check(host_certificate, name, now, signatures) {
-                Ok(()) => CertificateCheck::Decided(HostKeyStatus::Certified { file, line }),
-                Err(problem) => CertificateCheck::Ignored(Some(problem)),
+        let has_full = full != HostKeyStatus::Unknown;
+        let status = if has_full { full } else { portless };
+        match status {
+            HostKeyStatus::Revoked { .. } if !has_full => {
+                CertificateCheck::RevokedWithoutPort(status)
             }
-        };
-        let revoked = |file, line| HostKeyStatus::Revoked { file, line: Some(line) };
-        match (full, portless) {
-            (AuthorityStatus::Revoked { file, line }, _) => {
-                CertificateCheck::Decided(revoked(file, line))
+            HostKeyStatus::Certified { .. } => {
+                let name = self.known.name.principal();
+                let signatures = &self.settings.algorithms.authority_signatures;
+                match certificate::check(host_certificate, name, now, signatures) {
+                    Ok(()) => CertificateCheck::Decided(status),
+                    Err(problem) => CertificateCheck::Ignored(Some(problem)),
+                }
             }
-            (AuthorityStatus::Trusted { file, line }, _)
-            | (AuthorityStatus::Unknown, AuthorityStatus::Trusted { file, line }) => {
-                check(file, line)
-            }
-            (AuthorityStatus::Unknown, AuthorityStatus::Revoked { file, line }) => {
-                CertificateCheck::RevokedWithoutPort(revoked(file, line))
-            }
-            (AuthorityStatus::Unknown, AuthorityStatus::Unknown) => CertificateCheck::Ignored(None),
+            HostKeyStatus::Unknown => CertificateCheck::Ignored(None),
+            HostKeyStatus::Revoked { .. }
+            | HostKeyStatus::Known
+            | HostKeyStatus::Exempt
+            | HostKeyStatus::Changed { .. } => CertificateCheck::Decided(status),
         }
     }
 

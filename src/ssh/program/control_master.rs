@@ -13,11 +13,11 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use crate::ssh::config::{HostQuery, HostSettings};
-use crate::ssh::fault::{self, Fault};
-use crate::ssh::process;
-use crate::ssh::program::OPTIONS;
+use crate::ssh::fault::Fault;
+use crate::ssh::program::{OPTIONS, run};
 use crate::ssh::trace::{self, ConnectEvent};
 use crate::ssh::{Client, ClientState};
+use crate::text;
 
 /// Timeout for the check of a master, and for the file system of its socket.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -71,7 +71,7 @@ impl ControlMaster {
     /// Returns the fault of a master that has exited.
     pub(crate) fn lost_fault(&self) -> Fault {
         let why = format!("the master connection at {} has ended", self.0.display());
-        Fault::SessionLost { why: fault::sanitize_line(&why) }
+        Fault::SessionLost { why: text::excerpt_line(&why) }
     }
 }
 
@@ -117,11 +117,9 @@ impl Client {
         }
         args.extend(["-O".into(), "check".into()]);
         args.extend(query.destination_args(options.config_file.as_deref()));
-        let checking =
-            timeout(CHECK_TIMEOUT, process::run_to_completion(&options.ssh_program, args));
-        let answer = checking.await.ok().and_then(Result::ok);
+        let answer = run(&options.ssh_program, &args, CHECK_TIMEOUT).await;
         drop(permit);
-        answer.is_some_and(|answer| answer.succeeded).then_some(master)
+        answer.is_ok_and(|answer| answer.succeeded).then_some(master)
     }
 }
 

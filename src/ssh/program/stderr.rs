@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::ssh::fault::{self, ConnectPhase, Fault, HostKeyChange, SshProgramCause};
+use crate::text;
 
 /// The stderr of ssh, and what it was called with.
 #[derive(Debug)]
@@ -53,19 +54,19 @@ impl<'a> SshStderr<'a> {
         let line = PATTERNS.iter().find_map(|pattern| self.find_line(pattern))?;
         Some(Fault::SshProgram {
             cause: SshProgramCause::Configuration,
-            message: fault::sanitize_line(line),
+            message: text::excerpt_line(line),
         })
     }
 
     fn name_fault(&self) -> Option<Fault> {
         let (host, why) = self.between("Could not resolve hostname ", "")?.split_once(": ")?;
-        let host = (host != self.typed_name).then(|| fault::sanitize_line(host));
-        Some(Fault::NameNotFound { host, why: lowercase_first(why) })
+        let host = (host != self.typed_name).then(|| text::excerpt_line(host));
+        Some(Fault::NameNotFound { host, why: text::lowercase_first(why) })
     }
 
     fn host_key_fault(&self) -> Option<Fault> {
         if let Some(line) = self.find_line("REVOKED HOST KEY DETECTED") {
-            let message = fault::sanitize_line(line.trim_matches(['@', ' ']));
+            let message = text::excerpt_line(line.trim_matches(['@', ' ']));
             return Some(Fault::SshProgram { cause: SshProgramCause::HostKeyRevoked, message });
         }
         if self.find_line("REMOTE HOST IDENTIFICATION HAS CHANGED").is_some() {
@@ -75,7 +76,7 @@ impl<'a> SshStderr<'a> {
         let line = self.find_line(" host key is known for ").unwrap_or(unknown);
         Some(Fault::SshProgram {
             cause: SshProgramCause::HostKeyUnknown,
-            message: fault::sanitize_line(line),
+            message: text::excerpt_line(line),
         })
     }
 
@@ -88,12 +89,12 @@ impl<'a> SshStderr<'a> {
         let algorithm = self.between("The fingerprint for the ", " key sent by").unwrap_or("a key");
         let host = self.between("Host key for ", " has changed").unwrap_or(self.typed_name);
         Fault::HostKeyChanged(Box::new(HostKeyChange {
-            host: fault::sanitize_line(host),
-            file: fault::sanitize_line(file).into(),
+            host: text::excerpt_line(host),
+            file: text::excerpt_line(file).into(),
             line: line.parse().unwrap_or(1),
             known: "another key".to_owned(),
-            algorithm: fault::sanitize_line(algorithm),
-            fingerprint: fault::sanitize_line(shown.trim_end_matches('.')),
+            algorithm: text::excerpt_line(algorithm),
+            fingerprint: text::excerpt_line(shown.trim_end_matches('.')),
         }))
     }
 
@@ -102,24 +103,23 @@ impl<'a> SshStderr<'a> {
     fn master_full_fault(&self) -> Option<Fault> {
         let why = self.between("session request failed: ", "")?;
         Some(Fault::ChannelRefused {
-            why: format!("{}, over the master connection", lowercase_first(why)),
+            why: format!("{}, over the master connection", text::lowercase_first(why)),
         })
     }
 
     fn login_fault(&self) -> Option<Fault> {
         let refused = |user: &str, offers: Vec<String>, tried: &str| {
-            let (user, tried) = (fault::sanitize(user, 64), vec![tried.to_owned()]);
+            let (user, tried) = (text::excerpt(user, 64), vec![tried.to_owned()]);
             Fault::AuthenticationRefused { user, offers, tried }
         };
         if let Some(methods) = self.between("Permission denied (", ")") {
             let line = self.find_line("Permission denied (").unwrap_or_default();
             let user = line.split_once('@').map_or(self.user, |(user, _)| user);
-            let offers =
-                methods.split(',').take(12).map(|name| fault::sanitize(name, 64)).collect();
+            let offers = methods.split(',').take(12).map(|name| text::excerpt(name, 64)).collect();
             return Some(refused(user, offers, "the keys of the ssh program"));
         }
         self.find_line(fault::TOO_MANY_FAILURES)?;
-        Some(Fault::TooManyKeys { user: fault::sanitize(self.user, 64), offered: None, untried: 0 })
+        Some(Fault::TooManyKeys { user: text::excerpt(self.user, 64), offered: None, untried: 0 })
     }
 
     fn negotiation_fault(&self) -> Option<Fault> {
@@ -133,7 +133,7 @@ impl<'a> SshStderr<'a> {
         .iter()
         .find_map(|(word, name)| kind.starts_with(word).then_some(*name))?;
         let theirs = self.between("Their offer: ", "").unwrap_or_default();
-        let theirs = theirs.split(',').take(12).map(|name| fault::sanitize(name, 64)).collect();
+        let theirs = theirs.split(',').take(12).map(|name| text::excerpt(name, 64)).collect();
         Some(Fault::NoCommonAlgorithm { kind, ours: vec!["those of ssh".to_owned()], theirs })
     }
 
@@ -147,14 +147,14 @@ impl<'a> SshStderr<'a> {
                 "Connection timed out" | "Operation timed out" => {
                     self.timeout_fault(ConnectPhase::Connection)
                 }
-                why => Fault::Unreachable { why: lowercase_first(why) },
+                why => Fault::Unreachable { why: text::lowercase_first(why) },
             });
         }
         if self.find_line("timed out during banner exchange").is_some() {
             return Some(self.timeout_fault(ConnectPhase::BannerExchange));
         }
         let (why, is_closed) = parse_no_banner(self.text)?;
-        Some(Fault::NoBanner { port, why: lowercase_first(why), is_closed })
+        Some(Fault::NoBanner { port, why: text::lowercase_first(why), is_closed })
     }
 
     fn session_fault(&self) -> Option<Fault> {
@@ -167,23 +167,23 @@ impl<'a> SshStderr<'a> {
             "Connection to ",
         ];
         if let Some(why) = self.between("open failed: ", "") {
-            let message = fault::sanitize_line(why);
+            let message = text::excerpt_line(why);
             return Some(match self.find_line("stdio forwarding failed") {
                 Some(_) => Fault::SshProgram { cause: SshProgramCause::Other, message },
                 None => Fault::ChannelRefused { why: message },
             });
         }
         if let Some(message) = self.last_line_before_close() {
-            return Some(Fault::AccountRefused { user: fault::sanitize(self.user, 64), message });
+            return Some(Fault::AccountRefused { user: text::excerpt(self.user, 64), message });
         }
         let line = PATTERNS.iter().find_map(|pattern| self.find_line(pattern))?;
-        Some(Fault::SessionLost { why: lowercase_first(line) })
+        Some(Fault::SessionLost { why: text::lowercase_first(line) })
     }
 
     /// Returns the last line the node sent before it closed the connection during login.
     fn last_line_before_close(&self) -> Option<String> {
         let (before, _) = self.text.split_once("Connection closed by ")?;
-        let mut lines = before.lines().rev().map(fault::sanitize_line);
+        let mut lines = before.lines().rev().map(text::excerpt_line);
         lines.find(|line| !line.is_empty() && !line.starts_with("Warning: "))
     }
 
@@ -192,7 +192,7 @@ impl<'a> SshStderr<'a> {
     }
 
     fn other_fault(&self) -> Fault {
-        let lines = self.text.lines().rev().map(fault::sanitize_line);
+        let lines = self.text.lines().rev().map(text::excerpt_line);
         let message = lines.into_iter().find(|line| !line.is_empty());
         let message = message.unwrap_or_else(|| "nothing".to_owned());
         Fault::SshProgram { cause: SshProgramCause::Other, message }
@@ -212,16 +212,6 @@ pub(crate) fn parse_no_banner(text: &str) -> Option<(&str, bool)> {
         .or_else(|| between(text, "banner exchange: ", ""))?;
     let is_closed = ["closed by", "reset by", "Broken pipe"].iter().any(|end| why.contains(end));
     Some((why, is_closed))
-}
-
-/// Returns a message with a lower-case first letter, for use within a sentence.
-pub(crate) fn lowercase_first(text: &str) -> String {
-    let text = fault::sanitize_line(text);
-    let mut letters = text.chars();
-    match letters.next() {
-        Some(first) => format!("{}{}", first.to_ascii_lowercase(), letters.as_str()),
-        None => text,
-    }
 }
 
 #[cfg(test)]

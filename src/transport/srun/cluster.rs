@@ -10,10 +10,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use crate::model::{JobId, JobOutcome};
-use crate::ssh::fault::{Fault, StepCause, sanitize_line};
+use crate::process::{NotStarted, ProgramCall, run_program};
 use crate::ssh::file_cache::lock;
-use crate::ssh::subprocess::{ProgramCall, run_program};
+use crate::text;
 use crate::time::{Clock, Timestamp};
+use crate::transport::fault::{Fault, StepCause};
 use crate::transport::srun::{cluster_cache, messages};
 
 /// Timeout for a Slurm command.
@@ -72,12 +73,12 @@ impl Cluster {
     /// Returns the version of Slurm, or a fault if it does not support shared steps.
     pub(crate) async fn checked_version(&self, srun: &Path) -> Result<String, Fault> {
         let checking = async {
-            let program = srun.to_string_lossy();
-            let version = stdout_of(&program, &["--version".into()]).await.ok_or_else(|| {
-                let why = "it is missing, or does not print its version".to_owned();
-                Fault::ProgramNotFound { program: program.to_string(), why }
-            })?;
-            let shown = sanitize_line(version.trim());
+            let version =
+                stdout_of(srun, &["--version".into()]).await.ok_or_else(|| NotStarted {
+                    program: srun.display().to_string(),
+                    why: "it is missing, or does not print its version".to_owned(),
+                })?;
+            let shown = text::excerpt_line(version.trim());
             if messages::is_supported(&version) {
                 return Ok(shown);
             }
@@ -153,7 +154,8 @@ impl Cluster {
     /// Returns the cluster name.
     pub(crate) async fn name(&self) -> Option<String> {
         let querying = async {
-            let stdout = stdout_of("scontrol", &["show".into(), "config".into()]).await?;
+            let stdout =
+                stdout_of(Path::new("scontrol"), &["show".into(), "config".into()]).await?;
             let line = stdout.lines().find(|line| line.starts_with("ClusterName"))?;
             let name = line.split_once('=')?.1.trim();
             let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
@@ -190,7 +192,7 @@ pub(crate) async fn refine_fault(fault: Fault, job: &JobId) -> Fault {
 async fn job_outcome(job: &JobId) -> Option<JobOutcome> {
     loop {
         let args: [OsString; 3] = ["show".into(), "job".into(), job.as_str().into()];
-        let stdout = stdout_of("scontrol", &args).await?;
+        let stdout = stdout_of(Path::new("scontrol"), &args).await?;
         let state = stdout.lines().find_map(|line| line.trim_start().strip_prefix("JobState="))?;
         if !state.starts_with("COMPLETING") {
             return JobOutcome::from_slurm(state);
@@ -200,12 +202,12 @@ async fn job_outcome(job: &JobId) -> Option<JobOutcome> {
 }
 
 /// Returns the stdout of a successful command.
-async fn stdout_of(program: &str, args: &[OsString]) -> Option<String> {
+async fn stdout_of(program: &Path, args: &[OsString]) -> Option<String> {
     let call = ProgramCall {
         program,
         args,
         input: "",
-        env: &[],
+        env: &[("LC_ALL", "C")],
         removed_prefix: "SLURM_CLUSTERS",
         timeout: COMMAND_TIMEOUT,
         max_stdout: MAX_STDOUT,

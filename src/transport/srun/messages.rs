@@ -2,8 +2,9 @@
 
 use crate::model::NodeName;
 use crate::nodeset;
-use crate::ssh::fault::{Fault, StepCause, sanitize_line};
-use crate::ssh::output::Exit;
+use crate::process::{Exit, NotStarted};
+use crate::text;
+use crate::transport::fault::{Fault, StepCause};
 
 /// Selects the environment variables hidden from srun: inside an allocation it would take them for options. It
 /// still needs those for the controller's address and authentication.
@@ -39,19 +40,14 @@ const CAUSES: [(&str, StepCause); 18] = [
 pub(crate) fn srun_fault(exit: &Exit, stderr: &str) -> Fault {
     for (pattern, cause) in CAUSES {
         if let Some(line) = stderr.lines().find(|line| line.contains(pattern)) {
-            return Fault::slurm_step(cause, &sanitize_line(line));
+            return Fault::slurm_step(cause, &text::excerpt_line(line));
         }
     }
-    if let Some(line) = stderr.lines().find_map(|line| line.strip_prefix("gtop: cannot start ")) {
-        let (program, why) = line.rsplit_once(": ").unwrap_or((line, ""));
-        return Fault::ProgramNotFound { program: sanitize_line(program), why: sanitize_line(why) };
+    if let Some(error) = NotStarted::from_stderr(stderr) {
+        return error.into();
     }
     let line = stderr.lines().rfind(|line| !line.trim().is_empty());
-    let how = match (line, exit) {
-        (Some(line), _) => sanitize_line(line),
-        (None, Exit::Status(status)) => format!("exit status {status}"),
-        (None, Exit::Signal(name)) => format!("signal {name}"),
-    };
+    let how = line.map_or_else(|| exit.to_string(), text::excerpt_line);
     Fault::slurm_step(StepCause::Other, &how)
 }
 
@@ -67,7 +63,7 @@ fn ended_task(line: &str) -> Option<(Vec<NodeName>, Fault)> {
     let (_, how) = rest.split_once(": ")?;
     let names = nodeset::expand(nodes).ok()?;
     let nodes = names.iter().filter_map(|name| NodeName::new(name).ok()).collect();
-    Some((nodes, Fault::slurm_step(StepCause::TaskEnded, &sanitize_line(how))))
+    Some((nodes, Fault::slurm_step(StepCause::TaskEnded, &text::excerpt_line(how))))
 }
 
 /// Returns true if the output of `srun --version` is 22.05 or later: there a step with `--overlap` shares all its

@@ -7,16 +7,15 @@ use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::model::{JobId, NodeName};
-use crate::ssh::fault::{Fault, StepCause};
+use crate::process::{Exit, LocalProcess, Output, OutputTail};
 use crate::ssh::file_cache::lock;
-use crate::ssh::output::{Exit, Output};
-use crate::ssh::process::LocalProcess;
-use crate::transport::srun::MAX_PENDING_OUTPUT;
+use crate::transport::fault::{Fault, StepCause};
 use crate::transport::srun::demux::{Demux, DemuxedLine};
+use crate::transport::srun::{MAX_PENDING_OUTPUT, lost};
 use crate::transport::srun::{cluster, messages};
 
 /// How long to wait for more nodes after the first before the probe is sent; later nodes read it from the
@@ -38,9 +37,12 @@ pub(crate) struct Router {
     pub(crate) nonce: String,
     /// Timeout for the step to start.
     connect_timeout: Duration,
+    started_at: Instant,
+    /// When the first node announced itself.
+    joined_at: watch::Sender<Option<Instant>>,
+    /// When the program exited.
+    exited_at: watch::Sender<Option<Instant>>,
     state: Mutex<State>,
-    joined: Notify,
-    exited: Notify,
     /// The step must terminate.
     terminate_requested: Notify,
 }
@@ -48,13 +50,8 @@ pub(crate) struct Router {
 #[derive(Debug)]
 struct State {
     members: BTreeMap<NodeName, Member>,
-    started_at: Instant,
-    /// When the first node announced itself.
-    first_joined_at: Option<Instant>,
     /// Why the step has ended.
     end: Option<Fault>,
-    /// When the program exited.
-    exited_at: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -70,19 +67,13 @@ struct Member {
 impl Router {
     pub(crate) fn new(nodes: &[NodeName], nonce: &str, connect_limit: Duration) -> Self {
         let members = nodes.iter().map(|node| (node.clone(), Member::default())).collect();
-        let state = State {
-            members,
-            started_at: Instant::now(),
-            first_joined_at: None,
-            end: None,
-            exited_at: None,
-        };
         Self {
             nonce: nonce.to_owned(),
             connect_timeout: connect_limit,
-            state: Mutex::new(state),
-            joined: Notify::new(),
-            exited: Notify::new(),
+            started_at: Instant::now(),
+            joined_at: watch::Sender::default(),
+            exited_at: watch::Sender::default(),
+            state: Mutex::new(State { members, end: None }),
             terminate_requested: Notify::new(),
         }
     }
@@ -94,7 +85,7 @@ impl Router {
             return Err(Fault::slurm_step(StepCause::NotInStep, "the step does not include it"));
         };
         if let Some(fault) = &member.end {
-            let why = format!("its task has ended: {}", fault.headline());
+            let why = format!("its task has ended: {}", fault.cause_text());
             return Err(Fault::slurm_step(StepCause::NotInStep, &why));
         }
         let (sender, outputs) = mpsc::channel(MAX_PENDING_OUTPUT + MAX_HELLO_LINES + 1);
@@ -112,11 +103,11 @@ impl Router {
     }
 
     pub(crate) fn started_at(&self) -> Instant {
-        lock(&self.state).started_at
+        self.started_at
     }
 
     pub(crate) fn exited_at(&self) -> Option<Instant> {
-        lock(&self.state).exited_at
+        *self.exited_at.borrow()
     }
 
     /// Returns why the output of a node ended.
@@ -134,42 +125,22 @@ impl Router {
 
     /// Waits until the program has exited.
     pub(crate) async fn wait_until_exited(&self) {
-        loop {
-            let mut notified = pin!(self.exited.notified());
-            notified.as_mut().enable();
-            if self.exited_at().is_some() {
-                return;
-            }
-            notified.await;
-        }
+        // The sender is in `self`.
+        self.exited_at.subscribe().wait_for(Option::is_some).await.ok();
     }
 
     /// Waits until a node that is expected from now on is overdue: counted from the first node of the step, or, until
     /// srun has started the step, by the start timeout.
     pub(crate) async fn wait_until_overdue(&self) {
         let asked_at = Instant::now();
-        let start_deadline = self.started_at() + self.connect_timeout + START_TIMEOUT;
-        if let Ok(up) =
-            timeout_at(start_deadline.max(asked_at + JOIN_WINDOW), self.wait_for_first()).await
-        {
+        let start_deadline = self.started_at + self.connect_timeout + START_TIMEOUT;
+        let mut joined_at = self.joined_at.subscribe();
+        let first = joined_at.wait_for(Option::is_some);
+        let first = timeout_at(start_deadline.max(asked_at + JOIN_WINDOW), first).await;
+        let up = first.ok().and_then(Result::ok).and_then(|up| *up);
+        if let Some(up) = up {
             sleep_until(up.max(asked_at) + JOIN_WINDOW).await;
         }
-    }
-
-    /// Waits for the first announcement and returns its time.
-    async fn wait_for_first(&self) -> Instant {
-        loop {
-            let mut notified = pin!(self.joined.notified());
-            notified.as_mut().enable();
-            if let Some(up) = self.first_joined_at() {
-                return up;
-            }
-            notified.await;
-        }
-    }
-
-    fn first_joined_at(&self) -> Option<Instant> {
-        lock(&self.state).first_joined_at
     }
 
     fn close(&self, why: Fault) {
@@ -194,10 +165,11 @@ impl Router {
                 let Some(member) = state.members.get_mut(&node) else { return };
                 member.announcement = Some(announcement.clone());
                 member.forward(announcement);
-                if state.first_joined_at.is_none() {
-                    state.first_joined_at = Some(Instant::now());
-                    self.joined.notify_waiters();
-                }
+                self.joined_at.send_if_modified(|at| {
+                    let is_first = at.is_none();
+                    at.get_or_insert_with(Instant::now);
+                    is_first
+                });
             }
             DemuxedLine::Line { node, line, hello } => {
                 let Some(member) = state.members.get_mut(&node) else { return };
@@ -260,8 +232,7 @@ impl StepTask {
         // Kills its process group.
         drop(self.local);
         router.close(cluster::refine_fault(fault, &self.job).await);
-        lock(&router.state).exited_at = Some(Instant::now());
-        router.exited.notify_waiters();
+        router.exited_at.send_replace(Some(Instant::now()));
     }
 
     async fn supervise(
@@ -269,7 +240,7 @@ impl StepTask {
         commands: mpsc::WeakSender<Vec<u8>>,
         queued: mpsc::Receiver<Vec<u8>>,
     ) -> Result<(Exit, String), Fault> {
-        let mut stderr = Vec::new();
+        let mut stderr = OutputTail::new(MAX_STDERR);
         let mut input = Some(std::mem::take(&mut self.input));
         let mut writing = pin!(write(self.local.take_stdin(), queued));
         // The deadline for the exit, and whether SIGTERM was sent.
@@ -279,24 +250,18 @@ impl StepTask {
                 send(&commands, &mut input).await;
             }
             // Before that srun does not read, and a write would block.
-            let join_deadline = self.router.first_joined_at().map(|up| up + JOIN_WINDOW);
+            let join_deadline = self.router.joined_at.borrow().map(|up| up + JOIN_WINDOW);
             tokio::select! {
                 output = self.local.next() => match output {
-                    Output::Stdout(bytes) => {
+                    Ok(Output::Stdout(bytes)) => {
                         self.demux.feed(&bytes, |demuxed| self.router.on_line(demuxed));
                     }
-                    Output::Stderr(bytes) => {
-                        stderr.extend(bytes);
-                        let surplus = stderr.len().saturating_sub(MAX_STDERR);
-                        stderr.drain(..surplus);
-                        self.router.on_stderr(&String::from_utf8_lossy(&stderr));
+                    Ok(Output::Stderr(bytes)) => {
+                        stderr.push(&bytes);
+                        self.router.on_stderr(&stderr.text());
                     }
-                    Output::Exit(exit) => {
-                        return Ok((exit, String::from_utf8_lossy(&stderr).into_owned()));
-                    }
-                    Output::Closed(fault) => {
-                        return Err(fault.map_or_else(crate::ssh::shutting_down, |fault| *fault));
-                    }
+                    Ok(Output::Exit(exit)) => return Ok((exit, stderr.text())),
+                    Err(error) => return Err(lost(error)),
                 },
                 () = &mut writing, if exit_deadline.is_none() => {
                     exit_deadline = Some((Instant::now() + EXIT_TIMEOUT, false));
@@ -311,7 +276,7 @@ impl StepTask {
                         self.local.terminate();
                         exit_deadline = Some((Instant::now() + EXIT_TIMEOUT * 2, true));
                     }
-                    _ => return Err(crate::ssh::shutting_down()),
+                    _ => return Err(lost(None)),
                 },
             }
         }

@@ -15,6 +15,9 @@ use crate::ssh::host_keys::revoked_keys::KeyDigests;
 const MAGIC: &[u8] = b"SSHKRL\n\0";
 const FORMAT: u32 = 1;
 
+const TRUNCATED: &str = "it is truncated";
+const UNKNOWN_SECTION: &str = "it has an unknown section";
+
 /// Most bits of a bitmap of serial numbers; a list with more is invalid.
 const MAX_BITMAP_BITS: usize = 8 * 1024 * 1024;
 
@@ -40,19 +43,13 @@ struct AuthoritySection {
 impl Krl {
     /// Parses a list; `None` without the magic bytes, an error if it is invalid.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Result<Self, &'static str>> {
-        let rest = bytes.strip_prefix(MAGIC)?;
-        let mut krl = Self::default();
-        let read = krl.read(KrlReader(rest));
-        Some(match read {
-            Some(Ok(())) => Ok(krl),
-            Some(Err(why)) => Err(why),
-            None => Err("it is truncated"),
-        })
+        Some(Self::read(KrlReader(bytes.strip_prefix(MAGIC)?)))
     }
 
-    fn read(&mut self, mut rest: KrlReader<'_>) -> Option<Result<(), &'static str>> {
+    fn read(mut rest: KrlReader<'_>) -> Result<Self, &'static str> {
+        let mut krl = Self::default();
         if rest.u32()? != FORMAT {
-            return Some(Err("its format is unknown"));
+            return Err("its format is unknown");
         }
         // Skips version, time, flags, a reserved string and a comment.
         for _ in 0..3 {
@@ -63,30 +60,24 @@ impl Krl {
         }
         while !rest.is_empty() {
             let (kind, mut section) = (rest.u8()?, KrlReader(rest.string()?));
-            match kind {
-                1 => match AuthoritySection::read(section)? {
-                    Ok(revoked) => self.authorities.push(revoked),
-                    Err(why) => return Some(Err(why)),
-                },
-                2 => {
-                    while !section.is_empty() {
-                        self.blobs.insert(section.string()?.to_vec());
-                    }
-                }
-                3 => {
-                    while !section.is_empty() {
-                        self.sha1s.insert(section.string()?.try_into().ok()?);
-                    }
-                }
-                5 => {
-                    while !section.is_empty() {
-                        self.sha256s.insert(section.string()?.try_into().ok()?);
-                    }
-                }
-                _ => return Some(Err("it has an unknown section")),
+            if kind == 1 {
+                krl.authorities.push(AuthoritySection::read(section)?);
+                continue;
+            }
+            while !section.is_empty() {
+                let bytes = section.string()?;
+                match kind {
+                    2 => krl.blobs.insert(bytes.to_vec()),
+                    3 => krl.sha1s.insert(bytes.try_into().map_err(|_length| TRUNCATED)?),
+                    5 => krl.sha256s.insert(bytes.try_into().map_err(|_length| TRUNCATED)?),
+                    _ => return Err(UNKNOWN_SECTION),
+                };
+            }
+            if !matches!(kind, 2 | 3 | 5) {
+                return Err(UNKNOWN_SECTION);
             }
         }
-        Some(Ok(()))
+        Ok(krl)
     }
 
     pub(crate) fn has_key(&self, key: &KeyDigests) -> bool {
@@ -108,7 +99,7 @@ impl Krl {
 }
 
 impl AuthoritySection {
-    fn read(mut section: KrlReader<'_>) -> Option<Result<Self, &'static str>> {
+    fn read(mut section: KrlReader<'_>) -> Result<Self, &'static str> {
         let authority = section.string()?.to_vec();
         section.string()?;
         let mut revoked = Self { authority, serials: Vec::new(), identities: BTreeSet::new() };
@@ -125,22 +116,22 @@ impl AuthoritySection {
                 0x22 => {
                     let (first, bits) = (part.u64()?, part.string()?);
                     if bits.len() > MAX_BITMAP_BITS / 8 {
-                        return Some(Err("it has a bitmap that is too large"));
+                        return Err("it has a bitmap that is too large");
                     }
-                    revoked.serials.extend(serials(first, bits)?);
+                    revoked.serials.extend(serials(first, bits).ok_or(TRUNCATED)?);
                 }
                 0x23 => {
                     while !part.is_empty() {
                         revoked.identities.insert(part.string()?.to_vec());
                     }
                 }
-                _ => return Some(Err("it has an unknown section")),
+                _ => return Err(UNKNOWN_SECTION),
             }
             if !part.is_empty() {
-                return Some(Err("it has trailing bytes"));
+                return Err("it has trailing bytes");
             }
         }
-        Some(Ok(revoked))
+        Ok(revoked)
     }
 
     fn has(&self, certificate: &Certificate) -> bool {
@@ -172,26 +163,30 @@ impl<'a> KrlReader<'a> {
         self.0.is_empty()
     }
 
-    fn bytes(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (bytes, rest) = self.0.split_at_checked(length)?;
+    fn bytes(&mut self, length: usize) -> Result<&'a [u8], &'static str> {
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or(TRUNCATED)?;
         self.0 = rest;
-        Some(bytes)
+        Ok(bytes)
     }
 
-    fn u8(&mut self) -> Option<u8> {
-        self.bytes(1)?.first().copied()
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], &'static str> {
+        self.bytes(N)?.try_into().map_err(|_length| TRUNCATED)
     }
 
-    fn u32(&mut self) -> Option<u32> {
-        Some(u32::from_be_bytes(self.bytes(4)?.try_into().ok()?))
+    fn u8(&mut self) -> Result<u8, &'static str> {
+        self.array().map(u8::from_be_bytes)
     }
 
-    fn u64(&mut self) -> Option<u64> {
-        Some(u64::from_be_bytes(self.bytes(8)?.try_into().ok()?))
+    fn u32(&mut self) -> Result<u32, &'static str> {
+        self.array().map(u32::from_be_bytes)
     }
 
-    fn string(&mut self) -> Option<&'a [u8]> {
-        let length = usize::try_from(self.u32()?).ok()?;
+    fn u64(&mut self) -> Result<u64, &'static str> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    fn string(&mut self) -> Result<&'a [u8], &'static str> {
+        let length = usize::try_from(self.u32()?).map_err(|_large| TRUNCATED)?;
         self.bytes(length)
     }
 }

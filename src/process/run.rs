@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::time::{Instant, timeout};
 
-use crate::ssh::fault;
-use crate::ssh::process::ProcessGroup;
+use crate::process::ProcessGroup;
+use crate::text;
 
 /// Most bytes of stderr that are kept.
 const MAX_STDERR: usize = 64 * 1024;
@@ -19,7 +20,7 @@ const MAX_STDERR: usize = 64 * 1024;
 #[derive(Debug, Clone, Copy)]
 pub struct ProgramCall<'a> {
     /// The program, looked up in PATH.
-    pub program: &'a str,
+    pub program: &'a Path,
     pub args: &'a [OsString],
     /// Written to its stdin.
     pub input: &'a str,
@@ -54,11 +55,11 @@ pub enum ProgramError {
     TimedOut(String),
 }
 
-/// Runs a program with `LC_ALL=C` to its end. Kills its process group on timeout, or when the future is dropped.
+/// Runs a program to its end. Kills its process group on timeout, or when the future is dropped.
 pub async fn run_program(call: ProgramCall<'_>) -> Result<ProgramOutput, ProgramError> {
     let began = Instant::now();
     let mut command = Command::new(call.program);
-    command.args(call.args).stdin(Stdio::piped()).env("LC_ALL", "C");
+    command.args(call.args).stdin(Stdio::piped());
     for (name, _) in std::env::vars_os() {
         if !call.removed_prefix.is_empty()
             && name.to_string_lossy().starts_with(call.removed_prefix)
@@ -72,7 +73,7 @@ pub async fn run_program(call: ProgramCall<'_>) -> Result<ProgramOutput, Program
         if is_missing {
             ProgramError::NotFound
         } else {
-            ProgramError::NotStarted(fault::io_error_text(&error))
+            ProgramError::NotStarted(text::io_error(&error))
         }
     })?;
     let mut stderr = Vec::new();
@@ -131,9 +132,9 @@ mod tests {
     async fn shell(line: &str, max: usize, limit: u64) -> Result<ProgramOutput, ProgramError> {
         let args = ["-c".into(), line.into()];
         let limit = Duration::from_millis(limit);
-        let environment = &[("GTOP_SET", "yes")];
+        let environment = &[("GTOP_SET", "yes"), ("LC_ALL", "C")];
         let call = ProgramCall {
-            program: "sh",
+            program: Path::new("sh"),
             args: &args,
             input: "to read\n",
             env: environment,
@@ -177,7 +178,7 @@ mod tests {
     #[tokio::test]
     async fn a_missing_program_is_an_error() {
         let call = ProgramCall {
-            program: "gtop-no-such-program",
+            program: Path::new("gtop-no-such-program"),
             args: &[],
             input: "",
             env: &[],

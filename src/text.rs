@@ -1,8 +1,12 @@
-//! Text from a node, made safe to show: bounded and without control characters.
+//! Text to show: that of other machines and programs bounded and without control characters; the width of a text.
+
+mod wildcard;
 
 use std::sync::Arc;
 
 use unicode_width::UnicodeWidthStr;
+
+pub use crate::text::wildcard::{matches_pattern, matches_wildcards};
 
 /// Returns the characters of `text`, each hostile one as a space; see [`is_unprintable`].
 pub fn sanitized_chars(text: &str) -> impl Iterator<Item = char> {
@@ -32,6 +36,40 @@ pub const UNKNOWN: &str = "–";
 pub fn width_of(text: &str) -> u16 {
     let width = if text.is_ascii() { text.len() } else { text.width() };
     u16::try_from(width).unwrap_or(u16::MAX)
+}
+
+/// Same as [`sanitize`], but marks where `text` was cut, and keeps its spaces.
+pub fn excerpt(text: &str, limit: usize) -> String {
+    let mut cleaned: String = sanitized_chars(text).take(limit).collect();
+    if text.chars().nth(limit).is_some() {
+        cleaned.push('…');
+    }
+    cleaned
+}
+
+/// Returns an [`excerpt`] of at most 200 characters, without spaces around it.
+pub fn excerpt_line(text: &str) -> String {
+    excerpt(text.trim_matches(|c: char| c.is_whitespace() || is_unprintable(c)), 200)
+}
+
+/// Returns an [`excerpt_line`] with a lower-case first letter, for use within a sentence.
+pub fn lowercase_first(text: &str) -> String {
+    let text = excerpt_line(text);
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) => format!("{}{}", first.to_ascii_lowercase(), letters.as_str()),
+        None => text,
+    }
+}
+
+/// Returns the text of an operating system error, without its number.
+pub fn io_error(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let text = text.strip_prefix("failed to lookup address information: ").unwrap_or(text);
+    // An acronym keeps its capitals.
+    let is_word = text.chars().nth(1).is_some_and(char::is_lowercase);
+    if is_word { lowercase_first(text) } else { excerpt_line(text) }
 }
 
 /// Returns true if a character can move a cursor, hide text or reorder it.
@@ -65,6 +103,19 @@ pub fn is_unprintable(letter: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn foreign_text_is_stripped_of_control_characters() {
+        assert_eq!(excerpt_line("hi\x1b[2Jthere\r\n"), "hi [2Jthere");
+        assert_eq!(excerpt_line("a\u{202e}b\u{9b}c\u{7f}"), "a b c");
+        assert_eq!(excerpt_line(&"x".repeat(300)).chars().count(), 201);
+    }
+
+    #[test]
+    fn an_operating_system_error_reads_as_a_phrase() {
+        let error = std::io::Error::from_raw_os_error(113);
+        assert_eq!(io_error(&error), "no route to host");
+    }
 
     #[test]
     fn nothing_that_moves_a_cursor_gets_through() {

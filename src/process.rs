@@ -3,10 +3,13 @@
 //! The only place that starts programs. Each child has its own process group. The group is killed when its owner
 //! is dropped, when its leader exits, and at the latest when gtop exits.
 
+mod output;
+mod run;
+
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -18,15 +21,14 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
-use crate::ssh::fault::{self, Fault};
-use crate::ssh::file_cache::lock;
-use crate::ssh::output::{Exit, Output};
+pub use crate::process::output::{Exit, Output};
+pub use crate::process::run::{ProgramCall, ProgramError, ProgramOutput, run_program};
+
+pub(crate) use crate::process::output::OutputTail;
+use crate::text;
 
 /// Bytes read from a pipe at once.
 const READ_SIZE: usize = 16 * 1024;
-
-/// Most bytes of output of a program that is run to its end.
-const MAX_OUTPUT: usize = 256 * 1024;
 
 /// Timeout for a program to exit after its stdin was closed.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -37,12 +39,16 @@ const EXIT_POLLS: u32 = 25;
 /// The leaders of process groups that were not reaped yet: until then their pids cannot be reused.
 static GROUP_LEADERS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
+fn group_leaders() -> MutexGuard<'static, Vec<Pid>> {
+    GROUP_LEADERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Terminates every running program with its process group, stopped ones too.
 ///
 /// At exit some programs may not have ended yet, and a stopped program reacts neither to the end of its input nor
 /// to a signal.
 pub fn terminate_programs() {
-    let leaders = || lock(&GROUP_LEADERS).clone();
+    let leaders = || group_leaders().clone();
     for leader in leaders() {
         signal_group(leader, Signal::TERM);
         signal_group(leader, Signal::CONT);
@@ -82,20 +88,15 @@ pub(crate) struct ProcessGroup {
 }
 
 impl ProcessGroup {
-    pub(crate) fn start(mut command: Command) -> std::io::Result<Self> {
+    fn start(mut command: Command) -> std::io::Result<Self> {
         command.process_group(0);
-        Self::spawn(command)
-    }
-
-    /// Starts a program behind the parent guard, which gives it its own session.
-    fn start_guarded(command: Command) -> std::io::Result<Self> {
         Self::spawn(command)
     }
 
     fn spawn(mut command: Command) -> std::io::Result<Self> {
         command.kill_on_drop(true).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Held so that `terminate_programs` cannot miss a child that is being started.
-        let mut leaders = lock(&GROUP_LEADERS);
+        let mut leaders = group_leaders();
         let child = command.spawn()?;
         let leader = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let leader = leader.filter(|leader| !leader.is_init());
@@ -139,7 +140,7 @@ impl ProcessGroup {
     fn kill_and_forget(&mut self) {
         self.kill();
         if let Some(leader) = self.leader.take() {
-            lock(&GROUP_LEADERS).retain(|known| *known != leader);
+            group_leaders().retain(|known| *known != leader);
         }
     }
 }
@@ -150,16 +151,11 @@ impl Drop for ProcessGroup {
     }
 }
 
-/// Keeps a program from outliving gtop, and from prompting at the terminal.
-///
-/// The child first executes gtop, which asks the kernel for a signal when its parent dies, detaches from the
-/// terminal, and then executes the program. Without a gtop executable the program only has its own process group,
-/// and sees the end of its input.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ParentGuard<'a>(pub(crate) Option<&'a Path>);
-
 /// The first argument that makes gtop a parent guard; the parent's pid and the program with its arguments follow.
 pub const PARENT_GUARD: &str = "__parent-guard";
+
+/// Starts the message of a guard that cannot execute the program.
+const NOT_STARTED: &str = "gtop: cannot start ";
 
 /// Exit status, as in a shell, if the guard cannot execute the program.
 pub const EXIT_NOT_STARTED: u8 = 127;
@@ -179,70 +175,64 @@ pub fn run_parent_guard(mut args: impl Iterator<Item = OsString>) -> String {
         return "gtop: the parent process has exited".to_owned();
     }
     let error = Command::new(&program).args(args).as_std_mut().exec();
-    format!("gtop: cannot start {}: {}", program.to_string_lossy(), fault::io_error_text(&error))
+    format!("{NOT_STARTED}{}: {}", program.to_string_lossy(), text::io_error(&error))
 }
 
-impl ParentGuard<'_> {
-    fn start(self, program: &OsStr, args: &[OsString]) -> std::io::Result<ProcessGroup> {
-        self.start_without_env(program, args, |_| false)
-    }
+/// A program that connects to hosts and exits with gtop.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Launch<'a> {
+    pub(crate) program: &'a Path,
+    pub(crate) args: &'a [OsString],
+    /// The gtop that keeps it from outliving this process, and from prompting at the terminal.
+    ///
+    /// The child first executes that gtop, which asks the kernel for a signal when its parent dies, detaches from the
+    /// terminal, and then executes the program. Without a gtop executable the program only has its own process group,
+    /// and sees the end of its input.
+    pub(crate) parent_guard: Option<&'a Path>,
+    /// Selects environment variables to hide from it.
+    pub(crate) hides: fn(&str) -> bool,
+}
 
-    /// Starts a program without the environment variables that `without` selects.
-    fn start_without_env(
-        self,
-        program: &OsStr,
-        args: &[OsString],
-        without: fn(&str) -> bool,
-    ) -> std::io::Result<ProcessGroup> {
-        let mut command = Command::new(self.0.map_or(program, Path::as_os_str));
-        if self.0.is_some() {
+impl Launch<'_> {
+    fn start(self) -> Result<ProcessGroup, NotStarted> {
+        let Self { program, args, parent_guard: guard, hides } = self;
+        let mut command = Command::new(guard.unwrap_or(program));
+        if guard.is_some() {
             command.arg(PARENT_GUARD).arg(std::process::id().to_string()).arg(program);
         }
         command.args(args).stdin(Stdio::piped());
         // Messages are parsed, so in English; no askpass window is opened.
         command.env("LC_ALL", "C").env("SSH_ASKPASS_REQUIRE", "never");
-        for (name, _) in std::env::vars_os() {
-            if without(&name.to_string_lossy()) {
-                command.env_remove(name);
-            }
+        for (name, _) in std::env::vars_os().filter(|(name, _)| hides(&name.to_string_lossy())) {
+            command.env_remove(name);
         }
-        if self.0.is_some() {
-            ProcessGroup::start_guarded(command)
-        } else {
-            ProcessGroup::start(command)
-        }
+        // The parent guard gives it its own session.
+        let spawn = if guard.is_some() { ProcessGroup::spawn } else { ProcessGroup::start };
+        spawn(command).map_err(|error| NotStarted::new(program.as_os_str(), &error))
     }
 }
 
-/// The output of a program that has exited.
-#[derive(Debug)]
-pub(crate) struct Completed {
-    pub(crate) succeeded: bool,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
+/// A program that cannot be started.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot start {program} ({why}); check that it is installed")]
+pub struct NotStarted {
+    /// The program.
+    pub program: String,
+    /// The system's error.
+    pub why: String,
 }
 
-/// Runs a program to its end, with an empty stdin.
-///
-/// Output beyond the bound is not read, and the program is killed.
-pub(crate) async fn run_to_completion(
-    program: &Path,
-    args: Vec<OsString>,
-) -> std::io::Result<Completed> {
-    let mut command = Command::new(program);
-    command.args(args).stdin(Stdio::null());
-    let mut group = ProcessGroup::start(command)?;
-    let (_, stdout, stderr) = group.take_pipes();
-    let (stdout, stderr) = tokio::join!(read_all(stdout), read_all(stderr));
-    Ok(Completed { stdout: stdout?, stderr: stderr?, succeeded: group.wait().await?.success() })
-}
+impl NotStarted {
+    fn new(program: &OsStr, error: &std::io::Error) -> Self {
+        Self { program: program.to_string_lossy().into_owned(), why: text::io_error(error) }
+    }
 
-async fn read_all(pipe: Option<impl AsyncRead + Unpin>) -> std::io::Result<String> {
-    let Some(pipe) = pipe else { return Ok(String::new()) };
-    let mut bytes = Vec::new();
-    let limit = u64::try_from(MAX_OUTPUT).unwrap_or(u64::MAX);
-    pipe.take(limit).read_to_end(&mut bytes).await?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    /// Finds the message of a parent guard that could not execute its program.
+    pub(crate) fn from_stderr(stderr: &str) -> Option<Self> {
+        let line = stderr.lines().find_map(|line| line.strip_prefix(NOT_STARTED))?;
+        let (program, why) = line.rsplit_once(": ").unwrap_or((line, ""));
+        Some(Self { program: text::excerpt_line(program), why: text::excerpt_line(why) })
+    }
 }
 
 /// A command running on this machine.
@@ -259,33 +249,17 @@ pub(crate) struct LocalProcess {
 
 impl LocalProcess {
     /// Starts `command_line` under `/bin/sh`.
-    pub(crate) fn start(command_line: &str) -> Result<Self, Fault> {
+    pub(crate) fn start(command_line: &str) -> Result<Self, NotStarted> {
         const SHELL: &str = "/bin/sh";
         let mut command = Command::new(SHELL);
         command.arg("-c").arg(command_line).stdin(Stdio::piped());
         let group = ProcessGroup::start(command);
-        group.map(Self::from_group).map_err(|error| not_started(OsStr::new(SHELL), &error))
+        group.map(Self::from_group).map_err(|error| NotStarted::new(OsStr::new(SHELL), &error))
     }
 
     /// Starts a program that exits with gtop.
-    pub(crate) fn run(
-        program: &Path,
-        args: &[OsString],
-        parent_guard: ParentGuard<'_>,
-    ) -> Result<Self, Fault> {
-        let group = parent_guard.start(program.as_os_str(), args);
-        group.map(Self::from_group).map_err(|error| not_started(program.as_os_str(), &error))
-    }
-
-    /// Starts a program that exits with gtop, without the environment variables that `without` selects.
-    pub(crate) fn spawn_without_env(
-        program: &Path,
-        args: &[OsString],
-        parent_guard: ParentGuard<'_>,
-        without: fn(&str) -> bool,
-    ) -> Result<Self, Fault> {
-        let group = parent_guard.start_without_env(program.as_os_str(), args, without);
-        group.map(Self::from_group).map_err(|error| not_started(program.as_os_str(), &error))
+    pub(crate) fn launch(launch: Launch<'_>) -> Result<Self, NotStarted> {
+        launch.start().map(Self::from_group)
     }
 
     /// Takes the program's stdin; dropping it closes it.
@@ -312,35 +286,31 @@ impl LocalProcess {
     }
 
     /// Waits for the next event. Cancel-safe.
-    pub(crate) async fn next(&mut self) -> Output {
+    ///
+    /// After the exit it returns `Err(None)`.
+    pub(crate) async fn next(&mut self) -> Result<Output, Option<std::io::Error>> {
         loop {
             if self.is_over {
-                return Output::Closed(None);
+                return Err(None);
             }
             if self.stdout.is_none() && self.stderr.is_none() {
                 let status = self.group.wait().await;
                 self.is_over = true;
-                return match status {
-                    Ok(status) => Output::Exit(exit_from_status(status)),
-                    Err(error) => {
-                        let fault = Fault::SessionLost { why: fault::io_error_text(&error) };
-                        Output::Closed(Some(Box::new(fault)))
-                    }
-                };
+                return status.map(|status| Output::Exit(exit_from_status(status))).map_err(Some);
             }
             tokio::select! {
                 count = read_chunk(&mut self.stdout, &mut self.stdout_buffer) => {
                     if count == 0 {
                         self.stdout = None;
                     } else {
-                        return Output::Stdout(std::mem::take(&mut self.stdout_buffer));
+                        return Ok(Output::Stdout(std::mem::take(&mut self.stdout_buffer)));
                     }
                 }
                 count = read_chunk(&mut self.stderr, &mut self.stderr_buffer) => {
                     if count == 0 {
                         self.stderr = None;
                     } else {
-                        return Output::Stderr(std::mem::take(&mut self.stderr_buffer));
+                        return Ok(Output::Stderr(std::mem::take(&mut self.stderr_buffer)));
                     }
                 }
             }
@@ -348,10 +318,9 @@ impl LocalProcess {
     }
 
     /// Writes all of `bytes` to the program's stdin.
-    pub(crate) async fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        let lost = |why: String| Fault::SessionLost { why };
-        let Some(stdin) = &mut self.stdin else { return Err(lost("stdin is closed".to_owned())) };
-        stdin.write_all(bytes).await.map_err(|error| lost(fault::io_error_text(&error)))
+    pub(crate) async fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        let closed = || std::io::Error::other("stdin is closed");
+        self.stdin.as_mut().ok_or_else(closed)?.write_all(bytes).await
     }
 
     /// Closes the program's stdin.
@@ -362,19 +331,12 @@ impl LocalProcess {
     /// Closes stdin, waits up to two seconds for the program to exit, then kills it.
     pub(crate) async fn shutdown(mut self) {
         self.close_stdin();
-        let drained = async { while !matches!(self.next().await, Output::Closed(_)) {} };
+        let drained = async { while self.next().await.is_ok() {} };
         timeout(SHUTDOWN_TIMEOUT, drained).await.ok();
     }
 }
 
-fn not_started(program: &OsStr, error: &std::io::Error) -> Fault {
-    Fault::ProgramNotFound {
-        program: program.to_string_lossy().into_owned(),
-        why: fault::io_error_text(error),
-    }
-}
-
-/// A program whose stdin and stdout are a connection to a host.
+/// A running program whose stdin and stdout are a connection to a host.
 #[derive(Debug)]
 pub(crate) struct PipedProgram {
     pub(crate) stdin: ChildStdin,
@@ -384,24 +346,14 @@ pub(crate) struct PipedProgram {
 }
 
 impl PipedProgram {
-    /// Starts `line` as ssh starts a `ProxyCommand`: with `exec` in the user's shell.
-    pub(crate) fn start(line: &str, parent_guard: ParentGuard<'_>) -> Result<Self, Fault> {
-        let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
-        let shell = shell.unwrap_or_else(|| "/bin/sh".into());
-        Self::run(&shell, &["-c".into(), format!("exec {line}").into()], parent_guard)
-    }
-
-    /// Starts a program directly.
-    pub(crate) fn run(
-        program: &OsStr,
-        args: &[OsString],
-        parent_guard: ParentGuard<'_>,
-    ) -> Result<Self, Fault> {
-        let mut group =
-            parent_guard.start(program, args).map_err(|error| not_started(program, &error))?;
+    pub(crate) fn launch(launch: Launch<'_>) -> Result<Self, NotStarted> {
+        let mut group = launch.start()?;
         match group.take_pipes() {
             (Some(stdin), Some(stdout), Some(stderr)) => Ok(Self { stdin, stdout, stderr, group }),
-            (..) => Err(not_started(program, &std::io::ErrorKind::BrokenPipe.into())),
+            (..) => Err(NotStarted::new(
+                launch.program.as_os_str(),
+                &std::io::ErrorKind::BrokenPipe.into(),
+            )),
         }
     }
 }

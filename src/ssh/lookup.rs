@@ -1,21 +1,21 @@
 //! Resolves the ssh configuration of a target: from the files, or with `ssh -G` where gtop cannot evaluate them.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::ssh::config::{
-    ConfigError, EffectiveOption, HostQuery, HostSettings, NameLookups, Origin, ParsedConfig,
-};
+use crate::process::{NotStarted, ProgramError};
+use crate::ssh::config::config_cache::{NameLookups, ParsedConfig};
+use crate::ssh::config::{ConfigError, EffectiveOption, HostQuery, HostSettings, Origin};
 use crate::ssh::deadline::Deadline;
-use crate::ssh::fault::{self, ConnectPhase, Fault};
+use crate::ssh::fault::{ConnectPhase, Fault};
 use crate::ssh::file_cache::lock;
-use crate::ssh::process;
+use crate::ssh::program;
 use crate::ssh::target::SshTarget;
 use crate::ssh::{Client, ClientState, shutting_down};
+use crate::text;
 
 /// Timeout for reading the files, for name lookups, and for `ssh -G`.
 const CONFIG_TIMEOUT: Duration = Duration::from_secs(10);
@@ -123,27 +123,26 @@ impl Client {
         let permit = self.0.resolve_permits.acquire().await.map_err(|_closed| shutting_down())?;
         let mut args = query.ssh_g_args(file);
         let deadline = Deadline::after(CONFIG_TIMEOUT);
-        let running = process::run_to_completion(&options.ssh_program, args.clone());
-        let mut answer = deadline.timeout(ConnectPhase::Configuration, running).await?;
+        let mut answer = program::run(&options.ssh_program, &args, deadline.remaining()).await;
         if answer.as_ref().is_ok_and(|answer| answer.stderr.contains(NEEDS_COMMAND)) {
             args.push("true".into());
-            let running = process::run_to_completion(&options.ssh_program, args);
-            answer = deadline.timeout(ConnectPhase::Configuration, running).await?;
+            answer = program::run(&options.ssh_program, &args, deadline.remaining()).await;
         }
         drop(permit);
         match answer {
-            Ok(answer) if answer.succeeded => Ok(answer.stdout),
+            Ok(answer) if answer.succeeded && !answer.is_truncated => Ok(answer.stdout),
             Ok(answer) => {
                 let line = answer.stderr.lines().next().unwrap_or("ssh -G failed");
-                Err(Fault::BadConfiguration { why: fault::sanitize_line(line) })
+                Err(Fault::BadConfiguration { why: text::excerpt_line(line) })
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(ProgramError::NotFound) => {
                 Err(config_fault(ConfigError::NeedsSsh { at: at.clone(), what: what.to_owned() }))
             }
-            Err(error) => Err(Fault::ProgramNotFound {
-                program: options.ssh_program.display().to_string(),
-                why: fault::io_error_text(&error),
-            }),
+            Err(ProgramError::NotStarted(why)) => {
+                let program = options.ssh_program.display().to_string();
+                Err(NotStarted { program, why }.into())
+            }
+            Err(ProgramError::TimedOut(_)) => Err(deadline.timed_out(ConnectPhase::Configuration)),
         }
     }
 }
@@ -187,5 +186,5 @@ fn config_fault(error: ConfigError) -> Fault {
         }
         ConfigError::NeedsLookup => "names could not be looked up".to_owned(),
     };
-    Fault::BadConfiguration { why: fault::sanitize(&why, 400) }
+    Fault::BadConfiguration { why: text::excerpt(&why, 400) }
 }
