@@ -4,21 +4,24 @@
 //! Views decide what a line means; colours and glyphs belong to the theme. Only `event_loop`, `screen` and the
 //! modules that draw on the terminal depend on a terminal library.
 
-pub use action::{CommonAction, NodeReply, NodeRequest, ViewAction, ViewEffect};
+pub use action::{
+    Action, FleetAction, JobAction, NodeAction, NodeReply, NodeRequest, ProcessAction, RowAction,
+    SortAction,
+};
 pub use chart_metric::ChartMetric;
-pub use dialog::setup::{Setup, SetupEntry, SetupEvent, SetupPage};
-pub use dialog::{Dialog, DialogEffect};
+pub use dialog::setup::{Setup, SetupEntry, SetupPage};
+pub use dialog::{Dialog, DialogEvent};
 pub use display_options::{Chart, Density, DisplayOptions, Thresholds};
 pub use event_loop::{SettingsEvent, SuspendedTask, UiContext, run};
 pub use filter_prompt::{FilterPrompt, FilterPromptEvent};
-pub use hint::hint;
 pub use input::{Click, Key, KeyParseError, NamedKey};
 pub use keymap::{Keymap, KeymapError};
-pub use navigation::{JobSelection, Navigation};
+pub use navigation::Navigation;
 pub use preferences::{PREFERENCES, UiPreference, preferences, restore_preference};
-pub use render::{ScreenState, body_height, on_tick, render_screen, update};
+pub use render::{body_height, render_screen};
 pub use report::report;
 pub use screen::{Ui, UiConfig, UiEffect, UiRequest};
+pub use selection::{JobSelection, SharedSelection};
 pub use signals::{StopReason, StopSignals};
 pub use surface::Surface;
 pub use terminal::{force_restore_terminal, unblock_terminal};
@@ -32,19 +35,22 @@ pub use widgets::list::{Movement, Viewport};
 pub use widgets::menu::{Menu, MenuEvent};
 pub use widgets::number_format::MemoryUnit;
 
+use std::time::Duration;
+
 use jiff::tz::TimeZone;
 
 use crate::insight::FleetView;
+use crate::model::NodeName;
 
 mod action;
 mod background;
 mod chart_metric;
 mod dialog;
 mod display_options;
+mod effect;
 mod event_loop;
 mod filter_prompt;
 mod header;
-mod hint;
 mod input;
 mod keyboard;
 mod keymap;
@@ -56,11 +62,13 @@ mod process_target;
 mod render;
 mod report;
 mod screen;
+mod selection;
 mod signals;
 mod surface;
 mod terminal;
 mod text;
 mod theme;
+mod view_state;
 mod views;
 mod widgets;
 
@@ -103,4 +111,27 @@ pub struct RenderContext<'a> {
     pub options: &'a DisplayOptions,
     /// The time zone of times of day.
     pub zone: &'a TimeZone,
+}
+
+/// What a frame shows besides the fleet.
+#[derive(Clone, Copy, Debug)]
+pub struct ScreenState<'a> {
+    /// The title: what is watched.
+    pub title: &'a str,
+    /// The sampling interval of the nodes.
+    pub interval: Duration,
+    /// How long the display has been paused; `None` if it is live.
+    pub frozen: Option<Duration>,
+    /// The node that samples at the faster focus interval.
+    pub focus: Option<&'a NodeName>,
+    /// A message shown once.
+    pub message: Option<&'a str>,
+    /// The key hints of the footer: key and meaning.
+    pub hints: &'a [(String, &'a str)],
+    /// Shown instead of the view.
+    pub help: Option<&'a [Line]>,
+    /// The filter prompt, if open.
+    pub filter_prompt: Option<&'a FilterPrompt>,
+    /// The dialog in front of the view, if open.
+    pub dialog: Option<&'a Dialog>,
 }

@@ -1,51 +1,169 @@
-//! Actions that views handle, and the effects and node requests they return.
+//! Actions: what keys and clicks mean; and the requests that views send to nodes.
 
-use crate::model::{NodeName, ProcessRequest, ProcessResponse, RequestError};
+use crate::model::{NodeName, ProcessRequest, ProcessResponse, RequestError, Signal};
+use crate::query::SortOrder;
 use crate::time::Timestamp;
 use crate::ui::View;
-use crate::ui::dialog::Dialog;
+use crate::ui::chart_metric::ChartMetric;
+use crate::ui::display_options::Density;
 use crate::ui::input::Click;
-use crate::ui::views::{fleet, job, node, processes};
 use crate::ui::widgets::list::Movement;
 
-/// An action that every view handles.
+/// What a key or a click asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CommonAction {
+pub enum Action {
+    Quit,
+    /// Quits with the exit code of an interrupt.
+    Interrupt,
+    /// Suspends gtop, as Ctrl-Z does in a shell.
+    Suspend,
+    /// Clears the terminal and draws everything again.
+    Redraw,
+    /// Opens or closes the help page.
+    Help,
+    /// Freezes or unfreezes the screen.
+    Freeze,
+    /// Starts or stops sampling the selected node faster.
+    Focus,
+    /// Requests a full sample of every node, and reconnects to nodes that are down.
+    Refresh,
+    /// Opens or closes the setup pages.
+    Setup,
+    /// Saves changed settings.
+    Save,
+    /// Opens the filter prompt.
+    Filter,
+    Show(View),
+    NextView,
+    PreviousView,
+    /// An action on the rows of the current view.
+    Rows(RowAction),
+    /// An action on the sort order of the current view.
+    Sort(SortAction),
+    Fleet(FleetAction),
+    Job(JobAction),
+    Node(NodeAction),
+    Processes(ProcessAction),
+}
+
+impl Action {
+    /// Returns true if the current view handles it.
+    pub fn belongs_to_view(&self) -> bool {
+        matches!(
+            self,
+            Self::Rows(_)
+                | Self::Sort(_)
+                | Self::Fleet(_)
+                | Self::Job(_)
+                | Self::Node(_)
+                | Self::Processes(_)
+        )
+    }
+}
+
+/// An action on the rows of any view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowAction {
     /// Moves in the list or table.
     Move(Movement),
     /// Opens the selected row.
     Open,
-    /// Closes what was opened; the effect is empty if there is nothing to go back to.
+    /// Closes what was opened; ignored if there is nothing to go back to.
     Back,
-    /// Opens the sort menu.
-    SortMenu,
-    /// Sorts by this column; inverts the order if it is the sort column already.
-    SortBy(&'static str),
-    /// Sorts by the next column.
-    SortNext,
-    /// Sorts by the previous column.
-    SortPrevious,
-    /// Inverts the sort order.
-    Reverse,
     Click(Click),
 }
 
-/// The effect of an action on the rest of the UI.
-#[derive(Debug, Default)]
-pub enum ViewEffect {
-    /// The action was handled; the screen needs a redraw.
-    #[default]
-    Handled,
-    /// The view does not handle the action.
-    Ignored,
-    /// Shows this message once.
-    Message(String),
-    /// Switches to another view.
-    SwitchView(View),
-    /// Opens a dialog.
-    OpenDialog(Dialog),
-    /// Sends requests to nodes; the replies go to the view or dialog that sent them.
-    RequestNodes(Vec<NodeRequest>),
+/// An action on the sort order of any view that has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SortAction {
+    /// Opens the sort menu.
+    Menu,
+    /// Sorts by this column; inverts the order if it is the sort column already.
+    By(&'static str),
+    /// Sorts in this order.
+    Set(SortOrder),
+    Next,
+    Previous,
+    /// Inverts the sort order.
+    Reverse,
+}
+
+/// Actions of the fleet view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FleetAction {
+    /// Switches between table and heat map.
+    ToggleLayout,
+    /// Shows the next metric in the heat map.
+    NextMetric,
+    /// Shows the previous metric.
+    PreviousMetric,
+    /// Switches to the next grouping.
+    NextGrouping,
+    /// Switches to the previous grouping.
+    PreviousGrouping,
+    /// Folds or unfolds the current group.
+    ToggleFold,
+    FoldAll,
+    UnfoldAll,
+    /// Moves to the device on the left; in the table, folds the group.
+    Left,
+    /// Moves to the device on the right; in the table, unfolds the group.
+    Right,
+}
+
+/// Actions of the job view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobAction {
+    PreviousJob,
+    NextJob,
+    PreviousNode,
+    NextNode,
+    ToggleProcesses,
+    /// Shows the next metric in the table's device columns.
+    NextMetric,
+}
+
+/// Actions of the node view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeAction {
+    Previous,
+    Next,
+    Processes,
+    /// Sets the density of devices, host and chart.
+    Density(Density),
+    Chart,
+    /// Opens the menu of chart metrics.
+    Metrics,
+    /// Adds a metric to the chart, or removes it.
+    ToggleMetric(ChartMetric),
+}
+
+/// Actions of the process view; those about signals hold for the node and job views too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessAction {
+    /// Shows the next scope: fleet, selected node, selected job.
+    Scope,
+    Density(Density),
+    /// Scrolls commands sideways.
+    Scroll {
+        /// True to scroll towards the end of the commands.
+        is_forward: bool,
+    },
+    ScrollHome,
+    /// Scrolls until the longest visible command ends at the right edge.
+    ScrollEnd,
+    /// Tags or untags the selected process and moves down.
+    Tag,
+    /// Shows the process tree of its node.
+    Tree,
+    Environment,
+    /// Queries the node again.
+    Refresh,
+    /// Opens the menu of signals.
+    Signals,
+    Signal(Signal),
+    /// Sends SIGINT if a process is selected.
+    InterruptSelected,
 }
 
 /// A request to one node.
@@ -62,14 +180,4 @@ pub struct NodeReply {
     pub result: Result<ProcessResponse, RequestError>,
     /// The time at which it arrived.
     pub at: Timestamp,
-}
-
-/// An action for the current view or for one particular view.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ViewAction {
-    Common(CommonAction),
-    Fleet(fleet::Action),
-    Job(job::Action),
-    Node(node::Action),
-    Processes(processes::Action),
 }

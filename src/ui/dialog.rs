@@ -1,12 +1,11 @@
 //! Modal dialogs: while one is open, it receives every key.
 
+use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
-use crate::ui::action::{CommonAction, NodeReply, NodeRequest, ViewAction, ViewEffect};
-use crate::ui::chart_metric::ChartMetric;
-use crate::ui::dialog::setup::{Setup, SetupEvent};
-use crate::ui::dialog::signal::{SignalDialog, SignalDialogEffect, SignalReply};
+use crate::ui::action::{Action, NodeReply, NodeRequest, SortAction};
+use crate::ui::dialog::setup::Setup;
+use crate::ui::dialog::signal::SignalDialog;
 use crate::ui::input::Key;
-use crate::ui::views::{node, processes};
 use crate::ui::widgets::line::Line;
 use crate::ui::widgets::menu::{Menu, MenuEvent};
 
@@ -15,93 +14,72 @@ pub(crate) mod signal;
 
 #[derive(Clone, Debug)]
 pub enum Dialog {
-    /// The sort menu.
-    Sort(Menu<&'static str>),
+    /// A menu of actions, with what Enter does to one.
+    Menu(Menu<Action>, &'static str),
     /// The setup screen.
     Setup(Setup),
-    /// The menu of charts in the node view.
-    Charts(Menu<ChartMetric>),
-    /// The sort menu of processes, in which a capital letter sorts in reverse.
-    SortProcesses(Menu<&'static str>),
     /// The dialog that selects a signal and asks for confirmation.
     Signal(Box<SignalDialog>),
 }
 
 /// The effect of a key or a reply on a dialog.
-#[derive(Debug)]
-pub enum DialogEffect {
-    /// The dialog stays open.
-    KeepOpen,
-    /// The dialog closes.
-    Close,
-    /// The dialog stays open; the setting with this name gets this value.
-    SetSetting(&'static str, String),
-    /// The dialog closes, and the action is performed.
-    Common(CommonAction),
-    /// The dialog closes, and the action of one view is performed.
-    View(ViewAction),
-    /// The dialog stays open and waits for the replies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DialogEvent {
+    /// It stays open.
+    Pending,
+    /// It closes.
+    Closed,
+    /// It stays open; the setting with this name gets this value.
+    ChangeSetting(&'static str, String),
+    /// It closes, and the action is performed.
+    Perform(Action),
+    /// It stays open and waits for the replies to these requests.
     RequestNodes(Vec<NodeRequest>),
-    /// The dialog closes with this effect.
-    Finish(ViewEffect),
+    /// It closes, and the message is shown.
+    Finished(String),
 }
 
 impl Dialog {
-    pub fn on_key(&mut self, _context: RenderContext<'_>, key: Key) -> DialogEffect {
+    /// Makes the sort menu, the cursor on the current column. If `reverses`, uppercase letters sort in reverse.
+    pub(crate) fn sort(order: SortOrder, columns: &[SortColumn], reverses: bool) -> Self {
+        let menu = columns.iter().fold(Menu::new("sort by"), |menu, column| {
+            let state = match (column.name == order.column, order.is_reversed) {
+                (false, _) => "",
+                (true, false) => "current",
+                (true, true) => "current, reversed",
+            };
+            let set = |is_reversed| {
+                Action::Sort(SortAction::Set(SortOrder { column: column.name, is_reversed }))
+            };
+            let by = Action::Sort(SortAction::By(column.name));
+            let menu = menu.with_item(
+                if reverses { set(false) } else { by },
+                Some(column.key),
+                column.label,
+                state,
+            );
+            if reverses { menu.with_uppercase(set(true)) } else { menu }
+        });
+        let current = columns.iter().position(|column| column.name == order.column);
+        Self::Menu(menu.with_cursor(current.unwrap_or(0)), "choose")
+    }
+
+    pub fn on_key(&mut self, key: Key) -> DialogEvent {
         match self {
-            Self::Sort(menu) => match menu.on_key(key) {
-                MenuEvent::Pending => DialogEffect::KeepOpen,
-                MenuEvent::Closed => DialogEffect::Close,
-                MenuEvent::Selected(column) => DialogEffect::Common(CommonAction::SortBy(column)),
+            Self::Menu(menu, _) => match menu.on_key(key) {
+                MenuEvent::Pending => DialogEvent::Pending,
+                MenuEvent::Closed => DialogEvent::Closed,
+                MenuEvent::Selected(action) => DialogEvent::Perform(action),
             },
-            Self::Setup(setup) => match setup.on_key(key) {
-                SetupEvent::Nothing => DialogEffect::KeepOpen,
-                SetupEvent::Closed => DialogEffect::Close,
-                SetupEvent::Change(name, value) => DialogEffect::SetSetting(name, value),
-            },
-            Self::Charts(menu) => match menu.on_key(key) {
-                MenuEvent::Pending => DialogEffect::KeepOpen,
-                MenuEvent::Closed => DialogEffect::Close,
-                MenuEvent::Selected(metric) => {
-                    DialogEffect::View(ViewAction::Node(node::Action::ToggleMetric(metric)))
-                }
-            },
-            Self::SortProcesses(menu) => {
-                let is_inverted = matches!(key, Key::Letter(letter) if letter.is_ascii_uppercase());
-                let key = match key {
-                    Key::Letter(letter) => Key::Letter(letter.to_ascii_lowercase()),
-                    Key::Control(_)
-                    | Key::Alt(_)
-                    | Key::Function(_)
-                    | Key::Named(_)
-                    | Key::Shift(_) => key,
-                };
-                let sort =
-                    |column| ViewAction::Processes(processes::Action::Sort { column, is_inverted });
-                match menu.on_key(key) {
-                    MenuEvent::Pending => DialogEffect::KeepOpen,
-                    MenuEvent::Closed => DialogEffect::Close,
-                    MenuEvent::Selected(column) => DialogEffect::View(sort(column)),
-                }
-            }
-            Self::Signal(dialog) => match dialog.on_key(key) {
-                SignalDialogEffect::Stay => DialogEffect::KeepOpen,
-                SignalDialogEffect::Close => DialogEffect::Close,
-                SignalDialogEffect::Send(requests) => DialogEffect::RequestNodes(requests),
-            },
+            Self::Setup(setup) => setup.on_key(key),
+            Self::Signal(dialog) => dialog.on_key(key),
         }
     }
 
     /// Handles the reply of a node; returns `None` if the dialog did not request it.
-    pub fn on_reply(&mut self, reply: &NodeReply) -> Option<DialogEffect> {
+    pub fn on_reply(&mut self, reply: &NodeReply) -> Option<DialogEvent> {
         let Self::Signal(dialog) = self else { return None };
-        match dialog.on_reply(reply) {
-            SignalReply::Unrelated => None,
-            SignalReply::Pending => Some(DialogEffect::KeepOpen),
-            SignalReply::AllSent(message) => {
-                Some(DialogEffect::Finish(ViewEffect::Message(message)))
-            }
-        }
+        dialog.on_reply(reply)
     }
 
     /// Draws the dialog below a horizontal rule.
@@ -113,16 +91,11 @@ impl Dialog {
     ) -> Vec<Line> {
         let room = max_lines.saturating_sub(1);
         let mut lines = vec![Line::new().rule(width)];
-        match self {
-            Self::Sort(menu) | Self::SortProcesses(menu) => {
-                lines.extend(menu.lines(width, room.min(menu.height())));
-            }
-            Self::Setup(setup) => lines.extend(setup.lines(width, room)),
-            Self::Charts(menu) => lines.extend(menu.lines(width, room.min(menu.height()))),
-            Self::Signal(dialog) => {
-                lines.extend(dialog.lines(context, width, room.min(dialog.height())));
-            }
-        }
+        lines.extend(match self {
+            Self::Menu(menu, _) => menu.lines(width, room.min(menu.height())),
+            Self::Setup(setup) => setup.lines(width, room),
+            Self::Signal(dialog) => dialog.lines(context, width, room.min(dialog.height())),
+        });
         lines.truncate(max_lines);
         lines
     }
@@ -130,12 +103,11 @@ impl Dialog {
     /// Returns the key hints of the dialog.
     pub fn hints(&self) -> Vec<(String, &'static str)> {
         let hints: &[(&str, &'static str)] = match self {
-            Self::Sort(_) => &[("↑ ↓", "move"), ("Enter", "choose"), ("Esc", "close")],
-            Self::Setup(setup) => setup.hints(),
-            Self::Charts(_) => &[("↑ ↓", "move"), ("Enter", "toggle"), ("Esc", "close")],
-            Self::SortProcesses(_) => {
-                &[("↑ ↓", "move"), ("Enter", "choose"), ("uppercase", "reverse"), ("Esc", "close")]
+            Self::Menu(menu, verb) if menu.has_uppercase() => {
+                &[("↑ ↓", "move"), ("Enter", verb), ("uppercase", "reverse"), ("Esc", "close")]
             }
+            Self::Menu(_, verb) => &[("↑ ↓", "move"), ("Enter", verb), ("Esc", "close")],
+            Self::Setup(setup) => setup.hints(),
             Self::Signal(dialog) => dialog.hints(),
         };
         hints.iter().map(|(key, meaning)| ((*key).to_owned(), *meaning)).collect()

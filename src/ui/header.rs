@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use crate::fleet::{Node, Totals};
 use crate::insight::FleetView;
-use crate::model::Watts;
 use crate::query::SortOrder;
 use crate::time::format_age;
 use crate::ui::View;
 use crate::ui::input::Click;
-use crate::ui::views::job::pending::{list_age, list_error};
 use crate::ui::widgets::line::{Line, Tone};
-use crate::ui::widgets::number_format::{interval, or_unknown, percent};
+use crate::ui::widgets::number_format::{interval, percent, power_text};
 use crate::ui::{RenderContext, ScreenState};
 
 /// Returns the header: at most `most` lines, and at most three.
@@ -69,7 +67,10 @@ fn title_line(
     let mut lines = forms.into_iter().map(|(is_short, title)| (nodes(is_short), title));
     let fitting = lines.find(fits).map(|(nodes, _)| nodes);
     let right = fitting.unwrap_or_default().append(right);
-    let age = fleet_view.fleet.jobs.as_ref().and_then(|list| list_age(list, fleet_view.now));
+    let age =
+        fleet_view.fleet.jobs.as_ref().and_then(|list| {
+            Some(format!("jobs {} old", format_age(fleet_view.now.since(list.at?))))
+        });
     let aged = age.map(|age| left.clone().gap(2).text(age, Tone::Faint));
     let fits = |line: &Line| line.width().saturating_add(right.width()) < width;
     aged.filter(fits).unwrap_or(left).with_right(right, width)
@@ -186,21 +187,6 @@ fn device_counts(totals: &Totals, width: u16, gap: u16) -> Line {
     all.into_iter().map(line).find(|line| line.width() <= width).unwrap_or_default()
 }
 
-/// Formats power draw and limit in the unit that suits the limit.
-pub(crate) fn power_text(drawn: Option<Watts>, limit: Option<Watts>) -> String {
-    let Some(limit) = limit.map(Watts::get) else {
-        return or_unknown(None::<u8>, |_| String::new());
-    };
-    let drawn = drawn.map(Watts::get);
-    let (scale, unit, decimals) = match limit {
-        limit if limit >= 100_000.0 => (1_000.0, "kW", 0),
-        limit if limit >= 2_000.0 => (1_000.0, "kW", 1),
-        _ => (1.0, "W", 0),
-    };
-    let drawn = or_unknown(drawn, |drawn| format!("{:.decimals$}", drawn / scale));
-    format!("{drawn}/{:.decimals$} {unit}", limit / scale)
-}
-
 fn tabs(
     fleet_view: &FleetView,
     (view, order): (View, Option<SortOrder>),
@@ -252,7 +238,8 @@ fn tab_line(view: View, is_full: bool) -> Line {
 /// The exceptions: an outdated job list, hidden devices and processes, focus, pause, and a message, which is
 /// cut first.
 fn notices(fleet_view: &FleetView, screen: &ScreenState<'_>) -> Line {
-    let problem = fleet_view.fleet.jobs.as_ref().and_then(|list| list_error(list));
+    let problem =
+        fleet_view.fleet.jobs.as_ref().and_then(|list| Some(&*list.error.as_ref()?.message));
     let is_filtered = !fleet_view.filter.is_empty() && screen.filter_prompt.is_none();
     let filter = is_filtered.then(|| {
         let shown = format!("{} of {}", fleet_view.count(), fleet_view.fleet.nodes.len());

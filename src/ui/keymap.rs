@@ -4,62 +4,30 @@
 use std::fmt;
 
 use crate::query::nearest;
-use crate::ui::{Key, View, ViewAction};
+use crate::ui::action::Action;
+use crate::ui::{Key, View};
 
-mod events;
-mod everywhere;
-mod fleet;
+mod bindings;
 pub(crate) mod help;
-mod job;
-mod node;
-mod processes;
-mod users;
-
-/// The action of a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum KeyAction {
-    Quit,
-    /// Quit with the exit code of an interrupt.
-    Interrupt,
-    /// Suspend gtop, as Ctrl-Z does in a shell.
-    Suspend,
-    /// Clear the terminal and draw everything again.
-    Redraw,
-    /// Open or close the help page.
-    Help,
-    /// Freeze or unfreeze the screen.
-    Freeze,
-    /// Start or stop sampling the selected node faster.
-    Focus,
-    /// Request a full sample of every node, and reconnect to nodes that are down.
-    Refresh,
-    /// Open or close the setup pages.
-    Setup,
-    /// Save changed settings.
-    Save,
-    /// Open the filter prompt.
-    Filter,
-    Show(View),
-    NextView,
-    PreviousView,
-    /// An action of the current view.
-    View(ViewAction),
-}
 
 /// Keys that are bound to one action.
 #[derive(Debug)]
 pub(crate) struct Binding {
     /// Name in the config file.
     name: &'static str,
-    /// Default keys; the first one is shown in hints.
-    keys: &'static [Key],
-    action: KeyAction,
+    /// Default keys, separated by spaces; the first one is shown in hints.
+    keys: &'static str,
+    action: Action,
     help: &'static str,
     /// The hint in the bottom line; `None` for keys that everybody tries anyway.
     hint: Option<Hint>,
 }
 
 impl Binding {
+    fn default_keys(&self) -> Vec<Key> {
+        self.keys.split(' ').filter_map(|key| key.parse().ok()).collect()
+    }
+
     /// Returns true if the action changes something on nodes; the names of such bindings share a prefix.
     fn changes_nodes(&self) -> bool {
         self.name.starts_with("signal")
@@ -74,23 +42,15 @@ struct Hint {
     paired_with: Option<&'static str>,
 }
 
-const fn hint(meaning: &'static str) -> Hint {
-    Hint { meaning, paired_with: None }
-}
-
-const fn pair(meaning: &'static str, paired_with: &'static str) -> Hint {
-    Hint { meaning, paired_with: Some(paired_with) }
-}
-
 /// The bindings by view; those of a view precede the ones that hold in all views.
 const TABLES: [(Option<View>, &[Binding]); 7] = [
-    (Some(View::Fleet), fleet::BINDINGS),
-    (Some(View::Job), job::BINDINGS),
-    (Some(View::Node), node::BINDINGS),
-    (Some(View::Processes), processes::BINDINGS),
-    (Some(View::Users), users::BINDINGS),
-    (Some(View::Events), events::BINDINGS),
-    (None, everywhere::BINDINGS),
+    (Some(View::Fleet), bindings::FLEET),
+    (Some(View::Job), bindings::JOB),
+    (Some(View::Node), bindings::NODE),
+    (Some(View::Processes), bindings::PROCESSES),
+    (Some(View::Users), bindings::USERS),
+    (Some(View::Events), bindings::EVENTS),
+    (None, bindings::EVERYWHERE),
 ];
 
 /// Binding names of earlier versions, which config files may still use: former, current.
@@ -134,25 +94,25 @@ pub enum KeymapError {
 
 impl Default for Keymap {
     fn default() -> Self {
-        let keys_of = |binding: &Binding| binding.keys.to_vec();
-        Self { keys: TABLES.iter().map(|(_, table)| table.iter().map(keys_of).collect()).collect() }
+        let keys_of =
+            |(_, table): &(_, &[Binding])| table.iter().map(Binding::default_keys).collect();
+        Self { keys: TABLES.iter().map(keys_of).collect() }
     }
 }
 
 impl Keymap {
     /// Returns each binding's name, default keys and description.
-    pub fn names() -> impl Iterator<Item = (&'static str, &'static [Key], &'static str)> {
+    pub fn names() -> impl Iterator<Item = (&'static str, Vec<Key>, &'static str)> {
         let all = TABLES.iter().flat_map(|(_, table)| table.iter());
-        all.map(|binding| (binding.name, binding.keys, binding.help))
+        all.map(|binding| (binding.name, binding.default_keys(), binding.help))
     }
 
     /// Returns the same, preceded by where the binding holds.
     #[cfg(feature = "internals")]
-    pub fn table()
-    -> impl Iterator<Item = (&'static str, &'static str, &'static [Key], &'static str)> {
+    pub fn table() -> impl Iterator<Item = (&'static str, &'static str, Vec<Key>, &'static str)> {
         TABLES.iter().flat_map(|(view, table)| {
             let place = view.map_or("Everywhere", View::title);
-            table.iter().map(move |one| (place, one.name, one.keys, one.help))
+            table.iter().map(move |one| (place, one.name, one.default_keys(), one.help))
         })
     }
 
@@ -182,7 +142,7 @@ impl Keymap {
     pub fn changed_bindings(&self) -> impl Iterator<Item = (&'static str, String)> {
         let tables = self.keys.iter().zip(TABLES);
         let rows = tables.flat_map(|(keys, (_, table))| keys.iter().zip(table));
-        rows.filter(|(keys, binding)| keys.as_slice() != binding.keys).map(|(keys, binding)| {
+        rows.filter(|(keys, binding)| **keys != binding.default_keys()).map(|(keys, binding)| {
             let keys: Vec<String> = keys.iter().map(Key::to_string).collect();
             (binding.name, keys.join(" "))
         })
@@ -215,7 +175,7 @@ impl Keymap {
     }
 
     /// Returns the actions of a key in a view, the view's own first.
-    pub(crate) fn actions(&self, key: Key, view: View) -> impl Iterator<Item = &'static KeyAction> {
+    pub(crate) fn actions(&self, key: Key, view: View) -> impl Iterator<Item = &'static Action> {
         let rows = self.rows(view).filter(move |(keys, _)| keys.contains(&key));
         rows.map(|(_, binding)| &binding.action)
     }
@@ -226,7 +186,7 @@ impl Keymap {
     pub(crate) fn hints(
         &self,
         view: View,
-        word: impl Fn(&KeyAction, &'static str) -> Option<&'static str>,
+        word: impl Fn(&Action, &'static str) -> Option<&'static str>,
     ) -> Vec<(String, &'static str)> {
         let hint = |(keys, binding): (&[Key], &'static Binding)| {
             let Hint { meaning, paired_with } = binding.hint?;
@@ -294,17 +254,21 @@ impl fmt::Display for Keymap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ui::views::{fleet, node};
-    use crate::ui::{CommonAction, Movement, NamedKey};
+    use crate::ui::action::{FleetAction, NodeAction, RowAction};
+    use crate::ui::{Movement, NamedKey};
 
-    fn first(key: Key, view: View) -> Option<&'static KeyAction> {
+    fn first(key: Key, view: View) -> Option<&'static Action> {
         let keys = Keymap::default();
 
         keys.actions(key, view).next()
     }
 
     #[test]
-    fn default_keys_do_not_conflict() {
+    fn default_keys_are_keys_and_do_not_conflict() {
+        let all = TABLES.iter().flat_map(|(_, table)| *table);
+        for key in all.flat_map(|binding| binding.keys.split(' ')) {
+            assert_eq!(key.parse::<Key>().map(|parsed| parsed.to_string()), Ok(key.to_owned()));
+        }
         assert_eq!(Keymap::default().check(), Ok(()));
     }
 
@@ -326,21 +290,13 @@ mod tests {
     #[test]
     fn bindings_of_a_view_come_first() {
         for (key, view, expected) in [
-            (Key::Letter('q'), View::Fleet, Some(KeyAction::Quit)),
-            (Key::Function(10), View::Node, Some(KeyAction::Quit)),
-            (Key::Control('c'), View::Node, Some(KeyAction::Interrupt)),
-            (Key::Letter('?'), View::Fleet, Some(KeyAction::Help)),
-            (
-                Key::Letter('<'),
-                View::Node,
-                Some(KeyAction::View(ViewAction::Node(node::Action::Previous))),
-            ),
-            (
-                Key::Letter('j'),
-                View::Fleet,
-                Some(KeyAction::View(ViewAction::Common(CommonAction::Move(Movement::Down)))),
-            ),
-            (Key::Letter('o'), View::Node, Some(KeyAction::Show(View::Fleet))),
+            (Key::Letter('q'), View::Fleet, Some(Action::Quit)),
+            (Key::Function(10), View::Node, Some(Action::Quit)),
+            (Key::Control('c'), View::Node, Some(Action::Interrupt)),
+            (Key::Letter('?'), View::Fleet, Some(Action::Help)),
+            (Key::Letter('<'), View::Node, Some(Action::Node(NodeAction::Previous))),
+            (Key::Letter('j'), View::Fleet, Some(Action::Rows(RowAction::Move(Movement::Down)))),
+            (Key::Letter('o'), View::Node, Some(Action::Show(View::Fleet))),
             (Key::Alt('q'), View::Fleet, None),
         ] {
             assert_eq!(first(key, view), expected.as_ref(), "{key}");
@@ -353,12 +309,12 @@ mod tests {
     fn keys_can_be_rebound() {
         let mut keys = Keymap::default();
         keys.bind("freeze", vec![Key::Letter('F')]).unwrap();
-        assert_eq!(keys.actions(Key::Letter('F'), View::Fleet).next(), Some(&KeyAction::Freeze));
+        assert_eq!(keys.actions(Key::Letter('F'), View::Fleet).next(), Some(&Action::Freeze));
         assert_eq!(keys.actions(Key::Letter('z'), View::Fleet).next(), None);
         let unknown = keys.bind("freze", Vec::new()).unwrap_err().to_string();
         assert_eq!(unknown, "unknown action \"freze\"; did you mean freeze?");
         keys.bind("fleet.by", vec![Key::Letter('x')]).unwrap();
-        let next_metric = KeyAction::View(ViewAction::Fleet(fleet::Action::NextMetric));
+        let next_metric = Action::Fleet(FleetAction::NextMetric);
         assert_eq!(keys.actions(Key::Letter('x'), View::Fleet).next(), Some(&next_metric));
         keys.bind("help", vec![Key::Letter('F')]).unwrap();
         assert!(keys.check().unwrap_err().to_string().starts_with("F is bound to "));

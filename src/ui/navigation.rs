@@ -1,101 +1,198 @@
-//! Navigation: the current view, the selected node and job, the cursor in tables, and the scroll positions.
-//!
-//! Selections are kept by identity, and their position is looked up again in each frame.
+//! Navigation: the views with their states, which of them is shown, and how actions and lines reach it.
 
 use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::insight::FleetView;
-use crate::insight::{RowId, process_rows};
-use crate::model::{Job, NodeName};
-use crate::ui::View;
+use crate::model::NodeName;
+use crate::query::SortOrder;
+use crate::ui::action::{Action, NodeReply, NodeRequest, ProcessAction, RowAction, SortAction};
+use crate::ui::dialog::Dialog;
+use crate::ui::effect::Effect;
+use crate::ui::view_state::{Shared, ViewState};
 use crate::ui::views::{events, fleet, job, node, processes, users};
-use crate::ui::widgets::list::{Movement, Viewport};
+use crate::ui::widgets::line::Line;
+use crate::ui::{RenderContext, View};
 
-/// The state of navigation, and of each view.
-#[derive(Clone, Debug)]
+/// The views, and which of them is shown.
+#[derive(Clone, Debug, Default)]
 pub struct Navigation {
     pub view: View,
-    /// Shows the process table in the node view.
-    pub shows_processes: bool,
-    /// The visible rows of the node list.
-    pub node_list: Viewport,
-    /// The visible rows of the device table.
-    pub device_table: Viewport,
-    /// The visible rows of the process table.
-    pub process_table: Viewport,
+    /// The view to go back to.
+    origin: View,
+    pub(crate) shared: Shared,
     pub(crate) fleet: fleet::State,
-    pub(crate) job_state: job::State,
-    pub(crate) node_state: node::State,
+    pub(crate) job: job::State,
+    pub(crate) node: node::State,
     pub(crate) processes: processes::State,
     pub(crate) users: users::State,
     pub(crate) events: events::State,
-    /// The view to go back to.
-    origin: View,
-    selected: Option<NodeName>,
-    /// The selected job, as it was listed last.
-    job: Option<Job>,
-    cursor: Option<RowId>,
-}
-
-/// The status of the selected job.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum JobSelection<'a> {
-    /// The job has nodes.
-    Listed {
-        job: &'a Job,
-        /// Its index among the jobs that have nodes.
-        index: usize,
-    },
-    /// The filter matches none of its nodes.
-    Hidden(&'a Job),
-    /// The job is no longer listed, or it is pending again; this is its last state.
-    Ended(&'a Job),
-}
-
-impl Default for Navigation {
-    fn default() -> Self {
-        Self {
-            view: View::Fleet,
-            shows_processes: true,
-            node_list: Viewport::default(),
-            device_table: Viewport::default(),
-            process_table: Viewport::default(),
-            fleet: fleet::State::default(),
-            job_state: job::State::default(),
-            node_state: node::State::default(),
-            processes: processes::State::default(),
-            users: users::State::default(),
-            events: events::State::default(),
-            origin: View::Fleet,
-            selected: None,
-            job: None,
-            cursor: None,
-        }
-    }
 }
 
 impl Navigation {
-    /// Returns the selected node, or the first shown node if it is gone. If a filter hides the selected node,
-    /// the fleet view selects the first match, but the other views keep showing the selected one.
-    pub fn node<'a>(&self, fleet_view: &'a FleetView) -> Option<&'a Arc<Node>> {
-        let selected = self.selected.as_ref().and_then(|name| fleet_view.fleet.node(name));
-        let is_shown = |node: &&Arc<Node>| {
-            self.view != View::Fleet || fleet_view.position(&node.name).is_some()
+    /// Returns the current view and what it shares with the others.
+    fn current(&mut self) -> (&mut dyn ViewState, &mut Shared) {
+        let view: &mut dyn ViewState = match self.view {
+            View::Fleet => &mut self.fleet,
+            View::Job => &mut self.job,
+            View::Node => &mut self.node,
+            View::Processes => &mut self.processes,
+            View::Users => &mut self.users,
+            View::Events => &mut self.events,
         };
-        selected.filter(is_shown).or_else(|| fleet_view.node_at(0))
+        (view, &mut self.shared)
+    }
+
+    /// Returns the node that the current view shows. If a filter hides the selected node, the fleet view shows
+    /// the first match, but the other views keep showing the selected one.
+    pub fn shown_node<'a>(&self, fleet_view: &'a FleetView) -> Option<&'a Arc<Node>> {
+        let selection = &self.shared.selection;
+        if self.view == View::Fleet {
+            selection.shown_node(fleet_view)
+        } else {
+            selection.node(fleet_view)
+        }
+    }
+
+    /// Handles an action in the current view; one that belongs to no view is ignored.
+    pub(crate) fn update(&mut self, context: RenderContext<'_>, action: &Action) -> Effect {
+        let shared = &mut self.shared;
+        let effect = match action {
+            Action::Rows(action) => {
+                let (view, shared) = self.current();
+                view.update(context, shared, action)
+            }
+            Action::Sort(action) => self.sort(*action),
+            Action::Fleet(action) => self.fleet.update_layout(context, shared, *action),
+            Action::Job(action) => self.job.update_job(context, shared, *action),
+            Action::Node(action) => node::update_panel(context, shared, *action),
+            Action::Processes(action) => self.update_processes(context, *action),
+            Action::Quit
+            | Action::Interrupt
+            | Action::Suspend
+            | Action::Redraw
+            | Action::Help
+            | Action::Freeze
+            | Action::Focus
+            | Action::Refresh
+            | Action::Setup
+            | Action::Save
+            | Action::Filter
+            | Action::Show(_)
+            | Action::NextView
+            | Action::PreviousView => Effect::Ignored,
+        };
+        self.shared.panel.follow(&self.shared.selection);
+        effect
+    }
+
+    /// Handles an action of the process view, or one about the process under the cursor of a node's tables.
+    fn update_processes(&mut self, context: RenderContext<'_>, action: ProcessAction) -> Effect {
+        let signal = match action {
+            _ if self.view == View::Processes => {
+                return self.processes.update_processes(
+                    context,
+                    &mut self.shared.selection,
+                    action,
+                );
+            }
+            ProcessAction::Signals => None,
+            ProcessAction::Signal(signal) => Some(signal),
+            ProcessAction::InterruptSelected
+            | ProcessAction::Scope
+            | ProcessAction::Density(_)
+            | ProcessAction::Scroll { .. }
+            | ProcessAction::ScrollHome
+            | ProcessAction::ScrollEnd
+            | ProcessAction::Tag
+            | ProcessAction::Tree
+            | ProcessAction::Environment
+            | ProcessAction::Refresh => return Effect::Ignored,
+        };
+        let Shared { selection, panel } = &self.shared;
+        let target = match self.view {
+            View::Node | View::Job => {
+                panel.signal_target(selection.node(context.view).map(|node| &**node))
+            }
+            View::Fleet | View::Users | View::Events | View::Processes => {
+                Err("no process is selected here; view 4 lists processes".to_owned())
+            }
+        };
+        Effect::signal(context, signal, target.map(|target| vec![target]))
+    }
+
+    fn sort(&mut self, action: SortAction) -> Effect {
+        let is_on_page = self.view == View::Processes && !self.processes.is_on_table();
+        let reverses = self.view == View::Processes;
+        let Some((order, columns)) = self.current().0.sorting() else {
+            if action != SortAction::Menu {
+                return Effect::Ignored;
+            }
+            let text = "not sortable here; only Fleet, Processes and Users can be sorted";
+            return Effect::Message(text.to_owned());
+        };
+        match action {
+            SortAction::Menu if is_on_page => return Effect::Ignored,
+            SortAction::Menu => {
+                return Effect::OpenDialog(Dialog::sort(*order, &columns, reverses));
+            }
+            SortAction::By(column) => order.select(column),
+            SortAction::Set(wanted) => *order = wanted,
+            SortAction::Next => order.cycle(&columns, true),
+            SortAction::Previous => order.cycle(&columns, false),
+            SortAction::Reverse => order.is_reversed = !order.is_reversed,
+        }
+        Effect::Handled
+    }
+
+    /// Draws the current view.
+    pub(crate) fn lines(
+        &mut self,
+        context: RenderContext<'_>,
+        width: u16,
+        height: usize,
+    ) -> Vec<Line> {
+        self.shared.panel.follow(&self.shared.selection);
+        let (view, shared) = self.current();
+        view.lines(context, shared, width, height)
+    }
+
+    /// Returns the sort order of the current view; `None` if its rows cannot be sorted.
+    pub(crate) fn sort_order(&mut self) -> Option<SortOrder> {
+        self.current().0.sorting().map(|(order, _)| *order)
+    }
+
+    /// Advances views to the latest fleet view, drawn or not. Returns the requests to send to nodes now.
+    pub(crate) fn on_tick(&mut self, context: RenderContext<'_>) -> Vec<NodeRequest> {
+        if self.view != View::Processes {
+            return Vec::new();
+        }
+        self.processes.on_tick(context, &mut self.shared.selection)
+    }
+
+    /// Handles the reply of a node to a request of a view.
+    pub(crate) fn on_reply(&mut self, context: RenderContext<'_>, reply: &NodeReply) -> Effect {
+        self.processes.on_reply(context, reply)
+    }
+
+    /// Logs the events between two snapshots. If the selected node is no longer watched, selects a neighbour
+    /// and returns its name.
+    pub fn on_update(&mut self, before: &FleetView, after: &FleetView) -> Option<NodeName> {
+        // The node view shows a node even if none was selected.
+        let on_screen = before.node_at(0).filter(|_| self.view == View::Node);
+        self.shared.selection.on_update(before, after, on_screen.map(|node| &node.name))
     }
 
     /// Switches to a view. A node marked in the fleet view becomes the selected node; the job view opens with
     /// a job of that node.
     pub fn show_view(&mut self, fleet_view: &FleetView, view: View) {
-        if self.selected.is_some()
-            && let Some(name) = self.node(fleet_view).map(|node| node.name.clone())
+        if self.shared.selection.node_name().is_some()
+            && let Some(name) = self.shown_node(fleet_view).map(|node| node.name.clone())
         {
-            self.select(name);
+            self.shared.selection.select(name);
         }
         if view == View::Job && self.view != View::Job {
-            self.follow_job(fleet_view);
+            self.shared.selection.follow_job(fleet_view);
         }
         (self.origin, self.view) = (View::Fleet, view);
     }
@@ -107,181 +204,66 @@ impl Navigation {
         self.origin = origin;
     }
 
+    /// Opens the node view at a node, with the cursor on a row of its tables.
+    pub(crate) fn open_node(
+        &mut self,
+        fleet_view: &FleetView,
+        name: NodeName,
+        row_id: Option<crate::insight::RowId>,
+    ) {
+        let Shared { selection, panel } = &mut self.shared;
+        selection.select(name);
+        panel.follow(selection);
+        panel.set_cursor(row_id);
+        self.open(fleet_view, View::Node);
+    }
+
     /// Returns to the view from which this one was opened, or to the fleet. The selected job stays, whichever
     /// nodes were opened since.
     pub fn back(&mut self, fleet_view: &FleetView) {
-        let job = self.job.clone();
+        let job = self.shared.selection.last_job().cloned();
         self.show_view(fleet_view, self.origin);
-        self.job = job;
+        self.shared.selection.set_job(job);
     }
 
-    /// Selects a job of the selected node, unless the selected job is one already.
-    fn follow_job(&mut self, fleet_view: &FleetView) {
-        let Some(name) = &self.selected else { return };
-        let has_node = |job: &Job| job.allocations.iter().any(|one| one.node == *name);
-        if let Some(JobSelection::Listed { job, .. }) = self.job(fleet_view)
-            && has_node(job)
-        {
-            return;
-        }
-        let mut shown = fleet_view.job_index().shown().map(|entry| &entry.job);
-        if let Some(job) = shown.find(|job| has_node(job)) {
-            self.job = Some(job.clone());
-        }
-    }
+    /// Returns the hint of a key in the current view, `default` as a rule; `None` if its action has no effect.
+    pub(crate) fn hint<'a>(
+        &self,
+        fleet_view: &FleetView,
+        action: &Action,
+        default: &'a str,
+    ) -> Option<&'a str> {
+        use crate::ui::action::{FleetAction, JobAction};
 
-    pub fn select(&mut self, name: NodeName) {
-        if self.selected.as_ref() != Some(&name) {
-            self.cursor = None;
-            self.device_table = Viewport::default();
-            self.process_table = Viewport::default();
-        }
-        self.selected = Some(name);
-    }
-
-    /// Handles a change of the watched nodes: if the selected node is no longer watched, selects a neighbour
-    /// instead of whichever node takes its position. Returns the name of the removed node.
-    pub fn on_update(&mut self, before: &FleetView, after: &FleetView) -> Option<NodeName> {
-        // The node view shows a node even if none was selected.
-        let opened = before.node_at(0).filter(|_| self.view == View::Node).map(|node| &node.name);
-        let name = self.selected.as_ref().or(opened).cloned()?;
-        before.fleet.node(&name)?;
-        if after.fleet.node(&name).is_some() {
-            return None;
-        }
-        let index = before.position(&name).unwrap_or(0);
-        let remains = |node: &&Arc<Node>| after.position(&node.name).is_some();
-        let next = before.nodes().skip(index).find(remains);
-        let neighbour = next.or_else(|| {
-            let nodes: Vec<_> = before.nodes().take(index).collect();
-            nodes.into_iter().rev().find(remains)
-        });
-        if let Some(node) = neighbour {
-            self.select(node.name.clone());
-        }
-        Some(name)
-    }
-
-    /// Selects a node that is on the screen if none was selected, so that clearing a filter does not replace
-    /// it.
-    pub fn keep_selected(&mut self, name: &NodeName) {
-        if self.selected.is_none() {
-            self.selected = Some(name.clone());
-        }
-    }
-
-    /// Moves the selection in the node list.
-    pub fn step_node(&mut self, fleet_view: &FleetView, movement: Movement) {
-        let position = self.node(fleet_view).and_then(|node| fleet_view.position(&node.name));
-        let to = position.map_or(0, |position| {
-            movement.new_index(position, fleet_view.count(), self.node_list.rows)
-        });
-        if let Some(node) = fleet_view.node_at(to) {
-            self.select(node.name.clone());
-        }
-    }
-
-    /// Returns the selected job, or the first one if none was selected yet.
-    pub fn job<'a>(&'a self, fleet_view: &'a FleetView) -> Option<JobSelection<'a>> {
-        let job_index = fleet_view.job_index();
-        let mut shown = job_index.shown().map(|entry| &entry.job).enumerate();
-        let Some(last_listed) = &self.job else {
-            return shown.next().map(|(index, job)| JobSelection::Listed { job, index });
+        let is_in_rows = match self.view {
+            View::Job => self.job.is_in_table(),
+            View::Node => self
+                .shown_node(fleet_view)
+                .is_some_and(|node| self.shared.panel.cursor(node).is_some()),
+            View::Fleet | View::Processes | View::Users | View::Events => false,
         };
-        Some(match shown.find(|(_, job)| job.id == last_listed.id) {
-            Some((index, job)) => JobSelection::Listed { job, index },
-            None => match job_index.entry(&last_listed.id) {
-                Some(entry) => JobSelection::Hidden(&entry.job),
-                None => JobSelection::Ended(last_listed),
-            },
-        })
-    }
-
-    /// Remembers the state of the selected job, and selects one of its nodes if none of them is selected.
-    pub fn refresh_job(&mut self, fleet_view: &FleetView) {
-        let Some(JobSelection::Listed { job, .. }) = self.job(fleet_view) else { return };
-        let job = job.clone();
-        let has_node = |name: &NodeName| job.allocations.iter().any(|one| one.node == *name);
-        let known = |name: &&NodeName| fleet_view.fleet.node(name).is_some();
-        if !self.selected.as_ref().is_some_and(|name| has_node(name) && known(&name)) {
-            let first = job.allocations.iter().map(|one| &one.node).find(known);
-            if let Some(name) = first.cloned() {
-                self.select(name);
+        match (action, self.view) {
+            (Action::Sort(SortAction::Menu), View::Job | View::Node | View::Events) => None,
+            (Action::Sort(SortAction::Menu), View::Processes) => {
+                self.processes.is_on_table().then_some(default)
             }
+            // In the fleet view, Esc has only a filter to clear.
+            (Action::Rows(RowAction::Back), View::Fleet) => {
+                (!fleet_view.filter.is_empty()).then_some(default)
+            }
+            (Action::Rows(RowAction::Open), View::Job) => {
+                Some(if is_in_rows { "node" } else { "rows" })
+            }
+            (Action::Rows(RowAction::Open), View::Node) => (!is_in_rows).then_some("rows"),
+            (Action::Rows(RowAction::Open), View::Processes) => {
+                self.processes.is_on_rows().then_some(default)
+            }
+            (Action::Job(JobAction::PreviousJob), _) if is_in_rows => Some("row"),
+            (Action::Fleet(FleetAction::ToggleLayout), _) if self.fleet.is_map() => Some("list"),
+            (Action::Fleet(FleetAction::NextMetric), _) => self.fleet.is_map().then_some(default),
+            (Action::Processes(action), View::Processes) => self.processes.hint(*action, default),
+            _ => Some(default),
         }
-        self.job = Some(job);
-    }
-
-    /// Moves the selection among the jobs that have nodes.
-    pub fn step_job(&mut self, fleet_view: &FleetView, movement: Movement) {
-        let jobs: Vec<&Job> = fleet_view.job_index().shown().map(|entry| &entry.job).collect();
-        let index = match self.job(fleet_view) {
-            Some(JobSelection::Listed { index, .. }) => movement.new_index(index, jobs.len(), 10),
-            Some(JobSelection::Hidden(_) | JobSelection::Ended(_)) | None => 0,
-        };
-        let Some(job) = jobs.get(index) else { return };
-        if self.job.as_ref().is_none_or(|known| known.id != job.id) {
-            self.leave_table();
-            self.job = Some((*job).clone());
-            self.selected = None;
-        }
-        self.refresh_job(fleet_view);
-    }
-
-    /// Moves the cursor in the tables of a node; without a cursor, scrolls the process table.
-    pub fn step_table(&mut self, node: &Node, movement: Movement) {
-        let Some(at) = self.cursor_index(node) else {
-            let count = process_rows(node).len();
-            let scrolled =
-                movement.new_index(self.process_table.top, count, self.process_table.rows);
-            self.process_table.top = scrolled.min(count.saturating_sub(self.process_table.rows));
-            return;
-        };
-        let row_ids = self.row_ids(node);
-        let page = self.device_table.rows.max(self.process_table.rows);
-        self.cursor = row_ids.get(movement.new_index(at, row_ids.len(), page)).cloned();
-    }
-
-    /// Moves the cursor to the first row of the tables, unless it is in them already.
-    pub fn enter_table(&mut self, node: &Node) {
-        if self.cursor.is_none() {
-            self.cursor = self.row_ids(node).first().cloned();
-        }
-    }
-
-    /// Selects a node, and moves the cursor to a row of its tables.
-    pub(crate) fn select_row(&mut self, name: NodeName, row_id: Option<RowId>) {
-        self.select(name);
-        if matches!(row_id, Some(RowId::Process { .. })) {
-            self.shows_processes = true;
-        }
-        self.cursor = row_id;
-    }
-
-    /// Removes the cursor from the tables; returns true if it was there.
-    pub fn leave_table(&mut self) -> bool {
-        self.cursor.take().is_some()
-    }
-
-    /// Returns the row under the cursor.
-    pub fn cursor(&self, node: &Node) -> Option<RowId> {
-        self.row_ids(node).get(self.cursor_index(node)?).cloned()
-    }
-
-    /// Finds the row under the cursor; the first row if it is gone. Only the tables of the selected node have
-    /// a cursor.
-    fn cursor_index(&self, node: &Node) -> Option<usize> {
-        let is_selected = self.selected.as_ref().is_none_or(|name| *name == node.name);
-        let cursor = self.cursor.as_ref().filter(|_| is_selected)?;
-        let row_ids = self.row_ids(node);
-        (!row_ids.is_empty())
-            .then(|| row_ids.iter().position(|row_id| row_id == cursor).unwrap_or(0))
-    }
-
-    fn row_ids(&self, node: &Node) -> Vec<RowId> {
-        let devices = node.devices.iter().map(|device| RowId::Device(Arc::clone(&device.uuid)));
-        let uses = if self.shows_processes { process_rows(node) } else { Vec::new() };
-        devices.chain(uses.into_iter().map(|(_, row_id)| row_id)).collect()
     }
 }
 
@@ -291,8 +273,13 @@ mod tests {
 
     use super::*;
     use crate::fleet::Fleet;
-    use crate::model::{Bytes, Device, DeviceUse, Reading};
+    use crate::insight::RowId;
+    use crate::model::{Bytes, Device, DeviceUse, Job, Reading};
+    use crate::query::Filter;
     use crate::time::Timestamp;
+    use crate::ui::action::FleetAction;
+    use crate::ui::selection::JobSelection;
+    use crate::ui::widgets::list::Movement;
 
     fn fleet_view(names: &[&str]) -> FleetView {
         let node = |name: &&str| {
@@ -316,15 +303,15 @@ mod tests {
     }
 
     fn selected(navigation: &Navigation, fleet_view: &FleetView) -> String {
-        navigation.node(fleet_view).unwrap().name.to_string()
+        navigation.shown_node(fleet_view).unwrap().name.to_string()
     }
 
     #[test]
     fn the_selection_follows_the_node_not_the_row() {
         let mut navigation = Navigation::default();
         let before = fleet_view(&["a", "b", "c"]);
-        navigation.step_node(&before, Movement::End);
-        navigation.step_node(&before, Movement::Up);
+        navigation.shared.selection.step_node(&before, Movement::End);
+        navigation.shared.selection.step_node(&before, Movement::Up);
         assert_eq!(selected(&navigation, &before), "b");
         assert_eq!(selected(&navigation, &fleet_view(&["x", "y", "b"])), "b");
         assert_eq!(selected(&navigation, &fleet_view(&["x", "y"])), "x");
@@ -333,10 +320,10 @@ mod tests {
     #[test]
     fn a_hidden_node_is_not_selected_in_the_list_but_stays_open() {
         let fleet_view = fleet_view(&["a", "b", "c"]);
-        let filter = crate::query::Filter::new("c").unwrap();
+        let filter = Filter::new("c").unwrap();
         let filtered = FleetView::filtered(fleet_view.fleet.clone(), fleet_view.now, filter);
         let mut navigation = Navigation::default();
-        navigation.step_node(&fleet_view, Movement::Down);
+        navigation.shared.selection.step_node(&fleet_view, Movement::Down);
         assert_eq!(selected(&navigation, &filtered), "c");
         assert_eq!(selected(&navigation, &fleet_view), "b");
         let mut opened = Navigation { view: View::Node, ..navigation.clone() };
@@ -352,16 +339,20 @@ mod tests {
     #[test]
     fn moving_from_a_hidden_node_goes_to_a_shown_one_without_a_cursor() {
         let fleet_view = fleet_view(&["a", "b", "c1", "c2"]);
-        let filter = crate::query::Filter::new("c").unwrap();
+        let filter = Filter::new("c").unwrap();
         let filtered = FleetView::filtered(fleet_view.fleet.clone(), fleet_view.now, filter);
         let mut navigation = Navigation { view: View::Node, ..Navigation::default() };
-        navigation.step_node(&fleet_view, Movement::Down);
-        navigation.cursor = Some(RowId::Device("GPU-b".into()));
+        navigation.shared.selection.step_node(&fleet_view, Movement::Down);
+        navigation.shared.panel.follow(&navigation.shared.selection);
+        navigation.shared.panel.set_cursor(Some(RowId::Device("GPU-b".into())));
         let cursor = |name: &str| {
-            navigation.cursor(fleet_view.fleet.node(&NodeName::new(name).unwrap()).unwrap())
+            navigation
+                .shared
+                .panel
+                .cursor(fleet_view.fleet.node(&NodeName::new(name).unwrap()).unwrap())
         };
         assert_eq!(["b", "c1"].map(|name| cursor(name).is_some()), [true, false]);
-        navigation.step_node(&filtered, Movement::Down);
+        navigation.shared.selection.step_node(&filtered, Movement::Down);
         assert_eq!(selected(&navigation, &filtered), "c1");
     }
 
@@ -393,7 +384,7 @@ mod tests {
         ] {
             let mut navigation = Navigation::default();
             for _ in 0..steps {
-                navigation.step_node(&before, Movement::Down);
+                navigation.shared.selection.step_node(&before, Movement::Down);
             }
             let after = fleet_view(&after);
             let name = navigation.on_update(&before, &after);
@@ -404,39 +395,6 @@ mod tests {
         let mut opened = Navigation { view: View::Node, ..Navigation::default() };
         let removed = opened.on_update(&before, &fleet_view(&["d"]));
         assert_eq!(removed.as_ref().map(NodeName::as_str), Some("a"));
-    }
-
-    #[test]
-    fn movements_stop_at_both_ends() {
-        for (movement, index, to) in [
-            (Movement::Up, 0, 0),
-            (Movement::Down, 9, 9),
-            (Movement::PageDown, 3, 8),
-            (Movement::PageDown, 7, 9),
-            (Movement::PageUp, 3, 0),
-            (Movement::Home, 5, 0),
-            (Movement::End, 5, 9),
-        ] {
-            assert_eq!(movement.new_index(index, 10, 5), to, "{movement:?} {index}");
-        }
-        assert_eq!(Movement::End.new_index(3, 0, 0), 0);
-    }
-
-    #[test]
-    fn the_viewport_follows_the_cursor_and_stays_within_the_list() {
-        for (top, rows, count, wanted, range) in [
-            (0, 5, 10, Some(7), 3..8),
-            (6, 5, 10, Some(2), 2..7),
-            (4, 5, 10, Some(6), 4..9),
-            (9, 5, 10, None, 5..10),
-            (9, 5, 3, Some(2), 0..3),
-            (3, 0, 10, Some(5), 6..6),
-            (0, 5, 0, Some(0), 0..0),
-        ] {
-            let mut viewport = Viewport { top, rows };
-            viewport.scroll_to(rows, count, wanted);
-            assert_eq!(viewport.range(count), range, "{top} {rows} {count}");
-        }
     }
 
     fn with_jobs(names: &[&str], jobs: &[(&str, &[&str])]) -> FleetView {
@@ -457,43 +415,46 @@ mod tests {
 
     #[test]
     fn a_job_stays_selected_until_it_ends() {
-        let shown =
-            |navigation: &Navigation, fleet_view: &FleetView| match navigation.job(fleet_view) {
-                Some(JobSelection::Listed { job, .. }) => job.shown_id.to_string(),
-                Some(JobSelection::Hidden(job)) => format!("{} hidden", job.shown_id),
-                Some(JobSelection::Ended(job)) => format!("{} ended", job.shown_id),
-                None => "none".to_owned(),
-            };
+        let shown = |navigation: &Navigation, fleet_view: &FleetView| match navigation
+            .shared
+            .selection
+            .job(fleet_view)
+        {
+            Some(JobSelection::Listed { job, .. }) => job.shown_id.to_string(),
+            Some(JobSelection::Hidden(job)) => format!("{} hidden", job.shown_id),
+            Some(JobSelection::Ended(job)) => format!("{} ended", job.shown_id),
+            None => "none".to_owned(),
+        };
         let nodes = ["a", "b", "c"];
         let three = with_jobs(&nodes, &[("1", &["a"]), ("2", &["b", "c"]), ("3", &["c"])]);
         let mut navigation = Navigation::default();
-        navigation.refresh_job(&three);
+        navigation.shared.selection.refresh_job(&three);
         assert_eq!(shown(&navigation, &three), "1");
-        navigation.step_job(&three, Movement::Down);
+        navigation.shared.selection.step_job(&three, Movement::Down);
         assert_eq!(
             (shown(&navigation, &three), selected(&navigation, &three)),
             ("2".into(), "b".into())
         );
-        navigation.select(NodeName::new("c").unwrap());
+        navigation.shared.selection.select(NodeName::new("c").unwrap());
         assert_eq!(selected(&navigation, &three), "c");
         // The cursor does not move to another job.
         let fewer = with_jobs(&nodes, &[("2", &["b", "c"]), ("3", &["c"])]);
-        navigation.refresh_job(&fewer);
+        navigation.shared.selection.refresh_job(&fewer);
         assert_eq!(
             (shown(&navigation, &fewer), selected(&navigation, &fewer)),
             ("2".into(), "c".into())
         );
         let gone = with_jobs(&["c"], &[("3", &["c"])]);
-        navigation.refresh_job(&gone);
+        navigation.shared.selection.refresh_job(&gone);
         assert_eq!(shown(&navigation, &gone), "2 ended");
-        navigation.step_job(&gone, Movement::Down);
+        navigation.shared.selection.step_job(&gone, Movement::Down);
         assert_eq!(
             (shown(&navigation, &gone), selected(&navigation, &gone)),
             ("3".into(), "c".into())
         );
         let none = with_jobs(&[], &[]);
         assert_eq!(shown(&navigation, &none), "3 ended");
-        navigation.step_job(&none, Movement::Up);
+        navigation.shared.selection.step_job(&none, Movement::Up);
         assert_eq!(shown(&Navigation::default(), &none), "none");
     }
 
@@ -504,19 +465,24 @@ mod tests {
         let mut navigation = Navigation::default();
         for (node, job) in [("c", "2"), ("b", "2"), ("a", "1"), ("c", "2")] {
             navigation.show_view(&jobs, View::Fleet);
-            navigation.select(NodeName::new(node).unwrap());
+            navigation.shared.selection.select(NodeName::new(node).unwrap());
             navigation.show_view(&jobs, View::Job);
-            navigation.refresh_job(&jobs);
-            let Some(JobSelection::Listed { job: shown, .. }) = navigation.job(&jobs) else {
+            navigation.shared.selection.refresh_job(&jobs);
+            let Some(JobSelection::Listed { job: shown, .. }) =
+                navigation.shared.selection.job(&jobs)
+            else {
                 panic!()
             };
             assert_eq!((&*shown.shown_id, selected(&navigation, &jobs)), (job, node.to_owned()));
         }
         // The selected job stays if the node has several.
-        navigation.step_job(&jobs, Movement::Down);
+        navigation.shared.selection.step_job(&jobs, Movement::Down);
         navigation.show_view(&jobs, View::Node);
         navigation.show_view(&jobs, View::Job);
-        let Some(JobSelection::Listed { job: shown, .. }) = navigation.job(&jobs) else { panic!() };
+        let Some(JobSelection::Listed { job: shown, .. }) = navigation.shared.selection.job(&jobs)
+        else {
+            panic!()
+        };
         assert_eq!(&*shown.shown_id, "3");
     }
 
@@ -527,22 +493,55 @@ mod tests {
         node.uses = vec![using("GPU-b", 7, 1), using("GPU-a", 9, 1), using("GPU-a", 8, 2)].into();
         fleet_view.fleet = Fleet::new(vec![Arc::new(node.clone())].into());
         let mut navigation = Navigation::default();
-        assert_eq!(navigation.cursor(&node), None);
-        navigation.enter_table(&node);
+        assert_eq!(navigation.shared.panel.cursor(&node), None);
+        navigation.shared.panel.enter(&node);
         let mut seen = Vec::new();
         for _ in 0..5 {
-            seen.push(match navigation.cursor(&node).unwrap() {
+            seen.push(match navigation.shared.panel.cursor(&node).unwrap() {
                 RowId::Device(uuid) => uuid.to_string(),
                 RowId::Process { pid, .. } => pid.to_string(),
             });
-            navigation.step_table(&node, Movement::Down);
+            navigation.shared.panel.step(&node, Movement::Down);
         }
         assert_eq!(seen, ["GPU-a", "GPU-b", "8", "9", "7"]);
         node.uses = node.uses.iter().filter(|used| used.pid != 8).cloned().collect();
-        assert!(matches!(navigation.cursor(&node), Some(RowId::Process { pid: 7, .. })));
+        assert!(matches!(
+            navigation.shared.panel.cursor(&node),
+            Some(RowId::Process { pid: 7, .. })
+        ));
         node.uses = Arc::default();
-        assert!(matches!(navigation.cursor(&node), Some(RowId::Device(_))));
-        assert!(navigation.leave_table());
-        assert!(!navigation.leave_table());
+        assert!(matches!(navigation.shared.panel.cursor(&node), Some(RowId::Device(_))));
+        assert!(navigation.shared.panel.leave());
+        assert!(!navigation.shared.panel.leave());
+    }
+
+    fn with_filter(filter: &str) -> FleetView {
+        let fleet = fleet_view(&["gpu01"]).fleet;
+        FleetView::filtered(fleet, Timestamp::default(), Filter::new(filter).unwrap())
+    }
+
+    #[test]
+    fn actions_without_effect_have_no_hint() {
+        let hint_for = |view, filter: &str, action: Action| {
+            let mut navigation = Navigation::default();
+            navigation.view.clone_from(&view);
+            navigation.hint(&with_filter(filter), &action, "usual")
+        };
+        for (view, filter, action, expected) in [
+            (View::Fleet, "", Action::Rows(RowAction::Back), None),
+            (View::Fleet, "gpu", Action::Rows(RowAction::Back), Some("usual")),
+            (View::Node, "", Action::Rows(RowAction::Back), Some("usual")),
+            (View::Fleet, "", Action::Sort(SortAction::Menu), Some("usual")),
+            (View::Job, "", Action::Sort(SortAction::Menu), None),
+            (View::Node, "", Action::Sort(SortAction::Menu), None),
+            (View::Events, "", Action::Sort(SortAction::Menu), None),
+            (View::Job, "", Action::Rows(RowAction::Open), Some("rows")),
+            (View::Node, "", Action::Rows(RowAction::Open), Some("rows")),
+            (View::Users, "", Action::Rows(RowAction::Open), Some("usual")),
+            (View::Fleet, "", Action::Fleet(FleetAction::ToggleLayout), Some("usual")),
+            (View::Fleet, "", Action::Fleet(FleetAction::NextMetric), None),
+        ] {
+            assert_eq!(hint_for(view, filter, action.clone()), expected, "{view:?} {action:?}");
+        }
     }
 }

@@ -37,7 +37,7 @@ pub fn preferences(navigation: &Navigation, display: &DisplayOptions) -> [UiPref
     let [fleet, processes, users] =
         [navigation.fleet.order, navigation.processes.order, navigation.users.order];
     let (layout, metric, grouping) = navigation.fleet.preferences();
-    let density = navigation.node_state.density.or(navigation.processes.density);
+    let density = navigation.shared.panel.density.or(navigation.processes.density);
     let monitor = match density.unwrap_or(display.density) {
         Density::Auto => "auto",
         Density::Full => "full",
@@ -53,9 +53,9 @@ pub fn preferences(navigation: &Navigation, display: &DisplayOptions) -> [UiPref
         layout,
         metric,
         grouping,
-        bool_text(navigation.shows_processes),
-        bool_text(navigation.node_state.has_chart()),
-        &navigation.node_state.charted_metrics(display),
+        bool_text(navigation.shared.panel.shows_processes),
+        bool_text(navigation.shared.panel.charts.is_shown),
+        &navigation.shared.panel.charts.setting_value(display),
         monitor,
     ];
     let mut named = PREFERENCES.map(|name| (name, String::new()));
@@ -79,11 +79,11 @@ pub fn restore_preference(navigation: &mut Navigation, name: &str, value: &str) 
         "reverse-processes" => navigation.processes.order.is_reversed = is_on,
         "sort-users" => set_column(&mut navigation.users.order, users::sort_columns()),
         "reverse-users" => navigation.users.order.is_reversed = is_on,
-        "node-processes" => navigation.shows_processes = is_on,
-        "node-chart" => navigation.node_state.show_chart(is_on),
+        "node-processes" => navigation.shared.panel.shows_processes = is_on,
+        "node-chart" => navigation.shared.panel.charts.is_shown = is_on,
         // The setting overrides what keys have changed.
-        "charted" => navigation.node_state.reset_charts(),
-        "monitor" => (navigation.node_state.density, navigation.processes.density) = (None, None),
+        "charted" => navigation.shared.panel.charts.metrics = None,
+        "monitor" => (navigation.shared.panel.density, navigation.processes.density) = (None, None),
         _ => navigation.fleet.restore_preference(name, value),
     }
 }
@@ -96,7 +96,7 @@ mod tests {
     fn restored_preferences_are_returned() {
         let display = DisplayOptions { density: Density::Full, ..DisplayOptions::default() };
         let mut navigation = Navigation::default();
-        navigation.node_state.density = Some(Density::Compact);
+        navigation.shared.panel.density = Some(Density::Compact);
         let values = [
             "util",
             "true",

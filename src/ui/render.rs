@@ -1,73 +1,9 @@
-//! The whole screen: header, the current view, dialog or prompt, footer; and the dispatch of actions to views.
+//! The whole screen: header, the current view, dialog or prompt, footer.
 
-use std::time::Duration;
-
-use crate::model::NodeName;
-use crate::query::SortOrder;
-use crate::ui::action::{CommonAction, NodeRequest, ViewAction, ViewEffect};
-use crate::ui::dialog::Dialog;
-use crate::ui::filter_prompt::FilterPrompt;
 use crate::ui::navigation::Navigation;
-use crate::ui::views::{events, fleet, job, node, processes, users};
+use crate::ui::views::job;
 use crate::ui::widgets::line::{self, Line, Tone};
-use crate::ui::{RenderContext, View, header};
-
-/// What a frame shows besides the fleet.
-#[derive(Clone, Copy, Debug)]
-pub struct ScreenState<'a> {
-    /// The title: what is watched.
-    pub title: &'a str,
-    /// The sampling interval of the nodes.
-    pub interval: Duration,
-    /// How long the display has been paused; `None` if it is live.
-    pub frozen: Option<Duration>,
-    /// The node that samples at the faster focus interval.
-    pub focus: Option<&'a NodeName>,
-    /// A message shown once.
-    pub message: Option<&'a str>,
-    /// The key hints of the footer: key and meaning.
-    pub hints: &'a [(String, &'a str)],
-    /// Shown instead of the view.
-    pub help: Option<&'a [Line]>,
-    /// The filter prompt, if open.
-    pub filter_prompt: Option<&'a FilterPrompt>,
-    /// The dialog in front of the view, if open.
-    pub dialog: Option<&'a Dialog>,
-}
-
-/// Handles an action in the current view.
-pub fn update(
-    context: RenderContext<'_>,
-    navigation: &mut Navigation,
-    action: &ViewAction,
-) -> ViewEffect {
-    match action {
-        ViewAction::Common(CommonAction::SortMenu)
-            if matches!(navigation.view, View::Job | View::Node | View::Events) =>
-        {
-            ViewEffect::Message(
-                "not sortable here; only Fleet, Processes and Users can be sorted".to_owned(),
-            )
-        }
-        ViewAction::Common(action) => match navigation.view {
-            View::Fleet => fleet::update(context, navigation, action),
-            View::Job => job::update(context, navigation, action),
-            View::Node => node::update(context, navigation, action),
-            View::Processes => processes::update(context, navigation, action),
-            View::Users => users::update(context, navigation, action),
-            View::Events => events::update(context, navigation, action),
-        },
-        ViewAction::Fleet(action) => fleet::update_view(context, navigation, *action),
-        ViewAction::Job(action) => job::update_view(context, navigation, *action),
-        ViewAction::Node(action) => node::update_view(context, navigation, *action),
-        ViewAction::Processes(action) => processes::update_view(context, navigation, *action),
-    }
-}
-
-/// Advances views to the latest fleet view, drawn or not. Returns the requests to send to nodes now.
-pub fn on_tick(context: RenderContext<'_>, navigation: &mut Navigation) -> Vec<NodeRequest> {
-    processes::on_tick(context, navigation)
-}
+use crate::ui::{RenderContext, ScreenState, View, header};
 
 /// Draws the whole screen: at most `height` lines, none wider than `width`.
 pub fn render_screen(
@@ -83,7 +19,7 @@ pub fn render_screen(
     let has_footer = has_footer(height) || (screen.filter_prompt.is_some() && height > 0);
     let body_height = body_height.min(height - top - usize::from(has_footer));
     let mut lines = if top > 0 {
-        header::lines(context, (navigation.view, sort_order(navigation)), screen, width, top)
+        header::lines(context, (navigation.view, navigation.sort_order()), screen, width, top)
     } else {
         Vec::new()
     };
@@ -142,24 +78,7 @@ fn body(
     if let Some(list) = fleet_view.fleet.jobs.as_deref().filter(|_| is_empty) {
         return job::lines_without_running_jobs(context, list, width, height);
     }
-    match navigation.view {
-        View::Fleet => fleet::lines(context, navigation, width, height),
-        View::Job => job::lines(context, navigation, width, height),
-        View::Node => node::lines(context, navigation, width, height),
-        View::Processes => processes::lines(context, navigation, width, height),
-        View::Users => users::lines(context, navigation, width, height),
-        View::Events => events::lines(context, navigation, width, height),
-    }
-}
-
-/// Returns the sort order of the current view; `None` if its rows cannot be sorted.
-const fn sort_order(navigation: &Navigation) -> Option<SortOrder> {
-    match navigation.view {
-        View::Users => Some(navigation.users.order),
-        View::Processes => Some(navigation.processes.order),
-        View::Fleet => Some(navigation.fleet.order),
-        View::Job | View::Node | View::Events => None,
-    }
+    navigation.lines(context, width, height)
 }
 
 /// Draws the key hints; drops those that do not fit from the end, but never the last two.

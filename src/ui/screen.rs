@@ -12,18 +12,25 @@ use crate::insight::FleetView;
 use crate::model::{JobId, Link, NodeName, sanitized_chars};
 use crate::query::Filter;
 use crate::time::Timestamp;
+use crate::ui::action::{Action, NodeReply, NodeRequest, RowAction, SortAction};
+use crate::ui::dialog::setup::Setup;
+use crate::ui::dialog::{Dialog, DialogEvent};
+use crate::ui::display_options::DisplayOptions;
+use crate::ui::effect::Effect;
+use crate::ui::filter_prompt::{FilterPrompt, FilterPromptEvent};
+use crate::ui::input::{Click, Key, NamedKey};
 use crate::ui::keyboard;
-use crate::ui::keymap::{KeyAction, Keymap, help};
+use crate::ui::keymap::{Keymap, help};
+use crate::ui::navigation::Navigation;
 use crate::ui::paint::paint;
+use crate::ui::preferences::{UiPreference, preferences, restore_preference};
 use crate::ui::render;
+use crate::ui::selection::JobSelection;
 use crate::ui::signals::StopReason;
 use crate::ui::theme::Theme;
-use crate::ui::{
-    Click, CommonAction, Dialog, DialogEffect, DisplayOptions, FilterPrompt, FilterPromptEvent,
-    JobSelection, Key, Line, Movement, NamedKey, Navigation, NodeReply, NodeRequest, RenderContext,
-    ScreenState, Setup, UiPreference, View, ViewAction, ViewEffect,
-};
-use crate::ui::{hint, preferences, processes, restore_preference};
+use crate::ui::widgets::line::Line;
+use crate::ui::widgets::list::Movement;
+use crate::ui::{RenderContext, ScreenState, View};
 
 /// How long a message is shown.
 const MESSAGE_DURATION: Duration = Duration::from_secs(4);
@@ -235,7 +242,7 @@ impl Ui {
         if self.frozen.is_none() {
             let context =
                 RenderContext { view: &self.live, options: &self.display, zone: &self.zone };
-            self.due = render::on_tick(context, &mut self.navigation);
+            self.due = self.navigation.on_tick(context);
         }
     }
 
@@ -258,7 +265,7 @@ impl Ui {
 
     /// Returns the node to sample faster, if any.
     pub fn focus(&self) -> Option<NodeName> {
-        let node = self.navigation.node(self.fleet_view()).filter(|_| self.is_focusing)?;
+        let node = self.navigation.shown_node(self.fleet_view()).filter(|_| self.is_focusing)?;
         Some(node.name.clone())
     }
 
@@ -287,7 +294,7 @@ impl Ui {
         if self.dialog.is_some() {
             return self.on_dialog_key(key, now);
         }
-        let found: Vec<KeyAction> = self.keys.actions(key, self.navigation.view).cloned().collect();
+        let found: Vec<Action> = self.keys.actions(key, self.navigation.view).cloned().collect();
         if let Some(top) = self.help {
             return self.on_help_key(key, found.first(), top, now);
         }
@@ -318,7 +325,7 @@ impl Ui {
     fn on_help_key(
         &mut self,
         key: Key,
-        action: Option<&KeyAction>,
+        action: Option<&Action>,
         top: usize,
         now: Timestamp,
     ) -> UiEffect {
@@ -331,18 +338,18 @@ impl Ui {
             self.help = Some(step.new_index(top, usize::MAX, HELP_PAGE_LINES));
             return UiEffect::Nothing;
         }
-        let closes = matches!(action, Some(KeyAction::Help | KeyAction::Quit))
+        let closes = matches!(action, Some(Action::Help | Action::Quit))
             || matches!(key, Key::Named(NamedKey::Escape | NamedKey::Enter));
         if closes {
             self.help = None;
             return UiEffect::Nothing;
         }
         match action {
-            Some(KeyAction::View(_)) | None => UiEffect::Nothing,
-            Some(action) => {
+            Some(action) if !action.belongs_to_view() => {
                 let action = action.clone();
                 self.perform(&action, now).unwrap_or(UiEffect::Nothing)
             }
+            Some(_) | None => UiEffect::Nothing,
         }
     }
 
@@ -382,63 +389,66 @@ impl Ui {
             // The setup pages are closed and saved by the keys bound to those actions.
             let action = self.keys.actions(key, self.navigation.view).next().cloned();
             match action {
-                Some(KeyAction::Setup) => return UiEffect::Nothing,
-                Some(KeyAction::Save) => {
+                Some(Action::Setup) => return UiEffect::Nothing,
+                Some(Action::Save) => {
                     self.dialog = Some(dialog);
                     return self.save();
                 }
                 _ => {}
             }
         }
-        match dialog.on_key(self.context(), key) {
-            DialogEffect::KeepOpen => {
+        match dialog.on_key(key) {
+            DialogEvent::Pending => {
                 self.dialog = Some(dialog);
                 UiEffect::Nothing
             }
-            DialogEffect::SetSetting(name, value) => {
+            DialogEvent::ChangeSetting(name, value) => {
                 self.dialog = Some(dialog);
                 UiEffect::Request(UiRequest::ChangeSetting(name, value))
             }
-            DialogEffect::Close => UiEffect::Nothing,
-            DialogEffect::Common(command) => {
-                self.perform_in_view(&ViewAction::Common(command), now).unwrap_or(UiEffect::Nothing)
-            }
-            DialogEffect::View(action) => {
+            DialogEvent::Closed => UiEffect::Nothing,
+            DialogEvent::Perform(action) => {
                 self.perform_in_view(&action, now).unwrap_or(UiEffect::Nothing)
             }
-            DialogEffect::RequestNodes(requests) => {
+            DialogEvent::RequestNodes(requests) => {
                 self.dialog = Some(dialog);
                 UiEffect::Request(UiRequest::QueryNodes(requests))
             }
-            DialogEffect::Finish(effect) => {
-                self.apply_view_effect(effect, now).unwrap_or(UiEffect::Nothing)
+            DialogEvent::Finished(message) => {
+                self.show_message(message, now);
+                UiEffect::Nothing
             }
         }
     }
 
     /// Performs an action; `None` if nothing handles it.
-    fn perform(&mut self, action: &KeyAction, now: Timestamp) -> Option<UiEffect> {
+    fn perform(&mut self, action: &Action, now: Timestamp) -> Option<UiEffect> {
         match action {
-            KeyAction::Quit => return Some(UiEffect::Exit(StopReason::Quit)),
-            KeyAction::Interrupt => return Some(UiEffect::Exit(StopReason::Interrupted)),
-            KeyAction::Suspend => return Some(UiEffect::Suspend),
-            KeyAction::Redraw => return Some(UiEffect::Redraw),
-            KeyAction::Refresh => return Some(self.refresh(now)),
-            KeyAction::Help => self.help = Some(0),
-            KeyAction::Freeze => match self.frozen.take() {
+            Action::Quit => return Some(UiEffect::Exit(StopReason::Quit)),
+            Action::Interrupt => return Some(UiEffect::Exit(StopReason::Interrupted)),
+            Action::Suspend => return Some(UiEffect::Suspend),
+            Action::Redraw => return Some(UiEffect::Redraw),
+            Action::Refresh => return Some(self.refresh(now)),
+            Action::Help => self.help = Some(0),
+            Action::Freeze => match self.frozen.take() {
                 Some(before) => self.report_removed_node(&before, now),
                 None => self.frozen = Some(self.live.clone()),
             },
-            KeyAction::Focus => self.is_focusing = !self.is_focusing,
-            KeyAction::Setup => self.dialog = Some(Dialog::Setup(self.setup.clone())),
-            KeyAction::Save => return Some(self.save()),
-            KeyAction::Filter => self.filter_prompt = Some(FilterPrompt::new(&self.filter)),
-            KeyAction::Show(view) => self.switch_view(*view),
-            KeyAction::NextView => self.cycle_view(true),
-            KeyAction::PreviousView => self.cycle_view(false),
-            KeyAction::View(action) => {
+            Action::Focus => self.is_focusing = !self.is_focusing,
+            Action::Setup => self.dialog = Some(Dialog::Setup(self.setup.clone())),
+            Action::Save => return Some(self.save()),
+            Action::Filter => self.filter_prompt = Some(FilterPrompt::new(&self.filter)),
+            Action::Show(view) => self.switch_view(*view),
+            Action::NextView => self.cycle_view(true),
+            Action::PreviousView => self.cycle_view(false),
+            Action::Rows(_)
+            | Action::Sort(_)
+            | Action::Fleet(_)
+            | Action::Job(_)
+            | Action::Node(_)
+            | Action::Processes(_) => {
                 let effect = self.perform_in_view(action, now);
-                if effect.is_none() && *action == ViewAction::Common(CommonAction::Back) {
+                if effect.is_none() && *action == Action::Rows(RowAction::Back) {
                     self.back(now);
                     return Some(UiEffect::Nothing);
                 }
@@ -448,28 +458,28 @@ impl Ui {
         Some(UiEffect::Nothing)
     }
 
-    fn context(&self) -> RenderContext<'_> {
-        RenderContext { view: self.fleet_view(), options: &self.display, zone: &self.zone }
-    }
-
-    fn perform_in_view(&mut self, action: &ViewAction, now: Timestamp) -> Option<UiEffect> {
+    fn perform_in_view(&mut self, action: &Action, now: Timestamp) -> Option<UiEffect> {
         let fleet_view = self.frozen.as_ref().unwrap_or(&self.live);
         let context = RenderContext { view: fleet_view, options: &self.display, zone: &self.zone };
-        let effect = render::update(context, &mut self.navigation, action);
+        let effect = self.navigation.update(context, action);
         self.apply_view_effect(effect, now)
     }
 
-    fn apply_view_effect(&mut self, effect: ViewEffect, now: Timestamp) -> Option<UiEffect> {
+    fn apply_view_effect(&mut self, effect: Effect, now: Timestamp) -> Option<UiEffect> {
         match effect {
-            ViewEffect::Ignored => return None,
-            ViewEffect::Handled => {}
-            ViewEffect::Message(words) => self.show_message(words, now),
-            ViewEffect::SwitchView(view) => {
+            Effect::Ignored => return None,
+            Effect::Handled => {}
+            Effect::Message(words) => self.show_message(words, now),
+            Effect::SwitchView(view) => {
                 let fleet_view = self.frozen.as_ref().unwrap_or(&self.live);
                 self.navigation.open(fleet_view, view);
             }
-            ViewEffect::OpenDialog(dialog) => self.dialog = Some(dialog),
-            ViewEffect::RequestNodes(requests) => {
+            Effect::OpenNode(name, row_id) => {
+                let fleet_view = self.frozen.as_ref().unwrap_or(&self.live);
+                self.navigation.open_node(fleet_view, name, row_id);
+            }
+            Effect::OpenDialog(dialog) => self.dialog = Some(dialog),
+            Effect::RequestNodes(requests) => {
                 return Some(UiEffect::Request(UiRequest::QueryNodes(requests)));
             }
         }
@@ -478,17 +488,16 @@ impl Ui {
 
     /// Handles a node's reply to a request.
     pub fn on_reply(&mut self, reply: &NodeReply, now: Timestamp) {
-        if let Some(dialog_effect) = self.dialog.as_mut().and_then(|dialog| dialog.on_reply(reply))
-        {
-            if let DialogEffect::Finish(effect) = dialog_effect {
+        if let Some(event) = self.dialog.as_mut().and_then(|dialog| dialog.on_reply(reply)) {
+            if let DialogEvent::Finished(message) = event {
                 self.dialog = None;
-                self.apply_view_effect(effect, now);
+                self.show_message(message, now);
             }
             return;
         }
         let fleet_view = self.frozen.as_ref().unwrap_or(&self.live);
         let context = RenderContext { view: fleet_view, options: &self.display, zone: &self.zone };
-        let effect = processes::on_reply(context, &mut self.navigation, reply);
+        let effect = self.navigation.on_reply(context, reply);
         self.apply_view_effect(effect, now);
     }
 
@@ -522,7 +531,7 @@ impl Ui {
         }
         if self.dialog.is_none() && self.filter_prompt.is_none() {
             for _ in 0..rows {
-                self.perform_in_view(&ViewAction::Common(CommonAction::Move(step)), now);
+                self.perform_in_view(&Action::Rows(RowAction::Move(step)), now);
             }
         }
         UiEffect::Nothing
@@ -543,11 +552,11 @@ impl Ui {
                 UiEffect::Nothing
             }
             Click::Column(column) => {
-                let sort = ViewAction::Common(CommonAction::SortBy(column));
+                let sort = Action::Sort(SortAction::By(column));
                 self.perform_in_view(&sort, now).unwrap_or(UiEffect::Nothing)
             }
             click @ (Click::Row(_) | Click::Cell(..)) => {
-                let clicked = ViewAction::Common(CommonAction::Click(click));
+                let clicked = Action::Rows(RowAction::Click(click));
                 self.perform_in_view(&clicked, now).unwrap_or(UiEffect::Nothing)
             }
         }
@@ -606,7 +615,7 @@ impl Ui {
         }
         // Only jobs of the scheduler's list can be queried, not those known from processes.
         let list = self.fleet_view().fleet.jobs.as_ref()?;
-        match self.navigation.job(self.fleet_view())? {
+        match self.navigation.shared.selection.job(self.fleet_view())? {
             JobSelection::Listed { job, .. } => list.job(&job.id).map(|job| job.id.clone()),
             JobSelection::Hidden(_) | JobSelection::Ended(_) => None,
         }
@@ -629,10 +638,8 @@ impl Ui {
 
     /// Returns the key hints of the bottom line.
     fn hints(&self) -> Vec<(String, &'static str)> {
-        let word = |action: &KeyAction, default: &'static str| {
-            let KeyAction::View(action) = action else { return Some(default) };
-            hint(self.fleet_view(), &self.navigation, action, default)
-        };
+        let word =
+            |action: &Action, default| self.navigation.hint(self.fleet_view(), action, default);
         self.keys.hints(self.navigation.view, word)
     }
 

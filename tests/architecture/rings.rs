@@ -9,10 +9,6 @@ use std::path::Path;
 
 use crate::imports::{self, Graph};
 
-/// The rings that are still there, by folder; the list only gets shorter.
-const KNOWN: &[(&str, &[&str])] =
-    &[("ui", &["action", "dialog", "header", "navigation", "node_panel", "render", "views"])];
-
 /// Returns the modules of every folder and which of their siblings each uses.
 fn siblings(graph: &Graph) -> BTreeMap<String, BTreeMap<String, BTreeSet<String>>> {
     // The root of the crate is the parent of all.
@@ -51,26 +47,21 @@ fn rings(graph: &Graph) -> BTreeSet<(String, Vec<String>)> {
 #[test]
 fn no_module_is_in_a_ring() {
     let graph = imports::graph(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
-    let known: BTreeSet<_> = KNOWN
-        .iter()
-        .map(|(folder, names)| {
-            ((*folder).to_owned(), names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
-        })
-        .collect();
-    let rings = rings(&graph);
-    for (folder, names) in &rings {
-        assert!(
-            known.contains(&(folder.clone(), names.clone())),
-            "a ring in src/{folder}: {}",
-            names.join(", ")
-        );
+    for (folder, names) in rings(&graph) {
+        panic!("a ring in src/{folder}: {}", names.join(", "));
     }
-    for (folder, names) in &known {
-        assert!(
-            rings.contains(&(folder.clone(), names.clone())),
-            "src/{folder} has no such ring any more, take it from the list: {}",
-            names.join(", ")
-        );
+}
+
+#[test]
+fn no_view_uses_another_or_navigation() {
+    let graph = imports::graph(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let folders = siblings(&graph);
+    let among_views = folders.get("ui/views");
+    assert!(among_views.is_none_or(BTreeMap::is_empty), "a view uses another: {among_views:?}");
+    let views = folders["ui"].get("views").cloned().unwrap_or_default();
+    assert!(views.contains("widgets"), "the views use {views:?}");
+    for above in ["navigation", "render", "screen", "event_loop", "keymap"] {
+        assert!(!views.contains(above), "a view uses {above}");
     }
 }
 

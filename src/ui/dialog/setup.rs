@@ -3,6 +3,7 @@
 //! Knows only names and texts; the settings' owner validates and applies them.
 
 use crate::model::width_of;
+use crate::ui::dialog::DialogEvent;
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Tone};
@@ -57,17 +58,6 @@ pub struct Setup {
     checklist: Option<Checklist>,
 }
 
-/// Result of a key press.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SetupEvent {
-    /// The pages stay open.
-    Nothing,
-    /// The pages were closed.
-    Closed,
-    /// A setting is to be changed: name and new value.
-    Change(&'static str, String),
-}
-
 impl Setup {
     /// Opens the first page.
     pub fn new(pages: Vec<SetupPage>) -> Self {
@@ -101,16 +91,16 @@ impl Setup {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
-    pub fn on_key(&mut self, key: Key) -> SetupEvent {
+    pub fn on_key(&mut self, key: Key) -> DialogEvent {
         if self.editor.is_some() {
             return self.on_editor_key(key);
         }
         if let Some(list) = &mut self.checklist {
             return match list.on_key(key) {
-                ChecklistEvent::Nothing => SetupEvent::Nothing,
+                ChecklistEvent::Nothing => DialogEvent::Pending,
                 ChecklistEvent::Done => {
                     self.checklist = None;
-                    SetupEvent::Nothing
+                    DialogEvent::Pending
                 }
                 ChecklistEvent::Changed(value) => self.set(value),
             };
@@ -125,7 +115,7 @@ impl Setup {
             Key::Named(NamedKey::Left) | Key::Letter('h')
                 if self.entry().is_some_and(|entry| !entry.columns.is_empty()) => {}
             Key::Named(NamedKey::Escape) | Key::Letter('q') | Key::Control('c') => {
-                return SetupEvent::Closed;
+                return DialogEvent::Closed;
             }
             Key::Named(NamedKey::Tab) | Key::Letter(']') => self.cycle_page(1),
             Key::Shift(NamedKey::Tab) | Key::Letter('[') => {
@@ -158,7 +148,7 @@ impl Setup {
                 }
             }
         }
-        SetupEvent::Nothing
+        DialogEvent::Pending
     }
 
     fn move_cursor(&mut self, step: Movement) {
@@ -171,8 +161,8 @@ impl Setup {
     }
 
     /// Sets the next or previous value, wrapping at the ends.
-    fn cycle_value(&mut self, is_forward: bool) -> SetupEvent {
-        let Some(entry) = self.entry() else { return SetupEvent::Nothing };
+    fn cycle_value(&mut self, is_forward: bool) -> DialogEvent {
+        let Some(entry) = self.entry() else { return DialogEvent::Pending };
         let count = entry.steps.len();
         if count == 0 {
             return self.on_key(Key::Named(NamedKey::Enter));
@@ -187,8 +177,8 @@ impl Setup {
         self.set(value)
     }
 
-    fn on_editor_key(&mut self, key: Key) -> SetupEvent {
-        let Some(editor) = &mut self.editor else { return SetupEvent::Nothing };
+    fn on_editor_key(&mut self, key: Key) -> DialogEvent {
+        let Some(editor) = &mut self.editor else { return DialogEvent::Pending };
         if key == Key::Named(NamedKey::Enter) {
             let value = editor.text().trim().to_owned();
             self.editor = None;
@@ -199,19 +189,19 @@ impl Setup {
         } else {
             editor.on_key(key);
         }
-        SetupEvent::Nothing
+        DialogEvent::Pending
     }
 
-    fn set(&mut self, value: String) -> SetupEvent {
+    fn set(&mut self, value: String) -> DialogEvent {
         let row = self.row;
         let entries = self.pages.get_mut(self.page).map(|page| &mut page.entries);
         let Some(entry) = entries.and_then(|entries| entries.get_mut(row)) else {
-            return SetupEvent::Nothing;
+            return DialogEvent::Pending;
         };
         entry.value.clone_from(&value);
         entry.is_changed = true;
         "changed, not saved".clone_into(&mut entry.origin);
-        SetupEvent::Change(entry.name, value)
+        DialogEvent::ChangeSetting(entry.name, value)
     }
 
     /// Returns the lines: tabs, visible rows and the help text of the selected row.
@@ -346,13 +336,13 @@ mod tests {
         let selection = vec![entry("only", "", &[], true)];
         Setup::new(vec![
             SetupPage { title: "General", entries: general },
-            SetupPage { title: "Selection", entries: selection },
+            SetupPage { title: "SharedSelection", entries: selection },
         ])
     }
 
     #[test]
     fn arrow_keys_cycle_values_and_enter_edits() {
-        let change = |name, value: &str| SetupEvent::Change(name, value.to_owned());
+        let change = |name, value: &str| DialogEvent::ChangeSetting(name, value.to_owned());
         let named = Key::Named;
         for (keys, expected) in [
             (vec![named(NamedKey::Right)], change("theme", "light")),
@@ -383,10 +373,10 @@ mod tests {
             ),
             (
                 vec![Key::Letter('2'), named(NamedKey::Enter), named(NamedKey::Escape)],
-                SetupEvent::Nothing,
+                DialogEvent::Pending,
             ),
-            (vec![Key::Shift(NamedKey::Tab), named(NamedKey::Escape)], SetupEvent::Closed),
-            (vec![Key::Letter('9'), Key::Letter('q')], SetupEvent::Closed),
+            (vec![Key::Shift(NamedKey::Tab), named(NamedKey::Escape)], DialogEvent::Closed),
+            (vec![Key::Letter('9'), Key::Letter('q')], DialogEvent::Closed),
         ] {
             let mut setup = setup();
             let event = keys.iter().map(|key| setup.on_key(*key)).last();
@@ -405,14 +395,14 @@ mod tests {
         setup.reopen_rejected("interval", "70000");
         setup.on_key(Key::Named(NamedKey::Backspace));
         let event = setup.on_key(Key::Named(NamedKey::Enter));
-        assert_eq!(event, SetupEvent::Change("interval", "7000".to_owned()));
+        assert_eq!(event, DialogEvent::ChangeSetting("interval", "7000".to_owned()));
     }
 
     #[test]
     fn empty_pages_and_tiny_screens_are_handled() {
         let mut empty = Setup::default();
         for key in [NamedKey::Right, NamedKey::Enter, NamedKey::Tab, NamedKey::Down] {
-            assert_eq!(empty.on_key(Key::Named(key)), SetupEvent::Nothing);
+            assert_eq!(empty.on_key(Key::Named(key)), DialogEvent::Pending);
         }
         for (width, max_lines) in [(0, 0), (1, 1), (5, 2), (80, 3), (80, 30)] {
             let lines = setup().lines(width, max_lines);

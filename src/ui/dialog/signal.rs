@@ -7,6 +7,7 @@ use crate::model::UNKNOWN;
 use crate::model::{ProcessRequest, RequestError, Signal};
 use crate::ui::RenderContext;
 use crate::ui::action::{NodeReply, NodeRequest};
+use crate::ui::dialog::DialogEvent;
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::process_target::{ProcessTarget, short_command};
 use crate::ui::widgets::line::{Line, Tone};
@@ -32,26 +33,6 @@ enum SignalStep {
     Sent(Signal),
 }
 
-/// Effect of a key press on the dialog.
-#[derive(Debug)]
-pub(crate) enum SignalDialogEffect {
-    Stay,
-    Close,
-    /// The signal was confirmed: send these requests, and keep the dialog open for the replies.
-    Send(Vec<NodeRequest>),
-}
-
-/// What a reply means for the dialog.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SignalReply {
-    /// The reply belongs to a request from elsewhere.
-    Unrelated,
-    /// Replies are missing, or failures are shown.
-    Pending,
-    /// Every process was signalled; the text reports it.
-    AllSent(String),
-}
-
 impl SignalDialog {
     /// Opens the dialog at the choice of a signal, or at the confirmation if the signal is given.
     pub(crate) fn new(signal: Option<Signal>, targets: Vec<ProcessTarget>) -> Self {
@@ -60,22 +41,22 @@ impl SignalDialog {
         Self { step, targets, viewport: Viewport::default() }
     }
 
-    pub(crate) fn on_key(&mut self, key: Key) -> SignalDialogEffect {
+    pub(crate) fn on_key(&mut self, key: Key) -> DialogEvent {
         if let SignalStep::Choose(menu) = &mut self.step {
             match menu.on_key(key) {
                 MenuEvent::Pending => {}
-                MenuEvent::Closed => return SignalDialogEffect::Close,
+                MenuEvent::Closed => return DialogEvent::Closed,
                 MenuEvent::Selected(signal) => self.step = SignalStep::Confirm(signal),
             }
-            return SignalDialogEffect::Stay;
+            return DialogEvent::Pending;
         }
         match (key, &self.step) {
             (Key::Named(NamedKey::Escape) | Key::Control('c') | Key::Letter('q'), _)
-            | (Key::Named(NamedKey::Enter), SignalStep::Sent(_)) => SignalDialogEffect::Close,
+            | (Key::Named(NamedKey::Enter), SignalStep::Sent(_)) => DialogEvent::Closed,
             (Key::Named(NamedKey::Enter), SignalStep::Confirm(signal)) => {
                 let signal = *signal;
                 self.step = SignalStep::Sent(signal);
-                SignalDialogEffect::Send(self.requests(signal))
+                DialogEvent::RequestNodes(self.requests(signal))
             }
             (key, _) => {
                 let step = if key == Key::Letter('j') {
@@ -90,7 +71,7 @@ impl SignalDialog {
                         step.new_index(self.viewport.top, self.targets.len(), self.viewport.rows);
                     self.viewport.top = top;
                 }
-                SignalDialogEffect::Stay
+                DialogEvent::Pending
             }
         }
     }
@@ -103,25 +84,25 @@ impl SignalDialog {
         self.targets.iter().map(request).collect()
     }
 
-    /// Handles a reply.
-    pub(crate) fn on_reply(&mut self, reply: &NodeReply) -> SignalReply {
-        let SignalStep::Sent(signal) = self.step else { return SignalReply::Unrelated };
+    /// Handles a reply; returns `None` if it answers a request from elsewhere.
+    pub(crate) fn on_reply(&mut self, reply: &NodeReply) -> Option<DialogEvent> {
+        let SignalStep::Sent(signal) = self.step else { return None };
         let ProcessRequest::Signal(key, sent) = reply.request.process_request else {
-            return SignalReply::Unrelated;
+            return None;
         };
         let mut waiting = self.targets.iter_mut().filter(|(_, answer)| answer.is_none());
         let waiting_target =
             waiting.find(|(target, _)| sent == signal && target.matches(&reply.request.node, key));
-        let Some((_, answer)) = waiting_target else { return SignalReply::Unrelated };
+        let Some((_, answer)) = waiting_target else { return None };
         *answer = Some(reply.result.as_ref().map(|_| ()).map_err(Clone::clone));
         if self.targets.iter().any(|(_, answer)| *answer != Some(Ok(()))) {
-            return SignalReply::Pending;
+            return Some(DialogEvent::Pending);
         }
         let name = signal.name();
-        SignalReply::AllSent(match self.targets.as_slice() {
+        Some(DialogEvent::Finished(match self.targets.as_slice() {
             [(target, _)] => format!("{name} sent to {}", target.name()),
             all => format!("{name} sent to {} processes", all.len()),
-        })
+        }))
     }
 
     pub(crate) fn lines(
@@ -232,7 +213,8 @@ fn menu(targets: &[ProcessTarget]) -> Menu<Signal> {
         let label = format!("{:>2} SIG{}", signal.number(), signal.name());
         menu.with_item(signal, signal.key(), label, signal.help())
     });
-    menu.with_selected(|signal| *signal == Signal::Terminate)
+    let gentlest = Signal::ALL.iter().position(|signal| *signal == Signal::Terminate);
+    menu.with_cursor(gentlest.unwrap_or(0))
 }
 
 /// What cells are drawn from, apart from their process.
@@ -339,27 +321,27 @@ mod tests {
     #[test]
     fn nothing_is_sent_without_confirmation() {
         let mut dialog = SignalDialog::new(Some(Signal::Kill), vec![target("a", 1)]);
-        assert!(matches!(dialog.on_key(Key::Letter('y')), SignalDialogEffect::Stay));
-        assert!(matches!(dialog.on_key(Key::Named(NamedKey::Escape)), SignalDialogEffect::Close));
-        let SignalDialogEffect::Send(requests) = dialog.on_key(ENTER) else { panic!() };
+        assert!(matches!(dialog.on_key(Key::Letter('y')), DialogEvent::Pending));
+        assert!(matches!(dialog.on_key(Key::Named(NamedKey::Escape)), DialogEvent::Closed));
+        let DialogEvent::RequestNodes(requests) = dialog.on_key(ENTER) else { panic!() };
         let question = ProcessRequest::Signal(ProcessKey { pid: 1, start_ticks: 9 }, Signal::Kill);
         assert_eq!(
             requests,
             [NodeRequest { node: NodeName::new("a").unwrap(), process_request: question }]
         );
-        assert!(matches!(dialog.on_key(ENTER), SignalDialogEffect::Close), "it is sent once");
+        assert!(matches!(dialog.on_key(ENTER), DialogEvent::Closed), "it is sent once");
     }
 
     #[test]
     fn the_menu_leads_to_the_confirmation() {
         let mut dialog = SignalDialog::new(None, vec![target("a", 1)]);
-        assert!(matches!(dialog.on_key(Key::Letter('K')), SignalDialogEffect::Stay));
-        let SignalDialogEffect::Send(requests) = dialog.on_key(ENTER) else { panic!() };
+        assert!(matches!(dialog.on_key(Key::Letter('K')), DialogEvent::Pending));
+        let DialogEvent::RequestNodes(requests) = dialog.on_key(ENTER) else { panic!() };
         assert!(matches!(requests[0].process_request, ProcessRequest::Signal(_, Signal::Kill)));
         // Enter on the menu chooses the least forceful signal that ends a process.
         let mut dialog = SignalDialog::new(None, vec![target("a", 1)]);
         dialog.on_key(ENTER);
-        let SignalDialogEffect::Send(requests) = dialog.on_key(ENTER) else { panic!() };
+        let DialogEvent::RequestNodes(requests) = dialog.on_key(ENTER) else { panic!() };
         assert!(matches!(
             requests[0].process_request,
             ProcessRequest::Signal(_, Signal::Terminate)
@@ -370,31 +352,28 @@ mod tests {
     fn each_process_has_its_own_reply_and_failures_stay_on_the_screen() {
         let mut dialog =
             SignalDialog::new(Some(Signal::Terminate), vec![target("a", 1), target("b", 1)]);
-        let SignalDialogEffect::Send(requests) = dialog.on_key(ENTER) else { panic!() };
+        let DialogEvent::RequestNodes(requests) = dialog.on_key(ENTER) else { panic!() };
         assert_eq!(
             dialog.on_reply(&reply(&requests[1], Ok(ProcessResponse::Sent))),
-            SignalReply::Pending
+            Some(DialogEvent::Pending)
         );
         // The process with the same pid on the other node is still waiting.
         let answered: Vec<bool> =
             dialog.targets.iter().map(|(_, answer)| answer.is_some()).collect();
         assert_eq!(answered, [false, true]);
         let elsewhere = NodeRequest { node: NodeName::new("c").unwrap(), ..requests[0].clone() };
-        assert_eq!(
-            dialog.on_reply(&reply(&elsewhere, Ok(ProcessResponse::Sent))),
-            SignalReply::Unrelated
-        );
+        assert_eq!(dialog.on_reply(&reply(&elsewhere, Ok(ProcessResponse::Sent))), None);
         let refused = Err(RequestError::from(Refusal::Gone));
-        assert_eq!(dialog.on_reply(&reply(&requests[0], refused)), SignalReply::Pending);
+        assert_eq!(dialog.on_reply(&reply(&requests[0], refused)), Some(DialogEvent::Pending));
         let again = dialog.on_reply(&reply(&requests[0], Ok(ProcessResponse::Sent)));
-        assert_eq!(again, SignalReply::Unrelated, "nobody asked twice");
+        assert_eq!(again, None, "nobody asked twice");
     }
 
     #[test]
     fn success_is_reported_in_one_sentence() {
         let mut dialog = SignalDialog::new(Some(Signal::Terminate), vec![target("gpu03", 41)]);
-        let SignalDialogEffect::Send(requests) = dialog.on_key(ENTER) else { panic!() };
-        let SignalReply::AllSent(text) =
+        let DialogEvent::RequestNodes(requests) = dialog.on_key(ENTER) else { panic!() };
+        let Some(DialogEvent::Finished(text)) =
             dialog.on_reply(&reply(&requests[0], Ok(ProcessResponse::Sent)))
         else {
             panic!()

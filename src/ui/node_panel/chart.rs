@@ -8,7 +8,9 @@ use crate::metrics::{self, DeviceChart};
 use crate::model::width_of;
 use crate::model::{Device, Link};
 use crate::ui::RenderContext;
+use crate::ui::action::{Action, NodeAction};
 use crate::ui::chart_metric::ChartMetric;
+use crate::ui::dialog::Dialog;
 use crate::ui::display_options::DisplayOptions;
 use crate::ui::node_panel::attributes::{AttributeContext, chart_text};
 use crate::ui::node_panel::host::history_points;
@@ -58,20 +60,20 @@ impl ChartState {
     }
 
     /// Returns the menu of metrics with the cursor on `on`, or on the first charted metric.
-    pub(crate) fn menu(
-        &self,
-        display: &DisplayOptions,
-        selected: Option<ChartMetric>,
-    ) -> Menu<ChartMetric> {
+    pub(crate) fn menu(&self, display: &DisplayOptions, selected: Option<ChartMetric>) -> Dialog {
         let charted = self.metrics(display);
         let empty_menu = Menu::new("chart up to four metrics of each device");
         let menu = metrics::charts().iter().fold(empty_menu, |menu, chart| {
             let metric = ChartMetric::of(chart);
             let sign = if charted.contains(&metric) { "*" } else { " " };
             let label = format!("{sign} {}", chart.alias);
-            menu.with_item(metric, Some(chart.metric.key), label, chart.metric.help)
+            let toggle = Action::Node(NodeAction::ToggleMetric(metric));
+            menu.with_item(toggle, Some(chart.metric.key), label, chart.metric.help)
         });
-        menu.with_selected(|metric| Some(*metric) == selected.or(charted.first().copied()))
+        let selected = selected.or(charted.first().copied());
+        let is_selected = |chart| Some(ChartMetric::of(chart)) == selected;
+        let cursor = metrics::charts().iter().position(is_selected);
+        Dialog::Menu(menu.with_cursor(cursor.unwrap_or(0)), "toggle")
     }
 }
 

@@ -11,7 +11,7 @@ use crate::model::{UNKNOWN, width_of};
 use crate::time::Timestamp;
 use crate::ui::RenderContext;
 use crate::ui::display_options::{DisplayOptions, Thresholds};
-use crate::ui::navigation::Navigation;
+use crate::ui::node_panel::NodePanel;
 use crate::ui::node_panel::attributes;
 use crate::ui::node_panel::attributes::{Attribute, AttributeContext};
 use crate::ui::node_panel::host::history_points;
@@ -245,20 +245,20 @@ fn has_sum(node: &Node) -> bool {
 pub(crate) fn lines(
     context: RenderContext<'_>,
     node: &Node,
-    navigation: &mut Navigation,
+    panel: &mut NodePanel,
     width: u16,
     (room, is_full): (usize, bool),
 ) -> Vec<Line> {
     let now = context.view.now;
     let columns = Columns::of(node, context.options, width, is_full);
-    let cursor = navigation.cursor(node);
+    let cursor = panel.cursor(node);
     let has_cursor = |device: &Device| cursor == Some(RowId::Device(Arc::clone(&device.uuid)));
     let cursor_index = node.devices.iter().position(has_cursor);
     let rows = if is_full { room / 2 } else { room };
-    navigation.device_table.scroll_to(rows, node.devices.len(), cursor_index);
+    panel.devices.scroll_to(rows, node.devices.len(), cursor_index);
     let count = node.devices.len();
-    let mut lines = vec![navigation.device_table.with_position(columns.titles(), count, width)];
-    for index in navigation.device_table.range(node.devices.len()) {
+    let mut lines = vec![panel.devices.with_position(columns.titles(), count, width)];
+    for index in panel.devices.range(node.devices.len()) {
         let Some(device) = node.devices.get(index) else { continue };
         let is_fresh = node.link == Link::Up && node.device_freshness(index, now).is_fresh();
         let faded = |line: Line| if is_fresh { line } else { line.dimmed() };

@@ -13,10 +13,9 @@ use crate::time::format_age;
 use crate::ui::RenderContext;
 use crate::ui::chart_metric::ChartMetric;
 use crate::ui::display_options::Density;
-use crate::ui::navigation::Navigation;
+use crate::ui::node_panel::NodePanel;
 use crate::ui::node_panel::series::SeriesId;
 use crate::ui::node_panel::{chart, device_table, host, process_table};
-use crate::ui::views::node::State;
 use crate::ui::widgets::line::{Line, Tone, truncate};
 
 /// Minimum height of the process table, titles included.
@@ -39,7 +38,7 @@ const MIN_CHART_HEIGHT: usize = 4;
 pub(crate) fn lines(
     context: RenderContext<'_>,
     node: &Node,
-    navigation: &mut Navigation,
+    panel: &mut NodePanel,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
@@ -47,37 +46,30 @@ pub(crate) fn lines(
     let mut lines = vec![title(fleet_view, node, width)];
     lines.extend(problem_lines(fleet_view, node, width));
     let room = height.saturating_sub(lines.len());
-    let detail = PanelDetail::of(context, node, navigation, room);
+    let detail = PanelDetail::of(context, node, panel, room);
     let host = if detail.is_host_full {
         let max_lines = host::FULL_HEIGHT + HOST_ITEM_LINES;
-        host::graph_lines(context, node, &navigation.node_state.series, width, max_lines)
+        host::graph_lines(context, node, &panel.series, width, max_lines)
     } else {
-        let is_short = PanelHeights::of(node, navigation, detail, HOST_LINES.0, room).is_short;
+        let is_short = PanelHeights::of(node, panel, detail, HOST_LINES.0, room).is_short;
         host::lines(context, node, width, if is_short { HOST_LINES.1 } else { HOST_LINES.0 })
     };
-    let heights = PanelHeights::of(node, navigation, detail, host.len(), room);
+    let heights = PanelHeights::of(node, panel, detail, host.len(), room);
     if heights.devices > 0 {
         let size = (heights.devices, detail.is_device_full);
-        lines.extend(device_table::lines(context, node, navigation, width, size));
+        lines.extend(device_table::lines(context, node, panel, width, size));
     }
     if heights.chart > 0 {
-        let State { series, charts, .. } = &navigation.node_state;
+        let NodePanel { series, charts, .. } = &*panel;
         let size = (width, heights.chart);
-        lines.extend(chart::lines(
-            context,
-            node,
-            series,
-            charts,
-            navigation.device_table.top,
-            size,
-        ));
+        lines.extend(chart::lines(context, node, series, charts, panel.devices.top, size));
     }
     lines.extend(host.into_iter().take(heights.host));
     if heights.processes > 0 {
         if heights.has_gap {
             lines.push(Line::new());
         }
-        lines.extend(process_table::lines(context, node, navigation, width, heights.processes));
+        lines.extend(process_table::lines(context, node, panel, width, heights.processes));
     }
     lines.truncate(height);
     lines
@@ -89,7 +81,7 @@ const REPORT_HOST_LINES: usize = 8;
 /// Returns a report of a node in as many lines as it takes, without graphs, which would be empty.
 pub(crate) fn report(context: RenderContext<'_>, node: &Node, width: u16) -> Vec<Line> {
     let fleet_view = context.view;
-    let mut navigation = Navigation::default();
+    let mut panel = NodePanel::default();
     let mut lines = vec![title(fleet_view, node, width)];
     // A report is not interactive, so no keys are suggested and nothing is cut.
     match node.fault() {
@@ -103,13 +95,13 @@ pub(crate) fn report(context: RenderContext<'_>, node: &Node, width: u16) -> Vec
     if !node.devices.is_empty() {
         let is_full = context.options.density != Density::Compact;
         let rows = node.devices.len() * if is_full { 2 } else { 1 };
-        lines.extend(device_table::lines(context, node, &mut navigation, width, (rows, is_full)));
+        lines.extend(device_table::lines(context, node, &mut panel, width, (rows, is_full)));
     }
     lines.extend(host::lines(context, node, width, REPORT_HOST_LINES));
     if !node.devices.is_empty() || !node.uses.is_empty() {
         lines.push(Line::new());
         let rows = process_rows(node).len() + 1;
-        lines.extend(process_table::lines(context, node, &mut navigation, width, rows));
+        lines.extend(process_table::lines(context, node, &mut panel, width, rows));
     }
     lines
 }
@@ -127,15 +119,14 @@ struct PanelDetail {
 impl PanelDetail {
     /// Chooses the level of detail for the density. `Density::Auto` shows in full what fits: if lines are
     /// scarce, the second line of devices goes first, then the graphs of the host.
-    fn of(context: RenderContext<'_>, node: &Node, navigation: &Navigation, room: usize) -> Self {
-        let state = &navigation.node_state;
-        let has_chart = state.charts.is_shown && !node.devices.is_empty();
+    fn of(context: RenderContext<'_>, node: &Node, panel: &NodePanel, room: usize) -> Self {
+        let has_chart = panel.charts.is_shown && !node.devices.is_empty();
         let frame_lines = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
         let count = node.devices.len();
         let graph_lines = host::FULL_HEIGHT + HOST_ITEM_LINES;
-        let process_rows = if navigation.shows_processes { RESERVED_PROCESS_ROWS } else { 0 };
+        let process_rows = if panel.shows_processes { RESERVED_PROCESS_ROWS } else { 0 };
         let fits = |lines: usize| frame_lines + lines <= room;
-        let (is_device_full, is_host_full) = match state.density.unwrap_or(context.options.density)
+        let (is_device_full, is_host_full) = match panel.density.unwrap_or(context.options.density)
         {
             Density::Full => (true, fits(count * 2 + graph_lines)),
             Density::Compact => (false, false),
@@ -164,17 +155,11 @@ struct PanelHeights {
 }
 
 impl PanelHeights {
-    fn of(
-        node: &Node,
-        navigation: &Navigation,
-        detail: PanelDetail,
-        host: usize,
-        room: usize,
-    ) -> Self {
+    fn of(node: &Node, panel: &NodePanel, detail: PanelDetail, host: usize, room: usize) -> Self {
         let frame_lines = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
         let lines_per_device = 1 + usize::from(detail.is_device_full);
         let device_lines = node.devices.len() * lines_per_device;
-        let is_shown = navigation.shows_processes && (device_lines > 0 || !node.uses.is_empty());
+        let is_shown = panel.shows_processes && (device_lines > 0 || !node.uses.is_empty());
         let wanted_processes = if is_shown { process_rows(node).len() + 1 } else { 0 };
         // If lines are scarce, the host shrinks before the devices do, but keeps one line.
         let spare =
@@ -316,10 +301,10 @@ fn mean(points: &[Option<f32>]) -> Option<f32> {
 pub(crate) fn detail(
     context: RenderContext<'_>,
     node: &Node,
-    navigation: &Navigation,
+    panel: &NodePanel,
     width: u16,
 ) -> Option<Line> {
-    let row_id = navigation.cursor(node)?;
+    let row_id = panel.cursor(node)?;
     let line = match &row_id {
         RowId::Device(uuid) => {
             let device = node
@@ -327,7 +312,7 @@ pub(crate) fn detail(
                 .iter()
                 .find(|device| Arc::ptr_eq(&device.uuid, uuid) || device.uuid == *uuid)?;
             let id = SeriesId::Device(Arc::clone(&device.uuid), ChartMetric::THROTTLED);
-            let series = &navigation.node_state.series;
+            let series = &panel.series;
             let minute = series.last(node, &id, context.view.now, MINUTE);
             device_table::detail(node, device, mean(&minute), context.options)
         }

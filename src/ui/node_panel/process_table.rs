@@ -8,7 +8,7 @@ use crate::model::{Bytes, DeviceUse, JobList, Link, Reading, Reason, UseKind, Ve
 use crate::query::DisplaySelection;
 use crate::time::Timestamp;
 use crate::ui::RenderContext;
-use crate::ui::navigation::Navigation;
+use crate::ui::node_panel::NodePanel;
 use crate::ui::process_target::short_command;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{Units, format_run_time, percent_value};
@@ -18,18 +18,18 @@ use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
 pub(crate) fn lines(
     context: RenderContext<'_>,
     node: &Node,
-    navigation: &mut Navigation,
+    panel: &mut NodePanel,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
     let now = context.view.now;
     let rows_by_device = process_rows(node);
-    let cursor = navigation.cursor(node);
+    let cursor = panel.cursor(node);
     let cursor_index =
         rows_by_device.iter().position(|(_, row_id)| cursor.as_ref() == Some(row_id));
     let table = UseTable::laid_out(context, node, width);
     let is_fresh = node.link == Link::Up && has_fresh_process_lists(node, now);
-    let lines = navigation.process_table.lines(
+    let lines = panel.processes.lines(
         Some(table.titles()),
         (rows_by_device.len(), cursor_index),
         (width, height),

@@ -7,10 +7,10 @@ use crate::insight::RowId;
 use crate::model::NodeName;
 use crate::time::{Timestamp, format_age};
 use crate::ui::RenderContext;
-use crate::ui::View;
-use crate::ui::action::{CommonAction, ViewEffect};
+use crate::ui::action::RowAction;
+use crate::ui::effect::Effect;
 use crate::ui::input::Click;
-use crate::ui::navigation::Navigation;
+use crate::ui::view_state::{Shared, ViewState};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Movement, Viewport};
 use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
@@ -43,53 +43,56 @@ struct EventIdentity {
     occurrence: Option<(NodeName, Option<Arc<str>>)>,
 }
 
-/// Performs an action that all views share.
-pub(crate) fn update(
-    context: RenderContext<'_>,
-    navigation: &mut Navigation,
-    action: &CommonAction,
-) -> ViewEffect {
-    let state = &mut navigation.events;
-    match action {
-        CommonAction::Move(step) => state.step(context, *step),
-        CommonAction::Open => return open(context, navigation),
-        CommonAction::Back => {
-            let Some(summary) = state.unfolded.take() else { return ViewEffect::Ignored };
-            state.cursor = Some(EventIdentity { summary, occurrence: None });
-        }
-        CommonAction::Click(Click::Row(row)) => {
-            let is_again = state.position(context) == *row;
-            state.select(context, *row);
-            if is_again {
-                return open(context, navigation);
+impl ViewState for State {
+    fn update(
+        &mut self,
+        context: RenderContext<'_>,
+        _shared: &mut Shared,
+        action: &RowAction,
+    ) -> Effect {
+        match action {
+            RowAction::Move(step) => self.step(context, *step),
+            RowAction::Open => return self.open(context),
+            RowAction::Back => {
+                let Some(summary) = self.unfolded.take() else { return Effect::Ignored };
+                self.cursor = Some(EventIdentity { summary, occurrence: None });
             }
+            RowAction::Click(Click::Row(row)) => {
+                let is_again = self.position(context) == *row;
+                self.select(context, *row);
+                if is_again {
+                    return self.open(context);
+                }
+            }
+            RowAction::Click(_) => return Effect::Ignored,
         }
-        CommonAction::Click(_)
-        | CommonAction::SortMenu
-        | CommonAction::SortBy(_)
-        | CommonAction::SortNext
-        | CommonAction::SortPrevious
-        | CommonAction::Reverse => return ViewEffect::Ignored,
+        Effect::Handled
     }
-    ViewEffect::Handled
-}
 
-/// Opens the node of the row, or unfolds the row.
-fn open(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
-    let state = &mut navigation.events;
-    let rows = state.refresh(context);
-    let Some(row) = rows.list.get(state.position(context)) else { return ViewEffect::Ignored };
-    let Some((node, device)) = &row.target else {
-        let is_open = state.unfolded.as_ref() == Some(&row.summary);
-        state.unfolded = (!is_open).then(|| row.summary.clone());
-        state.cursor = Some(identity(row));
-        return ViewEffect::Handled;
-    };
-    if context.view.fleet.node(node).is_none() {
-        return ViewEffect::Message(format!("{node} is no longer monitored"));
+    /// Returns the title line and the visible rows.
+    fn lines(
+        &mut self,
+        context: RenderContext<'_>,
+        _shared: &mut Shared,
+        width: u16,
+        height: usize,
+    ) -> Vec<Line> {
+        let rows = self.refresh(context);
+        if rows.list.is_empty() {
+            return empty_lines(context.view, width, height);
+        }
+        let cursor = self.position(context);
+        let table = EventTable::laid_out(context, &rows, self.unfolded.as_ref(), width);
+        self.viewport.lines(
+            (height > 1).then(|| table.titles()),
+            (rows.list.len(), Some(cursor)),
+            (width, height),
+            |at| {
+                let row = rows.list.get(at)?;
+                Some(table.row(mark(row), row, Fade::None).clickable_line(Click::Row(at)))
+            },
+        )
     }
-    navigation.select_row(node.clone(), device.clone().map(RowId::Device));
-    ViewEffect::SwitchView(View::Node)
 }
 
 fn identity(row: &EventRow) -> EventIdentity {
@@ -98,6 +101,22 @@ fn identity(row: &EventRow) -> EventIdentity {
 }
 
 impl State {
+    /// Opens the node of the row, or unfolds the row.
+    fn open(&mut self, context: RenderContext<'_>) -> Effect {
+        let rows = self.refresh(context);
+        let Some(row) = rows.list.get(self.position(context)) else { return Effect::Ignored };
+        let Some((node, device)) = &row.target else {
+            let is_open = self.unfolded.as_ref() == Some(&row.summary);
+            self.unfolded = (!is_open).then(|| row.summary.clone());
+            self.cursor = Some(identity(row));
+            return Effect::Handled;
+        };
+        if context.view.fleet.node(node).is_none() {
+            return Effect::Message(format!("{node} is no longer monitored"));
+        }
+        Effect::OpenNode(node.clone(), device.clone().map(RowId::Device))
+    }
+
     /// Logs the events between two snapshots.
     pub(crate) fn record_changes(&mut self, before: &FleetView, after: &FleetView) {
         self.log.add(changes::events_between(before, after));
@@ -140,31 +159,6 @@ impl State {
         // The cursor on the first row stays there when new events arrive above it.
         self.cursor = rows.list.get(row).filter(|_| row > 0).map(identity);
     }
-}
-
-/// Returns the title line and the visible rows.
-pub(crate) fn lines(
-    context: RenderContext<'_>,
-    navigation: &mut Navigation,
-    width: u16,
-    height: usize,
-) -> Vec<Line> {
-    let state = &mut navigation.events;
-    let rows = state.refresh(context);
-    if rows.list.is_empty() {
-        return empty_lines(context.view, width, height);
-    }
-    let cursor = state.position(context);
-    let table = EventTable::laid_out(context, &rows, state.unfolded.as_ref(), width);
-    state.viewport.lines(
-        (height > 1).then(|| table.titles()),
-        (rows.list.len(), Some(cursor)),
-        (width, height),
-        |at| {
-            let row = rows.list.get(at)?;
-            Some(table.row(mark(row), row, Fade::None).clickable_line(Click::Row(at)))
-        },
-    )
 }
 
 fn empty_lines(fleet_view: &FleetView, width: u16, height: usize) -> Vec<Line> {

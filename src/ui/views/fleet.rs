@@ -7,14 +7,15 @@ use std::sync::Arc;
 use crate::insight::FleetView;
 use crate::insight::RowId;
 use crate::insight::ownership::AllocationIndex;
-use crate::query::SortOrder;
+use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::View;
-use crate::ui::action::{CommonAction, ViewEffect};
-use crate::ui::dialog::Dialog;
+use crate::ui::action::{FleetAction, RowAction};
+use crate::ui::effect::Effect;
 use crate::ui::input::Click;
-use crate::ui::navigation::Navigation;
 use crate::ui::node_panel::panel;
+use crate::ui::selection::SharedSelection;
+use crate::ui::view_state::{Shared, ViewState};
 use crate::ui::views::fleet::cells::{CellCache, MapMetric};
 pub(crate) use crate::ui::views::fleet::column_layout::COLUMN_SPECS;
 use crate::ui::views::fleet::grouped_rows::{GroupedRow, GroupedRowOptions, GroupedRows};
@@ -25,7 +26,6 @@ pub(crate) use crate::ui::views::fleet::node_sort::sort_columns;
 use crate::ui::views::fleet::symbol_map::SymbolMap;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::Viewport;
-use crate::ui::widgets::menu::Menu;
 
 mod cells;
 mod column_layout;
@@ -74,7 +74,10 @@ pub struct State {
     /// move put it.
     preferred_column: Option<(CellCursor, (usize, usize))>,
     grid: CellGrid,
+    /// The visible lines of the heat map.
     viewport: Viewport,
+    /// The visible rows of the table.
+    table_viewport: Viewport,
     grouped_rows: GroupedRows,
     allocations: AllocationIndex,
     cells: CellCache,
@@ -96,29 +99,6 @@ enum Layout {
     Map,
 }
 
-/// Actions of the fleet view.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Switches between table and heat map.
-    ToggleLayout,
-    /// Shows the next metric in the heat map.
-    NextMetric,
-    /// Shows the previous metric.
-    PreviousMetric,
-    /// Switches to the next grouping.
-    NextGrouping,
-    /// Switches to the previous grouping.
-    PreviousGrouping,
-    /// Folds or unfolds the current group.
-    ToggleFold,
-    FoldAll,
-    UnfoldAll,
-    /// Moves to the device on the left; in the table, folds the group.
-    Left,
-    /// Moves to the device on the right; in the table, unfolds the group.
-    Right,
-}
-
 impl Default for State {
     fn default() -> Self {
         Self {
@@ -134,6 +114,7 @@ impl Default for State {
             preferred_column: None,
             grid: CellGrid::default(),
             viewport: Viewport::default(),
+            table_viewport: Viewport::default(),
             grouped_rows: GroupedRows::default(),
             allocations: AllocationIndex::default(),
             cells: CellCache::default(),
@@ -146,28 +127,45 @@ impl Default for State {
     }
 }
 
-pub(crate) fn update(
-    context: RenderContext<'_>,
-    navigation: &mut Navigation,
-    action: &CommonAction,
-) -> ViewEffect {
-    let mut state = std::mem::take(&mut navigation.fleet);
-    state.refresh(context.view);
-    let effect = state.update(context.view, navigation, action);
-    navigation.fleet = state;
-    effect
-}
+impl ViewState for State {
+    fn update(
+        &mut self,
+        context: RenderContext<'_>,
+        Shared { selection, .. }: &mut Shared,
+        action: &RowAction,
+    ) -> Effect {
+        let fleet_view = context.view;
+        self.refresh(fleet_view);
+        match action {
+            RowAction::Move(movement) => self.move_vertically(fleet_view, selection, *movement),
+            RowAction::Open => return self.open(fleet_view, selection),
+            RowAction::Click(click) => return self.on_click(fleet_view, selection, click),
+            RowAction::Back => return Effect::Ignored,
+        }
+        Effect::Handled
+    }
 
-pub(crate) fn update_view(
-    context: RenderContext<'_>,
-    navigation: &mut Navigation,
-    action: Action,
-) -> ViewEffect {
-    let mut state = std::mem::take(&mut navigation.fleet);
-    state.refresh(context.view);
-    let effect = state.update_view(context.view, navigation, action);
-    navigation.fleet = state;
-    effect
+    /// Draws the nodes, the problems below them, and the panel of the selected node where it fits.
+    fn lines(
+        &mut self,
+        context: RenderContext<'_>,
+        shared: &mut Shared,
+        width: u16,
+        height: usize,
+    ) -> Vec<Line> {
+        let fleet_view = context.view;
+        let Some(node) = shared.selection.shown_node(fleet_view) else {
+            return vec![empty_message(fleet_view).truncated(width)];
+        };
+        self.refresh(fleet_view);
+        let mut lines = self.body(context, shared, node, (width, height));
+        lines.truncate(height);
+        lines
+    }
+
+    fn sorting(&mut self) -> Option<(&mut SortOrder, Vec<SortColumn>)> {
+        Some((&mut self.order, sort_columns()))
+    }
 }
 
 impl State {
@@ -228,114 +226,92 @@ impl State {
         self.is_on_header = false;
     }
 
-    fn update(
+    /// Performs an action that only the fleet view has.
+    pub(crate) fn update_layout(
         &mut self,
-        fleet_view: &FleetView,
-        navigation: &mut Navigation,
-        action: &CommonAction,
-    ) -> ViewEffect {
+        context: RenderContext<'_>,
+        Shared { selection, .. }: &mut Shared,
+        action: FleetAction,
+    ) -> Effect {
+        let fleet_view = context.view;
+        self.refresh(fleet_view);
         match action {
-            CommonAction::Move(movement) => self.move_vertically(fleet_view, navigation, *movement),
-            CommonAction::Open => return self.open(fleet_view, navigation),
-            CommonAction::Click(click) => return self.on_click(fleet_view, navigation, click),
-            CommonAction::SortMenu => {
-                return ViewEffect::OpenDialog(Dialog::Sort(Menu::of_columns(
-                    self.order,
-                    &sort_columns(),
-                )));
-            }
-            CommonAction::SortBy(column) => self.order.select(column),
-            CommonAction::SortNext => self.order.cycle(&sort_columns(), true),
-            CommonAction::SortPrevious => self.order.cycle(&sort_columns(), false),
-            CommonAction::Reverse => self.order.is_reversed = !self.order.is_reversed,
-            CommonAction::Back => return ViewEffect::Ignored,
-        }
-        ViewEffect::Handled
-    }
-
-    fn update_view(
-        &mut self,
-        fleet_view: &FleetView,
-        navigation: &mut Navigation,
-        action: Action,
-    ) -> ViewEffect {
-        match action {
-            Action::ToggleLayout => {
+            FleetAction::ToggleLayout => {
                 self.layout =
                     if self.layout == Layout::Table { Layout::Map } else { Layout::Table };
             }
-            Action::NextMetric | Action::PreviousMetric => {
+            FleetAction::NextMetric | FleetAction::PreviousMetric => {
                 if self.layout == Layout::Table {
-                    return ViewEffect::Message("press m for the map first".to_owned());
+                    return Effect::Message("press m for the map first".to_owned());
                 }
-                self.metric = self.metric.cycle(action == Action::NextMetric);
+                self.metric = self.metric.cycle(action == FleetAction::NextMetric);
             }
-            Action::NextGrouping | Action::PreviousGrouping => {
-                self.group_by(self.grouping.cycle(fleet_view, action == Action::NextGrouping));
+            FleetAction::NextGrouping | FleetAction::PreviousGrouping => {
+                self.group_by(self.grouping.cycle(fleet_view, action == FleetAction::NextGrouping));
                 if self.layout == Layout::Table {
-                    return ViewEffect::Message(format!("grouped by {}", self.grouping.label()));
+                    return Effect::Message(format!("grouped by {}", self.grouping.label()));
                 }
             }
-            Action::Left | Action::Right if self.layout == Layout::Map && !self.is_on_header => {
-                self.move_horizontally(fleet_view, navigation, action == Action::Right);
+            FleetAction::Left | FleetAction::Right
+                if self.layout == Layout::Map && !self.is_on_header =>
+            {
+                self.move_horizontally(fleet_view, selection, action == FleetAction::Right);
             }
-            Action::ToggleFold
-            | Action::Left
-            | Action::Right
-            | Action::FoldAll
-            | Action::UnfoldAll
+            FleetAction::ToggleFold
+            | FleetAction::Left
+            | FleetAction::Right
+            | FleetAction::FoldAll
+            | FleetAction::UnfoldAll
                 if !self.grouped_rows.is_grouped =>
             {
-                return ViewEffect::Message("press g to group nodes first".to_owned());
+                return Effect::Message("press g to group nodes first".to_owned());
             }
-            Action::ToggleFold => self.fold(fleet_view, navigation, None),
-            Action::Left => self.fold(fleet_view, navigation, Some(true)),
-            Action::Right => self.fold(fleet_view, navigation, Some(false)),
-            Action::FoldAll => {
-                self.select_group_header(fleet_view, navigation);
+            FleetAction::ToggleFold => self.fold(fleet_view, selection, None),
+            FleetAction::Left => self.fold(fleet_view, selection, Some(true)),
+            FleetAction::Right => self.fold(fleet_view, selection, Some(false)),
+            FleetAction::FoldAll => {
+                self.select_group_header(fleet_view, selection);
                 self.folded_groups =
                     self.grouped_rows.groups.iter().map(|group| Arc::clone(&group.key)).collect();
                 self.fold_version += 1;
             }
-            Action::UnfoldAll => {
+            FleetAction::UnfoldAll => {
                 self.folded_groups.clear();
                 self.fold_version += 1;
             }
         }
-        ViewEffect::Handled
+        Effect::Handled
     }
 
-    fn open(&mut self, fleet_view: &FleetView, navigation: &mut Navigation) -> ViewEffect {
-        match (self.cursor(fleet_view, navigation), self.layout) {
+    fn open(&mut self, fleet_view: &FleetView, selection: &mut SharedSelection) -> Effect {
+        match (self.cursor(fleet_view, selection), self.layout) {
             (Some(CellCursor::Header(_)), _) => {
-                self.fold(fleet_view, navigation, None);
-                ViewEffect::Handled
+                self.fold(fleet_view, selection, None);
+                Effect::Handled
             }
             (Some(CellCursor::Cell(group, member, cell)), layout) => {
                 let found = self.grouped_rows.member(&fleet_view.fleet, group, member);
-                let Some((member, node)) = found else { return ViewEffect::SwitchView(View::Node) };
+                let Some((member, node)) = found else { return Effect::SwitchView(View::Node) };
                 let device = device_detail::position(node, member, cell)
                     .and_then(|position| node.devices.get(position))
                     .filter(|_| layout == Layout::Map);
-                match device {
-                    Some(device) => {
-                        let cursor = RowId::Device(Arc::clone(&device.uuid));
-                        navigation.select_row(node.name.clone(), Some(cursor));
-                    }
-                    None => navigation.select(node.name.clone()),
+                if let Some(device) = device {
+                    let cursor = RowId::Device(Arc::clone(&device.uuid));
+                    return Effect::OpenNode(node.name.clone(), Some(cursor));
                 }
-                ViewEffect::SwitchView(View::Node)
+                selection.select(node.name.clone());
+                Effect::SwitchView(View::Node)
             }
-            (None, _) => ViewEffect::SwitchView(View::Node),
+            (None, _) => Effect::SwitchView(View::Node),
         }
     }
 
     fn on_click(
         &mut self,
         fleet_view: &FleetView,
-        navigation: &mut Navigation,
+        selection: &mut SharedSelection,
         click: &Click,
-    ) -> ViewEffect {
+    ) -> Effect {
         let new_cursor = match (click, self.layout) {
             (Click::Row(row), Layout::Table) => match self.grouped_rows.rows.get(*row).copied() {
                 Some(GroupedRow::Header(group)) => Some(CellCursor::Header(group)),
@@ -356,11 +332,11 @@ impl State {
                 })
             }
             (Click::Row(_) | Click::Cell(..) | Click::View(_) | Click::Column(_), _) => {
-                return ViewEffect::Ignored;
+                return Effect::Ignored;
             }
         };
-        let Some(new_cursor) = new_cursor else { return ViewEffect::Handled };
-        let old_cursor = self.cursor(fleet_view, navigation);
+        let Some(new_cursor) = new_cursor else { return Effect::Handled };
+        let old_cursor = self.cursor(fleet_view, selection);
         let is_same = match (old_cursor, new_cursor, self.layout) {
             (
                 Some(CellCursor::Cell(group, member, _)),
@@ -369,42 +345,23 @@ impl State {
             ) => (group, member) == (new_cursor, other),
             (old_cursor, new_cursor, _) => old_cursor == Some(new_cursor),
         };
-        self.set_cursor(fleet_view, navigation, new_cursor);
-        if is_same { self.open(fleet_view, navigation) } else { ViewEffect::Handled }
+        self.set_cursor(fleet_view, selection, new_cursor);
+        if is_same { self.open(fleet_view, selection) } else { Effect::Handled }
     }
 }
 
-/// Draws the nodes, the problems below them, and the panel of the selected node where it fits.
-pub(crate) fn lines(
-    context: RenderContext<'_>,
-    navigation: &mut Navigation,
-    width: u16,
-    height: usize,
-) -> Vec<Line> {
-    let fleet_view = context.view;
-    let Some(node) = navigation.node(fleet_view).cloned() else {
-        return vec![empty_message(fleet_view).truncated(width)];
-    };
-    let mut state = std::mem::take(&mut navigation.fleet);
-    state.refresh(fleet_view);
-    let mut lines = state.lines(context, navigation, &node, (width, height));
-    navigation.fleet = state;
-    lines.truncate(height);
-    lines
-}
-
 impl State {
-    fn lines(
+    fn body(
         &mut self,
         context: RenderContext<'_>,
-        navigation: &mut Navigation,
+        shared: &mut Shared,
         node: &crate::fleet::Node,
         (width, height): (u16, usize),
     ) -> Vec<Line> {
         let fleet_view = context.view;
         let max_lines = if height < 10 { 0 } else { (height / 6).min(MAX_PROBLEM_LINES) };
         let problems = problem_lines::lines(fleet_view, width, max_lines);
-        let cursor = self.cursor(fleet_view, navigation);
+        let cursor = self.cursor(fleet_view, &shared.selection);
         let is_large = width >= MIN_SPLIT_SIZE.0 && height >= MIN_SPLIT_SIZE.1;
         let rows = self.grouped_rows.rows.len();
         let panel = 1 + PANEL_HEIGHT + usize::from(fleet_view.extents.devices.min(8));
@@ -430,10 +387,10 @@ impl State {
             Layout::Map => heat_map::lines(context, self, cursor, (width, list_height), height),
             Layout::Table => {
                 let at = self.row_of_cursor(cursor);
-                let mut viewport = navigation.node_list;
+                let mut viewport = self.table_viewport;
                 let lines =
                     node_table::lines(context, self, &mut viewport, at, (width, list_height));
-                navigation.node_list = viewport;
+                self.table_viewport = viewport;
                 lines
             }
         };
@@ -441,7 +398,7 @@ impl State {
             lines.resize(list_height, Line::new());
             lines.push(Line::new().rule(width));
             let panel_height = room.saturating_sub(list_height + 1);
-            lines.extend(panel::lines(context, node, navigation, width, panel_height));
+            lines.extend(panel::lines(context, node, &mut shared.panel, width, panel_height));
         }
         lines.resize(room, Line::new());
         lines.extend(problems);

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use crate::model::{JobId, JobList};
 use crate::ui::RenderContext;
 use crate::ui::View;
-use crate::ui::action::{CommonAction, ViewEffect};
+use crate::ui::action::{JobAction, RowAction};
+use crate::ui::effect::Effect;
 use crate::ui::input::Click;
-use crate::ui::navigation::{JobSelection, Navigation};
 use crate::ui::node_panel;
+use crate::ui::selection::{JobSelection, SharedSelection};
+use crate::ui::view_state::{Shared, ViewState};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Movement, Viewport};
 
@@ -40,186 +42,179 @@ pub struct State {
     series: MeanSeries,
 }
 
+impl ViewState for State {
+    fn update(
+        &mut self,
+        context: RenderContext<'_>,
+        Shared { selection, .. }: &mut Shared,
+        action: &RowAction,
+    ) -> Effect {
+        match action {
+            RowAction::Move(movement) => self.step(context, selection, *movement),
+            RowAction::Open if self.is_in_table => return Effect::SwitchView(View::Node),
+            RowAction::Open => self.is_in_table = true,
+            RowAction::Back if std::mem::take(&mut self.is_in_table) => {}
+            RowAction::Click(Click::Row(row)) => {
+                let Some(summary) = self.refresh(context, selection) else {
+                    return Effect::Handled;
+                };
+                let is_again = selected_row(&summary, selection, context) == *row;
+                select(&summary, selection, *row);
+                if is_again {
+                    return Effect::SwitchView(View::Node);
+                }
+            }
+            RowAction::Back | RowAction::Click(_) => return Effect::Ignored,
+        }
+        Effect::Handled
+    }
+
+    /// Draws the header and the node table; pending jobs and the node panel follow if there is room.
+    fn lines(
+        &mut self,
+        context: RenderContext<'_>,
+        Shared { selection, panel }: &mut Shared,
+        width: u16,
+        height: usize,
+    ) -> Vec<Line> {
+        let fleet_view = context.view;
+        let Some(summary) = self.refresh(context, selection) else {
+            return lines_without_job(context, selection, width, height);
+        };
+        panel.follow(selection);
+        let count = fleet_view.job_index().shown().count();
+        let index = match selection.job(fleet_view) {
+            Some(JobSelection::Listed { index, .. }) => index,
+            Some(JobSelection::Hidden(_) | JobSelection::Ended(_)) | None => 0,
+        };
+        let position = header::Position { index, count };
+        let size = (width, height);
+        let mut lines =
+            header::lines(fleet_view, context.options, &summary, &self.series, position, size);
+        if height >= 24 {
+            lines.push(Line::new());
+        }
+        if height >= 8 {
+            lines.push(table::caption(self.metric, summary.units, width));
+        }
+        let room = height.saturating_sub(lines.len());
+        let heights = JobHeights::of(&summary, pending_count(context), room);
+        let table_context = table::TableContext {
+            fleet_view,
+            display: context.options,
+            summary: &summary,
+            metric: self.metric,
+            selected: selected_row(&summary, selection, context),
+            has_cursor: self.is_in_table,
+        };
+        lines.extend(table::lines(table_context, &mut self.viewport, width, heights.table));
+        if heights.panel > 0
+            && let Some(node) = selection.node(fleet_view)
+        {
+            lines.push(Line::new().rule(width));
+            lines.extend(node_panel::panel::lines(context, node, panel, width, heights.panel));
+        }
+        if heights.pending > 0
+            && let Some(list) = &fleet_view.fleet.jobs
+        {
+            lines.resize(height.saturating_sub(heights.pending), Line::new());
+            lines.extend(pending::lines(fleet_view, list, context.zone, width, heights.pending));
+        }
+        lines.truncate(height);
+        lines
+    }
+}
+
 impl State {
     pub(crate) const fn is_in_table(&self) -> bool {
         self.is_in_table
     }
-}
 
-/// Actions that only the job view has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    PreviousJob,
-    NextJob,
-    PreviousNode,
-    NextNode,
-    ToggleProcesses,
-    /// Show the next metric in the table's device columns.
-    NextMetric,
-}
-
-/// Performs an action that all views share.
-pub(crate) fn update(
-    context: RenderContext<'_>,
-    navigation: &mut Navigation,
-    action: &CommonAction,
-) -> ViewEffect {
-    match action {
-        CommonAction::Move(movement) => step(context, navigation, *movement),
-        CommonAction::Open if navigation.job_state.is_in_table => {
-            return ViewEffect::SwitchView(View::Node);
+    /// Performs an action that only the job view has.
+    pub(crate) fn update_job(
+        &mut self,
+        context: RenderContext<'_>,
+        Shared { selection, panel }: &mut Shared,
+        action: JobAction,
+    ) -> Effect {
+        match action {
+            JobAction::PreviousJob => self.step(context, selection, Movement::Up),
+            JobAction::NextJob => self.step(context, selection, Movement::Down),
+            JobAction::PreviousNode => self.step_node(context, selection, Movement::Up),
+            JobAction::NextNode => self.step_node(context, selection, Movement::Down),
+            JobAction::ToggleProcesses => panel.shows_processes = !panel.shows_processes,
+            JobAction::NextMetric => self.metric = self.metric.next(),
         }
-        CommonAction::Open => navigation.job_state.is_in_table = true,
-        CommonAction::Back if std::mem::take(&mut navigation.job_state.is_in_table) => {}
-        CommonAction::Click(Click::Row(row)) => {
-            let Some(summary) = refresh(context, navigation) else { return ViewEffect::Handled };
-            let is_again = selected_row(&summary, navigation, context) == *row;
-            select(&summary, navigation, *row);
-            if is_again {
-                return ViewEffect::SwitchView(View::Node);
-            }
+        Effect::Handled
+    }
+
+    /// Selects another node if the cursor is in the table, another job otherwise.
+    fn step(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &mut SharedSelection,
+        step: Movement,
+    ) {
+        if self.is_in_table {
+            self.step_node(context, selection, step);
+        } else {
+            selection.step_job(context.view, step);
         }
-        CommonAction::Back
-        | CommonAction::Click(_)
-        | CommonAction::SortMenu
-        | CommonAction::SortBy(_)
-        | CommonAction::SortNext
-        | CommonAction::SortPrevious
-        | CommonAction::Reverse => return ViewEffect::Ignored,
     }
-    ViewEffect::Handled
-}
 
-/// Performs an action that only the job view has.
-pub(crate) fn update_view(
-    context: RenderContext<'_>,
-    navigation: &mut Navigation,
-    action: Action,
-) -> ViewEffect {
-    match action {
-        Action::PreviousJob => step(context, navigation, Movement::Up),
-        Action::NextJob => step(context, navigation, Movement::Down),
-        Action::PreviousNode => step_node(context, navigation, Movement::Up),
-        Action::NextNode => step_node(context, navigation, Movement::Down),
-        Action::ToggleProcesses => navigation.shows_processes = !navigation.shows_processes,
-        Action::NextMetric => navigation.job_state.metric = navigation.job_state.metric.next(),
+    fn step_node(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &mut SharedSelection,
+        step: Movement,
+    ) {
+        let Some(summary) = self.refresh(context, selection) else { return };
+        let row = selected_row(&summary, selection, context);
+        select(&summary, selection, step.new_index(row, summary.rows.len(), self.viewport.rows));
     }
-    ViewEffect::Handled
-}
 
-/// Selects another node if the cursor is in the table, another job otherwise.
-fn step(context: RenderContext<'_>, navigation: &mut Navigation, step: Movement) {
-    if navigation.job_state.is_in_table {
-        step_node(context, navigation, step);
-    } else {
-        navigation.step_job(context.view, step);
+    /// Returns the summary of the selected job, computed once per `JobIndex`.
+    fn refresh(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &mut SharedSelection,
+    ) -> Option<Arc<JobSummary>> {
+        let fleet_view = context.view;
+        selection.refresh_job(fleet_view);
+        let id: JobId = match selection.job(fleet_view)? {
+            JobSelection::Listed { job, .. } => job.id.clone(),
+            JobSelection::Hidden(_) | JobSelection::Ended(_) => return None,
+        };
+        let index = fleet_view.job_index();
+        let units = context.options.units();
+        if let Some((cached_index, summary)) = &self.summary
+            && Arc::ptr_eq(cached_index, index)
+            && summary.job.id == id
+            && summary.units == units
+        {
+            return Some(Arc::clone(summary));
+        }
+        let summary = Arc::new(JobSummary::build(fleet_view, index.entry(&id)?, units));
+        self.series.update(&fleet_view.fleet, &summary, fleet_view.now);
+        self.summary = Some((Arc::clone(index), Arc::clone(&summary)));
+        Some(summary)
     }
 }
 
-fn step_node(context: RenderContext<'_>, navigation: &mut Navigation, step: Movement) {
-    let Some(summary) = refresh(context, navigation) else { return };
-    let page = navigation.job_state.viewport.rows;
-    let to = step.new_index(selected_row(&summary, navigation, context), summary.rows.len(), page);
-    select(&summary, navigation, to);
-}
-
-fn select(summary: &JobSummary, navigation: &mut Navigation, row: usize) {
+fn select(summary: &JobSummary, selection: &mut SharedSelection, row: usize) {
     if let Some(row) = summary.rows.get(row) {
-        navigation.select(row.name.clone());
+        selection.select(row.name.clone());
     }
 }
 
 /// Returns the row of the selected node, 0 if the job does not run on that node.
 fn selected_row(
     summary: &JobSummary,
-    navigation: &Navigation,
+    selection: &SharedSelection,
     context: RenderContext<'_>,
 ) -> usize {
-    let Some(node) = navigation.node(context.view) else { return 0 };
+    let Some(node) = selection.node(context.view) else { return 0 };
     summary.rows.iter().position(|row| row.name == node.name).unwrap_or(0)
-}
-
-/// Returns the summary of the selected job, computed once per `JobIndex`.
-fn refresh(context: RenderContext<'_>, navigation: &mut Navigation) -> Option<Arc<JobSummary>> {
-    let fleet_view = context.view;
-    navigation.refresh_job(fleet_view);
-    let id: JobId = match navigation.job(fleet_view)? {
-        JobSelection::Listed { job, .. } => job.id.clone(),
-        JobSelection::Hidden(_) | JobSelection::Ended(_) => return None,
-    };
-    let index = fleet_view.job_index();
-    let units = context.options.units();
-    let state = &mut navigation.job_state;
-    if let Some((cached_index, summary)) = &state.summary
-        && Arc::ptr_eq(cached_index, index)
-        && summary.job.id == id
-        && summary.units == units
-    {
-        return Some(Arc::clone(summary));
-    }
-    let summary = Arc::new(JobSummary::build(fleet_view, index.entry(&id)?, units));
-    state.series.update(&fleet_view.fleet, &summary, fleet_view.now);
-    state.summary = Some((Arc::clone(index), Arc::clone(&summary)));
-    Some(summary)
-}
-
-/// Draws the header and the node table; pending jobs and the node panel follow if there is room.
-pub(crate) fn lines(
-    context: RenderContext<'_>,
-    navigation: &mut Navigation,
-    width: u16,
-    height: usize,
-) -> Vec<Line> {
-    let fleet_view = context.view;
-    let Some(summary) = refresh(context, navigation) else {
-        return lines_without_job(context, navigation, width, height);
-    };
-    let count = fleet_view.job_index().shown().count();
-    let index = match navigation.job(fleet_view) {
-        Some(JobSelection::Listed { index, .. }) => index,
-        Some(JobSelection::Hidden(_) | JobSelection::Ended(_)) | None => 0,
-    };
-    let position = header::Position { index, count };
-    let series = &navigation.job_state.series;
-    let size = (width, height);
-    let mut lines = header::lines(fleet_view, context.options, &summary, series, position, size);
-    if height >= 24 {
-        lines.push(Line::new());
-    }
-    if height >= 8 {
-        lines.push(table::caption(navigation.job_state.metric, summary.units, width));
-    }
-    let room = height.saturating_sub(lines.len());
-    let heights = JobHeights::of(&summary, pending_count(context), room);
-    let index = selected_row(&summary, navigation, context);
-    let table_context = table::TableContext {
-        fleet_view,
-        display: context.options,
-        summary: &summary,
-        metric: navigation.job_state.metric,
-        selected: index,
-        has_cursor: navigation.job_state.is_in_table,
-    };
-    lines.extend(table::lines(
-        table_context,
-        &mut navigation.job_state.viewport,
-        width,
-        heights.table,
-    ));
-    if heights.panel > 0
-        && let Some(node) = navigation.node(fleet_view).cloned()
-    {
-        lines.push(Line::new().rule(width));
-        lines.extend(node_panel::panel::lines(context, &node, navigation, width, heights.panel));
-    }
-    if heights.pending > 0
-        && let Some(list) = &fleet_view.fleet.jobs
-    {
-        lines.resize(height.saturating_sub(heights.pending), Line::new());
-        lines.extend(pending::lines(fleet_view, list, context.zone, width, heights.pending));
-    }
-    lines.truncate(height);
-    lines
 }
 
 /// How the lines below the header are divided.
@@ -255,13 +250,13 @@ fn pending_count(context: RenderContext<'_>) -> usize {
 /// Draws the view when no job is selected.
 fn lines_without_job(
     context: RenderContext<'_>,
-    navigation: &Navigation,
+    selection: &SharedSelection,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
     let fleet_view = context.view;
     let list = fleet_view.fleet.jobs.as_deref();
-    let mut lines = match navigation.job(fleet_view) {
+    let mut lines = match selection.job(fleet_view) {
         Some(JobSelection::Ended(job)) => {
             let outcome = list.map(|list| list.outcome(&job.id)).unwrap_or_default();
             header::ended_lines(job, outcome, width)

@@ -6,14 +6,12 @@ use crate::insight::RowId;
 use crate::model::NodeName;
 use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
-use crate::ui::View;
-use crate::ui::action::{CommonAction, ViewEffect};
-use crate::ui::dialog::Dialog;
+use crate::ui::action::RowAction;
+use crate::ui::effect::Effect;
 use crate::ui::input::Click;
-use crate::ui::navigation::Navigation;
+use crate::ui::view_state::{Shared, ViewState};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Movement, Viewport};
-use crate::ui::widgets::menu::Menu;
 
 mod rows;
 mod table;
@@ -77,63 +75,104 @@ impl Default for State {
     }
 }
 
-/// Performs an action that all views share.
-pub(crate) fn update(
-    context: RenderContext<'_>,
-    navigation: &mut Navigation,
-    action: &CommonAction,
-) -> ViewEffect {
-    let state = &mut navigation.users;
-    match action {
-        CommonAction::Move(step) => state.step(context, *step),
-        CommonAction::Open => return open(context, navigation),
-        CommonAction::Back => {
-            let Some(user) = state.unfolded.take() else { return ViewEffect::Ignored };
-            state.cursor = Some(UserRowIdentity { user, node: None, process: None });
-        }
-        CommonAction::Click(Click::Row(row)) => {
-            let is_again = state.position(context) == *row;
-            state.select(context, *row);
-            if is_again {
-                return open(context, navigation);
+impl ViewState for State {
+    fn update(
+        &mut self,
+        context: RenderContext<'_>,
+        _shared: &mut Shared,
+        action: &RowAction,
+    ) -> Effect {
+        match action {
+            RowAction::Move(step) => self.step(context, *step),
+            RowAction::Open => return self.open(context),
+            RowAction::Back => {
+                let Some(user) = self.unfolded.take() else { return Effect::Ignored };
+                self.cursor = Some(UserRowIdentity { user, node: None, process: None });
             }
+            RowAction::Click(Click::Row(row)) => {
+                let is_again = self.position(context) == *row;
+                self.select(context, *row);
+                if is_again {
+                    return self.open(context);
+                }
+            }
+            RowAction::Click(_) => return Effect::Ignored,
         }
-        CommonAction::SortMenu => {
-            return ViewEffect::OpenDialog(Dialog::Sort(Menu::of_columns(state.order, &COLUMNS)));
-        }
-        CommonAction::SortBy(column) => state.order.select(column),
-        CommonAction::SortNext => state.order.cycle(&COLUMNS, true),
-        CommonAction::SortPrevious => state.order.cycle(&COLUMNS, false),
-        CommonAction::Reverse => state.order.is_reversed = !state.order.is_reversed,
-        CommonAction::Click(_) => return ViewEffect::Ignored,
+        Effect::Handled
     }
-    ViewEffect::Handled
-}
 
-/// Unfolds or folds a user, or opens the node of the row.
-fn open(context: RenderContext<'_>, navigation: &mut Navigation) -> ViewEffect {
-    let state = &mut navigation.users;
-    let rows = state.refresh(context);
-    let Some(row) = rows.list.get(state.position(context)).cloned() else {
-        return ViewEffect::Ignored;
-    };
-    let identity = row.identity(context);
-    match row {
-        UserRow::User { .. } => {
-            let user = identity.user.clone();
-            state.unfolded = if state.unfolded.as_ref() == Some(&user) { None } else { Some(user) };
-            state.cursor = Some(identity);
-            ViewEffect::Handled
+    fn sorting(&mut self) -> Option<(&mut SortOrder, Vec<SortColumn>)> {
+        Some((&mut self.order, sort_columns()))
+    }
+
+    /// Returns the lines of the view: the summary, then one row per user.
+    fn lines(
+        &mut self,
+        context: RenderContext<'_>,
+        _shared: &mut Shared,
+        width: u16,
+        height: usize,
+    ) -> Vec<Line> {
+        let rows = self.refresh(context);
+        let usage = context.view.users();
+        if usage.nodes.1 == 0 {
+            let text = if context.view.fleet.nodes.is_empty() {
+                "no nodes to watch"
+            } else {
+                "no node matches the filter"
+            };
+            return vec![Line::styled(text, Tone::Faint).truncated(width)];
         }
-        UserRow::Node { .. } | UserRow::Process { .. } => {
-            let Some(node) = identity.node else { return ViewEffect::Handled };
-            navigation.select_row(node, identity.process);
-            ViewEffect::SwitchView(View::Node)
+        let mut lines = Vec::with_capacity(height);
+        if height >= 6 {
+            lines.extend(table::summary(usage, width));
+            lines.push(Line::new());
         }
+        if rows.list.is_empty() {
+            let text = if usage.nodes.0 == 0 {
+                "no node is fresh, and none has reported a process"
+            } else {
+                "nobody uses a device"
+            };
+            lines.push(Line::styled(text, Tone::Faint).truncated(width));
+            lines.truncate(height);
+            return lines;
+        }
+        let cursor = self.position(context);
+        let table = UserTable::laid_out(context, &rows, self.unfolded.as_ref(), width);
+        let room = height.saturating_sub(lines.len());
+        lines.extend(self.viewport.lines(
+            (height > 1).then(|| table::titles(&table, self.order)),
+            (rows.list.len(), Some(cursor)),
+            (width, room),
+            |at| Some(table::row(&table, rows.list.get(at)?)?.clickable_line(Click::Row(at))),
+        ));
+        lines
     }
 }
 
 impl State {
+    /// Unfolds or folds a user, or opens the node of the row.
+    fn open(&mut self, context: RenderContext<'_>) -> Effect {
+        let rows = self.refresh(context);
+        let Some(row) = rows.list.get(self.position(context)).cloned() else {
+            return Effect::Ignored;
+        };
+        let identity = row.identity(context);
+        match row {
+            UserRow::User { .. } => {
+                let user = identity.user.clone();
+                let is_open = self.unfolded.as_ref() == Some(&user);
+                self.unfolded = if is_open { None } else { Some(user) };
+                self.cursor = Some(identity);
+                Effect::Handled
+            }
+            UserRow::Node { .. } | UserRow::Process { .. } => identity
+                .node
+                .map_or(Effect::Handled, |node| Effect::OpenNode(node, identity.process)),
+        }
+    }
+
     /// Returns the rows, cached until the data, the sort order or the unfolded user changes.
     fn refresh(&mut self, context: RenderContext<'_>) -> Arc<UserRows> {
         let usage = context.view.users();
@@ -163,49 +202,4 @@ impl State {
         let rows = self.refresh(context);
         self.cursor = rows.list.get(row).map(|row| row.identity(context));
     }
-}
-
-/// Returns the lines of the view: the summary, then one row per user.
-pub(crate) fn lines(
-    context: RenderContext<'_>,
-    navigation: &mut Navigation,
-    width: u16,
-    height: usize,
-) -> Vec<Line> {
-    let state = &mut navigation.users;
-    let rows = state.refresh(context);
-    let usage = context.view.users();
-    if usage.nodes.1 == 0 {
-        let text = if context.view.fleet.nodes.is_empty() {
-            "no nodes to watch"
-        } else {
-            "no node matches the filter"
-        };
-        return vec![Line::styled(text, Tone::Faint).truncated(width)];
-    }
-    let mut lines = Vec::with_capacity(height);
-    if height >= 6 {
-        lines.extend(table::summary(usage, width));
-        lines.push(Line::new());
-    }
-    if rows.list.is_empty() {
-        let text = if usage.nodes.0 == 0 {
-            "no node is fresh, and none has reported a process"
-        } else {
-            "nobody uses a device"
-        };
-        lines.push(Line::styled(text, Tone::Faint).truncated(width));
-        lines.truncate(height);
-        return lines;
-    }
-    let cursor = state.position(context);
-    let table = UserTable::laid_out(context, &rows, state.unfolded.as_ref(), width);
-    let room = height.saturating_sub(lines.len());
-    lines.extend(state.viewport.lines(
-        (height > 1).then(|| table::titles(&table, state.order)),
-        (rows.list.len(), Some(cursor)),
-        (width, room),
-        |at| Some(table::row(&table, rows.list.get(at)?)?.clickable_line(Click::Row(at))),
-    ));
-    lines
 }

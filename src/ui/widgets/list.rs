@@ -105,3 +105,41 @@ impl Viewport {
         self.top.min(end)..end
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn movements_stop_at_both_ends() {
+        for (movement, index, to) in [
+            (Movement::Up, 0, 0),
+            (Movement::Down, 9, 9),
+            (Movement::PageDown, 3, 8),
+            (Movement::PageDown, 7, 9),
+            (Movement::PageUp, 3, 0),
+            (Movement::Home, 5, 0),
+            (Movement::End, 5, 9),
+        ] {
+            assert_eq!(movement.new_index(index, 10, 5), to, "{movement:?} {index}");
+        }
+        assert_eq!(Movement::End.new_index(3, 0, 0), 0);
+    }
+
+    #[test]
+    fn the_viewport_follows_the_cursor_and_stays_within_the_list() {
+        for (top, rows, count, wanted, range) in [
+            (0, 5, 10, Some(7), 3..8),
+            (6, 5, 10, Some(2), 2..7),
+            (4, 5, 10, Some(6), 4..9),
+            (9, 5, 10, None, 5..10),
+            (9, 5, 3, Some(2), 0..3),
+            (3, 0, 10, Some(5), 6..6),
+            (0, 5, 0, Some(0), 0..0),
+        ] {
+            let mut viewport = Viewport { top, rows };
+            viewport.scroll_to(rows, count, wanted);
+            assert_eq!(viewport.range(count), range, "{top} {rows} {count}");
+        }
+    }
+}

@@ -1,6 +1,5 @@
 //! A menu from which one item is selected, such as a sort column or a signal.
 
-use crate::query::{SortColumn, SortOrder};
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Movement, Viewport};
@@ -18,6 +17,8 @@ struct Item<T> {
     value: T,
     /// The key that selects it at once.
     key: Option<char>,
+    /// What the uppercase of its key selects.
+    uppercase: Option<T>,
     label: String,
     help: String,
 }
@@ -31,22 +32,6 @@ pub enum MenuEvent<T> {
     Selected(T),
     /// It was closed without a selection.
     Closed,
-}
-
-impl Menu<&'static str> {
-    /// Makes the sort menu, the cursor on the current column.
-    pub fn of_columns(order: SortOrder, columns: &[SortColumn]) -> Self {
-        let empty = Self::new("sort by");
-        let menu = columns.iter().fold(empty, |menu, column| {
-            let state = match (column.name == order.column, order.is_reversed) {
-                (false, _) => "",
-                (true, false) => "current",
-                (true, true) => "current, reversed",
-            };
-            menu.with_item(column.name, Some(column.key), column.label, state)
-        });
-        menu.with_selected(|name| *name == order.column)
-    }
 }
 
 impl<T: Clone> Menu<T> {
@@ -63,14 +48,29 @@ impl<T: Clone> Menu<T> {
         label: impl Into<String>,
         help: impl Into<String>,
     ) -> Self {
-        self.items.push(Item { value, key, label: label.into(), help: help.into() });
+        let (label, help) = (label.into(), help.into());
+        self.items.push(Item { value, key, uppercase: None, label, help });
         self
     }
 
-    /// Moves the cursor to the first item that matches.
+    /// Lets the uppercase of the last item's key select another value.
     #[must_use]
-    pub fn with_selected(mut self, matches: impl Fn(&T) -> bool) -> Self {
-        self.selected = self.items.iter().position(|item| matches(&item.value)).unwrap_or(0);
+    pub fn with_uppercase(mut self, value: T) -> Self {
+        if let Some(item) = self.items.last_mut() {
+            item.uppercase = Some(value);
+        }
+        self
+    }
+
+    /// Returns true if uppercase letters select values of their own.
+    pub fn has_uppercase(&self) -> bool {
+        self.items.iter().any(|item| item.uppercase.is_some())
+    }
+
+    /// Moves the cursor to an item.
+    #[must_use]
+    pub fn with_cursor(mut self, index: usize) -> Self {
+        self.selected = index;
         self
     }
 
@@ -82,6 +82,11 @@ impl<T: Clone> Menu<T> {
             Key::Letter(letter) => {
                 if let Some(index) = self.items.iter().position(|row| row.key == Some(letter)) {
                     return self.select(index);
+                }
+                let lowercase = Some(letter.to_ascii_lowercase());
+                let mut items = self.items.iter().filter(|row| row.key == lowercase);
+                if let Some(value) = items.find_map(|item| item.uppercase.clone()) {
+                    return MenuEvent::Selected(value);
                 }
                 match letter {
                     'q' => return MenuEvent::Closed,
@@ -140,12 +145,11 @@ mod tests {
     #[test]
     fn an_item_is_selected_by_its_key_or_by_the_cursor() {
         let menu = || {
-            let menu = Menu::new("sort by")
-                .with_item(1, Some('u'), "util", "")
-                .with_item(2, None, "memory", "");
-            menu.with_selected(|value| *value == 2)
+            let menu = Menu::new("sort by").with_item(1, Some('u'), "util", "").with_uppercase(3);
+            menu.with_item(2, None, "memory", "").with_cursor(1)
         };
         assert_eq!(menu().on_key(Key::Letter('u')), MenuEvent::Selected(1));
+        assert_eq!(menu().on_key(Key::Letter('U')), MenuEvent::Selected(3));
         assert_eq!(menu().on_key(Key::Named(NamedKey::Enter)), MenuEvent::Selected(2));
         assert_eq!(menu().on_key(Key::Named(NamedKey::Escape)), MenuEvent::Closed);
         let mut moved = menu();

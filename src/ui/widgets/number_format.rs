@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::model::UNKNOWN;
-use crate::model::{Bytes, Celsius, Percent, Reading};
+use crate::model::{Bytes, Celsius, Percent, Reading, Watts};
 
 const GIB: f64 = 1_073_741_824.0;
 
@@ -224,6 +224,21 @@ pub(crate) fn format_run_time(span: Duration) -> String {
         1..100 => format!("{hours}:{minutes:02}:{seconds:02}"),
         _ => format!("{}d{:02}h", hours / 24, hours % 24),
     }
+}
+
+/// Formats power draw and limit in the unit that suits the limit.
+pub(crate) fn power_text(drawn: Option<Watts>, limit: Option<Watts>) -> String {
+    let Some(limit) = limit.map(Watts::get) else {
+        return or_unknown(None::<u8>, |_| String::new());
+    };
+    let drawn = drawn.map(Watts::get);
+    let (scale, unit, decimals) = match limit {
+        limit if limit >= 100_000.0 => (1_000.0, "kW", 0),
+        limit if limit >= 2_000.0 => (1_000.0, "kW", 1),
+        _ => (1.0, "W", 0),
+    };
+    let drawn = or_unknown(drawn, |drawn| format!("{:.decimals$}", drawn / scale));
+    format!("{drawn}/{:.decimals$} {unit}", limit / scale)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::insight::FleetView;
-use crate::ui::navigation::Navigation;
+use crate::ui::selection::SharedSelection;
 use crate::ui::views::fleet::grouped_rows::GroupedRow;
 use crate::ui::views::fleet::heat_map;
 use crate::ui::views::fleet::heat_map::CellCursor;
@@ -16,7 +16,7 @@ impl State {
     pub(super) fn cursor(
         &self,
         fleet_view: &FleetView,
-        navigation: &Navigation,
+        selection: &SharedSelection,
     ) -> Option<CellCursor> {
         let group = self.group.as_deref();
         let on_header =
@@ -28,7 +28,7 @@ impl State {
             GroupedRow::Header(group) => Some(CellCursor::Header(group)),
             GroupedRow::Node(group, member) => Some(CellCursor::Cell(group, member, 0)),
         };
-        let name = &navigation.node(fleet_view)?.name;
+        let name = &selection.shown_node(fleet_view)?.name;
         let Some((group, member_index)) = self.grouped_rows.find(&fleet_view.fleet, group, name)
         else {
             return first();
@@ -60,7 +60,7 @@ impl State {
     pub(super) fn set_cursor(
         &mut self,
         fleet_view: &FleetView,
-        navigation: &mut Navigation,
+        selection: &mut SharedSelection,
         cursor: CellCursor,
     ) {
         let (CellCursor::Header(group) | CellCursor::Cell(group, _, _)) = cursor;
@@ -74,23 +74,23 @@ impl State {
         };
         let device = member.device_indices(node).get(cell).and_then(|at| node.devices.get(*at));
         self.device = device.map(|device| Arc::clone(&device.uuid));
-        navigation.select(node.name.clone());
+        selection.select(node.name.clone());
     }
 
     pub(super) fn move_vertically(
         &mut self,
         fleet_view: &FleetView,
-        navigation: &mut Navigation,
+        selection: &mut SharedSelection,
         movement: Movement,
     ) {
-        let Some(cursor) = self.cursor(fleet_view, navigation) else { return };
+        let Some(cursor) = self.cursor(fleet_view, selection) else { return };
         let to = match self.layout {
             Layout::Table => {
                 let rows = &self.grouped_rows.rows;
                 let to = movement.new_index(
                     self.row_of_cursor(Some(cursor)),
                     rows.len(),
-                    navigation.node_list.rows,
+                    self.table_viewport.rows,
                 );
                 match rows.get(to).copied() {
                     Some(GroupedRow::Header(group)) => CellCursor::Header(group),
@@ -121,31 +121,31 @@ impl State {
                 to
             }
         };
-        self.set_cursor(fleet_view, navigation, to);
+        self.set_cursor(fleet_view, selection, to);
     }
 
     /// Moves to the previous or next device.
     pub(super) fn move_horizontally(
         &mut self,
         fleet_view: &FleetView,
-        navigation: &mut Navigation,
+        selection: &mut SharedSelection,
         is_forward: bool,
     ) {
-        let Some(cursor) = self.cursor(fleet_view, navigation) else { return };
+        let Some(cursor) = self.cursor(fleet_view, selection) else { return };
         let to =
             heat_map::moved_horizontally(&self.grouped_rows, &fleet_view.fleet, cursor, is_forward);
-        self.set_cursor(fleet_view, navigation, to);
+        self.set_cursor(fleet_view, selection, to);
     }
 
     /// Folds or unfolds the current group; `None` toggles.
     pub(super) fn fold(
         &mut self,
         fleet_view: &FleetView,
-        navigation: &mut Navigation,
+        selection: &mut SharedSelection,
         folds: Option<bool>,
     ) {
         let Some(CellCursor::Header(group) | CellCursor::Cell(group, _, _)) =
-            self.cursor(fleet_view, navigation)
+            self.cursor(fleet_view, selection)
         else {
             return;
         };
@@ -154,7 +154,7 @@ impl State {
         self.fold_version += 1;
         if folds.unwrap_or(!current.is_folded) {
             self.folded_groups.insert(key);
-            self.set_cursor(fleet_view, navigation, CellCursor::Header(group));
+            self.set_cursor(fleet_view, selection, CellCursor::Header(group));
         } else {
             self.folded_groups.remove(&key);
         }
@@ -164,11 +164,11 @@ impl State {
     pub(super) fn select_group_header(
         &mut self,
         fleet_view: &FleetView,
-        navigation: &mut Navigation,
+        selection: &mut SharedSelection,
     ) {
-        let cursor = self.cursor(fleet_view, navigation);
+        let cursor = self.cursor(fleet_view, selection);
         if let Some(CellCursor::Header(group) | CellCursor::Cell(group, _, _)) = cursor {
-            self.set_cursor(fleet_view, navigation, CellCursor::Header(group));
+            self.set_cursor(fleet_view, selection, CellCursor::Header(group));
         }
     }
 }

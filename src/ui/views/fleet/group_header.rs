@@ -3,7 +3,6 @@
 use crate::fleet::Totals;
 use crate::model::width_of;
 use crate::ui::RenderContext;
-use crate::ui::header::power_text;
 use crate::ui::views::fleet::State;
 use crate::ui::views::fleet::column_layout::{Column, ColumnLayout, MARK_WIDTH};
 use crate::ui::views::fleet::group::Group;
@@ -11,6 +10,7 @@ use crate::ui::views::fleet::node_sort::to_f32;
 use crate::ui::views::fleet::usage_cell::usage_cell;
 use crate::ui::widgets::line::{Line, Tone, truncate};
 use crate::ui::widgets::number_format::percent;
+use crate::ui::widgets::number_format::power_text;
 
 /// Below this width, there is room for the title only.
 const NARROW_WIDTH: u16 = 28;

@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 
 use crate::insight::FleetView;
 use crate::model::{Job, JobList};
-use crate::time::{Timestamp, format_age};
+use crate::time::Timestamp;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::format_run_time;
 
@@ -98,14 +98,4 @@ fn expected_start(job: &Job, now: Timestamp, zone: &TimeZone) -> String {
     } else {
         format!("{clock}, in {}", format_run_time(starts_at.since(now)))
     }
-}
-
-/// Returns the age of the job list.
-pub(crate) fn list_age(list: &JobList, now: Timestamp) -> Option<String> {
-    list.at.map(|at| format!("jobs {} old", format_age(now.since(at))))
-}
-
-/// Returns the error of the last query of the scheduler.
-pub(crate) fn list_error(list: &JobList) -> Option<&str> {
-    list.error.as_ref().map(|problem| &*problem.message)
 }

@@ -8,7 +8,6 @@ use crate::time::format_duration;
 use crate::ui::RenderContext;
 use crate::ui::display_options::Density;
 use crate::ui::input::Click;
-use crate::ui::navigation::Navigation;
 use crate::ui::process_target::short_command;
 use crate::ui::views::processes::columns::{Columns, ProcessRowOptions, max_shift, row_status};
 use crate::ui::views::processes::detail::state_text;
@@ -18,13 +17,10 @@ use crate::ui::widgets::line::{Line, Tone};
 
 pub(super) fn lines(
     context: RenderContext<'_>,
-    navigation: &mut Navigation,
+    state: &mut State,
     width: u16,
     height: usize,
 ) -> Vec<Line> {
-    let scope = navigation.processes.rows.scope();
-    let state = &mut navigation.processes;
-    state.width = width;
     let has_detail = height >= 8;
     let mut lines = vec![title(context, state, width)];
     let count = state.rows.list.len();
@@ -34,7 +30,7 @@ pub(super) fn lines(
         return lines;
     }
     let density = state.density(context);
-    let has_node = !matches!(scope, ResolvedScope::Node(_));
+    let has_node = !matches!(state.rows.scope(), ResolvedScope::Node(_));
     let chosen = &context.options.columns.processes;
     let columns =
         Columns::fit(&state.rows, chosen, (density, has_node), (context.options.units(), width));
@@ -69,8 +65,7 @@ pub(super) fn lines(
 }
 
 /// Returns the shift at which the longest visible command ends at the right edge.
-pub(super) fn max_shift_in_view(context: RenderContext<'_>, navigation: &Navigation) -> usize {
-    let state = &navigation.processes;
+pub(super) fn max_shift_in_view(context: RenderContext<'_>, state: &State) -> usize {
     let has_node = !matches!(state.rows.scope(), ResolvedScope::Node(_));
     let density = state.density(context);
     let chosen = &context.options.columns.processes;

@@ -1,0 +1,235 @@
+//! The default key bindings: one table per view, and one for all views.
+//!
+//! A binding is its name in the config file, its default keys (the first one is shown in hints), what it does,
+//! its description, and its hint in the bottom line, if any: `"word"`, or `"word" with` the binding whose key
+//! stands in the same hint.
+
+use crate::model::Signal;
+use crate::ui::action::{
+    Action, FleetAction, JobAction, NodeAction, ProcessAction, RowAction, SortAction,
+};
+use crate::ui::keymap::{Binding, Hint};
+use crate::ui::widgets::list::Movement;
+use crate::ui::{Density, View};
+
+macro_rules! bindings {
+    ($($name:literal $keys:literal => $action:expr, $help:literal
+       $(, $hint:literal $(with $pair:literal)?)?;)*) => {
+        &[$(Binding {
+            name: $name,
+            keys: $keys,
+            action: $action,
+            help: $help,
+            hint: bindings!(@hint $($hint $(with $pair)?)?),
+        }),*]
+    };
+    (@hint) => { None };
+    (@hint $hint:literal) => { Some(Hint { meaning: $hint, paired_with: None }) };
+    (@hint $hint:literal with $pair:literal) => {
+        Some(Hint { meaning: $hint, paired_with: Some($pair) })
+    };
+}
+
+/// The fleet view.
+pub(super) const FLEET: &[Binding] = bindings! {
+    "fleet.map" "m" => Action::Fleet(FleetAction::ToggleLayout),
+        "switch between node list and device map", "map";
+    "fleet.next-metric" "b" => Action::Fleet(FleetAction::NextMetric),
+        "next map metric: utilization, memory, power, temperature, owner, job", "metric";
+    "fleet.previous-metric" "B" => Action::Fleet(FleetAction::PreviousMetric),
+        "previous map metric";
+    "fleet.next-grouping" "g" => Action::Fleet(FleetAction::NextGrouping),
+        "next grouping: node name, partition, job, user, device model, none", "group";
+    "fleet.previous-grouping" "G" => Action::Fleet(FleetAction::PreviousGrouping),
+        "previous grouping";
+    "fleet.fold" "Space" => Action::Fleet(FleetAction::ToggleFold),
+        "fold or unfold the group";
+    "fleet.left" "Left" => Action::Fleet(FleetAction::Left),
+        "fold the group; in the map, previous device";
+    "fleet.right" "Right" => Action::Fleet(FleetAction::Right),
+        "unfold the group; in the map, next device";
+    "fleet.fold-all" "-" => Action::Fleet(FleetAction::FoldAll),
+        "fold all groups";
+    "fleet.unfold-all" "+ =" => Action::Fleet(FleetAction::UnfoldAll),
+        "unfold all groups";
+    "fleet.sort-next" "." => Action::Sort(SortAction::Next),
+        "sort by the next column";
+    "fleet.sort-previous" "," => Action::Sort(SortAction::Previous),
+        "sort by the previous column";
+    "fleet.reverse" "\\" => Action::Sort(SortAction::Reverse),
+        "reverse the sort order";
+};
+
+/// The job view.
+pub(super) const JOB: &[Binding] = bindings! {
+    "job.previous" "Up k K" => Action::Job(JobAction::PreviousJob),
+        "previous job; with the cursor in the table, up", "job" with "job.next";
+    "job.next" "Down j J" => Action::Job(JobAction::NextJob),
+        "next job; with the cursor in the table, down";
+    "job.previous-node" "Left < ," => Action::Job(JobAction::PreviousNode),
+        "previous node of the job", "node" with "job.next-node";
+    "job.next-node" "Right > ." => Action::Job(JobAction::NextNode),
+        "next node of the job";
+    "job.processes" "p" => Action::Job(JobAction::ToggleProcesses),
+        "show or hide processes of the selected node";
+    "job.next-metric" "m" => Action::Job(JobAction::NextMetric),
+        "next metric: utilization, memory, power, temperature", "metric";
+    "job.overview" "o" => Action::Show(View::Fleet),
+        "switch to the fleet view";
+};
+
+/// The node view.
+pub(super) const NODE: &[Binding] = bindings! {
+    "node.previous" "Left < ," => Action::Node(NodeAction::Previous),
+        "previous node", "node" with "node.next";
+    "node.next" "Right > ." => Action::Node(NodeAction::Next),
+        "next node";
+    "node.processes" "p" => Action::Node(NodeAction::Processes),
+        "show or hide processes", "processes";
+    "node.chart" "g" => Action::Node(NodeAction::Chart),
+        "show or hide charts of each device", "chart" with "node.metrics";
+    "node.metrics" "G" => Action::Node(NodeAction::Metrics),
+        "choose up to four metrics to chart";
+    "node.auto" "a" => Action::Node(NodeAction::Density(Density::Auto)),
+        "automatic density";
+    "node.full" "f" => Action::Node(NodeAction::Density(Density::Full)),
+        "full density: two lines per device, graphs of the host", "density" with "node.compact";
+    "node.compact" "c" => Action::Node(NodeAction::Density(Density::Compact)),
+        "compact density: one line per device, few for the host";
+    "node.overview" "o" => Action::Show(View::Fleet),
+        "switch to the fleet view";
+    "signal-here.terminate" "T" => Action::Processes(ProcessAction::Signal(Signal::Terminate)),
+        "send TERM to the process under the cursor";
+    "signal-here.kill" "K" => Action::Processes(ProcessAction::Signal(Signal::Kill)),
+        "send KILL to the process under the cursor";
+    "signal-here.interrupt" "I" => Action::Processes(ProcessAction::Signal(Signal::Interrupt)),
+        "send INT to the process under the cursor";
+};
+
+/// The process view.
+pub(super) const PROCESSES: &[Binding] = bindings! {
+    "processes.scope" "s" => Action::Processes(ProcessAction::Scope),
+        "scope: all nodes, the selected node, the selected job", "scope";
+    "processes.tag" "Space" => Action::Processes(ProcessAction::Tag),
+        "tag or untag the process; Esc clears all tags", "tag";
+    "processes.tree" "t" => Action::Processes(ProcessAction::Tree),
+        "switch between process tree and table", "tree";
+    "processes.environment" "e" => Action::Processes(ProcessAction::Environment),
+        "environment of the process", "env";
+    "signal.terminate" "T" => Action::Processes(ProcessAction::Signal(Signal::Terminate)),
+        "send TERM to the tagged processes or the selected one", "signal" with "signal.kill";
+    "signal.kill" "K" => Action::Processes(ProcessAction::Signal(Signal::Kill)),
+        "send KILL";
+    "signal.interrupt" "I" => Action::Processes(ProcessAction::Signal(Signal::Interrupt)),
+        "send INT";
+    "signal.interrupt-selected" "Ctrl-C" => Action::Processes(ProcessAction::InterruptSelected),
+        "send INT to the selected process; quit if none is selected";
+    "processes.refresh" "r" => Action::Processes(ProcessAction::Refresh),
+        "reload the tree, environment or details", "reload";
+    "processes.sort-previous" ", <" => Action::Sort(SortAction::Previous),
+        "sort by the previous column";
+    "processes.sort-next" ". >" => Action::Sort(SortAction::Next),
+        "sort by the next column";
+    "processes.reverse" "\\" => Action::Sort(SortAction::Reverse),
+        "reverse the sort order";
+    "processes.sort" "o" => Action::Sort(SortAction::Menu),
+        "sort menu: press a letter; uppercase reverses";
+    "processes.auto" "a" => Action::Processes(ProcessAction::Density(Density::Auto)),
+        "automatic density: as many columns as fit";
+    "processes.full" "f" => Action::Processes(ProcessAction::Density(Density::Full)),
+        "full density: also the directories of programs";
+    "processes.compact" "c" => Action::Processes(ProcessAction::Density(Density::Compact)),
+        "compact density: few columns, more room for commands";
+    "processes.left" "Left Alt-h" => Action::Processes(ProcessAction::Scroll { is_forward: false }),
+        "scroll commands left";
+    "processes.right" "Right Alt-l" => Action::Processes(ProcessAction::Scroll { is_forward: true }),
+        "scroll commands right";
+    "processes.line-start" "^ Ctrl-A" => Action::Processes(ProcessAction::ScrollHome),
+        "scroll to the start of commands";
+    "processes.line-end" "$ Ctrl-E" => Action::Processes(ProcessAction::ScrollEnd),
+        "scroll to the end of commands";
+    "processes.page-up" "[ Alt-K" => Action::Rows(RowAction::Move(Movement::PageUp)),
+        "page up";
+    "processes.page-down" "] Alt-J" => Action::Rows(RowAction::Move(Movement::PageDown)),
+        "page down";
+};
+
+/// The users view.
+pub(super) const USERS: &[Binding] = bindings! {
+    "users.sort-previous" "," => Action::Sort(SortAction::Previous),
+        "sort by the previous column";
+    "users.sort-next" "." => Action::Sort(SortAction::Next),
+        "sort by the next column";
+    "users.reverse" "\\" => Action::Sort(SortAction::Reverse),
+        "reverse the sort order";
+    "users.overview" "o" => Action::Show(View::Fleet),
+        "switch to the fleet view";
+};
+
+/// The events view.
+pub(super) const EVENTS: &[Binding] = bindings! {
+    "events.overview" "o" => Action::Show(View::Fleet),
+        "switch to the fleet view";
+};
+
+/// All views, unless a view binds the key itself.
+pub(super) const EVERYWHERE: &[Binding] = bindings! {
+    "up" "Up k Alt-k" => Action::Rows(RowAction::Move(Movement::Up)),
+        "up";
+    "down" "Down j Alt-j" => Action::Rows(RowAction::Move(Movement::Down)),
+        "down";
+    "page-up" "PgUp" => Action::Rows(RowAction::Move(Movement::PageUp)),
+        "page up";
+    "page-down" "PgDn" => Action::Rows(RowAction::Move(Movement::PageDown)),
+        "page down";
+    "first" "Home" => Action::Rows(RowAction::Move(Movement::Home)),
+        "first row";
+    "last" "End" => Action::Rows(RowAction::Move(Movement::End)),
+        "last row";
+    "open" "Enter" => Action::Rows(RowAction::Open),
+        "open the selected row, or move the cursor into the tables", "open";
+    "back" "Esc" => Action::Rows(RowAction::Back),
+        "back: leave, clear the filter, or return to the previous view", "back";
+    "view-fleet" "1" => Action::Show(View::Fleet),
+        "the fleet";
+    "view-job" "2" => Action::Show(View::Job),
+        "the selected job";
+    "view-node" "3" => Action::Show(View::Node),
+        "the selected node";
+    "view-processes" "4" => Action::Show(View::Processes),
+        "processes on all nodes";
+    "view-users" "5" => Action::Show(View::Users),
+        "users and their devices";
+    "view-events" "6" => Action::Show(View::Events),
+        "events";
+    "next-view" "Tab" => Action::NextView,
+        "next view", "view";
+    "previous-view" "Shift-Tab" => Action::PreviousView,
+        "previous view";
+    "filter" "/" => Action::Filter,
+        "filter, such as util<10 user=alice", "filter";
+    "sort" "F6" => Action::Sort(SortAction::Menu),
+        "sort nodes, processes or users by a column", "sort";
+    "freeze" "z" => Action::Freeze,
+        "freeze or resume the display", "freeze";
+    "focus" "w" => Action::Focus,
+        "focus: sample the selected node faster", "focus";
+    "setup" "F2" => Action::Setup,
+        "setup: colours, units, thresholds, what is shown";
+    "save" "F12" => Action::Save,
+        "save the setup to setup.toml";
+    "refresh" "F5 R Ctrl-R" => Action::Refresh,
+        "refresh everything and reconnect nodes that are down", "retry";
+    "signals" "F9" => Action::Processes(ProcessAction::Signals),
+        "send a signal to the selected process or the tagged ones";
+    "help" "h ? F1" => Action::Help,
+        "this help", "help";
+    "quit" "q Q F10" => Action::Quit,
+        "quit", "quit";
+    "interrupt" "Ctrl-C" => Action::Interrupt,
+        "quit as on SIGINT";
+    "suspend" "Ctrl-Z" => Action::Suspend,
+        "suspend; fg in the shell resumes";
+    "redraw" "Ctrl-L" => Action::Redraw,
+        "redraw the screen";
+};
