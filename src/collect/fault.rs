@@ -25,15 +25,21 @@ pub fn from_transport(fault: &transport::Fault) -> Fault {
 /// Does the same for a fault of SSH.
 fn from_ssh(fault: &ssh::Fault) -> Fault {
     let (kind, detail) = kind_and_detail(fault);
-    let remedy = match fault.root() {
-        ssh::Fault::KeyUnusable { file, problem: flaw, .. } => flaw.remedy(file),
-        // For these the kind's remedy applies; the messages of the others contain one.
+    // For these the kind's remedy applies; the messages of the others contain one.
+    let has_none = matches!(
+        fault.root(),
         ssh::Fault::AuthenticationRefused { .. }
-        | ssh::Fault::AccountRefused { .. }
-        | ssh::Fault::BadConfiguration { .. }
-        | ssh::Fault::ConnectionLost { .. }
-        | ssh::Fault::SessionLost { .. } => kind.remedy().to_owned(),
-        _ => return Fault::new(kind, detail).with_remedy(fault.to_string()),
+            | ssh::Fault::AccountRefused { .. }
+            | ssh::Fault::BadConfiguration { .. }
+            | ssh::Fault::ConnectionLost { .. }
+            | ssh::Fault::SessionLost { .. }
+    );
+    let remedy = if let ssh::Fault::KeyUnusable { file, problem: flaw, .. } = fault.root() {
+        flaw.remedy(file)
+    } else if has_none {
+        kind.remedy().to_owned()
+    } else {
+        return Fault::new(kind, detail).with_remedy(fault.to_string());
     };
     Fault::new(kind, detail).with_remedy(format!("{fault}; {remedy}"))
 }

@@ -219,7 +219,7 @@ async fn await_loader(
             Output::Stderr(bytes) => stderr.push(&bytes),
             Output::Exit(exit) => {
                 stderr.drain(channel).await;
-                let message = format!("the login shell ended first, {}", exit);
+                let message = format!("the login shell ended first, {exit}");
                 let why = stderr.append_to_message(message, greeting.noise());
                 let remedy = if why.contains("restricted") { RESTRICTED_SHELL_REMEDY } else { "" };
                 return Err(Fault::new(FaultKind::NoInterpreter, why).with_remedy(remedy));
@@ -230,7 +230,7 @@ async fn await_loader(
 
 /// Returns the fault of a probe that has ended.
 pub(super) fn exit_fault(exit: &Exit) -> Fault {
-    Fault::new(FaultKind::SessionLost, format!("the probe ended: {}", exit))
+    Fault::new(FaultKind::SessionLost, format!("the probe ended: {exit}"))
 }
 
 pub(super) fn close_fault(fault: Option<transport::Fault>) -> Fault {
@@ -247,7 +247,7 @@ async fn await_hello(channel: &mut Channel, reader: &mut FrameReader) -> Result<
             Output::Stderr(bytes) => stderr.push(&bytes),
             Output::Exit(exit) => {
                 stderr.drain(channel).await;
-                let message = format!("the probe ended at once, {}", exit);
+                let message = format!("the probe ended at once, {exit}");
                 let why = stderr.append_to_message(message, reader.noise().as_bytes());
                 return Err(Fault::new(FaultKind::BadReply, why));
             }

@@ -4,18 +4,18 @@
 pub fn matches_pattern(text: &str, pattern: &str) -> bool {
     matches_wildcards(text.as_bytes(), pattern.as_bytes(), b'*', |byte, pattern| {
         let (wanted, after) = pattern.split_first()?;
-        (*wanted == b'?' || wanted == byte).then_some(after)
+        (*wanted == b'?' || *wanted == byte).then_some(after)
     })
 }
 
 /// Returns true if a text matches a pattern in which `star` stands for any letters or none.
 ///
 /// `match_one` matches one letter and returns the rest of the pattern.
-pub fn matches_wildcards<'a, T: PartialEq>(
+pub fn matches_wildcards<'a, T: Copy + PartialEq>(
     mut text: &'a [T],
     mut pattern: &'a [T],
     star: T,
-    match_one: impl Fn(&T, &'a [T]) -> Option<&'a [T]>,
+    match_one: impl Fn(T, &'a [T]) -> Option<&'a [T]>,
 ) -> bool {
     // Where to retry with one letter more for the last star.
     let mut retry: Option<(&[T], &[T])> = None;
@@ -31,7 +31,7 @@ pub fn matches_wildcards<'a, T: PartialEq>(
             return true;
         }
         if let Some((letter, rest)) = text.split_first()
-            && let Some(after) = match_one(letter, pattern)
+            && let Some(after) = match_one(*letter, pattern)
         {
             (text, pattern) = (rest, after);
             continue;

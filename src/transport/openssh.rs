@@ -58,8 +58,9 @@ pub(crate) struct ProgramSession {
     kind: ProgramKind,
     /// The command on the node has written output.
     has_output: bool,
-    /// Set at the end; the fault says why, unless the command exited.
-    end: Option<Option<Fault>>,
+    is_over: bool,
+    /// Why it ended, unless the command exited.
+    close_fault: Option<Fault>,
 }
 
 /// Which program runs, and what is needed to explain its failure.
@@ -119,7 +120,8 @@ impl ProgramSession {
             stderr: OutputTail::new(MAX_STDERR),
             kind,
             has_output: false,
-            end: None,
+            is_over: false,
+            close_fault: None,
         }
     }
 
@@ -154,10 +156,10 @@ impl ProgramSession {
     }
 
     async fn read_next(&mut self) -> Result<Output, Option<Fault>> {
-        if let Some(end) = &self.end {
-            return Err(end.clone());
+        if self.is_over {
+            return Err(self.close_fault.clone());
         }
-        let end = match self.local.next().await {
+        self.close_fault = match self.local.next().await {
             Ok(Output::Stderr(bytes)) => {
                 self.stderr.push(&bytes);
                 return Ok(Output::Stderr(bytes));
@@ -172,8 +174,8 @@ impl ProgramSession {
             },
             Err(error) => error.map(|error| ssh::Fault::session_lost(&error).into()),
         };
-        self.end = Some(end.clone());
-        Err(end)
+        self.is_over = true;
+        Err(self.close_fault.clone())
     }
 
     /// Returns the fault of the program itself, or `None` if the command exited.

@@ -71,8 +71,7 @@ fn split(chars: &[char]) -> Option<(char, &[char])> {
 }
 
 /// Matches one letter; returns the rest of the pattern.
-fn match_one<'a>(c: &char, pattern: &'a [char]) -> Option<&'a [char]> {
-    let c = *c;
+fn match_one(c: char, pattern: &[char]) -> Option<&[char]> {
     let (first, after) = split(pattern)?;
     match first {
         '?' => Some(after),
