@@ -4,7 +4,7 @@
 
 pub use fault::from_transport;
 pub use handshake::Handshake;
-pub use request_queue::NodeClient;
+pub use requests::NodeClient;
 
 use std::io;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use tokio::runtime::{self, Runtime};
 use tokio::sync::{Semaphore, watch};
 
 use crate::collect::park::{NoDelay, ParkPolicy};
-use crate::collect::request_queue::RequestQueue;
+use crate::collect::requests::RequestQueue;
 use crate::model::NodeName;
 use crate::time::Clock;
 use crate::transport::Transport;
 
 mod backoff;
 mod fault;
-mod follow;
 mod handshake;
 mod node;
 mod park;
-mod request_queue;
+mod requests;
 mod session;
-mod stderr_tail;
+mod stderr;
+mod supervisor;
 
 /// How often a node in focus is sampled.
 const FOCUS_INTERVAL: Duration = Duration::from_millis(250);

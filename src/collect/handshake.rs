@@ -9,7 +9,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::time::timeout;
 
 use crate::collect::fault::from_transport;
-use crate::collect::stderr_tail::{StderrTail, append_output};
+use crate::collect::stderr::{StderrTail, append_output};
 use crate::model::{Fault, FaultKind, NodeName, TransportKind, sanitize};
 use crate::probe::{self, Greeting, GreetingProgress, Interpreter, ProbeSettings};
 use crate::process::{Exit, Output};

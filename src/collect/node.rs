@@ -19,21 +19,21 @@ use crate::wire::{Delivery, EventSink, NodeEvent};
 const SLOW_OPENING: Duration = Duration::from_secs(2);
 
 /// Monitors one node until the configuration sets `is_stopping`.
-pub(super) async fn supervise(mut collector: Collector, target: Target, sink: EventSink) {
-    let mut supervisor = Supervisor { target, sink, slow_starts: 0, shell: None };
+pub(super) async fn monitor(mut collector: Collector, target: Target, sink: EventSink) {
+    let mut node = NodeMonitor { target, sink, slow_starts: 0, shell: None };
     let mut backoff = Backoff::new();
     let mut attempt = 1;
     loop {
         let last_trigger = retry_trigger(&collector.config.borrow_and_update());
-        let Some((fault, duration)) = supervisor.run_session(&mut collector, attempt).await else {
+        let Some((fault, duration)) = node.run_session(&mut collector, attempt).await else {
             return;
         };
         if !duration.is_zero() {
             backoff.after_session(duration);
             attempt = 0;
         }
-        log::info!("{}: {}", supervisor.target.name, fault.message());
-        let fault = fault.for_node(supervisor.target.name.host());
+        log::info!("{}: {}", node.target.name, fault.message());
+        let fault = fault.for_node(node.target.name.host());
         if matches!(fault.kind, FaultKind::AccountRefused | FaultKind::NoJob) {
             backoff.after_refusal();
         } else if fault.kind == FaultKind::NoBanner {
@@ -42,15 +42,15 @@ pub(super) async fn supervise(mut collector: Collector, target: Target, sink: Ev
         attempt += 1;
         let wait = fault.kind.is_retryable().then(|| backoff.next_wait(random_byte()));
         let retry_at = wait.map(|wait| collector.clock.now().plus(wait));
-        supervisor.send_link(&collector, Link::Down { fault, retry_at });
-        let shell = supervisor.shell.take();
+        node.send_link(&collector, Link::Down { fault, retry_at });
+        let shell = node.shell.take();
         if wait_for_retry(&mut collector, wait, last_trigger, shell).await.is_none() {
             return;
         }
     }
 }
 
-struct Supervisor {
+struct NodeMonitor {
     target: Target,
     sink: EventSink,
     /// How many times the login shell was too slow.
@@ -59,7 +59,7 @@ struct Supervisor {
     shell: Option<Box<Handshake>>,
 }
 
-impl Supervisor {
+impl NodeMonitor {
     /// Opens a session and runs it. Returns why it ended and how long it was up, or `None` when gtop stops.
     async fn run_session(
         &mut self,

@@ -9,7 +9,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_unti
 use crate::collect::fault::from_transport;
 use crate::collect::handshake::{Handshake, close_fault, exit_fault};
 use crate::collect::park::NoDelayGuard;
-use crate::collect::request_queue::{MAX_OPEN_REQUESTS, PendingRequest, RequestQueue};
+use crate::collect::requests::{MAX_OPEN_REQUESTS, PendingRequest, RequestQueue};
 use crate::collect::{Collector, CollectorConfig, FOCUS_INTERVAL};
 use crate::model::{Fault, FaultKind, Link, NodeName, ProcessRequest, RequestError, sanitize};
 use crate::probe::{self, ProbeCommand};
@@ -115,8 +115,6 @@ impl ProbeSession {
         let Collector { config, clock, queue, no_delay, .. } = collector;
         self.warm_up = Some((no_delay.hold_until_reply(), Instant::now() + WARM_UP));
         let hello = self.hello.take().map(NodeEvent::Frame);
-        // Commands can be set only for a node that has a queue.
-        queue.open(&self.node);
         if let Some(NodeEvent::Frame(frame)) = &hello {
             self.on_hello(queue, frame);
         }

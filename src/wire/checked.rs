@@ -48,8 +48,8 @@ checked! {
     u64: u64, Some, parse;
     u32: u64, |number| Self::try_from(number).ok(), parse;
     // The only number of this size is the performance state.
-    u8: u64, |state| Self::try_from(state).ok().filter(is_performance_state),
-        |cell: &str| parse(cell.strip_prefix('P')?).filter(is_performance_state);
+    u8: u64, |state| performance_state(Self::try_from(state).ok()?),
+        |cell: &str| performance_state(parse(cell.strip_prefix('P')?)?);
     Percent: f64, |share| Self::new(to_f32(share)), |cell| Self::new(parse(cell)?);
     FanSpeed: f64, |share| Self::new(to_f32(share)), |cell| Self::new(parse(cell)?);
     Celsius: f64, |degrees| Self::new(to_f32(degrees)), |cell| Self::new(parse(cell)?);
@@ -64,7 +64,7 @@ checked! {
     ComputeMode: u64, Self::new, parse_compute_mode;
     FabricState: u64, Self::new, parse_fabric_state;
     FabricHealth: u64, |bits| u32::try_from(bits).ok().map(Self), parse_fabric_health;
-    RecoveryAction: u64, Self::new, parse_recovery;
+    RecoveryAction: u64, Self::new, |cell| Some(parse_recovery(cell));
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "units are checked after the cast")]
@@ -76,8 +76,8 @@ fn parse<T: std::str::FromStr>(cell: &str) -> Option<T> {
     cell.parse().ok()
 }
 
-fn is_performance_state(state: &u8) -> bool {
-    *state <= 15
+fn performance_state(state: u8) -> Option<u8> {
+    (state <= 15).then_some(state)
 }
 
 fn parse_switch(cell: &str) -> Option<bool> {
@@ -118,17 +118,17 @@ fn parse_fabric_health(cell: &str) -> Option<FabricHealth> {
 }
 
 /// Parses texts such as `Drain and Reset`; their wording differs between driver versions.
-fn parse_recovery(cell: &str) -> Option<RecoveryAction> {
+fn parse_recovery(cell: &str) -> RecoveryAction {
     let text = cell.to_ascii_lowercase();
     let has = |word: &str| text.contains(word);
-    Some(match (has("drain"), has("reset"), has("reboot")) {
+    match (has("drain"), has("reset"), has("reboot")) {
         _ if text == "none" => RecoveryAction::None,
         (true, true, _) => RecoveryAction::DrainAndReset,
         (true, false, _) => RecoveryAction::DrainPeers,
         (false, _, true) => RecoveryAction::Reboot,
         (false, true, false) if !has("bus") => RecoveryAction::Reset,
         (false, _, false) => RecoveryAction::Other,
-    })
+    }
 }
 
 impl<S: Copy> Raw<S> {

@@ -53,7 +53,7 @@ impl Collector {
                         self.queue.open(&target.name);
                         let (config, config_receiver) = watch::channel(self.config.borrow().clone());
                         let collector = Self { config: config_receiver, ..self.clone() };
-                        tasks.spawn(node::supervise(collector, target.clone(), sink(&target.name)));
+                        tasks.spawn(node::monitor(collector, target.clone(), sink(&target.name)));
                         let target = target.clone();
                         let task = NodeTask { target, config, stops_at: None, jobs };
                         nodes.insert(task.target.name.clone(), task);
