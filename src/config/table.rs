@@ -303,13 +303,13 @@ const SCREEN: &[Setting] = &[
         .page(PROCESSES),
     switch("reverse-users").help("Reverse the sort order of the user view").page(PROCESSES),
     switch("node-chart").help("Show the chart of a node at start; g toggles it").page(CHART),
-    columns("columns-fleet", || fleet::COLUMN_SPECS.to_vec()).help(
+    columns("columns-fleet", fleet::column_specs).help(
         "Columns of the fleet table after the node, from left to right; the rightmost are \
              dropped if there is no room",
     ),
     columns("columns-node", node::column_specs)
         .help("Columns of the device table after the device, from left to right"),
-    columns("columns-processes", || processes::COLUMN_SPECS.to_vec())
+    columns("columns-processes", processes::column_specs)
         .help("Columns of the process table before the command, from left to right"),
     columns("columns-users", || users::COLUMN_SPECS.to_vec())
         .help("Columns of the user table after the user, from left to right"),
@@ -398,9 +398,9 @@ mod tests {
     fn sortable_columns_name_a_sort_order_of_their_view() {
         let none: &[crate::query::SortColumn] = &[];
         for (headings, columns) in [
-            (&fleet::COLUMN_SPECS[..], &fleet::sort_columns()[..]),
+            (&fleet::column_specs()[..], &fleet::sort_columns()[..]),
             (&node::column_specs()[..], none),
-            (&processes::COLUMN_SPECS[..], &processes::sort_columns()[..]),
+            (&processes::column_specs()[..], &processes::sort_columns()[..]),
             (&users::COLUMN_SPECS[..], &users::sort_columns()[..]),
         ] {
             let mut names: Vec<_> = headings.iter().map(|heading| heading.name).collect();
@@ -442,9 +442,9 @@ mod tests {
     #[test]
     fn columns_sort_orders_and_charts_use_the_aliases_of_metrics() {
         let tables = [
-            &fleet::COLUMN_SPECS[..],
+            &fleet::column_specs()[..],
             &node::column_specs(),
-            &processes::COLUMN_SPECS,
+            &processes::column_specs(),
             &users::COLUMN_SPECS,
         ];
         let columns = tables.into_iter().flatten().map(|heading| heading.name);

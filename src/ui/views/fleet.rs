@@ -17,7 +17,7 @@ use crate::ui::node_panel::panel;
 use crate::ui::selection::SharedSelection;
 use crate::ui::view_state::{Shared, ViewState};
 use crate::ui::views::fleet::cells::{CellCache, MapMetric};
-pub(crate) use crate::ui::views::fleet::column_layout::COLUMN_SPECS;
+pub(crate) use crate::ui::views::fleet::column_layout::column_specs;
 use crate::ui::views::fleet::grouped_rows::{GroupedRow, GroupedRowOptions, GroupedRows};
 use crate::ui::views::fleet::grouping::Grouping;
 use crate::ui::views::fleet::heat_map::{CellCursor, CellGrid};
@@ -38,13 +38,13 @@ mod grouping;
 mod heat_map;
 mod idle_time;
 mod legend;
+mod node_cells;
 mod node_notes;
 mod node_series;
 mod node_sort;
 mod node_table;
 mod problem_lines;
 mod symbol_map;
-mod usage_cell;
 
 /// The minimum screen size to show the node list and the panel of the selected node together.
 const MIN_SPLIT_SIZE: (u16, usize) = (100, 34);

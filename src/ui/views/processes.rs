@@ -18,7 +18,7 @@ use crate::ui::selection::{JobSelection, SharedSelection};
 use crate::ui::view_state::{Shared, ViewState};
 use crate::ui::widgets::line::Line;
 use crate::ui::widgets::list::{Movement, Viewport};
-pub(crate) use columns::COLUMN_SPECS;
+pub(crate) use columns::column_specs;
 use detail::DetailPage;
 use environ::EnvironPage;
 pub(crate) use rows::sort_columns;

@@ -4,10 +4,9 @@ use crate::fleet::Totals;
 use crate::model::width_of;
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::State;
-use crate::ui::views::fleet::column_layout::{Column, ColumnLayout, MARK_WIDTH};
+use crate::ui::views::fleet::column_layout::{ColumnLayout, FleetCell, MARK_WIDTH};
 use crate::ui::views::fleet::group::Group;
 use crate::ui::views::fleet::node_sort::to_f32;
-use crate::ui::views::fleet::usage_cell::usage_cell;
 use crate::ui::widgets::line::{Line, Tone, truncate};
 use crate::ui::widgets::number_format::percent;
 use crate::ui::widgets::number_format::power_text;
@@ -30,12 +29,9 @@ pub(super) fn row(
     let usage_columns = columns.visible().skip_while(|(column, _)| column.is_owner());
     usage_columns.fold(line, |line, (column, width)| {
         let line = line.gap(columns.gap);
-        match column {
-            Column::Sparkline => {
-                let util = to_f32(totals.utilization);
-                line.sparkline(vec![None; usize::from(width)], context.options.load.tone(util))
-            }
-            Column::Note => {
+        match column.content {
+            FleetCell::Totals(draw) => line.append(draw(context, &totals, columns.formats, width)),
+            FleetCell::Note => {
                 let state_counts = state_counts(&totals);
                 let mut note = Line::new();
                 if is_narrow {
@@ -44,19 +40,13 @@ pub(super) fn row(
                 if is_narrow && state_counts.width() > 0 {
                     note = note.text(" · ", Tone::Faint);
                 }
-                line.append(columns.fit_cell((column, width), note.append(state_counts)))
+                line.append(columns.fit_note(note.append(state_counts), width))
             }
-            Column::Job
-            | Column::User
-            | Column::Devices
-            | Column::Bar
-            | Column::Percent
-            | Column::MemoryBar
-            | Column::Memory
-            | Column::Power
-            | Column::Temperature
-            | Column::Cpu
-            | Column::Age => line.append(usage_cell(context, &totals, columns, (column, width))),
+            FleetCell::Node(_) if column.spec.name == "last" => {
+                let tone = context.options.load.tone(to_f32(totals.utilization));
+                line.sparkline(vec![None; usize::from(width)], tone)
+            }
+            FleetCell::Owner(_) | FleetCell::Node(_) | FleetCell::Age => line.gap(width),
         }
     })
 }

@@ -7,9 +7,11 @@ use crate::fleet::{Metric, Node};
 use crate::model::NodeName;
 use crate::time::Timestamp;
 use crate::ui::views::fleet::State;
-use crate::ui::views::fleet::column_layout::{ColumnLayout, SPARKLINE};
 use crate::ui::views::fleet::group::GroupMember;
 use crate::ui::widgets::series::Means;
+
+/// The points of a sparkline, and the seconds per point.
+pub(super) const SPARKLINE: (u16, u16) = (12, 5);
 
 /// The series drawn last, by node and group devices: the step they end with, and their points.
 pub(super) type SeriesCache = BTreeMap<(NodeName, Option<Arc<[usize]>>), (i64, Vec<Option<f32>>)>;
@@ -27,13 +29,9 @@ pub(super) fn node_series(
     state: &mut State,
     (member, node): (&GroupMember, &Node),
     now: Timestamp,
-    columns: &ColumnLayout,
+    is_calm: bool,
 ) -> Vec<Option<f32>> {
-    if columns.spark == 0 {
-        return Vec::new();
-    }
     let key = (node.name.clone(), member.devices.clone());
-    let is_calm = columns.refresh_period > 1;
     let step = if is_calm { series_step(now) - 1 } else { series_step(now) };
     if let Some((_, points)) =
         state.series_cache.get(&key).filter(|(own, _)| is_calm && *own == step)

@@ -7,24 +7,21 @@ use crate::fleet::{Node, Totals};
 use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, short_remedy};
 use crate::insight::ownership::DeviceOwners;
-use crate::model::{JobId, NodeName};
-use crate::model::{UNKNOWN, width_of};
+use crate::model::NodeName;
 use crate::time::{Timestamp, format_age};
 use crate::ui::RenderContext;
 use crate::ui::input::Click;
 use crate::ui::views::fleet::State;
 use crate::ui::views::fleet::cells::{MapMetric, StaleStyle, is_due};
-use crate::ui::views::fleet::column_layout::{Column, ColumnLayout, MARK_WIDTH};
+use crate::ui::views::fleet::column_layout::{ColumnLayout, FleetCell, MARK_WIDTH};
 use crate::ui::views::fleet::group::GroupMember;
 use crate::ui::views::fleet::group_header;
 use crate::ui::views::fleet::grouped_rows::GroupedRow;
+use crate::ui::views::fleet::node_cells::NodeCells;
 use crate::ui::views::fleet::node_notes::row_notes;
-use crate::ui::views::fleet::node_series::{node_series, series_step};
-use crate::ui::views::fleet::node_sort::{hottest, to_f32};
-use crate::ui::views::fleet::usage_cell::usage_cell;
-use crate::ui::widgets::line::{Line, Symbol, Tone};
+use crate::ui::views::fleet::node_series::series_step;
+use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::Viewport;
-use crate::ui::widgets::number_format::{or_unknown, percent_value};
 
 /// From this width, the note of a down node fits next to its last values.
 const WIDE_NOTE_WIDTH: u16 = 40;
@@ -45,7 +42,7 @@ pub(super) fn lines(
     at: usize,
     (width, height): (u16, usize),
 ) -> Vec<Line> {
-    let columns = ColumnLayout::of(
+    let mut columns = ColumnLayout::of(
         context.view,
         &context.options.columns.fleet,
         context.options.units(),
@@ -62,7 +59,7 @@ pub(super) fn lines(
     } else {
         1
     };
-    let columns = ColumnLayout { refresh_period, ..columns };
+    columns.refresh_period = refresh_period;
     state.series_cache.retain(|_, (step, _)| *step >= series_step(context.view.now) - 1);
     if state.filter != context.view.filter.text() {
         context.view.filter.text().clone_into(&mut state.filter);
@@ -111,26 +108,33 @@ fn row(
         return front.gap(columns.gap).append(join_notes(&notes));
     };
     let span = format_age(fleet_view.now.since(taken_at));
-    if status == NodeStatus::Down && columns.note < WIDE_NOTE_WIDTH {
+    if status == NodeStatus::Down && columns.width_of("note") < WIDE_NOTE_WIDTH {
         let last = Line::styled(format!(" · last {span} ago"), Tone::Faint);
-        let leading = columns.visible().take_while(|(column, _)| column.is_owner());
-        let owners = leading.fold(Line::new(), |line, last| {
-            line.gap(columns.gap).append(owner_cell(context, state, (member, node), &owners, last))
-        });
-        let owners = owners.dimmed().gap(columns.gap);
+        let is_calm = columns.refresh_period > 1;
+        let mut cells = NodeCells { context, state, member, node, owners: &owners, is_calm };
+        let mut line = Line::new();
+        for (column, width) in columns.visible() {
+            let FleetCell::Owner(draw) = column.content else { break };
+            line = line.gap(columns.gap).append(draw(&mut cells, width));
+        }
+        let owners = line.dimmed().gap(columns.gap);
         return front.append(owners).append(join_notes(&notes)).append(last);
     }
     let age_tone = if status.is_fresh() { Tone::Faint } else { Tone::Warn };
     let cells = value_cells(context, state, (member, node), &owners, columns);
     columns.visible().zip(cells).fold(front, |line, ((column, width), cell)| {
         let gap = Line::new().gap(columns.gap);
-        line.append(if column == Column::Age {
-            gap.right_aligned(&span, width, age_tone)
-        } else if column == Column::Note {
-            gap.append(columns.fit_cell((column, width), join_notes(&notes)))
-        } else {
-            let cell = gap.append(cell);
-            if status.is_fresh() { cell } else { cell.dimmed() }
+        line.append(match column.content {
+            FleetCell::Age => gap.right_aligned(&span, width, age_tone),
+            FleetCell::Note => gap.append(columns.fit_note(join_notes(&notes), width)),
+            FleetCell::Owner(_) | FleetCell::Totals(_) | FleetCell::Node(_)
+                if status.is_fresh() =>
+            {
+                gap.append(cell)
+            }
+            FleetCell::Owner(_) | FleetCell::Totals(_) | FleetCell::Node(_) => {
+                gap.append(cell).dimmed()
+            }
         })
     })
 }
@@ -153,24 +157,16 @@ fn value_cells(
         return cells.clone();
     }
     let totals = Totals::of_part(node, member.devices.as_deref());
-    let mut series = Some(node_series(state, (member, node), now, columns));
-    let cells = columns.visible().map(|(column, width)| match column {
-        Column::Job | Column::User | Column::Devices => {
-            owner_cell(context, state, (member, node), owners, (column, width))
-        }
-        Column::Temperature | Column::Cpu => host_cell(context, (node, member), (column, width)),
-        Column::Age | Column::Note => Line::new(),
-        Column::Sparkline => {
-            let tone = context.options.load.tone(to_f32(totals.utilization));
-            Line::new().sparkline(series.take().unwrap_or_default(), tone)
-        }
-        Column::Bar | Column::Percent | Column::MemoryBar | Column::Memory | Column::Power => {
-            usage_cell(context, &totals, columns, (column, width))
-        }
+    let is_calm = columns.refresh_period > 1;
+    let mut drawn = NodeCells { context, state: &mut *state, member, node, owners, is_calm };
+    let cells = columns.visible().map(|(column, width)| match column.content {
+        FleetCell::Owner(draw) | FleetCell::Node(draw) => draw(&mut drawn, width),
+        FleetCell::Totals(draw) => draw(context, &totals, columns.formats, width),
+        FleetCell::Age | FleetCell::Note => Line::new(),
     });
     let cells: Vec<Line> = cells.collect();
-    if columns.refresh_period > 1 {
-        state.rows.insert(key, (second, *columns, cells.clone()));
+    if is_calm {
+        state.rows.insert(key, (second, columns.clone(), cells.clone()));
     }
     cells
 }
@@ -198,79 +194,6 @@ pub(super) fn join_notes(notes: &[(String, Tone)]) -> Line {
     Line::of_notes(notes)
 }
 
-/// Draws the owners: jobs, users or devices.
-fn owner_cell(
-    context: RenderContext<'_>,
-    state: &mut State,
-    (member, node): (&GroupMember, &Node),
-    owners: &DeviceOwners,
-    (column, width): (Column, u16),
-) -> Line {
-    if column == Column::Job {
-        return Line::new().left_aligned(&jobs_text(state, owners, width), width, Tone::Plain);
-    }
-    if column == Column::User {
-        let users: Vec<&str> = owners.on_node.users.iter().map(|user| &**user).collect();
-        return Line::new().left_aligned(&first_and_count(&users), width, Tone::Plain);
-    }
-    let State { cells, allocations, symbols, .. } = state;
-    let marks = cells.of(context, (member.node_index, node), allocations, symbols);
-    let positions = crate::insight::ownership::whole_devices(node);
-    let last = positions.map(|position| {
-        let blank = (Symbol::Char(' '), Tone::Faint);
-        let mark = marks.get(position).copied().filter(|_| member.has_device(position));
-        mark.unwrap_or(blank)
-    });
-    Line::new().strip(last.collect(), width)
-}
-
-fn host_cell(
-    context: RenderContext<'_>,
-    (node, member): (&Node, &GroupMember),
-    (column, width): (Column, u16),
-) -> Line {
-    let text = if column == Column::Temperature {
-        let heat = hottest(node, member);
-        let units = context.options.units();
-        or_unknown(heat, |celsius| {
-            format!("{:.0}{}", units.convert_celsius(celsius), units.temperature_unit())
-        })
-    } else {
-        or_unknown(percent_value(node.host.cpu), |cpu| format!("{cpu:.0}%"))
-    };
-    Line::new().right_aligned(&text, width, Tone::Plain)
-}
-
-/// Formats the first job, with its name if it fits, and the number of others.
-fn jobs_text(state: &State, owners: &DeviceOwners, width: u16) -> String {
-    let mut ids: Vec<&JobId> = owners.on_node.jobs.iter().collect();
-    ids.sort_unstable_by_key(|id| (id.as_str().parse::<u64>().unwrap_or(u64::MAX), id.as_str()));
-    let Some(first) = ids.first() else { return UNKNOWN.to_owned() };
-    if let [only] = ids.as_slice() {
-        return state.allocations.name(only);
-    }
-    let rest = format!(" +{}", ids.len() - 1);
-    let name = state.allocations.name(first);
-    let room = width.saturating_sub(width_of(&rest));
-    // A cut number would be a different number; a cut name is still recognisable.
-    let number = state.allocations.job(first).map_or(first.as_str(), |job| &job.shown_id);
-    let name = if width_of(number) < room {
-        crate::ui::widgets::line::truncate(&name, room)
-    } else {
-        number.to_owned()
-    };
-    format!("{name}{rest}")
-}
-
-/// Formats the first name and the number of others.
-fn first_and_count(words: &[&str]) -> String {
-    match (words.iter().min(), words.len()) {
-        (None, _) => UNKNOWN.to_owned(),
-        (Some(word), 1) => (*word).to_owned(),
-        (Some(word), count) => format!("{word} +{}", count - 1),
-    }
-}
-
 /// Draws the detail line of the selected node: its fault and remedy, or its properties.
 pub(super) fn detail(fleet_view: &FleetView, state: &State, node: &Node, width: u16) -> Line {
     let title = Line::styled(format!("{}  ", node.name), Tone::Strong);
@@ -284,39 +207,4 @@ pub(super) fn detail(fleet_view: &FleetView, state: &State, node: &Node, width: 
         None => crate::ui::node_panel::panel::node_description(node),
     };
     title.append(notes_line).truncated(width)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fleet::Fleet;
-    use crate::insight::ownership::DeviceOwner;
-    use crate::model::{Job, JobList};
-
-    #[test]
-    fn the_first_job_keeps_its_id_and_the_others_are_counted() {
-        let job = |id: &str, visible: &str| Job {
-            shown_id: visible.into(),
-            name: "train".into(),
-            ..Job::example(id)
-        };
-        let list = JobList {
-            jobs: vec![job("2011", "2000_17"), job("2012", "12+1")],
-            ..JobList::default()
-        };
-        let fleet = Fleet { jobs: Some(Arc::new(list)), ..Fleet::default() };
-        let mut state = State::default();
-        state.allocations.refresh(&FleetView::new(fleet, Timestamp::default()));
-        let text_for = |ids: &[&str], width| {
-            let jobs = ids.iter().map(|id| JobId::new(id).unwrap()).collect();
-            let on_node = DeviceOwner { jobs, ..DeviceOwner::default() };
-            jobs_text(&state, &DeviceOwners { on_node, ..DeviceOwners::default() }, width)
-        };
-        assert_eq!(text_for(&["2011"], 20), "2000_17 train");
-        assert_eq!(text_for(&["2012", "2011", "9999"], 20), "2000_17 train +2");
-        assert_eq!(text_for(&["2012", "2011"], 13), "2000_17 t… +1");
-        assert_eq!(text_for(&["2012", "2011"], 10), "2000_17 +1");
-        assert_eq!(text_for(&["2012", "2011"], 6), "2000_17 +1");
-        assert_eq!(text_for(&[], 20), UNKNOWN);
-    }
 }

@@ -6,14 +6,13 @@ use std::time::Duration;
 use unicode_width::UnicodeWidthChar;
 
 use crate::insight::node_status::{device_label, shown_id};
+use crate::model::width_of;
 use crate::model::{Freshness, JobList, Link, ProcessState, Source, UnseenReason};
-use crate::model::{UNKNOWN, width_of};
 use crate::time::{Timestamp, format_age};
 use crate::ui::display_options::Density;
 use crate::ui::input::Click;
 use crate::ui::process_target::short_command;
 use crate::ui::views::processes::rows::{ProcessEntry, ProcessRows};
-use crate::ui::widgets::column_spec;
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{
@@ -25,53 +24,205 @@ const MIN_COMMAND_WIDTH: u16 = 20;
 /// Width of the mark in front of a row.
 const MARK_WIDTH: u16 = 1;
 
-/// All columns; the command is always last.
-pub(crate) const COLUMN_SPECS: [ColumnSpec; 16] = [
-    ColumnSpec::new("node", "NODE", "node", "the node, if there are several"),
-    ColumnSpec::new("gpu", "GPU", "gpu", "the device"),
-    ColumnSpec::new("pid", "PID", "pid", "the process id"),
-    ColumnSpec::new("type", "TYPE", "type", "compute, graphics, or both"),
-    ColumnSpec::new("user", "USER", "user", "the owner"),
-    ColumnSpec::new("gpumem", "GPU-MEM", "gpumem", "device memory in use"),
-    ColumnSpec::new("psm", "%SM", "psm", "device load"),
-    ColumnSpec::new("pmembw", "%GMBW", "pmembw", "device memory bandwidth in use"),
-    ColumnSpec::new("penc", "%ENC", "penc", "video encoder load"),
-    ColumnSpec::new("pdec", "%DEC", "pdec", "video decoder load"),
-    ColumnSpec::new("pcpu", "%CPU", "pcpu", "CPU in use, 100% per core"),
-    ColumnSpec::new("prss", "%MEM", "prss", "share of host memory"),
-    ColumnSpec::new("rss", "RSS", "rss", "host memory in use"),
-    ColumnSpec::new("time", "TIME", "time", "running time"),
-    ColumnSpec::new("job", "JOB", "job", "the job"),
-    ColumnSpec::new("command", "COMMAND", "command", "the command line; always shown last")
-        .always(),
-];
+/// A column of the process table.
+struct ProcessColumn {
+    spec: ColumnSpec,
+    is_left_aligned: bool,
+    /// Its place in the order in which columns get room.
+    rank: u8,
+    /// Returns its width; 0 hides it.
+    width: fn(&Extents<'_>) -> u16,
+    cell: fn(&Columns, ProcessEntry<'_>) -> String,
+}
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ProcessColumn {
-    Node,
-    Device,
-    Pid,
-    Kind,
-    User,
-    Memory,
-    Load,
-    Bandwidth,
-    Encoder,
-    Decoder,
-    Cpu,
-    Share,
-    Resident,
-    Time,
-    Job,
+/// What the widths of columns depend on.
+struct Extents<'a> {
+    rows: &'a ProcessRows,
+    has_node: bool,
+    /// Job ids such as `2000_17` and `12+1`.
+    has_long_ids: bool,
+    is_chosen: bool,
+    units: Units,
+    width: u16,
+}
+
+impl Extents<'_> {
+    /// Video columns are shown if a process uses the encoder or decoder.
+    const fn video_width(&self) -> u16 {
+        if self.rows.video_count > 0 || self.is_chosen { 4 } else { 0 }
+    }
+}
+
+impl ProcessColumn {
+    const fn new(
+        (name, title): (&'static str, &'static str),
+        help: &'static str,
+        rank: u8,
+        width: fn(&Extents<'_>) -> u16,
+        cell: fn(&Columns, ProcessEntry<'_>) -> String,
+    ) -> Self {
+        let spec = ColumnSpec::new(name, title, name, help);
+        Self { spec, is_left_aligned: false, rank, width, cell }
+    }
+
+    const fn left(self) -> Self {
+        Self { is_left_aligned: true, ..self }
+    }
+}
+
+/// All columns but the command, in the order of the screen.
+static COLUMNS: [ProcessColumn; 15] = [
+    ProcessColumn::new(
+        ("node", "NODE"),
+        "the node, if there are several",
+        4,
+        |extents| {
+            let widest = (extents.width / 8).clamp(4, 20);
+            if extents.has_node { extents.rows.name_width.clamp(4, widest) } else { 0 }
+        },
+        |_, entry| entry.node.name.label().to_owned(),
+    )
+    .left(),
+    ProcessColumn::new(
+        ("gpu", "GPU"),
+        "the device",
+        3,
+        |_| 4,
+        |_, entry| or_unknown(entry.device, |device| device_label(entry.node, device)),
+    ),
+    ProcessColumn::new(
+        ("pid", "PID"),
+        "the process id",
+        1,
+        |_| 7,
+        |_, entry| entry.used.pid.to_string(),
+    ),
+    ProcessColumn::new(
+        ("type", "TYPE"),
+        "compute, graphics, or both",
+        11,
+        |_| 4,
+        |_, entry| or_unknown(entry.used.kind.get(), |kind| kind.as_str().to_owned()),
+    )
+    .left(),
+    ProcessColumn::new(
+        ("user", "USER"),
+        "the owner",
+        2,
+        |extents| extents.rows.user_width.clamp(4, if extents.width >= 110 { 16 } else { 9 }),
+        |_, entry| or_unknown(entry.user(), str::to_owned),
+    )
+    .left(),
+    ProcessColumn::new(
+        ("gpumem", "GPU-MEM"),
+        "device memory in use",
+        5,
+        |_| 7,
+        |columns, entry| or_unknown(entry.used.memory.get(), |bytes| columns.units.amount(bytes)),
+    ),
+    ProcessColumn::new(
+        ("psm", "%SM"),
+        "device load",
+        6,
+        |_| 4,
+        |_, entry| {
+            let mark = if entry.is_whole_device_load() { "*" } else { "" };
+            format!("{}{mark}", percent(entry.load()))
+        },
+    ),
+    ProcessColumn::new(
+        ("pmembw", "%GMBW"),
+        "device memory bandwidth in use",
+        13,
+        |_| 5,
+        |_, entry| percent(percent_value(entry.used.memory_utilization)),
+    ),
+    ProcessColumn::new(
+        ("penc", "%ENC"),
+        "video encoder load",
+        14,
+        |extents| extents.video_width(),
+        |_, entry| percent(percent_value(entry.used.encoder)),
+    ),
+    ProcessColumn::new(
+        ("pdec", "%DEC"),
+        "video decoder load",
+        15,
+        |extents| extents.video_width(),
+        |_, entry| percent(percent_value(entry.used.decoder)),
+    ),
+    ProcessColumn::new(
+        ("pcpu", "%CPU"),
+        "CPU in use, 100% per core",
+        7,
+        |_| 5,
+        |_, entry| percent(entry.process.and_then(|process| process.cpu_percent.get())),
+    ),
+    ProcessColumn::new(
+        ("prss", "%MEM"),
+        "share of host memory",
+        10,
+        |_| 4,
+        |_, entry| {
+            let share = entry.process.and_then(|process| percent_value(process.resident_share));
+            or_unknown(share, |share| format!("{share:.1}"))
+        },
+    ),
+    ProcessColumn::new(
+        ("rss", "RSS"),
+        "host memory in use",
+        9,
+        |extents| extents.units.amount_width(),
+        |columns, entry| {
+            let resident = entry.process.and_then(|process| process.resident.get());
+            or_unknown(resident, |bytes| columns.units.amount(bytes))
+        },
+    ),
+    ProcessColumn::new(
+        ("time", "TIME"),
+        "running time",
+        8,
+        |_| 8,
+        |_, entry| {
+            let seconds = entry.process.and_then(|process| process.running_seconds.get());
+            or_unknown(seconds.map(Duration::from_secs), format_run_time)
+        },
+    ),
+    ProcessColumn::new(
+        ("job", "JOB"),
+        "the job",
+        12,
+        |extents| match extents.has_long_ids {
+            _ if !extents.rows.has_jobs => 0,
+            true => 12,
+            false => 8,
+        },
+        |columns, entry| {
+            or_unknown(entry.job(), |job| shown_id(columns.jobs.as_deref(), job).to_owned())
+        },
+    )
+    .left(),
+];
+/// The command is always last.
+const COMMAND: ColumnSpec =
+    ColumnSpec::new("command", "COMMAND", "command", "the command line; always shown last")
+        .always();
+/// A compact table has the columns up to this rank.
+const COMPACT_RANK: u8 = 6;
+
+/// Returns the columns that can be chosen, and the fixed one.
+pub(crate) fn column_specs() -> Vec<ColumnSpec> {
+    COLUMNS.iter().map(|column| column.spec).chain([COMMAND]).collect()
 }
 
 /// The columns that fit, in the order of the screen.
 #[derive(Clone, Debug)]
 pub(super) struct Columns {
     gap: u16,
-    shown: Vec<(ProcessColumn, u16)>,
-    /// Titles of device, memory and load, which depend on the kinds of devices in the table.
-    device_titles: [&'static str; 3],
+    /// Indices in [`COLUMNS`] and widths.
+    shown: Vec<(usize, u16)>,
+    /// Titles that depend on the kinds of devices in the table, by the names of their columns.
+    device_titles: [(&'static str, &'static str); 3],
     is_full: bool,
     /// True if some rows belong to the user, so that those of others are dimmed.
     has_own: bool,
@@ -92,44 +243,6 @@ pub(super) struct ProcessRowOptions {
 }
 
 impl Columns {
-    const ORDER: [ProcessColumn; 15] = [
-        ProcessColumn::Node,
-        ProcessColumn::Device,
-        ProcessColumn::Pid,
-        ProcessColumn::Kind,
-        ProcessColumn::User,
-        ProcessColumn::Memory,
-        ProcessColumn::Load,
-        ProcessColumn::Bandwidth,
-        ProcessColumn::Encoder,
-        ProcessColumn::Decoder,
-        ProcessColumn::Cpu,
-        ProcessColumn::Share,
-        ProcessColumn::Resident,
-        ProcessColumn::Time,
-        ProcessColumn::Job,
-    ];
-    /// The columns by priority, the first to be kept.
-    const PRIORITY: [ProcessColumn; 15] = [
-        ProcessColumn::Pid,
-        ProcessColumn::User,
-        ProcessColumn::Device,
-        ProcessColumn::Node,
-        ProcessColumn::Memory,
-        ProcessColumn::Load,
-        ProcessColumn::Cpu,
-        ProcessColumn::Time,
-        ProcessColumn::Resident,
-        ProcessColumn::Share,
-        ProcessColumn::Kind,
-        ProcessColumn::Job,
-        ProcessColumn::Bandwidth,
-        ProcessColumn::Encoder,
-        ProcessColumn::Decoder,
-    ];
-    /// Number of columns, by priority, that a compact table has.
-    const COMPACT_COUNT: usize = 6;
-
     /// Distributes the width over the columns by priority; the command gets the rest.
     pub(super) fn fit(
         rows: &ProcessRows,
@@ -137,67 +250,48 @@ impl Columns {
         (density, has_node): (Density, bool),
         (units, width): (Units, u16),
     ) -> Self {
-        let is_wide = width >= 110;
         let gap = if width >= 140 { 2 } else { 1 };
-        let chosen = column_spec::column_indices(&COLUMN_SPECS, chosen);
         let jobs = rows.jobs().cloned();
-        // Job ids such as `2000_17` and `12+1`.
         let has_long_ids =
             jobs.iter().any(|list| list.with_nodes().any(|job| job.shown_id.len() > 8));
-        let width_of_column = |column| match column {
-            ProcessColumn::Node if has_node => rows.name_width.clamp(4, (width / 8).clamp(4, 20)),
-            ProcessColumn::Job if rows.has_jobs => {
-                if has_long_ids {
-                    12
-                } else {
-                    8
-                }
-            }
-            ProcessColumn::Encoder | ProcessColumn::Decoder
-                if rows.video_count > 0 || chosen.is_some() =>
-            {
-                4
-            }
-            ProcessColumn::Node
-            | ProcessColumn::Job
-            | ProcessColumn::Encoder
-            | ProcessColumn::Decoder => 0,
-            ProcessColumn::Device
-            | ProcessColumn::Kind
-            | ProcessColumn::Load
-            | ProcessColumn::Share => 4,
-            ProcessColumn::Pid | ProcessColumn::Memory => 7,
-            ProcessColumn::Bandwidth | ProcessColumn::Cpu => 5,
-            ProcessColumn::User => rows.user_width.clamp(4, if is_wide { 16 } else { 9 }),
-            ProcessColumn::Resident => units.amount_width(),
-            ProcessColumn::Time => 8,
-        };
-        let count =
-            if density == Density::Compact { Self::COMPACT_COUNT } else { Self::PRIORITY.len() };
+        let is_chosen = !chosen.is_empty();
+        let extents = Extents { rows, has_node, has_long_ids, is_chosen, units, width };
         let mut room = width.saturating_sub(MARK_WIDTH + MIN_COMMAND_WIDTH);
-        let reserve = |column: ProcessColumn| {
-            let column_width = width_of_column(column);
-            let fits = column_width > 0 && room >= column_width + gap;
-            room -= if fits { column_width + gap } else { 0 };
-            fits.then_some((column, column_width))
+        let mut reserve = |(index, width): (usize, u16)| {
+            let fits = room >= width + gap;
+            room -= if fits { width + gap } else { 0 };
+            fits.then_some((index, width))
         };
-        let shown = if let Some(indices) = &chosen {
-            let columns = indices.iter().filter_map(|index| Self::ORDER.get(*index).copied());
-            columns.filter(|column| width_of_column(*column) > 0).map_while(reserve).collect()
+        let with_width = |index: usize| {
+            let width = (COLUMNS.get(index)?.width)(&extents);
+            (width > 0).then_some((index, width))
+        };
+        let mut shown: Vec<(usize, u16)>;
+        if is_chosen {
+            let index = |name: &String| COLUMNS.iter().position(|one| one.spec.name == name);
+            let columns = chosen.iter().filter_map(index).filter_map(with_width);
+            shown = columns.map_while(reserve).collect();
         } else {
-            let by_priority = Self::PRIORITY.into_iter().take(count);
-            let reserved: Vec<_> = by_priority.filter_map(reserve).collect();
-            let reserved_column =
-                |column: &ProcessColumn| reserved.iter().find(|(known, _)| known == column);
-            Self::ORDER.iter().filter_map(reserved_column).copied().collect()
-        };
-        let device_titles = match (rows.has_tpus, rows.has_gpus) {
+            let max_rank = if density == Density::Compact { COMPACT_RANK } else { u8::MAX };
+            let columns = COLUMNS.iter().enumerate().filter(|(_, one)| one.rank <= max_rank);
+            let mut ranked: Vec<_> = columns.map(|(index, one)| (one.rank, index)).collect();
+            ranked.sort_unstable();
+            let columns = ranked.into_iter().filter_map(|(_, index)| with_width(index));
+            shown = columns.filter_map(&mut reserve).collect();
+            shown.sort_unstable();
+        }
+        let [device, memory, load] = match (rows.has_tpus, rows.has_gpus) {
             (true, false) => ["TPU", "TPU-MEM", "%TPU"],
             (true, true) => ["DEV", "DEV-MEM", "%DEV"],
             (false, _) => ["GPU", "GPU-MEM", "%SM"],
         };
+        let device_titles = [("gpu", device), ("gpumem", memory), ("psm", load)];
         let is_full = density == Density::Full;
         Self { gap, shown, device_titles, is_full, has_own: rows.own_count > 0, units, jobs }
+    }
+
+    fn visible(&self) -> impl Iterator<Item = (&'static ProcessColumn, u16)> {
+        self.shown.iter().filter_map(|(index, width)| Some((COLUMNS.get(*index)?, *width)))
     }
 
     /// Returns the width in front of the command.
@@ -207,34 +301,18 @@ impl Columns {
 
     /// Draws the titles and highlights the one that rows are sorted by.
     pub(super) fn titles(&self, sorted: &str) -> Line {
-        let [device, memory, load] = self.device_titles;
         let tone = |name: &str| if name == sorted { Tone::Accent } else { Tone::Faint };
         let mut line = Line::new().gap(MARK_WIDTH);
-        for (column, width) in &self.shown {
-            let headings = Self::ORDER.into_iter().zip(COLUMN_SPECS);
-            let found = headings.into_iter().find(|(known, _)| known == column);
-            let Some((_, ColumnSpec { title, sort: name, .. })) = found else { continue };
-            let is_left = matches!(
-                column,
-                ProcessColumn::Node
-                    | ProcessColumn::Kind
-                    | ProcessColumn::User
-                    | ProcessColumn::Job
-            );
-            // Three titles differ for TPU chips.
-            let device_titles = [
-                (ProcessColumn::Device, device),
-                (ProcessColumn::Memory, memory),
-                (ProcessColumn::Load, load),
-            ];
-            let device_title = device_titles.into_iter().find(|(known, _)| known == column);
-            let title = device_title.map_or(title, |(_, title)| title);
-            line = if is_left {
-                line.left_aligned(title, *width, tone(name))
+        for (ProcessColumn { spec, is_left_aligned, .. }, width) in self.visible() {
+            let titles = self.device_titles.into_iter();
+            let title = titles.into_iter().find(|(name, _)| *name == spec.name);
+            let title = title.map_or(spec.title, |(_, title)| title);
+            line = if *is_left_aligned {
+                line.left_aligned(title, width, tone(spec.name))
             } else {
-                line.right_aligned(title, *width, tone(name))
+                line.right_aligned(title, width, tone(spec.name))
             };
-            line = line.clickable(Click::Column(name)).gap(self.gap);
+            line = line.clickable(Click::Column(spec.name)).gap(self.gap);
         }
         line.text("COMMAND", tone("command")).clickable(Click::Column("command"))
     }
@@ -251,37 +329,13 @@ impl Columns {
             (false, false) => " ",
         };
         let mut line = Line::styled(mark, Tone::Accent);
-        for (column, width) in &self.shown {
-            let width = *width;
-            line = match column {
-                ProcessColumn::Node => line.left_aligned(entry.node.name.label(), width, plain),
-                ProcessColumn::Kind => line.left_aligned(
-                    entry.used.kind.get().map_or(UNKNOWN, |kind| kind.as_str()),
-                    width,
-                    plain,
-                ),
-                ProcessColumn::User => {
-                    line.left_aligned(entry.user().unwrap_or(UNKNOWN), width, plain)
-                }
-                ProcessColumn::Job => {
-                    let job = entry.job().map(|job| shown_id(self.jobs.as_deref(), job));
-                    line.left_aligned(job.unwrap_or(UNKNOWN), width, plain)
-                }
-                ProcessColumn::Pid => {
-                    line.right_aligned(&entry.used.pid.to_string(), width, strong)
-                }
-                ProcessColumn::Device
-                | ProcessColumn::Memory
-                | ProcessColumn::Load
-                | ProcessColumn::Bandwidth
-                | ProcessColumn::Encoder
-                | ProcessColumn::Decoder
-                | ProcessColumn::Cpu
-                | ProcessColumn::Share
-                | ProcessColumn::Resident
-                | ProcessColumn::Time => {
-                    line.right_aligned(&cell_text(*column, entry, self.units), width, plain)
-                }
+        for (column, width) in self.visible() {
+            let text = (column.cell)(self, entry);
+            line = if column.is_left_aligned {
+                line.left_aligned(&text, width, plain)
+            } else {
+                let tone = if column.spec.name == "pid" { strong } else { plain };
+                line.right_aligned(&text, width, tone)
             }
             .gap(self.gap);
         }
@@ -295,41 +349,6 @@ impl Columns {
         }
         let command = short_command(entry.command(), self.is_full);
         line.text(skip_columns(&command, options.shift), if is_stale { Tone::Faint } else { plain })
-    }
-}
-
-fn cell_text(column: ProcessColumn, entry: ProcessEntry<'_>, units: Units) -> String {
-    let amount = |bytes| units.amount(bytes);
-    let process = entry.process;
-    match column {
-        ProcessColumn::Device => entry
-            .device
-            .map_or_else(|| UNKNOWN.to_owned(), |device| device_label(entry.node, device)),
-        ProcessColumn::Memory => or_unknown(entry.used.memory.get(), amount),
-        ProcessColumn::Load => {
-            let load = percent(entry.load());
-            if entry.is_whole_device_load() { format!("{load}*") } else { load }
-        }
-        ProcessColumn::Bandwidth => percent(percent_value(entry.used.memory_utilization)),
-        ProcessColumn::Encoder => percent(percent_value(entry.used.encoder)),
-        ProcessColumn::Decoder => percent(percent_value(entry.used.decoder)),
-        ProcessColumn::Cpu => percent(process.and_then(|process| process.cpu_percent.get())),
-        ProcessColumn::Share => {
-            let share_percent = process.and_then(|process| percent_value(process.resident_share));
-            or_unknown(share_percent, |share_percent| format!("{share_percent:.1}"))
-        }
-        ProcessColumn::Resident => {
-            or_unknown(process.and_then(|process| process.resident.get()), amount)
-        }
-        ProcessColumn::Time => {
-            let seconds = process.and_then(|process| process.running_seconds.get());
-            or_unknown(seconds.map(Duration::from_secs), format_run_time)
-        }
-        ProcessColumn::Node
-        | ProcessColumn::Pid
-        | ProcessColumn::Kind
-        | ProcessColumn::User
-        | ProcessColumn::Job => String::new(),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::metrics::Usage;
 use crate::model::width_of;
 use crate::model::{
     Bytes, Device, DeviceUse, JobId, JobList, Link, NodeName, Reading, Reason, UnseenProcess,
-    UnseenReason, Vendor,
+    UnseenReason, UseKind, Vendor,
 };
 use crate::query::DisplaySelection;
 use crate::query::{SortColumn, SortOrder};
@@ -26,33 +26,100 @@ const ENDED_SHOWN_FOR: Duration = Duration::from_secs(5);
 /// Limit of ended processes on the screen.
 const MAX_ENDED: usize = 200;
 
-/// Sort columns, in the order of the table.
-pub(super) const COLUMNS: [SortColumn; 16] = [
-    SortColumn::new("node", 'n', "node and device", "by node and device"),
-    SortColumn::new("gpu", 'g', "device", "by device"),
-    SortColumn::new("pid", 'p', "pid", "by process id"),
-    SortColumn::new("type", 'y', "type", "by type"),
-    SortColumn::new("user", 'u', "user", "by user"),
-    SortColumn::new("gpumem", 'm', "device memory", "by device memory"),
-    SortColumn::new("psm", 's', "device load", "by device load"),
-    SortColumn::new("pmembw", 'b', "memory bandwidth", "by memory bandwidth"),
-    SortColumn::new("penc", 'e', "video encoder", "by video encoder"),
-    SortColumn::new("pdec", 'd', "video decoder", "by video decoder"),
-    SortColumn::new("pcpu", 'c', "CPU", "by CPU"),
-    SortColumn::new("prss", 'h', "share of host memory", "by share of host memory"),
-    SortColumn::new("rss", 'r', "host memory", "by host memory"),
-    SortColumn::new("time", 't', "running time", "by running time"),
-    SortColumn::new("job", 'i', "job", "by job"),
-    SortColumn::new("command", 'l', "command line", "by command line"),
+/// A sort column and the keys it sorts by.
+struct ProcessOrder {
+    column: SortColumn,
+    /// True if the default order is descending.
+    is_descending: bool,
+    key: fn(ProcessEntry<'_>) -> ProcessSortKey<'_>,
+}
+
+impl ProcessOrder {
+    const fn rising(column: SortColumn, key: fn(ProcessEntry<'_>) -> ProcessSortKey<'_>) -> Self {
+        Self { column, is_descending: false, key }
+    }
+
+    const fn falling(column: SortColumn, key: fn(ProcessEntry<'_>) -> ProcessSortKey<'_>) -> Self {
+        Self { column, is_descending: true, key }
+    }
+}
+
+/// The sort orders, in the order of the table; `node` is the order in which rows are collected.
+static ORDERS: [ProcessOrder; 16] = [
+    ProcessOrder::rising(
+        SortColumn::new("node", 'n', "node and device", "by node and device"),
+        |_| ProcessSortKey::Unknown,
+    ),
+    ProcessOrder::rising(SortColumn::new("gpu", 'g', "device", "by device"), |entry| {
+        let key = entry.device.and_then(|device| device_sort_key(entry.node, device));
+        key.map_or(ProcessSortKey::Unknown, ProcessSortKey::Number)
+    }),
+    ProcessOrder::rising(SortColumn::new("pid", 'p', "pid", "by process id"), |entry| {
+        ProcessSortKey::Number(f64::from(entry.used.pid))
+    }),
+    ProcessOrder::rising(SortColumn::new("type", 'y', "type", "by type"), |entry| {
+        ProcessSortKey::text(entry.used.kind.get().map(UseKind::as_str))
+    }),
+    ProcessOrder::rising(SortColumn::new("user", 'u', "user", "by user"), |entry| {
+        ProcessSortKey::text(entry.user())
+    }),
+    ProcessOrder::falling(
+        SortColumn::new("gpumem", 'm', "device memory", "by device memory"),
+        |entry| ProcessSortKey::count(entry.used.memory.get().map(|bytes| bytes.0)),
+    ),
+    ProcessOrder::falling(SortColumn::new("psm", 's', "device load", "by device load"), |entry| {
+        ProcessSortKey::number(entry.load())
+    }),
+    ProcessOrder::falling(
+        SortColumn::new("pmembw", 'b', "memory bandwidth", "by memory bandwidth"),
+        |entry| ProcessSortKey::number(percent_value(entry.used.memory_utilization)),
+    ),
+    ProcessOrder::falling(
+        SortColumn::new("penc", 'e', "video encoder", "by video encoder"),
+        |entry| ProcessSortKey::number(percent_value(entry.used.encoder)),
+    ),
+    ProcessOrder::falling(
+        SortColumn::new("pdec", 'd', "video decoder", "by video decoder"),
+        |entry| ProcessSortKey::number(percent_value(entry.used.decoder)),
+    ),
+    ProcessOrder::falling(SortColumn::new("pcpu", 'c', "CPU", "by CPU"), |entry| {
+        ProcessSortKey::number(entry.process.and_then(|process| process.cpu_percent.get()))
+    }),
+    ProcessOrder::falling(
+        SortColumn::new("prss", 'h', "share of host memory", "by share of host memory"),
+        |entry| {
+            ProcessSortKey::number(
+                entry.process.and_then(|process| percent_value(process.resident_share)),
+            )
+        },
+    ),
+    ProcessOrder::falling(SortColumn::new("rss", 'r', "host memory", "by host memory"), |entry| {
+        ProcessSortKey::count(entry.process.and_then(|process| Some(process.resident.get()?.0)))
+    }),
+    ProcessOrder::falling(
+        SortColumn::new("time", 't', "running time", "by running time"),
+        |entry| {
+            ProcessSortKey::count(entry.process.and_then(|process| process.running_seconds.get()))
+        },
+    ),
+    ProcessOrder::rising(SortColumn::new("job", 'i', "job", "by job"), |entry| {
+        let id = entry.job().map(JobId::as_str);
+        id.and_then(|id| id.parse().ok())
+            .map_or_else(|| ProcessSortKey::text(id), ProcessSortKey::Number)
+    }),
+    ProcessOrder::rising(
+        SortColumn::new("command", 'l', "command line", "by command line"),
+        |entry| ProcessSortKey::text(Some(entry.command()).filter(|command| !command.is_empty())),
+    ),
 ];
 
 /// Returns the columns that the table can be sorted by.
 pub(crate) fn sort_columns() -> Vec<SortColumn> {
-    COLUMNS.to_vec()
+    ORDERS.iter().map(|order| order.column).collect()
 }
 
 pub(super) fn column(name: &str) -> Option<&'static SortColumn> {
-    COLUMNS.iter().find(|column| column.name == name)
+    ORDERS.iter().map(|order| &order.column).find(|column| column.name == name)
 }
 
 /// A scope with the names it refers to.
@@ -448,12 +515,11 @@ impl ProcessRows {
             }
             return;
         }
+        let Some(known) = ORDERS.iter().find(|one| one.column.name == order.column) else { return };
         let rows = std::mem::take(&mut self.list);
-        let keys = rows
-            .iter()
-            .map(|row| row.entry().map_or(ProcessSortKey::Unknown, |entry| sort_key(entry, order)));
+        let keys = rows.iter().map(|row| row.entry().map_or(ProcessSortKey::Unknown, known.key));
         let mut keyed: Vec<(ProcessSortKey<'_>, usize)> = keys.zip(0..).collect();
-        let is_descending = is_descending_by_default(order.column) != order.is_reversed;
+        let is_descending = known.is_descending != order.is_reversed;
         keyed.sort_by(|(one, at), (other, index)| {
             one.compare(other, is_descending).then_with(|| at.cmp(index))
         });
@@ -531,7 +597,19 @@ enum ProcessSortKey<'a> {
     Unknown,
 }
 
-impl ProcessSortKey<'_> {
+impl<'a> ProcessSortKey<'a> {
+    fn number(value: Option<f32>) -> Self {
+        value.map_or(Self::Unknown, |value| Self::Number(value.into()))
+    }
+
+    fn count(value: Option<u64>) -> Self {
+        value.map_or(Self::Unknown, |value| Self::Number(to_f64(value)))
+    }
+
+    fn text(value: Option<&'a str>) -> Self {
+        value.map_or(Self::Unknown, Self::Text)
+    }
+
     /// Compares two keys; unknown values come last in either direction.
     fn compare(&self, other: &Self, is_descending: bool) -> Ordering {
         let order = match (self, other) {
@@ -544,59 +622,6 @@ impl ProcessSortKey<'_> {
             (Self::Text(_), Self::Number(_)) => Ordering::Greater,
         };
         if is_descending { order.reverse() } else { order }
-    }
-}
-
-/// Returns true if the default order of the column is descending.
-fn is_descending_by_default(column: &str) -> bool {
-    matches!(
-        column,
-        "gpumem" | "psm" | "pmembw" | "penc" | "pdec" | "pcpu" | "prss" | "rss" | "time"
-    )
-}
-
-fn sort_key(entry: ProcessEntry<'_>, order: SortOrder) -> ProcessSortKey<'_> {
-    let number = |value: Option<f32>| {
-        value.map_or(ProcessSortKey::Unknown, |value| ProcessSortKey::Number(value.into()))
-    };
-    let bytes = |value: Option<Bytes>| {
-        value.map_or(ProcessSortKey::Unknown, |bytes| ProcessSortKey::Number(to_f64(bytes.0)))
-    };
-    let process = entry.process;
-    match order.column {
-        "gpu" => entry
-            .device
-            .and_then(|device| device_sort_key(entry.node, device))
-            .map_or(ProcessSortKey::Unknown, ProcessSortKey::Number),
-        "pid" => ProcessSortKey::Number(f64::from(entry.used.pid)),
-        "type" => entry
-            .used
-            .kind
-            .get()
-            .map_or(ProcessSortKey::Unknown, |kind| ProcessSortKey::Text(kind.as_str())),
-        "user" => entry.user().map_or(ProcessSortKey::Unknown, ProcessSortKey::Text),
-        "gpumem" => bytes(entry.used.memory.get()),
-        "psm" => number(entry.load()),
-        "pmembw" => number(percent_value(entry.used.memory_utilization)),
-        "penc" => number(percent_value(entry.used.encoder)),
-        "pdec" => number(percent_value(entry.used.decoder)),
-        "pcpu" => number(process.and_then(|process| process.cpu_percent.get())),
-        "prss" => number(process.and_then(|process| percent_value(process.resident_share))),
-        "rss" => bytes(process.and_then(|process| process.resident.get())),
-        "time" => {
-            let seconds = process.and_then(|process| process.running_seconds.get());
-            seconds
-                .map_or(ProcessSortKey::Unknown, |seconds| ProcessSortKey::Number(to_f64(seconds)))
-        }
-        "job" => match entry.job().map(JobId::as_str) {
-            Some(id) => id.parse().map_or(ProcessSortKey::Text(id), ProcessSortKey::Number),
-            None => ProcessSortKey::Unknown,
-        },
-        "command" => match entry.command() {
-            "" => ProcessSortKey::Unknown,
-            command => ProcessSortKey::Text(command),
-        },
-        _ => ProcessSortKey::Unknown,
     }
 }
 
