@@ -205,7 +205,10 @@ pub fn current_aliases(word: &str) -> &'static [&'static str] {
 
 /// Returns all metrics of a device, the common ones first.
 pub fn device_fields() -> impl Iterator<Item = &'static Field<Device>> {
-    DEVICE.iter().chain(DEVICE_DETAIL).chain(DEVICE_AMD).chain(DEVICE_TPU)
+    let fields = DEVICE.iter().chain(DEVICE_DETAIL).chain(DEVICE_AMD).chain(DEVICE_TPU);
+    #[cfg(test)]
+    let fields = fields.chain(made_up::fields());
+    fields
 }
 
 /// A value; its unit is in the field's id.
@@ -291,6 +294,37 @@ fn flag(reading: Reading<bool>) -> Value {
 
 fn unknown<T>(reading: &Reading<T>) -> Value {
     Value::Unknown(reading.reason().unwrap_or(Reason::NotSampled))
+}
+
+/// A metric that only exists in tests, to see that one entry is all it takes.
+#[cfg(test)]
+pub(crate) mod made_up {
+    use std::cell::Cell;
+
+    use super::{Device, Field, MetricChart, celsius};
+
+    const FIELDS: &[Field<Device>] =
+        &[Field::number("wobble_celsius", "wobble", "a made-up metric", |device: &Device| {
+            celsius(device.memory_temperature)
+        })
+        .column(("WOBBLE", "wobble"), (6, 30), "made up")
+        .chart(MetricChart::new(30, 'w', "made up"))
+        .order('o', "wobble", "by wobble")];
+
+    thread_local! {
+        static IS_DECLARED: Cell<bool> = const { Cell::new(false) };
+    }
+
+    pub(super) fn fields() -> &'static [Field<Device>] {
+        if IS_DECLARED.get() { FIELDS } else { &[] }
+    }
+
+    /// Runs a test in which the metric is declared.
+    pub(crate) fn with(test: impl FnOnce()) {
+        IS_DECLARED.set(true);
+        test();
+        IS_DECLARED.set(false);
+    }
 }
 
 #[cfg(test)]

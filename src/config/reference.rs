@@ -123,8 +123,51 @@ pub fn show_text(settings: &Settings) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
     use super::*;
     use crate::config::file::read_text;
+    use crate::export::{write_json, write_json_schema};
+    use crate::fleet::{Fleet, Node};
+    use crate::metrics::made_up;
+    use crate::model::{Celsius, Device, NodeName, Reading};
+    use crate::query::{Filter, complete};
+    use crate::time::Timestamp;
+
+    #[test]
+    fn a_metric_of_one_entry_is_in_settings_filters_json_schema_and_help() {
+        let device = Device {
+            uuid: "GPU-1".into(),
+            memory_temperature: Reading::checked(Celsius::new(90.0)),
+            ..Device::default()
+        };
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        node.devices = vec![device];
+        let fleet = Fleet::new([Arc::new(node)].into());
+        let now = Timestamp::default();
+        let written = |write: &dyn Fn(&mut Vec<u8>)| {
+            let mut out = Vec::new();
+            write(&mut out);
+            String::from_utf8(out).unwrap()
+        };
+        made_up::with(|| {
+            for name in ["columns-node", "sort-fleet", "charted"] {
+                assert!(table::setting(name).unwrap().kind.parse("wobble").is_ok(), "{name}");
+            }
+            let matches =
+                |text: &str| Filter::new(text).unwrap().matches_node(&fleet.nodes[0], now);
+            assert!(matches("wobble>80") && !matches("wobble>95"));
+            assert_eq!(complete("wob", 3, &fleet), ["wobble"]);
+            let json = written(&|out| write_json(out, &fleet, now, "").unwrap());
+            assert!(json.contains("\"wobble_celsius\":90.0"), "{json}");
+            let schema = written(&|out| write_json_schema(out).unwrap());
+            assert!(schema.contains("\"wobble_celsius\""));
+            let help = init_text();
+            assert!(help.contains("\"wobble\": made up") && help.contains("\"wobble\": by wobble"));
+        });
+        assert!(Filter::new("wobble>80").is_err());
+    }
 
     #[test]
     fn the_initial_file_changes_nothing() {

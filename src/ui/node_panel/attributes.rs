@@ -428,3 +428,37 @@ fn bus(context: AttributeContext<'_>) -> AttributeText {
     });
     plain(known.map_or_else(Reading::default, Reading::Known))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{charts, made_up};
+    use crate::model::{Celsius, NodeName};
+
+    #[test]
+    fn a_metric_of_one_entry_is_a_column_and_a_chart() {
+        let node = Node::new(NodeName::new("gpu01").unwrap(), std::time::Duration::ZERO);
+        let device = Device {
+            memory_temperature: Reading::checked(Celsius::new(90.0)),
+            ..Device::default()
+        };
+        let context = AttributeContext { node: &node, device: &device, units: Units::default() };
+        let count = attributes().len();
+        made_up::with(|| {
+            let all = attributes();
+            let last = all.last().unwrap();
+            assert_eq!((all.len(), last.name, last.column.title), (count + 1, "wobble", "WOBBLE"));
+            assert_eq!(last.read(context), Reading::Known(("90°".to_owned(), Tone::Plain)));
+            let chart = charts().pop().unwrap();
+            assert_eq!((chart.alias, chart.share(&device)), ("wobble", Some(90.0)));
+            assert_eq!(chart_text(&chart, context), "90°");
+        });
+    }
+
+    #[test]
+    fn ranks_are_unique() {
+        let ranks = attributes().into_iter().map(|attribute| attribute.column.rank);
+        assert!(ranks.eq(1..=26));
+        assert!(charts().iter().map(|chart| chart.metric.rank).eq(1..=12));
+    }
+}

@@ -44,12 +44,3 @@ pub struct TableColumns {
     /// Of the user table.
     pub users: Vec<String>,
 }
-
-/// Returns the indices of the configured columns, in configured order; `None` if none are configured.
-pub(crate) fn column_indices(specs: &[ColumnSpec], names: &[String]) -> Option<Vec<usize>> {
-    if names.is_empty() {
-        return None;
-    }
-    let index = |name: &String| specs.iter().position(|spec| spec.name == name);
-    Some(names.iter().filter_map(index).collect())
-}

@@ -251,6 +251,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::Fleet;
+    use crate::metrics::made_up;
     use crate::model::{Celsius, NodeName, Reading};
     use crate::time::Timestamp;
 
@@ -304,6 +305,22 @@ mod tests {
             assert_eq!(sorted(&fleet_view, column, false), usual, "{column}");
             assert_eq!(sorted(&fleet_view, column, true), inverted, "{column}");
         }
+    }
+
+    #[test]
+    fn nodes_are_sorted_by_a_metric_of_one_entry() {
+        let mut view = fleet_view(&[("a", None, 20.0), ("b", None, 90.0)]);
+        let mut nodes = view.fleet.nodes.to_vec();
+        for node in &mut nodes {
+            let device = &mut Arc::make_mut(node).devices[0];
+            device.memory_temperature = device.temperature;
+        }
+        view.fleet.nodes = nodes.into();
+        made_up::with(|| {
+            assert!(sort_columns().iter().any(|column| column.name == "wobble"));
+            assert_eq!(sorted(&view, "wobble", false), "ba");
+            assert_eq!(sorted(&view, "wobble", true), "ab");
+        });
     }
 
     #[test]

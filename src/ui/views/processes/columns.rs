@@ -31,12 +31,12 @@ struct ProcessColumn {
     /// Its place in the order in which columns get room.
     rank: u8,
     /// Returns its width; 0 hides it.
-    width: fn(&Extents<'_>) -> u16,
+    width: fn(&ProcessWidths<'_>) -> u16,
     cell: fn(&Columns, ProcessEntry<'_>) -> String,
 }
 
 /// What the widths of columns depend on.
-struct Extents<'a> {
+struct ProcessWidths<'a> {
     rows: &'a ProcessRows,
     has_node: bool,
     /// Job ids such as `2000_17` and `12+1`.
@@ -46,7 +46,7 @@ struct Extents<'a> {
     width: u16,
 }
 
-impl Extents<'_> {
+impl ProcessWidths<'_> {
     /// Video columns are shown if a process uses the encoder or decoder.
     const fn video_width(&self) -> u16 {
         if self.rows.video_count > 0 || self.is_chosen { 4 } else { 0 }
@@ -58,7 +58,7 @@ impl ProcessColumn {
         (name, title): (&'static str, &'static str),
         help: &'static str,
         rank: u8,
-        width: fn(&Extents<'_>) -> u16,
+        width: fn(&ProcessWidths<'_>) -> u16,
         cell: fn(&Columns, ProcessEntry<'_>) -> String,
     ) -> Self {
         let spec = ColumnSpec::new(name, title, name, help);
@@ -76,9 +76,9 @@ static COLUMNS: [ProcessColumn; 15] = [
         ("node", "NODE"),
         "the node, if there are several",
         4,
-        |extents| {
-            let widest = (extents.width / 8).clamp(4, 20);
-            if extents.has_node { extents.rows.name_width.clamp(4, widest) } else { 0 }
+        |widths| {
+            let widest = (widths.width / 8).clamp(4, 20);
+            if widths.has_node { widths.rows.name_width.clamp(4, widest) } else { 0 }
         },
         |_, entry| entry.node.name.label().to_owned(),
     )
@@ -109,7 +109,7 @@ static COLUMNS: [ProcessColumn; 15] = [
         ("user", "USER"),
         "the owner",
         2,
-        |extents| extents.rows.user_width.clamp(4, if extents.width >= 110 { 16 } else { 9 }),
+        |widths| widths.rows.user_width.clamp(4, if widths.width >= 110 { 16 } else { 9 }),
         |_, entry| or_unknown(entry.user(), str::to_owned),
     )
     .left(),
@@ -141,14 +141,14 @@ static COLUMNS: [ProcessColumn; 15] = [
         ("penc", "%ENC"),
         "video encoder load",
         14,
-        |extents| extents.video_width(),
+        |widths| widths.video_width(),
         |_, entry| percent(percent_value(entry.used.encoder)),
     ),
     ProcessColumn::new(
         ("pdec", "%DEC"),
         "video decoder load",
         15,
-        |extents| extents.video_width(),
+        |widths| widths.video_width(),
         |_, entry| percent(percent_value(entry.used.decoder)),
     ),
     ProcessColumn::new(
@@ -172,7 +172,7 @@ static COLUMNS: [ProcessColumn; 15] = [
         ("rss", "RSS"),
         "host memory in use",
         9,
-        |extents| extents.units.amount_width(),
+        |widths| widths.units.amount_width(),
         |columns, entry| {
             let resident = entry.process.and_then(|process| process.resident.get());
             or_unknown(resident, |bytes| columns.units.amount(bytes))
@@ -192,8 +192,8 @@ static COLUMNS: [ProcessColumn; 15] = [
         ("job", "JOB"),
         "the job",
         12,
-        |extents| match extents.has_long_ids {
-            _ if !extents.rows.has_jobs => 0,
+        |widths| match widths.has_long_ids {
+            _ if !widths.rows.has_jobs => 0,
             true => 12,
             false => 8,
         },
@@ -255,7 +255,7 @@ impl Columns {
         let has_long_ids =
             jobs.iter().any(|list| list.with_nodes().any(|job| job.shown_id.len() > 8));
         let is_chosen = !chosen.is_empty();
-        let extents = Extents { rows, has_node, has_long_ids, is_chosen, units, width };
+        let widths = ProcessWidths { rows, has_node, has_long_ids, is_chosen, units, width };
         let mut room = width.saturating_sub(MARK_WIDTH + MIN_COMMAND_WIDTH);
         let mut reserve = |(index, width): (usize, u16)| {
             let fits = room >= width + gap;
@@ -263,7 +263,7 @@ impl Columns {
             fits.then_some((index, width))
         };
         let with_width = |index: usize| {
-            let width = (COLUMNS.get(index)?.width)(&extents);
+            let width = (COLUMNS.get(index)?.width)(&widths);
             (width > 0).then_some((index, width))
         };
         let mut shown: Vec<(usize, u16)>;
