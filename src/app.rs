@@ -21,6 +21,7 @@ mod demo;
 mod discovery;
 mod doctor;
 mod env;
+mod library;
 mod limits;
 mod line_prompt;
 mod log;
@@ -35,6 +36,8 @@ mod trust;
 mod unlock;
 mod watch;
 mod watchdog;
+
+pub(crate) use library::Watcher;
 
 /// How the program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -43,14 +43,17 @@
 //! - [`config`]: settings, their sources and precedence
 //! - [`cli`]: command-line arguments
 //! - [`app`]: wiring, exit codes
+//! - [`api`]: the library: snapshots of nodes, devices and jobs
 //!
-//! All of them are private. The feature `internals`, which the tests and the benches switch on, shows them as
+//! All but [`api`] are private. The feature `internals`, which the tests and the benches switch on, shows them as
 //! `gtop::internals`; without it, the compiler reports what only tests use.
 #![cfg_attr(
     not(feature = "internals"),
     allow(unreachable_pub, unused_imports, reason = "what is `pub` is re-exported by `internals`")
 )]
 
+#[warn(missing_docs)]
+pub mod api;
 mod app;
 mod cli;
 mod collect;

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 const MODULES: &[&str] = &[
     "time", "text", "storage", "process", "ssh", "model", "nodeset", "wire", "probe", "transport", "inventory", "collect",
     "fleet", "metrics", "query", "insight", "record", "source", "progress", "export", "serve", "ui",
-    "sim", "doctor", "config", "cli", "app",
+    "sim", "doctor", "config", "cli", "app", "api",
 ];
 
 /// Modules that a module must not import although they are below it.

@@ -16,6 +16,7 @@
 )]
 
 mod amd;
+mod api;
 mod captures;
 mod cli_docs;
 mod collect;

@@ -72,6 +72,29 @@ impl Env {
     }
 }
 
+impl Env {
+    /// Prepares connections for a program that uses the library: without a log, a terminal to prompt on or children of
+    /// its own binary.
+    pub(super) fn for_library(
+        cli: Cli,
+        paths: Option<ConfigPaths>,
+        settings: Settings,
+    ) -> Result<Self, AppError> {
+        let options = transport_options(&cli, &settings)?;
+        Ok(Self {
+            runtime: runtime::Builder::new_current_thread().enable_all().build()?,
+            transport: Transport::new(Options { parent_guard: None, ..options }),
+            output_mode: OutputMode::of(&cli.output),
+            prompter: None,
+            clock: Clock::system(),
+            max_open_files: limits::raise_open_files(),
+            cli,
+            settings,
+            paths,
+        })
+    }
+}
+
 fn transport_options(cli: &Cli, settings: &Settings) -> Result<Options, TemplateError> {
     let defaults = Options::of_this_process();
     Ok(Options {

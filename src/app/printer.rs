@@ -147,7 +147,7 @@ impl PageFormat {
 
 /// Returns true if the scheduler has answered and every node has rates or is down. A node that refused one of
 /// too many concurrent connections is retried, so it does not count as down.
-fn is_complete(fleet: &Fleet) -> bool {
+pub(super) fn is_complete(fleet: &Fleet) -> bool {
     let jobs = fleet.jobs.as_ref();
     let is_down = |fault: &Fault| fault.kind != FaultKind::NoBanner;
     jobs.is_none_or(|list| list.is_answered())

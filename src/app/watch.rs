@@ -4,6 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use crate::app::demo::Demo;
+use crate::app::discovery::Discovery;
 use crate::app::env::Env;
 use crate::app::monitor::Monitor;
 use crate::app::output_mode::OutputMode;
@@ -32,13 +33,7 @@ pub(super) fn run(
         writeln!(err, "gtop: {reason}")?;
     }
     // Declared before the monitor, so that the servers stop after their clients.
-    let demo = nodes.demo.map(|count| Demo::start(count, nodes.seed)).transpose()?;
-    let (discovery, title) = match &demo {
-        Some(demo) => (demo.discovery(env.clock.clone())?, demo.title()),
-        None => targets::discovery(&env)?,
-    };
-    // Slurm usually answers at once; then passphrases and prompts come before the screen.
-    env.runtime.block_on(discovery.wait_for_answer(SCHEDULER_TIMEOUT));
+    let (_demo, discovery, title) = discovery(&env)?;
     let targets = discovery.rosters().borrow().targets.clone();
     let files_per_node = files_per_node(&env.cli);
     let warning = limits::open_files_warning(env.max_open_files, targets.len(), files_per_node);
@@ -74,6 +69,20 @@ pub(super) fn run(
     // A blocked read of standard input must not delay the exit.
     drop(monitor);
     Ok(reason)
+}
+
+/// Finds the nodes, after the scheduler's first answer; starts them if they are simulated. The text says what is
+/// watched.
+pub(super) fn discovery(env: &Env) -> Result<(Option<Demo>, Discovery, String), AppError> {
+    let nodes = &env.cli.nodes;
+    let demo = nodes.demo.map(|count| Demo::start(count, nodes.seed)).transpose()?;
+    let (discovery, title) = match &demo {
+        Some(demo) => (demo.discovery(env.clock.clone())?, demo.title()),
+        None => targets::discovery(env)?,
+    };
+    // Slurm usually answers at once; then passphrases and prompts come before the screen.
+    env.runtime.block_on(discovery.wait_for_answer(SCHEDULER_TIMEOUT));
+    Ok((demo, discovery, title))
 }
 
 /// Returns the number of files that are open per node.

@@ -1,0 +1,29 @@
+//! Prints the job whose devices work hardest.
+//!
+//!     cargo run --example busiest_job -- --slurm
+
+use std::time::Duration;
+
+use gtop::api::{Monitor, MonitorError};
+
+fn main() -> Result<(), MonitorError> {
+    let mut monitor = Monitor::start(std::env::args_os().skip(1))?;
+    let snapshot = monitor.complete_snapshot(Duration::from_secs(20));
+    let busiest = snapshot
+        .jobs()
+        .filter_map(|job| Some((job.utilization()?, job)))
+        .max_by(|(one, _), (other, _)| one.total_cmp(other));
+    match busiest {
+        Some((utilization, job)) => {
+            let devices = job.devices().count();
+            println!(
+                "{} {} {}: {utilization:.0} % of {devices} devices",
+                job.id(),
+                job.user(),
+                job.name()
+            );
+        }
+        None => println!("no job has a device whose utilization is known"),
+    }
+    Ok(())
+}

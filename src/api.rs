@@ -1,0 +1,216 @@
+//! gtop as a library: watch nodes, and read what they report.
+//!
+//! A [`Monitor`] watches what the arguments of the command name, in the background, with the user's settings and
+//! SSH configuration. Its [`Snapshot`]s do not change. Values are read by the words that filters and columns have;
+//! docs/metrics.md lists them with their units. A value that is unknown, or older than a few sampling intervals, is
+//! `None`, never zero.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), gtop::api::MonitorError> {
+//! let mut monitor = gtop::api::Monitor::start(["gpu01", "gpu02"])?;
+//! for node in monitor.complete_snapshot(std::time::Duration::from_secs(20)).nodes() {
+//!     println!("{}: {} devices", node.name(), node.devices().count());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use crate::app::Watcher;
+use crate::fleet::{self, is_idle_held};
+use crate::insight::FleetView;
+use crate::insight::jobs::JobEntry;
+use crate::metrics::{Value, device_fields};
+
+/// Watches nodes in the background until it is dropped.
+pub struct Monitor(Watcher);
+
+/// The arguments are wrong, or watching could not start; the text says which and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct MonitorError(String);
+
+/// All nodes and jobs at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot(FleetView);
+
+/// A node of a snapshot.
+#[derive(Clone, Copy, Debug)]
+pub struct Node<'a> {
+    view: &'a FleetView,
+    node: &'a fleet::Node,
+}
+
+/// A device of a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Device<'a> {
+    node: Node<'a>,
+    position: usize,
+    device: &'a crate::model::Device,
+}
+
+/// A job with nodes: listed by the scheduler, or seen in the processes of a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    view: &'a FleetView,
+    entry: &'a JobEntry,
+}
+
+impl std::fmt::Debug for Monitor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Monitor").finish_non_exhaustive()
+    }
+}
+
+impl Monitor {
+    /// Starts watching. The arguments are those of the command: hosts, `--slurm`, `--demo`, `--interval=2`, …
+    ///
+    /// # Errors
+    ///
+    /// If an argument is wrong, a file cannot be read, or the machine refuses a thread.
+    pub fn start<I>(args: I) -> Result<Self, MonitorError>
+    where
+        I: IntoIterator,
+        I::Item: Into<OsString>,
+    {
+        Watcher::start(args.into_iter().map(Into::into).collect()).map(Self).map_err(MonitorError)
+    }
+
+    /// Returns the latest snapshot; nodes that have not answered yet have no devices.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(FleetView::new(self.0.fleet(), self.0.now()))
+    }
+
+    /// Waits until every node has answered or is down, at most for `limit`, and returns the snapshot.
+    pub fn complete_snapshot(&mut self, limit: Duration) -> Snapshot {
+        self.0.wait_until_complete(limit);
+        self.snapshot()
+    }
+
+    /// Waits for the next change and returns the snapshot; `None` if none comes any more.
+    pub fn next_snapshot(&mut self) -> Option<Snapshot> {
+        self.0.wait_for_next().then(|| self.snapshot())
+    }
+}
+
+impl Snapshot {
+    /// Returns the nodes, in the order in which they were named.
+    pub fn nodes(&self) -> impl Iterator<Item = Node<'_>> {
+        self.0.fleet.nodes.iter().map(|node| Node { view: &self.0, node })
+    }
+
+    /// Returns the jobs that have nodes.
+    pub fn jobs(&self) -> impl Iterator<Item = Job<'_>> {
+        self.0.job_index().entries.iter().map(|entry| Job { view: &self.0, entry })
+    }
+}
+
+impl<'a> Node<'a> {
+    /// Returns the name, as it was given.
+    pub fn name(self) -> &'a str {
+        self.node.name.label()
+    }
+
+    /// Returns why the node does not answer; `None` if it does, or has not been tried yet.
+    pub fn fault(self) -> Option<String> {
+        self.node.fault().map(crate::model::Fault::message)
+    }
+
+    /// Returns the age of the newest sample; `None` if there is none.
+    pub fn age(self) -> Option<Duration> {
+        self.node.taken_at().map(|at| self.view.now.since(at))
+    }
+
+    /// Returns the devices, slices after the device they are part of.
+    pub fn devices(self) -> impl Iterator<Item = Device<'a>> {
+        let all = self.node.devices.iter().enumerate();
+        all.map(move |(position, device)| Device { node: self, position, device })
+    }
+}
+
+impl<'a> Device<'a> {
+    /// Returns the node it is in.
+    pub fn node(self) -> Node<'a> {
+        self.node
+    }
+
+    /// Returns the index that the driver gives it.
+    pub fn index(self) -> Option<u32> {
+        self.device.index.get()
+    }
+
+    /// Returns the UUID.
+    pub fn uuid(self) -> &'a str {
+        &self.device.uuid
+    }
+
+    /// Returns true if its values are at most a few sampling intervals old.
+    pub fn is_fresh(self) -> bool {
+        self.node.node.device_freshness(self.position, self.node.view.now).is_fresh()
+    }
+
+    /// Returns true if a job or a process holds it and it does nothing; `None` if its values are old.
+    pub fn is_idle_held(self) -> Option<bool> {
+        let node = self.node.node;
+        let is_allocated = self.node.view.allocated.contains(node, self.device);
+        self.is_fresh().then(|| is_idle_held(node, self.device, is_allocated))
+    }
+
+    /// Returns the number of a metric, such as `"util"` in percent; `None` if it is unknown or old, or if no
+    /// metric has this word.
+    pub fn number(self, metric: &str) -> Option<f32> {
+        self.value(metric)?.number()
+    }
+
+    /// Returns the text of a metric, such as `"model"`; `None` if it is unknown or old, or if no metric has this
+    /// word.
+    pub fn text(self, metric: &str) -> Option<String> {
+        match self.value(metric)? {
+            Value::Text(text) => Some(text.to_string()),
+            Value::Unknown(_) | Value::Number(_) | Value::Integer(_) | Value::Flag(_) => None,
+        }
+    }
+
+    fn value(self, metric: &str) -> Option<Value> {
+        let field = device_fields().find(|field| field.alias == metric || field.id == metric)?;
+        self.is_fresh().then(|| (field.read)(self.device))
+    }
+}
+
+impl<'a> Job<'a> {
+    /// Returns the id, as the scheduler prints it.
+    pub fn id(self) -> &'a str {
+        &self.entry.job.shown_id
+    }
+
+    /// Returns the name; empty if only processes show the job.
+    pub fn name(self) -> &'a str {
+        &self.entry.job.name
+    }
+
+    /// Returns the user; empty if unknown.
+    pub fn user(self) -> &'a str {
+        &self.entry.job.user
+    }
+
+    /// Returns its devices on the watched nodes, as far as they are known.
+    pub fn devices(self) -> impl Iterator<Item = Device<'a>> {
+        self.entry.nodes.iter().flat_map(move |job_node| {
+            let node = job_node.node_index.and_then(|index| self.view.fleet.nodes.get(index));
+            let uuids = job_node.assigned.devices.as_deref().unwrap_or_default();
+            let node = node.map(|node| Node { view: self.view, node });
+            node.into_iter()
+                .flat_map(Node::devices)
+                .filter(move |device| uuids.contains(&device.device.uuid))
+        })
+    }
+
+    /// Returns the mean utilization of its devices in percent; `None` if no device has a fresh one.
+    pub fn utilization(self) -> Option<f32> {
+        let known = self.devices().filter_map(|device| device.number("util"));
+        let (sum, count) = known.fold((0.0, 0.0), |(sum, count), util| (sum + util, count + 1.0));
+        (count > 0.0).then(|| sum / count)
+    }
+}

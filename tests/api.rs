@@ -1,0 +1,48 @@
+//! The library, as another program uses it.
+
+use std::time::Duration;
+
+use gtop::api::Monitor;
+
+/// Fails a test that hangs; nothing depends on how soon the nodes answer.
+const LIMIT: Duration = Duration::from_secs(120);
+
+#[test]
+fn nodes_devices_and_jobs_of_a_snapshot_are_read() {
+    let mut monitor = Monitor::start(["--demo=2", "--seed=1"]).unwrap();
+    let snapshot = monitor.complete_snapshot(LIMIT);
+    let nodes: Vec<_> = snapshot.nodes().collect();
+    assert_eq!(nodes.len(), 2);
+    for node in &nodes {
+        assert!(node.fault().is_none() && node.age().is_some(), "{node:?}");
+        assert!(node.devices().count() > 0);
+    }
+    let device = nodes[0].devices().next().unwrap();
+    assert!(device.is_fresh() && device.is_idle_held().is_some());
+    assert_eq!(device.number("util"), device.number("utilization_percent"));
+    assert!(device.number("util").is_some_and(|util| (0.0..=100.0).contains(&util)));
+    assert_eq!(device.number("no-such-metric"), None);
+    assert!(snapshot.jobs().count() > 0);
+    for job in snapshot.jobs() {
+        assert!(!job.id().is_empty());
+        let utils: Vec<f32> = job.devices().filter_map(|device| device.number("util")).collect();
+        assert_eq!(job.utilization().is_some(), !utils.is_empty());
+    }
+    assert!(monitor.next_snapshot().is_some());
+}
+
+#[test]
+fn a_wrong_argument_is_a_sentence() {
+    let error = Monitor::start(["--no-such-option"]).unwrap_err().to_string();
+    assert!(error.contains("--no-such-option"), "{error}");
+}
+
+#[test]
+fn a_node_that_does_not_answer_has_a_fault_and_no_values() {
+    // Port 1 of the loopback refuses connections.
+    let mut monitor = Monitor::start(["--transport=native", "127.0.0.1:1"]).unwrap();
+    let snapshot = monitor.complete_snapshot(LIMIT);
+    let node = snapshot.nodes().next().unwrap();
+    assert!(node.fault().is_some_and(|fault| !fault.is_empty()));
+    assert_eq!((node.age(), node.devices().count()), (None, 0));
+}
