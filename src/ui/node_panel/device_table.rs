@@ -27,6 +27,9 @@ const ATTRIBUTE_COLUMNS_IN_FULL: usize = 2;
 /// Width of a bar in the second line of a device.
 const SECOND_LINE_BAR_WIDTH: u16 = 8;
 
+/// Returns why a device does not report a value.
+type ReasonOf = fn(&Device) -> Option<Reason>;
+
 /// A device in the table.
 struct DeviceRow<'a> {
     node: &'a Node,
@@ -117,12 +120,12 @@ const FIRST: [DeviceColumn; 8] = [
             let util = utilization(row.device);
             let flags = device_flags(row.device).into_iter();
             let worst = flags.map(|(_, severity)| Tone::from(severity)).max();
-            columns.load(util, worst.unwrap_or_else(|| columns.load.tone(util)), width)
+            load_line(util, worst.unwrap_or_else(|| columns.load.tone(util)), width)
         },
     )
     .summed(|columns, totals, width| {
         let util = totals.utilization.map(Percent::get);
-        columns.load(util, columns.load.tone(util), width)
+        load_line(util, columns.load.tone(util), width)
     }),
     DeviceColumn::new(
         ("membar", "MEM"),
@@ -384,7 +387,7 @@ impl Columns {
             let longest = max_width(devices().map(|device| name(device, true)));
             self.reserve_named(node, "name", Some(longest.clamp(4, 16)));
         }
-        let reasons: [(&str, fn(&Device) -> Option<Reason>); 3] = [
+        let reasons: [(&str, ReasonOf); 3] = [
             ("temp", |device| device.temperature.reason()),
             ("power", |device| device.power.reason()),
             ("clocks", |device| device.sm_clock.reason()),
@@ -583,11 +586,6 @@ impl Columns {
         })
     }
 
-    fn load(&self, util: Option<f32>, tone: Tone, width: u16) -> Line {
-        let bar = Line::new().bar(util, width.saturating_sub(4), tone);
-        bar.right_aligned(&percent(util), 4, Tone::Plain)
-    }
-
     fn memory_bar(&self, share: Option<Percent>, width: u16) -> Line {
         let share = share.map(Percent::get);
         Line::new().bar(share, width, self.load.tone(share))
@@ -604,6 +602,11 @@ impl Columns {
         }
         format!("{}/{:>4}", clock_text(&device.sm_clock), clock_text(&device.memory_clock))
     }
+}
+
+fn load_line(util: Option<f32>, tone: Tone, width: u16) -> Line {
+    let bar = Line::new().bar(util, width.saturating_sub(4), tone);
+    bar.right_aligned(&percent(util), 4, Tone::Plain)
 }
 
 fn power(drawn: Option<Watts>, limit: Option<Watts>, width: u16) -> Line {

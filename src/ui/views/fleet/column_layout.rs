@@ -56,7 +56,7 @@ impl FleetColumn {
         Self { is_left_aligned: true, ..self }
     }
 
-    const fn from_width(self, from_width: u16) -> Self {
+    const fn in_tables_from(self, from_width: u16) -> Self {
         Self { from_width, ..self }
     }
 
@@ -79,7 +79,7 @@ static COLUMNS: [FleetColumn; 13] = [
         FleetCell::Owner(node_cells::jobs),
     )
     .left()
-    .from_width(WIDE_WIDTH),
+    .in_tables_from(WIDE_WIDTH),
     FleetColumn::new(
         ColumnSpec::new("user", "USER", "user", "users of its devices"),
         12,
@@ -87,7 +87,7 @@ static COLUMNS: [FleetColumn; 13] = [
         FleetCell::Owner(node_cells::users),
     )
     .left()
-    .from_width(WIDEST_WIDTH),
+    .in_tables_from(WIDEST_WIDTH),
     FleetColumn::new(
         ColumnSpec::new("devices", "DEVICES", "busy", "one cell per device, by utilization"),
         1,
@@ -118,7 +118,7 @@ static COLUMNS: [FleetColumn; 13] = [
         FleetCell::Node(node_cells::sparkline),
     )
     .left()
-    .from_width(WIDEST_WIDTH),
+    .in_tables_from(WIDEST_WIDTH),
     FleetColumn::new(
         ColumnSpec::new("membar", "MEM", "mem", "device memory as a bar"),
         9,
@@ -160,7 +160,7 @@ static COLUMNS: [FleetColumn; 13] = [
             right(&or_unknown(heat, |celsius| units.temperature_text(celsius)), width)
         }),
     )
-    .from_width(WIDEST_WIDTH),
+    .in_tables_from(WIDEST_WIDTH),
     FleetColumn::new(
         ColumnSpec::new("cpu", "CPU", "cpu", "CPU utilization"),
         8,

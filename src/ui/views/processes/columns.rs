@@ -46,11 +46,9 @@ struct ProcessWidths<'a> {
     width: u16,
 }
 
-impl ProcessWidths<'_> {
-    /// Video columns are shown if a process uses the encoder or decoder.
-    const fn video_width(&self) -> u16 {
-        if self.rows.video_count > 0 || self.is_chosen { 4 } else { 0 }
-    }
+/// Video columns are shown if a process uses the encoder or decoder.
+const fn video_width(widths: &ProcessWidths<'_>) -> u16 {
+    if widths.rows.video_count > 0 || widths.is_chosen { 4 } else { 0 }
 }
 
 impl ProcessColumn {
@@ -137,20 +135,12 @@ static COLUMNS: [ProcessColumn; 15] = [
         |_| 5,
         |_, entry| percent(percent_value(entry.used.memory_utilization)),
     ),
-    ProcessColumn::new(
-        ("penc", "%ENC"),
-        "video encoder load",
-        14,
-        |widths| widths.video_width(),
-        |_, entry| percent(percent_value(entry.used.encoder)),
-    ),
-    ProcessColumn::new(
-        ("pdec", "%DEC"),
-        "video decoder load",
-        15,
-        |widths| widths.video_width(),
-        |_, entry| percent(percent_value(entry.used.decoder)),
-    ),
+    ProcessColumn::new(("penc", "%ENC"), "video encoder load", 14, video_width, |_, entry| {
+        percent(percent_value(entry.used.encoder))
+    }),
+    ProcessColumn::new(("pdec", "%DEC"), "video decoder load", 15, video_width, |_, entry| {
+        percent(percent_value(entry.used.decoder))
+    }),
     ProcessColumn::new(
         ("pcpu", "%CPU"),
         "CPU in use, 100% per core",
