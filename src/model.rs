@@ -36,7 +36,7 @@ pub use tpu::{TpuCore, TpuDetails};
 pub use unit::{Bytes, Celsius, FanSpeed, Megahertz, Percent, Watts};
 pub use vendor::Vendor;
 
-mod declare;
+pub(crate) mod declare;
 mod details;
 mod device;
 mod event;

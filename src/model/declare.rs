@@ -110,4 +110,5 @@ macro_rules! units {
     )*};
 }
 
-pub(super) use {table, units, update_field, updated};
+pub(crate) use table;
+pub(super) use {units, update_field, updated};

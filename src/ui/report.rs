@@ -107,7 +107,7 @@ impl<'a> ReportTable<'a> {
         .rank(6),
         ReportColumn::left("USERS", 0, |_, row, _| users(row.node).into())
             .sized(|table, _| table.users_width)
-            .from_width(100)
+            .shown_from(100)
             .rank(8),
         ReportColumn::rest("NOTE", 0, |_, row, _| Cell::Line(row.note.clone()))
             .sized(|table, _| if table.has_note { MIN_NOTE_WIDTH } else { 0 })
@@ -138,12 +138,12 @@ impl<'a> ReportTable<'a> {
 impl<'a> ReportedNode<'a> {
     fn of(fleet_view: &FleetView, node: &'a Node) -> Self {
         // A printed report omits the time of the next attempt.
-        let note = match node.fault() {
+        let told = match node.fault() {
             Some(fault) => Line::styled(fault.message(), Tone::Bad),
             None => Line::of_notes(&notes(fleet_view, node)),
         };
         let status = NodeStatus::of(node, fleet_view.now);
-        Self { node, status, totals: Totals::of_devices(node), note }
+        Self { node, status, totals: Totals::of_devices(node), note: told }
     }
 
     /// Makes a cell of a number that is unknown if the node has reported no devices.

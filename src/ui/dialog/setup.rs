@@ -90,6 +90,11 @@ impl Setup {
         self.entries().get(self.row)
     }
 
+    /// Returns true if the setting under the cursor is a list of columns.
+    fn has_columns(&self) -> bool {
+        self.entry().is_some_and(|entry| !entry.columns.is_empty())
+    }
+
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
     pub fn on_key(&mut self, key: Key) -> DialogEvent {
         if self.editor.is_some() {
@@ -107,13 +112,12 @@ impl Setup {
         }
         match key {
             Key::Named(NamedKey::Right | NamedKey::Enter) | Key::Letter('l' | ' ')
-                if self.entry().is_some_and(|entry| !entry.columns.is_empty()) =>
+                if self.has_columns() =>
             {
                 let list = |entry: &SetupEntry| Checklist::new(entry.columns.clone(), &entry.value);
                 self.checklist = self.entry().map(list);
             }
-            Key::Named(NamedKey::Left) | Key::Letter('h')
-                if self.entry().is_some_and(|entry| !entry.columns.is_empty()) => {}
+            Key::Named(NamedKey::Left) | Key::Letter('h') if self.has_columns() => {}
             Key::Named(NamedKey::Escape) | Key::Letter('q') | Key::Control('c') => {
                 return DialogEvent::Closed;
             }
@@ -133,8 +137,6 @@ impl Setup {
                     return self.cycle_value(true);
                 }
             }
-            Key::Letter('j') => self.move_cursor(Movement::Down),
-            Key::Letter('k') => self.move_cursor(Movement::Up),
             Key::Letter(digit @ '1'..='9') => {
                 let page = digit.to_digit(10).and_then(|digit| usize::try_from(digit).ok());
                 let page = page.unwrap_or(1) - 1;
@@ -143,7 +145,7 @@ impl Setup {
                 }
             }
             other => {
-                if let Some(movement) = Movement::from_key(other) {
+                if let Some(movement) = Movement::from_dialog_key(other) {
                     self.move_cursor(movement);
                 }
             }
@@ -262,7 +264,7 @@ impl Setup {
                 ("Enter", "done"),
             ];
         }
-        if self.entry().is_some_and(|entry| !entry.columns.is_empty()) {
+        if self.has_columns() {
             return &[("↑ ↓", "row"), ("Enter", "choose"), ("Tab", "page"), ("Esc", "close")];
         }
         &[

@@ -59,14 +59,7 @@ impl SignalDialog {
                 DialogEvent::RequestNodes(self.requests(signal))
             }
             (key, _) => {
-                let step = if key == Key::Letter('j') {
-                    Some(Movement::Down)
-                } else if key == Key::Letter('k') {
-                    Some(Movement::Up)
-                } else {
-                    Movement::from_key(key)
-                };
-                if let Some(step) = step {
+                if let Some(step) = Movement::from_dialog_key(key) {
                     let top =
                         step.new_index(self.viewport.top, self.targets.len(), self.viewport.rows);
                     self.viewport.top = top;
@@ -93,7 +86,7 @@ impl SignalDialog {
         let mut waiting = self.targets.iter_mut().filter(|(_, answer)| answer.is_none());
         let waiting_target =
             waiting.find(|(target, _)| sent == signal && target.matches(&reply.request.node, key));
-        let Some((_, answer)) = waiting_target else { return None };
+        let (_, answer) = waiting_target?;
         *answer = Some(reply.result.as_ref().map(|_| ()).map_err(Clone::clone));
         if self.targets.iter().any(|(_, answer)| *answer != Some(Ok(()))) {
             return Some(DialogEvent::Pending);

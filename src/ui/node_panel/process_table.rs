@@ -112,7 +112,7 @@ impl<'a> UseTable<'a> {
             used.kind.get().map_or(UNKNOWN, UseKind::as_str).into()
         })
         .sized(|table, _| if table.is_reported(|used| used.kind.get().is_some()) { 4 } else { 0 })
-        .from_width(100),
+        .shown_from(100),
         UseColumn::right("GPU-MEM", 7, |table, (used, _), _| table.amount(used.memory.get()))
             .titled(|table, _| if table.has_only_tpus { "TPU-MEM" } else { "GPU-MEM" }.into()),
         UseColumn::right("%SM", 3, |_, (used, _), _| Cell::percent(percent_value(used.sm)))
@@ -123,20 +123,20 @@ impl<'a> UseTable<'a> {
         .sized(|table, _| {
             if table.is_reported(|used| used.memory_utilization.get().is_some()) { 3 } else { 0 }
         })
-        .from_width(100),
+        .shown_from(100),
         UseColumn::right("%CPU", 5, |_, (_, process), _| {
             Cell::percent(process.and_then(|process| process.cpu_percent.get()))
         })
-        .from_width(60),
+        .shown_from(60),
         UseColumn::right("RSS", 6, |table, (_, process), _| {
             table.amount(process.and_then(|process| process.resident.get()))
         })
-        .from_width(60),
+        .shown_from(60),
         UseColumn::right("TIME", 8, |table, (_, process), _| {
             let time = process.and_then(|process| table.node.run_time(process.key));
             Cell::of(time, format_run_time)
         })
-        .from_width(70),
+        .shown_from(70),
         UseColumn::left("JOB", 10, |table, (_, process), _| {
             let job = process.and_then(|process| process.statics.job.as_ref());
             job.map_or(UNKNOWN, |job| shown_id(table.jobs, job)).to_owned().into()
@@ -145,7 +145,7 @@ impl<'a> UseTable<'a> {
             let mut processes = table.node.processes.iter();
             if processes.any(|process| process.statics.job.is_some()) { 10 } else { 0 }
         })
-        .from_width(100),
+        .shown_from(100),
         UseColumn::rest("COMMAND", 1, |_, (used, process), _| {
             short_command(command(*process, used), false).into()
         }),

@@ -29,6 +29,13 @@ impl Movement {
         })
     }
 
+    /// Returns the move for a key in a dialog, where `j` and `k` move too.
+    pub fn from_dialog_key(key: Key) -> Option<Self> {
+        let letters = [(Key::Letter('j'), Self::Down), (Key::Letter('k'), Self::Up)];
+        let letter = letters.into_iter().find(|(letter, _)| *letter == key);
+        letter.map(|(_, movement)| movement).or_else(|| Self::from_key(key))
+    }
+
     /// Returns the new index after a move from `index` in a list of `count` rows.
     pub fn new_index(self, index: usize, count: usize, page: usize) -> usize {
         let page = page.max(1);

@@ -76,7 +76,7 @@ impl<T: Clone> Menu<T> {
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
     pub fn on_key(&mut self, key: Key) -> MenuEvent<T> {
-        let movement = match key {
+        match key {
             Key::Named(NamedKey::Enter) => return self.select(self.selected),
             Key::Named(NamedKey::Escape) | Key::Control('c') => return MenuEvent::Closed,
             Key::Letter(letter) => {
@@ -88,18 +88,13 @@ impl<T: Clone> Menu<T> {
                 if let Some(value) = items.find_map(|item| item.uppercase.clone()) {
                     return MenuEvent::Selected(value);
                 }
-                match letter {
-                    'q' => return MenuEvent::Closed,
-                    'j' => Movement::Down,
-                    'k' => Movement::Up,
-                    _ => return MenuEvent::Pending,
+                if letter == 'q' {
+                    return MenuEvent::Closed;
                 }
             }
-            other => match Movement::from_key(other) {
-                Some(movement) => movement,
-                None => return MenuEvent::Pending,
-            },
-        };
+            _ => {}
+        }
+        let Some(movement) = Movement::from_dialog_key(key) else { return MenuEvent::Pending };
         self.selected = movement.new_index(self.selected, self.items.len(), 8);
         MenuEvent::Pending
     }

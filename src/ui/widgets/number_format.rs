@@ -12,6 +12,16 @@ pub(crate) fn or_unknown<T>(reading: Option<T>, format: impl FnOnce(T) -> String
     reading.map_or_else(|| UNKNOWN.to_owned(), format)
 }
 
+/// Formats a count with its noun in the singular or the plural.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    let ending = match count {
+        1 => "",
+        _ if noun.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{count} {noun}{ending}")
+}
+
 /// Formats a percentage without the sign.
 pub(crate) fn percent(share: Option<f32>) -> String {
     or_unknown(share, |share| format!("{share:.0}"))
@@ -229,7 +239,7 @@ pub(crate) fn format_run_time(span: Duration) -> String {
 /// Formats power draw and limit in the unit that suits the limit.
 pub(crate) fn power_text(drawn: Option<Watts>, limit: Option<Watts>) -> String {
     let Some(limit) = limit.map(Watts::get) else {
-        return or_unknown(None::<u8>, |_| String::new());
+        return UNKNOWN.to_owned();
     };
     let drawn = drawn.map(Watts::get);
     let (scale, unit, decimals) = match limit {

@@ -122,7 +122,7 @@ impl<C, R> TableColumn<C, R> {
     }
 
     /// Hides the column in tables of less than this width.
-    pub(crate) const fn from_width(self, min_table_width: u16) -> Self {
+    pub(crate) const fn shown_from(self, min_table_width: u16) -> Self {
         Self { min_table_width, ..self }
     }
 

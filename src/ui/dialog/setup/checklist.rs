@@ -55,10 +55,8 @@ impl Checklist {
             }
             Key::Named(NamedKey::Left) | Key::Letter('h') => return self.move_column(false),
             Key::Named(NamedKey::Right) | Key::Letter('l') => return self.move_column(true),
-            Key::Letter('j') => self.move_cursor(Movement::Down),
-            Key::Letter('k') => self.move_cursor(Movement::Up),
             other => {
-                if let Some(step) = Movement::from_key(other) {
+                if let Some(step) = Movement::from_dialog_key(other) {
                     self.move_cursor(step);
                 }
             }

@@ -8,8 +8,7 @@ use crate::ui::views::fleet::column_layout::{ColumnLayout, FleetCell, MARK_WIDTH
 use crate::ui::views::fleet::group::Group;
 use crate::ui::views::fleet::node_sort::to_f32;
 use crate::ui::widgets::line::{Line, Tone, truncate};
-use crate::ui::widgets::number_format::percent;
-use crate::ui::widgets::number_format::power_text;
+use crate::ui::widgets::number_format::{counted, percent, power_text};
 
 /// Below this width, there is room for the title only.
 const NARROW_WIDTH: u16 = 28;
@@ -35,7 +34,7 @@ pub(super) fn row(
                 let state_counts = state_counts(&totals);
                 let mut note = Line::new();
                 if is_narrow {
-                    note = note.text(node_count_text(group.members.len()), Tone::Plain);
+                    note = note.text(counted(group.members.len(), "node"), Tone::Plain);
                 }
                 if is_narrow && state_counts.width() > 0 {
                     note = note.text(" · ", Tone::Faint);
@@ -56,8 +55,7 @@ pub(super) fn line(context: RenderContext<'_>, group: &mut Group, width: u16) ->
     let fleet_view = context.view;
     let totals = group.totals(fleet_view);
     let units = context.options.units();
-    let node_count_text = node_count_text(group.members.len());
-    let mut totals_line = Line::styled(node_count_text, Tone::Plain);
+    let mut totals_line = Line::styled(counted(group.members.len(), "node"), Tone::Plain);
     let parts = [
         totals.utilization.map(|share| format!("{:>3}%", percent(Some(share.get())))),
         totals
@@ -102,19 +100,14 @@ fn fold_symbol(group: &Group) -> Line {
     Line::styled(if group.is_folded { "▸" } else { "▾" }, Tone::Accent).gap(MARK_WIDTH - 1)
 }
 
-fn node_count_text(count: usize) -> String {
-    if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") }
-}
-
 /// Draws title, description and node count.
 fn title_cell(group: &Group, totals: &Totals, width: u16) -> Line {
     if width < NARROW_WIDTH {
         return Line::new().left_aligned(&group.title, width, Tone::Strong);
     }
-    let mut count = node_count_text(group.members.len());
+    let mut count = counted(group.members.len(), "node");
     if width >= 50 {
-        let word = if totals.devices == 1 { "device" } else { "devices" };
-        count = format!("{count} · {} {word}", totals.devices);
+        count = format!("{count} · {}", counted(totals.devices, "device"));
     }
     let count = Line::styled(truncate(&count, width), Tone::Plain);
     let mut line = Line::styled(group.title.as_str(), Tone::Strong);

@@ -7,26 +7,31 @@ use crate::fleet::Node;
 use crate::insight::FleetView;
 use crate::insight::ownership::{AllocationIndex, whole_devices};
 use crate::model::UNKNOWN;
+use crate::model::declare::table;
 use crate::model::{Device, JobId};
 use crate::nodeset;
 use crate::ui::views::fleet::group::{Group, GroupMember};
 
-/// What nodes and devices are grouped by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Grouping {
-    /// Not grouped.
-    #[default]
-    None,
-    /// Ranges of nodes with similar names.
-    Range,
-    /// The partition of their jobs.
-    Partition,
-    /// The job that has the device.
-    Job,
-    /// The user of the device.
-    User,
-    /// The device model.
-    Model,
+table! {
+    /// What nodes and devices are grouped by, with the name in settings and the label.
+    #[derive(Default)]
+    pub(super) enum Grouping {
+        /// Not grouped.
+        #[default]
+        None = ("none", "nothing"),
+        /// Ranges of nodes with similar names.
+        Range = ("name", "node name"),
+        /// The partition of their jobs.
+        Partition = ("partition", "partition"),
+        /// The job that has the device.
+        Job = ("job", "job"),
+        /// The user of the device.
+        User = ("user", "user"),
+        /// The device model.
+        Model = ("model", "device model"),
+    }
+    const ALL;
+    fn texts -> (&'static str, &'static str);
 }
 
 /// The maximum number of ranges that similar names are split into.
@@ -43,19 +48,9 @@ struct GroupKey {
 }
 
 impl Grouping {
-    const ALL: [Self; 6] =
-        [Self::None, Self::Range, Self::Partition, Self::Job, Self::User, Self::Model];
-
     /// Returns the name in settings.
     pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Range => "name",
-            Self::Partition => "partition",
-            Self::Job => "job",
-            Self::User => "user",
-            Self::Model => "model",
-        }
+        self.texts().0
     }
 
     pub(super) fn from_name(name: &str) -> Option<Self> {
@@ -63,14 +58,7 @@ impl Grouping {
     }
 
     pub(super) const fn label(self) -> &'static str {
-        match self {
-            Self::None => "nothing",
-            Self::Range => "node name",
-            Self::Partition => "partition",
-            Self::Job => "job",
-            Self::User => "user",
-            Self::Model => "device model",
-        }
+        self.texts().1
     }
 
     /// Returns the next or previous grouping that applies to this fleet.

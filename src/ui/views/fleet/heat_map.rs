@@ -148,39 +148,22 @@ pub(super) fn moved_horizontally(
     cursor: CellCursor,
     is_forward: bool,
 ) -> CellCursor {
-    let CellCursor::Cell(group, member, cell) = cursor else { return cursor };
-    let cells = |group, member| {
-        grouped_rows
-            .member(fleet, group, member)
-            .map(|(member, node)| member.device_indices(node).len())
-    };
-    let open = |group: &usize| {
-        grouped_rows.groups.get(*group).is_some_and(|one| !one.is_folded && !one.members.is_empty())
-    };
-    if is_forward {
-        if cell + 1 < cells(group, member).unwrap_or(0) {
-            return CellCursor::Cell(group, member, cell + 1);
-        }
-        if cells(group, member + 1).is_some() {
-            return CellCursor::Cell(group, member + 1, 0);
-        }
-        let next = (group + 1..grouped_rows.groups.len()).find(open);
-        return next.map_or(cursor, |group| CellCursor::Cell(group, 0, 0));
+    if matches!(cursor, CellCursor::Header(_)) {
+        return cursor;
     }
-    let last_of = |group, member| {
-        CellCursor::Cell(group, member, cells(group, member).unwrap_or(0).saturating_sub(1))
-    };
-    match (cell, member) {
-        (1.., _) => CellCursor::Cell(group, member, cell - 1),
-        (0, 1..) => last_of(group, member - 1),
-        (0, 0) => {
-            let before = (0..group).rev().find(open);
-            let last = |group: usize| {
-                grouped_rows.groups.get(group).map_or(0, |one| one.members.len().saturating_sub(1))
-            };
-            before.map_or(cursor, |group| last_of(group, last(group)))
-        }
-    }
+    let groups = grouped_rows.groups.iter().enumerate().filter(|(_, group)| !group.is_folded);
+    let members =
+        groups.flat_map(|(at, group)| (0..group.members.len()).map(move |member| (at, member)));
+    let cells: Vec<CellCursor> = members
+        .flat_map(|(group, member)| {
+            let found = grouped_rows.member(fleet, group, member);
+            let count = found.map_or(0, |(member, node)| member.device_indices(node).len());
+            (0..count.max(1)).map(move |cell| CellCursor::Cell(group, member, cell))
+        })
+        .collect();
+    let at = cells.iter().position(|cell| *cell == cursor);
+    let to = at.and_then(|at| if is_forward { Some(at + 1) } else { at.checked_sub(1) });
+    to.and_then(|to| cells.get(to)).copied().unwrap_or(cursor)
 }
 
 /// Returns the number of lines of the whole heat map, legend included.

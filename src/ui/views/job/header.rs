@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use crate::fleet::Evidence;
 use crate::insight::FleetView;
+use crate::model::width_of;
 use crate::model::{Job, JobOutcome, JobState};
-use crate::model::{UNKNOWN, width_of};
 use crate::time::{Timestamp, format_duration};
 use crate::ui::display_options::DisplayOptions;
+use crate::ui::views::job::distribution::Distribution;
 use crate::ui::views::job::series::{KEPT_SECONDS, MeanSeries};
 use crate::ui::views::job::summary::{JobMetric, JobSummary};
 use crate::ui::widgets::line::{Line, Tone};
+use crate::ui::widgets::number_format::{counted, or_unknown};
 
 /// Body heights from which the second line, the distributions, and more findings are shown.
 const MIN_HEIGHTS: [usize; 3] = [5, 11, 20];
@@ -75,19 +77,18 @@ fn title_line(summary: &JobSummary, position: Position, width: u16) -> Line {
 
 /// Counts nodes and devices, and names the evidence for the devices.
 fn size_line(summary: &JobSummary) -> Line {
-    let count = |count: usize, noun: &str| {
-        if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-    };
-    let nodes = count(summary.rows.len() + summary.hidden, "node");
+    let nodes = counted(summary.rows.len() + summary.hidden, "node");
     let mut line = Line::styled(nodes, Tone::Plain);
     if summary.hidden > 0 {
         line = line.text(format!(" ({} hidden by the filter)", summary.hidden), Tone::Warn);
     }
     line = line.text(" · ", Tone::Faint);
     let devices = match (summary.devices, summary.slices) {
-        (devices, 0) => count(devices, "device"),
-        (0, slices) => count(slices, "slice"),
-        (devices, slices) => format!("{} and {}", count(devices, "device"), count(slices, "slice")),
+        (devices, 0) => counted(devices, "device"),
+        (0, slices) => counted(slices, "slice"),
+        (devices, slices) => {
+            format!("{} and {}", counted(devices, "device"), counted(slices, "slice"))
+        }
     };
     match (summary.evidence, summary.is_listed) {
         (Some(Evidence::Scheduler), _) => line.text(devices, Tone::Plain),
@@ -175,18 +176,14 @@ fn distribution_lines(
         title = title.gap(2).left_aligned(&caption, points, Tone::Faint);
     }
     let mut lines = vec![title.truncated(width)];
-    for metric in [JobMetric::Utilization, JobMetric::Memory, JobMetric::Power] {
-        let label = match metric {
-            JobMetric::Utilization => " UTIL",
-            JobMetric::Memory => " MEMORY",
-            JobMetric::Power | JobMetric::Temperature => " POWER",
-        };
+    for (metric, label) in [
+        (JobMetric::Utilization, " UTIL"),
+        (JobMetric::Memory, " MEMORY"),
+        (JobMetric::Power, " POWER"),
+    ] {
         let distribution = summary.distribution(metric);
-        let value_text = |field: fn(&crate::ui::views::job::distribution::Distribution) -> f32| {
-            distribution.map_or_else(
-                || UNKNOWN.to_owned(),
-                |distribution| metric.format(field(distribution), summary.units),
-            )
+        let value_text = |field: fn(&Distribution) -> f32| {
+            or_unknown(distribution, |one| metric.format(field(one), summary.units))
         };
         let mut line = Line::new()
             .left_aligned(label, NUMBER_WIDTH, Tone::Faint)

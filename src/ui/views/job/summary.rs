@@ -58,13 +58,9 @@ impl JobMetric {
         }
     }
 
-    pub(crate) const fn next(self) -> Self {
-        match self {
-            Self::Utilization => Self::Memory,
-            Self::Memory => Self::Power,
-            Self::Power => Self::Temperature,
-            Self::Temperature => Self::Utilization,
-        }
+    pub(crate) fn next(self) -> Self {
+        let mut others = Self::ALL.into_iter().cycle().skip_while(|metric| *metric != self);
+        others.nth(1).unwrap_or(self)
     }
 
     /// Reads the metric of a device.

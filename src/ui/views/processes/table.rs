@@ -14,6 +14,7 @@ use crate::ui::views::processes::detail::state_text;
 use crate::ui::views::processes::rows::{ProcessEntry, ProcessRow, ResolvedScope, column};
 use crate::ui::views::processes::{Scope, State};
 use crate::ui::widgets::line::{Line, Tone};
+use crate::ui::widgets::number_format::counted;
 
 pub(super) fn lines(
     context: RenderContext<'_>,
@@ -87,7 +88,6 @@ pub(super) fn max_shift_in_view(context: RenderContext<'_>, state: &State) -> us
 fn title(context: RenderContext<'_>, state: &State, width: u16) -> Line {
     let rows = &state.rows;
     let (count, nodes) = (rows.process_count, rows.node_count);
-    let plural = |count: usize| if count == 1 { "" } else { "s" };
     let mut line = match state.rows.scope() {
         ResolvedScope::Fleet => Line::styled("all nodes", Tone::Strong),
         ResolvedScope::Node(name) => {
@@ -95,15 +95,10 @@ fn title(context: RenderContext<'_>, state: &State, width: u16) -> Line {
         }
         ResolvedScope::Job(id, _) => job_line(&context.view.fleet, &id),
     };
-    let count_text = if state.scope == Scope::Node || nodes == 0 {
-        format!("{count} process{}", if count == 1 { "" } else { "es" })
-    } else {
-        format!(
-            "{count} process{} on {nodes} node{}",
-            if count == 1 { "" } else { "es" },
-            plural(nodes)
-        )
-    };
+    let mut count_text = counted(count, "process");
+    if state.scope != Scope::Node && nodes > 0 {
+        count_text = format!("{count_text} on {}", counted(nodes, "node"));
+    }
     line = line.gap(2).text(count_text, Tone::Plain);
     if rows.hidden.count > 0 {
         let memory = if rows.hidden.memory.0 > 0 {
@@ -115,7 +110,7 @@ fn title(context: RenderContext<'_>, state: &State, width: u16) -> Line {
         line = line.gap(2).text(format!("{} hidden{memory}", rows.hidden.count), Tone::Warn);
     }
     if let Some((nodes, reason)) = rows.unknown_nodes.filter(|_| count > 0) {
-        let text = format!("{nodes} node{} unknown: {}", plural(nodes), reason.text());
+        let text = format!("{} unknown: {}", counted(nodes, "node"), reason.text());
         line = line.gap(2).text(text, Tone::Faint);
     }
     let mut right = Line::new().gap(2);

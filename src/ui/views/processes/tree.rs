@@ -349,7 +349,7 @@ impl<'a> TreeTable<'a> {
             let threads = drawn.known.and_then(|known| known.threads.get());
             Cell::of(threads, |threads| threads.to_string())
         })
-        .from_width(70),
+        .shown_from(70),
         TreeColumn::right("%CPU", 5, |_, drawn, _| {
             let sampled = drawn.known.and_then(|known| known.cpu_percent.get());
             Cell::percent(sampled.or(drawn.row.cpu))
@@ -363,7 +363,7 @@ impl<'a> TreeTable<'a> {
             let run_time = table.node.and_then(|node| node.run_time(drawn.row.process.key));
             Cell::of(run_time, format_run_time)
         })
-        .from_width(60),
+        .shown_from(60),
         TreeColumn::rest("COMMAND", 1, |table, drawn, _| Cell::Line(table.command(drawn)))
             .keeps_tone(),
     ];

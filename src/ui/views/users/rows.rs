@@ -94,29 +94,11 @@ impl UserRows {
 
     /// Returns the position of a row. If it is gone, falls back to its node, its user, then row 0.
     pub(super) fn position(&self, context: RenderContext<'_>, identity: &UserRowIdentity) -> usize {
-        let is_node = |node_index: usize| {
-            let node = context.view.fleet.nodes.get(node_index);
-            node.is_some_and(|node| Some(&node.name) == identity.node.as_ref())
+        let node = UserRowIdentity { process: None, ..identity.clone() };
+        let user = UserRowIdentity { node: None, ..node.clone() };
+        let position = |wanted: &UserRowIdentity| {
+            self.list.iter().position(|row| row.identity(context) == *wanted)
         };
-        let (mut user_row, mut node) = (None, None);
-        for (at, row) in self.list.iter().enumerate() {
-            match row {
-                UserRow::User { user } if *user == identity.user => user_row = Some(at),
-                UserRow::Node { user, node_index, .. }
-                    if *user == identity.user && is_node(*node_index) =>
-                {
-                    node = Some(at);
-                }
-                UserRow::Process { user, node_index, row_id, .. }
-                    if Some(row_id) == identity.process.as_ref()
-                        && *user == identity.user
-                        && is_node(*node_index) =>
-                {
-                    return at;
-                }
-                UserRow::User { .. } | UserRow::Node { .. } | UserRow::Process { .. } => {}
-            }
-        }
-        node.or(user_row).unwrap_or(0)
+        [identity, &node, &user].into_iter().find_map(position).unwrap_or(0)
     }
 }

@@ -1,5 +1,6 @@
 //! Draws the users table: a summary above columns of fixed width.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::fleet::Node;
@@ -13,7 +14,9 @@ use crate::ui::views::users::COLUMNS;
 use crate::ui::views::users::rows::{UserRow, UserRows};
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Tone};
-use crate::ui::widgets::number_format::{format_run_time, or_unknown, percent, percent_value};
+use crate::ui::widgets::number_format::{
+    counted, format_run_time, or_unknown, percent, percent_value,
+};
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 
 /// Columns of the fold marker and the gap after it.
@@ -51,21 +54,23 @@ impl<'a> UserTable<'a> {
         .named("user", "user", "the user; always shown first")
         .sized(|table, _| table.name_width)
         .keeps_tone(),
-        UserColumn::right("DEVICES", DEVICES_WIDTH, |_, row, _| row.number(row.usage.devices))
-            .named("devices", "devices", "devices held")
-            .rank(1),
+        UserColumn::right("DEVICES", DEVICES_WIDTH, |_, row, _| {
+            row.number(row.usage.devices).into()
+        })
+        .named("devices", "devices", "devices held")
+        .rank(1),
         UserColumn::left("FLEET", 10, |table, row, _| Cell::Bar(table.share(row), Tone::Mid))
             .named("bar", "devices", "the share of all devices as a bar")
             .rank(9),
         UserColumn::right("%", 3, |table, row, _| Cell::percent(table.share(row)))
             .named("share", "devices", "the share of all devices in percent")
             .rank(8),
-        UserColumn::right("BUSY", 5, |_, row, _| row.number(row.usage.busy))
+        UserColumn::right("BUSY", 5, |_, row, _| row.number(row.usage.busy).into())
             .named("busy", "busy", "busy devices")
             .rank(4),
-        UserColumn::right("IDLE-HELD", 9, |_, row, _| match row.number(row.usage.idle_held) {
-            Cell::Text(text, _) if row.usage.idle_held > 0 => Cell::Text(text, Tone::Warn),
-            cell => cell,
+        UserColumn::right("IDLE-HELD", 9, |_, row, _| {
+            let tone = if row.usage.idle_held > 0 { Tone::Warn } else { Tone::Plain };
+            Cell::Text(row.number(row.usage.idle_held), tone)
         })
         .named("idle-held", "idle-held", "idle-held devices")
         .rank(2),
@@ -112,7 +117,7 @@ impl<'a> UserTable<'a> {
 }
 
 impl UserSums<'_> {
-    fn number(&self, number: usize) -> Cell {
+    fn number(&self, number: usize) -> Cow<'static, str> {
         if self.is_stale { UNKNOWN.into() } else { number.to_string().into() }
     }
 }
@@ -137,27 +142,24 @@ pub(super) fn titles(table: &LaidOutUsers<'_>, order: SortOrder) -> Line {
 pub(super) fn summary(usage: &Users, width: u16) -> Vec<Line> {
     let (fresh, all) = usage.nodes;
     let known = usage.entries.iter().filter(|(user, _)| user.is_known()).count();
-    let plural = |count: usize, noun: &str| {
-        if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-    };
-    let mut line = Line::styled(plural(known, "user"), Tone::Strong)
+    let mut line = Line::styled(counted(known, "user"), Tone::Strong)
         .text(format!(" · {} of {} devices held", usage.held, usage.devices), Tone::Plain);
     if let Some(power) = usage.power {
         line = line.text(format!(" · {}", watts(power)), Tone::Plain);
     }
     if fresh < all {
-        let excluded = plural(all - fresh, "node");
+        let excluded = counted(all - fresh, "node");
         let text = format!(" · {excluded} not fresh, excluded");
         line = line.text(text, Tone::Warn);
     }
     for (user, user_usage) in usage.entries.iter().filter(|(user, _)| !user.is_known()) {
+        let processes = counted(user_usage.processes, "process");
         let text = match user {
-            User::Hidden => format!("{} hidden", plural(user_usage.processes, "process")),
+            User::Hidden => format!("{processes} hidden"),
             User::Unknown | User::Named(_) | User::Number(_) => {
-                format!("{} of unknown users", plural(user_usage.processes, "process"))
+                format!("{processes} of unknown users")
             }
         };
-        let text = text.replace("processs", "processes");
         line = line.text(format!(" · {text}"), Tone::Faint);
     }
     vec![line.truncated(width)]
