@@ -23,6 +23,7 @@ use crate::fleet::{self, is_idle_held};
 use crate::insight::FleetView;
 use crate::insight::jobs::JobEntry;
 use crate::metrics::{Value, device_fields};
+use crate::query::DisplaySelection;
 
 /// Watches nodes in the background until it is dropped.
 pub struct Monitor(Watcher);
@@ -48,7 +49,7 @@ pub struct Node<'a> {
 pub struct Device<'a> {
     node: Node<'a>,
     position: usize,
-    device: &'a crate::model::Device,
+    readings: &'a crate::model::Device,
 }
 
 /// A job with nodes: listed by the scheduler, or seen in the processes of a node.
@@ -80,7 +81,7 @@ impl Monitor {
 
     /// Returns the latest snapshot; nodes that have not answered yet have no devices.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot(FleetView::new(self.0.fleet(), self.0.now()))
+        Snapshot(FleetView::selected(self.0.fleet(), self.0.now(), &DisplaySelection::default()))
     }
 
     /// Waits until every node has answered or is down, at most for `limit`, and returns the snapshot.
@@ -126,7 +127,7 @@ impl<'a> Node<'a> {
     /// Returns the devices, slices after the device they are part of.
     pub fn devices(self) -> impl Iterator<Item = Device<'a>> {
         let all = self.node.devices.iter().enumerate();
-        all.map(move |(position, device)| Device { node: self, position, device })
+        all.map(move |(position, device)| Device { node: self, position, readings: device })
     }
 }
 
@@ -138,12 +139,12 @@ impl<'a> Device<'a> {
 
     /// Returns the index that the driver gives it.
     pub fn index(self) -> Option<u32> {
-        self.device.index.get()
+        self.readings.index.get()
     }
 
     /// Returns the UUID.
     pub fn uuid(self) -> &'a str {
-        &self.device.uuid
+        &self.readings.uuid
     }
 
     /// Returns true if its values are at most a few sampling intervals old.
@@ -154,8 +155,8 @@ impl<'a> Device<'a> {
     /// Returns true if a job or a process holds it and it does nothing; `None` if its values are old.
     pub fn is_idle_held(self) -> Option<bool> {
         let node = self.node.node;
-        let is_allocated = self.node.view.allocated.contains(node, self.device);
-        self.is_fresh().then(|| is_idle_held(node, self.device, is_allocated))
+        let is_allocated = self.node.view.allocated.contains(node, self.readings);
+        self.is_fresh().then(|| is_idle_held(node, self.readings, is_allocated))
     }
 
     /// Returns the number of a metric, such as `"util"` in percent; `None` if it is unknown or old, or if no
@@ -175,7 +176,7 @@ impl<'a> Device<'a> {
 
     fn value(self, metric: &str) -> Option<Value> {
         let field = device_fields().find(|field| field.alias == metric || field.id == metric)?;
-        self.is_fresh().then(|| (field.read)(self.device))
+        self.is_fresh().then(|| (field.read)(self.readings))
     }
 }
 
@@ -203,7 +204,7 @@ impl<'a> Job<'a> {
             let node = node.map(|node| Node { view: self.view, node });
             node.into_iter()
                 .flat_map(Node::devices)
-                .filter(move |device| uuids.contains(&device.device.uuid))
+                .filter(move |device| uuids.contains(&device.readings.uuid))
         })
     }
 

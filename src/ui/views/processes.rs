@@ -367,7 +367,7 @@ impl State {
                 self.density = Some(density);
             }
             ProcessAction::Scroll { is_forward: true } => {
-                self.scroll(|shift| shift + SCROLL_COLUMNS)
+                self.scroll(|shift| shift + SCROLL_COLUMNS);
             }
             ProcessAction::Scroll { is_forward: false } => {
                 self.scroll(|shift| shift.saturating_sub(SCROLL_COLUMNS));
