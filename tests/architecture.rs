@@ -214,6 +214,50 @@ fn every_module_is_on_the_map_in_lib() {
     }
 }
 
+/// Returns the cells of the rows of a Markdown table that follow a heading.
+fn table_after<'a>(page: &'a str, heading: &str) -> Vec<Vec<&'a str>> {
+    let part = page.split_once(heading).unwrap_or_else(|| panic!("no {heading:?}")).1;
+    let rows = part.lines().skip_while(|line| !line.starts_with("|--"));
+    let rows = rows.skip(1).take_while(|line| line.starts_with('|'));
+    rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect()).collect()
+}
+
+#[test]
+fn the_map_names_rooms_files_and_types_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/architecture.md")).unwrap();
+    let code: String = sources().into_iter().map(|source| source.code).collect();
+    for row in table_after(&page, "## Words") {
+        let name = row[2].trim_matches('`');
+        let declares = |kind: &str| {
+            ["<", " ", "(", ";"].iter().any(|end| code.contains(&format!("{kind} {name}{end}")))
+        };
+        assert!(
+            name == "–" || ["struct", "enum", "trait", "type"].iter().any(|kind| declares(kind)),
+            "no type {name}"
+        );
+    }
+    let rooms: Vec<&str> = table_after(&page, "## The rooms")
+        .iter()
+        .flat_map(|row| row[0].split(' ').map(|name| name.trim_matches('`')))
+        .collect();
+    let found = sources();
+    for source in found.iter().filter(|source| !["lib", "main"].contains(&&*source.module)) {
+        assert!(rooms.contains(&&*source.module), "{} is not on the map", source.module);
+    }
+    let places: Vec<_> = rooms.iter().filter_map(|room| position(room)).collect();
+    assert!(places.len() == rooms.len() && places.is_sorted(), "{rooms:?} is not bottom up");
+    // The files that a change begins with.
+    for row in table_after(&page, "## Where a change begins") {
+        for word in row.iter().flat_map(|cell| cell.split('`').skip(1).step_by(2)) {
+            if word.ends_with(".rs") && word.contains('/') {
+                let exists = [root.join(word), root.join("src").join(word)];
+                assert!(exists.iter().any(|path| path.exists()), "no file {word}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_checks_find_violations() {
     // The helpers of the checks find what they look for.
