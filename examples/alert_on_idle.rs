@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use gtop::api::{Monitor, MonitorError};
+use gtop::api::{Monitor, MonitorError, Node};
 
-#[expect(clippy::disallowed_methods, reason = "an example measures time as any program does")]
+#[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a small program, not gtop")]
 fn main() -> Result<(), MonitorError> {
     let mut args = std::env::args_os().skip(1).peekable();
     let minutes = args.next_if(|arg| arg.to_str().is_some_and(|arg| arg.parse::<u64>().is_ok()));
@@ -17,7 +17,7 @@ fn main() -> Result<(), MonitorError> {
     // Since when each device is idle, and whether it was printed.
     let mut idle: BTreeMap<String, (Instant, bool)> = BTreeMap::new();
     while let Some(snapshot) = monitor.next_snapshot() {
-        for device in snapshot.nodes().flat_map(|node| node.devices()) {
+        for device in snapshot.nodes().flat_map(Node::devices) {
             match device.is_idle_held() {
                 Some(true) => {
                     let (since, is_printed) =

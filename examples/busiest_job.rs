@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use gtop::api::{Monitor, MonitorError};
 
+#[expect(clippy::print_stdout, reason = "a small program, not gtop")]
 fn main() -> Result<(), MonitorError> {
     let mut monitor = Monitor::start(std::env::args_os().skip(1))?;
     let snapshot = monitor.complete_snapshot(Duration::from_secs(20));

@@ -47,6 +47,7 @@
 //!
 //! All but [`api`] are private. The feature `internals`, which the tests and the benches switch on, shows them as
 //! `gtop::internals`; without it, the compiler reports what only tests use.
+#![allow(rustdoc::private_intra_doc_links, reason = "this page is for those who build gtop, too")]
 #![cfg_attr(
     not(feature = "internals"),
     allow(unreachable_pub, unused_imports, reason = "what is `pub` is re-exported by `internals`")

@@ -132,8 +132,7 @@ pub struct ProbeSource {
 
 impl ProbeSource {
     /// Returns the number of bytes of all parts.
-    #[expect(clippy::len_without_is_empty, reason = "a script is never empty")]
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.parts().iter().map(|part| part.len()).sum()
     }
 
@@ -202,7 +201,7 @@ mod tests {
     fn script_text(interpreter: Interpreter, settings: &ProbeSettings<'_>) -> String {
         let source = source(interpreter, settings);
         let bytes = source.parts().concat();
-        assert_eq!(bytes.len(), source.len());
+        assert_eq!(bytes.len(), source.size());
         let text = bytes.split(|byte| *byte == 0).next().unwrap();
         String::from_utf8(text.to_vec()).unwrap()
     }

@@ -72,7 +72,7 @@ pub enum Clock {
         /// Wall clock minus monotonic clock, in microseconds, read once.
         wall_offset: i64,
     },
-    /// A clock that moves only by [`Clock::advance`]; for tests.
+    /// A clock that moves only by `advance`; for tests.
     #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "only tests set the time"))]
     Fixed(Arc<AtomicI64>),
 }

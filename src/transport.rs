@@ -65,7 +65,7 @@ pub struct Options {
     pub srun_program: PathBuf,
     /// The folder of the cache of clusters that refuse SSH.
     pub state: Option<PathBuf>,
-    /// The gtop that keeps programs from outliving this process; see [`PARENT_GUARD`].
+    /// The gtop that keeps programs from outliving this process; see [`crate::process::PARENT_GUARD`].
     pub parent_guard: Option<PathBuf>,
     /// The parts of the environment that the configuration refers to.
     pub env: LocalEnv,

@@ -59,26 +59,26 @@ struct Monitor {
     tasks: JoinSet<()>,
 }
 
-fn monitor_targets(targets: Vec<Target>, served: Option<SimFleet>) -> Monitor {
+fn monitor_targets(targets: &[Target], served: Option<SimFleet>) -> Monitor {
     monitor_every(Duration::from_millis(500), targets, served)
 }
 
-fn monitor_every(interval: Duration, targets: Vec<Target>, served: Option<SimFleet>) -> Monitor {
+fn monitor_every(interval: Duration, targets: &[Target], served: Option<SimFleet>) -> Monitor {
     let names = targets.iter().map(|target| target.name.clone()).collect();
     let Collected { fleet, config, client, tasks } =
-        collecting::collect(Options::of_this_process(), interval, &targets);
+        collecting::collect(Options::of_this_process(), interval, targets);
     Monitor { fleet, config, client, names, served, tasks }
 }
 
 async fn monitor_sim(population: &FleetSpec) -> Monitor {
     let served = sim::serve(population).await.unwrap();
-    let targets = served.nodes.iter().map(sim_target).collect();
-    monitor_targets(targets, Some(served))
+    let targets: Vec<_> = served.nodes.iter().map(sim_target).collect();
+    monitor_targets(&targets, Some(served))
 }
 
 fn monitor_local() -> Monitor {
     let name = NodeName::new("here").unwrap();
-    monitor_targets(vec![Target { name, reach: Reach::Local }], None)
+    monitor_targets(&[Target { name, reach: Reach::Local }], None)
 }
 
 impl Monitor {
@@ -335,7 +335,7 @@ async fn corrupt_answers_are_dropped_and_secrets_are_not_exported() {
 async fn the_first_hello_is_enough_for_requests() {
     // At any other interval a probe says hello again.
     let target = Target { name: NodeName::new("here").unwrap(), reach: Reach::Local };
-    let mut monitor = monitor_every(Duration::from_secs(1), vec![target], None);
+    let mut monitor = monitor_every(Duration::from_secs(1), &[target], None);
     monitor.wait_settled(0).await;
     let response = monitor.ask(0, ProcessRequest::Tree(None)).await;
     assert!(matches!(response, Ok(ProcessResponse::Tree(_))), "{response:?}");

@@ -581,8 +581,7 @@ async fn a_server_that_is_not_ssh_is_recognised() {
         assert!(
             matches!(
                 fault,
-                Fault::Ssh(ssh::Fault::NoBanner { .. })
-                    | Fault::Ssh(ssh::Fault::ConnectionLost { .. })
+                Fault::Ssh(ssh::Fault::NoBanner { .. } | ssh::Fault::ConnectionLost { .. })
             ),
             "{fault}"
         );

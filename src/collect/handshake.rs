@@ -66,7 +66,7 @@ impl Handshake {
         let nonce = nonce();
         let node = target.name.clone();
         let settings = ProbeSettings { interval, ..ProbeSettings::new(node.as_str(), &nonce) };
-        let line = probe::launch_line(&nonce, probe::source(Interpreter::Python, &settings).len());
+        let line = probe::launch_line(&nonce, probe::source(Interpreter::Python, &settings).size());
         let step = |step| log::debug!("{node}: {step}");
         let shared = || {
             let probe::SharedProbe { nonce, script, input } = probe::shared_probe(&nonce, interval);

@@ -278,7 +278,7 @@ mod tests {
         assert!(Arc::ptr_eq(&DisplaySelection::default().filter_devices(&here), &here));
     }
 
-    fn shown(node: &Arc<Node>, only: DisplaySelection) -> (Vec<String>, Vec<u32>) {
+    fn shown(node: &Arc<Node>, only: &DisplaySelection) -> (Vec<String>, Vec<u32>) {
         let filtered = only.filter_node(node);
         assert_eq!(filtered.devices.len(), filtered.device_sources.len());
         let devices = filtered.devices.iter().map(|device| device.uuid.to_string());
@@ -288,16 +288,16 @@ mod tests {
     #[test]
     fn devices_are_selected_by_index_and_slices_with_their_device() {
         let here = node(TransportKind::Local);
-        assert_eq!(shown(&here, DisplaySelection::default()).0.len(), 4);
+        assert_eq!(shown(&here, &DisplaySelection::default()).0.len(), 4);
         let only = |numbers: &[u32]| DisplaySelection {
             devices: Some(numbers.iter().copied().collect()),
             ..DisplaySelection::default()
         };
         assert_eq!(
-            shown(&here, only(&[0])),
+            shown(&here, &only(&[0])),
             (vec!["GPU-aa11".into(), "MIG-s0".into(), "MIG-s1".into()], vec![7])
         );
-        assert_eq!(shown(&here, only(&[5])), (vec![], vec![]));
+        assert_eq!(shown(&here, &only(&[5])), (vec![], vec![]));
     }
 
     #[test]
@@ -320,14 +320,14 @@ mod tests {
         ] {
             let only =
                 DisplaySelection { visible: Some(visible.clone()), ..DisplaySelection::default() };
-            assert_eq!(shown(&node(via), only).0.len(), count, "{via:?} {visible:?}");
+            assert_eq!(shown(&node(via), &only).0.len(), count, "{via:?} {visible:?}");
         }
     }
 
     #[test]
     fn processes_are_selected_by_kind_user_and_pid() {
         let here = node(TransportKind::Local);
-        let pids = |only| shown(&here, only).1;
+        let pids = |only| shown(&here, &only).1;
         for (kinds, expected) in [
             (ProcessKinds::All, vec![7, 8, 9, 10]),
             (ProcessKinds::Compute, vec![7, 8, 10]),

@@ -47,9 +47,7 @@ fn rings(graph: &Graph) -> BTreeSet<(String, Vec<String>)> {
 #[test]
 fn no_module_is_in_a_ring() {
     let graph = imports::graph(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
-    for (folder, names) in rings(&graph) {
-        panic!("a ring in src/{folder}: {}", names.join(", "));
-    }
+    assert_eq!(rings(&graph), BTreeSet::new());
 }
 
 #[test]

@@ -219,7 +219,7 @@ async fn a_dead_hanging_or_foreign_control_socket_is_ignored() {
     fixture.open_master().await;
     let socket = fixture.socket();
     let refused = |fault: Fault| {
-        assert!(matches!(fault, Fault::Ssh(ssh::Fault::AuthenticationRefused { .. })), "{fault}")
+        assert!(matches!(fault, Fault::Ssh(ssh::Fault::AuthenticationRefused { .. })), "{fault}");
     };
     if rustix::process::geteuid().is_root() {
         chown(&socket, Some(Uid::from_raw(65534)), Some(Gid::from_raw(65534))).unwrap();

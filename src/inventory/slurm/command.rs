@@ -154,7 +154,7 @@ mod tests {
             hostile|-oProxyCommand=x|a b\nuser|root@10.0.0.9|10.0.0.8/24\nother|10.0.0.7|x\nbad line\n";
         let addresses: Vec<_> = parse_addresses(output, &nodes)
             .into_iter()
-            .filter_map(|(node, address)| Some((node.to_string(), address?)))
+            .filter_map(|(node, address)| Some((node, address?)))
             .collect();
         let pair = |node: &str, address: &str| (node.to_owned(), address.to_owned());
         assert_eq!(addresses, [pair("at", "10.0.0.1"), pair("host", "host-ib")]);

@@ -110,6 +110,7 @@ mod tests {
     /// Long enough for a task that does not wait to finish.
     const MOMENT: Duration = Duration::from_secs(1);
 
+    #[expect(clippy::unnecessary_wraps, reason = "`push` takes the end of the output as `None`")]
     fn chunk(count: usize) -> Option<Output> {
         Some(Output::Stdout(count.to_string().into_bytes()))
     }
