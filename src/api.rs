@@ -29,9 +29,16 @@ use crate::query::DisplaySelection;
 pub struct Monitor(Watcher);
 
 /// The arguments are wrong, or watching could not start; the text says which and what to do.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct MonitorError(String);
+
+impl std::fmt::Debug for MonitorError {
+    /// Writes the text, which a `main` that returns the error prints.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// All nodes and jobs at one moment.
 #[derive(Clone, Debug)]

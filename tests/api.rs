@@ -34,7 +34,7 @@ fn nodes_devices_and_jobs_of_a_snapshot_are_read() {
 #[test]
 fn a_wrong_argument_is_a_sentence() {
     let error = Monitor::start(["--no-such-option"]).unwrap_err().to_string();
-    assert!(error.contains("--no-such-option"), "{error}");
+    assert!(error.starts_with("unexpected argument '--no-such-option'"), "{error}");
 }
 
 #[test]

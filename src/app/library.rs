@@ -26,8 +26,10 @@ impl Watcher {
     /// Starts watching what these arguments of the command name; an error is a sentence for a person.
     pub(crate) fn start(args: Vec<OsString>) -> Result<Self, String> {
         let args = std::iter::once(OsString::from("gtop")).chain(args);
-        let cli = Cli::parse_args(args)
-            .map_err(|error| cli::error_text(&error).unwrap_or_else(|| error.to_string()))?;
+        let cli = Cli::parse_args(args).map_err(|error| {
+            let text = cli::error_text(&error).unwrap_or_else(|| error.to_string());
+            text.strip_prefix("gtop: ").unwrap_or(&text).trim_end().to_owned()
+        })?;
         Self::start_cli(cli).map_err(|error| error.to_string())
     }
 
