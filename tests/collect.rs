@@ -1,5 +1,5 @@
 //! Collects from simulated nodes behind real SSH servers: what each fault looks like, and that the fault
-//! of one node does not affect another.
+//! of one node does not affect another. Time is that of the runtime, which is paused: nobody waits for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use gtop::internals::model::{Fault, FaultKind, Freshness, Link, NodeName, Source
 use gtop::internals::sim::{self, FleetSpec, SimFleet};
 use gtop::internals::time::{Clock, Timestamp};
 use gtop::internals::transport::{Options, Target, Transport};
-use gtop::internals::wire::EventSink;
+use gtop::internals::wire::{Body, EventSink, NodeEvent};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::harness::collecting::{self, Collected, follow_all, sim_target};
+use crate::harness::collecting::{self, Collected, follow_all, sim_target, start_time_lapse};
 
-/// Limit for any wait on a busy machine.
+/// Limit for any wait, in the time of the runtime.
 const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A simulated fleet with a collector in this runtime.
@@ -28,6 +28,7 @@ struct WatchedFleet {
     clock: Clock,
     served: SimFleet,
     tasks: JoinSet<()>,
+    _time_lapse: JoinSet<()>,
 }
 
 async fn watch_fleet(spec: &FleetSpec, interval: Duration) -> WatchedFleet {
@@ -35,8 +36,10 @@ async fn watch_fleet(spec: &FleetSpec, interval: Duration) -> WatchedFleet {
     let targets: Vec<Target> = served.nodes.iter().map(sim_target).collect();
     let options =
         Options { connect_timeout: Some(Duration::from_secs(10)), ..Options::of_this_process() };
-    let Collected { fleet, config, tasks, .. } = collecting::collect(options, interval, &targets);
-    WatchedFleet { fleet, config, clock: Clock::system(), served, tasks }
+    let (clock, _time_lapse) = start_time_lapse();
+    let Collected { fleet, config, tasks, .. } =
+        collecting::collect(options, interval, &targets, &clock);
+    WatchedFleet { fleet, config, clock, served, tasks, _time_lapse }
 }
 
 impl WatchedFleet {
@@ -79,7 +82,7 @@ fn busy(nodes: u32) -> FleetSpec {
     FleetSpec::busy(nodes, 2, 2, 1)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn healthy_nodes_are_watched_until_the_collector_stops() {
     let mut watched = watch_fleet(&busy(8), Duration::from_secs(1)).await;
     let fleet =
@@ -92,7 +95,7 @@ async fn healthy_nodes_are_watched_until_the_collector_stops() {
     watched.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn heartbeats_keep_a_session_up_past_the_heartbeat_timeout() {
     let is_up = |fleet: &Fleet| fleet.nodes.iter().all(|node| node.link == Link::Up);
     let mut fast = watch_fleet(&busy(1), Duration::from_secs(1)).await;
@@ -130,7 +133,7 @@ const FATAL: &[(sim::InjectedFault, FaultKind, &str)] = &[
 ];
 
 /// Each fault on its own node of one fleet, with healthy nodes between.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_fault_shows_only_on_its_own_node() {
     let count = u32::try_from(FATAL.len()).unwrap();
     let mut spec = busy(count * 2);
@@ -159,7 +162,7 @@ async fn every_fault_shows_only_on_its_own_node() {
 }
 
 /// 15 nodes settle alike whether the sixteenth answers or accepts the connection and stays silent.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_unresponsive_node_does_not_affect_the_others() {
     let mut settled = BTreeMap::new();
     for is_silent in [false, true] {
@@ -191,7 +194,7 @@ async fn an_unresponsive_node_does_not_affect_the_others() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn invalid_frames_are_skipped_and_the_session_continues() {
     let spec = busy(4)
         .with_fault(0, sim::InjectedFault::CutFrame { number: 3 })
@@ -217,7 +220,7 @@ fn sample_times(fleet: &Fleet) -> Vec<Timestamp> {
     fleet.nodes.iter().map(|node| node.taken_at().unwrap_or_default()).collect()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_node_without_python_is_watched_by_the_shell_probe() {
     let mut watched =
         watch_fleet(&busy(1).with_fault(0, sim::InjectedFault::NoPython), Duration::from_secs(1))
@@ -226,7 +229,7 @@ async fn a_node_without_python_is_watched_by_the_shell_probe() {
     watched.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lost_session_is_opened_again() {
     let after = Duration::from_millis(1500);
     let mut watched = watch_fleet(
@@ -242,7 +245,7 @@ async fn a_lost_session_is_opened_again() {
     watched.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_reboot_is_detected() {
     let after = Duration::from_millis(1500);
     let mut watched = watch_fleet(
@@ -258,7 +261,7 @@ async fn a_reboot_is_detected() {
     watched.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_refused_login_is_retried_only_on_request() {
     let mut watched =
         watch_fleet(&busy(1).with_fault(0, sim::InjectedFault::RefuseAuth), Duration::from_secs(1))
@@ -271,7 +274,7 @@ async fn a_refused_login_is_retried_only_on_request() {
     watched.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_stuck_driver_is_shown_while_the_host_is_fresh() {
     let after = Duration::from_secs(1);
     let mut watched = watch_fleet(
@@ -294,7 +297,7 @@ async fn a_stuck_driver_is_shown_while_the_host_is_fresh() {
 }
 
 /// Data delayed on its way is shown with its real age, within a second.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn late_data_is_shown_with_its_real_age() {
     let (after, by) = (Duration::from_secs(2), Duration::from_secs(6));
     let spec = busy(2).with_fault(0, sim::InjectedFault::Lag { after, by });
@@ -318,7 +321,7 @@ async fn late_data_is_shown_with_its_real_age() {
     watched.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_probe_that_stalls_becomes_stale_and_recovers() {
     let (after, lasting) = (Duration::from_secs(1), Duration::from_secs(5));
     let spec = busy(1).with_fault(0, sim::InjectedFault::Stall { after, lasting });
@@ -336,7 +339,7 @@ async fn a_probe_that_stalls_becomes_stale_and_recovers() {
     watched.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_stall_of_four_intervals_does_not_end_the_session() {
     // The samples due after 20, 30 and 40 s are missing.
     let (after, lasting) = (Duration::from_secs(15), Duration::from_secs(30));
@@ -362,12 +365,8 @@ async fn collect_events(
     fault: sim::InjectedFault,
     clock: &Clock,
     every: Duration,
-    mut on_event: impl FnMut(&gtop::internals::wire::NodeEvent) + Send + 'static,
-) -> (
-    mpsc::Receiver<gtop::internals::wire::NodeEvent>,
-    watch::Sender<CollectorConfig>,
-    impl AsyncFnOnce(),
-) {
+    mut on_event: impl FnMut(&NodeEvent) + Send + 'static,
+) -> (mpsc::Receiver<NodeEvent>, watch::Sender<CollectorConfig>, impl AsyncFnOnce()) {
     let served = sim::serve(&busy(1).with_fault(0, fault)).await.unwrap();
     let (config, config_updates) = watch::channel(CollectorConfig::every(every));
     let (sender, events) = mpsc::channel(4096);
@@ -389,40 +388,41 @@ async fn collect_events(
     (events, config_sender, stop)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_interval_is_delivered_before_the_first_frame_and_on_each_change() {
-    let (clock, every) = (Clock::system(), Duration::from_millis(200));
+    let (clock, _time_lapse) = start_time_lapse();
+    let every = Duration::from_millis(200);
     let fault = sim::InjectedFault::LostFrame { number: u64::MAX };
     let (mut events, config, stop) = collect_events(fault, &clock, every, |_| {}).await;
     let mut next = async || timeout(TIMEOUT, events.recv()).await.unwrap().unwrap();
     let mut delivered = None;
     loop {
         match next().await {
-            gtop::internals::wire::NodeEvent::Interval(interval) => delivered = Some(interval),
-            gtop::internals::wire::NodeEvent::Frame(_) => break,
-            gtop::internals::wire::NodeEvent::Link(_)
-            | gtop::internals::wire::NodeEvent::Transport(_) => {}
+            NodeEvent::Interval(interval) => delivered = Some(interval),
+            NodeEvent::Frame(_) => break,
+            NodeEvent::Link(_) | NodeEvent::Transport(_) => {}
         }
     }
     assert_eq!(delivered, Some(every));
     let other = Duration::from_secs(7);
     config.send_modify(|config| config.interval = other);
     loop {
-        if let gtop::internals::wire::NodeEvent::Interval(interval) = next().await {
+        if let NodeEvent::Interval(interval) = next().await {
             break assert_eq!(interval, other);
         }
     }
     stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_good_session_shortens_the_next_wait() {
+    let _time_lapse = start_time_lapse();
     let clock = Clock::fixed(Timestamp::from_micros(1_000_000_000));
     let fault = sim::InjectedFault::DropSession { after: Duration::from_millis(200) };
     // On this clock, three sessions take no time, which makes the waits longer; the fourth takes a minute.
     let (session_clock, mut sessions) = (clock.clone(), 0);
-    let lengthen = move |event: &gtop::internals::wire::NodeEvent| {
-        if matches!(event, gtop::internals::wire::NodeEvent::Link(Link::Up)) {
+    let lengthen = move |event: &NodeEvent| {
+        if matches!(event, NodeEvent::Link(Link::Up)) {
             sessions += 1;
             session_clock.advance(Duration::from_secs(if sessions == 4 { 60 } else { 0 }));
         }
@@ -432,7 +432,7 @@ async fn a_good_session_shortens_the_next_wait() {
     let (mut waits, mut was_up, mut ended_at) = (Vec::new(), false, clock.now());
     while waits.len() < 4 {
         let event = timeout(TIMEOUT, events.recv()).await.unwrap().unwrap();
-        let gtop::internals::wire::NodeEvent::Link(link) = event else { continue };
+        let NodeEvent::Link(link) = event else { continue };
         if let (Link::Down { retry_at, .. }, true) = (&link, was_up) {
             ended_at = if waits.len() == 3 { clock.now() } else { ended_at };
             waits.push(retry_at.unwrap().since(ended_at));
@@ -445,18 +445,19 @@ async fn a_good_session_shortens_the_next_wait() {
     stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lost_sample_is_followed_by_a_complete_one() {
     let fault = sim::InjectedFault::LostFrame { number: 5 };
-    let (clock, every) = (Clock::system(), Duration::from_millis(200));
+    let (clock, _time_lapse) = start_time_lapse();
+    let every = Duration::from_millis(200);
     let (mut events, _config, stop) = collect_events(fault, &clock, every, |_| {}).await;
     // Without a request, the probe sends its next full sample after 20 s.
     let next_full = 15_000 / 200;
     let mut numbers = Vec::new();
     loop {
         let event = timeout(TIMEOUT, events.recv()).await.unwrap().unwrap();
-        let gtop::internals::wire::NodeEvent::Frame(frame) = event else { continue };
-        let gtop::internals::wire::Body::Sample(sample) = frame.body else { continue };
+        let NodeEvent::Frame(frame) = event else { continue };
+        let Body::Sample(sample) = frame.body else { continue };
         numbers.push(sample.n);
         if sample.n > 5 && sample.full {
             assert!(sample.n < next_full, "it was not requested: {}", sample.n);
@@ -467,7 +468,7 @@ async fn a_lost_sample_is_followed_by_a_complete_one() {
     stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn nodes_follow_the_list_and_unchanged_ones_keep_their_session() {
     let served = sim::serve(&busy(3)).await.unwrap();
     let (config, config_updates) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));
@@ -486,13 +487,14 @@ async fn nodes_follow_the_list_and_unchanged_ones_keep_their_session() {
         let (name, sender) = (name.clone(), sender.clone());
         Box::new(move |delivery| {
             assert!(Arc::strong_count(&guard) > 0);
-            if let gtop::internals::wire::NodeEvent::Link(link) = delivery.event {
+            if let NodeEvent::Link(link) = delivery.event {
                 sender.try_send((name.clone(), link)).unwrap();
             }
         })
     };
     let transport = Transport::new(Options::of_this_process());
-    let collector = Collector::new(transport, Clock::system(), config_updates, 8);
+    let (clock, _time_lapse) = start_time_lapse();
+    let collector = Collector::new(transport, clock, config_updates, 8);
     let mut tasks = JoinSet::new();
     tasks.spawn(collector.with_grace(Duration::from_millis(300)).follow(listed, sink));
     let mut links_by_node: BTreeMap<NodeName, Vec<Link>> = BTreeMap::new();
@@ -543,12 +545,12 @@ async fn nodes_follow_the_list_and_unchanged_ones_keep_their_session() {
     served.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn one_connecting_slot_is_enough_for_many_nodes() {
     // The silent node releases its slot instead of blocking the others.
     let spec = busy(6).with_fault(0, sim::InjectedFault::NoNonce);
     let served = sim::serve(&spec).await.unwrap();
-    let clock = Clock::system();
+    let (clock, _time_lapse) = start_time_lapse();
     let (config, config_updates) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));
     let (sink, mut deliveries) = mpsc::channel(1024);
     let targets = served.nodes.iter().map(|node| {
@@ -564,7 +566,7 @@ async fn one_connecting_slot_is_enough_for_many_nodes() {
     let mut up = 0;
     while up < 5 {
         let delivery = timeout(TIMEOUT, deliveries.recv()).await.unwrap().unwrap();
-        if let gtop::internals::wire::NodeEvent::Link(link) = delivery.event {
+        if let NodeEvent::Link(link) = delivery.event {
             assert!(!matches!(link, Link::Down { .. }), "one gave up before the others were up");
             up += usize::from(link == Link::Up);
         }

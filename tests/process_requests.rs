@@ -66,7 +66,7 @@ fn monitor_targets(targets: &[Target], served: Option<SimFleet>) -> Monitor {
 fn monitor_every(interval: Duration, targets: &[Target], served: Option<SimFleet>) -> Monitor {
     let names = targets.iter().map(|target| target.name.clone()).collect();
     let Collected { fleet, config, client, tasks } =
-        collecting::collect(Options::of_this_process(), interval, targets);
+        collecting::collect(Options::of_this_process(), interval, targets, &Clock::system());
     Monitor { fleet, config, client, names, served, tasks }
 }
 

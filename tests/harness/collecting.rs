@@ -1,7 +1,11 @@
 //! Collects from nodes as the program does: a collector, a pipeline and a store in this runtime.
+//!
+//! Simulated nodes run in this runtime too, so a test of them can pause its clock ([`start_time_lapse`]): what takes a
+//! minute then takes as long as it computes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use gtop::internals::collect::{Collector, CollectorConfig, NodeClient};
@@ -10,7 +14,7 @@ use gtop::internals::model::NodeName;
 use gtop::internals::sim::SimNode;
 use gtop::internals::source::Pipeline;
 use gtop::internals::ssh::{FixedProfile, Profile, SshTarget};
-use gtop::internals::time::Clock;
+use gtop::internals::time::{Clock, Timestamp};
 use gtop::internals::transport::{Options, Reach, Target, Transport};
 use gtop::internals::wire::EventSink;
 use tokio::sync::watch;
@@ -24,15 +28,40 @@ pub(crate) struct Collected {
     pub(crate) tasks: JoinSet<()>,
 }
 
+/// Returns a clock that shows the time of this runtime, which must be paused.
+///
+/// The runtime advances its time only while all its tasks wait. The kernel may then still hold a packet of a connection,
+/// so a step takes a little real time too: a timeout never elapses just because the machine is busy.
+pub(crate) fn start_time_lapse() -> (Clock, JoinSet<()>) {
+    const STEP: Duration = Duration::from_millis(20);
+    let clock = Clock::fixed(Timestamp::from_micros(1_700_000_000_000_000));
+    let (shown, mut stepping) = (clock.clone(), JoinSet::new());
+    stepping.spawn(async move {
+        loop {
+            tokio::time::sleep(STEP).await;
+            shown.advance(STEP);
+            // The runtime does not advance its time during this.
+            let pause = || thread::sleep(Duration::from_micros(200));
+            tokio::task::spawn_blocking(pause).await.unwrap();
+        }
+    });
+    (clock, stepping)
+}
+
 /// Collects a sample every `interval` from each of these nodes.
-pub(crate) fn collect(options: Options, interval: Duration, targets: &[Target]) -> Collected {
+pub(crate) fn collect(
+    options: Options,
+    interval: Duration,
+    targets: &[Target],
+    clock: &Clock,
+) -> Collected {
     let keep = Duration::from_secs(60);
     let store = FleetStore::new(targets.iter().map(|target| target.name.clone()), keep);
     let pipeline = Pipeline::new(Arc::clone(&store));
     let with_sink = |target: &Target| (target.clone(), pipeline.sink(target.name.clone()));
     let targets = targets.iter().map(with_sink).collect();
     let (config, config_updates) = watch::channel(CollectorConfig::every(interval));
-    let collector = Collector::new(Transport::new(options), Clock::system(), config_updates, 64);
+    let collector = Collector::new(Transport::new(options), clock.clone(), config_updates, 64);
     let (client, fleet) = (collector.client(), store.reader());
     let rate = PublishRate { default_interval: Duration::ZERO, focus_interval: Duration::ZERO };
     let mut tasks = JoinSet::new();
