@@ -75,7 +75,7 @@ impl<T: Clone> Menu<T> {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
-    pub fn on_key(&mut self, key: Key) -> MenuEvent<T> {
+    pub fn on_key(&mut self, mut key: Key) -> MenuEvent<T> {
         match key {
             Key::Named(NamedKey::Enter) => return self.select(self.selected),
             Key::Named(NamedKey::Escape) | Key::Control('c') => return MenuEvent::Closed,
@@ -83,12 +83,16 @@ impl<T: Clone> Menu<T> {
                 if let Some(index) = self.items.iter().position(|row| row.key == Some(letter)) {
                     return self.select(index);
                 }
-                let lowercase = Some(letter.to_ascii_lowercase());
-                let mut items = self.items.iter().filter(|row| row.key == lowercase);
+                let lowercase = letter.to_ascii_lowercase();
+                let mut items = self.items.iter().filter(|row| row.key == Some(lowercase));
                 if let Some(value) = items.find_map(|item| item.uppercase.clone()) {
                     return MenuEvent::Selected(value);
                 }
-                if letter == 'q' {
+                if self.has_uppercase() {
+                    // A hand that holds Shift can also move and close.
+                    key = Key::Letter(lowercase);
+                }
+                if key == Key::Letter('q') {
                     return MenuEvent::Closed;
                 }
             }
@@ -150,6 +154,12 @@ mod tests {
         let mut moved = menu();
         assert_eq!(moved.on_key(Key::Named(NamedKey::Up)), MenuEvent::Pending);
         assert_eq!(moved.on_key(Key::Named(NamedKey::Enter)), MenuEvent::Selected(1));
+        assert_eq!(menu().on_key(Key::Letter('Q')), MenuEvent::Closed);
+        let mut moved = menu();
+        assert_eq!(moved.on_key(Key::Letter('K')), MenuEvent::Pending);
+        assert_eq!(moved.on_key(Key::Named(NamedKey::Enter)), MenuEvent::Selected(1));
+        let mut plain = Menu::new("").with_item(1, Some('u'), "util", "");
+        assert_eq!(plain.on_key(Key::Letter('Q')), MenuEvent::Pending);
         assert!(menu().lines(20, 2).len() == 2 && menu().height() == 3);
     }
 }
