@@ -131,7 +131,7 @@ impl<'a> ReportTable<'a> {
             users_width: widest(&users).clamp(5, 20),
             has_note: width >= name_width + 10 + MIN_NOTE_WIDTH,
         };
-        Table::fit(&Self::COLUMNS, table, &[], TableRoom { width, mark: 0, gap: 2 })
+        Table::fit(&Self::COLUMNS, table, &[], TableRoom::new(width, 0, 2))
     }
 }
 

@@ -125,7 +125,7 @@ impl SignalDialog {
         let mut viewport = self.viewport;
         viewport.scroll_to(rows, count, None);
         let columns = columns();
-        let room = TableRoom { width, mark: 0, gap: 2 };
+        let room = TableRoom::new(width, 0, 2);
         let table = Table::fit(&columns, TargetTable { is_wide: width >= 110 }, &[], room);
         if max_lines > 2 {
             lines.push(table.titles().truncated(width));
@@ -230,8 +230,8 @@ const fn columns<'a>() -> [TargetColumn<'a>; 4] {
         .sized(|table, _| if table.is_wide { 12 } else { 8 }),
         TargetColumn::left("NODE", 10, |_, (target, _), _| target.node.label().to_owned().into())
             .sized(|table, _| if table.is_wide { 20 } else { 10 }),
-        TargetColumn::rest("COMMAND", 0, |_, (target, note), width| {
-            Cell::Line(command_and_note(target, note, width))
+        TargetColumn::rest("COMMAND", 0, |_, (target, note), place| {
+            Cell::Line(command_and_note(target, note, place.width))
         })
         .sized(|_, room| room.max(1)),
     ]

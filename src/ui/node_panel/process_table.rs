@@ -160,7 +160,7 @@ impl<'a> UseTable<'a> {
         let units = context.options.units();
         let table = Self { node, jobs, units, width, has_only_tpus: has_only_tpus(node) };
         let gap = if width >= 110 { 2 } else { 1 };
-        Table::fit(&Self::COLUMNS, table, &[], TableRoom { width, mark: 0, gap })
+        Table::fit(&Self::COLUMNS, table, &[], TableRoom::new(width, 0, gap))
     }
 
     fn is_reported(&self, read: fn(&DeviceUse) -> bool) -> bool {
@@ -237,7 +237,7 @@ mod tests {
         let node = tpu_node(Reading::Known(true));
         let (jobs, units) = (None, Units::default());
         let table = UseTable { node: &node, jobs, units, width: 80, has_only_tpus: true };
-        let room = TableRoom { width: 80, mark: 0, gap: 1 };
+        let room = TableRoom::new(80, 0, 1);
         let titles = Table::fit(&UseTable::COLUMNS, table, &[], room).titles().plain_text();
         assert!(titles.contains("TPU TPU-MEM %TC") && !titles.contains("GPU"), "{titles}");
     }

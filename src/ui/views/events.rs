@@ -192,9 +192,9 @@ impl<'a> EventTable<'a> {
             Cell::toned(format_age(table.context.view.now.since(row.at)), Tone::Faint)
         })
         .rank(1),
-        EventColumn::left("NODES", 0, |_, row, width| {
+        EventColumn::left("NODES", 0, |_, row, place| {
             let inset = if row.is_detail { 2 } else { 0 };
-            let room = width.saturating_sub(inset);
+            let room = place.width.saturating_sub(inset);
             Cell::Line(Line::new().gap(inset).left_aligned(&row.nodes, room, Tone::Strong))
         })
         .sized(|table, _| table.widths.0),
@@ -220,7 +220,7 @@ impl<'a> EventTable<'a> {
         let (nodes, devices) = rows.widths;
         let widths = (nodes.clamp(5, (width / 4).clamp(5, 32)), devices.clamp(3, 8));
         let table = Self { context, unfolded, widths };
-        Table::fit(&Self::COLUMNS, table, &[], TableRoom { width, mark: 2, gap: 1 })
+        Table::fit(&Self::COLUMNS, table, &[], TableRoom::new(width, 2, 1))
     }
 
     fn what(&self, row: &EventRow) -> Line {

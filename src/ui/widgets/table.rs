@@ -1,6 +1,7 @@
 //! A table that keeps the columns of most worth: which fit, their titles, and their cells in each row.
 
 use std::borrow::Cow;
+use std::ops::RangeBounds;
 
 use crate::ui::input::Click;
 use crate::ui::widgets::column_spec::ColumnSpec;
@@ -17,9 +18,19 @@ pub(crate) struct TableColumn<C, R> {
     /// Returns the width in the room that is left, 0 to hide the column; `None` if it is always the same.
     sized: Option<fn(&C, u16) -> u16>,
     min_table_width: u16,
+    /// Returns by how much it is widened in the room that is left, and the rank of this room.
+    wider: Option<(u8, fn(&C, u16) -> u16)>,
     title: Option<fn(&C, u16) -> Cow<'static, str>>,
     keeps_tone: bool,
-    cell: fn(&C, &R, u16) -> Cell,
+    cell: fn(&C, &R, CellPlace) -> Cell,
+}
+
+/// Where a cell is drawn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CellPlace {
+    /// The name of the column.
+    pub(crate) name: &'static str,
+    pub(crate) width: u16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +79,7 @@ impl<C, R> TableColumn<C, R> {
     pub(crate) const fn left(
         title: &'static str,
         width: u16,
-        cell: fn(&C, &R, u16) -> Cell,
+        cell: fn(&C, &R, CellPlace) -> Cell,
     ) -> Self {
         Self {
             spec: ColumnSpec::new("", title, "", ""),
@@ -77,6 +88,7 @@ impl<C, R> TableColumn<C, R> {
             width,
             sized: None,
             min_table_width: 0,
+            wider: None,
             title: None,
             keeps_tone: false,
             cell,
@@ -87,7 +99,7 @@ impl<C, R> TableColumn<C, R> {
     pub(crate) const fn right(
         title: &'static str,
         width: u16,
-        cell: fn(&C, &R, u16) -> Cell,
+        cell: fn(&C, &R, CellPlace) -> Cell,
     ) -> Self {
         Self { alignment: Alignment::Right, ..Self::left(title, width, cell) }
     }
@@ -96,9 +108,14 @@ impl<C, R> TableColumn<C, R> {
     pub(crate) const fn rest(
         title: &'static str,
         width: u16,
-        cell: fn(&C, &R, u16) -> Cell,
+        cell: fn(&C, &R, CellPlace) -> Cell,
     ) -> Self {
         Self { alignment: Alignment::Rest, ..Self::left(title, width, cell) }
+    }
+
+    /// Returns the declaration of the column; without a rank it is fixed.
+    pub(crate) const fn spec(&self) -> ColumnSpec {
+        ColumnSpec { is_fixed: self.rank == 0, ..self.spec }
     }
 
     /// Names the column for settings, with the sort order that a click on its title selects and a description.
@@ -121,7 +138,13 @@ impl<C, R> TableColumn<C, R> {
         Self { rank, ..self }
     }
 
-    /// Hides the column in tables of less than this width.
+    /// Widens the column by what `wider` returns of the room that is left, after columns of a lower rank than
+    /// `rank`; a chosen column at once.
+    pub(crate) const fn wider(self, rank: u8, wider: fn(&C, u16) -> u16) -> Self {
+        Self { wider: Some((rank, wider)), ..self }
+    }
+
+    /// Hides the column in tables of less than this width, unless it is chosen.
     pub(crate) const fn shown_from(self, min_table_width: u16) -> Self {
         Self { min_table_width, ..self }
     }
@@ -131,28 +154,20 @@ impl<C, R> TableColumn<C, R> {
         Self { title: Some(title), ..self }
     }
 
-    fn width_in(&self, context: &C, table_width: u16, room: u16) -> u16 {
-        match self.sized {
-            _ if table_width < self.min_table_width => 0,
-            Some(width) => width(context, room),
-            None => self.width,
-        }
-    }
-
     /// Keeps the tone of the cells in rows of old values.
     pub(crate) const fn keeps_tone(self) -> Self {
         Self { keeps_tone: true, ..self }
     }
 }
 
-/// Returns the declarations of columns; those without a rank are fixed.
+/// Returns the declarations of columns.
 pub(crate) const fn specs<C, R, const N: usize>(
     columns: &[TableColumn<C, R>; N],
 ) -> [ColumnSpec; N] {
     let mut specs = [ColumnSpec::new("", "", "", ""); N];
     let (mut to, mut from) = (specs.as_mut_slice(), columns.as_slice());
     while let ([spec, next @ ..], [column, others @ ..]) = (to, from) {
-        *spec = ColumnSpec { is_fixed: column.rank == 0, ..column.spec };
+        *spec = column.spec();
         (to, from) = (next, others);
     }
     specs
@@ -182,6 +197,14 @@ pub(crate) struct TableRoom {
     pub(crate) mark: u16,
     /// The columns between two columns of the table.
     pub(crate) gap: u16,
+    /// Columns of a higher rank are hidden, unless they are chosen.
+    pub(crate) max_rank: u8,
+}
+
+impl TableRoom {
+    pub(crate) const fn new(width: u16, mark: u16, gap: u16) -> Self {
+        Self { width, mark, gap, max_rank: u8::MAX }
+    }
 }
 
 /// A table whose columns are laid out.
@@ -190,8 +213,7 @@ pub(crate) struct Table<'c, C, R> {
     columns: &'c [TableColumn<C, R>],
     /// Indices and widths of the visible columns, from left to right.
     shown: Vec<(usize, u16)>,
-    mark: u16,
-    pub(crate) gap: u16,
+    pub(crate) room: TableRoom,
     /// The width that no column has.
     pub(crate) spare: u16,
 }
@@ -205,37 +227,90 @@ impl<'c, C, R> Table<'c, C, R> {
         chosen: &[String],
         room: TableRoom,
     ) -> Self {
-        let TableRoom { width: table_width, mark, gap } = room;
-        let is_fixed = |index: &usize| columns.get(*index).is_some_and(|column| column.rank == 0);
-        let (fixed, mut ranked): (Vec<usize>, Vec<usize>) = (0..columns.len()).partition(is_fixed);
         // No gap is left before the first column.
-        let mut spare = table_width.saturating_add(gap).saturating_sub(mark);
-        let mut reserve = |index: usize| {
-            let column = columns.get(index)?;
-            let width = column.width_in(&context, table_width, spare.saturating_sub(gap));
-            let fits = width > 0 && (column.rank == 0 || spare >= width + gap);
-            spare = if fits { spare.saturating_sub(width + gap) } else { spare };
-            fits.then_some((index, width))
-        };
-        let mut shown: Vec<(usize, u16)> = fixed.into_iter().filter_map(&mut reserve).collect();
-        if chosen.is_empty() {
-            ranked.sort_by_key(|index| columns.get(*index).map(|column| column.rank));
-            shown.extend(ranked.into_iter().filter_map(reserve));
-            shown.sort_unstable();
-        } else {
-            let wanted = |name: &String| {
-                let is_wanted = |column: &TableColumn<C, R>| {
-                    let is_named = column.spec.name == name && column.rank > 0;
-                    is_named && column.width_in(&context, table_width, u16::MAX) > 0
-                };
-                columns.iter().position(is_wanted)
-            };
-            let leading = shown.iter().zip(0..).take_while(|((index, _), at)| index == at).count();
-            let trailing = shown.split_off(leading);
-            shown.extend(chosen.iter().filter_map(wanted).map_while(reserve));
-            shown.extend(trailing);
+        let spare = room.width.saturating_add(room.gap).saturating_sub(room.mark);
+        let mut table = Self { context, columns, shown: Vec::new(), room, spare };
+        for (index, column) in columns.iter().enumerate().filter(|(_, column)| column.rank == 0) {
+            table.reserve(index, table.usual_width(column));
         }
-        Self { context, columns, shown, mark, gap, spare }
+        if chosen.is_empty() {
+            table.fit_by_rank()
+        } else {
+            table.fit_chosen(chosen)
+        }
+        table
+    }
+
+    fn fit_by_rank(&mut self) {
+        let mut steps: Vec<(u8, usize, bool)> = Vec::new();
+        for (index, column) in self.columns.iter().enumerate().filter(|(_, one)| one.rank > 0) {
+            steps.push((column.rank, index, false));
+            steps.extend(column.wider.map(|(rank, _)| (rank, index, true)));
+        }
+        steps.retain(|(rank, ..)| *rank <= self.room.max_rank);
+        steps.sort_unstable();
+        for (_, index, is_wider) in steps {
+            let Some(column) = self.columns.get(index) else { continue };
+            if is_wider {
+                self.make_wider(column);
+            } else {
+                let is_shown = self.reserve(index, self.usual_width(column));
+                if !is_shown && column.alignment == Alignment::Rest {
+                    // It gets what no other column needs.
+                    self.shown.push((index, 0));
+                }
+            }
+        }
+        self.shown.sort_unstable();
+    }
+
+    fn fit_chosen(&mut self, chosen: &[String]) {
+        let leading = self.shown.iter().zip(0..).take_while(|((index, _), at)| index == at).count();
+        let trailing = self.shown.split_off(leading);
+        for name in chosen {
+            let is_chosen = |column: &&TableColumn<C, R>| {
+                column.spec.name == name && column.rank > 0 && self.width_in(column, u16::MAX) > 0
+            };
+            let Some((index, column)) = (0..).zip(self.columns).find(|(_, one)| is_chosen(one))
+            else {
+                continue;
+            };
+            if !self.reserve(index, self.width_in(column, self.spare)) {
+                break;
+            }
+            self.make_wider(column);
+        }
+        self.shown.extend(trailing);
+    }
+
+    /// Returns the width of a column that is not chosen, 0 to hide it.
+    fn usual_width(&self, column: &TableColumn<C, R>) -> u16 {
+        let is_narrow = self.room.width < column.min_table_width;
+        if is_narrow { 0 } else { self.width_in(column, self.spare) }
+    }
+
+    /// Returns the width of a column, 0 to hide it.
+    fn width_in(&self, column: &TableColumn<C, R>, spare: u16) -> u16 {
+        let room = spare.saturating_sub(self.room.gap);
+        column.sized.map_or(column.width, |width| width(&self.context, room))
+    }
+
+    /// Adds a column if it has a width and, unless it is fixed, fits.
+    fn reserve(&mut self, index: usize, width: u16) -> bool {
+        let is_fixed = self.columns.get(index).is_some_and(|column| column.rank == 0);
+        let needed = width + self.room.gap;
+        let fits = width > 0 && (is_fixed || self.spare >= needed);
+        if fits {
+            self.spare = self.spare.saturating_sub(needed);
+            self.shown.push((index, width));
+        }
+        fits
+    }
+
+    fn make_wider(&mut self, column: &TableColumn<C, R>) {
+        if let Some((_, wider)) = column.wider {
+            self.widen(column.spec.name, wider(&self.context, self.spare));
+        }
     }
 
     /// Widens a column, if it is visible, by some of the width that no column has.
@@ -250,6 +325,26 @@ impl<'c, C, R> Table<'c, C, R> {
         }
     }
 
+    /// Widens a column by all that is left if it is the last, by at most `by` otherwise: a wide gap before the
+    /// next column would be hard to follow.
+    pub(crate) fn widen_last(&mut self, name: &str, by: u16) {
+        let last = self.shown.last().and_then(|(index, _)| self.columns.get(*index));
+        let is_last = last.is_some_and(|column| column.spec.name == name);
+        self.widen(name, if is_last { u16::MAX } else { by });
+    }
+
+    /// Returns the width of a column, 0 if it is hidden.
+    pub(crate) fn width_of(&self, name: &str) -> u16 {
+        let column = self.visible().find(|(column, _)| column.spec.name == name);
+        column.map_or(0, |(_, width)| width)
+    }
+
+    /// Returns where a column begins; the width of the table with a gap behind it if it is hidden.
+    pub(crate) fn start_of(&self, name: &str) -> u16 {
+        let columns = self.visible().take_while(|(column, _)| column.spec.name != name);
+        columns.fold(self.room.mark, |sum, (_, width)| sum + width + self.room.gap)
+    }
+
     /// Returns true if a visible column sorts rows by `order`.
     pub(crate) fn can_sort_by(&self, order: &str) -> bool {
         self.visible().any(|(column, _)| column.spec.sort == order)
@@ -257,6 +352,7 @@ impl<'c, C, R> Table<'c, C, R> {
 
     fn visible(&self) -> impl Iterator<Item = (&'c TableColumn<C, R>, u16)> {
         let visible = self.shown.iter();
+        let visible = visible.filter(|(_, width)| *width > 0);
         visible.filter_map(|(index, width)| Some((self.columns.get(*index)?, *width)))
     }
 
@@ -270,7 +366,7 @@ impl<'c, C, R> Table<'c, C, R> {
         &self,
         mark: impl Fn(&ColumnSpec, Cow<'static, str>, u16) -> (Cow<'static, str>, Tone),
     ) -> Line {
-        self.joined(Line::new().gap(self.mark), false, |column, width, is_last| {
+        self.joined(.., Line::new().gap(self.room.mark), false, |column, width, is_last| {
             let title = match column.title {
                 Some(title) => title(&self.context, width),
                 None => column.spec.title.into(),
@@ -284,25 +380,39 @@ impl<'c, C, R> Table<'c, C, R> {
 
     /// Draws a row behind its mark.
     pub(crate) fn row(&self, mark: Line, row: &R, fade: Fade) -> Line {
-        self.joined(mark, fade == Fade::All, |column, width, is_last| {
-            let cell = (column.cell)(&self.context, row, width);
+        self.part_of_row(.., mark, row, fade)
+    }
+
+    /// Draws some columns of a row behind what takes the place of those before.
+    pub(crate) fn part_of_row(
+        &self,
+        part: impl RangeBounds<usize>,
+        before: Line,
+        row: &R,
+        fade: Fade,
+    ) -> Line {
+        self.joined(part, before, fade == Fade::All, |column, width, is_last| {
+            let place = CellPlace { name: column.spec.name, width };
+            let cell = (column.cell)(&self.context, row, place);
             let line = column.fit_cell(cell, width, is_last);
             if fade == Fade::None || column.keeps_tone { line } else { line.dimmed() }
         })
     }
 
-    /// Joins the cells of all columns; a gap fades with the column behind it if `fades_gaps`.
+    /// Joins the cells of some columns; a gap fades with the column behind it if `fades_gaps`.
     fn joined(
         &self,
-        mark: Line,
+        part: impl RangeBounds<usize>,
+        before: Line,
         fades_gaps: bool,
         cell: impl Fn(&TableColumn<C, R>, u16, bool) -> Line,
     ) -> Line {
-        let last = self.shown.len();
-        self.visible().zip(1..).fold(mark, |line, ((column, width), at)| {
-            let gap = Line::new().gap(if at == 1 { 0 } else { self.gap });
+        let last = self.visible().count();
+        let columns = self.visible().zip(0..).filter(|(_, at)| part.contains(at));
+        columns.fold(before, |line, ((column, width), at)| {
+            let gap = Line::new().gap(if at == 0 { 0 } else { self.room.gap });
             let gap = if fades_gaps && !column.keeps_tone { gap.dimmed() } else { gap };
-            line.append(gap).append(cell(column, width, at == last))
+            line.append(gap).append(cell(column, width, at + 1 == last))
         })
     }
 }
@@ -354,7 +464,7 @@ mod tests {
 
     fn table(chosen: &[&str], bar: u16, width: u16) -> Table<'static, Counts, u32> {
         let chosen: Vec<String> = chosen.iter().map(|name| (*name).to_owned()).collect();
-        Table::fit(&COLUMNS, Counts(bar), &chosen, TableRoom { width, mark: 1, gap: 1 })
+        Table::fit(&COLUMNS, Counts(bar), &chosen, TableRoom::new(width, 1, 1))
     }
 
     #[test]
@@ -377,6 +487,32 @@ mod tests {
         assert_eq!(titles(&["age", "load", "note"], 24), " NAME AGE  LOAD NOTE");
         assert_eq!(titles(&["load", "bar", "age"], 19), " NAME  LOAD NOTE");
         assert_eq!(specs(&COLUMNS).map(|spec| spec.is_fixed), [true, false, false, false, true]);
+    }
+
+    #[test]
+    fn a_column_is_widened_by_rank_and_the_rest_is_for_the_last() {
+        let columns = [
+            CountColumn::left("A", 4, |_, _, _| "".into())
+                .named("a", "", "")
+                .rank(1)
+                .wider(3, |_, room| room.min(2)),
+            CountColumn::left("B", 4, |_, _, _| "".into()).named("b", "", "").rank(2),
+            CountColumn::left("C", 4, |_, _, _| "".into()).named("c", "", "").rank(4),
+            CountColumn::rest("D", 9, |_, _, _| "".into()).named("d", "", "").rank(5),
+        ];
+        let widths = |room: TableRoom, chosen: &[&str]| {
+            let chosen: Vec<String> = chosen.iter().map(|name| (*name).to_owned()).collect();
+            let mut table = Table::fit(&columns, Counts(0), &chosen, room);
+            table.widen_last("d", 1);
+            ["a", "b", "c", "d"].map(|name| table.width_of(name))
+        };
+        let room = |width| TableRoom::new(width, 0, 1);
+        assert_eq!(widths(room(10), &[]), [5, 4, 0, 0]);
+        assert_eq!(widths(room(18), &[]), [6, 4, 4, 2]);
+        assert_eq!(widths(room(30), &[]), [6, 4, 4, 13]);
+        assert_eq!(widths(TableRoom { max_rank: 2, ..room(30) }, &[]), [4, 4, 0, 0]);
+        assert_eq!(widths(room(20), &["d", "a"]), [6, 0, 0, 10]);
+        assert_eq!(Table::fit(&columns, Counts(0), &[], room(30)).start_of("c"), 12);
     }
 
     #[test]

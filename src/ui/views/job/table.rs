@@ -120,7 +120,7 @@ impl<'a> JobTable<'a> {
             now: fleet_view.now,
         };
         let width = width.saturating_sub(MARK_WIDTH + columns.name_width + HOST_GAP);
-        let room = TableRoom { width, mark: 0, gap: HOST_GAP };
+        let room = TableRoom::new(width, 0, HOST_GAP);
         let host = Table::fit(&Self::HOST_COLUMNS, columns, &[], room);
         let fitting = host.spare / device_width;
         // The last column counts the devices that do not fit.

@@ -1,345 +1,224 @@
 //! The columns of the process table: which of them fit, and how their cells are drawn.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use unicode_width::UnicodeWidthChar;
 
 use crate::insight::node_status::{device_label, shown_id};
 use crate::model::width_of;
-use crate::model::{Freshness, JobList, Link, ProcessState, Source, UnseenReason};
+use crate::model::{Freshness, Link, ProcessState, Source, UnseenReason};
 use crate::time::{Timestamp, format_age};
+use crate::ui::RenderContext;
 use crate::ui::display_options::Density;
-use crate::ui::input::Click;
 use crate::ui::process_target::short_command;
-use crate::ui::views::processes::rows::{ProcessEntry, ProcessRows};
+use crate::ui::views::processes::rows::{ProcessEntry, ProcessRows, ResolvedScope};
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Tone};
-use crate::ui::widgets::number_format::{
-    Units, format_run_time, or_unknown, percent, percent_value,
-};
+use crate::ui::widgets::number_format::{Units, format_run_time, percent, percent_value};
+use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 
 /// The command keeps this width before a further column is added.
 const MIN_COMMAND_WIDTH: u16 = 20;
 /// Width of the mark in front of a row.
 const MARK_WIDTH: u16 = 1;
+/// A compact table has the columns up to this rank.
+const COMPACT_RANK: u8 = 6;
 
-/// A column of the process table.
-struct ProcessColumn {
-    spec: ColumnSpec,
-    is_left_aligned: bool,
-    /// Its place in the order in which columns get room.
-    rank: u8,
-    /// Returns its width; 0 hides it.
-    width: fn(&ProcessWidths<'_>) -> u16,
-    cell: fn(&Columns, ProcessEntry<'_>) -> String,
-}
-
-/// What the widths of columns depend on.
-struct ProcessWidths<'a> {
+/// What cells are drawn from, apart from their row.
+pub(super) struct ProcessTable<'a> {
     rows: &'a ProcessRows,
     has_node: bool,
-    /// Job ids such as `2000_17` and `12+1`.
-    has_long_ids: bool,
     is_chosen: bool,
+    is_full: bool,
     units: Units,
     width: u16,
 }
 
-/// Video columns are shown if a process uses the encoder or decoder.
-const fn video_width(widths: &ProcessWidths<'_>) -> u16 {
-    if widths.rows.video_count > 0 || widths.is_chosen { 4 } else { 0 }
-}
-
-impl ProcessColumn {
-    const fn new(
-        (name, title): (&'static str, &'static str),
-        help: &'static str,
-        rank: u8,
-        width: fn(&ProcessWidths<'_>) -> u16,
-        cell: fn(&Columns, ProcessEntry<'_>) -> String,
-    ) -> Self {
-        let spec = ColumnSpec::new(name, title, name, help);
-        Self { spec, is_left_aligned: false, rank, width, cell }
-    }
-
-    const fn left(self) -> Self {
-        Self { is_left_aligned: true, ..self }
-    }
-}
-
-/// All columns but the command, in the order of the screen.
-static COLUMNS: [ProcessColumn; 15] = [
-    ProcessColumn::new(
-        ("node", "NODE"),
-        "the node, if there are several",
-        4,
-        |widths| {
-            let widest = (widths.width / 8).clamp(4, 20);
-            if widths.has_node { widths.rows.name_width.clamp(4, widest) } else { 0 }
-        },
-        |_, entry| entry.node.name.label().to_owned(),
-    )
-    .left(),
-    ProcessColumn::new(
-        ("gpu", "GPU"),
-        "the device",
-        3,
-        |_| 4,
-        |_, entry| or_unknown(entry.device, |device| device_label(entry.node, device)),
-    ),
-    ProcessColumn::new(
-        ("pid", "PID"),
-        "the process id",
-        1,
-        |_| 7,
-        |_, entry| entry.used.pid.to_string(),
-    ),
-    ProcessColumn::new(
-        ("type", "TYPE"),
-        "compute, graphics, or both",
-        11,
-        |_| 4,
-        |_, entry| or_unknown(entry.used.kind.get(), |kind| kind.as_str().to_owned()),
-    )
-    .left(),
-    ProcessColumn::new(
-        ("user", "USER"),
-        "the owner",
-        2,
-        |widths| widths.rows.user_width.clamp(4, if widths.width >= 110 { 16 } else { 9 }),
-        |_, entry| or_unknown(entry.user(), str::to_owned),
-    )
-    .left(),
-    ProcessColumn::new(
-        ("gpumem", "GPU-MEM"),
-        "device memory in use",
-        5,
-        |_| 7,
-        |columns, entry| or_unknown(entry.used.memory.get(), |bytes| columns.units.amount(bytes)),
-    ),
-    ProcessColumn::new(
-        ("psm", "%SM"),
-        "device load",
-        6,
-        |_| 4,
-        |_, entry| {
-            let mark = if entry.is_whole_device_load() { "*" } else { "" };
-            format!("{}{mark}", percent(entry.load()))
-        },
-    ),
-    ProcessColumn::new(
-        ("pmembw", "%GMBW"),
-        "device memory bandwidth in use",
-        13,
-        |_| 5,
-        |_, entry| percent(percent_value(entry.used.memory_utilization)),
-    ),
-    ProcessColumn::new(("penc", "%ENC"), "video encoder load", 14, video_width, |_, entry| {
-        percent(percent_value(entry.used.encoder))
-    }),
-    ProcessColumn::new(("pdec", "%DEC"), "video decoder load", 15, video_width, |_, entry| {
-        percent(percent_value(entry.used.decoder))
-    }),
-    ProcessColumn::new(
-        ("pcpu", "%CPU"),
-        "CPU in use, 100% per core",
-        7,
-        |_| 5,
-        |_, entry| percent(entry.process.and_then(|process| process.cpu_percent.get())),
-    ),
-    ProcessColumn::new(
-        ("prss", "%MEM"),
-        "share of host memory",
-        10,
-        |_| 4,
-        |_, entry| {
-            let share = entry.process.and_then(|process| percent_value(process.resident_share));
-            or_unknown(share, |share| format!("{share:.1}"))
-        },
-    ),
-    ProcessColumn::new(
-        ("rss", "RSS"),
-        "host memory in use",
-        9,
-        |widths| widths.units.amount_width(),
-        |columns, entry| {
-            let resident = entry.process.and_then(|process| process.resident.get());
-            or_unknown(resident, |bytes| columns.units.amount(bytes))
-        },
-    ),
-    ProcessColumn::new(
-        ("time", "TIME"),
-        "running time",
-        8,
-        |_| 8,
-        |_, entry| {
-            let seconds = entry.process.and_then(|process| process.running_seconds.get());
-            or_unknown(seconds.map(Duration::from_secs), format_run_time)
-        },
-    ),
-    ProcessColumn::new(
-        ("job", "JOB"),
-        "the job",
-        12,
-        |widths| match widths.has_long_ids {
-            _ if !widths.rows.has_jobs => 0,
-            true => 12,
-            false => 8,
-        },
-        |columns, entry| {
-            or_unknown(entry.job(), |job| shown_id(columns.jobs.as_deref(), job).to_owned())
-        },
-    )
-    .left(),
-];
-/// The command is always last.
-const COMMAND: ColumnSpec =
-    ColumnSpec::new("command", "COMMAND", "command", "the command line; always shown last")
-        .always();
-/// A compact table has the columns up to this rank.
-const COMPACT_RANK: u8 = 6;
+type ProcessColumn<'a> = TableColumn<ProcessTable<'a>, ProcessEntry<'a>>;
+pub(super) type LaidOutProcesses<'a> = Table<'a, ProcessTable<'a>, ProcessEntry<'a>>;
 
 /// Returns the columns that can be chosen, and the fixed one.
 pub(crate) fn column_specs() -> Vec<ColumnSpec> {
-    COLUMNS.iter().map(|column| column.spec).chain([COMMAND]).collect()
+    table::specs(&ProcessTable::COLUMNS).to_vec()
 }
 
-/// The columns that fit, in the order of the screen.
-#[derive(Clone, Debug)]
-pub(super) struct Columns {
-    gap: u16,
-    /// Indices in [`COLUMNS`] and widths.
-    shown: Vec<(usize, u16)>,
-    /// Titles that depend on the kinds of devices in the table, by the names of their columns.
-    device_titles: [(&'static str, &'static str); 3],
-    is_full: bool,
-    /// True if some rows belong to the user, so that those of others are dimmed.
-    has_own: bool,
-    units: Units,
-    /// Gives the displayed ids of jobs.
-    jobs: Option<Arc<JobList>>,
-}
+impl<'a> ProcessTable<'a> {
+    const COLUMNS: [ProcessColumn<'a>; 16] = [
+        ProcessColumn::left("NODE", 0, |_, entry, _| entry.node.name.label().to_owned().into())
+            .named("node", "node", "the node, if there are several")
+            .rank(4)
+            .sized(|table, _| {
+                let widest = (table.width / 8).clamp(4, 20);
+                if table.has_node { table.rows.name_width.clamp(4, widest) } else { 0 }
+            }),
+        ProcessColumn::right("GPU", 4, |_, entry, _| {
+            Cell::of(entry.device, |device| device_label(entry.node, device))
+        })
+        .named("gpu", "gpu", "the device")
+        .rank(3)
+        .titled(|table, _| table.device_titles()[0].into()),
+        ProcessColumn::right("PID", 7, |_, entry, _| {
+            Cell::toned(entry.used.pid.to_string(), Tone::Strong)
+        })
+        .named("pid", "pid", "the process id")
+        .rank(1),
+        ProcessColumn::left("TYPE", 4, |_, entry, _| {
+            Cell::of(entry.used.kind.get(), |kind| kind.as_str().to_owned())
+        })
+        .named("type", "type", "compute, graphics, or both")
+        .rank(11),
+        ProcessColumn::left("USER", 0, |_, entry, _| Cell::of(entry.user(), str::to_owned))
+            .named("user", "user", "the owner")
+            .rank(2)
+            .sized(|table, _| {
+                table.rows.user_width.clamp(4, if table.width >= 110 { 16 } else { 9 })
+            }),
+        ProcessColumn::right("GPU-MEM", 7, |table, entry, _| {
+            Cell::of(entry.used.memory.get(), |bytes| table.units.amount(bytes))
+        })
+        .named("gpumem", "gpumem", "device memory in use")
+        .rank(5)
+        .titled(|table, _| table.device_titles()[1].into()),
+        ProcessColumn::right("%SM", 4, |_, entry, _| {
+            let mark = if entry.is_whole_device_load() { "*" } else { "" };
+            format!("{}{mark}", percent(entry.load())).into()
+        })
+        .named("psm", "psm", "device load")
+        .rank(6)
+        .titled(|table, _| table.device_titles()[2].into()),
+        ProcessColumn::right("%GMBW", 5, |_, entry, _| {
+            Cell::percent(percent_value(entry.used.memory_utilization))
+        })
+        .named("pmembw", "pmembw", "device memory bandwidth in use")
+        .rank(13),
+        ProcessColumn::right("%ENC", 0, |_, entry, _| {
+            Cell::percent(percent_value(entry.used.encoder))
+        })
+        .named("penc", "penc", "video encoder load")
+        .rank(14)
+        .sized(Self::video_width),
+        ProcessColumn::right("%DEC", 0, |_, entry, _| {
+            Cell::percent(percent_value(entry.used.decoder))
+        })
+        .named("pdec", "pdec", "video decoder load")
+        .rank(15)
+        .sized(Self::video_width),
+        ProcessColumn::right("%CPU", 5, |_, entry, _| {
+            Cell::percent(entry.process.and_then(|process| process.cpu_percent.get()))
+        })
+        .named("pcpu", "pcpu", "CPU in use, 100% per core")
+        .rank(7),
+        ProcessColumn::right("%MEM", 4, |_, entry, _| {
+            let share = entry.process.and_then(|process| percent_value(process.resident_share));
+            Cell::of(share, |share| format!("{share:.1}"))
+        })
+        .named("prss", "prss", "share of host memory")
+        .rank(10),
+        ProcessColumn::right("RSS", 0, |table, entry, _| {
+            let resident = entry.process.and_then(|process| process.resident.get());
+            Cell::of(resident, |bytes| table.units.amount(bytes))
+        })
+        .named("rss", "rss", "host memory in use")
+        .rank(9)
+        .sized(|table, _| table.units.amount_width()),
+        ProcessColumn::right("TIME", 8, |_, entry, _| {
+            let seconds = entry.process.and_then(|process| process.running_seconds.get());
+            Cell::of(seconds.map(Duration::from_secs), format_run_time)
+        })
+        .named("time", "time", "running time")
+        .rank(8),
+        ProcessColumn::left("JOB", 0, |table, entry, _| {
+            let jobs = table.rows.jobs().map(|jobs| &**jobs);
+            Cell::of(entry.job(), |job| shown_id(jobs, job).to_owned())
+        })
+        .named("job", "job", "the job")
+        .rank(12)
+        .sized(|table, _| match table.has_long_ids() {
+            _ if !table.rows.has_jobs => 0,
+            true => 12,
+            false => 8,
+        }),
+        // Drawn behind the other columns, with the status of the process.
+        ProcessColumn::rest("COMMAND", MIN_COMMAND_WIDTH, |_, _, _| "".into()).named(
+            "command",
+            "command",
+            "the command line; always shown last",
+        ),
+    ];
 
-/// How one row is drawn.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ProcessRowOptions {
-    pub(super) now: Timestamp,
-    /// Columns by which commands are scrolled to the right.
-    pub(super) shift: usize,
-    pub(super) is_tagged: bool,
-    /// True if the row is another device of the selected process.
-    pub(super) is_same_process: bool,
-}
-
-impl Columns {
-    /// Distributes the width over the columns by priority; the command gets the rest.
-    pub(super) fn fit(
-        rows: &ProcessRows,
-        chosen: &[String],
-        (density, has_node): (Density, bool),
-        (units, width): (Units, u16),
-    ) -> Self {
-        let gap = if width >= 140 { 2 } else { 1 };
-        let jobs = rows.jobs().cloned();
-        let has_long_ids =
-            jobs.iter().any(|list| list.with_nodes().any(|job| job.shown_id.len() > 8));
-        let is_chosen = !chosen.is_empty();
-        let widths = ProcessWidths { rows, has_node, has_long_ids, is_chosen, units, width };
-        let mut room = width.saturating_sub(MARK_WIDTH + MIN_COMMAND_WIDTH);
-        let mut reserve = |(index, width): (usize, u16)| {
-            let fits = room >= width + gap;
-            room -= if fits { width + gap } else { 0 };
-            fits.then_some((index, width))
+    /// Lays out the table in `width`; the command gets what the other columns leave.
+    pub(super) fn laid_out(
+        context: RenderContext<'_>,
+        rows: &'a ProcessRows,
+        density: Density,
+        width: u16,
+    ) -> LaidOutProcesses<'a> {
+        let chosen = &context.options.columns.processes;
+        let table = Self {
+            rows,
+            has_node: !matches!(rows.scope(), ResolvedScope::Node(_)),
+            is_chosen: !chosen.is_empty(),
+            is_full: density == Density::Full,
+            units: context.options.units(),
+            width,
         };
-        let with_width = |index: usize| {
-            let width = (COLUMNS.get(index)?.width)(&widths);
-            (width > 0).then_some((index, width))
-        };
-        let mut shown: Vec<(usize, u16)>;
-        if is_chosen {
-            let index = |name: &String| COLUMNS.iter().position(|one| one.spec.name == name);
-            let columns = chosen.iter().filter_map(index).filter_map(with_width);
-            shown = columns.map_while(reserve).collect();
-        } else {
-            let max_rank = if density == Density::Compact { COMPACT_RANK } else { u8::MAX };
-            let columns = COLUMNS.iter().enumerate().filter(|(_, one)| one.rank <= max_rank);
-            let mut ranked: Vec<_> = columns.map(|(index, one)| (one.rank, index)).collect();
-            ranked.sort_unstable();
-            let columns = ranked.into_iter().filter_map(|(_, index)| with_width(index));
-            shown = columns.filter_map(&mut reserve).collect();
-            shown.sort_unstable();
-        }
-        let [device, memory, load] = match (rows.has_tpus, rows.has_gpus) {
+        let max_rank = if density == Density::Compact { COMPACT_RANK } else { u8::MAX };
+        let room = TableRoom::new(width, MARK_WIDTH, if width >= 140 { 2 } else { 1 });
+        Table::fit(&Self::COLUMNS, table, chosen, TableRoom { max_rank, ..room })
+    }
+
+    /// Video columns are shown if a process uses the encoder or decoder.
+    fn video_width(&self, _: u16) -> u16 {
+        if self.rows.video_count > 0 || self.is_chosen { 4 } else { 0 }
+    }
+
+    /// Returns true if job ids are such as `2000_17` and `12+1`.
+    fn has_long_ids(&self) -> bool {
+        let mut lists = self.rows.jobs().into_iter();
+        lists.any(|list| list.with_nodes().any(|job| job.shown_id.len() > 8))
+    }
+
+    /// Returns the titles of the device, its memory and its load.
+    const fn device_titles(&self) -> [&'static str; 3] {
+        match (self.rows.has_tpus, self.rows.has_gpus) {
             (true, false) => ["TPU", "TPU-MEM", "%TPU"],
             (true, true) => ["DEV", "DEV-MEM", "%DEV"],
             (false, _) => ["GPU", "GPU-MEM", "%SM"],
-        };
-        let device_titles = [("gpu", device), ("gpumem", memory), ("psm", load)];
-        let is_full = density == Density::Full;
-        Self { gap, shown, device_titles, is_full, has_own: rows.own_count > 0, units, jobs }
-    }
-
-    fn visible(&self) -> impl Iterator<Item = (&'static ProcessColumn, u16)> {
-        self.shown.iter().filter_map(|(index, width)| Some((COLUMNS.get(*index)?, *width)))
-    }
-
-    /// Returns the width in front of the command.
-    pub(super) fn before_command(&self) -> u16 {
-        self.shown.iter().fold(MARK_WIDTH, |sum, (_, width)| sum + width + self.gap)
-    }
-
-    /// Draws the titles and highlights the one that rows are sorted by.
-    pub(super) fn titles(&self, sorted: &str) -> Line {
-        let tone = |name: &str| if name == sorted { Tone::Accent } else { Tone::Faint };
-        let mut line = Line::new().gap(MARK_WIDTH);
-        for (ProcessColumn { spec, is_left_aligned, .. }, width) in self.visible() {
-            let titles = self.device_titles.into_iter();
-            let title = titles.into_iter().find(|(name, _)| *name == spec.name);
-            let title = title.map_or(spec.title, |(_, title)| title);
-            line = if *is_left_aligned {
-                line.left_aligned(title, width, tone(spec.name))
-            } else {
-                line.right_aligned(title, width, tone(spec.name))
-            };
-            line = line.clickable(Click::Column(spec.name)).gap(self.gap);
         }
-        line.text("COMMAND", tone("command")).clickable(Click::Column("command"))
     }
+}
 
-    pub(super) fn row(&self, entry: ProcessEntry<'_>, options: ProcessRowOptions) -> Line {
-        // A process of an unknown owner is not dimmed. If all processes belong to others, dimming all of them
-        // would not help.
-        let is_others = self.has_own && entry.is_ours() == Some(false);
-        let plain = if is_others { Tone::Faint } else { Tone::Plain };
-        let strong = if is_others { Tone::Faint } else { Tone::Strong };
-        let mark = match (options.is_tagged, options.is_same_process) {
-            (true, _) => "*",
-            (false, true) => "=",
-            (false, false) => " ",
-        };
-        let mut line = Line::styled(mark, Tone::Accent);
-        for (column, width) in self.visible() {
-            let text = (column.cell)(self, entry);
-            line = if column.is_left_aligned {
-                line.left_aligned(&text, width, plain)
-            } else {
-                let tone = if column.spec.name == "pid" { strong } else { plain };
-                line.right_aligned(&text, width, tone)
-            }
-            .gap(self.gap);
-        }
-        let status = row_status(entry, options.now);
-        let is_stale = status.as_ref().is_some_and(|status| status.is_stale);
-        if is_stale {
-            line = line.dimmed();
-        }
-        if let Some(RowStatus { text, tone, .. }) = status {
-            line = line.text(text, tone).gap(1);
-        }
-        let command = short_command(entry.command(), self.is_full);
-        line.text(skip_columns(&command, options.shift), if is_stale { Tone::Faint } else { plain })
+/// Draws the titles and highlights the one that rows are sorted by.
+pub(super) fn titles(table: &LaidOutProcesses<'_>, sorted: &str) -> Line {
+    table.marked_titles(|spec, title, _| {
+        (title, if spec.name == sorted { Tone::Accent } else { Tone::Faint })
+    })
+}
+
+/// Draws a row behind its mark. `shift` is by how many columns its command is scrolled to the right.
+pub(super) fn row<'a>(
+    table: &LaidOutProcesses<'a>,
+    mark: &'static str,
+    entry: ProcessEntry<'a>,
+    (now, shift): (Timestamp, usize),
+) -> Line {
+    let status = row_status(entry, now);
+    // A process of an unknown owner is not dimmed. If all processes belong to others, dimming all of them
+    // would not help.
+    let is_others = table.context.rows.own_count > 0 && entry.is_ours() == Some(false);
+    let fade = match &status {
+        Some(status) if status.is_stale => Fade::All,
+        _ if is_others => Fade::Cells,
+        _ => Fade::None,
+    };
+    let mark = Line::styled(mark, if fade == Fade::All { Tone::Faint } else { Tone::Accent });
+    let mut line = table.row(mark, &entry, fade);
+    if let Some(RowStatus { text, tone, .. }) = status {
+        line = line.text(text, tone).gap(1);
     }
+    let command = short_command(entry.command(), table.context.is_full);
+    let tone = if fade == Fade::None { Tone::Plain } else { Tone::Faint };
+    line.text(skip_columns(&command, shift), tone)
 }
 
 /// What is unusual about a process.

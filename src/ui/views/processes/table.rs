@@ -9,7 +9,7 @@ use crate::ui::RenderContext;
 use crate::ui::display_options::Density;
 use crate::ui::input::Click;
 use crate::ui::process_target::short_command;
-use crate::ui::views::processes::columns::{Columns, ProcessRowOptions, max_shift, row_status};
+use crate::ui::views::processes::columns::{self, ProcessTable, max_shift, row_status};
 use crate::ui::views::processes::detail::state_text;
 use crate::ui::views::processes::rows::{ProcessEntry, ProcessRow, ResolvedScope, column};
 use crate::ui::views::processes::{Scope, State};
@@ -31,15 +31,12 @@ pub(super) fn lines(
         return lines;
     }
     let density = state.density(context);
-    let has_node = !matches!(state.rows.scope(), ResolvedScope::Node(_));
-    let chosen = &context.options.columns.processes;
-    let columns =
-        Columns::fit(&state.rows, chosen, (density, has_node), (context.options.units(), width));
     let cursor = state.find_cursor();
     let State { rows, tags, viewport, shift, order, .. } = &mut *state;
+    let table = ProcessTable::laid_out(context, rows, density, width);
     let selected = cursor.and_then(|cursor| rows.list.get(cursor)).and_then(ProcessRow::key);
     lines.extend(viewport.lines(
-        Some(columns.titles(order.column)),
+        Some(columns::titles(&table, order.column)),
         (count, cursor),
         (width, height.saturating_sub(lines.len() + usize::from(has_detail))),
         |at| {
@@ -50,9 +47,13 @@ pub(super) fn lines(
                 });
             let target = entry.process.map(|process| (entry.node.name.clone(), process.key));
             let is_tagged = target.is_some_and(|tag| tags.contains_key(&tag));
-            let now = context.view.now;
-            let options = ProcessRowOptions { now, shift: *shift, is_tagged, is_same_process };
-            Some(columns.row(entry, options).clickable_line(Click::Row(at)))
+            let mark = match (is_tagged, is_same_process) {
+                (true, _) => "*",
+                (false, true) => "=",
+                (false, false) => " ",
+            };
+            let line = columns::row(&table, mark, entry, (context.view.now, *shift));
+            Some(line.clickable_line(Click::Row(at)))
         },
     ));
     if has_detail {
@@ -67,16 +68,9 @@ pub(super) fn lines(
 
 /// Returns the shift at which the longest visible command ends at the right edge.
 pub(super) fn max_shift_in_view(context: RenderContext<'_>, state: &State) -> usize {
-    let has_node = !matches!(state.rows.scope(), ResolvedScope::Node(_));
     let density = state.density(context);
-    let chosen = &context.options.columns.processes;
-    let columns = Columns::fit(
-        &state.rows,
-        chosen,
-        (density, has_node),
-        (context.options.units(), state.width),
-    );
-    let room = state.width.saturating_sub(columns.before_command());
+    let table = ProcessTable::laid_out(context, &state.rows, density, state.width);
+    let room = state.width.saturating_sub(table.start_of("command"));
     let range = state.viewport.range(state.rows.list.len());
     let shown = state.rows.list.get(range).unwrap_or_default();
     let commands = shown.iter().filter_map(|row| Some(row.entry()?.command()));

@@ -203,7 +203,7 @@ impl Tree {
         let cursor = self.cursor_index();
         let is_wide = width >= 110;
         let table = TreeTable { node, is_wide, shift: self.shift, is_full: self.is_full };
-        let room = TableRoom { width, mark: 1, gap: if is_wide { 2 } else { 1 } };
+        let room = TableRoom::new(width, 1, if is_wide { 2 } else { 1 });
         let table = Table::fit(&TreeTable::COLUMNS, table, &[], room);
         let (viewport, rows, name) = (&mut self.viewport, &self.rows, &self.node);
         lines.extend(viewport.lines(

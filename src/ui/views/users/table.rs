@@ -102,7 +102,7 @@ impl<'a> UserTable<'a> {
     ) -> LaidOutUsers<'a> {
         let name_width = rows.name_width.clamp(4, (width / 3).clamp(4, 28));
         let table = Self { context, usage: context.view.users(), unfolded, name_width };
-        let room = TableRoom { width, mark: MARK_WIDTH, gap: if width >= 100 { 2 } else { 1 } };
+        let room = TableRoom::new(width, MARK_WIDTH, if width >= 100 { 2 } else { 1 });
         let mut table = Table::fit(&Self::COLUMNS, table, &context.options.columns.users, room);
         table.widen("bar", (table.spare / 2).min(30));
         table
@@ -200,7 +200,7 @@ fn node_row(table: &LaidOutUsers<'_>, node: &Node, node_usage: &NodeUsage) -> Li
     let line = Line::new()
         .gap(MARK_WIDTH + 2)
         .left_aligned(node.name.label(), table.context.name_width.saturating_sub(2), Tone::Plain)
-        .gap(table.gap)
+        .gap(table.room.gap)
         .right_aligned(&node_usage.devices.to_string(), DEVICES_WIDTH, Tone::Plain)
         .text(unit, Tone::Faint);
     if node_usage.is_fresh {
@@ -229,7 +229,7 @@ fn process_row(table: &LaidOutUsers<'_>, node: &Node, at: usize) -> Option<Line>
     let mut line = Line::new()
         .gap(MARK_WIDTH + 4)
         .right_aligned(&used.pid.to_string(), name_width.saturating_sub(4).max(7), Tone::Plain)
-        .gap(table.gap)
+        .gap(table.room.gap)
         .text("#", Tone::Faint)
         .left_aligned(&device, 4, Tone::Plain)
         .right_aligned(&memory, 7, Tone::Plain)
