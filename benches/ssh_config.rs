@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use gtop::internals::model::NodeName;
-use gtop::internals::ssh::{LocalEnv, Profile, SshTarget};
+use gtop::internals::ssh::{Profile, SshTarget};
 use gtop::internals::transport::{Options, Reach, Target, Transport};
 use tokio::process::Command;
 use tokio::time::Instant;
@@ -55,12 +55,11 @@ async fn main() {
 
 /// Returns the milliseconds for all hosts, including reading the files.
 async fn measure_gtop(home: &Path, file: &Path) -> f64 {
-    let transport = Transport::new(Options {
-        config_file: Some(file.to_owned()),
-        ssh_program: "/no/ssh".into(),
-        env: LocalEnv { home: home.to_owned(), ..LocalEnv::of_this_process() },
-        ..Options::of_this_process()
-    });
+    let mut options = Options::of_this_process();
+    options.ssh.config_file = Some(file.to_owned());
+    options.ssh.ssh_program = "/no/ssh".into();
+    options.ssh.env.home = home.to_owned();
+    let transport = Transport::new(options);
     let begin = Instant::now();
     for host in 0..HOSTS {
         let host = format!("n{host:04}");

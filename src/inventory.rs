@@ -40,23 +40,13 @@ pub struct Roster {
     groups: Arc<Groups>,
 }
 
-/// Identifies a target: two targets with the same key are the same machine.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum ReachKey {
-    Local,
-    Ssh { host: String, user: Option<String>, port: Option<u16> },
-}
+/// Identifies a target: host, user and port, or `None` for this machine. Two targets with the same key are the same
+/// machine. Case-sensitive, as ssh's `Host` patterns are.
+type ReachKey = Option<(String, Option<String>, Option<u16>)>;
 
-impl ReachKey {
-    fn new(reach: &Reach) -> Self {
-        match reach {
-            Reach::Local => Self::Local,
-            // Case-sensitive, as ssh's Host patterns are.
-            Reach::Ssh(SshTarget { host, user, port, .. }) => {
-                Self::Ssh { host: host.clone(), user: user.clone(), port: *port }
-            }
-        }
-    }
+fn reach_key(reach: &Reach) -> ReachKey {
+    let Reach::Ssh(ssh) = reach else { return None };
+    Some((ssh.host.clone(), ssh.user.clone(), ssh.port))
 }
 
 /// Why an entry of a list of hosts cannot be used.
@@ -261,7 +251,7 @@ impl Roster {
 
     /// Adds this machine under its host name, or as `localhost` if that name is taken.
     pub fn add_local(&mut self) {
-        if !self.reach_keys.insert(ReachKey::Local) {
+        if !self.reach_keys.insert(None) {
             return;
         }
         let system = rustix::system::uname();
@@ -282,7 +272,7 @@ impl Roster {
 
     /// Adds a target, unless its name or its reach key is there already.
     fn insert(&mut self, target: Target) -> Result<(), EntryError> {
-        if self.reach_keys.insert(ReachKey::new(&target.reach))
+        if self.reach_keys.insert(reach_key(&target.reach))
             && self.names.insert(target.name.clone())
         {
             if self.targets.len() >= nodeset::MAX_NAMES {

@@ -237,7 +237,7 @@ impl NotStarted {
 
 /// A command running on this machine.
 #[derive(Debug)]
-pub(crate) struct LocalProcess {
+pub struct LocalProcess {
     group: ProcessGroup,
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,

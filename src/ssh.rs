@@ -87,8 +87,8 @@ pub struct ClientOptions {
     pub login: Option<String>,
     /// The configuration file to use instead of the user's, as `ssh -F`.
     pub config_file: Option<PathBuf>,
-    /// The ssh program: resolves configuration that only it understands (`ssh -G`), and uses `ControlMaster`
-    /// connections.
+    /// The ssh program: resolves configuration that only it understands (`ssh -G`), uses `ControlMaster`
+    /// connections, and connects to nodes that gtop itself cannot.
     pub ssh_program: PathBuf,
     /// Open `ControlMaster` connections of the user are used.
     pub uses_masters: bool,
@@ -98,6 +98,22 @@ pub struct ClientOptions {
     pub env: LocalEnv,
     /// Where keyboard-interactive prompts go. `None`: there is no terminal.
     pub prompt_queue: Option<PromptQueue>,
+}
+
+impl ClientOptions {
+    /// Returns the options for the user who runs this process.
+    pub fn of_this_process() -> Self {
+        Self {
+            connect_timeout: None,
+            login: None,
+            config_file: None,
+            ssh_program: PathBuf::from("ssh"),
+            uses_masters: true,
+            parent_guard: None,
+            env: LocalEnv::of_this_process(),
+            prompt_queue: None,
+        }
+    }
 }
 
 /// Connects to hosts, and caches what it read to do so. Cheap to clone.

@@ -27,8 +27,8 @@ pub use crate::transport::target::{Reach, Target};
 use crate::process::LocalProcess;
 use crate::ssh::trace;
 use crate::ssh::{
-    self, Client, ConnectEvent, ConnectPhase, EffectiveOption, LocalEnv, OfferedKey, Profile,
-    PromptQueue, SchedulerAddresses, Secret,
+    self, Client, ClientOptions, ConnectEvent, ConnectPhase, EffectiveOption, OfferedKey, Profile,
+    SchedulerAddresses, Secret,
 };
 use crate::transport::fallback::FallbackCache;
 use crate::transport::srun::{Cluster, SrunSteps};
@@ -48,16 +48,8 @@ pub enum TransportMode {
 /// Options for every target.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Timeout for name lookup, TCP and key exchange together. `None`: `ConnectTimeout` of the configuration,
-    /// else ten seconds.
-    pub connect_timeout: Option<Duration>,
-    /// The user name for targets without one; overrides the configuration.
-    pub login: Option<String>,
-    /// The configuration file to use instead of the user's, as `ssh -F`.
-    pub config_file: Option<PathBuf>,
-    /// The ssh program: resolves configuration that only it understands (`ssh -G`), and connects to nodes that gtop
-    /// itself cannot.
-    pub ssh_program: PathBuf,
+    /// Options of the ssh client; its timeout, its ssh program and its parent guard serve the other clients too.
+    pub ssh: ClientOptions,
     /// Which client connects to the nodes (`--transport`).
     pub mode: TransportMode,
     /// The command to run instead of SSH (`--exec`).
@@ -65,29 +57,17 @@ pub struct Options {
     pub srun_program: PathBuf,
     /// The folder of the cache of clusters that refuse SSH.
     pub state: Option<PathBuf>,
-    /// The gtop that keeps programs from outliving this process; see [`crate::process::PARENT_GUARD`].
-    pub parent_guard: Option<PathBuf>,
-    /// The parts of the environment that the configuration refers to.
-    pub env: LocalEnv,
-    /// Where keyboard-interactive prompts go. `None`: there is no terminal.
-    pub prompt_queue: Option<PromptQueue>,
 }
 
 impl Options {
     /// Returns the options for the user who runs this process.
     pub fn of_this_process() -> Self {
         Self {
-            connect_timeout: None,
-            login: None,
-            config_file: None,
-            ssh_program: PathBuf::from("ssh"),
+            ssh: ClientOptions::of_this_process(),
             mode: TransportMode::Auto,
             exec: None,
             srun_program: PathBuf::from("srun"),
             state: None,
-            parent_guard: None,
-            env: LocalEnv::of_this_process(),
-            prompt_queue: None,
         }
     }
 }
@@ -108,24 +88,15 @@ struct TransportState {
 impl Transport {
     /// Returns the connect timeout the user set.
     pub fn connect_timeout(&self) -> Option<Duration> {
-        self.0.options.connect_timeout
+        self.0.options.ssh.connect_timeout
     }
 
     /// Returns a transport with empty caches.
-    pub fn new(options: Options) -> Self {
-        let ssh = Client::new(ssh::ClientOptions {
-            connect_timeout: options.connect_timeout,
-            login: options.login.clone(),
-            config_file: options.config_file.clone(),
-            ssh_program: options.ssh_program.clone(),
-            uses_masters: options.mode == TransportMode::Auto,
-            parent_guard: options.parent_guard.clone(),
-            env: options.env.clone(),
-            prompt_queue: options.prompt_queue.clone(),
-        });
+    pub fn new(mut options: Options) -> Self {
+        options.ssh.uses_masters = options.mode == TransportMode::Auto;
         Self(Arc::new(TransportState {
+            ssh: Client::new(options.ssh.clone()),
             options,
-            ssh,
             fallback_cache: FallbackCache::default(),
             srun_steps: SrunSteps::default(),
             cluster: Cluster::default(),
@@ -148,7 +119,7 @@ impl Transport {
         };
         let Reach::Ssh(ssh) = &target.reach else {
             on_phase(ConnectPhase::Connection);
-            return Ok(Channel::local(LocalProcess::start(command)?));
+            return Ok(Channel::Local(Box::new(LocalProcess::start(command)?)));
         };
         if let Profile::Fixed(fixed) = &ssh.profile {
             let plan = self.0.ssh.fixed_plan(fixed, ssh);
@@ -160,10 +131,11 @@ impl Transport {
                 on_phase,
             ))
             .await;
-            return Ok(Channel::ssh(opened?));
+            return Ok(Channel::Ssh(Box::new(opened?)));
         }
         if let Some(template) = &self.0.options.exec {
-            return self.open_exec(template, target, command, on_phase).await;
+            let opening = self.open_exec(template, target.name.host(), command, on_phase);
+            return Ok(Channel::Program(Box::new(opening.await?)));
         }
         if self.0.options.mode == TransportMode::Srun {
             let why = "a single command needs ssh; srun only runs the probe".to_owned();
@@ -181,8 +153,7 @@ impl Transport {
         shared: &(dyn Fn() -> StepScript + Sync),
         on_phase: impl FnMut(ConnectPhase) + Send,
     ) -> Result<Channel, Fault> {
-        let call = select::ProbeCall { target, command, script: shared };
-        Box::pin(self.open_probe_via(call, on_phase)).await
+        Box::pin(self.open_probe_via(target, command, shared, on_phase)).await
     }
 
     /// Fetches the host key of a node without logging in.

@@ -34,8 +34,8 @@ struct WatchedFleet {
 async fn watch_fleet(spec: &FleetSpec, interval: Duration) -> WatchedFleet {
     let served = sim::serve(spec).await.unwrap();
     let targets: Vec<Target> = served.nodes.iter().map(sim_target).collect();
-    let options =
-        Options { connect_timeout: Some(Duration::from_secs(10)), ..Options::of_this_process() };
+    let mut options = Options::of_this_process();
+    options.ssh.connect_timeout = Some(Duration::from_secs(10));
     let (clock, _time_lapse) = start_time_lapse();
     let Collected { fleet, config, tasks, .. } =
         collecting::collect(options, interval, &targets, &clock);

@@ -61,5 +61,5 @@ async fn trusted_sshd(lab: &Lab, extra: &str) -> Sshd {
 
 /// Returns options with a short time limit, for servers that never answer.
 fn short_timeout(lab: &Lab) -> Options {
-    Options { connect_timeout: Some(std::time::Duration::from_millis(600)), ..lab.options() }
+    lab.options_with_timeout(std::time::Duration::from_millis(600))
 }

@@ -492,8 +492,9 @@ async fn the_defaults_apply_without_an_ssh_program() {
     fs::rename(lab.path("id"), lab.path(".ssh/id_ed25519")).unwrap();
     lab.trust(&sshd);
     fs::rename(lab.path("known"), lab.path(".ssh/known_hosts")).unwrap();
-    let ssh_program = lab.path("no-ssh-here");
-    let transport = Transport::new(Options { ssh_program, ..lab.options() });
+    let mut options = lab.options();
+    options.ssh.ssh_program = lab.path("no-ssh-here");
+    let transport = Transport::new(options);
     let target = ssh_target(ADDRESS, None, Some(sshd.port));
     let mut channel = transport.open(&target, "echo hello", |_| ()).await.unwrap();
     assert_eq!(read_output(&mut channel).await.stdout, "hello\n");
@@ -504,11 +505,10 @@ async fn a_fixed_profile_reads_no_file_and_accepts_one_key() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     let address = format!("{ADDRESS}:{}", sshd.port);
-    let transport = Transport::new(Options {
-        config_file: Some(lab.path("none")),
-        ssh_program: lab.path("none"),
-        ..lab.options()
-    });
+    let mut options = lab.options();
+    options.ssh.config_file = Some(lab.path("none"));
+    options.ssh.ssh_program = lab.path("none");
+    let transport = Transport::new(options);
     let target = fixed_target(&address, &lab.text("id"), &lab.text("host_ed25519.pub"));
     let mut channel = transport.open(&target, "echo hello", |_| ()).await.unwrap();
     assert_eq!(read_output(&mut channel).await.stdout, "hello\n");
@@ -535,8 +535,7 @@ async fn start_mute_server(banner: &'static [u8]) -> (String, tokio::task::JoinH
 
 /// Opens a node at a stub server, with a connect timeout.
 async fn open_stub(lab: &Lab, address: &str, timeout: Duration) -> Fault {
-    let connect_timeout = Some(timeout);
-    let transport = Transport::new(Options { connect_timeout, ..lab.options() });
+    let transport = Transport::new(lab.options_with_timeout(timeout));
     let target = fixed_target(address, &lab.text("id"), &lab.text("host_ed25519.pub"));
     transport.open(&target, "true", |_| ()).await.unwrap_err()
 }

@@ -10,6 +10,7 @@ use crate::app::prompter::Prompter;
 use crate::app::{AppError, limits, log};
 use crate::cli::{Cli, TransportChoice};
 use crate::config::{ConfigPaths, Settings};
+use crate::ssh::ClientOptions;
 use crate::storage::user_dirs;
 use crate::time::Clock;
 use crate::transport::{ExecTemplate, Options, TemplateError, Transport, TransportMode};
@@ -46,12 +47,13 @@ impl Env {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let prompter = Prompter::for_terminal();
         let prompt_queue = prompter.as_ref().map(Prompter::queue);
-        let options = transport_options(&cli, &settings)?;
+        let mut options = transport_options(&cli, &settings)?;
         let names_hosts = !cli.hosts().is_empty() || cli.nodes.names_nodes();
-        if let Some(problem) = options.env.problem().filter(|_| names_hosts) {
+        if let Some(problem) = options.ssh.env.problem().filter(|_| names_hosts) {
             writeln!(err, "gtop: {problem}")?;
         }
-        let transport = Transport::new(Options { prompt_queue, ..options });
+        options.ssh.prompt_queue = prompt_queue;
+        let transport = Transport::new(options);
         let output_mode = OutputMode::of(&cli.output);
         // The screen shows this itself.
         let is_screen = cli.command.is_none() && output_mode == OutputMode::Screen;
@@ -80,10 +82,11 @@ impl Env {
         paths: Option<ConfigPaths>,
         settings: Settings,
     ) -> Result<Self, AppError> {
-        let options = transport_options(&cli, &settings)?;
+        let mut options = transport_options(&cli, &settings)?;
+        options.ssh.parent_guard = None;
         Ok(Self {
             runtime: runtime::Builder::new_current_thread().enable_all().build()?,
-            transport: Transport::new(Options { parent_guard: None, ..options }),
+            transport: Transport::new(options),
             output_mode: OutputMode::of(&cli.output),
             prompter: None,
             clock: Clock::system(),
@@ -98,9 +101,15 @@ impl Env {
 fn transport_options(cli: &Cli, settings: &Settings) -> Result<Options, TemplateError> {
     let defaults = Options::of_this_process();
     Ok(Options {
-        connect_timeout: settings.duration("connect-timeout"),
-        login: settings.text("login"),
-        ssh_program: cli.connection.ssh_binary.clone().unwrap_or(defaults.ssh_program),
+        ssh: ClientOptions {
+            connect_timeout: settings.duration("connect-timeout"),
+            login: settings.text("login"),
+            ssh_program: cli.connection.ssh_binary.clone().unwrap_or(defaults.ssh.ssh_program),
+            // /proc/self/exe is the running binary even after an upgrade has replaced the file. Without /proc,
+            // child programs still see the end of their input.
+            parent_guard: Some(PathBuf::from("/proc/self/exe")).filter(|path| path.exists()),
+            ..defaults.ssh
+        },
         mode: match cli.connection.transport_kind() {
             TransportChoice::Auto | TransportChoice::Local | TransportChoice::Exec => {
                 TransportMode::Auto
@@ -111,9 +120,6 @@ fn transport_options(cli: &Cli, settings: &Settings) -> Result<Options, Template
         },
         exec: cli.connection.exec.as_deref().map(ExecTemplate::new).transpose()?,
         state: user_dirs::state().map(|folder| folder.join("gtop")),
-        // /proc/self/exe is the running binary even after an upgrade has replaced the file. Without /proc,
-        // child programs still see the end of their input.
-        parent_guard: Some(PathBuf::from("/proc/self/exe")).filter(|path| path.exists()),
         ..defaults
     })
 }

@@ -295,8 +295,8 @@ mod tests {
     #[test]
     fn the_loader_timeout_is_the_connect_timeout_doubled_after_each_slow_start() {
         let waits = |seconds: Option<u64>| -> Vec<u64> {
-            let connect_timeout = seconds.map(Duration::from_secs);
-            let options = Options { connect_timeout, ..Options::of_this_process() };
+            let mut options = Options::of_this_process();
+            options.ssh.connect_timeout = seconds.map(Duration::from_secs);
             let transport = Transport::new(options);
             [0, 1, 2, 5, 99]
                 .map(|slow| Handshake::loader_timeout(&transport, slow).as_secs())

@@ -7,9 +7,6 @@ use crate::nodeset::{GroupError, MAX_NAME_LENGTH, MAX_NAMES};
 /// Maximum number of characters shown around an error.
 const MAX_EXCERPT: usize = 60;
 
-/// Maximum length of a quoted part, in characters.
-const MAX_QUOTED: usize = 32;
-
 /// What is wrong with a node set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeSetErrorKind {
@@ -23,17 +20,17 @@ pub enum NodeSetErrorKind {
     #[error("brackets cannot be nested; write r[1-2]n[3-4]")]
     Nested,
     /// The text in the brackets is not a list of ranges.
-    #[error("{0} is not a range; write numbers as [01-16,20], with a step as [0-30/2]")]
-    BadRange(Quoted),
+    #[error("{0:?} is not a range; write numbers as [01-16,20], with a step as [0-30/2]")]
+    BadRange(String),
     /// The last number of a range is smaller than the first.
-    #[error("{0} is reversed; write the smaller number first")]
-    Reversed(Quoted),
+    #[error("{0:?} is reversed; write the smaller number first")]
+    Reversed(String),
     /// The numbers of a range are padded to different widths.
-    #[error("the numbers of {0} differ in width; pad both, as in [008-011]")]
-    Padding(Quoted),
+    #[error("the numbers of {0:?} differ in width; pad both, as in [008-011]")]
+    Padding(String),
     /// A step without a range.
-    #[error("{0} has a step but no range; write [0-30/2]")]
-    Step(Quoted),
+    #[error("{0:?} has a step but no range; write [0-30/2]")]
+    Step(String),
     /// An operator without an operand.
     #[error("'{0}' needs a set on both sides, as in gpu[01-16]!gpu03")]
     NoOperand(char),
@@ -46,22 +43,6 @@ pub enum NodeSetErrorKind {
     /// A group cannot be expanded.
     #[error(transparent)]
     Group(#[from] GroupError),
-}
-
-/// A part of a set, truncated, and escaped when displayed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Quoted(String);
-
-impl Quoted {
-    pub(super) fn new(text: &str) -> Self {
-        Self(text.chars().take(MAX_QUOTED).collect())
-    }
-}
-
-impl fmt::Display for Quoted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0)
-    }
 }
 
 /// An error in a node set, with its position.
@@ -129,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_caret_marks_the_position_also_in_a_long_set() {
-        let error = NodeSetError::at("gpu[1-x]", 6, NodeSetErrorKind::BadRange(Quoted::new("1-x")));
+        let error = NodeSetError::at("gpu[1-x]", 6, NodeSetErrorKind::BadRange("1-x".to_owned()));
         assert_eq!(
             error.to_string(),
             "gpu[1-x], column 7: \"1-x\" is not a range; write numbers as [01-16,20], with a step as [0-30/2]"

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use crate::model::matches_pattern;
-use crate::nodeset::error::Quoted;
 use crate::nodeset::groups::{GroupError, GroupId, Groups, format_path};
 use crate::nodeset::ordered_names::OrderedNames;
 use crate::nodeset::{MAX_NAME_LENGTH, MAX_NAMES, NodeSetError, NodeSetErrorKind};
 
 /// Maximum number of names generated while a set is expanded, including removed ones.
 const MAX_EXPANSIONS: usize = 4 * MAX_NAMES;
+
+/// Maximum length of a range in an error, in characters.
+const MAX_QUOTED: usize = 32;
 
 /// Maximum depth of groups in groups.
 const MAX_GROUP_DEPTH: usize = 256;
@@ -289,7 +291,7 @@ struct NumberRange {
 
 impl NumberRange {
     fn parse(text: &str) -> Result<Self, NodeSetErrorKind> {
-        let quoted = || Quoted::new(text.trim());
+        let quoted = || text.trim().chars().take(MAX_QUOTED).collect();
         let bad_range = || NodeSetErrorKind::BadRange(quoted());
         let (span, step) = match text.split_once('/') {
             Some((span, step)) => (span, parse_number(step.trim()).ok_or_else(bad_range)?),

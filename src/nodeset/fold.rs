@@ -27,8 +27,7 @@ impl Digits {
 }
 
 /// The texts between the numbers of a name.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct NamePattern(Vec<String>);
+type NamePattern = Vec<String>;
 
 /// The numbers at one position of a set.
 type Numbers = BTreeSet<Digits>;
@@ -45,7 +44,7 @@ pub fn fold<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
     }
     let sets = patterns.iter().flat_map(|(pattern, members)| {
         let rows = merge_members(members);
-        rows.into_iter().map(|row| pattern.to_set(&row)).collect::<Vec<_>>()
+        rows.into_iter().map(|row| format_set(pattern, &row)).collect::<Vec<_>>()
     });
     sets.collect::<Vec<_>>().join(",")
 }
@@ -53,7 +52,7 @@ pub fn fold<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
 /// Splits a name into texts and numbers; an IPv6 address stays whole.
 fn split_name(name: &str) -> (NamePattern, Vec<Digits>) {
     if name.contains('[') || name.matches(':').nth(1).is_some() {
-        return (NamePattern(vec![name.to_owned()]), Vec::new());
+        return (vec![name.to_owned()], Vec::new());
     }
     let (mut texts, mut numbers) = (vec![String::new()], Vec::new());
     let mut rest = name;
@@ -74,27 +73,19 @@ fn split_name(name: &str) -> (NamePattern, Vec<Digits>) {
             None => last.push_str(digits),
         }
     }
-    (NamePattern(texts), numbers)
+    (texts, numbers)
 }
 
-impl NamePattern {
-    fn to_set(&self, row: &[Numbers]) -> String {
-        let mut numbers = row.iter();
-        let mut set = String::new();
-        for text in &self.0 {
-            set.push_str(text);
-            let Some(numbers) = numbers.next() else { continue };
-            let list = format_ranges(numbers);
-            if numbers.len() == 1 {
-                set.push_str(&list);
-            } else {
-                set.push('[');
-                set.push_str(&list);
-                set.push(']');
-            }
-        }
-        set
+fn format_set(pattern: &[String], row: &[Numbers]) -> String {
+    let mut numbers = row.iter();
+    let mut set = String::new();
+    for text in pattern {
+        set.push_str(text);
+        let Some(numbers) = numbers.next() else { continue };
+        let list = format_ranges(numbers);
+        set += &if numbers.len() == 1 { list } else { format!("[{list}]") };
     }
+    set
 }
 
 /// Merges members from the last position and from the first, and returns the shorter result.

@@ -40,10 +40,10 @@ pub enum GroupError {
     NoGroups(String),
     /// There is no default source.
     #[error("{0} names no default group source; write @SOURCE:GROUP{1}")]
-    NoDefault(String, KnownNames),
+    NoDefault(String, String),
     /// The source is not defined.
     #[error("there is no group source {0:?}{1}")]
-    NoSource(String, KnownNames),
+    NoSource(String, String),
     /// The group is not defined in the source.
     #[error("{file} has no group {group:?}{known}")]
     NoGroup {
@@ -51,8 +51,8 @@ pub enum GroupError {
         group: String,
         /// The file of the source.
         file: String,
-        /// The groups of the source.
-        known: KnownNames,
+        /// The groups of the source, see [`known_names`].
+        known: String,
     },
     /// The source is an upcall, which is not run.
     #[error(
@@ -82,25 +82,14 @@ pub enum GroupError {
     },
 }
 
-/// The known names, listed in an error.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KnownNames(Vec<String>);
-
-impl KnownNames {
-    fn of<V>(named: &BTreeMap<String, V>) -> Self {
-        Self(named.keys().take(MAX_LISTED + 1).map(|name| shorten(name)).collect())
+/// Returns the end of an error that lists the known names; empty if there are none.
+fn known_names<V>(named: &BTreeMap<String, V>) -> String {
+    if named.is_empty() {
+        return String::new();
     }
-}
-
-impl fmt::Display for KnownNames {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return Ok(());
-        }
-        let more = if self.0.len() > MAX_LISTED { ", …" } else { "" };
-        let listed = self.0.iter().take(MAX_LISTED).map(String::as_str).collect::<Vec<_>>();
-        write!(f, "; known: {}{more}", listed.join(", "))
-    }
+    let more = if named.len() > MAX_LISTED { ", …" } else { "" };
+    let listed: Vec<_> = named.keys().take(MAX_LISTED).map(|name| shorten(name)).collect();
+    format!("; known: {}{more}", listed.join(", "))
 }
 
 /// A group of a source.
@@ -198,7 +187,7 @@ impl Groups {
         let sources = match self.sources() {
             // There are only gtop's own groups.
             Ok(sources) if sources.all.is_empty() && !self.configured.is_empty() => {
-                return no_group(CONFIG_FILE, KnownNames::of(&self.configured));
+                return no_group(CONFIG_FILE, known_names(&self.configured));
             }
             sources => sources?,
         };
@@ -214,7 +203,7 @@ impl Groups {
             !source.is_empty()
                 && (*source != CONFIG_SOURCE || sources.all.contains_key(CONFIG_SOURCE))
         };
-        let known_sources = || KnownNames::of(&sources.all);
+        let known_sources = || known_names(&sources.all);
         let Some(name) = source.filter(is_source).or(sources.default.as_deref()) else {
             return Err(GroupError::NoDefault(sources.file.clone(), known_sources()));
         };
@@ -230,7 +219,7 @@ impl Groups {
             None if group == "*" => {
                 Ok(definition(name, lists.values().flatten().cloned().collect(), file))
             }
-            None => no_group(file, KnownNames::of(lists)),
+            None => no_group(file, known_names(lists)),
         }
     }
 }

@@ -186,18 +186,10 @@ pub struct EffectiveOption {
 pub(crate) enum Route {
     /// A direct TCP connection.
     Direct,
-    /// `ProxyJump`: through these hosts, in connection order.
-    Jumps(Vec<JumpHost>),
+    /// `ProxyJump`: through these hosts, in connection order; each has its own settings.
+    Jumps(Vec<HostQuery>),
     /// `ProxyCommand`, tokens expanded.
     Command(String),
-}
-
-/// A host of `ProxyJump`; it has its own settings.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct JumpHost {
-    pub(crate) host: String,
-    pub(crate) user: Option<String>,
-    pub(crate) port: Option<u16>,
 }
 
 /// `ServerAliveInterval` and `ServerAliveCountMax`.
@@ -341,10 +333,10 @@ fn check_name(what: &str, text: &str, is_forbidden: impl Fn(char) -> bool) -> Re
     Ok(())
 }
 
-/// The host to resolve the configuration for.
+/// The host to resolve the configuration for: a target, or a host of `ProxyJump`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HostQuery {
-    /// The name the user typed.
+    /// The name as typed.
     pub(crate) host: String,
     pub(crate) user: Option<String>,
     pub(crate) port: Option<u16>,

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::process::Launch;
 use crate::ssh::SshTarget;
-use crate::ssh::config::{HostQuery, HostSettings, JumpHost, Route};
+use crate::ssh::config::{HostQuery, HostSettings, Route};
 use crate::ssh::connection::Stream;
 use crate::ssh::connection::addresses::SchedulerAddresses;
 use crate::ssh::connection::dial::{self, Endpoint};
@@ -57,12 +57,6 @@ impl Underlay for MasterForward {
     }
 }
 
-impl JumpHost {
-    fn host_query(&self) -> HostQuery {
-        HostQuery { host: self.host.clone(), user: self.user.clone(), port: self.port }
-    }
-}
-
 impl Client {
     /// Resolves the route to a host, with every gateway.
     ///
@@ -73,7 +67,7 @@ impl Client {
         query: &HostQuery,
         settings: &Arc<HostSettings>,
     ) -> Result<ResolvedRoute, Fault> {
-        let mut gateways: Vec<(JumpHost, Arc<HostSettings>)> = Vec::new();
+        let mut gateways: Vec<(HostQuery, Arc<HostSettings>)> = Vec::new();
         let mut names = vec![query.host.to_ascii_lowercase()];
         let mut first = Arc::clone(settings);
         while let Route::Jumps(hops) = &first.route {
@@ -86,7 +80,7 @@ impl Client {
                 return Err(Fault::BadConfiguration { why });
             }
             for hop in hops.iter().rev() {
-                let found = self.host_settings(hop.host_query()).await;
+                let found = self.host_settings(hop.clone()).await;
                 gateways.push((hop.clone(), found.map_err(|fault| fault.at_gateway(&hop.host))?));
             }
             let Some((_, nearest)) = gateways.last() else { break };
@@ -94,7 +88,7 @@ impl Client {
         }
         let route = ResolvedRoute::first_hop(&first);
         Ok(gateways.into_iter().rev().fold(route, |route, (hop, settings)| {
-            ResolvedRoute::Gateway(self.0.gateways.get(hop.host_query(), settings, route))
+            ResolvedRoute::Gateway(self.0.gateways.get(hop, settings, route))
         }))
     }
 

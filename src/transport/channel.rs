@@ -5,8 +5,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use crate::model::TransportKind;
-use crate::process::LocalProcess;
-use crate::process::Output;
+use crate::process::{LocalProcess, Output};
 use crate::ssh;
 use crate::ssh::connection::channel::SshChannel;
 use crate::transport::fault::Fault;
@@ -20,10 +19,7 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 ///
 /// Its output must be read: a full buffer stops the whole connection, by design.
 #[derive(Debug)]
-pub struct Channel(ChannelKind);
-
-#[derive(Debug)]
-enum ChannelKind {
+pub enum Channel {
     Ssh(Box<SshChannel>),
     Local(Box<LocalProcess>),
     Program(Box<ProgramSession>),
@@ -31,33 +27,17 @@ enum ChannelKind {
 }
 
 impl Channel {
-    pub(crate) fn local(process: LocalProcess) -> Self {
-        Self(ChannelKind::Local(Box::new(process)))
-    }
-
-    pub(crate) fn program(process: ProgramSession) -> Self {
-        Self(ChannelKind::Program(Box::new(process)))
-    }
-
-    pub(crate) fn step(channel: StepChannel) -> Self {
-        Self(ChannelKind::Step(Box::new(channel)))
-    }
-
-    pub(crate) fn ssh(channel: SshChannel) -> Self {
-        Self(ChannelKind::Ssh(Box::new(channel)))
-    }
-
     /// Waits for the next event. Cancel-safe.
     ///
     /// `Err` is the end: with the fault, unless the command exited by itself. From then on it returns at once.
     pub async fn next(&mut self) -> Result<Output, Option<Fault>> {
-        match &mut self.0 {
-            ChannelKind::Ssh(ssh) => ssh.next().await.map_err(|fault| fault.map(Fault::Ssh)),
-            ChannelKind::Local(local) => {
+        match self {
+            Self::Ssh(ssh) => ssh.next().await.map_err(|fault| fault.map(Fault::Ssh)),
+            Self::Local(local) => {
                 local.next().await.map_err(|error| Some(ssh::Fault::session_lost(&error?).into()))
             }
-            ChannelKind::Program(program) => program.next().await,
-            ChannelKind::Step(channel) => channel.next().await,
+            Self::Program(program) => program.next().await,
+            Self::Step(channel) => channel.next().await,
         }
     }
 
@@ -67,12 +47,12 @@ impl Channel {
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         let lost = |error: std::io::Error| Fault::Ssh(ssh::Fault::session_lost(&error));
         let sending = async {
-            match &mut self.0 {
+            match self {
                 // The future is large and sending is rare: boxed, so that a waiting reader does not carry it.
-                ChannelKind::Ssh(ssh) => Ok(Box::pin(ssh.send(bytes)).await?),
-                ChannelKind::Local(local) => local.send(bytes).await.map_err(lost),
-                ChannelKind::Program(program) => program.local.send(bytes).await.map_err(lost),
-                ChannelKind::Step(channel) => channel.send(bytes).await,
+                Self::Ssh(ssh) => Ok(Box::pin(ssh.send(bytes)).await?),
+                Self::Local(local) => local.send(bytes).await.map_err(lost),
+                Self::Program(program) => program.local.send(bytes).await.map_err(lost),
+                Self::Step(channel) => channel.send(bytes).await,
             }
         };
         let stalled = "the command does not read its input".to_owned();
@@ -83,48 +63,48 @@ impl Channel {
     /// Queues a line that is written to stdin at the next output of the command; returns it back where the transport
     /// has no such hook.
     pub fn queue_line(&self, line: String) -> Option<String> {
-        let ChannelKind::Ssh(ssh) = &self.0 else { return Some(line) };
+        let Self::Ssh(ssh) = self else { return Some(line) };
         ssh.session.state.queue_line(line);
         None
     }
 
     /// Takes back the queued line if it was not written yet.
     pub fn take_queued_line(&self) -> Option<String> {
-        let ChannelKind::Ssh(ssh) = &self.0 else { return None };
+        let Self::Ssh(ssh) = self else { return None };
         ssh.session.state.take_queued_line()
     }
 
     pub async fn close_stdin(&mut self) -> Result<(), Fault> {
-        match &mut self.0 {
-            ChannelKind::Ssh(ssh) => ssh.close_stdin().await?,
-            ChannelKind::Local(local) => local.close_stdin(),
-            ChannelKind::Program(program) => program.local.close_stdin(),
+        match self {
+            Self::Ssh(ssh) => ssh.close_stdin().await?,
+            Self::Local(local) => local.close_stdin(),
+            Self::Program(program) => program.local.close_stdin(),
             // The stdin is shared with other nodes.
-            ChannelKind::Step(_) => {}
+            Self::Step(_) => {}
         }
         Ok(())
     }
 
     /// Closes stdin, waits up to two seconds for the command to exit, and disconnects.
     pub async fn shutdown(self) {
-        match self.0 {
-            ChannelKind::Ssh(ssh) => ssh.shutdown().await,
-            ChannelKind::Local(local) => local.shutdown().await,
-            ChannelKind::Program(program) => program.local.shutdown().await,
-            ChannelKind::Step(channel) => channel.shutdown().await,
+        match self {
+            Self::Ssh(ssh) => ssh.shutdown().await,
+            Self::Local(local) => local.shutdown().await,
+            Self::Program(program) => program.local.shutdown().await,
+            Self::Step(channel) => channel.shutdown().await,
         }
     }
 
     /// Returns the login banner (`Banner` in `sshd_config`), at most 4096 characters.
     pub fn banner(&self) -> Option<String> {
-        let ChannelKind::Ssh(ssh) = &self.0 else { return None };
+        let Self::Ssh(ssh) = self else { return None };
         ssh.session.state.banner()
     }
 
     /// Returns the nonce of the loader if the stdin is shared with other nodes of a step: then the step sends the
     /// probe, not the caller.
     pub fn step_nonce(&self) -> Option<&str> {
-        let ChannelKind::Step(channel) = &self.0 else { return None };
+        let Self::Step(channel) = self else { return None };
         Some(channel.nonce())
     }
 
@@ -134,8 +114,7 @@ impl Channel {
         &self,
         default_timeout: Duration,
     ) -> impl Future<Output = ()> + use<> {
-        let router =
-            if let ChannelKind::Step(channel) = &self.0 { Some(channel.router()) } else { None };
+        let router = if let Self::Step(channel) = self { Some(channel.router()) } else { None };
         async move {
             match router {
                 Some(router) => router.wait_until_overdue().await,
@@ -145,14 +124,12 @@ impl Channel {
     }
 
     pub fn via(&self) -> TransportKind {
-        match &self.0 {
-            ChannelKind::Ssh(ssh) if ssh.session.underlay.uses_master() => {
-                TransportKind::SshProgram
-            }
-            ChannelKind::Ssh(_) => TransportKind::Native,
-            ChannelKind::Local(_) => TransportKind::Local,
-            ChannelKind::Program(program) => program.via(),
-            ChannelKind::Step(_) => TransportKind::Step,
+        match self {
+            Self::Ssh(ssh) if ssh.session.underlay.uses_master() => TransportKind::SshProgram,
+            Self::Ssh(_) => TransportKind::Native,
+            Self::Local(_) => TransportKind::Local,
+            Self::Program(program) => program.via(),
+            Self::Step(_) => TransportKind::Step,
         }
     }
 }

@@ -6,7 +6,7 @@ use tokio::time::timeout;
 
 use crate::model::NodeName;
 use crate::process::{Exit, Output, OutputTail};
-use crate::ssh::{DEFAULT_CONNECT_TIMEOUT, shutting_down};
+use crate::ssh::shutting_down;
 use crate::time::{Clock, Timestamp};
 use crate::transport::TransportMode;
 use crate::transport::fault::{Fault, StepCause};
@@ -69,12 +69,8 @@ impl Transport {
 
     /// Starts a step on one node that exits at once, with the options used for monitoring.
     pub async fn try_step(&self, job: &StepJob, node: &NodeName) -> Result<(), Fault> {
-        let options = &self.0.options;
-        let connect_timeout = options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT);
         let step_nodes = srun::StepNodes { job: job.clone(), nodes: [node.clone()].into() };
-        let program = options.srun_program.as_path();
-        let parent_guard = options.parent_guard.as_deref();
-        let call = SrunCall { step: &step_nodes, parent_guard, program, connect_timeout };
+        let call = SrunCall::new(&self.0.options, &step_nodes);
         let mut local = srun::start(call, "exit 0")?;
         local.close_stdin();
         let running = async {
@@ -93,7 +89,7 @@ impl Transport {
             }
         };
         let timed_out = |_| Fault::slurm_step(StepCause::Busy, "it did not start in time");
-        timeout(connect_timeout + STEP_TIMEOUT, running).await.map_err(timed_out)?
+        timeout(call.connect_timeout + STEP_TIMEOUT, running).await.map_err(timed_out)?
     }
 
     /// Tries SSH to a node although a refusal is cached, and updates the cache by the result.

@@ -6,11 +6,12 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::Duration;
 
-use crate::process::{Launch, LocalProcess};
+use crate::process::Launch;
 use crate::ssh::deadline::Deadline;
-use crate::ssh::fault::ConnectPhase;
+use crate::ssh::trace::{self, ConnectEvent};
+use crate::ssh::{ConnectPhase, DEFAULT_CONNECT_TIMEOUT, LOGIN_TIMEOUT};
+use crate::transport::Transport;
 use crate::transport::fault::Fault;
 use crate::transport::openssh::{ProgramKind, ProgramSession};
 
@@ -121,25 +122,26 @@ fn split(text: &str) -> Result<Vec<String>, TemplateError> {
     Ok(words)
 }
 
-/// A run of the command for one node.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ExecCall<'a> {
-    pub(crate) template: &'a ExecTemplate,
-    pub(crate) node: &'a str,
-    pub(crate) parent_guard: Option<&'a Path>,
-    /// Timeout until the first output from the node.
-    pub(crate) output_timeout: Duration,
-}
-
-impl ExecCall<'_> {
-    /// Starts the command and waits for the first output from the node.
-    pub(crate) async fn open(self, command: &str) -> Result<ProgramSession, Fault> {
-        let Self { template, node, parent_guard, output_timeout } = self;
+impl Transport {
+    /// Starts a command on a node with the command of `--exec`, and waits for the first output.
+    pub(crate) async fn open_exec(
+        &self,
+        template: &ExecTemplate,
+        node: &str,
+        command: &str,
+        mut on_phase: impl FnMut(ConnectPhase),
+    ) -> Result<ProgramSession, Fault> {
+        on_phase(ConnectPhase::Connection);
+        trace::record(|| ConnectEvent::Delegated {
+            to: "exec command",
+            what: template.command_text(node),
+        });
+        let options = &self.0.options.ssh;
         let (program, args) = (Path::new(&template.program), template.args(node, command));
+        let parent_guard = options.parent_guard.as_deref();
         let launch = Launch { program, args: &args, parent_guard, hides: |_| false };
-        let local = LocalProcess::launch(launch)?;
         let kind = ProgramKind::Command { program: template.program.clone() };
-        let mut session = ProgramSession::new(local, kind);
+        let mut session = ProgramSession::start(launch, kind)?;
         let opening = async {
             if !template.has_command_placeholder() {
                 // A command that has exited already reports that by its exit status.
@@ -147,7 +149,9 @@ impl ExecCall<'_> {
             }
             session.wait_for_output().await
         };
-        Deadline::after(output_timeout).timeout(ConnectPhase::Connection, opening).await??;
+        let connect_timeout = options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT);
+        let deadline = Deadline::after(connect_timeout + LOGIN_TIMEOUT);
+        deadline.timeout(ConnectPhase::Connection, Box::pin(opening)).await??;
         Ok(session)
     }
 }

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use crate::process::Launch;
 use crate::ssh::config::{HostQuery, HostSettings};
+use crate::ssh::deadline::Deadline;
 use crate::ssh::file_cache::lock;
 use crate::ssh::program::control_master::{self, ControlMaster};
 use crate::ssh::target::SshTarget;
 use crate::ssh::trace::{self, ConnectEvent};
-use crate::ssh::{self, ConnectPhase};
-use crate::ssh::{DEFAULT_CONNECT_TIMEOUT, LOGIN_TIMEOUT, effective_connect_timeout};
+use crate::ssh::{self, ConnectPhase, LOGIN_TIMEOUT, effective_connect_timeout};
 use crate::transport::channel::Channel;
-use crate::transport::exec::{ExecCall, ExecTemplate};
 use crate::transport::fault::Fault;
-use crate::transport::openssh::SshCall;
+use crate::transport::openssh::{ProgramKind, ProgramSession, SshCall};
 use crate::transport::target::Target;
 use crate::transport::{Transport, TransportMode};
 
@@ -35,25 +35,7 @@ pub(crate) enum SshProgramAccess {
 }
 
 /// The nodes that only the ssh program could log in to; kept for the life of the process.
-#[derive(Debug, Default)]
-pub(crate) struct FallbackCache(Mutex<BTreeMap<HostQuery, SshProgramAccess>>);
-
-impl FallbackCache {
-    fn get(&self, query: &HostQuery) -> Option<SshProgramAccess> {
-        lock(&self.0).get(query).cloned()
-    }
-
-    fn insert(&self, query: &HostQuery, access: SshProgramAccess) {
-        lock(&self.0).insert(query.clone(), access);
-    }
-}
-
-/// How the ssh program authenticates.
-#[derive(Clone, Copy)]
-struct SshProgramAuth<'a> {
-    methods: &'a [String],
-    master: Option<&'a ControlMaster>,
-}
+pub(crate) type FallbackCache = Mutex<BTreeMap<HostQuery, SshProgramAccess>>;
 
 impl Transport {
     /// Starts a command on a node of the user's ssh configuration.
@@ -70,20 +52,20 @@ impl Transport {
         let settings = client.host_settings(query.clone()).await?;
         let mode = self.0.options.mode;
         let cached = match mode {
-            TransportMode::Auto => self.0.fallback_cache.get(&query),
+            TransportMode::Auto => lock(&self.0.fallback_cache).get(&query).cloned(),
             TransportMode::Native | TransportMode::Srun => None,
             TransportMode::Ssh => Some(SshProgramAccess::Methods(AuthMethods::new())),
         };
         let master = client.find_master(&query, &settings).await;
         control_master::record(&settings, master.as_ref());
-        let host = (&query, settings.as_ref());
+        let call = SshCall { query: &query, settings: &settings, methods: &[], master: None };
         match (cached, &master) {
             (Some(SshProgramAccess::Methods(methods)), _) => {
-                let auth = SshProgramAuth { methods: &methods, master: None };
-                return self.open_with_ssh_program(host, command, auth, on_phase).await;
+                let call = SshCall { methods: &methods, ..call };
+                return self.open_with_ssh_program(call, command, on_phase).await;
             }
             (Some(SshProgramAccess::Master), Some(master)) => {
-                return self.open_over_master(host, command, master, on_phase).await;
+                return self.open_over_master(call, command, master, on_phase).await;
             }
             (Some(SshProgramAccess::Master) | None, _) => {}
         }
@@ -96,21 +78,22 @@ impl Transport {
         };
         let fault = match Box::pin(native).await {
             Err(fault) if mode == TransportMode::Auto => fault,
-            opened => return Ok(Channel::ssh(opened?)),
+            opened => return Ok(Channel::Ssh(Box::new(opened?))),
         };
         if let Some(master) = master.filter(|_| control_master::may_help(&fault)) {
             trace::record(|| ConnectEvent::Fallback(fault.to_string()));
-            return self.open_over_master(host, command, &master, on_phase).await;
+            return self.open_over_master(call, command, &master, on_phase).await;
         }
         let has_security_key = client.has_security_key(&settings).await?;
         let Some(methods) = ssh_program_methods(&fault, &settings, has_security_key) else {
             return Err(fault.into());
         };
         trace::record(|| ConnectEvent::Fallback(fault.to_string()));
-        let auth = SshProgramAuth { methods: &methods, master: None };
-        match self.open_with_ssh_program(host, command, auth, on_phase).await {
+        let call = SshCall { methods: &methods, ..call };
+        match self.open_with_ssh_program(call, command, on_phase).await {
             Ok(channel) => {
-                self.0.fallback_cache.insert(&query, SshProgramAccess::Methods(methods));
+                let access = SshProgramAccess::Methods(methods);
+                lock(&self.0.fallback_cache).insert(query, access);
                 Ok(channel)
             }
             Err(Fault::Ssh(program)) => Err(merge_faults(fault, program).into()),
@@ -121,76 +104,61 @@ impl Transport {
     /// Starts a command over a `ControlMaster` connection.
     async fn open_over_master(
         &self,
-        host: (&HostQuery, &HostSettings),
+        call: SshCall<'_>,
         command: &str,
         master: &ControlMaster,
         on_phase: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
-        let auth = SshProgramAuth { methods: &[], master: Some(master) };
-        match self.open_with_ssh_program(host, command, auth, on_phase).await {
+        let over_master = SshCall { master: Some(master), ..call };
+        match self.open_with_ssh_program(over_master, command, on_phase).await {
             // The master is gone, so there was nothing to connect to.
             Err(Fault::Ssh(ssh::Fault::NoBanner { .. })) => Err(master.lost_fault().into()),
             opened => {
                 // A master without a free session has authenticated: next time it is tried first.
                 if matches!(&opened, Ok(_) | Err(Fault::Ssh(ssh::Fault::ChannelRefused { .. }))) {
-                    self.0.fallback_cache.insert(host.0, SshProgramAccess::Master);
+                    let query = call.query.clone();
+                    lock(&self.0.fallback_cache).insert(query, SshProgramAccess::Master);
                 }
                 opened
             }
         }
     }
 
-    /// Starts a command through the command of `--exec`.
-    pub(crate) async fn open_exec(
+    /// Starts a command with the ssh program, and waits for its first output: ssh does not report a successful login.
+    pub(crate) async fn open_with_ssh_program(
         &self,
-        template: &ExecTemplate,
-        target: &Target,
+        call: SshCall<'_>,
         command: &str,
         mut on_phase: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
         on_phase(ConnectPhase::Connection);
-        let options = &self.0.options;
-        let node = target.name.host();
-        trace::record(|| ConnectEvent::Delegated {
-            to: "exec command",
-            what: template.command_text(node),
-        });
-        let parent_guard = options.parent_guard.as_deref();
-        let output_timeout =
-            options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT) + LOGIN_TIMEOUT;
-        let call = ExecCall { template, node, parent_guard, output_timeout };
-        Ok(Channel::program(Box::pin(call.open(command)).await?))
-    }
-
-    /// Starts a command with the ssh program.
-    async fn open_with_ssh_program(
-        &self,
-        (query, settings): (&HostQuery, &HostSettings),
-        command: &str,
-        SshProgramAuth { methods, master }: SshProgramAuth<'_>,
-        mut on_phase: impl FnMut(ConnectPhase),
-    ) -> Result<Channel, Fault> {
-        on_phase(ConnectPhase::Connection);
-        let options = &self.0.options;
+        let options = &self.0.options.ssh;
         trace::record(|| ConnectEvent::Delegated {
             to: "ssh program",
             what: options.ssh_program.display().to_string(),
         });
+        let SshCall { query, settings, .. } = call;
         let connect_timeout = effective_connect_timeout(options.connect_timeout, settings);
-        let address_override = self.0.ssh.fallback_address(&query.host, settings).await;
-        let call = SshCall {
+        let address = self.0.ssh.fallback_address(&query.host, settings).await;
+        let mut args = call.options(connect_timeout, address.as_deref());
+        args.extend(query.destination_args(options.config_file.as_deref()));
+        args.push(command.into());
+        let launch = Launch {
             program: &options.ssh_program,
+            args: &args,
             parent_guard: options.parent_guard.as_deref(),
-            query,
-            settings,
-            file: options.config_file.as_deref(),
-            connect_timeout,
-            output_timeout: connect_timeout + LOGIN_TIMEOUT,
-            methods,
-            master,
-            address_override: address_override.as_deref(),
+            hides: |_| false,
         };
-        Ok(Channel::program(Box::pin(call.open(command)).await?))
+        let kind = ProgramKind::Ssh {
+            typed_name: query.host.clone(),
+            port: settings.port,
+            user: settings.user.clone(),
+            connect_timeout,
+        };
+        let mut session = ProgramSession::start(launch, kind)?;
+        let deadline = Deadline::after(connect_timeout + LOGIN_TIMEOUT);
+        deadline.timeout(ConnectPhase::Login, Box::pin(session.wait_for_output())).await??;
+        Ok(Channel::Program(Box::new(session)))
     }
 }
 

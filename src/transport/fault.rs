@@ -1,5 +1,6 @@
 //! Why a node cannot be reached, or why its session ended.
 
+use crate::model::declare::table;
 use crate::process::NotStarted;
 use crate::ssh;
 
@@ -35,90 +36,83 @@ impl From<NotStarted> for Fault {
     }
 }
 
-/// Why gtop's Slurm step on a node failed or ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StepCause {
-    /// In this version of Slurm other steps would wait for gtop's.
-    SlurmTooOld,
-    /// The user has no known running job on the node.
-    NoJob,
-    /// The job is not running, or no longer exists.
-    NotRunning,
-    /// Slurm refuses the step.
-    Refused,
-    /// The job or the step was cancelled.
-    Cancelled,
-    /// The job was cancelled.
-    JobCancelled,
-    /// The job was preempted.
-    Preempted,
-    /// The job reached its time limit.
-    TimeLimit,
-    /// A node of the job failed.
-    NodeFailed,
-    /// The step cannot start now.
-    Busy,
-    /// The controller does not answer.
-    ControllerUnreachable,
-    /// The task on this node has ended; the others run on.
-    TaskEnded,
-    /// The running step does not include this node.
-    NotInStep,
-    /// The step in one job failed; another job on the node is tried.
-    TryingOtherJob,
-    /// It was replaced by a step that includes more nodes.
-    Restarted,
-    /// The node has not joined the step yet.
-    NotJoined,
-    /// Anything else.
-    Other,
+table! {
+    /// Why gtop's Slurm step on a node failed or ended.
+    pub enum StepCause {
+        /// In this version of Slurm other steps would wait for gtop's.
+        SlurmTooOld = (
+            "this Slurm would make your own steps wait for gtop's",
+            "use ssh; srun needs Slurm 22.05 or later",
+        ),
+        /// The user has no known running job on the node.
+        NoJob = (
+            "you have no running job on the node",
+            "--transport srun reaches only nodes of your own running jobs",
+        ),
+        /// The job is not running, or no longer exists.
+        NotRunning = ("the job is no longer running", NO_ACTION),
+        /// Slurm refuses the step.
+        Refused = (
+            "Slurm refuses gtop a step in the job",
+            "is the job yours? try srun --overlap --jobid=JOB hostname by hand",
+        ),
+        /// The job or the step was cancelled.
+        Cancelled = (
+            "the job or gtop's step in it was cancelled",
+            "a new step starts if the job is still running",
+        ),
+        /// The job was cancelled.
+        JobCancelled = ("the job was cancelled", NO_ACTION),
+        /// The job was preempted.
+        Preempted = ("the job was preempted", NO_ACTION),
+        /// The job reached its time limit.
+        TimeLimit = ("the job reached its time limit", NO_ACTION),
+        /// A node of the job failed.
+        NodeFailed = (
+            "a node of the job failed",
+            "see sinfo -R; a new step starts for the other nodes",
+        ),
+        /// The step cannot start now.
+        Busy = ("Slurm cannot start gtop's step now", RETRIES),
+        /// The controller does not answer.
+        ControllerUnreachable = (
+            "the Slurm controller does not answer",
+            "gtop retries; see scontrol ping",
+        ),
+        /// The task on this node has ended; the others run on.
+        TaskEnded = ("the probe's task ended", NO_RESTART),
+        /// The running step does not include this node.
+        NotInStep = ("the node is not part of gtop's current step", NO_RESTART),
+        /// The step in one job failed; another job on the node is tried.
+        TryingOtherJob = ("trying another job of yours on the node", RECONNECTS),
+        /// It was replaced by a step that includes more nodes.
+        Restarted = ("gtop's step was restarted to include another node", RECONNECTS),
+        /// The node has not joined the step yet.
+        NotJoined = (
+            "the node has not joined gtop's step yet",
+            "it appears once its task has started; otherwise restart gtop",
+        ),
+        /// Anything else.
+        Other = ("srun ended", RETRIES),
+    }
+    fn row -> (&'static str, &'static str);
 }
+
+const NO_ACTION: &str = "no action is needed";
+const RETRIES: &str = "gtop retries; or try srun --overlap --jobid=JOB hostname by hand";
+const NO_RESTART: &str =
+    "gtop does not interrupt the other nodes of the job; restart gtop to start a new step";
+const RECONNECTS: &str = "gtop reconnects automatically";
 
 impl StepCause {
     /// Returns the cause as a short text.
     pub const fn text(self) -> &'static str {
-        match self {
-            Self::SlurmTooOld => "this Slurm would make your own steps wait for gtop's",
-            Self::NoJob => "you have no running job on the node",
-            Self::NotRunning => "the job is no longer running",
-            Self::Refused => "Slurm refuses gtop a step in the job",
-            Self::Cancelled => "the job or gtop's step in it was cancelled",
-            Self::JobCancelled => "the job was cancelled",
-            Self::Preempted => "the job was preempted",
-            Self::TimeLimit => "the job reached its time limit",
-            Self::NodeFailed => "a node of the job failed",
-            Self::Busy => "Slurm cannot start gtop's step now",
-            Self::ControllerUnreachable => "the Slurm controller does not answer",
-            Self::TaskEnded => "the probe's task ended",
-            Self::NotInStep => "the node is not part of gtop's current step",
-            Self::TryingOtherJob => "trying another job of yours on the node",
-            Self::Restarted => "gtop's step was restarted to include another node",
-            Self::NotJoined => "the node has not joined gtop's step yet",
-            Self::Other => "srun ended",
-        }
+        self.row().0
     }
 
     /// Returns what the user can do about it.
     pub const fn remedy(self) -> &'static str {
-        match self {
-            Self::SlurmTooOld => "use ssh; srun needs Slurm 22.05 or later",
-            Self::NoJob => "--transport srun reaches only nodes of your own running jobs",
-            Self::NotRunning | Self::TimeLimit | Self::JobCancelled | Self::Preempted => {
-                "no action is needed"
-            }
-            Self::Refused => "is the job yours? try srun --overlap --jobid=JOB hostname by hand",
-            Self::Cancelled => "a new step starts if the job is still running",
-            Self::NodeFailed => "see sinfo -R; a new step starts for the other nodes",
-            Self::Busy | Self::Other => {
-                "gtop retries; or try srun --overlap --jobid=JOB hostname by hand"
-            }
-            Self::ControllerUnreachable => "gtop retries; see scontrol ping",
-            Self::TaskEnded | Self::NotInStep => {
-                "gtop does not interrupt the other nodes of the job; restart gtop to start a new step"
-            }
-            Self::Restarted | Self::TryingOtherJob => "gtop reconnects automatically",
-            Self::NotJoined => "it appears once its task has started; otherwise restart gtop",
-        }
+        self.row().1
     }
 }
 

@@ -5,7 +5,6 @@
 //! `--exec` is supervised in the same way.
 
 use std::ffi::OsString;
-use std::path::Path;
 use std::time::Duration;
 
 use crate::model::TransportKind;
@@ -14,8 +13,6 @@ use crate::process::{
 };
 use crate::ssh;
 use crate::ssh::config::{HostQuery, HostSettings};
-use crate::ssh::deadline::Deadline;
-use crate::ssh::fault::ConnectPhase;
 use crate::ssh::program::OPTIONS;
 use crate::ssh::program::control_master::ControlMaster;
 use crate::ssh::program::stderr::{self, SshStderr};
@@ -31,26 +28,17 @@ const SSH_FAILURE_STATUS: u32 = 255;
 /// A call of ssh.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SshCall<'a> {
-    pub(crate) program: &'a Path,
-    pub(crate) parent_guard: Option<&'a Path>,
     pub(crate) query: &'a HostQuery,
     pub(crate) settings: &'a HostSettings,
-    /// The configuration file, as `-F`.
-    pub(crate) file: Option<&'a Path>,
-    pub(crate) connect_timeout: Duration,
-    /// Timeout until the first output of the command.
-    pub(crate) output_timeout: Duration,
     /// The authentication methods to use; all when empty.
     pub(crate) methods: &'a [String],
     /// Use only this `ControlMaster` connection.
     pub(crate) master: Option<&'a ControlMaster>,
-    /// The address to connect to instead of the name.
-    pub(crate) address_override: Option<&'a str>,
 }
 
 /// A running `ssh`, or the command of `--exec`.
 #[derive(Debug)]
-pub(crate) struct ProgramSession {
+pub struct ProgramSession {
     pub(crate) local: LocalProcess,
     /// The first output, until it is read.
     buffered: Option<Output>,
@@ -73,26 +61,10 @@ pub(crate) enum ProgramKind {
 }
 
 impl SshCall<'_> {
-    /// Starts ssh and waits for the first output of the command: ssh does not report a successful login.
-    pub(crate) async fn open(self, command: &str) -> Result<ProgramSession, Fault> {
-        let args = self.args(command);
-        let kind = ProgramKind::Ssh {
-            typed_name: self.query.host.clone(),
-            port: self.settings.port,
-            user: self.settings.user.clone(),
-            connect_timeout: self.connect_timeout,
-        };
-        let Self { program, parent_guard, .. } = self;
-        let launch = Launch { program, args: &args, parent_guard, hides: |_| false };
-        let mut session = ProgramSession::new(LocalProcess::launch(launch)?, kind);
-        let deadline = Deadline::after(self.output_timeout);
-        deadline.timeout(ConnectPhase::Login, session.wait_for_output()).await??;
-        Ok(session)
-    }
-
-    fn args(self, command: &str) -> Vec<OsString> {
+    /// Returns the options of ssh; `address` is the one to connect to instead of the name.
+    pub(crate) fn options(self, connect_timeout: Duration, address: Option<&str>) -> Vec<OsString> {
         let mut args: Vec<OsString> = vec!["-T".into()];
-        let seconds = self.connect_timeout.as_secs_f64().ceil().max(1.0);
+        let seconds = connect_timeout.as_secs_f64().ceil().max(1.0);
         let mut options: Vec<String> = OPTIONS.iter().map(|option| (*option).to_owned()).collect();
         options.extend(self.master.into_iter().flat_map(ControlMaster::options));
         options.push(format!("ConnectTimeout={seconds:.0}"));
@@ -100,29 +72,28 @@ impl SshCall<'_> {
             options.push(format!("PreferredAuthentications={}", self.methods.join(",")));
         }
         options.extend(self.settings.command_overrides.iter().map(|option| (*option).to_owned()));
-        if let Some(address) = self.address_override {
+        if let Some(address) = address {
             options.push(format!("HostName={address}"));
             // Its host key is looked up by the name, or by `HostKeyAlias`.
             options.push(format!("HostKeyAlias={}", self.settings.known_hosts_name.full));
         }
         args.extend(options.into_iter().flat_map(|option| ["-o".into(), option.into()]));
-        args.extend(self.query.destination_args(self.file));
-        args.push(command.into());
         args
     }
 }
 
 impl ProgramSession {
-    pub(crate) fn new(local: LocalProcess, kind: ProgramKind) -> Self {
-        Self {
-            local,
+    /// Starts a program.
+    pub(crate) fn start(launch: Launch<'_>, kind: ProgramKind) -> Result<Self, Fault> {
+        Ok(Self {
+            local: LocalProcess::launch(launch)?,
             buffered: None,
             stderr: OutputTail::new(MAX_STDERR),
             kind,
             has_output: false,
             is_over: false,
             close_fault: None,
-        }
+        })
     }
 
     /// Returns how the node is reached.

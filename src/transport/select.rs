@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::model::{JobId, NodeName};
-use crate::ssh::DEFAULT_CONNECT_TIMEOUT;
 use crate::ssh::file_cache::lock;
 use crate::ssh::target::Profile;
 use crate::ssh::trace::{self, ConnectEvent};
@@ -15,14 +14,6 @@ use crate::transport::fault::{Fault, StepCause};
 use crate::transport::srun::{NodeJobs, SrunCall, StepScript};
 use crate::transport::target::{Reach, Target};
 
-/// The probe to start on a node, over either transport.
-#[derive(Clone, Copy)]
-pub(crate) struct ProbeCall<'a> {
-    pub(crate) target: &'a Target,
-    pub(crate) command: &'a str,
-    pub(crate) script: &'a (dyn Fn() -> StepScript + Sync),
-}
-
 impl Transport {
     /// Updates the user's running jobs by node.
     pub fn update_jobs(&self, update: impl FnOnce(&NodeJobs) -> NodeJobs) {
@@ -32,36 +23,39 @@ impl Transport {
 
     pub(crate) async fn open_probe_via(
         &self,
-        call: ProbeCall<'_>,
+        target: &Target,
+        command: &str,
+        script: &(dyn Fn() -> StepScript + Sync),
         mut on_phase: impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
         let uses_ssh_config =
-            matches!(&call.target.reach, Reach::Ssh(ssh) if ssh.profile == Profile::System);
+            matches!(&target.reach, Reach::Ssh(ssh) if ssh.profile == Profile::System);
         let mode = self.0.options.mode;
         if !uses_ssh_config || !matches!(mode, TransportMode::Auto | TransportMode::Srun) {
-            return self.open(call.target, call.command, on_phase).await;
+            return self.open(target, command, on_phase).await;
         }
-        let has_job = self.0.srun_steps.step_nodes(&call.target.name).is_some();
+        let node = &target.name;
+        let has_job = self.has_job(node);
         let state = self.0.options.state.as_deref();
         if mode == TransportMode::Srun {
-            return self.open_in_step(call, &mut on_phase).await;
+            return self.open_in_step(node, script, &mut on_phase).await;
         }
         if has_job && self.0.cluster.refuses_ssh(state).await {
-            match self.open_in_step(call, &mut on_phase).await {
+            match self.open_in_step(node, script, &mut on_phase).await {
                 Err(fault) if !fault.is_retryable() => {
-                    log::info!("{}: {fault}; trying ssh", call.target.name);
+                    log::info!("{node}: {fault}; trying ssh");
                     trace::record(|| ConnectEvent::DelegateFailed(fault.to_string()));
                 }
                 ended => return ended,
             }
-            return self.open(call.target, call.command, on_phase).await;
+            return self.open(target, command, on_phase).await;
         }
-        let fault = match self.open(call.target, call.command, &mut on_phase).await {
+        let fault = match self.open(target, command, &mut on_phase).await {
             Err(fault) if has_job && refuses_login(&fault) => fault,
             ended => return ended,
         };
         trace::record(|| ConnectEvent::Fallback(fault.to_string()));
-        match self.open_in_step(call, &mut on_phase).await {
+        match self.open_in_step(node, script, &mut on_phase).await {
             Ok(channel) => {
                 self.0.cluster.cache_refusal(state).await;
                 Ok(channel)
@@ -69,7 +63,7 @@ impl Transport {
             Err(step_fault) if step_fault.is_retryable() => Err(step_fault),
             Err(step_fault) => {
                 // The SSH fault is reported, as the user can fix it.
-                log::info!("{}: srun failed too: {step_fault}", call.target.name);
+                log::info!("{node}: srun failed too: {step_fault}");
                 Err(fault)
             }
         }
@@ -78,12 +72,12 @@ impl Transport {
     /// Joins the node's Slurm step.
     async fn open_in_step(
         &self,
-        call: ProbeCall<'_>,
+        node: &NodeName,
+        script: &(dyn Fn() -> StepScript + Sync),
         on_phase: &mut impl FnMut(ConnectPhase),
     ) -> Result<Channel, Fault> {
         let options = &self.0.options;
         self.0.cluster.checked_version(&options.srun_program).await?;
-        let node = &call.target.name;
         loop {
             let Some(step_nodes) = self.0.srun_steps.step_nodes(node) else {
                 return Err(Fault::slurm_step(StepCause::NoJob, ""));
@@ -93,14 +87,9 @@ impl Transport {
                 to: "srun",
                 what: format!("a step of job {}", step_nodes.job.id),
             });
-            let srun_call = SrunCall {
-                step: &step_nodes,
-                parent_guard: options.parent_guard.as_deref(),
-                program: &options.srun_program,
-                connect_timeout: options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
-            };
-            let fault = match self.0.srun_steps.join(node, srun_call, call.script).await {
-                Ok(channel) => return Ok(Channel::step(channel)),
+            let call = SrunCall::new(options, &step_nodes);
+            let fault = match self.0.srun_steps.join(node, call, script).await {
+                Ok(channel) => return Ok(Channel::Step(Box::new(channel))),
                 Err(fault) => fault,
             };
             let job = &step_nodes.job.id;

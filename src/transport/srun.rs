@@ -27,7 +27,8 @@ pub use node_jobs::{NodeJobs, StepJob};
 use crate::model::{JobId, NodeName};
 use crate::process::{Launch, LocalProcess, NotStarted, Output};
 use crate::ssh::file_cache::lock;
-use crate::ssh::{self, shutting_down};
+use crate::ssh::{self, DEFAULT_CONNECT_TIMEOUT, shutting_down};
+use crate::transport::Options;
 use crate::transport::fault::{Fault, StepCause};
 use crate::transport::srun::demux::Demux;
 use crate::transport::srun::router::{Router, StepTask};
@@ -111,6 +112,17 @@ pub(crate) struct SrunCall<'a> {
     pub(crate) parent_guard: Option<&'a std::path::Path>,
     pub(crate) program: &'a std::path::Path,
     pub(crate) connect_timeout: Duration,
+}
+
+impl<'a> SrunCall<'a> {
+    pub(crate) fn new(options: &'a Options, step: &'a StepNodes) -> Self {
+        Self {
+            step,
+            parent_guard: options.ssh.parent_guard.as_deref(),
+            program: &options.srun_program,
+            connect_timeout: options.ssh.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
+        }
+    }
 }
 
 impl SrunSteps {
@@ -243,7 +255,7 @@ impl JobSlot {
 
 /// The channel of one node in a step.
 #[derive(Debug)]
-pub(crate) struct StepChannel {
+pub struct StepChannel {
     node: NodeName,
     job: JobId,
     node_jobs: SharedNodeJobs,

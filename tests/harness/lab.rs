@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gtop::internals::model::NodeName;
 use gtop::internals::process::{Exit, Output};
-use gtop::internals::ssh::{FixedProfile, LocalEnv, Profile, SshTarget};
+use gtop::internals::ssh::{ClientOptions, FixedProfile, LocalEnv, Profile, SshTarget};
 use gtop::internals::transport::{
     Channel, Fault, Options, Reach, Target, Transport, TransportMode,
 };
@@ -175,15 +175,9 @@ impl Lab {
     }
 
     pub(crate) fn options(&self) -> Options {
-        Options {
-            exec: None,
+        let ssh = ClientOptions {
             connect_timeout: Some(TIMEOUT),
-            login: None,
             config_file: Some(self.path("config")),
-            ssh_program: PathBuf::from("ssh"),
-            mode: TransportMode::Native,
-            srun_program: PathBuf::from("srun"),
-            state: None,
             parent_guard: Some(PathBuf::from(env!("CARGO_BIN_EXE_gtop"))),
             env: LocalEnv {
                 home: self.folder.path().to_owned(),
@@ -192,8 +186,15 @@ impl Lab {
                 host_name: "here".to_owned(),
                 agent: self.agent.clone(),
             },
-            prompt_queue: None,
-        }
+            ..ClientOptions::of_this_process()
+        };
+        Options { ssh, mode: TransportMode::Native, ..Options::of_this_process() }
+    }
+
+    pub(crate) fn options_with_timeout(&self, timeout: Duration) -> Options {
+        let mut options = self.options();
+        options.ssh.connect_timeout = Some(timeout);
+        options
     }
 
     pub(crate) fn transport(&self) -> Transport {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gtop::internals::ssh::{self, Prompt, PromptQueue, PromptRequest, Secret, UnansweredReason};
-use gtop::internals::transport::{Fault, Options, Transport};
+use gtop::internals::transport::{Fault, Transport};
 use russh::server::{self, Auth, Response};
 use russh::{MethodKind, MethodSet};
 use tokio::net::TcpListener;
@@ -187,7 +187,8 @@ impl StubNode {
 fn transport(lab: &Lab) -> (Transport, PromptQueue, Receiver<PromptRequest>) {
     let (prompt_queue, requests) = PromptQueue::new();
     prompt_queue.set_open(true);
-    let options = Options { prompt_queue: Some(prompt_queue.clone()), ..lab.options() };
+    let mut options = lab.options();
+    options.ssh.prompt_queue = Some(prompt_queue.clone());
     (Transport::new(options), prompt_queue, requests)
 }
 

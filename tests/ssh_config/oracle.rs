@@ -220,17 +220,12 @@ pub(crate) async fn options_with_ssh(
 pub(crate) fn transport(files: &ConfigFiles<'_>, ssh: &str) -> Transport {
     let env = LocalEnv::of_this_process();
     let user = if env.user.is_empty() { "root".to_owned() } else { env.user.clone() };
-    Transport::new(Options {
-        ssh_program: PathBuf::from(ssh),
-        config_file: files.config_file.map(Path::to_owned),
-        env: LocalEnv {
-            home: files.home.to_owned(),
-            include_home: files.home.to_owned(),
-            user,
-            ..env
-        },
-        ..Options::of_this_process()
-    })
+    let mut options = Options::of_this_process();
+    options.ssh.ssh_program = PathBuf::from(ssh);
+    options.ssh.config_file = files.config_file.map(Path::to_owned);
+    let (home, include_home) = (files.home.to_owned(), files.home.to_owned());
+    options.ssh.env = LocalEnv { home, include_home, user, ..env };
+    Transport::new(options)
 }
 
 pub(crate) fn target(host: &HostArg) -> Target {

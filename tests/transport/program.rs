@@ -128,10 +128,10 @@ async fn a_server_that_requires_a_password_is_explained_without_a_prompt() {
 async fn a_missing_program_is_named() {
     let Some(lab) = Lab::new().await else { return };
     lab.write_config(22, "");
-    for parent_guard in [lab.options().parent_guard, None] {
-        let ssh_program = PathBuf::from("/no/such/ssh");
-        let options =
-            Options { ssh_program, parent_guard, mode: TransportMode::Ssh, ..lab.options() };
+    for parent_guard in [lab.options().ssh.parent_guard, None] {
+        let mut options = Options { mode: TransportMode::Ssh, ..lab.options() };
+        options.ssh.ssh_program = PathBuf::from("/no/such/ssh");
+        options.ssh.parent_guard = parent_guard;
         let fault = Transport::new(options).open(&node(), "true", |_| ()).await.unwrap_err();
         let Fault::Ssh(ssh::Fault::ProgramNotFound(NotStarted { program, why })) = &fault else {
             panic!("{fault}")
@@ -145,8 +145,8 @@ async fn a_silent_port_ends_ssh_too() {
     let Some(lab) = Lab::new().await else { return };
     let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
     lab.write_config(listener.local_addr().unwrap().port(), "");
-    let connect_timeout = Some(std::time::Duration::from_millis(700));
-    let options = Options { connect_timeout, mode: TransportMode::Ssh, ..lab.options() };
+    let options = lab.options_with_timeout(std::time::Duration::from_millis(700));
+    let options = Options { mode: TransportMode::Ssh, ..options };
     let fault = Transport::new(options).open(&node(), "true", |_| ()).await.unwrap_err();
     assert!(matches!(fault, Fault::Ssh(ssh::Fault::TimedOut { .. })), "{fault}");
     let (mut stream, _) = listener.accept().await.unwrap();

@@ -565,8 +565,7 @@ async fn a_proxy_command_reaches_the_node() {
 /// Opens the node through a command that fails, with a connect timeout.
 async fn proxy_fault(lab: &Lab, sshd: &Sshd, command: &str, timeout: Duration) -> Fault {
     write_command(lab, sshd, command);
-    let connect_timeout = Some(timeout);
-    let transport = Transport::new(Options { connect_timeout, ..lab.options() });
+    let transport = Transport::new(lab.options_with_timeout(timeout));
     transport.open(&node(), "true", |_| ()).await.unwrap_err()
 }
 

@@ -108,12 +108,9 @@ impl SrunFixture {
         fs::write(&srun, SRUN).unwrap();
         fs::set_permissions(&srun, fs::Permissions::from_mode(0o755)).unwrap();
         fs::write(folder.path().join("mode"), mode).unwrap();
-        let options = Options {
-            mode: TransportMode::Srun,
-            srun_program: srun,
-            parent_guard: Some(env!("CARGO_BIN_EXE_gtop").into()),
-            ..Options::of_this_process()
-        };
+        let mut options =
+            Options { mode: TransportMode::Srun, srun_program: srun, ..Options::of_this_process() };
+        options.ssh.parent_guard = Some(env!("CARGO_BIN_EXE_gtop").into());
         let transport = Transport::new(options);
         let fixture = Self { folder, transport };
         fixture.set_jobs(&[job("7")]);

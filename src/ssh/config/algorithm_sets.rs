@@ -9,11 +9,13 @@ use crate::text::matches_pattern;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct AlgorithmSet {
     /// The default, in order of preference.
-    pub(crate) default: &'static [&'static str],
+    default: &'static [&'static str],
     /// All supported algorithms.
-    pub(crate) all: &'static [&'static str],
+    all: &'static [&'static str],
     /// Patterns are allowed everywhere, not only after `-`.
     are_patterns: bool,
+    /// Certificates of the lists are left out.
+    is_plain: bool,
 }
 
 /// Why a list is invalid.
@@ -26,12 +28,20 @@ pub(crate) enum AlgorithmListError {
 }
 
 impl AlgorithmSet {
+    /// Returns the default, in order of preference.
+    pub(crate) fn defaults(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.select(self.default)
+    }
+
+    fn select(&self, names: &'static [&'static str]) -> impl Iterator<Item = &'static str> + '_ {
+        names.iter().copied().filter(|name| !(self.is_plain && name.contains("-cert-")))
+    }
+
     /// Expands a configured list.
     pub(crate) fn expand(&self, list: &str) -> Result<Vec<String>, AlgorithmListError> {
         if let Some(unwanted) = list.strip_prefix('-') {
-            let is_wanted = |name: &&&str| lexer::match_list(name, unwanted) != ListMatch::Yes;
-            let left = self.default.iter().filter(is_wanted).map(|name| (*name).to_owned());
-            return non_empty(left.collect());
+            let is_wanted = |name: &&str| lexer::match_list(name, unwanted) != ListMatch::Yes;
+            return non_empty(self.defaults().filter(is_wanted).map(str::to_owned).collect());
         }
         let named = list.strip_prefix(['+', '^']).unwrap_or(list);
         // OpenSSH stops at the first empty name.
@@ -39,7 +49,7 @@ impl AlgorithmSet {
         if named.is_empty() || !listed.clone().all(|name| self.is_known(name)) {
             return Err(AlgorithmListError::UnknownName);
         }
-        let defaults = self.default.iter().copied();
+        let defaults = self.defaults().map(|name| name as &str);
         let order: Vec<&str> = match list.chars().next() {
             Some('+') => defaults.chain(named.split(',')).collect(),
             Some('^') => named.split(',').chain(defaults).collect(),
@@ -50,9 +60,9 @@ impl AlgorithmSet {
         }
         let mut found: Vec<String> = Vec::new();
         for pattern in order {
-            for name in self.all.iter().filter(|name| matches_pattern(name, pattern)) {
+            for name in self.select(self.all).filter(|name| matches_pattern(name, pattern)) {
                 if !found.iter().any(|known| known == name) {
-                    found.push((*name).to_owned());
+                    found.push(name.to_owned());
                 }
             }
         }
@@ -61,7 +71,8 @@ impl AlgorithmSet {
 
     fn is_known(&self, name: &str) -> bool {
         if self.are_patterns {
-            return self.all.iter().any(|known| lexer::match_list(known, name) != ListMatch::No);
+            let is_match = |known: &str| lexer::match_list(known, name) != ListMatch::No;
+            return self.select(self.all).any(is_match);
         }
         self.all.contains(&name)
     }
@@ -93,6 +104,7 @@ pub(crate) const CIPHERS: AlgorithmSet = AlgorithmSet {
         "chacha20-poly1305@openssh.com",
     ],
     are_patterns: false,
+    is_plain: false,
 };
 
 pub(crate) const MACS: AlgorithmSet = AlgorithmSet {
@@ -127,6 +139,7 @@ pub(crate) const MACS: AlgorithmSet = AlgorithmSet {
         "umac-128-etm@openssh.com",
     ],
     are_patterns: false,
+    is_plain: false,
 };
 
 pub(crate) const KEY_EXCHANGES: AlgorithmSet = AlgorithmSet {
@@ -162,6 +175,7 @@ pub(crate) const KEY_EXCHANGES: AlgorithmSet = AlgorithmSet {
         "mlkem768x25519-sha256",
     ],
     are_patterns: false,
+    is_plain: false,
 };
 
 /// Of host keys and user keys.
@@ -208,35 +222,11 @@ pub(crate) const KEYS: AlgorithmSet = AlgorithmSet {
         "rsa-sha2-512-cert-v01@openssh.com",
     ],
     are_patterns: true,
+    is_plain: false,
 };
 
-/// Of certificate authorities.
-pub(crate) const AUTHORITIES: AlgorithmSet = AlgorithmSet {
-    default: &[
-        "ssh-ed25519",
-        "ecdsa-sha2-nistp256",
-        "ecdsa-sha2-nistp384",
-        "ecdsa-sha2-nistp521",
-        "sk-ssh-ed25519@openssh.com",
-        "sk-ecdsa-sha2-nistp256@openssh.com",
-        "rsa-sha2-512",
-        "rsa-sha2-256",
-    ],
-    all: &[
-        "ssh-ed25519",
-        "sk-ssh-ed25519@openssh.com",
-        "ecdsa-sha2-nistp256",
-        "ecdsa-sha2-nistp384",
-        "ecdsa-sha2-nistp521",
-        "sk-ecdsa-sha2-nistp256@openssh.com",
-        "webauthn-sk-ecdsa-sha2-nistp256@openssh.com",
-        "ssh-dss",
-        "ssh-rsa",
-        "rsa-sha2-256",
-        "rsa-sha2-512",
-    ],
-    are_patterns: true,
-};
+/// Of certificate authorities: those of keys, without certificates.
+pub(crate) const AUTHORITIES: AlgorithmSet = AlgorithmSet { is_plain: true, ..KEYS };
 
 #[cfg(test)]
 mod tests {
@@ -245,7 +235,7 @@ mod tests {
     #[test]
     fn a_prefix_modifies_the_default_list() {
         let names = |list: &str| CIPHERS.expand(list).map(|names| names.join(" "));
-        let defaults = CIPHERS.default.join(" ");
+        let defaults = CIPHERS.defaults().collect::<Vec<_>>().join(" ");
         assert_eq!(
             names("aes256-ctr,aes128-ctr,aes256-ctr"),
             Ok("aes256-ctr aes128-ctr".to_owned())
@@ -264,7 +254,8 @@ mod tests {
     #[test]
     fn default_algorithms_are_supported() {
         for names in [CIPHERS, MACS, KEY_EXCHANGES, KEYS, AUTHORITIES] {
-            assert!(names.default.iter().all(|name| names.all.contains(name)));
+            assert!(names.defaults().all(|name| names.all.contains(&name)));
         }
+        assert_eq!((KEYS.defaults().count(), AUTHORITIES.defaults().count()), (16, 8));
     }
 }

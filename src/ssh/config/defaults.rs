@@ -3,7 +3,7 @@
 use crate::ssh::config::host_settings::TokenExpander;
 use crate::ssh::config::proxy_jump::NO_JUMP;
 use crate::ssh::config::resolved::ResolvedOptions;
-use crate::ssh::config::{ConfigError, DEFAULT_KEYS, HostQuery, JumpHost, LocalEnv};
+use crate::ssh::config::{ConfigError, DEFAULT_KEYS, HostQuery, LocalEnv};
 
 /// Options that `none` unsets.
 const NONE_CLEARS: [&str; 8] = [
@@ -89,7 +89,7 @@ fn check_jump_loop(resolved: &ResolvedOptions) -> Result<(), ConfigError> {
     let (Some(value), Some(origin)) = (entry.values.first(), &entry.origin) else { return Ok(()) };
     let last = value.rsplit(',').next().unwrap_or_default();
     // An invalid name is refused elsewhere.
-    let Ok(hop) = JumpHost::parse(last) else { return Ok(()) };
+    let Ok(hop) = HostQuery::parse_jump(last) else { return Ok(()) };
     let is_itself = resolved.first("hostname") == Some(&hop.host)
         && resolved.first_or_default("port").parse() == Ok(hop.port.unwrap_or(22))
         && hop.user.is_none_or(|user| resolved.first("user") == Some(&user));

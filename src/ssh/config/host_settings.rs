@@ -13,8 +13,7 @@ use crate::ssh::config::resolved::ResolvedOptions;
 use crate::ssh::config::values;
 use crate::ssh::config::{
     AddressFamily, AlgorithmSettings, DEFAULT_KEYS, EffectiveOption, HostKeyCheck, HostQuery,
-    HostSettings, JumpHost, KeepAlive, KeySettings, LocalEnv, Origin, Route, check_host,
-    check_user,
+    HostSettings, KeepAlive, KeySettings, LocalEnv, Origin, Route, check_host, check_user,
 };
 use crate::ssh::fault::Fault;
 use crate::text;
@@ -223,7 +222,7 @@ fn algorithms(resolved: &ResolvedOptions) -> AlgorithmSettings {
 
 fn route(resolved: &ResolvedOptions, tokens: &TokenExpander<'_>) -> Result<Route, Fault> {
     if let Some(jumps) = resolved.first_unless_none("proxyjump") {
-        let hops: Result<Vec<_>, _> = jumps.split(',').map(JumpHost::parse).collect();
+        let hops: Result<Vec<_>, _> = jumps.split(',').map(HostQuery::parse_jump).collect();
         return hops.map(Route::Jumps);
     }
     let Some(command) = resolved.first_unless_none("proxycommand") else {
@@ -339,7 +338,7 @@ impl<'a> TokenExpander<'a> {
         let Self { env, host, port, user, .. } = self;
         let text = format!("{}{host}{port}{user}{jump}", env.host_name);
         let digest = Sha1::digest(text.as_bytes());
-        digest.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(hex_digit).collect()
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Returns a path with `~` and tokens expanded; `None` for `none`.
@@ -364,11 +363,7 @@ impl<'a> TokenExpander<'a> {
 }
 
 fn last_jump(jumps: &str) -> Option<String> {
-    Some(JumpHost::parse(jumps.rsplit(',').next()?).ok()?.host)
-}
-
-fn hex_digit(value: u8) -> char {
-    char::from_digit(u32::from(value), 16).unwrap_or('0')
+    Some(HostQuery::parse_jump(jumps.rsplit(',').next()?).ok()?.host)
 }
 
 #[cfg(test)]
@@ -505,7 +500,7 @@ mod tests {
         let route = |extra| read(extra).unwrap().route;
         assert_eq!(route("proxyjump none\nproxycommand none\n"), Route::Direct);
         assert_eq!(route("proxycommand nc %h %p\n"), Route::Command("nc n1.site 2222".to_owned()));
-        let hop = |host: &str, user: Option<&str>, port| JumpHost {
+        let hop = |host: &str, user: Option<&str>, port| HostQuery {
             host: host.to_owned(),
             user: user.map(str::to_owned),
             port,

@@ -1,18 +1,17 @@
 //! Parses the values of `ProxyJump`, and `ssh://` URIs.
 
-use crate::ssh::config::{JumpHost, check_host, check_user, values};
+use crate::ssh::config::{HostQuery, values};
 use crate::ssh::fault::Fault;
 use crate::ssh::target::{Profile, SshTarget};
 use crate::text;
 
-impl JumpHost {
+impl HostQuery {
     /// Parses `[user@]host[:port]` or `ssh://[user@]host[:port]`; refuses unsafe names.
-    pub(crate) fn parse(text: &str) -> Result<Self, Fault> {
+    pub(crate) fn parse_jump(text: &str) -> Result<Self, Fault> {
         let hop = Self::parse_unchecked(text.trim()).ok_or_else(|| Fault::BadConfiguration {
             why: format!("ProxyJump names {}, which is no host", text::excerpt_line(text)),
         })?;
-        check_host(&hop.host)?;
-        hop.user.as_deref().map_or(Ok(()), check_user)?;
+        hop.check()?;
         Ok(hop)
     }
 
@@ -37,9 +36,7 @@ impl JumpHost {
             let named = format!("{user}{at}{}", rest.replace(&format!("[{inside}]"), "x"));
             Some(Self { host: inside.to_owned(), ..Self::parse_uri(&named)? })
         })?;
-        let is_right = check_host(&hop.host).is_ok()
-            && hop.user.as_deref().is_none_or(|user| check_user(user).is_ok());
-        is_right.then_some(hop)
+        hop.check().is_ok().then_some(hop)
     }
 
     fn parse_address(text: &str) -> Option<Self> {
@@ -47,6 +44,22 @@ impl JumpHost {
             Some((user, address)) => (Some(user.to_owned()), address),
             None => (None, text),
         };
+        Self::with_user(user, address)
+    }
+
+    fn parse_uri(address: &str) -> Option<Self> {
+        let (user, address) = match address.split_once('@') {
+            // Connection parameters after a semicolon are ignored.
+            Some((user, address)) => (Some(percent_decode(user.split(';').next()?)?), address),
+            None => (None, address),
+        };
+        let hop = Self::with_user(user, address.strip_suffix('/').unwrap_or(address))?;
+        values::parse_domain(&hop.host).ok()?;
+        Some(Self { host: hop.host.strip_suffix('.').unwrap_or(&hop.host).to_owned(), ..hop })
+    }
+
+    /// Parses `host[:port]`; a user must not be empty.
+    fn with_user(user: Option<String>, address: &str) -> Option<Self> {
         if user.as_deref() == Some("") {
             return None;
         }
@@ -57,25 +70,6 @@ impl JumpHost {
         };
         Some(Self { host: host.to_owned(), user, port })
     }
-
-    fn parse_uri(address: &str) -> Option<Self> {
-        let (user, address) = match address.split_once('@') {
-            // Connection parameters after a semicolon are ignored.
-            Some((user, address)) => (Some(percent_decode(user.split(';').next()?)?), address),
-            None => (None, address),
-        };
-        if user.as_deref() == Some("") {
-            return None;
-        }
-        let address = address.strip_suffix('/').unwrap_or(address);
-        let (host, port) = split_host_and_port(address)?;
-        values::parse_domain(host).ok()?;
-        let port = match port {
-            None | Some("") => None,
-            Some(port) => Some(values::parse_port(port)?),
-        };
-        Some(Self { host: host.strip_suffix('.').unwrap_or(host).to_owned(), user, port })
-    }
 }
 
 /// The URI scheme.
@@ -85,7 +79,7 @@ impl SshTarget {
     /// Parses `ssh://[user@]host[:port]` as `ssh` does: the user may be percent-encoded, and its part after `;` is
     /// dropped. `None` if it is not such a URI.
     pub fn from_uri(text: &str) -> Option<Self> {
-        let JumpHost { host, user, port } = JumpHost::parse_typed_uri(text)?;
+        let HostQuery { host, user, port } = HostQuery::parse_typed_uri(text)?;
         Some(Self { host, user, port, profile: Profile::System })
     }
 }
@@ -134,13 +128,13 @@ pub(crate) fn normalise(text: &str) -> Option<String> {
     // OpenSSH cuts it at the first space.
     let text = text.split(['#', ' ', '\t', '\r', '\n', '\u{b}', '\u{c}']).next()?;
     for hop in text.split(',') {
-        JumpHost::parse_unchecked(hop)?;
+        HostQuery::parse_unchecked(hop)?;
     }
     let (before, last) = match text.rsplit_once(',') {
         Some((before, last)) => (format!("{before},"), last),
         None => (String::new(), text),
     };
-    let JumpHost { host, user, port } = JumpHost::parse_unchecked(last)?;
+    let HostQuery { host, user, port } = HostQuery::parse_unchecked(last)?;
     let is_number = host.contains(':') || host.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let host = if is_number { format!("[{host}]") } else { host };
     let user = user.map_or_else(String::new, |user| format!("{user}@"));

@@ -94,7 +94,7 @@ fn is_openssh_default(names: &[String]) -> bool {
     let is_in_all = |name: &&str| {
         !(name.starts_with("sntrup") || name.starts_with("mlkem") || name.ends_with("-sha1"))
     };
-    let defaults = algorithm_sets::KEY_EXCHANGES.default.iter().copied().filter(is_in_all);
+    let defaults = algorithm_sets::KEY_EXCHANGES.defaults().filter(is_in_all);
     names.is_empty() || names.iter().map(String::as_str).filter(is_in_all).eq(defaults)
 }
 

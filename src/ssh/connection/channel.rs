@@ -21,7 +21,7 @@ const SEND_CHUNK: usize = 4608;
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A command on a session; dropping it closes the connection.
-pub(crate) struct SshChannel {
+pub struct SshChannel {
     writer: ChannelWriteHalf<Msg>,
     /// The node closed the channel properly.
     is_closed: bool,

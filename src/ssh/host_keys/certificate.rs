@@ -75,7 +75,7 @@ pub(crate) fn check(
     }
     let algorithm = certificate.signature().algorithm();
     let is_allowed = if signatures.is_empty() {
-        AUTHORITIES.default.contains(&algorithm.as_str())
+        AUTHORITIES.defaults().any(|default| default == algorithm.as_str())
     } else {
         signatures.iter().any(|allowed| allowed == algorithm.as_str())
     };

@@ -41,32 +41,12 @@ pub(crate) struct Cluster {
 struct EmptyCache;
 
 /// Whether nodes accept SSH.
-#[derive(Debug, Clone, Copy, Default)]
-enum SshStatus {
-    /// The cache was not read yet.
-    #[default]
-    Unknown,
-    /// No refusal is known.
-    Accepted,
-    /// A node refused at this time.
-    Refused(Timestamp),
-}
-
-impl SshStatus {
-    const fn new(refused_at: Option<Timestamp>) -> Self {
-        match refused_at {
-            Some(at) => Self::Refused(at),
-            None => Self::Accepted,
-        }
-    }
-
-    /// Returns the time of a refusal that has not expired.
-    fn refused_at(self, now: Timestamp) -> Option<Timestamp> {
-        match self {
-            Self::Refused(at) => cluster_cache::is_fresh(at, now).then_some(at),
-            Self::Unknown | Self::Accepted => None,
-        }
-    }
+#[derive(Debug, Default)]
+struct SshStatus {
+    /// The cache was read, or a node has accepted or refused.
+    is_known: bool,
+    /// When a node last refused.
+    refused_at: Option<Timestamp>,
 }
 
 impl Cluster {
@@ -100,31 +80,29 @@ impl Cluster {
             // An empty cache is read again next time: another gtop may fill it.
             self.cache_loaded.get_or_try_init(look_up).await.ok();
         }
-        lock(&self.state).refused_at(now)
+        self.unexpired_refusal(now)
+    }
+
+    fn unexpired_refusal(&self, now: Timestamp) -> Option<Timestamp> {
+        lock(&self.state).refused_at.filter(|at| cluster_cache::is_fresh(*at, now))
     }
 
     async fn load_cache(&self, folder: &Path, now: Timestamp) -> Result<(), EmptyCache> {
-        if !matches!(*lock(&self.state), SshStatus::Unknown) {
+        if lock(&self.state).is_known {
             return Ok(());
         }
-        let [for_check, for_load] = [folder.to_owned(), folder.to_owned()];
-        let found = match blocking_with_timeout(move || cluster_cache::is_empty(&for_check)).await {
-            Some(true) => return Err(EmptyCache),
+        let folder = folder.to_owned();
+        let read = blocking_with_timeout(move || cluster_cache::read(&folder)).await;
+        let refused_at = match read.map(Option::unwrap_or_default) {
+            Some(text) if text.trim().is_empty() => return Err(EmptyCache),
             // Slurm is queried only if the cache has entries.
-            Some(false) => match self.name().await {
-                Some(name) => {
-                    blocking_with_timeout(move || cluster_cache::load(&for_load, &name, now))
-                        .await
-                        .flatten()
-                }
-                None => None,
-            },
+            Some(text) => self.name().await.and_then(|name| cluster_cache::find(&text, &name, now)),
             None => None,
         };
         let mut state = lock(&self.state);
         // A node may have refused meanwhile.
-        if matches!(*state, SshStatus::Unknown) {
-            *state = SshStatus::new(found);
+        if !state.is_known {
+            *state = SshStatus { is_known: true, refused_at };
         }
         Ok(())
     }
@@ -132,16 +110,15 @@ impl Cluster {
     /// Caches that this cluster refuses SSH. A failed write is only logged.
     pub(crate) async fn cache_refusal(&self, folder: Option<&Path>) {
         let now = Clock::system().now();
-        let known = lock(&self.state).refused_at(now);
         // Many nodes refuse at the same time.
-        if known.is_none() {
+        if self.unexpired_refusal(now).is_none() {
             self.set_refused_at(folder, Some(now)).await;
         }
     }
 
     /// Sets when a node of this cluster refused SSH; `None` if nodes accept it.
     pub(crate) async fn set_refused_at(&self, folder: Option<&Path>, at: Option<Timestamp>) {
-        *lock(&self.state) = SshStatus::new(at);
+        *lock(&self.state) = SshStatus { is_known: true, refused_at: at };
         let (Some(folder), Some(name)) = (folder, self.name().await) else { return };
         let (folder, now, cluster) = (folder.to_owned(), Clock::system().now(), name.clone());
         let storing =

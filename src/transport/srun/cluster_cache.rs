@@ -15,9 +15,8 @@ const MAX_CLUSTERS: usize = 500;
 const FILE_NAME: &str = "srun-clusters";
 const FILE_MODES: NewFile = NewFile { mode: 0o644, folder_mode: 0o755 };
 
-/// Returns when a cluster last refused SSH, if cached.
-pub(crate) fn load(folder: &Path, name: &str, now: Timestamp) -> Option<Timestamp> {
-    let text = read(folder)?;
+/// Returns when a cluster last refused SSH, by the text of the cache.
+pub(crate) fn find(text: &str, name: &str, now: Timestamp) -> Option<Timestamp> {
     let mut found = text.lines().filter_map(entry).filter(|(known, _)| *known == name);
     let (_, at) = found.next_back()?;
     is_fresh(at, now).then_some(at)
@@ -26,11 +25,6 @@ pub(crate) fn load(folder: &Path, name: &str, now: Timestamp) -> Option<Timestam
 /// Returns true if an entry is valid; one in the future is not.
 pub(crate) fn is_fresh(at: Timestamp, now: Timestamp) -> bool {
     at <= now && now.since(at) < CLUSTER_CACHE_TTL
-}
-
-/// Returns true if the cache has no entries.
-pub(crate) fn is_empty(folder: &Path) -> bool {
-    read(folder).is_none_or(|text| text.trim().is_empty())
 }
 
 /// Stores or removes the entry of a cluster. Replaces the file; drops expired and invalid lines.
@@ -51,7 +45,8 @@ pub(crate) fn store(
     Ok(())
 }
 
-fn read(folder: &Path) -> Option<String> {
+/// Returns the text of the cache, `None` if it cannot be read.
+pub(crate) fn read(folder: &Path) -> Option<String> {
     let mut text = String::new();
     let file = std::fs::File::open(folder.join(FILE_NAME)).ok()?;
     file.take(MAX_FILE_SIZE).read_to_string(&mut text).ok()?;
@@ -74,11 +69,15 @@ mod tests {
         Timestamp::from_micros(1_800_000_000_000_000)
     }
 
+    fn load(folder: &Path, name: &str, now: Timestamp) -> Option<Timestamp> {
+        find(&read(folder)?, name, now)
+    }
+
     #[test]
     fn a_cluster_is_cached_once_for_a_month_beside_others() {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("state/gtop");
-        assert!(is_empty(&state));
+        assert_eq!(read(&state), None);
         for name in ["one", "two", "one"] {
             store(&state, name, Some(now()), now()).unwrap();
         }
