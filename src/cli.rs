@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::config::{SettingSources, Settings, check};
-use crate::model::sanitize;
+use crate::text::sanitize;
 
 mod args;
 mod hints;

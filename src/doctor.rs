@@ -9,8 +9,9 @@ use tokio::time::Instant;
 
 use crate::collect::Handshake;
 use crate::doctor::remedy::Advice;
-use crate::model::{NodeName, sanitize};
+use crate::model::NodeName;
 use crate::ssh::{Trace, with_trace};
+use crate::text::sanitize;
 use crate::time::Clock;
 use crate::transport::{Reach, Target, Transport};
 

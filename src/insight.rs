@@ -13,11 +13,11 @@ use crate::insight::events::rows::DeviceEvents;
 use crate::insight::jobs::JobIndex;
 use crate::insight::node_status::NodeStatus;
 use crate::insight::users::Users;
-use crate::model::width_of;
 use crate::model::{Bytes, DeviceFault, FaultKind, NodeName, SourceFaultKind};
 use crate::nodeset;
 use crate::query::DisplaySelection;
 use crate::query::Filter;
+use crate::text::width_of;
 use crate::time::Timestamp;
 
 pub mod events;

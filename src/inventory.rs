@@ -18,9 +18,10 @@ pub use crate::inventory::metadata::MetadataError;
 pub use crate::inventory::mpi::MpiError;
 pub use crate::inventory::pod::{Pod, PodEnv, PodError, find_pod};
 
-use crate::model::{JobList, NodeName, NodeNameError, matches_pattern};
+use crate::model::{JobList, NodeName, NodeNameError};
 use crate::nodeset::{self, Groups, NodeSetError};
 use crate::ssh::{self, Profile, SchedulerAddresses, SshTarget};
+use crate::text::matches_pattern;
 use crate::transport::{Reach, Target};
 
 /// Maximum size of a host file, in bytes.

@@ -3,10 +3,6 @@
 //! Knows nothing of JSON, SSH or screens. A value is checked once, where it comes in (`wire`); from then on its
 //! type guarantees the check.
 
-pub use crate::text::{
-    UNKNOWN, is_unprintable, matches_pattern, sanitize, sanitize_shared, sanitized_chars, width_of,
-};
-
 pub use details::{
     DeviceActivity, DeviceCounters, DeviceDetails, DeviceRates, DeviceStatics, LinkCounters,
 };

@@ -30,9 +30,6 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-pub use crate::process::{EXIT_NOT_STARTED, PARENT_GUARD, run_parent_guard, terminate_programs};
-pub use crate::process::{Exit, Output};
-pub use crate::process::{ProgramCall, ProgramError, ProgramOutput, run_program};
 pub use crate::ssh::auth::prompt::{Prompt, PromptQueue, PromptRequest, Secret};
 pub use crate::ssh::config::{EffectiveOption, LocalEnv, Origin};
 pub use crate::ssh::connection::addresses::SchedulerAddresses;
@@ -92,7 +89,7 @@ pub struct ClientOptions {
     pub ssh_program: PathBuf,
     /// Open `ControlMaster` connections of the user are used.
     pub uses_masters: bool,
-    /// The gtop that keeps programs from outliving this process; see [`PARENT_GUARD`].
+    /// The gtop that keeps programs from outliving this process; see [`PARENT_GUARD`](crate::process::PARENT_GUARD).
     pub parent_guard: Option<PathBuf>,
     /// The parts of the environment that the configuration refers to.
     pub env: LocalEnv,

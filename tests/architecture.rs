@@ -43,8 +43,8 @@ const CRATE_USERS: &[(&str, &[&str])] = &[
     ("crossterm", &["ui/background", "ui/event_loop", "ui/keyboard", "ui/screen", "ui/terminal"]),
     ("clap", &["cli", "main"]),
     ("toml", &["config"]),
-    ("serde_json", &["wire", "record", "export", "serve", "doctor", "progress", "inventory"]),
-    ("serde", &["wire", "record", "export", "serve", "doctor", "progress", "inventory", "config"]),
+    ("serde_json", &["wire", "export", "doctor", "inventory", "sim"]),
+    ("serde", &["wire", "export", "doctor", "inventory", "config", "sim"]),
 ];
 
 /// Names of functions that write, replace or remove files; only `storage` may use them.

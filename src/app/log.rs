@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use log::{LevelFilter, Log, Metadata, Record};
 
-use crate::model::sanitize;
 use crate::storage::{LogFile, WriteError};
+use crate::text::sanitize;
 use crate::time::Clock;
 
 /// Writes log records to a file. Of russh only warnings: its lower levels log the data it sends.

@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::cli::Cli;
 use crate::config::{Setting, SettingKind, settings};
-use crate::model::sanitize;
+use crate::text::sanitize;
 
 /// Options of other monitors, and their equivalents in gtop.
 const FOREIGN_OPTIONS: &[(&[&str], &str)] = &[

@@ -10,9 +10,10 @@ use tokio::time::timeout;
 
 use crate::collect::fault::from_transport;
 use crate::collect::stderr::{StderrTail, append_output};
-use crate::model::{Fault, FaultKind, NodeName, TransportKind, sanitize};
+use crate::model::{Fault, FaultKind, NodeName, TransportKind};
 use crate::probe::{self, Greeting, GreetingProgress, Interpreter, ProbeSettings};
 use crate::process::{Exit, Output};
+use crate::text::sanitize;
 use crate::transport::{self, Channel, StepScript, Target, Transport};
 use crate::wire::{Body, Frame, FrameReader, Received, address_of};
 

@@ -11,9 +11,10 @@ use crate::collect::handshake::{Handshake, close_fault, exit_fault};
 use crate::collect::park::NoDelayGuard;
 use crate::collect::requests::{MAX_OPEN_REQUESTS, PendingRequest, RequestQueue};
 use crate::collect::{Collector, CollectorConfig, FOCUS_INTERVAL};
-use crate::model::{Fault, FaultKind, Link, NodeName, ProcessRequest, RequestError, sanitize};
+use crate::model::{Fault, FaultKind, Link, NodeName, ProcessRequest, RequestError};
 use crate::probe::{self, ProbeCommand};
 use crate::process::Output;
+use crate::text::sanitize;
 use crate::time::Clock;
 use crate::transport::{self, Channel, Target, Transport};
 use crate::wire::{

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::model::sanitize;
 use crate::process::Output;
+use crate::text::sanitize;
 use crate::transport::Channel;
 
 /// How much of the standard error is kept.

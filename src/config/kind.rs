@@ -6,8 +6,8 @@ use std::time::Duration;
 use toml::de::DeValue;
 
 use crate::metrics::current_aliases;
-use crate::model::{is_unprintable, sanitize};
 use crate::query::{SortColumn, nearest};
+use crate::text::{is_unprintable, sanitize};
 use crate::ui::ColumnSpec;
 
 /// Validates a text; returns what is wrong with it.

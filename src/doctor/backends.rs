@@ -10,8 +10,8 @@ use crate::doctor::{StepResult, StepStatus};
 use crate::metrics::{DEVICE, Value};
 use crate::model::{
     BackendState, Device, DeviceFault, Reason, Sample, Source, SourceFault, SourceFaultKind,
-    sanitize,
 };
+use crate::text::sanitize;
 use crate::time::{Clock, Timestamp};
 use crate::wire::{Body, Decoded, Decoder};
 

@@ -2,8 +2,8 @@
 
 use crate::doctor::StepResult;
 use crate::doctor::remedy::Advice;
-use crate::model::sanitize;
 use crate::ssh::{EffectiveOption, Profile};
+use crate::text::sanitize;
 use crate::transport::{Reach, Target};
 
 /// The options that are reported, as `ssh_config` spells them. The first [`SUMMARY_OPTIONS`] are always

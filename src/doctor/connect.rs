@@ -7,10 +7,10 @@ use tokio::time::Instant;
 
 use crate::doctor::remedy::Advice;
 use crate::doctor::{StepResult, StepStatus};
-use crate::model::sanitize;
 use crate::ssh::{
     ConnectEvent, ConnectPhase, CredentialOutcome, Fault, HostKeyStatus, RouteSummary, TracedEvent,
 };
+use crate::text::sanitize;
 use crate::transport;
 
 /// Maximum length of an error message, in characters.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::doctor::{Report, StepResult};
 use crate::inventory::{Pod, PodError};
-use crate::model::{NodeName, NodeNameError, sanitize};
+use crate::model::{NodeName, NodeNameError};
+use crate::text::sanitize;
 
 /// Returns the report on the search for a pod, which took `took`.
 pub fn report_on_pod(pod: &Result<Pod, PodError>, took: Duration) -> Result<Report, NodeNameError> {

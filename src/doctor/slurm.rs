@@ -14,9 +14,10 @@ use crate::inventory::slurm::{
     JobFilter, SlurmError, SlurmErrorKind, fetch_jobs, fetch_node_addresses, is_job_list_private,
     run_command_within, targets_of_jobs,
 };
-use crate::model::{Job, JobState, NodeName, sanitize};
+use crate::model::{Job, JobState, NodeName};
 use crate::nodeset;
 use crate::ssh::SchedulerAddresses;
+use crate::text::sanitize;
 use crate::time::Clock;
 use crate::transport::{Target, Transport};
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use crate::fleet::{Node, SourceState, is_idle};
 use crate::insight::Severity;
 use crate::insight::{FleetView, device_fault};
-use crate::model::UNKNOWN;
 use crate::model::{
     Device, Fault, Freshness, JobId, JobList, Link, Source, SourceFault, SourceFaultKind,
 };
+use crate::text::UNKNOWN;
 use crate::time::{Timestamp, format_age, format_duration};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

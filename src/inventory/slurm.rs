@@ -26,9 +26,10 @@ use crate::inventory::slurm::job_detail::JobDetail;
 use crate::inventory::slurm::job_targets::merge_targets;
 use crate::inventory::slurm::poll::{WAIT_PER_QUERY_TIME, next_wait, random_byte};
 use crate::inventory::slurm::queue::Queue;
-use crate::model::{Allocation, Job, JobId, JobList, JobListError, JobOutcome, NodeName, sanitize};
+use crate::model::{Allocation, Job, JobId, JobList, JobListError, JobOutcome, NodeName};
 use crate::process::ProgramOutput;
 use crate::ssh::SchedulerAddresses;
+use crate::text::sanitize;
 use crate::time::{Clock, Timestamp};
 use crate::transport::Target;
 

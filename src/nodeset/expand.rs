@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::matches_pattern;
 use crate::nodeset::groups::{GroupError, GroupId, Groups, format_path};
 use crate::nodeset::ordered_names::OrderedNames;
 use crate::nodeset::{MAX_NAME_LENGTH, MAX_NAMES, NodeSetError, NodeSetErrorKind};
+use crate::text::matches_pattern;
 
 /// Maximum number of names generated while a set is expanded, including removed ones.
 const MAX_EXPANSIONS: usize = 4 * MAX_NAMES;

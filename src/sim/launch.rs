@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use crate::model::{ProcessKey, ProcessRequest, Signal};
+use crate::probe::ProbeCommand;
 
 /// Maximum bytes of a source.
 const MAX_SOURCE: usize = 1 << 20;
@@ -69,61 +72,44 @@ fn clamp_interval(seconds: f64) -> f64 {
     seconds.clamp(0.05, 3600.0)
 }
 
-/// A command to a running probe.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum SimCommand {
-    /// The client is alive.
-    Heartbeat,
-    /// Set the interval, in seconds.
-    Interval(f64),
-    /// Set the focus interval, in seconds; `None` ends the focus.
-    Focus(Option<f64>),
-    /// Make the next sample a full one.
-    Full,
-    /// A process request with its id.
-    Request(u64, ProcessRequest),
+/// A command line, as [`encode`](crate::probe::encode) writes it.
+#[derive(Deserialize)]
+struct CommandLine {
+    id: u64,
+    node: String,
+    verb: String,
+    seconds: Option<f64>,
+    pid: Option<u32>,
+    start: Option<u64>,
+    signal: Option<u8>,
 }
 
-impl SimCommand {
-    /// Parses a command line; `None` for other nodes and unknown verbs.
-    pub(crate) fn parse(line: &str, node: &str) -> Option<Self> {
-        let (id, rest) = line.strip_prefix("{\"id\":")?.split_once(',')?;
-        let id: u64 = id.parse().ok()?;
-        let rest = rest.strip_prefix("\"node\":\"")?.strip_prefix(node)?;
-        let rest = rest.strip_prefix("\",\"verb\":\"")?.strip_suffix('}')?;
-        let (verb, rest) = rest.split_once('"')?;
-        let seconds = || rest.strip_prefix(",\"seconds\":")?.parse().ok().filter(|s| *s >= 0.0);
-        match verb {
-            "heartbeat" => Some(Self::Heartbeat),
-            "full" => Some(Self::Full),
-            "interval" => seconds().filter(|s| *s > 0.0).map(|s| Self::Interval(clamp_interval(s))),
-            "focus" => seconds().map(|s: f64| Self::Focus((s > 0.0).then(|| clamp_interval(s)))),
-            _ => parse_request(verb, rest).map(|request| Self::Request(id, request)),
-        }
+/// Parses a command line to its id and command; `None` for other nodes and unknown verbs.
+pub(crate) fn parse_command(line: &str, node: &str) -> Option<(u64, ProbeCommand)> {
+    let line: CommandLine = serde_json::from_str(line).ok()?;
+    if line.node != node {
+        return None;
     }
-}
-
-/// Parses the arguments of a process request.
-fn parse_request(verb: &str, rest: &str) -> Option<ProcessRequest> {
-    let number = |name: &str| -> Option<u64> {
-        let (_, after) = rest.split_once(&format!(",\"{name}\":"))?;
-        after.split(',').next()?.parse().ok()
+    let time = || {
+        let seconds = line.seconds.filter(|seconds| *seconds > 0.0)?;
+        Some(Duration::from_secs_f64(clamp_interval(seconds)))
     };
-    let key = || {
-        let pid = u32::try_from(number("pid")?).ok()?;
-        Some(ProcessKey { pid, start_ticks: number("start")? })
-    };
-    match verb {
+    let key = || Some(ProcessKey { pid: line.pid?, start_ticks: line.start? });
+    let command = match line.verb.as_str() {
+        "heartbeat" => ProbeCommand::Heartbeat,
+        "full" => ProbeCommand::Full,
+        "interval" => ProbeCommand::Interval(time()?),
+        "focus" if line.seconds? >= 0.0 => ProbeCommand::Focus(time()),
         "signal" => {
-            let number_ = number("signal")?;
-            let signal = Signal::ALL.into_iter().find(|one| u64::from(one.number()) == number_)?;
-            Some(ProcessRequest::Signal(key()?, signal))
+            let signal = Signal::ALL.into_iter().find(|one| line.signal == Some(one.number()))?;
+            ProbeCommand::Request(ProcessRequest::Signal(key()?, signal))
         }
-        "environ" => key().map(ProcessRequest::Environment),
-        "detail" => key().map(ProcessRequest::Detail),
-        "tree" => Some(ProcessRequest::Tree(key())),
-        _ => None,
-    }
+        "environ" => ProbeCommand::Request(ProcessRequest::Environment(key()?)),
+        "detail" => ProbeCommand::Request(ProcessRequest::Detail(key()?)),
+        "tree" => ProbeCommand::Request(ProcessRequest::Tree(key())),
+        _ => return None,
+    };
+    Some((line.id, command))
 }
 
 /// Splits bytes into lines; a line longer than [`MAX_LINE`] is dropped.
@@ -188,29 +174,27 @@ mod tests {
 
     #[test]
     fn commands_for_other_nodes_are_ignored() {
-        let parse = |line: &str| SimCommand::parse(line, "gpu01");
-        let line = |rest: &str| format!("{{\"id\":7,\"node\":\"gpu01\",\"verb\":{rest}}}");
-        assert_eq!(parse(&line("\"heartbeat\"")), Some(SimCommand::Heartbeat));
-        assert_eq!(parse(&line("\"interval\",\"seconds\":2.0")), Some(SimCommand::Interval(2.0)));
-        assert_eq!(
-            parse(&line("\"interval\",\"seconds\":0.0001")),
-            Some(SimCommand::Interval(0.05))
-        );
-        assert_eq!(parse(&line("\"focus\",\"seconds\":0.25")), Some(SimCommand::Focus(Some(0.25))));
-        assert_eq!(parse(&line("\"focus\",\"seconds\":0")), Some(SimCommand::Focus(None)));
-        assert_eq!(parse(&line("\"full\"")), Some(SimCommand::Full));
+        let parse = |line: &str| parse_command(line, "gpu01");
+        let (half, floor) = (Duration::from_millis(500), Duration::from_millis(50));
         let key = ProcessKey { pid: 42, start_ticks: 99 };
-        for request in [
-            ProcessRequest::Signal(key, Signal::Interrupt),
-            ProcessRequest::Environment(key),
-            ProcessRequest::Tree(None),
-            ProcessRequest::Tree(Some(key)),
-            ProcessRequest::Detail(key),
+        for command in [
+            ProbeCommand::Heartbeat,
+            ProbeCommand::Interval(half),
+            ProbeCommand::Focus(Some(half)),
+            ProbeCommand::Focus(None),
+            ProbeCommand::Full,
+            ProbeCommand::Request(ProcessRequest::Signal(key, Signal::Interrupt)),
+            ProbeCommand::Request(ProcessRequest::Environment(key)),
+            ProbeCommand::Request(ProcessRequest::Tree(None)),
+            ProbeCommand::Request(ProcessRequest::Tree(Some(key))),
+            ProbeCommand::Request(ProcessRequest::Detail(key)),
         ] {
-            let line =
-                crate::probe::encode(7, "gpu01", &crate::probe::ProbeCommand::Request(request));
-            assert_eq!(parse(line.trim_end()), Some(SimCommand::Request(7, request)));
+            let line = crate::probe::encode(7, "gpu01", &command);
+            assert_eq!(parse(line.trim_end()), Some((7, command)));
         }
+        let line = |rest: &str| format!("{{\"id\":7,\"node\":\"gpu01\",\"verb\":{rest}}}");
+        let interval = parse(&line("\"interval\",\"seconds\":0.0001"));
+        assert_eq!(interval, Some((7, ProbeCommand::Interval(floor))));
         assert_eq!(parse(&line("\"signal\",\"pid\":42,\"start\":99,\"signal\":32")), None);
         for other in
             ["\"dance\"", "\"focus\"", "\"interval\",\"seconds\":0", "\"focus\",\"seconds\":x"]

@@ -241,6 +241,10 @@ impl Machine {
         }
     }
 
+    fn workload(&self, slot: &ProcessSlot) -> Option<&Workload> {
+        self.workloads.get(slot.workload)
+    }
+
     /// Returns the slots whose process was not killed.
     fn live_slots(&self, t: f64) -> impl Iterator<Item = &ProcessSlot> {
         self.slots.iter().filter(move |slot| {
@@ -261,7 +265,7 @@ impl Machine {
             (!request.full && lifetime.began <= request.uses_since).then_some(request.uses_since);
         slot.gpus.iter().filter_map(move |(index, sharing)| {
             let gpu = self.gpus.get(*index)?;
-            let work = self.workloads.get(slot.workload)?;
+            let work = self.workload(slot)?;
             let read = |t| Use {
                 device: gpu.uuid.clone(),
                 pid,
@@ -290,7 +294,7 @@ impl Machine {
             rss: (to_u64(gib * loaded * 262_144.0) * 4096).into(),
             ..Process::default()
         };
-        let Some(work) = self.workloads.get(slot.workload) else { return process };
+        let Some(work) = self.workload(slot) else { return process };
         if request.full || lifetime.began > request.uses_since {
             let parent = self.first_pid() - 7;
             process.state = Some("R".to_owned());
@@ -314,7 +318,7 @@ impl Machine {
 
     fn process_lifetime(&self, slot: &ProcessSlot, t: f64) -> Lifetime {
         let none = Lifetime { generation: 0, began: 0.0, lasts: 0.0 };
-        self.workloads.get(slot.workload).map_or(none, |work| work.lifetime(slot.rng, t))
+        self.workload(slot).map_or(none, |work| work.lifetime(slot.rng, t))
     }
 
     fn first_pid(&self) -> u32 {

@@ -1,9 +1,6 @@
 //! One SSH session of a simulated node: accepts the key, runs commands, cuts the connection on demand.
 
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,14 +10,14 @@ use russh::server::{
     VerifiedPublicKey, run_stream,
 };
 use russh::{Channel, ChannelId, ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Sig};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::sim::injected_fault::InjectedFault;
 use crate::sim::sim_probe::{ProbeExit, ProbedNode};
+use crate::ssh::connection::cancellable_stream::cancellable;
 
 /// Limit for sending the last output of a probe.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
@@ -39,11 +36,10 @@ pub(crate) async fn run(server: Arc<SshServer>, stream: TcpStream) {
         return;
     }
     // russh owns the stream in its own task; dropping the guard ends the stream there.
-    let (_cut_guard, cut) = oneshot::channel();
+    let (stream, _cut_guard) = cancellable(Box::new(stream));
     let (request_sender, mut requests) = mpsc::channel(4);
     let handler =
         SshHandler { server: Arc::clone(&server), channels: Vec::new(), requests: request_sender };
-    let stream = CuttableStream { stream, cut, is_cut: false };
     let Ok(mut session) = run_stream(Arc::clone(&server.config), stream, handler).await else {
         return;
     };
@@ -197,53 +193,5 @@ impl Handler for SshHandler {
             return Err(russh::Error::SendError);
         }
         Ok(())
-    }
-}
-
-/// A TCP stream that ends when its guard is dropped.
-struct CuttableStream {
-    stream: TcpStream,
-    cut: oneshot::Receiver<()>,
-    is_cut: bool,
-}
-
-impl CuttableStream {
-    fn is_cut(&mut self, context: &mut Context<'_>) -> bool {
-        self.is_cut = self.is_cut || Pin::new(&mut self.cut).poll(context).is_ready();
-        self.is_cut
-    }
-}
-
-impl AsyncRead for CuttableStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.is_cut(context) {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
-        }
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for CuttableStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        if self.is_cut(context) {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
-        }
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

@@ -10,9 +10,10 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::model::{ProcessRequest, Signal};
+use crate::probe::ProbeCommand;
 use crate::sim::corrupt::{BANNER, corrupt_answers, corrupt_frame};
 use crate::sim::injected_fault::InjectedFault;
-use crate::sim::launch::{LaunchLine, LineSplitter, SimCommand, SourceHeader};
+use crate::sim::launch::{LaunchLine, LineSplitter, SourceHeader, parse_command};
 use crate::sim::machine::{DriverState, Machine, SampleRequest};
 use crate::sim::rng::Rng;
 use crate::wire::body::{Body, Bye};
@@ -236,12 +237,13 @@ impl<'a> SimProbe<'a> {
     /// Executes the commands for this node.
     fn on_input(&mut self, bytes: &[u8]) {
         for line in self.lines.push(bytes) {
-            match SimCommand::parse(&line, &self.node_name) {
-                Some(SimCommand::Heartbeat) => self.dies_at = Instant::now() + self.dead_man,
-                Some(SimCommand::Interval(seconds)) => self.interval = seconds,
-                Some(SimCommand::Focus(seconds)) => self.focus = seconds,
-                Some(SimCommand::Full) => self.is_full_due = true,
-                Some(SimCommand::Request(id, request)) => {
+            let Some((id, command)) = parse_command(&line, &self.node_name) else { continue };
+            match command {
+                ProbeCommand::Heartbeat => self.dies_at = Instant::now() + self.dead_man,
+                ProbeCommand::Interval(time) => self.interval = time.as_secs_f64(),
+                ProbeCommand::Focus(time) => self.focus = time.map(|time| time.as_secs_f64()),
+                ProbeCommand::Full => self.is_full_due = true,
+                ProbeCommand::Request(request) => {
                     let t = self.node.now();
                     let answer = self.machine.answer(t, id, request);
                     if let ProcessRequest::Signal(
@@ -254,7 +256,6 @@ impl<'a> SimProbe<'a> {
                     }
                     self.answers.extend(corrupt_answers(self.node.fault, request, answer));
                 }
-                None => {}
             }
         }
         self.next = self.next.min(self.node.now() + self.tick_interval());

@@ -46,10 +46,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use crate::ssh::config::host_settings::COMMAND_OVERRIDES;
-pub(crate) use crate::text;
 
 use crate::ssh::config::resolved::ResolvedOptions;
 use crate::ssh::fault::Fault;
+use crate::text;
 
 /// The default key files of OpenSSH.
 const DEFAULT_KEYS: [&str; 7] =

@@ -2,7 +2,7 @@
 
 pub(crate) mod addresses;
 pub(crate) mod algorithms;
-mod cancellable_stream;
+pub(crate) mod cancellable_stream;
 pub(crate) mod channel;
 pub(crate) mod dial;
 pub(crate) mod output_queue;

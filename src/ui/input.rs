@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::model::is_unprintable;
+use crate::text::is_unprintable;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {

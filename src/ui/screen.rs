@@ -9,8 +9,9 @@ use ratatui::layout::Rect;
 
 use crate::fleet::Fleet;
 use crate::insight::FleetView;
-use crate::model::{JobId, Link, NodeName, sanitized_chars};
+use crate::model::{JobId, Link, NodeName};
 use crate::query::Filter;
+use crate::text::sanitized_chars;
 use crate::time::Timestamp;
 use crate::ui::action::{Action, NodeReply, NodeRequest, RowAction, SortAction};
 use crate::ui::dialog::setup::Setup;

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use crate::model::{
     Bytes, Celsius, ComputeMode, FabricHealth, FabricState, FanSpeed, Megahertz, Percent, Reading,
-    Reason, RecoveryAction, Throttle, Watts, sanitize_shared,
+    Reason, RecoveryAction, Throttle, Watts,
 };
+use crate::text::sanitize_shared;
 use crate::wire::raw::Raw;
 
 /// Maximum length of a name from a node.

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::sanitize_shared;
 use crate::model::{
     Device, DeviceActivity, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse, Reading, Reason,
 };
+use crate::text::sanitize_shared;
 use crate::wire::body::{self, Apps, Csv};
 use crate::wire::checked::{Decode as _, missing_reason, pair, read_cell, text_cell};
 

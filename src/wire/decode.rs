@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::sanitize_shared;
 use crate::model::{
     BackendReading, BackendState, Bytes, Counter, CpuTicks, Device, DevicesReading, DriverFacts,
     Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading, Pressure, ProcessesReading,
     Reading, Reason, Sample, Source, SourceFault, SourceFaultKind, Space, UsesReading, Vendor,
 };
+use crate::text::sanitize_shared;
 use crate::time::{ClockOffset, Timestamp};
 use crate::wire::body::{self, Body, Raw};
 use crate::wire::checked::MAX_NAME_LENGTH;

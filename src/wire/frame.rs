@@ -5,7 +5,7 @@ use memchr::{memchr, memrchr};
 use serde::Deserialize;
 use std::borrow::Cow;
 
-use crate::model::sanitize;
+use crate::text::sanitize;
 use crate::wire::MalformedFrame;
 use crate::wire::body::Body;
 use crate::wire::reassemble::{self, Fragment, Reassembler};

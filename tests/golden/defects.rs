@@ -108,7 +108,7 @@ fn hostile_fleet() -> Fleet {
     let event = json!({"t": "event", "at": 2.0, "source": "nvml", "kind": "xid", "device": "GPU-0",
         "code": 79, "message": HOSTILE_TEXT});
     let node = node_from_frames("gpu01", &[hello, sample, event]);
-    let text = gtop::internals::model::sanitize(HOSTILE_TEXT, 100);
+    let text = gtop::internals::text::sanitize(HOSTILE_TEXT, 100);
     let down = Link::Down { fault: Fault::new(FaultKind::SessionLost, &*text), retry_at: None };
     Fleet::new(vec![node, NodeFixture::new("gpu02").link(down).node()].into())
 }
@@ -139,7 +139,7 @@ fn hostile_text_of_a_node_moves_neither_cursor_nor_columns() {
                 }
                 let text = bytes.replace('\x1b', "");
                 let hostile =
-                    text.chars().find(|letter| gtop::internals::model::is_unprintable(*letter));
+                    text.chars().find(|letter| gtop::internals::text::is_unprintable(*letter));
                 assert_eq!(hostile, None, "{keys:?} {width}: {text:?}");
             }
         }

@@ -9,9 +9,9 @@ use crate::insight::Severity;
 use crate::insight::events::changes::EventSummary;
 use crate::insight::events::event_log::{EventLog, LogEntry};
 use crate::insight::node_status::device_label;
-use crate::model::UNKNOWN;
 use crate::model::{Event, EventKind, NodeName};
 use crate::nodeset;
+use crate::text::UNKNOWN;
 use crate::time::Timestamp;
 
 /// Xids that are mostly caused by the application, not by the device.
@@ -119,7 +119,7 @@ impl EventRows {
     }
 
     fn push(&mut self, row: EventRow) {
-        use crate::model::width_of;
+        use crate::text::width_of;
         self.widths.0 = self.widths.0.max(width_of(&row.nodes) + u16::from(row.is_detail) * 2);
         self.widths.1 = self.widths.1.max(width_of(&row.devices));
         self.list.push(row);

@@ -1,7 +1,7 @@
 //! Classifies errors of Slurm's commands and gives each a message and a remedy.
 
-use crate::model::sanitize;
 use crate::process::ProgramError;
+use crate::text::sanitize;
 
 /// An error of a Slurm command.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 //! it never existed.
 
 use crate::inventory::slurm::command::run_command;
-use crate::model::{Job, JobOutcome, sanitize};
+use crate::model::{Job, JobOutcome};
+use crate::text::sanitize;
 
 /// Maximum number of missing jobs that are explained.
 const MAX_EXPLAINED: usize = 8;

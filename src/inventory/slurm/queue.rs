@@ -12,10 +12,9 @@ use std::sync::Arc;
 
 use crate::inventory::slurm::JobFilter;
 use crate::inventory::slurm::time_format::{parse_duration, parse_time};
-use crate::model::{
-    Allocation, DeviceAllocation, Job, JobId, JobState, NodeName, sanitize, sanitize_shared,
-};
+use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName};
 use crate::nodeset;
+use crate::text::{sanitize, sanitize_shared};
 
 /// Maximum number of jobs.
 pub(super) const MAX_JOBS: usize = 20_000;

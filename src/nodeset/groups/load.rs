@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use crate::model::sanitized_chars;
 use crate::nodeset::groups::conf::GroupsConf;
 use crate::nodeset::groups::{GroupError, GroupSource, GroupSources, SourceKind, shorten, yaml};
+use crate::text::sanitized_chars;
 
 /// Maximum size of a file, in bytes.
 const MAX_FILE_SIZE: u64 = 4 << 20;

@@ -61,8 +61,7 @@ impl Machine {
 
     fn find_own_slot(&self, t: f64, key: ProcessKey) -> Result<&ProcessSlot, RefusedRequest> {
         let slot = self.find_slot(t, key)?;
-        let is_ours =
-            self.workloads.get(slot.workload).is_some_and(|work| work.owner.uid == PROBE_UID);
+        let is_ours = self.workload(slot).is_some_and(|work| work.owner.uid == PROBE_UID);
         is_ours.then_some(slot).ok_or(RefusedRequest("refused", "it belongs to another user"))
     }
 
@@ -74,7 +73,7 @@ impl Machine {
             "NCCL_DEBUG=WARN".to_owned(),
             "WANDB_API_KEY=0000-not-a-secret".to_owned(),
         ];
-        if let Some(job) = self.workloads.get(slot.workload).and_then(|work| work.job) {
+        if let Some(job) = self.workload(slot).and_then(|work| work.job) {
             list.push(format!("SLURM_JOB_ID={job}"));
             list.push("SLURM_STEP_ID=0".to_owned());
         }
@@ -93,10 +92,8 @@ impl Machine {
         ];
         for slot in slots {
             let row = tree_row(&self.full_process(slot, t));
-            let is_training = self
-                .workloads
-                .get(slot.workload)
-                .is_some_and(|work| work.kind == WorkloadKind::Training);
+            let is_training =
+                self.workload(slot).is_some_and(|work| work.kind == WorkloadKind::Training);
             let loaders = if is_training { 0..2 } else { 0..0 };
             let pids = loaders.map(|number| FIRST_CHILD_PID + row.pid * 2 + number);
             let children = pids.map(|pid| TreeRow {
@@ -115,8 +112,7 @@ impl Machine {
 
     fn detail(&self, slot: &ProcessSlot, t: f64, key: ProcessKey) -> Answer {
         let process = self.full_process(slot, t);
-        let is_ours =
-            self.workloads.get(slot.workload).is_some_and(|work| work.owner.uid == PROBE_UID);
+        let is_ours = self.workload(slot).is_some_and(|work| work.owner.uid == PROBE_UID);
         let own_text = |text: &str| is_ours.then(|| text.to_owned());
         let limit = |name: &str, soft: &str, hard: &str| [name, soft, hard].map(str::to_owned);
         let detail = Detail {

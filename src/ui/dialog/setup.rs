@@ -2,7 +2,7 @@
 //!
 //! Knows only names and texts; the settings' owner validates and applies them.
 
-use crate::model::width_of;
+use crate::text::width_of;
 use crate::ui::dialog::DialogEvent;
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::column_spec::ColumnSpec;

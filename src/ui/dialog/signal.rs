@@ -3,8 +3,8 @@
 //! A signal is sent only after a confirmation that lists every process. The node checks the identity of the
 //! process again before it sends the signal.
 
-use crate::model::UNKNOWN;
 use crate::model::{ProcessRequest, RequestError, Signal};
+use crate::text::UNKNOWN;
 use crate::ui::RenderContext;
 use crate::ui::action::{NodeReply, NodeRequest};
 use crate::ui::dialog::DialogEvent;

@@ -7,8 +7,8 @@ use crate::metrics::{
 };
 use crate::model::{
     Bytes, ComputeMode, Device, DeviceActivity, DeviceDetails, Percent, Reading, Reason, Throttle,
-    UNKNOWN,
 };
+use crate::text::UNKNOWN;
 use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::{Units, rate};
 

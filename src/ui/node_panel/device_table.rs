@@ -7,7 +7,7 @@ use crate::insight::RowId;
 use crate::insight::node_status::{Note, device_flags, device_label};
 use crate::metrics::{MetricColumn, bandwidth_share, utilization};
 use crate::model::{Bytes, Device, Link, Megahertz, Percent, Reading, Reason, Throttle, Watts};
-use crate::model::{UNKNOWN, width_of};
+use crate::text::{UNKNOWN, width_of};
 use crate::time::Timestamp;
 use crate::ui::RenderContext;
 use crate::ui::display_options::DisplayOptions;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::fleet::{Metric, Node, Totals, Traffic};
-use crate::model::UNKNOWN;
 use crate::model::{Bytes, Freshness, Link, Percent, Source, stale_after};
+use crate::text::UNKNOWN;
 use crate::time::{Timestamp, format_duration};
 use crate::ui::RenderContext;
 use crate::ui::node_panel::series::{NodeSeries, SeriesId};

@@ -8,7 +8,7 @@ use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, full_remedy, status_notes};
 use crate::insight::{RowId, process_rows};
 use crate::model::TransportKind;
-use crate::model::width_of;
+use crate::text::width_of;
 use crate::time::format_age;
 use crate::ui::RenderContext;
 use crate::ui::chart_metric::ChartMetric;

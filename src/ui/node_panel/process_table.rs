@@ -3,9 +3,9 @@
 use crate::fleet::{Node, Process};
 use crate::insight::node_status::{device_label, shown_id};
 use crate::insight::{RowId, process_rows};
-use crate::model::UNKNOWN;
 use crate::model::{Bytes, DeviceUse, JobList, Link, Reading, Reason, UseKind, Vendor};
 use crate::query::DisplaySelection;
+use crate::text::UNKNOWN;
 use crate::time::Timestamp;
 use crate::ui::RenderContext;
 use crate::ui::node_panel::NodePanel;

@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::insight::Severity;
 use crate::insight::node_status::NodeStatus;
-use crate::model::{UNKNOWN, width_of};
+use crate::text::{UNKNOWN, width_of};
 use crate::ui::input::Click;
 
 /// The meaning of a span.

@@ -1,7 +1,6 @@
 //! A line editor for filters and settings.
 
-use crate::model::is_unprintable;
-use crate::model::width_of;
+use crate::text::{is_unprintable, width_of};
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::line::{Line, Tone};
 

@@ -115,7 +115,7 @@ impl<T: Clone> Menu<T> {
         viewport.scroll_to(height.saturating_sub(1), self.items.len(), Some(self.selected));
         let title = Line::styled(self.title.as_str(), Tone::Strong);
         let mut lines = vec![viewport.with_position(title, self.items.len(), width)];
-        let label_width = self.items.iter().map(|item| crate::model::width_of(&item.label)).max();
+        let label_width = self.items.iter().map(|item| crate::text::width_of(&item.label)).max();
         let label_width = label_width.unwrap_or(0).min(width / 2);
         for (index, item) in self.items.iter().enumerate().skip(viewport.top).take(viewport.rows) {
             let key = item.key.map(String::from).unwrap_or_default();

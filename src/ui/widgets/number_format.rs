@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::model::UNKNOWN;
 use crate::model::{Bytes, Celsius, Percent, Reading, Watts};
+use crate::text::UNKNOWN;
 
 const GIB: f64 = 1_073_741_824.0;
 

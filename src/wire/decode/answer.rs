@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::model::{
     Bytes, Environment, IoCounters, ProcessDetail, ProcessKey, ProcessRequest, ProcessResponse,
     ProcessTree, Reading, Reason, Refusal, RequestError, ResourceLimit, TreeProcess, Variable,
-    sanitize_shared, sanitized_chars,
 };
+use crate::text::{sanitize_shared, sanitized_chars};
 use crate::wire::body::{self, Raw};
 use crate::wire::decode::process::{MAX_COMMAND_LENGTH, MAX_USER_LENGTH, process_state};
 use crate::wire::decode::{bytes, text_reading};

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use crate::model::{
     Bytes, Device, DeviceActivity, DeviceCounters, DeviceDetails, DeviceFault, DeviceStatics,
-    DeviceUse, LinkCounters, Percent, Reading, Reason, UseKind, sanitize_shared,
+    DeviceUse, LinkCounters, Percent, Reading, Reason, UseKind,
 };
+use crate::text::sanitize_shared;
 use crate::wire::body::{self, Raw};
 use crate::wire::checked::{Checked as _, Decode as _, MAX_NAME_LENGTH, ObjectReader, pair};
 use crate::wire::csv::MAX_USES;

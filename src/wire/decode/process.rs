@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use crate::model::{
     Ancestor, Container, ContainerKind, JobId, ProcessKey, ProcessReading, ProcessState,
-    ProcessStatics, Reading, Reason, UnseenProcess, UnseenReason, sanitize_shared,
+    ProcessStatics, Reading, Reason, UnseenProcess, UnseenReason,
 };
+use crate::text::sanitize_shared;
 use crate::wire::body::{self, RawText};
 use crate::wire::checked::{Decode as _, ObjectReader};
 use crate::wire::decode::{bytes, text_reading};

@@ -1,6 +1,6 @@
 //! The checklist that selects and orders the columns of a table.
 
-use crate::model::width_of;
+use crate::text::width_of;
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Tone};

@@ -2,8 +2,9 @@
 
 use crate::fleet::Totals;
 use crate::insight::FleetView;
-use crate::model::{Percent, width_of};
+use crate::model::Percent;
 use crate::query::SortOrder;
+use crate::text::width_of;
 use crate::ui::RenderContext;
 use crate::ui::input::Click;
 use crate::ui::views::fleet::node_cells::{

@@ -1,7 +1,7 @@
 //! Group headers: the title of a group, and its totals over fresh nodes.
 
 use crate::fleet::Totals;
-use crate::model::width_of;
+use crate::text::width_of;
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::State;
 use crate::ui::views::fleet::column_layout::{ColumnLayout, FleetCell, MARK_WIDTH};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::fleet::Node;
 use crate::insight::FleetView;
 use crate::insight::ownership::{AllocationIndex, whole_devices};
-use crate::model::UNKNOWN;
 use crate::model::declare::table;
 use crate::model::{Device, JobId};
 use crate::nodeset;
+use crate::text::UNKNOWN;
 use crate::ui::views::fleet::group::{Group, GroupMember};
 
 table! {

@@ -2,7 +2,8 @@
 
 use crate::fleet::{Node, Totals};
 use crate::insight::ownership::{DeviceOwners, whole_devices};
-use crate::model::{JobId, UNKNOWN, Watts, width_of};
+use crate::model::{JobId, Watts};
+use crate::text::{UNKNOWN, width_of};
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::State;
 use crate::ui::views::fleet::group::GroupMember;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::fleet::Evidence;
 use crate::insight::FleetView;
-use crate::model::width_of;
 use crate::model::{Job, JobOutcome, JobState};
+use crate::text::width_of;
 use crate::time::{Timestamp, format_duration};
 use crate::ui::display_options::DisplayOptions;
 use crate::ui::views::job::distribution::Distribution;

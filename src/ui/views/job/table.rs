@@ -4,7 +4,7 @@ use crate::fleet::{Node, Traffic};
 use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, status_notes};
 use crate::model::Bytes;
-use crate::model::UNKNOWN;
+use crate::text::UNKNOWN;
 use crate::time::{Timestamp, format_age};
 use crate::ui::display_options::DisplayOptions;
 use crate::ui::input::Click;

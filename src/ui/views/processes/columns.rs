@@ -5,8 +5,8 @@ use std::time::Duration;
 use unicode_width::UnicodeWidthChar;
 
 use crate::insight::node_status::{device_label, shown_id};
-use crate::model::width_of;
 use crate::model::{Freshness, Link, ProcessState, Source, UnseenReason};
+use crate::text::width_of;
 use crate::time::{Timestamp, format_age};
 use crate::ui::RenderContext;
 use crate::ui::display_options::Density;

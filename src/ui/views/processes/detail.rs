@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::insight::node_status::{device_label, shown_id};
-use crate::model::UNKNOWN;
 use crate::model::{
     Bytes, IoCounters, JobList, ProcessDetail, ProcessRequest, ProcessState, Reading, RequestError,
 };
+use crate::text::UNKNOWN;
 use crate::time::{Timestamp, format_duration};
 use crate::ui::RenderContext;
 use crate::ui::action::NodeRequest;

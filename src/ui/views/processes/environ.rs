@@ -1,7 +1,7 @@
 //! The page with the environment of a process as it was at its start, sorted by name.
 
-use crate::model::width_of;
 use crate::model::{Environment, ProcessRequest, RequestError, Variable};
+use crate::text::width_of;
 use crate::ui::action::NodeRequest;
 use crate::ui::process_target::ProcessTarget;
 use crate::ui::views::processes::columns::skip_columns;

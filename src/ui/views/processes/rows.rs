@@ -10,13 +10,13 @@ use std::time::Duration;
 use crate::fleet::{Fleet, Node, Process};
 use crate::insight::FleetView;
 use crate::metrics::Usage;
-use crate::model::width_of;
 use crate::model::{
     Bytes, Device, DeviceUse, JobId, JobList, Link, NodeName, Reading, Reason, UnseenProcess,
     UnseenReason, UseKind, Vendor,
 };
 use crate::query::DisplaySelection;
 use crate::query::{SortColumn, SortOrder};
+use crate::text::width_of;
 use crate::time::Timestamp;
 use crate::ui::process_target::ProcessTarget;
 use crate::ui::widgets::number_format::percent_value;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::fleet::{Node, Process};
 use crate::insight::node_status::device_label;
-use crate::model::UNKNOWN;
 use crate::model::{
     NodeName, ProcessKey, ProcessRequest, ProcessState, ProcessTree, RequestError, TreeProcess,
 };
+use crate::text::UNKNOWN;
 use crate::time::{Timestamp, format_age};
 use crate::ui::RenderContext;
 use crate::ui::action::NodeRequest;

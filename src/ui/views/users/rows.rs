@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::insight::FleetView;
 use crate::insight::RowId;
 use crate::insight::users::{User, UserUsage, Users};
-use crate::model::width_of;
 use crate::query::SortOrder;
+use crate::text::width_of;
 use crate::ui::RenderContext;
 use crate::ui::views::users::UserRowIdentity;
 
