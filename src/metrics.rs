@@ -5,12 +5,18 @@
 //! formats or cell widths.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::model::{Bytes, Celsius, Device, Megahertz, Percent, Reading, Reason, Watts};
+use crate::model::{
+    Bytes, Celsius, ComputeMode, Device, FabricHealth, FabricState, FanSpeed, JobState, Megahertz,
+    Percent, ProcessState, Reading, Reason, RecoveryAction, UseKind, Vendor, Watts,
+};
 use crate::time::Timestamp;
 
 pub use amd::DEVICE_AMD;
-pub use chart::{DeviceChart, MetricChart, bandwidth_share, charts, pcie_rates, utilization};
+pub use chart::{
+    DeviceChart, MetricChart, bandwidth_share, charts, nvlink_rates, pcie_rates, utilization,
+};
 pub use detail::DEVICE_DETAIL;
 pub use device::DEVICE;
 pub use host::HOST;
@@ -74,28 +80,42 @@ pub struct MetricOrder {
     pub help: &'static str,
 }
 
-/// Defines a constructor for each type of value: id, alias, help and how it is read.
-macro_rules! constructors {
-    ($($name:ident: $kind:ident),*) => {
-        $(const fn $name(
-            id: &'static str,
-            alias: &'static str,
-            help: &'static str,
-            read: fn(&S) -> Value,
-        ) -> Self {
-            Self { id, kind: ValueKind::$kind, alias, help, read, column: None, chart: None, order: None }
-        })*
+/// Declares metrics, one per line: the type of its values, its id, alias and help, and how it is read, as a field, as
+/// one of a part that may be missing, or by a function. How it is shown may follow.
+macro_rules! fields {
+    ($subject:ty: $($kind:ident($id:literal, $alias:literal, $help:literal, $($read:tt)+)
+        $(.$shown:ident($($how:tt)*))*;)*) => {
+        &[$(
+            Field::<$subject>::new(ValueKind::$kind, $id, $alias, $help, fields!(@read $($read)+))
+                $(.$shown($($how)*))*
+        ),*]
     };
+    (@read $($field:ident).+) => { |subject| Value::from(subject.$($field).+.clone()) };
+    (@read $part:ident?.$field:ident) => {
+        |subject| Value::from(Reading::of(subject.$part.as_deref(), |known| known.$field.clone()))
+    };
+    (@read $part:ident?.$field:ident => $convert:expr) => {
+        |subject| {
+            let part = subject.$part.as_deref();
+            Value::from(Reading::of(part, |known| known.$field.clone()).map($convert))
+        }
+    };
+    (@read $($field:ident).+ => $convert:expr) => {
+        |subject| Value::from(subject.$($field).+.clone().map($convert))
+    };
+    (@read $read:expr) => { $read };
 }
+use fields;
 
 impl<S> Field<S> {
-    constructors! {
-        number: Number,
-        share: Share,
-        integer: Integer,
-        text: Text,
-        timestamp: Timestamp,
-        flag: Flag
+    const fn new(
+        kind: ValueKind,
+        id: &'static str,
+        alias: &'static str,
+        help: &'static str,
+        read: fn(&S) -> Value,
+    ) -> Self {
+        Self { id, kind, alias, help, read, column: None, chart: None, order: None }
     }
 
     /// Shows the metric in a column of its table.
@@ -238,62 +258,60 @@ impl Value {
     }
 }
 
-fn text(reading: &Reading<Arc<str>>) -> Value {
-    reading.known().map_or_else(|| unknown(reading), |text| Value::Text(Arc::clone(text)))
-}
-
-fn number(reading: Reading<f32>) -> Value {
-    reading.get().map_or_else(|| unknown(&reading), Value::Number)
-}
-
-fn integer<N: Into<u64> + Copy>(reading: Reading<N>) -> Value {
-    reading.get().map_or_else(|| unknown(&reading), |number| Value::Integer(number.into()))
-}
-
-fn percent(reading: Reading<Percent>) -> Value {
-    number(reading.map(Percent::get))
-}
-
-fn bytes(reading: Reading<Bytes>) -> Value {
-    integer(reading.map(|Bytes(bytes)| bytes))
-}
-
-fn timestamp(reading: Reading<Timestamp>) -> Value {
-    let text = |at: Timestamp| {
-        jiff::Timestamp::from_second(at.as_micros().div_euclid(1_000_000))
-            .ok()
-            .map(|at| at.to_string())
+/// Declares how known values become a [`Value`].
+macro_rules! values {
+    ($($kind:ty: |$known:pat_param| $value:expr;)*) => {
+        $(impl From<$kind> for Value {
+            fn from($known: $kind) -> Self {
+                $value
+            }
+        })*
     };
-    match reading {
-        Reading::Known(at) => {
-            text(at).map_or(Value::Unknown(Reason::Malformed), |at| Value::Text(at.into()))
-        }
-        Reading::Unknown(reason) => Value::Unknown(reason),
+}
+
+values! {
+    bool: |is_on| Self::Flag(is_on);
+    u8: |count| Self::Integer(count.into());
+    u32: |count| Self::Integer(count.into());
+    u64: |count| Self::Integer(count);
+    f32: |number| Self::Number(number);
+    Arc<str>: |text| Self::Text(text);
+    &str: |text| Self::Text(text.into());
+    Bytes: |bytes| Self::Integer(bytes.0);
+    Celsius: |celsius| Self::Number(celsius.get());
+    FanSpeed: |share| Self::Number(share.get());
+    Megahertz: |clock| Self::Integer(clock.get().into());
+    Percent: |share| Self::Number(share.get());
+    Watts: |power| Self::Number(power.get());
+    Duration: |span| Self::Integer(span.as_secs());
+    ComputeMode: |mode| mode.text().into();
+    FabricHealth: |health| Self::Text(health.to_string().into());
+    FabricState: |state| state.text().into();
+    JobState: |state| state.as_str().into();
+    ProcessState: |state| state.letter().into();
+    RecoveryAction: |action| action.text().into();
+    UseKind: |kind| kind.as_str().into();
+    Vendor: |vendor| vendor.as_str().into();
+    Timestamp: |at| match jiff::Timestamp::from_microsecond(at.as_micros()) {
+        Ok(at) => Self::Text(at.to_string().into()),
+        Err(_) => Self::Unknown(Reason::Malformed),
+    };
+}
+
+/// A property that does not exist is not available.
+impl<T: Into<Self>> From<Option<T>> for Value {
+    fn from(known: Option<T>) -> Self {
+        known.map_or(Self::Unknown(Reason::NotAvailable), Into::into)
     }
 }
 
-fn celsius(reading: Reading<Celsius>) -> Value {
-    number(reading.map(Celsius::get))
-}
-
-fn watts(reading: Reading<Watts>) -> Value {
-    number(reading.map(Watts::get))
-}
-
-fn megahertz(reading: Reading<Megahertz>) -> Value {
-    integer(reading.map(Megahertz::get))
-}
-
-fn enum_text<T: Copy>(reading: Reading<T>, text: fn(T) -> &'static str) -> Value {
-    reading.get().map_or_else(|| unknown(&reading), |state| Value::Text(text(state).into()))
-}
-
-fn flag(reading: Reading<bool>) -> Value {
-    reading.get().map_or_else(|| unknown(&reading), Value::Flag)
-}
-
-fn unknown<T>(reading: &Reading<T>) -> Value {
-    Value::Unknown(reading.reason().unwrap_or(Reason::NotSampled))
+impl<T: Into<Self>> From<Reading<T>> for Value {
+    fn from(reading: Reading<T>) -> Self {
+        match reading {
+            Reading::Known(known) => known.into(),
+            Reading::Unknown(reason) => Self::Unknown(reason),
+        }
+    }
 }
 
 /// A metric that only exists in tests, to see that one entry is all it takes.
@@ -301,15 +319,14 @@ fn unknown<T>(reading: &Reading<T>) -> Value {
 pub(crate) mod made_up {
     use std::cell::Cell;
 
-    use super::{Device, Field, MetricChart, celsius};
+    use super::{Device, Field, MetricChart, Value, ValueKind};
 
-    const FIELDS: &[Field<Device>] =
-        &[Field::number("wobble_celsius", "wobble", "a made-up metric", |device: &Device| {
-            celsius(device.memory_temperature)
-        })
-        .column(("WOBBLE", "wobble"), (6, 30), "made up")
-        .chart(MetricChart::new(30, 'w', "made up"))
-        .order('o', "wobble", "by wobble")];
+    const FIELDS: &[Field<Device>] = fields! { Device:
+        Number("wobble_celsius", "wobble", "a made-up metric", memory_temperature)
+            .column(("WOBBLE", "wobble"), (6, 30), "made up")
+            .chart(MetricChart::new(30, 'w', "made up"))
+            .order('o', "wobble", "by wobble");
+    };
 
     thread_local! {
         static IS_DECLARED: Cell<bool> = const { Cell::new(false) };

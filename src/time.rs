@@ -29,6 +29,12 @@ impl Timestamp {
         self.0.div_euclid(1_000_000)
     }
 
+    /// Returns the beginning of its second.
+    #[must_use]
+    pub const fn whole_seconds(self) -> Self {
+        Self(self.0.saturating_sub(self.0.rem_euclid(1_000_000)))
+    }
+
     /// Returns how long ago `earlier` was; zero when it is later than `self`.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))

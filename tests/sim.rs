@@ -161,7 +161,9 @@ fn readings_of_devices_are_plausible() {
                 assert!((25.0..=98.0).contains(&device.temperature.get().unwrap().get()));
                 assert!(
                     device.sm_clock.get().unwrap()
-                        <= device.static_value(|known| known.sm_clock_max).get().unwrap()
+                        <= Reading::of(device.statics.as_deref(), |known| known.sm_clock_max)
+                            .get()
+                            .unwrap()
                 );
                 let Some(load) = device.utilization.get() else { continue };
                 assert!(load.get() < 90.0 || power > 20.0, "{device:?}");

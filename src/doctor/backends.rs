@@ -9,7 +9,8 @@ use crate::collect::Handshake;
 use crate::doctor::{StepResult, StepStatus};
 use crate::metrics::{DEVICE, Value};
 use crate::model::{
-    BackendState, Device, DeviceFault, Reason, Sample, Source, SourceFault, SourceFaultKind,
+    BackendState, Device, DeviceFault, Reading, Reason, Sample, Source, SourceFault,
+    SourceFaultKind,
 };
 use crate::text::sanitize;
 use crate::time::{Clock, Timestamp};
@@ -144,7 +145,7 @@ fn summarize_devices(devices: &[Device]) -> String {
             .known()
             .map_or_else(|| "unknown model".to_owned(), |name| sanitize(name, 60));
         *models.entry(model).or_default() += 1;
-        let driver = device.static_value(|known| known.driver.clone());
+        let driver = Reading::of(device.statics.as_deref(), |known| known.driver.clone());
         drivers.extend(driver.known().map(|driver| sanitize(driver, 40)));
     }
     if physical.is_empty() {

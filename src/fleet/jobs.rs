@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::fleet::Fleet;
 use crate::fleet::node::{DeviceNumbering, Node};
-use crate::model::{Allocation, Device, DeviceAllocation, Job, JobId, NodeName, Vendor};
+use crate::model::{Allocation, Device, DeviceAllocation, Job, JobId, NodeName, Reading, Vendor};
 
 /// How the devices of a job are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -300,7 +300,7 @@ pub fn devices_at(
 /// Returns the scheduler's numbering of a node's devices: NVIDIA's by minor number, and none where that is
 /// unknown; others in the driver's order.
 pub fn device_numbering(node: &Node) -> DeviceNumbering {
-    let minor = |device: &Device| device.static_value(|known| known.minor).get();
+    let minor = |device: &Device| Reading::of(device.statics.as_deref(), |known| known.minor).get();
     let unsliced = || node.devices.iter().filter(|device| device.parent.is_none());
     let is_by_minor = unsliced()
         .any(|device| minor(device).is_some() || device.vendor.get() == Some(Vendor::Nvidia));
@@ -355,8 +355,8 @@ impl Fleet {
 mod tests {
     use super::*;
     use crate::model::{
-        DeviceStatics, DeviceUse, Hello, HostFacts, JobList, ProcessStatics, Reading, Source,
-        UnseenProcess, UnseenReason,
+        DeviceStatics, DeviceUse, Hello, HostFacts, JobList, ProcessStatics, Source, UnseenProcess,
+        UnseenReason,
     };
     use crate::time::Timestamp;
 

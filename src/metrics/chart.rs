@@ -2,7 +2,9 @@
 
 use crate::fleet;
 use crate::metrics::{Field, device_fields};
-use crate::model::{Bytes, Device, Megahertz, Percent, Reading};
+use crate::model::{
+    Bytes, Device, DeviceActivity, DeviceRates, DeviceStatics, Megahertz, Percent, Reading,
+};
 
 /// How a metric of an `S` is charted.
 #[derive(Clone, Copy, Debug)]
@@ -83,27 +85,43 @@ pub fn utilization(device: &Device) -> Option<f32> {
 
 /// Returns memory utilization, or the share of memory bandwidth used on a TPU chip.
 pub fn bandwidth_share(device: &Device) -> Reading<Percent> {
-    let chip = device.tpu.as_deref().map_or_else(Reading::default, |chip| chip.bandwidth);
-    device.memory_utilization.or(|| chip)
+    device.memory_utilization.or(|| Reading::of(device.tpu.as_deref(), |chip| chip.bandwidth))
 }
 
 /// Returns a clock as a share of its maximum.
-pub(super) fn clock_share(clock: Reading<Megahertz>, max: Reading<Megahertz>) -> Option<f32> {
-    let (clock, max) = (clock.get()?.get(), max.get()?.get());
-    Percent::of(clock.into(), max.into()).map(Percent::get)
+pub(super) fn clock_share(
+    device: &Device,
+    clock: Reading<Megahertz>,
+    max: fn(&DeviceStatics) -> Reading<Megahertz>,
+) -> Option<f32> {
+    let (clock, max) = clock.zip(Reading::of(device.statics.as_deref(), max)).get()?;
+    Percent::of(clock.get().into(), max.get().into()).map(Percent::get)
 }
 
-/// Returns the receive and transmit rates of `PCIe` in bytes per second, from counters if the device has
-/// them, else from its own measurement.
+/// Returns the receive and transmit rates of `PCIe` in bytes per second.
 pub fn pcie_rates(device: &Device) -> (Reading<Bytes>, Reading<Bytes>) {
-    let counted = device.rates.as_deref();
-    let measured = device.activity.as_deref();
-    let inward = counted.map_or_else(Reading::default, |rates| rates.pcie_received);
-    let outward = counted.map_or_else(Reading::default, |rates| rates.pcie_sent);
     (
-        inward.or(|| measured.map_or_else(Reading::default, |details| details.pcie_received)),
-        outward.or(|| measured.map_or_else(Reading::default, |details| details.pcie_sent)),
+        traffic(device, |known| known.pcie_received, |known| known.pcie_received),
+        traffic(device, |known| known.pcie_sent, |known| known.pcie_sent),
     )
+}
+
+/// Returns the receive and transmit rates of all `NVLink`s in bytes per second.
+pub fn nvlink_rates(device: &Device) -> (Reading<Bytes>, Reading<Bytes>) {
+    (
+        traffic(device, |known| known.nvlink_received, |known| known.nvlink_received),
+        traffic(device, |known| known.nvlink_sent, |known| known.nvlink_sent),
+    )
+}
+
+/// Returns a rate from counters if the device has them, else from its own measurement.
+fn traffic(
+    device: &Device,
+    counted: fn(&DeviceRates) -> Reading<Bytes>,
+    measured: fn(&DeviceActivity) -> Reading<Bytes>,
+) -> Reading<Bytes> {
+    Reading::of(device.rates.as_deref(), counted)
+        .or(|| Reading::of(device.activity.as_deref(), measured))
 }
 
 fn pcie_share(device: &Device) -> Option<f32> {

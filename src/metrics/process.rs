@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use crate::fleet::{Node, Process};
-use crate::metrics::{Field, Value, bytes, enum_text, integer, number, percent, text, timestamp};
-use crate::model::{
-    Device, DeviceUse, JobId, ProcessState, ProcessStatics, Reason, UnseenProcess, UseKind,
-};
+use crate::metrics::{Field, Value, ValueKind, fields};
+use crate::model::{Device, DeviceUse, JobId, ProcessStatics, Reading, Reason, UnseenProcess};
+use crate::time::Timestamp;
 
 /// A process on one device: the values of the driver and of the kernel.
 #[derive(Clone, Debug)]
@@ -29,38 +28,35 @@ impl Usage {
         })
     }
 
-    fn process_value(&self, read: impl Fn(&Process) -> Value) -> Value {
-        self.process.as_ref().map_or(Value::Unknown(self.absence_reason()), read)
+    fn of_process<T: Into<Value>>(&self, read: fn(&Process) -> Reading<T>) -> Value {
+        let absent = Reading::Unknown(self.absence_reason());
+        self.process.as_ref().map_or(absent, read).into()
     }
 
-    fn statics_value(&self, read: impl Fn(&ProcessStatics) -> Value) -> Value {
-        match (&self.process, &self.unseen) {
-            (Some(process), _) => read(&process.statics),
-            (None, Some(unseen)) => read(&unseen.statics),
-            (None, None) => Value::Unknown(Reason::NotAvailable),
-        }
+    fn statics(&self) -> Option<&ProcessStatics> {
+        let visible = self.process.as_ref().map(|process| &*process.statics);
+        visible.or_else(|| self.unseen.as_ref().map(|unseen| &unseen.statics))
+    }
+
+    fn of_statics<T: Into<Value>>(&self, read: fn(&ProcessStatics) -> Reading<T>) -> Value {
+        self.statics().map(read).into()
     }
 
     /// Reads an optional property, such as the job, whose absence is not due to missing permissions.
-    fn optional_text<'a>(&'a self, read: impl Fn(&'a ProcessStatics) -> Option<&'a str>) -> Value {
-        let statics = match (&self.process, &self.unseen) {
-            (Some(process), _) => &*process.statics,
-            (None, Some(unseen)) => &unseen.statics,
-            (None, None) => return Value::Unknown(Reason::NotAvailable),
-        };
-        let reason =
-            if self.process.is_some() { Reason::NotAvailable } else { self.absence_reason() };
-        read(statics).map_or(Value::Unknown(reason), |text| Value::Text(text.into()))
+    fn optional<'a>(&'a self, read: impl Fn(&'a ProcessStatics) -> Option<&'a str>) -> Value {
+        let found = self.statics().and_then(read);
+        found.map_or(Value::Unknown(self.absence_reason()), Value::from)
     }
 
-    /// Returns the reason why the kernel's values are missing.
+    /// Returns the reason why the kernel's values are missing; not available where it shows the process.
     fn absence_reason(&self) -> Reason {
-        self.unseen.as_ref().map_or(Reason::NotAvailable, |unseen| unseen.why.reason())
+        let unseen = self.unseen.as_ref().filter(|_| self.process.is_none());
+        unseen.map_or(Reason::NotAvailable, |unseen| unseen.why.reason())
     }
 
     /// Returns the command line, or else the name known to the driver.
     fn command(&self) -> Value {
-        match (self.statics_value(|statics| text(&statics.command)), &self.used.driver_name) {
+        match (self.of_statics(|statics| statics.command.clone()), &self.used.driver_name) {
             (Value::Unknown(_), Some(name)) => Value::Text(Arc::clone(name)),
             (known, _) => known,
         }
@@ -68,107 +64,52 @@ impl Usage {
 }
 
 /// The metrics of a process on a device.
-pub const PROCESS: &[Field<Usage>] = &[
-    Field::text("user", "user", "owner", |usage| {
-        usage.statics_value(|statics| text(&statics.user))
-    }),
-    Field::integer("uid", "uid", "user id of the owner", |usage| {
-        usage.statics_value(|statics| integer(statics.uid))
-    }),
-    Field::integer("memory_used_bytes", "gpumem", "device memory in use by the process", |usage| {
-        bytes(usage.used.memory)
-    }),
-    Field::share("sm_percent", "psm", "SM utilization of the process", |usage| {
-        percent(usage.used.sm)
-    }),
-    Field::share(
-        "memory_utilization_percent",
-        "pmembw",
-        "memory bandwidth utilization of the process",
-        |usage| percent(usage.used.memory_utilization),
-    ),
-    Field::share("encoder_percent", "penc", "video encoder utilization of the process", |usage| {
-        percent(usage.used.encoder)
-    }),
-    Field::share("decoder_percent", "pdec", "video decoder utilization of the process", |usage| {
-        percent(usage.used.decoder)
-    }),
-    Field::share("cu_occupancy_percent", "pcu", "compute unit occupancy of the process", |usage| {
-        percent(usage.used.occupancy)
-    }),
-    Field::text("kind", "type", "type: C for compute, G for graphics, C+G for both", |usage| {
-        enum_text(usage.used.kind, UseKind::as_str)
-    }),
-    Field::number("cpu_percent", "pcpu", "CPU utilization; 100 is one core", |usage| {
-        usage.process_value(|process| number(process.cpu_percent))
-    }),
-    Field::integer("resident_bytes", "rss", "resident host memory", |usage| {
-        usage.process_value(|process| bytes(process.resident))
-    }),
-    Field::share(
-        "resident_percent",
-        "prss",
-        "resident host memory as a share of the node's memory",
-        |usage| usage.process_value(|process| percent(process.resident_share)),
-    ),
-    Field::text(
-        "state",
-        "state",
+pub const PROCESS: &[Field<Usage>] = fields! { Usage:
+    Text("user", "user", "owner", |usage| usage.of_statics(|statics| statics.user.clone()));
+    Integer("uid", "uid", "user id of the owner", |usage| usage.of_statics(|statics| statics.uid));
+    Integer("memory_used_bytes", "gpumem", "device memory in use by the process", used.memory);
+    Share("sm_percent", "psm", "SM utilization of the process", used.sm);
+    Share("memory_utilization_percent", "pmembw", "memory bandwidth utilization of the process",
+        used.memory_utilization);
+    Share("encoder_percent", "penc", "video encoder utilization of the process", used.encoder);
+    Share("decoder_percent", "pdec", "video decoder utilization of the process", used.decoder);
+    Share("cu_occupancy_percent", "pcu", "compute unit occupancy of the process", used.occupancy);
+    Text("kind", "type", "type: C for compute, G for graphics, C+G for both", used.kind);
+    Number("cpu_percent", "pcpu", "CPU utilization; 100 is one core",
+        |usage| usage.of_process(|process| process.cpu_percent));
+    Integer("resident_bytes", "rss", "resident host memory", |usage| usage.of_process(|process| process.resident));
+    Share("resident_percent", "prss", "resident host memory as a share of the node's memory",
+        |usage| usage.of_process(|process| process.resident_share));
+    Text("state", "state",
         "process state: R running, S sleeping, D in uninterruptible sleep, T stopped, t traced, Z zombie",
-        |usage| usage.process_value(|process| enum_text(process.state, ProcessState::letter)),
-    ),
-    Field::integer("threads", "threads", "number of threads", |usage| {
-        usage.process_value(|process| integer(process.threads))
-    }),
-    Field::timestamp("started_at", "started", "start time, by the local clock", |usage| {
-        usage.process_value(|process| timestamp(process.started_at))
-    }),
-    Field::integer("running_seconds", "time", "elapsed time since the start", |usage| {
-        usage.process_value(|process| integer(process.running_seconds))
-    }),
-    Field::integer("parent_pid", "ppid", "parent process", |usage| {
-        usage.statics_value(|statics| integer(statics.parent_pid))
-    }),
-    Field::text("job", "job", "job of the scheduler that the process belongs to", |usage| {
-        usage.optional_text(|statics| statics.job.as_ref().map(JobId::as_str))
-    }),
-    Field::text(
-        "step",
-        "step",
-        "step of that job: a number, batch, extern or interactive",
-        |usage| usage.optional_text(|statics| statics.step.as_deref()),
-    ),
-    Field::text(
-        "sluid",
-        "sluid",
-        "SLUID: Slurm's job identifier where there is no job number",
-        |usage| usage.optional_text(|statics| statics.sluid.as_deref()),
-    ),
-    Field::text("container", "container", "container, by the beginning of its id", |usage| {
-        usage.optional_text(|statics| Some(&*statics.container.as_ref()?.id))
-    }),
-    Field::text(
-        "container_kind",
-        "containerkind",
+        |usage| usage.of_process(|process| process.state));
+    Integer("threads", "threads", "number of threads", |usage| usage.of_process(|process| process.threads));
+    Timestamp("started_at", "started", "start time, by the local clock",
+        |usage| usage.of_process(|process| process.started_at.map(Timestamp::whole_seconds)));
+    Integer("running_seconds", "time", "elapsed time since the start",
+        |usage| usage.of_process(|process| process.running_seconds));
+    Integer("parent_pid", "ppid", "parent process", |usage| usage.of_statics(|statics| statics.parent_pid));
+    Text("job", "job", "job of the scheduler that the process belongs to",
+        |usage| usage.optional(|statics| statics.job.as_ref().map(JobId::as_str)));
+    Text("step", "step", "step of that job: a number, batch, extern or interactive",
+        |usage| usage.optional(|statics| statics.step.as_deref()));
+    Text("sluid", "sluid", "SLUID: Slurm's job identifier where there is no job number",
+        |usage| usage.optional(|statics| statics.sluid.as_deref()));
+    Text("container", "container", "container, by the beginning of its id",
+        |usage| usage.optional(|statics| Some(&*statics.container.as_ref()?.id)));
+    Text("container_kind", "containerkind",
         "container runtime: docker, podman, containerd, cri-o, kubernetes, lxc or machine",
-        |usage| usage.optional_text(|statics| Some(statics.container.as_ref()?.kind.as_str())),
-    ),
-    Field::text("pod", "pod", "Kubernetes pod", |usage| {
-        usage.optional_text(|statics| statics.container.as_ref()?.pod.as_deref())
-    }),
-    Field::text(
-        "working_directory",
-        "cwd",
-        "working directory; known for your own processes only",
-        |usage| usage.statics_value(|statics| text(&statics.directory)),
-    ),
-    Field::text("command", "command", "command line", Usage::command),
-];
+        |usage| usage.optional(|statics| Some(statics.container.as_ref()?.kind.as_str())));
+    Text("pod", "pod", "Kubernetes pod", |usage| usage.optional(|statics| statics.container.as_ref()?.pod.as_deref()));
+    Text("working_directory", "cwd", "working directory; known for your own processes only",
+        |usage| usage.of_statics(|statics| statics.directory.clone()));
+    Text("command", "command", "command line", Usage::command);
+};
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Bytes, Reading};
+    use crate::model::Bytes;
 
     #[test]
     fn a_hidden_process_has_the_name_known_to_the_driver() {

@@ -161,11 +161,6 @@ impl Device {
     /// Prefix of the identity of a device that is known by its index only.
     pub const INDEX_PREFIX: &str = "index-";
 
-    /// Returns a static property; not sampled if there are none.
-    pub fn static_value<T>(&self, read: impl FnOnce(&DeviceStatics) -> Reading<T>) -> Reading<T> {
-        self.statics.as_deref().map_or_else(Reading::default, read)
-    }
-
     /// Returns true if the device has this PCI id; drivers write the domain with 4 or 8 digits.
     pub fn has_pci_id(&self, pci: &str) -> bool {
         let parts = |id: &str| {

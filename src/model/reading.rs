@@ -53,6 +53,19 @@ impl<T> Reading<T> {
         value.map_or(Self::Unknown(Reason::Malformed), Self::Known)
     }
 
+    /// Reads a value of a part that may be missing; it is then not sampled.
+    pub fn of<P: ?Sized>(part: Option<&P>, read: impl FnOnce(&P) -> Self) -> Self {
+        part.map_or_else(Self::default, read)
+    }
+
+    /// Returns both values if both are known, else the reason of the first that is not.
+    pub fn zip<U>(self, other: Reading<U>) -> Reading<(T, U)> {
+        match (self, other) {
+            (Self::Known(one), Reading::Known(other)) => Reading::Known((one, other)),
+            (Self::Unknown(reason), _) | (_, Reading::Unknown(reason)) => Reading::Unknown(reason),
+        }
+    }
+
     /// Returns the value, if known.
     pub fn known(&self) -> Option<&T> {
         match self {

@@ -482,7 +482,7 @@ mod tests {
             let cells = format!("GPU-1, {generation}, {width}, {width}, {generation}");
             let columns = "uuid,pcie.link.gen.current,pcie.link.width.current,pcie.link.gen.max,pcie.link.width.max";
             let device = device_of(columns, &cells);
-            (device.pcie, device.static_value(|known| known.pcie_max))
+            (device.pcie, Reading::of(device.statics.as_deref(), |known| known.pcie_max))
         };
         assert_eq!(link("4", "8"), (Reading::Known((4, 8)), Reading::Known((8, 4))));
         let unknown = Reading::Unknown(Reason::NotSupported);

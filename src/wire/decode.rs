@@ -429,7 +429,7 @@ mod tests {
             };
             let list = sample.backends.into_iter().next().unwrap().devices.unwrap().list;
             list.iter()
-                .map(|device| device.static_value(|known| known.minor).get())
+                .map(|device| Reading::of(device.statics.as_deref(), |known| known.minor).get())
                 .collect::<Vec<_>>()
         };
         let typed = r#"{"at":1,"backends":[{"kind":"nvml","at":1,"devices":[

@@ -3,11 +3,10 @@
 
 use crate::fleet::Node;
 use crate::metrics::{
-    DeviceChart, Field, MetricColumn, Value, ValueKind, bandwidth_share, device_fields, pcie_rates,
+    DeviceChart, Field, MetricColumn, Value, ValueKind, bandwidth_share, device_fields,
+    nvlink_rates, pcie_rates,
 };
-use crate::model::{
-    Bytes, ComputeMode, Device, DeviceActivity, DeviceDetails, Percent, Reading, Reason, Throttle,
-};
+use crate::model::{Bytes, ComputeMode, Device, DeviceDetails, Percent, Reading, Reason, Throttle};
 use crate::text::UNKNOWN;
 use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::{Units, rate};
@@ -165,18 +164,11 @@ pub(crate) fn chart_text(chart: &DeviceChart, context: AttributeContext<'_>) -> 
     text.unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
-fn activity<T: Copy>(
-    context: AttributeContext<'_>,
-    read: impl FnOnce(&DeviceActivity) -> Reading<T>,
-) -> Reading<T> {
-    context.device.activity.as_deref().map_or_else(Reading::default, read)
-}
-
-fn detail<T: Copy>(
+fn detail<T>(
     context: AttributeContext<'_>,
     read: impl FnOnce(&DeviceDetails) -> Reading<T>,
 ) -> Reading<T> {
-    context.device.details.as_deref().map_or_else(Reading::default, read)
+    Reading::of(context.device.details.as_deref(), read)
 }
 
 fn plain<T: ToString>(reading: Reading<T>) -> AttributeText {
@@ -265,28 +257,19 @@ fn bandwidth(context: AttributeContext<'_>) -> AttributeText {
 }
 
 /// Formats receive and transmit rates per second.
-fn rates_text(inward: Reading<Bytes>, outward: Reading<Bytes>) -> AttributeText {
-    match (inward, outward) {
-        (Reading::Known(inward), Reading::Known(outward)) => {
-            plain(Reading::Known(format!("↓{:>4} ↑{:>4}", rate(inward.0), rate(outward.0))))
-        }
-        (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => Reading::Unknown(reason),
-    }
+fn rates_text((inward, outward): (Reading<Bytes>, Reading<Bytes>)) -> AttributeText {
+    let text = |(inward, outward): (Bytes, Bytes)| {
+        format!("↓{:>4} ↑{:>4}", rate(inward.0), rate(outward.0))
+    };
+    plain(inward.zip(outward).map(text))
 }
 
 fn pcie(context: AttributeContext<'_>) -> AttributeText {
-    let (inward, outward) = pcie_rates(context.device);
-    rates_text(inward, outward)
+    rates_text(pcie_rates(context.device))
 }
 
 fn nvlink(context: AttributeContext<'_>) -> AttributeText {
-    let counted = context.device.rates.as_deref();
-    let inward = counted.map_or_else(Reading::default, |rates| rates.nvlink_received);
-    let outward = counted.map_or_else(Reading::default, |rates| rates.nvlink_sent);
-    rates_text(
-        inward.or(|| activity(context, |details| details.nvlink_received)),
-        outward.or(|| activity(context, |details| details.nvlink_sent)),
-    )
+    rates_text(nvlink_rates(context.device))
 }
 
 fn fan(context: AttributeContext<'_>) -> AttributeText {
@@ -297,19 +280,17 @@ fn fan(context: AttributeContext<'_>) -> AttributeText {
 
 fn performance_state_text(context: AttributeContext<'_>) -> AttributeText {
     let text = plain(context.device.performance_state.map(|state| format!("P{state}")));
-    let level =
-        context.device.details.as_deref().and_then(|details| details.performance_level.known());
-    text.or(|| plain(level.cloned().map_or_else(Reading::default, Reading::Known)))
+    let level = detail(context, |details| details.performance_level.clone()).into_known();
+    text.or(|| level.map_or_else(Reading::default, |level| plain(Reading::Known(level))))
 }
 
 fn video(context: AttributeContext<'_>) -> AttributeText {
-    let (encoder, decoder) =
-        (detail(context, |details| details.encoder), detail(context, |details| details.decoder));
-    match (encoder, decoder) {
-        (Reading::Known(encoder), Reading::Known(decoder)) => {
+    let both = detail(context, |details| details.encoder.zip(details.decoder));
+    match both {
+        Reading::Known((encoder, decoder)) => {
             plain(Reading::Known(format!("{:.0}/{:.0}", encoder.get(), decoder.get())))
         }
-        (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => {
+        Reading::Unknown(reason) => {
             percent_text(detail(context, |details| details.video)).or(|| Reading::Unknown(reason))
         }
     }
@@ -317,21 +298,17 @@ fn video(context: AttributeContext<'_>) -> AttributeText {
 
 fn ecc_errors(context: AttributeContext<'_>) -> AttributeText {
     let Device { ecc_corrected, ecc_uncorrected, .. } = context.device;
-    match (ecc_corrected, ecc_uncorrected) {
-        (Reading::Known(corrected), Reading::Known(uncorrected)) => {
-            let tone = if *uncorrected > 0 { Tone::Bad } else { Tone::Plain };
-            Reading::Known((format!("{corrected}/{uncorrected}"), tone))
-        }
-        (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => Reading::Unknown(*reason),
-    }
+    ecc_corrected.zip(*ecc_uncorrected).map(|(corrected, uncorrected)| {
+        let tone = if uncorrected > 0 { Tone::Bad } else { Tone::Plain };
+        (format!("{corrected}/{uncorrected}"), tone)
+    })
 }
 
 /// Formats remapped rows or retired pages, with `!` if some are pending or remapping failed.
 fn remapped_rows(context: AttributeContext<'_>) -> AttributeText {
     let Some(details) = context.device.details.as_deref() else { return Reading::default() };
-    let sum = |one: Reading<u64>, other: Reading<u64>| match (one, other) {
-        (Reading::Known(one), Reading::Known(other)) => Reading::Known(one.saturating_add(other)),
-        (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => Reading::Unknown(reason),
+    let sum = |one: Reading<u64>, other: Reading<u64>| {
+        one.zip(other).map(|(one, other)| one.saturating_add(other))
     };
     let rows = sum(details.remapped_corrected, details.remapped_uncorrected);
     let count = rows.or(|| sum(details.retired_single, details.retired_double));
@@ -347,8 +324,9 @@ fn remapped_rows(context: AttributeContext<'_>) -> AttributeText {
 }
 
 fn link(context: AttributeContext<'_>) -> AttributeText {
-    let lanes_max =
-        context.device.static_value(|known| known.pcie_max).get().map(|(_, lanes)| lanes);
+    let lanes_max = Reading::of(context.device.statics.as_deref(), |known| known.pcie_max)
+        .get()
+        .map(|(_, lanes)| lanes);
     context.device.pcie.map(|(generation, lanes)| {
         // An idle device lowers its PCIe generation but keeps its lanes.
         let tone = if lanes_max.is_some_and(|lanes_max| lanes < lanes_max) {
@@ -380,28 +358,18 @@ fn cores(context: AttributeContext<'_>) -> AttributeText {
 }
 
 fn instances(context: AttributeContext<'_>) -> AttributeText {
-    let Some(statics) = context.device.statics.as_deref() else { return Reading::default() };
-    match (statics.gpu_instance, statics.compute_instance) {
-        (Reading::Known(gpu), Reading::Known(compute)) => {
-            plain(Reading::Known(format!("{gpu}/{compute}")))
-        }
-        (Reading::Unknown(_), _) | (_, Reading::Unknown(_)) => Reading::default(),
-    }
+    let statics = context.device.statics.as_deref();
+    let ids = statics.and_then(|known| known.gpu_instance.zip(known.compute_instance).get());
+    ids.map_or_else(Reading::default, |(gpu, compute)| {
+        plain(Reading::Known(format!("{gpu}/{compute}")))
+    })
 }
 
 fn bar1(context: AttributeContext<'_>) -> AttributeText {
-    let (used, total) = (
-        detail(context, |details| details.bar1_used),
-        detail(context, |details| details.bar1_total),
-    );
-    match (used, total) {
-        (Reading::Known(used), Reading::Known(total)) => plain(Reading::Known(format!(
-            "{}/{}",
-            compact_amount(context, used),
-            compact_amount(context, total)
-        ))),
-        (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => Reading::Unknown(reason),
-    }
+    let both = detail(context, |details| details.bar1_used.zip(details.bar1_total));
+    plain(both.map(|(used, total)| {
+        format!("{}/{}", compact_amount(context, used), compact_amount(context, total))
+    }))
 }
 
 fn compact_amount(context: AttributeContext<'_>, bytes: Bytes) -> String {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::insight::node_status::device_flags;
 use crate::insight::{FleetView, device_fault};
-use crate::model::Device;
+use crate::model::{Device, Reading};
 use crate::ui::views::job::summary::{JobMetric, JobSummary};
 use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::Units;
@@ -83,7 +83,10 @@ fn description(device: &Device, outliers: &[Outlier], units: Units) -> String {
     if let Some(throttle) = throttle.filter(|_| is_slowed) {
         texts.push(throttle.text());
     }
-    let clocks = device.sm_clock.get().zip(device.static_value(|known| known.sm_clock_max).get());
+    let clocks = device
+        .sm_clock
+        .zip(Reading::of(device.statics.as_deref(), |known| known.sm_clock_max))
+        .get();
     let clocks = clocks.map(|(now, max)| (now.get(), max.get()));
     if let Some((now, max)) = clocks.filter(|(now, max)| is_slow(*now, *max))
         && !texts.is_empty()
