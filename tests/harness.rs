@@ -5,3 +5,4 @@ pub(crate) mod lab;
 pub(crate) mod nvml_stub;
 pub(crate) mod probe;
 pub(crate) mod schema;
+pub(crate) mod sleeper;

@@ -1,7 +1,6 @@
 //! Questions to nodes, from who asks to the process that is meant and back: through a real probe on this machine, and
 //! through simulated nodes that answer well, oddly, or not at all.
 
-use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,35 +18,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::harness::collecting::{self, Collected, sim_target};
+use crate::harness::collecting::{self, Collected, sim_target, start_time_lapse};
+use crate::harness::sleeper::Sleeper;
 
 /// How long anything may take on a busy machine before the test gives up.
 const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// A process that waits; it ends with this.
-struct SleepingProcess(Child);
-
-impl SleepingProcess {
-    fn new() -> Self {
-        let mut command = Command::new("sleep");
-        command.arg("1000").env("TOKEN", "hunter2").stdin(Stdio::null()).stdout(Stdio::null());
-        Self(command.spawn().unwrap())
-    }
-
-    fn key(&self) -> ProcessKey {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
-        let fields = stat.rsplit_once(") ").unwrap().1;
-        let start_ticks = fields.split(' ').nth(19).unwrap().parse().unwrap();
-        ProcessKey { pid: self.0.id(), start_ticks }
-    }
-}
-
-impl Drop for SleepingProcess {
-    fn drop(&mut self) {
-        let _killed = self.0.kill();
-        let _status = self.0.wait();
-    }
-}
 
 /// Nodes that are watched, and what asks them.
 struct Monitor {
@@ -57,28 +32,30 @@ struct Monitor {
     names: Vec<NodeName>,
     served: Option<SimFleet>,
     tasks: JoinSet<()>,
+    _time_lapse: JoinSet<()>,
 }
 
-fn monitor_targets(targets: &[Target], served: Option<SimFleet>) -> Monitor {
-    monitor_every(Duration::from_millis(500), targets, served)
-}
+const INTERVAL: Duration = Duration::from_millis(500);
 
-fn monitor_every(interval: Duration, targets: &[Target], served: Option<SimFleet>) -> Monitor {
+fn monitor(interval: Duration, targets: &[Target], clock: &Clock) -> Monitor {
     let names = targets.iter().map(|target| target.name.clone()).collect();
     let Collected { fleet, config, client, tasks } =
-        collecting::collect(Options::of_this_process(), interval, targets, &Clock::system());
-    Monitor { fleet, config, client, names, served, tasks }
+        collecting::collect(Options::of_this_process(), interval, targets, clock);
+    Monitor { fleet, config, client, names, served: None, tasks, _time_lapse: JoinSet::new() }
 }
 
+/// Watches simulated nodes in the runtime's own time, which must be paused.
 async fn monitor_sim(population: &FleetSpec) -> Monitor {
     let served = sim::serve(population).await.unwrap();
     let targets: Vec<_> = served.nodes.iter().map(sim_target).collect();
-    monitor_targets(&targets, Some(served))
+    let (clock, _time_lapse) = start_time_lapse();
+    Monitor { served: Some(served), _time_lapse, ..monitor(INTERVAL, &targets, &clock) }
 }
 
-fn monitor_local() -> Monitor {
-    let name = NodeName::new("here").unwrap();
-    monitor_targets(&[Target { name, reach: Reach::Local }], None)
+/// Watches this machine.
+fn monitor_local(interval: Duration) -> Monitor {
+    let target = Target { name: NodeName::new("here").unwrap(), reach: Reach::Local };
+    monitor(interval, &[target], &Clock::system())
 }
 
 impl Monitor {
@@ -124,8 +101,9 @@ fn find_process(node: &Node, is_ours: bool) -> Option<ProcessKey> {
 
 #[tokio::test]
 async fn a_local_process_is_queried_and_signalled() {
-    let mut monitor = monitor_local();
-    let (mut sleeper, mut other) = (SleepingProcess::new(), SleepingProcess::new());
+    let mut monitor = monitor_local(INTERVAL);
+    let mut sleeper = Sleeper::with(|command| command.env("TOKEN", "hunter2"));
+    let mut other = Sleeper::new();
     monitor.wait_settled(0).await;
     let key = sleeper.key();
     let Ok(ProcessResponse::Environment(found)) =
@@ -156,18 +134,18 @@ async fn a_local_process_is_queried_and_signalled() {
         .request(&monitor.names[0], ProcessRequest::Signal(key, Signal::Kill), TIMEOUT)
         .await;
     assert_eq!(refused, Err(RequestError::ReadOnly));
-    assert!(sleeper.0.try_wait().unwrap().is_none());
+    assert!(sleeper.is_alive());
     let sent = monitor.ask(0, ProcessRequest::Signal(key, Signal::Terminate)).await;
     assert_eq!(sent, Ok(ProcessResponse::Sent));
     assert!(!sleeper.0.wait().unwrap().success());
-    assert!(other.0.try_wait().unwrap().is_none(), "the other one lives");
+    assert!(other.is_alive(), "the other one lives");
     let init = ProcessKey { pid: 1, start_ticks: 0 };
     let refused = monitor.ask(0, ProcessRequest::Signal(init, Signal::Kill)).await;
     assert!(matches!(refused, Err(RequestError::Refused(Refusal::NotAllowed(_)))), "{refused:?}");
     monitor.end().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn many_nodes_answer_many_requests_at_once() {
     let mut monitor = monitor_sim(&FleetSpec::busy(6, 2, 4, 7)).await;
     let mut asking = JoinSet::new();
@@ -194,7 +172,7 @@ async fn many_nodes_answer_many_requests_at_once() {
     monitor.end().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn signals_reach_own_processes_only() {
     let mut monitor = monitor_sim(&FleetSpec::demo(12, 5)).await;
     let (mut ours, mut theirs) = (None, None);
@@ -222,7 +200,7 @@ async fn signals_reach_own_processes_only() {
     monitor.end().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn impossible_requests_fail_at_once() {
     let population = FleetSpec::busy(2, 1, 1, 1)
         .with_fault(0, InjectedFault::RefusedPort)
@@ -243,7 +221,7 @@ async fn impossible_requests_fail_at_once() {
     monitor.end().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn requests_to_a_silent_node_time_out() {
     let population = FleetSpec::busy(1, 1, 1, 1).with_fault(0, InjectedFault::NoAnswers);
     let mut monitor = monitor_sim(&population).await;
@@ -287,7 +265,7 @@ impl log::Log for CapturingLogger {
     fn flush(&self) {}
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn corrupt_answers_are_dropped_and_secrets_are_not_exported() {
     log::set_logger(&CapturingLogger).unwrap();
     log::set_max_level(log::LevelFilter::Trace);
@@ -334,8 +312,7 @@ async fn corrupt_answers_are_dropped_and_secrets_are_not_exported() {
 #[tokio::test]
 async fn the_first_hello_is_enough_for_requests() {
     // At any other interval a probe says hello again.
-    let target = Target { name: NodeName::new("here").unwrap(), reach: Reach::Local };
-    let mut monitor = monitor_every(Duration::from_secs(1), &[target], None);
+    let mut monitor = monitor_local(Duration::from_secs(1));
     monitor.wait_settled(0).await;
     let response = monitor.ask(0, ProcessRequest::Tree(None)).await;
     assert!(matches!(response, Ok(ProcessResponse::Tree(_))), "{response:?}");

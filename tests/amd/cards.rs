@@ -1,7 +1,5 @@
 //! File trees of different cards, and the expected output of gtop.
 
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command};
 use std::time::Duration;
 
 use gtop::internals::metrics::{Value as Field, device_fields};
@@ -11,8 +9,10 @@ use gtop::internals::wire::body::{Body, Sample};
 use gtop::internals::wire::{Decoded, Decoder};
 use serde_json::{Value, json};
 
-use crate::amd::machine::{can_preload, check, devices, node, probe, pythons, source, unknown};
+use crate::amd::machine::{can_preload, check, devices, node, probe, source, unknown};
 use crate::amd::sysfs::Tree;
+use crate::harness::probe::main_pythons;
+use crate::harness::sleeper::Sleeper;
 
 const GIB: u64 = 1 << 30;
 
@@ -146,16 +146,6 @@ fn expected_mi300x() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Starts a sleeping process, as another user if the tests run as root.
-fn start_sleeper(uid: Option<u32>) -> Child {
-    let mut command = Command::new("sleep");
-    command.arg("1000");
-    if let Some(uid) = uid {
-        command.uid(uid);
-    }
-    command.spawn().unwrap()
-}
-
 #[test]
 fn eight_mi300x_with_several_users_are_reported_value_by_value() {
     let tree = Tree::new();
@@ -164,20 +154,19 @@ fn eight_mi300x_with_several_users_are_reported_value_by_value() {
     }
     tree.add_kfd_node(0, 0, "0000:00:00.0", 0);
     let is_root = rustix::process::geteuid().is_root();
-    let mut ours = start_sleeper(None);
-    let mut other = start_sleeper(is_root.then_some(65534));
+    let ours = Sleeper::new();
+    let other = if is_root { Sleeper::of(65534) } else { Sleeper::new() };
     let ended = 4_000_001;
     for gpu in 4000..4008 {
-        tree.add_kfd_process(ours.id(), gpu, if gpu < 4002 { 96 * GIB } else { 0 }, Some(152));
-        tree.add_kfd_process(other.id(), gpu, if gpu == 4000 { 32 * GIB } else { 0 }, Some(0));
+        tree.add_kfd_process(ours.pid(), gpu, if gpu < 4002 { 96 * GIB } else { 0 }, Some(152));
+        tree.add_kfd_process(other.pid(), gpu, if gpu == 4000 { 32 * GIB } else { 0 }, Some(0));
         tree.add_kfd_process(ended, gpu, 0, None);
     }
     // A queue without memory is a use; memory of a further context of the process adds up.
     tree.add_queue(ended, 1, 4007);
-    let context = format!("{}/context_1", ours.id());
+    let context = format!("{}/context_1", ours.pid());
     tree.write(&format!("sys/class/kfd/kfd/proc/{context}/vram_4000"), (2 * GIB).to_string());
     let node = node(&tree);
-    let _ended = (ours.kill(), other.kill(), ours.wait(), other.wait());
     assert_eq!(source(&node)["experimental"], true);
     assert_eq!(source(&node)["driver"]["version"], "6.10.5");
     let shown = node["devices"].as_array().unwrap();
@@ -190,15 +179,15 @@ fn eight_mi300x_with_several_users_are_reported_value_by_value() {
     let uses = |index: usize| shown[index]["processes"].as_array().unwrap();
     let of = |pid: u32| uses(0).iter().find(|used| used["pid"] == pid).unwrap();
     assert_eq!((uses(0).len(), uses(1).len(), uses(2).len(), uses(7).len()), (2, 1, 0, 1));
-    assert_eq!(of(ours.id())["memory_used_bytes"], 98 * GIB);
-    assert_eq!(of(ours.id())["cu_occupancy_percent"], 50.0);
-    assert_eq!(of(ours.id())["kind"], "C");
-    assert_eq!(of(ours.id())["command"], "sleep 1000");
-    assert_eq!(of(ours.id())["uid"], rustix::process::geteuid().as_raw());
-    assert_eq!(of(other.id())["memory_used_bytes"], 32 * GIB);
-    assert_eq!(of(other.id())["cu_occupancy_percent"], 0.0);
+    assert_eq!(of(ours.pid())["memory_used_bytes"], 98 * GIB);
+    assert_eq!(of(ours.pid())["cu_occupancy_percent"], 50.0);
+    assert_eq!(of(ours.pid())["kind"], "C");
+    assert_eq!(of(ours.pid())["command"], "sleep 1000");
+    assert_eq!(of(ours.pid())["uid"], rustix::process::geteuid().as_raw());
+    assert_eq!(of(other.pid())["memory_used_bytes"], 32 * GIB);
+    assert_eq!(of(other.pid())["cu_occupancy_percent"], 0.0);
     if is_root {
-        assert_eq!(of(other.id())["uid"], 65534);
+        assert_eq!(of(other.pid())["uid"], 65534);
     }
     let hidden = &uses(7)[0];
     assert_eq!((&hidden["pid"], &hidden["memory_used_bytes"]), (&json!(ended), &json!(0)));
@@ -539,7 +528,7 @@ fn every_python_reports_the_same() {
     tree.add_card(0, "0000:0a:00.0", &[&BUS[..], &RADEON[..]].concat());
     tree.add_kfd_process(4_000_001, 4000, GIB, Some(30));
     let mut all = Vec::new();
-    for python in pythons() {
+    for python in main_pythons() {
         eprintln!("{}", python.display());
         let mut rig = probe(&tree, &python, Duration::from_millis(500));
         let frame = rig.until("devices", |frame| devices(frame).map(|_| frame.clone()));

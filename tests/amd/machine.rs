@@ -35,26 +35,15 @@ pub(crate) fn run(tree: &Tree, mut command: Command) -> Value {
 
 /// Starts a probe under this Python on the tree.
 pub(crate) fn probe(tree: &Tree, python: &Path, interval: Duration) -> Rig {
+    setup(tree, python, interval).start()
+}
+
+pub(crate) fn setup(tree: &Tree, python: &Path, interval: Duration) -> Setup {
     let mut environment = vec![("GTOP_ROOT".to_owned(), tree.root().as_os_str().to_owned())];
     environment.extend(preload());
     let pythons = Some(python.display().to_string());
     let setup = Setup::new(Interpreter::Python);
-    Setup { environment, pythons, interval, state: None, ..setup }.start()
-}
-
-/// The oldest and the newest supported Python, and the default one.
-pub(crate) fn pythons() -> Vec<PathBuf> {
-    let mut found = vec![PathBuf::from("/usr/bin/python3")];
-    let versions =
-        std::env::home_dir().and_then(|home| home.join(".pyenv/versions").read_dir().ok());
-    let versions = versions.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
-    found.extend(versions.map(|version| version.join("bin/python")));
-    let is_selected = |python: &PathBuf| {
-        let name = python.to_string_lossy();
-        python.is_file() && ["/3.6.", "/3.13.", "/usr/bin/"].iter().any(|part| name.contains(part))
-    };
-    found.retain(is_selected);
-    found
+    Setup { environment, pythons, interval, state: None, ..setup }
 }
 
 /// The preloaded library that makes reads of files starting with `!` fail; `None` without a compiler.

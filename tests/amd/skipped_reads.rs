@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::amd::machine::{can_preload, check, devices, node, probe, run, unknown};
+use crate::amd::machine::{can_preload, check, devices, node, probe, run, setup, unknown};
 use crate::amd::sysfs::Tree;
+use crate::harness::probe::Setup;
 
 const ACTIVE: &str = "0000:0a:00.0";
 const SUSPENDED: &str = "0000:03:00.0";
@@ -181,7 +182,9 @@ fn refused_files_are_read_again_only_with_the_slow_group() {
     let folder = format!("sys/devices/pci0000:00/{ACTIVE}");
     tree.write(&format!("{folder}/mem_busy_percent"), "!22");
     tree.write(&format!("{folder}/gpu_busy_percent"), "!16");
-    let mut rig = probe(&tree, "/usr/bin/python3".as_ref(), Duration::from_millis(100));
+    let setup = setup(&tree, "/usr/bin/python3".as_ref(), Duration::from_millis(100));
+    let vendor_replacement = Some(("now + 10.0, now", "now + 2.0, now"));
+    let mut rig = Setup { vendor_replacement, ..setup }.start();
     let first = rig.until("devices", |frame| devices(frame).map(|devices| devices[0].clone()));
     assert_eq!(first["lacks"]["memory_util"], "not supported");
     assert_eq!(first["lacks"]["util"], "not available");

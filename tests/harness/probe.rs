@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -45,6 +46,8 @@ pub(crate) struct Setup {
     pub(crate) path: Option<PathBuf>,
     /// A replacement in the compressed script, such as a shorter timeout: (old, new).
     pub(crate) replacement: Option<(&'static str, &'static str)>,
+    /// The same in the part for the devices of a vendor.
+    pub(crate) vendor_replacement: Option<(&'static str, &'static str)>,
     pub(crate) environment: Vec<(String, OsString)>,
 }
 
@@ -61,6 +64,7 @@ impl Setup {
             pythons: (interpreter == Interpreter::Shell).then(|| "no-such-python".to_owned()),
             path: None,
             replacement: None,
+            vendor_replacement: None,
             environment: Vec::new(),
         }
     }
@@ -95,7 +99,12 @@ impl Setup {
         let source = probe::source(self.interpreter, &settings);
         let [head, body, tail] = source.parts();
         let mut head = String::from_utf8(head.to_vec()).unwrap();
-        if let Some((old, new)) = self.replacement {
+        let in_vendor = self.vendor_replacement.map(|(old, new)| {
+            let split = "(PACKED[kind]))";
+            (split, format!("{split}.replace(b'{old}',b'{new}')"))
+        });
+        let replacement = self.replacement.map(|(old, new)| (old, new.to_owned()));
+        for (old, new) in replacement.into_iter().chain(in_vendor) {
             let split = r#".split(b"\f")"#;
             assert!(head.contains(split));
             head = head.replace(split, &format!(".replace(b{old:?},b{new:?}){split}"));
@@ -319,13 +328,14 @@ impl Rig {
         rustix::io::ioctl_fionread(self.stdout.as_ref().unwrap()).unwrap()
     }
 
-    /// Waits until the pipe has been full for a while.
-    pub(crate) fn wait_until_full(&self) {
+    /// Waits until the pipe has been full for a while; keeps the probe alive until then.
+    pub(crate) fn wait_until_full(&mut self) {
         let deadline = Instant::now() + TIMEOUT;
         let mut before = 0;
         let mut same = 0;
         while same < 20 {
             assert!(Instant::now() < deadline, "only {} bytes", self.unread_bytes());
+            self.command(probe::ProbeCommand::Heartbeat);
             thread::park_timeout(Duration::from_millis(50));
             let now = self.unread_bytes();
             same = if now == before && now > 32_768 { same + 1 } else { 0 };
@@ -401,6 +411,42 @@ fn read_frames(mut stdout: ChildStdout, out: &Sender<Result<Value, String>>) {
             }
         }
     }
+}
+
+/// Checks each case, up to four at once: probes mostly wait. Panics if a check does.
+pub(crate) fn at_once<C: Send>(
+    cases: impl IntoIterator<Item = C, IntoIter: Send>,
+    check: impl Fn(C) + Sync,
+) {
+    let cases = Mutex::new(cases.into_iter());
+    let next = || cases.lock().unwrap().next();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| std::iter::from_fn(next).for_each(&check));
+        }
+    });
+}
+
+/// Pythons of all ages, oldest first.
+pub(crate) fn pythons() -> Vec<PathBuf> {
+    let mut found = vec![PathBuf::from("/usr/bin/python3"), "/usr/libexec/platform-python".into()];
+    if let Some(versions) =
+        std::env::home_dir().and_then(|home| home.join(".pyenv/versions").read_dir().ok())
+    {
+        found.extend(versions.filter_map(|entry| Some(entry.ok()?.path().join("bin/python"))));
+    }
+    found.retain(|python| python.is_file());
+    found.sort();
+    found
+}
+
+/// The oldest and the newest supported Python, and the default one.
+pub(crate) fn main_pythons() -> Vec<PathBuf> {
+    let is_main = |python: &PathBuf| {
+        let name = python.to_string_lossy();
+        ["/3.6.", "/3.13.", "/usr/bin/"].iter().any(|part| name.contains(part))
+    };
+    pythons().into_iter().filter(is_main).collect()
 }
 
 /// Returns the installed ones of these programs, and prints which are skipped.

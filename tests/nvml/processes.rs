@@ -2,21 +2,12 @@
 //! is unknown.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::harness::nvml_stub;
-
-/// A sleeping process, killed on drop.
-struct Sleeper(Child);
-
-impl Drop for Sleeper {
-    fn drop(&mut self) {
-        let _killed = self.0.kill();
-        let _status = self.0.wait();
-    }
-}
+use crate::harness::sleeper::Sleeper;
 
 /// The first device and its processes as printed by gtop, which runs under `wrapper`.
 fn device(wrapper: &[&str], scenario: &str) -> Option<Value> {
@@ -46,23 +37,16 @@ fn process(device: &Value, pid: u32) -> Value {
 fn a_process_has_its_kernel_facts_and_the_remaining_memory_is_hidden() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
-    let sleeper = Command::new("sleep")
-        .arg("1000")
-        .current_dir(&folder)
-        .env("SLURM_JOB_ID", "4711")
-        .env("SLURM_STEP_ID", "3")
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let sleeper = Sleeper(sleeper);
-    let pid = sleeper.0.id();
+    let sleeper = Sleeper::with(|command| {
+        command.current_dir(&folder).env("SLURM_JOB_ID", "4711").env("SLURM_STEP_ID", "3")
+    });
+    let pid = sleeper.pid();
     let scenario = format!(
         "driver 570.86.15 12080\ngpu 0 util=9 used_mib=1000\nproc 0 {pid} 300\nproc 0 4000001 200\n"
     );
     let Some(device) = device(&[], &scenario) else { return };
     let shown = process(&device, pid);
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let start: u64 = text.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap().parse().unwrap();
+    let start = sleeper.key().start_ticks;
     assert_eq!((&shown["state"], &shown["threads"]), (&json!("S"), &json!(1)), "{shown}");
     assert_eq!((&shown["command"], &shown["start_ticks"]), (&json!("sleep 1000"), &json!(start)));
     assert_eq!(shown["working_directory"], folder.to_str().unwrap());

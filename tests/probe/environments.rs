@@ -4,15 +4,15 @@
 use std::fmt::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Child, Command as Program, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command as Program;
+use std::time::Duration;
 
 use gtop::internals::probe::{Interpreter, ProbeCommand};
 use serde_json::Value;
 
 use crate::harness::nvml_stub;
-use crate::harness::probe::{BOTH, Rig, Setup, TIMEOUT, gpus, installed};
-use crate::probe::launching::pythons;
+use crate::harness::probe::{BOTH, Rig, Setup, at_once, gpus, installed, main_pythons};
+use crate::harness::sleeper::Sleeper;
 use crate::probe::processes::has_static_facts;
 
 /// An unprivileged user.
@@ -41,40 +41,15 @@ pub(crate) fn in_namespace(setup: Setup, script: &str, uid: Option<u32>) -> Setu
     Setup { shell: shell.map(str::to_owned).to_vec(), ..setup }
 }
 
-/// A sleeping process, killed on drop.
-struct Sleeper(Child);
-
-impl Sleeper {
-    fn of(uid: u32, name: &[u8]) -> Self {
-        use std::os::unix::ffi::OsStrExt as _;
-        let mut program = Program::new("sleep");
-        program.arg0(std::ffi::OsStr::from_bytes(name)).arg("1000").stdin(Stdio::null());
-        if uid != rustix::process::geteuid().as_raw() {
-            program.uid(uid).gid(uid);
-        }
-        let sleeper = Self(program.spawn().unwrap());
-        // Its command line appears shortly after the start.
-        let cmdline = format!("/proc/{}/cmdline", sleeper.0.id());
-        let deadline = Instant::now() + TIMEOUT;
-        while !std::fs::read(&cmdline).unwrap().ends_with(b"\x001000\0") {
-            assert!(Instant::now() < deadline, "{cmdline} is not that of the sleeper");
-            std::thread::yield_now();
-        }
-        sleeper
-    }
-}
-
-impl Drop for Sleeper {
-    fn drop(&mut self) {
-        let _killed = self.0.kill();
-        let _status = self.0.wait();
-    }
+/// A process of this user with this name.
+fn owned_by(uid: u32, name: &str) -> Sleeper {
+    Sleeper::with(|command| command.uid(uid).gid(uid).arg0(name))
 }
 
 /// A state with one device that these processes use.
 fn used_by(sleepers: &[Sleeper]) -> String {
     sleepers.iter().fold(gpus(1), |mut state, sleeper| {
-        writeln!(state, "proc 0 {} 9", sleeper.0.id()).unwrap();
+        writeln!(state, "proc 0 {} 9", sleeper.pid()).unwrap();
         state
     })
 }
@@ -89,8 +64,7 @@ fn rows(rig: &mut Rig, sleepers: &[Sleeper]) -> Vec<Value> {
             for row in
                 frame["processes"]["list"].as_array()?.iter().filter(|row| has_static_facts(row))
             {
-                if let Some(index) =
-                    sleepers.iter().position(|sleeper| row["pid"] == sleeper.0.id())
+                if let Some(index) = sleepers.iter().position(|sleeper| row["pid"] == sleeper.pid())
                 {
                     rows[index] = row.clone();
                 }
@@ -130,12 +104,12 @@ fn the_probe_runs_on_a_read_only_file_system() {
              TMPDIR=/mnt HOME=/mnt; export TMPDIR HOME\n! echo more >/mnt/more",
         ),
     ];
-    for interpreter in BOTH {
-        for (name, script) in namespaces {
+    at_once(BOTH, |interpreter| {
+        at_once(namespaces, |(name, script)| {
             let setup = in_namespace(Setup::new(interpreter), script, None);
             check_samples(setup.start(), &format!("{interpreter:?}, {name}"));
-        }
-    }
+        });
+    });
 }
 
 #[test]
@@ -143,10 +117,10 @@ fn host_and_own_processes_are_reported_under_every_hidepid() {
     if !can_unshare_mounts() {
         return;
     }
-    for interpreter in BOTH {
-        for hidepid in [1, 2, 4] {
+    at_once(BOTH, |interpreter| {
+        at_once([1, 2, 4], |hidepid| {
             eprintln!("{interpreter:?}, hidepid={hidepid}");
-            let sleepers = [Sleeper::of(NOBODY, b"mine"), Sleeper::of(0, b"theirs")];
+            let sleepers = [owned_by(NOBODY, "mine"), owned_by(0, "theirs")];
             let script = format!("mount -t proc -o hidepid={hidepid} proc /proc");
             let setup = Setup::new(interpreter).state(&used_by(&sleepers));
             let mut rig = in_namespace(setup, &script, Some(NOBODY)).start();
@@ -157,8 +131,8 @@ fn host_and_own_processes_are_reported_under_every_hidepid() {
                 .until("devices", |frame| frame["backends"][0].is_object().then(|| frame.clone()));
             assert!(frame["host"]["memory_total"].is_u64());
             rig.finish();
-        }
-    }
+        });
+    });
 }
 
 /// Mounts a file over `/proc` files that containers hide or fake.
@@ -194,8 +168,8 @@ fn unreadable_proc_files_are_left_out() {
         ("sealed", sealed + folders, Some(NOBODY)),
         ("empty", empty + &mount_over_proc("/mnt/none", &PROC_FILES) + folders, None),
     ];
-    for interpreter in BOTH {
-        for (name, script, uid) in &namespaces {
+    at_once(BOTH, |interpreter| {
+        at_once(&namespaces, |(name, script, uid)| {
             eprintln!("{interpreter:?}, {name}");
             let mut rig = in_namespace(Setup::new(interpreter), script, *uid).start();
             let host = rig.until("the host", |frame| {
@@ -206,8 +180,8 @@ fn unreadable_proc_files_are_left_out() {
             rig.command(ProbeCommand::Full);
             rig.until("devices", |frame| frame["backends"][0]["kind"].is_string().then_some(()));
             rig.finish();
-        }
-    }
+        });
+    });
 }
 
 #[test]
@@ -221,8 +195,8 @@ fn malformed_proc_files_affect_only_their_own_values() {
         r"cpu  99999999999999999999999999 1 1 1 1 1 1 1\nMemTotal:       99999999999999999999999 kB\nsome avg10=1e999 \n1e999 inf nan\n",
         r"some\nMemTotal:\nMemTotal\n1 2\n",
     ];
-    for interpreter in BOTH {
-        for text in contents {
+    at_once(BOTH, |interpreter| {
+        at_once(contents, |text| {
             eprintln!("{interpreter:?}: {text}");
             let script = format!("mount -t tmpfs none /mnt\nprintf '{text}' >/mnt/malformed\n")
                 + &mount_over_proc("/mnt/malformed", &PROC_FILES);
@@ -234,8 +208,8 @@ fn malformed_proc_files_affect_only_their_own_values() {
                 (count >= 3 && frame["backends"].is_array()).then_some(())
             });
             rig.finish();
-        }
-    }
+        });
+    });
 }
 
 #[test]
@@ -288,15 +262,15 @@ fn hostile_user_names_stay_inside_their_strings() {
         (54324, r"two words"),
         (54325, r"CORP\\\\neil"),
     ];
-    let sleepers: Vec<Sleeper> = names.iter().map(|(uid, _)| Sleeper::of(*uid, b"x")).collect();
-    for interpreter in BOTH {
+    let sleepers: Vec<Sleeper> = names.iter().map(|(uid, _)| owned_by(*uid, "x")).collect();
+    at_once(BOTH, |interpreter| {
         let setup = Setup::new(interpreter).state(&used_by(&sleepers));
         let mut rig = in_namespace(setup, &add_users(&names), None).start();
         // A name may come after the command line.
         let mut users = vec![String::new(); sleepers.len()];
         rig.until("every name", |frame| {
             for row in frame["processes"]["list"].as_array().into_iter().flatten() {
-                let index = sleepers.iter().position(|sleeper| row["pid"] == sleeper.0.id());
+                let index = sleepers.iter().position(|sleeper| row["pid"] == sleeper.pid());
                 if let (Some(index), Some(user)) = (index, row["user"].as_str()) {
                     user.clone_into(&mut users[index]);
                 }
@@ -309,7 +283,7 @@ fn hostile_user_names_stay_inside_their_strings() {
         assert_eq!(users[1].replace(' ', ""), "]0;ownedgtop1{}");
         assert_eq!(users[4], r"CORP\\neil");
         rig.finish();
-    }
+    });
 }
 
 #[test]
@@ -317,7 +291,7 @@ fn the_user_of_the_probe_is_reported_unchanged() {
     if !can_unshare_mounts() {
         return;
     }
-    for interpreter in BOTH {
+    at_once(BOTH, |interpreter| {
         let script = add_users(&[(54325, r"CORP\\neil")]);
         let mut rig = in_namespace(Setup::new(interpreter), &script, Some(54325)).start();
         let hello = rig
@@ -331,7 +305,7 @@ fn the_user_of_the_probe_is_reported_unchanged() {
         assert_eq!(rig.next().unwrap()["uid"], 54399);
         rig.sample();
         rig.finish();
-    }
+    });
 }
 
 #[test]
@@ -339,17 +313,18 @@ fn many_processes_with_long_hostile_names_are_all_reported() {
     let names: Vec<Vec<u8>> = (0..320)
         .map(|i| format!("{i} ").into_bytes().into_iter().chain([0xff; 600]).collect())
         .collect();
-    let uid = rustix::process::geteuid().as_raw();
-    for interpreter in BOTH {
-        let sleepers: Vec<Sleeper> = names.iter().map(|name| Sleeper::of(uid, name)).collect();
+    let sleepers: Vec<Sleeper> = names.iter().map(|name| Sleeper::named(name)).collect();
+    at_once(BOTH, |interpreter| {
         // The schema test rejects lines above a mebibyte.
-        let mut rig = Setup::new(interpreter).state(&used_by(&sleepers)).start();
+        let interval = Duration::from_millis(200);
+        let setup = Setup { interval, ..Setup::new(interpreter) };
+        let mut rig = setup.state(&used_by(&sleepers)).start();
         let reported = rows(&mut rig, &sleepers);
         assert!(reported[319]["command"].as_str().unwrap().starts_with("319 "));
         rig.command(ProbeCommand::Full);
         rows(&mut rig, &sleepers);
         rig.finish();
-    }
+    });
 }
 
 /// Adds devices with all their values to a scenario.
@@ -378,14 +353,10 @@ fn add_devices(scenario: &mut String, count: u32, is_split: bool) {
 #[test]
 fn the_largest_nodes_fit_into_a_frame_under_every_python() {
     let Some(library) = nvml_stub::folder(24) else { return };
-    let uid = rustix::process::geteuid().as_raw();
-    let sleepers: Vec<Sleeper> = (0..300).map(|_| Sleeper::of(uid, &[b'\xff'; 600])).collect();
-    for python in pythons() {
-        let name = python.to_string_lossy().into_owned();
-        if !["/3.6.", "/3.13.", "/usr/bin/"].iter().any(|part| name.contains(part)) {
-            continue;
-        }
-        for (count, is_split) in [(16, false), (8, true)] {
+    let sleepers: Vec<Sleeper> = (0..300).map(|_| Sleeper::named(&[b'\xff'; 600])).collect();
+    at_once(main_pythons(), |python| {
+        let name = python.display().to_string();
+        at_once([(16, false), (8, true)], |(count, is_split)| {
             eprintln!("{name}: {count} devices, split: {is_split}");
             let mut scenario = "driver 570.133.20 12080\n".to_owned();
             add_devices(&mut scenario, count, is_split);
@@ -393,7 +364,7 @@ fn the_largest_nodes_fit_into_a_frame_under_every_python() {
                 let device = if is_split { index % 8 } else { 0 };
                 let slice =
                     if is_split { format!("slice={}", index / 8 % 7) } else { String::new() };
-                writeln!(scenario, "proc {device} {} 9 {slice}", sleeper.0.id()).unwrap();
+                writeln!(scenario, "proc {device} {} 9 {slice}", sleeper.pid()).unwrap();
             }
             let environment = vec![("LD_LIBRARY_PATH".to_owned(), library.clone().into())];
             let pythons = Some(name.clone());
@@ -408,8 +379,8 @@ fn the_largest_nodes_fit_into_a_frame_under_every_python() {
                     && count(&full["processes"]["list"]) == Some(300)
             });
             rig.finish();
-        }
-    }
+        });
+    });
 }
 
 /// A Python without these modules.
@@ -430,7 +401,7 @@ fn python_without(modules: &[&str], folder: &std::path::Path) -> PathBuf {
 fn a_python_without_ctypes_falls_back_to_nvidia_smi() {
     let Some(library) = nvml_stub::folder(24) else { return };
     // As built without libffi, and as in python3-minimal of Debian.
-    for modules in [&["_ctypes"][..], &["_ctypes", "mmap", "json", "_socket"]] {
+    at_once([&["_ctypes"][..], &["_ctypes", "mmap", "json", "_socket"]], |modules| {
         let folder = tempfile::tempdir().unwrap();
         let python = python_without(modules, folder.path());
         let environment = vec![("LD_LIBRARY_PATH".to_owned(), library.clone().into())];
@@ -446,7 +417,7 @@ fn a_python_without_ctypes_falls_back_to_nvidia_smi() {
         assert!(why.contains("ctypes"), "{why}");
         rig.until("devices", |frame| (frame["backends"][0]["kind"] == "nvidia-smi").then_some(()));
         rig.finish();
-    }
+    });
 }
 
 #[test]
@@ -466,7 +437,7 @@ fn file_systems_of_any_name_are_reported() {
         eprintln!("skipped: no loop devices here");
         return;
     }
-    for interpreter in BOTH {
+    at_once(BOTH, |interpreter| {
         let mut rig = in_namespace(Setup::new(interpreter), &script, None).start();
         let space = rig.until("space", |frame| {
             let space = &frame["host_slow"]["space"];
@@ -479,5 +450,5 @@ fn file_systems_of_any_name_are_reported() {
         let is_reported = paths.contains(&"/mnt/a,\"b [31m \u{fffd} c");
         assert_eq!(is_reported, interpreter == Interpreter::Python, "{paths:?}");
         rig.finish();
-    }
+    });
 }

@@ -5,7 +5,8 @@ use std::ffi::OsString;
 
 use gtop::internals::probe::Interpreter;
 
-use crate::harness::probe::{Rig, Setup, TIMEOUT, installed};
+use crate::harness::probe::{BOTH, Rig, Setup, TIMEOUT, at_once, installed};
+use crate::harness::sleeper::Sleeper;
 use crate::probe::environments::can_unshare_mounts;
 
 /// An unprivileged user.
@@ -121,7 +122,7 @@ fn an_ending_sh_probe_signals_no_other_process_under_any_shell() {
     if !can_unshare_mounts() {
         return;
     }
-    for shell in installed(&SHELLS) {
+    at_once(installed(&SHELLS), |shell| {
         for mode in [Mode::Default, Mode::Forced, Mode::Sharing] {
             for uid in [0, NOBODY] {
                 eprintln!("{shell}, {mode:?}, as {uid}");
@@ -129,19 +130,19 @@ fn an_ending_sh_probe_signals_no_other_process_under_any_shell() {
                 assert_eq!(report, "end\n", "{shell}, {mode:?}, as {uid}");
             }
         }
-    }
+    });
 }
 
 #[test]
 fn a_shell_with_sockets_as_pipes_asks_for_python() {
     // Started as `ksh93` it uses sockets for pipes, started as `sh` real pipes.
-    for shell in installed(&["ksh93"]) {
+    at_once(installed(&["ksh93"]), |shell| {
         let setup = Setup { program: Some(vec![shell]), ..Setup::new(Interpreter::Shell) };
         let mut rig = setup.start();
         let first = rig.next().unwrap();
         assert!(first["message"].as_str().unwrap().contains("install python3"), "{first}");
         rig.finish();
-    }
+    });
 }
 
 #[test]
@@ -149,7 +150,7 @@ fn heartbeats_and_new_intervals_signal_only_own_processes() {
     if !can_unshare_mounts() {
         return;
     }
-    for shell in installed(&["dash", "posh"]) {
+    at_once(installed(&["dash", "posh"]), |shell| {
         let report = report(&shell, Mode::Forced, 0, |rig| {
             for millis in [500, 600, 700] {
                 rig.command(gtop::internals::probe::ProbeCommand::Heartbeat);
@@ -161,7 +162,7 @@ fn heartbeats_and_new_intervals_signal_only_own_processes() {
             rig.close();
         });
         assert_eq!(report, "end\n", "{shell}");
-    }
+    });
 }
 
 #[test]
@@ -169,19 +170,19 @@ fn no_process_is_signalled_under_the_proc_of_another_namespace() {
     if !can_unshare_mounts() {
         return;
     }
-    for interpreter in crate::harness::probe::BOTH {
+    at_once(BOTH, |interpreter| {
         // Without --mount-proc, /proc shows the processes outside the namespace.
         let namespace = ["unshare", "-pf", "--kill-child", "/bin/bash", "-c"];
         let script = "trap : USR1\nsetsid /bin/sh -c \"$0\" <&0 &\nwait\n";
         let shell = namespace.into_iter().chain([script]).map(str::to_owned).collect();
         let mut rig = Setup { shell, ..Setup::new(interpreter) }.start();
         rig.sample();
-        let mut bystander = crate::probe::processes::Sleeper::new();
+        let mut bystander = Sleeper::new();
         let signal = gtop::internals::model::Signal::User1;
         let answer =
             rig.request(gtop::internals::model::ProcessRequest::Signal(bystander.key(), signal));
         assert_eq!(answer["result"], "refused", "{interpreter:?}: {answer}");
         rig.finish();
-        assert!(bystander.0.try_wait().unwrap().is_none(), "{interpreter:?}");
-    }
+        assert!(bystander.is_alive(), "{interpreter:?}");
+    });
 }

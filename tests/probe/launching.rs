@@ -1,11 +1,11 @@
 //! The launch line under all login shells and interpreters, with noise before the announcement.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use gtop::internals::probe::Interpreter;
 
-use crate::harness::probe::{BOTH, Rig, Setup, installed};
+use crate::harness::probe::{BOTH, Rig, Setup, at_once, installed, pythons};
 
 fn login_shells() -> Vec<Vec<String>> {
     let names = installed(&["sh", "bash", "dash", "zsh", "mksh", "tcsh", "fish"]);
@@ -27,31 +27,18 @@ fn check_first_sample(mut rig: Rig, name: &str) {
 
 #[test]
 fn the_launch_line_works_under_every_login_shell() {
-    for interpreter in BOTH {
-        for shell in login_shells() {
+    at_once(BOTH, |interpreter| {
+        at_once(login_shells(), |shell| {
             let name = format!("{shell:?} {interpreter:?}");
             eprintln!("{name}");
             check_first_sample(Setup { shell, ..Setup::new(interpreter) }.start(), &name);
-        }
-    }
-}
-
-/// Pythons of all ages, oldest first.
-pub(crate) fn pythons() -> Vec<PathBuf> {
-    let mut found = vec![PathBuf::from("/usr/bin/python3"), "/usr/libexec/platform-python".into()];
-    if let Some(versions) =
-        std::env::home_dir().and_then(|home| home.join(".pyenv/versions").read_dir().ok())
-    {
-        found.extend(versions.filter_map(|entry| Some(entry.ok()?.path().join("bin/python"))));
-    }
-    found.retain(|python| python.is_file());
-    found.sort();
-    found
+        });
+    });
 }
 
 #[test]
 fn every_python_from_3_6_on_runs_the_probe_and_older_ones_are_skipped() {
-    for python in pythons() {
+    at_once(pythons(), |python| {
         let is_old = python.to_string_lossy().contains("/2.");
         let interpreter = if is_old { Interpreter::Shell } else { Interpreter::Python };
         let pythons = Some(python.display().to_string());
@@ -61,7 +48,7 @@ fn every_python_from_3_6_on_runs_the_probe_and_older_ones_are_skipped() {
         assert_eq!(version.starts_with("3."), !is_old, "{version}");
         assert_eq!(rig.sample()["n"], 1);
         rig.finish();
-    }
+    });
 }
 
 fn write_script(folder: &Path, name: &str, text: &str) -> String {
@@ -88,14 +75,14 @@ fn a_broken_python_is_skipped_and_reads_no_input() {
 #[test]
 fn every_sh_and_awk_runs_the_probe() {
     let folder = tempfile::tempdir().unwrap();
-    for awk in installed(&["mawk", "gawk", "busybox", "original-awk"]) {
+    at_once(installed(&["mawk", "gawk", "busybox", "original-awk"]), |awk| {
         let bin = folder.path().join(&awk);
         std::fs::create_dir(&bin).unwrap();
         let program = std::env::split_paths(&std::env::var_os("PATH").unwrap())
             .map(|folder| folder.join(&awk))
             .find(|path| path.is_file());
         std::os::unix::fs::symlink(program.unwrap(), bin.join("awk")).unwrap();
-        for shell in installed(&["dash", "bash", "busybox", "mksh", "yash"]) {
+        at_once(installed(&["dash", "bash", "busybox", "mksh", "yash"]), |shell| {
             let name = format!("{shell} with {awk}");
             eprintln!("{name}");
             let mut program = vec![shell.clone()];
@@ -106,8 +93,8 @@ fn every_sh_and_awk_runs_the_probe() {
                 ..Setup::new(Interpreter::Shell)
             };
             check_first_sample(setup.start(), &name);
-        }
-    }
+        });
+    });
 }
 
 #[test]
@@ -117,8 +104,8 @@ fn output_of_login_files_precedes_the_announcement() {
     write_script(home.path(), "bash", noise);
     write_script(home.path(), ".zshenv", noise);
     write_script(home.path(), ".cshrc", "echo Welcome\necho -n no newline\n");
-    for interpreter in BOTH {
-        for shell in installed(&["bash", "zsh", "tcsh"]) {
+    at_once(BOTH, |interpreter| {
+        at_once(installed(&["bash", "zsh", "tcsh"]), |shell| {
             let environment = vec![
                 ("BASH_ENV".to_owned(), home.path().join("bash").into()),
                 ("ZDOTDIR".to_owned(), home.path().into()),
@@ -130,8 +117,8 @@ fn output_of_login_files_precedes_the_announcement() {
             assert!(rig.noise.starts_with(b"Welcome\n"), "{name}");
             assert!(rig.noise.ends_with(b"no newline"), "{name}");
             check_first_sample(rig, &name);
-        }
-    }
+        });
+    });
 }
 
 #[test]
@@ -150,12 +137,12 @@ fn a_login_file_that_reads_stdin_gets_no_source() {
 
 #[test]
 fn a_loader_whose_session_ends_early_runs_nothing() {
-    for interpreter in BOTH {
+    at_once(BOTH, |interpreter| {
         let mut rig = Setup::new(interpreter).start_loader();
         assert_eq!(rig.read_announcement(), Some(interpreter));
         rig.write(b"import os;os.system('echo ran')\necho ran\n");
         rig.close();
         assert_eq!(rig.read_announcement(), None);
         rig.finish();
-    }
+    });
 }

@@ -8,8 +8,7 @@ use gtop::internals::probe::{Interpreter, ProbeCommand};
 use serde_json::Value;
 
 use crate::harness::nvml_stub;
-use crate::harness::probe::{Rig, Setup, TIMEOUT, gpus};
-use crate::probe::launching::pythons;
+use crate::harness::probe::{Rig, Setup, TIMEOUT, at_once, gpus, pythons};
 
 /// Starts a probe with the stub library; `None` if that cannot be built.
 fn start(state: &str) -> Option<Rig> {
@@ -20,6 +19,12 @@ fn setup(state: &str) -> Option<Setup> {
     let library: PathBuf = nvml_stub::folder(24)?;
     let environment = vec![("LD_LIBRARY_PATH".to_owned(), library.into())];
     Some(Setup { environment, ..Setup::new(Interpreter::Python) }.state(state))
+}
+
+/// Starts it with all groups of values read every second.
+fn start_with_fast_groups(state: &str) -> Option<Rig> {
+    let intervals = ("min_intervals = (0.5, 2.0, 10.0)", "min_intervals = (0.5, 1.0, 1.0)");
+    Some(Setup { vendor_replacement: Some(intervals), ..setup(state)? }.start())
 }
 
 #[test]
@@ -66,7 +71,9 @@ fn wait_for_devices(rig: &mut Rig, what: &str, is_so: impl Fn(&[Value]) -> bool)
 
 #[test]
 fn the_first_sample_is_complete_and_later_ones_only_hold_changes() {
-    let Some(mut rig) = start(&(gpus(2) + "gpu 0 pcie_tx=5+1000000\n")) else { return };
+    let Some(mut rig) = start_with_fast_groups(&(gpus(2) + "gpu 0 pcie_tx=5+1000000\n")) else {
+        return;
+    };
     let ready = rig.backend("nvml", "ready");
     assert_eq!((&ready["driver"], &ready["devices"]), (&"570.86.15".into(), &2.into()));
     let first = wait_for_devices(&mut rig, "devices", |_| true);
@@ -173,7 +180,7 @@ fn an_event_of_a_slice_names_the_slice() {
 
 #[test]
 fn events_are_reported_for_later_devices_and_beside_a_lost_one() {
-    let Some(mut rig) = start(&gpus(1)) else { return };
+    let Some(mut rig) = start_with_fast_groups(&gpus(1)) else { return };
     wait_for_devices(&mut rig, "devices", |devices| devices.len() == 1);
     rig.set_state(&gpus(3));
     let three = wait_for_devices(&mut rig, "more devices", |devices| devices.len() == 3);
@@ -271,8 +278,8 @@ fn a_loading_driver_is_starting_and_not_stuck() {
 
 #[test]
 fn many_slow_calls_are_not_a_stuck_call() {
-    // About 60 calls of 0.1 s each: together they exceed the limit of one call.
-    let state = gpus(2) + "fault nvml slow 100000\n";
+    // About 60 calls of 0.06 s each: together they exceed the limit of one call.
+    let state = gpus(2) + "fault nvml slow 60000\n";
     let Some(mut rig) = start(&state) else { return };
     let mut codes = BTreeSet::new();
     rig.until("devices", |frame| {
@@ -326,18 +333,21 @@ fn an_unusable_library_falls_back_to_nvidia_smi() {
 
 #[test]
 fn every_python_from_3_6_on_reads_the_library() {
-    for python in pythons().iter().filter(|python| !python.to_string_lossy().contains("/2.")) {
-        eprintln!("{}", python.display());
-        let state = gpus(1)
-            + "gpu 0 pcie_tx=5+1000000 nvlinks=2 nvlink_tx_kib=8 nvlink_rx_kib=9 gpm_sm=7\n\
+    at_once(
+        pythons().iter().filter(|python| !python.to_string_lossy().contains("/2.")),
+        |python| {
+            eprintln!("{}", python.display());
+            let state = gpus(1)
+                + "gpu 0 pcie_tx=5+1000000 nvlinks=2 nvlink_tx_kib=8 nvlink_rx_kib=9 gpm_sm=7\n\
              proc 0 4000001 5 sm=3\n";
-        let Some(setup) = setup(&state) else { return };
-        let mut rig = Setup { pythons: Some(python.display().to_string()), ..setup }.start();
-        let first = wait_for_devices(&mut rig, "devices", |_| true);
-        assert_eq!((&first[0]["util"], &first[0]["links"][1][0]), (&90.into(), &4096.into()));
-        wait_for_devices(&mut rig, "activity", |devices| devices[0]["activity"][1] == 7.0);
-        rig.finish();
-    }
+            let Some(setup) = setup(&state) else { return };
+            let mut rig = Setup { pythons: Some(python.display().to_string()), ..setup }.start();
+            let first = wait_for_devices(&mut rig, "devices", |_| true);
+            assert_eq!((&first[0]["util"], &first[0]["links"][1][0]), (&90.into(), &4096.into()));
+            wait_for_devices(&mut rig, "activity", |devices| devices[0]["activity"][1] == 7.0);
+            rig.finish();
+        },
+    );
 }
 
 #[test]
@@ -353,7 +363,7 @@ fn a_library_that_is_shut_down_repeatedly_falls_back_to_nvidia_smi() {
 
 #[test]
 fn known_devices_stay_when_the_library_stops_counting_them() {
-    let Some(mut rig) = start(&gpus(2)) else { return };
+    let Some(mut rig) = start_with_fast_groups(&gpus(2)) else { return };
     wait_for_devices(&mut rig, "devices", |_| true);
     let faults = "fault nvmlDeviceGetCount_v2 999\nfault nvmlDeviceGetCount 999\n";
     rig.set_state(&(gpus(2) + faults));
@@ -449,7 +459,7 @@ fn a_device_has_its_file_number_and_keeps_it_when_lost() {
 
 #[test]
 fn a_replaced_device_starts_without_xids() {
-    let Some(mut rig) = start(&gpus(1)) else { return };
+    let Some(mut rig) = start_with_fast_groups(&gpus(1)) else { return };
     wait_for_devices(&mut rig, "devices", |devices| devices[0]["xids"] == 0);
     rig.set_state(&(gpus(1) + "xid 0 79\n"));
     wait_for_devices(&mut rig, "an Xid", |devices| devices[0]["xids"] == 1);

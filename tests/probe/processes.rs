@@ -6,81 +6,20 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use gtop::internals::model::ProcessKey;
 use gtop::internals::probe::Interpreter;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::probe::{BOTH, Rig, Setup, gpus, installed};
-use crate::probe::launching::pythons;
-
-/// A child process, sleeping by default, that is killed on drop.
-pub(crate) struct Sleeper(pub(crate) Child);
-
-impl Sleeper {
-    pub(crate) fn new() -> Self {
-        Self::with(|command| command)
-    }
-
-    pub(crate) fn with(change: impl FnOnce(&mut Command) -> &mut Command) -> Self {
-        let mut command = Command::new("sleep");
-        command.arg("1000").stdin(Stdio::null()).stdout(Stdio::null());
-        Self(change(&mut command).spawn().unwrap())
-    }
-
-    /// A process of another user.
-    pub(crate) fn of(uid: u32) -> Self {
-        Self::with(|command| command.uid(uid).gid(uid).current_dir("/"))
-    }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.0.id()
-    }
-
-    pub(crate) fn key(&self) -> ProcessKey {
-        key(self.pid())
-    }
-
-    pub(crate) fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(i32::try_from(self.pid()).unwrap()).unwrap();
-        kill_process(pid, signal).unwrap();
-    }
-}
-
-impl Drop for Sleeper {
-    fn drop(&mut self) {
-        let _killed = self.0.kill();
-        let _status = self.0.wait();
-    }
-}
-
-/// The fields of `/proc/PID/stat` after the name.
-pub(crate) fn stat(pid: u32) -> Vec<String> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    stat.rsplit_once(") ").unwrap().1.split(' ').map(str::to_owned).collect()
-}
-
-pub(crate) fn key(pid: u32) -> ProcessKey {
-    ProcessKey { pid, start_ticks: stat(pid)[19].parse().unwrap() }
-}
+use crate::harness::probe::{BOTH, Rig, Setup, at_once, gpus, installed, main_pythons};
+use crate::harness::sleeper::{Sleeper, stat};
 
 /// The probes under the oldest, newest and default Python, and under the shells.
 pub(crate) fn probes() -> Vec<(String, Setup)> {
     let mut found: Vec<(String, Setup)> = Vec::new();
-    let all: Vec<String> = pythons()
-        .iter()
-        .map(|python| python.display().to_string())
-        .filter(|python| !python.contains("/2."))
-        .collect();
-    let with_version = |version: &str| all.iter().find(|python| python.contains(version)).cloned();
-    let selected: Vec<String> =
-        [with_version("/3.6."), with_version("/3.13."), with_version("/usr/bin")]
-            .into_iter()
-            .flatten()
-            .collect();
-    for python in selected {
+    for python in main_pythons() {
+        let python = python.display().to_string();
         let pythons = Some(python.clone());
         found.push((python, Setup { pythons, ..Setup::new(Interpreter::Python) }));
     }
@@ -131,7 +70,7 @@ fn wait_for_unseen(rig: &mut Rig, pid: u32) -> Value {
 fn a_process_reports_its_state_job_and_parents() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
-    for (name, setup) in probes() {
+    at_once(probes(), |(name, setup)| {
         eprintln!("{name}");
         let sleeper = Sleeper::with(|command| {
             command
@@ -163,19 +102,19 @@ fn a_process_reports_its_state_job_and_parents() {
         // Its parent does not reap it.
         wait_for_row(&mut rig, pid, "a zombie", |row| row["state"] == "Z");
         rig.finish();
-    }
+    });
 }
 
 #[test]
 fn control_characters_in_a_command_line_become_spaces() {
-    for (name, setup) in probes() {
+    at_once(probes(), |(name, setup)| {
         let sleeper = Sleeper::with(|command| command.arg0("sle\tep\nwell\u{7f}\u{1b}[2J"));
         let pid = sleeper.pid();
         let mut rig = setup.state(&(gpus(1) + &format!("proc 0 {pid} 9\n"))).start();
         let row = wait_for_row(&mut rig, pid, "a command line", has_static_facts);
         assert_eq!(row["command"], "sle ep well  [2J 1000", "{name}");
         rig.finish();
-    }
+    });
 }
 
 #[test]
@@ -183,7 +122,7 @@ fn working_directory_and_job_are_reported_only_to_the_owner() {
     if !is_root() {
         return;
     }
-    for interpreter in BOTH {
+    at_once(BOTH, |interpreter| {
         let theirs = Sleeper::with(|command| {
             command.uid(65534).gid(65534).current_dir("/").env("SLURM_JOB_ID", "7")
         });
@@ -194,12 +133,12 @@ fn working_directory_and_job_are_reported_only_to_the_owner() {
         assert_eq!((&row["cwd"], &row["uid"]), (&Value::Null, &65534.into()), "{row}");
         assert!(row["job"].is_null() && row["command"] == "sleep 1000", "{row}");
         rig.finish();
-    }
+    });
 }
 
 #[test]
 fn unseen_processes_are_reported_with_a_reason() {
-    for (name, setup) in probes() {
+    at_once(probes(), |(name, setup)| {
         eprintln!("{name}");
         let sleeper = Sleeper::new();
         let pid = sleeper.pid();
@@ -217,7 +156,7 @@ fn unseen_processes_are_reported_with_a_reason() {
             (!processes.contains_key("unseen")).then_some(())
         });
         rig.finish();
-    }
+    });
 }
 
 /// Writes a `/sys/fs/cgroup` in which process 2 belongs to a job.
@@ -242,7 +181,7 @@ fn hidden_processes_of_others_keep_their_row() {
     if !is_root() {
         return;
     }
-    for (level, is_v2) in [("1", true), ("2", true), ("2", false), ("4", true)] {
+    at_once([("1", true), ("2", true), ("2", false), ("4", true)], |(level, is_v2)| {
         let root = tempfile::tempdir().unwrap();
         std::fs::set_permissions(root.path(), Permissions::from_mode(0o755)).unwrap();
         write_cgroups(root.path(), is_v2);
@@ -280,7 +219,7 @@ fn hidden_processes_of_others_keep_their_row() {
         // It may be in another namespace or not exist at all.
         assert_eq!(wait_for_unseen(&mut rig, 4_000_001)["why"], "elsewhere");
         rig.finish();
-    }
+    });
 }
 
 #[test]
@@ -288,7 +227,7 @@ fn the_sh_probe_distinguishes_hidden_from_ended_processes() {
     if !is_root() {
         return;
     }
-    for level in ["1", "2"] {
+    at_once(["1", "2"], |level| {
         let script = format!(
             "sleep 1000 >&- & mount -o remount,hidepid={level} /proc || exit 9; \
              exec setpriv --reuid=65534 --regid=65534 --clear-groups /bin/sh -c \"$1\""
@@ -304,7 +243,7 @@ fn the_sh_probe_distinguishes_hidden_from_ended_processes() {
         assert_eq!(row["uid"], if level == "1" { 0.into() } else { Value::Null }, "{row}");
         assert_eq!(wait_for_unseen(&mut rig, 4_000_001)["why"], "elsewhere");
         rig.finish();
-    }
+    });
 }
 
 #[test]
@@ -317,7 +256,7 @@ fn an_owner_is_a_number_until_the_name_is_known() {
     let state = sleepers
         .iter()
         .fold(gpus(1), |state, sleeper| state + &format!("proc 0 {} 9\n", sleeper.pid()));
-    for interpreter in BOTH {
+    at_once(BOTH, |interpreter| {
         let mut rig = Setup::new(interpreter).state(&state).start();
         let mut names: BTreeMap<u64, String> = BTreeMap::new();
         rig.until("all of them", |frame| {
@@ -329,7 +268,7 @@ fn an_owner_is_a_number_until_the_name_is_known() {
         });
         assert!(names.iter().all(|(uid, name)| uid.to_string() == *name), "{names:?}");
         rig.finish();
-    }
+    });
 }
 
 /// The `/proc/PID/cgroup` of real nodes, and the most informative path.
@@ -364,8 +303,7 @@ const CGROUP_FILES: &[(&str, &str)] = &[
 
 #[test]
 fn the_most_informative_control_group_is_reported() {
-    let python = pythons().into_iter().find(|python| !python.to_string_lossy().contains("/2."));
-    let Some(python) = python else {
+    let Some(python) = main_pythons().pop() else {
         eprintln!("skipped: no python3 here");
         return;
     };

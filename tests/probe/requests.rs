@@ -7,8 +7,9 @@ use gtop::internals::probe::{Interpreter, ProbeCommand};
 use rustix::process::Signal as Raw;
 use serde_json::Value;
 
-use crate::harness::probe::{NODE, Rig, Setup, TIMEOUT, gpus};
-use crate::probe::processes::{Sleeper, is_root, key, probes, stat};
+use crate::harness::probe::{BOTH, NODE, Rig, Setup, TIMEOUT, at_once, gpus};
+use crate::harness::sleeper::{Sleeper, key, stat};
+use crate::probe::processes::{is_root, probes};
 
 const TERM: Signal = Signal::Terminate;
 
@@ -28,13 +29,9 @@ fn run_as_nobody(interpreter: Interpreter) -> Setup {
     Setup { shell: shell.map(str::to_owned).to_vec(), pythons, ..setup }
 }
 
-fn is_alive(process: &mut Sleeper) -> bool {
-    process.0.try_wait().unwrap().is_none()
-}
-
 #[test]
 fn a_signal_reaches_only_its_target() {
-    for (name, setup) in probes() {
+    at_once(probes(), |(name, setup)| {
         eprintln!("{name}");
         let (mut target, mut other) = (Sleeper::new(), Sleeper::new());
         let mut rig = setup.start();
@@ -43,16 +40,16 @@ fn a_signal_reaches_only_its_target() {
         assert!(commands.contains(&"signal".into()), "{name}: {hello}");
         let late = ProcessKey { start_ticks: target.key().start_ticks + 1, ..target.key() };
         assert_eq!(result(&rig.request(ProcessRequest::Signal(late, TERM))), "reused", "{name}");
-        assert!(is_alive(&mut target));
+        assert!(target.is_alive());
         // The requested process has ended, and another one has its pid.
         let earlier = ProcessKey { start_ticks: target.key().start_ticks - 1, ..target.key() };
         assert_eq!(result(&rig.request(ProcessRequest::Signal(earlier, TERM))), "reused", "{name}");
-        assert!(is_alive(&mut target));
+        assert!(target.is_alive());
         let sent = rig.request(ProcessRequest::Signal(target.key(), TERM));
         assert_eq!((result(&sent), &sent["why"]), ("sent", &Value::Null), "{name}");
         let status = target.0.wait().unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15), "{name}");
-        assert!(is_alive(&mut other), "{name}");
+        assert!(other.is_alive(), "{name}");
         let ended = ProcessKey { pid: target.pid(), start_ticks: 1 };
         // If the pid is in use again, it belongs to another process.
         assert!(
@@ -60,12 +57,12 @@ fn a_signal_reaches_only_its_target() {
             "{name}"
         );
         rig.finish();
-    }
+    });
 }
 
 #[test]
 fn an_ended_process_that_is_not_reaped_is_a_zombie() {
-    for (name, setup) in probes() {
+    at_once(probes(), |(name, setup)| {
         let target = Sleeper::new();
         let key = target.key();
         target.signal(Raw::KILL);
@@ -75,12 +72,12 @@ fn an_ended_process_that_is_not_reaped_is_a_zombie() {
         let mut rig = setup.start();
         assert_eq!(result(&rig.request(ProcessRequest::Signal(key, TERM))), "zombie", "{name}");
         rig.finish();
-    }
+    });
 }
 
 #[test]
 fn protected_processes_are_not_signalled() {
-    for (name, setup) in probes() {
+    at_once(probes(), |(name, setup)| {
         eprintln!("{name}");
         let mut rig = setup.start();
         rig.sample();
@@ -95,15 +92,15 @@ fn protected_processes_are_not_signalled() {
         }
         rig.sample();
         rig.finish();
-    }
+    });
 }
 
 #[test]
 fn invalid_requests_are_answered_with_an_error_and_do_nothing() {
-    let mut target = Sleeper::new();
-    let ProcessKey { pid, start_ticks } = target.key();
-    for (name, setup) in probes() {
+    at_once(probes(), |(name, setup)| {
         eprintln!("{name}");
+        let mut target = Sleeper::new();
+        let ProcessKey { pid, start_ticks } = target.key();
         let mut rig = setup.start();
         rig.sample();
         for (number, rest) in (900..).zip([
@@ -127,9 +124,9 @@ fn invalid_requests_are_answered_with_an_error_and_do_nothing() {
             let answer = rig.read_answer(number);
             assert_eq!(result(&answer), "bad", "{name}: {rest}: {answer}");
         }
-        assert!(is_alive(&mut target), "{name}");
+        assert!(target.is_alive(), "{name}");
         rig.finish();
-    }
+    });
 }
 
 #[test]
@@ -137,7 +134,7 @@ fn processes_of_other_users_are_not_signalled() {
     if !is_root() {
         return;
     }
-    for interpreter in crate::harness::probe::BOTH {
+    at_once(BOTH, |interpreter| {
         let (mut ours, theirs) = (Sleeper::new(), Sleeper::of(65534));
         let mut rig = run_as_nobody(interpreter).start();
         rig.sample();
@@ -146,13 +143,13 @@ fn processes_of_other_users_are_not_signalled() {
             (result(&refused), &refused["why"]),
             ("refused", &"it belongs to another user".into())
         );
-        assert!(is_alive(&mut ours));
+        assert!(ours.is_alive());
         assert_eq!(
             result(&rig.request(ProcessRequest::Signal(theirs.key(), Signal::Kill))),
             "sent"
         );
         rig.finish();
-    }
+    });
 }
 
 #[test]
@@ -170,18 +167,18 @@ fn a_setuid_process_belongs_to_the_user_who_started_it() {
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
         Sleeper(child)
     };
-    for interpreter in crate::harness::probe::BOTH {
+    at_once(BOTH, |interpreter| {
         let (theirs, mut setuid) = (with_ids("65534,0,0"), with_ids("0,65534,0"));
         let mut rig = run_as_nobody(interpreter).start();
         rig.sample();
         let refused = rig.request(ProcessRequest::Signal(setuid.key(), Signal::Kill));
         let why = "it belongs to another user".into();
         assert_eq!((result(&refused), &refused["why"]), ("refused", &why), "{interpreter:?}");
-        assert!(is_alive(&mut setuid));
+        assert!(setuid.is_alive());
         let sent = rig.request(ProcessRequest::Signal(theirs.key(), Signal::Kill));
         assert_eq!(result(&sent), "sent", "{interpreter:?}: {sent}");
         rig.finish();
-    }
+    });
 }
 
 #[test]
@@ -205,7 +202,7 @@ fn private_details_are_only_sent_to_the_owner() {
 
 #[test]
 fn an_environment_has_no_control_characters_and_may_be_cut() {
-    for (name, setup) in probes().into_iter().filter(|(name, _)| name.contains("python")) {
+    at_once(probes().into_iter().filter(|(name, _)| name.contains("python")), |(name, setup)| {
         eprintln!("{name}");
         let small = Sleeper::with(|command| {
             command
@@ -237,14 +234,14 @@ fn an_environment_has_no_control_characters_and_may_be_cut() {
         let late = ProcessKey { start_ticks: 1, ..small.key() };
         assert_eq!(result(&rig.request(ProcessRequest::Environment(late))), "reused");
         rig.finish();
-    }
+    });
 }
 
 #[test]
 fn details_describe_the_requested_process() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
-    for (name, setup) in probes().into_iter().filter(|(name, _)| name.contains("python")) {
+    at_once(probes().into_iter().filter(|(name, _)| name.contains("python")), |(name, setup)| {
         let target = Sleeper::with(|command| command.current_dir(&folder));
         let mut rig = setup.start();
         rig.sample();
@@ -262,7 +259,7 @@ fn details_describe_the_requested_process() {
         assert!(files[1].as_str().unwrap().parse::<u64>().is_ok(), "{files}");
         assert_eq!(detail["io"].as_array().unwrap().len(), 4);
         rig.finish();
-    }
+    });
 }
 
 /// The pids of a tree, in which each process comes after its parent.
@@ -280,7 +277,7 @@ fn pids(answer: &Value) -> Vec<u64> {
 
 #[test]
 fn a_tree_contains_all_ancestors_and_descendants() {
-    for (name, setup) in probes().into_iter().filter(|(name, _)| name.contains("python")) {
+    at_once(probes().into_iter().filter(|(name, _)| name.contains("python")), |(name, setup)| {
         eprintln!("{name}");
         let mut family = Program::new("sh");
         let family = family.args(["-c", "sleep 1000 & sleep 1001 & wait"]).spawn().unwrap();
@@ -316,7 +313,7 @@ fn a_tree_contains_all_ancestors_and_descendants() {
             let _killed = rustix::process::kill_process(pid, Raw::KILL);
         }
         rig.finish();
-    }
+    });
 }
 
 #[test]
@@ -396,7 +393,8 @@ fn a_hanging_request_and_the_next_one_are_both_answered() {
 #[test]
 fn the_answering_child_ends_when_idle() {
     let target = Sleeper::new();
-    let mut rig = Setup { state: None, ..python() }.start();
+    let replacement = Some(("IDLE_TIMEOUT = 10.0", "IDLE_TIMEOUT = 1.0"));
+    let mut rig = Setup { state: None, replacement, ..python() }.start();
     rig.sample();
     rig.sample();
     let before = rig.leftover_pids().len();

@@ -1,16 +1,13 @@
 //! The values in frames match those of the machine.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command as Program, Stdio};
 use std::time::Duration;
 
 use gtop::internals::probe::ProbeCommand;
 use serde_json::Value;
 
-use crate::harness::probe::{BOTH, NODE, Rig, Setup, gpus};
+use crate::harness::probe::{BOTH, NODE, Rig, Setup, at_once, gpus};
+use crate::harness::sleeper::{Sleeper, stat};
 use crate::probe::processes::has_static_facts;
 
 #[test]
@@ -30,7 +27,7 @@ fn an_sh_probe_names_the_values_that_need_python() {
         }
     }
     let empty = tempfile::tempdir().unwrap();
-    for (root, kinds) in [(&root, vec!["nvml", "amdgpu", "tpu"]), (&empty, vec!["nvml"])] {
+    at_once([(&root, vec!["nvml", "amdgpu", "tpu"]), (&empty, vec!["nvml"])], |(root, kinds)| {
         let environment = vec![("GTOP_ROOT".to_owned(), root.path().into())];
         let mut rig = Setup { environment, ..Setup::new(BOTH[1]) }.start();
         let hello = rig.next().unwrap();
@@ -41,33 +38,7 @@ fn an_sh_probe_names_the_values_that_need_python() {
             kinds.iter().map(|kind| format!("{kind}: needs python3")).collect();
         assert_eq!(reasons, expected);
         rig.finish();
-    }
-}
-
-/// A sleeping process with any name, killed on drop.
-struct Sleeper(Child);
-
-impl Sleeper {
-    fn with_name(name: &[u8]) -> Self {
-        let mut program = Program::new("sleep");
-        program
-            .arg0(OsStr::from_bytes(name))
-            .arg("1000")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null());
-        Self(program.spawn().unwrap())
-    }
-
-    fn pid(&self) -> u32 {
-        self.0.id()
-    }
-}
-
-impl Drop for Sleeper {
-    fn drop(&mut self) {
-        let _killed = self.0.kill();
-        let _status = self.0.wait();
-    }
+    });
 }
 
 /// The first sample in which this process has its static facts.
@@ -81,7 +52,7 @@ fn row_with_facts(rig: &mut Rig, pid: u32) -> Value {
 #[test]
 fn hello_describes_the_machine() {
     let name = |path: &str| std::fs::read_to_string(path).unwrap().trim().to_owned();
-    for interpreter in BOTH {
+    at_once(BOTH, |interpreter| {
         let mut rig = Setup::new(interpreter).start();
         let hello = rig.next().unwrap();
         assert_eq!(hello["host"], name("/proc/sys/kernel/hostname"));
@@ -97,12 +68,12 @@ fn hello_describes_the_machine() {
         assert_eq!(intervals["nvidia-smi"], 1.0);
         assert_eq!(intervals["nvidia-smi.processes"], 2.0);
         rig.finish();
-    }
+    });
 }
 
 #[test]
 fn samples_are_numbered_and_contain_the_host() {
-    for interpreter in BOTH {
+    at_once(BOTH, |interpreter| {
         let mut rig = Setup::new(interpreter).start();
         let samples: Vec<Value> = (0..4).map(|_| rig.sample()).collect();
         for (i, sample) in (1_u64..).zip(&samples) {
@@ -120,13 +91,13 @@ fn samples_are_numbered_and_contain_the_host() {
         assert_eq!(samples[0]["full"], true);
         assert!(samples[1]["full"].is_null());
         rig.finish();
-    }
+    });
 }
 
 #[test]
 fn the_output_of_nvidia_smi_arrives_unchanged() {
-    for interpreter in BOTH {
-        let first = Sleeper::with_name(b"first");
+    at_once(BOTH, |interpreter| {
+        let first = Sleeper::named(b"first");
         let state = gpus(2)
             + &format!("proc 0 {} 70000\nnoise something odd\n", first.pid())
             + "app GPU-x, 4000001, [N/A], /a,b \"c\" \\d\n"
@@ -166,20 +137,18 @@ fn the_output_of_nvidia_smi_arrives_unchanged() {
         assert_eq!(apps[0], format!("{uuid}, {}, 70000, first", first.pid()));
         assert_eq!(apps[1], "GPU-x, 4000001, [N/A], /a,b \"c\" \\d");
         rig.finish();
-    }
+    });
 }
 
 #[test]
 fn static_facts_of_processes_are_sent_once_and_counters_always() {
-    for interpreter in BOTH {
-        let sleeper = Sleeper::with_name(b"python train.py");
+    at_once(BOTH, |interpreter| {
+        let sleeper = Sleeper::named(b"python train.py");
         let pid = sleeper.pid();
         let mut rig =
             Setup::new(interpreter).state(&(gpus(1) + &format!("proc 0 {pid} 9\n"))).start();
         let row = row_with_facts(&mut rig, pid);
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
-        assert_eq!(row["start"].to_string(), fields[19]);
+        assert_eq!(row["start"].to_string(), stat(pid)[19]);
         assert_eq!(row["ppid"], std::process::id());
         assert_eq!(row["uid"], rustix::process::getuid().as_raw());
         assert_eq!(row["command"], "python train.py 1000");
@@ -195,12 +164,12 @@ fn static_facts_of_processes_are_sent_once_and_counters_always() {
                 && !full["backends"][0]["apps"].is_null()
         });
         // A new process replaces the ended one.
-        let next = Sleeper::with_name(b"next");
+        let next = Sleeper::named(b"next");
         drop(sleeper);
         rig.set_state(&(gpus(1) + &format!("proc 0 {} 9\n", next.pid())));
         assert_eq!(row_with_facts(&mut rig, next.pid())["command"], "next 1000");
         rig.finish();
-    }
+    });
 }
 
 #[test]
@@ -211,8 +180,8 @@ fn hostile_command_lines_become_valid_json() {
         b"line\nbreak\r\ttab'$(id)`id`",
         &[b'x'; 3000],
     ];
-    for interpreter in BOTH {
-        let sleepers: Vec<Sleeper> = names.iter().map(|name| Sleeper::with_name(name)).collect();
+    at_once(BOTH, |interpreter| {
+        let sleepers: Vec<Sleeper> = names.iter().map(|name| Sleeper::named(name)).collect();
         let state = sleepers
             .iter()
             .fold(gpus(1), |state, sleeper| state + &format!("proc 0 {} 9\n", sleeper.pid()));
@@ -235,17 +204,16 @@ fn hostile_command_lines_become_valid_json() {
         assert!(command(2).contains("'$(id)`id`"), "{}", command(2));
         assert_eq!(*command(3), "x".repeat(512));
         rig.finish();
-    }
+    });
 }
 
 #[test]
 fn all_of_many_processes_are_eventually_reported() {
-    for interpreter in BOTH {
-        let name = [b'n'; 400];
-        let sleepers: Vec<Sleeper> = (0..150).map(|_| Sleeper::with_name(&name)).collect();
-        let state = sleepers
-            .iter()
-            .fold(gpus(1), |state, sleeper| state + &format!("proc 0 {} 9\n", sleeper.pid()));
+    let sleepers: Vec<Sleeper> = (0..150).map(|_| Sleeper::named(&[b'n'; 400])).collect();
+    let state = sleepers
+        .iter()
+        .fold(gpus(1), |state, sleeper| state + &format!("proc 0 {} 9\n", sleeper.pid()));
+    at_once(BOTH, |interpreter| {
         let mut rig = Setup::new(interpreter).state(&state).start();
         let mut missing: Vec<u32> = sleepers.iter().map(Sleeper::pid).collect();
         rig.until("all processes", |frame| {
@@ -255,14 +223,14 @@ fn all_of_many_processes_are_eventually_reported() {
             missing.is_empty().then_some(())
         });
         rig.finish();
-    }
+    });
 }
 
 #[test]
 fn the_interval_and_the_focus_follow_commands() {
     let announced =
         |seconds: f64| move |frame: &Value| (frame["intervals"]["host"] == seconds).then_some(());
-    for interpreter in BOTH {
+    at_once(BOTH, |interpreter| {
         let interval = Duration::from_secs(600);
         let mut rig = Setup { interval, ..Setup::new(interpreter) }.start();
         rig.sample();
@@ -278,7 +246,7 @@ fn the_interval_and_the_focus_follow_commands() {
         rig.until("the end of the focus", announced(0.2));
         rig.sample();
         rig.finish();
-    }
+    });
 }
 
 #[test]
@@ -296,7 +264,7 @@ fn lines_that_are_not_commands_for_this_node_are_ignored() {
         "\n\0\x1b\u{7f}garbage`id`\n".to_owned(),
         "x".repeat(10_000) + "\n",
     ];
-    for interpreter in BOTH {
+    at_once(BOTH, |interpreter| {
         let mut rig = Setup::new(interpreter).start();
         rig.sample();
         for line in &lines {
@@ -309,12 +277,12 @@ fn lines_that_are_not_commands_for_this_node_are_ignored() {
         });
         assert_eq!(announced, 0.3, "{interpreter:?}");
         rig.finish();
-    }
+    });
 }
 
 #[test]
 fn a_command_may_arrive_in_several_reads() {
-    for interpreter in BOTH {
+    at_once(BOTH, |interpreter| {
         let mut rig = Setup::new(interpreter).start();
         rig.sample();
         for chunk in ["{\"id\":1,\"no", "de\":\"gpu[01]\",\"verb\":\"fu", "ll\"}", "\n"] {
@@ -323,5 +291,5 @@ fn a_command_may_arrive_in_several_reads() {
         }
         rig.until("a full sample", |frame| (frame["full"] == true).then_some(()));
         rig.finish();
-    }
+    });
 }

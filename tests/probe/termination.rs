@@ -5,14 +5,17 @@ use std::time::{Duration, Instant};
 use gtop::internals::probe::ProbeCommand;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::probe::{BOTH, Rig, Setup, TIMEOUT, gpus};
+use crate::harness::probe::{BOTH, Rig, Setup, TIMEOUT, at_once, gpus};
+
+/// More than a heartbeat takes on a busy machine.
+const DEADMAN: Duration = Duration::from_secs(5);
 
 fn with_hanging_smi() -> String {
     gpus(2) + "fault nvidia-smi hang\n"
 }
 
-/// Waits until the probe runs nvidia-smi.
-fn wait_for_smi(rig: &Rig) {
+/// Waits until the probe runs nvidia-smi; keeps it alive until then.
+fn wait_for_smi(rig: &mut Rig) {
     let deadline = Instant::now() + TIMEOUT;
     let is_smi = |pid: &u32| {
         let cmdline = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -20,6 +23,7 @@ fn wait_for_smi(rig: &Rig) {
     };
     while !rig.leftover_pids().iter().any(is_smi) {
         assert!(Instant::now() < deadline, "nvidia-smi was never run");
+        rig.command(ProbeCommand::Heartbeat);
         std::thread::park_timeout(Duration::from_millis(10));
     }
 }
@@ -31,89 +35,87 @@ fn signal(pid: u32, signal: Signal) {
 
 #[test]
 fn at_eof_no_process_remains_even_with_a_hanging_nvidia_smi() {
-    for interpreter in BOTH {
+    at_once(BOTH, |interpreter| {
         let mut rig = Setup::new(interpreter).state(&with_hanging_smi()).start();
         rig.sample();
-        wait_for_smi(&rig);
+        wait_for_smi(&mut rig);
         let closed = Instant::now();
         rig.close();
         let why = rig.until("bye", |frame| (frame["t"] == "bye").then(|| frame["why"].clone()));
         assert_eq!(why, "stdin closed");
         assert!(rig.exits_within(TIMEOUT), "{interpreter:?}: {:?}", rig.leftover_pids());
         eprintln!("{interpreter:?}: gone after {:?}", closed.elapsed());
-    }
+    });
 }
 
 #[test]
 fn at_eof_no_process_remains_even_without_a_reader() {
-    for interpreter in BOTH {
+    at_once(BOTH, |interpreter| {
         let setup = Setup { interval: Duration::from_millis(50), ..Setup::new(interpreter) };
         let mut rig = setup.state(&gpus(32)).start_unread();
         rig.wait_until_full();
         rig.close();
         assert!(rig.exits_within(TIMEOUT), "{interpreter:?}: {:?}", rig.leftover_pids());
-    }
+    });
 }
 
 #[test]
 fn without_heartbeats_the_probe_ends() {
-    for interpreter in BOTH {
-        let deadman = Duration::from_secs(10);
-        let mut rig =
-            Setup { deadman, ..Setup::new(interpreter) }.state(&with_hanging_smi()).start();
-        wait_for_smi(&rig);
+    at_once(BOTH, |interpreter| {
+        let mut rig = Setup { deadman: DEADMAN, ..Setup::new(interpreter) }
+            .state(&with_hanging_smi())
+            .start();
+        wait_for_smi(&mut rig);
         assert!(rig.exits_within(TIMEOUT), "{interpreter:?}: {:?}", rig.leftover_pids());
-    }
+    });
 }
 
 #[test]
 fn without_heartbeats_the_probe_ends_even_without_a_reader() {
-    for interpreter in BOTH {
-        let deadman = Duration::from_secs(20);
+    at_once(BOTH, |interpreter| {
         let interval = Duration::from_millis(50);
-        let setup = Setup { interval, deadman, ..Setup::new(interpreter) };
+        let setup = Setup { interval, deadman: DEADMAN, ..Setup::new(interpreter) };
         let mut rig = setup.state(&gpus(32)).start_unread();
         rig.wait_until_full();
         assert!(rig.exits_within(TIMEOUT), "{interpreter:?}: {:?}", rig.leftover_pids());
-    }
+    });
 }
 
 #[test]
 fn heartbeats_keep_the_probe_alive() {
-    for interpreter in BOTH {
-        let deadman = Duration::from_secs(8);
-        let mut rig = Setup { deadman, ..Setup::new(interpreter) }.start();
+    at_once(BOTH, |interpreter| {
+        let mut rig = Setup { deadman: DEADMAN, ..Setup::new(interpreter) }.start();
         let started = Instant::now();
-        while started.elapsed() < 2 * deadman {
+        while started.elapsed() < 3 * DEADMAN / 2 {
             rig.command(ProbeCommand::Heartbeat);
             rig.sample();
         }
         assert!(rig.exits_within(TIMEOUT), "{interpreter:?}: {:?}", rig.leftover_pids());
-    }
+    });
 }
 
 #[test]
 fn a_signal_ends_all_processes_of_the_probe() {
-    for interpreter in BOTH {
-        for end in [Signal::TERM, Signal::HUP, Signal::INT] {
+    at_once(BOTH, |interpreter| {
+        at_once([Signal::TERM, Signal::HUP, Signal::INT], |end| {
             let mut rig = Setup::new(interpreter).state(&with_hanging_smi()).start();
             rig.sample();
-            wait_for_smi(&rig);
+            wait_for_smi(&mut rig);
             signal(rig.child.id(), end);
             assert!(
                 rig.exits_within(TIMEOUT),
                 "{interpreter:?} {end:?}: {:?}",
                 rig.leftover_pids()
             );
-        }
-    }
+        });
+    });
 }
 
 #[test]
 fn the_children_of_a_killed_python_probe_end() {
     let mut rig = Setup::new(BOTH[0]).state(&with_hanging_smi()).start();
     rig.sample();
-    wait_for_smi(&rig);
+    wait_for_smi(&mut rig);
     signal(rig.child.id(), Signal::KILL);
     assert!(rig.exits_within(TIMEOUT), "{:?}", rig.leftover_pids());
 }
@@ -122,8 +124,7 @@ fn the_children_of_a_killed_python_probe_end() {
 fn an_alarm_ends_a_stuck_child_of_a_killed_probe() {
     let Some(library) = crate::harness::nvml_stub::folder(24) else { return };
     let environment = vec![("LD_LIBRARY_PATH".to_owned(), library.into())];
-    let deadman = Duration::from_secs(10);
-    let setup = Setup { deadman, environment, ..Setup::new(BOTH[0]) };
+    let setup = Setup { deadman: DEADMAN, environment, ..Setup::new(BOTH[0]) };
     let mut rig = setup.state(&(gpus(1) + "fault nvmlDeviceGetTemperature hang\n")).start();
     // Once the call is reported as stuck, the child is blocked in it.
     loop {
@@ -139,16 +140,16 @@ fn an_alarm_ends_a_stuck_child_of_a_killed_probe() {
 
 #[test]
 fn a_closed_stdout_ends_the_probe() {
-    for interpreter in BOTH {
+    at_once(BOTH, |interpreter| {
         let mut rig = Setup::new(interpreter).start_unread();
         rig.close_stdout();
         assert!(rig.exits_within(TIMEOUT), "{interpreter:?}: {:?}", rig.leftover_pids());
-    }
+    });
 }
 
 #[test]
 fn an_sh_probe_in_a_shared_process_group_ends_only_itself() {
-    for setsid in [true, false] {
+    at_once([true, false], |setsid| {
         // With this variable, the probe assumes that it was started by setsid(1).
         let environment =
             if setsid { vec![] } else { vec![("GTOP_SETSID".to_owned(), "1".into())] };
@@ -156,14 +157,14 @@ fn an_sh_probe_in_a_shared_process_group_ends_only_itself() {
         let mut rig = setup.state(&with_hanging_smi()).start_in_our_group();
         rig.start_reading();
         rig.sample();
-        wait_for_smi(&rig);
+        wait_for_smi(&mut rig);
         rig.finish();
-    }
+    });
 }
 
 #[test]
 fn a_paused_reader_misses_ticks_but_never_part_of_a_frame() {
-    for interpreter in BOTH {
+    at_once(BOTH, |interpreter| {
         let setup = Setup { interval: Duration::from_millis(50), ..Setup::new(interpreter) };
         let mut rig = setup.state(&gpus(32)).start_unread();
         rig.wait_until_full();
@@ -177,5 +178,5 @@ fn a_paused_reader_misses_ticks_but_never_part_of_a_frame() {
         }
         assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{numbers:?}");
         rig.finish();
-    }
+    });
 }

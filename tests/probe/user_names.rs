@@ -7,9 +7,9 @@ use std::process::Command as Program;
 use gtop::internals::probe::{Interpreter, ProbeCommand};
 use serde_json::Value;
 
-use crate::harness::probe::{BOTH, Rig, Setup, TIMEOUT, gpus};
+use crate::harness::probe::{BOTH, Rig, Setup, TIMEOUT, at_once, gpus};
+use crate::harness::sleeper::Sleeper;
 use crate::probe::environments::{can_unshare_mounts, in_namespace};
-use crate::probe::processes::Sleeper;
 
 /// A name service module that knows one user, and answers once the file `SLOW_GATE` exists.
 const SLOW_MODULE: &str = r#"
@@ -106,7 +106,7 @@ fn a_slow_user_database_is_not_a_stuck_driver_and_delays_no_other_name() {
     if !can_unshare_mounts() || !build_module(folder.path()) {
         return;
     }
-    for interpreter in BOTH {
+    at_once(BOTH, |interpreter| {
         eprintln!("{interpreter:?}");
         let gate = folder.path().join(format!("{interpreter:?}"));
         let (slow, fast) = (Sleeper::of(54321), Sleeper::of(65534));
@@ -117,7 +117,7 @@ fn a_slow_user_database_is_not_a_stuck_driver_and_delays_no_other_name() {
         users.wait_for(&fast, "nobody");
         let since = users.wait_for(&slow, "54321");
         // A call counts as stuck after three seconds.
-        while users.next() < since + 8.0 {}
+        while users.next() < since + 5.0 {}
         let late = Sleeper::of(65534);
         users.rig.set_state(&used_by(&[&slow, &fast, &late]));
         users.wait_for(&late, "nobody");
@@ -125,5 +125,5 @@ fn a_slow_user_database_is_not_a_stuck_driver_and_delays_no_other_name() {
         std::fs::write(&gate, "").unwrap();
         users.wait_for(&slow, "ada");
         rig.finish();
-    }
+    });
 }
