@@ -85,8 +85,8 @@ pub struct State {
     owner_counts: OwnerCounts,
     series_cache: node_series::SeriesCache,
     rows: node_table::NodeRowCache,
-    /// The filter that `rows` was filled for.
-    filter: String,
+    /// What `rows` was filled for.
+    rows_key: node_table::NodeRowKey,
 }
 
 /// The layouts of the view.
@@ -122,7 +122,7 @@ impl Default for State {
             owner_counts: OwnerCounts::default(),
             series_cache: node_series::SeriesCache::default(),
             rows: node_table::NodeRowCache::default(),
-            filter: String::new(),
+            rows_key: node_table::NodeRowKey::default(),
         }
     }
 }
@@ -387,11 +387,7 @@ impl State {
             Layout::Map => heat_map::lines(context, self, cursor, (width, list_height), height),
             Layout::Table => {
                 let at = self.row_of_cursor(cursor);
-                let mut viewport = self.table_viewport;
-                let lines =
-                    node_table::lines(context, self, &mut viewport, at, (width, list_height));
-                self.table_viewport = viewport;
-                lines
+                node_table::lines(context, self, at, (width, list_height))
             }
         };
         if is_split {

@@ -24,11 +24,6 @@ impl ColumnSpec {
     ) -> Self {
         Self { name, title, sort, help, is_fixed: false }
     }
-
-    /// Makes the column fixed.
-    pub(crate) const fn always(self) -> Self {
-        Self { is_fixed: true, ..self }
-    }
 }
 
 /// The configured columns of each table, by name, from left to right; if empty, the table shows as many

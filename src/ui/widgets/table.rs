@@ -211,8 +211,8 @@ impl TableRoom {
 pub(crate) struct Table<'c, C, R> {
     pub(crate) context: C,
     columns: &'c [TableColumn<C, R>],
-    /// Indices and widths of the visible columns, from left to right.
-    shown: Vec<(usize, u16)>,
+    /// Indices and widths of the columns, from left to right; those without a width are hidden.
+    pub(crate) shown: Vec<(usize, u16)>,
     pub(crate) room: TableRoom,
     /// The width that no column has.
     pub(crate) spare: u16,
@@ -339,10 +339,12 @@ impl<'c, C, R> Table<'c, C, R> {
         column.map_or(0, |(_, width)| width)
     }
 
-    /// Returns where a column begins; the width of the table with a gap behind it if it is hidden.
-    pub(crate) fn start_of(&self, name: &str) -> u16 {
-        let columns = self.visible().take_while(|(column, _)| column.spec.name != name);
-        columns.fold(self.room.mark, |sum, (_, width)| sum + width + self.room.gap)
+    /// Returns the number of leading columns with such names, and where the column behind them begins.
+    pub(crate) fn leading(&self, is_leading: impl Fn(&str) -> bool) -> (usize, u16) {
+        let columns = self.visible().take_while(|(column, _)| is_leading(column.spec.name));
+        columns.fold((0, self.room.mark), |(count, start), (_, width)| {
+            (count + 1, start + width + self.room.gap)
+        })
     }
 
     /// Returns true if a visible column sorts rows by `order`.
@@ -512,7 +514,8 @@ mod tests {
         assert_eq!(widths(room(30), &[]), [6, 4, 4, 13]);
         assert_eq!(widths(TableRoom { max_rank: 2, ..room(30) }, &[]), [4, 4, 0, 0]);
         assert_eq!(widths(room(20), &["d", "a"]), [6, 0, 0, 10]);
-        assert_eq!(Table::fit(&columns, Counts(0), &[], room(30)).start_of("c"), 12);
+        let table = Table::fit(&columns, Counts(0), &[], room(30));
+        assert_eq!(table.leading(|name| name != "c"), (2, 12));
     }
 
     #[test]

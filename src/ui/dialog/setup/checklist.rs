@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     static COLUMNS: [ColumnSpec; 4] = [
-        ColumnSpec::new("node", "NODE", "", "").always(),
+        ColumnSpec { is_fixed: true, ..ColumnSpec::new("node", "NODE", "", "") },
         ColumnSpec::new("util", "%", "", ""),
         ColumnSpec::new("mem", "GiB", "", ""),
         ColumnSpec::new("note", "NOTE", "", ""),

@@ -1,418 +1,256 @@
 //! The columns of the node list: one declaration each, and which of them fit.
 
+use std::sync::Arc;
+
 use crate::fleet::Totals;
 use crate::insight::FleetView;
+use crate::insight::ownership::{AllocationIndex, DeviceOwners};
 use crate::model::Percent;
 use crate::query::SortOrder;
 use crate::text::width_of;
 use crate::ui::RenderContext;
-use crate::ui::input::Click;
-use crate::ui::views::fleet::node_cells::{
-    self, NodeCells, NumberFormats, memory_text, power_text,
-};
+use crate::ui::views::fleet::node_cells::{jobs_text, memory_text, power_text, users_text};
 use crate::ui::views::fleet::node_series::SPARKLINE;
-use crate::ui::views::fleet::node_sort::{arrow, hottest, to_f32};
+use crate::ui::views::fleet::node_sort::{arrow, to_f32};
 use crate::ui::widgets::column_spec::ColumnSpec;
-use crate::ui::widgets::line::{Line, Tone};
-use crate::ui::widgets::number_format::{Units, or_unknown, percent, percent_value};
+use crate::ui::widgets::line::{Line, Symbol, Tone};
+use crate::ui::widgets::table::{self, Cell, Table, TableColumn, TableRoom};
 
-/// A column of the node list after the name.
-pub(super) struct FleetColumn {
-    pub(super) spec: ColumnSpec,
-    is_left_aligned: bool,
-    /// Its place in the order in which columns get room.
-    rank: u8,
-    /// If not chosen, it is shown only in tables of at least this width.
-    from_width: u16,
-    /// Returns its least width.
-    width: fn(&FleetView, NumberFormats) -> u16,
-    pub(super) content: FleetCell,
-}
-
-/// How a column draws its cells.
-pub(super) enum FleetCell {
-    /// Who uses the node.
-    Owner(fn(&mut NodeCells<'_>, u16) -> Line),
-    /// Totals of a node or a group.
-    Totals(fn(RenderContext<'_>, &Totals, NumberFormats, u16) -> Line),
-    /// Other values of a node.
-    Node(fn(&mut NodeCells<'_>, u16) -> Line),
-    /// The age of the sample.
-    Age,
-    /// Problems, or the counts of a group.
-    Note,
-}
-
-impl FleetColumn {
-    const fn new(
-        spec: ColumnSpec,
-        rank: u8,
-        width: fn(&FleetView, NumberFormats) -> u16,
-        content: FleetCell,
-    ) -> Self {
-        Self { spec, is_left_aligned: false, rank, from_width: 0, width, content }
-    }
-
-    const fn left(self) -> Self {
-        Self { is_left_aligned: true, ..self }
-    }
-
-    const fn in_tables_from(self, from_width: u16) -> Self {
-        Self { from_width, ..self }
-    }
-
-    /// Returns true if it shows who uses a node.
-    pub(super) const fn is_owner(&self) -> bool {
-        matches!(self.content, FleetCell::Owner(_))
-    }
-}
-
-/// The name of the node; always the first column.
-const NODE: ColumnSpec =
-    ColumnSpec::new("node", "NODE", "node", "node name, always first").always();
-
-/// The columns after the name, in the order of the screen.
-static COLUMNS: [FleetColumn; 13] = [
-    FleetColumn::new(
-        ColumnSpec::new("job", "JOB", "job", "jobs on the node"),
-        10,
-        |_, _| 10,
-        FleetCell::Owner(node_cells::jobs),
-    )
-    .left()
-    .in_tables_from(WIDE_WIDTH),
-    FleetColumn::new(
-        ColumnSpec::new("user", "USER", "user", "users of its devices"),
-        12,
-        |_, _| 10,
-        FleetCell::Owner(node_cells::users),
-    )
-    .left()
-    .in_tables_from(WIDEST_WIDTH),
-    FleetColumn::new(
-        ColumnSpec::new("devices", "DEVICES", "busy", "one cell per device, by utilization"),
-        1,
-        |fleet_view, _| fleet_view.extents.devices.clamp(7, 16),
-        FleetCell::Owner(node_cells::devices),
-    )
-    .left(),
-    FleetColumn::new(
-        ColumnSpec::new("bar", "UTIL", "util", "mean utilization as a bar"),
-        6,
-        |_, _| 6,
-        FleetCell::Totals(|context, totals, _, width| {
-            let util = to_f32(totals.utilization);
-            Line::new().bar(util, width, context.options.load.tone(util))
-        }),
-    )
-    .left(),
-    FleetColumn::new(
-        ColumnSpec::new("util", "%", "util", "mean utilization in percent"),
-        2,
-        |_, _| 3,
-        FleetCell::Totals(|_, totals, _, width| right(&percent(to_f32(totals.utilization)), width)),
-    ),
-    FleetColumn::new(
-        ColumnSpec::new("last", "LAST 60s", "util", "utilization over the last minute"),
-        13,
-        |_, _| SPARKLINE.0,
-        FleetCell::Node(node_cells::sparkline),
-    )
-    .left()
-    .in_tables_from(WIDEST_WIDTH),
-    FleetColumn::new(
-        ColumnSpec::new("membar", "MEM", "mem", "device memory as a bar"),
-        9,
-        |_, _| 4,
-        FleetCell::Totals(|context, totals, _, width| {
-            let used = totals.memory_used.zip(totals.memory_total);
-            let share = to_f32(used.and_then(|(used, total)| Percent::of(used.0, total.0)));
-            Line::new().bar(share, width, context.options.memory.tone(share))
-        }),
-    )
-    .left(),
-    FleetColumn::new(
-        ColumnSpec::new("mem", "GiB", "mem", "device memory, used and total"),
-        4,
-        |fleet_view, NumberFormats { units, memory_decimals: decimals, .. }| {
-            let largest = units.convert_gib(fleet_view.extents.memory);
-            let whole = format!("{largest:.decimals$}").len();
-            u16::try_from(whole * 2 + 1).unwrap_or(u16::MAX).max(7)
-        },
-        FleetCell::Totals(|_, totals, formats, width| {
-            right(&memory_text(totals, formats, width), width)
-        }),
-    ),
-    FleetColumn::new(
-        ColumnSpec::new("power", "W", "power", "power draw, with the limit if it fits"),
-        7,
-        |_, _| 4,
-        FleetCell::Totals(|_, totals, formats, width| {
-            right(&power_text(totals, formats, width), width)
-        }),
-    ),
-    FleetColumn::new(
-        ColumnSpec::new("temp", "MAX°", "temp", "hottest device"),
-        11,
-        |_, _| 4,
-        FleetCell::Node(|cells, width| {
-            let units = cells.context.options.units();
-            let heat = hottest(cells.node, cells.member);
-            right(&or_unknown(heat, |celsius| units.temperature_text(celsius)), width)
-        }),
-    )
-    .in_tables_from(WIDEST_WIDTH),
-    FleetColumn::new(
-        ColumnSpec::new("cpu", "CPU", "cpu", "CPU utilization"),
-        8,
-        |_, _| 4,
-        FleetCell::Node(|cells, width| {
-            let cpu = percent_value(cells.node.host.cpu);
-            right(&or_unknown(cpu, |cpu| format!("{cpu:.0}%")), width)
-        }),
-    ),
-    FleetColumn::new(
-        ColumnSpec::new("age", "AGE", "age", "age of the sample"),
-        5,
-        |_, _| 6,
-        FleetCell::Age,
-    ),
-    FleetColumn::new(
-        ColumnSpec::new("note", "NOTE", "note", "problems"),
-        3,
-        |_, _| 14,
-        FleetCell::Note,
-    )
-    .left(),
-];
 /// From this width on, jobs and power limits are shown.
 const WIDE_WIDTH: u16 = 100;
 /// From this width on, all columns are shown.
 const WIDEST_WIDTH: u16 = 140;
-/// The columns up to this rank get room before power limits do.
-const RANK_BEFORE_LIMITS: u8 = 10;
-/// The width that a power limit adds to the power.
+/// The width of the power without its limit.
+const POWER_WIDTH: u16 = 4;
+/// The width that a power limit adds to the power, besides a gap.
 const LIMIT_WIDTH: u16 = 3;
-
-fn right(text: &str, width: u16) -> Line {
-    Line::new().right_aligned(text, width, Tone::Plain)
-}
-
-/// Returns the columns that can be chosen, and the fixed one.
-pub(crate) fn column_specs() -> Vec<ColumnSpec> {
-    [NODE].into_iter().chain(COLUMNS.iter().map(|column| column.spec)).collect()
-}
-
-/// The visible columns.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ColumnLayout {
-    /// Indices in [`COLUMNS`] and widths, from left to right.
-    shown: Vec<(usize, u16)>,
-    /// Width that is not assigned.
-    room: u16,
-    pub(super) gap: u16,
-    /// Width of the name.
-    pub(super) name: u16,
-    pub(super) formats: NumberFormats,
-    /// The values of each row update once in this many seconds.
-    pub(super) refresh_period: usize,
-}
-
 /// The width of the status mark before the name, gap included.
 pub(super) const MARK_WIDTH: u16 = 2;
 
-impl ColumnLayout {
-    /// Returns the configured columns that fit; if none are configured, the most important ones that fit.
-    pub(super) fn of(fleet_view: &FleetView, names: &[String], units: Units, width: u16) -> Self {
-        let extents = &fleet_view.extents;
-        let name = extents.name.clamp(4, (width / 6).clamp(4, 28));
-        let mut layout = Self {
-            shown: Vec::new(),
-            room: width.saturating_sub(MARK_WIDTH + name),
-            gap: if width >= 110 { 2 } else { 1 },
-            name,
-            formats: NumberFormats {
-                units,
-                memory_decimals: units.decimals(extents.memory),
-                is_kilowatts: extents.power >= 2_000.0,
-                has_limits: false,
-            },
-            refresh_period: 0,
-        };
-        if names.is_empty() {
-            layout.fit(fleet_view, width);
-        } else {
-            layout.fit_chosen(fleet_view, names, width);
-        }
-        layout.distribute_rest(fleet_view.fleet.jobs.is_some());
-        layout
-    }
+/// What cells are drawn from, apart from their row.
+pub(super) struct FleetTable<'a> {
+    context: RenderContext<'a>,
+    allocations: &'a AllocationIndex,
+    memory_decimals: usize,
+    is_kilowatts: bool,
+    width: u16,
+}
 
-    fn reserve(&mut self, fleet_view: &FleetView, (index, column): (usize, &FleetColumn)) -> bool {
-        let width = (column.width)(fleet_view, self.formats);
-        let fits = self.room >= width + self.gap;
-        if fits {
-            self.room -= width + self.gap;
-            self.shown.push((index, width));
-        }
-        fits
-    }
+/// A node in the list, or the header of a group.
+pub(super) struct FleetRow {
+    pub(super) name: String,
+    pub(super) name_tone: Tone,
+    pub(super) totals: Totals,
+    /// `None` for a group.
+    pub(super) values: Option<Arc<NodeValues>>,
+    pub(super) age: String,
+    pub(super) age_tone: Tone,
+    pub(super) note: Line,
+}
 
-    /// Lays out configured columns from left to right.
-    fn fit_chosen(&mut self, fleet_view: &FleetView, names: &[String], width: u16) {
-        for name in names {
-            let mut columns = COLUMNS.iter().enumerate();
-            let Some(column) = columns.find(|(_, column)| column.spec.name == name) else {
-                continue;
-            };
-            if !self.reserve(fleet_view, column) {
-                break;
-            }
-            if name == "power" && width >= WIDE_WIDTH {
-                self.reserve_limits();
-            }
-        }
-    }
+/// What only a node has.
+#[derive(Clone, Debug)]
+pub(super) struct NodeValues {
+    pub(super) totals: Totals,
+    pub(super) owners: DeviceOwners,
+    /// One mark per device.
+    pub(super) marks: Vec<(Symbol, Tone)>,
+    /// The utilization over the last minute.
+    pub(super) series: Vec<Option<f32>>,
+    /// The temperature of its hottest device.
+    pub(super) hottest: Option<f32>,
+    pub(super) cpu: Option<f32>,
+}
 
-    /// Lays out columns by rank.
-    fn fit(&mut self, fleet_view: &FleetView, width: u16) {
-        let has_jobs = fleet_view.extents.has_jobs || fleet_view.fleet.jobs.is_some();
-        let is_wanted = |(_, column): &(usize, &FleetColumn)| {
-            width >= column.from_width && (has_jobs || column.spec.name != "job")
-        };
-        let mut columns: Vec<_> = COLUMNS.iter().enumerate().filter(is_wanted).collect();
-        columns.sort_by_key(|(_, column)| column.rank);
-        let (first, last): (Vec<_>, Vec<_>) =
-            columns.into_iter().partition(|(_, column)| column.rank <= RANK_BEFORE_LIMITS);
-        for column in first {
-            self.reserve(fleet_view, column);
-        }
-        if width >= WIDE_WIDTH {
-            self.reserve_limits();
-        }
-        for column in last {
-            self.reserve(fleet_view, column);
-        }
-        self.shown.sort_unstable();
-    }
+type FleetColumn<'a> = TableColumn<FleetTable<'a>, FleetRow>;
+pub(super) type LaidOutFleet<'a> = Table<'a, FleetTable<'a>, FleetRow>;
 
-    /// Widens the power for its limit, if there is room.
-    fn reserve_limits(&mut self) {
-        let by = LIMIT_WIDTH + self.gap;
-        if self.room >= by && self.widen("power", by) > 0 {
-            self.formats.has_limits = true;
-        }
-    }
+/// Returns the columns that can be chosen, and the fixed one.
+pub(crate) fn column_specs() -> Vec<ColumnSpec> {
+    table::specs(&FleetTable::COLUMNS).to_vec()
+}
 
-    /// Widens a column, if it is visible; returns by how much.
-    fn widen(&mut self, name: &str, by: u16) -> u16 {
-        let is_named =
-            |index: usize| COLUMNS.get(index).is_some_and(|column| column.spec.name == name);
-        let shown = self.shown.iter_mut().find(|(index, _)| is_named(*index));
-        let by = if let Some((_, width)) = shown {
-            *width += by;
-            by
-        } else {
-            0
-        };
-        self.room -= by;
-        by
-    }
+/// Returns true if a column says whose the node is, or its name.
+pub(super) fn is_in_front(name: &str) -> bool {
+    matches!(name, "node" | "job" | "user" | "devices")
+}
 
-    /// Gives the room that is left to names of jobs, to bars and to the note.
-    fn distribute_rest(&mut self, has_names: bool) {
-        if has_names {
-            self.widen("job", (self.room / 3).min(12));
-        }
-        let room = self.room;
-        self.widen("bar", (room / 4).min(14));
-        self.widen("membar", (room / 8).min(8));
-        // A wide note in the middle would put too large a gap before the next column.
-        let is_last = self.is_last("note");
-        self.widen("note", if is_last { self.room } else { self.room.min(26) });
-    }
-
-    /// Returns the visible columns and their widths, from left to right.
-    pub(super) fn visible(&self) -> impl Iterator<Item = (&'static FleetColumn, u16)> {
-        self.shown.iter().filter_map(|(index, width)| Some((COLUMNS.get(*index)?, *width)))
-    }
-
-    /// Returns the width of a column, 0 if it is hidden.
-    pub(super) fn width_of(&self, name: &str) -> u16 {
-        let column = self.visible().find(|(column, _)| column.spec.name == name);
-        column.map_or(0, |(_, width)| width)
-    }
-
-    fn is_last(&self, name: &str) -> bool {
-        self.visible().last().is_some_and(|(last, _)| last.spec.name == name)
-    }
-
-    /// Cuts or pads a note to its column; the last column is not padded.
-    pub(super) fn fit_note(&self, note: Line, width: u16) -> Line {
-        if self.is_last("note") {
-            return note;
-        }
-        let note = note.truncated(width);
-        let missing = width.saturating_sub(note.width());
-        note.gap(missing)
-    }
-
-    /// Returns the width of the name and owner columns, gaps included.
-    pub(super) fn front_width(&self) -> u16 {
-        let owners = self.visible().take_while(|(column, _)| column.is_owner());
-        owners.fold(self.name, |sum, (_, width)| sum + width + self.gap)
-    }
-
-    /// Returns the title of a column; units follow the display options.
-    fn title(&self, spec: &ColumnSpec) -> &'static str {
-        match spec.name {
-            "mem" => self.formats.units.unit_name(),
-            "temp" if self.formats.units.is_fahrenheit => "MAXF",
-            "power" if self.formats.is_kilowatts => "kW",
-            _ => spec.title,
-        }
-    }
-
-    /// Draws the titles; the sort column is highlighted and has an arrow.
-    pub(super) fn titles(&self, order: SortOrder) -> Line {
-        let title = |line: Line, title: &'static str, sort: &'static str, (width, is_left)| {
-            let (text, tone) = title_with_arrow(order, title, sort, width);
-            let line = if is_left {
-                line.left_aligned(&text, width, tone)
-            } else {
-                line.right_aligned(&text, width, tone)
-            };
-            line.clickable(Click::Column(sort))
-        };
-        let name = title(Line::new().gap(MARK_WIDTH), NODE.title, NODE.sort, (self.name, true));
-        self.visible().fold(name, |line, (column, width)| {
-            let text = self.title(&column.spec);
-            let line = line.gap(self.gap);
-            title(line, text, column.spec.sort, (width, column.is_left_aligned))
+impl<'a> FleetTable<'a> {
+    const COLUMNS: [FleetColumn<'a>; 14] = [
+        FleetColumn::left("NODE", 0, |_, row, _| Cell::toned(row.name.clone(), row.name_tone))
+            .named("node", "node", "node name, always first")
+            .sized(|table, _| {
+                table.context.view.extents.name.clamp(4, (table.width / 6).clamp(4, 28))
+            })
+            .keeps_tone(),
+        FleetColumn::left("JOB", 0, |table, row, place| {
+            row.of_node(|node| jobs_text(table.allocations, &node.owners, place.width).into())
         })
+        .named("job", "job", "jobs on the node")
+        .rank(10)
+        .shown_from(WIDE_WIDTH)
+        .sized(|table, _| {
+            let FleetView { extents, fleet, .. } = table.context.view;
+            let is_chosen = !table.context.options.columns.fleet.is_empty();
+            if extents.has_jobs || fleet.jobs.is_some() || is_chosen { 10 } else { 0 }
+        }),
+        FleetColumn::left("USER", 10, |_, row, _| {
+            row.of_node(|node| users_text(&node.owners).into())
+        })
+        .named("user", "user", "users of its devices")
+        .rank(13)
+        .shown_from(WIDEST_WIDTH),
+        FleetColumn::left("DEVICES", 0, |_, row, place| {
+            row.of_node(|node| Cell::Line(Line::new().strip(node.marks.clone(), place.width)))
+        })
+        .named("devices", "busy", "one cell per device, by utilization")
+        .rank(1)
+        .sized(|table, _| table.context.view.extents.devices.clamp(7, 16)),
+        FleetColumn::left("UTIL", 6, |table, row, _| Cell::Bar(row.util(), table.load_tone(row)))
+            .named("bar", "util", "mean utilization as a bar")
+            .rank(6),
+        FleetColumn::right("%", 3, |_, row, _| Cell::percent(row.util()))
+            .named("util", "util", "mean utilization in percent")
+            .rank(2),
+        FleetColumn::left("LAST 60s", SPARKLINE.0, |table, row, place| {
+            let unknown = || vec![None; usize::from(place.width)];
+            let series = row.values.as_ref().map_or_else(unknown, |node| node.series.clone());
+            Cell::Line(Line::new().sparkline(series, table.load_tone(row)))
+        })
+        .named("last", "util", "utilization over the last minute")
+        .rank(14)
+        .shown_from(WIDEST_WIDTH),
+        FleetColumn::left("MEM", 4, |table, row, _| {
+            let used = row.totals.memory_used.zip(row.totals.memory_total);
+            let share = to_f32(used.and_then(|(used, total)| Percent::of(used.0, total.0)));
+            Cell::Bar(share, table.context.options.memory.tone(share))
+        })
+        .named("membar", "mem", "device memory as a bar")
+        .rank(9),
+        FleetColumn::right("GiB", 0, |table, row, place| {
+            let formats = (table.context.options.units(), table.memory_decimals);
+            memory_text(&row.totals, formats, place.width).into()
+        })
+        .named("mem", "mem", "device memory, used and total")
+        .rank(4)
+        .sized(|table, _| {
+            let largest =
+                table.context.options.units().convert_gib(table.context.view.extents.memory);
+            let whole = format!("{largest:.0$}", table.memory_decimals).len();
+            u16::try_from(whole * 2 + 1).unwrap_or(u16::MAX).max(7)
+        })
+        .titled(|table, _| table.context.options.units().unit_name().into()),
+        FleetColumn::right("W", POWER_WIDTH, |table, row, place| {
+            let formats = (table.is_kilowatts, place.width > POWER_WIDTH);
+            power_text(&row.totals, formats, place.width).into()
+        })
+        .named("power", "power", "power draw, with the limit if it fits")
+        .rank(7)
+        .wider(11, |table, room| {
+            let limit = LIMIT_WIDTH + table.gap();
+            if table.width >= WIDE_WIDTH && room >= limit { limit } else { 0 }
+        })
+        .titled(|table, _| if table.is_kilowatts { "kW" } else { "W" }.into()),
+        FleetColumn::right("MAX°", 4, |table, row, _| {
+            let units = table.context.options.units();
+            row.of_node(|node| Cell::of(node.hottest, |celsius| units.temperature_text(celsius)))
+        })
+        .named("temp", "temp", "hottest device")
+        .rank(12)
+        .shown_from(WIDEST_WIDTH)
+        .titled(|table, _| {
+            if table.context.options.units().is_fahrenheit { "MAXF" } else { "MAX°" }.into()
+        }),
+        FleetColumn::right("CPU", 4, |_, row, _| {
+            row.of_node(|node| Cell::of(node.cpu, |cpu| format!("{cpu:.0}%")))
+        })
+        .named("cpu", "cpu", "CPU utilization")
+        .rank(8),
+        FleetColumn::right("AGE", 6, |_, row, _| Cell::toned(row.age.clone(), row.age_tone))
+            .named("age", "age", "age of the sample")
+            .rank(5)
+            .keeps_tone(),
+        FleetColumn::left("NOTE", 14, |_, row, _| Cell::Line(row.note.clone()))
+            .named("note", "note", "problems")
+            .rank(3)
+            .keeps_tone(),
+    ];
+
+    /// Lays out the configured columns that fit; if none are configured, the most important ones that fit.
+    pub(super) fn laid_out(
+        context: RenderContext<'a>,
+        allocations: &'a AllocationIndex,
+        width: u16,
+    ) -> LaidOutFleet<'a> {
+        let FleetView { extents, fleet, .. } = context.view;
+        let memory_decimals = context.options.units().decimals(extents.memory);
+        let is_kilowatts = extents.power >= 2_000.0;
+        let table = Self { context, allocations, memory_decimals, is_kilowatts, width };
+        let room = TableRoom::new(width, MARK_WIDTH, table.gap());
+        let mut table = Table::fit(&Self::COLUMNS, table, &context.options.columns.fleet, room);
+        // What is left goes to names of jobs, to bars and to the note.
+        if fleet.jobs.is_some() {
+            table.widen("job", (table.spare / 3).min(12));
+        }
+        let spare = table.spare;
+        table.widen("bar", (spare / 4).min(14));
+        table.widen("membar", (spare / 8).min(8));
+        table.widen_last("note", 26);
+        table
+    }
+
+    const fn gap(&self) -> u16 {
+        if self.width >= 110 { 2 } else { 1 }
+    }
+
+    fn load_tone(&self, row: &FleetRow) -> Tone {
+        self.context.options.load.tone(row.util())
     }
 }
 
-/// Returns a title with its arrow; the default order has none.
-fn title_with_arrow(order: SortOrder, title: &str, column: &str, width: u16) -> (String, Tone) {
-    if column != order.column || order == SortOrder::by("node") {
-        return (title.to_owned(), Tone::Faint);
+impl FleetRow {
+    fn util(&self) -> Option<f32> {
+        to_f32(self.totals.utilization)
     }
-    let full = format!("{title}{}", arrow(order));
-    let title = if width_of(&full) <= width { full } else { title.to_owned() };
-    (title, Tone::Accent)
+
+    /// Makes a cell of a node, blank for a group.
+    fn of_node(&self, cell: impl FnOnce(&NodeValues) -> Cell) -> Cell {
+        self.values.as_deref().map_or_else(|| "".into(), cell)
+    }
+}
+
+/// Draws the titles; the sort column is highlighted and has an arrow.
+pub(super) fn titles(table: &LaidOutFleet<'_>, order: SortOrder) -> Line {
+    table.marked_titles(|spec, title, width| {
+        // The default order has none.
+        if spec.sort != order.column || order == SortOrder::by("node") {
+            return (title, Tone::Faint);
+        }
+        let full = format!("{title}{}", arrow(order));
+        (if width_of(&full) <= width { full.into() } else { title }, Tone::Accent)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ui::display_options::DisplayOptions;
+
+    /// Returns the titles of a table with these columns, or of the usual ones.
+    fn titles(names: &[&str], width: u16) -> Line {
+        let mut options = DisplayOptions::default();
+        options.columns.fleet = names.iter().map(|name| (*name).to_owned()).collect();
+        let (view, allocations) = (FleetView::default(), AllocationIndex::default());
+        let zone = jiff::tz::TimeZone::UTC;
+        let context = RenderContext { view: &view, options: &options, zone: &zone };
+        let table = FleetTable::laid_out(context, &allocations, width);
+        super::titles(&table, SortOrder::by(if names.is_empty() { "util" } else { "node" }))
+    }
 
     #[test]
     fn configured_columns_keep_their_order_and_the_rightmost_are_dropped() {
         let titles = |names: &[&str], width| {
-            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            let columns = ColumnLayout::of(&FleetView::default(), &names, Units::default(), width);
-            let line = columns.titles(SortOrder::by("node"));
+            let line = titles(names, width);
             assert!(line.width() <= width, "{names:?} {width}");
             line.plain_text().split_whitespace().collect::<Vec<_>>().join(" ")
         };
@@ -427,9 +265,8 @@ mod tests {
     #[test]
     fn columns_never_exceed_the_width() {
         for width in 0..400 {
-            let columns = ColumnLayout::of(&FleetView::default(), &[], Units::default(), width);
-            let titles = columns.titles(SortOrder::by("util")).width();
             // The mark and four characters of the name are always shown.
+            let titles = titles(&[], width).width();
             assert!(titles <= width.max(MARK_WIDTH + 4), "{width}: {titles}");
         }
     }

@@ -1,53 +1,41 @@
 //! Group headers: the title of a group, and its totals over fresh nodes.
 
 use crate::fleet::Totals;
+use crate::insight::FleetView;
 use crate::text::width_of;
 use crate::ui::RenderContext;
-use crate::ui::views::fleet::State;
-use crate::ui::views::fleet::column_layout::{ColumnLayout, FleetCell, MARK_WIDTH};
+use crate::ui::views::fleet::column_layout::{FleetRow, LaidOutFleet, MARK_WIDTH, is_in_front};
 use crate::ui::views::fleet::group::Group;
-use crate::ui::views::fleet::node_sort::to_f32;
 use crate::ui::widgets::line::{Line, Tone, truncate};
 use crate::ui::widgets::number_format::{counted, percent, power_text};
+use crate::ui::widgets::table::Fade;
 
 /// Below this width, there is room for the title only.
 const NARROW_WIDTH: u16 = 28;
 
 /// Draws the header as a table row, its totals in the columns of the nodes.
-pub(super) fn row(
-    context: RenderContext<'_>,
-    state: &mut State,
-    group: usize,
-    columns: &ColumnLayout,
-) -> Line {
-    let fleet_view = context.view;
-    let Some(group) = state.grouped_rows.groups.get_mut(group) else { return Line::new() };
+pub(super) fn row(fleet_view: &FleetView, group: &mut Group, table: &LaidOutFleet<'_>) -> Line {
     let totals = group.totals(fleet_view);
-    let is_narrow = columns.front_width() < NARROW_WIDTH;
-    let line = fold_symbol(group).append(title_cell(group, &totals, columns.front_width()));
-    let usage_columns = columns.visible().skip_while(|(column, _)| column.is_owner());
-    usage_columns.fold(line, |line, (column, width)| {
-        let line = line.gap(columns.gap);
-        match column.content {
-            FleetCell::Totals(draw) => line.append(draw(context, &totals, columns.formats, width)),
-            FleetCell::Note => {
-                let state_counts = state_counts(&totals);
-                let mut note = Line::new();
-                if is_narrow {
-                    note = note.text(counted(group.members.len(), "node"), Tone::Plain);
-                }
-                if is_narrow && state_counts.width() > 0 {
-                    note = note.text(" · ", Tone::Faint);
-                }
-                line.append(columns.fit_note(note.append(state_counts), width))
-            }
-            FleetCell::Node(_) if column.spec.name == "last" => {
-                let tone = context.options.load.tone(to_f32(totals.utilization));
-                line.sparkline(vec![None; usize::from(width)], tone)
-            }
-            FleetCell::Owner(_) | FleetCell::Node(_) | FleetCell::Age => line.gap(width),
-        }
-    })
+    let (columns, start) = table.leading(is_in_front);
+    let width = start.saturating_sub(MARK_WIDTH + table.room.gap);
+    let is_narrow = width < NARROW_WIDTH;
+    let state_counts = state_counts(&totals);
+    let mut note = Line::new();
+    if is_narrow {
+        let dot = if state_counts.width() > 0 { " · " } else { "" };
+        note = note.text(counted(group.members.len(), "node"), Tone::Plain).text(dot, Tone::Faint);
+    }
+    let front = fold_symbol(group).append(title_cell(group, &totals, width));
+    let row = FleetRow {
+        name: group.title.clone(),
+        name_tone: Tone::Strong,
+        totals,
+        values: None,
+        age: String::new(),
+        age_tone: Tone::Plain,
+        note: note.append(state_counts),
+    };
+    table.part_of_row(columns.., front, &row, Fade::None)
 }
 
 /// Draws the header as a line of the heat map, its totals as text.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::fleet::{Metric, Node};
 use crate::model::NodeName;
 use crate::time::Timestamp;
-use crate::ui::views::fleet::State;
 use crate::ui::views::fleet::group::GroupMember;
 use crate::ui::widgets::series::Means;
 
@@ -26,16 +25,14 @@ pub(super) fn series_step(now: Timestamp) -> i64 {
 /// With few rows, the last step is the current, incomplete one. With many, series change only when a step is
 /// complete, to save bandwidth on remote terminals.
 pub(super) fn node_series(
-    state: &mut State,
+    cache: &mut SeriesCache,
     (member, node): (&GroupMember, &Node),
     now: Timestamp,
     is_calm: bool,
 ) -> Vec<Option<f32>> {
     let key = (node.name.clone(), member.devices.clone());
     let step = if is_calm { series_step(now) - 1 } else { series_step(now) };
-    if let Some((_, points)) =
-        state.series_cache.get(&key).filter(|(own, _)| is_calm && *own == step)
-    {
+    if let Some((_, points)) = cache.get(&key).filter(|(own, _)| is_calm && *own == step) {
         return points.clone();
     }
     let seconds = usize::from(SPARKLINE.0) * usize::from(SPARKLINE.1);
@@ -48,6 +45,6 @@ pub(super) fn node_series(
         }
     }
     let points = means.finish();
-    state.series_cache.insert(key, (step, points.clone()));
+    cache.insert(key, (step, points.clone()));
     points
 }

@@ -70,7 +70,7 @@ pub(super) fn lines(
 pub(super) fn max_shift_in_view(context: RenderContext<'_>, state: &State) -> usize {
     let density = state.density(context);
     let table = ProcessTable::laid_out(context, &state.rows, density, state.width);
-    let room = state.width.saturating_sub(table.start_of("command"));
+    let room = state.width.saturating_sub(table.leading(|name| name != "command").1);
     let range = state.viewport.range(state.rows.list.len());
     let shown = state.rows.list.get(range).unwrap_or_default();
     let commands = shown.iter().filter_map(|row| Some(row.entry()?.command()));
