@@ -6,21 +6,22 @@
 
 pub use action::{
     Action, FleetAction, JobAction, NodeAction, NodeReply, NodeRequest, ProcessAction, RowAction,
-    SortAction,
+    SortAction, UiPreference, UiRequest,
 };
 pub use chart_metric::ChartMetric;
+pub use dialog::Dialog;
 pub use dialog::setup::{Setup, SetupEntry, SetupPage};
-pub use dialog::{Dialog, DialogEvent};
 pub use display_options::{Chart, Density, DisplayOptions, Thresholds};
+pub use effect::Effect;
 pub use event_loop::{SettingsEvent, SuspendedTask, UiContext, run};
-pub use filter_prompt::{FilterPrompt, FilterPromptEvent};
+pub use filter_prompt::FilterPrompt;
 pub use input::{Click, Key, KeyParseError, NamedKey};
 pub use keymap::{Keymap, KeymapError};
 pub use navigation::Navigation;
-pub use preferences::{PREFERENCES, UiPreference, preferences, restore_preference};
+pub use preferences::{PREFERENCES, preferences, restore_preference};
 pub use render::{body_height, render_screen};
 pub use report::report;
-pub use screen::{Ui, UiConfig, UiEffect, UiRequest};
+pub use screen::{Ui, UiConfig};
 pub use selection::{JobSelection, SharedSelection};
 pub use signals::{StopReason, StopSignals};
 pub use surface::Surface;
@@ -32,7 +33,7 @@ pub use widgets::column_spec::{ColumnSpec, TableColumns};
 pub use widgets::line::{Line, RowStyle, Span, SpanContent, Symbol, Tone};
 pub use widgets::line_editor::LineEditor;
 pub use widgets::list::{Movement, Viewport};
-pub use widgets::menu::{Menu, MenuEvent};
+pub use widgets::menu::Menu;
 pub use widgets::number_format::MemoryUnit;
 
 use std::time::Duration;
@@ -63,6 +64,7 @@ mod render;
 mod report;
 mod screen;
 mod selection;
+mod shown_fleet;
 mod signals;
 mod surface;
 mod terminal;

@@ -1,6 +1,8 @@
-//! Actions: what keys and clicks mean; and the requests that views send to nodes.
+//! Actions: what keys and clicks mean; and the requests of the screen to other tasks.
 
-use crate::model::{NodeName, ProcessRequest, ProcessResponse, RequestError, Signal};
+use std::time::Duration;
+
+use crate::model::{JobId, NodeName, ProcessRequest, ProcessResponse, RequestError, Signal};
 use crate::query::SortOrder;
 use crate::time::Timestamp;
 use crate::ui::View;
@@ -180,4 +182,24 @@ pub struct NodeReply {
     pub result: Result<ProcessResponse, RequestError>,
     /// The time at which it arrived.
     pub at: Timestamp,
+}
+
+/// The name and value of a setting that keys change too.
+pub type UiPreference = (&'static str, String);
+
+/// A request of the screen to the tasks that reach nodes and own the settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UiRequest {
+    /// Takes a full sample of each node and reconnects each node that is down.
+    Refresh,
+    /// Samples this node faster, and no other; `None` for none.
+    FocusNode(Option<NodeName>),
+    /// Collects the details of this job; `None` for none.
+    WatchJob(Option<JobId>),
+    QueryNodes(Vec<NodeRequest>),
+    /// The name of a setting and its new text, which is not validated yet.
+    ChangeSetting(&'static str, String),
+    /// Writes the settings to `setup.toml`, with these preferences that keys changed.
+    SaveSettings(Vec<UiPreference>),
+    SetInterval(Duration),
 }

@@ -1,18 +1,20 @@
 //! Modal dialogs: while one is open, it receives every key.
 
+use std::ops::ControlFlow;
+
 use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
-use crate::ui::action::{Action, NodeReply, NodeRequest, SortAction};
+use crate::ui::action::{Action, SortAction, UiRequest};
 use crate::ui::dialog::setup::Setup;
 use crate::ui::dialog::signal::SignalDialog;
 use crate::ui::input::Key;
 use crate::ui::widgets::line::Line;
-use crate::ui::widgets::menu::{Menu, MenuEvent};
+use crate::ui::widgets::menu::Menu;
 
 pub(crate) mod setup;
 pub(crate) mod signal;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Dialog {
     /// A menu of actions, with what Enter does to one.
     Menu(Menu<Action>, &'static str),
@@ -22,22 +24,8 @@ pub enum Dialog {
     Signal(Box<SignalDialog>),
 }
 
-/// The effect of a key or a reply on a dialog.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DialogEvent {
-    /// It stays open.
-    Pending,
-    /// It closes.
-    Closed,
-    /// It stays open; the setting with this name gets this value.
-    ChangeSetting(&'static str, String),
-    /// It closes, and the action is performed.
-    Perform(Action),
-    /// It stays open and waits for the replies to these requests.
-    RequestNodes(Vec<NodeRequest>),
-    /// It closes, and the message is shown.
-    Finished(String),
-}
+/// What a key does to a dialog: it closes, and an action is performed; or it stays open and makes a request.
+pub(crate) type DialogStep = ControlFlow<Option<Action>, Option<UiRequest>>;
 
 impl Dialog {
     /// Makes the sort menu, the cursor on the current column. If `reverses`, uppercase letters sort in reverse.
@@ -64,22 +52,12 @@ impl Dialog {
         Self::Menu(menu.with_cursor(current.unwrap_or(0)), "choose")
     }
 
-    pub fn on_key(&mut self, key: Key) -> DialogEvent {
+    pub(crate) fn on_key(&mut self, key: Key) -> DialogStep {
         match self {
-            Self::Menu(menu, _) => match menu.on_key(key) {
-                MenuEvent::Pending => DialogEvent::Pending,
-                MenuEvent::Closed => DialogEvent::Closed,
-                MenuEvent::Selected(action) => DialogEvent::Perform(action),
-            },
+            Self::Menu(menu, _) => menu.on_key(key).map_continue(|()| None),
             Self::Setup(setup) => setup.on_key(key),
             Self::Signal(dialog) => dialog.on_key(key),
         }
-    }
-
-    /// Handles the reply of a node; returns `None` if the dialog did not request it.
-    pub fn on_reply(&mut self, reply: &NodeReply) -> Option<DialogEvent> {
-        let Self::Signal(dialog) = self else { return None };
-        dialog.on_reply(reply)
     }
 
     /// Draws the dialog below a horizontal rule.

@@ -1,21 +1,22 @@
-//! Effects: what a view wants done after an action.
+//! Effects: what an action asks of the screen and of the event loop.
 
 use crate::insight::RowId;
 use crate::model::{NodeName, RequestError, Signal};
 use crate::ui::RenderContext;
 use crate::ui::View;
-use crate::ui::action::NodeRequest;
+use crate::ui::action::{NodeRequest, UiRequest};
 use crate::ui::dialog::Dialog;
 use crate::ui::dialog::signal::SignalDialog;
 use crate::ui::process_target::ProcessTarget;
+use crate::ui::signals::StopReason;
 
-/// The effect of an action on the rest of the UI.
-#[derive(Debug, Default)]
-pub(crate) enum Effect {
+/// The effect of an action: the screen performs some, and passes the others on to the event loop.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Effect {
     /// The action was handled; the screen needs a redraw.
     #[default]
     Handled,
-    /// The view does not handle the action.
+    /// Nothing handles the action.
     Ignored,
     /// Shows this message once.
     Message(String),
@@ -25,11 +26,22 @@ pub(crate) enum Effect {
     OpenNode(NodeName, Option<RowId>),
     /// Opens a dialog.
     OpenDialog(Dialog),
-    /// Sends requests to nodes; the replies go to the view or dialog that sent them.
-    RequestNodes(Vec<NodeRequest>),
+    /// Passes a request to other tasks; the replies of nodes go to the view or dialog that asked.
+    Request(UiRequest),
+    /// Quits.
+    Exit(StopReason),
+    /// Suspends until the shell resumes gtop, as after Ctrl-Z.
+    Suspend,
+    /// Clears the terminal and draws everything again.
+    Redraw,
 }
 
 impl Effect {
+    /// Sends a request to a node.
+    pub(crate) fn query(request: NodeRequest) -> Self {
+        Self::Request(UiRequest::QueryNodes(vec![request]))
+    }
+
     /// Opens the signal dialog for these processes, or tells why there are none.
     pub(crate) fn signal(
         context: RenderContext<'_>,

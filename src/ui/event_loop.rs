@@ -15,13 +15,14 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::fleet::FleetReader;
-use crate::model::{JobId, NodeName, RequestError};
+use crate::model::RequestError;
 use crate::time::{Clock, Timestamp};
-use crate::ui::NodeReply;
+use crate::ui::action::{NodeReply, UiRequest};
 use crate::ui::background::{BACKGROUND_QUERY, BackgroundDetector};
-use crate::ui::keyboard::{DEVICE_STATUS_QUERY, Keyboard, KeyboardEvent};
+use crate::ui::effect::Effect;
+use crate::ui::keyboard::{DEVICE_STATUS_QUERY, Keyboard};
 use crate::ui::keymap::Keymap;
-use crate::ui::screen::{Ui, UiConfig, UiEffect, UiRequest};
+use crate::ui::screen::{Ui, UiConfig};
 use crate::ui::signals::{StopReason, StopSignals};
 use crate::ui::surface::Surface;
 use crate::ui::terminal::{PanicGuard, Terminal};
@@ -103,14 +104,6 @@ struct TerminalSignals {
     resize: Signal,
 }
 
-enum SignalEvent {
-    Stop(StopReason),
-    /// SIGCONT.
-    Continue,
-    /// SIGWINCH.
-    Resize,
-}
-
 impl TerminalSignals {
     fn new() -> io::Result<Self> {
         Ok(Self {
@@ -120,24 +113,30 @@ impl TerminalSignals {
         })
     }
 
-    async fn next(&mut self) -> SignalEvent {
+    async fn next(&mut self) -> UiEvent {
         tokio::select! {
-            reason = self.end.next() => SignalEvent::Stop(reason),
-            _ = self.resume.recv() => SignalEvent::Continue,
-            _ = self.resize.recv() => SignalEvent::Resize,
+            reason = self.end.next() => UiEvent::Stop(reason),
+            _ = self.resume.recv() => UiEvent::Continue,
+            _ = self.resize.recv() => UiEvent::Resize,
         }
     }
 }
 
+/// What the loop waits for, besides new fleets.
 enum UiEvent {
-    Key(Option<io::Result<Event>>),
+    /// Terminal input; an error, or none, if the terminal is closed.
+    Input(Option<io::Result<Event>>),
     /// True if the terminal reports a light background.
     Background(bool),
-    Signal(SignalEvent),
-    Fleet(bool),
+    Stop(StopReason),
+    /// SIGCONT.
+    Continue,
+    /// SIGWINCH.
+    Resize,
     SuspendedTask(SuspendedTask),
     NodeReply(NodeReply),
     Settings(SettingsEvent),
+    /// It is time to draw.
     Tick,
 }
 
@@ -151,9 +150,8 @@ struct EventLoop {
     is_fleet_new: bool,
     /// The publisher is gone.
     is_fleet_closed: bool,
-    sent_focus: Option<NodeName>,
-    sent_job: Option<JobId>,
-    sent_interval: Duration,
+    /// The state that other tasks know.
+    sent_state: [UiRequest; 3],
     /// Ctrl-Z has already handled the SIGCONT that is still to be delivered.
     has_resumed: bool,
     /// When the background colour was queried; none if no reply is due.
@@ -179,9 +177,11 @@ impl EventLoop {
             drawn_at: Timestamp::default(),
             is_fleet_new: true,
             is_fleet_closed: false,
-            sent_focus: None,
-            sent_job: None,
-            sent_interval: interval,
+            sent_state: [
+                UiRequest::WatchJob(None),
+                UiRequest::SetInterval(interval),
+                UiRequest::FocusNode(None),
+            ],
             has_resumed: false,
             background_queried_at: None,
         }
@@ -248,29 +248,21 @@ impl EventLoop {
         loop {
             let delay = self.time_to_next_draw();
             let listens = !self.is_fleet_new && !self.is_fleet_closed;
-            let event = tokio::select! {
-                input = keyboard.next() => match input {
-                    KeyboardEvent::Event(event) => UiEvent::Key(event),
-                    KeyboardEvent::Background(is_light) => UiEvent::Background(is_light),
-                },
-                notice = signals.next() => UiEvent::Signal(notice),
+            return tokio::select! {
+                input = keyboard.events.recv() => UiEvent::Input(input),
+                Ok(()) = keyboard.background.changed() => {
+                    UiEvent::Background(keyboard.background.borrow_and_update().unwrap_or_default())
+                }
+                event = signals.next() => event,
                 Some(task) = self.context.suspended_tasks.recv() => UiEvent::SuspendedTask(task),
                 Some(reply) = self.context.replies.recv() => UiEvent::NodeReply(reply),
                 Some(event) = self.context.settings_events.recv() => UiEvent::Settings(event),
-                changed = self.context.fleet.changed(), if listens => UiEvent::Fleet(changed.is_ok()),
+                changed = self.context.fleet.changed(), if listens => {
+                    (self.is_fleet_new, self.is_fleet_closed) = (changed.is_ok(), changed.is_err());
+                    continue;
+                }
                 () = tokio::time::sleep(delay) => UiEvent::Tick,
             };
-            match event {
-                UiEvent::Fleet(true) => self.is_fleet_new = true,
-                UiEvent::Fleet(false) => self.is_fleet_closed = true,
-                UiEvent::Key(_)
-                | UiEvent::Background(_)
-                | UiEvent::Signal(_)
-                | UiEvent::SuspendedTask(_)
-                | UiEvent::NodeReply(_)
-                | UiEvent::Settings(_)
-                | UiEvent::Tick => return event,
-            }
         }
     }
 
@@ -285,9 +277,10 @@ impl EventLoop {
 
     /// Handles an event; keys that are already queued are handled before the next draw.
     fn on_event(&mut self, event: UiEvent, keyboard: &mut Keyboard) -> Option<StopReason> {
+        let now = self.context.clock.now();
         match event {
-            UiEvent::Signal(SignalEvent::Stop(reason)) => return Some(reason),
-            UiEvent::Signal(SignalEvent::Continue) => {
+            UiEvent::Stop(reason) => return Some(reason),
+            UiEvent::Continue => {
                 if self.terminal.reenter().is_err() {
                     return Some(StopReason::HangUp);
                 }
@@ -296,36 +289,33 @@ impl EventLoop {
                     self.send_request(UiRequest::Refresh);
                 }
             }
-            UiEvent::Key(event) => {
-                let mut next = Some(event);
-                while let Some(event) = next {
-                    let Some(Ok(event)) = event else { return Some(StopReason::HangUp) };
-                    if let Some(reason) = self.on_terminal_event(&event) {
+            UiEvent::Input(input) => {
+                let mut next = Some(input);
+                while let Some(input) = next {
+                    let Some(Ok(input)) = input else { return Some(StopReason::HangUp) };
+                    if let Some(reason) = self.on_input(&input) {
                         return Some(reason);
                     }
-                    next = keyboard.try_next().map(Some);
+                    // Input that is already queued.
+                    next = keyboard.events.try_recv().ok().map(Some);
                 }
             }
             UiEvent::Background(is_light) => self.on_background(is_light),
-            UiEvent::NodeReply(reply) => self.ui.on_reply(&reply, self.context.clock.now()),
+            UiEvent::NodeReply(reply) => self.ui.on_reply(&reply, now),
             UiEvent::Settings(SettingsEvent::Changed(config, redraw_interval)) => {
                 self.context.redraw_interval = redraw_interval;
                 self.ui.apply_config(*config);
             }
             UiEvent::Settings(SettingsEvent::Message(words)) => {
-                self.ui.show_message_for(
-                    words,
-                    SETTINGS_MESSAGE_DURATION,
-                    self.context.clock.now(),
-                );
+                self.ui.show_message_for(words, SETTINGS_MESSAGE_DURATION, now);
             }
             UiEvent::Settings(SettingsEvent::Rejected(name, text, why)) => {
                 self.ui.reject_setting(&name, &text);
-                self.ui.show_message_for(why, SETTINGS_MESSAGE_DURATION, self.context.clock.now());
+                self.ui.show_message_for(why, SETTINGS_MESSAGE_DURATION, now);
             }
             // The size may have changed twice, and terminals drop what does not fit.
-            UiEvent::Signal(SignalEvent::Resize) => self.surface.invalidate(),
-            UiEvent::Fleet(_) | UiEvent::SuspendedTask(_) | UiEvent::Tick => {}
+            UiEvent::Resize => self.surface.invalidate(),
+            UiEvent::SuspendedTask(_) | UiEvent::Tick => {}
         }
         self.send_changed_state();
         None
@@ -350,8 +340,8 @@ impl EventLoop {
             tokio::select! {
                 // A panic in it is shown when the UI ends.
                 _done = &mut work => break,
-                notice = signals.next(), if reason.is_none() => {
-                    if let SignalEvent::Stop(end) = notice {
+                event = signals.next(), if reason.is_none() => {
+                    if let UiEvent::Stop(end) = event {
                         is_over.store(true, Ordering::Relaxed);
                         reason = Some(end);
                     }
@@ -365,34 +355,33 @@ impl EventLoop {
         reason
     }
 
-    fn on_terminal_event(&mut self, event: &Event) -> Option<StopReason> {
+    fn on_input(&mut self, event: &Event) -> Option<StopReason> {
         let now = self.context.clock.now();
         let effect = match event {
-            Event::Key(key) if key.kind != KeyEventKind::Release => self.ui.on_key(*key, now),
+            Event::Key(key) if key.kind == KeyEventKind::Release => Effect::Ignored,
+            Event::Key(key) => self.ui.on_key(*key, now),
             Event::Mouse(mouse) => self.ui.on_mouse(*mouse, now),
+            Event::Paste(text) => {
+                self.ui.on_paste(text, now);
+                Effect::Handled
+            }
             Event::FocusGained | Event::FocusLost => {
                 self.ui.set_attended(*event == Event::FocusGained, now);
-                return None;
+                Effect::Handled
             }
             Event::Resize(..) => {
                 if self.terminal.can_draw() {
                     // A closed terminal is noticed at the next frame.
                     self.terminal.write(DEVICE_STATUS_QUERY).ok();
                 }
-                return None;
+                Effect::Handled
             }
-            Event::Paste(text) => {
-                self.ui.on_paste(text, now);
-                return None;
-            }
-            Event::Key(_) => return None,
         };
         match effect {
-            UiEffect::Nothing => {}
-            UiEffect::Request(request) => self.send_request(request),
-            UiEffect::Exit(reason) => return Some(reason),
-            UiEffect::Redraw => self.surface.invalidate(),
-            UiEffect::Suspend => {
+            Effect::Request(request) => self.send_request(request),
+            Effect::Exit(reason) => return Some(reason),
+            Effect::Redraw => self.surface.invalidate(),
+            Effect::Suspend => {
                 if self.terminal.suspend().is_err() {
                     return Some(StopReason::HangUp);
                 }
@@ -400,6 +389,13 @@ impl EventLoop {
                 self.has_resumed = true;
                 self.send_request(UiRequest::Refresh);
             }
+            // The screen has performed these.
+            Effect::Handled
+            | Effect::Ignored
+            | Effect::Message(_)
+            | Effect::SwitchView(_)
+            | Effect::OpenNode(..)
+            | Effect::OpenDialog(_) => {}
         }
         None
     }
@@ -417,26 +413,13 @@ impl EventLoop {
         }
     }
 
-    /// Sends the focused node, the watched job and the sample interval when they have changed;
-    /// retried while the channel is full.
+    /// Sends the state that has changed; retried while the channel is full.
     fn send_changed_state(&mut self) {
-        let job = self.ui.watched_job();
-        if job != self.sent_job
-            && self.context.requests.try_send(UiRequest::WatchJob(job.clone())).is_ok()
-        {
-            self.sent_job = job;
-        }
-        let interval = self.ui.interval(self.context.clock.now());
-        if interval != self.sent_interval
-            && self.context.requests.try_send(UiRequest::SetInterval(interval)).is_ok()
-        {
-            self.sent_interval = interval;
-        }
-        let wanted = self.ui.focus();
-        if wanted != self.sent_focus
-            && self.context.requests.try_send(UiRequest::FocusNode(wanted.clone())).is_ok()
-        {
-            self.sent_focus = wanted;
+        let state = self.ui.followed_state(self.context.clock.now());
+        for (state, sent) in state.into_iter().zip(&mut self.sent_state) {
+            if state != *sent && self.context.requests.try_send(state.clone()).is_ok() {
+                *sent = state;
+            }
         }
     }
 

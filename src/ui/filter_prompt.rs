@@ -1,5 +1,7 @@
 //! The filter prompt: applies the filter while it is typed, and completes words on Tab.
 
+use std::ops::ControlFlow;
+
 use crate::fleet::Fleet;
 use crate::query::{Filter, FilterError, MAX_FILTER_LENGTH, complete};
 use crate::ui::RenderContext;
@@ -21,14 +23,6 @@ pub struct FilterPrompt {
     completions: Option<(Vec<String>, usize)>,
 }
 
-#[derive(Clone, Debug)]
-pub enum FilterPromptEvent {
-    /// The text was edited; the filter so far, or `None` to keep the current one.
-    Edited(Option<Filter>),
-    /// The prompt was closed with this filter.
-    Done(Filter),
-}
-
 impl FilterPrompt {
     /// Opens the prompt with the current filter.
     pub fn new(filter: &Filter) -> Self {
@@ -37,45 +31,41 @@ impl FilterPrompt {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys are the line's")]
-    pub fn on_key(&mut self, key: Key, fleet: &Fleet) -> FilterPromptEvent {
+    /// Handles a key; it closes the prompt with a filter, or changes the filter, or keeps the current one.
+    pub fn on_key(&mut self, key: Key, fleet: &Fleet) -> ControlFlow<Filter, Option<Filter>> {
+        let text_before = self.editor.text().to_owned();
         match key {
             Key::Named(NamedKey::Enter) if self.error.is_none() => {
-                return FilterPromptEvent::Done(
-                    Filter::new(self.editor.text()).unwrap_or_default(),
-                );
+                return ControlFlow::Break(Filter::new(&text_before).unwrap_or_default());
             }
             Key::Named(NamedKey::Escape) | Key::Control('c') => {
-                return FilterPromptEvent::Done(self.before.clone());
+                return ControlFlow::Break(self.before.clone());
             }
             Key::Named(NamedKey::Tab) => self.complete_word(fleet, true),
             Key::Shift(NamedKey::Tab) => self.complete_word(fleet, false),
             _ => {
-                let text_before = self.editor.text().to_owned();
                 if !self.editor.on_key(key) {
-                    return FilterPromptEvent::Edited(None);
+                    return ControlFlow::Continue(None);
                 }
                 self.completions = None;
                 // A full line ignores further input, pasted text too.
                 if self.editor.text() == text_before {
-                    return FilterPromptEvent::Edited(None);
+                    return ControlFlow::Continue(None);
                 }
             }
         }
-        match Filter::new(self.editor.text()) {
-            Ok(filter) => {
-                self.error = None;
-                FilterPromptEvent::Edited(Some(filter))
-            }
-            Err(error) => {
-                // Until the error is corrected, the terms before it apply.
-                let text_before: String = self.editor.text().chars().take(error.at).collect();
-                let whole = text_before.rfind(char::is_whitespace).unwrap_or(0);
-                let filter =
-                    text_before.split_at_checked(whole).map(|(whole, _)| Filter::new(whole));
-                self.error = Some(error);
-                FilterPromptEvent::Edited(filter.and_then(Result::ok))
-            }
-        }
+        let filter = Filter::new(self.editor.text());
+        self.error = filter.as_ref().err().cloned();
+        ControlFlow::Continue(
+            filter
+                .or_else(|error| {
+                    // Until the error is corrected, the terms before it apply.
+                    let text_before: String = self.editor.text().chars().take(error.at).collect();
+                    let whole = text_before.rfind(char::is_whitespace).unwrap_or(0);
+                    Filter::new(text_before.split_at(whole).0)
+                })
+                .ok(),
+        )
     }
 
     /// Replaces the word before the caret with the next or previous completion.
@@ -143,8 +133,8 @@ mod tests {
         let mut found = None;
         for letter in text.chars() {
             match prompt.on_key(Key::Letter(letter), &fleet) {
-                FilterPromptEvent::Edited(filter) => found = filter,
-                FilterPromptEvent::Done(_) => panic!("it is done too early"),
+                ControlFlow::Continue(filter) => found = filter,
+                ControlFlow::Break(_) => panic!("it is done too early"),
             }
         }
         found
@@ -159,11 +149,10 @@ mod tests {
         let fleet = Fleet::default();
         let enter = Key::Named(NamedKey::Enter);
         assert!(
-            matches!(prompt.on_key(enter, &fleet), FilterPromptEvent::Edited(_)),
+            matches!(prompt.on_key(enter, &fleet), ControlFlow::Continue(_)),
             "an error is no filter"
         );
-        let FilterPromptEvent::Done(filter) = prompt.on_key(Key::Named(NamedKey::Escape), &fleet)
-        else {
+        let ControlFlow::Break(filter) = prompt.on_key(Key::Named(NamedKey::Escape), &fleet) else {
             panic!("Esc leaves")
         };
         assert!(filter.is_empty());
@@ -176,10 +165,7 @@ mod tests {
         let edited = (0..100_000)
             .filter(|number| {
                 let letter = if number % 7 == 0 { ' ' } else { 'x' };
-                matches!(
-                    prompt.on_key(Key::Letter(letter), &fleet),
-                    FilterPromptEvent::Edited(Some(_))
-                )
+                matches!(prompt.on_key(Key::Letter(letter), &fleet), ControlFlow::Continue(Some(_)))
             })
             .count();
         assert_eq!((edited, prompt.editor.text().len()), (MAX_FILTER_LENGTH, MAX_FILTER_LENGTH));
@@ -189,9 +175,9 @@ mod tests {
     fn tab_cycles_through_completions() {
         let mut prompt = FilterPrompt::new(&Filter::default());
         type_text(&mut prompt, "stale ut");
-        prompt.on_key(Key::Named(NamedKey::Tab), &Fleet::default());
+        assert!(prompt.on_key(Key::Named(NamedKey::Tab), &Fleet::default()).is_continue());
         assert_eq!(prompt.editor.text(), "stale util");
-        prompt.on_key(Key::Letter('<'), &Fleet::default());
+        assert!(prompt.on_key(Key::Letter('<'), &Fleet::default()).is_continue());
         assert_eq!(prompt.editor.text(), "stale util<");
     }
 }

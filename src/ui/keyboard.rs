@@ -33,20 +33,13 @@ pub(super) const DEVICE_STATUS_QUERY: &str = "\x1b[5n";
 /// Maximum wait for the thread to stop reading the terminal.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
-#[derive(Debug)]
-pub(super) enum KeyboardEvent {
-    /// A key or mouse event; an error, or none, if the terminal is closed.
-    Event(Option<io::Result<Event>>),
-    /// True for a light background.
-    Background(bool),
-}
-
 /// Reads the terminal until dropped; then others may read it.
 #[derive(Debug)]
 pub(super) struct Keyboard {
-    events: mpsc::Receiver<io::Result<Event>>,
+    /// Key and mouse events; an error, or none, if the terminal is closed.
+    pub(super) events: mpsc::Receiver<io::Result<Event>>,
     /// True for a light background; none until the terminal has replied.
-    background: watch::Receiver<Option<bool>>,
+    pub(super) background: watch::Receiver<Option<bool>>,
     /// Closing it ends the thread.
     stop: Option<OwnedFd>,
     stopped: blocking::Receiver<()>,
@@ -70,24 +63,9 @@ impl Keyboard {
         Ok(Self { events, background, stop: Some(stop), stopped })
     }
 
-    pub(super) async fn next(&mut self) -> KeyboardEvent {
-        tokio::select! {
-            Ok(()) = self.background.changed() => {
-                let is_light = *self.background.borrow_and_update();
-                KeyboardEvent::Background(is_light.unwrap_or_default())
-            }
-            event = self.events.recv() => KeyboardEvent::Event(event),
-        }
-    }
-
     /// Waits for the terminal's reply about its background; keys stay queued.
     pub(super) async fn background(&mut self) -> Option<bool> {
         *self.background.wait_for(Option::is_some).await.ok()?
-    }
-
-    /// Returns an event that is already queued.
-    pub(super) fn try_next(&mut self) -> Option<io::Result<Event>> {
-        self.events.try_recv().ok()
     }
 }
 

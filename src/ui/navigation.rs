@@ -54,6 +54,7 @@ impl Navigation {
         }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the other actions belong to no view")]
     /// Handles an action in the current view; one that belongs to no view is ignored.
     pub(crate) fn update(&mut self, context: RenderContext<'_>, action: &Action) -> Effect {
         let shared = &mut self.shared;
@@ -67,47 +68,23 @@ impl Navigation {
             Action::Job(action) => self.job.update_job(context, shared, *action),
             Action::Node(action) => node::update_panel(context, shared, *action),
             Action::Processes(action) => self.update_processes(context, *action),
-            Action::Quit
-            | Action::Interrupt
-            | Action::Suspend
-            | Action::Redraw
-            | Action::Help
-            | Action::Freeze
-            | Action::Focus
-            | Action::Refresh
-            | Action::Setup
-            | Action::Save
-            | Action::Filter
-            | Action::Show(_)
-            | Action::NextView
-            | Action::PreviousView => Effect::Ignored,
+            _ => Effect::Ignored,
         };
         self.shared.panel.follow(&self.shared.selection);
         effect
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only signals hold for other views")]
     /// Handles an action of the process view, or one about the process under the cursor of a node's tables.
     fn update_processes(&mut self, context: RenderContext<'_>, action: ProcessAction) -> Effect {
+        if self.view == View::Processes {
+            let selection = &mut self.shared.selection;
+            return self.processes.update_processes(context, selection, action);
+        }
         let signal = match action {
-            _ if self.view == View::Processes => {
-                return self.processes.update_processes(
-                    context,
-                    &mut self.shared.selection,
-                    action,
-                );
-            }
             ProcessAction::Signals => None,
             ProcessAction::Signal(signal) => Some(signal),
-            ProcessAction::InterruptSelected
-            | ProcessAction::Scope
-            | ProcessAction::Density(_)
-            | ProcessAction::Scroll { .. }
-            | ProcessAction::ScrollHome
-            | ProcessAction::ScrollEnd
-            | ProcessAction::Tag
-            | ProcessAction::Tree
-            | ProcessAction::Environment
-            | ProcessAction::Refresh => return Effect::Ignored,
+            _ => return Effect::Ignored,
         };
         let Shared { selection, panel } = &self.shared;
         let target = match self.view {

@@ -2,14 +2,12 @@
 //! a node. Each has the name of its setting.
 
 use crate::query::{SortColumn, SortOrder};
+use crate::ui::action::UiPreference;
 use crate::ui::display_options::{Density, DisplayOptions};
 use crate::ui::navigation::Navigation;
 use crate::ui::views::fleet;
 use crate::ui::views::processes;
 use crate::ui::views::users;
-
-/// The name and value of a setting that keys change too.
-pub type UiPreference = (&'static str, String);
 
 /// The settings that keys change too.
 pub const PREFERENCES: [&str; 13] = [

@@ -12,7 +12,7 @@ use crate::time::format_age;
 use crate::ui::RenderContext;
 use crate::ui::header;
 use crate::ui::node_panel::panel;
-use crate::ui::widgets::line::{Line, Tone};
+use crate::ui::widgets::line::{Line, Tone, wrap};
 use crate::ui::widgets::number_format::percent_value;
 use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
 
@@ -220,7 +220,8 @@ fn paragraph(tone: Tone, text: &str, remedy: &str, width: u16) -> Vec<Line> {
     let mut lines = vec![Line::new()];
     let symbol = if tone == Tone::Bad { "✗ " } else { "! " };
     for (symbol, tone, text) in [(symbol, tone, text), ("→ ", Tone::Plain, remedy)] {
-        let parts = panel::wrap(text, width.saturating_sub(2)).into_iter().enumerate();
+        let parts =
+            wrap(text, width.saturating_sub(2), panel::MAX_TEXT_LINES).into_iter().enumerate();
         lines.extend(parts.map(|(index, part)| {
             Line::styled(if index == 0 { symbol } else { "  " }, tone)
                 .text(part, tone)

@@ -1,8 +1,9 @@
 //! The state of the screen between events: the current view, its snapshot, open dialogs and pending requests.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use crossterm::event::{KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -13,25 +14,28 @@ use crate::model::{JobId, Link, NodeName};
 use crate::query::Filter;
 use crate::text::sanitized_chars;
 use crate::time::Timestamp;
-use crate::ui::action::{Action, NodeReply, NodeRequest, RowAction, SortAction};
+use crate::ui::action::{
+    Action, NodeReply, NodeRequest, RowAction, SortAction, UiPreference, UiRequest,
+};
+use crate::ui::dialog::Dialog;
 use crate::ui::dialog::setup::Setup;
-use crate::ui::dialog::{Dialog, DialogEvent};
 use crate::ui::display_options::DisplayOptions;
 use crate::ui::effect::Effect;
-use crate::ui::filter_prompt::{FilterPrompt, FilterPromptEvent};
+use crate::ui::filter_prompt::FilterPrompt;
 use crate::ui::input::{Click, Key, NamedKey};
 use crate::ui::keyboard;
 use crate::ui::keymap::{Keymap, help};
 use crate::ui::navigation::Navigation;
 use crate::ui::paint::paint;
-use crate::ui::preferences::{UiPreference, preferences, restore_preference};
+use crate::ui::preferences::{preferences, restore_preference};
 use crate::ui::render;
 use crate::ui::selection::JobSelection;
+use crate::ui::shown_fleet::ShownFleet;
 use crate::ui::signals::StopReason;
 use crate::ui::theme::Theme;
 use crate::ui::widgets::line::Line;
 use crate::ui::widgets::list::Movement;
-use crate::ui::{RenderContext, ScreenState, View};
+use crate::ui::{ScreenState, View};
 
 /// How long a message is shown.
 const MESSAGE_DURATION: Duration = Duration::from_secs(4);
@@ -60,51 +64,16 @@ pub struct UiConfig {
     pub setup: Setup,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UiRequest {
-    /// Takes a full sample of each node and reconnects each node that is down.
-    Refresh,
-    /// Samples this node faster, and no other; `None` for none.
-    FocusNode(Option<NodeName>),
-    /// Collects the details of this job; `None` for none.
-    WatchJob(Option<JobId>),
-    QueryNodes(Vec<NodeRequest>),
-    /// The name of a setting and its new text, which is not validated yet.
-    ChangeSetting(&'static str, String),
-    /// Writes the settings to `setup.toml`, with these preferences that keys changed.
-    SaveSettings(Vec<UiPreference>),
-    SetInterval(Duration),
-}
-
-/// What the event loop has to do after a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UiEffect {
-    /// Nothing beyond drawing the next frame.
-    Nothing,
-    /// Pass a request to other tasks.
-    Request(UiRequest),
-    /// Quit.
-    Exit(StopReason),
-    /// Suspend until the shell resumes gtop, as after Ctrl-Z.
-    Suspend,
-    /// Clear the terminal and draw everything again.
-    Redraw,
-}
-
 #[derive(Debug)]
 pub struct Ui {
     theme: Theme,
     detects_background: bool,
     /// True if the terminal reports a light background; `None` if it has not reported one.
     is_light: Option<bool>,
-    display: DisplayOptions,
     keys: Keymap,
     title: String,
     interval: Duration,
-    zone: TimeZone,
-    live: FleetView,
-    frozen: Option<FleetView>,
-    filter: Filter,
+    shown: ShownFleet,
     navigation: Navigation,
     /// The first visible line of the help page, while help is open.
     help: Option<usize>,
@@ -132,14 +101,10 @@ impl Ui {
             theme,
             detects_background: false,
             is_light: None,
-            display: DisplayOptions::default(),
             keys: Keymap::default(),
             title,
             interval,
-            zone,
-            live: FleetView::default(),
-            frozen: None,
-            filter: Filter::default(),
+            shown: ShownFleet::new(zone),
             navigation: Navigation::default(),
             help: None,
             filter_prompt: None,
@@ -156,20 +121,21 @@ impl Ui {
 
     /// Returns the same with display options and key bindings.
     #[must_use]
-    pub fn with_options(self, display: DisplayOptions, keys: Keymap) -> Self {
-        let keys = if display.is_readonly { keys.readonly() } else { keys };
-        Self { display, keys, ..self }
+    pub fn with_options(mut self, display: DisplayOptions, keys: Keymap) -> Self {
+        self.keys = if display.is_readonly { keys.readonly() } else { keys };
+        self.shown.display = display;
+        self
     }
 
     /// Applies changed settings.
     pub fn apply_config(&mut self, config: UiConfig) {
         let UiConfig { theme, detects_background, display, interval, preferences, setup } = config;
-        let selects_others = self.display.selection != display.selection;
-        (self.theme, self.display, self.interval) = (theme, display, interval);
+        let selects_others = self.shown.display.selection != display.selection;
+        (self.theme, self.shown.display, self.interval) = (theme, display, interval);
         self.detects_background = detects_background;
         self.apply_background();
         if selects_others {
-            self.rebuild_views(self.live.now);
+            self.shown.rebuild(self.shown.live.now);
         }
         let before = std::mem::replace(&mut self.saved_preferences, preferences.clone());
         for preference in preferences.into_iter().filter(|preference| !before.contains(preference))
@@ -207,54 +173,41 @@ impl Ui {
     }
 
     /// Requests to save changed settings, including those that keys have changed.
-    fn save(&mut self) -> UiEffect {
-        let now = preferences(&self.navigation, &self.display);
-        let is_new = |(name, value): &UiPreference| {
-            self.saved_preferences.iter().any(|(known, saved)| known == name && saved != value)
-        };
-        let changed: Vec<_> = now.into_iter().filter(is_new).collect();
-        // Already applied here; they must not be applied again when the saved settings are read back.
-        for (name, value) in &changed {
-            if let Some(preference) =
-                self.saved_preferences.iter_mut().find(|(known, _)| known == name)
-            {
-                preference.1.clone_from(value);
+    fn save(&mut self) -> Effect {
+        let mut changed = Vec::new();
+        for preference in preferences(&self.navigation, &self.shown.display) {
+            let saved = self.saved_preferences.iter_mut().find(|saved| saved.0 == preference.0);
+            if let Some(saved) = saved.filter(|saved| **saved != preference) {
+                // Already applied here; it must not be applied again when the saved settings are read back.
+                saved.clone_from(&preference);
+                changed.push(preference);
             }
         }
-        UiEffect::Request(UiRequest::SaveSettings(changed))
+        Effect::Request(UiRequest::SaveSettings(changed))
     }
 
     /// Shows a new snapshot, or the same one with later ages.
     pub fn on_fleet(&mut self, fleet: Fleet, now: Timestamp) {
-        if self.live.fleet.nodes.is_empty() && fleet.nodes.len() == 1 {
+        if self.shown.live.fleet.nodes.is_empty() && fleet.nodes.len() == 1 {
             // A fleet of one node is more useful as a node view than as a list.
             self.navigation.view = View::Node;
         }
-        let fleet_view =
-            self.live.updated(fleet, now, self.filter.clone(), &self.display.selection);
-        self.navigation.events.record_changes(&self.live, &fleet_view);
-        let before = std::mem::replace(&mut self.live, fleet_view);
-        if self.frozen.is_none() {
-            self.report_removed_node(&before, now);
-        }
+        let before = self.shown.update(fleet, now);
+        self.navigation.events.record_changes(&before, &self.shown.live);
         if self.message.as_ref().is_some_and(|(_, until)| *until <= now) {
             self.message = None;
         }
-        if self.frozen.is_none() {
-            let context =
-                RenderContext { view: &self.live, options: &self.display, zone: &self.zone };
-            self.due = self.navigation.on_tick(context);
+        if self.shown.frozen.is_none() {
+            self.report_removed_node(&before, now);
+            self.due = self.navigation.on_tick(self.shown.context());
         }
     }
 
     /// Shows a message if the selected node was in the previous snapshot and is no longer monitored.
     fn report_removed_node(&mut self, before: &FleetView, now: Timestamp) {
-        if let Some(name) = self.navigation.on_update(before, &self.live) {
-            self.show_message_for(
-                format!("{name} is no longer monitored"),
-                REMOVED_NODE_MESSAGE_DURATION,
-                now,
-            );
+        if let Some(name) = self.navigation.on_update(before, &self.shown.live) {
+            let message = format!("{name} is no longer monitored");
+            self.show_message_for(message, REMOVED_NODE_MESSAGE_DURATION, now);
         }
     }
 
@@ -266,7 +219,7 @@ impl Ui {
 
     /// Returns the node to sample faster, if any.
     pub fn focus(&self) -> Option<NodeName> {
-        let node = self.navigation.shown_node(self.fleet_view()).filter(|_| self.is_focusing)?;
+        let node = self.navigation.shown_node(self.shown.view()).filter(|_| self.is_focusing)?;
         Some(node.name.clone())
     }
 
@@ -286,25 +239,75 @@ impl Ui {
     }
 
     /// Handles a key.
-    pub fn on_key(&mut self, event: KeyEvent, now: Timestamp) -> UiEffect {
-        let Some(key) = keyboard::to_key(event) else { return UiEffect::Nothing };
-        if self.filter_prompt.is_some() {
-            self.on_filter_key(key, now);
-            return UiEffect::Nothing;
+    pub fn on_key(&mut self, event: KeyEvent, now: Timestamp) -> Effect {
+        keyboard::to_key(event).map_or(Effect::Ignored, |key| self.press(key, now))
+    }
+
+    fn press(&mut self, key: Key, now: Timestamp) -> Effect {
+        if let Some(prompt) = &mut self.filter_prompt {
+            match prompt.on_key(key, &self.shown.live.fleet) {
+                ControlFlow::Break(filter) => {
+                    self.filter_prompt = None;
+                    self.shown.set_filter(filter, now);
+                }
+                ControlFlow::Continue(Some(filter)) => self.shown.set_filter(filter, now),
+                ControlFlow::Continue(None) => {}
+            }
+            return Effect::Handled;
         }
-        if self.dialog.is_some() {
-            return self.on_dialog_key(key, now);
+        if let Some(dialog) = self.dialog.take() {
+            return self.press_in_dialog(dialog, key, now);
         }
-        let found: Vec<Action> = self.keys.actions(key, self.navigation.view).cloned().collect();
+        let mut actions: Vec<_> = self.keys.actions(key, self.navigation.view).collect();
         if let Some(top) = self.help {
-            return self.on_help_key(key, found.first(), top, now);
+            // The help page scrolls and closes by keys of its own.
+            if let Some(step) = Movement::from_dialog_key(key) {
+                self.help = Some(step.new_index(top, usize::MAX, HELP_PAGE_LINES));
+                return Effect::Handled;
+            }
+            let closes = matches!(actions.first(), Some(Action::Help | Action::Quit))
+                || matches!(key, Key::Named(NamedKey::Escape | NamedKey::Enter));
+            if closes {
+                self.help = None;
+                return Effect::Handled;
+            }
+            actions.truncate(1);
+            actions.retain(|action| !action.belongs_to_view());
         }
-        for action in found {
-            if let Some(effect) = self.perform(&action, now) {
+        for action in actions {
+            let effect = self.perform(action, now);
+            if effect != Effect::Ignored {
                 return effect;
             }
         }
-        UiEffect::Nothing
+        Effect::Handled
+    }
+
+    /// Handles a key in a dialog, which is put back unless the key closes it.
+    fn press_in_dialog(&mut self, mut dialog: Dialog, key: Key, now: Timestamp) -> Effect {
+        let action = match &dialog {
+            // The setup pages are closed and saved by the keys bound to those actions.
+            Dialog::Setup(setup) if !setup.is_typing() => {
+                self.keys.actions(key, self.navigation.view).next()
+            }
+            Dialog::Menu(..) | Dialog::Setup(_) | Dialog::Signal(_) => None,
+        };
+        let step = match action {
+            Some(Action::Setup) => ControlFlow::Break(None),
+            Some(Action::Save) => {
+                self.dialog = Some(dialog);
+                return self.save();
+            }
+            _ => dialog.on_key(key),
+        };
+        match step {
+            ControlFlow::Break(None) => Effect::Handled,
+            ControlFlow::Break(Some(action)) => self.perform_in_view(&action, now),
+            ControlFlow::Continue(request) => {
+                self.dialog = Some(dialog);
+                request.map_or(Effect::Handled, Effect::Request)
+            }
+        }
     }
 
     /// Inserts pasted text where a line is being typed and ignores it elsewhere: the contents of a clipboard
@@ -317,131 +320,30 @@ impl Ui {
         };
         for letter in sanitized_chars(text.trim()).take(MAX_PASTE_CHARS).filter(|_| is_typing) {
             // In an input line, a character has no other effect than to be inserted.
-            self.on_key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE), now);
+            self.press(Key::Letter(letter), now);
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
-    /// Handles a key on the help page: scrolls or closes it.
-    fn on_help_key(
-        &mut self,
-        key: Key,
-        action: Option<&Action>,
-        top: usize,
-        now: Timestamp,
-    ) -> UiEffect {
-        let scrolled = match key {
-            Key::Letter('j') => Some(Movement::Down),
-            Key::Letter('k') => Some(Movement::Up),
-            other => Movement::from_key(other),
-        };
-        if let Some(step) = scrolled {
-            self.help = Some(step.new_index(top, usize::MAX, HELP_PAGE_LINES));
-            return UiEffect::Nothing;
-        }
-        let closes = matches!(action, Some(Action::Help | Action::Quit))
-            || matches!(key, Key::Named(NamedKey::Escape | NamedKey::Enter));
-        if closes {
-            self.help = None;
-            return UiEffect::Nothing;
-        }
+    /// Performs an action.
+    fn perform(&mut self, action: &Action, now: Timestamp) -> Effect {
         match action {
-            Some(action) if !action.belongs_to_view() => {
-                let action = action.clone();
-                self.perform(&action, now).unwrap_or(UiEffect::Nothing)
-            }
-            Some(_) | None => UiEffect::Nothing,
-        }
-    }
-
-    /// Handles a key in the filter prompt.
-    fn on_filter_key(&mut self, key: Key, now: Timestamp) {
-        let Some(filter_prompt) = &mut self.filter_prompt else { return };
-        match filter_prompt.on_key(key, &self.live.fleet) {
-            FilterPromptEvent::Edited(None) => {}
-            FilterPromptEvent::Edited(Some(filter)) => self.set_filter(filter, now),
-            FilterPromptEvent::Done(filter) => {
-                self.filter_prompt = None;
-                self.set_filter(filter, now);
-            }
-        }
-    }
-
-    /// Rebuilds the views' data with the current filter and freeze state.
-    fn rebuild_views(&mut self, now: Timestamp) {
-        let again = |fleet_view: &FleetView, now| {
-            fleet_view.refiltered(now, self.filter.clone(), &self.display.selection)
-        };
-        self.live = again(&self.live, self.live.now.max(now));
-        self.frozen = self.frozen.as_ref().map(|fleet_view| again(fleet_view, fleet_view.now));
-    }
-
-    fn set_filter(&mut self, filter: Filter, now: Timestamp) {
-        self.filter = filter;
-        self.rebuild_views(now);
-    }
-
-    /// Handles a key in a dialog.
-    fn on_dialog_key(&mut self, key: Key, now: Timestamp) -> UiEffect {
-        let Some(mut dialog) = self.dialog.take() else { return UiEffect::Nothing };
-        if let Dialog::Setup(setup) = &dialog
-            && !setup.is_typing()
-        {
-            // The setup pages are closed and saved by the keys bound to those actions.
-            let action = self.keys.actions(key, self.navigation.view).next().cloned();
-            match action {
-                Some(Action::Setup) => return UiEffect::Nothing,
-                Some(Action::Save) => {
-                    self.dialog = Some(dialog);
-                    return self.save();
-                }
-                _ => {}
-            }
-        }
-        match dialog.on_key(key) {
-            DialogEvent::Pending => {
-                self.dialog = Some(dialog);
-                UiEffect::Nothing
-            }
-            DialogEvent::ChangeSetting(name, value) => {
-                self.dialog = Some(dialog);
-                UiEffect::Request(UiRequest::ChangeSetting(name, value))
-            }
-            DialogEvent::Closed => UiEffect::Nothing,
-            DialogEvent::Perform(action) => {
-                self.perform_in_view(&action, now).unwrap_or(UiEffect::Nothing)
-            }
-            DialogEvent::RequestNodes(requests) => {
-                self.dialog = Some(dialog);
-                UiEffect::Request(UiRequest::QueryNodes(requests))
-            }
-            DialogEvent::Finished(message) => {
-                self.show_message(message, now);
-                UiEffect::Nothing
-            }
-        }
-    }
-
-    /// Performs an action; `None` if nothing handles it.
-    fn perform(&mut self, action: &Action, now: Timestamp) -> Option<UiEffect> {
-        match action {
-            Action::Quit => return Some(UiEffect::Exit(StopReason::Quit)),
-            Action::Interrupt => return Some(UiEffect::Exit(StopReason::Interrupted)),
-            Action::Suspend => return Some(UiEffect::Suspend),
-            Action::Redraw => return Some(UiEffect::Redraw),
-            Action::Refresh => return Some(self.refresh(now)),
+            Action::Quit => return Effect::Exit(StopReason::Quit),
+            Action::Interrupt => return Effect::Exit(StopReason::Interrupted),
+            Action::Suspend => return Effect::Suspend,
+            Action::Redraw => return Effect::Redraw,
+            Action::Refresh => return self.refresh(now),
             Action::Help => self.help = Some(0),
-            Action::Freeze => match self.frozen.take() {
+            Action::Freeze => match self.shown.frozen.take() {
                 Some(before) => self.report_removed_node(&before, now),
-                None => self.frozen = Some(self.live.clone()),
+                None => self.shown.frozen = Some(self.shown.live.clone()),
             },
             Action::Focus => self.is_focusing = !self.is_focusing,
             Action::Setup => self.dialog = Some(Dialog::Setup(self.setup.clone())),
-            Action::Save => return Some(self.save()),
-            Action::Filter => self.filter_prompt = Some(FilterPrompt::new(&self.filter)),
-            Action::Show(view) => self.switch_view(*view),
-            Action::NextView => self.cycle_view(true),
-            Action::PreviousView => self.cycle_view(false),
+            Action::Save => return self.save(),
+            Action::Filter => self.filter_prompt = Some(FilterPrompt::new(&self.shown.filter)),
+            Action::Show(view) => self.navigation.show_view(self.shown.view(), *view),
+            Action::NextView => self.cycle_view(1),
+            Action::PreviousView => self.cycle_view(View::ALL.len() - 1),
             Action::Rows(_)
             | Action::Sort(_)
             | Action::Fleet(_)
@@ -449,118 +351,101 @@ impl Ui {
             | Action::Node(_)
             | Action::Processes(_) => {
                 let effect = self.perform_in_view(action, now);
-                if effect.is_none() && *action == Action::Rows(RowAction::Back) {
-                    self.back(now);
-                    return Some(UiEffect::Nothing);
+                if effect != Effect::Ignored || *action != Action::Rows(RowAction::Back) {
+                    return effect;
                 }
-                return effect;
+                self.back(now);
             }
         }
-        Some(UiEffect::Nothing)
+        Effect::Handled
     }
 
-    fn perform_in_view(&mut self, action: &Action, now: Timestamp) -> Option<UiEffect> {
-        let fleet_view = self.frozen.as_ref().unwrap_or(&self.live);
-        let context = RenderContext { view: fleet_view, options: &self.display, zone: &self.zone };
-        let effect = self.navigation.update(context, action);
-        self.apply_view_effect(effect, now)
+    fn perform_in_view(&mut self, action: &Action, now: Timestamp) -> Effect {
+        let effect = self.navigation.update(self.shown.context(), action);
+        self.apply(effect, now)
     }
 
-    fn apply_view_effect(&mut self, effect: Effect, now: Timestamp) -> Option<UiEffect> {
+    /// Performs the effects on the screen, and returns the others.
+    fn apply(&mut self, effect: Effect, now: Timestamp) -> Effect {
         match effect {
-            Effect::Ignored => return None,
-            Effect::Handled => {}
             Effect::Message(words) => self.show_message(words, now),
-            Effect::SwitchView(view) => {
-                let fleet_view = self.frozen.as_ref().unwrap_or(&self.live);
-                self.navigation.open(fleet_view, view);
-            }
+            Effect::SwitchView(view) => self.navigation.open(self.shown.view(), view),
             Effect::OpenNode(name, row_id) => {
-                let fleet_view = self.frozen.as_ref().unwrap_or(&self.live);
-                self.navigation.open_node(fleet_view, name, row_id);
+                self.navigation.open_node(self.shown.view(), name, row_id);
             }
             Effect::OpenDialog(dialog) => self.dialog = Some(dialog),
-            Effect::RequestNodes(requests) => {
-                return Some(UiEffect::Request(UiRequest::QueryNodes(requests)));
-            }
+            Effect::Handled
+            | Effect::Ignored
+            | Effect::Request(_)
+            | Effect::Exit(_)
+            | Effect::Suspend
+            | Effect::Redraw => return effect,
         }
-        Some(UiEffect::Nothing)
+        Effect::Handled
     }
 
     /// Handles a node's reply to a request.
     pub fn on_reply(&mut self, reply: &NodeReply, now: Timestamp) {
-        if let Some(event) = self.dialog.as_mut().and_then(|dialog| dialog.on_reply(reply)) {
-            if let DialogEvent::Finished(message) = event {
+        if let Some(Dialog::Signal(dialog)) = &mut self.dialog
+            && let Some(step) = dialog.on_reply(reply)
+        {
+            if let ControlFlow::Break(message) = step {
                 self.dialog = None;
                 self.show_message(message, now);
             }
             return;
         }
-        let fleet_view = self.frozen.as_ref().unwrap_or(&self.live);
-        let context = RenderContext { view: fleet_view, options: &self.display, zone: &self.zone };
-        let effect = self.navigation.on_reply(context, reply);
-        self.apply_view_effect(effect, now);
+        let effect = self.navigation.on_reply(self.shown.context(), reply);
+        self.apply(effect, now);
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "only clicks and the wheel mean something")]
     /// Handles a click or the mouse wheel.
-    pub fn on_mouse(&mut self, event: MouseEvent, now: Timestamp) -> UiEffect {
-        let sideways = |code| KeyEvent::new(code, KeyModifiers::NONE);
+    pub fn on_mouse(&mut self, event: MouseEvent, now: Timestamp) -> Effect {
         let is_shifted = event.modifiers.contains(KeyModifiers::SHIFT);
-        let rows = if event.modifiers.contains(KeyModifiers::CONTROL) {
-            FAST_WHEEL_ROWS
-        } else {
-            WHEEL_ROWS
-        };
         let step = match event.kind {
-            MouseEventKind::ScrollLeft => return self.on_key(sideways(KeyCode::Left), now),
-            MouseEventKind::ScrollRight => return self.on_key(sideways(KeyCode::Right), now),
+            MouseEventKind::ScrollLeft => return self.press(Key::Named(NamedKey::Left), now),
+            MouseEventKind::ScrollRight => return self.press(Key::Named(NamedKey::Right), now),
             MouseEventKind::ScrollUp if is_shifted => {
-                return self.on_key(sideways(KeyCode::Left), now);
+                return self.press(Key::Named(NamedKey::Left), now);
             }
             MouseEventKind::ScrollDown if is_shifted => {
-                return self.on_key(sideways(KeyCode::Right), now);
+                return self.press(Key::Named(NamedKey::Right), now);
             }
             MouseEventKind::ScrollUp => Movement::Up,
             MouseEventKind::ScrollDown => Movement::Down,
             MouseEventKind::Down(MouseButton::Left) => return self.on_click(event, now),
-            _ => return UiEffect::Nothing,
+            _ => return Effect::Ignored,
         };
+        let is_fast = event.modifiers.contains(KeyModifiers::CONTROL);
+        let rows = if is_fast { FAST_WHEEL_ROWS } else { WHEEL_ROWS };
         if let Some(top) = self.help {
             self.help = Some((0..rows).fold(top, |top, _| step.new_index(top, usize::MAX, 1)));
-            return UiEffect::Nothing;
-        }
-        if self.dialog.is_none() && self.filter_prompt.is_none() {
+        } else if self.dialog.is_none() && self.filter_prompt.is_none() {
             for _ in 0..rows {
                 self.perform_in_view(&Action::Rows(RowAction::Move(step)), now);
             }
         }
-        UiEffect::Nothing
+        Effect::Handled
     }
 
-    fn on_click(&mut self, event: MouseEvent, now: Timestamp) -> UiEffect {
-        let line = self.drawn.get(usize::from(event.row));
-        let Some(click) = line.and_then(|line| line.click_at(event.column)).cloned() else {
-            return UiEffect::Nothing;
-        };
+    fn on_click(&mut self, event: MouseEvent, now: Timestamp) -> Effect {
         if self.dialog.is_some() || self.filter_prompt.is_some() {
-            return UiEffect::Nothing;
+            return Effect::Ignored;
         }
-        match click {
-            Click::View(view) => {
+        let line = self.drawn.get(usize::from(event.row));
+        let action = match line.and_then(|line| line.click_at(event.column)).cloned() {
+            None => return Effect::Ignored,
+            Some(Click::View(view)) => {
                 self.help = None;
-                self.switch_view(view);
-                UiEffect::Nothing
+                Action::Show(view)
             }
-            Click::Column(column) => {
-                let sort = Action::Sort(SortAction::By(column));
-                self.perform_in_view(&sort, now).unwrap_or(UiEffect::Nothing)
+            Some(Click::Column(column)) => Action::Sort(SortAction::By(column)),
+            Some(click @ (Click::Row(_) | Click::Cell(..))) => {
+                Action::Rows(RowAction::Click(click))
             }
-            click @ (Click::Row(_) | Click::Cell(..)) => {
-                let clicked = Action::Rows(RowAction::Click(click));
-                self.perform_in_view(&clicked, now).unwrap_or(UiEffect::Nothing)
-            }
-        }
+        };
+        self.perform(&action, now)
     }
 
     /// Shows a message for `span`.
@@ -570,60 +455,56 @@ impl Ui {
 
     /// Requests a full sample of every node, with a message: the screen would otherwise show no effect of the
     /// key.
-    fn refresh(&mut self, now: Timestamp) -> UiEffect {
+    fn refresh(&mut self, now: Timestamp) -> Effect {
         let is_down = |link: &Link| matches!(link, Link::Down { .. });
-        let down = self.live.fleet.nodes.iter().filter(|node| is_down(&node.link)).count();
+        let down = self.shown.live.fleet.nodes.iter().filter(|node| is_down(&node.link)).count();
         let text = match down {
             0 => "refreshing all nodes".to_owned(),
             1 => "reconnecting 1 node".to_owned(),
             _ => format!("reconnecting {down} nodes"),
         };
         self.show_message(text, now);
-        UiEffect::Request(UiRequest::Refresh)
+        Effect::Request(UiRequest::Refresh)
     }
 
     fn show_message(&mut self, words: String, now: Timestamp) {
         self.show_message_for(words, MESSAGE_DURATION, now);
     }
 
-    fn switch_view(&mut self, view: View) {
-        self.navigation.show_view(self.frozen.as_ref().unwrap_or(&self.live), view);
-    }
-
-    fn cycle_view(&mut self, is_forward: bool) {
-        let views = View::ALL;
-        let at = views.iter().position(|view| *view == self.navigation.view).unwrap_or(0);
-        let count = views.len().max(1);
-        let to = if is_forward { at + 1 } else { at + count - 1 } % count;
-        if let Some(view) = views.get(to) {
-            self.switch_view(*view);
+    fn cycle_view(&mut self, by: usize) {
+        let at = View::ALL.iter().position(|view| *view == self.navigation.view).unwrap_or(0);
+        if let Some(view) = View::ALL.get((at + by) % View::ALL.len()) {
+            self.navigation.show_view(self.shown.view(), *view);
         }
     }
 
     /// Clears the filter, or else goes back to the previous view.
     fn back(&mut self, now: Timestamp) {
-        if self.filter.is_empty() {
-            self.navigation.back(self.frozen.as_ref().unwrap_or(&self.live));
+        if self.shown.filter.is_empty() {
+            self.navigation.back(self.shown.view());
         } else {
-            self.set_filter(Filter::default(), now);
+            self.shown.set_filter(Filter::default(), now);
         }
+    }
+
+    /// Returns the state that other tasks follow: the watched job, the sampling interval and the focused node.
+    pub(super) fn followed_state(&self, now: Timestamp) -> [UiRequest; 3] {
+        [
+            UiRequest::WatchJob(self.watched_job()),
+            UiRequest::SetInterval(self.interval(now)),
+            UiRequest::FocusNode(self.focus()),
+        ]
     }
 
     /// Returns the job whose details are shown.
-    pub fn watched_job(&self) -> Option<JobId> {
-        if self.navigation.view != View::Job {
-            return None;
-        }
+    fn watched_job(&self) -> Option<JobId> {
+        let fleet_view = self.shown.view();
         // Only jobs of the scheduler's list can be queried, not those known from processes.
-        let list = self.fleet_view().fleet.jobs.as_ref()?;
-        match self.navigation.shared.selection.job(self.fleet_view())? {
+        let list = fleet_view.fleet.jobs.as_ref().filter(|_| self.navigation.view == View::Job)?;
+        match self.navigation.shared.selection.job(fleet_view)? {
             JobSelection::Listed { job, .. } => list.job(&job.id).map(|job| job.id.clone()),
             JobSelection::Hidden(_) | JobSelection::Ended(_) => None,
         }
-    }
-
-    fn fleet_view(&self) -> &FleetView {
-        self.frozen.as_ref().unwrap_or(&self.live)
     }
 
     /// Returns the key hints of a dialog, with the keys as they are bound.
@@ -640,7 +521,7 @@ impl Ui {
     /// Returns the key hints of the bottom line.
     fn hints(&self) -> Vec<(String, &'static str)> {
         let word =
-            |action: &Action, default| self.navigation.hint(self.fleet_view(), action, default);
+            |action: &Action, default| self.navigation.hint(self.shown.view(), action, default);
         self.keys.hints(self.navigation.view, word)
     }
 
@@ -668,7 +549,7 @@ impl Ui {
         let screen = ScreenState {
             title: &self.title,
             interval: self.interval(now),
-            frozen: self.frozen.as_ref().map(|fleet_view| now.since(fleet_view.now)),
+            frozen: self.shown.frozen.as_ref().map(|fleet_view| now.since(fleet_view.now)),
             focus: focus.as_ref(),
             message: self.message.as_ref().map(|(text, _)| text.as_str()),
             hints: &hints,
@@ -676,8 +557,7 @@ impl Ui {
             filter_prompt: self.filter_prompt.as_ref(),
             dialog: self.dialog.as_ref(),
         };
-        let fleet_view = self.frozen.as_ref().unwrap_or(&self.live);
-        let context = RenderContext { view: fleet_view, options: &self.display, zone: &self.zone };
+        let context = self.shown.context();
         let lines =
             render::render_screen(context, &mut self.navigation, &screen, area.width, area.height);
         paint(&lines, self.theme, area, buffer);

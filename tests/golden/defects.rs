@@ -10,7 +10,7 @@ use gtop::internals::model::{
 };
 use gtop::internals::time::Timestamp;
 use gtop::internals::ui::{DisplayOptions, MemoryUnit};
-use gtop::internals::ui::{Keymap, Surface, Ui, UiEffect, UiRequest};
+use gtop::internals::ui::{Effect, Keymap, Surface, Ui, UiRequest};
 use gtop::internals::wire::{Decoded, Decoder, FrameReader, Received};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -322,7 +322,7 @@ fn the_same_pid_on_two_nodes_is_two_processes() {
     press(&mut ui, &[KeyCode::Down, KeyCode::Down, KeyCode::Char('K')]);
     let dialog = screen(&mut ui, (120, 40));
     assert!(dialog.contains("gpu02") && dialog.contains("serve"), "{dialog}");
-    let UiEffect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
+    let Effect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
     else {
         panic!("nothing is sent: {dialog}")
     };
@@ -367,7 +367,7 @@ fn a_node_removed_while_shown_is_named_and_a_neighbour_is_selected() {
         }
         check("node-gone-80x24", &draw(&mut ui, 80, 24));
         assert!(screen(&mut ui, (80, 24)).contains("gpu02 is no longer monitored"));
-        assert_eq!(ui.on_key(key(KeyCode::Char('K')), NOW), UiEffect::Nothing);
+        assert_eq!(ui.on_key(key(KeyCode::Char('K')), NOW), Effect::Handled);
         let shown = screen(&mut ui, (80, 24));
         assert!(shown.contains("no process is under the cursor"), "{shown}");
     }

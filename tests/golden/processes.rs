@@ -11,7 +11,7 @@ use gtop::internals::model::{
     Variable,
 };
 use gtop::internals::ui::{DisplayOptions, NodeReply, NodeRequest};
-use gtop::internals::ui::{Keymap, StopReason, Theme, Ui, UiEffect, UiRequest};
+use gtop::internals::ui::{Effect, Keymap, StopReason, Theme, Ui, UiRequest};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -156,7 +156,7 @@ pub fn detail() -> NodeReply {
 fn ui_with_page(theme: Theme, page: KeyCode, answer: &NodeReply) -> Ui {
     let mut ui = process_ui(theme, &[KeyCode::Down]);
     let effect = ui.on_key(key(page), NOW);
-    assert_eq!(effect, UiEffect::Request(UiRequest::QueryNodes(vec![answer.request.clone()])));
+    assert_eq!(effect, Effect::Request(UiRequest::QueryNodes(vec![answer.request.clone()])));
     ui.on_reply(answer, NOW);
     ui
 }
@@ -238,7 +238,7 @@ fn the_signal_dialog_in_every_theme() {
             check(&at("menu"), &draw(&mut menu, width, height));
             let mut ui = ui_with_signal_dialog(theme, 3);
             check(&at("asks"), &draw(&mut ui, width, height));
-            let UiEffect::Request(UiRequest::QueryNodes(requests)) =
+            let Effect::Request(UiRequest::QueryNodes(requests)) =
                 ui.on_key(key(KeyCode::Enter), NOW)
             else {
                 panic!("nothing is sent")
@@ -278,7 +278,7 @@ fn the_signal_dialog_shows_that_a_process_has_ended() {
     // The same for a node that is no longer monitored.
     ui.on_fleet(fleets::single(), NOW.plus(Duration::from_secs(2)));
     assert!(screen(&mut ui).contains("no longer monitored"), "{}", screen(&mut ui));
-    let UiEffect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
+    let Effect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
     else {
         panic!("nothing is sent")
     };
@@ -291,7 +291,7 @@ fn the_signal_dialog_shows_that_a_process_has_ended() {
 #[test]
 fn a_reply_after_the_dialog_closed_is_still_reported() {
     let mut ui = process_ui(DARK, &[KeyCode::Down, KeyCode::Char('I')]);
-    let UiEffect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
+    let Effect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
     else {
         panic!("nothing is sent")
     };
@@ -313,7 +313,7 @@ fn ended_processes_stay_at_the_bottom_for_a_while() {
     assert!(shown.contains("gone python train.py"), "{shown}");
     assert!(shown.find("4140").unwrap() < shown.find("gone python").unwrap(), "{shown}");
     // It can be selected, but no signal is sent to it.
-    assert_eq!(ui.on_key(key(KeyCode::Char('K')), NOW), UiEffect::Nothing);
+    assert_eq!(ui.on_key(key(KeyCode::Char('K')), NOW), Effect::Handled);
     assert!(screen(&mut ui).contains("the process has ended"));
     ui.on_fleet(fleets::first_process_ended(), later(7_000));
     assert!(!screen(&mut ui).contains("gone python"), "{}", screen(&mut ui));
@@ -323,11 +323,11 @@ fn ended_processes_stay_at_the_bottom_for_a_while() {
 fn control_c_interrupts_the_selected_process_or_quits() {
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
     let mut ui = process_ui(DARK, &[]);
-    assert_eq!(ui.on_key(control_c, NOW), UiEffect::Exit(StopReason::Interrupted));
+    assert_eq!(ui.on_key(control_c, NOW), Effect::Exit(StopReason::Interrupted));
     let mut ui = process_ui(DARK, &[KeyCode::Down]);
-    assert_eq!(ui.on_key(control_c, NOW), UiEffect::Nothing);
+    assert_eq!(ui.on_key(control_c, NOW), Effect::Handled);
     assert!(screen(&mut ui).contains("send INT to this process?"));
-    let UiEffect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
+    let Effect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
     else {
         panic!("nothing is sent")
     };
@@ -343,11 +343,11 @@ fn readonly_removes_signals_everywhere() {
     let mut ui = new_ui(process_fleet(), DARK).with_options(display, Keymap::default());
     press(&mut ui, &[KeyCode::Char('4'), KeyCode::Down]);
     for code in [KeyCode::Char('T'), KeyCode::Char('K'), KeyCode::Char('I'), KeyCode::F(9)] {
-        assert_eq!(ui.on_key(key(code), NOW), UiEffect::Nothing);
+        assert_eq!(ui.on_key(key(code), NOW), Effect::Handled);
         assert!(!screen(&mut ui).contains("send "), "{}", screen(&mut ui));
     }
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(ui.on_key(control_c, NOW), UiEffect::Exit(StopReason::Interrupted));
+    assert_eq!(ui.on_key(control_c, NOW), Effect::Exit(StopReason::Interrupted));
     assert!(!screen(&mut ui).contains("K end"));
     press(&mut ui, &[KeyCode::Char('h')]);
     let mut help = String::new();
@@ -439,7 +439,7 @@ fn the_tree_is_that_of_the_selected_process_and_never_of_a_hidden_node() {
         press(&mut ui, &[KeyCode::Enter]);
         press(&mut ui, keys);
         let pressed = KeyEvent::new(KeyCode::Char('t'), KeyModifiers::NONE);
-        let UiEffect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(pressed, NOW) else {
+        let Effect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(pressed, NOW) else {
             return None;
         };
         requests.first().map(|request| request.node.to_string())

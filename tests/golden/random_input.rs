@@ -6,7 +6,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent,
 use gtop::internals::fleet::Fleet;
 use gtop::internals::model::{ProcessRequest, ProcessResponse, Refusal, RequestError};
 use gtop::internals::ui::{DisplayOptions, Line, NodeReply, SpanContent, Symbol};
-use gtop::internals::ui::{Keymap, Theme, Ui, UiEffect, UiRequest};
+use gtop::internals::ui::{Effect, Keymap, Theme, Ui, UiRequest};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
@@ -191,7 +191,7 @@ fn send_random_input(ui: &mut Ui, all: &[(&str, Fleet)], random: &mut Random) {
                 let pasted = *random.of(&["", "K\r", "user=a", "名\u{301}\x1b[2J"]);
                 history.push(format!("{pasted:?}"));
                 ui.on_paste(pasted, now);
-                UiEffect::Nothing
+                Effect::Handled
             }
             80..88 => {
                 let click = random.click();
@@ -201,24 +201,24 @@ fn send_random_input(ui: &mut Ui, all: &[(&str, Fleet)], random: &mut Random) {
             88..94 => {
                 size = *random.of(&SIZES);
                 history.push(format!("{size:?}"));
-                UiEffect::Nothing
+                Effect::Handled
             }
             94..98 => {
                 now = now.plus(Duration::from_secs(1));
                 let (name, fleet) = random.of(all);
                 history.push((*name).to_owned());
                 ui.on_fleet(fleet.clone(), now);
-                UiEffect::Nothing
+                Effect::Handled
             }
             _ => {
                 let later = [1, 60, 4_000][random.below(3)];
                 now = now.plus(Duration::from_secs(later));
                 ui.set_attended(random.below(2) == 0, now);
-                UiEffect::Nothing
+                Effect::Handled
             }
         };
         let mut requests = Vec::new();
-        if let UiEffect::Request(UiRequest::QueryNodes(more)) = effect {
+        if let Effect::Request(UiRequest::QueryNodes(more)) = effect {
             requests.extend(more);
         }
         if let Some(UiRequest::QueryNodes(more)) = ui.due() {

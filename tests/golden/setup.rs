@@ -4,7 +4,7 @@ use crossterm::event::KeyCode;
 use gtop::internals::config::{self, SettingSources, Settings};
 use gtop::internals::fleet::Fleet;
 use gtop::internals::ui::DisplayOptions;
-use gtop::internals::ui::{ColourDepth, Palette, Theme, Ui, UiConfig, UiEffect, UiRequest};
+use gtop::internals::ui::{ColourDepth, Effect, Palette, Theme, Ui, UiConfig, UiRequest};
 
 use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::*;
@@ -73,18 +73,18 @@ fn the_setup_requests_changes_and_saving() {
     let mut ui = ui_with_setup(fleets::every_state(), DARK);
     let mut press_key = |code| ui.on_key(key(code), NOW);
     let change =
-        |name, text: &str| UiEffect::Request(UiRequest::ChangeSetting(name, text.to_owned()));
-    assert_eq!(press_key(KeyCode::F(12)), UiEffect::Request(UiRequest::SaveSettings(Vec::new())));
-    assert_eq!(press_key(KeyCode::F(2)), UiEffect::Nothing);
+        |name, text: &str| Effect::Request(UiRequest::ChangeSetting(name, text.to_owned()));
+    assert_eq!(press_key(KeyCode::F(12)), Effect::Request(UiRequest::SaveSettings(Vec::new())));
+    assert_eq!(press_key(KeyCode::F(2)), Effect::Handled);
     assert_eq!(press_key(KeyCode::Right), change("interval", "5"));
-    assert_eq!(press_key(KeyCode::Enter), UiEffect::Nothing);
+    assert_eq!(press_key(KeyCode::Enter), Effect::Handled);
     // While a value is typed, every key is part of it.
-    assert_eq!(press_key(KeyCode::F(12)), UiEffect::Nothing);
-    assert_eq!(press_key(KeyCode::Backspace), UiEffect::Nothing);
-    assert_eq!(press_key(KeyCode::Char('9')), UiEffect::Nothing);
+    assert_eq!(press_key(KeyCode::F(12)), Effect::Handled);
+    assert_eq!(press_key(KeyCode::Backspace), Effect::Handled);
+    assert_eq!(press_key(KeyCode::Char('9')), Effect::Handled);
     assert_eq!(press_key(KeyCode::Enter), change("interval", "9"));
-    assert_eq!(press_key(KeyCode::F(12)), UiEffect::Request(UiRequest::SaveSettings(Vec::new())));
-    assert_eq!(press_key(KeyCode::F(2)), UiEffect::Nothing);
+    assert_eq!(press_key(KeyCode::F(12)), Effect::Request(UiRequest::SaveSettings(Vec::new())));
+    assert_eq!(press_key(KeyCode::F(2)), Effect::Handled);
     let screen = text(&draw(&mut ui, 80, 24)).join("\n");
     assert!(!screen.contains("Setup"), "{screen}");
 }
@@ -141,7 +141,7 @@ fn preferences_are_restored_and_changed_ones_saved() {
     let saved = ui.on_key(key(KeyCode::F(12)), NOW);
     let changed = [("node-processes", "true"), ("charted", "util,mem,temp")];
     let changed = changed.map(|(name, value)| (name, value.to_owned())).into();
-    assert_eq!(saved, UiEffect::Request(UiRequest::SaveSettings(changed)));
+    assert_eq!(saved, Effect::Request(UiRequest::SaveSettings(changed)));
 }
 
 #[test]

@@ -2,14 +2,17 @@
 //!
 //! Knows only names and texts; the settings' owner validates and applies them.
 
+use std::ops::ControlFlow;
+
 use crate::text::width_of;
-use crate::ui::dialog::DialogEvent;
+use crate::ui::action::UiRequest;
+use crate::ui::dialog::DialogStep;
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::column_spec::ColumnSpec;
-use crate::ui::widgets::line::{Line, Tone};
+use crate::ui::widgets::line::{Line, Tone, wrap};
 use crate::ui::widgets::line_editor::LineEditor;
 use crate::ui::widgets::list::{Movement, Viewport};
-use checklist::{Checklist, ChecklistEvent};
+use checklist::Checklist;
 
 mod checklist;
 
@@ -47,7 +50,7 @@ pub struct SetupPage {
 }
 
 /// The pages, with the current page, row and input.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Setup {
     pages: Vec<SetupPage>,
     page: usize,
@@ -96,19 +99,26 @@ impl Setup {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
-    pub fn on_key(&mut self, key: Key) -> DialogEvent {
-        if self.editor.is_some() {
-            return self.on_editor_key(key);
+    pub(crate) fn on_key(&mut self, key: Key) -> DialogStep {
+        if let Some(editor) = &mut self.editor {
+            match key {
+                Key::Named(NamedKey::Enter) => {
+                    let value = editor.text().trim().to_owned();
+                    self.editor = None;
+                    return self.set(value);
+                }
+                Key::Named(NamedKey::Escape) | Key::Control('c') => self.editor = None,
+                _ => drop(editor.on_key(key)),
+            }
+            return ControlFlow::Continue(None);
         }
         if let Some(list) = &mut self.checklist {
-            return match list.on_key(key) {
-                ChecklistEvent::Nothing => DialogEvent::Pending,
-                ChecklistEvent::Done => {
-                    self.checklist = None;
-                    DialogEvent::Pending
-                }
-                ChecklistEvent::Changed(value) => self.set(value),
-            };
+            match list.on_key(key) {
+                ControlFlow::Break(()) => self.checklist = None,
+                ControlFlow::Continue(Some(value)) => return self.set(value),
+                ControlFlow::Continue(None) => {}
+            }
+            return ControlFlow::Continue(None);
         }
         match key {
             Key::Named(NamedKey::Right | NamedKey::Enter) | Key::Letter('l' | ' ')
@@ -119,24 +129,19 @@ impl Setup {
             }
             Key::Named(NamedKey::Left) | Key::Letter('h') if self.has_columns() => {}
             Key::Named(NamedKey::Escape) | Key::Letter('q') | Key::Control('c') => {
-                return DialogEvent::Closed;
+                return ControlFlow::Break(None);
             }
             Key::Named(NamedKey::Tab) | Key::Letter(']') => self.cycle_page(1),
             Key::Shift(NamedKey::Tab) | Key::Letter('[') => {
                 self.cycle_page(self.pages.len().saturating_sub(1));
             }
-            Key::Named(NamedKey::Right) | Key::Letter('l' | ' ') => {
+            Key::Named(NamedKey::Enter) if self.entry().is_some_and(|entry| entry.is_typed) => {
+                self.open_editor();
+            }
+            Key::Named(NamedKey::Right | NamedKey::Enter) | Key::Letter('l' | ' ') => {
                 return self.cycle_value(true);
             }
             Key::Named(NamedKey::Left) | Key::Letter('h') => return self.cycle_value(false),
-            Key::Named(NamedKey::Enter) => {
-                if self.entry().is_some_and(|entry| entry.is_typed) {
-                    self.editor =
-                        self.entry().map(|entry| LineEditor::new(&entry.value, MAX_VALUE_LENGTH));
-                } else {
-                    return self.cycle_value(true);
-                }
-            }
             Key::Letter(digit @ '1'..='9') => {
                 let page = digit.to_digit(10).and_then(|digit| usize::try_from(digit).ok());
                 let page = page.unwrap_or(1) - 1;
@@ -145,16 +150,16 @@ impl Setup {
                 }
             }
             other => {
-                if let Some(movement) = Movement::from_dialog_key(other) {
-                    self.move_cursor(movement);
+                if let Some(step) = Movement::from_dialog_key(other) {
+                    self.row = step.new_index(self.row, self.entries().len(), 8);
                 }
             }
         }
-        DialogEvent::Pending
+        ControlFlow::Continue(None)
     }
 
-    fn move_cursor(&mut self, step: Movement) {
-        self.row = step.new_index(self.row, self.entries().len(), 8);
+    fn open_editor(&mut self) {
+        self.editor = self.entry().map(|entry| LineEditor::new(&entry.value, MAX_VALUE_LENGTH));
     }
 
     fn cycle_page(&mut self, by: usize) {
@@ -162,48 +167,34 @@ impl Setup {
         self.row = 0;
     }
 
-    /// Sets the next or previous value, wrapping at the ends.
-    fn cycle_value(&mut self, is_forward: bool) -> DialogEvent {
-        let Some(entry) = self.entry() else { return DialogEvent::Pending };
+    /// Sets the next or previous value, wrapping at the ends; a setting without such values is typed.
+    fn cycle_value(&mut self, is_forward: bool) -> DialogStep {
+        let Some(entry) = self.entry() else { return ControlFlow::Continue(None) };
         let count = entry.steps.len();
-        if count == 0 {
-            return self.on_key(Key::Named(NamedKey::Enter));
-        }
         let to = match entry.steps.iter().position(|value| *value == entry.value) {
             Some(at) if is_forward => (at + 1) % count,
             Some(at) => (at + count - 1) % count,
             None if is_forward => 0,
-            None => count - 1,
+            None => count.saturating_sub(1),
         };
-        let value = entry.steps.get(to).map_or_else(String::new, |value| (*value).to_owned());
-        self.set(value)
+        match entry.steps.get(to) {
+            Some(value) => self.set((*value).to_owned()),
+            None => {
+                self.open_editor();
+                ControlFlow::Continue(None)
+            }
+        }
     }
 
-    fn on_editor_key(&mut self, key: Key) -> DialogEvent {
-        let Some(editor) = &mut self.editor else { return DialogEvent::Pending };
-        if key == Key::Named(NamedKey::Enter) {
-            let value = editor.text().trim().to_owned();
-            self.editor = None;
-            return self.set(value);
-        }
-        if matches!(key, Key::Named(NamedKey::Escape) | Key::Control('c')) {
-            self.editor = None;
-        } else {
-            editor.on_key(key);
-        }
-        DialogEvent::Pending
-    }
-
-    fn set(&mut self, value: String) -> DialogEvent {
-        let row = self.row;
-        let entries = self.pages.get_mut(self.page).map(|page| &mut page.entries);
-        let Some(entry) = entries.and_then(|entries| entries.get_mut(row)) else {
-            return DialogEvent::Pending;
-        };
-        entry.value.clone_from(&value);
-        entry.is_changed = true;
-        "changed, not saved".clone_into(&mut entry.origin);
-        DialogEvent::ChangeSetting(entry.name, value)
+    fn set(&mut self, value: String) -> DialogStep {
+        let page = self.pages.get_mut(self.page);
+        let entry = page.and_then(|page| page.entries.get_mut(self.row));
+        ControlFlow::Continue(entry.map(|entry| {
+            entry.value.clone_from(&value);
+            entry.is_changed = true;
+            "changed, not saved".clone_into(&mut entry.origin);
+            UiRequest::ChangeSetting(entry.name, value)
+        }))
     }
 
     /// Returns the lines: tabs, visible rows and the help text of the selected row.
@@ -279,18 +270,14 @@ impl Setup {
 
 /// Wraps a help text into two lines at most.
 fn help_lines(text: &str, width: u16) -> Vec<Line> {
-    let mut lines = vec![Line::new()];
-    for word in text.split(' ') {
-        let count = lines.len();
-        let Some(line) = lines.last_mut() else { break };
-        let longer = line.width().saturating_add(1 + width_of(word));
-        if longer > width && line.width() > 0 && count < 2 {
-            lines.push(Line::new().gap(1).text(word, Tone::Faint));
-        } else {
-            *line = std::mem::take(line).gap(1).text(word, Tone::Faint);
-        }
-    }
-    lines.into_iter().map(|line| line.truncated(width)).collect()
+    let mut texts = wrap(text, width.saturating_sub(1), usize::MAX).into_iter();
+    let (first, rest) = (texts.next().unwrap_or_default(), texts.collect::<Vec<_>>().join(" "));
+    let line = |text: &str| {
+        let words = text.split(' ');
+        words.fold(Line::new(), |line, word| line.gap(1).text(word, Tone::Faint)).truncated(width)
+    };
+    let rest = Some(line(&rest)).filter(|_| !rest.is_empty());
+    [line(&first)].into_iter().chain(rest).collect()
 }
 
 fn entry_line(entry: &SetupEntry, name: u16, width: u16) -> Line {
@@ -344,7 +331,9 @@ mod tests {
 
     #[test]
     fn arrow_keys_cycle_values_and_enter_edits() {
-        let change = |name, value: &str| DialogEvent::ChangeSetting(name, value.to_owned());
+        let change = |name, value: &str| {
+            ControlFlow::Continue(Some(UiRequest::ChangeSetting(name, value.to_owned())))
+        };
         let named = Key::Named;
         for (keys, expected) in [
             (vec![named(NamedKey::Right)], change("theme", "light")),
@@ -375,10 +364,10 @@ mod tests {
             ),
             (
                 vec![Key::Letter('2'), named(NamedKey::Enter), named(NamedKey::Escape)],
-                DialogEvent::Pending,
+                ControlFlow::Continue(None),
             ),
-            (vec![Key::Shift(NamedKey::Tab), named(NamedKey::Escape)], DialogEvent::Closed),
-            (vec![Key::Letter('9'), Key::Letter('q')], DialogEvent::Closed),
+            (vec![Key::Shift(NamedKey::Tab), named(NamedKey::Escape)], ControlFlow::Break(None)),
+            (vec![Key::Letter('9'), Key::Letter('q')], ControlFlow::Break(None)),
         ] {
             let mut setup = setup();
             let event = keys.iter().map(|key| setup.on_key(*key)).last();
@@ -391,20 +380,23 @@ mod tests {
         let mut setup = setup();
         setup.reopen_rejected("theme", "blue");
         assert!(!setup.is_typing());
-        setup.on_key(Key::Letter('j'));
+        assert!(setup.on_key(Key::Letter('j')).is_continue());
         setup.reopen_rejected("theme", "blue");
         assert!(!setup.is_typing());
         setup.reopen_rejected("interval", "70000");
-        setup.on_key(Key::Named(NamedKey::Backspace));
+        assert!(setup.on_key(Key::Named(NamedKey::Backspace)).is_continue());
         let event = setup.on_key(Key::Named(NamedKey::Enter));
-        assert_eq!(event, DialogEvent::ChangeSetting("interval", "7000".to_owned()));
+        assert_eq!(
+            event,
+            ControlFlow::Continue(Some(UiRequest::ChangeSetting("interval", "7000".to_owned())))
+        );
     }
 
     #[test]
     fn empty_pages_and_tiny_screens_are_handled() {
         let mut empty = Setup::default();
         for key in [NamedKey::Right, NamedKey::Enter, NamedKey::Tab, NamedKey::Down] {
-            assert_eq!(empty.on_key(Key::Named(key)), DialogEvent::Pending);
+            assert_eq!(empty.on_key(Key::Named(key)), ControlFlow::Continue(None));
         }
         for (width, max_lines) in [(0, 0), (1, 1), (5, 2), (80, 3), (80, 30)] {
             let lines = setup().lines(width, max_lines);

@@ -3,30 +3,32 @@
 //! A signal is sent only after a confirmation that lists every process. The node checks the identity of the
 //! process again before it sends the signal.
 
+use std::ops::ControlFlow;
+
 use crate::model::{ProcessRequest, RequestError, Signal};
 use crate::text::UNKNOWN;
 use crate::ui::RenderContext;
-use crate::ui::action::{NodeReply, NodeRequest};
-use crate::ui::dialog::DialogEvent;
+use crate::ui::action::{NodeReply, NodeRequest, UiRequest};
+use crate::ui::dialog::DialogStep;
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::process_target::{ProcessTarget, short_command};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Movement, Viewport};
-use crate::ui::widgets::menu::{Menu, MenuEvent};
+use crate::ui::widgets::menu::Menu;
 use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
 
 /// Processes visible at once; the list scrolls.
 const MAX_ROWS: usize = 10;
 
 /// The dialog, from the choice of a signal to the replies of the nodes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SignalDialog {
     step: SignalStep,
     targets: Vec<(ProcessTarget, Option<Result<(), RequestError>>)>,
     viewport: Viewport,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum SignalStep {
     Choose(Menu<Signal>),
     Confirm(Signal),
@@ -41,30 +43,29 @@ impl SignalDialog {
         Self { step, targets, viewport: Viewport::default() }
     }
 
-    pub(crate) fn on_key(&mut self, key: Key) -> DialogEvent {
+    pub(crate) fn on_key(&mut self, key: Key) -> DialogStep {
         if let SignalStep::Choose(menu) = &mut self.step {
             match menu.on_key(key) {
-                MenuEvent::Pending => {}
-                MenuEvent::Closed => return DialogEvent::Closed,
-                MenuEvent::Selected(signal) => self.step = SignalStep::Confirm(signal),
+                ControlFlow::Break(None) => return ControlFlow::Break(None),
+                ControlFlow::Break(Some(signal)) => self.step = SignalStep::Confirm(signal),
+                ControlFlow::Continue(()) => {}
             }
-            return DialogEvent::Pending;
+            return ControlFlow::Continue(None);
         }
         match (key, &self.step) {
             (Key::Named(NamedKey::Escape) | Key::Control('c') | Key::Letter('q'), _)
-            | (Key::Named(NamedKey::Enter), SignalStep::Sent(_)) => DialogEvent::Closed,
+            | (Key::Named(NamedKey::Enter), SignalStep::Sent(_)) => ControlFlow::Break(None),
             (Key::Named(NamedKey::Enter), SignalStep::Confirm(signal)) => {
                 let signal = *signal;
                 self.step = SignalStep::Sent(signal);
-                DialogEvent::RequestNodes(self.requests(signal))
+                ControlFlow::Continue(Some(UiRequest::QueryNodes(self.requests(signal))))
             }
             (key, _) => {
+                let (top, rows) = (self.viewport.top, self.viewport.rows);
                 if let Some(step) = Movement::from_dialog_key(key) {
-                    let top =
-                        step.new_index(self.viewport.top, self.targets.len(), self.viewport.rows);
-                    self.viewport.top = top;
+                    self.viewport.top = step.new_index(top, self.targets.len(), rows);
                 }
-                DialogEvent::Pending
+                ControlFlow::Continue(None)
             }
         }
     }
@@ -77,8 +78,9 @@ impl SignalDialog {
         self.targets.iter().map(request).collect()
     }
 
-    /// Handles a reply; returns `None` if it answers a request from elsewhere.
-    pub(crate) fn on_reply(&mut self, reply: &NodeReply) -> Option<DialogEvent> {
+    /// Handles a reply; the last success closes the dialog with a message. Returns `None` if it answers a request
+    /// from elsewhere.
+    pub(crate) fn on_reply(&mut self, reply: &NodeReply) -> Option<ControlFlow<String>> {
         let SignalStep::Sent(signal) = self.step else { return None };
         let ProcessRequest::Signal(key, sent) = reply.request.process_request else {
             return None;
@@ -89,10 +91,10 @@ impl SignalDialog {
         let (_, answer) = waiting_target?;
         *answer = Some(reply.result.as_ref().map(|_| ()).map_err(Clone::clone));
         if self.targets.iter().any(|(_, answer)| *answer != Some(Ok(()))) {
-            return Some(DialogEvent::Pending);
+            return Some(ControlFlow::Continue(()));
         }
         let name = signal.name();
-        Some(DialogEvent::Finished(match self.targets.as_slice() {
+        Some(ControlFlow::Break(match self.targets.as_slice() {
             [(target, _)] => format!("{name} sent to {}", target.name()),
             all => format!("{name} sent to {} processes", all.len()),
         }))
@@ -309,32 +311,40 @@ mod tests {
         NodeReply { request: request.clone(), result: answer, at: Timestamp::default() }
     }
 
+    /// Confirms the signal and returns the requests.
+    fn sent(dialog: &mut SignalDialog) -> Vec<NodeRequest> {
+        match dialog.on_key(ENTER) {
+            ControlFlow::Continue(Some(UiRequest::QueryNodes(requests))) => requests,
+            other => panic!("{other:?}"),
+        }
+    }
+
     const ENTER: Key = Key::Named(NamedKey::Enter);
 
     #[test]
     fn nothing_is_sent_without_confirmation() {
         let mut dialog = SignalDialog::new(Some(Signal::Kill), vec![target("a", 1)]);
-        assert!(matches!(dialog.on_key(Key::Letter('y')), DialogEvent::Pending));
-        assert!(matches!(dialog.on_key(Key::Named(NamedKey::Escape)), DialogEvent::Closed));
-        let DialogEvent::RequestNodes(requests) = dialog.on_key(ENTER) else { panic!() };
+        assert!(matches!(dialog.on_key(Key::Letter('y')), ControlFlow::Continue(None)));
+        assert!(matches!(dialog.on_key(Key::Named(NamedKey::Escape)), ControlFlow::Break(None)));
+        let requests = sent(&mut dialog);
         let question = ProcessRequest::Signal(ProcessKey { pid: 1, start_ticks: 9 }, Signal::Kill);
         assert_eq!(
             requests,
             [NodeRequest { node: NodeName::new("a").unwrap(), process_request: question }]
         );
-        assert!(matches!(dialog.on_key(ENTER), DialogEvent::Closed), "it is sent once");
+        assert!(matches!(dialog.on_key(ENTER), ControlFlow::Break(None)), "it is sent once");
     }
 
     #[test]
     fn the_menu_leads_to_the_confirmation() {
         let mut dialog = SignalDialog::new(None, vec![target("a", 1)]);
-        assert!(matches!(dialog.on_key(Key::Letter('K')), DialogEvent::Pending));
-        let DialogEvent::RequestNodes(requests) = dialog.on_key(ENTER) else { panic!() };
+        assert!(matches!(dialog.on_key(Key::Letter('K')), ControlFlow::Continue(None)));
+        let requests = sent(&mut dialog);
         assert!(matches!(requests[0].process_request, ProcessRequest::Signal(_, Signal::Kill)));
         // Enter on the menu chooses the least forceful signal that ends a process.
         let mut dialog = SignalDialog::new(None, vec![target("a", 1)]);
-        dialog.on_key(ENTER);
-        let DialogEvent::RequestNodes(requests) = dialog.on_key(ENTER) else { panic!() };
+        assert!(dialog.on_key(ENTER).is_continue());
+        let requests = sent(&mut dialog);
         assert!(matches!(
             requests[0].process_request,
             ProcessRequest::Signal(_, Signal::Terminate)
@@ -345,10 +355,10 @@ mod tests {
     fn each_process_has_its_own_reply_and_failures_stay_on_the_screen() {
         let mut dialog =
             SignalDialog::new(Some(Signal::Terminate), vec![target("a", 1), target("b", 1)]);
-        let DialogEvent::RequestNodes(requests) = dialog.on_key(ENTER) else { panic!() };
+        let requests = sent(&mut dialog);
         assert_eq!(
             dialog.on_reply(&reply(&requests[1], Ok(ProcessResponse::Sent))),
-            Some(DialogEvent::Pending)
+            Some(ControlFlow::Continue(()))
         );
         // The process with the same pid on the other node is still waiting.
         let answered: Vec<bool> =
@@ -357,7 +367,7 @@ mod tests {
         let elsewhere = NodeRequest { node: NodeName::new("c").unwrap(), ..requests[0].clone() };
         assert_eq!(dialog.on_reply(&reply(&elsewhere, Ok(ProcessResponse::Sent))), None);
         let refused = Err(RequestError::from(Refusal::Gone));
-        assert_eq!(dialog.on_reply(&reply(&requests[0], refused)), Some(DialogEvent::Pending));
+        assert_eq!(dialog.on_reply(&reply(&requests[0], refused)), Some(ControlFlow::Continue(())));
         let again = dialog.on_reply(&reply(&requests[0], Ok(ProcessResponse::Sent)));
         assert_eq!(again, None, "nobody asked twice");
     }
@@ -365,8 +375,8 @@ mod tests {
     #[test]
     fn success_is_reported_in_one_sentence() {
         let mut dialog = SignalDialog::new(Some(Signal::Terminate), vec![target("gpu03", 41)]);
-        let DialogEvent::RequestNodes(requests) = dialog.on_key(ENTER) else { panic!() };
-        let Some(DialogEvent::Finished(text)) =
+        let requests = sent(&mut dialog);
+        let Some(ControlFlow::Break(text)) =
             dialog.on_reply(&reply(&requests[0], Ok(ProcessResponse::Sent)))
         else {
             panic!()

@@ -2,6 +2,7 @@
 
 use super::{Keymap, TABLES, keys_text};
 use crate::ui::theme::Palette;
+use crate::ui::widgets::line::wrap;
 use crate::ui::{Line, Tone, View};
 
 /// Width from which the help page has two columns.
@@ -80,18 +81,7 @@ fn section(keys: &Keymap, wanted: Option<View>, width: u16) -> Vec<Line> {
 
 /// Returns the lines for one key or symbol.
 fn entry((key_text, tone): (&str, Tone), meaning: &str, width: u16) -> Vec<Line> {
-    let room = usize::from(width.saturating_sub(KEY_WIDTH + 3)).max(1);
-    let mut texts: Vec<String> = vec![String::new()];
-    for word in meaning.split(' ') {
-        match texts.last_mut() {
-            Some(text) if text.is_empty() => text.push_str(word),
-            Some(text) if text.chars().count() + 1 + word.chars().count() <= room => {
-                text.push(' ');
-                text.push_str(word);
-            }
-            Some(_) | None => texts.push(word.to_owned()),
-        }
-    }
+    let texts = wrap(meaning, width.saturating_sub(KEY_WIDTH + 3), usize::MAX);
     let first_column = std::iter::once(key_text).chain(std::iter::repeat(""));
     let line = |(key_text, text): (&str, String)| {
         Line::new().gap(2).left_aligned(key_text, KEY_WIDTH, tone).gap(1).text(text, Tone::Plain)

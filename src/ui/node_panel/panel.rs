@@ -8,7 +8,6 @@ use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, full_remedy, status_notes};
 use crate::insight::{RowId, process_rows};
 use crate::model::TransportKind;
-use crate::text::width_of;
 use crate::time::format_age;
 use crate::ui::RenderContext;
 use crate::ui::chart_metric::ChartMetric;
@@ -16,7 +15,7 @@ use crate::ui::display_options::Density;
 use crate::ui::node_panel::NodePanel;
 use crate::ui::node_panel::series::SeriesId;
 use crate::ui::node_panel::{chart, device_table, host, process_table};
-use crate::ui::widgets::line::{Line, Tone, truncate};
+use crate::ui::widgets::line::{Line, Tone, truncate, wrap};
 
 /// Minimum height of the process table, titles included.
 const MIN_PROCESS_ROWS: usize = 4;
@@ -86,7 +85,7 @@ pub(crate) fn report(context: RenderContext<'_>, node: &Node, width: u16) -> Vec
     // A report is not interactive, so no keys are suggested and nothing is cut.
     match node.fault() {
         Some(fault) => {
-            let text = wrap(&fault.message(), width).into_iter();
+            let text = wrap(&fault.message(), width, MAX_TEXT_LINES).into_iter();
             lines.extend(text.map(|text| Line::styled(text, Tone::Bad).truncated(width)));
             lines.extend(remedy_lines(node, width));
         }
@@ -266,30 +265,17 @@ fn problem_lines(fleet_view: &FleetView, node: &Node, width: u16) -> Vec<Line> {
 
 /// Draws the remedy.
 fn remedy_lines(node: &Node, width: u16) -> Vec<Line> {
-    let text = full_remedy(node).map(|remedy| wrap(remedy, width.saturating_sub(2)));
+    let text =
+        full_remedy(node).map(|remedy| wrap(remedy, width.saturating_sub(2), MAX_TEXT_LINES));
     let lines = text.into_iter().flatten().enumerate().map(|(index, text)| {
         Line::styled(if index == 0 { "→ " } else { "  " }, Tone::Faint).text(text, Tone::Plain)
     });
     lines.map(|line| line.truncated(width)).collect()
 }
 
-/// Wraps a text into at most 8 lines of `width` columns.
-pub(crate) fn wrap(text: &str, width: u16) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if width_of(line) + 1 + width_of(word) <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines.truncate(8);
-    lines
-}
-
 const MINUTE: usize = 60;
+/// Maximum lines of a wrapped message or remedy.
+pub(crate) const MAX_TEXT_LINES: usize = 8;
 
 fn mean(points: &[Option<f32>]) -> Option<f32> {
     let known = points.iter().flatten();

@@ -309,7 +309,7 @@ impl State {
         let request = page.request();
         self.pages.push(Page::Detail(Box::new(page)));
         self.record_series(context);
-        Effect::RequestNodes(vec![request])
+        Effect::query(request)
     }
 
     fn go_back(&mut self) -> Effect {
@@ -398,7 +398,7 @@ impl State {
                 };
                 let request = page.request();
                 self.pages.push(Page::Environ(page));
-                return Effect::RequestNodes(vec![request]);
+                return Effect::query(request);
             }
             ProcessAction::Refresh => {
                 let request = match self.pages.last_mut() {
@@ -407,7 +407,7 @@ impl State {
                     Some(Page::Detail(page)) => page.request_now(now),
                     None => return Effect::Ignored,
                 };
-                return Effect::RequestNodes(vec![request]);
+                return Effect::query(request);
             }
             ProcessAction::Signals => {
                 return Effect::signal(context, None, self.signal_targets(context));
@@ -493,7 +493,7 @@ impl State {
         let request = tree.request();
         self.pages.clear();
         self.pages.push(Page::Tree(tree));
-        Effect::RequestNodes(vec![request])
+        Effect::query(request)
     }
 
     fn scroll(&mut self, shift: impl Fn(usize) -> usize) {

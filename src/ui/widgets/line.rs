@@ -388,6 +388,22 @@ fn lay_out(items: Vec<Line>, gap: u16, width: u16, max_lines: usize) -> (Vec<Ite
     (rows, 0)
 }
 
+/// Wraps a text into at most `max_lines` lines of `width` columns.
+pub(crate) fn wrap(text: &str, width: u16, max_lines: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if width_of(line) + 1 + width_of(word) <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.truncate(max_lines);
+    lines
+}
+
 /// Cuts a text to `width` columns; `…` replaces the rest.
 pub(crate) fn truncate(text: &str, width: u16) -> String {
     if width_of(text) <= width {

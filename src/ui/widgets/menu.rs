@@ -1,10 +1,12 @@
 //! A menu from which one item is selected, such as a sort column or a signal.
 
+use std::ops::ControlFlow;
+
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Movement, Viewport};
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Menu<T> {
     pub title: String,
     items: Vec<Item<T>>,
@@ -12,7 +14,7 @@ pub struct Menu<T> {
 }
 
 /// One item.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Item<T> {
     value: T,
     /// The key that selects it at once.
@@ -21,17 +23,6 @@ struct Item<T> {
     uppercase: Option<T>,
     label: String,
     help: String,
-}
-
-/// The effect of a key on a menu.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MenuEvent<T> {
-    /// Stays open.
-    Pending,
-    /// This item was selected.
-    Selected(T),
-    /// It was closed without a selection.
-    Closed,
 }
 
 impl<T: Clone> Menu<T> {
@@ -75,10 +66,11 @@ impl<T: Clone> Menu<T> {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
-    pub fn on_key(&mut self, mut key: Key) -> MenuEvent<T> {
+    /// Handles a key; it closes the menu with the selected value, or with none.
+    pub fn on_key(&mut self, mut key: Key) -> ControlFlow<Option<T>> {
         match key {
             Key::Named(NamedKey::Enter) => return self.select(self.selected),
-            Key::Named(NamedKey::Escape) | Key::Control('c') => return MenuEvent::Closed,
+            Key::Named(NamedKey::Escape) | Key::Control('c') => return ControlFlow::Break(None),
             Key::Letter(letter) => {
                 if let Some(index) = self.items.iter().position(|row| row.key == Some(letter)) {
                     return self.select(index);
@@ -86,27 +78,26 @@ impl<T: Clone> Menu<T> {
                 let lowercase = letter.to_ascii_lowercase();
                 let mut items = self.items.iter().filter(|row| row.key == Some(lowercase));
                 if let Some(value) = items.find_map(|item| item.uppercase.clone()) {
-                    return MenuEvent::Selected(value);
+                    return ControlFlow::Break(Some(value));
                 }
                 if self.has_uppercase() {
                     // A hand that holds Shift can also move and close.
                     key = Key::Letter(lowercase);
                 }
                 if key == Key::Letter('q') {
-                    return MenuEvent::Closed;
+                    return ControlFlow::Break(None);
                 }
             }
             _ => {}
         }
-        let Some(movement) = Movement::from_dialog_key(key) else { return MenuEvent::Pending };
-        self.selected = movement.new_index(self.selected, self.items.len(), 8);
-        MenuEvent::Pending
+        if let Some(movement) = Movement::from_dialog_key(key) {
+            self.selected = movement.new_index(self.selected, self.items.len(), 8);
+        }
+        ControlFlow::Continue(())
     }
 
-    fn select(&self, index: usize) -> MenuEvent<T> {
-        self.items
-            .get(index)
-            .map_or(MenuEvent::Closed, |item| MenuEvent::Selected(item.value.clone()))
+    fn select(&self, index: usize) -> ControlFlow<Option<T>> {
+        ControlFlow::Break(self.items.get(index).map(|item| item.value.clone()))
     }
 
     /// Draws the title and the visible items.
@@ -147,19 +138,19 @@ mod tests {
             let menu = Menu::new("sort by").with_item(1, Some('u'), "util", "").with_uppercase(3);
             menu.with_item(2, None, "memory", "").with_cursor(1)
         };
-        assert_eq!(menu().on_key(Key::Letter('u')), MenuEvent::Selected(1));
-        assert_eq!(menu().on_key(Key::Letter('U')), MenuEvent::Selected(3));
-        assert_eq!(menu().on_key(Key::Named(NamedKey::Enter)), MenuEvent::Selected(2));
-        assert_eq!(menu().on_key(Key::Named(NamedKey::Escape)), MenuEvent::Closed);
+        assert_eq!(menu().on_key(Key::Letter('u')), ControlFlow::Break(Some(1)));
+        assert_eq!(menu().on_key(Key::Letter('U')), ControlFlow::Break(Some(3)));
+        assert_eq!(menu().on_key(Key::Named(NamedKey::Enter)), ControlFlow::Break(Some(2)));
+        assert_eq!(menu().on_key(Key::Named(NamedKey::Escape)), ControlFlow::Break(None));
         let mut moved = menu();
-        assert_eq!(moved.on_key(Key::Named(NamedKey::Up)), MenuEvent::Pending);
-        assert_eq!(moved.on_key(Key::Named(NamedKey::Enter)), MenuEvent::Selected(1));
-        assert_eq!(menu().on_key(Key::Letter('Q')), MenuEvent::Closed);
+        assert_eq!(moved.on_key(Key::Named(NamedKey::Up)), ControlFlow::Continue(()));
+        assert_eq!(moved.on_key(Key::Named(NamedKey::Enter)), ControlFlow::Break(Some(1)));
+        assert_eq!(menu().on_key(Key::Letter('Q')), ControlFlow::Break(None));
         let mut moved = menu();
-        assert_eq!(moved.on_key(Key::Letter('K')), MenuEvent::Pending);
-        assert_eq!(moved.on_key(Key::Named(NamedKey::Enter)), MenuEvent::Selected(1));
+        assert_eq!(moved.on_key(Key::Letter('K')), ControlFlow::Continue(()));
+        assert_eq!(moved.on_key(Key::Named(NamedKey::Enter)), ControlFlow::Break(Some(1)));
         let mut plain = Menu::new("").with_item(1, Some('u'), "util", "");
-        assert_eq!(plain.on_key(Key::Letter('Q')), MenuEvent::Pending);
+        assert_eq!(plain.on_key(Key::Letter('Q')), ControlFlow::Continue(()));
         assert!(menu().lines(20, 2).len() == 2 && menu().height() == 3);
     }
 }

@@ -1,5 +1,7 @@
 //! The checklist that selects and orders the columns of a table.
 
+use std::ops::ControlFlow;
+
 use crate::text::width_of;
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::column_spec::ColumnSpec;
@@ -15,17 +17,6 @@ pub(super) struct Checklist {
     row: usize,
 }
 
-/// Result of a key press.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ChecklistEvent {
-    /// Nothing changed outside of the checklist.
-    Nothing,
-    /// The checklist was closed.
-    Done,
-    /// The selected columns, separated by commas; empty for as many as fit.
-    Changed(String),
-}
-
 impl Checklist {
     /// Opens the checklist with the columns of a setting's value selected.
     pub(super) fn new(columns: Vec<ColumnSpec>, value: &str) -> Self {
@@ -39,64 +30,57 @@ impl Checklist {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys mean nothing here")]
-    pub(super) fn on_key(&mut self, key: Key) -> ChecklistEvent {
-        match key {
+    /// Handles a key. One that changes the selection returns it, separated by commas: empty for as many as fit.
+    pub(super) fn on_key(&mut self, key: Key) -> ControlFlow<(), Option<String>> {
+        let is_changed = match key {
             Key::Named(NamedKey::Escape | NamedKey::Enter)
             | Key::Letter('q')
             | Key::Control('c') => {
-                return ChecklistEvent::Done;
+                return ControlFlow::Break(());
             }
-            Key::Letter(' ') => return self.toggle(),
+            Key::Letter(' ') => self.toggle(),
             Key::Letter('a') => {
                 let selectable = self.columns.iter().filter(|column| !column.is_fixed);
                 let all = selectable.map(|column| column.name);
                 self.selected = if self.selected.is_empty() { all.collect() } else { Vec::new() };
-                return self.changed();
+                true
             }
-            Key::Named(NamedKey::Left) | Key::Letter('h') => return self.move_column(false),
-            Key::Named(NamedKey::Right) | Key::Letter('l') => return self.move_column(true),
+            Key::Named(NamedKey::Left) | Key::Letter('h') => self.move_column(false),
+            Key::Named(NamedKey::Right) | Key::Letter('l') => self.move_column(true),
             other => {
                 if let Some(step) = Movement::from_dialog_key(other) {
-                    self.move_cursor(step);
+                    self.row = step.new_index(self.row, self.columns.len(), 8);
                 }
+                false
             }
-        }
-        ChecklistEvent::Nothing
-    }
-
-    fn move_cursor(&mut self, step: Movement) {
-        self.row = step.new_index(self.row, self.columns.len(), 8);
-    }
-
-    fn changed(&self) -> ChecklistEvent {
-        ChecklistEvent::Changed(self.selected.join(","))
-    }
-
-    fn toggle(&mut self) -> ChecklistEvent {
-        let column = self.columns.get(self.row).filter(|column| !column.is_fixed);
-        let Some(column) = column else { return ChecklistEvent::Nothing };
-        match self.position_of(column) {
-            Some(at) => drop(self.selected.remove(at)),
-            None => self.selected.push(column.name),
-        }
-        self.changed()
+        };
+        ControlFlow::Continue(is_changed.then(|| self.selected.join(",")))
     }
 
     fn position_of(&self, column: &ColumnSpec) -> Option<usize> {
         self.selected.iter().position(|name| *name == column.name)
     }
 
-    /// Swaps a selected column with its neighbour.
-    fn move_column(&mut self, is_later: bool) -> ChecklistEvent {
+    /// Selects the column under the cursor, or removes it; returns true if it can be selected.
+    fn toggle(&mut self) -> bool {
+        let column = self.columns.get(self.row).filter(|column| !column.is_fixed);
+        let Some(column) = column else { return false };
+        match self.position_of(column) {
+            Some(at) => drop(self.selected.remove(at)),
+            None => self.selected.push(column.name),
+        }
+        true
+    }
+
+    /// Swaps a selected column with its neighbour; returns true if it has one.
+    fn move_column(&mut self, is_later: bool) -> bool {
         let at = self.columns.get(self.row).and_then(|column| self.position_of(column));
         let to = at.and_then(|at| if is_later { Some(at + 1) } else { at.checked_sub(1) });
-        match (at, to.filter(|to| *to < self.selected.len())) {
-            (Some(at), Some(to)) => {
-                self.selected.swap(at, to);
-                self.changed()
-            }
-            _ => ChecklistEvent::Nothing,
+        let both = at.zip(to.filter(|to| *to < self.selected.len()));
+        if let Some((at, to)) = both {
+            self.selected.swap(at, to);
         }
+        both.is_some()
     }
 
     /// Returns at most `most` lines; a selected column shows its position, 1 is leftmost.
@@ -161,14 +145,18 @@ mod tests {
         ] {
             let mut list = Checklist::new(COLUMNS.to_vec(), value);
             let event = keys.chars().map(|key| list.on_key(Key::Letter(key))).last();
-            assert_eq!(event, Some(ChecklistEvent::Changed(expected.to_owned())), "{value} {keys}");
+            assert_eq!(
+                event,
+                Some(ControlFlow::Continue(Some(expected.to_owned()))),
+                "{value} {keys}"
+            );
         }
         let mut list = Checklist::new(COLUMNS.to_vec(), "note");
         for (key, expected) in [
-            ('k', ChecklistEvent::Nothing),
-            (' ', ChecklistEvent::Nothing),
-            ('l', ChecklistEvent::Nothing),
-            ('q', ChecklistEvent::Done),
+            ('k', ControlFlow::Continue(None)),
+            (' ', ControlFlow::Continue(None)),
+            ('l', ControlFlow::Continue(None)),
+            ('q', ControlFlow::Break(())),
         ] {
             assert_eq!(list.on_key(Key::Letter(key)), expected, "{key}");
         }
