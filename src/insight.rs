@@ -255,7 +255,7 @@ impl Extents {
         for node in fleet.nodes.iter() {
             extents.name = extents.name.max(width_of(node.name.as_str()));
             let (mut devices, mut memory, mut power) = (0_u16, 0.0, 0.0);
-            for device in node.devices.iter().filter(|device| device.parent.is_none()) {
+            for (_, device) in node.whole_devices() {
                 devices = devices.saturating_add(1);
                 memory += device.memory_total.get().map_or(0.0, Bytes::gib);
                 power += device.power_limit.get().map_or(0.0, crate::model::Watts::get);

@@ -37,8 +37,7 @@ impl AllocatedDevices {
         for node in fleet.nodes.iter() {
             let Some(node_allocations) = allocations.get(&node.name) else { continue };
             for (_, uuid) in allocated_on(node, node_allocations) {
-                let slice = node.devices.iter().find(|device| device.uuid == uuid);
-                let device = slice.and_then(|slice| slice.parent.clone()).unwrap_or(uuid);
+                let device = Arc::clone(node.whole_uuid(&uuid));
                 allocated.0.entry(node.name.clone()).or_default().insert(device);
             }
         }
@@ -63,27 +62,23 @@ pub fn is_idle(device: &Device) -> bool {
 
 /// Returns true if processes, visible or not, hold a device or a slice of it. Unknown memory counts as held.
 pub fn is_in_use(node: &Node, device: &Device) -> bool {
-    let is_slice = |uuid: &Arc<str>| {
-        let slice = node.devices.iter().find(|slice| slice.uuid == *uuid);
-        slice.is_some_and(|slice| slice.parent.as_ref() == Some(&device.uuid))
-    };
-    let uses = node.uses.iter().filter(|used| used.device == device.uuid || is_slice(&used.device));
+    let is_of_device =
+        |uuid: &Arc<str>| *uuid == device.uuid || *node.whole_uuid(uuid) == device.uuid;
+    let uses = node.uses.iter().filter(|used| is_of_device(&used.device));
     let mut bytes = 0_u64;
     for used in uses {
         let Some(memory) = used.memory.get() else { return true };
         bytes = bytes.saturating_add(memory.0);
     }
-    let is_open = device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(true));
-    bytes >= MIN_HELD_BYTES || is_open
+    bytes >= MIN_HELD_BYTES || device.is_open() == Some(true)
 }
 
 /// Returns true if the device at this position is known to be idle and unused.
 pub fn is_free(node: &Node, position: usize) -> bool {
     let Some(device) = node.devices.get(position) else { return false };
     let is_asleep = device.utilization == Reading::Unknown(Reason::Asleep);
-    let is_closed = device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(false));
     device.fault.is_none()
-        && (is_idle(device) || is_asleep || is_closed)
+        && (is_idle(device) || is_asleep || device.is_open() == Some(false))
         && !is_in_use(node, device)
         && node.users_unknown_reason(position).is_none()
 }

@@ -301,7 +301,7 @@ pub fn devices_at(
 /// unknown; others in the driver's order.
 pub fn device_numbering(node: &Node) -> DeviceNumbering {
     let minor = |device: &Device| Reading::of(device.statics.as_deref(), |known| known.minor).get();
-    let unsliced = || node.devices.iter().filter(|device| device.parent.is_none());
+    let unsliced = || node.whole_devices().map(|(_, device)| device);
     let is_by_minor = unsliced()
         .any(|device| minor(device).is_some() || device.vendor.get() == Some(Vendor::Nvidia));
     // Sorted; `None` where two devices have the same number.

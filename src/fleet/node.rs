@@ -329,12 +329,26 @@ impl Node {
         self.unseen.iter().find(|process| process.pid == pid)
     }
 
+    /// Returns what never changes about a process, visible or not.
+    pub fn statics_of(&self, pid: u32) -> Option<&ProcessStatics> {
+        let visible = self.process(pid).map(|process| &*process.statics);
+        visible.or_else(|| Some(&self.unseen_process(pid)?.statics))
+    }
+
     /// Returns the job of a process, visible or not.
     pub fn job_of(&self, pid: u32) -> Option<&JobId> {
-        match self.process(pid) {
-            Some(process) => process.statics.job.as_ref(),
-            None => self.unseen_process(pid)?.statics.job.as_ref(),
-        }
+        self.statics_of(pid)?.job.as_ref()
+    }
+
+    /// Returns the devices that are not slices, with their positions.
+    pub fn whole_devices(&self) -> impl Iterator<Item = (usize, &Device)> {
+        self.devices.iter().enumerate().filter(|(_, device)| device.parent.is_none())
+    }
+
+    /// Returns the UUID of the device that a slice is cut from; for any other device, its own.
+    pub fn whole_uuid<'a>(&'a self, uuid: &'a Arc<str>) -> &'a Arc<str> {
+        let device = self.devices.iter().find(|device| device.uuid == *uuid);
+        device.and_then(|device| device.parent.as_ref()).unwrap_or(uuid)
     }
 }
 

@@ -137,8 +137,7 @@ fn whole_devices<'a>(
 ) -> impl Iterator<Item = (usize, &'a Device)> {
     let is_included =
         move |index: &usize| positions.is_none_or(|positions| positions.contains(index));
-    let all = node.devices.iter().enumerate().filter(move |(index, _)| is_included(index));
-    all.filter(|(_, device)| device.parent.is_none())
+    node.whole_devices().filter(move |(index, _)| is_included(index))
 }
 
 #[derive(Default)]

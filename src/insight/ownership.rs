@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::fleet::{Node, allocated_on, is_in_use};
 use crate::insight::FleetView;
-use crate::model::{Allocation, Job, JobId, JobList, NodeName, ProcessStatics};
+use crate::model::{Allocation, Job, JobId, JobList, NodeName};
 
 /// An index of the allocations in a job list, built once per list.
 #[derive(Clone, Debug, Default)]
@@ -95,7 +95,7 @@ impl AllocationIndex {
             ..DeviceOwners::default()
         };
         for used in node.uses.iter() {
-            let statics = statics(node, used.pid);
+            let statics = node.statics_of(used.pid);
             let job = statics.and_then(|statics| statics.job.as_ref()).map(|id| {
                 // A persistent id and a number may mean the same job.
                 self.job(id).map_or(id, |job| &job.id)
@@ -121,9 +121,8 @@ impl AllocationIndex {
             }
         }
         for (index, (device, owner)) in node.devices.iter().zip(&mut owners.devices).enumerate() {
-            let is_open = device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(true));
             owner.is_held |= device.parent.is_none() && is_in_use(node, device);
-            owner.is_used |= is_open;
+            owner.is_used |= device.is_open() == Some(true);
             owner.is_unknown = owner.users.is_empty()
                 && (owner.is_used || node.users_unknown_reason(index).is_some());
         }
@@ -142,25 +141,10 @@ impl DeviceOwner {
     }
 }
 
-fn statics(node: &Node, pid: u32) -> Option<&ProcessStatics> {
-    let known = node.process(pid).map(|process| &*process.statics);
-    known.or_else(|| node.unseen_process(pid).map(|process| &process.statics))
-}
-
-/// Returns the index of a device; for a slice, that of its parent.
-fn whole_device_index(node: &Node, uuid: &str) -> Option<usize> {
-    let index_of = |uuid: &str| node.devices.iter().position(|device| *device.uuid == *uuid);
-    let index = index_of(uuid)?;
-    match &node.devices.get(index)?.parent {
-        Some(parent) => index_of(parent),
-        None => Some(index),
-    }
-}
-
-/// Returns the indices of the devices that are not slices.
-pub(crate) fn whole_devices(node: &Node) -> impl Iterator<Item = usize> {
-    let all = node.devices.iter().enumerate();
-    all.filter(|(_, device)| device.parent.is_none()).map(|(index, _)| index)
+/// Returns the index of a device; for a slice, that of the device it is cut from.
+fn whole_device_index(node: &Node, uuid: &Arc<str>) -> Option<usize> {
+    let whole = node.whole_uuid(uuid);
+    node.devices.iter().position(|device| device.uuid == *whole)
 }
 
 #[cfg(test)]
@@ -169,7 +153,9 @@ mod tests {
 
     use super::*;
     use crate::fleet::{Fleet, Process};
-    use crate::model::{Bytes, Device, DeviceAllocation, DeviceUse, ProcessKey, Reading};
+    use crate::model::{
+        Bytes, Device, DeviceAllocation, DeviceUse, ProcessKey, ProcessStatics, Reading,
+    };
     use crate::time::Timestamp;
 
     /// Two devices, the second with one slice; a process of bob's on the slice.

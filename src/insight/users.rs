@@ -120,12 +120,11 @@ impl Users {
         (node_index, node, is_fresh): (usize, &Node, bool),
         (allocated, jobs): (Vec<AllocatedJob>, &fleet::AllocatedDevices),
     ) {
-        let parents = parent_devices(node);
         let mut holders = DeviceHolders::new();
         let mut node_usages: BTreeMap<User, NodeUsage> = BTreeMap::new();
         let mut add_holder =
             |node_usages: &mut BTreeMap<User, NodeUsage>, user: &User, device: &Arc<str>| {
-                let device = parents.get(device).unwrap_or(device);
+                let device = node.whole_uuid(device);
                 let is_new = holders.entry(Arc::clone(device)).or_default().insert(user.clone());
                 let new_usage = || NodeUsage { node_index, is_fresh, devices: 0, uses: Vec::new() };
                 let node_usage = node_usages.entry(user.clone()).or_insert_with(new_usage);
@@ -154,7 +153,9 @@ impl Users {
                 node_usage.uses.push((use_index, row_id));
             }
         }
-        for device in node.devices.iter().filter(|device| is_held_by_hidden_process(device)) {
+        // The driver of a TPU chip tells that it is held, without the process that holds it.
+        for (_, device) in node.whole_devices().filter(|(_, device)| device.is_open() == Some(true))
+        {
             if !holders.contains_key(&device.uuid) {
                 add_hidden_holder(&mut holders, &mut node_usages, device, (node_index, is_fresh));
             }
@@ -176,7 +177,7 @@ impl Users {
         node: &Node,
         (holders, jobs): (&DeviceHolders, &fleet::AllocatedDevices),
     ) {
-        for device in node.devices.iter().filter(|device| device.parent.is_none()) {
+        for (_, device) in node.whole_devices() {
             self.devices += 1;
             let Some(holders) = holders.get(&device.uuid) else { continue };
             let power = device.power.get().map(crate::model::Watts::get);
@@ -244,31 +245,18 @@ fn allocated_jobs(fleet_view: &FleetView) -> BTreeMap<usize, Vec<AllocatedJob>> 
     allocated
 }
 
-/// Returns the parent device of each slice.
-fn parent_devices(node: &Node) -> BTreeMap<Arc<str>, Arc<str>> {
-    let slices = node.devices.iter();
-    slices.filter_map(|device| Some((Arc::clone(&device.uuid), device.parent.clone()?))).collect()
-}
-
 /// Returns the owner of a process; `None` when the process has ended.
 fn owner(node: &Node, used: &DeviceUse) -> Option<User> {
-    let visible = node.process(used.pid).map(|process| &*process.statics);
+    let is_visible = node.process(used.pid).is_some();
     let unseen = node.unseen_process(used.pid);
-    if visible.is_none() && unseen.is_some_and(|process| process.why == UnseenReason::Gone) {
+    if !is_visible && unseen.is_some_and(|process| process.why == UnseenReason::Gone) {
         return None;
     }
-    let statics = visible.or_else(|| unseen.map(|process| &process.statics));
-    let owner = statics.and_then(|statics| {
+    let owner = node.statics_of(used.pid).and_then(|statics| {
         let name = statics.user.known().map(|name| User::Named(Arc::clone(name)));
         name.or_else(|| statics.uid.get().map(User::Number))
     });
     Some(owner.unwrap_or(if unseen.is_some() { User::Hidden } else { User::Unknown }))
-}
-
-/// Returns true if the driver reports a TPU chip as held, without the process that holds it.
-fn is_held_by_hidden_process(device: &Device) -> bool {
-    device.parent.is_none()
-        && device.tpu.as_ref().is_some_and(|tpu| tpu.is_held.get() == Some(true))
 }
 
 fn add_hidden_holder(

@@ -161,6 +161,11 @@ impl Device {
     /// Prefix of the identity of a device that is known by its index only.
     pub const INDEX_PREFIX: &str = "index-";
 
+    /// Returns whether a process has the device open, where the driver tells, as for TPU chips.
+    pub fn is_open(&self) -> Option<bool> {
+        self.tpu.as_ref()?.is_held.get()
+    }
+
     /// Returns true if the device has this PCI id; drivers write the domain with 4 or 8 digits.
     pub fn has_pci_id(&self, pci: &str) -> bool {
         let parts = |id: &str| {

@@ -219,7 +219,7 @@ impl StateWord {
 /// Returns true if nothing runs on a device; a TPU chip is free if no process has it open.
 fn is_free(device: &Device) -> bool {
     match &device.tpu {
-        Some(tpu) => tpu.is_held.get() == Some(false),
+        Some(_) => device.is_open() == Some(false),
         None => is_active(Some(device)) == Some(false),
     }
 }

@@ -117,8 +117,7 @@ pub(crate) fn lines(
     top: usize,
     (width, height): (u16, usize),
 ) -> Vec<Line> {
-    let is_device = |(_, device): &(usize, &Device)| device.parent.is_none();
-    let devices: Vec<_> = node.devices.iter().enumerate().filter(is_device).collect();
+    let devices: Vec<_> = node.whole_devices().collect();
     let charted = charts.metrics(context.options);
     let grid = ChartGrid::fit(devices.len(), charted.len(), width, height.saturating_sub(1));
     let columns = u16::try_from(grid.columns).unwrap_or(1).max(1);

@@ -315,7 +315,7 @@ pub(crate) fn frame_lines(node: &Node) -> usize {
 }
 
 fn has_sum(node: &Node) -> bool {
-    node.devices.iter().filter(|device| device.parent.is_none()).count() > 1
+    node.whole_devices().count() > 1
 }
 
 /// Draws the titles, the given number of device lines, and the sum. With full density a device takes two

@@ -180,10 +180,7 @@ fn device_graphs(context: RenderContext<'_>, node: &Node, graph: Graph, count: u
 /// Returns the mean over the devices per second; memory is weighted by its size.
 fn device_mean(node: &Node, metric: Metric, now: Timestamp, count: usize) -> Vec<Option<f32>> {
     let mut means = Means::new(count);
-    for (index, device) in node.devices.iter().enumerate() {
-        if device.parent.is_some() {
-            continue;
-        }
+    for (index, device) in node.whole_devices() {
         let weight = match metric {
             Metric::Memory => device.memory_total.get().map_or(0.0, single_gib),
             Metric::Utilization | Metric::Cpu => 1.0,

@@ -214,7 +214,7 @@ fn title(fleet_view: &FleetView, node: &Node, width: u16) -> Line {
 /// Describes a node: devices, driver, jobs, probe.
 pub(crate) fn node_description(node: &Node) -> Line {
     let mut models: BTreeMap<String, usize> = BTreeMap::new();
-    for device in node.devices.iter().filter(|device| device.parent.is_none()) {
+    for (_, device) in node.whole_devices() {
         *models.entry(device_table::name(device, false)).or_default() += 1;
     }
     let mut line = Line::new();

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::fleet::{Fleet, Node, Totals};
 use crate::insight::FleetView;
-use crate::insight::ownership::whole_devices;
 use crate::model::NodeName;
 
 #[derive(Clone, Debug, Default)]
@@ -43,7 +42,8 @@ impl GroupMember {
 
     /// Returns the indices of its devices, without slices.
     pub(super) fn device_indices(&self, node: &Node) -> Vec<usize> {
-        whole_devices(node).filter(|position| self.has_device(*position)).collect()
+        let positions = node.whole_devices().map(|(position, _)| position);
+        positions.filter(|position| self.has_device(*position)).collect()
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::insight::FleetView;
-use crate::insight::ownership::{AllocationIndex, whole_devices};
+use crate::insight::ownership::AllocationIndex;
 use crate::model::declare::table;
 use crate::model::{Device, JobId};
 use crate::nodeset;
@@ -101,7 +101,7 @@ impl Grouping {
         for index in &fleet_view.matching {
             let Some(node) = fleet_view.fleet.nodes.get(*index) else { continue };
             for (key, devices) in self.groups_of_node(node, allocations) {
-                let is_whole = devices.len() == whole_devices(node).count();
+                let is_whole = devices.len() == node.whole_devices().count();
                 let devices = (!is_whole).then(|| devices.into());
                 groups.entry(key).or_default().push(GroupMember { node_index: *index, devices });
             }
@@ -121,14 +121,14 @@ impl Grouping {
     ) -> BTreeMap<GroupKey, Vec<usize>> {
         let mut parts: BTreeMap<GroupKey, Vec<usize>> = BTreeMap::new();
         if self == Self::Model {
-            for index in whole_devices(node) {
+            for (index, _) in node.whole_devices() {
                 let Some(device) = node.devices.get(index) else { continue };
                 let key = GroupKey { rank: 0, text: model_name(device).into() };
                 parts.entry(key).or_default().push(index);
             }
         } else {
             let owners = allocations.owners(node);
-            for index in whole_devices(node) {
+            for (index, _) in node.whole_devices() {
                 let Some(owner) = owners.devices.get(index) else { continue };
                 for key in self.group_keys(&owner.jobs, &owner.users, allocations) {
                     parts.entry(key).or_default().push(index);

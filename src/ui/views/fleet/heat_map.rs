@@ -291,7 +291,7 @@ fn node_block(
         (None, _) => Tone::Faint,
     };
     let line = Line::new().left_aligned(node.name.label(), grid.name, tone).gap(1);
-    let all: Vec<usize> = crate::insight::ownership::whole_devices(node).collect();
+    let all: Vec<usize> = node.whole_devices().map(|(position, _)| position).collect();
     if all.is_empty() {
         let tone = if cursor.is_some() { Tone::Caret } else { tone };
         return line.left_aligned(no_devices_reason(node, status), grid.cells, tone);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::insight::ownership::{AllocationIndex, DeviceOwner, whole_devices};
+use crate::insight::ownership::{AllocationIndex, DeviceOwner};
 use crate::insight::{FleetView, ViewVersion};
 use crate::query::SortOrder;
 use crate::ui::RenderContext;
@@ -40,7 +40,7 @@ impl OwnerCounts {
         let mut counts: BTreeMap<Arc<str>, usize> = BTreeMap::new();
         for node in fleet_view.nodes() {
             let owners = allocations.owners(node);
-            for position in whole_devices(node) {
+            for (position, _) in node.whole_devices() {
                 let Some(owner) = owners.devices.get(position) else { continue };
                 // Those with stale devices only keep their letters, but count zero.
                 let is_fresh = node.fault().is_none()

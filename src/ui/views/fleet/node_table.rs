@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::fleet::{Node, Totals};
 use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, short_remedy};
-use crate::insight::ownership::{AllocationIndex, DeviceOwners, whole_devices};
+use crate::insight::ownership::{AllocationIndex, DeviceOwners};
 use crate::model::NodeName;
 use crate::time::{Timestamp, format_age};
 use crate::ui::RenderContext;
@@ -185,7 +185,7 @@ impl NodeRows<'_> {
         NodeValues {
             totals: Totals::of_part(node, member.devices.as_deref()),
             owners,
-            marks: whole_devices(node).map(mark).collect(),
+            marks: node.whole_devices().map(|(position, _)| mark(position)).collect(),
             series,
             hottest: hottest(node, member),
             cpu: percent_value(node.host.cpu),

@@ -498,7 +498,7 @@ impl ProcessRows {
     }
 
     fn count_hidden(&mut self, node: &Node) {
-        for device in node.devices.iter().filter(|device| device.parent.is_none()) {
+        for (_, device) in node.whole_devices() {
             let Some(count) = device.hidden_processes.get().filter(|count| *count > 0) else {
                 continue;
             };
