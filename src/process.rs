@@ -203,12 +203,16 @@ impl Launch<'_> {
         command.args(args).stdin(Stdio::piped());
         // Messages are parsed, so in English; no askpass window is opened.
         command.env("LC_ALL", "C").env("SSH_ASKPASS_REQUIRE", "never");
-        for (name, _) in std::env::vars_os().filter(|(name, _)| hides(&name.to_string_lossy())) {
-            command.env_remove(name);
-        }
+        hide_variables(&mut command, hides);
         // The parent guard gives it its own session.
         let spawn = if guard.is_some() { ProcessGroup::spawn } else { ProcessGroup::start };
         spawn(command).map_err(|error| NotStarted::new(program.as_os_str(), &error))
+    }
+}
+
+fn hide_variables(command: &mut Command, hides: fn(&str) -> bool) {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| hides(&name.to_string_lossy())) {
+        command.env_remove(name);
     }
 }
 

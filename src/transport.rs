@@ -144,18 +144,6 @@ impl Transport {
         self.open_configured(target, ssh, command, on_phase).await
     }
 
-    /// Starts the probe on `target`: as [`open`](Self::open) does, or as one task of the script that `shared`
-    /// returns, in a step of the user's job on that node.
-    pub async fn open_probe(
-        &self,
-        target: &Target,
-        command: &str,
-        shared: &(dyn Fn() -> StepScript + Sync),
-        on_phase: impl FnMut(ConnectPhase) + Send,
-    ) -> Result<Channel, Fault> {
-        Box::pin(self.open_probe_via(target, command, shared, on_phase)).await
-    }
-
     /// Fetches the host key of a node without logging in.
     pub async fn fetch_host_key(&self, target: &Target) -> Result<OfferedKey, ssh::Fault> {
         let bad = |why: &str| ssh::Fault::BadConfiguration { why: why.to_owned() };

@@ -57,7 +57,7 @@ pub enum MetadataError {
 #[derive(Debug, Clone)]
 pub(super) struct MetadataServer {
     /// `HOST` or `HOST:PORT`, as in `GCE_METADATA_HOST`.
-    address: String,
+    pub(super) address: String,
 }
 
 impl MetadataServer {
@@ -69,10 +69,6 @@ impl MetadataServer {
             return Err(MetadataError::BadAddress(address.chars().take(60).collect()));
         }
         Ok(Self { address: address.to_owned() })
-    }
-
-    pub(super) fn address(&self) -> &str {
-        &self.address
     }
 
     /// Returns the value of a path below `instance/`, before the deadline.
@@ -94,7 +90,7 @@ impl MetadataServer {
             self.read_response(&mut stream).await
         };
         let response = timeout_at(deadline, exchange).await;
-        let Response { status, text } =
+        let (status, text) =
             response.map_err(|_elapsed| MetadataError::TimedOut(self.address.clone()))??;
         match status {
             200 => Ok(String::from_utf8_lossy(&text).trim().to_owned()),
@@ -121,7 +117,8 @@ impl MetadataServer {
         if port.is_some() { self.address.clone() } else { format!("{}:80", self.address) }
     }
 
-    async fn read_response(&self, stream: &mut TcpStream) -> Result<Response, MetadataError> {
+    /// Returns the status and the body.
+    async fn read_response(&self, stream: &mut TcpStream) -> Result<(u16, Vec<u8>), MetadataError> {
         let not_http = || MetadataError::NotHttp(self.address.clone());
         let mut bytes = Vec::new();
         let head = loop {
@@ -157,13 +154,8 @@ impl MetadataServer {
             text = join_chunks(&text).ok_or_else(not_http)?;
         }
         text.truncate(head.length.unwrap_or(text.len()));
-        Ok(Response { status: head.status, text })
+        Ok((head.status, text))
     }
-}
-
-struct Response {
-    status: u16,
-    text: Vec<u8>,
 }
 
 /// Status and headers of a response.

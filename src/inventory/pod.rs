@@ -100,7 +100,7 @@ pub async fn find_pod(env: &PodEnv) -> Result<Pod, PodError> {
         server.get("attributes/accelerator-type", deadline),
         server.get("attributes/tpu-env", deadline),
     );
-    let source = format!("the metadata server {}", server.address());
+    let source = format!("the metadata server {}", server.address);
     let workers = parse_endpoints(&endpoints?, &source)?;
     // The pod is usable without the other values.
     let environment = environment.unwrap_or_default();

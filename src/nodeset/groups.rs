@@ -133,14 +133,8 @@ struct GroupSources {
 #[derive(Clone, Debug)]
 struct GroupSource {
     file: String,
-    groups: SourceKind,
-}
-
-#[derive(Clone, Debug)]
-enum SourceKind {
-    /// Node sets by group.
-    Lists(BTreeMap<String, Vec<String>>),
-    Command,
+    /// Node sets by group; `None` if a command returns them.
+    lists: Option<BTreeMap<String, Vec<String>>>,
 }
 
 impl Groups {
@@ -207,10 +201,10 @@ impl Groups {
         let Some(name) = source.filter(is_source).or(sources.default.as_deref()) else {
             return Err(GroupError::NoDefault(sources.file.clone(), known_sources()));
         };
-        let Some(GroupSource { file, groups }) = sources.all.get(name) else {
+        let Some(GroupSource { file, lists }) = sources.all.get(name) else {
             return Err(GroupError::NoSource(shorten(name), known_sources()));
         };
-        let SourceKind::Lists(lists) = groups else {
+        let Some(lists) = lists else {
             let (source_name, group) = (shorten(name), shorten(group));
             return Err(GroupError::Command { source_name, group, file: file.clone() });
         };

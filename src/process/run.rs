@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::time::{Instant, timeout};
 
-use crate::process::ProcessGroup;
+use crate::process::{ProcessGroup, hide_variables};
 use crate::text;
 
 /// Most bytes of stderr that are kept.
@@ -26,8 +26,8 @@ pub struct ProgramCall<'a> {
     pub input: &'a str,
     /// Environment variables to set.
     pub env: &'a [(&'a str, &'a str)],
-    /// Prefix of environment variables to remove; empty for none.
-    pub removed_prefix: &'a str,
+    /// Selects environment variables to hide from it.
+    pub hides: fn(&str) -> bool,
     pub timeout: Duration,
     /// Most bytes of stdout; the program is killed when it prints more.
     pub max_stdout: usize,
@@ -60,13 +60,7 @@ pub async fn run_program(call: ProgramCall<'_>) -> Result<ProgramOutput, Program
     let began = Instant::now();
     let mut command = Command::new(call.program);
     command.args(call.args).stdin(Stdio::piped());
-    for (name, _) in std::env::vars_os() {
-        if !call.removed_prefix.is_empty()
-            && name.to_string_lossy().starts_with(call.removed_prefix)
-        {
-            command.env_remove(name);
-        }
-    }
+    hide_variables(&mut command, call.hides);
     command.envs(call.env.iter().copied());
     let mut group = ProcessGroup::start(command).map_err(|error| {
         let is_missing = error.kind() == io::ErrorKind::NotFound;
@@ -138,7 +132,7 @@ mod tests {
             args: &args,
             input: "to read\n",
             env: environment,
-            removed_prefix: "GTOP_UNSET",
+            hides: |name| name.starts_with("GTOP_UNSET"),
             timeout: limit,
             max_stdout: max,
         };
@@ -182,7 +176,7 @@ mod tests {
             args: &[],
             input: "",
             env: &[],
-            removed_prefix: "",
+            hides: |_| false,
             timeout: Duration::from_secs(60),
             max_stdout: 100,
         };

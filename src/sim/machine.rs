@@ -85,16 +85,13 @@ impl Machine {
     pub fn new(spec: &FleetSpec, node: u32, name: &NodeName) -> Self {
         let rng = Rng::new(spec.seed).branch(1_000).branch(u64::from(node));
         let role = spec.role(node);
-        let model = match role {
-            NodeRole::Mig => &A100,
-            NodeRole::IdleHeld | NodeRole::Free => &A6000,
-            NodeRole::Sweep | NodeRole::Serving if rng.branch(1).below(2) == 0 => &A100,
-            NodeRole::Training
-            | NodeRole::Throttled
-            | NodeRole::Straggler
-            | NodeRole::Failing
-            | NodeRole::Serving
-            | NodeRole::Sweep => &H100,
+        let serves = matches!(role, NodeRole::Sweep | NodeRole::Serving);
+        let model = if matches!(role, NodeRole::IdleHeld | NodeRole::Free) {
+            &A6000
+        } else if role == NodeRole::Mig || (serves && rng.branch(1).below(2) == 0) {
+            &A100
+        } else {
+            &H100
         };
         let plan = node_workloads(spec, node);
         let workloads: Vec<Workload> = plan.iter().map(|(work, _)| work.clone()).collect();
@@ -333,21 +330,14 @@ impl Machine {
 }
 
 fn device_fault(role: NodeRole, index: u32, devices: u32) -> Option<SimDeviceFault> {
-    let (faulty_index, fault) = match role {
-        NodeRole::Throttled => (devices / 2, SimDeviceFault::Hot),
-        NodeRole::Straggler => (devices / 3, SimDeviceFault::Lagging),
-        NodeRole::Failing if index == devices / 4 => (index, SimDeviceFault::MemoryErrors),
-        NodeRole::Failing => (devices - 1, SimDeviceFault::Lost),
-        NodeRole::Training
-        | NodeRole::Mig
-        | NodeRole::Serving
-        | NodeRole::Sweep
-        | NodeRole::IdleHeld
-        | NodeRole::Free => {
-            return None;
-        }
-    };
-    (index == faulty_index).then_some(fault)
+    let faults = [
+        (NodeRole::Throttled, devices / 2, SimDeviceFault::Hot),
+        (NodeRole::Straggler, devices / 3, SimDeviceFault::Lagging),
+        (NodeRole::Failing, devices / 4, SimDeviceFault::MemoryErrors),
+        (NodeRole::Failing, devices - 1, SimDeviceFault::Lost),
+    ];
+    let is_here = |(faulty, at, _): &(NodeRole, u32, _)| (*faulty, *at) == (role, index);
+    faults.into_iter().find(is_here).map(|(.., fault)| fault)
 }
 
 /// Distributes processes: at least one per workload, on its devices in turn.

@@ -34,7 +34,7 @@ pub(crate) mod lexer;
 mod options;
 mod parse;
 mod proxy_jump;
-mod resolve;
+pub(crate) mod resolve;
 mod resolved;
 mod tree;
 mod values;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::process::{NotStarted, ProgramError};
-use crate::ssh::config::config_cache::{NameLookups, ParsedConfig};
+use crate::ssh::config::config_cache::{ParsedConfig, has_address};
+use crate::ssh::config::resolve::HasAddress;
 use crate::ssh::config::{ConfigError, EffectiveOption, HostQuery, HostSettings, Origin};
 use crate::ssh::deadline::Deadline;
 use crate::ssh::fault::{ConnectPhase, Fault};
@@ -90,25 +91,30 @@ impl Client {
     async fn evaluate<T: Send + 'static>(
         &self,
         query: &HostQuery,
-        answer: fn(&ClientState, &ParsedConfig, &HostQuery, NameLookups) -> Result<T, ConfigError>,
+        answer: fn(
+            &ClientState,
+            &ParsedConfig,
+            &HostQuery,
+            Option<HasAddress>,
+        ) -> Result<T, ConfigError>,
     ) -> Result<(u64, Result<T, ConfigError>), Fault> {
         let deadline = Deadline::after(CONFIG_TIMEOUT);
-        let read = |lookups, permit: Option<OwnedSemaphorePermit>| {
+        let read = |has_address, permit: Option<OwnedSemaphorePermit>| {
             let query = query.clone();
             let read = self.run_blocking(move |shared| {
                 let config = shared.configuration();
-                let found = answer(shared, &config, &query, lookups);
+                let found = answer(shared, &config, &query, has_address);
                 drop(permit);
                 (config.version, found)
             });
             deadline.timeout(ConnectPhase::Configuration, read)
         };
-        let first = read(NameLookups::Forbidden, None).await??;
+        let first = read(None, None).await??;
         let Err(ConfigError::NeedsLookup) = first.1 else { return Ok(first) };
         // The permit goes along: a lookup cannot be stopped, only not started.
         let permit = Arc::clone(&self.0.resolve_permits).acquire_owned();
         let permit = deadline.timeout(ConnectPhase::Configuration, permit).await?;
-        read(NameLookups::Allowed, Some(permit.map_err(|_closed| shutting_down())?)).await?
+        read(Some(has_address), Some(permit.map_err(|_closed| shutting_down())?)).await?
     }
 
     /// Returns the output of `ssh -G`, needed because of the line `at`.
@@ -157,23 +163,23 @@ impl ClientState {
         &self,
         config: &ParsedConfig,
         query: &HostQuery,
-        lookups: NameLookups,
+        has_address: Option<HasAddress>,
     ) -> Result<Arc<HostSettings>, ConfigError> {
         if let Some((version, settings)) = lock(&self.settings).get(query)
             && *version == config.version
         {
             return Ok(Arc::clone(settings));
         }
-        config.settings(query, &self.options.env, lookups).map(Arc::new)
+        config.settings(query, &self.options.env, has_address).map(Arc::new)
     }
 
     fn all_options(
         &self,
         config: &ParsedConfig,
         query: &HostQuery,
-        lookups: NameLookups,
+        has_address: Option<HasAddress>,
     ) -> Result<Vec<EffectiveOption>, ConfigError> {
-        config.options(query, &self.options.env, lookups)
+        config.options(query, &self.options.env, has_address)
     }
 }
 

@@ -53,7 +53,7 @@ pub(crate) async fn run(
         args,
         input: "",
         env: &[],
-        removed_prefix: "",
+        hides: |_| false,
         timeout,
         max_stdout: MAX_OUTPUT,
     };

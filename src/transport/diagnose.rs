@@ -6,6 +6,7 @@ use tokio::time::timeout;
 
 use crate::model::NodeName;
 use crate::process::{Exit, Output, OutputTail};
+use crate::ssh::file_cache::lock;
 use crate::ssh::shutting_down;
 use crate::time::{Clock, Timestamp};
 use crate::transport::TransportMode;
@@ -54,23 +55,23 @@ impl Transport {
 
     /// Returns true if a running job of the user on a node is known.
     pub fn has_job(&self, node: &NodeName) -> bool {
-        self.0.srun_steps.step_nodes(node).is_some()
+        self.step_job(node).is_some()
     }
 
     /// Returns the job in which a step on a node would start.
     pub fn step_job(&self, node: &NodeName) -> Option<StepJob> {
-        self.0.srun_steps.step_nodes(node).map(|step_nodes| step_nodes.job)
+        lock(&self.0.srun_steps.node_jobs).step_nodes(node).map(|step_nodes| step_nodes.job)
     }
 
     /// Records that a step in this job failed on a node, and returns true if there is another job to try.
     pub fn mark_job_failed(&self, node: &NodeName, job: &StepJob) -> bool {
-        self.0.srun_steps.mark_job_failed(node, &job.id)
+        lock(&self.0.srun_steps.node_jobs).mark_failed(node, &job.id)
     }
 
     /// Starts a step on one node that exits at once, with the options used for monitoring.
     pub async fn try_step(&self, job: &StepJob, node: &NodeName) -> Result<(), Fault> {
         let step_nodes = srun::StepNodes { job: job.clone(), nodes: [node.clone()].into() };
-        let call = SrunCall::new(&self.0.options, &step_nodes);
+        let call = SrunCall { step: &step_nodes, options: &self.0.options };
         let mut local = srun::start(call, "exit 0")?;
         local.close_stdin();
         let running = async {
@@ -89,7 +90,7 @@ impl Transport {
             }
         };
         let timed_out = |_| Fault::slurm_step(StepCause::Busy, "it did not start in time");
-        timeout(call.connect_timeout + STEP_TIMEOUT, running).await.map_err(timed_out)?
+        timeout(call.connect_timeout() + STEP_TIMEOUT, running).await.map_err(timed_out)?
     }
 
     /// Tries SSH to a node although a refusal is cached, and updates the cache by the result.

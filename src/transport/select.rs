@@ -1,7 +1,5 @@
 //! Chooses between SSH and a Slurm step for a node.
 
-use std::sync::Arc;
-
 use crate::model::{JobId, NodeName};
 use crate::ssh::file_cache::lock;
 use crate::ssh::target::Profile;
@@ -18,21 +16,23 @@ impl Transport {
     /// Updates the user's running jobs by node.
     pub fn update_jobs(&self, update: impl FnOnce(&NodeJobs) -> NodeJobs) {
         let mut node_jobs = lock(&self.0.srun_steps.node_jobs);
-        *node_jobs = Arc::new(update(&node_jobs));
+        *node_jobs = update(&node_jobs);
     }
 
-    pub(crate) async fn open_probe_via(
+    /// Starts the probe on `target`: as [`open`](Self::open) does, or as one task of `script`, in a step of the user's
+    /// job on that node.
+    pub async fn open_probe(
         &self,
         target: &Target,
         command: &str,
         script: &(dyn Fn() -> StepScript + Sync),
-        mut on_phase: impl FnMut(ConnectPhase),
+        mut on_phase: impl FnMut(ConnectPhase) + Send,
     ) -> Result<Channel, Fault> {
         let uses_ssh_config =
             matches!(&target.reach, Reach::Ssh(ssh) if ssh.profile == Profile::System);
         let mode = self.0.options.mode;
         if !uses_ssh_config || !matches!(mode, TransportMode::Auto | TransportMode::Srun) {
-            return self.open(target, command, on_phase).await;
+            return Box::pin(self.open(target, command, on_phase)).await;
         }
         let node = &target.name;
         let has_job = self.has_job(node);
@@ -40,7 +40,7 @@ impl Transport {
         if mode == TransportMode::Srun {
             return self.open_in_step(node, script, &mut on_phase).await;
         }
-        if has_job && self.0.cluster.refuses_ssh(state).await {
+        if has_job && self.0.cluster.refused_at(state).await.is_some() {
             match self.open_in_step(node, script, &mut on_phase).await {
                 Err(fault) if !fault.is_retryable() => {
                     log::info!("{node}: {fault}; trying ssh");
@@ -48,9 +48,9 @@ impl Transport {
                 }
                 ended => return ended,
             }
-            return self.open(target, command, on_phase).await;
+            return Box::pin(self.open(target, command, on_phase)).await;
         }
-        let fault = match self.open(target, command, &mut on_phase).await {
+        let fault = match Box::pin(self.open(target, command, &mut on_phase)).await {
             Err(fault) if has_job && refuses_login(&fault) => fault,
             ended => return ended,
         };
@@ -79,7 +79,8 @@ impl Transport {
         let options = &self.0.options;
         self.0.cluster.checked_version(&options.srun_program).await?;
         loop {
-            let Some(step_nodes) = self.0.srun_steps.step_nodes(node) else {
+            let step_nodes = lock(&self.0.srun_steps.node_jobs).step_nodes(node);
+            let Some(step_nodes) = step_nodes else {
                 return Err(Fault::slurm_step(StepCause::NoJob, ""));
             };
             on_phase(ConnectPhase::Connection);
@@ -87,13 +88,14 @@ impl Transport {
                 to: "srun",
                 what: format!("a step of job {}", step_nodes.job.id),
             });
-            let call = SrunCall::new(options, &step_nodes);
+            let call = SrunCall { step: &step_nodes, options };
             let fault = match self.0.srun_steps.join(node, call, script).await {
                 Ok(channel) => return Ok(Channel::Step(Box::new(channel))),
                 Err(fault) => fault,
             };
             let job = &step_nodes.job.id;
-            if !(fault.is_job_specific() && self.0.srun_steps.mark_job_failed(node, job)) {
+            let node_jobs = &self.0.srun_steps.node_jobs;
+            if !(fault.is_job_specific() && lock(node_jobs).mark_failed(node, job)) {
                 return Err(fault);
             }
             log::info!("{node}: no step of job {job}: {fault}; trying another job on the node");
@@ -103,7 +105,7 @@ impl Transport {
 
     /// Returns the user's known running jobs on a node.
     pub fn jobs_on(&self, node: &NodeName) -> Vec<JobId> {
-        self.0.srun_steps.jobs_on(node)
+        lock(&self.0.srun_steps.node_jobs).jobs_on(node).cloned().collect()
     }
 }
 

@@ -70,7 +70,7 @@ pub struct StepScript {
 }
 
 /// The user's running jobs, shared with the steps.
-pub(crate) type SharedNodeJobs = Arc<Mutex<Arc<NodeJobs>>>;
+pub(crate) type SharedNodeJobs = Arc<Mutex<NodeJobs>>;
 
 /// All steps, and the jobs they run in.
 #[derive(Debug, Default)]
@@ -109,38 +109,16 @@ pub(crate) struct SrunStep {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SrunCall<'a> {
     pub(crate) step: &'a StepNodes,
-    pub(crate) parent_guard: Option<&'a std::path::Path>,
-    pub(crate) program: &'a std::path::Path,
-    pub(crate) connect_timeout: Duration,
+    pub(crate) options: &'a Options,
 }
 
-impl<'a> SrunCall<'a> {
-    pub(crate) fn new(options: &'a Options, step: &'a StepNodes) -> Self {
-        Self {
-            step,
-            parent_guard: options.ssh.parent_guard.as_deref(),
-            program: &options.srun_program,
-            connect_timeout: options.ssh.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
-        }
+impl SrunCall<'_> {
+    pub(crate) fn connect_timeout(self) -> Duration {
+        self.options.ssh.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT)
     }
 }
 
 impl SrunSteps {
-    /// Returns the job and nodes of a node's step.
-    pub(crate) fn step_nodes(&self, node: &NodeName) -> Option<StepNodes> {
-        lock(&self.node_jobs).step_nodes(node)
-    }
-
-    /// Records that a step in this job failed on a node, and returns true if there is another job to try.
-    pub(crate) fn mark_job_failed(&self, node: &NodeName, job: &JobId) -> bool {
-        mark_job_failed(&self.node_jobs, node, job)
-    }
-
-    /// Returns the user's running jobs on a node.
-    pub(crate) fn jobs_on(&self, node: &NodeName) -> Vec<JobId> {
-        lock(&self.node_jobs).jobs_on(node).cloned().collect()
-    }
-
     /// Joins the step of a node's job; starts the step if there is none.
     pub(crate) async fn join(
         &self,
@@ -200,7 +178,7 @@ impl SrunSteps {
     ) -> Result<Arc<SrunStep>, Fault> {
         let local = start(call, &script.script)?;
         let (commands, queued) = mpsc::channel(MAX_PENDING_COMMANDS);
-        let router = Arc::new(Router::new(&call.step.nodes, &script.nonce, call.connect_timeout));
+        let router = Arc::new(Router::new(&call.step.nodes, &script.nonce, call.connect_timeout()));
         let demux = Demux::new(&call.step.nodes, &script.nonce, script.address_of);
         let step = Arc::new(SrunStep {
             router: Arc::clone(&router),
@@ -282,7 +260,7 @@ impl StepChannel {
     /// Returns why the node's output ended, or that another job is tried.
     fn close_fault(&self) -> Option<Fault> {
         let fault = self.step.router.close_fault(&self.node)?;
-        if fault.is_job_specific() && mark_job_failed(&self.node_jobs, &self.node, &self.job) {
+        if fault.is_job_specific() && lock(&self.node_jobs).mark_failed(&self.node, &self.job) {
             return Some(Fault::slurm_step(StepCause::TryingOtherJob, fault.cause_text()));
         }
         Some(fault)
@@ -305,14 +283,11 @@ impl StepChannel {
     }
 }
 
-fn mark_job_failed(node_jobs: &SharedNodeJobs, node: &NodeName, job: &JobId) -> bool {
-    Arc::make_mut(&mut lock(node_jobs)).mark_failed(node, job)
-}
-
 /// Starts `srun` for a step that runs `script`.
 pub(crate) fn start(call: SrunCall<'_>, script: &str) -> Result<LocalProcess, NotStarted> {
     let args = srun_args(call, script);
-    let SrunCall { program, parent_guard, .. } = call;
+    let Options { ssh, srun_program: program, .. } = call.options;
+    let parent_guard = ssh.parent_guard.as_deref();
     LocalProcess::launch(Launch { program, args: &args, parent_guard, hides: HIDDEN_VARIABLES })
 }
 
@@ -325,7 +300,7 @@ pub(crate) fn lost(error: Option<std::io::Error>) -> Fault {
 fn srun_args(call: SrunCall<'_>, script: &str) -> Vec<OsString> {
     let StepNodes { job, nodes } = call.step;
     let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
-    let seconds = call.connect_timeout.as_secs().max(1);
+    let seconds = call.connect_timeout().as_secs().max(1);
     let mut args = job.srun_options();
     args.extend([
         // Shares all resources and allocates no memory. No devices are requested, so that it sees those of the job.

@@ -121,7 +121,7 @@ pub async fn run_command_within(
         // Unix times, independent of the time zone.
         env: &[("LC_ALL", "C"), ("SLURM_TIME_FORMAT", "%s")],
         // The user's SQUEUE_ variables would change the output.
-        removed_prefix: "SQUEUE_",
+        hides: |name| name.starts_with("SQUEUE_"),
         timeout: limit,
         max_stdout: MAX_OUTPUT_SIZE,
     };

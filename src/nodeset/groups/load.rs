@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use crate::nodeset::groups::conf::GroupsConf;
-use crate::nodeset::groups::{GroupError, GroupSource, GroupSources, SourceKind, shorten, yaml};
+use crate::nodeset::groups::{GroupError, GroupSource, GroupSources, shorten, yaml};
 use crate::text::sanitized_chars;
 
 /// Maximum size of a file, in bytes.
@@ -56,8 +56,7 @@ pub(super) fn load_sources(folders: &[PathBuf]) -> Result<GroupSources, GroupErr
             why: error.why.to_owned(),
         })?;
         for (name, groups) in parsed {
-            let source =
-                GroupSource { file: display_path(&file), groups: SourceKind::Lists(groups) };
+            let source = GroupSource { file: display_path(&file), lists: Some(groups) };
             sources.all.insert(name, source);
         }
     }
@@ -90,7 +89,7 @@ fn add_upcall_sources(
         let map = conf.get(section, "map").unwrap_or_default();
         let source = match flat_file_of_upcall(map, folder) {
             Some(path) => read_flat_file(&path)?,
-            None => Some(GroupSource { file: display_path(file), groups: SourceKind::Command }),
+            None => Some(GroupSource { file: display_path(file), lists: None }),
         };
         // A missing flat file has no groups.
         let Some(source) = source else { continue };
@@ -131,7 +130,7 @@ fn read_flat_file(file: &Path) -> Result<Option<GroupSource>, GroupError> {
     for (group, nodes) in lines.filter_map(|line| line.split_once(':')) {
         lists.entry(group.to_owned()).or_default().push(nodes.trim().to_owned());
     }
-    Ok(Some(GroupSource { file: display_path(file), groups: SourceKind::Lists(lists) }))
+    Ok(Some(GroupSource { file: display_path(file), lists: Some(lists) }))
 }
 
 /// Reads a file; `None` if it is missing, not readable, or not a regular file.

@@ -4,11 +4,11 @@ use std::net::ToSocketAddrs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use crate::ssh::config::resolved::ResolvedOptions;
+use crate::ssh::config::resolve::{self, HasAddress};
 use crate::ssh::config::tree::{ConfigTree, SshConfigPaths};
 use crate::ssh::config::{
     AddressFamily, ConfigError, EffectiveOption, HostQuery, HostSettings, LocalEnv, host_names,
-    host_settings, resolve,
+    host_settings,
 };
 use crate::ssh::file_cache::lock;
 
@@ -45,22 +45,15 @@ impl ConfigCache {
     }
 }
 
-/// Whether host names may be looked up, which can take long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NameLookups {
-    Forbidden,
-    Allowed,
-}
-
 impl ParsedConfig {
     /// Returns the settings of a host.
     pub(crate) fn settings(
         &self,
         query: &HostQuery,
         env: &LocalEnv,
-        lookups: NameLookups,
+        has_address: Option<HasAddress>,
     ) -> Result<HostSettings, ConfigError> {
-        let resolved = self.resolve_options(query, env, lookups)?;
+        let resolved = resolve::resolve(&self.tree, query, env, has_address)?;
         host_settings::from_options(&resolved, query, env).map_err(ConfigError::Invalid)
     }
 
@@ -69,9 +62,9 @@ impl ParsedConfig {
         &self,
         query: &HostQuery,
         env: &LocalEnv,
-        lookups: NameLookups,
+        has_address: Option<HasAddress>,
     ) -> Result<Vec<EffectiveOption>, ConfigError> {
-        let resolved = self.resolve_options(query, env, lookups)?;
+        let resolved = resolve::resolve(&self.tree, query, env, has_address)?;
         Ok(host_settings::effective_options(&resolved, query, env))
     }
 
@@ -79,22 +72,10 @@ impl ParsedConfig {
     pub(crate) fn hosts(&self) -> Result<Vec<String>, ConfigError> {
         host_names::hosts(&self.tree)
     }
-
-    fn resolve_options(
-        &self,
-        query: &HostQuery,
-        env: &LocalEnv,
-        lookups: NameLookups,
-    ) -> Result<ResolvedOptions, ConfigError> {
-        let has_address: Option<resolve::HasAddress<'_>> = match lookups {
-            NameLookups::Forbidden => None,
-            NameLookups::Allowed => Some(&has_address),
-        };
-        resolve::resolve(&self.tree, query, env, has_address)
-    }
 }
 
-fn has_address(name: &str, family: AddressFamily) -> bool {
+/// Looks a name up, which can take long.
+pub(crate) fn has_address(name: &str, family: AddressFamily) -> bool {
     let found = (name, 22).to_socket_addrs();
     found.is_ok_and(|mut found| {
         found.any(|address| match family {

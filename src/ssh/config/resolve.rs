@@ -21,7 +21,7 @@ const MAX_FILES: usize = 100;
 const PROBE_COMMAND: &str = "exec /bin/sh";
 
 /// Returns true if a fully qualified name, with its final dot, has an address of a family.
-pub(crate) type HasAddress<'a> = &'a dyn Fn(&str, AddressFamily) -> bool;
+pub(crate) type HasAddress = fn(&str, AddressFamily) -> bool;
 
 /// Resolves the options of one host.
 ///
@@ -30,7 +30,7 @@ pub(crate) fn resolve(
     tree: &ConfigTree,
     query: &HostQuery,
     env: &LocalEnv,
-    has_address: Option<HasAddress<'_>>,
+    has_address: Option<HasAddress>,
 ) -> Result<ResolvedOptions, ConfigError> {
     let files = tree.files.as_ref().map_err(Clone::clone)?;
     let mut resolved = ResolvedOptions::default();
@@ -298,7 +298,7 @@ pub(crate) fn matches_any(host: &str, patterns: &[Pattern]) -> bool {
 fn canonical_host(
     name: String,
     resolved: &ResolvedOptions,
-    has_address: Option<HasAddress<'_>>,
+    has_address: Option<HasAddress>,
 ) -> Result<String, ConfigError> {
     let family = AddressFamily::from_options(resolved);
     let address = values::normalise_address(&name, family);
@@ -330,7 +330,7 @@ fn canonical_host(
     };
     let has_address = match has_address {
         Some(has_address) => has_address,
-        None if candidates.is_empty() => &|_: &str, _| false,
+        None if candidates.is_empty() => |_: &str, _| false,
         None => return Err(ConfigError::NeedsLookup),
     };
     if let Some(mut full) = candidates.into_iter().find(|full| has_address(full, family)) {

@@ -67,11 +67,6 @@ impl Cluster {
         self.version.get_or_init(|| checking).await.clone()
     }
 
-    /// Returns true if this cluster is known to refuse SSH.
-    pub(crate) async fn refuses_ssh(&self, folder: Option<&Path>) -> bool {
-        self.refused_at(folder).await.is_some()
-    }
-
     /// Returns when a node of this cluster last refused SSH, if cached and not expired.
     pub(crate) async fn refused_at(&self, folder: Option<&Path>) -> Option<Timestamp> {
         let now = Clock::system().now();
@@ -185,7 +180,7 @@ async fn stdout_of(program: &Path, args: &[OsString]) -> Option<String> {
         args,
         input: "",
         env: &[("LC_ALL", "C")],
-        removed_prefix: "SLURM_CLUSTERS",
+        hides: |name| name.starts_with("SLURM_CLUSTERS"),
         timeout: COMMAND_TIMEOUT,
         max_stdout: MAX_STDOUT,
     };
