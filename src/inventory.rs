@@ -4,7 +4,6 @@
 
 pub mod slurm;
 
-mod groups;
 mod metadata;
 mod mpi;
 mod pod;
@@ -13,7 +12,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use crate::inventory::groups::user_groups;
 pub use crate::inventory::metadata::MetadataError;
 pub use crate::inventory::mpi::MpiError;
 pub use crate::inventory::pod::{Pod, PodEnv, PodError, find_pod};
@@ -21,6 +19,7 @@ pub use crate::inventory::pod::{Pod, PodEnv, PodError, find_pod};
 use crate::model::{JobList, NodeName, NodeNameError};
 use crate::nodeset::{self, Groups, NodeSetError};
 use crate::ssh::{self, Profile, SchedulerAddresses, SshTarget};
+use crate::storage::{self, user_dirs};
 use crate::text::matches_pattern;
 use crate::transport::{Reach, Target};
 
@@ -285,6 +284,18 @@ impl Roster {
     }
 }
 
+/// Returns the groups in `ClusterShell`'s folders: the system's, then the user's.
+pub fn user_groups() -> Groups {
+    let named = std::env::var_os("CLUSTERSHELL_CFGDIR").filter(|value| !value.is_empty());
+    let folders = [
+        Some(PathBuf::from("/etc/clustershell")),
+        user_dirs::home().map(|home| home.join(".local/etc/clustershell")),
+        user_dirs::config().map(|config| config.join("clustershell")),
+        named.map(PathBuf::from),
+    ];
+    Groups::in_folders(folders.into_iter().flatten().collect())
+}
+
 /// Returns a line without its comment.
 fn without_comment(line: &str) -> &str {
     line.split('#').next().unwrap_or_default().trim()
@@ -297,18 +308,14 @@ fn ssh_reach(host: &str, user: Option<&str>, port: Option<u16>) -> Reach {
 }
 
 fn read_hosts_file(path: &Path) -> Result<String, InventoryError> {
-    use std::io::Read as _;
     let failed = |source| InventoryError::File { path: path.to_owned(), source };
-    let mut bytes = Vec::new();
     let source: Box<dyn std::io::Read> = if path == Path::new("-") {
         Box::new(std::io::stdin())
     } else {
         Box::new(std::fs::File::open(path).map_err(failed)?)
     };
-    let read = source.take(MAX_FILE_SIZE + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if read as u64 > MAX_FILE_SIZE {
-        return Err(InventoryError::FileTooLarge(path.to_owned()));
-    }
+    let bytes = storage::read_bounded(source, MAX_FILE_SIZE).map_err(failed)?;
+    let bytes = bytes.ok_or_else(|| InventoryError::FileTooLarge(path.to_owned()))?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let before = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
         let line = 1 + before.filter(|byte| **byte == b'\n').count();

@@ -1,4 +1,4 @@
-//! Writes all files of gtop: settings, host keys, logs, caches.
+//! Writes all files of gtop: settings, host keys, logs, caches; reads files of limited size.
 //!
 //! Only regular files are written. An existing file keeps its mode, its owner and the symbolic links to it.
 //! Devices, pipes, sockets, folders, dangling links and read-only files are refused with a [`WriteError`].
@@ -89,6 +89,22 @@ impl FileVersion {
             inode: metadata.ino(),
         })
     }
+}
+
+/// Reads a regular file; `None` if it has more than `max` bytes.
+pub fn read(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
+    // Opening a pipe would block until there is a writer.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    read_bounded(File::open(path)?, max)
+}
+
+/// Reads to the end; `None` if there are more than `max` bytes.
+pub fn read_bounded(source: impl io::Read, max: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut content = Vec::new();
+    source.take(max + 1).read_to_end(&mut content)?;
+    Ok(Some(content).filter(|content| content.len() as u64 <= max))
 }
 
 /// Creates a file, or replaces its content.
@@ -249,12 +265,8 @@ fn file_kind(metadata: &Metadata) -> &'static str {
 }
 
 fn read_content(file: &File) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut content)?;
-    if u64::try_from(content.len()).is_ok_and(|length| length <= MAX_BYTES) {
-        return Ok(content);
-    }
-    Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 64 MiB"))
+    let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 64 MiB");
+    read_bounded(file, MAX_BYTES)?.ok_or_else(too_large)
 }
 
 /// Creates a file. Returns false if it exists by now.

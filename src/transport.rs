@@ -11,7 +11,6 @@ mod fault;
 mod openssh;
 mod select;
 mod srun;
-mod target;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,16 +21,34 @@ pub use crate::transport::diagnose::StepSupport;
 pub use crate::transport::exec::{ExecTemplate, TemplateError};
 pub use crate::transport::fault::{Fault, StepCause};
 pub use crate::transport::srun::{CLUSTER_CACHE_TTL, LineAddress, NodeJobs, StepJob, StepScript};
-pub use crate::transport::target::{Reach, Target};
 
+use crate::model::NodeName;
 use crate::process::LocalProcess;
 use crate::ssh::trace;
 use crate::ssh::{
     self, Client, ClientOptions, ConnectEvent, ConnectPhase, EffectiveOption, OfferedKey, Profile,
-    SchedulerAddresses, Secret,
+    SchedulerAddresses, Secret, SshTarget,
 };
 use crate::transport::fallback::FallbackCache;
 use crate::transport::srun::{Cluster, SrunSteps};
+
+/// A node to connect to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
+    /// The name, as typed and shown.
+    pub name: NodeName,
+    /// How to connect.
+    pub reach: Reach,
+}
+
+/// How to connect to a node.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reach {
+    /// The local machine.
+    Local,
+    /// Over SSH.
+    Ssh(SshTarget),
+}
 
 /// Which client connects to the nodes: the setting `transport`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

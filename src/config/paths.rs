@@ -1,7 +1,6 @@
 //! Paths of the configuration files; reads, creates and saves them.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::storage::{self, NewFile, WriteError, user_dirs};
@@ -109,21 +108,15 @@ impl ConfigFile {
 
 /// Reads a regular file of limited size.
 fn read_bounded(path: &Path) -> io::Result<String> {
-    // Opening a pipe would block.
-    let metadata = fs::metadata(path)?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
-    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MAX_BYTES {
-        return Err(io::Error::other(format!("larger than {} KiB", MAX_BYTES / 1024)));
-    }
+    let too_large = || io::Error::other(format!("larger than {} KiB", MAX_BYTES / 1024));
+    let bytes = storage::read(path, MAX_BYTES)?.ok_or_else(too_large)?;
     String::from_utf8(bytes).map_err(|_bytes| io::Error::other("not valid UTF-8"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn paths() -> (tempfile::TempDir, ConfigPaths) {

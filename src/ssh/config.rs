@@ -29,7 +29,7 @@ pub(crate) mod config_cache;
 mod defaults;
 mod glob;
 mod host_names;
-mod host_settings;
+pub(crate) mod host_settings;
 pub(crate) mod lexer;
 mod options;
 mod parse;

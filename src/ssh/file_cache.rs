@@ -1,11 +1,11 @@
 //! A cache of parsed files, re-read only when they have changed.
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::storage::FileVersion;
+use crate::storage::{self, FileVersion};
 
 /// Largest file that is read, in bytes; key and `known_hosts` files are far smaller.
 const MAX_FILE_SIZE: u64 = 64 * 1024 * 1024;
@@ -49,16 +49,8 @@ pub(crate) fn read(path: &Path) -> std::io::Result<String> {
 
 /// Reads a whole regular file.
 pub(crate) fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
-    // Opening a FIFO would block until there is a writer.
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(std::io::Error::other("not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(MAX_FILE_SIZE + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_FILE_SIZE {
-        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, "larger than 64 MiB"));
-    }
-    Ok(bytes)
+    let too_large = || std::io::Error::new(ErrorKind::FileTooLarge, "larger than 64 MiB");
+    storage::read(path, MAX_FILE_SIZE)?.ok_or_else(too_large)
 }
 
 /// Locks a mutex, poisoned or not: no user leaves a half-written value.

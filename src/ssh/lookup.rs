@@ -9,7 +9,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::process::{NotStarted, ProgramError};
 use crate::ssh::config::config_cache::{ParsedConfig, has_address};
 use crate::ssh::config::resolve::HasAddress;
-use crate::ssh::config::{ConfigError, EffectiveOption, HostQuery, HostSettings, Origin};
+use crate::ssh::config::{
+    ConfigError, EffectiveOption, HostQuery, HostSettings, Origin, host_settings,
+};
 use crate::ssh::deadline::Deadline;
 use crate::ssh::fault::{ConnectPhase, Fault};
 use crate::ssh::file_cache::lock;
@@ -170,7 +172,9 @@ impl ClientState {
         {
             return Ok(Arc::clone(settings));
         }
-        config.settings(query, &self.options.env, has_address).map(Arc::new)
+        let resolved = config.resolve(query, &self.options.env, has_address)?;
+        let settings = host_settings::from_options(&resolved, query, &self.options.env);
+        settings.map(Arc::new).map_err(ConfigError::Invalid)
     }
 
     fn all_options(
@@ -179,7 +183,8 @@ impl ClientState {
         query: &HostQuery,
         has_address: Option<HasAddress>,
     ) -> Result<Vec<EffectiveOption>, ConfigError> {
-        config.options(query, &self.options.env, has_address)
+        let resolved = config.resolve(query, &self.options.env, has_address)?;
+        Ok(host_settings::effective_options(&resolved, query, &self.options.env))
     }
 }
 

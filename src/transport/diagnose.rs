@@ -12,8 +12,7 @@ use crate::time::{Clock, Timestamp};
 use crate::transport::TransportMode;
 use crate::transport::fault::{Fault, StepCause};
 use crate::transport::srun::{self, SrunCall, StepJob};
-use crate::transport::target::Target;
-use crate::transport::{Transport, select};
+use crate::transport::{Target, Transport, select};
 
 /// Timeout for a trial step, on top of the connect timeout.
 const STEP_TIMEOUT: Duration = Duration::from_secs(15);

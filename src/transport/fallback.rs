@@ -14,8 +14,7 @@ use crate::ssh::{self, ConnectPhase, LOGIN_TIMEOUT, effective_connect_timeout};
 use crate::transport::channel::Channel;
 use crate::transport::fault::Fault;
 use crate::transport::openssh::{ProgramKind, ProgramSession, SshCall};
-use crate::transport::target::Target;
-use crate::transport::{Transport, TransportMode};
+use crate::transport::{Target, Transport, TransportMode};
 
 /// Authentication methods that only the ssh program supports.
 const SSH_ONLY_METHODS: [&str; 3] = ["hostbased", "gssapi-with-mic", "gssapi-keyex"];

@@ -5,12 +5,10 @@ use crate::ssh::file_cache::lock;
 use crate::ssh::target::Profile;
 use crate::ssh::trace::{self, ConnectEvent};
 use crate::ssh::{self, ConnectPhase};
-use crate::transport::Transport;
-use crate::transport::TransportMode;
 use crate::transport::channel::Channel;
 use crate::transport::fault::{Fault, StepCause};
 use crate::transport::srun::{NodeJobs, SrunCall, StepScript};
-use crate::transport::target::{Reach, Target};
+use crate::transport::{Reach, Target, Transport, TransportMode};
 
 impl Transport {
     /// Updates the user's running jobs by node.

@@ -1,11 +1,11 @@
 //! Finds the group files and reads them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use crate::nodeset::groups::conf::GroupsConf;
 use crate::nodeset::groups::{GroupError, GroupSource, GroupSources, shorten, yaml};
+use crate::storage;
 use crate::text::sanitized_chars;
 
 /// Maximum size of a file, in bytes.
@@ -141,12 +141,9 @@ fn read_text(file: &Path) -> Result<Option<String>, GroupError> {
     if !opened.metadata().is_ok_and(|about| about.is_file()) {
         return Ok(None);
     }
-    let mut bytes = Vec::new();
-    let read = opened.take(MAX_FILE_SIZE + 1).read_to_end(&mut bytes);
-    read.map_err(|_unreadable| to_error("cannot be read"))?;
-    if bytes.len() as u64 > MAX_FILE_SIZE {
-        return Err(to_error("is larger than 4 MiB; split it"));
-    }
+    let bytes = storage::read_bounded(opened, MAX_FILE_SIZE);
+    let bytes = bytes.map_err(|_unreadable| to_error("cannot be read"))?;
+    let bytes = bytes.ok_or_else(|| to_error("is larger than 4 MiB; split it"))?;
     let text = String::from_utf8_lossy(&bytes);
     Ok(Some(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned()))
 }

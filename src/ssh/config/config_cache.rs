@@ -5,11 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use crate::ssh::config::resolve::{self, HasAddress};
-use crate::ssh::config::tree::{ConfigTree, SshConfigPaths};
-use crate::ssh::config::{
-    AddressFamily, ConfigError, EffectiveOption, HostQuery, HostSettings, LocalEnv, host_names,
-    host_settings,
-};
+use crate::ssh::config::resolved::ResolvedOptions;
+use crate::ssh::config::tree::ConfigTree;
+use crate::ssh::config::{AddressFamily, ConfigError, HostQuery, LocalEnv, host_names};
 use crate::ssh::file_cache::lock;
 
 /// The system-wide configuration; some distributions have their own beside the administrator's.
@@ -37,8 +35,7 @@ impl ConfigCache {
             return Arc::clone(config);
         }
         let version = last.as_ref().map_or(0, |config| config.version + 1);
-        let tree =
-            ConfigTree::read(SshConfigPaths { env, config_file, system_files: &SYSTEM_FILES });
+        let tree = ConfigTree::read(env, config_file, &SYSTEM_FILES);
         let config = Arc::new(ParsedConfig { version, tree });
         *last = Some(Arc::clone(&config));
         config
@@ -46,26 +43,14 @@ impl ConfigCache {
 }
 
 impl ParsedConfig {
-    /// Returns the settings of a host.
-    pub(crate) fn settings(
+    /// Returns the options of a host.
+    pub(crate) fn resolve(
         &self,
         query: &HostQuery,
         env: &LocalEnv,
         has_address: Option<HasAddress>,
-    ) -> Result<HostSettings, ConfigError> {
-        let resolved = resolve::resolve(&self.tree, query, env, has_address)?;
-        host_settings::from_options(&resolved, query, env).map_err(ConfigError::Invalid)
-    }
-
-    /// Returns every effective option of a host.
-    pub(crate) fn options(
-        &self,
-        query: &HostQuery,
-        env: &LocalEnv,
-        has_address: Option<HasAddress>,
-    ) -> Result<Vec<EffectiveOption>, ConfigError> {
-        let resolved = resolve::resolve(&self.tree, query, env, has_address)?;
-        Ok(host_settings::effective_options(&resolved, query, env))
+    ) -> Result<ResolvedOptions, ConfigError> {
+        resolve::resolve(&self.tree, query, env, has_address)
     }
 
     /// Returns the host names in the files, without patterns.

@@ -62,7 +62,6 @@ impl HostNames {
 mod tests {
     use super::*;
     use crate::ssh::config::LocalEnv;
-    use crate::ssh::config::tree::SshConfigPaths;
 
     #[test]
     fn names_without_wildcards_are_listed_from_included_files_too() {
@@ -80,11 +79,7 @@ mod tests {
         let tree = |name: &str| {
             let chosen = path(name);
             let env = LocalEnv::of_this_process();
-            ConfigTree::read(SshConfigPaths {
-                env: &env,
-                config_file: Some(&chosen),
-                system_files: &[],
-            })
+            ConfigTree::read(&env, Some(&chosen), &[])
         };
         // The first include stands below a Host line that n1 is not among.
         assert_eq!(hosts(&tree("config")).unwrap(), ["gpu01", "n1", "n2", "n3", "login", "x"]);

@@ -44,10 +44,7 @@ pub(crate) fn from_options(
         user: tokens.user.to_owned(),
         known_hosts_name: KnownHostName::new(tokens.host, tokens.port, alias),
         family: AddressFamily::from_options(resolved),
-        connect_timeout: resolved
-            .first("connecttimeout")
-            .and_then(|text| text.parse().ok())
-            .map(Duration::from_secs),
+        connect_timeout: resolved.number("connecttimeout").map(Duration::from_secs),
         bind_address: resolved.first("bindaddress").map(str::to_owned),
         bind_interface: resolved.first("bindinterface").map(str::to_owned),
         needs_ssh: needs_ssh(resolved, &route),
@@ -66,10 +63,7 @@ pub(crate) fn from_options(
         },
         // With `HostKeyAlias` it is a host like any other.
         trusts_loopback: resolved.is_yes("nohostauthenticationforlocalhost") && alias.is_none(),
-        min_rsa_bits: resolved
-            .first("requiredrsasize")
-            .and_then(|bits| bits.parse().ok())
-            .unwrap_or_default(),
+        min_rsa_bits: resolved.number("requiredrsasize").unwrap_or_default(),
         revoked_host_keys: resolved
             .first("revokedhostkeys")
             .and_then(|raw| tokens.expand_path(raw)),
@@ -139,7 +133,7 @@ fn prompts(resolved: &ResolvedOptions) -> u32 {
     if resolved.is_yes("batchmode") {
         return 0;
     }
-    resolved.first_or_default("numberofpasswordprompts").parse().unwrap_or(3)
+    resolved.number("numberofpasswordprompts").unwrap_or(3)
 }
 
 /// Returns the preferred methods that are enabled.
@@ -202,10 +196,9 @@ fn command_overrides(resolved: &ResolvedOptions) -> Vec<&'static str> {
 }
 
 fn keep_alive(resolved: &ResolvedOptions) -> KeepAlive {
-    let number = |option| resolved.first(option).and_then(|text| text.parse().ok());
-    let interval = number("serveraliveinterval").filter(|seconds| *seconds > 0);
-    let max_count = number("serveralivecountmax").and_then(|count| usize::try_from(count).ok());
-    KeepAlive { interval: interval.map(Duration::from_secs), max_count: max_count.unwrap_or(3) }
+    let interval = resolved.number("serveraliveinterval").filter(|seconds| *seconds > 0);
+    let max_count = resolved.number("serveralivecountmax").unwrap_or(3);
+    KeepAlive { interval: interval.map(Duration::from_secs), max_count }
 }
 
 fn algorithms(resolved: &ResolvedOptions) -> AlgorithmSettings {
@@ -265,7 +258,7 @@ impl<'a> TokenExpander<'a> {
             env,
             host: resolved.first("hostname").unwrap_or(&query.host),
             user: resolved.first("user").unwrap_or(&env.user),
-            port: resolved.first("port").and_then(|port| port.parse().ok()).unwrap_or(22),
+            port: resolved.number("port").unwrap_or(22),
             key: resolved.first("hostkeyalias").unwrap_or(&query.host),
             jump: resolved.first_unless_none("proxyjump").and_then(last_jump),
         }
@@ -372,7 +365,7 @@ mod tests {
 
     use super::*;
     use crate::ssh::config::resolve;
-    use crate::ssh::config::tree::{ConfigTree, SshConfigPaths};
+    use crate::ssh::config::tree::ConfigTree;
 
     fn env() -> LocalEnv {
         LocalEnv {
@@ -392,8 +385,7 @@ mod tests {
     fn defaults(host: &str) -> HostSettings {
         let (query, env) = (query(host), env());
         let chosen = Some(Path::new("none"));
-        let tree =
-            ConfigTree::read(SshConfigPaths { env: &env, config_file: chosen, system_files: &[] });
+        let tree = ConfigTree::read(&env, chosen, &[]);
         let resolved = resolve::resolve(&tree, &query, &env, None).unwrap();
         from_options(&resolved, &query, &env).unwrap()
     }
@@ -592,11 +584,7 @@ mod tests {
         let of = |text: &str| {
             std::fs::write(&path, text).unwrap();
             let (query, env) = (query("n1"), env());
-            let tree = ConfigTree::read(SshConfigPaths {
-                env: &env,
-                config_file: Some(&path),
-                system_files: &[],
-            });
+            let tree = ConfigTree::read(&env, Some(&path), &[]);
             let resolved = resolve::resolve(&tree, &query, &env, None).ok()?;
             Some(HostSettings {
                 origins: BTreeMap::new(),

@@ -1,6 +1,7 @@
 //! The resolved options of one host, from gtop's own parser or from `ssh -G`.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use crate::ssh::config::Origin;
 use crate::ssh::config::options::{self, Keyword, OptionSpec, OptionValueKind};
@@ -61,6 +62,11 @@ impl ResolvedOptions {
     pub(crate) fn first_or_default(&self, option: &str) -> &str {
         let default = || options::find(option).map_or("", |known| known.default);
         self.first(option).unwrap_or_else(default)
+    }
+
+    /// Returns the first value as a number.
+    pub(crate) fn number<T: FromStr>(&self, option: &str) -> Option<T> {
+        self.first(option)?.parse().ok()
     }
 
     pub(crate) fn is_yes(&self, option: &str) -> bool {

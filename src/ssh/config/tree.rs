@@ -76,25 +76,17 @@ pub(crate) struct ConfigTree {
     versions: Vec<(PathBuf, Option<FileVersion>)>,
 }
 
-/// The files to read.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SshConfigPaths<'a> {
-    pub(crate) env: &'a LocalEnv,
-    /// The only file to read, as `ssh -F`.
-    pub(crate) config_file: Option<&'a Path>,
-    /// The system-wide files; the first that exists is read.
-    pub(crate) system_files: &'a [&'a str],
-}
-
 impl ConfigTree {
-    pub(crate) fn read(paths: SshConfigPaths<'_>) -> Self {
+    /// Reads the user's file and the first of the system-wide files that exists; `config_file` is the only one to
+    /// read if there is one, as `ssh -F`.
+    pub(crate) fn read(env: &LocalEnv, config_file: Option<&Path>, system_files: &[&str]) -> Self {
         let mut reader = ConfigReader {
-            env: paths.env,
+            env,
             versions: Vec::new(),
             bytes_left: MAX_BYTES,
             needs_second_pass: false,
         };
-        let files = reader.read_all(paths);
+        let files = reader.read_all(config_file, system_files);
         Self { files, needs_second_pass: reader.needs_second_pass, versions: reader.versions }
     }
 
@@ -121,25 +113,27 @@ struct IncludeContext {
 }
 
 impl ConfigReader<'_> {
-    fn read_all(&mut self, paths: SshConfigPaths<'_>) -> Result<Vec<SshConfigFile>, ConfigError> {
+    fn read_all(
+        &mut self,
+        config_file: Option<&Path>,
+        system_files: &[&str],
+    ) -> Result<Vec<SshConfigFile>, ConfigError> {
         let user_context = IncludeContext { is_user_file: true, is_checked: true, depth: 0 };
-        if let Some(config_file) = paths.config_file {
+        if let Some(config_file) = config_file {
             if config_file.as_os_str().eq_ignore_ascii_case("none") {
                 return Ok(Vec::new());
             }
             let file =
                 self.read_file(config_file, IncludeContext { is_checked: false, ..user_context })?;
             return file.map(|file| vec![file]).map_err(|error| {
-                let why = text::io_error(&error);
-                let path = text::excerpt_line(&config_file.to_string_lossy());
-                let why = format!("can't open user config file {path}: {why}");
+                let why = cannot_open(config_file, &error);
                 ConfigError::Invalid(Fault::BadConfiguration { why })
             });
         }
         // As with ssh, a file that cannot be opened is skipped.
         let mut files: Vec<SshConfigFile> =
             self.read_file(&self.env.home.join(".ssh/config"), user_context)?.into_iter().collect();
-        for path in paths.system_files {
+        for path in system_files {
             let context = IncludeContext { is_user_file: false, is_checked: false, depth: 0 };
             if let Ok(file) = self.read_file(Path::new(path), context)? {
                 files.push(file);
@@ -279,10 +273,7 @@ impl ConfigReader<'_> {
                 match self.read_file(&path, inner)? {
                     Ok(file) => files.push(file),
                     Err(error) => {
-                        let path = text::excerpt_line(&path.to_string_lossy());
-                        let why = text::io_error(&error);
-                        let why = format_args!("can't open user config file {path}: {why}");
-                        return Err(ConfigError::at_line(origin, why));
+                        return Err(ConfigError::at_line(origin, cannot_open(&path, &error)));
                     }
                 }
             }
@@ -306,6 +297,11 @@ impl Block {
         };
         self.lines.push(ConfigLine { number, directive });
     }
+}
+
+fn cannot_open(path: &Path, error: &std::io::Error) -> String {
+    let path = text::excerpt_line(&path.to_string_lossy());
+    format!("can't open user config file {path}: {}", text::io_error(error))
 }
 
 /// Returns true for `/dev/null`, by any name.
@@ -361,11 +357,7 @@ mod tests {
         }
 
         fn read(&self) -> ConfigTree {
-            ConfigTree::read(SshConfigPaths {
-                env: &self.env(),
-                config_file: None,
-                system_files: &[],
-            })
+            ConfigTree::read(&self.env(), None, &[])
         }
 
         fn error_text(&self) -> String {
@@ -418,11 +410,7 @@ mod tests {
         assert!(home.error_text().contains("bad owner or permissions on"), "{}", home.error_text());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o660)).unwrap();
         assert!(matches!(home.read().files, Err(ConfigError::NeedsSsh { .. })));
-        let config_file = ConfigTree::read(SshConfigPaths {
-            env: &home.env(),
-            config_file: Some(&path),
-            system_files: &[],
-        });
+        let config_file = ConfigTree::read(&home.env(), Some(&path), &[]);
         assert!(config_file.files.is_ok(), "as with ssh -F");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         home.write("config", "Include x\n");
@@ -445,8 +433,7 @@ mod tests {
         assert!(home.read().files.is_ok());
         let config_file = |path: &str| {
             let config_file = Some(Path::new(path));
-            ConfigTree::read(SshConfigPaths { env: &home.env(), config_file, system_files: &[] })
-                .files
+            ConfigTree::read(&home.env(), config_file, &[]).files
         };
         assert!(
             config_file("/dev/null").unwrap()[0].blocks.iter().all(|block| block.lines.is_empty())
