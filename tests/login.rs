@@ -43,7 +43,7 @@ async fn every_key_type_in_every_format_authenticates_with_its_passphrase() {
     let mut wrong = Vec::new();
     for (at, kind) in KINDS.iter().enumerate() {
         let name = format!("key{at}");
-        lab.key(&name, kind).await;
+        lab.key(&name, kind);
         lab.write("authorized", &lab.text(&format!("{name}.pub")));
         let (file, mut old) = (lab.path(&name), "");
         let only = format!("IdentityFile {}\nIdentitiesOnly yes", file.display());
@@ -75,7 +75,7 @@ async fn an_unsupported_key_encryption_is_named_with_the_remedy() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
-    lab.key("old", &["-t", "ecdsa", "-m", "PEM", "-N", "secret"]).await;
+    lab.key("old", &["-t", "ecdsa", "-m", "PEM", "-N", "secret"]);
     lab.write_config(sshd.port, &format!("IdentityFile {}", lab.path("old").display()));
     lab.write("authorized", "");
     let tried = tried_credentials(&lab.open("true").await.unwrap_err());
@@ -107,7 +107,7 @@ async fn try_key(
 #[tokio::test]
 async fn locked_keys_are_found_however_many_nodes_there_are() {
     let Some(lab) = Lab::new().await else { return };
-    lab.key("locked", &["-t", "ed25519", "-N", "secret", "-a", "1"]).await;
+    lab.key("locked", &["-t", "ed25519", "-N", "secret", "-a", "1"]);
     let locked = lab.path("locked");
     let config = format!("Host n70\n  IdentityFile {}\nHost *\n  User x\n", locked.display());
     lab.write("config", &config);
@@ -138,7 +138,7 @@ const TOKEN: &str = include_str!("login/token");
 #[tokio::test]
 async fn rsa_signs_with_the_hash_both_sides_allow() {
     let Some(lab) = Lab::new().await else { return };
-    lab.key("rsa", &["-t", "rsa", "-b", "2048"]).await;
+    lab.key("rsa", &["-t", "rsa", "-b", "2048"]);
     lab.write("authorized", &lab.text("rsa.pub"));
     let identity = format!("IdentityFile {}\nIdentitiesOnly yes", lab.path("rsa").display());
     for (theirs, ours, succeeds) in [
@@ -187,7 +187,7 @@ async fn certify(lab: &Lab, name: &str, words: &[&str]) {
 }
 
 async fn sshd_trusting_authority(lab: &Lab) -> Sshd {
-    lab.key("ca", &["-t", "ed25519"]).await;
+    lab.key("ca", &["-t", "ed25519"]);
     lab.write("authorized", "");
     let sshd = lab.sshd(&format!("TrustedUserCAKeys {}", lab.path("ca.pub").display())).await;
     lab.trust(&sshd);
@@ -201,7 +201,7 @@ async fn a_certificate_beside_the_key_authenticates_for_every_key_type() {
     // One length of RSA is enough: a long key takes seconds to make.
     for (at, kind) in KINDS.iter().enumerate().take(5) {
         let name = format!("key{at}");
-        lab.key(&name, kind).await;
+        lab.key(&name, kind);
         certify(&lab, &name, &["-n", &lab.user]).await;
         lab.write_config(sshd.port, &format!("IdentityFile {}", lab.path(&name).display()));
         lab.open("true").await.unwrap_or_else(|fault| panic!("{kind:?}: {fault}"));
@@ -212,7 +212,7 @@ async fn a_certificate_beside_the_key_authenticates_for_every_key_type() {
 async fn a_configured_certificate_file_is_offered_with_its_key() {
     let Some(mut lab) = Lab::new().await else { return };
     let sshd = sshd_trusting_authority(&lab).await;
-    lab.key("rsa", &["-t", "rsa", "-b", "2048"]).await;
+    lab.key("rsa", &["-t", "rsa", "-b", "2048"]);
     certify(&lab, "rsa", &["-n", &lab.user]).await;
     fs::rename(lab.path("rsa-cert.pub"), lab.path("elsewhere")).unwrap();
     let certificate = format!("CertificateFile {}\n", lab.path("elsewhere").display());
@@ -236,7 +236,7 @@ async fn certificates_held_by_the_agent_are_used() {
     let sshd = sshd_trusting_authority(&lab).await;
     let _agent = lab.start_agent().await;
     for (kind, bits) in [("ed25519", "256"), ("rsa", "2048")] {
-        lab.key(kind, &["-t", kind, "-b", bits]).await;
+        lab.key(kind, &["-t", kind, "-b", bits]);
         certify(&lab, kind, &["-n", &lab.user]).await;
         // ssh-add adds the certificate beside the key too.
         lab.add_to_agent(kind).await;
@@ -336,9 +336,9 @@ async fn keys_are_offered_in_the_order_of_ssh() {
     lab.write("authorized", "");
     let sshd = lab.sshd("MaxAuthTries 30").await;
     lab.trust(&sshd);
-    lab.key("ca", &["-t", "ed25519"]).await;
+    lab.key("ca", &["-t", "ed25519"]);
     for name in ["a", "b", "c", "d"] {
-        lab.key(name, &["-t", "ed25519"]).await;
+        lab.key(name, &["-t", "ed25519"]);
     }
     certify(&lab, "a", &["-n", "x"]).await;
     certify(&lab, "b", &["-n", "x"]).await;
@@ -395,8 +395,8 @@ async fn two_keys_authenticate_where_two_are_required() {
     let fault = lab.open("true").await.unwrap_err();
     let id = lab.path("id").display().to_string();
     assert_eq!(tried_credentials(&fault), [format!("{id} (accepted, but not enough)"), id]);
-    lab.key("second", &["-t", "ed25519"]).await;
-    lab.key("stranger", &["-t", "ed25519"]).await;
+    lab.key("second", &["-t", "ed25519"]);
+    lab.key("stranger", &["-t", "ed25519"]);
     lab.authorize("second");
     let file = |name: &str| format!("IdentityFile {}\n", lab.path(name).display());
     lab.write_config(sshd.port, &[file("stranger"), file("second")].concat());

@@ -134,7 +134,7 @@ async fn every_key_type_authenticates() {
     ];
     for (at, kind) in kinds.iter().enumerate() {
         let name = format!("key{at}");
-        lab.key(&name, kind).await;
+        lab.key(&name, kind);
         lab.write("authorized", &lab.text(&format!("{name}.pub")));
         let file = lab.path(&name);
         lab.write_config(
@@ -153,7 +153,7 @@ async fn an_encrypted_key_needs_its_passphrase_once() {
     let path = lab.path("id");
     let path = path.to_str().unwrap();
     fs::remove_file(path).unwrap();
-    lab.key("id", &["-t", "rsa", "-b", "2048"]).await;
+    lab.key("id", &["-t", "rsa", "-b", "2048"]);
     lab.write("authorized", &lab.text("id.pub"));
     fs::remove_file(lab.path("id.pub")).unwrap();
     let mut old = "";
@@ -200,7 +200,7 @@ async fn the_agent_signs_for_a_locked_file() {
 #[tokio::test]
 async fn rsa_in_the_agent_signs_with_sha2() {
     let Some(mut lab) = Lab::new().await else { return };
-    lab.key("rsa", &["-t", "rsa", "-b", "2048"]).await;
+    lab.key("rsa", &["-t", "rsa", "-b", "2048"]);
     lab.write("authorized", &lab.text("rsa.pub"));
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
@@ -260,7 +260,7 @@ async fn a_key_file_after_five_agent_keys_is_still_offered() {
     let _agent = lab.start_agent().await;
     for at in 0..5 {
         let name = format!("key{at}");
-        lab.key(&name, &["-t", "ed25519"]).await;
+        lab.key(&name, &["-t", "ed25519"]);
         lab.add_to_agent(&name).await;
     }
     check_echo(&lab).await;
@@ -275,7 +275,7 @@ async fn a_disconnect_after_too_many_keys_counts_as_refused() {
     let _agent = lab.start_agent().await;
     for at in 0..4 {
         let name = format!("key{at}");
-        lab.key(&name, &["-t", "ed25519"]).await;
+        lab.key(&name, &["-t", "ed25519"]);
         lab.add_to_agent(&name).await;
     }
     let fault = lab.open("true").await.unwrap_err();
@@ -375,7 +375,7 @@ async fn a_host_listed_without_its_port_is_known() {
 async fn the_algorithm_of_the_known_key_is_offered_first() {
     let Some(lab) = Lab::new().await else { return };
     for (name, kind) in [("host_rsa", "rsa"), ("host_ecdsa", "ecdsa")] {
-        lab.key(name, &["-t", kind]).await;
+        lab.key(name, &["-t", kind]);
         let sshd = lab.sshd(&format!("HostKey {}", lab.path(name).display())).await;
         let key = lab.text(&format!("{name}.pub"));
         lab.write("known", &format!("[{ADDRESS}]:{} {key}", sshd.port));

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use gtop::internals::metrics::device_fields;
@@ -12,6 +11,7 @@ use gtop::internals::probe::Interpreter;
 use serde_json::{Value, json};
 
 use crate::amd::sysfs::Tree;
+use crate::harness::built;
 use crate::harness::probe::{Rig, Setup};
 
 /// Runs `gtop --json` on the tree, and returns the node.
@@ -48,30 +48,14 @@ pub(crate) fn setup(tree: &Tree, python: &Path, interval: Duration) -> Setup {
 
 /// The preloaded library that makes reads of files starting with `!` fail; `None` without a compiler.
 fn preload() -> Option<(String, OsString)> {
-    static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let library = LIBRARY.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stubs/refusals.c");
-        let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let library = temporary.join("refusals.so");
-        let build_folder = tempfile::tempdir_in(temporary).unwrap();
-        let built = build_folder.path().join("refusals.so");
-        let mut compiler = Command::new("cc");
-        compiler.args(["-shared", "-fPIC", "-O2", "-o"]).arg(&built).arg(&source).arg("-ldl");
-        let status = compiler.stderr(Stdio::inherit()).status().ok()?;
-        assert!(status.success(), "{} does not compile", source.display());
-        std::fs::rename(built, &library).unwrap();
-        Some(library)
-    });
-    library.as_ref().map(|library| ("LD_PRELOAD".to_owned(), library.clone().into()))
+    let name = "refusals.so";
+    let folder = built::library(name, include_str!("../stubs/refusals.c"), &["-ldl"])?;
+    Some(("LD_PRELOAD".to_owned(), folder.join(name).into()))
 }
 
-/// Returns true if reads can be made to fail.
+/// Returns true if reads can be made to fail, and prints why not.
 pub(crate) fn can_preload() -> bool {
-    let can = preload().is_some();
-    if !can {
-        eprintln!("skipped: no C compiler");
-    }
-    can
+    preload().is_some()
 }
 
 /// An expected value that is unknown for this reason.

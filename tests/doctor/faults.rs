@@ -106,7 +106,7 @@ async fn a_host_key_accepted_on_first_use_is_a_note() {
 async fn a_host_key_that_has_changed() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = trusted_sshd(&lab, "").await;
-    lab.key("other", &["-t", "ed25519"]).await;
+    lab.key("other", &["-t", "ed25519"]);
     lab.write("known", &format!("[{ADDRESS}]:{} {}", sshd.port, lab.text("other.pub")));
     let report = diagnose(&lab).await;
     let failed = only_failure(&report, "host key");
@@ -133,7 +133,7 @@ async fn a_host_key_that_is_revoked() {
     let failed = only_failure(&report, "host key");
     assert_contains(failed, &format!("revoked in {}:2", lab.path("known").display()));
     assert_contains(failed, "do not connect; the node needs a new host key");
-    lab.key("fresh", &["-t", "ed25519"]).await;
+    lab.key("fresh", &["-t", "ed25519"]);
     drop(sshd);
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
@@ -164,7 +164,7 @@ async fn a_key_that_the_node_refuses() {
 async fn a_key_without_its_passphrase() {
     let Some(lab) = Lab::new().await else { return };
     let sshd = trusted_sshd(&lab, "").await;
-    lab.key("locked", &["-t", "ed25519", "-N", "open sesame"]).await;
+    lab.key("locked", &["-t", "ed25519", "-N", "open sesame"]);
     lab.authorize("locked");
     let file = lab.path("locked");
     let only = format!("Host node\n IdentityFile {}\n IdentitiesOnly yes", file.display());
@@ -295,7 +295,7 @@ async fn a_node_that_allows_no_sessions() {
 #[tokio::test]
 async fn a_host_certificate_that_has_expired() {
     let Some(lab) = Lab::new().await else { return };
-    lab.key("ca", &["-t", "ed25519"]).await;
+    lab.key("ca", &["-t", "ed25519"]);
     let (ca, key) = (lab.path("ca"), lab.path("host_ed25519.pub"));
     let sign = async |validity: &str| {
         let words =

@@ -16,6 +16,8 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 
+use crate::harness::built;
+
 /// The address of the test servers; not 127.0.0.1, which real `known_hosts` files may list.
 pub(crate) const ADDRESS: &str = "127.0.7.1";
 
@@ -74,8 +76,8 @@ impl Lab {
         let lab = Self { folder: tempfile::tempdir().unwrap(), user, agent: None };
         lab.write("authorized", "");
         lab.write("known", "");
-        lab.key("host_ed25519", &["-t", "ed25519"]).await;
-        lab.key("id", &["-t", "ed25519"]).await;
+        lab.key("host_ed25519", &["-t", "ed25519"]);
+        lab.key("id", &["-t", "ed25519"]);
         lab.authorize("id");
         Some(lab)
     }
@@ -92,12 +94,19 @@ impl Lab {
         fs::write(self.path(name), text).unwrap();
     }
 
-    /// Generates a key pair; without a passphrase by default.
-    pub(crate) async fn key(&self, name: &str, kind: &[&str]) {
-        let path = self.path(name);
-        let passphrase: &[&str] = if kind.contains(&"-N") { &[] } else { &["-N", ""] };
-        let args = [&["-q", "-f", path.to_str().unwrap(), "-C", "test"], kind, passphrase].concat();
-        run("ssh-keygen", &args).await;
+    /// Generates a key pair; without a passphrase by default. An RSA key, which may take a second, is generated once for
+    /// all tests: those of the same kind are equal.
+    pub(crate) fn key(&self, name: &str, kind: &[&str]) {
+        if !kind.contains(&"rsa") {
+            return generate_key(&self.path(name), kind);
+        }
+        let build = |folder: &Path| {
+            generate_key(&folder.join("key"), kind);
+            Some(())
+        };
+        let folder = built::folder(("key", kind), build).unwrap();
+        fs::copy(folder.join("key"), self.path(name)).unwrap();
+        fs::copy(folder.join("key.pub"), self.path(&format!("{name}.pub"))).unwrap();
     }
 
     pub(crate) fn authorize(&self, name: &str) {
@@ -230,6 +239,13 @@ impl Lab {
             .status();
         assert!(added.await.unwrap().success());
     }
+}
+
+fn generate_key(path: &Path, kind: &[&str]) {
+    let passphrase: &[&str] = if kind.contains(&"-N") { &[] } else { &["-N", ""] };
+    let mut generating = std::process::Command::new("ssh-keygen");
+    generating.args(["-q", "-C", "test", "-f"]).arg(path).args(kind).args(passphrase);
+    assert!(generating.status().unwrap().success(), "{kind:?}");
 }
 
 pub(crate) fn node() -> Target {

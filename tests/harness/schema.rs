@@ -27,10 +27,15 @@ enum Shape {
     /// Values of one type under any keys.
     Map(&'static Self),
     /// These keys: the marked ones are required, others are not allowed.
-    Object(&'static [(&'static str, bool, Self)]),
+    Object(&'static [Key]),
+    /// The same, with the keys of two lists.
+    Extended(&'static [Key], &'static [Key]),
 }
 
-use Shape::{Count, Flag, List, Map, Maybe, Number, Object, Row, Text, Tuple, Word};
+/// A key, whether it is required, and the type of its value.
+type Key = (&'static str, bool, Shape);
+
+use Shape::{Count, Extended, Flag, List, Map, Maybe, Number, Object, Row, Text, Tuple, Word};
 
 const MUST: bool = true;
 const MAY: bool = false;
@@ -313,7 +318,7 @@ const UNSEEN: Shape = Object(&[
     ("cgroup", MAY, Maybe(&Text(512))),
 ]);
 
-const TREE_ROW: Shape = Object(&[
+const RELATIVE: &[Key] = &[
     ("pid", MUST, Count(1 << 22)),
     ("ppid", MUST, Count(1 << 22)),
     ("start", MUST, COUNTER),
@@ -322,33 +327,29 @@ const TREE_ROW: Shape = Object(&[
     ("state", MUST, STATE),
     ("cpu", MUST, COUNTER),
     ("rss", MUST, BYTES),
-    ("command", MUST, Text(514)),
-]);
+];
 
-const DETAIL: Shape = Object(&[
-    ("pid", MUST, Count(1 << 22)),
-    ("ppid", MUST, Count(1 << 22)),
-    ("start", MUST, COUNTER),
-    ("uid", MUST, MAYBE_COUNT),
-    ("user", MUST, Maybe(&Text(255))),
-    ("state", MUST, STATE),
-    ("cpu", MUST, COUNTER),
-    ("rss", MUST, BYTES),
-    ("command", MUST, Text(4096)),
-    ("threads", MUST, COUNTER),
-    ("nice", MUST, Number(-20.0, 19.0)),
-    ("vsize", MUST, COUNTER),
-    ("peak", MAY, COUNTER),
-    ("swap", MAY, COUNTER),
-    ("voluntary", MAY, COUNTER),
-    ("involuntary", MAY, COUNTER),
-    ("cwd", MUST, Maybe(&Text(4096))),
-    ("exe", MUST, Maybe(&Text(4096))),
-    ("cgroup", MUST, Text(512)),
-    ("wchan", MUST, Maybe(&Text(64))),
-    ("io", MUST, Maybe(&Row(&COUNTER, 4))),
-    ("limits", MUST, List(&Row(&Text(64), 3), 32)),
-]);
+const TREE_ROW: Shape = Extended(RELATIVE, &[("command", MUST, Text(514))]);
+
+const DETAIL: Shape = Extended(
+    RELATIVE,
+    &[
+        ("command", MUST, Text(4096)),
+        ("threads", MUST, COUNTER),
+        ("nice", MUST, Number(-20.0, 19.0)),
+        ("vsize", MUST, COUNTER),
+        ("peak", MAY, COUNTER),
+        ("swap", MAY, COUNTER),
+        ("voluntary", MAY, COUNTER),
+        ("involuntary", MAY, COUNTER),
+        ("cwd", MUST, Maybe(&Text(4096))),
+        ("exe", MUST, Maybe(&Text(4096))),
+        ("cgroup", MUST, Text(512)),
+        ("wchan", MUST, Maybe(&Text(64))),
+        ("io", MUST, Maybe(&Row(&COUNTER, 4))),
+        ("limits", MUST, List(&Row(&Text(64), 3), 32)),
+    ],
+);
 
 const ANSWER: Shape = Object(&[
     ("t", MUST, Word(&["answer"])),
@@ -480,7 +481,8 @@ fn check(value: &Value, shape: &Shape) -> Result<(), Mismatch> {
             let Some(map) = value.as_object() else { return mismatch(value) };
             return map.iter().try_for_each(|(key, value)| at(key, check(value, shape)));
         }
-        Object(keys) => return object(value, keys),
+        Object(keys) => return object(value, keys, &[]),
+        Extended(keys, more) => return object(value, keys, more),
     };
     if is_valid { Ok(()) } else { mismatch(value) }
 }
@@ -492,16 +494,17 @@ fn list(value: &Value, shape: &Shape, min: usize, max: usize) -> Result<(), Mism
     list.iter().enumerate().try_for_each(|(i, value)| at(&i.to_string(), check(value, shape)))
 }
 
-fn object(value: &Value, keys: &[(&str, bool, Shape)]) -> Result<(), Mismatch> {
+fn object(value: &Value, keys: &[Key], more: &[Key]) -> Result<(), Mismatch> {
     let Some(object) = value.as_object() else { return mismatch(value) };
-    for (key, needed, shape) in keys {
+    let keys = || keys.iter().chain(more);
+    for (key, needed, shape) in keys() {
         match object.get(*key) {
             Some(value) => at(key, check(value, shape))?,
             None if *needed => return at(key, Err((String::new(), "is missing".to_owned()))),
             None => {}
         }
     }
-    match object.keys().find(|key| !keys.iter().any(|(known, ..)| known == key)) {
+    match object.keys().find(|key| !keys().any(|(known, ..)| known == key)) {
         Some(unknown) => at(unknown, Err((String::new(), "is not in the schema".to_owned()))),
         None => Ok(()),
     }

@@ -24,11 +24,12 @@ impl Sleeper {
         let mut command = Command::new("sleep");
         command.arg("1000").stdin(Stdio::null()).stdout(Stdio::null());
         let sleeper = Self(change(&mut command).spawn().unwrap());
-        // Its command line appears shortly after the start.
+        // Its command line appears shortly after the start, and then it runs until it sleeps.
         let cmdline = format!("/proc/{}/cmdline", sleeper.pid());
+        let has_started = || std::fs::read(&cmdline).unwrap().ends_with(b"\x001000\0");
         let deadline = Instant::now() + TIMEOUT;
-        while !std::fs::read(&cmdline).unwrap().ends_with(b"\x001000\0") {
-            assert!(Instant::now() < deadline, "{cmdline} is not that of the sleeper");
+        while !has_started() || stat(sleeper.pid())[0] != "S" {
+            assert!(Instant::now() < deadline, "{cmdline} is not that of a sleeper");
             thread::yield_now();
         }
         sleeper

@@ -34,7 +34,7 @@ async fn a_public_key_file_selects_the_key_of_the_agent() {
     let _agent = lab.start_agent().await;
     for at in 0..8 {
         let name = format!("other{at}");
-        lab.key(&name, &["-t", "ed25519"]).await;
+        lab.key(&name, &["-t", "ed25519"]);
         lab.add_to_agent(&name).await;
     }
     lab.add_to_agent("id").await;
@@ -75,7 +75,7 @@ async fn with_many_keys_gtop_succeeds_exactly_where_ssh_does() {
     let _agent = lab.start_agent().await;
     let keys: Vec<_> = (0..7).map(|at| format!("key{at}")).collect();
     for name in &keys {
-        lab.key(name, &["-t", "ed25519"]).await;
+        lab.key(name, &["-t", "ed25519"]);
         lab.add_to_agent(name).await;
     }
     // MaxAuthTries, the authorised key, and whether the login succeeds. The file is offered after the seven keys of
@@ -130,7 +130,7 @@ async fn many_refused_keys_are_summarised() {
     let _agent = lab.start_agent().await;
     for at in 0..20 {
         let name = format!("key{at}");
-        lab.key(&name, &["-t", "ed25519"]).await;
+        lab.key(&name, &["-t", "ed25519"]);
         lab.add_to_agent(&name).await;
     }
     let tried = tried_credentials(&lab.open("true").await.unwrap_err());
@@ -145,7 +145,7 @@ async fn an_agent_that_refuses_to_sign_is_skipped() {
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
     let _agent = lab.start_agent().await;
-    lab.key("confirmed", &["-t", "ed25519"]).await;
+    lab.key("confirmed", &["-t", "ed25519"]);
     lab.authorize("confirmed");
     // The agent asks for confirmation, and nobody confirms.
     ssh_add(&lab, &["-c", lab.path("confirmed").to_str().unwrap()]).await;
@@ -173,13 +173,25 @@ async fn a_key_restricted_to_hosts_is_used_only_there() {
     assert!(known.exists());
     check_echo(&lab).await;
     // For another host the agent does not even list it.
-    lab.key("host_other", &["-t", "ed25519"]).await;
+    lab.key("host_other", &["-t", "ed25519"]);
     fs::copy(lab.path("host_other"), lab.path("host_ed25519")).unwrap();
     fs::copy(lab.path("host_other.pub"), lab.path("host_ed25519.pub")).unwrap();
     let other = lab.sshd("").await;
     lab.trust(&other);
     let tried = tried_credentials(&lab.open("true").await.unwrap_err());
     assert!(tried.iter().all(|tried| tried.starts_with("not ")), "{tried:?}");
+}
+
+/// Opens forty sessions at once.
+async fn log_in_often(transport: &Transport) {
+    let mut logins = JoinSet::new();
+    for _ in 0..40 {
+        let transport = transport.clone();
+        logins.spawn(async move { transport.open(&node(), "true", |_| ()).await.map(drop) });
+    }
+    while let Some(login) = logins.join_next().await {
+        login.unwrap().unwrap();
+    }
 }
 
 #[tokio::test]
@@ -190,15 +202,7 @@ async fn one_agent_serves_many_logins_at_once() {
     let _agent = lab.start_agent().await;
     lab.add_to_agent("id").await;
     fs::remove_file(lab.path("id")).unwrap();
-    let transport = lab.transport();
-    let mut logins = JoinSet::new();
-    for _ in 0..40 {
-        let transport = transport.clone();
-        logins.spawn(async move { transport.open(&node(), "true", |_| ()).await.map(drop) });
-    }
-    while let Some(login) = logins.join_next().await {
-        login.unwrap().unwrap();
-    }
+    log_in_often(&lab.transport()).await;
 }
 
 // ---- agents that misbehave ----
@@ -267,15 +271,8 @@ async fn a_hanging_agent_is_waited_for_once_not_by_each_node() {
         std::future::pending::<()>().await;
     });
     let transport = lab.transport();
-    let mut logins = JoinSet::new();
-    for _ in 0..40 {
-        let transport = transport.clone();
-        logins.spawn(async move { transport.open(&node(), "true", |_| ()).await.map(drop) });
-    }
-    while let Some(login) = logins.join_next().await {
-        // The login succeeds with the key file.
-        login.unwrap().unwrap();
-    }
+    // The logins succeed with the key file.
+    log_in_often(&transport).await;
     assert!(agent.connections.load(Ordering::Relaxed) <= 8, "{:?}", agent.connections);
     lab.write("authorized", "");
     let tried = tried_credentials(&transport.open(&node(), "true", |_| ()).await.unwrap_err());
@@ -294,7 +291,7 @@ async fn an_agent_that_exits_before_it_signs_is_skipped() {
     let Some(mut lab) = Lab::new().await else { return };
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
-    lab.key("lost", &["-t", "ed25519"]).await;
+    lab.key("lost", &["-t", "ed25519"]);
     lab.authorize("lost");
     let public = PublicKey::from_openssh(&lab.text("lost.pub")).unwrap().to_bytes().unwrap();
     let listing =

@@ -176,6 +176,17 @@ fn write_cgroups(root: &Path, is_v2: bool) {
     }
 }
 
+/// A shell of another user in a PID namespace that hides process 2, which sleeps.
+fn hiding_shell(level: &str) -> Vec<String> {
+    let script = format!(
+        "sleep 1000 >&- & mount -o remount,hidepid={level} /proc || exit 9; \
+         exec setpriv --reuid=65534 --regid=65534 --clear-groups /bin/sh -c \"$1\""
+    );
+    let shell =
+        ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", &script, "sh"];
+    shell.map(str::to_owned).to_vec()
+}
+
 #[test]
 fn hidden_processes_of_others_keep_their_row() {
     if !is_root() {
@@ -185,14 +196,8 @@ fn hidden_processes_of_others_keep_their_row() {
         let root = tempfile::tempdir().unwrap();
         std::fs::set_permissions(root.path(), Permissions::from_mode(0o755)).unwrap();
         write_cgroups(root.path(), is_v2);
-        let script = format!(
-            "sleep 1000 >&- & mount -o remount,hidepid={level} /proc || exit 9; \
-             exec setpriv --reuid=65534 --regid=65534 --clear-groups /bin/sh -c \"$1\""
-        );
-        let shell =
-            ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", &script, "sh"];
         let setup = Setup {
-            shell: shell.map(str::to_owned).to_vec(),
+            shell: hiding_shell(level),
             pythons: Some("/usr/bin/python3".to_owned()),
             environment: vec![("GTOP_ROOT".to_owned(), OsString::from(root.path()))],
             ..Setup::new(Interpreter::Python)
@@ -228,14 +233,7 @@ fn the_sh_probe_distinguishes_hidden_from_ended_processes() {
         return;
     }
     at_once(["1", "2"], |level| {
-        let script = format!(
-            "sleep 1000 >&- & mount -o remount,hidepid={level} /proc || exit 9; \
-             exec setpriv --reuid=65534 --regid=65534 --clear-groups /bin/sh -c \"$1\""
-        );
-        let shell =
-            ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", &script, "sh"];
-        let setup =
-            Setup { shell: shell.map(str::to_owned).to_vec(), ..Setup::new(Interpreter::Shell) };
+        let setup = Setup { shell: hiding_shell(level), ..Setup::new(Interpreter::Shell) };
         let mut rig = setup.state(&(gpus(1) + "proc 0 2 9\nproc 0 4000001 10\n")).start();
         assert_eq!(rig.next().unwrap()["contained"], true);
         let row = wait_for_unseen(&mut rig, 2);

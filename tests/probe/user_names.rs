@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command as Program;
 
 use gtop::internals::probe::{Interpreter, ProbeCommand};
 use serde_json::Value;
 
+use crate::harness::built;
 use crate::harness::probe::{BOTH, Rig, Setup, TIMEOUT, at_once, gpus};
 use crate::harness::sleeper::Sleeper;
 use crate::probe::environments::{can_unshare_mounts, in_namespace};
@@ -28,21 +28,6 @@ enum nss_status _nss_slow_getpwuid_r(uid_t uid, struct passwd *out, char *buffer
     return NSS_STATUS_SUCCESS;
 }
 "#;
-
-/// Builds the module; returns false without a compiler.
-fn build_module(folder: &Path) -> bool {
-    let source = folder.join("slow.c");
-    std::fs::write(&source, SLOW_MODULE).unwrap();
-    let library = folder.join("libnss_slow.so.2");
-    let status =
-        Program::new("cc").args(["-shared", "-fPIC", "-o"]).arg(library).arg(source).status();
-    let Ok(status) = status else {
-        eprintln!("skipped: no C compiler");
-        return false;
-    };
-    assert!(status.success());
-    true
-}
 
 /// Collects the user names of processes from frames, and asserts that no frame is an error.
 struct Users<'a> {
@@ -102,17 +87,17 @@ fn with_slow_user_database(
 
 #[test]
 fn a_slow_user_database_is_not_a_stuck_driver_and_delays_no_other_name() {
-    let folder = tempfile::tempdir().unwrap();
-    if !can_unshare_mounts() || !build_module(folder.path()) {
+    if !can_unshare_mounts() {
         return;
     }
+    let Some(library) = built::library("libnss_slow.so.2", SLOW_MODULE, &[]) else { return };
+    let gates = tempfile::tempdir().unwrap();
     at_once(BOTH, |interpreter| {
         eprintln!("{interpreter:?}");
-        let gate = folder.path().join(format!("{interpreter:?}"));
+        let gate = gates.path().join(format!("{interpreter:?}"));
         let (slow, fast) = (Sleeper::of(54321), Sleeper::of(65534));
         let state = used_by(&[&slow, &fast]);
-        let mut rig =
-            with_slow_user_database(interpreter, &state, folder.path(), gate.clone()).start();
+        let mut rig = with_slow_user_database(interpreter, &state, &library, gate.clone()).start();
         let mut users = Users { rig: &mut rig, known: std::collections::BTreeMap::new() };
         users.wait_for(&fast, "nobody");
         let since = users.wait_for(&slow, "54321");

@@ -56,12 +56,12 @@ impl Fixture {
     async fn new(certificates: &[&'static str]) -> Option<Self> {
         let lab = Lab::new().await?;
         for name in ["wrong", "ca", "ca2"] {
-            lab.key(name, &["-t", "ed25519"]).await;
+            lab.key(name, &["-t", "ed25519"]);
         }
         for name in ["host_ecdsa", "wrong_ecdsa", "ca_ecdsa"] {
-            lab.key(name, &["-t", "ecdsa"]).await;
+            lab.key(name, &["-t", "ecdsa"]);
         }
-        lab.key("ca_rsa", &["-t", "rsa", "-b", "2048"]).await;
+        lab.key("ca_rsa", &["-t", "rsa", "-b", "2048"]);
         let mut servers = BTreeMap::new();
         let plain = format!("HostKey {}", lab.path("host_ecdsa").display());
         servers.insert("", lab.sshd(&plain).await);

@@ -22,7 +22,7 @@ struct MasterFixture {
 impl MasterFixture {
     async fn new(extra: &str) -> Option<Self> {
         let lab = Lab::new().await?;
-        lab.key("wrong", &["-t", "ed25519"]).await;
+        lab.key("wrong", &["-t", "ed25519"]);
         let sshd = lab.sshd(extra).await;
         lab.trust(&sshd);
         let fixture = Self { lab, sshd };
