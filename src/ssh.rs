@@ -34,7 +34,8 @@ pub use crate::ssh::auth::prompt::{Prompt, PromptQueue, PromptRequest, Secret};
 pub use crate::ssh::config::{EffectiveOption, LocalEnv, Origin};
 pub use crate::ssh::connection::addresses::SchedulerAddresses;
 pub use crate::ssh::fault::{
-    ConnectPhase, Fault, HostKeyChange, KeyFileProblem, SshProgramCause, UnansweredReason,
+    ConnectPhase, Fault, HostKeyChange, KeyFileProblem, Recourse, SshProgramCause,
+    UnansweredReason, join_names,
 };
 pub use crate::ssh::host_keys::HostKeyStatus;
 pub use crate::ssh::host_keys::writer::{KnownHostEntry, OfferedKey, write_known_hosts};

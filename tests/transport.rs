@@ -25,6 +25,12 @@ use crate::harness::lab::{
     run, ssh_target,
 };
 
+/// Returns the fault of SSH, without the gateways it happened at.
+fn ssh_root(fault: &Fault) -> Option<&ssh::Fault> {
+    let Fault::Ssh(fault) = fault else { return None };
+    Some(fault.root())
+}
+
 // ---- commands ----
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! Converts transport faults to the model's faults.
 
-use crate::model::{Fault, FaultKind};
+use crate::model::{Fault, FaultKind as Kind};
 use crate::ssh::{self, SshProgramCause};
-use crate::transport::{self, StepCause};
+use crate::transport;
 
 /// Turns a fault of the transport into one of the model.
 ///
@@ -10,149 +10,116 @@ use crate::transport::{self, StepCause};
 /// full message.
 pub fn from_transport(fault: &transport::Fault) -> Fault {
     let message = fault.to_string();
-    let (kind, detail) = match fault {
-        transport::Fault::Ssh(fault) => return from_ssh(fault),
+    match fault {
+        transport::Fault::Ssh(fault) => {
+            let summary = from_ssh(fault);
+            let separator = if summary.node_remedy.is_empty() { "" } else { "; " };
+            let remedy = format!("{message}{separator}{}", summary.node_remedy);
+            summary.with_remedy(remedy)
+        }
         transport::Fault::ExecFailed { program, message: says } => {
-            (FaultKind::SessionLost, format!("{program} says: {says}"))
+            Fault::new(Kind::SessionLost, format!("{program} says: {says}")).with_remedy(message)
         }
         transport::Fault::SlurmStep { cause, .. } => {
-            (step_fault_kind(*cause), cause.text().to_owned())
+            Fault::new(cause.facts().kind, cause.facts().text).with_remedy(message)
         }
-    };
-    Fault::new(kind, detail).with_remedy(message)
+    }
 }
 
-/// Does the same for a fault of SSH.
+/// Returns the kind and the detail of a fault of SSH, and the remedy if its message has none.
 fn from_ssh(fault: &ssh::Fault) -> Fault {
-    let (kind, detail) = kind_and_detail(fault);
-    // For these the kind's remedy applies; the messages of the others contain one.
-    let has_none = matches!(
-        fault.root(),
-        ssh::Fault::AuthenticationRefused { .. }
-            | ssh::Fault::AccountRefused { .. }
-            | ssh::Fault::BadConfiguration { .. }
-            | ssh::Fault::ConnectionLost { .. }
-            | ssh::Fault::SessionLost { .. }
-    );
-    let remedy = if let ssh::Fault::KeyUnusable { file, problem: flaw, .. } = fault.root() {
-        flaw.remedy(file)
-    } else if has_none {
-        kind.remedy().to_owned()
-    } else {
-        return Fault::new(kind, detail).with_remedy(fault.to_string());
-    };
-    Fault::new(kind, detail).with_remedy(format!("{fault}; {remedy}"))
-}
-
-fn kind_and_detail(fault: &ssh::Fault) -> (FaultKind, String) {
     use crate::ssh::Fault as From;
+    let refused = |detail: String| Fault::new(Kind::AuthenticationRefused, detail);
+    let with_remedy =
+        |kind: Kind, detail: &str| Fault::new(kind, detail).with_remedy(kind.remedy());
     match fault {
-        From::NameNotFound { .. } => (FaultKind::NameNotFound, String::new()),
-        From::Unreachable { why } => (FaultKind::Unreachable, why.clone()),
-        From::TooManyOpenFiles => (FaultKind::FileLimit, String::new()),
-        From::ConnectionRefused { port } => (FaultKind::Refused, format!("port {port}")),
-        From::TimedOut { phase: step, .. } => (FaultKind::TimedOut, step.to_string()),
-        From::NoBanner { why, is_closed: true, .. } => (FaultKind::NoBanner, why.clone()),
-        From::NoBanner { why, .. } => (FaultKind::KeyExchange, why.clone()),
+        From::NameNotFound { .. } => Fault::new(Kind::NameNotFound, ""),
+        From::Unreachable { why } => Fault::new(Kind::Unreachable, why.as_str()),
+        From::TooManyOpenFiles => Fault::new(Kind::FileLimit, ""),
+        From::ConnectionRefused { port } => Fault::new(Kind::Refused, format!("port {port}")),
+        From::TimedOut { phase, .. } => Fault::new(Kind::TimedOut, phase.to_string()),
+        From::NoBanner { why, is_closed: true, .. } => Fault::new(Kind::NoBanner, why.as_str()),
+        From::NoBanner { why, .. } => Fault::new(Kind::KeyExchange, why.as_str()),
         From::NoCommonAlgorithm { kind, .. } => {
-            (FaultKind::KeyExchange, format!("no common {kind} algorithm"))
+            Fault::new(Kind::KeyExchange, format!("no common {kind} algorithm"))
         }
-        From::HostKeyUnknown { .. } => (FaultKind::HostKeyUnknown, String::new()),
+        From::HostKeyUnknown { .. } => Fault::new(Kind::HostKeyUnknown, ""),
         From::HostCertificateRefused { why, .. } => {
-            (FaultKind::HostKeyUnknown, format!("certificate {why}"))
+            Fault::new(Kind::HostKeyUnknown, format!("certificate {why}"))
         }
-        From::HostKeyChanged(_) => (FaultKind::HostKeyChanged, String::new()),
-        From::HostKeyRevoked { .. } => (FaultKind::HostKeyRevoked, String::new()),
-        From::AuthenticationRefused { offers, .. } => {
-            (FaultKind::AuthenticationRefused, format!("node offers: {}", join_or_nothing(offers)))
-        }
-        From::TooManyKeys { .. } => {
-            (FaultKind::AuthenticationRefused, "too many keys offered".to_owned())
-        }
-        From::MoreAuthenticationRequired { required: wants, .. } => (
-            FaultKind::AuthenticationRefused,
-            format!("node also requires {}", join_or_nothing(wants)),
+        From::HostKeyChanged(_) => Fault::new(Kind::HostKeyChanged, ""),
+        From::HostKeyRevoked { .. } => Fault::new(Kind::HostKeyRevoked, ""),
+        From::AuthenticationRefused { offers, .. } => with_remedy(
+            Kind::AuthenticationRefused,
+            &format!("node offers: {}", ssh::join_names(offers)),
         ),
-        From::PasswordOnly { .. } => {
-            (FaultKind::AuthenticationRefused, "node accepts only a password".to_owned())
+        From::TooManyKeys { .. } => refused("too many keys offered".to_owned()),
+        From::MoreAuthenticationRequired { required, .. } => {
+            refused(format!("node also requires {}", ssh::join_names(required)))
         }
-        From::PromptUnanswered { .. } => (FaultKind::PromptUnanswered, String::new()),
-        From::KeyUnusable { problem: flaw, .. } => {
-            (FaultKind::AuthenticationRefused, format!("a key {flaw}"))
+        From::PasswordOnly { .. } => refused("node accepts only a password".to_owned()),
+        From::PromptUnanswered { .. } => Fault::new(Kind::PromptUnanswered, ""),
+        From::KeyUnusable { file, problem, .. } => {
+            refused(format!("a key {problem}")).with_remedy(problem.remedy(file))
         }
-        From::KeyEncrypted { file } => (FaultKind::KeyLocked, file.display().to_string()),
-        From::AgentUnreachable { .. } => {
-            (FaultKind::AuthenticationRefused, "the ssh agent does not answer".to_owned())
-        }
-        From::ChannelRefused { why } => (FaultKind::ChannelRefused, why.clone()),
-        From::CommandRefused => (FaultKind::ChannelRefused, "no command may be run".to_owned()),
+        From::KeyEncrypted { file } => Fault::new(Kind::KeyLocked, file.display().to_string()),
+        From::AgentUnreachable { .. } => refused("the ssh agent does not answer".to_owned()),
+        From::ChannelRefused { why } => Fault::new(Kind::ChannelRefused, why.as_str()),
+        From::CommandRefused => Fault::new(Kind::ChannelRefused, "no command may be run"),
         From::NeedsSshProgram { options } => {
-            (FaultKind::Configuration, format!("only the ssh program supports {options}"))
+            Fault::new(Kind::Configuration, format!("only the ssh program supports {options}"))
         }
         From::UnsupportedAlgorithms { option, .. } => {
-            (FaultKind::Configuration, format!("{option} lists no algorithm gtop supports"))
+            Fault::new(Kind::Configuration, format!("{option} lists no algorithm gtop supports"))
         }
         From::AtGateway { gateway, fault } => {
-            let (kind, detail) = kind_and_detail(fault);
-            let via = format!("via {gateway}");
-            (kind, if detail.is_empty() { via } else { format!("{via}, {detail}") })
+            let summary = from_ssh(fault);
+            let separator = if summary.detail.is_empty() { "" } else { ", " };
+            let detail = format!("via {gateway}{separator}{}", summary.detail);
+            Fault { detail: detail.into(), ..summary }
         }
         From::GatewayCannotReach { gateway, why } => {
-            (FaultKind::Unreachable, format!("gateway {gateway} cannot reach the node: {why}"))
+            let detail = format!("gateway {gateway} cannot reach the node: {why}");
+            Fault::new(Kind::Unreachable, detail)
         }
-        From::GatewayForwardingRefused { gateway, why } => (
-            FaultKind::Configuration,
-            format!("gateway {gateway} refuses to forward to the node: {why}"),
-        ),
+        From::GatewayForwardingRefused { gateway, why } => {
+            let detail = format!("gateway {gateway} refuses to forward to the node: {why}");
+            Fault::new(Kind::Configuration, detail)
+        }
         From::ProxyCommandFailed { why, is_closed, .. } => {
-            let kind = if *is_closed { FaultKind::NoBanner } else { FaultKind::SessionLost };
-            (kind, format!("ProxyCommand: {why}"))
+            let kind = if *is_closed { Kind::NoBanner } else { Kind::SessionLost };
+            Fault::new(kind, format!("ProxyCommand: {why}"))
         }
-        From::SshProgram { cause, message: says } => match cause {
-            SshProgramCause::HostKeyUnknown => (FaultKind::HostKeyUnknown, String::new()),
-            SshProgramCause::HostKeyRevoked => (FaultKind::HostKeyRevoked, String::new()),
-            SshProgramCause::Configuration => (FaultKind::Configuration, says.clone()),
-            SshProgramCause::Other => (FaultKind::SessionLost, format!("ssh says: {says}")),
+        From::SshProgram { cause, message } => match cause {
+            SshProgramCause::HostKeyUnknown => Fault::new(Kind::HostKeyUnknown, ""),
+            SshProgramCause::HostKeyRevoked => Fault::new(Kind::HostKeyRevoked, ""),
+            SshProgramCause::Configuration => Fault::new(Kind::Configuration, message.as_str()),
+            SshProgramCause::Other => Fault::new(Kind::SessionLost, format!("ssh says: {message}")),
         },
-        From::BadConfiguration { why } => (FaultKind::Configuration, why.clone()),
-        From::AccountRefused { message: says, .. } => (FaultKind::AccountRefused, says.clone()),
-        From::JobRequired { message: says } => (FaultKind::NoJob, says.clone()),
-        From::ConnectionLost { phase: step, .. } => (FaultKind::SessionLost, step.to_string()),
-        From::SessionLost { why } => (FaultKind::SessionLost, why.clone()),
+        From::BadConfiguration { why } => with_remedy(Kind::Configuration, why),
+        From::AccountRefused { message, .. } => with_remedy(Kind::AccountRefused, message),
+        From::JobRequired { message } => Fault::new(Kind::NoJob, message.as_str()),
+        From::ConnectionLost { phase, .. } => with_remedy(Kind::SessionLost, &phase.to_string()),
+        From::SessionLost { why } => with_remedy(Kind::SessionLost, why),
         From::ProgramNotFound(error) => {
-            (FaultKind::Configuration, format!("cannot start {}", error.program))
+            Fault::new(Kind::Configuration, format!("cannot start {}", error.program))
         }
     }
-}
-
-const fn step_fault_kind(cause: StepCause) -> FaultKind {
-    if matches!(cause, StepCause::SlurmTooOld) {
-        FaultKind::Configuration
-    } else if matches!(cause, StepCause::Refused) {
-        FaultKind::AuthenticationRefused
-    } else if matches!(cause, StepCause::NotJoined) {
-        FaultKind::TimedOut
-    } else {
-        FaultKind::SessionLost
-    }
-}
-
-fn join_or_nothing(names: &[String]) -> String {
-    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::StepCause;
 
     #[test]
     fn faults_that_differ_only_by_node_have_one_message_and_their_own_remedies() {
         let unknown = |host: &str| {
-            from_ssh(&ssh::Fault::HostKeyUnknown {
+            from_transport(&transport::Fault::Ssh(ssh::Fault::HostKeyUnknown {
                 host: host.to_owned(),
                 algorithm: "ssh-ed25519".to_owned(),
                 fingerprint: format!("SHA256:{host}"),
-            })
+            }))
         };
         assert_eq!(unknown("gpu01").message(), unknown("gpu02").message());
         assert!(unknown("gpu01").remedy().contains("SHA256:gpu01"));
@@ -165,16 +132,16 @@ mod tests {
             offers: vec!["password".to_owned()],
             tried: vec![],
         };
-        let refused = refused.at_gateway("bastion");
-        let message = from_ssh(&refused).message();
+        let refused = from_transport(&refused.at_gateway("bastion").into());
+        let message = refused.message();
         assert_eq!(message, "authentication refused: via bastion, node offers: password");
-        let remedy = from_ssh(&refused).remedy().to_owned();
+        let remedy = refused.remedy();
         assert!(
             remedy.ends_with("; check the login name, and load your key with ssh-add"),
             "{remedy}"
         );
         let unknown = ssh::Fault::NameNotFound { host: None, why: String::new() };
-        let message = from_ssh(&unknown.at_gateway("bastion")).message();
+        let message = from_transport(&unknown.at_gateway("bastion").into()).message();
         assert_eq!(message, "name not found: via bastion");
     }
 

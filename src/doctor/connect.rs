@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::doctor::remedy::Advice;
 use crate::doctor::{StepResult, StepStatus};
 use crate::ssh::{
-    ConnectEvent, ConnectPhase, CredentialOutcome, Fault, HostKeyStatus, RouteSummary, TracedEvent,
+    ConnectEvent, ConnectPhase, CredentialOutcome, HostKeyStatus, RouteSummary, TracedEvent,
 };
 use crate::text::sanitize;
 use crate::transport;
@@ -328,57 +328,10 @@ impl StepBuilder<'_> {
 
 /// Returns the name of the step that the error belongs to.
 fn step_of(fault: &transport::Fault, last: ConnectPhase) -> &'static str {
-    let fault = match fault {
-        transport::Fault::Ssh(fault) => fault,
-        transport::Fault::ExecFailed { .. } => return SSH_PROGRAM,
-        transport::Fault::SlurmStep { .. } => return SRUN,
-    };
     match fault {
-        Fault::NameNotFound { .. } => "name",
-        Fault::Unreachable { .. } | Fault::ConnectionRefused { .. } | Fault::TooManyOpenFiles => {
-            "connection"
-        }
-        Fault::TimedOut { phase: step, .. } | Fault::ConnectionLost { phase: step, .. } => {
-            step_name(*step)
-        }
-        Fault::NoBanner { .. } => "banner",
-        Fault::NoCommonAlgorithm { .. } => "key exchange",
-        Fault::HostKeyUnknown { .. }
-        | Fault::HostCertificateRefused { .. }
-        | Fault::HostKeyChanged(_)
-        | Fault::HostKeyRevoked { .. } => "host key",
-        Fault::AuthenticationRefused { .. }
-        | Fault::TooManyKeys { .. }
-        | Fault::MoreAuthenticationRequired { .. }
-        | Fault::PasswordOnly { .. }
-        | Fault::PromptUnanswered { .. }
-        | Fault::KeyUnusable { .. }
-        | Fault::KeyEncrypted { .. }
-        | Fault::JobRequired { .. }
-        | Fault::AccountRefused { .. }
-        | Fault::AgentUnreachable { .. } => "login",
-        Fault::ChannelRefused { .. } | Fault::CommandRefused => "channel",
-        Fault::NeedsSshProgram { .. }
-        | Fault::UnsupportedAlgorithms { .. }
-        | Fault::BadConfiguration { .. } => "configuration",
-        Fault::AtGateway { .. }
-        | Fault::GatewayCannotReach { .. }
-        | Fault::GatewayForwardingRefused { .. }
-        | Fault::ProxyCommandFailed { .. } => "route",
-        Fault::SshProgram { .. } | Fault::ProgramNotFound(_) => SSH_PROGRAM,
-        Fault::SessionLost { .. } => step_name(last),
-    }
-}
-
-const fn step_name(step: ConnectPhase) -> &'static str {
-    match step {
-        ConnectPhase::Configuration => "configuration",
-        ConnectPhase::Name => "name",
-        ConnectPhase::Connection => "connection",
-        ConnectPhase::BannerExchange => "banner",
-        ConnectPhase::KeyExchange => "key exchange",
-        ConnectPhase::Login => "login",
-        ConnectPhase::Command => "channel",
+        transport::Fault::Ssh(fault) => fault.step().unwrap_or(last.step()),
+        transport::Fault::ExecFailed { .. } => SSH_PROGRAM,
+        transport::Fault::SlurmStep { .. } => SRUN,
     }
 }
 
@@ -451,7 +404,7 @@ fn gateway_text(event: &ConnectEvent) -> Option<String> {
 mod tests {
     use super::*;
     use crate::model::NodeName;
-    use crate::ssh::{Profile, SshTarget};
+    use crate::ssh::{Fault, Profile, SshTarget};
     use crate::transport::{Reach, StepCause, Target};
 
     /// Returns the steps for these events, one millisecond apart, as `status step duration: finding | details`.

@@ -310,7 +310,7 @@ impl Advice {
                  or take the command line to run as {command}"
                     .to_owned()
             }
-            transport::Fault::SlurmStep { cause, .. } => cause.remedy().to_owned(),
+            transport::Fault::SlurmStep { cause, .. } => cause.facts().remedy.to_owned(),
         }
     }
 

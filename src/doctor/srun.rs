@@ -36,8 +36,8 @@ fn version_step(support: &StepSupport, failure_status: StepStatus) -> StepResult
     match &support.version {
         Ok(version) => StepResult::ok("srun", format!("{version}: steps can overlap")),
         Err(Fault::SlurmStep { cause, message: says }) => {
-            StepResult::new("srun", failure_status, format!("{says}: {}", cause.text()))
-                .with_remedy(cause.remedy())
+            StepResult::new("srun", failure_status, format!("{says}: {}", cause.facts().text))
+                .with_remedy(cause.facts().remedy)
         }
         Err(fault) => StepResult::new("srun", failure_status, connect::fault_text(fault))
             .with_remedy("without srun, nodes are reached by ssh only; load the Slurm module"),

@@ -31,32 +31,61 @@ pub enum ConnectPhase {
     Command,
 }
 
-impl fmt::Display for ConnectPhase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Configuration => "reading the ssh configuration",
-            Self::Name => "looking up the name",
-            Self::Connection => "connecting",
-            Self::BannerExchange => "waiting for the SSH banner",
-            Self::KeyExchange => "exchanging keys",
-            Self::Login => "logging in",
-            Self::Command => "starting the command",
-        })
+impl ConnectPhase {
+    /// Returns what is done in this phase, the name of its step, and what to do if it takes too long.
+    const fn texts(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Configuration => (
+                "reading the ssh configuration",
+                "configuration",
+                "try ssh -G by hand; a Match exec line may hang",
+            ),
+            Self::Name => ("looking up the name", "name", "check the name service"),
+            Self::Connection => (
+                "connecting",
+                "connection",
+                "the node may be down, or a firewall drops the packets",
+            ),
+            Self::BannerExchange => (
+                "waiting for the SSH banner",
+                "banner",
+                "something listens there but does not answer; sshd may hang",
+            ),
+            Self::KeyExchange => (
+                "exchanging keys",
+                "key exchange",
+                "the node may be overloaded, or the path loses large packets",
+            ),
+            Self::Login => ("logging in", "login", "the directory service of the node may hang"),
+            Self::Command => (
+                "starting the command",
+                "channel",
+                "the node may be overloaded, or its file system hangs",
+            ),
+        }
+    }
+
+    /// Returns the name of the phase's step.
+    pub const fn step(self) -> &'static str {
+        self.texts().1
     }
 }
 
-impl ConnectPhase {
-    fn remedy(self) -> &'static str {
-        match self {
-            Self::Configuration => "try ssh -G by hand; a Match exec line may hang",
-            Self::Name => "check the name service",
-            Self::Connection => "the node may be down, or a firewall drops the packets",
-            Self::BannerExchange => "something listens there but does not answer; sshd may hang",
-            Self::KeyExchange => "the node may be overloaded, or the path loses large packets",
-            Self::Login => "the directory service of the node may hang",
-            Self::Command => "the node may be overloaded, or its file system hangs",
-        }
+impl fmt::Display for ConnectPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.texts().0)
     }
+}
+
+/// What may work after a fault, without the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recourse {
+    /// The same again, later.
+    Retry,
+    /// A master connection, which is authenticated already.
+    Master,
+    /// A way to the node that needs no login by SSH.
+    OtherWay,
 }
 
 /// Why a node cannot be reached, or why its session ended.
@@ -92,7 +121,7 @@ pub enum Fault {
         port: u16,
     },
     /// A phase ran into its timeout.
-    #[error("timed out {phase} after {}; {}", seconds_text(.after), phase.remedy())]
+    #[error("timed out {phase} after {}; {}", seconds_text(.after), phase.texts().2)]
     TimedOut {
         /// The phase that timed out.
         phase: ConnectPhase,
@@ -302,7 +331,7 @@ pub enum Fault {
         is_closed: bool,
     },
     /// The ssh program failed.
-    #[error("{}: ssh says: {message}; {}", cause.text(), cause.remedy())]
+    #[error("{}: ssh says: {message}; {}", cause.texts().0, cause.texts().1)]
     SshProgram {
         cause: SshProgramCause,
         /// The line of stderr that says so.
@@ -387,23 +416,18 @@ pub enum SshProgramCause {
 }
 
 impl SshProgramCause {
-    const fn text(self) -> &'static str {
+    /// Returns the cause as a short text, and what the user can do about it.
+    const fn texts(self) -> (&'static str, &'static str) {
         match self {
-            Self::HostKeyUnknown => "host key unknown",
-            Self::HostKeyRevoked => "host key revoked",
-            Self::Configuration => "bad configuration",
-            Self::Other => "the ssh program ended",
-        }
-    }
-
-    const fn remedy(self) -> &'static str {
-        match self {
-            Self::HostKeyUnknown => {
-                "verify it, then accept it with gtop trust, or with ssh by hand"
+            Self::HostKeyUnknown => (
+                "host key unknown",
+                "verify it, then accept it with gtop trust, or with ssh by hand",
+            ),
+            Self::HostKeyRevoked => ("host key revoked", "do not connect, ask the administrator"),
+            Self::Configuration => {
+                ("bad configuration", "correct it; ssh -G shows the effective options")
             }
-            Self::HostKeyRevoked => "do not connect, ask the administrator",
-            Self::Configuration => "correct it; ssh -G shows the effective options",
-            Self::Other => "run ssh to the node by hand",
+            Self::Other => ("the ssh program ended", "run ssh to the node by hand"),
         }
     }
 }
@@ -457,28 +481,65 @@ pub struct HostKeyChange {
 }
 
 impl Fault {
-    /// Returns true if gtop may retry without the user.
+    /// Returns the step that the fault belongs to, if it is always the same one, and what may work after it.
     ///
     /// Network faults are transient. Authentication, host key and configuration faults are not: another attempt
     /// could lock the account, or get this machine's address penalised for everybody on it.
-    pub fn is_retryable(&self) -> bool {
-        matches!(
-            self.root(),
-            Self::NameNotFound { .. }
-                | Self::Unreachable { .. }
-                | Self::TooManyOpenFiles
-                | Self::ConnectionRefused { .. }
-                | Self::TimedOut { .. }
-                | Self::NoBanner { .. }
-                | Self::ChannelRefused { .. }
-                | Self::GatewayCannotReach { .. }
-                | Self::ProxyCommandFailed { .. }
-                | Self::SshProgram { cause: SshProgramCause::Other, .. }
-                | Self::JobRequired { .. }
-                | Self::AccountRefused { .. }
-                | Self::ConnectionLost { .. }
-                | Self::SessionLost { .. }
-        )
+    const fn facts(&self) -> (Option<&'static str>, &'static [Recourse]) {
+        use Recourse::{Master, OtherWay, Retry};
+        let (step, recourses): (_, &[Recourse]) = match self {
+            Self::NameNotFound { .. } => ("name", &[Retry]),
+            Self::Unreachable { .. } | Self::TooManyOpenFiles => ("connection", &[Retry]),
+            Self::ConnectionRefused { .. } => ("connection", &[Retry, OtherWay]),
+            Self::TimedOut { phase, .. } => (phase.step(), &[Retry]),
+            Self::NoBanner { .. } => ("banner", &[Retry]),
+            Self::NoCommonAlgorithm { .. } => ("key exchange", &[]),
+            Self::HostKeyUnknown { .. }
+            | Self::HostCertificateRefused { .. }
+            | Self::HostKeyChanged(_)
+            | Self::HostKeyRevoked { .. } => ("host key", &[]),
+            Self::PromptUnanswered { .. }
+            | Self::KeyEncrypted { .. }
+            | Self::AgentUnreachable { .. } => ("login", &[Master]),
+            Self::AuthenticationRefused { .. }
+            | Self::TooManyKeys { .. }
+            | Self::MoreAuthenticationRequired { .. }
+            | Self::PasswordOnly { .. }
+            | Self::KeyUnusable { .. } => ("login", &[Master, OtherWay]),
+            Self::JobRequired { .. } | Self::AccountRefused { .. } => {
+                ("login", &[Retry, Master, OtherWay])
+            }
+            Self::ChannelRefused { .. } => ("channel", &[Retry]),
+            Self::CommandRefused => ("channel", &[]),
+            Self::NeedsSshProgram { .. }
+            | Self::UnsupportedAlgorithms { .. }
+            | Self::BadConfiguration { .. } => ("configuration", &[]),
+            Self::AtGateway { fault, .. } => ("route", fault.facts().1),
+            Self::GatewayCannotReach { .. } | Self::ProxyCommandFailed { .. } => {
+                ("route", &[Retry])
+            }
+            Self::GatewayForwardingRefused { .. } => ("route", &[]),
+            Self::SshProgram { cause: SshProgramCause::Other, .. } => ("ssh program", &[Retry]),
+            Self::SshProgram { .. } | Self::ProgramNotFound(_) => ("ssh program", &[]),
+            // Some nodes that admit only users with a job close the connection without a message.
+            Self::ConnectionLost {
+                phase: phase @ (ConnectPhase::Login | ConnectPhase::Command),
+                ..
+            } => (phase.step(), &[Retry, OtherWay]),
+            Self::ConnectionLost { phase, .. } => (phase.step(), &[Retry]),
+            Self::SessionLost { .. } => return (None, &[Retry]),
+        };
+        (Some(step), recourses)
+    }
+
+    /// Returns the name of the step that the fault belongs to; `None` for any.
+    pub const fn step(&self) -> Option<&'static str> {
+        self.facts().0
+    }
+
+    /// Returns true if this may work after the fault, without the user.
+    pub fn permits(&self, recourse: Recourse) -> bool {
+        self.facts().1.contains(&recourse)
     }
 
     /// Returns the fault of a session that ended with an error of the system.
@@ -519,7 +580,8 @@ fn line_suffix(line: Option<usize>) -> String {
     line.map_or_else(String::new, |line| format!(":{line}"))
 }
 
-fn join_names(names: &[String]) -> String {
+/// Lists names for a sentence.
+pub fn join_names(names: &[String]) -> String {
     if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
 }
 
@@ -566,14 +628,14 @@ mod tests {
     }
 
     #[test]
-    fn only_transient_faults_are_retryable() {
-        assert!(Fault::ConnectionRefused { port: 22 }.is_retryable());
-        assert!(Fault::SessionLost { why: String::new() }.is_retryable());
+    fn only_transient_faults_permit_a_retry() {
+        assert!(Fault::ConnectionRefused { port: 22 }.permits(Recourse::Retry));
+        assert!(Fault::SessionLost { why: String::new() }.permits(Recourse::Retry));
         let refused = Fault::AuthenticationRefused {
             user: "ada".to_owned(),
             offers: vec!["hostbased".to_owned(), "password".to_owned()],
             tried: Vec::new(),
         };
-        assert!(!refused.is_retryable());
+        assert!(!refused.permits(Recourse::Retry));
     }
 }

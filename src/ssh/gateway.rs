@@ -20,7 +20,7 @@ use crate::ssh::config::{HostQuery, HostSettings, Route};
 use crate::ssh::connection::dial::BindOptions;
 use crate::ssh::connection::session::{ConnectionState, SshSession};
 use crate::ssh::connection::{Attributed, Underlay};
-use crate::ssh::fault::Fault;
+use crate::ssh::fault::{Fault, Recourse};
 use crate::ssh::file_cache::lock;
 use crate::ssh::gateway::tunnel::{Tunnel, tunnel};
 use crate::ssh::trace;
@@ -194,7 +194,7 @@ impl Gateway {
         if let Some(Failure { fault, failed_at, backoff }) = &state.failure {
             let until = *failed_at + *backoff;
             let is_over = until <= Instant::now();
-            let is_transient = fault.is_retryable() && !is_account_refusal(fault);
+            let is_transient = fault.permits(Recourse::Retry) && !is_account_refusal(fault);
             if *failed_at >= asked_at || !(is_over || is_transient) {
                 return Err(fault.clone());
             }
@@ -229,7 +229,7 @@ impl Gateway {
         let mut state = lock(&self.state);
         let backoff = match &state.failure {
             _ if is_account_refusal(&fault) => ACCOUNT_REFUSAL_HOLD,
-            _ if !fault.is_retryable() => REFUSAL_HOLD,
+            _ if !fault.permits(Recourse::Retry) => REFUSAL_HOLD,
             Some(last) => (last.backoff * 2).min(MAX_BACKOFF),
             None => MIN_BACKOFF,
         };

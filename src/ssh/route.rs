@@ -17,9 +17,9 @@ use crate::ssh::connection::proxy_command::ProgramStderr;
 use crate::ssh::connection::{Attributed, Connection, Network, Underlay};
 use crate::ssh::connection::{proxy_command, session};
 use crate::ssh::deadline::Deadline;
-use crate::ssh::fault::{ConnectPhase, Fault};
+use crate::ssh::fault::{ConnectPhase, Fault, Recourse};
 use crate::ssh::gateway::{ChannelPermit, ChannelRefusal, Gateway, ResolvedRoute};
-use crate::ssh::program::control_master::{self, ControlMaster};
+use crate::ssh::program::control_master::ControlMaster;
 use crate::ssh::trace::{self, ConnectEvent};
 use crate::ssh::{Client, ConnectPlan, LOGIN_TIMEOUT};
 use crate::text;
@@ -215,7 +215,7 @@ impl Client {
         loop {
             let permit = match self.acquire_permit(gateway, open_permit.is_some()).await {
                 Ok(permit) => permit,
-                Err(fault) if control_master::may_help(&fault) => {
+                Err(fault) if fault.permits(Recourse::Master) => {
                     return self.connect_over_master(gateway, plan).await.unwrap_or(Err(fault));
                 }
                 Err(fault) => return Err(fault),

@@ -10,7 +10,7 @@ use crate::ssh::file_cache::lock;
 use crate::ssh::program::control_master::{self, ControlMaster};
 use crate::ssh::target::SshTarget;
 use crate::ssh::trace::{self, ConnectEvent};
-use crate::ssh::{self, ConnectPhase, LOGIN_TIMEOUT, effective_connect_timeout};
+use crate::ssh::{self, ConnectPhase, LOGIN_TIMEOUT, Recourse, effective_connect_timeout};
 use crate::transport::channel::Channel;
 use crate::transport::fault::Fault;
 use crate::transport::openssh::{ProgramKind, ProgramSession, SshCall};
@@ -79,7 +79,7 @@ impl Transport {
             Err(fault) if mode == TransportMode::Auto => fault,
             opened => return Ok(Channel::Ssh(Box::new(opened?))),
         };
-        if let Some(master) = master.filter(|_| control_master::may_help(&fault)) {
+        if let Some(master) = master.filter(|_| fault.permits(Recourse::Master)) {
             trace::record(|| ConnectEvent::Fallback(fault.to_string()));
             return self.open_over_master(call, command, &master, on_phase).await;
         }

@@ -1,8 +1,9 @@
 //! Why a node cannot be reached, or why its session ended.
 
+use crate::model::FaultKind;
 use crate::model::declare::table;
 use crate::process::NotStarted;
-use crate::ssh;
+use crate::ssh::{self, Recourse};
 
 /// Why a node cannot be reached, or why its session ended.
 ///
@@ -21,7 +22,7 @@ pub enum Fault {
         message: String,
     },
     /// The Slurm step on the node did not start, or has ended.
-    #[error("{}{}; {}", cause.text(), parenthesised(.message), cause.remedy())]
+    #[error("{}{}; {}", cause.facts().text, parenthesised(.message), cause.facts().remedy)]
     SlurmStep {
         /// Why.
         cause: StepCause,
@@ -40,117 +41,119 @@ table! {
     /// Why gtop's Slurm step on a node failed or ended.
     pub enum StepCause {
         /// In this version of Slurm other steps would wait for gtop's.
-        SlurmTooOld = (
-            "this Slurm would make your own steps wait for gtop's",
-            "use ssh; srun needs Slurm 22.05 or later",
-        ),
+        SlurmTooOld = StepFacts {
+            kind: FaultKind::Configuration,
+            ..in_any_job(
+                "this Slurm would make your own steps wait for gtop's",
+                "use ssh; srun needs Slurm 22.05 or later",
+            )
+        },
         /// The user has no known running job on the node.
-        NoJob = (
+        NoJob = in_any_job(
             "you have no running job on the node",
             "--transport srun reaches only nodes of your own running jobs",
         ),
         /// The job is not running, or no longer exists.
-        NotRunning = ("the job is no longer running", NO_ACTION),
+        NotRunning = in_this_job("the job is no longer running", NO_ACTION),
         /// Slurm refuses the step.
-        Refused = (
-            "Slurm refuses gtop a step in the job",
-            "is the job yours? try srun --overlap --jobid=JOB hostname by hand",
-        ),
+        Refused = StepFacts {
+            kind: FaultKind::AuthenticationRefused,
+            ..in_this_job(
+                "Slurm refuses gtop a step in the job",
+                "is the job yours? try srun --overlap --jobid=JOB hostname by hand",
+            )
+        },
         /// The job or the step was cancelled.
-        Cancelled = (
+        Cancelled = in_this_job(
             "the job or gtop's step in it was cancelled",
             "a new step starts if the job is still running",
         ),
         /// The job was cancelled.
-        JobCancelled = ("the job was cancelled", NO_ACTION),
+        JobCancelled = in_this_job("the job was cancelled", NO_ACTION),
         /// The job was preempted.
-        Preempted = ("the job was preempted", NO_ACTION),
+        Preempted = in_this_job("the job was preempted", NO_ACTION),
         /// The job reached its time limit.
-        TimeLimit = ("the job reached its time limit", NO_ACTION),
+        TimeLimit = in_this_job("the job reached its time limit", NO_ACTION),
         /// A node of the job failed.
-        NodeFailed = (
+        NodeFailed = in_this_job(
             "a node of the job failed",
             "see sinfo -R; a new step starts for the other nodes",
         ),
         /// The step cannot start now.
-        Busy = ("Slurm cannot start gtop's step now", RETRIES),
+        Busy = in_this_job("Slurm cannot start gtop's step now", TRY_BY_HAND),
         /// The controller does not answer.
-        ControllerUnreachable = (
-            "the Slurm controller does not answer",
-            "gtop retries; see scontrol ping",
-        ),
+        ControllerUnreachable =
+            in_any_job("the Slurm controller does not answer", "gtop retries; see scontrol ping"),
         /// The task on this node has ended; the others run on.
-        TaskEnded = ("the probe's task ended", NO_RESTART),
+        TaskEnded = in_this_job("the probe's task ended", RESTART_NEEDED),
         /// The running step does not include this node.
-        NotInStep = ("the node is not part of gtop's current step", NO_RESTART),
+        NotInStep = in_this_job("the node is not part of gtop's current step", RESTART_NEEDED),
         /// The step in one job failed; another job on the node is tried.
-        TryingOtherJob = ("trying another job of yours on the node", RECONNECTS),
+        TryingOtherJob = in_any_job("trying another job of yours on the node", RECONNECTING),
         /// It was replaced by a step that includes more nodes.
-        Restarted = ("gtop's step was restarted to include another node", RECONNECTS),
+        Restarted = in_any_job("gtop's step was restarted to include another node", RECONNECTING),
         /// The node has not joined the step yet.
-        NotJoined = (
-            "the node has not joined gtop's step yet",
-            "it appears once its task has started; otherwise restart gtop",
-        ),
+        NotJoined = StepFacts {
+            kind: FaultKind::TimedOut,
+            ..in_any_job(
+                "the node has not joined gtop's step yet",
+                "it appears once its task has started; otherwise restart gtop",
+            )
+        },
         /// Anything else.
-        Other = ("srun ended", RETRIES),
+        Other = in_this_job("srun ended", TRY_BY_HAND),
     }
-    fn row -> (&'static str, &'static str);
+    /// Returns what the cause means for the node and the user.
+    pub fn facts -> StepFacts;
+}
+
+/// What a cause means for the node and the user.
+#[derive(Debug, Clone, Copy)]
+pub struct StepFacts {
+    /// The cause as a short text.
+    pub text: &'static str,
+    /// What the user can do about it.
+    pub remedy: &'static str,
+    /// The fault of the node.
+    pub kind: FaultKind,
+    /// A step in another job may still work.
+    pub(crate) is_job_specific: bool,
 }
 
 const NO_ACTION: &str = "no action is needed";
-const RETRIES: &str = "gtop retries; or try srun --overlap --jobid=JOB hostname by hand";
-const NO_RESTART: &str =
+const TRY_BY_HAND: &str = "gtop retries; or try srun --overlap --jobid=JOB hostname by hand";
+const RESTART_NEEDED: &str =
     "gtop does not interrupt the other nodes of the job; restart gtop to start a new step";
-const RECONNECTS: &str = "gtop reconnects automatically";
+const RECONNECTING: &str = "gtop reconnects automatically";
 
-impl StepCause {
-    /// Returns the cause as a short text.
-    pub const fn text(self) -> &'static str {
-        self.row().0
-    }
+/// A cause that ends the steps in one job.
+const fn in_this_job(text: &'static str, remedy: &'static str) -> StepFacts {
+    StepFacts { text, remedy, kind: FaultKind::SessionLost, is_job_specific: true }
+}
 
-    /// Returns what the user can do about it.
-    pub const fn remedy(self) -> &'static str {
-        self.row().1
-    }
+/// A cause that ends the steps in all jobs alike.
+const fn in_any_job(text: &'static str, remedy: &'static str) -> StepFacts {
+    StepFacts { is_job_specific: false, ..in_this_job(text, remedy) }
 }
 
 impl Fault {
     /// Returns true if a step in another job may still work.
     pub(crate) const fn is_job_specific(&self) -> bool {
-        let Self::SlurmStep { cause, .. } = self else { return false };
-        !matches!(
-            cause,
-            StepCause::SlurmTooOld
-                | StepCause::NoJob
-                | StepCause::ControllerUnreachable
-                | StepCause::Restarted
-                | StepCause::TryingOtherJob
-                | StepCause::NotJoined
-        )
+        matches!(self, Self::SlurmStep { cause, .. } if cause.facts().is_job_specific)
     }
 
     /// Returns true if gtop may retry without the user.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Ssh(fault) => fault.is_retryable(),
+            Self::Ssh(fault) => fault.permits(Recourse::Retry),
             Self::ExecFailed { .. } => true,
-            Self::SlurmStep { cause, .. } => {
-                !matches!(cause, StepCause::SlurmTooOld | StepCause::Refused)
-            }
+            Self::SlurmStep { cause, .. } => cause.facts().kind.is_retryable(),
         }
-    }
-
-    /// Returns the fault of SSH, without the gateways it happened at.
-    pub fn ssh_root(&self) -> Option<&ssh::Fault> {
-        let Self::Ssh(fault) = self else { return None };
-        Some(fault.root())
     }
 
     /// Returns the cause of a step's end, as a short text.
     pub(crate) fn cause_text(&self) -> &'static str {
-        if let Self::SlurmStep { cause, .. } = self { cause.text() } else { "session lost" }
+        if let Self::SlurmStep { cause, .. } = self { cause.facts().text } else { "session lost" }
     }
 
     /// Returns the fault of a step, with Slurm's message.

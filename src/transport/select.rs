@@ -4,7 +4,7 @@ use crate::model::{JobId, NodeName};
 use crate::ssh::file_cache::lock;
 use crate::ssh::target::Profile;
 use crate::ssh::trace::{self, ConnectEvent};
-use crate::ssh::{self, ConnectPhase};
+use crate::ssh::{ConnectPhase, Recourse};
 use crate::transport::channel::Channel;
 use crate::transport::fault::{Fault, StepCause};
 use crate::transport::srun::{NodeJobs, SrunCall, StepScript};
@@ -109,27 +109,13 @@ impl Transport {
 
 /// Returns true if the node refuses SSH logins, in which case a Slurm step is tried.
 pub(crate) fn refuses_login(fault: &Fault) -> bool {
-    use ssh::Fault as Ssh;
-    matches!(
-        fault.ssh_root(),
-        // Some nodes that admit only users with a job close the connection without a message.
-        Some(
-            Ssh::ConnectionLost { phase: ConnectPhase::Login | ConnectPhase::Command, .. }
-                | Ssh::AuthenticationRefused { .. }
-                | Ssh::KeyUnusable { .. }
-                | Ssh::TooManyKeys { .. }
-                | Ssh::MoreAuthenticationRequired { .. }
-                | Ssh::PasswordOnly { .. }
-                | Ssh::ConnectionRefused { .. }
-                | Ssh::JobRequired { .. }
-                | Ssh::AccountRefused { .. }
-        )
-    )
+    matches!(fault, Fault::Ssh(fault) if fault.permits(Recourse::OtherWay))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ssh;
 
     #[test]
     fn only_a_refused_login_leads_to_srun() {

@@ -11,6 +11,7 @@ use rustix::fs::{Gid, Uid, chown};
 use tokio::net::UnixListener;
 use tokio::process::Command;
 
+use super::ssh_root;
 use crate::harness::lab::{ADDRESS, Lab, Sshd, node, read_output, ssh_target};
 
 /// A server that accepts the key `id`, which gtop does not have, and a `ControlMaster` connection opened with it.
@@ -144,7 +145,7 @@ async fn a_gateway_that_refuses_the_login_is_passed_over_an_open_master() {
     fixture.write_config(&inner);
     let auto = fixture.transport(TransportMode::Auto);
     let fault = echo_transport(&auto, "inner").await.unwrap_err();
-    assert!(matches!(fault.ssh_root(), Some(ssh::Fault::AuthenticationRefused { .. })), "{fault}");
+    assert!(matches!(ssh_root(&fault), Some(ssh::Fault::AuthenticationRefused { .. })), "{fault}");
     fixture.open_master().await;
     let other = fixture.transport(TransportMode::Auto);
     let mut hellos = tokio::task::JoinSet::new();
@@ -165,7 +166,7 @@ async fn a_gateway_that_refuses_the_login_is_passed_over_an_open_master() {
     let native =
         echo_transport(&fixture.transport(TransportMode::Native), "inner").await.unwrap_err();
     assert!(
-        matches!(native.ssh_root(), Some(ssh::Fault::AuthenticationRefused { .. })),
+        matches!(ssh_root(&native), Some(ssh::Fault::AuthenticationRefused { .. })),
         "{native}"
     );
     let open = async |name| other.open(&ssh_target(name, None, None), "cat", |_| ()).await.unwrap();

@@ -13,6 +13,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+use super::ssh_root;
 use crate::harness::lab::{
     ADDRESS, Lab, Sshd, TIMEOUT, free_port, node, read_output, run, ssh_target,
 };
@@ -123,7 +124,7 @@ async fn the_host_key_of_a_gateway_is_verified() {
     assert!(matches!(*fault, ssh::Fault::HostKeyUnknown { .. }), "{fault}");
     lab.write("known", &format!("{known}[{ADDRESS}]:{} {}", bastion.port, lab.text("id.pub")));
     let fault = hello(&lab.transport(), "node").await.unwrap_err();
-    assert!(matches!(fault.ssh_root(), Some(ssh::Fault::HostKeyChanged(_))), "{fault}");
+    assert!(matches!(ssh_root(&fault), Some(ssh::Fault::HostKeyChanged(_))), "{fault}");
     assert!(fault.to_string().starts_with("via bastion: host key of "), "{fault}");
     assert_eq!(far.log_count("Connection from"), 0);
 }
@@ -190,7 +191,7 @@ async fn a_gateway_that_refuses_the_login_is_tried_once_for_all_nodes() {
     for result in open_all(&lab.transport(), 32).await.into_values() {
         let fault = result.unwrap_err();
         assert!(
-            matches!(fault.ssh_root(), Some(ssh::Fault::AuthenticationRefused { .. })),
+            matches!(ssh_root(&fault), Some(ssh::Fault::AuthenticationRefused { .. })),
             "{fault}"
         );
         assert!(fault.to_string().starts_with("via bastion: authentication"), "{fault}");
@@ -327,7 +328,7 @@ async fn nodes_reconnect_together_after_their_gateway_was_lost() {
         let lost = read_output(channel.as_mut().unwrap()).await.fault.unwrap();
         let is_at_gateway = matches!(&lost, Fault::Ssh(ssh::Fault::AtGateway { gateway, .. }) if gateway == "bastion");
         assert!(is_at_gateway && lost.is_retryable(), "{lost}");
-        assert!(matches!(lost.ssh_root(), Some(ssh::Fault::SessionLost { .. })), "{lost}");
+        assert!(matches!(ssh_root(&lost), Some(ssh::Fault::SessionLost { .. })), "{lost}");
     }
     drop(nodes);
     let mut nodes = open_all(&transport, 16).await;
@@ -355,7 +356,7 @@ async fn a_gateway_that_is_down_is_tried_once_for_all_nodes() {
         for _ in 0..2 {
             for result in open_all(&transport, 32).await.into_values() {
                 let fault = result.unwrap_err();
-                assert!(matches!(fault.ssh_root(), Some(ssh::Fault::NoBanner { .. })), "{fault}");
+                assert!(matches!(ssh_root(&fault), Some(ssh::Fault::NoBanner { .. })), "{fault}");
             }
         }
     };
@@ -506,7 +507,7 @@ async fn a_gateway_without_resources_is_retried_later() {
     write_hosts(&lab, &[("bastion", port, ""), ("node", 1, "ProxyJump bastion")]);
     lab.write("known", &format!("[{ADDRESS}]:{port} {}", lab.text("host_ed25519.pub")));
     let fault = lab.open("true").await.unwrap_err();
-    assert!(matches!(fault.ssh_root(), Some(ssh::Fault::ChannelRefused { .. })), "{fault}");
+    assert!(matches!(ssh_root(&fault), Some(ssh::Fault::ChannelRefused { .. })), "{fault}");
     assert!(fault.is_retryable());
 }
 

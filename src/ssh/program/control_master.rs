@@ -130,20 +130,3 @@ fn is_own_socket(path: &Path) -> bool {
         found.file_type().is_socket() && found.uid() == rustix::process::geteuid().as_raw()
     })
 }
-
-/// Returns true if a master connection, already authenticated, may work after this fault.
-pub(crate) fn may_help(fault: &Fault) -> bool {
-    matches!(
-        fault.root(),
-        Fault::AuthenticationRefused { .. }
-            | Fault::TooManyKeys { .. }
-            | Fault::MoreAuthenticationRequired { .. }
-            | Fault::PasswordOnly { .. }
-            | Fault::PromptUnanswered { .. }
-            | Fault::KeyUnusable { .. }
-            | Fault::KeyEncrypted { .. }
-            | Fault::AgentUnreachable { .. }
-            | Fault::JobRequired { .. }
-            | Fault::AccountRefused { .. }
-    )
-}
