@@ -22,17 +22,20 @@ use russh::{MethodKind, MethodSet};
 
 use crate::ssh::auth::agent::{AgentConnection, AgentHandle};
 use crate::ssh::auth::candidates::{
-    Credential, CredentialCandidate, KeySigner, KeySources, Selection,
+    Credential, CredentialCandidate, KeySigner, KeySources, LeftOut,
 };
 use crate::ssh::auth::identity::{CertificateFile, IdentityFile};
 use crate::ssh::auth::prompt::PromptQueue;
 use crate::ssh::auth::signer::AuthSigner;
 use crate::ssh::connection::session::{End, SshSession};
 use crate::ssh::deadline::Deadline;
-use crate::ssh::fault::{self, ConnectPhase, Fault, KeyFileProblem, NO_KEY, UnansweredReason};
+use crate::ssh::fault::{self, ConnectPhase, Fault, NO_KEY, UnansweredReason};
 use crate::ssh::trace::{self, ConnectEvent, CredentialOutcome};
 use crate::text;
 use crate::time::Clock;
+
+/// The methods gtop supports.
+const SUPPORTED: [MethodKind; 2] = [MethodKind::PublicKey, MethodKind::KeyboardInteractive];
 
 /// Most credentials a login may require.
 const MAX_CREDENTIALS: usize = 5;
@@ -68,8 +71,8 @@ pub(crate) struct Login {
 impl Login {
     /// Returns true if gtop supports a method and the configuration allows it.
     fn supports(&self, method: &str) -> bool {
-        let is_known = ["publickey", "keyboard-interactive"].contains(&method);
-        is_known && self.methods.iter().any(|allowed| allowed == method)
+        let is_known = |kind: &MethodKind| <&str>::from(kind) == method;
+        SUPPORTED.iter().any(is_known) && self.methods.iter().any(|allowed| allowed == method)
     }
 
     /// Authenticates. The time the user takes to answer does not count against the deadline.
@@ -110,12 +113,6 @@ enum AuthOutcome {
     Refused,
 }
 
-/// The methods gtop supports.
-enum AuthMethod {
-    PublicKey,
-    KeyboardInteractive,
-}
-
 /// The keys to offer, and the agent that signs for some of them.
 struct KeyQueue {
     /// Not offered since the last success.
@@ -124,9 +121,7 @@ struct KeyQueue {
     offered: Vec<CredentialCandidate>,
     agent: Option<AgentConnection>,
     agent_fault: Option<Fault>,
-    skipped: Vec<String>,
-    locked: Vec<PathBuf>,
-    unusable: Vec<(PathBuf, KeyFileProblem)>,
+    left_out: LeftOut,
 }
 
 /// One login in progress.
@@ -182,23 +177,19 @@ impl Attempt<'_> {
                 AuthOutcome::Refused => {}
             }
             answer = match self.next_method() {
-                Some(AuthMethod::PublicKey) => self.try_next_key().await?,
-                Some(AuthMethod::KeyboardInteractive) => self.keyboard_interactive().await?,
+                Some(MethodKind::PublicKey) => self.try_next_key().await?,
+                Some(_) => self.keyboard_interactive().await?,
                 None => return Err(self.final_fault()),
             };
         }
     }
 
     /// Returns the first preferred method that the node offers and that is not exhausted.
-    fn next_method(&self) -> Option<AuthMethod> {
-        let is_open = |kind| self.offers.contains(&kind) && !self.exhausted.contains(&kind);
-        self.login.methods.iter().find_map(|name| match name.as_str() {
-            "publickey" => is_open(MethodKind::PublicKey).then_some(AuthMethod::PublicKey),
-            "keyboard-interactive" => {
-                is_open(MethodKind::KeyboardInteractive).then_some(AuthMethod::KeyboardInteractive)
-            }
-            _ => None,
-        })
+    fn next_method(&self) -> Option<MethodKind> {
+        let is_open = |kind: &MethodKind| {
+            SUPPORTED.contains(kind) && self.offers.contains(kind) && !self.exhausted.contains(kind)
+        };
+        self.login.methods.iter().filter_map(|name| name.parse().ok()).find(is_open)
     }
 
     /// All keys may be offered again, the accepted one last.
@@ -386,7 +377,8 @@ impl Attempt<'_> {
         }
         let keys = self.keys.take();
         let offered_none = self.refused_keys == 0 && self.accepted == 0;
-        if let Some(KeyQueue { skipped, locked, unusable, agent_fault, .. }) = keys {
+        if let Some(KeyQueue { left_out, agent_fault, .. }) = keys {
+            let LeftOut { skipped, locked, unusable } = left_out;
             if offered_none && let Some(file) = locked.into_iter().next() {
                 return Fault::KeyEncrypted { file };
             }
@@ -457,7 +449,7 @@ async fn load_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> KeyQ
             Err(fault) => agent_fault = Some(fault),
         }
     }
-    let Selection { candidates, skipped, locked, unusable } = candidates::select(KeySources {
+    let (candidates, left_out) = candidates::select(KeySources {
         identities: &login.identities,
         certificates: &login.certificates,
         agent_keys: agent.as_ref().map(|agent| agent.keys.as_slice()).unwrap_or_default(),
@@ -466,20 +458,12 @@ async fn load_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> KeyQ
         user: &login.user,
         now: Clock::system().now(),
     });
-    trace_untried(&skipped, &locked, agent_fault.as_ref());
-    KeyQueue {
-        pending: candidates.into(),
-        offered: Vec::new(),
-        agent,
-        agent_fault,
-        skipped,
-        locked,
-        unusable,
-    }
+    trace_untried(&left_out, agent_fault.as_ref());
+    KeyQueue { pending: candidates.into(), offered: Vec::new(), agent, agent_fault, left_out }
 }
 
 /// Traces the keys that are not offered.
-fn trace_untried(skipped: &[String], locked: &[PathBuf], agent: Option<&Fault>) {
+fn trace_untried(LeftOut { skipped, locked, .. }: &LeftOut, agent: Option<&Fault>) {
     for key in skipped {
         let (what, why) = key.split_once(" (").unwrap_or((key, "unusable"));
         trace::record_tried(what, || {

@@ -48,7 +48,7 @@ const REFUSAL_HOLD: Duration = Duration::from_secs(5);
 const ACCOUNT_REFUSAL_HOLD: Duration = Duration::from_secs(60);
 
 /// The route to a host, with all gateways resolved.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ResolvedRoute {
     /// A direct TCP connection.
     Direct(BindOptions),
@@ -56,17 +56,6 @@ pub(crate) enum ResolvedRoute {
     Command(String),
     /// Through this gateway, which has a route of its own.
     Gateway(Arc<Gateway>),
-}
-
-impl PartialEq for ResolvedRoute {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Direct(one), Self::Direct(other)) => one == other,
-            (Self::Command(one), Self::Command(other)) => one == other,
-            (Self::Gateway(one), Self::Gateway(other)) => Arc::ptr_eq(one, other),
-            (Self::Direct(_) | Self::Command(_) | Self::Gateway(_), _) => false,
-        }
-    }
 }
 
 impl ResolvedRoute {
@@ -151,6 +140,13 @@ pub(crate) struct Gateway {
     /// It refused gtop and was reached over the user's `ControlMaster` connection.
     pub(crate) has_master: AtomicBool,
     state: Mutex<GatewayState>,
+}
+
+impl PartialEq for Gateway {
+    /// There is one for each settings and route.
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
 }
 
 impl std::fmt::Debug for Gateway {

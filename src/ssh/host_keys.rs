@@ -19,7 +19,7 @@ use russh::keys::{Algorithm, Certificate};
 
 use crate::ssh::config::KnownHostName;
 use crate::ssh::fault::{Fault, HostKeyChange};
-use crate::ssh::host_keys::certificate::CertificateProblem;
+use crate::ssh::host_keys::certificate::is_same_algorithm;
 use crate::ssh::host_keys::known_hosts::{HostEntry, KnownHosts, Marker};
 
 /// What the `known_hosts` files say about a key of a host.
@@ -104,12 +104,13 @@ impl HostKeyEntries {
 
     /// Returns true if the host has a plain key of this algorithm.
     pub(crate) fn has_algorithm(&self, algorithm: &Algorithm) -> bool {
-        let is_same = |entry: &&HostEntry| match (entry.key.algorithm(), algorithm) {
-            (Algorithm::Rsa { .. }, Algorithm::Rsa { .. }) => true,
-            (have, algorithm) => have == *algorithm,
+        let is_plain = |entry: &&HostEntry| {
+            entry.marker == Marker::Host && is_same_algorithm(&entry.key, algorithm)
         };
-        let first = self.full.iter().filter(|entry| entry.marker == Marker::Host).find(is_same);
-        first.is_some_and(|entry| revocation(&self.full, &entry.key).is_none())
+        self.full
+            .iter()
+            .find(is_plain)
+            .is_some_and(|entry| revocation(&self.full, &entry.key).is_none())
     }
 
     /// Returns true if the host has a `@cert-authority` line.
@@ -157,23 +158,27 @@ pub(crate) struct Verification {
     pub(crate) key: KeyData,
     pub(crate) status: HostKeyStatus,
     /// Why the key's certificate was ignored.
-    pub(crate) certificate_problem: Option<CertificateProblem>,
+    pub(crate) certificate_problem: Option<String>,
 }
 
 impl Verification {
+    /// Returns the algorithm and the fingerprint of the key, as `ssh-keygen -l` prints it.
+    pub(crate) fn key_text(&self) -> (String, String) {
+        (self.key.algorithm().to_string(), known_hosts::fingerprint(&self.key))
+    }
+
     /// Returns why the key is not trusted, or `None` if it is.
     pub(crate) fn fault(&self, host: &str) -> Option<Fault> {
         let host = host.to_owned();
-        let (algorithm, fingerprint) =
-            (self.key.algorithm().to_string(), known_hosts::fingerprint(&self.key));
+        let (algorithm, fingerprint) = self.key_text();
         Some(match &self.status {
             HostKeyStatus::Known | HostKeyStatus::Certified { .. } | HostKeyStatus::Exempt => {
                 return None;
             }
             HostKeyStatus::Unknown => match &self.certificate_problem {
                 None => Fault::HostKeyUnknown { host, algorithm, fingerprint },
-                Some(problem) => {
-                    let why = problem.to_string();
+                Some(why) => {
+                    let why = why.clone();
                     Fault::HostCertificateRefused { host, why, algorithm, fingerprint }
                 }
             },

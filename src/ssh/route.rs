@@ -368,11 +368,12 @@ impl Client {
     ) -> Result<(session::SshSession, Deadline), Fault> {
         let (connection, deadline) = self.dial(typed_name, &plan, on_phase).await?;
         on_phase(ConnectPhase::KeyExchange);
-        let mut session =
-            session::establish(connection, plan.host_key_policy, &plan.params, &deadline).await?;
+        let ConnectPlan { host_key_policy, params, login, .. } = plan;
+        let (state, policy) = (Arc::default(), host_key_policy);
+        let mut session = session::establish(connection, policy, &params, state, &deadline).await?;
         on_phase(ConnectPhase::Login);
         let mut deadline = Deadline::after(LOGIN_TIMEOUT);
-        match plan.login.run(&mut session, &mut deadline).await {
+        match login.run(&mut session, &mut deadline).await {
             Ok(()) => Ok((session, deadline)),
             Err(fault) => Err(session.attribute(fault).await),
         }

@@ -13,7 +13,6 @@ use crate::ssh::fault::ConnectPhase;
 use crate::ssh::file_cache::lock;
 use crate::ssh::host_keys::HostKeyStatus;
 use crate::ssh::host_keys::Verification;
-use crate::ssh::host_keys::known_hosts;
 use crate::text;
 
 /// Most events kept per trace: an agent may hold many keys.
@@ -183,13 +182,9 @@ pub(crate) fn record_tried(what: &str, outcome: impl FnOnce() -> CredentialOutco
 
 impl ConnectEvent {
     pub(crate) fn host_key(verification: &Verification, line: Option<(PathBuf, usize)>) -> Self {
-        Self::HostKey {
-            algorithm: verification.key.algorithm().to_string(),
-            fingerprint: known_hosts::fingerprint(&verification.key),
-            status: verification.status.clone(),
-            line,
-            certificate_problem: verification.certificate_problem.as_ref().map(ToString::to_string),
-        }
+        let (algorithm, fingerprint) = verification.key_text();
+        let Verification { status, certificate_problem, .. } = verification.clone();
+        Self::HostKey { algorithm, fingerprint, status, line, certificate_problem }
     }
 }
 

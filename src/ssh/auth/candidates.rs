@@ -59,10 +59,10 @@ pub(crate) struct CredentialCandidate {
     pub(crate) signer: KeySigner,
 }
 
-/// The keys to offer, and why the others are skipped.
+/// The keys that are not offered.
 #[derive(Debug, Default)]
-pub(crate) struct Selection {
-    pub(crate) candidates: Vec<CredentialCandidate>,
+pub(crate) struct LeftOut {
+    /// Each with the reason.
     pub(crate) skipped: Vec<String>,
     /// Encrypted files without their passphrase.
     pub(crate) locked: Vec<PathBuf>,
@@ -82,20 +82,16 @@ impl Credential {
         matches!(self.key(), KeyData::Rsa(_))
     }
 
-    /// Returns its preferred signature algorithm.
-    fn signature_algorithm(&self) -> String {
-        let hash = Some(HashAlg::Sha512);
-        let algorithm =
-            if self.is_rsa() { Algorithm::Rsa { hash } } else { self.key().algorithm() };
-        algorithm.as_str().to_owned()
+    /// Returns its signature algorithm with a hash, which only RSA keys can choose.
+    fn signature_algorithm(&self, hash: Option<HashAlg>) -> Algorithm {
+        if self.is_rsa() { Algorithm::Rsa { hash } } else { self.key().algorithm() }
     }
 
     /// Returns the hashes an RSA key may sign with, in order of preference; a single `None` for other allowed keys.
     /// Empty if the key is not allowed.
     pub(crate) fn hashes(&self, algorithms: &[String]) -> Vec<Option<HashAlg>> {
         let name = |hash| {
-            let algorithm =
-                if self.is_rsa() { Algorithm::Rsa { hash } } else { self.key().algorithm() };
+            let algorithm = self.signature_algorithm(hash);
             match self {
                 Self::Key(_) => algorithm.as_str().to_owned(),
                 Self::Certificate(_) => algorithm.to_certificate_type(),
@@ -128,27 +124,21 @@ struct Entry<'a> {
 }
 
 /// Selects and orders the candidates.
-pub(crate) fn select(sources: KeySources<'_>) -> Selection {
-    let mut selection = Selection::default();
-    let files = file_entries(sources, &mut selection);
+pub(crate) fn select(sources: KeySources<'_>) -> (Vec<CredentialCandidate>, LeftOut) {
+    let (mut candidates, mut left_out) = (Vec::<CredentialCandidate>::new(), LeftOut::default());
+    let files = file_entries(sources, &mut left_out);
     for entry in order_entries(sources, files) {
         match entry.candidate(sources) {
-            Ok(candidate) if selection.has(&candidate.credential) => {}
-            Ok(candidate) => selection.candidates.push(candidate),
-            Err(why) => selection.skipped.push(format!("{} ({why})", entry.name)),
+            Ok(new) if candidates.iter().any(|other| other.credential == new.credential) => {}
+            Ok(new) => candidates.push(new),
+            Err(why) => left_out.skipped.push(format!("{} ({why})", entry.name)),
         }
     }
-    selection
-}
-
-impl Selection {
-    fn has(&self, credential: &Credential) -> bool {
-        self.candidates.iter().any(|candidate| candidate.credential == *credential)
-    }
+    (candidates, left_out)
 }
 
 /// Lists the credentials of the files, each key before its certificate.
-fn file_entries<'a>(sources: KeySources<'a>, selection: &mut Selection) -> Vec<Entry<'a>> {
+fn file_entries<'a>(sources: KeySources<'a>, left_out: &mut LeftOut) -> Vec<Entry<'a>> {
     let mut entries = Vec::new();
     for identity in sources.identities {
         let path = identity.path.display().to_string();
@@ -163,15 +153,15 @@ fn file_entries<'a>(sources: KeySources<'a>, selection: &mut Selection) -> Vec<E
         } else if !matches!(key_file, KeyFile::Missing)
             && let Err(why) = key_file.private_key()
         {
-            selection.skipped.push(format!("{path} ({why})"));
+            left_out.skipped.push(format!("{path} ({why})"));
         }
         if matches!(&identity.key_file, KeyFile::Encrypted(public) if !sources.agent_holds(public.as_ref()))
         {
-            selection.locked.push(identity.path.clone());
+            left_out.locked.push(identity.path.clone());
         }
         let problem =
             sources.problem(&identity.key_file).map(|problem| (identity.path.clone(), problem));
-        selection.unusable.extend(problem);
+        left_out.unusable.extend(problem);
         // `CertificateFile` replaces the certificates beside the keys.
         if let Some(certificate) = &identity.certificate
             && sources.certificates.is_empty()
@@ -252,8 +242,9 @@ impl<'a> KeySources<'a> {
             }
             KeyFile::Usable(key) => {
                 let credential = Credential::Key(key.public_key().key_data().clone());
-                let kind = || KeyFileProblem::AlgorithmExcluded(credential.signature_algorithm());
-                credential.hashes(self.algorithms).is_empty().then(kind)
+                let algorithm = credential.signature_algorithm(Some(HashAlg::Sha512));
+                let problem = || KeyFileProblem::AlgorithmExcluded(algorithm.as_str().to_owned());
+                credential.hashes(self.algorithms).is_empty().then(problem)
             }
             KeyFile::Encrypted(_)
             | KeyFile::LegacyEncrypted(_)

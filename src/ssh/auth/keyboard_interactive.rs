@@ -7,7 +7,7 @@ use russh::MethodKind;
 use russh::client::{KeyboardInteractiveAuthResponse as Reply, Prompt as ServerPrompt};
 use tokio::time::Instant;
 
-use crate::ssh::auth::prompt::{Prompt, PromptError, PromptQueue};
+use crate::ssh::auth::prompt::{Prompt, PromptQueue};
 use crate::ssh::auth::{Attempt, AuthOutcome};
 use crate::ssh::fault::{ConnectPhase, Fault, UnansweredReason};
 use crate::ssh::host_keys::HostKeyStatus;
@@ -110,12 +110,7 @@ impl Attempt<'_> {
             let prompts = prompts.iter().map(convert_prompt).collect();
             let result = prompt_queue.ask(login, std::mem::take(message_lines), prompts).await;
             self.deadline.extend(began.elapsed());
-            answers = result.map_err(|why| {
-                self.unanswered_fault(match why {
-                    PromptError::Closed => UnansweredReason::PromptsClosed,
-                    PromptError::Skipped => UnansweredReason::Skipped,
-                })
-            })?;
+            answers = result.map_err(|why| self.unanswered_fault(why))?;
         }
         // russh takes owned strings and does not wipe them; gtop's are wiped.
         let texts = answers.iter().map(|answer| answer.expose().to_owned()).collect();

@@ -11,6 +11,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use zeroize::Zeroizing;
 
+use crate::ssh::fault::UnansweredReason;
+
 /// Capacity of the queue; further logins wait to push.
 const QUEUE_SIZE: usize = 16;
 
@@ -87,15 +89,6 @@ struct State {
     prompting: usize,
 }
 
-/// Why a request was not answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PromptError {
-    /// The queue is closed at the moment.
-    Closed,
-    /// The user skipped it.
-    Skipped,
-}
-
 impl PromptQueue {
     /// Returns a closed queue and its receiving end.
     pub fn new() -> (Self, mpsc::Receiver<PromptRequest>) {
@@ -147,23 +140,23 @@ impl PromptQueue {
         login: String,
         instruction: Vec<String>,
         prompts: Vec<Prompt>,
-    ) -> Result<Vec<Secret>, PromptError> {
+    ) -> Result<Vec<Secret>, UnansweredReason> {
         if !self.is_open() {
-            return Err(PromptError::Closed);
+            return Err(UnansweredReason::PromptsClosed);
         }
         let mut state = self.state.subscribe();
         let prompt_count = prompts.len();
         let answers_in = async {
             let (reply, answered) = oneshot::channel();
             let request = PromptRequest { login, instruction, prompts, reply };
-            self.queue.send(request).await.map_err(|_ended| PromptError::Closed)?;
-            let answers = answered.await.map_err(|_dropped| PromptError::Skipped)?;
-            if answers.len() == prompt_count { Ok(answers) } else { Err(PromptError::Skipped) }
+            self.queue.send(request).await.map_err(|_ended| UnansweredReason::PromptsClosed)?;
+            let answers = answered.await.map_err(|_dropped| UnansweredReason::Skipped)?;
+            if answers.len() == prompt_count { Ok(answers) } else { Err(UnansweredReason::Skipped) }
         };
         tokio::select! {
             biased;
             answers = answers_in => answers,
-            _shut = state.wait_for(|state| !state.is_open) => Err(PromptError::Closed),
+            _shut = state.wait_for(|state| !state.is_open) => Err(UnansweredReason::PromptsClosed),
         }
     }
 }
@@ -200,7 +193,7 @@ mod tests {
         vec![Prompt { text: "Code:".to_owned(), is_echoed: false }]
     }
 
-    async fn ask(prompt_queue: &PromptQueue) -> Result<Vec<Secret>, PromptError> {
+    async fn ask(prompt_queue: &PromptQueue) -> Result<Vec<Secret>, UnansweredReason> {
         prompt_queue.ask("ada@gpu01".to_owned(), Vec::new(), prompts()).await
     }
 
@@ -215,8 +208,12 @@ mod tests {
         };
         let answers_in = async {
             assert_eq!(ask(&prompt_queue).await.unwrap()[0].expose(), "123");
-            assert_eq!(ask(&prompt_queue).await.unwrap_err(), PromptError::Skipped);
-            assert_eq!(ask(&prompt_queue).await.unwrap_err(), PromptError::Skipped, "one a prompt");
+            assert_eq!(ask(&prompt_queue).await.unwrap_err(), UnansweredReason::Skipped);
+            assert_eq!(
+                ask(&prompt_queue).await.unwrap_err(),
+                UnansweredReason::Skipped,
+                "one a prompt"
+            );
         };
         tokio::join!(answering, answers_in);
     }
@@ -224,7 +221,7 @@ mod tests {
     #[tokio::test]
     async fn pending_prompts_fail_when_the_queue_closes() {
         let (prompt_queue, mut requests) = PromptQueue::new();
-        assert_eq!(ask(&prompt_queue).await.unwrap_err(), PromptError::Closed);
+        assert_eq!(ask(&prompt_queue).await.unwrap_err(), UnansweredReason::PromptsClosed);
         prompt_queue.set_open(true);
         let ending = async {
             let request = requests.recv().await.unwrap();
@@ -234,7 +231,7 @@ mod tests {
             request
         };
         let (request, answer) = tokio::join!(ending, ask(&prompt_queue));
-        assert_eq!(answer.unwrap_err(), PromptError::Closed);
+        assert_eq!(answer.unwrap_err(), UnansweredReason::PromptsClosed);
         assert!(!request.is_pending());
     }
 

@@ -58,34 +58,25 @@ impl Default for SshParams {
 impl SshParams {
     /// Returns the parameters the configuration sets, or the fault of an option that leaves nothing to offer.
     pub(crate) fn from_settings(settings: &HostSettings) -> Result<Self, Fault> {
-        let defaults = Self::default();
+        let mut params = Self { keep_alive: settings.keep_alive.clone(), ..Self::default() };
         let wanted = &settings.algorithms;
-        let mut key_exchanges = defaults.key_exchanges;
         if !is_openssh_default(&wanted.key_exchanges) {
-            let is_real = |name: &kex::Name| *name != kex::NONE;
-            let mut chosen = supported(
-                "KexAlgorithms",
-                &wanted.key_exchanges,
-                kex::ALL_KEX_ALGORITHMS,
-                is_real,
-            )?;
+            let (names, unreal) = (&wanted.key_exchanges, [kex::NONE]);
+            let mut chosen = supported("KexAlgorithms", names, kex::ALL_KEX_ALGORITHMS, &unreal)?;
             // Neither is an algorithm; the protocol carries both in this list.
             chosen.push(kex::EXTENSION_SUPPORT_AS_CLIENT);
             chosen.push(kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT);
-            key_exchanges = Cow::Owned(chosen);
+            params.key_exchanges = Cow::Owned(chosen);
         }
-        let mut ciphers = defaults.ciphers;
         if !wanted.ciphers.is_empty() {
-            let is_real = |name: &cipher::Name| *name != cipher::NONE && *name != cipher::CLEAR;
-            ciphers =
-                Cow::Owned(supported("Ciphers", &wanted.ciphers, cipher::ALL_CIPHERS, is_real)?);
+            let (names, unreal) = (&wanted.ciphers, [cipher::NONE, cipher::CLEAR]);
+            params.ciphers = supported("Ciphers", names, cipher::ALL_CIPHERS, &unreal)?.into();
         }
-        let mut macs = defaults.macs;
         if !wanted.macs.is_empty() {
-            let is_real = |name: &mac::Name| *name != mac::NONE;
-            macs = Cow::Owned(supported("MACs", &wanted.macs, mac::ALL_MAC_ALGORITHMS, is_real)?);
+            let (names, unreal) = (&wanted.macs, [mac::NONE]);
+            params.macs = supported("MACs", names, mac::ALL_MAC_ALGORITHMS, &unreal)?.into();
         }
-        Ok(Self { key_exchanges, ciphers, macs, keep_alive: settings.keep_alive.clone() })
+        Ok(params)
     }
 }
 
@@ -99,13 +90,14 @@ fn is_openssh_default(names: &[String]) -> bool {
 }
 
 /// Returns the algorithms of `wanted` that russh supports, in that order.
-fn supported<T: AsRef<str> + Copy>(
+fn supported<T: AsRef<str> + Copy + PartialEq>(
     option: &'static str,
     wanted: &[String],
     all: &[&'static T],
-    is_real: impl Fn(&T) -> bool,
+    unreal: &[T],
 ) -> Result<Vec<T>, Fault> {
-    let ours: Vec<T> = all.iter().map(|name| **name).filter(is_real).collect();
+    let ours: Vec<T> =
+        all.iter().map(|name| **name).filter(|name| !unreal.contains(name)).collect();
     let find = |name: &String| ours.iter().find(|known| known.as_ref() == name).copied();
     let found: Vec<T> = wanted.iter().filter_map(find).collect();
     if found.is_empty() {
@@ -219,13 +211,13 @@ mod tests {
     fn configured_algorithms_keep_their_order_without_unknown_names() {
         let all = kex::ALL_KEX_ALGORITHMS;
         let wanted = names("sntrup761x25519-sha512,ecdh-sha2-nistp384,curve25519-sha256,none");
-        let found = supported("KexAlgorithms", &wanted, all, |name| *name != kex::NONE).unwrap();
+        let found = supported("KexAlgorithms", &wanted, all, &[kex::NONE]).unwrap();
         assert_eq!(found, [kex::ECDH_SHA2_NISTP384, kex::CURVE25519]);
         let fault = supported(
             "MACs",
             &names("umac-64@openssh.com,none"),
             mac::ALL_MAC_ALGORITHMS,
-            |name| *name != mac::NONE,
+            &[mac::NONE],
         );
         let Err(Fault::UnsupportedAlgorithms { option: "MACs", known }) = fault else {
             panic!("{fault:?}")

@@ -48,38 +48,24 @@ impl SshChannel {
             Err(russh::Error::ChannelOpenFailure(reason)) => {
                 return Err(Fault::ChannelRefused { why: refusal_text(&reason) });
             }
-            Err(_) => {
-                let fault = Fault::ConnectionLost {
-                    phase: ConnectPhase::Command,
-                    why: session.state.end_text(),
-                };
-                return Err(session.attribute(fault).await);
-            }
+            Err(_) => return Err(session.lost_while(ConnectPhase::Command).await),
         };
         session.state.output.set_channel(channel.id().number());
         let (mut replies, writer) = channel.split();
         let ssh = Self { writer, is_closed: false, session };
         if ssh.writer.exec(true, command).await.is_err() {
-            return Err(ssh.open_fault().await);
+            return Err(ssh.session.lost_while(ConnectPhase::Command).await);
         }
         // The reply usually comes first, but a node may send output before it.
         for _ in 0..CAPACITY {
             match replies.wait().await {
-                None => return Err(ssh.open_fault().await),
+                None => return Err(ssh.session.lost_while(ConnectPhase::Command).await),
                 Some(ChannelMsg::Success) => return Ok(ssh),
                 Some(ChannelMsg::Failure) => return Err(Fault::CommandRefused),
                 Some(_) => {}
             }
         }
         Ok(ssh)
-    }
-
-    async fn open_fault(&self) -> Fault {
-        let fault = Fault::ConnectionLost {
-            phase: ConnectPhase::Command,
-            why: self.session.state.end_text(),
-        };
-        self.session.attribute(fault).await
     }
 
     /// Waits for the next event. Cancel-safe.

@@ -40,6 +40,11 @@ impl SshSession {
     pub(crate) async fn attribute(&self, fault: Fault) -> Fault {
         connection::attribute(self.underlay.as_ref(), fault).await
     }
+
+    /// Returns the fault of a connection that was lost in a phase.
+    pub(crate) async fn lost_while(&self, phase: ConnectPhase) -> Fault {
+        self.attribute(Fault::ConnectionLost { phase, why: self.state.end_text() }).await
+    }
 }
 
 /// What the connection's task has received, shared with the session's owner.
@@ -120,16 +125,6 @@ impl ConnectionState {
     }
 }
 
-/// Runs the handshake: version exchange, key exchange, host key verification.
-pub(crate) async fn establish(
-    connection: Connection,
-    policy: HostKeyPolicy,
-    params: &SshParams,
-    deadline: &Deadline,
-) -> Result<SshSession, Fault> {
-    handshake(connection, policy, params, Arc::default(), deadline).await
-}
-
 /// Runs the handshake only to learn the host key, then disconnects.
 pub(crate) async fn fetch_host_key(
     connection: Connection,
@@ -137,15 +132,8 @@ pub(crate) async fn fetch_host_key(
     params: &SshParams,
     deadline: &Deadline,
 ) -> Result<Verification, Fault> {
-    let state = Arc::<ConnectionState>::default();
-    let result = handshake(
-        connection,
-        HostKeyPolicy::Inspect(verifier),
-        params,
-        Arc::clone(&state),
-        deadline,
-    )
-    .await;
+    let (state, policy) = (Arc::default(), HostKeyPolicy::Inspect(verifier));
+    let result = establish(connection, policy, params, Arc::clone(&state), deadline).await;
     match (state.verification(), result) {
         (Some(verification), _) => Ok(verification),
         (None, Err(fault)) => Err(fault),
@@ -156,7 +144,8 @@ pub(crate) async fn fetch_host_key(
     }
 }
 
-async fn handshake(
+/// Runs the handshake: version exchange, key exchange, host key verification.
+pub(crate) async fn establish(
     connection: Connection,
     policy: HostKeyPolicy,
     params: &SshParams,

@@ -3,8 +3,6 @@
 //! The rules are those of OpenSSH 9.2, except that a certificate without principals is for no host, as in later
 //! versions. Principals are compared literally, without patterns, as in OpenSSH 9.2.
 
-use std::fmt;
-
 use russh::keys::ssh_key::certificate::CertType;
 use russh::keys::ssh_key::public::{KeyData, RsaPublicKey};
 use russh::keys::{Algorithm, Certificate, HashAlg};
@@ -16,73 +14,42 @@ use crate::time::Timestamp;
 /// RSA keys shorter than this are refused, in bits; OpenSSH's default.
 const MIN_RSA_BITS: u32 = 1024;
 
-/// Why a certificate is ignored. Its plain key may still be known.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum CertificateProblem {
-    NotForHosts,
-    NotYetValid,
-    Expired,
-    OtherNames(String),
-    NoNames,
-    CriticalOptions(String),
-    ExcludedSignature(String),
-}
-
-impl fmt::Display for CertificateProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotForHosts => f.write_str("is not for hosts"),
-            Self::NotYetValid => f.write_str("is not valid yet"),
-            Self::Expired => f.write_str("has expired"),
-            Self::OtherNames(names) => write!(f, "is for other names ({names})"),
-            Self::NoNames => f.write_str("names no host"),
-            Self::CriticalOptions(names) => write!(f, "has critical options ({names})"),
-            Self::ExcludedSignature(algorithm) => {
-                write!(f, "is signed with {algorithm}, which CASignatureAlgorithms excludes")
-            }
-        }
-    }
-}
-
-/// Checks a certificate for a host name at a time. An empty list of `signatures` means OpenSSH's default.
-pub(crate) fn check(
+/// Returns why a certificate is not valid for a host name at a time; reads on after "certificate".
+///
+/// Its plain key may still be known. An empty list of `signatures` means OpenSSH's default.
+pub(crate) fn problem(
     certificate: &Certificate,
     name: &str,
     now: Timestamp,
     signatures: &[String],
-) -> Result<(), CertificateProblem> {
-    if certificate.cert_type() != CertType::Host {
-        return Err(CertificateProblem::NotForHosts);
-    }
+) -> Option<String> {
     let now = u64::try_from(now.as_micros() / 1_000_000).unwrap_or(0);
-    if now < certificate.valid_after() {
-        return Err(CertificateProblem::NotYetValid);
-    }
-    if now >= certificate.valid_before() {
-        return Err(CertificateProblem::Expired);
-    }
     let names = certificate.valid_principals();
-    if names.is_empty() {
-        return Err(CertificateProblem::NoNames);
-    }
-    if !names.iter().any(|principal| principal == name) {
-        return Err(CertificateProblem::OtherNames(join_names(names.iter())));
-    }
-    if !certificate.critical_options().is_empty() {
-        return Err(CertificateProblem::CriticalOptions(join_names(
-            certificate.critical_options().keys(),
-        )));
-    }
+    let options = certificate.critical_options();
     let algorithm = certificate.signature().algorithm();
     let is_allowed = if signatures.is_empty() {
         AUTHORITIES.defaults().any(|default| default == algorithm.as_str())
     } else {
         signatures.iter().any(|allowed| allowed == algorithm.as_str())
     };
-    if !is_allowed {
-        return Err(CertificateProblem::ExcludedSignature(text::excerpt(algorithm.as_str(), 64)));
-    }
-    Ok(())
+    Some(if certificate.cert_type() != CertType::Host {
+        "is not for hosts".to_owned()
+    } else if now < certificate.valid_after() {
+        "is not valid yet".to_owned()
+    } else if now >= certificate.valid_before() {
+        "has expired".to_owned()
+    } else if names.is_empty() {
+        "names no host".to_owned()
+    } else if !names.iter().any(|principal| principal == name) {
+        format!("is for other names ({})", join_names(names.iter()))
+    } else if !options.is_empty() {
+        format!("has critical options ({})", join_names(options.keys()))
+    } else if !is_allowed {
+        let algorithm = text::excerpt(algorithm.as_str(), 64);
+        format!("is signed with {algorithm}, which CASignatureAlgorithms excludes")
+    } else {
+        return None;
+    })
 }
 
 fn join_names<'a>(names: impl Iterator<Item = &'a String>) -> String {

@@ -20,16 +20,13 @@ use crate::text;
 
 /// A revocation list.
 #[derive(Debug)]
-pub(crate) struct RevokedKeys(List);
-
-#[derive(Debug)]
-enum List {
+pub(crate) enum RevokedKeys {
     Keys(Vec<KeyData>),
     Krl(Box<Krl>),
 }
 
 /// A key in the forms in which a list may contain it.
-struct KeyDigests {
+pub(crate) struct KeyDigests {
     blob: Vec<u8>,
     sha1: [u8; 20],
     sha256: [u8; 32],
@@ -56,7 +53,7 @@ impl RevokedKeys {
         };
         // The usual way to switch an option off.
         if path == Path::new("/dev/null") {
-            return Ok(Arc::new(Self(List::Keys(Vec::new()))));
+            return Ok(Arc::new(Self::Keys(Vec::new())));
         }
         let bytes =
             file_cache::read_bytes(path).map_err(|error| refusal(&text::io_error(&error)))?;
@@ -66,7 +63,7 @@ impl RevokedKeys {
     /// Parses a list.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
         if let Some(krl) = Krl::parse(bytes) {
-            return krl.map(|krl| Self(List::Krl(Box::new(krl)))).map_err(str::to_owned);
+            return krl.map(|krl| Self::Krl(Box::new(krl))).map_err(str::to_owned);
         }
         let text = String::from_utf8_lossy(bytes);
         let mut keys = Vec::new();
@@ -80,14 +77,14 @@ impl RevokedKeys {
             let key = key.map_err(|_unreadable| format!("line {} is not a key", index + 1))?;
             keys.push(key.key_data().clone());
         }
-        Ok(Self(List::Keys(keys)))
+        Ok(Self::Keys(keys))
     }
 
     /// Returns true if a key is revoked.
     pub(crate) fn has_key(&self, key: &KeyData) -> bool {
-        match &self.0 {
-            List::Keys(keys) => keys.contains(key),
-            List::Krl(krl) => KeyDigests::new(key).is_none_or(|digests| krl.has_key(&digests)),
+        match self {
+            Self::Keys(keys) => keys.contains(key),
+            Self::Krl(krl) => KeyDigests::new(key).is_none_or(|digests| krl.has_key(&digests)),
         }
     }
 
@@ -96,9 +93,9 @@ impl RevokedKeys {
         let by_key =
             self.has_key(certificate.public_key()) || self.has_key(certificate.signature_key());
         by_key
-            || match &self.0 {
-                List::Keys(_) => false,
-                List::Krl(krl) => krl.has_certificate(certificate),
+            || match self {
+                Self::Keys(_) => false,
+                Self::Krl(krl) => krl.has_certificate(certificate),
             }
     }
 }

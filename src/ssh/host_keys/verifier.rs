@@ -27,7 +27,7 @@ use russh::keys::{Certificate, PublicKeyOrCertificate};
 use crate::ssh::config::{HostKeyCheck, HostSettings};
 use crate::ssh::fault::Fault;
 use crate::ssh::host_keys::algorithms::HostKeyAlgorithms;
-use crate::ssh::host_keys::certificate::{self, CertificateProblem};
+use crate::ssh::host_keys::certificate;
 use crate::ssh::host_keys::known_hosts;
 use crate::ssh::host_keys::revoked_keys::RevokedKeys;
 use crate::ssh::host_keys::writer;
@@ -171,42 +171,29 @@ impl HostKeyVerifier {
         let Some(host_certificate) = host_certificate else {
             return verified(self.known.check(key), None);
         };
-        match self.check_certificate(host_certificate, now) {
-            CertificateCheck::Decided(status) => verified(status, None),
-            CertificateCheck::Ignored(problem) => verified(self.known.check(key), problem),
-            // As in OpenSSH, the entries without the port come last.
-            CertificateCheck::RevokedWithoutPort(status) => {
-                let is_known = self.known.check(key) == HostKeyStatus::Known;
-                verified(if is_known { HostKeyStatus::Known } else { status }, None)
-            }
-        }
-    }
-
-    fn check_certificate(
-        &self,
-        host_certificate: &Certificate,
-        now: Timestamp,
-    ) -> CertificateCheck {
         let [full, portless] = self.known.check_authorities(host_certificate);
-        let has_full = full != HostKeyStatus::Unknown;
-        let status = if has_full { full } else { portless };
+        let is_full = full != HostKeyStatus::Unknown;
+        let status = if is_full { full } else { portless };
         match status {
-            HostKeyStatus::Revoked { .. } if !has_full => {
-                CertificateCheck::RevokedWithoutPort(status)
-            }
             HostKeyStatus::Certified { .. } => {
                 let name = self.known.name.principal();
                 let signatures = &self.settings.algorithms.authority_signatures;
-                match certificate::check(host_certificate, name, now, signatures) {
-                    Ok(()) => CertificateCheck::Decided(status),
-                    Err(problem) => CertificateCheck::Ignored(Some(problem)),
+                match certificate::problem(host_certificate, name, now, signatures) {
+                    None => verified(status, None),
+                    problem => verified(self.known.check(key), problem),
                 }
             }
-            HostKeyStatus::Unknown => CertificateCheck::Ignored(None),
+            HostKeyStatus::Unknown => verified(self.known.check(key), None),
+            // As in OpenSSH, the entries without the port come last.
+            HostKeyStatus::Revoked { .. }
+                if !is_full && self.known.check(key) == HostKeyStatus::Known =>
+            {
+                verified(HostKeyStatus::Known, None)
+            }
             HostKeyStatus::Revoked { .. }
             | HostKeyStatus::Known
             | HostKeyStatus::Exempt
-            | HostKeyStatus::Changed { .. } => CertificateCheck::Decided(status),
+            | HostKeyStatus::Changed { .. } => verified(status, None),
         }
     }
 
@@ -234,16 +221,6 @@ impl HostKeyVerifier {
             theirs: vec![theirs],
         })
     }
-}
-
-/// The result of checking a certificate.
-enum CertificateCheck {
-    /// It decides about the key.
-    Decided(HostKeyStatus),
-    /// It is ignored, for this reason.
-    Ignored(Option<CertificateProblem>),
-    /// Revoked by an entry without the port: decides unless the plain key is known.
-    RevokedWithoutPort(HostKeyStatus),
 }
 
 fn verify_pinned(pinned: Option<&KeyData>, offered: &PublicKeyOrCertificate) -> Verification {

@@ -59,15 +59,14 @@ pub(crate) fn describe_key(
     verification: Verification,
 ) -> Result<OfferedKey, Fault> {
     let host = settings.known_hosts_name.full.clone();
-    let fault = verification.fault(&host);
+    let (fault, (algorithm, fingerprint)) = (verification.fault(&host), verification.key_text());
     let Verification { key, status, certificate_problem } = verification;
     Ok(OfferedKey {
-        algorithm: key.algorithm().to_string(),
-        fingerprint: known_hosts::fingerprint(&key),
+        algorithm,
+        fingerprint,
         refusal: fault.filter(|_| status != HostKeyStatus::Unknown),
         status,
-        certificate_problem: certificate_problem
-            .map(|certificate_problem| certificate_problem.to_string()),
+        certificate_problem,
         entry: entry(settings, &key)?,
         host,
     })
@@ -116,28 +115,19 @@ pub(crate) fn store_new_key(settings: &HostSettings, key: &KeyData) -> Result<()
     let KnownHostEntry { file, line } = entry(settings, key)?;
     let public = line.split_once(' ').map_or("", |(_, public)| public);
     let _writing = lock(&WRITE_LOCK);
-    let done = append_line(&file, &line, |content| {
+    let is_present = |content: &[u8]| {
+        let content = String::from_utf8_lossy(content);
         let lines = content.lines().filter(|line| line.contains(public));
         let lines = KnownHosts::parse(&file, &lines.collect::<Vec<_>>().join("\n"));
         let mut entries = lines.lookup(&settings.known_hosts_name.full).into_iter();
         entries.any(|entry| entry.marker == Marker::Host && entry.key == *key)
-    });
-    done.map(drop).map_err(|error| config_fault(&error.to_string()))
-}
-
-fn append_line(
-    file: &Path,
-    line: &str,
-    is_present: impl Fn(&str) -> bool,
-) -> Result<bool, WriteError> {
-    storage::append(file, FILE_MODES, |content| {
-        if is_present(&String::from_utf8_lossy(content)) {
-            return None;
-        }
+    };
+    let done = storage::append(&file, FILE_MODES, |content| {
         let is_open = content.last().is_some_and(|last| *last != b'\n');
         let before = if is_open { "\n" } else { "" };
-        Some(format!("{before}{line}\n").into_bytes())
-    })
+        (!is_present(content)).then(|| format!("{before}{line}\n").into_bytes())
+    });
+    done.map(drop).map_err(|error| config_fault(&error.to_string()))
 }
 
 /// Adds lines to `known_hosts` files, and returns the number of new ones. Blocks.
