@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::collect::Handshake;
 use crate::doctor::remedy::Advice;
 use crate::model::NodeName;
+use crate::model::declare::table;
 use crate::ssh::{Trace, with_trace};
 use crate::text::sanitize;
 use crate::time::Clock;
@@ -37,29 +38,20 @@ const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum length of a detail line.
 const MAX_LINE_CHARS: usize = 1000;
 
-/// The result of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum StepStatus {
-    /// The step does not apply to this node.
-    NotApplicable,
-    /// The step succeeded.
-    Ok,
-    /// The step succeeded; there is something worth knowing.
-    Note,
-    /// The step failed.
-    Failed,
-}
-
-impl StepStatus {
-    /// Returns the word in the report.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::NotApplicable => "-",
-            Self::Ok => "ok",
-            Self::Note => "note",
-            Self::Failed => "FAILED",
-        }
+table! {
+    /// The result of a step.
+    pub enum StepStatus {
+        /// The step does not apply to this node.
+        NotApplicable = ("-", "apart"),
+        /// The step succeeded.
+        Ok = ("ok", "ok"),
+        /// The step succeeded; there is something worth knowing.
+        Note = ("note", "note"),
+        /// The step failed.
+        Failed = ("FAILED", "failed"),
     }
+    /// Returns the words for it in the report and in JSON.
+    pub fn words -> (&'static str, &'static str);
 }
 
 /// One step of a report.
@@ -146,10 +138,6 @@ impl StepResult {
 
 impl Report {
     /// Cleans all texts, because they may come from a node.
-    fn for_target(target: &Target, steps: Vec<StepResult>) -> Self {
-        Self::new(target.name.clone(), steps)
-    }
-
     fn new(node: NodeName, mut steps: Vec<StepResult>) -> Self {
         for row in &mut steps {
             for text in [&mut row.finding].into_iter().chain(&mut row.details) {
@@ -189,7 +177,7 @@ pub async fn diagnose_node(transport: &Transport, target: &Target, clock: &Clock
                     row.with_duration(began.elapsed())
                         .with_remedy(advice.for_transport_fault(&fault)),
                 );
-                return Report::for_target(target, steps);
+                return Report::new(target.name.clone(), steps);
             }
         }
     }
@@ -218,7 +206,7 @@ pub async fn diagnose_node(transport: &Transport, target: &Target, clock: &Clock
         }
         Err(fault) => connect::add_steps(&trace.events(), period, Err(&fault), &advice, &mut steps),
     }
-    Report::for_target(target, steps)
+    Report::new(target.name.clone(), steps)
 }
 
 /// Returns the steps of a connection as not applicable, for this machine.

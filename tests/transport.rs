@@ -344,7 +344,7 @@ async fn a_changed_host_key_names_both_keys_and_the_line() {
     lab.write("known", &format!("# mine\n[{ADDRESS}]:{} {other}", sshd.port));
     let fault = lab.open("true").await.unwrap_err();
     let Fault::Ssh(ssh::Fault::HostKeyChanged(change)) = &fault else { panic!("{fault}") };
-    assert_eq!((change.file.clone(), change.line), (lab.path("known"), 2));
+    assert_eq!((&*change.at.file, change.at.line), (&*lab.path("known"), 2));
     assert_ne!(change.known, change.fingerprint);
     assert!(fault.to_string().contains("man-in-the-middle"), "{fault}");
 }

@@ -34,12 +34,8 @@ pub(super) fn run(
             }
             Ok(key) => match &key.status {
                 HostKeyStatus::Known => writeln!(out, "{name}: already known")?,
-                HostKeyStatus::Certified { file, line } => {
-                    let file = file.display();
-                    writeln!(
-                        out,
-                        "{name}: already known by the certificate authority in {file}:{line}"
-                    )?;
+                HostKeyStatus::Certified { at } => {
+                    writeln!(out, "{name}: already known by the certificate authority in {at}")?;
                 }
                 HostKeyStatus::Exempt => {
                     writeln!(out, "{name}: not checked, by NoHostAuthenticationForLocalhost")?;

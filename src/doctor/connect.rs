@@ -1,6 +1,6 @@
 //! Turns the trace of a connection into the steps of a report.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::doctor::remedy::Advice;
 use crate::doctor::{StepResult, StepStatus};
 use crate::ssh::{
-    ConnectEvent, ConnectPhase, CredentialOutcome, HostKeyStatus, RouteSummary, TracedEvent,
+    ConnectEvent, ConnectPhase, CredentialOutcome, HostKeyStatus, Origin, RouteSummary, TracedEvent,
 };
 use crate::text::sanitize;
 use crate::transport;
@@ -349,26 +349,19 @@ fn path_text(path: &Path) -> String {
     sanitize(&path.to_string_lossy(), 200)
 }
 
-fn host_key_text(status: &HostKeyStatus, line: Option<&(PathBuf, usize)>) -> (StepStatus, String) {
+fn host_key_text(status: &HostKeyStatus, line: Option<&Origin>) -> (StepStatus, String) {
     match status {
         HostKeyStatus::Known => {
-            let by = line.map(|(file, line)| format!(" by {}:{line}", path_text(file)));
+            let by = line.map(|line| format!(" by {line}"));
             (StepStatus::Ok, format!("known{}", by.unwrap_or_default()))
         }
-        HostKeyStatus::Certified { file, line } => {
-            (StepStatus::Ok, format!("certified by the CA in {}:{line}", path_text(file)))
-        }
+        HostKeyStatus::Certified { at } => (StepStatus::Ok, format!("certified by the CA in {at}")),
         HostKeyStatus::Exempt => {
             (StepStatus::Ok, "not checked (NoHostAuthenticationForLocalhost)".to_owned())
         }
         HostKeyStatus::Unknown => (StepStatus::Note, "not in any known_hosts file".to_owned()),
-        HostKeyStatus::Changed { file, line, .. } => {
-            (StepStatus::Note, format!("differs from {}:{line}", path_text(file)))
-        }
-        HostKeyStatus::Revoked { file, line } => {
-            let line = line.map_or_else(String::new, |line| format!(":{line}"));
-            (StepStatus::Note, format!("revoked in {}{line}", path_text(file)))
-        }
+        HostKeyStatus::Changed { at, .. } => (StepStatus::Note, format!("differs from {at}")),
+        HostKeyStatus::Revoked { at } => (StepStatus::Note, format!("revoked in {at}")),
     }
 }
 
@@ -438,7 +431,7 @@ mod tests {
         let line = |row: &StepResult| {
             let took = row.duration.map_or(0, |took| took.as_millis());
             let details = row.details.join(" | ");
-            format!("{} {} {took}: {} | {details}", row.status.word(), row.step, row.finding)
+            format!("{} {} {took}: {} | {details}", row.status.words().0, row.step, row.finding)
         };
         steps.iter().map(line).collect()
     }

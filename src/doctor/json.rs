@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use crate::doctor::{Report, StepResult, StepStatus};
+use crate::doctor::{Report, StepResult};
 
 /// Version of the schema.
 const SCHEMA: u32 = 1;
@@ -22,15 +22,9 @@ fn node(report: &Report) -> Value {
 }
 
 fn step(row: &StepResult) -> Value {
-    let status = match row.status {
-        StepStatus::NotApplicable => "apart",
-        StepStatus::Ok => "ok",
-        StepStatus::Note => "note",
-        StepStatus::Failed => "failed",
-    };
     json!({
         "step": row.step,
-        "mark": status,
+        "mark": row.status.words().1,
         "found": row.finding,
         "details": row.details,
         "milliseconds": row.duration.map(|took| took.as_secs_f64() * 1000.0),

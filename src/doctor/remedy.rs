@@ -363,15 +363,11 @@ impl Advice {
             ),
             Fault::HostKeyChanged(change) => format!(
                 "ask the administrator; if the node was reinstalled: ssh-keygen -f {} -R {} && gtop trust {node}",
-                shell_quoted_path(&change.file),
+                shell_quoted_path(&change.at.file),
                 shell_quoted(&change.host),
             ),
-            Fault::HostKeyRevoked { file, line, .. } => {
-                let line = line.map_or_else(String::new, |line| format!(":{line}"));
-                let file = file.display();
-                format!(
-                    "do not connect; the node needs a new host key, unless {file}{line} is wrong"
-                )
+            Fault::HostKeyRevoked { at, .. } => {
+                format!("do not connect; the node needs a new host key, unless {at} is wrong")
             }
             Fault::AuthenticationRefused { user, offers, .. } if fault.had_no_key() => {
                 self.new_key(user, offers)
@@ -756,8 +752,7 @@ mod tests {
         assert!(locked.ends_with("ssh-add '/k/my $(id)'"), "{locked}");
         let changed = Fault::HostKeyChanged(Box::new(crate::ssh::HostKeyChange {
             host: "'; curl evil".to_owned(),
-            file: file.into(),
-            line: 1,
+            at: Origin { file: file.into(), line: 1 },
             known: String::new(),
             algorithm: String::new(),
             fingerprint: String::new(),

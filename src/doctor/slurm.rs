@@ -100,11 +100,16 @@ async fn add_step(
     (!has_failed).then_some(())
 }
 
+/// Returns the file that is read if `SLURM_CONF` is not set.
+fn default_configuration() -> Option<&'static str> {
+    CONF_PATHS.into_iter().find(|path| Path::new(path).exists())
+}
+
 fn configuration_step() -> StepResult {
     let step = "configuration";
     let Ok(path) = std::env::var("SLURM_CONF") else {
-        return match CONF_PATHS.iter().find(|path| Path::new(path).exists()) {
-            Some(path) => StepResult::ok(step, *path),
+        return match default_configuration() {
+            Some(path) => StepResult::ok(step, path),
             None => StepResult::note(step, "no slurm.conf in the default folders")
                 .with_details(CONF_PATHS.iter().map(|path| format!("not found: {path}")).collect()),
         };
@@ -216,9 +221,7 @@ async fn controller_failure(line: &str) -> StepResult {
 /// Returns the address of the controller in `slurm.conf`.
 fn controller_address() -> Option<(String, u16)> {
     let configured = std::env::var("SLURM_CONF").ok();
-    let path = configured.or_else(|| {
-        CONF_PATHS.iter().find(|path| Path::new(path).exists()).map(|path| (*path).to_owned())
-    })?;
+    let path = configured.as_deref().or_else(|| default_configuration())?;
     let text = std::fs::read_to_string(path).ok()?;
     let value = |key: &str| {
         text.lines().map(str::trim).find_map(|line| {

@@ -18,7 +18,7 @@ pub fn write_text(out: &mut impl Write, report: &Report) -> io::Result<()> {
 fn write_step(out: &mut impl Write, row: &StepResult, width: usize) -> io::Result<()> {
     let took = row.duration.map(milliseconds).unwrap_or_default();
     let StepResult { step, status, finding, .. } = row;
-    writeln!(out, "  {:<6}  {step:<width$} {took:>9}  {finding}", status.word())?;
+    writeln!(out, "  {:<6}  {step:<width$} {took:>9}  {finding}", status.words().0)?;
     let margin = width + 20;
     for detail in &row.details {
         writeln!(out, "{:margin$}  {detail}", "")?;

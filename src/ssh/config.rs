@@ -42,13 +42,13 @@ mod values;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use crate::ssh::config::host_settings::COMMAND_OVERRIDES;
 
 use crate::ssh::config::resolved::ResolvedOptions;
 use crate::ssh::fault::Fault;
+pub use crate::ssh::file_cache::Origin;
 use crate::text;
 
 /// The default key files of OpenSSH.
@@ -141,26 +141,6 @@ impl KnownHostName {
     /// Returns the principal a certificate must have; certificates have no ports.
     pub(crate) fn principal(&self) -> &str {
         self.portless.as_deref().unwrap_or(&self.full)
-    }
-}
-
-/// A line of a configuration file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
-    /// The file.
-    pub file: Arc<Path>,
-    /// The line, counted from 1.
-    pub line: u32,
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = text::excerpt(&self.file.to_string_lossy(), 200);
-        match self.line {
-            // The file as a whole.
-            0 => f.write_str(&file),
-            line => write!(f, "{file}:{line}"),
-        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::process::NotStarted;
+use crate::ssh::file_cache::Origin;
 use crate::text;
 
 /// The disconnect message of sshd after `MaxAuthTries`.
@@ -184,7 +185,9 @@ pub enum Fault {
     #[error(transparent)]
     HostKeyChanged(Box<HostKeyChange>),
     /// The key of the node is marked `@revoked`.
-    #[error("host key of {host} ({algorithm} {fingerprint}) is revoked in {}{}; do not connect, ask the administrator", .file.display(), line_suffix(*.line))]
+    #[error(
+        "host key of {host} ({algorithm} {fingerprint}) is revoked in {at}; do not connect, ask the administrator"
+    )]
     HostKeyRevoked {
         /// The name in the `known_hosts` file.
         host: String,
@@ -192,10 +195,8 @@ pub enum Fault {
         algorithm: String,
         /// Its fingerprint.
         fingerprint: String,
-        /// The file that revokes it.
-        file: PathBuf,
-        /// The line that revokes it, counted from 1, when the file has lines.
-        line: Option<usize>,
+        /// The line that revokes it, or the whole file when it has no lines.
+        at: Origin,
     },
     /// The node accepts none of the user's credentials.
     #[error("authentication refused for {user} (node offers: {}; tried: {})", join_names(.offers), join_names(.tried))]
@@ -462,16 +463,14 @@ pub(crate) const NO_KEY: &str = "no key to offer";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "host key of {host} has changed: someone could be eavesdropping on you right now (man-in-the-middle attack), \
-     or the host key has just been changed; {}:{line} has {known}, the node offers {algorithm} {fingerprint}; \
-     if that is right, remove the old one with ssh-keygen -f {} -R '{host}'", .file.display(), .file.display()
+     or the host key has just been changed; {at} has {known}, the node offers {algorithm} {fingerprint}; \
+     if that is right, remove the old one with ssh-keygen -f {} -R '{host}'", .at.file.display()
 )]
 pub struct HostKeyChange {
     /// The name in the `known_hosts` file.
     pub host: String,
-    /// The file with the old key.
-    pub file: PathBuf,
-    /// Its line, counted from 1.
-    pub line: usize,
+    /// The line with the old key.
+    pub at: Origin,
     /// The algorithm and fingerprint of the key in the file.
     pub known: String,
     /// The algorithm of the node's key.
@@ -574,10 +573,6 @@ pub(crate) fn job_required(text: Option<&str>) -> Option<Fault> {
 
 fn name_prefix(host: Option<&str>) -> String {
     host.map_or_else(|| "name ".to_owned(), |host| format!("name {host} "))
-}
-
-fn line_suffix(line: Option<usize>) -> String {
-    line.map_or_else(String::new, |line| format!(":{line}"))
 }
 
 /// Lists names for a sentence.

@@ -11,7 +11,6 @@ pub(crate) mod revoked_keys;
 pub(crate) mod verifier;
 pub(crate) mod writer;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use russh::keys::ssh_key::public::KeyData;
@@ -19,6 +18,7 @@ use russh::keys::{Algorithm, Certificate};
 
 use crate::ssh::config::KnownHostName;
 use crate::ssh::fault::{Fault, HostKeyChange};
+use crate::ssh::file_cache::Origin;
 use crate::ssh::host_keys::certificate::is_same_algorithm;
 use crate::ssh::host_keys::known_hosts::{HostEntry, KnownHosts, Marker};
 
@@ -29,10 +29,8 @@ pub enum HostKeyStatus {
     Known,
     /// The key has a certificate of an authority trusted for the host.
     Certified {
-        /// The file that names the authority.
-        file: PathBuf,
-        /// Its line, counted from 1.
-        line: usize,
+        /// The line that names the authority.
+        at: Origin,
     },
     /// The files are not checked, because of `NoHostAuthenticationForLocalhost`.
     Exempt,
@@ -40,19 +38,15 @@ pub enum HostKeyStatus {
     Unknown,
     /// The host has entries, all with other keys.
     Changed {
-        /// The file with the other key.
-        file: PathBuf,
-        /// Its line, counted from 1.
-        line: usize,
+        /// The line with the other key.
+        at: Origin,
         /// The algorithm and fingerprint of the key in the file.
         known: String,
     },
     /// The key, or the authority that signed it, is marked `@revoked`.
     Revoked {
-        /// The file that revokes it.
-        file: PathBuf,
-        /// Its line, counted from 1; `None` for a binary list.
-        line: Option<usize>,
+        /// The line that revokes it, or the list as a whole.
+        at: Origin,
     },
 }
 
@@ -89,11 +83,10 @@ impl HostKeyEntries {
         }
     }
 
-    /// Returns the file and line that list a key.
-    pub(crate) fn find_line(&self, key: &KeyData) -> Option<(PathBuf, usize)> {
+    /// Returns the line that lists a key.
+    pub(crate) fn find_line(&self, key: &KeyData) -> Option<Origin> {
         let lists_key = |entry: &&HostEntry| entry.marker == Marker::Host && entry.key == *key;
-        let entry = self.full.iter().chain(&self.portless).find(lists_key);
-        entry.map(|entry| (entry.file.clone(), entry.line))
+        self.full.iter().chain(&self.portless).find(lists_key).map(|entry| entry.at.clone())
     }
 
     /// Returns what the files say about the signer of a certificate, by the name with the port and by the name without:
@@ -125,7 +118,7 @@ fn revocation<'a>(entries: &'a [HostEntry], key: &KeyData) -> Option<&'a HostEnt
 
 fn key_status(entries: &[HostEntry], key: &KeyData) -> HostKeyStatus {
     if let Some(entry) = revocation(entries, key) {
-        return HostKeyStatus::Revoked { file: entry.file.clone(), line: Some(entry.line) };
+        return HostKeyStatus::Revoked { at: entry.at.clone() };
     }
     let mut valid = entries.iter().filter(|entry| entry.marker == Marker::Host).peekable();
     let Some(first) = valid.peek().copied() else { return HostKeyStatus::Unknown };
@@ -133,8 +126,7 @@ fn key_status(entries: &[HostEntry], key: &KeyData) -> HostKeyStatus {
         return HostKeyStatus::Known;
     }
     HostKeyStatus::Changed {
-        file: first.file.clone(),
-        line: first.line,
+        at: first.at.clone(),
         known: format!("{} {}", first.key.algorithm(), known_hosts::fingerprint(&first.key)),
     }
 }
@@ -142,14 +134,15 @@ fn key_status(entries: &[HostEntry], key: &KeyData) -> HostKeyStatus {
 fn authority_status(entries: &[HostEntry], certificate: &Certificate) -> HostKeyStatus {
     let signer = certificate.signature_key();
     let revoked = revocation(entries, certificate.public_key());
-    if let Some(HostEntry { file, line, .. }) = revoked.or_else(|| revocation(entries, signer)) {
-        return HostKeyStatus::Revoked { file: file.clone(), line: Some(*line) };
+    if let Some(HostEntry { at, .. }) = revoked.or_else(|| revocation(entries, signer)) {
+        return HostKeyStatus::Revoked { at: at.clone() };
     }
     let lists_signer =
         |entry: &&HostEntry| entry.marker == Marker::Authority && entry.key == *signer;
-    entries.iter().find(lists_signer).map_or(HostKeyStatus::Unknown, |entry| {
-        HostKeyStatus::Certified { file: entry.file.clone(), line: entry.line }
-    })
+    entries
+        .iter()
+        .find(lists_signer)
+        .map_or(HostKeyStatus::Unknown, |entry| HostKeyStatus::Certified { at: entry.at.clone() })
 }
 
 /// The result for one key.
@@ -182,19 +175,13 @@ impl Verification {
                     Fault::HostCertificateRefused { host, why, algorithm, fingerprint }
                 }
             },
-            HostKeyStatus::Changed { file, line, known } => {
-                Fault::HostKeyChanged(Box::new(HostKeyChange {
-                    host,
-                    file: file.clone(),
-                    line: *line,
-                    known: known.clone(),
-                    algorithm,
-                    fingerprint,
-                }))
+            HostKeyStatus::Changed { at, known } => {
+                let (at, known) = (at.clone(), known.clone());
+                let change = HostKeyChange { host, at, known, algorithm, fingerprint };
+                Fault::HostKeyChanged(Box::new(change))
             }
-            HostKeyStatus::Revoked { file, line } => {
-                let (file, line) = (file.clone(), *line);
-                Fault::HostKeyRevoked { host, algorithm, fingerprint, file, line }
+            HostKeyStatus::Revoked { at } => {
+                Fault::HostKeyRevoked { host, algorithm, fingerprint, at: at.clone() }
             }
         })
     }
@@ -301,11 +288,10 @@ mod tests {
 
     #[test]
     fn a_changed_key_names_the_file_and_the_line() {
-        let HostKeyStatus::Changed { file, line, known } = check("\n# x\nn1 <B>", "n1", 22, None)
-        else {
+        let HostKeyStatus::Changed { at, known } = check("\n# x\nn1 <B>", "n1", 22, None) else {
             panic!("not changed");
         };
-        assert_eq!((file, line), (PathBuf::from("/k"), 3));
+        assert_eq!(at.to_string(), "/k:3");
         assert!(known.starts_with("ssh-ed25519 SHA256:"), "{known}");
     }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use tokio::time::Instant;
 
 use crate::ssh::fault::ConnectPhase;
-use crate::ssh::file_cache::lock;
+use crate::ssh::file_cache::{Origin, lock};
 use crate::ssh::host_keys::HostKeyStatus;
 use crate::ssh::host_keys::Verification;
 use crate::text;
@@ -78,8 +78,8 @@ pub enum ConnectEvent {
         /// Its fingerprint, as `ssh-keygen -l` prints it.
         fingerprint: String,
         status: HostKeyStatus,
-        /// The file and line that list the key.
-        line: Option<(PathBuf, usize)>,
+        /// The line that lists the key.
+        line: Option<Origin>,
         /// Why its certificate was ignored.
         certificate_problem: Option<String>,
     },
@@ -181,7 +181,7 @@ pub(crate) fn record_tried(what: &str, outcome: impl FnOnce() -> CredentialOutco
 }
 
 impl ConnectEvent {
-    pub(crate) fn host_key(verification: &Verification, line: Option<(PathBuf, usize)>) -> Self {
+    pub(crate) fn host_key(verification: &Verification, line: Option<Origin>) -> Self {
         let (algorithm, fingerprint) = verification.key_text();
         let Verification { status, certificate_problem, .. } = verification.clone();
         Self::HostKey { algorithm, fingerprint, status, line, certificate_problem }

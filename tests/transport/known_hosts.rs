@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use gtop::internals::ssh::{self, HostKeyStatus};
+use gtop::internals::ssh::{self, HostKeyStatus, Origin};
 use gtop::internals::transport::Fault;
 use tokio::process::Command;
 use tokio::task::JoinSet;
@@ -588,8 +588,8 @@ async fn trust_reports_known_keys_and_their_lines() {
     let other = host_key("", "<N> <E>").await;
     assert_eq!((other.status, &*other.algorithm), (HostKeyStatus::Known, "ecdsa-sha2-nistp256"));
     let certified = host_key("good", authority).await;
-    let file = fixture.lab.path("known");
-    assert_eq!(certified.status, HostKeyStatus::Certified { file, line: 1 });
+    let at = Origin { file: fixture.lab.path("known").into(), line: 1 };
+    assert_eq!(certified.status, HostKeyStatus::Certified { at });
     let expired = host_key("expired", authority).await;
     assert_eq!((expired.status, expired.refusal), (HostKeyStatus::Unknown, None));
     assert_eq!(expired.certificate_problem.as_deref(), Some("has expired"));

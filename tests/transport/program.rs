@@ -66,7 +66,7 @@ async fn messages_of_ssh_map_to_the_faults_of_the_native_client() {
     lab.write("known", &format!("[{ADDRESS}]:{} {}", sshd.port, lab.text("id.pub")));
     let fault = run_with_ssh(&lab, "true").await.unwrap_err();
     let Fault::Ssh(ssh::Fault::HostKeyChanged(change)) = &fault else { panic!("{fault}") };
-    assert_eq!((change.file.clone(), change.line), (lab.path("known"), 1));
+    assert_eq!((&*change.at.file, change.at.line), (&*lab.path("known"), 1));
     let listed = run("ssh-keygen", &["-lf", lab.path("host_ed25519.pub").to_str().unwrap()]).await;
     assert!(listed.contains(&change.fingerprint), "{listed} {change:?}");
 

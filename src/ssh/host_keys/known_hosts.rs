@@ -5,7 +5,7 @@
 //! looked up, patterns are tried one by one, hashed names need one hash per line.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -17,7 +17,7 @@ use sha1::Sha1;
 
 use crate::ssh::config::lexer::{self, ListMatch};
 use crate::ssh::fault::Fault;
-use crate::ssh::file_cache;
+use crate::ssh::file_cache::{self, Origin};
 
 /// Prefix of a hashed name.
 const HASH_PREFIX: &str = "|1|";
@@ -39,9 +39,7 @@ pub(crate) enum Marker {
 /// An entry of the host that was looked up.
 #[derive(Debug, Clone)]
 pub(crate) struct HostEntry {
-    pub(crate) file: PathBuf,
-    /// Counted from 1.
-    pub(crate) line: usize,
+    pub(crate) at: Origin,
     pub(crate) marker: Marker,
     pub(crate) key: KeyData,
 }
@@ -49,7 +47,6 @@ pub(crate) struct HostEntry {
 /// One `known_hosts` file.
 #[derive(Debug, Default)]
 pub(crate) struct KnownHosts {
-    path: PathBuf,
     lines: Vec<RawLine>,
     by_name: BTreeMap<Box<str>, Vec<usize>>,
     /// Name lists with at least one pattern or negation.
@@ -60,7 +57,7 @@ pub(crate) struct KnownHosts {
 /// A line; its key is decoded only when its host is looked up.
 #[derive(Debug)]
 struct RawLine {
-    number: usize,
+    at: Origin,
     marker: Marker,
     key: Box<str>,
 }
@@ -87,15 +84,16 @@ impl KnownHosts {
 
     /// Parses a file; skips invalid lines.
     pub(crate) fn parse(path: &Path, text: &str) -> Self {
-        let mut file = Self { path: path.to_owned(), ..Self::default() };
-        for (index, line) in text.lines().enumerate() {
+        let (mut entries, file) = (Self::default(), Arc::from(path));
+        for (number, line) in (1..).zip(text.lines()) {
             // `None` is a comment or an invalid line.
-            let _: Option<()> = file.add_line(index + 1, line);
+            let at = Origin { file: Arc::clone(&file), line: number };
+            let _: Option<()> = entries.add_line(at, line);
         }
-        file
+        entries
     }
 
-    fn add_line(&mut self, number: usize, line: &str) -> Option<()> {
+    fn add_line(&mut self, at: Origin, line: &str) -> Option<()> {
         let mut words = line.split([' ', '\t']).filter(|word| !word.is_empty());
         let mut names = words.next()?;
         if names.starts_with('#') {
@@ -123,7 +121,7 @@ impl KnownHosts {
             }
         }
         let key = format!("{kind} {key}").into_boxed_str();
-        self.lines.push(RawLine { number, marker, key });
+        self.lines.push(RawLine { at, marker, key });
         Some(())
     }
 
@@ -142,17 +140,11 @@ impl KnownHosts {
         // A line may list the host twice.
         found.dedup();
         let lines = found.into_iter().filter_map(|index| self.lines.get(index));
-        lines.filter_map(|line| self.entry(line)).collect()
-    }
-
-    fn entry(&self, line: &RawLine) -> Option<HostEntry> {
-        let key = PublicKey::from_openssh(&line.key).ok()?;
-        Some(HostEntry {
-            file: self.path.clone(),
-            line: line.number,
-            marker: line.marker,
-            key: key.key_data().clone(),
-        })
+        let entry = |RawLine { at, marker, key }: &RawLine| {
+            let key = PublicKey::from_openssh(key).ok()?.key_data().clone();
+            Some(HostEntry { at: at.clone(), marker: *marker, key })
+        };
+        lines.filter_map(entry).collect()
     }
 }
 
@@ -203,9 +195,9 @@ mod tests {
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB9dG4kjRhQTtWTVzd2t27+t0DEHBPW7iOD23TUiYLio";
 
     /// Returns the numbers of the lines about `name`.
-    fn lines(text: &str, name: &str) -> Vec<usize> {
+    fn lines(text: &str, name: &str) -> Vec<u32> {
         let file = KnownHosts::parse(Path::new("/k"), &text.replace("<A>", KEY));
-        file.lookup(name).iter().map(|entry| entry.line).collect()
+        file.lookup(name).iter().map(|entry| entry.at.line).collect()
     }
 
     #[test]

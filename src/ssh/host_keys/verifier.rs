@@ -18,7 +18,7 @@
 //! well; a certificate without principals is for no host, as in versions after 9.2. Addresses are not checked
 //! beside names: `CheckHostIP` is off by default in OpenSSH too, and doctor reports that it is ignored.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use russh::keys::ssh_key::public::KeyData;
@@ -26,6 +26,7 @@ use russh::keys::{Certificate, PublicKeyOrCertificate};
 
 use crate::ssh::config::{HostKeyCheck, HostSettings};
 use crate::ssh::fault::Fault;
+use crate::ssh::file_cache::Origin;
 use crate::ssh::host_keys::algorithms::HostKeyAlgorithms;
 use crate::ssh::host_keys::certificate;
 use crate::ssh::host_keys::known_hosts;
@@ -81,8 +82,8 @@ impl HostKeyPolicy {
         }
     }
 
-    /// Returns the file and line that list a key.
-    pub(crate) fn find_line(&self, key: &KeyData) -> Option<(PathBuf, usize)> {
+    /// Returns the line that lists a key.
+    pub(crate) fn find_line(&self, key: &KeyData) -> Option<Origin> {
         match self {
             Self::KnownHosts(verifier) | Self::Inspect(verifier) => verifier.known.find_line(key),
             Self::Pinned(_) => None,
@@ -163,7 +164,8 @@ impl HostKeyVerifier {
                 |host_certificate| revoked.has_certificate(host_certificate),
             )
         {
-            return verified(HostKeyStatus::Revoked { file: file.clone(), line: None }, None);
+            let at = Origin { file: file.as_path().into(), line: 0 };
+            return verified(HostKeyStatus::Revoked { at }, None);
         }
         if is_exempt {
             return verified(HostKeyStatus::Exempt, None);
@@ -228,8 +230,7 @@ fn verify_pinned(pinned: Option<&KeyData>, offered: &PublicKeyOrCertificate) -> 
     let status = match pinned {
         Some(pinned) if *pinned == key => HostKeyStatus::Known,
         Some(pinned) => HostKeyStatus::Changed {
-            file: "the fixed profile".into(),
-            line: 1,
+            at: Origin { file: Path::new("the fixed profile").into(), line: 1 },
             known: known_hosts::fingerprint(pinned),
         },
         None => HostKeyStatus::Unknown,
@@ -239,7 +240,6 @@ fn verify_pinned(pinned: Option<&KeyData>, offered: &PublicKeyOrCertificate) -> 
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
 
     use russh::keys::ssh_key::certificate::{Builder, CertType};
     use russh::keys::ssh_key::private::Ed25519Keypair;

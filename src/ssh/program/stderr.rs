@@ -3,9 +3,11 @@
 //! Its messages are in English, because it runs with `LC_ALL=C`. Those of a jump host come before those of the
 //! node, and the first cause is the one that counts.
 
+use std::path::Path;
 use std::time::Duration;
 
 use crate::ssh::fault::{self, ConnectPhase, Fault, HostKeyChange, SshProgramCause};
+use crate::ssh::file_cache::Origin;
 use crate::text;
 
 /// The stderr of ssh, and what it was called with.
@@ -85,13 +87,13 @@ impl<'a> SshStderr<'a> {
         let (file, line) = location
             .and_then(|(_, location)| location.rsplit_once(':'))
             .unwrap_or(("known_hosts", ""));
+        let file = Path::new(&text::excerpt_line(file)).into();
         let shown = self.text.lines().find(|line| line.starts_with("SHA256:")).unwrap_or_default();
         let algorithm = self.between("The fingerprint for the ", " key sent by").unwrap_or("a key");
         let host = self.between("Host key for ", " has changed").unwrap_or(self.typed_name);
         Fault::HostKeyChanged(Box::new(HostKeyChange {
             host: text::excerpt_line(host),
-            file: text::excerpt_line(file).into(),
-            line: line.parse().unwrap_or(1),
+            at: Origin { file, line: line.parse().unwrap_or(1) },
             known: "another key".to_owned(),
             algorithm: text::excerpt_line(algorithm),
             fingerprint: text::excerpt_line(shown.trim_end_matches('.')),
@@ -342,8 +344,8 @@ mod tests {
              Host key verification failed.\r\n",
         );
         let Fault::HostKeyChanged(change) = fault else { panic!("{fault}") };
-        assert_eq!((change.line, change.fingerprint.as_str()), (7, "SHA256:abc"));
-        assert_eq!(change.file, std::path::Path::new("/home/ada/.ssh/known_hosts"));
+        assert_eq!(change.at.to_string(), "/home/ada/.ssh/known_hosts:7");
+        assert_eq!(change.fingerprint, "SHA256:abc");
         assert_eq!((change.host.as_str(), change.algorithm.as_str()), ("[gpu01]:2222", "ED25519"));
     }
 }
