@@ -13,11 +13,11 @@ use crate::export::json::jobs::{Jobs, RosterJson};
 use crate::export::json::schema::{
     JsonShape, Metrics, Moment, Objects, SchemaVersion, Shaped, object,
 };
-use crate::fleet::{EventRecord, Fleet, JobDevices, Node, Process, SourceState, Totals, Traffic};
+use crate::fleet::{EventRecord, Fleet, JobDevices, Node, SourceState, Totals, Traffic};
 use crate::metrics::Usage;
 use crate::model::{
-    Ancestor, Bytes, Device, DeviceFault, JobId, Link, LinkCounters, NodeName, Percent, Space,
-    TpuCore, TransportKind, Watts,
+    Ancestor, Bytes, Device, DeviceFault, DriverFacts, Fault, JobId, Link, LinkCounters, NodeName,
+    Percent, SourceFault, Space, TpuCore, TransportKind, Watts,
 };
 use crate::time::Timestamp;
 
@@ -34,36 +34,33 @@ pub fn write_json(
     source: &str,
 ) -> io::Result<()> {
     let job_devices = JobDevices::of(fleet);
-    let snapshot = Snapshot {
-        schema: SchemaVersion,
-        at: rfc3339(now),
-        source,
-        roster: fleet.jobs.as_ref().map(|list| jobs::roster(list, now)),
-        nodes: Nodes { fleet, job_devices: &job_devices, now },
-        jobs: Jobs { fleet, job_devices: &job_devices, now },
-        totals: totals(&Totals::of(fleet, now)),
-    };
+    let snapshot = Snapshot::of(fleet, &job_devices, now, source);
     serde_json::to_writer(&mut *out, &snapshot)?;
     out.write_all(b"\n")
 }
 
 object! {
     /// The monitored nodes, their devices and their jobs at one moment.
-    Snapshot<'a> as "snapshot" {
-        /// Version of this schema.
-        schema: SchemaVersion,
-        /// When the snapshot was written, by the local clock.
-        at: Option<Moment>,
-        /// What is monitored, as text.
+    Snapshot<'a> as "snapshot" of (
+        fleet: &'a Fleet,
+        job_devices: &'a JobDevices<'a>,
+        now: Timestamp,
         source: &'a str,
+    ) {
+        /// Version of this schema.
+        schema: SchemaVersion = SchemaVersion,
+        /// When the snapshot was written, by the local clock.
+        at: Option<Moment> = rfc3339(now),
+        /// What is monitored, as text.
+        source: &'a str = source,
         /// The scheduler's job list; null when no scheduler is queried.
-        roster: Option<RosterJson<'a>>,
+        roster: Option<RosterJson<'a>> = fleet.jobs.as_ref().map(|list| RosterJson::of(list, now)),
         /// The nodes, in the order given.
-        nodes: Nodes<'a>,
+        nodes: Nodes<'a> = Nodes { fleet, job_devices, now },
         /// The jobs: those the scheduler lists, and those known from processes only.
-        jobs: Jobs<'a>,
+        jobs: Jobs<'a> = Jobs { fleet, job_devices, now },
         /// Totals over all nodes.
-        totals: TotalsJson,
+        totals: TotalsJson = TotalsJson::of(&Totals::of(fleet, now)),
     }
 }
 
@@ -89,7 +86,7 @@ struct Nodes<'a> {
 
 impl Serialize for Nodes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.fleet.nodes.iter().map(|one| node(self, one)))
+        serializer.collect_seq(self.fleet.nodes.iter().map(|node| NodeJson::of(self, node)))
     }
 }
 
@@ -101,47 +98,35 @@ impl Shaped for Nodes<'_> {
 
 object! {
     /// A node.
-    NodeJson<'a> as "node" {
+    NodeJson<'a> as "node" of (nodes: &Nodes<'a>, node: &'a Node) with {
+        let now = nodes.now;
+        let device = |(index, device)| DeviceJson::of(node, index, device, now);
+    } {
         /// Node name, as given.
-        name: &'a str,
+        name: &'a str = node.name.as_str(),
         /// Connection state: idle, opening, up or down.
-        link: &'static str,
+        link: &'static str = link_state(&node.link),
         /// Transport: native, ssh, exec, srun or local; null before the first connection.
-        transport: Option<&'static str>,
+        transport: Option<&'static str> = node.via.map(TransportKind::as_str),
         /// Why the node is not connected.
-        fault: Option<FaultJson<'a>>,
+        fault: Option<FaultJson<'a>> = node.fault().map(|fault| FaultJson::of(node, fault, now)),
         /// True if the values are current; nodes that are not fresh are left out of sums.
-        fresh: bool,
+        fresh: bool = node.freshness(now).is_fresh(),
         /// Name of an earlier node that is the same machine.
-        same_as: Option<&'a str>,
+        same_as: Option<&'a str> = nodes.fleet.same_as.get(&node.name).map(NodeName::as_str),
         /// Data sources, each with its own age and fault.
-        sources: Vec<SourceJson<'a>>,
+        sources: Vec<SourceJson<'a>> =
+            node.sources.iter().map(|state| SourceJson::of(node, state, now)).collect(),
         /// The host: CPU, memory, network, disks.
-        host: HostJson<'a>,
+        host: HostJson<'a> = HostJson::of(node),
         /// Devices in the driver's order, each followed by its MIG slices.
-        devices: Vec<DeviceJson<'a>>,
+        devices: Vec<DeviceJson<'a>> = node.devices.iter().enumerate().map(device).collect(),
         /// Device events since gtop started, latest last.
-        events: Vec<EventJson<'a>>,
+        events: Vec<EventJson<'a>> =
+            node.events.iter().map(|record| EventJson::of(node, record, now)).collect(),
         /// Ids of the jobs on the node.
-        jobs: Vec<&'a str>,
-    }
-}
-
-fn node<'a>(nodes: &Nodes<'a>, node: &'a Node) -> NodeJson<'a> {
-    let now = nodes.now;
-    let device = |(index, device)| self::device(node, index, device, now);
-    NodeJson {
-        name: node.name.as_str(),
-        link: link_state(&node.link),
-        transport: node.via.map(TransportKind::as_str),
-        fault: fault(node, now),
-        fresh: node.freshness(now).is_fresh(),
-        same_as: nodes.fleet.same_as.get(&node.name).map(NodeName::as_str),
-        sources: node.sources.iter().map(|state| source(node, state, now)).collect(),
-        host: host(node),
-        devices: node.devices.iter().enumerate().map(device).collect(),
-        events: node.events.iter().map(|record| event(node, record, now)).collect(),
-        jobs: nodes.job_devices.jobs_on(&node.name).into_iter().map(JobId::as_str).collect(),
+        jobs: Vec<&'a str> =
+            nodes.job_devices.jobs_on(&node.name).into_iter().map(JobId::as_str).collect(),
     }
 }
 
@@ -156,298 +141,211 @@ fn link_state(link: &Link) -> &'static str {
 
 object! {
     /// Why a node is not connected.
-    FaultJson<'a> as "fault" {
+    FaultJson<'a> as "fault" of (node: &Node, fault: &'a Fault, now: Timestamp) with {
+        let retry_at = match &node.link {
+            Link::Down { retry_at, .. } => *retry_at,
+            Link::Idle | Link::Opening { .. } | Link::Up => None,
+        };
+    } {
         /// Kind of fault, as shown on the screen.
-        kind: &'static str,
+        kind: &'static str = fault.kind.label(),
         /// Details of the fault; may be empty.
-        detail: &'a str,
+        detail: &'a str = &fault.detail,
         /// What to do about it.
-        remedy: &'a str,
+        remedy: &'a str = fault.remedy(),
         /// Seconds until gtop retries; null when it does not retry automatically.
-        retry_in_seconds: Option<f64>,
+        retry_in_seconds: Option<f64> = retry_at.map(|at| millis(at.since(now).as_secs_f64())),
     }
-}
-
-fn fault(node: &Node, now: Timestamp) -> Option<FaultJson<'_>> {
-    let fault = node.fault()?;
-    let retry_at = match &node.link {
-        Link::Down { retry_at, .. } => *retry_at,
-        Link::Idle | Link::Opening { .. } | Link::Up => None,
-    };
-    Some(FaultJson {
-        kind: fault.kind.label(),
-        detail: &fault.detail,
-        remedy: fault.remedy(),
-        retry_in_seconds: retry_at.map(|at| millis(at.since(now).as_secs_f64())),
-    })
 }
 
 object! {
     /// A data source of a node: the host, a driver interface, or a slower group of either, such as
     /// host.slow or nvml.processes.
-    SourceJson<'a> as "source" {
+    SourceJson<'a> as "source" of (node: &'a Node, state: &'a SourceState, now: Timestamp) with {
+        let mut backends = node.hello.iter().flat_map(|hello| &hello.backends);
+        let backend = backends.find(|backend| backend.source == state.source);
+        let driver = backend.and_then(|backend| backend.driver.as_deref());
+    } {
         /// Source name.
-        id: &'a str,
+        id: &'a str = state.source.as_str(),
         /// Age of the last sample; null when there is none.
-        age_seconds: Option<f64>,
+        age_seconds: Option<f64> = state.taken_at.map(|at| age(at, now)),
         /// Sampling interval.
-        interval_seconds: f64,
+        interval_seconds: f64 = state.interval.as_secs_f64(),
         /// True if the values are current.
-        fresh: bool,
+        fresh: bool = state.freshness(now).is_fresh(),
         /// Why the node does not have this source.
-        absent: Option<&'a str>,
+        absent: Option<&'a str> = state.absent.as_deref(),
         /// True if the backend was written from documentation and never tested on a real device.
-        experimental: bool,
+        experimental: bool = driver.is_some_and(|driver| driver.is_experimental),
         /// The driver behind the source.
-        driver: Option<DriverJson<'a>>,
+        driver: Option<DriverJson<'a>> = driver.map(DriverJson::of),
         /// Why the source has no new values.
-        fault: Option<SourceFaultJson<'a>>,
+        fault: Option<SourceFaultJson<'a>> =
+            state.fault.as_ref().map(|fault| SourceFaultJson::of(fault, now)),
     }
 }
 
 object! {
     /// A driver.
-    DriverJson<'a> as "driver" {
+    DriverJson<'a> as "driver" of (driver: &'a DriverFacts) {
         /// Driver version.
-        version: Option<&'a str>,
+        version: Option<&'a str> = driver.version.as_deref(),
         /// Version of the driver's library.
-        library: Option<&'a str>,
+        library: Option<&'a str> = driver.library.as_deref(),
         /// Highest CUDA version the driver supports.
-        cuda: Option<&'a str>,
+        cuda: Option<&'a str> = driver.cuda.as_deref(),
         /// Why the driver reports no events, such as Xids.
-        no_events: Option<&'a str>,
+        no_events: Option<&'a str> = driver.no_events.as_deref(),
     }
 }
 
 object! {
     /// Why a source has no new values.
-    SourceFaultJson<'a> as "source_fault" {
+    SourceFaultJson<'a> as "source_fault" of (fault: &'a SourceFault, now: Timestamp) {
         /// Kind of fault, as shown on the screen.
-        kind: &'static str,
+        kind: &'static str = fault.kind.label(),
         /// The call that hangs or failed.
-        call: &'a str,
+        call: &'a str = &fault.call,
         /// Error message; may be empty.
-        message: &'a str,
+        message: &'a str = &fault.message,
         /// How long the fault has lasted.
-        for_seconds: f64,
+        for_seconds: f64 = millis((fault.duration + now.since(fault.at)).as_secs_f64()),
         /// What to do about it.
-        remedy: &'static str,
-    }
-}
-
-fn source<'a>(node: &'a Node, state: &'a SourceState, now: Timestamp) -> SourceJson<'a> {
-    let mut backends = node.hello.iter().flat_map(|hello| &hello.backends);
-    let backend = backends.find(|backend| backend.source == state.source);
-    let driver = backend.and_then(|backend| backend.driver.as_deref());
-    SourceJson {
-        id: state.source.as_str(),
-        age_seconds: state.taken_at.map(|at| age(at, now)),
-        interval_seconds: state.interval.as_secs_f64(),
-        fresh: state.freshness(now).is_fresh(),
-        absent: state.absent.as_deref(),
-        experimental: driver.is_some_and(|driver| driver.is_experimental),
-        driver: driver.map(|driver| DriverJson {
-            version: driver.version.as_deref(),
-            library: driver.library.as_deref(),
-            cuda: driver.cuda.as_deref(),
-            no_events: driver.no_events.as_deref(),
-        }),
-        fault: state.fault.as_ref().map(|fault| SourceFaultJson {
-            kind: fault.kind.label(),
-            call: &fault.call,
-            message: &fault.message,
-            for_seconds: millis((fault.duration + now.since(fault.at)).as_secs_f64()),
-            remedy: fault.kind.remedy(),
-        }),
+        remedy: &'static str = fault.kind.remedy(),
     }
 }
 
 object! {
     /// A device event; repeated events are counted.
-    EventJson<'a> as "event" {
+    EventJson<'a> as "event" of (node: &Node, record: &'a EventRecord, now: Timestamp) with {
+        let event = &record.event;
+        let device = node.devices.iter().find(|device| device.uuid == event.device);
+    } {
         /// Time of the last occurrence.
-        at: Option<Moment>,
+        at: Option<Moment> = rfc3339(event.at),
         /// Time of the first occurrence.
-        first_at: Option<Moment>,
+        first_at: Option<Moment> = rfc3339(record.first_at),
         /// Seconds since the last occurrence.
-        age_seconds: f64,
+        age_seconds: f64 = age(event.at, now),
         /// Number of occurrences.
-        count: u64,
+        count: u64 = record.count,
         /// The source that reported it.
-        source: &'a str,
+        source: &'a str = event.source.as_str(),
         /// Kind: xid, ecc, retirement, poison, unavailable, recovery, lost, reset, or another word of the probe.
-        kind: &'a str,
+        kind: &'a str = event.kind.as_str(),
         /// UUID of the device.
-        device: &'a str,
+        device: &'a str = &event.device,
         /// Index of the device; null when the device is gone.
-        index: Option<u32>,
+        index: Option<u32> = device.and_then(|device| device.index.get()),
         /// Xid number, or NVML's number of the recovery action.
-        code: Option<u64>,
+        code: Option<u64> = event.code,
         /// Meaning of the event.
-        text: String,
+        text: String = event.text(),
         /// The driver's message; may be empty.
-        message: &'a str,
-    }
-}
-
-fn event<'a>(node: &Node, record: &'a EventRecord, now: Timestamp) -> EventJson<'a> {
-    let event = &record.event;
-    let device = node.devices.iter().find(|device| device.uuid == event.device);
-    EventJson {
-        at: rfc3339(event.at),
-        first_at: rfc3339(record.first_at),
-        age_seconds: age(event.at, now),
-        count: record.count,
-        source: event.source.as_str(),
-        kind: event.kind.as_str(),
-        device: &event.device,
-        index: device.and_then(|device| device.index.get()),
-        code: event.code,
-        text: event.text(),
-        message: &event.message,
+        message: &'a str = &event.message,
     }
 }
 
 object! {
     /// The host of a node. Its static properties are null until the probe has reported them.
-    HostJson<'a> as "host" {
+    HostJson<'a> as "host" of (node: &'a Node) with {
+        let hello = node.hello.as_deref();
+    } {
         /// The machine's own host name.
-        host_name: Option<&'a str>,
+        host_name: Option<&'a str> = hello.map(|hello| &*hello.host.host_name),
         /// Boot id of the kernel.
-        boot_id: Option<&'a str>,
+        boot_id: Option<&'a str> = hello.map(|hello| &*hello.host.boot_id),
         /// Kernel release.
-        kernel: Option<&'a str>,
+        kernel: Option<&'a str> = hello.map(|hello| &*hello.host.kernel),
         /// Logical processors.
-        cpus: Option<u32>,
+        cpus: Option<u32> = hello.map(|hello| hello.host.cpus),
         /// Probe interpreter: python or sh.
-        probe: Option<&'a str>,
+        probe: Option<&'a str> = hello.map(|hello| &*hello.probe),
         /// Mount option hidepid of /proc; above 0, processes of other users may be hidden.
-        hidepid: Option<u8>,
+        hidepid: Option<u8> = hello.map(|hello| hello.host.hidepid),
         /// True if the probe runs in its own PID namespace and sees no processes outside it.
-        contained: Option<bool>,
-        ..metrics: Metrics<'a, Node>,
+        contained: Option<bool> = hello.map(|hello| hello.host.is_contained),
+        ..metrics: Metrics<'a, Node> = Metrics::of(node),
         /// Traffic of each network interface.
-        network: Vec<Flow<'a>>,
+        network: Vec<Flow<'a>> = node.host.network.iter().map(Flow::of).collect(),
         /// Traffic of each InfiniBand port.
-        infiniband: Vec<Flow<'a>>,
+        infiniband: Vec<Flow<'a>> = node.host.infiniband.iter().map(Flow::of).collect(),
         /// Traffic of each disk.
-        disks: Vec<DiskFlow<'a>>,
+        disks: Vec<DiskFlow<'a>> = node.host.disks.iter().map(DiskFlow::of).collect(),
         /// Disk space of local file systems.
-        space: Vec<SpaceJson<'a>>,
+        space: Vec<SpaceJson<'a>> = node.host.slow.space.iter().map(SpaceJson::of).collect(),
     }
 }
 
 object! {
     /// Traffic of a network interface or port.
-    Flow<'a> as "flow" {
+    Flow<'a> as "flow" of (traffic: &'a Traffic) {
         /// Interface or port name.
-        name: &'a str,
+        name: &'a str = &traffic.name,
         /// Bytes received per second.
-        receive_bytes_per_second: u64,
+        receive_bytes_per_second: u64 = traffic.inward.0,
         /// Bytes sent per second.
-        transmit_bytes_per_second: u64,
+        transmit_bytes_per_second: u64 = traffic.outward.0,
     }
 }
 
 object! {
     /// Traffic of a disk.
-    DiskFlow<'a> as "disk_flow" {
+    DiskFlow<'a> as "disk_flow" of (traffic: &'a Traffic) {
         /// Disk name.
-        name: &'a str,
+        name: &'a str = &traffic.name,
         /// Bytes read per second.
-        read_bytes_per_second: u64,
+        read_bytes_per_second: u64 = traffic.inward.0,
         /// Bytes written per second.
-        write_bytes_per_second: u64,
+        write_bytes_per_second: u64 = traffic.outward.0,
     }
 }
 
 object! {
     /// Disk space of a file system.
-    SpaceJson<'a> as "space" {
+    SpaceJson<'a> as "space" of (space: &'a Space) {
         /// Mount point.
-        path: &'a str,
+        path: &'a str = &space.path,
         /// Size.
-        total_bytes: u64,
+        total_bytes: u64 = space.total.0,
         /// Space free for an ordinary user.
-        free_bytes: u64,
-    }
-}
-
-fn host(node: &Node) -> HostJson<'_> {
-    let (hello, host) = (node.hello.as_deref(), &node.host);
-    HostJson {
-        host_name: hello.map(|hello| &*hello.host.host_name),
-        boot_id: hello.map(|hello| &*hello.host.boot_id),
-        kernel: hello.map(|hello| &*hello.host.kernel),
-        cpus: hello.map(|hello| hello.host.cpus),
-        probe: hello.map(|hello| &*hello.probe),
-        hidepid: hello.map(|hello| hello.host.hidepid),
-        contained: hello.map(|hello| hello.host.is_contained),
-        metrics: Metrics::of(node),
-        network: host.network.iter().map(flow).collect(),
-        infiniband: host.infiniband.iter().map(flow).collect(),
-        disks: host.disks.iter().map(disk).collect(),
-        space: host.slow.space.iter().map(space).collect(),
-    }
-}
-
-fn disk(traffic: &Traffic) -> DiskFlow<'_> {
-    DiskFlow {
-        name: &traffic.name,
-        read_bytes_per_second: traffic.inward.0,
-        write_bytes_per_second: traffic.outward.0,
-    }
-}
-
-fn space(space: &Space) -> SpaceJson<'_> {
-    SpaceJson { path: &space.path, total_bytes: space.total.0, free_bytes: space.free.0 }
-}
-
-fn flow(traffic: &Traffic) -> Flow<'_> {
-    Flow {
-        name: &traffic.name,
-        receive_bytes_per_second: traffic.inward.0,
-        transmit_bytes_per_second: traffic.outward.0,
+        free_bytes: u64 = space.free.0,
     }
 }
 
 object! {
     /// A device, or a MIG slice of one.
-    DeviceJson<'a> as "device" {
+    DeviceJson<'a> as "device" of (
+        node: &'a Node,
+        index: usize,
+        device: &'a Device,
+        now: Timestamp,
+    ) with {
+        let unknown_extra = node.users_unknown_reason(index).map(|why| ("processes", why));
+        let links = device.details.as_ref().and_then(|details| details.links.known());
+        let cores = device.tpu.as_ref().and_then(|tpu| tpu.by_core.known());
+    } {
         /// UUID.
-        uuid: &'a str,
+        uuid: &'a str = &device.uuid,
         /// Index of the device; for a slice, its index within the device.
-        index: Option<u32>,
+        index: Option<u32> = device.index.get(),
         /// For a slice, the UUID of its device. Slices are left out of sums.
-        parent: Option<&'a str>,
+        parent: Option<&'a str> = device.parent.as_deref(),
         /// True if the values are current.
-        fresh: bool,
+        fresh: bool = node.device_freshness(index, now).is_fresh(),
         /// Why the driver reports no values: lost, needs reset, no permission, or the driver's message.
-        fault: Option<&'a str>,
-        ..metrics: Metrics<'a, Device>,
+        fault: Option<&'a str> = device.fault.as_ref().map(device_fault),
+        ..metrics: Metrics<'a, Device> = Metrics { unknown_extra, ..Metrics::of(device) },
         /// The counters of each `NVLink`.
-        links: Vec<LinkJson>,
+        links: Vec<LinkJson> =
+            links.iter().flat_map(|links| links.iter()).map(LinkJson::of).collect(),
         /// The cores of a TPU chip that has several.
-        cores: Vec<CoreJson>,
+        cores: Vec<CoreJson> =
+            cores.iter().flat_map(|cores| cores.iter()).map(CoreJson::of).collect(),
         /// Processes on the device; empty when there are none, null when unknown.
-        processes: Option<Vec<UsageJson<'a>>>,
-    }
-}
-
-fn device<'a>(node: &'a Node, index: usize, device: &'a Device, now: Timestamp) -> DeviceJson<'a> {
-    let unknown_extra = node.users_unknown_reason(index).map(|why| ("processes", why));
-    let links = device.details.as_ref().and_then(|details| details.links.known());
-    let cores = device.tpu.as_ref().and_then(|tpu| tpu.by_core.known());
-    DeviceJson {
-        uuid: &device.uuid,
-        index: device.index.get(),
-        parent: device.parent.as_deref(),
-        fresh: node.device_freshness(index, now).is_fresh(),
-        fault: device.fault.as_ref().map(device_fault),
-        metrics: Metrics { unknown_extra, ..Metrics::of(device) },
-        links: links.iter().flat_map(|links| links.iter()).map(link).collect(),
-        cores: cores.iter().flat_map(|cores| cores.iter()).map(core).collect(),
-        processes: unknown_extra.is_none().then(|| Usage::of(node, device).map(usage).collect()),
+        processes: Option<Vec<UsageJson<'a>>> =
+            unknown_extra.is_none().then(|| Usage::of(node, device).map(UsageJson::of).collect()),
     }
 }
 
@@ -462,142 +360,93 @@ fn device_fault(fault: &DeviceFault) -> &str {
 
 object! {
     /// The counters of an `NVLink`.
-    LinkJson as "link" {
+    LinkJson as "link" of (link: &LinkCounters) {
         /// Bytes sent since the driver was loaded.
-        transmit_bytes: Option<u64>,
+        transmit_bytes: Option<u64> = link.sent,
         /// Bytes received since the driver was loaded.
-        receive_bytes: Option<u64>,
+        receive_bytes: Option<u64> = link.received,
     }
-}
-
-const fn link(link: &LinkCounters) -> LinkJson {
-    LinkJson { transmit_bytes: link.sent, receive_bytes: link.received }
 }
 
 object! {
     /// A core of a TPU chip.
-    CoreJson as "core" {
+    CoreJson as "core" of (core: &TpuCore) {
         /// Memory in use.
-        memory_used_bytes: Option<u64>,
+        memory_used_bytes: Option<u64> = core.memory_used.map(|Bytes(bytes)| bytes),
         /// Total memory.
-        memory_total_bytes: Option<u64>,
+        memory_total_bytes: Option<u64> = core.memory_total.map(|Bytes(bytes)| bytes),
         /// Utilization.
-        utilization_percent: Option<f32>,
-    }
-}
-
-fn core(core: &TpuCore) -> CoreJson {
-    CoreJson {
-        memory_used_bytes: core.memory_used.map(|Bytes(bytes)| bytes),
-        memory_total_bytes: core.memory_total.map(|Bytes(bytes)| bytes),
-        utilization_percent: core.utilization.map(Percent::get),
+        utilization_percent: Option<f32> = core.utilization.map(Percent::get),
     }
 }
 
 object! {
     /// A process on a device.
-    UsageJson<'a> as "process" {
+    UsageJson<'a> as "process" of (usage: Usage) with {
+        let process = usage.process.as_ref();
+        let parents = process.iter().flat_map(|process| process.statics.parents.iter());
+        let parents = parents.map(ParentJson::of).collect();
+    } {
         /// Process id.
-        pid: u32,
+        pid: u32 = usage.used.pid,
         /// Start time in clock ticks since boot; identifies the process together with pid.
-        start_ticks: Option<u64>,
-        ..metrics: Metrics<'a, Usage>,
+        start_ticks: Option<u64> = process.map(|process| process.key.start_ticks),
+        ..metrics: Metrics<'a, Usage> = Metrics { subject: Cow::Owned(usage), unknown_extra: None },
         /// Ancestor processes, nearest first.
-        parents: Vec<ParentJson>,
+        parents: Vec<ParentJson> = parents,
     }
 }
 
 object! {
     /// An ancestor of a process.
-    ParentJson as "parent" {
+    ParentJson as "parent" of (ancestor: &Ancestor) {
         /// Process id.
-        pid: u32,
+        pid: u32 = ancestor.key.pid,
         /// Start time in clock ticks since boot.
-        start_ticks: u64,
+        start_ticks: u64 = ancestor.key.start_ticks,
         /// Process name.
-        name: String,
+        name: String = ancestor.name.to_string(),
     }
-}
-
-fn usage<'a>(usage: Usage) -> UsageJson<'a> {
-    let process = usage.process.as_ref();
-    UsageJson {
-        pid: usage.used.pid,
-        start_ticks: process.map(|process| process.key.start_ticks),
-        parents: process.map_or_else(Vec::new, parents),
-        metrics: Metrics { subject: Cow::Owned(usage), unknown_extra: None },
-    }
-}
-
-fn parents(process: &Process) -> Vec<ParentJson> {
-    let parent = |one: &Ancestor| ParentJson {
-        pid: one.key.pid,
-        start_ticks: one.key.start_ticks,
-        name: one.name.to_string(),
-    };
-    process.statics.parents.iter().map(parent).collect()
 }
 
 object! {
     /// Totals, each machine counted once. Every known device counts as exactly one of busy, held, free, faulty, stale or
     /// unknown; the other sums cover fresh nodes only. Slices count with their device.
-    TotalsJson as "totals" {
+    TotalsJson as "totals" of (totals: &Totals) {
         /// Nodes monitored.
-        nodes: usize,
+        nodes: usize = totals.nodes,
         /// Nodes with current values.
-        fresh: usize,
+        fresh: usize = totals.fresh,
         /// Connected nodes whose values are stale.
-        stale: usize,
+        stale: usize = totals.stale,
         /// Nodes that are not connected.
-        down: usize,
+        down: usize = totals.down,
         /// Nodes that are fresh or stale.
-        known: usize,
+        known: usize = totals.fresh + totals.stale,
         /// All known devices, fresh or not.
-        devices: usize,
+        devices: usize = totals.devices,
         /// Devices at 5 % utilization or more.
-        devices_busy: usize,
+        devices_busy: usize = totals.busy,
         /// Idle-held devices: allocated or in use, and below 5 % utilization.
-        devices_held: usize,
+        devices_held: usize = totals.idle_held,
         /// Devices that are neither allocated nor in use, and below 5 % utilization.
-        devices_free: usize,
+        devices_free: usize = totals.free,
         /// Devices for which the driver reports a fault instead of values.
-        devices_faulty: usize,
+        devices_faulty: usize = totals.faulty,
         /// Devices of nodes that are stale or down.
-        devices_stale: usize,
+        devices_stale: usize = totals.stale_devices,
         /// Devices not known to be busy, held or free.
-        devices_unknown: usize,
+        devices_unknown: usize = totals.unknown_devices,
         /// Mean utilization of the devices that report it.
-        utilization_percent: Option<f32>,
+        utilization_percent: Option<f32> = totals.utilization.map(Percent::get),
         /// Memory in use on the devices that report it.
-        memory_used_bytes: Option<u64>,
+        memory_used_bytes: Option<u64> = totals.memory_used.map(|Bytes(bytes)| bytes),
         /// Total memory of those devices.
-        memory_total_bytes: Option<u64>,
+        memory_total_bytes: Option<u64> = totals.memory_total.map(|Bytes(bytes)| bytes),
         /// Power drawn by the devices that report it.
-        power_watts: Option<f32>,
+        power_watts: Option<f32> = totals.power.map(Watts::get),
         /// Power limit of those devices.
-        power_limit_watts: Option<f32>,
-    }
-}
-
-fn totals(totals: &Totals) -> TotalsJson {
-    TotalsJson {
-        nodes: totals.nodes,
-        fresh: totals.fresh,
-        stale: totals.stale,
-        down: totals.down,
-        known: totals.fresh + totals.stale,
-        devices: totals.devices,
-        devices_busy: totals.busy,
-        devices_held: totals.idle_held,
-        devices_free: totals.free,
-        devices_faulty: totals.faulty,
-        devices_stale: totals.stale_devices,
-        devices_unknown: totals.unknown_devices,
-        utilization_percent: totals.utilization.map(Percent::get),
-        memory_used_bytes: totals.memory_used.map(|Bytes(bytes)| bytes),
-        memory_total_bytes: totals.memory_total.map(|Bytes(bytes)| bytes),
-        power_watts: totals.power.map(Watts::get),
-        power_limit_watts: totals.power_limit.map(Watts::get),
+        power_limit_watts: Option<f32> = totals.power_limit.map(Watts::get),
     }
 }
 
@@ -631,7 +480,7 @@ mod tests {
             unknown_devices: 32,
             ..Totals::default()
         };
-        let json = serde_json::to_value(totals(&all)).unwrap();
+        let json = serde_json::to_value(TotalsJson::of(&all)).unwrap();
         let states = ["busy", "held", "free", "faulty", "stale", "unknown"];
         let counts = states.map(|state| json[format!("devices_{state}")].as_u64().unwrap());
         assert_eq!(counts, [1, 2, 4, 8, 16, 32]);

@@ -8,49 +8,35 @@ use crate::export::json::age;
 use crate::export::json::schema::{JsonShape, Metrics, Objects, Shaped, object};
 use crate::fleet::{Evidence, Fleet, JobDevices, NodeDevices};
 use crate::metrics::JobAt;
-use crate::model::{Allocation, DeviceAllocation, Job, JobList};
+use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobList, JobListError};
 use crate::time::Timestamp;
 
 object! {
     /// The scheduler's job list: its age, its error and notes.
-    pub(super) RosterJson<'a> as "roster" {
+    pub(super) RosterJson<'a> as "roster" of (list: &'a JobList, now: Timestamp) {
         /// Which jobs are listed, such as "of alice".
-        whose: &'a str,
+        whose: &'a str = &list.filter_text,
         /// Age of the list; null when the scheduler has never answered.
-        age_seconds: Option<f64>,
+        age_seconds: Option<f64> = list.at.map(|at| age(at, now)),
         /// Why there is no newer list.
-        problem: Option<ProblemJson<'a>>,
+        problem: Option<ProblemJson<'a>> =
+            list.error.as_ref().map(|error| ProblemJson::of(error, now)),
         /// Notes about the list, one sentence each.
-        notes: Vec<&'a str>,
+        notes: Vec<&'a str> = list.notes.iter().map(|note| &**note).collect(),
         /// Number of jobs in the list.
-        jobs: usize,
+        jobs: usize = list.jobs.len(),
     }
 }
 
 object! {
     /// Why the scheduler does not list its jobs.
-    ProblemJson<'a> as "problem" {
+    ProblemJson<'a> as "problem" of (error: &'a JobListError, now: Timestamp) {
         /// What is wrong.
-        sentence: &'a str,
+        sentence: &'a str = &error.message,
         /// What to do about it.
-        remedy: &'a str,
+        remedy: &'a str = &error.remedy,
         /// How long the problem has lasted.
-        for_seconds: f64,
-    }
-}
-
-/// Describes the job list: its age, its error and notes.
-pub(super) fn roster(list: &JobList, now: Timestamp) -> RosterJson<'_> {
-    RosterJson {
-        whose: &list.filter_text,
-        age_seconds: list.at.map(|at| age(at, now)),
-        problem: list.error.as_ref().map(|problem| ProblemJson {
-            sentence: &problem.message,
-            remedy: &problem.remedy,
-            for_seconds: age(problem.since, now),
-        }),
-        notes: list.notes.iter().map(|note| &**note).collect(),
-        jobs: list.jobs.len(),
+        for_seconds: f64 = age(error.since, now),
     }
 }
 
@@ -64,11 +50,10 @@ pub(super) struct Jobs<'a> {
 impl Serialize for Jobs<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let listed = self.fleet.jobs.iter().flat_map(|list| &list.jobs);
-        let listed = listed.map(|job| JobJson::Listed(Box::new(self.listed(job))));
-        let unlisted = self.job_devices.unlisted().into_iter().map(|(id, uses)| {
-            let allocations = uses.iter().map(process_allocation).collect();
-            JobJson::Unlisted(UnlistedJson { id: id.as_str(), allocations })
-        });
+        let listed = listed.map(|job| JobJson::Listed(Box::new(ListedJson::of(self, job))));
+        let unlisted = self.job_devices.unlisted();
+        let unlisted =
+            unlisted.iter().map(|(id, uses)| JobJson::Unlisted(UnlistedJson::of(id, uses)));
         serializer.collect_seq(listed.chain(unlisted))
     }
 }
@@ -89,22 +74,26 @@ enum JobJson<'a> {
 
 object! {
     /// A job the scheduler lists.
-    ListedJson<'a> as "job" {
+    ListedJson<'a> as "job" of (jobs: &Jobs<'_>, job: &'a Job) with {
+        let at = JobAt { job: job.clone(), now: jobs.now };
+        let allocations = job.allocations.iter();
+    } {
         /// Job id.
-        id: &'a str,
-        ..metrics: Metrics<'a, JobAt>,
+        id: &'a str = job.id.as_str(),
+        ..metrics: Metrics<'a, JobAt> = Metrics { subject: Cow::Owned(at), unknown_extra: None },
         /// Its allocation on each node.
-        allocations: Vec<AllocationJson<'a>>,
+        allocations: Vec<AllocationJson<'a>> =
+            allocations.map(|one| allocation(jobs.job_devices, job, one)).collect(),
     }
 }
 
 object! {
     /// A job known from processes only.
-    UnlistedJson<'a> as "unlisted_job" {
+    UnlistedJson<'a> as "unlisted_job" of (id: &'a JobId, devices: &[NodeDevices<'a>]) {
         /// Job id.
-        id: &'a str,
+        id: &'a str = id.as_str(),
         /// The devices its processes use, on each node.
-        allocations: Vec<AllocationJson<'a>>,
+        allocations: Vec<AllocationJson<'a>> = devices.iter().map(process_allocation).collect(),
     }
 }
 
@@ -123,18 +112,6 @@ object! {
         places: Option<Vec<u32>>,
         /// Number of devices, if the scheduler reports it.
         count: Option<usize>,
-    }
-}
-
-impl<'a> Jobs<'a> {
-    fn listed(&self, job: &'a Job) -> ListedJson<'a> {
-        let at = JobAt { job: job.clone(), now: self.now };
-        let allocations = job.allocations.iter().map(|one| allocation(self.job_devices, job, one));
-        ListedJson {
-            id: job.id.as_str(),
-            metrics: Metrics { subject: Cow::Owned(at), unknown_extra: None },
-            allocations: allocations.collect(),
-        }
     }
 }
 

@@ -89,8 +89,44 @@ pub(super) fn doc_text(lines: &[&str]) -> String {
 }
 
 /// Declares an object of the snapshot: a struct whose fields are its keys, in order, and whose doc comments become
-/// the schema's descriptions. `..metrics: Metrics<S>` stands for all fields of an `S` and the `unknown` key.
+/// the schema's descriptions. `..metrics: Metrics<S>` stands for all fields of an `S` and the `unknown` key. With
+/// `of`, each key has its value too, computed from these parameters and the `let`s after `with`.
 macro_rules! object {
+    (
+        $(#[doc = $doc:literal])+
+        $vis:vis $name:ident $(<$life:lifetime>)? as $title:literal
+            of ($($parameter:ident: $given:ty),+ $(,)?) $(with { $($lets:tt)+ })? {
+            $($(#[doc = $help:literal])+ $key:ident: $type:ty = $value:expr,)*
+            $(
+                ..$metrics:ident: $measured:ty = $metric_values:expr,
+                $($(#[doc = $more_help:literal])+ $more:ident: $more_type:ty = $more_value:expr,)*
+            )?
+        }
+    ) => {
+        $crate::export::json::schema::object! {
+            $(#[doc = $doc])+
+            $vis $name $(<$life>)? as $title {
+                $($(#[doc = $help])+ $key: $type,)*
+                $(
+                    ..$metrics: $measured,
+                    $($(#[doc = $more_help])+ $more: $more_type,)*
+                )?
+            }
+        }
+
+        impl $(<$life>)? $name $(<$life>)? {
+            $vis fn of($($parameter: $given),+) -> Self {
+                $($($lets)+)?
+                Self {
+                    $($key: $value,)*
+                    $(
+                        $metrics: $metric_values,
+                        $($more: $more_value,)*
+                    )?
+                }
+            }
+        }
+    };
     (
         $(#[doc = $doc:literal])+
         $vis:vis $name:ident $(<$life:lifetime>)? as $title:literal {
