@@ -146,7 +146,7 @@ async fn prompt_after_retries(
                 break;
             }
             let (outcome_sender, outcome) = oneshot::channel();
-            let task = SuspendedTask::new(move |is_over| {
+            let task: SuspendedTask = Box::new(move |is_over| {
                 let outcome = prompter::prompt_all(requests, is_over, &mut io::stderr());
                 // Fails if the screen has ended.
                 outcome_sender.send(outcome.unwrap_or(PromptOutcome::SkipAll)).ok();

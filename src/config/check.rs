@@ -4,52 +4,45 @@ use crate::ui::ChartMetric;
 
 /// Accepts any text.
 pub fn any(text: &str) -> Result<(), &'static str> {
-    if text.chars().any(char::is_control) {
-        return Err("control characters are not allowed");
-    }
-    Ok(())
+    let is_valid = !text.chars().any(char::is_control);
+    accept(is_valid, "control characters are not allowed")
 }
 
 /// Accepts names of users, partitions and accounts.
 pub fn name(text: &str) -> Result<(), &'static str> {
-    if is_name(text) {
-        return Ok(());
-    }
-    Err("names consist of letters, digits and . _ - and do not start with -")
+    accept(is_name(text), "names consist of letters, digits and . _ - and do not start with -")
 }
 
 /// Accepts login names.
 pub fn login(text: &str) -> Result<(), &'static str> {
-    if is_name(text) {
-        return Ok(());
-    }
-    Err("a login name consists of letters, digits and . _ - and does not start with -")
+    let why = "a login name consists of letters, digits and . _ - and does not start with -";
+    accept(is_name(text), why)
 }
 
 /// Accepts process ids.
 pub fn pid(text: &str) -> Result<(), &'static str> {
-    if text.parse::<u32>().is_ok_and(|pid| pid > 0) {
-        return Ok(());
-    }
-    Err("expected process IDs, such as 4711,4712")
+    let is_valid = text.parse::<u32>().is_ok_and(|pid| pid > 0);
+    accept(is_valid, "expected process IDs, such as 4711,4712")
 }
 
 /// Accepts indices of devices.
 pub fn device(text: &str) -> Result<(), &'static str> {
-    if (1..=4).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Ok(());
-    }
-    Err("expected device indices, such as 0,2; for UUIDs set CUDA_VISIBLE_DEVICES and use -ov")
+    accept(
+        (1..=4).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit()),
+        "expected device indices, such as 0,2; for UUIDs set CUDA_VISIBLE_DEVICES and use -ov",
+    )
 }
 
 /// Accepts metrics that can be charted.
 pub fn metric(text: &str) -> Result<(), &'static str> {
-    if ChartMetric::from_name(text).is_some() {
-        return Ok(());
-    }
-    Err(
+    accept(
+        ChartMetric::from_name(text).is_some(),
         "expected metrics: util, mem, power, temp, membw, smclock, memclock, fan, enc, dec, pcie, throttled",
     )
+}
+
+fn accept(is_valid: bool, why_not: &'static str) -> Result<(), &'static str> {
+    if is_valid { Ok(()) } else { Err(why_not) }
 }
 
 fn is_name(text: &str) -> bool {

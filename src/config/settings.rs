@@ -23,14 +23,8 @@ pub enum Layer {
     Changed,
 }
 
-/// A value from one source.
-#[derive(Clone, Debug, PartialEq)]
-struct SettingCandidate {
-    layer: Layer,
-    value: SettingValue,
-    /// File and line, variable or other origin, such as `config.toml:3`.
-    origin: String,
-}
+/// A value and its origin: file and line, variable or other, such as `config.toml:3`.
+type Candidate = (SettingValue, String);
 
 /// All sources except the environment.
 #[derive(Clone, Debug, Default)]
@@ -46,8 +40,8 @@ pub struct SettingSources {
 /// The merged settings.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Candidates by setting, in ascending precedence: the last one wins.
-    candidates: BTreeMap<&'static str, Vec<SettingCandidate>>,
+    /// The values of each setting by source: the highest wins.
+    candidates: BTreeMap<&'static str, BTreeMap<Layer, Candidate>>,
     /// Node sets by group name.
     pub groups: BTreeMap<String, String>,
     pub keys: Keymap,
@@ -101,10 +95,7 @@ impl Settings {
     }
 
     fn add(&mut self, layer: Layer, name: &'static str, value: SettingValue, origin: String) {
-        let candidates = self.candidates.entry(name).or_default();
-        candidates.retain(|known| known.layer != layer);
-        candidates.push(SettingCandidate { layer, value, origin });
-        candidates.sort_by_key(|one| one.layer);
+        self.candidates.entry(name).or_default().insert(layer, (value, origin));
     }
 
     /// Changes a setting while gtop runs. Returns an error if the text is invalid.
@@ -122,7 +113,7 @@ impl Settings {
         // The new value replaces one that another version has saved.
         self.unknown.remove(setting.name);
         if let Some(candidates) = self.candidates.get_mut(setting.name) {
-            candidates.retain(|one| one.layer != Layer::Changed);
+            candidates.remove(&Layer::Changed);
         }
         if !is_current(self) {
             self.add(Layer::Changed, setting.name, value, "changed, not saved".to_owned());
@@ -142,16 +133,15 @@ impl Settings {
         let differing = |setting: &'static Setting| {
             let configured = self.effective(setting.name, Layer::ConfigFile);
             let unsaved_value =
-                configured.map(|found| found.value.clone()).or_else(|| setting.default_value());
+                configured.map(|(_, (value, _))| value.clone()).or_else(|| setting.default_value());
             let is_saved = !setting.page.is_empty() && !self.unsaved.contains(setting.name);
             let top = if is_saved { Layer::Changed } else { Layer::SetupFile };
             // The environment may have another value at the next start.
-            let all = self.candidates.get(setting.name)?.iter().rev();
-            let mut persistent = all.filter(|one| one.layer != Layer::Environment);
-            let found = persistent.find(|one| one.layer <= top)?;
-            let is_in_setup = found.layer == Layer::SetupFile && setting.page.is_empty();
-            (is_in_setup || Some(&found.value) != unsaved_value.as_ref())
-                .then(|| (setting, found.value.clone()))
+            let mut persistent = self.candidates.get(setting.name)?.range(..=top).rev();
+            let (layer, (value, _)) =
+                persistent.find(|(layer, _)| **layer != Layer::Environment)?;
+            let is_in_setup = *layer == Layer::SetupFile && setting.page.is_empty();
+            (is_in_setup || Some(value) != unsaved_value.as_ref()).then(|| (setting, value.clone()))
         };
         table::settings().filter_map(differing).collect()
     }
@@ -166,11 +156,12 @@ impl Settings {
         let saved = self.to_save();
         let mut changed = BTreeSet::new();
         for (name, candidates) in &mut self.candidates {
-            if candidates.iter().any(|one| one.layer == Layer::Changed) {
+            if candidates.contains_key(&Layer::Changed) {
                 changed.insert(*name);
             }
             if !self.unsaved.contains(name) {
-                candidates.retain(|one| !matches!(one.layer, Layer::SetupFile | Layer::Changed));
+                candidates.remove(&Layer::SetupFile);
+                candidates.remove(&Layer::Changed);
             }
         }
         for (setting, value) in saved {
@@ -178,38 +169,37 @@ impl Settings {
                 continue;
             }
             // A change in the setup dialog overrides the command line until gtop ends.
-            let candidates = self.candidates.entry(setting.name).or_default();
+            let highest = self.effective(setting.name, Layer::Changed);
             let is_overridden = changed.contains(setting.name)
-                && candidates.last().is_some_and(|one| one.layer > Layer::SetupFile);
-            if is_overridden && candidates.last().map(|one| &one.value) != Some(&value) {
-                candidates.push(SettingCandidate {
-                    layer: Layer::Changed,
-                    value: value.clone(),
-                    origin: name.to_owned(),
+                && highest.is_some_and(|(layer, (known, _))| {
+                    *layer > Layer::SetupFile && *known != value
                 });
+            if is_overridden {
+                self.add(Layer::Changed, setting.name, value.clone(), name.to_owned());
             }
             self.add(Layer::SetupFile, setting.name, value, name.to_owned());
         }
     }
 
-    fn effective(&self, name: &str, highest: Layer) -> Option<&SettingCandidate> {
-        self.candidates.get(name)?.iter().rev().find(|found| found.layer <= highest)
+    /// Returns the value with the highest precedence up to a source, with its source.
+    fn effective(&self, name: &str, highest: Layer) -> Option<(&Layer, &Candidate)> {
+        self.candidates.get(name)?.range(..=highest).next_back()
     }
 
     /// Returns the value of a setting; `None` if it is unset and has no default.
     pub fn value(&self, name: &str) -> Option<SettingValue> {
-        let found = self.effective(name, Layer::Changed).map(|found| found.value.clone());
+        let found = self.effective(name, Layer::Changed).map(|(_, (value, _))| value.clone());
         found.or_else(|| setting(name).and_then(Setting::default_value))
     }
 
     /// Returns the source of the value.
     pub fn layer(&self, name: &str) -> Layer {
-        self.effective(name, Layer::Changed).map_or(Layer::Default, |found| found.layer)
+        self.effective(name, Layer::Changed).map_or(Layer::Default, |(layer, _)| *layer)
     }
 
     /// Returns the origin of the value for messages, such as `config.toml:3`.
     pub fn origin(&self, name: &str) -> &str {
-        self.effective(name, Layer::Changed).map_or("default", |found| found.origin.as_str())
+        self.effective(name, Layer::Changed).map_or("default", |(_, (_, origin))| origin)
     }
 
     /// Returns true if the switch is on.
@@ -380,7 +370,7 @@ mod tests {
                     assert_eq!(settings.text("log"), Some(format!("{highest:?}")), "{order:?}");
                 }
                 for layer in layers {
-                    assert_eq!(settings.effective("log", layer).unwrap().layer, layer, "{order:?}");
+                    assert_eq!(*settings.effective("log", layer).unwrap().0, layer, "{order:?}");
                 }
             }
         }

@@ -67,22 +67,9 @@ pub enum SettingsEvent {
     Rejected(String, String, String),
 }
 
-/// Work that needs the terminal for itself, such as a password prompt.
-pub struct SuspendedTask(Box<dyn FnOnce(&AtomicBool) + Send>);
-
-impl SuspendedTask {
-    /// Wraps `work`, which runs on a thread that may block. It must return soon after the flag
-    /// it is given turns true.
-    pub fn new(work: impl FnOnce(&AtomicBool) + Send + 'static) -> Self {
-        Self(Box::new(work))
-    }
-}
-
-impl std::fmt::Debug for SuspendedTask {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SuspendedTask")
-    }
-}
+/// Work that needs the terminal for itself, such as a password prompt. It runs on a thread that may block, and must
+/// return soon after the flag it is given turns true.
+pub type SuspendedTask = Box<dyn FnOnce(&AtomicBool) + Send>;
 
 /// Runs the UI until the user quits or a signal ends it, and restores the terminal.
 ///
@@ -334,7 +321,7 @@ impl EventLoop {
         self.terminal.leave();
         let is_over = Arc::new(AtomicBool::new(false));
         let is_over_flag = Arc::clone(&is_over);
-        let mut work = tokio::task::spawn_blocking(move || (task.0)(&is_over_flag));
+        let mut work = tokio::task::spawn_blocking(move || task(&is_over_flag));
         let mut reason = None;
         loop {
             tokio::select! {

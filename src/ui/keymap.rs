@@ -65,11 +65,19 @@ const FORMER_NAMES: [(&str, &str); 8] = [
     ("users.invert", "users.reverse"),
 ];
 
-/// The keys of each binding.
+/// The keys of each binding, in the order of the tables.
 #[derive(Clone, Debug)]
 pub struct Keymap {
-    /// Keys by table of `TABLES` and by binding.
-    keys: Vec<Vec<Vec<Key>>>,
+    bound: Vec<BoundKeys>,
+}
+
+/// A binding and its keys.
+#[derive(Clone, Debug)]
+struct BoundKeys {
+    /// The view in which it holds; `None` for all views.
+    view: Option<View>,
+    binding: &'static Binding,
+    keys: Vec<Key>,
 }
 
 /// Why keys cannot be bound.
@@ -94,9 +102,15 @@ pub enum KeymapError {
 
 impl Default for Keymap {
     fn default() -> Self {
-        let keys_of =
-            |(_, table): &(_, &[Binding])| table.iter().map(Binding::default_keys).collect();
-        Self { keys: TABLES.iter().map(keys_of).collect() }
+        let bound = TABLES.iter().flat_map(|(view, table)| {
+            let keys = |binding: &'static Binding| BoundKeys {
+                view: *view,
+                binding,
+                keys: binding.default_keys(),
+            };
+            table.iter().map(keys)
+        });
+        Self { bound: bound.collect() }
     }
 }
 
@@ -124,51 +138,42 @@ impl Keymap {
     /// Replaces the keys of a binding, called by its current or former name; an empty list unbinds it.
     pub fn bind(&mut self, name: &str, keys: Vec<Key>) -> Result<(), KeymapError> {
         let name = Self::current_name(name).unwrap_or(name);
-        let places = TABLES.iter().enumerate().flat_map(|(place, (_, table))| {
-            table.iter().enumerate().map(move |(row, binding)| (place, row, binding.name))
-        });
-        let found = places.clone().find(|(_, _, known)| *known == name);
-        let Some((table, row, _)) = found else {
-            let nearest = nearest(name, places.map(|(_, _, known)| known)).unwrap_or("quit");
-            return Err(KeymapError::Unknown(name.chars().take(40).collect(), nearest));
-        };
-        if let Some(slot) = self.keys.get_mut(table).and_then(|rows| rows.get_mut(row)) {
-            *slot = keys;
+        if let Some(found) = self.bound.iter_mut().find(|bound| bound.binding.name == name) {
+            found.keys = keys;
+            return Ok(());
         }
-        Ok(())
+        let nearest = nearest(name, self.bound.iter().map(|bound| bound.binding.name));
+        let name = name.chars().take(40).collect();
+        Err(KeymapError::Unknown(name, nearest.unwrap_or("quit")))
     }
 
     /// Returns the names of bindings with other keys than the default, and those keys as text.
     pub fn changed_bindings(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let tables = self.keys.iter().zip(TABLES);
-        let rows = tables.flat_map(|(keys, (_, table))| keys.iter().zip(table));
-        rows.filter(|(keys, binding)| **keys != binding.default_keys()).map(|(keys, binding)| {
-            let keys: Vec<String> = keys.iter().map(Key::to_string).collect();
-            (binding.name, keys.join(" "))
+        let changed = |bound: &&BoundKeys| bound.keys != bound.binding.default_keys();
+        self.bound.iter().filter(changed).map(|bound| {
+            let keys: Vec<String> = bound.keys.iter().map(Key::to_string).collect();
+            (bound.binding.name, keys.join(" "))
         })
     }
 
     /// Unbinds all actions that change something on nodes.
     #[must_use]
     pub fn readonly(mut self) -> Self {
-        for (rows, (_, table)) in self.keys.iter_mut().zip(TABLES) {
-            let both = rows.iter_mut().zip(table);
-            both.filter(|(_, binding)| binding.changes_nodes()).for_each(|(keys, _)| keys.clear());
-        }
+        let changing = self.bound.iter_mut().filter(|bound| bound.binding.changes_nodes());
+        changing.for_each(|bound| bound.keys.clear());
         self
     }
 
     /// Returns an error for conflicting keys, or if no key quits gtop.
     pub fn check(&self) -> Result<(), KeymapError> {
-        for (keys, (_, table)) in self.keys.iter().zip(TABLES) {
-            let mut seen: Vec<(Key, &'static str)> = Vec::new();
-            for (keys, binding) in keys.iter().zip(table) {
-                for key in keys {
-                    if let Some((_, one)) = seen.iter().find(|(known, _)| known == key) {
-                        return Err(KeymapError::Conflict { key: *key, one, other: binding.name });
-                    }
-                    seen.push((*key, binding.name));
+        let mut seen: Vec<(Option<View>, Key, &'static str)> = Vec::new();
+        for BoundKeys { view, binding, keys } in &self.bound {
+            for key in keys {
+                let known = seen.iter().find(|(place, known, _)| place == view && known == key);
+                if let Some((_, _, one)) = known {
+                    return Err(KeymapError::Conflict { key: *key, one, other: binding.name });
                 }
+                seen.push((*view, *key, binding.name));
             }
         }
         if self.keys_of("quit").is_empty() { Err(KeymapError::NoQuit) } else { Ok(()) }
@@ -176,8 +181,7 @@ impl Keymap {
 
     /// Returns the actions of a key in a view, the view's own first.
     pub(crate) fn actions(&self, key: Key, view: View) -> impl Iterator<Item = &'static Action> {
-        let rows = self.rows(view).filter(move |(keys, _)| keys.contains(&key));
-        rows.map(|(_, binding)| &binding.action)
+        self.in_view(view).filter(move |one| one.keys.contains(&key)).map(|one| &one.binding.action)
     }
 
     /// Returns the hints of a view's bottom line: key and meaning.
@@ -188,18 +192,16 @@ impl Keymap {
         view: View,
         word: impl Fn(&Action, &'static str) -> Option<&'static str>,
     ) -> Vec<(String, &'static str)> {
-        let hint = |(keys, binding): (&[Key], &'static Binding)| {
+        let hint = |BoundKeys { binding, keys, .. }: &BoundKeys| {
             let Hint { meaning, paired_with } = binding.hint?;
             let meaning = word(&binding.action, meaning)?;
             let mut written = key_text(*keys.first()?);
-            if let Some(second) =
-                paired_with.and_then(|paired_with| self.keys_of(paired_with).first())
-            {
-                written = format!("{written} {}", key_text(*second));
+            if let Some(second) = paired_with.and_then(|other| self.key_text_of(other)) {
+                written = format!("{written} {second}");
             }
             Some((written, meaning))
         };
-        self.rows(view).filter_map(hint).collect()
+        self.in_view(view).filter_map(hint).collect()
     }
 
     /// Returns the first key of a binding, as shown in hints.
@@ -207,16 +209,13 @@ impl Keymap {
         self.keys_of(name).first().map(|key| key_text(*key))
     }
 
-    fn rows(&self, view: View) -> impl Iterator<Item = (&[Key], &'static Binding)> {
-        let tables = self.keys.iter().zip(&TABLES);
-        let here = tables.filter(move |(_, (own, _))| own.is_none_or(|own| own == view));
-        here.flat_map(|(keys, (_, table))| keys.iter().map(Vec::as_slice).zip(table.iter()))
+    fn in_view(&self, view: View) -> impl Iterator<Item = &BoundKeys> {
+        self.bound.iter().filter(move |bound| bound.view.is_none_or(|own| own == view))
     }
 
     fn keys_of(&self, name: &str) -> &[Key] {
-        let tables = self.keys.iter().zip(&TABLES);
-        let mut rows = tables.flat_map(|(keys, (_, table))| keys.iter().zip(table.iter()));
-        rows.find(|(_, binding)| binding.name == name).map_or(&[], |(keys, _)| keys)
+        let found = self.bound.iter().find(|bound| bound.binding.name == name);
+        found.map_or(&[], |bound| &bound.keys)
     }
 }
 
@@ -241,9 +240,10 @@ fn keys_text(keys: &[Key]) -> String {
 impl fmt::Display for Keymap {
     /// Lists each key and its description, grouped, one per line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (keys, (view, table)) in self.keys.iter().zip(TABLES) {
+        for group in self.bound.chunk_by(|one, next| one.view == next.view) {
+            let view = group.first().and_then(|bound| bound.view);
             writeln!(f, "{}", view.map_or("Everywhere", View::title))?;
-            for (keys, binding) in keys.iter().zip(table) {
+            for BoundKeys { binding, keys, .. } in group {
                 writeln!(f, "  {:24} {:16} {}", binding.name, keys_text(keys), binding.help)?;
             }
         }

@@ -35,6 +35,7 @@ pub(crate) struct Terminal {
     has_mouse: bool,
 }
 
+#[expect(clippy::unused_self, reason = "only an entered terminal is drawn on")]
 impl Terminal {
     pub(crate) fn enter(has_mouse: bool) -> io::Result<Self> {
         // Dropping it restores the terminal if a write below fails.
@@ -53,7 +54,6 @@ impl Terminal {
 
     /// Returns true if the terminal is entered and this process is in its foreground.
     pub(crate) fn can_draw(&self) -> bool {
-        let Self { has_mouse: _ } = self;
         IS_ENTERED.load(Ordering::SeqCst) && is_in_foreground()
     }
 
@@ -67,19 +67,16 @@ impl Terminal {
     }
 
     pub(crate) fn leave(&self) {
-        let Self { has_mouse: _ } = self;
         restore();
     }
 
     /// Returns the size; an error if the terminal is closed.
     pub(crate) fn area(&self) -> io::Result<Rect> {
-        let Self { has_mouse: _ } = self;
         let size = tcgetwinsize(io::stdout())?;
         Ok(area((size.ws_col, size.ws_row), |name| std::env::var(name).ok()))
     }
 
     pub(crate) fn write(&self, text: &str) -> io::Result<()> {
-        let Self { has_mouse: _ } = self;
         write_all(&[text])
     }
 }

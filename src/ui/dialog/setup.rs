@@ -208,24 +208,21 @@ impl Setup {
         }
         let entries = self.entries();
         let help = self.entry().map(|entry| help_lines(&entry.help, width)).unwrap_or_default();
-        let mut window = Viewport::default();
-        window.scroll_to(max_lines.saturating_sub(1 + help.len()), entries.len(), Some(self.row));
         let name =
             self.pages.iter().flat_map(|page| &page.entries).map(|entry| width_of(entry.name));
         let name = name.max().unwrap_or(0).min(width / 2);
-        for (index, entry) in entries.iter().enumerate().skip(window.top).take(window.rows) {
-            let is_here = index == self.row;
-            let line = match self.editor.as_ref().filter(|_| is_here) {
-                Some(editor) => {
-                    let front =
-                        Line::new().gap(1).left_aligned(entry.name, name, Tone::Plain).gap(2);
-                    let room = width.saturating_sub(front.width());
-                    front.append(editor.line("", room))
-                }
-                None => entry_line(entry, name, width),
+        let row = |index: usize| {
+            let entry = entries.get(index)?;
+            let Some(editor) = self.editor.as_ref().filter(|_| index == self.row) else {
+                return Some(entry_line(entry, name, width));
             };
-            lines.push(line.truncated(width).selected(is_here));
-        }
+            let front = Line::new().gap(1).left_aligned(entry.name, name, Tone::Plain).gap(2);
+            let room = width.saturating_sub(front.width());
+            Some(front.append(editor.line("", room)))
+        };
+        let room = max_lines.saturating_sub(1 + help.len());
+        let rows = (entries.len(), Some(self.row));
+        lines.extend(Viewport::default().lines(None, rows, (width, room), row));
         lines.extend(help);
         lines.truncate(max_lines);
         lines

@@ -1,6 +1,6 @@
 //! The help page: all keys, and the legend of colours and symbols.
 
-use super::{Keymap, TABLES, keys_text};
+use super::{BoundKeys, Keymap, keys_text};
 use crate::ui::theme::Palette;
 use crate::ui::widgets::line::wrap;
 use crate::ui::{Line, Tone, View};
@@ -68,13 +68,10 @@ pub(crate) fn page(keys: &Keymap, view: View, palette: Palette, width: u16) -> V
 
 fn section(keys: &Keymap, wanted: Option<View>, width: u16) -> Vec<Line> {
     let mut lines = vec![Line::styled(wanted.map_or("Everywhere", View::title), Tone::Strong)];
-    for (rows, (_, table)) in
-        keys.keys.iter().zip(TABLES).filter(|(_, (bound, _))| *bound == wanted)
-    {
-        // Unbound actions are left out.
-        for (bound, binding) in rows.iter().zip(table).filter(|(bound, _)| !bound.is_empty()) {
-            lines.extend(entry((&keys_text(bound), Tone::Accent), binding.help, width));
-        }
+    // Unbound actions are left out.
+    let shown = |bound: &&BoundKeys| bound.view == wanted && !bound.keys.is_empty();
+    for BoundKeys { binding, keys, .. } in keys.bound.iter().filter(shown) {
+        lines.extend(entry((&keys_text(keys), Tone::Accent), binding.help, width));
     }
     if lines.len() == 1 { Vec::new() } else { lines }
 }

@@ -102,24 +102,18 @@ impl<T: Clone> Menu<T> {
 
     /// Draws the title and the visible items.
     pub fn lines(&self, width: u16, height: usize) -> Vec<Line> {
-        let mut viewport = Viewport::default();
-        viewport.scroll_to(height.saturating_sub(1), self.items.len(), Some(self.selected));
         let title = Line::styled(self.title.as_str(), Tone::Strong);
-        let mut lines = vec![viewport.with_position(title, self.items.len(), width)];
         let label_width = self.items.iter().map(|item| crate::text::width_of(&item.label)).max();
         let label_width = label_width.unwrap_or(0).min(width / 2);
-        for (index, item) in self.items.iter().enumerate().skip(viewport.top).take(viewport.rows) {
+        let row = |index: usize| {
+            let item = self.items.get(index)?;
             let key = item.key.map(String::from).unwrap_or_default();
-            let line = Line::new()
-                .gap(1)
-                .left_aligned(&key, 1, Tone::Accent)
-                .gap(1)
-                .left_aligned(&item.label, label_width, Tone::Plain)
-                .gap(2)
-                .text(item.help.as_str(), Tone::Faint);
-            lines.push(line.truncated(width).selected(index == self.selected));
-        }
-        lines
+            let line = Line::new().gap(1).left_aligned(&key, 1, Tone::Accent).gap(1);
+            let line = line.left_aligned(&item.label, label_width, Tone::Plain).gap(2);
+            Some(line.text(item.help.as_str(), Tone::Faint))
+        };
+        let rows = (self.items.len(), Some(self.selected));
+        Viewport::default().lines(Some(title), rows, (width, height), row)
     }
 
     /// Returns the number of lines all items need, the title included.

@@ -91,30 +91,23 @@ impl Checklist {
         };
         let title = Line::styled(name, Tone::Strong).gap(2).text(changed, Tone::Faint);
         let mut lines = vec![title.truncated(width)];
-        let mut window = Viewport::default();
-        window.scroll_to(max_lines.saturating_sub(1), self.columns.len(), Some(self.row));
         let widest = self.columns.iter().map(|column| width_of(column.name)).max().unwrap_or(0);
-        let rows = self.columns.iter().enumerate().skip(window.top).take(window.rows);
-        lines.extend(rows.map(|(index, column)| {
-            let mark = match self.position_of(column) {
+        let row = |index: usize| {
+            let column = self.columns.get(index)?;
+            let at = self.position_of(column);
+            let mark = match at {
                 _ if column.is_fixed => " * ".to_owned(),
                 Some(at) => format!("{:>3}", at + 1),
                 None => "   ".to_owned(),
             };
-            let is_shown = column.is_fixed || self.position_of(column).is_some();
-            let tone = if is_shown { Tone::Strong } else { Tone::Plain };
-            Line::new()
-                .text("[", Tone::Faint)
-                .text(mark, Tone::Accent)
-                .text("] ", Tone::Faint)
-                .left_aligned(column.name, widest, tone)
-                .gap(2)
-                .left_aligned(column.title, 10, Tone::Faint)
-                .gap(1)
-                .text(column.help, Tone::Faint)
-                .truncated(width)
-                .selected(index == self.row)
-        }));
+            let tone = if column.is_fixed || at.is_some() { Tone::Strong } else { Tone::Plain };
+            let line = Line::new().text("[", Tone::Faint).text(mark, Tone::Accent);
+            let line = line.text("] ", Tone::Faint).left_aligned(column.name, widest, tone).gap(2);
+            let line = line.left_aligned(column.title, 10, Tone::Faint).gap(1);
+            Some(line.text(column.help, Tone::Faint))
+        };
+        let (rows, room) = ((self.columns.len(), Some(self.row)), max_lines.saturating_sub(1));
+        lines.extend(Viewport::default().lines(None, rows, (width, room), row));
         lines.truncate(max_lines);
         lines
     }
