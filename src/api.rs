@@ -26,6 +26,9 @@ use crate::metrics::{Value, device_fields};
 use crate::query::DisplaySelection;
 
 /// Watches nodes in the background until it is dropped.
+///
+/// The limit of open files of the process is raised to what it may be. When it is killed by SIGKILL, what runs on the
+/// nodes ends by itself; a local command of `--exec` or `ProxyCommand` that does not read its input may stay.
 pub struct Monitor(Watcher);
 
 /// The arguments are wrong, or watching could not start; the text says which and what to do.
