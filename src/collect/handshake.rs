@@ -2,7 +2,6 @@
 //!
 //! Sessions and `gtop doctor` use it.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -281,11 +280,7 @@ fn nonce() -> String {
     let mut bytes = [0_u8; 16];
     // Only noise that imitates an announcement could profit, and it cannot read ahead either.
     _ = getrandom(&mut bytes, GetRandomFlags::empty());
-    let mut text = String::with_capacity(32);
-    for byte in bytes {
-        _ = write!(text, "{byte:02x}");
-    }
-    text
+    format!("{:032x}", u128::from_ne_bytes(bytes))
 }
 
 #[cfg(test)]

@@ -83,7 +83,8 @@ fn format_set(pattern: &[String], row: &[Numbers]) -> String {
         set.push_str(text);
         let Some(numbers) = numbers.next() else { continue };
         let list = format_ranges(numbers);
-        set += &if numbers.len() == 1 { list } else { format!("[{list}]") };
+        let [open, close] = if numbers.len() == 1 { ["", ""] } else { ["[", "]"] };
+        set.extend([open, &list, close]);
     }
     set
 }

@@ -104,24 +104,25 @@ pub(crate) struct Gpu {
 
 impl Gpu {
     /// Returns the device with this index.
-    pub(crate) fn new(model: &'static Model, node: Rng, index: u32, workload_index: usize) -> Self {
+    pub(crate) fn new(
+        model: &'static Model,
+        node: Rng,
+        index: u32,
+        workload: usize,
+        fault: Option<SimDeviceFault>,
+    ) -> Self {
         let rng = node.branch(100 + u64::from(index));
         Self {
             uuid: format!("GPU-{}", random_uuid(rng)),
             rng,
-            workload: workload_index,
+            workload,
             model,
             memory_mib: model.memory_mib,
             index,
             pci: format!("00000000:{:02X}:00.0", 0x0b + index * 0x11 % 0xf0),
             role: Role::Whole,
-            fault: None,
+            fault,
         }
-    }
-
-    pub(crate) fn with_fault(mut self, fault: Option<SimDeviceFault>) -> Self {
-        self.fault = fault;
-        self
     }
 
     /// Partitions it; returns the device and its slices.

@@ -103,11 +103,8 @@ impl Machine {
         let gpus: Vec<Gpu> = (0..)
             .zip(workload_indices)
             .flat_map(|(index, work)| {
-                let gpu = Gpu::new(model, rng, index, work).with_fault(device_fault(
-                    role,
-                    index,
-                    spec.devices,
-                ));
+                let fault = device_fault(role, index, spec.devices);
+                let gpu = Gpu::new(model, rng, index, work, fault);
                 if role == NodeRole::Mig && index < mig_devices { gpu.split() } else { vec![gpu] }
             })
             .collect();

@@ -221,7 +221,7 @@ impl JobSlot {
         }
         let until = {
             let mut state = lock(&self.state);
-            let was_stable = ended.duration_since(last.started_at()) >= STABLE_AFTER;
+            let was_stable = ended.duration_since(last.started_at) >= STABLE_AFTER;
             let doubled = (state.backoff * 2).clamp(MIN_BACKOFF, MAX_BACKOFF);
             state.backoff = if was_stable { MIN_BACKOFF } else { doubled };
             ended + state.backoff

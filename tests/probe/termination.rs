@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::harness::probe::{BOTH, Rig, Setup, TIMEOUT, at_once, gpus};
 
 /// More than a heartbeat takes on a busy machine.
-const DEADMAN: Duration = Duration::from_secs(5);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn with_hanging_smi() -> String {
     gpus(2) + "fault nvidia-smi hang\n"
@@ -62,7 +62,7 @@ fn at_eof_no_process_remains_even_without_a_reader() {
 #[test]
 fn without_heartbeats_the_probe_ends() {
     at_once(BOTH, |interpreter| {
-        let mut rig = Setup { deadman: DEADMAN, ..Setup::new(interpreter) }
+        let mut rig = Setup { deadman: HEARTBEAT_TIMEOUT, ..Setup::new(interpreter) }
             .state(&with_hanging_smi())
             .start();
         wait_for_smi(&mut rig);
@@ -74,7 +74,7 @@ fn without_heartbeats_the_probe_ends() {
 fn without_heartbeats_the_probe_ends_even_without_a_reader() {
     at_once(BOTH, |interpreter| {
         let interval = Duration::from_millis(50);
-        let setup = Setup { interval, deadman: DEADMAN, ..Setup::new(interpreter) };
+        let setup = Setup { interval, deadman: HEARTBEAT_TIMEOUT, ..Setup::new(interpreter) };
         let mut rig = setup.state(&gpus(32)).start_unread();
         rig.wait_until_full();
         assert!(rig.exits_within(TIMEOUT), "{interpreter:?}: {:?}", rig.leftover_pids());
@@ -84,9 +84,9 @@ fn without_heartbeats_the_probe_ends_even_without_a_reader() {
 #[test]
 fn heartbeats_keep_the_probe_alive() {
     at_once(BOTH, |interpreter| {
-        let mut rig = Setup { deadman: DEADMAN, ..Setup::new(interpreter) }.start();
+        let mut rig = Setup { deadman: HEARTBEAT_TIMEOUT, ..Setup::new(interpreter) }.start();
         let started = Instant::now();
-        while started.elapsed() < 3 * DEADMAN / 2 {
+        while started.elapsed() < 3 * HEARTBEAT_TIMEOUT / 2 {
             rig.command(ProbeCommand::Heartbeat);
             rig.sample();
         }
@@ -124,7 +124,7 @@ fn the_children_of_a_killed_python_probe_end() {
 fn an_alarm_ends_a_stuck_child_of_a_killed_probe() {
     let Some(library) = crate::harness::nvml_stub::folder(24) else { return };
     let environment = vec![("LD_LIBRARY_PATH".to_owned(), library.into())];
-    let setup = Setup { deadman: DEADMAN, environment, ..Setup::new(BOTH[0]) };
+    let setup = Setup { deadman: HEARTBEAT_TIMEOUT, environment, ..Setup::new(BOTH[0]) };
     let mut rig = setup.state(&(gpus(1) + "fault nvmlDeviceGetTemperature hang\n")).start();
     // Once the call is reported as stuck, the child is blocked in it.
     loop {

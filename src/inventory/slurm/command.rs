@@ -135,10 +135,7 @@ fn random_boundary() -> String {
     let mut bytes = [0_u8; 8];
     // Without randomness only a crafted job name could contain it.
     _ = getrandom(&mut bytes, GetRandomFlags::empty());
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        _ = write!(text, "{byte:02x}");
-        text
-    })
+    format!("{:016x}", u64::from_ne_bytes(bytes))
 }
 
 #[cfg(test)]

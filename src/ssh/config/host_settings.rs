@@ -1,6 +1,7 @@
 //! Converts resolved options to the settings of a connection.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -331,7 +332,11 @@ impl<'a> TokenExpander<'a> {
         let Self { env, host, port, user, .. } = self;
         let text = format!("{}{host}{port}{user}{jump}", env.host_name);
         let digest = Sha1::digest(text.as_bytes());
-        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+        digest.iter().fold(String::new(), |mut text, byte| {
+            // Writing to a string cannot fail.
+            _ = write!(text, "{byte:02x}");
+            text
+        })
     }
 
     /// Returns a path with `~` and tokens expanded; `None` for `none`.

@@ -165,15 +165,11 @@ pub(crate) fn check_ip_qos(words: &[&str]) -> Result<(), String> {
     let (first, second) = at_most_two(words)?;
     let wrong = |word: &&str| {
         let lower = word.to_ascii_lowercase();
-        !QOS_CLASSES.contains(&lower.as_str()) && parse_strtol(word).is_none_or(|value| value > 255)
+        let number = parse_c_integer(word.strip_prefix('+').unwrap_or(word));
+        !QOS_CLASSES.contains(&lower.as_str()) && number.is_none_or(|value| value > 255)
     };
     let bad = [Some(first), second].into_iter().flatten().find(wrong);
     bad.map_or(Ok(()), |word| Err(format!("bad IPQoS value: {word}")))
-}
-
-/// Parses a number as `strtol` with base 0: octal after `0`, hexadecimal after `0x`.
-fn parse_strtol(text: &str) -> Option<u32> {
-    parse_c_integer(text.strip_prefix('+').unwrap_or(text))
 }
 
 /// Parses a port: a number from 1, or a service name.
@@ -270,7 +266,7 @@ fn parse_inet_aton(text: &str) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::from_bits(bits.checked_shl(8 * unused).unwrap_or(0) | last))
 }
 
-/// Parses a number that is octal after `0` and hexadecimal after `0x`.
+/// Parses a number that is octal after `0` and hexadecimal after `0x`, as `strtol` does with base 0.
 fn parse_c_integer(text: &str) -> Option<u32> {
     let lower = text.to_ascii_lowercase();
     let (digits, base) = match (lower.strip_prefix("0x"), lower.strip_prefix('0')) {

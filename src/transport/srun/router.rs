@@ -37,7 +37,7 @@ pub(crate) struct Router {
     pub(crate) nonce: String,
     /// Timeout for the step to start.
     connect_timeout: Duration,
-    started_at: Instant,
+    pub(crate) started_at: Instant,
     /// When the first node announced itself.
     joined_at: watch::Sender<Option<Instant>>,
     /// When the program exited.
@@ -100,10 +100,6 @@ impl Router {
     /// Returns why the step has ended, or `None` while it runs.
     pub(crate) fn end(&self) -> Option<Fault> {
         lock(&self.state).end.clone()
-    }
-
-    pub(crate) fn started_at(&self) -> Instant {
-        self.started_at
     }
 
     pub(crate) fn exited_at(&self) -> Option<Instant> {
@@ -325,7 +321,7 @@ mod tests {
             (None, 700, 710),
         ] {
             let router = Arc::new(Router::new(&nodes, "n0nce", Duration::from_secs(600)));
-            let began = router.started_at();
+            let began = router.started_at;
             let arriving = Arc::clone(&router);
             let node = nodes[1].clone();
             tokio::spawn(async move {
