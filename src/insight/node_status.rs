@@ -199,6 +199,11 @@ pub(crate) fn shown_id<'a>(jobs: Option<&'a JobList>, id: &'a JobId) -> &'a str 
     jobs.map_or(id.as_str(), |jobs| jobs.shown_id(id))
 }
 
+/// Returns the model of a device without the vendor.
+pub(crate) fn model_name(device: &Device) -> &str {
+    device.name.known().map_or(UNKNOWN, |name| name.trim_start_matches("NVIDIA "))
+}
+
 /// Returns the number of a device: `3`, or `3.1` for a slice.
 pub(crate) fn device_label(node: &Node, device: &Device) -> String {
     let number = |device: &Device| {

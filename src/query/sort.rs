@@ -40,6 +40,13 @@ pub struct SortOrder {
     pub is_reversed: bool,
 }
 
+impl Default for SortOrder {
+    /// Sorts by node, as most lists are at first.
+    fn default() -> Self {
+        Self::by("node")
+    }
+}
+
 impl SortOrder {
     /// Sorts by a column in its default direction.
     pub const fn by(column: &'static str) -> Self {

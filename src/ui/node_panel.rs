@@ -21,35 +21,19 @@ pub(crate) mod process_table;
 pub(crate) mod series;
 
 /// What a panel shows of its node, and the cursor in its tables.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct NodePanel {
     /// Density chosen with a key, `None` for that of the settings.
     pub(crate) density: Option<Density>,
     pub(crate) charts: ChartState,
     pub(crate) series: NodeSeries,
-    pub(crate) shows_processes: bool,
+    pub(crate) hides_processes: bool,
     devices: Viewport,
     processes: Viewport,
     cursor: Option<RowId>,
     /// The selected node, to which the cursor belongs.
     node: Option<NodeName>,
     selection_version: u64,
-}
-
-impl Default for NodePanel {
-    fn default() -> Self {
-        Self {
-            density: None,
-            charts: ChartState::default(),
-            series: NodeSeries::default(),
-            shows_processes: true,
-            devices: Viewport::default(),
-            processes: Viewport::default(),
-            cursor: None,
-            node: None,
-            selection_version: 0,
-        }
-    }
 }
 
 impl NodePanel {
@@ -85,7 +69,7 @@ impl NodePanel {
 
     /// Moves the cursor to a row.
     pub(crate) fn set_cursor(&mut self, row_id: Option<RowId>) {
-        self.shows_processes |= matches!(row_id, Some(RowId::Process { .. }));
+        self.hides_processes &= !matches!(row_id, Some(RowId::Process { .. }));
         self.cursor = row_id;
     }
 
@@ -111,7 +95,7 @@ impl NodePanel {
 
     fn row_ids(&self, node: &Node) -> Vec<RowId> {
         let devices = node.devices.iter().map(|device| RowId::Device(Arc::clone(&device.uuid)));
-        let uses = if self.shows_processes { process_rows(node) } else { Vec::new() };
+        let uses = if self.hides_processes { Vec::new() } else { process_rows(node) };
         devices.chain(uses.into_iter().map(|(_, row_id)| row_id)).collect()
     }
 

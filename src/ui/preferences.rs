@@ -51,7 +51,7 @@ pub fn preferences(navigation: &Navigation, display: &DisplayOptions) -> [UiPref
         layout,
         metric,
         grouping,
-        bool_text(navigation.shared.panel.shows_processes),
+        bool_text(!navigation.shared.panel.hides_processes),
         bool_text(navigation.shared.panel.charts.is_shown),
         &navigation.shared.panel.charts.setting_value(display),
         monitor,
@@ -77,7 +77,7 @@ pub fn restore_preference(navigation: &mut Navigation, name: &str, value: &str) 
         "reverse-processes" => navigation.processes.order.is_reversed = is_on,
         "sort-users" => set_column(&mut navigation.users.order, users::sort_columns()),
         "reverse-users" => navigation.users.order.is_reversed = is_on,
-        "node-processes" => navigation.shared.panel.shows_processes = is_on,
+        "node-processes" => navigation.shared.panel.hides_processes = !is_on,
         "node-chart" => navigation.shared.panel.charts.is_shown = is_on,
         // The setting overrides what keys have changed.
         "charted" => navigation.shared.panel.charts.metrics = None,

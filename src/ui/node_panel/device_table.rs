@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::fleet::{Metric, Node, Totals};
 use crate::insight::RowId;
-use crate::insight::node_status::{Note, device_flags, device_label};
+use crate::insight::node_status::{Note, device_flags, device_label, model_name};
 use crate::metrics::{MetricColumn, bandwidth_share, utilization};
 use crate::model::{Bytes, Device, Link, Megahertz, Percent, Reading, Reason, Throttle, Watts};
 use crate::text::{UNKNOWN, width_of};
@@ -103,19 +103,17 @@ impl<'a> DeviceTable<'a> {
                 false => 0,
             }
         }),
-        DeviceColumn::left("NAME", 0, |_, row, _| {
-            row.of_device(|_, device| name(device, true).into())
-        })
-        .named("name", "", "the model")
-        .sized(|table, _| {
-            let names = table.display.selection.names;
-            let longest = table.longest(|device| name(device, true));
-            match names.has_name && (!names.has_index || table.width >= WIDE_WIDTH) {
-                _ if table.is_chosen() => longest.clamp(4, 20),
-                true => longest.clamp(4, if names.has_index { 20 } else { 16 }),
-                false => 0,
-            }
-        }),
+        DeviceColumn::left("NAME", 0, |_, row, _| row.of_device(|_, device| name(device).into()))
+            .named("name", "", "the model")
+            .sized(|table, _| {
+                let names = table.display.selection.names;
+                let longest = table.longest(name);
+                match names.has_name && (!names.has_index || table.width >= WIDE_WIDTH) {
+                    _ if table.is_chosen() => longest.clamp(4, 20),
+                    true => longest.clamp(4, if names.has_index { 20 } else { 16 }),
+                    false => 0,
+                }
+            }),
         DeviceColumn::right("TEMP", 4, |table, row, _| {
             row.of_device(|_, device| {
                 let text = or_unknown(device.temperature.get(), |temperature| {
@@ -461,11 +459,10 @@ fn attribute_text(attribute: Attribute, context: AttributeContext<'_>) -> (Strin
     text.unwrap_or_else(|| (UNKNOWN.to_owned(), Tone::Faint))
 }
 
-/// Returns the model of a device without the vendor. A slice below its device is indented and shows only its
-/// profile.
-pub(crate) fn name(device: &Device, is_indented: bool) -> String {
-    let name = device.name.known().map_or(UNKNOWN, |name| name.trim_start_matches("NVIDIA "));
-    if !is_indented || device.parent.is_none() {
+/// Returns the model of a device; a slice below its device is indented and shows only its profile.
+fn name(device: &Device) -> String {
+    let name = model_name(device);
+    if device.parent.is_none() {
         return name.to_owned();
     }
     let profile = name.find("MIG ").and_then(|start| name.get(start..));
@@ -482,7 +479,7 @@ pub(crate) fn detail(
 ) -> Line {
     let units = display.units();
     let mut line = Line::styled(format!("{} ", device_label(node, device)), Tone::Strong)
-        .text(format!(" {}", name(device, false)), Tone::Plain);
+        .text(format!(" {}", model_name(device)), Tone::Plain);
     let tpu = device.tpu.as_deref();
     let throttle = device.throttle.get().map(Throttle::text).filter(|text| text != "none");
     if let Some(text) = throttle {

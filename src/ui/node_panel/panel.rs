@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::insight::FleetView;
-use crate::insight::node_status::{NodeStatus, full_remedy, status_notes};
+use crate::insight::node_status::{NodeStatus, full_remedy, model_name, status_notes};
 use crate::insight::{RowId, process_rows};
 use crate::model::TransportKind;
 use crate::time::format_age;
@@ -123,7 +123,7 @@ impl PanelDetail {
         let frame_lines = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
         let count = node.devices.len();
         let graph_lines = host::FULL_HEIGHT + HOST_ITEM_LINES;
-        let process_rows = if panel.shows_processes { RESERVED_PROCESS_ROWS } else { 0 };
+        let process_rows = if panel.hides_processes { 0 } else { RESERVED_PROCESS_ROWS };
         let fits = |lines: usize| frame_lines + lines <= room;
         let (is_device_full, is_host_full) = match panel.density.unwrap_or(context.options.density)
         {
@@ -158,7 +158,7 @@ impl PanelHeights {
         let frame_lines = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
         let lines_per_device = 1 + usize::from(detail.is_device_full);
         let device_lines = node.devices.len() * lines_per_device;
-        let is_shown = panel.shows_processes && (device_lines > 0 || !node.uses.is_empty());
+        let is_shown = !panel.hides_processes && (device_lines > 0 || !node.uses.is_empty());
         let wanted_processes = if is_shown { process_rows(node).len() + 1 } else { 0 };
         // If lines are scarce, the host shrinks before the devices do, but keeps one line.
         let spare =
@@ -213,9 +213,9 @@ fn title(fleet_view: &FleetView, node: &Node, width: u16) -> Line {
 
 /// Describes a node: devices, driver, jobs, probe.
 pub(crate) fn node_description(node: &Node) -> Line {
-    let mut models: BTreeMap<String, usize> = BTreeMap::new();
+    let mut models: BTreeMap<&str, usize> = BTreeMap::new();
     for (_, device) in node.whole_devices() {
-        *models.entry(device_table::name(device, false)).or_default() += 1;
+        *models.entry(model_name(device)).or_default() += 1;
     }
     let mut line = Line::new();
     for (model, count) in models {

@@ -25,7 +25,7 @@ use crate::ui::views::fleet::legend::OwnerCounts;
 pub(crate) use crate::ui::views::fleet::node_sort::sort_columns;
 use crate::ui::views::fleet::symbol_map::SymbolMap;
 use crate::ui::widgets::line::{Line, Tone};
-use crate::ui::widgets::list::Viewport;
+use crate::ui::widgets::list::{Viewport, cycled};
 
 mod cells;
 mod column_layout;
@@ -55,7 +55,7 @@ const ONE_LINE_DETAIL_WIDTH: u16 = 110;
 const MAX_PROBLEM_LINES: usize = 4;
 
 /// The state of the fleet view.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct State {
     layout: Layout,
     pub(crate) order: SortOrder,
@@ -97,34 +97,6 @@ enum Layout {
     Table,
     /// The heat map: one cell per device.
     Map,
-}
-
-impl Default for State {
-    fn default() -> Self {
-        Self {
-            layout: Layout::default(),
-            order: SortOrder::by("node"),
-            grouping: Grouping::default(),
-            metric: MapMetric::default(),
-            folded_groups: BTreeSet::new(),
-            fold_version: 0,
-            group: None,
-            is_on_header: false,
-            device: None,
-            preferred_column: None,
-            grid: CellGrid::default(),
-            viewport: Viewport::default(),
-            table_viewport: Viewport::default(),
-            grouped_rows: GroupedRows::default(),
-            allocations: AllocationIndex::default(),
-            cells: CellCache::default(),
-            symbols: SymbolMap::default(),
-            owner_counts: OwnerCounts::default(),
-            series_cache: node_series::SeriesCache::default(),
-            rows: node_table::NodeRowCache::default(),
-            rows_key: node_table::NodeRowKey::default(),
-        }
-    }
 }
 
 impl ViewState for State {
@@ -244,7 +216,8 @@ impl State {
                 if self.layout == Layout::Table {
                     return Effect::Message("press m for the map first".to_owned());
                 }
-                self.metric = self.metric.cycle(action == FleetAction::NextMetric);
+                let is_forward = action == FleetAction::NextMetric;
+                self.metric = cycled(&MapMetric::ALL, self.metric, is_forward);
             }
             FleetAction::NextGrouping | FleetAction::PreviousGrouping => {
                 self.group_by(self.grouping.cycle(fleet_view, action == FleetAction::NextGrouping));

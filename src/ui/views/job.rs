@@ -12,7 +12,7 @@ use crate::ui::node_panel;
 use crate::ui::selection::{JobSelection, SharedSelection};
 use crate::ui::view_state::{Shared, ViewState};
 use crate::ui::widgets::line::{Line, Tone};
-use crate::ui::widgets::list::{Movement, Viewport};
+use crate::ui::widgets::list::{Movement, Viewport, cycled};
 
 mod distribution;
 mod header;
@@ -142,8 +142,8 @@ impl State {
             JobAction::NextJob => self.step(context, selection, Movement::Down),
             JobAction::PreviousNode => self.step_node(context, selection, Movement::Up),
             JobAction::NextNode => self.step_node(context, selection, Movement::Down),
-            JobAction::ToggleProcesses => panel.shows_processes = !panel.shows_processes,
-            JobAction::NextMetric => self.metric = self.metric.next(),
+            JobAction::ToggleProcesses => panel.hides_processes = !panel.hides_processes,
+            JobAction::NextMetric => self.metric = cycled(&JobMetric::ALL, self.metric, true),
         }
         Effect::Handled
     }

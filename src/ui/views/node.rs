@@ -70,7 +70,7 @@ pub(crate) fn update_panel(
     match action {
         NodeAction::Previous => selection.step_node(context.view, Movement::Up),
         NodeAction::Next => selection.step_node(context.view, Movement::Down),
-        NodeAction::Processes => panel.shows_processes = !panel.shows_processes,
+        NodeAction::Processes => panel.hides_processes = !panel.hides_processes,
         NodeAction::Density(density) => {
             panel.density = Some(density);
             return Effect::Message(density_message(density).to_owned());

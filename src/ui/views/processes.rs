@@ -49,7 +49,7 @@ pub(crate) enum Scope {
 }
 
 /// State of the process view that lasts between frames.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct State {
     scope: Scope,
     pub(crate) order: SortOrder,
@@ -77,22 +77,25 @@ enum Page {
     Detail(Box<DetailPage>),
 }
 
-impl Default for State {
-    fn default() -> Self {
-        Self {
-            scope: Scope::Fleet,
-            order: SortOrder::by("node"),
-            density: None,
-            shift: 0,
-            viewport: Viewport::default(),
-            width: 80,
-            cursor: None,
-            cursor_index: 0,
-            tags: BTreeMap::new(),
-            pages: Vec::new(),
-            rows: ProcessRows::default(),
-            series: ProcessSeries::default(),
-            late_replies: LateReplies::default(),
+impl Page {
+    /// Returns the process that the page is about, `None` for a tree.
+    const fn target(&self) -> Option<&ProcessTarget> {
+        match self {
+            Self::Tree(_) => None,
+            Self::Environ(page) => Some(&page.target),
+            Self::Detail(page) => Some(&page.target),
+        }
+    }
+
+    /// Returns true if the page shows the reply to a request.
+    fn asks(&self, node: &NodeName, process_request: &ProcessRequest) -> bool {
+        match (self, process_request) {
+            (Self::Tree(tree), ProcessRequest::Tree(_)) => tree.shows_node(node),
+            (Self::Environ(page), ProcessRequest::Environment(key)) => {
+                page.target.matches(node, *key)
+            }
+            (Self::Detail(page), ProcessRequest::Detail(key)) => page.target.matches(node, *key),
+            _ => false,
         }
     }
 }
@@ -291,9 +294,8 @@ impl State {
             self.step(Movement::Down);
             return Effect::Handled;
         }
-        match self.pages.last() {
-            Some(Page::Environ(_) | Page::Detail(_)) => return Effect::Handled,
-            Some(Page::Tree(_)) | None => {}
+        if !self.is_on_rows() {
+            return Effect::Handled;
         }
         let target = match self.selected(context) {
             Ok(target) => target,
@@ -320,8 +322,7 @@ impl State {
             // Like in the table, Back first removes the cursor and then closes the page.
             return Effect::Handled;
         }
-        let is_on_rows = matches!(self.pages.last(), None | Some(Page::Tree(_)));
-        if is_on_rows && !self.tags.is_empty() {
+        if self.is_on_rows() && !self.tags.is_empty() {
             self.tags.clear();
         } else if self.pages.pop().is_none() && self.cursor.take().is_none() {
             return Effect::Ignored;
@@ -333,20 +334,16 @@ impl State {
     fn selected(&mut self, context: RenderContext<'_>) -> Result<ProcessTarget, String> {
         const NONE: &str = "no process is selected; ↑ and ↓ select one";
         match self.pages.last() {
-            Some(Page::Tree(tree)) => tree.selected(context).ok_or_else(|| NONE.to_owned()),
-            Some(Page::Environ(page)) => Ok(page.target.clone()),
-            Some(Page::Detail(page)) => Ok(page.target.clone()),
-            None => {
-                let Some(entry) = self.row().and_then(ProcessRow::entry) else {
-                    return Err(NONE.to_owned());
-                };
-                let hidden = "the node hides this process, so there are no details";
-                if entry.has_ended {
-                    return Err("the process has ended".to_owned());
-                }
-                entry.target().ok_or_else(|| hidden.to_owned())
-            }
+            Some(Page::Tree(tree)) => return tree.selected(context).ok_or_else(|| NONE.to_owned()),
+            Some(page) => return page.target().cloned().ok_or_else(|| NONE.to_owned()),
+            None => {}
         }
+        let entry = self.row().and_then(ProcessRow::entry).ok_or_else(|| NONE.to_owned())?;
+        if entry.has_ended {
+            return Err("the process has ended".to_owned());
+        }
+        let hidden = || "the node hides this process, so there are no details".to_owned();
+        entry.target().ok_or_else(hidden)
     }
 
     /// Performs an action that only the process view has.
@@ -375,7 +372,7 @@ impl State {
             ProcessAction::ScrollHome => self.scroll(|_| 0),
             ProcessAction::ScrollEnd => self.scroll_to_end(context),
             ProcessAction::Tag => {
-                if matches!(self.pages.last(), Some(Page::Environ(_) | Page::Detail(_))) {
+                if !self.is_on_rows() {
                     return Effect::Ignored;
                 }
                 let target = match self.selected(context) {
@@ -416,14 +413,11 @@ impl State {
                 return Effect::signal(context, Some(signal), self.signal_targets(context));
             }
             ProcessAction::InterruptSelected => {
-                if context.options.is_readonly || self.signal_targets(context).is_err() {
+                let targets = self.signal_targets(context);
+                if context.options.is_readonly || targets.is_err() {
                     return Effect::Ignored;
                 }
-                return Effect::signal(
-                    context,
-                    Some(Signal::Interrupt),
-                    self.signal_targets(context),
-                );
+                return Effect::signal(context, Some(Signal::Interrupt), targets);
             }
         }
         Effect::Handled
@@ -459,14 +453,8 @@ impl State {
         fleet_view: &FleetView,
         selection: &SharedSelection,
     ) -> Option<(NodeName, Option<ProcessKey>)> {
-        match self.pages.last() {
-            Some(Page::Environ(EnvironPage { target, .. })) => {
-                return Some((target.node.clone(), Some(target.key)));
-            }
-            Some(Page::Detail(page)) => {
-                return Some((page.target.node.clone(), Some(page.target.key)));
-            }
-            Some(Page::Tree(_)) | None => {}
+        if let Some(target) = self.pages.last().and_then(Page::target) {
+            return Some((target.node.clone(), Some(target.key)));
         }
         if let Some(entry) = self.row().and_then(ProcessRow::entry) {
             return Some((entry.node.name.clone(), entry.process.map(|one| one.key)));
@@ -543,68 +531,28 @@ impl State {
 
     /// Handles the reply of a node to a request of this view.
     pub(crate) fn on_reply(&mut self, context: RenderContext<'_>, reply: &NodeReply) -> Effect {
-        let NodeRequest { node, process_request: question } = &reply.request;
-        match question {
-            ProcessRequest::Signal(_, signal) => {
-                return Effect::Message(self.late_replies.on_reply(reply, *signal));
-            }
-            ProcessRequest::Tree(_) => {
-                let known = context.view.fleet.node(node);
-                let hello = known.and_then(|node| node.hello.as_ref());
-                let ticks = hello.map_or(100, |hello| hello.host.ticks_per_second);
-                for page in &mut self.pages {
-                    if let Page::Tree(tree) = page
-                        && tree.shows_node(node)
-                    {
-                        match &reply.result {
-                            Ok(ProcessResponse::Tree(processes)) => {
-                                tree.on_reply(Ok(processes), reply.at, ticks);
-                            }
-                            Err(error) => tree.on_reply(Err(error), reply.at, ticks),
-                            Ok(
-                                ProcessResponse::Sent
-                                | ProcessResponse::Environment(_)
-                                | ProcessResponse::Detail(_),
-                            ) => {}
-                        }
-                    }
+        let NodeRequest { node, process_request } = &reply.request;
+        if let ProcessRequest::Signal(_, signal) = process_request {
+            return Effect::Message(self.late_replies.on_reply(reply, *signal));
+        }
+        let hello = context.view.fleet.node(node).and_then(|node| node.hello.as_ref());
+        let ticks = hello.map_or(100, |hello| hello.host.ticks_per_second);
+        let result = reply.result.as_ref();
+        for page in self.pages.iter_mut().filter(|page| page.asks(node, process_request)) {
+            match (page, result) {
+                (Page::Tree(tree), Ok(ProcessResponse::Tree(processes))) => {
+                    tree.on_reply(Ok(processes), reply.at, ticks);
                 }
-            }
-            ProcessRequest::Environment(key) => {
-                for page in &mut self.pages {
-                    if let Page::Environ(page) = page
-                        && page.target.matches(node, *key)
-                    {
-                        match &reply.result {
-                            Ok(ProcessResponse::Environment(environment)) => {
-                                page.on_reply(Ok(environment));
-                            }
-                            Err(error) => page.on_reply(Err(error)),
-                            Ok(
-                                ProcessResponse::Sent
-                                | ProcessResponse::Tree(_)
-                                | ProcessResponse::Detail(_),
-                            ) => {}
-                        }
-                    }
+                (Page::Tree(tree), Err(error)) => tree.on_reply(Err(error), reply.at, ticks),
+                (Page::Environ(page), Ok(ProcessResponse::Environment(environment))) => {
+                    page.on_reply(Ok(environment));
                 }
-            }
-            ProcessRequest::Detail(key) => {
-                for page in &mut self.pages {
-                    if let Page::Detail(page) = page
-                        && page.target.matches(node, *key)
-                    {
-                        match &reply.result {
-                            Ok(ProcessResponse::Detail(detail)) => page.on_reply(Ok(detail)),
-                            Err(error) => page.on_reply(Err(error)),
-                            Ok(
-                                ProcessResponse::Sent
-                                | ProcessResponse::Tree(_)
-                                | ProcessResponse::Environment(_),
-                            ) => {}
-                        }
-                    }
+                (Page::Environ(page), Err(error)) => page.on_reply(Err(error)),
+                (Page::Detail(page), Ok(ProcessResponse::Detail(detail))) => {
+                    page.on_reply(Ok(detail));
                 }
+                (Page::Detail(page), Err(error)) => page.on_reply(Err(error)),
+                (Page::Tree(_) | Page::Environ(_) | Page::Detail(_), Ok(_)) => {}
             }
         }
         Effect::Handled

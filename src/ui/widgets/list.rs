@@ -51,6 +51,13 @@ impl Movement {
     }
 }
 
+/// Returns the item after or before `current`, around the ends.
+pub(crate) fn cycled<T: Copy + PartialEq>(all: &[T], current: T, is_forward: bool) -> T {
+    let at = all.iter().position(|one| *one == current).unwrap_or(0);
+    let to = if is_forward { at + 1 } else { at + all.len().max(1) - 1 };
+    all.get(to % all.len().max(1)).copied().unwrap_or(current)
+}
+
 /// The visible part of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Viewport {
@@ -131,6 +138,15 @@ mod tests {
             assert_eq!(movement.new_index(index, 10, 5), to, "{movement:?} {index}");
         }
         assert_eq!(Movement::End.new_index(3, 0, 0), 0);
+    }
+
+    #[test]
+    fn a_choice_cycles_around_both_ends() {
+        for (current, is_forward, next) in [(1, true, 2), (3, true, 1), (1, false, 3), (9, true, 2)]
+        {
+            assert_eq!(cycled(&[1, 2, 3], current, is_forward), next);
+        }
+        assert_eq!(cycled(&[], 4, false), 4);
     }
 
     #[test]

@@ -16,14 +16,17 @@ pub(crate) struct TableColumn<C, R> {
     rank: u8,
     width: u16,
     /// Returns the width in the room that is left, 0 to hide the column; `None` if it is always the same.
-    sized: Option<fn(&C, u16) -> u16>,
+    sized: Option<WidthIn<C>>,
     min_table_width: u16,
     /// Returns by how much it is widened in the room that is left, and the rank of this room.
-    wider: Option<(u8, fn(&C, u16) -> u16)>,
+    wider: Option<(u8, WidthIn<C>)>,
     title: Option<fn(&C, u16) -> Cow<'static, str>>,
     keeps_tone: bool,
     cell: fn(&C, &R, CellPlace) -> Cell,
 }
+
+/// Returns a width in the room that is left.
+type WidthIn<C> = fn(&C, u16) -> u16;
 
 /// Where a cell is drawn.
 #[derive(Clone, Copy, Debug)]
@@ -129,7 +132,7 @@ impl<C, R> TableColumn<C, R> {
     }
 
     /// Makes the width depend on the table and the room that is left; 0 hides the column.
-    pub(crate) const fn sized(self, width: fn(&C, u16) -> u16) -> Self {
+    pub(crate) const fn sized(self, width: WidthIn<C>) -> Self {
         Self { sized: Some(width), ..self }
     }
 
@@ -140,7 +143,7 @@ impl<C, R> TableColumn<C, R> {
 
     /// Widens the column by what `wider` returns of the room that is left, after columns of a lower rank than
     /// `rank`; a chosen column at once.
-    pub(crate) const fn wider(self, rank: u8, wider: fn(&C, u16) -> u16) -> Self {
+    pub(crate) const fn wider(self, rank: u8, wider: WidthIn<C>) -> Self {
         Self { wider: Some((rank, wider)), ..self }
     }
 
@@ -234,9 +237,9 @@ impl<'c, C, R> Table<'c, C, R> {
             table.reserve(index, table.usual_width(column));
         }
         if chosen.is_empty() {
-            table.fit_by_rank()
+            table.fit_by_rank();
         } else {
-            table.fit_chosen(chosen)
+            table.fit_chosen(chosen);
         }
         table
     }

@@ -10,6 +10,7 @@ use crate::fleet::{ACTIVE_PERCENT, Node, is_idle_held};
 use crate::insight::node_status::{NodeStatus, device_flags};
 use crate::insight::ownership::{AllocationIndex, DeviceOwners};
 use crate::insight::{FleetView, ViewVersion};
+use crate::model::declare::table;
 use crate::model::{Celsius, Device, Percent};
 use crate::time::Timestamp;
 use crate::ui::RenderContext;
@@ -17,20 +18,25 @@ use crate::ui::views::fleet::symbol_map::SymbolMap;
 use crate::ui::widgets::line::{Symbol, Tone};
 use crate::ui::widgets::number_format::percent_value;
 
-/// The metric of the heat map.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum MapMetric {
-    #[default]
-    Utilization,
-    /// Used memory as a share of the total.
-    Memory,
-    /// Power draw as a share of the limit.
-    Power,
-    Temperature,
-    /// The user of the device.
-    Owner,
-    /// The job that has the device.
-    Job,
+table! {
+    /// The metric of the heat map, with its name.
+    #[derive(Default)]
+    pub(super) enum MapMetric {
+        #[default]
+        Utilization = "util",
+        /// Used memory as a share of the total.
+        Memory = "mem",
+        /// Power draw as a share of the limit.
+        Power = "power",
+        Temperature = "temp",
+        /// The user of the device.
+        Owner = "owner",
+        /// The job that has the device.
+        Job = "job",
+    }
+    pub(super) const ALL;
+    /// Returns the name.
+    pub(super) fn label -> &'static str;
 }
 
 /// The number of levels.
@@ -64,29 +70,6 @@ pub(super) const FAULTY: (Symbol, Tone) = (Symbol::Faulty, Tone::Bad);
 const FILTERED_OUT: (Symbol, Tone) = (Symbol::Char(' '), Tone::Faint);
 
 impl MapMetric {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Utilization, Self::Memory, Self::Power, Self::Temperature, Self::Owner, Self::Job];
-
-    /// Returns the name.
-    pub(super) const fn label(self) -> &'static str {
-        match self {
-            Self::Utilization => "util",
-            Self::Memory => "mem",
-            Self::Power => "power",
-            Self::Temperature => "temp",
-            Self::Owner => "owner",
-            Self::Job => "job",
-        }
-    }
-
-    /// Returns the next or previous metric.
-    pub(super) fn cycle(self, is_forward: bool) -> Self {
-        let at = Self::ALL.iter().position(|one| *one == self).unwrap_or(0);
-        let count = Self::ALL.len();
-        let to = if is_forward { at + 1 } else { at + count - 1 } % count;
-        Self::ALL.get(to).copied().unwrap_or_default()
-    }
-
     /// Returns the value of a device within the range of the metric, 0 to 100.
     fn percent(self, device: &Device) -> Option<f32> {
         match self {
@@ -379,11 +362,5 @@ mod tests {
             let updates = (0..60).filter(|second| is_due(5, at(*second), refresh_period)).count();
             assert_eq!(updates, 60 / refresh_period.max(1), "{refresh_period}");
         }
-    }
-
-    #[test]
-    fn metrics_cycle() {
-        assert_eq!(MapMetric::Job.cycle(true), MapMetric::Utilization);
-        assert_eq!(MapMetric::Utilization.cycle(false), MapMetric::Job);
     }
 }

@@ -1,12 +1,13 @@
 //! The detail lines of the device under the cursor of the heat map.
 
 use crate::fleet::Node;
-use crate::insight::node_status::{NodeStatus, Note, device_flags, device_label, notes};
+use crate::insight::node_status::{
+    NodeStatus, Note, device_flags, device_label, model_name, notes,
+};
 use crate::model::{Device, Percent, Watts};
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::State;
 use crate::ui::views::fleet::group::GroupMember;
-use crate::ui::views::fleet::grouping::model_name;
 use crate::ui::views::fleet::idle_time;
 use crate::ui::views::fleet::idle_time::MAX_LOOKBACK;
 use crate::ui::views::fleet::node_notes::format_elapsed;

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::insight::FleetView;
+use crate::insight::node_status::model_name;
 use crate::insight::ownership::AllocationIndex;
+use crate::model::JobId;
 use crate::model::declare::table;
-use crate::model::{Device, JobId};
 use crate::nodeset;
 use crate::text::UNKNOWN;
 use crate::ui::views::fleet::group::{Group, GroupMember};
+use crate::ui::widgets::list::cycled;
 
 table! {
     /// What nodes and devices are grouped by, with the name in settings and the label.
@@ -69,9 +71,7 @@ impl Grouping {
             Self::None | Self::Range | Self::User | Self::Model => true,
         };
         let all: Vec<Self> = Self::ALL.into_iter().filter(applies).collect();
-        let at = all.iter().position(|one| *one == self).unwrap_or(0);
-        let to = if is_forward { at + 1 } else { at + all.len() - 1 } % all.len().max(1);
-        all.get(to).copied().unwrap_or_default()
+        cycled(&all, self, is_forward)
     }
 
     /// Returns the groups of a fleet view in the order of their keys.
@@ -253,11 +253,6 @@ impl NameRange<'_> {
     }
 }
 
-/// Returns the model of a device without the vendor name.
-pub(super) fn model_name(device: &Device) -> &str {
-    device.name.known().map_or(UNKNOWN, |name| name.trim_start_matches("NVIDIA "))
-}
-
 /// Splits a name around its last number; 0 if there is none.
 fn split_name(name: &str) -> (&str, u64, &str) {
     let is_digit = |letter: char| letter.is_ascii_digit();
@@ -280,7 +275,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::Fleet;
-    use crate::model::{NodeName, Reading};
+    use crate::model::{Device, NodeName, Reading};
     use crate::time::Timestamp;
 
     fn fleet_view(names: impl IntoIterator<Item = String>) -> FleetView {

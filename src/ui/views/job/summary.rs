@@ -58,11 +58,6 @@ impl JobMetric {
         }
     }
 
-    pub(crate) fn next(self) -> Self {
-        let mut others = Self::ALL.into_iter().cycle().skip_while(|metric| *metric != self);
-        others.nth(1).unwrap_or(self)
-    }
-
     /// Reads the metric of a device.
     pub(crate) fn read(self, device: &Device) -> Option<f32> {
         #[expect(clippy::cast_possible_truncation, reason = "a few digits are shown")]

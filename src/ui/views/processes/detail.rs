@@ -300,14 +300,8 @@ fn graph(
     let highest = series.highest(metric);
     let value_or_unknown =
         |value: Option<f32>| or_unknown(value, |value| value_text(metric, value, units));
-    let name = match (metric, entry.is_some_and(ProcessEntry::is_tpu)) {
-        (ProcessMetric::Cpu, _) => "CPU",
-        (ProcessMetric::DeviceMemory, false) => "GPU-MEM",
-        (ProcessMetric::DeviceMemory, true) => "TPU-MEM",
-        (ProcessMetric::HostMemory, _) => "HOST-MEM",
-        (ProcessMetric::Load, false) => "SM",
-        (ProcessMetric::Load, true) => "TPU, all of the chip",
-    };
+    let [usual, of_chip] = metric.names();
+    let name = if entry.is_some_and(ProcessEntry::is_tpu) { of_chip } else { usual };
     let now = points.last().copied().flatten();
     let title = Line::styled(format!("{name} "), Tone::Faint)
         .text(value_or_unknown(now), Tone::Strong)

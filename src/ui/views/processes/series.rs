@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::Bytes;
+use crate::model::declare::table;
 use crate::time::Timestamp;
 use crate::ui::views::processes::rows::{ProcessEntry, ProcessRow, RowKey};
 use crate::ui::widgets::number_format::percent_value;
@@ -13,30 +14,23 @@ const MAX_POINTS: usize = 600;
 /// Limit of processes that have a series.
 const MAX_SERIES: usize = 256;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ProcessMetric {
-    /// CPU time; 100 is one core.
-    Cpu,
-    /// In GiB.
-    DeviceMemory,
-    /// In GiB.
-    HostMemory,
-    /// Load of the device, in percent.
-    Load,
+table! {
+    /// A metric of a process, with its name on a GPU and on a TPU chip.
+    pub(super) enum ProcessMetric {
+        /// CPU time; 100 is one core.
+        Cpu = ["CPU", "CPU"],
+        /// In GiB.
+        DeviceMemory = ["GPU-MEM", "TPU-MEM"],
+        /// In GiB.
+        HostMemory = ["HOST-MEM", "HOST-MEM"],
+        /// Load of the device, in percent.
+        Load = ["SM", "TPU, all of the chip"],
+    }
+    pub(super) const ALL;
+    pub(super) fn names -> [&'static str; 2];
 }
 
 impl ProcessMetric {
-    pub(super) const ALL: [Self; 4] = [Self::Cpu, Self::DeviceMemory, Self::HostMemory, Self::Load];
-
-    const fn index(self) -> usize {
-        match self {
-            Self::Cpu => 0,
-            Self::DeviceMemory => 1,
-            Self::HostMemory => 2,
-            Self::Load => 3,
-        }
-    }
-
     #[expect(clippy::cast_possible_truncation, reason = "a few digits are shown")]
     fn read(self, entry: ProcessEntry<'_>) -> Option<f32> {
         let gib = |bytes: Bytes| bytes.gib() as f32;
@@ -59,12 +53,12 @@ impl Series {
     /// Returns the last `count` points, oldest first, `None` where nothing was recorded.
     pub(super) fn last(&self, metric: ProcessMetric, count: usize) -> Vec<Option<f32>> {
         let points = self.0.until(self.0.last_second(), count);
-        points.map(|point| *point?.get(metric.index())?).collect()
+        points.map(|point| *point?.get(metric as usize)?).collect()
     }
 
     /// Returns the highest value of the whole series.
     pub(super) fn highest(&self, metric: ProcessMetric) -> Option<f32> {
-        let values = self.0.points().filter_map(|point| *point.get(metric.index())?);
+        let values = self.0.points().filter_map(|point| *point.get(metric as usize)?);
         values.reduce(f32::max)
     }
 
