@@ -48,7 +48,7 @@ use crate::ssh::auth::Login;
 use crate::ssh::auth::agent::AgentPool;
 use crate::ssh::auth::identity::{self, IdentityFile, KeyCache, KeyFile};
 use crate::ssh::config::config_cache::ConfigCache;
-use crate::ssh::config::{AddressFamily, HostQuery, HostSettings};
+use crate::ssh::config::{HostQuery, HostSettings, KeySettings};
 use crate::ssh::connection::addresses::AddressTable;
 use crate::ssh::connection::algorithms::SshParams;
 use crate::ssh::connection::channel::SshChannel;
@@ -136,9 +136,7 @@ struct ClientState {
 
 /// Everything one connection needs.
 pub(crate) struct ConnectPlan {
-    host: String,
-    port: u16,
-    family: AddressFamily,
+    settings: Arc<HostSettings>,
     route: ResolvedRoute,
     params: SshParams,
     connect_timeout: Duration,
@@ -257,31 +255,31 @@ impl Client {
     /// Returns what a connection to a host with a fixed profile needs.
     pub(crate) fn fixed_plan(&self, fixed: &FixedProfile, ssh: &SshTarget) -> ConnectPlan {
         let options = &self.0.options;
-        let key = KeyFile::Usable(Arc::clone(&fixed.key));
         let user = ssh.user.as_ref().or(options.login.as_ref());
-        ConnectPlan {
+        let settings = Arc::new(HostSettings {
             host: fixed.address.ip().to_string(),
             port: fixed.address.port(),
-            family: AddressFamily::Any,
+            user: user.unwrap_or(&options.env.user).clone(),
+            methods: vec!["publickey".to_owned()],
+            keys: KeySettings { identities_only: true, ..KeySettings::default() },
+            ..HostSettings::default()
+        });
+        ConnectPlan {
+            settings: Arc::clone(&settings),
             route: ResolvedRoute::Direct(dial::BindOptions::default()),
             params: SshParams::default(),
-            connect_timeout: options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
+            connect_timeout: effective_connect_timeout(options.connect_timeout, &settings),
             host_key_policy: HostKeyPolicy::Pinned(fixed.host_key.clone()),
             login: Login {
-                user: user.unwrap_or(&options.env.user).clone(),
+                settings,
                 node_name: ssh.host.clone(),
-                methods: vec!["publickey".to_owned()],
                 identities: vec![IdentityFile {
                     path: PathBuf::from("fixed key"),
-                    key_file: key,
+                    key_file: KeyFile::Usable(Arc::clone(&fixed.key)),
                     certificate: None,
                 }],
                 certificates: Vec::new(),
                 agent: None,
-                identities_only: true,
-                algorithms: Vec::new(),
-                prompts: 0,
-                devices: None,
                 prompt_queue: None,
                 has_master: false,
             },
@@ -330,24 +328,17 @@ impl Client {
             })
             .await?;
         Ok(ConnectPlan {
-            host: settings.host.clone(),
-            port: settings.port,
-            family: settings.family,
+            settings: Arc::clone(settings),
             route,
             params,
             connect_timeout: effective_connect_timeout(self.0.options.connect_timeout, settings),
             host_key_policy: HostKeyPolicy::KnownHosts(Arc::new(verifier?)),
             login: Login {
-                user: settings.user.clone(),
+                settings: Arc::clone(settings),
                 node_name: node_name.to_owned(),
-                methods: settings.methods.clone(),
                 identities,
                 certificates,
-                identities_only: settings.keys.identities_only,
                 agent: settings.keys.agent.as_deref().map(|socket| self.0.agents.get(socket)),
-                algorithms: settings.algorithms.signatures.clone(),
-                prompts: settings.prompts,
-                devices: settings.devices.clone(),
                 prompt_queue: self.0.options.prompt_queue.clone(),
                 has_master: false,
             },

@@ -27,6 +27,7 @@ use crate::ssh::auth::candidates::{
 use crate::ssh::auth::identity::{CertificateFile, IdentityFile};
 use crate::ssh::auth::prompt::PromptQueue;
 use crate::ssh::auth::signer::AuthSigner;
+use crate::ssh::config::HostSettings;
 use crate::ssh::connection::session::{End, SshSession};
 use crate::ssh::deadline::Deadline;
 use crate::ssh::fault::{self, ConnectPhase, Fault, NO_KEY, UnansweredReason};
@@ -46,22 +47,12 @@ const MAX_LISTED_KEYS: usize = 5;
 /// The user and the credentials of a login.
 #[derive(Debug)]
 pub(crate) struct Login {
-    pub(crate) user: String,
+    pub(crate) settings: Arc<HostSettings>,
     /// The node name as the user typed it, for prompts.
     pub(crate) node_name: String,
-    /// The authentication methods to use, in order of preference.
-    pub(crate) methods: Vec<String>,
     pub(crate) identities: Vec<IdentityFile>,
     pub(crate) certificates: Vec<CertificateFile>,
     pub(crate) agent: Option<Arc<AgentHandle>>,
-    /// Offer no other keys of the agent (`IdentitiesOnly`).
-    pub(crate) identities_only: bool,
-    /// The signature algorithms allowed; the default when empty.
-    pub(crate) algorithms: Vec<String>,
-    /// Most keyboard-interactive exchanges per credential.
-    pub(crate) prompts: u32,
-    /// `KbdInteractiveDevices`.
-    pub(crate) devices: Option<String>,
     /// Where prompts go; `None` without a terminal.
     pub(crate) prompt_queue: Option<PromptQueue>,
     /// A `ControlMaster` connection to the node is open, so prompts are skipped.
@@ -72,7 +63,8 @@ impl Login {
     /// Returns true if gtop supports a method and the configuration allows it.
     fn supports(&self, method: &str) -> bool {
         let is_known = |kind: &MethodKind| <&str>::from(kind) == method;
-        SUPPORTED.iter().any(is_known) && self.methods.iter().any(|allowed| allowed == method)
+        SUPPORTED.iter().any(is_known)
+            && self.settings.methods.iter().any(|allowed| allowed == method)
     }
 
     /// Authenticates. The time the user takes to answer does not count against the deadline.
@@ -163,14 +155,16 @@ enum RsaHashes {
 
 impl Attempt<'_> {
     async fn run(mut self) -> Result<(), Fault> {
-        let first = self.session.handle.authenticate_none(&self.login.user);
+        let first = self.session.handle.authenticate_none(&self.login.settings.user);
         let first = self.deadline.timeout(ConnectPhase::Login, first).await?;
         let mut answer = self.handle_result(first, None)?;
         self.banner_length = Some(self.session.state.banner_length());
         loop {
             match answer {
                 AuthOutcome::Success => {
-                    trace::record(|| ConnectEvent::LoggedIn { user: self.login.user.clone() });
+                    trace::record(|| ConnectEvent::LoggedIn {
+                        user: self.login.settings.user.clone(),
+                    });
                     return Ok(());
                 }
                 AuthOutcome::Partial => self.requeue_keys(),
@@ -189,7 +183,7 @@ impl Attempt<'_> {
         let is_open = |kind: &MethodKind| {
             SUPPORTED.contains(kind) && self.offers.contains(kind) && !self.exhausted.contains(kind)
         };
-        self.login.methods.iter().filter_map(|name| name.parse().ok()).find(is_open)
+        self.login.settings.methods.iter().filter_map(|name| name.parse().ok()).find(is_open)
     }
 
     /// All keys may be offered again, the accepted one last.
@@ -217,14 +211,14 @@ impl Attempt<'_> {
     }
 
     async fn offer(&mut self, candidate: &CredentialCandidate) -> Result<AuthOutcome, Fault> {
-        let allowed = candidate.credential.hashes(&self.login.algorithms);
+        let allowed = candidate.credential.hashes(&self.login.settings.algorithms.signatures);
         let Some(hash) = self.choose_hash(candidate, &allowed).await? else {
             self.skip(candidate, "node supports no hash that the configuration allows for it");
             return Ok(AuthOutcome::Refused);
         };
         let agent = self.keys.as_mut().and_then(|keys| keys.agent.as_mut());
         let mut signing = AuthSigner { signer: &candidate.signer, agent };
-        let (user, handle) = (self.login.user.as_str(), &mut self.session.handle);
+        let (user, handle) = (self.login.settings.user.as_str(), &mut self.session.handle);
         let offered = async {
             match &candidate.credential {
                 Credential::Key(_) => {
@@ -344,7 +338,7 @@ impl Attempt<'_> {
     /// The fault when the connection closed during login: if the node said why, it has refused the account.
     fn disconnect_fault(&self) -> Fault {
         if let Some(message) = self.refusal_text() {
-            return Fault::AccountRefused { user: self.login.user.clone(), message };
+            return Fault::AccountRefused { user: self.login.settings.user.clone(), message };
         }
         match self.session.state.end() {
             Some(End::Disconnected(words)) if words.contains(fault::TOO_MANY_FAILURES) => {
@@ -372,7 +366,7 @@ impl Attempt<'_> {
 
     /// The fault when nothing is left to try.
     fn final_fault(mut self) -> Fault {
-        if !self.login.methods.iter().any(|name| name == "publickey") {
+        if !self.login.settings.methods.iter().any(|name| name == "publickey") {
             self.tried.push("no key, PubkeyAuthentication is off".to_owned());
         }
         let keys = self.keys.take();
@@ -400,7 +394,7 @@ impl Attempt<'_> {
         }
         let remaining = method_names(&self.offers);
         let can_continue = remaining.iter().any(|method| self.login.supports(method));
-        let user = self.login.user.clone();
+        let user = self.login.settings.user.clone();
         match self.unanswered_reason {
             Some(why) if offered_none || self.accepted > 0 => self.unanswered_fault(why),
             Some(_) => self.refused(Some("its prompts were not answered".to_owned())),
@@ -414,7 +408,7 @@ impl Attempt<'_> {
 
     fn unanswered_fault(&self, why: UnansweredReason) -> Fault {
         Fault::PromptUnanswered {
-            user: self.login.user.clone(),
+            user: self.login.settings.user.clone(),
             tried: summarise_tried(&self.tried),
             why,
         }
@@ -424,7 +418,7 @@ impl Attempt<'_> {
     fn too_many_keys_fault(&self) -> Fault {
         let left = self.keys.as_ref().map_or(0, |keys| keys.pending.len());
         Fault::TooManyKeys {
-            user: self.login.user.clone(),
+            user: self.login.settings.user.clone(),
             offered: Some(self.refused_keys + 1),
             untried: left,
         }
@@ -434,7 +428,7 @@ impl Attempt<'_> {
         let mut tried = summarise_tried(&self.tried);
         tried.extend(last);
         Fault::AuthenticationRefused {
-            user: self.login.user.clone(),
+            user: self.login.settings.user.clone(),
             offers: method_names(&self.offers),
             tried,
         }
@@ -450,12 +444,8 @@ async fn load_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> KeyQ
         }
     }
     let (candidates, left_out) = candidates::select(KeySources {
-        identities: &login.identities,
-        certificates: &login.certificates,
+        login,
         agent_keys: agent.as_ref().map(|agent| agent.keys.as_slice()).unwrap_or_default(),
-        identities_only: login.identities_only,
-        algorithms: &login.algorithms,
-        user: &login.user,
         now: Clock::system().now(),
     });
     trace_untried(&left_out, agent_fault.as_ref());

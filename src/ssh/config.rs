@@ -56,8 +56,9 @@ const DEFAULT_KEYS: [&str; 7] =
     ["id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk", "id_xmss", "id_dsa"];
 
 /// The address family to use (`AddressFamily`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum AddressFamily {
+    #[default]
     Any,
     Version4,
     Version6,
@@ -74,7 +75,7 @@ impl AddressFamily {
 }
 
 /// The settings of one host.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct HostSettings {
     pub(crate) host: String,
     pub(crate) port: u16,
@@ -119,7 +120,7 @@ pub(crate) struct HostSettings {
 }
 
 /// The name of a host in `known_hosts` files and certificates.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct KnownHostName {
     /// `host`, `[host]:port` when the port is not 22, or the alias.
     pub(crate) full: String,
@@ -162,9 +163,10 @@ pub struct EffectiveOption {
 }
 
 /// How to connect to the host.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Route {
     /// A direct TCP connection.
+    #[default]
     Direct,
     /// `ProxyJump`: through these hosts, in connection order; each has its own settings.
     Jumps(Vec<HostQuery>),
@@ -181,6 +183,12 @@ pub(crate) struct KeepAlive {
     pub(crate) max_count: usize,
 }
 
+impl Default for KeepAlive {
+    fn default() -> Self {
+        Self { interval: None, max_count: 3 }
+    }
+}
+
 /// The algorithms to offer, in order of preference; the default when empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AlgorithmSettings {
@@ -195,16 +203,17 @@ pub(crate) struct AlgorithmSettings {
 }
 
 /// `StrictHostKeyChecking`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum HostKeyCheck {
     Yes,
+    #[default]
     Ask,
     AcceptNew,
     No,
 }
 
 /// Which keys may be offered.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct KeySettings {
     /// The files, in the order to try them.
     pub(crate) files: Vec<PathBuf>,

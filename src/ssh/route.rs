@@ -129,7 +129,7 @@ impl Client {
                 on_phase(ConnectPhase::Connection);
                 let parent_guard = self.0.options.parent_guard.as_deref();
                 let (program, stderr) = proxy_command::start(command, parent_guard)?;
-                let connection = connection(Box::new(program), plan.port, stderr);
+                let connection = connection(Box::new(program), plan.settings.port, stderr);
                 return Ok((connection, Deadline::after(plan.connect_timeout)));
             }
             ResolvedRoute::Gateway(gateway) => {
@@ -139,8 +139,8 @@ impl Client {
         };
         on_phase(ConnectPhase::Name);
         let deadline = Deadline::after(plan.connect_timeout);
-        let endpoint =
-            Endpoint { host: &plan.host, port: plan.port, family: plan.family, typed_name };
+        let HostSettings { host, port, family, .. } = plan.settings.as_ref();
+        let endpoint = Endpoint { host, port: *port, family: *family, typed_name };
         let addresses = deadline.timeout(ConnectPhase::Name, self.look_up(endpoint)).await??;
         trace::record(|| ConnectEvent::Resolved(addresses.clone()));
         on_phase(ConnectPhase::Connection);
@@ -148,7 +148,7 @@ impl Client {
             deadline.timeout(ConnectPhase::Name, bind_options.resolve(&self.0.resolver)).await??;
         let stream = dial::connect(&addresses, &bind_options, &deadline).await?;
         let is_loopback = stream.peer_addr().is_ok_and(|address| address.ip().is_loopback());
-        let connection = connection(Box::new(stream), plan.port, Arc::new(Network));
+        let connection = connection(Box::new(stream), plan.settings.port, Arc::new(Network));
         Ok((Connection { is_loopback, ..connection }, deadline))
     }
 
@@ -201,7 +201,7 @@ impl Client {
         typed_name: &str,
         plan: &ConnectPlan,
     ) -> Result<(Connection, Deadline), Fault> {
-        let mut destination = (plan.host.clone(), plan.port);
+        let mut destination = (plan.settings.host.clone(), plan.settings.port);
         if gateway.has_master.load(Ordering::Relaxed)
             && let Some(opened) = self.connect_over_master(gateway, plan).await
         {
@@ -228,7 +228,7 @@ impl Client {
             let refusal = match opening.await? {
                 Ok(tunnel) => {
                     trace::record(|| ConnectEvent::GatewayConnected(gateway.name.clone()));
-                    let connection = connection(Box::new(tunnel), plan.port, mux);
+                    let connection = connection(Box::new(tunnel), plan.settings.port, mux);
                     return Ok((connection, deadline));
                 }
                 Err(ChannelRefusal::Unreachable(why)) => {
@@ -289,8 +289,8 @@ impl Client {
         let args = master.forward_args(
             (query, settings),
             options.config_file.as_deref(),
-            &plan.host,
-            plan.port,
+            &plan.settings.host,
+            plan.settings.port,
         );
         let launch = Launch {
             program: &options.ssh_program,
@@ -303,7 +303,7 @@ impl Client {
         Some(started.map(|(program, stderr)| {
             trace::record(|| ConnectEvent::GatewayConnected(name.clone()));
             let underlay = Arc::new(MasterForward { gateway: name.clone(), master, stderr });
-            let connection = connection(Box::new(program), plan.port, underlay);
+            let connection = connection(Box::new(program), plan.settings.port, underlay);
             (connection, Deadline::after(plan.connect_timeout))
         }))
     }

@@ -10,7 +10,8 @@ use russh::keys::agent::AgentIdentity;
 use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Algorithm, Certificate, HashAlg, PrivateKey, PublicKey};
 
-use crate::ssh::auth::identity::{CertificateFile, IdentityFile, KeyFile};
+use crate::ssh::auth::Login;
+use crate::ssh::auth::identity::KeyFile;
 use crate::ssh::fault::KeyFileProblem;
 use crate::text;
 use crate::time::Timestamp;
@@ -22,16 +23,9 @@ const DEPRECATED: [&str; 4] =
 /// The sources of keys to choose from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeySources<'a> {
-    pub(crate) identities: &'a [IdentityFile],
-    pub(crate) certificates: &'a [CertificateFile],
+    pub(crate) login: &'a Login,
     /// The keys of the agent, in its order.
     pub(crate) agent_keys: &'a [AgentIdentity],
-    /// Offer no other keys of the agent (`IdentitiesOnly`).
-    pub(crate) identities_only: bool,
-    /// The signature algorithms allowed; the default when empty.
-    pub(crate) algorithms: &'a [String],
-    /// The user name on the node.
-    pub(crate) user: &'a str,
     pub(crate) now: Timestamp,
 }
 
@@ -140,7 +134,7 @@ pub(crate) fn select(sources: KeySources<'_>) -> (Vec<CredentialCandidate>, Left
 /// Lists the credentials of the files, each key before its certificate.
 fn file_entries<'a>(sources: KeySources<'a>, left_out: &mut LeftOut) -> Vec<Entry<'a>> {
     let mut entries = Vec::new();
-    for identity in sources.identities {
+    for identity in &sources.login.identities {
         let path = identity.path.display().to_string();
         let key_file = &identity.key_file;
         if let Some(key) = key_file.public_key() {
@@ -164,7 +158,7 @@ fn file_entries<'a>(sources: KeySources<'a>, left_out: &mut LeftOut) -> Vec<Entr
         left_out.unusable.extend(problem);
         // `CertificateFile` replaces the certificates beside the keys.
         if let Some(certificate) = &identity.certificate
-            && sources.certificates.is_empty()
+            && sources.login.certificates.is_empty()
         {
             entries.push(sources.certificate_entry(&path, certificate));
         }
@@ -174,7 +168,7 @@ fn file_entries<'a>(sources: KeySources<'a>, left_out: &mut LeftOut) -> Vec<Entr
 
 /// Orders: configured certificates, configured keys in the agent, other keys of the agent, files.
 fn order_entries<'a>(sources: KeySources<'a>, mut files: Vec<Entry<'a>>) -> Vec<Entry<'a>> {
-    let certificates = sources.certificates.iter().filter_map(|file| {
+    let certificates = sources.login.certificates.iter().filter_map(|file| {
         let path = file.path.display().to_string();
         Some(sources.certificate_entry(&path, file.certificate.as_ref()?))
     });
@@ -185,7 +179,7 @@ fn order_entries<'a>(sources: KeySources<'a>, mut files: Vec<Entry<'a>>) -> Vec<
             let entry = files.remove(index);
             let name = format!("{} in the agent", entry.name);
             configured.push(Entry { name, agent_key: Some(agent_key), ..entry });
-        } else if !sources.identities_only {
+        } else if !sources.login.settings.keys.identities_only {
             let name = match &credential {
                 Credential::Key(key) => format!("agent {}", key.fingerprint(HashAlg::Sha256)),
                 Credential::Certificate(certificate) => {
@@ -208,6 +202,11 @@ fn credential_of(agent_key: &AgentIdentity) -> Credential {
 }
 
 impl<'a> KeySources<'a> {
+    /// Returns the signature algorithms allowed; the default when empty.
+    fn algorithms(self) -> &'a [String] {
+        &self.login.settings.algorithms.signatures
+    }
+
     fn certificate_entry(self, source: &str, certificate: &Arc<Certificate>) -> Entry<'a> {
         Entry {
             name: self.certificate_name(source, certificate),
@@ -226,7 +225,9 @@ impl<'a> KeySources<'a> {
             ", expired".to_owned()
         } else if certificate.valid_after() > now {
             ", not valid yet".to_owned()
-        } else if !principals.is_empty() && !principals.iter().any(|name| name == self.user) {
+        } else if !principals.is_empty()
+            && !principals.iter().any(|name| *name == self.login.settings.user)
+        {
             format!(", for {}", text::excerpt(&principals.join(" "), 64))
         } else {
             String::new()
@@ -244,7 +245,7 @@ impl<'a> KeySources<'a> {
                 let credential = Credential::Key(key.public_key().key_data().clone());
                 let algorithm = credential.signature_algorithm(Some(HashAlg::Sha512));
                 let problem = || KeyFileProblem::AlgorithmExcluded(algorithm.as_str().to_owned());
-                credential.hashes(self.algorithms).is_empty().then(problem)
+                credential.hashes(self.algorithms()).is_empty().then(problem)
             }
             KeyFile::Encrypted(_)
             | KeyFile::LegacyEncrypted(_)
@@ -275,7 +276,7 @@ impl<'a> KeySources<'a> {
         if let Some(agent_key) = self.find_plain_key(wanted) {
             return Some(KeySigner::Agent(Box::new(agent_key.clone())));
         }
-        let files = self.identities.iter().map(|identity| &identity.key_file);
+        let files = self.login.identities.iter().map(|identity| &identity.key_file);
         let mut opened = files.filter(|file| file.public_key() == Some(wanted));
         opened.find_map(|file| Some(KeySigner::File(Arc::clone(file.private_key().ok()?))))
     }
@@ -284,7 +285,7 @@ impl<'a> KeySources<'a> {
 impl Entry<'_> {
     /// Returns the candidate with its signer, or why it is skipped.
     fn candidate(&self, sources: KeySources<'_>) -> Result<CredentialCandidate, &'static str> {
-        if self.credential.hashes(sources.algorithms).is_empty() {
+        if self.credential.hashes(sources.algorithms()).is_empty() {
             return Err("its kind is not in PubkeyAcceptedAlgorithms");
         }
         let signer = match (&self.credential, self.agent_key, self.file) {

@@ -30,7 +30,7 @@ impl Attempt<'_> {
     /// Runs one exchange.
     pub(crate) async fn keyboard_interactive(&mut self) -> Result<AuthOutcome, Fault> {
         let login = self.login;
-        if self.exchanges >= login.prompts || (self.exchanges > 0 && !self.was_prompted) {
+        if self.exchanges >= login.settings.prompts || (self.exchanges > 0 && !self.was_prompted) {
             self.exhausted.push(MethodKind::KeyboardInteractive);
             return Ok(AuthOutcome::Refused);
         }
@@ -51,10 +51,10 @@ impl Attempt<'_> {
         }
         self.exchanges += 1;
         let _prompting = prompt_queue.start_prompting();
-        let starting = self
-            .session
-            .handle
-            .authenticate_keyboard_interactive_start(&login.user, login.devices.clone());
+        let starting = self.session.handle.authenticate_keyboard_interactive_start(
+            &login.settings.user,
+            login.settings.devices.clone(),
+        );
         let mut reply = self.deadline.timeout(ConnectPhase::Login, starting).await?;
         let mut message_lines = Vec::new();
         for _ in 0..MAX_ROUNDS {
@@ -106,7 +106,7 @@ impl Attempt<'_> {
             }
             self.was_prompted = true;
             let began = Instant::now();
-            let login = format!("{}@{}", self.login.user, self.login.node_name);
+            let login = format!("{}@{}", self.login.settings.user, self.login.node_name);
             let prompts = prompts.iter().map(convert_prompt).collect();
             let result = prompt_queue.ask(login, std::mem::take(message_lines), prompts).await;
             self.deadline.extend(began.elapsed());

@@ -125,7 +125,7 @@ impl PromptQueue {
 
     /// Marks the first login of a node as ended when the result is dropped.
     pub(crate) fn track_login(&self, node: String) -> LoginGuard {
-        LoginGuard { prompt_queue: self.clone(), node: Some(node) }
+        LoginGuard { prompt_queue: self.clone(), node }
     }
 
     /// Marks a login as being prompted until the result is dropped.
@@ -165,12 +165,12 @@ impl PromptQueue {
 #[derive(Debug)]
 pub(crate) struct LoginGuard {
     prompt_queue: PromptQueue,
-    node: Option<String>,
+    node: String,
 }
 
 impl Drop for LoginGuard {
     fn drop(&mut self) {
-        let Some(node) = self.node.take() else { return };
+        let node = std::mem::take(&mut self.node);
         self.prompt_queue.state.send_if_modified(|state| state.finished.insert(node));
     }
 }

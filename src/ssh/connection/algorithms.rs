@@ -26,9 +26,6 @@ const KEY_EXCHANGES: &[kex::Name] = &[
     kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT,
 ];
 
-/// Default keepalive.
-const DEFAULT_KEEP_ALIVE: KeepAlive = KeepAlive { interval: None, max_count: 3 };
-
 /// Default keepalive interval.
 const DEFAULT_KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
@@ -50,7 +47,7 @@ impl Default for SshParams {
             key_exchanges: Cow::Borrowed(KEY_EXCHANGES),
             ciphers: Preferred::DEFAULT.cipher,
             macs: Preferred::DEFAULT.mac,
-            keep_alive: DEFAULT_KEEP_ALIVE,
+            keep_alive: KeepAlive::default(),
         }
     }
 }

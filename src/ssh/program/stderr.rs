@@ -54,10 +54,7 @@ impl<'a> SshStderr<'a> {
             "unknown option -- ",
         ];
         let line = PATTERNS.iter().find_map(|pattern| self.find_line(pattern))?;
-        Some(Fault::SshProgram {
-            cause: SshProgramCause::Configuration,
-            message: text::excerpt_line(line),
-        })
+        Some(program_fault(SshProgramCause::Configuration, line))
     }
 
     fn name_fault(&self) -> Option<Fault> {
@@ -68,18 +65,15 @@ impl<'a> SshStderr<'a> {
 
     fn host_key_fault(&self) -> Option<Fault> {
         if let Some(line) = self.find_line("REVOKED HOST KEY DETECTED") {
-            let message = text::excerpt_line(line.trim_matches(['@', ' ']));
-            return Some(Fault::SshProgram { cause: SshProgramCause::HostKeyRevoked, message });
+            let line = line.trim_matches(['@', ' ']);
+            return Some(program_fault(SshProgramCause::HostKeyRevoked, line));
         }
         if self.find_line("REMOTE HOST IDENTIFICATION HAS CHANGED").is_some() {
             return Some(self.changed_host_key_fault());
         }
         let unknown = self.find_line("Host key verification failed")?;
         let line = self.find_line(" host key is known for ").unwrap_or(unknown);
-        Some(Fault::SshProgram {
-            cause: SshProgramCause::HostKeyUnknown,
-            message: text::excerpt_line(line),
-        })
+        Some(program_fault(SshProgramCause::HostKeyUnknown, line))
     }
 
     fn changed_host_key_fault(&self) -> Fault {
@@ -126,14 +120,8 @@ impl<'a> SshStderr<'a> {
 
     fn negotiation_fault(&self) -> Option<Fault> {
         let kind = self.between("no matching ", " found")?;
-        let kind = [
-            ("key exchange", "key exchange"),
-            ("host key", "host key"),
-            ("cipher", "cipher"),
-            ("MAC", "MAC"),
-        ]
-        .iter()
-        .find_map(|(word, name)| kind.starts_with(word).then_some(*name))?;
+        let kinds = ["key exchange", "host key", "cipher", "MAC"];
+        let kind = kinds.into_iter().find(|name| kind.starts_with(name))?;
         let theirs = self.between("Their offer: ", "").unwrap_or_default();
         let theirs = theirs.split(',').take(12).map(|name| text::excerpt(name, 64)).collect();
         Some(Fault::NoCommonAlgorithm { kind, ours: vec!["those of ssh".to_owned()], theirs })
@@ -169,10 +157,9 @@ impl<'a> SshStderr<'a> {
             "Connection to ",
         ];
         if let Some(why) = self.between("open failed: ", "") {
-            let message = text::excerpt_line(why);
             return Some(match self.find_line("stdio forwarding failed") {
-                Some(_) => Fault::SshProgram { cause: SshProgramCause::Other, message },
-                None => Fault::ChannelRefused { why: message },
+                Some(_) => program_fault(SshProgramCause::Other, why),
+                None => Fault::ChannelRefused { why: text::excerpt_line(why) },
             });
         }
         if let Some(message) = self.last_line_before_close() {
@@ -194,11 +181,14 @@ impl<'a> SshStderr<'a> {
     }
 
     fn other_fault(&self) -> Fault {
-        let lines = self.text.lines().rev().map(text::excerpt_line);
-        let message = lines.into_iter().find(|line| !line.is_empty());
-        let message = message.unwrap_or_else(|| "nothing".to_owned());
-        Fault::SshProgram { cause: SshProgramCause::Other, message }
+        let mut lines = self.text.lines().rev().map(text::excerpt_line);
+        let line = lines.find(|line| !line.is_empty());
+        program_fault(SshProgramCause::Other, line.as_deref().unwrap_or("nothing"))
     }
+}
+
+fn program_fault(cause: SshProgramCause, line: &str) -> Fault {
+    Fault::SshProgram { cause, message: text::excerpt_line(line) }
 }
 
 fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
