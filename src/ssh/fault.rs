@@ -490,7 +490,6 @@ impl Fault {
             Self::NameNotFound { .. } => ("name", &[Retry]),
             Self::Unreachable { .. } | Self::TooManyOpenFiles => ("connection", &[Retry]),
             Self::ConnectionRefused { .. } => ("connection", &[Retry, OtherWay]),
-            Self::TimedOut { phase, .. } => (phase.step(), &[Retry]),
             Self::NoBanner { .. } => ("banner", &[Retry]),
             Self::NoCommonAlgorithm { .. } => ("key exchange", &[]),
             Self::HostKeyUnknown { .. }
@@ -525,7 +524,9 @@ impl Fault {
                 phase: phase @ (ConnectPhase::Login | ConnectPhase::Command),
                 ..
             } => (phase.step(), &[Retry, OtherWay]),
-            Self::ConnectionLost { phase, .. } => (phase.step(), &[Retry]),
+            Self::TimedOut { phase, .. } | Self::ConnectionLost { phase, .. } => {
+                (phase.step(), &[Retry])
+            }
             Self::SessionLost { .. } => return (None, &[Retry]),
         };
         (Some(step), recourses)
