@@ -14,7 +14,7 @@ use crate::process;
 use crate::ssh;
 use crate::storage::WriteError;
 use crate::transport::{ExecTemplate, TemplateError};
-use crate::ui::{self, StopSignals};
+use crate::ui::{StopReason, StopSignals};
 
 mod config_command;
 mod demo;
@@ -46,34 +46,25 @@ pub enum ExitReason {
     Done,
     NoAnswer,
     Failed,
-    /// By Ctrl-C.
-    Interrupted,
-    /// By SIGTERM.
-    Terminated,
-    /// By SIGHUP.
-    HungUp,
+    /// By the user or a signal.
+    Stopped(StopReason),
 }
 
 impl ExitReason {
     pub const fn code(self) -> u8 {
         match self {
-            Self::Done => 0,
+            Self::Done | Self::Stopped(StopReason::Quit) => 0,
             Self::NoAnswer | Self::Failed => 1,
-            Self::HungUp => 129,
-            Self::Interrupted => 130,
-            Self::Terminated => 143,
+            Self::Stopped(StopReason::HangUp) => 129,
+            Self::Stopped(StopReason::Interrupted) => 130,
+            Self::Stopped(StopReason::Terminated) => 143,
         }
     }
 }
 
-impl From<ui::StopReason> for ExitReason {
-    fn from(reason: ui::StopReason) -> Self {
-        match reason {
-            ui::StopReason::Quit => Self::Done,
-            ui::StopReason::Interrupted => Self::Interrupted,
-            ui::StopReason::Terminated => Self::Terminated,
-            ui::StopReason::HangUp => Self::HungUp,
-        }
+impl From<StopReason> for ExitReason {
+    fn from(reason: StopReason) -> Self {
+        Self::Stopped(reason)
     }
 }
 

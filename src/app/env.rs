@@ -39,42 +39,26 @@ impl Env {
         settings: Settings,
         err: &mut impl Write,
     ) -> Result<Self, AppError> {
-        let max_open_files = limits::raise_open_files();
         let clock = Clock::system();
         if let Some(path) = settings.text("log") {
             log::start(path.as_ref(), clock.clone())?;
         }
-        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let prompter = Prompter::for_terminal();
-        let prompt_queue = prompter.as_ref().map(Prompter::queue);
         let mut options = transport_options(&cli, &settings)?;
         let names_hosts = !cli.hosts().is_empty() || cli.nodes.names_nodes();
         if let Some(problem) = options.ssh.env.problem().filter(|_| names_hosts) {
             writeln!(err, "gtop: {problem}")?;
         }
-        options.ssh.prompt_queue = prompt_queue;
-        let transport = Transport::new(options);
-        let output_mode = OutputMode::of(&cli.output);
+        options.ssh.prompt_queue = prompter.as_ref().map(Prompter::queue);
+        let env = Self { prompter, clock, ..Self::with_options(cli, paths, settings, options)? };
         // The screen shows this itself.
-        let is_screen = cli.command.is_none() && output_mode == OutputMode::Screen;
-        if let Some(summary) = settings.problem_summary().filter(|_| !is_screen) {
+        let is_screen = env.cli.command.is_none() && env.output_mode == OutputMode::Screen;
+        if let Some(summary) = env.settings.problem_summary().filter(|_| !is_screen) {
             writeln!(err, "gtop: {summary}")?;
         }
-        Ok(Self {
-            cli,
-            settings,
-            paths,
-            output_mode,
-            runtime,
-            transport,
-            prompter,
-            clock,
-            max_open_files,
-        })
+        Ok(env)
     }
-}
 
-impl Env {
     /// Prepares connections for a program that uses the library: without a log, a terminal to prompt on or children of
     /// its own binary.
     pub(super) fn for_library(
@@ -84,13 +68,22 @@ impl Env {
     ) -> Result<Self, AppError> {
         let mut options = transport_options(&cli, &settings)?;
         options.ssh.parent_guard = None;
+        Self::with_options(cli, paths, settings, options)
+    }
+
+    fn with_options(
+        cli: Cli,
+        paths: Option<ConfigPaths>,
+        settings: Settings,
+        options: Options,
+    ) -> Result<Self, AppError> {
         Ok(Self {
+            max_open_files: limits::raise_open_files(),
             runtime: runtime::Builder::new_current_thread().enable_all().build()?,
             transport: Transport::new(options),
             output_mode: OutputMode::of(&cli.output),
             prompter: None,
             clock: Clock::system(),
-            max_open_files: limits::raise_open_files(),
             cli,
             settings,
             paths,

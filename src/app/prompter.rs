@@ -10,7 +10,7 @@ use tokio::sync::mpsc::Receiver;
 use crate::app::ExitReason;
 use crate::app::line_prompt::{LineInput, LinePrompt};
 use crate::ssh::{PromptQueue, PromptRequest, Secret};
-use crate::ui::StopSignals;
+use crate::ui::{StopReason, StopSignals};
 
 /// Maximum wait for login prompts before the screen starts.
 const PROMPT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -86,7 +86,7 @@ impl Prompter {
             match outcome.map_err(io::Error::other)?? {
                 PromptOutcome::Continue => {}
                 PromptOutcome::SkipAll => break None,
-                PromptOutcome::Interrupted => break Some(ExitReason::Interrupted),
+                PromptOutcome::Interrupted => break Some(StopReason::Interrupted.into()),
             }
         };
         self.close();

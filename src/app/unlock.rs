@@ -7,6 +7,7 @@ use crate::app::ExitReason;
 use crate::app::line_prompt::{LineInput, LinePrompt};
 use crate::app::prompter::is_at_terminal;
 use crate::transport::{Target, Transport};
+use crate::ui::StopReason;
 
 /// Attempts per key file, as in ssh.
 const MAX_ATTEMPTS: usize = 3;
@@ -29,7 +30,7 @@ pub(super) async fn unlock_keys(
                 LineInput::Line(passphrase) if passphrase.expose().is_empty() => break,
                 LineInput::Line(passphrase) => passphrase,
                 LineInput::End => return Ok(None),
-                LineInput::Interrupt => return Ok(Some(ExitReason::Interrupted)),
+                LineInput::Interrupt => return Ok(Some(StopReason::Interrupted.into())),
             };
             match transport.unlock(&file, passphrase).await {
                 Ok(()) => break,

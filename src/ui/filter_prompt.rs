@@ -78,13 +78,11 @@ impl FilterPrompt {
             None => (complete(self.editor.text(), self.editor.caret(), fleet), 0),
         };
         let Some(word) = completions.get(at) else { return };
-        let text = self.editor.text();
-        let before_caret: String = text.chars().take(self.editor.caret()).collect();
-        let after_caret: String = text.chars().skip(self.editor.caret()).collect();
-        let prefix = before_caret.rfind(char::is_whitespace).map_or(0, |at| at + 1);
-        let prefix = before_caret.split_at_checked(prefix).map_or("", |(prefix, _)| prefix);
+        let (before_caret, after_caret) = self.editor.parts();
+        let prefix = before_caret.trim_end_matches(|letter: char| !letter.is_whitespace());
         let caret = prefix.chars().count() + word.chars().count();
-        self.editor.set(&format!("{prefix}{word}{after_caret}"), caret);
+        let text = format!("{prefix}{word}{after_caret}");
+        self.editor.set(&text, caret);
         self.completions = Some((completions, at));
     }
 

@@ -126,11 +126,8 @@ struct EventSender {
 }
 
 impl EventSender {
-    /// Forwards events; an error if the receiver is gone.
-    fn forward(
-        &mut self,
-        received: Vec<Event>,
-    ) -> Result<(), mpsc::error::SendError<io::Result<Event>>> {
+    /// Forwards events; returns false if the receiver is gone.
+    fn forward(&mut self, received: Vec<Event>) -> bool {
         let mut events = Vec::with_capacity(received.len());
         for event in received {
             if let Some(is_light) = self.detector.push(event, &mut events) {
@@ -140,15 +137,15 @@ impl EventSender {
         self.send(events)
     }
 
-    /// Forwards the events that were held back.
-    fn flush(&mut self) -> Result<(), mpsc::error::SendError<io::Result<Event>>> {
+    /// Forwards the events that were held back; returns false if the receiver is gone.
+    fn flush(&mut self) -> bool {
         let mut events = Vec::new();
         self.detector.flush(&mut events);
         self.send(events)
     }
 
-    fn send(&self, events: Vec<Event>) -> Result<(), mpsc::error::SendError<io::Result<Event>>> {
-        events.into_iter().try_for_each(|event| self.events.blocking_send(Ok(event)))
+    fn send(&self, events: Vec<Event>) -> bool {
+        events.into_iter().all(|event| self.events.blocking_send(Ok(event)).is_ok())
     }
 }
 
@@ -162,7 +159,7 @@ fn read(tty: Option<&File>, stopping: &OwnedFd, to: &mut EventSender) -> io::Res
         let hold = to.detector.hold_timeout().and_then(|hold| Timespec::try_from(hold).ok());
         match poll(&mut watched, hold.as_ref()) {
             Ok(0) => {
-                if to.flush().is_err() {
+                if !to.flush() {
                     return Ok(());
                 }
                 continue;
@@ -181,7 +178,7 @@ fn read(tty: Option<&File>, stopping: &OwnedFd, to: &mut EventSender) -> io::Res
         let mut has_events = false;
         while event::poll(Duration::ZERO)? {
             has_events = true;
-            if to.forward(escape::rejoin(&read_pending()?)).is_err() {
+            if !to.forward(escape::rejoin(&read_pending()?)) {
                 return Ok(());
             }
         }

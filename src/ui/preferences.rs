@@ -56,11 +56,8 @@ pub fn preferences(navigation: &Navigation, display: &DisplayOptions) -> [UiPref
         &navigation.shared.panel.charts.setting_value(display),
         monitor,
     ];
-    let mut named = PREFERENCES.map(|name| (name, String::new()));
-    for ((_, slot), value) in named.iter_mut().zip(values) {
-        value.clone_into(slot);
-    }
-    named
+    let mut values = values.into_iter();
+    PREFERENCES.map(|name| (name, values.next().unwrap_or_default().to_owned()))
 }
 
 /// Restores one preference; ignores unknown names and values.

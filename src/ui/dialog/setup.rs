@@ -177,13 +177,11 @@ impl Setup {
             None if is_forward => 0,
             None => count.saturating_sub(1),
         };
-        match entry.steps.get(to) {
-            Some(value) => self.set((*value).to_owned()),
-            None => {
-                self.open_editor();
-                ControlFlow::Continue(None)
-            }
+        if let Some(value) = entry.steps.get(to) {
+            return self.set((*value).to_owned());
         }
+        self.open_editor();
+        ControlFlow::Continue(None)
     }
 
     fn set(&mut self, value: String) -> DialogStep {

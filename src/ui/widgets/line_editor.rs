@@ -28,6 +28,11 @@ impl LineEditor {
         self.caret
     }
 
+    /// Returns the text before and after the caret.
+    pub fn parts(&self) -> (&str, &str) {
+        self.text.split_at_checked(self.byte_offset(self.caret)).unwrap_or((&self.text, ""))
+    }
+
     /// Replaces the text, and puts the caret after `caret` characters.
     pub fn set(&mut self, text: &str, caret: usize) {
         text.clone_into(&mut self.text);
@@ -52,11 +57,8 @@ impl LineEditor {
             }
             Key::Named(NamedKey::Home) | Key::Control('a') => self.caret = 0,
             Key::Named(NamedKey::End) | Key::Control('e') => self.caret = count,
-            Key::Control('u') => {
-                self.text = self.text.chars().skip(self.caret).collect();
-                self.caret = 0;
-            }
-            Key::Control('k') => self.text = self.text.chars().take(self.caret).collect(),
+            Key::Control('u') => (self.text, self.caret) = (self.parts().1.to_owned(), 0),
+            Key::Control('k') => self.text = self.parts().0.to_owned(),
             Key::Control('w') => self.remove_word(),
             _ => return false,
         }
@@ -79,13 +81,9 @@ impl LineEditor {
     }
 
     fn remove_word(&mut self) {
-        let before_caret: Vec<char> = self.text.chars().take(self.caret).collect();
-        let word = before_caret.iter().rev().skip_while(|letter| letter.is_whitespace());
-        let kept = word.skip_while(|letter| !letter.is_whitespace()).count();
-        let rest: String = self.text.chars().skip(self.caret).collect();
-        self.text =
-            before_caret.iter().take(kept).chain(rest.chars().collect::<Vec<_>>().iter()).collect();
-        self.caret = kept;
+        let (before, after) = self.parts();
+        let kept = before.trim_end().trim_end_matches(|letter: char| !letter.is_whitespace());
+        (self.text, self.caret) = (format!("{kept}{after}"), kept.chars().count());
     }
 
     fn byte_offset(&self, index: usize) -> usize {
@@ -94,21 +92,19 @@ impl LineEditor {
 
     /// Draws a prompt string and the text, scrolled so that the caret is visible.
     pub fn line(&self, prompt: &str, width: u16) -> Line {
-        let before_caret: String = self.text.chars().take(self.caret).collect();
-        let caret_letter = self.text.chars().nth(self.caret);
-        let after_caret: String = self.text.chars().skip(self.caret + 1).collect();
+        let (mut shown, after) = self.parts();
+        let mut after = after.chars();
+        let caret = after.next().map_or_else(|| " ".to_owned(), String::from);
         let room = width.saturating_sub(width_of(prompt) + 2);
-        let mut shown = before_caret.as_str();
         while width_of(shown) > room {
             let mut letters = shown.chars();
             letters.next();
             shown = letters.as_str();
         }
-        let caret = caret_letter.map_or_else(|| " ".to_owned(), String::from);
         Line::styled(prompt, Tone::Accent)
             .text(shown, Tone::Strong)
             .caret(caret)
-            .text(after_caret, Tone::Strong)
+            .text(after.as_str(), Tone::Strong)
             .truncated(width)
     }
 }
