@@ -3,7 +3,7 @@
 //! Writes `probe.py.z` (zlib) and `probe.sh`; `src/probe.rs` describes how they are sent.
 
 use std::fmt::Write as _;
-use std::io::{Result, Write as _};
+use std::io::{Error, Result, Write as _};
 use std::path::Path;
 use std::{env, fs};
 
@@ -57,7 +57,15 @@ fn main() -> Result<()> {
         let _ = write!(python, "\"{kind}\":\"{part}\",");
     }
     python.push_str("}\n");
-    python.push_str(&minify_python(PYTHON_FILES)?);
+    let resident = minify_python(PYTHON_FILES)?;
+    if let Some((kind, _)) =
+        LAZY_PARTS.iter().find(|(kind, _)| !resident.contains(&format!("'{kind}'")))
+    {
+        return Err(Error::other(format!(
+            "no file of the resident probe names {kind:?}, so nothing loads it"
+        )));
+    }
+    python.push_str(&resident);
     fs::write(out.join("probe.py.z"), compress(&python)?)?;
     fs::write(out.join("probe.sh"), minify_shell(SHELL_FILES)?)
 }

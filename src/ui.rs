@@ -42,6 +42,7 @@ use jiff::tz::TimeZone;
 
 use crate::insight::FleetView;
 use crate::model::NodeName;
+use crate::model::declare::table;
 
 mod action;
 mod background;
@@ -74,36 +75,28 @@ mod view_state;
 mod views;
 mod widgets;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum View {
-    #[default]
-    Fleet,
-    /// One job and its nodes.
-    Job,
-    Node,
-    /// Processes on devices, of all nodes or of one node or job.
-    Processes,
-    /// Users and the devices they hold.
-    Users,
-    Events,
-}
-
-impl View {
-    /// All views, in the order of their number keys.
-    pub const ALL: [Self; 6] =
-        [Self::Fleet, Self::Job, Self::Node, Self::Processes, Self::Users, Self::Events];
-
-    /// Returns the name in tabs and settings.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Fleet => "Fleet",
-            Self::Job => "Job",
-            Self::Node => "Node",
-            Self::Processes => "Processes",
-            Self::Users => "Users",
-            Self::Events => "Events",
-        }
+table! {
+    /// A page of the screen, in the order of the number keys.
+    #[derive(Default)]
+    pub enum View {
+        /// All nodes.
+        #[default]
+        Fleet = "Fleet",
+        /// One job and its nodes.
+        Job = "Job",
+        /// One node.
+        Node = "Node",
+        /// Processes on devices, of all nodes or of one node or job.
+        Processes = "Processes",
+        /// Users and the devices they hold.
+        Users = "Users",
+        /// What happened.
+        Events = "Events",
     }
+    /// All views, in the order of their number keys.
+    pub const ALL;
+    /// Returns the name in tabs and settings.
+    pub fn title -> &'static str;
 }
 
 /// The fleet and the options to draw it with.

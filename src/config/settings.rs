@@ -188,6 +188,7 @@ impl Settings {
 
     /// Returns the value of a setting; `None` if it is unset and has no default.
     pub fn value(&self, name: &str) -> Option<SettingValue> {
+        debug_assert!(setting(name).is_some(), "no setting {name}");
         let found = self.effective(name, Layer::Changed).map(|(_, (value, _))| value.clone());
         found.or_else(|| setting(name).and_then(Setting::default_value))
     }

@@ -373,6 +373,14 @@ mod tests {
     use crate::ui::{ColumnSpec, DisplayOptions, Navigation, preferences, restore_preference};
 
     #[test]
+    fn the_help_names_every_metric_that_can_be_charted() {
+        let help = setting("charted").unwrap().help;
+        let (_, names) = help.split_once(": ").unwrap();
+        let aliases: Vec<_> = charts().iter().map(|chart| chart.alias).collect();
+        assert_eq!(BTreeSet::from_iter(names.split(", ")), aliases.into_iter().collect());
+    }
+
+    #[test]
     fn preferences_are_settings_with_the_same_default() {
         let initial = preferences(&Navigation::default(), &DisplayOptions::default());
         for (name, value) in initial {
