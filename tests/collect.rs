@@ -36,10 +36,10 @@ async fn watch_fleet(spec: &FleetSpec, interval: Duration) -> WatchedFleet {
     let targets: Vec<Target> = served.nodes.iter().map(sim_target).collect();
     let mut options = Options::of_this_process();
     options.ssh.connect_timeout = Some(Duration::from_secs(10));
-    let (clock, _time_lapse) = start_time_lapse();
+    let (clock, time_lapse) = start_time_lapse();
     let Collected { fleet, config, tasks, .. } =
         collecting::collect(options, interval, &targets, &clock);
-    WatchedFleet { fleet, config, clock, served, tasks, _time_lapse }
+    WatchedFleet { fleet, config, clock, served, tasks, _time_lapse: time_lapse }
 }
 
 impl WatchedFleet {

@@ -48,8 +48,8 @@ fn monitor(interval: Duration, targets: &[Target], clock: &Clock) -> Monitor {
 async fn monitor_sim(population: &FleetSpec) -> Monitor {
     let served = sim::serve(population).await.unwrap();
     let targets: Vec<_> = served.nodes.iter().map(sim_target).collect();
-    let (clock, _time_lapse) = start_time_lapse();
-    Monitor { served: Some(served), _time_lapse, ..monitor(INTERVAL, &targets, &clock) }
+    let (clock, time_lapse) = start_time_lapse();
+    Monitor { served: Some(served), _time_lapse: time_lapse, ..monitor(INTERVAL, &targets, &clock) }
 }
 
 /// Watches this machine.
