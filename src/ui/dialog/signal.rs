@@ -313,10 +313,11 @@ mod tests {
 
     /// Confirms the signal and returns the requests.
     fn sent(dialog: &mut SignalDialog) -> Vec<NodeRequest> {
-        match dialog.on_key(ENTER) {
-            ControlFlow::Continue(Some(UiRequest::QueryNodes(requests))) => requests,
-            other => panic!("{other:?}"),
-        }
+        let ControlFlow::Continue(Some(UiRequest::QueryNodes(requests))) = dialog.on_key(ENTER)
+        else {
+            panic!("nothing is sent")
+        };
+        requests
     }
 
     const ENTER: Key = Key::Named(NamedKey::Enter);
