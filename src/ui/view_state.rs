@@ -4,15 +4,58 @@ use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::action::RowAction;
 use crate::ui::effect::Effect;
+use crate::ui::input::Click;
 use crate::ui::node_panel::NodePanel;
 use crate::ui::selection::SharedSelection;
 use crate::ui::widgets::line::Line;
+use crate::ui::widgets::list::Movement;
 
 /// What the views share: the selected node and job, and the panel of the node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shared {
     pub(crate) selection: SharedSelection,
     pub(crate) panel: NodePanel,
+}
+
+/// A list with a cursor, whose rows open a node or unfold.
+pub(crate) trait UnfoldingList {
+    /// Returns the number of rows.
+    fn count(&mut self, context: RenderContext<'_>) -> usize;
+
+    /// Returns the position of the selected row, or of the one that takes its place.
+    fn position(&mut self, context: RenderContext<'_>) -> usize;
+
+    fn select(&mut self, context: RenderContext<'_>, row: usize);
+
+    /// Opens the node of the selected row, unfolds the row or folds it.
+    fn open(&mut self, context: RenderContext<'_>) -> Effect;
+
+    /// Folds what is unfolded, and selects it; returns false if nothing is.
+    fn fold(&mut self) -> bool;
+
+    /// Returns where a move from the selected row leads.
+    fn moved(&self, movement: Movement, count: usize, selected: usize) -> usize;
+
+    /// Handles an action on the rows.
+    fn update_rows(&mut self, context: RenderContext<'_>, action: &RowAction) -> Effect {
+        match action {
+            RowAction::Move(movement) => {
+                let (count, selected) = (self.count(context), self.position(context));
+                self.select(context, self.moved(*movement, count, selected));
+            }
+            RowAction::Open => return self.open(context),
+            RowAction::Back if self.fold() => {}
+            RowAction::Click(Click::Row(row)) => {
+                let is_again = self.position(context) == *row;
+                self.select(context, *row);
+                if is_again {
+                    return self.open(context);
+                }
+            }
+            RowAction::Back | RowAction::Click(_) => return Effect::Ignored,
+        }
+        Effect::Handled
+    }
 }
 
 /// A view. Its actions besides these are methods of its state.

@@ -10,9 +10,9 @@ use crate::ui::RenderContext;
 use crate::ui::action::RowAction;
 use crate::ui::effect::Effect;
 use crate::ui::input::Click;
-use crate::ui::view_state::{Shared, ViewState};
+use crate::ui::view_state::{Shared, UnfoldingList, ViewState};
 use crate::ui::widgets::line::{Line, Tone};
-use crate::ui::widgets::list::{Movement, Viewport};
+use crate::ui::widgets::list::{ListCursor, Movement};
 use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
 
 use crate::insight::Severity;
@@ -26,8 +26,7 @@ pub struct State {
     log: EventLog,
     /// The event whose occurrences are unfolded.
     unfolded: Option<EventSummary>,
-    cursor: Option<EventIdentity>,
-    viewport: Viewport,
+    cursor: ListCursor<EventIdentity>,
     /// The cached rows.
     rows: Option<EventRowCache>,
 }
@@ -50,23 +49,7 @@ impl ViewState for State {
         _shared: &mut Shared,
         action: &RowAction,
     ) -> Effect {
-        match action {
-            RowAction::Move(step) => self.step(context, *step),
-            RowAction::Open => return self.open(context),
-            RowAction::Back => {
-                let Some(summary) = self.unfolded.take() else { return Effect::Ignored };
-                self.cursor = Some(EventIdentity { summary, occurrence: None });
-            }
-            RowAction::Click(Click::Row(row)) => {
-                let is_again = self.position(context) == *row;
-                self.select(context, *row);
-                if is_again {
-                    return self.open(context);
-                }
-            }
-            RowAction::Click(_) => return Effect::Ignored,
-        }
-        Effect::Handled
+        self.update_rows(context, action)
     }
 
     /// Returns the title line and the visible rows.
@@ -83,7 +66,7 @@ impl ViewState for State {
         }
         let cursor = self.position(context);
         let table = EventTable::laid_out(context, &rows, self.unfolded.as_ref(), width);
-        self.viewport.lines(
+        self.cursor.viewport.lines(
             (height > 1).then(|| table.titles()),
             (rows.list.len(), Some(cursor)),
             (width, height),
@@ -100,7 +83,29 @@ fn identity(row: &EventRow) -> EventIdentity {
     EventIdentity { summary: row.summary.clone(), occurrence: part }
 }
 
-impl State {
+impl UnfoldingList for State {
+    fn count(&mut self, context: RenderContext<'_>) -> usize {
+        self.refresh(context).list.len()
+    }
+
+    /// Returns the position of the selected row. If it is gone, falls back to its group, then row 0.
+    fn position(&mut self, context: RenderContext<'_>) -> usize {
+        let rows = self.refresh(context);
+        let Some(cursor) = self.cursor.key() else { return 0 };
+        let mut all = rows.list.iter();
+        let exact = all.position(|row| identity(row) == *cursor);
+        exact
+            .or_else(|| rows.list.iter().position(|row| row.summary == cursor.summary))
+            .unwrap_or(0)
+    }
+
+    fn select(&mut self, context: RenderContext<'_>, row: usize) {
+        let rows = self.refresh(context);
+        // The cursor on the first row stays there when new events arrive above it.
+        let key = rows.list.get(row).filter(|_| row > 0).map(identity);
+        self.cursor.select(row, key);
+    }
+
     /// Opens the node of the row, or unfolds the row.
     fn open(&mut self, context: RenderContext<'_>) -> Effect {
         let rows = self.refresh(context);
@@ -108,7 +113,7 @@ impl State {
         let Some((node, device)) = &row.target else {
             let is_open = self.unfolded.as_ref() == Some(&row.summary);
             self.unfolded = (!is_open).then(|| row.summary.clone());
-            self.cursor = Some(identity(row));
+            self.cursor.select(0, Some(identity(row)));
             return Effect::Handled;
         };
         if context.view.fleet.node(node).is_none() {
@@ -117,6 +122,18 @@ impl State {
         Effect::OpenNode(node.clone(), device.clone().map(RowId::Device))
     }
 
+    fn fold(&mut self) -> bool {
+        let Some(summary) = self.unfolded.take() else { return false };
+        self.cursor.select(0, Some(EventIdentity { summary, occurrence: None }));
+        true
+    }
+
+    fn moved(&self, movement: Movement, count: usize, selected: usize) -> usize {
+        self.cursor.moved(movement, count, Some(selected))
+    }
+}
+
+impl State {
     /// Logs the events between two snapshots.
     pub(crate) fn record_changes(&mut self, before: &FleetView, after: &FleetView) {
         self.log.add(changes::events_between(before, after));
@@ -136,28 +153,6 @@ impl State {
         let (version, unfolded) = (self.log.version, self.unfolded.clone());
         self.rows = Some((Arc::clone(device_events), version, unfolded, Arc::clone(&rows)));
         rows
-    }
-
-    /// Returns the position of the selected row. If it is gone, falls back to its group, then row 0.
-    fn position(&mut self, context: RenderContext<'_>) -> usize {
-        let rows = self.refresh(context);
-        let Some(cursor) = &self.cursor else { return 0 };
-        let mut all = rows.list.iter();
-        let exact = all.position(|row| identity(row) == *cursor);
-        exact
-            .or_else(|| rows.list.iter().position(|row| row.summary == cursor.summary))
-            .unwrap_or(0)
-    }
-
-    fn step(&mut self, context: RenderContext<'_>, step: Movement) {
-        let (position, rows) = (self.position(context), self.refresh(context));
-        self.select(context, step.new_index(position, rows.list.len(), self.viewport.rows));
-    }
-
-    fn select(&mut self, context: RenderContext<'_>, row: usize) {
-        let rows = self.refresh(context);
-        // The cursor on the first row stays there when new events arrive above it.
-        self.cursor = rows.list.get(row).filter(|_| row > 0).map(identity);
     }
 }
 

@@ -17,7 +17,7 @@ use crate::ui::process_target::ProcessTarget;
 use crate::ui::selection::{JobSelection, SharedSelection};
 use crate::ui::view_state::{Shared, ViewState};
 use crate::ui::widgets::line::Line;
-use crate::ui::widgets::list::{Movement, Viewport};
+use crate::ui::widgets::list::{ListCursor, Movement};
 pub(crate) use columns::column_specs;
 use detail::DetailPage;
 use environ::EnvironPage;
@@ -57,11 +57,8 @@ pub struct State {
     pub(crate) density: Option<Density>,
     /// Columns by which commands are scrolled to the right.
     shift: usize,
-    viewport: Viewport,
+    cursor: ListCursor<RowKey>,
     width: u16,
-    cursor: Option<RowKey>,
-    /// Index of the row that last had the cursor; the cursor continues there if its process ends.
-    cursor_index: usize,
     tags: BTreeMap<(NodeName, ProcessKey), ProcessTarget>,
     /// Pages in front of the table, the topmost last.
     pages: Vec<Page>,
@@ -105,14 +102,8 @@ impl State {
         self.density.unwrap_or(context.options.density)
     }
 
-    /// Finds the row under the cursor, trying its last index first.
     fn find_cursor(&mut self) -> Option<usize> {
-        let key = self.cursor.as_ref()?;
-        if self.rows.list.get(self.cursor_index).is_some_and(|row| row.has_key(key)) {
-            return Some(self.cursor_index);
-        }
-        self.cursor_index = self.rows.list.iter().position(|row| row.has_key(key))?;
-        Some(self.cursor_index)
+        self.cursor.find(&self.rows.list, ProcessRow::has_key)
     }
 
     fn row(&mut self) -> Option<&ProcessRow> {
@@ -143,27 +134,12 @@ impl State {
     }
 
     fn select(&mut self, index: usize) {
-        let row = self.rows.list.get(index);
-        self.cursor = row.and_then(ProcessRow::key);
-        self.cursor_index = index;
+        self.cursor.select(index, self.rows.list.get(index).and_then(ProcessRow::key));
     }
 
-    /// Moves the cursor. Without a cursor, places it at the top of the visible rows.
     fn step(&mut self, step: Movement) {
-        let count = self.rows.list.len();
-        let index = match (self.find_cursor(), self.cursor.is_some()) {
-            (Some(at), _) => step.new_index(at, count, self.viewport.rows),
-            // The selected process has ended: continue at its index.
-            (None, true) => self.cursor_index.min(count.saturating_sub(1)),
-            (None, false) => match step {
-                Movement::End => count.saturating_sub(1),
-                Movement::Home => 0,
-                Movement::Up | Movement::Down | Movement::PageUp | Movement::PageDown => {
-                    self.viewport.top
-                }
-            },
-        };
-        self.select(index);
+        let selected = self.find_cursor();
+        self.select(self.cursor.moved(step, self.rows.list.len(), selected));
     }
 
     /// Moves the cursor down to the next process; one on several devices has several rows.
@@ -324,7 +300,7 @@ impl State {
         }
         if self.is_on_rows() && !self.tags.is_empty() {
             self.tags.clear();
-        } else if self.pages.pop().is_none() && self.cursor.take().is_none() {
+        } else if self.pages.pop().is_none() && !self.cursor.clear() {
             return Effect::Ignored;
         }
         Effect::Handled
@@ -333,7 +309,7 @@ impl State {
     /// Returns the selected process, or why it cannot be queried.
     fn selected(&mut self, context: RenderContext<'_>) -> Result<ProcessTarget, String> {
         const NONE: &str = "no process is selected; ↑ and ↓ select one";
-        match self.pages.last() {
+        match self.pages.last_mut() {
             Some(Page::Tree(tree)) => return tree.selected(context).ok_or_else(|| NONE.to_owned()),
             Some(page) => return page.target().cloned().ok_or_else(|| NONE.to_owned()),
             None => {}
@@ -506,7 +482,7 @@ impl State {
     fn record_series(&mut self, context: RenderContext<'_>) {
         let (rows, now) = (&self.rows.list, context.view.now);
         self.series.remove_stale(now);
-        let range = self.viewport.range(rows.len());
+        let range = self.cursor.viewport.range(rows.len());
         let on_screen = rows.get(range).unwrap_or_default();
         self.series.extend_known(rows, now);
         self.series.record(on_screen.iter(), now);

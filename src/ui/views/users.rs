@@ -9,9 +9,9 @@ use crate::ui::RenderContext;
 use crate::ui::action::RowAction;
 use crate::ui::effect::Effect;
 use crate::ui::input::Click;
-use crate::ui::view_state::{Shared, ViewState};
+use crate::ui::view_state::{Shared, UnfoldingList, ViewState};
 use crate::ui::widgets::line::{Line, Tone};
-use crate::ui::widgets::list::{Movement, Viewport};
+use crate::ui::widgets::list::{ListCursor, Movement};
 
 mod rows;
 mod table;
@@ -46,8 +46,7 @@ pub struct State {
     pub(crate) order: SortOrder,
     /// The user whose nodes and processes are unfolded.
     unfolded: Option<User>,
-    cursor: Option<UserRowIdentity>,
-    viewport: Viewport,
+    cursor: ListCursor<UserRowIdentity>,
     /// The cached rows.
     rows: Option<UserRowCache>,
 }
@@ -68,8 +67,7 @@ impl Default for State {
         Self {
             order: SortOrder::by("devices"),
             unfolded: None,
-            cursor: None,
-            viewport: Viewport::default(),
+            cursor: ListCursor::default(),
             rows: None,
         }
     }
@@ -82,23 +80,7 @@ impl ViewState for State {
         _shared: &mut Shared,
         action: &RowAction,
     ) -> Effect {
-        match action {
-            RowAction::Move(step) => self.step(context, *step),
-            RowAction::Open => return self.open(context),
-            RowAction::Back => {
-                let Some(user) = self.unfolded.take() else { return Effect::Ignored };
-                self.cursor = Some(UserRowIdentity { user, node: None, process: None });
-            }
-            RowAction::Click(Click::Row(row)) => {
-                let is_again = self.position(context) == *row;
-                self.select(context, *row);
-                if is_again {
-                    return self.open(context);
-                }
-            }
-            RowAction::Click(_) => return Effect::Ignored,
-        }
-        Effect::Handled
+        self.update_rows(context, action)
     }
 
     fn sorting(&mut self) -> Option<(&mut SortOrder, Vec<SortColumn>)> {
@@ -141,7 +123,7 @@ impl ViewState for State {
         let cursor = self.position(context);
         let table = UserTable::laid_out(context, &rows, self.unfolded.as_ref(), width);
         let room = height.saturating_sub(lines.len());
-        lines.extend(self.viewport.lines(
+        lines.extend(self.cursor.viewport.lines(
             (height > 1).then(|| table::titles(&table, self.order)),
             (rows.list.len(), Some(cursor)),
             (width, room),
@@ -151,7 +133,23 @@ impl ViewState for State {
     }
 }
 
-impl State {
+impl UnfoldingList for State {
+    fn count(&mut self, context: RenderContext<'_>) -> usize {
+        self.refresh(context).list.len()
+    }
+
+    /// Returns the position of the selected row. If it is gone, falls back to its node, its user, then row 0.
+    fn position(&mut self, context: RenderContext<'_>) -> usize {
+        let rows = self.refresh(context);
+        self.cursor.key().map_or(0, |identity| rows.position(context, identity))
+    }
+
+    fn select(&mut self, context: RenderContext<'_>, row: usize) {
+        let rows = self.refresh(context);
+        let key = rows.list.get(row).map(|row| row.identity(context));
+        self.cursor.select(row, key);
+    }
+
     /// Unfolds or folds a user, or opens the node of the row.
     fn open(&mut self, context: RenderContext<'_>) -> Effect {
         let rows = self.refresh(context);
@@ -164,7 +162,7 @@ impl State {
                 let user = identity.user.clone();
                 let is_open = self.unfolded.as_ref() == Some(&user);
                 self.unfolded = if is_open { None } else { Some(user) };
-                self.cursor = Some(identity);
+                self.cursor.select(0, Some(identity));
                 Effect::Handled
             }
             UserRow::Node { .. } | UserRow::Process { .. } => identity
@@ -173,6 +171,18 @@ impl State {
         }
     }
 
+    fn fold(&mut self) -> bool {
+        let Some(user) = self.unfolded.take() else { return false };
+        self.cursor.select(0, Some(UserRowIdentity { user, node: None, process: None }));
+        true
+    }
+
+    fn moved(&self, movement: Movement, count: usize, selected: usize) -> usize {
+        self.cursor.moved(movement, count, Some(selected))
+    }
+}
+
+impl State {
     /// Returns the rows, cached until the data, the sort order or the unfolded user changes.
     fn refresh(&mut self, context: RenderContext<'_>) -> Arc<UserRows> {
         let usage = context.view.users();
@@ -185,21 +195,5 @@ impl State {
         let rows = Arc::new(UserRows::of(context.view, usage, self.order, self.unfolded.as_ref()));
         self.rows = Some((Arc::clone(usage), self.order, self.unfolded.clone(), Arc::clone(&rows)));
         rows
-    }
-
-    /// Returns the position of the selected row. If it is gone, falls back to its node, its user, then row 0.
-    fn position(&mut self, context: RenderContext<'_>) -> usize {
-        let rows = self.refresh(context);
-        self.cursor.as_ref().map_or(0, |identity| rows.position(context, identity))
-    }
-
-    fn step(&mut self, context: RenderContext<'_>, step: Movement) {
-        let (position, rows) = (self.position(context), self.refresh(context));
-        self.select(context, step.new_index(position, rows.list.len(), self.viewport.rows));
-    }
-
-    fn select(&mut self, context: RenderContext<'_>, row: usize) {
-        let rows = self.refresh(context);
-        self.cursor = rows.list.get(row).map(|row| row.identity(context));
     }
 }

@@ -58,6 +58,62 @@ pub(crate) fn cycled<T: Copy + PartialEq>(all: &[T], current: T, is_forward: boo
     all.get(to % all.len().max(1)).copied().unwrap_or(current)
 }
 
+/// The selected row of a list, known by its key so that it stays selected when rows move, and the visible rows.
+#[derive(Clone, Debug)]
+pub(crate) struct ListCursor<K> {
+    key: Option<K>,
+    /// The index of the row that was last selected.
+    index: usize,
+    pub(crate) viewport: Viewport,
+}
+
+impl<K> Default for ListCursor<K> {
+    fn default() -> Self {
+        Self { key: None, index: 0, viewport: Viewport::default() }
+    }
+}
+
+impl<K> ListCursor<K> {
+    pub(crate) const fn key(&self) -> Option<&K> {
+        self.key.as_ref()
+    }
+
+    /// Selects the row at `index`, which has this key; `None` selects nothing.
+    pub(crate) fn select(&mut self, index: usize, key: Option<K>) {
+        (self.index, self.key) = (index, key);
+    }
+
+    /// Selects nothing; returns true if a row was selected.
+    pub(crate) fn clear(&mut self) -> bool {
+        self.key.take().is_some()
+    }
+
+    /// Finds the selected row, trying its last index first.
+    pub(crate) fn find<T>(
+        &mut self,
+        rows: &[T],
+        has_key: impl Fn(&T, &K) -> bool,
+    ) -> Option<usize> {
+        let key = self.key.as_ref()?;
+        if !rows.get(self.index).is_some_and(|row| has_key(row, key)) {
+            self.index = rows.iter().position(|row| has_key(row, key))?;
+        }
+        Some(self.index)
+    }
+
+    /// Returns where a move leads in a list of `count` rows: from the selected row, to the last index of one that
+    /// is gone, and to the first visible row if none was selected.
+    pub(crate) fn moved(&self, movement: Movement, count: usize, selected: Option<usize>) -> usize {
+        match (selected, movement) {
+            (Some(at), _) => movement.new_index(at, count, self.viewport.rows),
+            (None, _) if self.key.is_some() => self.index.min(count.saturating_sub(1)),
+            (None, Movement::End) => count.saturating_sub(1),
+            (None, Movement::Home) => 0,
+            (None, _) => self.viewport.top,
+        }
+    }
+}
+
 /// The visible part of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Viewport {

@@ -32,10 +32,10 @@ pub(super) fn lines(
     }
     let density = state.density(context);
     let cursor = state.find_cursor();
-    let State { rows, tags, viewport, shift, order, .. } = &mut *state;
+    let State { rows, tags, cursor: list_cursor, shift, order, .. } = &mut *state;
     let table = ProcessTable::laid_out(context, rows, density, width);
     let selected = cursor.and_then(|cursor| rows.list.get(cursor)).and_then(ProcessRow::key);
-    lines.extend(viewport.lines(
+    lines.extend(list_cursor.viewport.lines(
         Some(columns::titles(&table, order.column)),
         (count, cursor),
         (width, height.saturating_sub(lines.len() + usize::from(has_detail))),
@@ -71,7 +71,7 @@ pub(super) fn max_shift_in_view(context: RenderContext<'_>, state: &State) -> us
     let density = state.density(context);
     let table = ProcessTable::laid_out(context, &state.rows, density, state.width);
     let room = state.width.saturating_sub(table.leading(|name| name != "command").1);
-    let range = state.viewport.range(state.rows.list.len());
+    let range = state.cursor.viewport.range(state.rows.list.len());
     let shown = state.rows.list.get(range).unwrap_or_default();
     let commands = shown.iter().filter_map(|row| Some(row.entry()?.command()));
     let shifts =

@@ -17,7 +17,7 @@ use crate::ui::input::Click;
 use crate::ui::process_target::{ProcessTarget, short_command};
 use crate::ui::views::processes::columns::skip_columns;
 use crate::ui::widgets::line::{Line, Tone};
-use crate::ui::widgets::list::{Movement, Viewport};
+use crate::ui::widgets::list::{ListCursor, Movement};
 use crate::ui::widgets::number_format::format_run_time;
 use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
 
@@ -39,8 +39,7 @@ pub(super) struct Tree {
     replied_at: Option<Timestamp>,
     requested_at: Timestamp,
     is_waiting: bool,
-    cursor: Option<ProcessKey>,
-    viewport: Viewport,
+    cursor: ListCursor<ProcessKey>,
     shift: usize,
     is_full: bool,
 }
@@ -56,7 +55,9 @@ struct TreeRow {
 
 impl Tree {
     /// Starts a page whose first request counts as sent.
-    pub(super) fn new(node: NodeName, cursor: Option<ProcessKey>, now: Timestamp) -> Self {
+    pub(super) fn new(node: NodeName, selected: Option<ProcessKey>, now: Timestamp) -> Self {
+        let mut cursor = ListCursor::default();
+        cursor.select(0, selected);
         Self {
             node,
             rows: Vec::new(),
@@ -66,7 +67,6 @@ impl Tree {
             requested_at: now,
             is_waiting: true,
             cursor,
-            viewport: Viewport::default(),
             shift: 0,
             is_full: false,
         }
@@ -124,8 +124,9 @@ impl Tree {
         (self.error, self.is_truncated, self.replied_at) = (None, tree.is_truncated, Some(at));
     }
 
-    pub(super) fn selected(&self, context: RenderContext<'_>) -> Option<ProcessTarget> {
-        let row = self.rows.get(self.cursor_index()?)?;
+    pub(super) fn selected(&mut self, context: RenderContext<'_>) -> Option<ProcessTarget> {
+        let at = self.find_cursor()?;
+        let row = self.rows.get(at)?;
         Some(self.target(row, context.view.fleet.node(&self.node).map(|node| &**node)))
     }
 
@@ -144,27 +145,22 @@ impl Tree {
         }
     }
 
-    fn cursor_index(&self) -> Option<usize> {
-        let cursor = self.cursor?;
-        self.rows.iter().position(|row| row.process.key == cursor)
+    fn find_cursor(&mut self) -> Option<usize> {
+        self.cursor.find(&self.rows, |row, key| row.process.key == *key)
     }
 
     pub(super) fn step(&mut self, step: Movement) {
-        let index = match self.cursor_index() {
-            Some(index) => step.new_index(index, self.rows.len(), self.viewport.rows),
-            None if step == Movement::End => self.rows.len().saturating_sub(1),
-            None => 0,
-        };
-        self.select(index);
+        let selected = self.find_cursor();
+        self.select(self.cursor.moved(step, self.rows.len(), selected));
     }
 
     pub(super) fn select(&mut self, index: usize) {
-        self.cursor = self.rows.get(index).map(|row| row.process.key);
+        self.cursor.select(index, self.rows.get(index).map(|row| row.process.key));
     }
 
     /// Removes the cursor and returns true if there was one.
     pub(super) fn clear_cursor(&mut self) -> bool {
-        self.cursor.take().is_some()
+        self.cursor.clear()
     }
 
     pub(super) fn scroll(&mut self, shift: impl Fn(usize) -> usize) {
@@ -200,12 +196,12 @@ impl Tree {
         let login = node.and_then(|node| node.hello.as_ref()).map(|hello| &hello.host.user);
         let is_ours = |row: &TreeRow| login.is_some() && row.process.user.known() == login;
         let has_ours = self.rows.iter().any(is_ours);
-        let cursor = self.cursor_index();
+        let cursor = self.find_cursor();
         let is_wide = width >= 110;
         let table = TreeTable { node, is_wide, shift: self.shift, is_full: self.is_full };
         let room = TableRoom::new(width, 1, if is_wide { 2 } else { 1 });
         let table = Table::fit(&TreeTable::COLUMNS, table, &[], room);
-        let (viewport, rows, name) = (&mut self.viewport, &self.rows, &self.node);
+        let (viewport, rows, name) = (&mut self.cursor.viewport, &self.rows, &self.node);
         lines.extend(viewport.lines(
             Some(table.titles()),
             (rows.len(), cursor),
