@@ -237,7 +237,7 @@ const PANIC_VARIABLE: &str = "GTOP_TEST_PANICS";
 #[tokio::test]
 async fn a_panic_is_shown_on_the_restored_terminal() {
     if let Ok(how) = std::env::var(PANIC_VARIABLE) {
-        return panic_on_the_screen(&how).await;
+        return Box::pin(panic_on_the_screen(&how)).await;
     }
     let test_binary = std::env::current_exe().unwrap();
     for how in ["here", "twice", "elsewhere"] {

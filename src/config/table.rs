@@ -376,8 +376,9 @@ mod tests {
     fn the_help_names_every_metric_that_can_be_charted() {
         let help = setting("charted").unwrap().help;
         let (_, names) = help.split_once(": ").unwrap();
-        let aliases: Vec<_> = charts().iter().map(|chart| chart.alias).collect();
-        assert_eq!(BTreeSet::from_iter(names.split(", ")), aliases.into_iter().collect());
+        let aliases: BTreeSet<_> = charts().iter().map(|chart| chart.alias).collect();
+        let names: BTreeSet<_> = names.split(", ").collect();
+        assert_eq!(names, aliases);
     }
 
     #[test]

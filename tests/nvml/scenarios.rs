@@ -53,7 +53,7 @@ fn run_with_library(scenario: &str) -> Option<Value> {
         let node = node(24, Smi::Missing, scenario)?;
         let is_measured = |device: &&Value| {
             let lacks = |rate: &&str| device["unknown"][rate] == "not sampled";
-            !device["fault"].is_null() || !RATES.iter().any(|rate| lacks(rate))
+            !device["fault"].is_null() || !RATES.iter().any(lacks)
         };
         if whole_devices(&node).iter().all(is_measured) {
             return Some(node);
