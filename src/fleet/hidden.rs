@@ -23,14 +23,8 @@ impl Default for DeviceUsers {
 
 impl DeviceUsers {
     fn add_memory(&mut self, memory: Reading<Bytes>) {
-        self.visible_memory = match (self.visible_memory, memory) {
-            (Reading::Known(sum), Reading::Known(more)) => {
-                Reading::Known(Bytes(sum.0.saturating_add(more.0)))
-            }
-            (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => {
-                Reading::Unknown(reason)
-            }
-        };
+        let both = self.visible_memory.zip(memory);
+        self.visible_memory = both.map(|(sum, more)| Bytes(sum.0.saturating_add(more.0)));
     }
 }
 
@@ -72,14 +66,8 @@ pub(super) fn count_hidden(node: &mut Node) {
         if device.has_host_memory {
             continue; // most of it belongs to processes that use no device
         }
-        device.hidden_memory = match (device.memory_used, sum.visible_memory) {
-            (Reading::Known(used), Reading::Known(visible)) => {
-                Reading::Known(Bytes(used.0.saturating_sub(visible.0)))
-            }
-            (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => {
-                Reading::Unknown(reason)
-            }
-        };
+        let both = device.memory_used.zip(sum.visible_memory);
+        device.hidden_memory = both.map(|(used, visible)| Bytes(used.0.saturating_sub(visible.0)));
     }
 }
 

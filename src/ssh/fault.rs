@@ -517,8 +517,13 @@ impl Fault {
                 ("route", &[Retry])
             }
             Self::GatewayForwardingRefused { .. } => ("route", &[]),
-            Self::SshProgram { cause: SshProgramCause::Other, .. } => ("ssh program", &[Retry]),
-            Self::SshProgram { .. } | Self::ProgramNotFound(_) => ("ssh program", &[]),
+            Self::SshProgram { cause, .. } => match cause {
+                SshProgramCause::Other => ("ssh program", &[Retry]),
+                SshProgramCause::HostKeyUnknown
+                | SshProgramCause::HostKeyRevoked
+                | SshProgramCause::Configuration => ("ssh program", &[]),
+            },
+            Self::ProgramNotFound(_) => ("ssh program", &[]),
             // Some nodes that admit only users with a job close the connection without a message.
             Self::ConnectionLost {
                 phase: phase @ (ConnectPhase::Login | ConnectPhase::Command),

@@ -34,7 +34,7 @@ use crate::ui::shown_fleet::ShownFleet;
 use crate::ui::signals::StopReason;
 use crate::ui::theme::Theme;
 use crate::ui::widgets::line::Line;
-use crate::ui::widgets::list::Movement;
+use crate::ui::widgets::list::{Movement, cycled};
 use crate::ui::{ScreenState, View};
 
 /// How long a message is shown.
@@ -342,8 +342,8 @@ impl Ui {
             Action::Save => return self.save(),
             Action::Filter => self.filter_prompt = Some(FilterPrompt::new(&self.shown.filter)),
             Action::Show(view) => self.navigation.show_view(self.shown.view(), *view),
-            Action::NextView => self.cycle_view(1),
-            Action::PreviousView => self.cycle_view(View::ALL.len() - 1),
+            Action::NextView => self.cycle_view(true),
+            Action::PreviousView => self.cycle_view(false),
             Action::Rows(_)
             | Action::Sort(_)
             | Action::Fleet(_)
@@ -471,11 +471,9 @@ impl Ui {
         self.show_message_for(words, MESSAGE_DURATION, now);
     }
 
-    fn cycle_view(&mut self, by: usize) {
-        let at = View::ALL.iter().position(|view| *view == self.navigation.view).unwrap_or(0);
-        if let Some(view) = View::ALL.get((at + by) % View::ALL.len()) {
-            self.navigation.show_view(self.shown.view(), *view);
-        }
+    fn cycle_view(&mut self, is_forward: bool) {
+        let view = cycled(&View::ALL, self.navigation.view, is_forward);
+        self.navigation.show_view(self.shown.view(), view);
     }
 
     /// Clears the filter, or else goes back to the previous view.

@@ -245,8 +245,5 @@ pub(super) fn missing_reason(cell: &str) -> Option<Reason> {
 /// Returns two numbers that are meaningful only together, such as the generation and lanes of a link.
 pub(super) fn pair<N: TryInto<u8>>([first, second]: [Reading<N>; 2]) -> Reading<(u8, u8)> {
     let byte = |number: Reading<N>| number.and_then(|number| number.try_into().ok());
-    match (byte(first), byte(second)) {
-        (Reading::Known(first), Reading::Known(second)) => Reading::Known((first, second)),
-        (Reading::Unknown(reason), _) | (_, Reading::Unknown(reason)) => Reading::Unknown(reason),
-    }
+    byte(first).zip(byte(second))
 }
