@@ -12,7 +12,7 @@ use crate::ui::RenderContext;
 use crate::ui::action::NodeRequest;
 use crate::ui::process_target::ProcessTarget;
 use crate::ui::views::processes::columns::row_status;
-use crate::ui::views::processes::rows::{ProcessEntry, ProcessRow, RowKey};
+use crate::ui::views::processes::row::{ProcessEntry, ProcessRow, RowKey};
 use crate::ui::views::processes::series::{ProcessMetric, ProcessSeries, Series};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::Movement;

@@ -3,124 +3,25 @@
 //! A fleet may have 40,000 processes. They are visited only when the snapshot, the scope, the order or the
 //! filter changes; a frame touches only the visible rows.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fleet::{Fleet, Node, Process};
+use crate::fleet::{Fleet, Node};
 use crate::insight::FleetView;
 use crate::metrics::Usage;
-use crate::model::{
-    Bytes, Device, DeviceUse, JobId, JobList, Link, NodeName, Reading, Reason, UnseenProcess,
-    UnseenReason, UseKind, Vendor,
-};
+use crate::model::{Bytes, JobId, JobList, Link, NodeName, Reason, UnseenReason};
 use crate::query::DisplaySelection;
-use crate::query::{SortColumn, SortOrder};
+use crate::query::SortOrder;
 use crate::text::width_of;
 use crate::time::Timestamp;
-use crate::ui::process_target::ProcessTarget;
+use crate::ui::views::processes::row::{ProcessEntry, ProcessRow};
+use crate::ui::views::processes::row_order;
 use crate::ui::widgets::number_format::percent_value;
 
 /// An ended process stays on the screen for this long.
 const ENDED_SHOWN_FOR: Duration = Duration::from_secs(5);
 /// Limit of ended processes on the screen.
 const MAX_ENDED: usize = 200;
-
-/// A sort column and the keys it sorts by.
-struct ProcessOrder {
-    column: SortColumn,
-    /// True if the default order is descending.
-    is_descending: bool,
-    key: fn(ProcessEntry<'_>) -> ProcessSortKey<'_>,
-}
-
-impl ProcessOrder {
-    const fn rising(column: SortColumn, key: fn(ProcessEntry<'_>) -> ProcessSortKey<'_>) -> Self {
-        Self { column, is_descending: false, key }
-    }
-
-    const fn falling(column: SortColumn, key: fn(ProcessEntry<'_>) -> ProcessSortKey<'_>) -> Self {
-        Self { column, is_descending: true, key }
-    }
-}
-
-/// The sort orders, in the order of the table; `node` is the order in which rows are collected.
-static ORDERS: [ProcessOrder; 16] = [
-    ProcessOrder::rising(
-        SortColumn::new("node", 'n', "node and device", "by node and device"),
-        |_| ProcessSortKey::Unknown,
-    ),
-    ProcessOrder::rising(SortColumn::new("gpu", 'g', "device", "by device"), |entry| {
-        let key = entry.device.and_then(|device| device_sort_key(entry.node, device));
-        key.map_or(ProcessSortKey::Unknown, ProcessSortKey::Number)
-    }),
-    ProcessOrder::rising(SortColumn::new("pid", 'p', "pid", "by process id"), |entry| {
-        ProcessSortKey::Number(f64::from(entry.used.pid))
-    }),
-    ProcessOrder::rising(SortColumn::new("type", 'y', "type", "by type"), |entry| {
-        ProcessSortKey::text(entry.used.kind.get().map(UseKind::as_str))
-    }),
-    ProcessOrder::rising(SortColumn::new("user", 'u', "user", "by user"), |entry| {
-        ProcessSortKey::text(entry.user())
-    }),
-    ProcessOrder::falling(
-        SortColumn::new("gpumem", 'm', "device memory", "by device memory"),
-        |entry| ProcessSortKey::count(entry.used.memory.get().map(|bytes| bytes.0)),
-    ),
-    ProcessOrder::falling(SortColumn::new("psm", 's', "device load", "by device load"), |entry| {
-        ProcessSortKey::number(entry.load())
-    }),
-    ProcessOrder::falling(
-        SortColumn::new("pmembw", 'b', "memory bandwidth", "by memory bandwidth"),
-        |entry| ProcessSortKey::number(percent_value(entry.used.memory_utilization)),
-    ),
-    ProcessOrder::falling(
-        SortColumn::new("penc", 'e', "video encoder", "by video encoder"),
-        |entry| ProcessSortKey::number(percent_value(entry.used.encoder)),
-    ),
-    ProcessOrder::falling(
-        SortColumn::new("pdec", 'd', "video decoder", "by video decoder"),
-        |entry| ProcessSortKey::number(percent_value(entry.used.decoder)),
-    ),
-    ProcessOrder::falling(SortColumn::new("pcpu", 'c', "CPU", "by CPU"), |entry| {
-        ProcessSortKey::number(entry.process.and_then(|process| process.cpu_percent.get()))
-    }),
-    ProcessOrder::falling(
-        SortColumn::new("prss", 'h', "share of host memory", "by share of host memory"),
-        |entry| {
-            ProcessSortKey::number(
-                entry.process.and_then(|process| percent_value(process.resident_share)),
-            )
-        },
-    ),
-    ProcessOrder::falling(SortColumn::new("rss", 'r', "host memory", "by host memory"), |entry| {
-        ProcessSortKey::count(entry.process.and_then(|process| Some(process.resident.get()?.0)))
-    }),
-    ProcessOrder::falling(
-        SortColumn::new("time", 't', "running time", "by running time"),
-        |entry| {
-            ProcessSortKey::count(entry.process.and_then(|process| process.running_seconds.get()))
-        },
-    ),
-    ProcessOrder::rising(SortColumn::new("job", 'i', "job", "by job"), |entry| {
-        let id = entry.job().map(JobId::as_str);
-        id.and_then(|id| id.parse().ok())
-            .map_or_else(|| ProcessSortKey::text(id), ProcessSortKey::Number)
-    }),
-    ProcessOrder::rising(
-        SortColumn::new("command", 'l', "command line", "by command line"),
-        |entry| ProcessSortKey::text(Some(entry.command()).filter(|command| !command.is_empty())),
-    ),
-];
-
-/// Returns the columns that the table can be sorted by.
-pub(crate) fn sort_columns() -> Vec<SortColumn> {
-    ORDERS.iter().map(|order| order.column).collect()
-}
-
-pub(super) fn column(name: &str) -> Option<&'static SortColumn> {
-    ORDERS.iter().map(|order| &order.column).find(|column| column.name == name)
-}
 
 /// A scope with the names it refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,153 +30,6 @@ pub(super) enum ResolvedScope {
     Node(NodeName),
     /// A job, by its id and by its SLUID.
     Job(JobId, Option<JobId>),
-}
-
-/// Identity of a process on one device.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct RowKey {
-    pub(super) node: NodeName,
-    pub(super) device: Arc<str>,
-    pub(super) pid: u32,
-    /// `None` for processes that the node does not show.
-    pub(super) start_ticks: Option<u64>,
-}
-
-/// A row of the table. It keeps the node as of the snapshot it came from.
-#[derive(Clone, Debug)]
-pub(super) struct ProcessRow {
-    node: Arc<Node>,
-    used: usize,
-    process: Option<usize>,
-    device: Option<usize>,
-    /// Time at which the process was found to have ended, `None` while it runs.
-    ended_at: Option<Timestamp>,
-}
-
-/// The data of a row, looked up in its node.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ProcessEntry<'a> {
-    pub(super) node: &'a Node,
-    pub(super) used: &'a DeviceUse,
-    pub(super) process: Option<&'a Process>,
-    pub(super) unseen: Option<&'a UnseenProcess>,
-    pub(super) device: Option<&'a Device>,
-    /// Index into the devices of the node.
-    pub(super) device_index: Option<usize>,
-    pub(super) has_ended: bool,
-}
-
-impl ProcessRow {
-    pub(super) fn entry(&self) -> Option<ProcessEntry<'_>> {
-        let node = &*self.node;
-        let used = node.uses.get(self.used)?;
-        let process = self.process.and_then(|index| node.processes.get(index));
-        Some(ProcessEntry {
-            node,
-            used,
-            process,
-            unseen: if process.is_none() { node.unseen_process(used.pid) } else { None },
-            device: self.device.and_then(|index| node.devices.get(index)),
-            device_index: self.device,
-            has_ended: self.ended_at.is_some(),
-        })
-    }
-
-    pub(super) fn key(&self) -> Option<RowKey> {
-        self.entry().map(ProcessEntry::key)
-    }
-
-    pub(super) fn has_key(&self, key: &RowKey) -> bool {
-        self.entry().is_some_and(|entry| entry.has_key(key))
-    }
-}
-
-impl<'a> ProcessEntry<'a> {
-    pub(super) fn key(self) -> RowKey {
-        RowKey {
-            node: self.node.name.clone(),
-            device: Arc::clone(&self.used.device),
-            pid: self.used.pid,
-            start_ticks: self.start_ticks(),
-        }
-    }
-
-    fn start_ticks(self) -> Option<u64> {
-        self.process.map(|process| process.key.start_ticks)
-    }
-
-    /// Returns true if the entry has this identity. If either start time is unknown, the pid decides.
-    fn has_key(self, key: &RowKey) -> bool {
-        self.used.pid == key.pid
-            && self.used.device == key.device
-            && self.node.name == key.node
-            && match (self.start_ticks(), key.start_ticks) {
-                (Some(one), Some(other)) => one == other,
-                (None, _) | (_, None) => true,
-            }
-    }
-
-    /// Returns the process as the target of a request, `None` if the node does not show it.
-    pub(super) fn target(self) -> Option<ProcessTarget> {
-        let process = self.process?;
-        Some(ProcessTarget {
-            node: self.node.name.clone(),
-            key: process.key,
-            user: process.statics.user.known().cloned(),
-            command: self.command().into(),
-            is_ours: self.is_ours(),
-            is_on_device: true,
-        })
-    }
-
-    /// Returns true if the process belongs to the login that the probe runs as, `None` if either is unknown.
-    pub(super) fn is_ours(self) -> Option<bool> {
-        let login = &self.node.hello.as_ref()?.host.user;
-        let user = self.statics()?.user.known()?;
-        Some(user == login)
-    }
-
-    fn statics(self) -> Option<&'a crate::model::ProcessStatics> {
-        match (self.process, self.unseen) {
-            (Some(process), _) => Some(&process.statics),
-            (None, Some(unseen)) => Some(&unseen.statics),
-            (None, None) => None,
-        }
-    }
-
-    pub(super) fn user(self) -> Option<&'a str> {
-        self.statics()?.user.known().map(|user| &**user)
-    }
-
-    pub(super) fn job(self) -> Option<&'a JobId> {
-        self.statics()?.job.as_ref()
-    }
-
-    /// Returns the command line, or the driver's name for the process if the node hides it.
-    pub(super) fn command(self) -> &'a str {
-        let command = self.statics().and_then(|statics| statics.command.known());
-        let command = command.filter(|command| !command.is_empty());
-        command.or(self.used.driver_name.as_ref()).map_or("", |command| command)
-    }
-
-    pub(super) fn is_tpu(self) -> bool {
-        self.device.is_some_and(|device| device.vendor == Reading::Known(Vendor::Google))
-    }
-
-    /// Returns the SM utilization of the process. For a TPU, which reports none per process, that of the
-    /// whole chip.
-    pub(super) fn load(self) -> Option<f32> {
-        let sm = percent_value(self.used.sm);
-        if sm.is_none() && self.is_tpu() {
-            return self.device.and_then(|device| percent_value(device.utilization));
-        }
-        sm
-    }
-
-    /// Returns true if the load is that of the whole chip.
-    pub(super) fn is_whole_device_load(self) -> bool {
-        self.is_tpu() && percent_value(self.used.sm).is_none() && self.load().is_some()
-    }
 }
 
 /// Processes that use devices but that no source lists.
@@ -371,7 +125,7 @@ impl ProcessRows {
             (self.name_width, self.user_width) = (0, 0);
         }
         self.collect_rows(fleet_view, &inputs, is_continued.then_some(&old_fleet));
-        self.sort(inputs.order);
+        row_order::sort(&mut self.list, inputs.order);
         self.list.extend(self.ended.iter().cloned());
         self.fleet = fleet_view.fleet.clone();
         self.built_at = fleet_view.now;
@@ -507,27 +261,6 @@ impl ProcessRows {
             self.hidden.memory = Bytes(self.hidden.memory.0.saturating_add(memory.0));
         }
     }
-
-    fn sort(&mut self, order: SortOrder) {
-        if order.column == "node" {
-            if order.is_reversed {
-                self.list.reverse();
-            }
-            return;
-        }
-        let Some(known) = ORDERS.iter().find(|one| one.column.name == order.column) else { return };
-        let rows = std::mem::take(&mut self.list);
-        let keys = rows.iter().map(|row| row.entry().map_or(ProcessSortKey::Unknown, known.key));
-        let mut keyed: Vec<(ProcessSortKey<'_>, usize)> = keys.zip(0..).collect();
-        let is_descending = known.is_descending != order.is_reversed;
-        keyed.sort_by(|(one, at), (other, index)| {
-            one.compare(other, is_descending).then_with(|| at.cmp(index))
-        });
-        let order_by_key: Vec<usize> = keyed.into_iter().map(|(_, index)| index).collect();
-        let mut rows: Vec<Option<ProcessRow>> = rows.into_iter().map(Some).collect();
-        let sorted = order_by_key.into_iter().filter_map(|index| rows.get_mut(index)?.take());
-        self.list = sorted.collect();
-    }
 }
 
 /// Returns true if no process started or ended, the common case.
@@ -588,52 +321,4 @@ fn is_included(entry: ProcessEntry<'_>, fleet_view: &FleetView, inputs: &RowInpu
         unseen: entry.unseen.cloned(),
     };
     fleet_view.filter.matches_usage(entry.node, entry.device, &usage, fleet_view.now)
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum ProcessSortKey<'a> {
-    Number(f64),
-    Text(&'a str),
-    Unknown,
-}
-
-impl<'a> ProcessSortKey<'a> {
-    fn number(value: Option<f32>) -> Self {
-        value.map_or(Self::Unknown, |value| Self::Number(value.into()))
-    }
-
-    fn count(value: Option<u64>) -> Self {
-        value.map_or(Self::Unknown, |value| Self::Number(to_f64(value)))
-    }
-
-    fn text(value: Option<&'a str>) -> Self {
-        value.map_or(Self::Unknown, Self::Text)
-    }
-
-    /// Compares two keys; unknown values come last in either direction.
-    fn compare(&self, other: &Self, is_descending: bool) -> Ordering {
-        let order = match (self, other) {
-            (Self::Unknown, Self::Unknown) => return Ordering::Equal,
-            (Self::Unknown, _) => return Ordering::Greater,
-            (_, Self::Unknown) => return Ordering::Less,
-            (Self::Number(one), Self::Number(other)) => one.total_cmp(other),
-            (Self::Text(one), Self::Text(other)) => one.cmp(other),
-            (Self::Number(_), Self::Text(_)) => Ordering::Less,
-            (Self::Text(_), Self::Number(_)) => Ordering::Greater,
-        };
-        if is_descending { order.reverse() } else { order }
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "only the order counts")]
-const fn to_f64(value: u64) -> f64 {
-    value as f64
-}
-
-/// Returns the sort key of a device: its index, with its slices directly behind it.
-fn device_sort_key(node: &Node, device: &Device) -> Option<f64> {
-    let index = f64::from(device.index.get()?);
-    let Some(parent) = &device.parent else { return Some(index) };
-    let parent = node.devices.iter().find(|other| other.uuid == *parent)?;
-    Some(f64::from(parent.index.get()?) + (index + 1.0) / 1_000.0)
 }
