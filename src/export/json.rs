@@ -220,7 +220,7 @@ object! {
     /// A device event; repeated events are counted.
     EventJson<'a> as "event" of (node: &Node, record: &'a EventRecord, now: Timestamp) with {
         let event = &record.event;
-        let device = node.devices.iter().find(|device| device.uuid == event.device);
+        let device = node.device(&event.device);
     } {
         /// Time of the last occurrence.
         at: Option<Moment> = rfc3339(event.at),

@@ -345,10 +345,14 @@ impl Node {
         self.devices.iter().enumerate().filter(|(_, device)| device.parent.is_none())
     }
 
+    /// Returns the device, or slice, with this UUID.
+    pub fn device(&self, uuid: &str) -> Option<&Device> {
+        self.devices.iter().find(|device| *device.uuid == *uuid)
+    }
+
     /// Returns the UUID of the device that a slice is cut from; for any other device, its own.
     pub fn whole_uuid<'a>(&'a self, uuid: &'a Arc<str>) -> &'a Arc<str> {
-        let device = self.devices.iter().find(|device| device.uuid == *uuid);
-        device.and_then(|device| device.parent.as_ref()).unwrap_or(uuid)
+        self.device(uuid).and_then(|device| device.parent.as_ref()).unwrap_or(uuid)
     }
 }
 

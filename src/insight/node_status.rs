@@ -210,7 +210,7 @@ pub(crate) fn device_label(node: &Node, device: &Device) -> String {
         device.index.get().map_or_else(|| UNKNOWN.to_owned(), |index| index.to_string())
     };
     let Some(parent) = &device.parent else { return number(device) };
-    let parent = node.devices.iter().find(|other| other.uuid == *parent);
+    let parent = node.device(parent);
     format!("{}.{}", parent.map_or_else(|| UNKNOWN.to_owned(), number), number(device))
 }
 

@@ -119,7 +119,7 @@ impl DisplaySelection {
     /// Returns true if the device is selected.
     pub fn matches_device(&self, node: &Node, device: &Device) -> bool {
         let parent = device.parent.as_ref();
-        let whole = parent.and_then(|uuid| node.devices.iter().find(|whole| whole.uuid == *uuid));
+        let whole = parent.and_then(|uuid| node.device(uuid));
         let index = whole.unwrap_or(device).index.get();
         let is_numbered =
             |numbers: &BTreeSet<u32>| index.is_some_and(|number| numbers.contains(&number));
@@ -164,10 +164,7 @@ impl DisplaySelection {
         let both = node.devices.iter().cloned().zip(sources);
         let (kept, sources): (Vec<_>, Vec<_>) = both.filter(|(device, _)| matches(device)).unzip();
         (filtered.devices, filtered.device_sources) = (kept, sources.into());
-        let is_hidden = |uuid: &Arc<str>| {
-            let known = node.devices.iter().find(|device| device.uuid == *uuid);
-            known.is_some_and(|device| !matches(device))
-        };
+        let is_hidden = |uuid: &Arc<str>| node.device(uuid).is_some_and(|device| !matches(device));
         let uses = node.uses.iter().filter(|used| !is_hidden(&used.device));
         filtered.uses = uses.cloned().collect();
         let events = node.events.iter().filter(|record| !is_hidden(&record.event.device));

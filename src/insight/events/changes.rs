@@ -154,7 +154,7 @@ impl ChangeDetector {
     fn compare_devices(&mut self, old: &Node, new: &Node) {
         for (index, device) in new.devices.iter().enumerate() {
             let same_index = old.devices.get(index).filter(|old| old.uuid == device.uuid);
-            let by_uuid = || old.devices.iter().find(|old| old.uuid == device.uuid);
+            let by_uuid = || old.device(&device.uuid);
             let Some(old_device) = same_index.or_else(by_uuid) else { continue };
             let is_reported = |kinds: &[EventKind]| {
                 let matches = |event: &crate::model::Event| {

@@ -143,7 +143,7 @@ impl<'a> DeviceLabels<'a> {
         let node =
             self.index_by_node.get(node).and_then(|index| self.fleet_view.fleet.nodes.get(*index));
         let label = node.and_then(|node| {
-            let device = node.devices.iter().find(|device| *device.uuid == *uuid)?;
+            let device = node.device(uuid)?;
             Some(device_label(node, device))
         });
         label.unwrap_or_else(|| UNKNOWN.to_owned())

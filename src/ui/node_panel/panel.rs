@@ -293,10 +293,7 @@ pub(crate) fn detail(
     let row_id = panel.cursor(node)?;
     let line = match &row_id {
         RowId::Device(uuid) => {
-            let device = node
-                .devices
-                .iter()
-                .find(|device| Arc::ptr_eq(&device.uuid, uuid) || device.uuid == *uuid)?;
+            let device = node.device(uuid)?;
             let id = SeriesId::Device(Arc::clone(&device.uuid), ChartMetric::THROTTLED);
             let series = &panel.series;
             let minute = series.last(node, &id, context.view.now, MINUTE);

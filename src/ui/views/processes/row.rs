@@ -115,11 +115,8 @@ impl<'a> ProcessEntry<'a> {
     }
 
     fn statics(self) -> Option<&'a ProcessStatics> {
-        match (self.process, self.unseen) {
-            (Some(process), _) => Some(&process.statics),
-            (None, Some(unseen)) => Some(&unseen.statics),
-            (None, None) => None,
-        }
+        let visible = self.process.map(|process| &*process.statics);
+        visible.or_else(|| Some(&self.unseen?.statics))
     }
 
     pub(super) fn user(self) -> Option<&'a str> {

@@ -169,6 +169,5 @@ const fn to_f64(value: u64) -> f64 {
 fn device_sort_key(node: &Node, device: &Device) -> Option<f64> {
     let index = f64::from(device.index.get()?);
     let Some(parent) = &device.parent else { return Some(index) };
-    let parent = node.devices.iter().find(|other| other.uuid == *parent)?;
-    Some(f64::from(parent.index.get()?) + (index + 1.0) / 1_000.0)
+    Some(f64::from(node.device(parent)?.index.get()?) + (index + 1.0) / 1_000.0)
 }

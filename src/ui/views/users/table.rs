@@ -219,7 +219,7 @@ fn process_row(table: &LaidOutUsers<'_>, node: &Node, at: usize) -> Option<Line>
     let UserTable { context, name_width, .. } = table.context;
     let used = node.uses.get(at)?;
     let process = node.process(used.pid);
-    let device = node.devices.iter().find(|device| device.uuid == used.device);
+    let device = node.device(&used.device);
     let device = or_unknown(device, |device| device_label(node, device));
     let command = process.and_then(|process| process.statics.command.known());
     let command = command.map(|text| &**text).or(used.driver_name.as_deref());
