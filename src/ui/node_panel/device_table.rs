@@ -133,7 +133,7 @@ impl<'a> DeviceTable<'a> {
         })
         .named("util", "", "utilization as a bar and in percent")
         .rank(1)
-        .wider(13, |table, room| table.if_wide(room.min(6)))
+        .wider(13, |table, room| table.if_roomy(room.min(6)))
         .titled(|table, width| {
             let title = if table.has_only_tpus { "DUTY" } else { "UTIL" };
             format!("{title:<0$}%", usize::from(width.saturating_sub(1))).into()
@@ -146,7 +146,7 @@ impl<'a> DeviceTable<'a> {
         })
         .named("membar", "", "memory as a bar")
         .rank(9)
-        .wider(14, |table, room| table.if_wide(room.min(4)))
+        .wider(14, |table, room| table.if_roomy(room.min(4)))
         .titled(|table, _| if table.has_only_tpus { "HBM" } else { "MEM" }.into()),
         DeviceColumn::right("GiB", 0, |table, row, _| {
             table.display.units().usage(row.memory_used, row.memory_total).into()
@@ -177,10 +177,12 @@ impl<'a> DeviceTable<'a> {
             let more = if table.is_chosen() { table.if_wide(more) } else { 0 };
             table.if_supported(width + more, |device| device.sm_clock.reason())
         })
-        .wider(11, |table, room| {
-            let fits = room >= CLOCK_WIDTHS.1 && !table.is_chosen();
-            if fits { table.if_wide(CLOCK_WIDTHS.1) } else { 0 }
-        })
+        .wider(
+            11,
+            |table, room| {
+                if room >= CLOCK_WIDTHS.1 { table.if_roomy(CLOCK_WIDTHS.1) } else { 0 }
+            },
+        )
         .titled(|_, width| if has_memory_clock(width) { "SM/MEM" } else { "MHz" }.into()),
     ];
 
@@ -197,7 +199,7 @@ impl<'a> DeviceTable<'a> {
         })
         .named("last", "", "utilization over the last seconds")
         .rank(10)
-        .wider(15, |table, room| table.if_wide(room.min(9)))
+        .wider(15, |table, room| table.if_roomy(room.min(9)))
         .titled(|_, width| format!("{}{width}s", if width >= 8 { "LAST " } else { "" }).into()),
         DeviceColumn::rest("FLAGS", 0, |_, row, _| {
             row.of_device(|_, device| {
@@ -238,6 +240,11 @@ impl<'a> DeviceTable<'a> {
     /// Returns the width, 0 in narrow tables.
     const fn if_wide(&self, width: u16) -> u16 {
         if self.width >= WIDE_WIDTH { width } else { 0 }
+    }
+
+    /// Returns the width, 0 where it would take room from columns chosen to be shown.
+    fn if_roomy(&self, width: u16) -> u16 {
+        if self.is_chosen() { 0 } else { self.if_wide(width) }
     }
 
     /// Returns the width, 0 if no device of this kind supports the value and the column is not chosen.
@@ -356,18 +363,18 @@ pub(crate) fn lines(
     let count = node.devices.len();
     let mut lines = vec![panel.devices.with_position(table.titles(), count, width)];
     let is_fresh = |index| node.link == Link::Up && node.device_freshness(index, now).is_fresh();
-    let without_column: Vec<&Attribute> = attributes
-        .iter()
-        .filter(|attribute| table.width_of(attribute.name) == 0)
-        .filter(is_available)
-        .collect();
+    let has_no_column = |attribute: &&Attribute| table.width_of(attribute.name) == 0;
+    let second_lines = is_full.then(|| {
+        let without_column = attributes.iter().filter(has_no_column).filter(is_available);
+        (table.context.label_width() + 1, without_column.collect::<Vec<_>>())
+    });
     for index in panel.devices.range(count) {
         let Some(device) = node.devices.get(index) else { continue };
         let fade = Fade::if_old(!is_fresh(index));
         let row = table.context.row((index, device));
         lines.push(table.row(Line::new(), &row, fade).selected(has_cursor(device)));
-        if is_full {
-            let line = table.context.second_line(device, &without_column);
+        if let Some((start, without_column)) = &second_lines {
+            let line = table.context.second_line(device, *start, without_column);
             let line = if fade == Fade::None { line } else { line.dimmed() };
             lines.push(line.selected(has_cursor(device)));
         }
@@ -382,8 +389,7 @@ pub(crate) fn lines(
 impl DeviceTable<'_> {
     /// Draws the second line of a device: bars of power and bandwidth, then the attributes without a column.
     /// A slice has only what it reports itself.
-    fn second_line(&self, device: &Device, without_column: &[&Attribute]) -> Line {
-        let start = self.label_width() + 1;
+    fn second_line(&self, device: &Device, start: u16, without_column: &[&Attribute]) -> Line {
         let mut line = Line::new().gap(start);
         if device.fault.is_some() {
             return line;
@@ -519,4 +525,38 @@ pub(crate) fn detail(
         line = line.text(format!("  {text}: {reason}"), Tone::Faint);
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::model::NodeName;
+
+    #[test]
+    fn a_wider_table_drops_no_chosen_column() {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        let uuid = "GPU-00000000-0000-0000-0000-000000000000";
+        node.devices = vec![Device { uuid: uuid.into(), ..Device::default() }];
+        let mut display = DisplayOptions::default();
+        let chosen = ["uuid", "util", "membar", "last", "mem", "power", FLAGS];
+        display.columns.node = chosen.map(str::to_owned).to_vec();
+        let columns = DeviceTable::columns(true, &[]);
+        for width in 94..130 {
+            let table = DeviceTable {
+                node: &node,
+                display: &display,
+                attributes: &[],
+                now: Timestamp::default(),
+                width,
+                has_only_tpus: false,
+            };
+            let room = TableRoom::new(width, 0, 1);
+            let mut table = Table::fit(&columns, table, &display.columns.node, room);
+            distribute(&mut table);
+            let hidden = chosen.iter().filter(|name| table.width_of(name) == 0);
+            assert_eq!(hidden.collect::<Vec<_>>(), Vec::<&&str>::new(), "{width}");
+        }
+    }
 }
