@@ -301,7 +301,7 @@ impl<'c, C, R> Table<'c, C, R> {
     /// Adds a column if it has a width and, unless it is fixed, fits.
     fn reserve(&mut self, index: usize, width: u16) -> bool {
         let is_fixed = self.columns.get(index).is_some_and(|column| column.rank == 0);
-        let needed = width + self.room.gap;
+        let needed = width.saturating_add(self.room.gap);
         let fits = width > 0 && (is_fixed || self.spare >= needed);
         if fits {
             self.spare = self.spare.saturating_sub(needed);
@@ -371,13 +371,13 @@ impl<'c, C, R> Table<'c, C, R> {
         &self,
         mark: impl Fn(&ColumnSpec, Cow<'static, str>, u16) -> (Cow<'static, str>, Tone),
     ) -> Line {
-        self.joined(.., Line::new().gap(self.room.mark), false, |column, width, is_last| {
+        self.joined(.., Line::new().gap(self.room.mark), false, |line, column, width, is_last| {
             let title = match column.title {
                 Some(title) => title(&self.context, width),
                 None => column.spec.title.into(),
             };
             let (title, tone) = mark(&column.spec, title, width);
-            let line = column.fit_cell(Cell::Text(title, tone), width, is_last);
+            let line = column.fit_cell(line, Cell::Text(title, tone), width, is_last);
             let ColumnSpec { sort, .. } = column.spec;
             if sort.is_empty() { line } else { line.clickable(Click::Column(sort)) }
         })
@@ -396,48 +396,53 @@ impl<'c, C, R> Table<'c, C, R> {
         row: &R,
         fade: Fade,
     ) -> Line {
-        self.joined(part, before, fade == Fade::All, |column, width, is_last| {
+        self.joined(part, before, fade == Fade::All, |line, column, width, is_last| {
             let place = CellPlace { name: column.spec.name, width };
             let cell = (column.cell)(&self.context, row, place);
-            let line = column.fit_cell(cell, width, is_last);
-            if fade == Fade::None || column.keeps_tone { line } else { line.dimmed() }
+            if fade == Fade::None || column.keeps_tone {
+                column.fit_cell(line, cell, width, is_last)
+            } else {
+                line.append(column.fit_cell(Line::new(), cell, width, is_last).dimmed())
+            }
         })
     }
 
-    /// Joins the cells of some columns; a gap fades with the column behind it if `fades_gaps`.
+    /// Appends the cells of some columns; a gap fades with the column behind it if `fades_gaps`.
     fn joined(
         &self,
         part: impl RangeBounds<usize>,
         before: Line,
         fades_gaps: bool,
-        cell: impl Fn(&TableColumn<C, R>, u16, bool) -> Line,
+        append: impl Fn(Line, &TableColumn<C, R>, u16, bool) -> Line,
     ) -> Line {
         let last = self.visible().count();
         let columns = self.visible().zip(0..).filter(|(_, at)| part.contains(at));
         columns.fold(before, |line, ((column, width), at)| {
-            let gap = Line::new().gap(if at == 0 { 0 } else { self.room.gap });
-            let gap = if fades_gaps && !column.keeps_tone { gap.dimmed() } else { gap };
-            line.append(gap).append(cell(column, width, at + 1 == last))
+            let gap = if at == 0 { 0 } else { self.room.gap };
+            let is_faded = fades_gaps && !column.keeps_tone;
+            let line =
+                if is_faded { line.append(Line::new().gap(gap).dimmed()) } else { line.gap(gap) };
+            append(line, column, width, at + 1 == last)
         })
     }
 }
 
 impl<C, R> TableColumn<C, R> {
-    /// Draws a cell in a column of this width.
-    fn fit_cell(&self, cell: Cell, width: u16, is_last: bool) -> Line {
+    /// Appends a cell in a column of this width.
+    fn fit_cell(&self, line: Line, cell: Cell, width: u16, is_last: bool) -> Line {
         let has_rest = self.alignment == Alignment::Rest && is_last;
         match cell {
-            Cell::Text(text, tone) if has_rest => Line::styled(text, tone),
+            Cell::Text(text, tone) if has_rest => line.text(text, tone),
             Cell::Text(text, tone) if self.alignment == Alignment::Right => {
-                Line::new().right_aligned(&text, width, tone)
+                line.right_aligned(&text, width, tone)
             }
-            Cell::Text(text, tone) => Line::new().left_aligned(&text, width, tone),
-            Cell::Bar(share, tone) => Line::new().bar(share, width, tone),
-            Cell::Line(line) if has_rest => line,
-            Cell::Line(line) => {
-                let line = line.truncated(width);
-                let missing = width.saturating_sub(line.width());
-                line.gap(missing)
+            Cell::Text(text, tone) => line.left_aligned(&text, width, tone),
+            Cell::Bar(share, tone) => line.bar(share, width, tone),
+            Cell::Line(content) if has_rest => line.append(content),
+            Cell::Line(content) => {
+                let content = content.truncated(width);
+                let missing = width.saturating_sub(content.width());
+                line.append(content).gap(missing)
             }
         }
     }
