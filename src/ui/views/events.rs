@@ -91,12 +91,10 @@ impl UnfoldingList for State {
     /// Returns the position of the selected row. If it is gone, falls back to its group, then row 0.
     fn position(&mut self, context: RenderContext<'_>) -> usize {
         let rows = self.refresh(context);
-        let Some(cursor) = self.cursor.key() else { return 0 };
-        let mut all = rows.list.iter();
-        let exact = all.position(|row| identity(row) == *cursor);
-        exact
-            .or_else(|| rows.list.iter().position(|row| row.summary == cursor.summary))
-            .unwrap_or(0)
+        let found = self.cursor.find(&rows.list, |row, key| identity(row) == *key);
+        let group =
+            |key: &EventIdentity| rows.list.iter().position(|row| row.summary == key.summary);
+        found.or_else(|| group(self.cursor.key()?)).unwrap_or(0)
     }
 
     fn select(&mut self, context: RenderContext<'_>, row: usize) {

@@ -141,7 +141,8 @@ impl UnfoldingList for State {
     /// Returns the position of the selected row. If it is gone, falls back to its node, its user, then row 0.
     fn position(&mut self, context: RenderContext<'_>) -> usize {
         let rows = self.refresh(context);
-        self.cursor.key().map_or(0, |identity| rows.position(context, identity))
+        let found = self.cursor.find(&rows.list, |row, key| row.identity(context) == *key);
+        found.or_else(|| rows.replacement(context, self.cursor.key()?)).unwrap_or(0)
     }
 
     fn select(&mut self, context: RenderContext<'_>, row: usize) {

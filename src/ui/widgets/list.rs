@@ -206,6 +206,28 @@ mod tests {
     }
 
     #[test]
+    fn a_selected_row_is_found_where_it_moves_and_a_move_starts_where_it_was() {
+        let mut cursor =
+            ListCursor { viewport: Viewport { top: 2, rows: 3 }, ..Default::default() };
+        let rows = ["a", "b", "c", "d", "e"];
+        let found = |cursor: &mut ListCursor<&str>, rows: &[&str]| cursor.find(rows, |a, b| a == b);
+        assert_eq!(found(&mut cursor, &rows), None);
+        for (movement, to) in [(Movement::Down, 2), (Movement::Home, 0), (Movement::End, 4)] {
+            assert_eq!(cursor.moved(movement, 5, None), to, "{movement:?} without a selected row");
+        }
+        cursor.select(1, Some("b"));
+        assert_eq!(found(&mut cursor, &["b", "a", "c"]), Some(0));
+        assert_eq!(cursor.moved(Movement::PageDown, 5, Some(1)), 4);
+        cursor.select(4, Some("e"));
+        assert_eq!(found(&mut cursor, &["a", "b", "c"]), None);
+        for movement in [Movement::Up, Movement::Home, Movement::End] {
+            assert_eq!(cursor.moved(movement, 3, None), 2, "{movement:?} from a row that is gone");
+        }
+        assert_eq!(cursor.moved(Movement::Down, 0, None), 0);
+        assert!(cursor.clear() && !cursor.clear());
+    }
+
+    #[test]
     fn the_viewport_follows_the_cursor_and_stays_within_the_list() {
         for (top, rows, count, wanted, range) in [
             (0, 5, 10, Some(7), 3..8),

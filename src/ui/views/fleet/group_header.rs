@@ -27,8 +27,9 @@ pub(super) fn row(fleet_view: &FleetView, group: &mut Group, table: &LaidOutFlee
     }
     let front = fold_symbol(group).append(title_cell(group, &totals, width));
     let row = FleetRow {
-        name: group.title.clone(),
-        name_tone: Tone::Strong,
+        // The title stands in front.
+        name: String::new(),
+        name_tone: Tone::Plain,
         totals,
         values: None,
         age: String::new(),

@@ -148,22 +148,25 @@ pub(super) fn moved_horizontally(
     cursor: CellCursor,
     is_forward: bool,
 ) -> CellCursor {
-    if matches!(cursor, CellCursor::Header(_)) {
-        return cursor;
-    }
+    let CellCursor::Cell(at, member, cell) = cursor else { return cursor };
     let groups = grouped_rows.groups.iter().enumerate().filter(|(_, group)| !group.is_folded);
     let members =
         groups.flat_map(|(at, group)| (0..group.members.len()).map(move |member| (at, member)));
-    let cells: Vec<CellCursor> = members
-        .flat_map(|(group, member)| {
-            let found = grouped_rows.member(fleet, group, member);
-            let count = found.map_or(0, |(member, node)| member.device_indices(node).len());
-            (0..count.max(1)).map(move |cell| CellCursor::Cell(group, member, cell))
-        })
-        .collect();
-    let at = cells.iter().position(|cell| *cell == cursor);
-    let to = at.and_then(|at| if is_forward { Some(at + 1) } else { at.checked_sub(1) });
-    to.and_then(|to| cells.get(to)).copied().unwrap_or(cursor)
+    let last_cell = |(group, member): (usize, usize)| {
+        let found = grouped_rows.member(fleet, group, member);
+        found.map_or(0, |(member, node)| member.device_indices(node).len()).saturating_sub(1)
+    };
+    let here = (at, member);
+    let to = if is_forward && cell < last_cell(here) {
+        Some((here, cell + 1))
+    } else if is_forward {
+        members.skip_while(|one| *one != here).nth(1).map(|next| (next, 0))
+    } else if cell > 0 {
+        Some((here, cell - 1))
+    } else {
+        members.take_while(|one| *one != here).last().map(|before| (before, last_cell(before)))
+    };
+    to.map_or(cursor, |((group, member), cell)| CellCursor::Cell(group, member, cell))
 }
 
 /// Returns the number of lines of the whole heat map, legend included.
@@ -356,6 +359,7 @@ mod tests {
     use crate::model::{Device, NodeName};
     use crate::query::SortOrder;
     use crate::time::Timestamp;
+    use crate::ui::views::fleet::group::Group;
     use crate::ui::views::fleet::grouped_rows::GroupedRowOptions;
     use crate::ui::views::fleet::grouping::Grouping;
 
@@ -415,6 +419,32 @@ mod tests {
             moved_horizontally(&grouped_rows, &fleet_view.fleet, cursors[0], false),
             cursors[0]
         );
+    }
+
+    #[test]
+    fn moving_right_and_left_passes_from_group_to_group_but_not_into_folded_ones() {
+        let fleet_view = fleet_view(&[2, 1, 2]);
+        let mut rows = grouped_rows(&fleet_view, Grouping::None);
+        let mut groups = Vec::new();
+        for member in &rows.groups[0].members {
+            groups.push(Group { members: vec![member.clone()], ..rows.groups[0].clone() });
+        }
+        rows.groups = groups;
+        let moved = |rows: &GroupedRows, from: (usize, usize), is_forward| {
+            let from = CellCursor::Cell(from.0, 0, from.1);
+            match moved_horizontally(rows, &fleet_view.fleet, from, is_forward) {
+                CellCursor::Cell(group, 0, cell) => (group, cell),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!([moved(&rows, (0, 1), true), moved(&rows, (1, 0), true)], [(1, 0), (2, 0)]);
+        assert_eq!([moved(&rows, (2, 0), false), moved(&rows, (1, 0), false)], [(1, 0), (0, 1)]);
+        rows.groups[1].is_folded = true;
+        assert_eq!([moved(&rows, (0, 1), true), moved(&rows, (2, 0), false)], [(2, 0), (0, 1)]);
+        rows.groups[2].is_folded = true;
+        assert_eq!([moved(&rows, (0, 1), true), moved(&rows, (0, 0), false)], [(0, 1), (0, 0)]);
+        let header = CellCursor::Header(0);
+        assert_eq!(moved_horizontally(&rows, &fleet_view.fleet, header, true), header);
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl NodeRows<'_> {
         };
         row.age = format_age(fleet_view.now.since(taken_at));
         if status == NodeStatus::Down && self.table.width_of("note") < WIDE_NOTE_WIDTH {
-            row.values = Some(Arc::new(self.values(allocations, (member, node), owners)));
+            row.values = Some(self.current_values(allocations, (member, node), owners));
             let (front, _) = self.table.leading(is_in_front);
             let line = self.table.part_of_row(..front, mark, &row, Fade::All).gap(gap);
             let last = format!(" · last {} ago", row.age);

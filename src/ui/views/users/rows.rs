@@ -92,13 +92,17 @@ impl UserRows {
         Self { list, name_width: name }
     }
 
-    /// Returns the position of a row. If it is gone, falls back to its node, its user, then row 0.
-    pub(super) fn position(&self, context: RenderContext<'_>, identity: &UserRowIdentity) -> usize {
-        let node = UserRowIdentity { process: None, ..identity.clone() };
+    /// Returns the position of the node or else the user of a row that is gone.
+    pub(super) fn replacement(
+        &self,
+        context: RenderContext<'_>,
+        gone: &UserRowIdentity,
+    ) -> Option<usize> {
+        let node = UserRowIdentity { process: None, ..gone.clone() };
         let user = UserRowIdentity { node: None, ..node.clone() };
         let position = |wanted: &UserRowIdentity| {
             self.list.iter().position(|row| row.identity(context) == *wanted)
         };
-        [identity, &node, &user].into_iter().find_map(position).unwrap_or(0)
+        [node, user].iter().find_map(position)
     }
 }
