@@ -88,7 +88,7 @@ pub struct ClientOptions {
     /// The ssh program: resolves configuration that only it understands (`ssh -G`), uses `ControlMaster`
     /// connections, and connects to nodes that gtop itself cannot.
     pub ssh_program: PathBuf,
-    /// Open `ControlMaster` connections of the user are used.
+    /// Open `ControlMaster` connections of the user are used; `Transport` decides it by its mode.
     pub uses_masters: bool,
     /// The gtop that keeps programs from outliving this process; see [`PARENT_GUARD`](crate::process::PARENT_GUARD).
     pub parent_guard: Option<PathBuf>,

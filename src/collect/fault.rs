@@ -148,7 +148,6 @@ mod tests {
     #[test]
     fn both_fault_types_agree_on_what_is_retried() {
         use crate::ssh::Fault as From;
-        let step = |cause| transport::Fault::SlurmStep { cause, message: String::new() };
         let faults = [
             From::NameNotFound { host: None, why: String::new() },
             From::Unreachable { why: String::new() },
@@ -188,19 +187,23 @@ mod tests {
             From::SshProgram { cause: SshProgramCause::HostKeyUnknown, message: String::new() },
             From::BadConfiguration { why: String::new() },
         ];
-        let of_transport = [
-            transport::Fault::ExecFailed { program: String::new(), message: String::new() },
-            step(StepCause::SlurmTooOld),
-            step(StepCause::Refused),
-            step(StepCause::NotJoined),
-            step(StepCause::Cancelled),
-        ];
+        let of_transport =
+            [transport::Fault::ExecFailed { program: String::new(), message: String::new() }];
         for fault in faults.map(transport::Fault::Ssh).into_iter().chain(of_transport) {
             assert_eq!(
                 from_transport(&fault).kind.is_retryable(),
                 fault.is_retryable(),
                 "{fault:?}"
             );
+        }
+        for (cause, is_retryable) in [
+            (StepCause::SlurmTooOld, false),
+            (StepCause::Refused, false),
+            (StepCause::NotJoined, true),
+            (StepCause::Cancelled, true),
+        ] {
+            let fault = transport::Fault::slurm_step(cause, "");
+            assert_eq!(from_transport(&fault).kind.is_retryable(), is_retryable, "{cause:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Macros that declare the types of the model.
+//! Macros that declare tables, and the types of the model.
 
 /// Declares an enum as a table: each variant with its value, such as its name in JSON, and the function that returns
 /// it; with `const ALL`, also the list of all variants.

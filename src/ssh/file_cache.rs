@@ -44,6 +44,9 @@ impl<T: Clone> FileCache<T> {
     }
 }
 
+/// The longest path that is shown, Linux's `PATH_MAX`.
+const MAX_PATH: usize = 4096;
+
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
@@ -55,7 +58,7 @@ pub struct Origin {
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = text::excerpt(&self.file.to_string_lossy(), 200);
+        let file = text::excerpt(&self.file.to_string_lossy(), MAX_PATH);
         match self.line {
             0 => f.write_str(&file),
             line => write!(f, "{file}:{line}"),

@@ -59,7 +59,7 @@ impl Transport {
 
     /// Returns the job in which a step on a node would start.
     pub fn step_job(&self, node: &NodeName) -> Option<StepJob> {
-        lock(&self.0.srun_steps.node_jobs).step_nodes(node).map(|step_nodes| step_nodes.job)
+        lock(&self.0.srun_steps.node_jobs).job_of(node).cloned()
     }
 
     /// Records that a step in this job failed on a node, and returns true if there is another job to try.

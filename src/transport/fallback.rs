@@ -124,7 +124,7 @@ impl Transport {
     }
 
     /// Starts a command with the ssh program, and waits for its first output: ssh does not report a successful login.
-    pub(crate) async fn open_with_ssh_program(
+    async fn open_with_ssh_program(
         &self,
         call: SshCall<'_>,
         command: &str,

@@ -126,12 +126,12 @@ const RESTART_NEEDED: &str =
     "gtop does not interrupt the other nodes of the job; restart gtop to start a new step";
 const RECONNECTING: &str = "gtop reconnects automatically";
 
-/// A cause that ends the steps in one job.
+/// A cause after which a step in another job may still work.
 const fn in_this_job(text: &'static str, remedy: &'static str) -> StepFacts {
     StepFacts { text, remedy, kind: FaultKind::SessionLost, is_job_specific: true }
 }
 
-/// A cause that ends the steps in all jobs alike.
+/// A cause that another job would not help.
 const fn in_any_job(text: &'static str, remedy: &'static str) -> StepFacts {
     StepFacts { is_job_specific: false, ..in_this_job(text, remedy) }
 }

@@ -33,11 +33,11 @@ impl Transport {
             return Box::pin(self.open(target, command, on_phase)).await;
         }
         let node = &target.name;
-        let has_job = self.has_job(node);
         let state = self.0.options.state.as_deref();
         if mode == TransportMode::Srun {
             return self.open_in_step(node, script, &mut on_phase).await;
         }
+        let has_job = self.has_job(node);
         if has_job && self.0.cluster.refused_at(state).await.is_some() {
             match self.open_in_step(node, script, &mut on_phase).await {
                 Err(fault) if !fault.is_retryable() => {

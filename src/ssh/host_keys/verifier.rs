@@ -240,7 +240,6 @@ fn verify_pinned(pinned: Option<&KeyData>, offered: &PublicKeyOrCertificate) -> 
 
 #[cfg(test)]
 mod tests {
-
     use russh::keys::ssh_key::certificate::{Builder, CertType};
     use russh::keys::ssh_key::private::Ed25519Keypair;
     use russh::keys::{PrivateKey, PublicKey};

@@ -101,7 +101,8 @@ impl NodeJobs {
         self.nodes.get(node).into_iter().flatten().map(|job| &job.id)
     }
 
-    fn job_of(&self, node: &NodeName) -> Option<&StepJob> {
+    /// Returns the job of a node in which a step would start.
+    pub(crate) fn job_of(&self, node: &NodeName) -> Option<&StepJob> {
         let has_failed = |job: &&StepJob| self.failed.contains(&(node.clone(), job.id.clone()));
         self.nodes.get(node)?.iter().find(|job| !has_failed(job))
     }
