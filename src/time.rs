@@ -1,7 +1,6 @@
 //! Timestamps, the clock that returns them, the offset of a node's clock, and the format of durations.
 //!
-//! Functions take a [`Timestamp`] as an argument instead of reading a clock, so that live data, replay and tests use the
-//! same code.
+//! Functions take a [`Timestamp`] as an argument instead of reading a clock, so that tests can say what time it is.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
