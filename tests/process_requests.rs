@@ -27,6 +27,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Nodes that are watched, and what asks them.
 struct Monitor {
     fleet: FleetReader,
+    clock: Clock,
     config: watch::Sender<CollectorConfig>,
     client: NodeClient,
     names: Vec<NodeName>,
@@ -41,7 +42,9 @@ fn monitor(interval: Duration, targets: &[Target], clock: &Clock) -> Monitor {
     let names = targets.iter().map(|target| target.name.clone()).collect();
     let Collected { fleet, config, client, tasks } =
         collecting::collect(Options::of_this_process(), interval, targets, clock);
-    Monitor { fleet, config, client, names, served: None, tasks, _time_lapse: JoinSet::new() }
+    let clock = clock.clone();
+    let (served, time_lapse) = (None, JoinSet::new());
+    Monitor { fleet, clock, config, client, names, served, tasks, _time_lapse: time_lapse }
 }
 
 /// Watches simulated nodes in the runtime's own time, which must be paused.
@@ -296,7 +299,7 @@ async fn corrupt_answers_are_dropped_and_secrets_are_not_exported() {
     let fleet = monitor.fleet.borrow().clone();
     assert!(fleet.nodes.iter().all(|node| node.link == Link::Up), "a session ended");
     let mut json = Vec::new();
-    write_json(&mut json, &fleet, Clock::system().now(), "test").unwrap();
+    write_json(&mut json, &fleet, monitor.clock.now(), "test").unwrap();
     let everything =
         format!("{}{}{fleet:?}", String::from_utf8(json).unwrap(), LOG.lock().unwrap());
     assert!(

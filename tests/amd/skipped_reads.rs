@@ -183,7 +183,7 @@ fn refused_files_are_read_again_only_with_the_slow_group() {
     tree.write(&format!("{folder}/mem_busy_percent"), "!22");
     tree.write(&format!("{folder}/gpu_busy_percent"), "!16");
     let setup = setup(&tree, "/usr/bin/python3".as_ref(), Duration::from_millis(100));
-    let vendor_replacement = Some(("now + 10.0, now", "now + 2.0, now"));
+    let vendor_replacement = Some(("now + 10.0, now", "now + 5.0, now"));
     let mut rig = Setup { vendor_replacement, ..setup }.start();
     let first = rig.until("devices", |frame| devices(frame).map(|devices| devices[0].clone()));
     assert_eq!(first["lacks"]["memory_util"], "not supported");

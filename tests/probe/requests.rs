@@ -393,7 +393,7 @@ fn a_hanging_request_and_the_next_one_are_both_answered() {
 #[test]
 fn the_answering_child_ends_when_idle() {
     let target = Sleeper::new();
-    let replacement = Some(("IDLE_TIMEOUT = 10.0", "IDLE_TIMEOUT = 1.0"));
+    let replacement = Some(("IDLE_TIMEOUT = 10.0", "IDLE_TIMEOUT = 3.0"));
     let mut rig = Setup { state: None, replacement, ..python() }.start();
     rig.sample();
     rig.sample();

@@ -434,7 +434,7 @@ mod tests {
             let from = CellCursor::Cell(from.0, 0, from.1);
             match moved_horizontally(rows, &fleet_view.fleet, from, is_forward) {
                 CellCursor::Cell(group, 0, cell) => (group, cell),
-                other => panic!("{other:?}"),
+                other @ (CellCursor::Header(_) | CellCursor::Cell(..)) => panic!("{other:?}"),
             }
         };
         assert_eq!([moved(&rows, (0, 1), true), moved(&rows, (1, 0), true)], [(1, 0), (2, 0)]);
