@@ -34,6 +34,7 @@ mod settings_controller;
 mod targets;
 mod trust;
 mod unlock;
+mod utilization_log;
 mod watch;
 mod watchdog;
 

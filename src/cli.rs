@@ -249,6 +249,18 @@ pub struct OutputOptions {
     /// Keep printing, one JSON snapshot per interval
     #[arg(long, conflicts_with = "once")]
     pub watch: bool,
+    /// Append utilization and memory of every device to FILE, in the format of rntop, whatever else is shown
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write to the file of --output at every Nth refresh, beginning with the first
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 6,
+        value_parser = clap::value_parser!(u32).range(1..),
+        requires = "output"
+    )]
+    pub output_every: u32,
 }
 
 /// Options of connections.

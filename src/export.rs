@@ -2,6 +2,8 @@
 
 pub use jobs::write_jobs;
 pub use json::{write_json, write_json_schema};
+pub use rntop::{RNTOP_HEADER, RntopLog};
 
 mod jobs;
 mod json;
+mod rntop;

@@ -20,8 +20,10 @@ use rustix::fs::{CWD, FallocateFlags, Gid, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
+pub use crate::storage::line_file::LineFile;
 pub use crate::storage::log_file::LogFile;
 
+mod line_file;
 mod log_file;
 pub mod user_dirs;
 
@@ -491,11 +493,12 @@ mod tests {
     /// A write function and its name.
     type WriteFunction = (&'static str, fn(&Path) -> Result<(), WriteError>);
 
-    fn write_functions() -> [WriteFunction; 3] {
+    fn write_functions() -> [WriteFunction; 4] {
         [
             ("write", |path| write(path, b"new\n", NEW)),
             ("append", |path| append(path, NEW, |_| Some(b"new\n".into())).map(drop)),
             ("log", |path| LogFile::open(path).map(|mut log| log.write_line("new"))),
+            ("lines", |path| LineFile::open(path, "head\n")?.append("new\n")),
         ]
     }
 
@@ -696,6 +699,12 @@ mod tests {
                 }
                 let error = write(&at("full/new"), &content, NEW).unwrap_err().to_string();
                 assert!(error.contains("No space left on device"), "{error}");
+                for name in ["full/file", "full/twice", "bound"] {
+                    let lines = LineFile::open(&at(name), "head\n").unwrap();
+                    let error = lines.append(&"y\n".repeat(50_000)).unwrap_err().to_string();
+                    assert!(error.contains("No space left on device"), "{name}: {error}");
+                    assert_eq!(fs::read_to_string(at(name)).unwrap(), "old\n", "{name}");
+                }
                 // On a full disk the log stops growing and does not block.
                 let mut log = LogFile::open(&at("full/file")).unwrap();
                 for _ in 0..1000 {

@@ -62,6 +62,11 @@ impl Monitor {
         self.node_client.clone()
     }
 
+    /// Returns the configuration of the sessions, which has the sampling interval.
+    pub(super) fn config(&self) -> watch::Receiver<CollectorConfig> {
+        self.config.subscribe()
+    }
+
     /// Requests a full sample from every node, retries nodes that are down, and requests a new roster.
     pub(super) fn refresh(&self) {
         self.discovery.refresh();

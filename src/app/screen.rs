@@ -16,7 +16,7 @@ use crate::collect::NodeClient;
 use crate::model::NodeName;
 use crate::time::Clock;
 use crate::ui;
-use crate::ui::{NodeReply, NodeRequest};
+use crate::ui::{NodeReply, NodeRequest, SettingsEvent};
 use crate::ui::{SuspendedTask, UiContext, UiRequest};
 
 /// Capacity of the queue of requests; a user does not type faster.
@@ -26,7 +26,7 @@ const REPLY_QUEUE_SIZE: usize = 64;
 /// Maximum time for a node to reply to a request.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Shows the screen until the user quits; `title` says what is watched.
+/// Shows the screen, with `notices`, until the user quits; `title` says what is watched.
 ///
 /// When the user retries nodes and one prompts for input, the screen is suspended.
 pub(super) async fn run(
@@ -34,11 +34,13 @@ pub(super) async fn run(
     monitor: &Monitor,
     title: String,
     prompter: Option<Prompter>,
+    notices: &mut mpsc::Receiver<String>,
 ) -> io::Result<ExitReason> {
     let (request_sender, mut incoming) = mpsc::channel(REQUEST_QUEUE_SIZE);
     let (suspended_tasks, suspended_receiver) = mpsc::channel(1);
     let (reply_sender, replies) = mpsc::channel(REPLY_QUEUE_SIZE);
     let (events, settings_events) = mpsc::channel(REQUEST_QUEUE_SIZE);
+    let notice_sender = events.clone();
     let (settings, paths) = (env.settings.clone(), env.paths.clone());
     let mut controller = SettingsController { settings, paths, events };
     let settings = &controller.settings;
@@ -90,8 +92,16 @@ pub(super) async fn run(
         }
         std::future::pending().await
     };
+    let notifying = async {
+        while let Some(notice) = notices.recv().await {
+            // Fails if the screen has ended.
+            notice_sender.send(SettingsEvent::Message(notice)).await.ok();
+        }
+        std::future::pending().await
+    };
     let reason = tokio::select! {
         reason = ui::run(context) => reason?,
+        reason = notifying => reason,
         reason = serving => reason,
         reason = prompting => reason,
     };

@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::time::Duration;
 
+use tokio::sync::mpsc;
+
 use crate::app::demo::Demo;
 use crate::app::discovery::Discovery;
 use crate::app::env::Env;
@@ -11,7 +13,8 @@ use crate::app::output_mode::OutputMode;
 use crate::app::printer::Printer;
 use crate::app::prompter::Prompter;
 use crate::app::unlock::unlock_keys;
-use crate::app::{AppError, ExitReason, limits, screen, targets};
+use crate::app::utilization_log::{UtilizationLog, print_notices};
+use crate::app::{AppError, ExitReason, limits, screen, targets, utilization_log};
 use crate::cli::{Cli, TransportChoice};
 
 /// Maximum wait for the scheduler before the screen starts.
@@ -32,6 +35,7 @@ pub(super) fn run(
     if let OutputMode::Once(Some(reason)) = env.output_mode {
         writeln!(err, "gtop: {reason}")?;
     }
+    let log_file = env.cli.output.output.as_deref().map(utilization_log::open).transpose()?;
     // Declared before the monitor, so that the servers stop after their clients.
     let (_demo, discovery, title) = discovery(&env)?;
     let targets = discovery.rosters().borrow().targets.clone();
@@ -57,15 +61,32 @@ pub(super) fn run(
         return Ok(reason);
     }
     let prompter = env.prompter.take();
+    let (notice_sender, mut notices) = mpsc::channel(1);
+    let log = log_file
+        .map(|file| UtilizationLog::start(&env, &monitor, file, notice_sender))
+        .transpose()?;
     let reason = env.runtime.block_on(async {
-        match env.output_mode {
-            OutputMode::Screen => Box::pin(screen::run(&env, &monitor, title, prompter)).await,
-            OutputMode::Once(_) => Printer::new(&env, &title).print_once(&monitor, out).await,
-            OutputMode::Continuous => {
-                Printer::new(&env, &title).print_continuously(&monitor, out).await
+        if env.output_mode == OutputMode::Screen {
+            return Box::pin(screen::run(&env, &monitor, title, prompter, &mut notices)).await;
+        }
+        let printer = Printer::new(&env, &title);
+        let printing = async {
+            match env.output_mode {
+                OutputMode::Continuous => printer.print_continuously(&monitor, out).await,
+                OutputMode::Once(_) | OutputMode::Screen => printer.print_once(&monitor, out).await,
             }
+        };
+        tokio::select! {
+            reason = printing => reason,
+            () = print_notices(&mut notices, err) => Ok(ExitReason::Failed),
         }
     })?;
+    if let Some(log) = log {
+        log.finish();
+        while let Ok(notice) = notices.try_recv() {
+            writeln!(err, "gtop: {notice}")?;
+        }
+    }
     // A blocked read of standard input must not delay the exit.
     drop(monitor);
     Ok(reason)
