@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use crate::app::env::Env;
 use crate::cli::{self, Cli, CliCommand, ConfigAction};
 use crate::config::{ConfigPaths, FileError, SettingSources, Settings};
-use crate::export::write_json_schema;
+use crate::export::{write_fields, write_fields_json, write_json_schema};
 use crate::inventory::{InventoryError, PodError};
 use crate::process;
 use crate::ssh;
@@ -28,6 +28,7 @@ mod log;
 mod monitor;
 mod output_mode;
 mod printer;
+mod privacy;
 mod prompter;
 mod screen;
 mod settings_controller;
@@ -184,6 +185,12 @@ fn dispatch(
         Some(CliCommand::Completions { shell }) => {
             return Ok(cli::write_completions(*shell, out).map(|()| ExitReason::Done)?);
         }
+        Some(CliCommand::Fields { json: false }) => {
+            return Ok(write_fields(out).map(|()| ExitReason::Done)?);
+        }
+        Some(CliCommand::Fields { json: true }) => {
+            return Ok(write_fields_json(out).map(|()| ExitReason::Done)?);
+        }
         _ if cli.output.json_schema => {
             return Ok(write_json_schema(out).map(|()| ExitReason::Done)?);
         }
@@ -201,7 +208,12 @@ fn dispatch(
     match env.cli.command.take() {
         Some(CliCommand::Trust { hosts }) => trust::run(&env, &hosts, &mut io::stdin().lock(), out),
         Some(CliCommand::Doctor(options)) => doctor::run(env, &options, out, err),
-        Some(CliCommand::Config { .. } | CliCommand::Man | CliCommand::Completions { .. })
+        Some(
+            CliCommand::Config { .. }
+            | CliCommand::Fields { .. }
+            | CliCommand::Man
+            | CliCommand::Completions { .. },
+        )
         | None => watch::run(env, out, err),
     }
 }

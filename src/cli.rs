@@ -7,6 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::config::{SettingSources, Settings, check};
+use crate::export::{DeviceKey, OutputField};
 use crate::text::sanitize;
 
 mod args;
@@ -91,6 +92,12 @@ pub enum CliCommand {
         /// Subcommand
         #[command(subcommand)]
         action: ConfigAction,
+    },
+    /// List every field of --fields, --json, filters and columns: word, id, unit, source and meaning
+    Fields {
+        /// Print as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Print the manual page: gtop man | man -l -
     Man,
@@ -243,10 +250,22 @@ pub struct OutputOptions {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
+    /// Print as CSV (RFC 4180), a row per device
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Print only these fields of each device, with --csv or --json; gtop fields lists them
+    #[arg(long, value_name = "FIELD", value_delimiter = ',', value_parser = OutputField::from_name)]
+    pub fields: Vec<OutputField>,
+    /// Print command lines too, which may hold secrets, with --csv or --fields
+    #[arg(long)]
+    pub commands: bool,
+    /// Replace users, hosts, jobs, paths and ids by numbered names, and leave out command lines and messages
+    #[arg(long, conflicts_with = "commands")]
+    pub anonymize: bool,
     /// Print the JSON Schema of the --json output and exit
     #[arg(long)]
     pub json_schema: bool,
-    /// Keep printing, one JSON snapshot per interval
+    /// Keep printing, one snapshot per interval, with --json or --csv
     #[arg(long, conflicts_with = "once")]
     pub watch: bool,
     /// Append utilization and memory of every device to FILE, in the format of rntop, whatever else is shown
@@ -261,6 +280,39 @@ pub struct OutputOptions {
         requires = "output"
     )]
     pub output_every: u32,
+}
+
+impl OutputOptions {
+    /// Returns the columns of CSV.
+    pub fn columns(&self) -> Vec<OutputField> {
+        if !self.fields.is_empty() {
+            return self.fields.clone();
+        }
+        let command = self.commands.then_some(OutputField::Key(DeviceKey::Command));
+        OutputField::defaults().into_iter().chain(command).collect()
+    }
+
+    /// Returns an error message if an option needs another one.
+    fn missing_option(&self) -> Option<&'static str> {
+        let is_table = !self.json && !self.csv;
+        let has_commands = self.fields.iter().any(|field| field.is_command());
+        let is_screen = is_table && !self.once;
+        [
+            (self.watch && is_table, "--watch requires --json or --csv"),
+            (!self.fields.is_empty() && is_table, "--fields requires --csv or --json"),
+            (self.commands && is_table, "--commands requires --csv, or --json with --fields"),
+            (
+                has_commands && !self.commands,
+                "command lines may hold secrets; add --commands to print them",
+            ),
+            (
+                self.anonymize && is_screen,
+                "--anonymize requires --once, --json or --csv; the screen shows names",
+            ),
+        ]
+        .into_iter()
+        .find_map(|(is_missing, message)| is_missing.then_some(message))
+    }
 }
 
 /// Options of connections.
@@ -413,16 +465,20 @@ impl Cli {
             Some(CliCommand::Trust { hosts } | CliCommand::Doctor(DoctorOptions { hosts, .. })) => {
                 hosts
             }
-            Some(CliCommand::Config { .. } | CliCommand::Man | CliCommand::Completions { .. })
+            Some(
+                CliCommand::Config { .. }
+                | CliCommand::Fields { .. }
+                | CliCommand::Man
+                | CliCommand::Completions { .. },
+            )
             | None => &self.hosts,
         }
     }
 
     /// Checks rules that clap cannot express.
     pub fn check(&self) -> Result<(), clap::Error> {
-        if self.output.watch && !self.output.json {
-            return Err(Self::command()
-                .error(ErrorKind::MissingRequiredArgument, "--watch requires --json"));
+        if let Some(message) = self.output.missing_option() {
+            return Err(Self::command().error(ErrorKind::MissingRequiredArgument, message));
         }
         match self.conflict() {
             Some(message) => Err(Self::command().error(ErrorKind::ArgumentConflict, message)),
@@ -628,6 +684,15 @@ mod tests {
             ("gtop -p x", "process IDs"),
             ("gtop --themme dark", "--theme"),
             ("gtop --watch gpu01", "--watch requires --json"),
+            ("gtop --csv --json gpu01", "cannot be used with"),
+            ("gtop --fields util gpu01", "--fields requires --csv or --json"),
+            ("gtop --csv --fields utl gpu01", "no field utl; did you mean util?"),
+            ("gtop --csv --fields util,command gpu01", "add --commands"),
+            ("gtop --commands gpu01", "--commands requires --csv"),
+            ("gtop --csv --commands --anonymize gpu01", "cannot be used with"),
+            ("gtop --anonymize gpu01", "--anonymize requires --once"),
+            ("gtop --output-every 2 gpu01", "--output"),
+            ("gtop --output f --output-every 0 gpu01", "0 is not in 1.."),
             ("gtop --transport native --ssh gpu01", "--transport native"),
             ("gtop --transport exec gpu01", "needs --exec COMMAND"),
             ("gtop --transport ssh --exec x gpu01", "conflicts with --transport"),

@@ -2,6 +2,7 @@
 //!
 //! Readers take a snapshot, which never changes. Knows nothing of how samples arrive.
 
+pub use anonymizer::Anonymizer;
 pub use history::{History, Metric};
 pub use idle::{
     ACTIVE_PERCENT, AllocatedDevices, is_busy, is_free, is_idle, is_idle_held, is_in_use,
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 use crate::model::{JobList, NodeName};
 
+mod anonymizer;
 mod devices;
 mod hidden;
 mod history;

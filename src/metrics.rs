@@ -277,6 +277,7 @@ values! {
     f32: |number| Self::Number(number);
     Arc<str>: |text| Self::Text(text);
     &str: |text| Self::Text(text.into());
+    String: |text| Self::Text(text.into());
     Bytes: |bytes| Self::Integer(bytes.0);
     Celsius: |celsius| Self::Number(celsius.get());
     FanSpeed: |share| Self::Number(share.get());

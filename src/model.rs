@@ -151,11 +151,12 @@ mod tests {
             Reason::Gone,
             Reason::OtherNamespace,
             Reason::Asleep,
+            Reason::Withheld,
         ];
         assert_eq!(
             joined(reasons.map(Reason::text)),
             "not sampled, not supported, not available, driver error, no permission, malformed, no workload, \
-             needs two samples, gone, in another PID namespace, asleep"
+             needs two samples, gone, in another PID namespace, asleep, withheld"
         );
         let key = ProcessKey { pid: 1, start_ticks: 2 };
         let requests = [

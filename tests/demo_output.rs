@@ -1,13 +1,15 @@
 //! Output of the demo with seed 1 at a fixed clock, compared byte by byte with golden files.
 //!
-//! `tests/golden/demo` holds `--json`, two moments of `--json --watch`, `--once` and the schema.
+//! `tests/golden/demo` holds `--json`, two moments of `--json --watch`, `--csv`, `--once` and the schema.
 //! `BLESS=1 cargo test --test it demo_output::` rewrites them.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::internals::export::{write_jobs, write_json, write_json_schema};
+use gtop::internals::export::{
+    OutputField, write_csv, write_csv_header, write_jobs, write_json, write_json_schema,
+};
 use gtop::internals::fleet::{Fleet, FleetStore, PublishRate};
 use gtop::internals::insight::FleetView;
 use gtop::internals::model::{Link, NodeName, TransportKind};
@@ -131,6 +133,13 @@ fn json(fleet: &Fleet, now: Timestamp) -> String {
     String::from_utf8(text).unwrap()
 }
 
+fn csv(fleet: &Fleet, now: Timestamp) -> String {
+    let (mut text, fields) = (Vec::new(), OutputField::defaults());
+    write_csv_header(&mut text, &fields).unwrap();
+    write_csv(&mut text, fleet, now, &TimeZone::UTC, &fields).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
 fn once(fleet: &Fleet, now: Timestamp, width: u16) -> String {
     let theme = Theme {
         palette: Palette::Mono,
@@ -163,6 +172,7 @@ async fn the_demo_output_equals_the_golden_files() {
             // Indented, so that a difference shows the key.
             let value: serde_json::Value = serde_json::from_str(&json(&fleet, now)).unwrap();
             check("snapshot.json", &(serde_json::to_string_pretty(&value).unwrap() + "\n"));
+            check("devices.csv", &csv(&fleet, now));
             for width in [80, 200] {
                 check(&format!("once-{width}.txt"), &once(&fleet, now, width));
             }

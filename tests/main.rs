@@ -25,6 +25,7 @@ mod config;
 mod demo_output;
 mod doctor;
 mod exec;
+mod exports;
 mod golden;
 mod harness;
 mod homes;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use tokio::runtime::{self, Runtime};
 
 use crate::app::output_mode::OutputMode;
+use crate::app::privacy::Privacy;
 use crate::app::prompter::Prompter;
 use crate::app::{AppError, limits, log};
 use crate::cli::{Cli, TransportChoice};
@@ -27,6 +28,7 @@ pub(super) struct Env {
     /// `None` without a terminal.
     pub(super) prompter: Option<Prompter>,
     pub(super) clock: Clock,
+    pub(super) privacy: Privacy,
     /// Limit of open files; `None` if unlimited.
     pub(super) max_open_files: Option<u64>,
 }
@@ -84,6 +86,7 @@ impl Env {
             output_mode: OutputMode::of(&cli.output),
             prompter: None,
             clock: Clock::system(),
+            privacy: Privacy::of(&cli.output),
             cli,
             settings,
             paths,

@@ -29,7 +29,7 @@ impl OutputMode {
         if options.watch {
             return Self::Continuous;
         }
-        if options.once || options.json {
+        if options.once || options.json || options.csv {
             return Self::Once(None);
         }
         let has_keyboard = || io::stdin().is_terminal() || File::open("/dev/tty").is_ok();

@@ -9,10 +9,14 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use crate::app::env::Env;
 use crate::app::monitor::Monitor;
 use crate::app::{ExitReason, settings_controller, variable};
-use crate::export::{write_jobs, write_json};
+use crate::cli::OutputOptions;
+use crate::export::{
+    OutputField, write_chosen_json, write_csv, write_csv_header, write_jobs, write_json,
+};
 use crate::fleet::Fleet;
 use crate::insight::FleetView;
 use crate::model::{Fault, FaultKind};
+use crate::query::DisplaySelection;
 use crate::time::Timestamp;
 use crate::ui::{DisplayOptions, RenderContext, report};
 use crate::ui::{StopSignals, Theme, render_text};
@@ -22,21 +26,41 @@ pub(super) struct Printer<'a> {
     env: &'a Env,
     /// What is watched, for the heading.
     source: &'a str,
+    /// The devices and processes to show.
+    selection: DisplaySelection,
     display: DisplayOptions,
     /// Colours and glyphs; escape sequences are printed to terminals only.
     theme: Theme,
+    zone: TimeZone,
+    /// The fields of CSV and of `--fields`.
+    fields: Vec<OutputField>,
+    /// What precedes the first snapshot.
+    header: Vec<u8>,
 }
+
+/// What is watched, if names are replaced.
+const ANONYMOUS: &str = "anonymous";
 
 impl<'a> Printer<'a> {
     pub(super) fn new(env: &'a Env, source: &'a str) -> Self {
-        let display = settings_controller::display_options(&env.settings, variable);
+        let options = &env.cli.output;
+        let mut display = settings_controller::display_options(&env.settings, variable);
+        let selection = display.selection.clone();
+        if env.privacy.is_anonymous() {
+            // The names of what is selected are not those of what is shown.
+            let names = selection.names;
+            display.selection = DisplaySelection { names, ..DisplaySelection::default() };
+        }
+        let fields = if options.csv { options.columns() } else { options.fields.clone() };
         let theme = settings_controller::theme(&env.settings, variable);
-        Self { env, source, display, theme }
+        let source = if env.privacy.is_anonymous() { ANONYMOUS } else { source };
+        let (zone, header) = (TimeZone::system(), csv_header(options, &fields));
+        Self { env, source, selection, display, theme, zone, fields, header }
     }
 
     /// Prints a snapshot as soon as it is complete, or after the deadline.
     pub(super) async fn print_once(
-        &self,
+        &mut self,
         monitor: &Monitor,
         out: &mut impl Write,
     ) -> io::Result<ExitReason> {
@@ -58,7 +82,7 @@ impl<'a> Printer<'a> {
 
     /// Prints a snapshot per interval until a signal arrives.
     pub(super) async fn print_continuously(
-        &self,
+        &mut self,
         monitor: &Monitor,
         out: &mut impl Write,
     ) -> io::Result<ExitReason> {
@@ -77,20 +101,23 @@ impl<'a> Printer<'a> {
         }
     }
 
-    fn print(&self, fleet: &Fleet, out: &mut impl Write) -> io::Result<()> {
+    fn print(&mut self, fleet: &Fleet, out: &mut impl Write) -> io::Result<()> {
         let now = self.env.clock.now();
+        let (fields, zone, options) = (&self.fields, &self.zone, &self.env.cli.output);
         // One write: standard output is line-buffered and would split it.
-        let mut text = Vec::new();
-        if self.env.cli.output.json {
-            // The JSON shows the same selection as the table.
-            let nodes =
-                fleet.nodes.iter().map(|node| self.display.selection.filter_node(node)).collect();
-            let shown = Fleet { nodes, ..fleet.clone() };
-            write_json(&mut text, &shown, now, self.source)?;
+        let mut text = std::mem::take(&mut self.header);
+        if options.csv {
+            write_csv(&mut text, &self.shown(fleet), now, zone, fields)?;
+        } else if options.json && fields.is_empty() {
+            write_json(&mut text, &self.shown(fleet), now, self.source)?;
+        } else if options.json {
+            write_chosen_json(&mut text, &self.shown(fleet), now, zone, self.source, fields)?;
         } else {
-            self.write_table(&mut text, fleet, now)?;
+            let fleet =
+                if self.env.privacy.is_anonymous() { self.shown(fleet) } else { fleet.clone() };
+            self.write_table(&mut text, &fleet, now)?;
             let mut jobs = Vec::new();
-            write_jobs(&mut jobs, fleet, now)?;
+            write_jobs(&mut jobs, &fleet, now)?;
             if !jobs.is_empty() {
                 text.push(b'\n');
                 text.extend(jobs);
@@ -103,6 +130,12 @@ impl<'a> Printer<'a> {
         out.write_all(&text).and_then(|()| out.flush()).map_err(with_context)
     }
 
+    /// Returns the selected devices and processes, as in the table, with names as they may be shown.
+    fn shown(&self, fleet: &Fleet) -> Fleet {
+        let nodes = fleet.nodes.iter().map(|node| self.selection.filter_node(node)).collect();
+        self.env.privacy.apply(Fleet { nodes, ..fleet.clone() })
+    }
+
     /// Writes a snapshot as a table, as wide as the terminal.
     fn write_table(&self, out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Result<()> {
         let size = tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
@@ -110,11 +143,20 @@ impl<'a> Printer<'a> {
         let is_styled = self.env.settings.choice("color") == "always";
         let page = PageFormat::new(variable, io::stdout().is_terminal(), size, is_styled);
         let fleet_view = FleetView::selected(fleet.clone(), now, &self.display.selection);
-        let zone = TimeZone::system();
-        let context = RenderContext { view: &fleet_view, options: &self.display, zone: &zone };
+        let context = RenderContext { view: &fleet_view, options: &self.display, zone: &self.zone };
         let lines = report(context, self.source, page.width);
         out.write_all(render_text(&lines, self.theme, page.width, page.has_styles).as_bytes())
     }
+}
+
+/// Returns what precedes the first snapshot.
+fn csv_header(options: &OutputOptions, fields: &[OutputField]) -> Vec<u8> {
+    let mut header = Vec::new();
+    if options.csv {
+        // Writing to memory cannot fail.
+        write_csv_header(&mut header, fields).ok();
+    }
+    header
 }
 
 /// Width of the output, and whether it has escape sequences.

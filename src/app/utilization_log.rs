@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::app::env::Env;
 use crate::app::monitor::Monitor;
 use crate::app::printer::is_complete;
+use crate::app::privacy::Privacy;
 use crate::collect::CollectorConfig;
 use crate::export::{RNTOP_HEADER, RntopLog};
 use crate::fleet::FleetReader;
@@ -42,6 +43,7 @@ struct LogTask {
     logged: Option<RntopLog>,
     fleet: FleetReader,
     clock: Clock,
+    privacy: Privacy,
     zone: TimeZone,
     /// Takes the first of consecutive errors.
     notices: mpsc::Sender<String>,
@@ -61,6 +63,7 @@ impl UtilizationLog {
             logged: None,
             fleet: monitor.fleet(),
             clock: env.clock.clone(),
+            privacy: env.privacy.clone(),
             zone: TimeZone::system(),
             notices,
             has_failed: false,
@@ -122,7 +125,7 @@ impl LogTask {
 
     /// Appends the rows of the current refresh. If that fails, the next one tries again.
     fn log_refresh(&mut self) {
-        let fleet = self.fleet.borrow().clone();
+        let fleet = self.privacy.apply(self.fleet.borrow().clone());
         let logged = self.logged.get_or_insert_default();
         let (rows, next) = logged.next(&fleet, self.clock.now(), &self.zone);
         match if rows.is_empty() { Ok(()) } else { self.file.append(&rows) } {

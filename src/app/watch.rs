@@ -69,7 +69,7 @@ pub(super) fn run(
         if env.output_mode == OutputMode::Screen {
             return Box::pin(screen::run(&env, &monitor, title, prompter, &mut notices)).await;
         }
-        let printer = Printer::new(&env, &title);
+        let mut printer = Printer::new(&env, &title);
         let printing = async {
             match env.output_mode {
                 OutputMode::Continuous => printer.print_continuously(&monitor, out).await,

@@ -7,12 +7,15 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use serde::ser::{Serialize, Serializer};
+use jiff::tz::TimeZone;
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
+use crate::export::OutputField;
 use crate::export::json::jobs::{Jobs, RosterJson};
 use crate::export::json::schema::{
     JsonShape, Metrics, Moment, Objects, SchemaVersion, Shaped, object,
 };
+use crate::export::output_field::{DeviceKey, OutputRow, OutputRows};
 use crate::fleet::{EventRecord, Fleet, JobDevices, Node, SourceState, Totals, Traffic};
 use crate::metrics::Usage;
 use crate::model::{
@@ -33,8 +36,34 @@ pub fn write_json(
     now: Timestamp,
     source: &str,
 ) -> io::Result<()> {
+    write_snapshot(out, fleet, now, source, None)
+}
+
+/// Same as [`write_json`], but with only these fields of each device.
+pub fn write_chosen_json(
+    out: &mut impl Write,
+    fleet: &Fleet,
+    now: Timestamp,
+    zone: &TimeZone,
+    source: &str,
+    fields: &[OutputField],
+) -> io::Result<()> {
+    let rows = OutputRows::of(fleet, now, zone);
+    write_snapshot(out, fleet, now, source, Some((&rows, fields)))
+}
+
+/// The devices with their owners, and the fields to write of each.
+type ChosenFields<'a> = (&'a OutputRows, &'a [OutputField]);
+
+fn write_snapshot(
+    out: &mut impl Write,
+    fleet: &Fleet,
+    now: Timestamp,
+    source: &str,
+    chosen: Option<ChosenFields<'_>>,
+) -> io::Result<()> {
     let job_devices = JobDevices::of(fleet);
-    let snapshot = Snapshot::of(fleet, &job_devices, now, source);
+    let snapshot = Snapshot::of(fleet, &job_devices, now, source, chosen);
     serde_json::to_writer(&mut *out, &snapshot)?;
     out.write_all(b"\n")
 }
@@ -46,6 +75,7 @@ object! {
         job_devices: &'a JobDevices<'a>,
         now: Timestamp,
         source: &'a str,
+        chosen: Option<ChosenFields<'a>>,
     ) {
         /// Version of this schema.
         schema: SchemaVersion = SchemaVersion,
@@ -56,7 +86,7 @@ object! {
         /// The scheduler's job list; null when no scheduler is queried.
         roster: Option<RosterJson<'a>> = fleet.jobs.as_ref().map(|list| RosterJson::of(list, now)),
         /// The nodes, in the order given.
-        nodes: Nodes<'a> = Nodes { fleet, job_devices, now },
+        nodes: Nodes<'a> = Nodes { fleet, job_devices, now, chosen },
         /// The jobs: those the scheduler lists, and those known from processes only.
         jobs: Jobs<'a> = Jobs { fleet, job_devices, now },
         /// Totals over all nodes.
@@ -82,6 +112,7 @@ struct Nodes<'a> {
     fleet: &'a Fleet,
     job_devices: &'a JobDevices<'a>,
     now: Timestamp,
+    chosen: Option<ChosenFields<'a>>,
 }
 
 impl Serialize for Nodes<'_> {
@@ -100,7 +131,6 @@ object! {
     /// A node.
     NodeJson<'a> as "node" of (nodes: &Nodes<'a>, node: &'a Node) with {
         let now = nodes.now;
-        let device = |(index, device)| DeviceJson::of(node, index, device, now);
     } {
         /// Node name, as given.
         name: &'a str = node.name.as_str(),
@@ -120,7 +150,7 @@ object! {
         /// The host: CPU, memory, network, disks.
         host: HostJson<'a> = HostJson::of(node),
         /// Devices in the driver's order, each followed by its MIG slices.
-        devices: Vec<DeviceJson<'a>> = node.devices.iter().enumerate().map(device).collect(),
+        devices: Devices<'a> = Devices { node, now, chosen: nodes.chosen },
         /// Device events since gtop started, latest last.
         events: Vec<EventJson<'a>> =
             node.events.iter().map(|record| EventJson::of(node, record, now)).collect(),
@@ -311,6 +341,51 @@ object! {
         total_bytes: u64 = space.total.0,
         /// Space free for an ordinary user.
         free_bytes: u64 = space.free.0,
+    }
+}
+
+/// The devices of a node.
+struct Devices<'a> {
+    node: &'a Node,
+    now: Timestamp,
+    chosen: Option<ChosenFields<'a>>,
+}
+
+impl Serialize for Devices<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { node, now, chosen } = self;
+        let all = node.devices.iter().enumerate();
+        match chosen {
+            None => serializer
+                .collect_seq(all.map(|(index, device)| DeviceJson::of(node, index, device, *now))),
+            Some((rows, fields)) => {
+                serializer.collect_seq(rows.of_node(node).map(|row| ChosenJson { row, fields }))
+            }
+        }
+    }
+}
+
+impl Shaped for Devices<'_> {
+    fn shape(objects: &mut Objects) -> JsonShape {
+        JsonShape::Array(Box::new(DeviceJson::shape(objects)))
+    }
+}
+
+/// What identifies a device, and the chosen fields.
+struct ChosenJson<'a> {
+    row: OutputRow<'a>,
+    fields: &'a [OutputField],
+}
+
+impl Serialize for ChosenJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let identity = [DeviceKey::Uuid, DeviceKey::Index, DeviceKey::Parent].map(OutputField::Key);
+        let is_other = |field: &&OutputField| identity.iter().all(|known| known.id() != field.id());
+        let mut map = serializer.serialize_map(None)?;
+        for field in identity.iter().chain(self.fields.iter().filter(is_other)) {
+            schema::write_value(&mut map, &field.id(), &self.row.value(*field))?;
+        }
+        map.end()
     }
 }
 

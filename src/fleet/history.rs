@@ -116,6 +116,14 @@ impl History {
         self.series = Arc::new(self.series.iter().filter(|key| is_kept(key)).cloned().collect());
     }
 
+    /// Renames the devices of the series.
+    pub(super) fn rename_subjects(&mut self, mut rename: impl FnMut(&str) -> Arc<str>) {
+        for key in Arc::make_mut(&mut self.series).iter_mut().filter(|key| !key.subject.is_empty())
+        {
+            key.subject = rename(&key.subject);
+        }
+    }
+
     /// Returns the `count` seconds up to `now`, oldest first; `None` where nothing was sampled.
     pub fn last(
         &self,

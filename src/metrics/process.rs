@@ -33,7 +33,8 @@ impl Usage {
         self.process.as_ref().map_or(absent, read).into()
     }
 
-    fn statics(&self) -> Option<&ProcessStatics> {
+    /// Returns what never changes about the process; `None` if nothing is known of it.
+    pub fn statics(&self) -> Option<&ProcessStatics> {
         let visible = self.process.as_ref().map(|process| &*process.statics);
         visible.or_else(|| self.unseen.as_ref().map(|unseen| &unseen.statics))
     }
@@ -55,7 +56,7 @@ impl Usage {
     }
 
     /// Returns the command line, or else the name known to the driver.
-    fn command(&self) -> Value {
+    pub fn command(&self) -> Value {
         match (self.of_statics(|statics| statics.command.clone()), &self.used.driver_name) {
             (Value::Unknown(_), Some(name)) => Value::Text(Arc::clone(name)),
             (known, _) => known,

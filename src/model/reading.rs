@@ -36,6 +36,8 @@ table! {
         OtherNamespace = "in another PID namespace",
         /// The device is suspended, and reading it would wake it.
         Asleep = "asleep",
+        /// Left out of an anonymous output.
+        Withheld = "withheld",
     }
     /// Returns the reason as text.
     pub fn text -> &'static str;

@@ -242,16 +242,11 @@ impl<'a, S: HasMetrics> Metrics<'a, S> {
         let mut unknown: BTreeMap<&str, &str> =
             self.unknown_extra.into_iter().map(|(key, why)| (key, why.text())).collect();
         for field in S::fields() {
-            match (field.read)(&self.subject) {
-                Value::Unknown(reason) => {
-                    unknown.insert(field.id, reason.text());
-                    map.serialize_entry(field.id, &())?;
-                }
-                Value::Number(number) => map.serialize_entry(field.id, &number)?,
-                Value::Integer(number) => map.serialize_entry(field.id, &number)?,
-                Value::Text(text) => map.serialize_entry(field.id, &*text)?,
-                Value::Flag(flag) => map.serialize_entry(field.id, &flag)?,
+            let value = (field.read)(&self.subject);
+            if let Value::Unknown(reason) = value {
+                unknown.insert(field.id, reason.text());
             }
+            write_value(map, field.id, &value)?;
         }
         map.serialize_entry("unknown", &unknown)
     }
@@ -271,6 +266,21 @@ impl<'a, S: HasMetrics> Metrics<'a, S> {
             shape: JsonShape::Nullable(Box::new(JsonShape::Metric(field.kind))),
         };
         S::fields().map(metric).chain([reasons]).collect()
+    }
+}
+
+/// Writes a value, null if it is unknown.
+pub(super) fn write_value<M: SerializeMap>(
+    map: &mut M,
+    key: &str,
+    value: &Value,
+) -> Result<(), M::Error> {
+    match value {
+        Value::Unknown(_) => map.serialize_entry(key, &()),
+        Value::Number(number) => map.serialize_entry(key, number),
+        Value::Integer(number) => map.serialize_entry(key, number),
+        Value::Text(text) => map.serialize_entry(key, &**text),
+        Value::Flag(flag) => map.serialize_entry(key, flag),
     }
 }
 

@@ -1,0 +1,288 @@
+//! The values of a device that `--fields` chooses: metrics of the device and of its host, and what identifies it.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+
+use crate::fleet::{Fleet, Node};
+use crate::insight::FleetView;
+use crate::insight::ownership::{AllocationIndex, DeviceOwner};
+use crate::metrics::{Field, HOST, JOB, PROCESS, Usage, Value, current_aliases, device_fields};
+use crate::model::declare::table;
+use crate::model::{Device, JobId, Reason};
+use crate::query::{DisplaySelection, nearest};
+use crate::time::Timestamp;
+
+table! {
+    /// A value of a device that is not a metric.
+    pub enum DeviceKey {
+        /// When the device was sampled.
+        Time = ("time", "time", "time of the sample, by the local clock"),
+        /// Seconds since then.
+        Age = ("age", "age_seconds", "time since the sample"),
+        /// The name of its node.
+        Node = ("node", "node", "node name, as given"),
+        /// The driver's index.
+        Index = ("index", "index", "index of the device; of a slice, within its device"),
+        /// The UUID.
+        Uuid = ("uuid", "uuid", "UUID of the device"),
+        /// The UUID of the device it is a slice of.
+        Parent = ("parent", "parent", "of a slice: UUID of its device"),
+        /// The users of its processes and jobs.
+        User = ("user", "user", "users of its processes and jobs, separated by spaces"),
+        /// The jobs it is allocated to or used by.
+        Job = ("job", "job", "jobs that it is allocated to or used by, separated by spaces"),
+        /// The command lines of its processes.
+        Command = ("command", "command", "command lines of its processes, one per line"),
+    }
+    /// All keys.
+    pub const ALL;
+    /// Returns its word, its id and its description.
+    pub fn texts -> (&'static str, &'static str, &'static str);
+}
+
+/// A value of a device that can be chosen.
+#[derive(Clone, Copy, Debug)]
+pub enum OutputField {
+    Key(DeviceKey),
+    Device(&'static Field<Device>),
+    /// A metric of its node.
+    Host(&'static Field<Node>),
+}
+
+/// The words of the fields that are printed by default.
+pub const DEFAULT_FIELDS: [&str; 15] = [
+    "time", "age", "node", "index", "uuid", "parent", "name", "util", "mem", "memtotal", "power",
+    "limit", "temp", "user", "job",
+];
+
+impl OutputField {
+    /// Finds a field by its word or its id; the error names the nearest one.
+    pub fn from_name(name: &str) -> Result<Self, String> {
+        let found = Self::all().find(|field| field.word() == name || field.id() == name);
+        let current = current_aliases(name);
+        let renamed = || Self::all().find(|field| current == [field.word()]);
+        // As in nvidia-smi's words, the name of a device is its model.
+        let model = || Self::from_name("name").ok().filter(|_| name == "model");
+        found.or_else(renamed).or_else(model).ok_or_else(|| {
+            let is_of_process = PROCESS.iter().any(|field| field.alias == name);
+            if is_of_process || JOB.iter().any(|field| field.alias == name) {
+                let owner = if is_of_process { "a process" } else { "a job" };
+                return format!("{name} is a metric of {owner}; choose those of a device or a node, see gtop fields");
+            }
+            let nearest = nearest(name, Self::all().map(Self::word)).unwrap_or_default();
+            format!("no field {name}; did you mean {nearest}? gtop fields lists all")
+        })
+    }
+
+    /// Returns the fields that are printed by default.
+    pub fn defaults() -> Vec<Self> {
+        DEFAULT_FIELDS.into_iter().filter_map(|word| Self::from_name(word).ok()).collect()
+    }
+
+    fn all() -> impl Iterator<Item = Self> {
+        let keys = DeviceKey::ALL.into_iter().map(Self::Key);
+        keys.chain(device_fields().map(Self::Device)).chain(HOST.iter().map(Self::Host))
+    }
+
+    /// Returns the word that chooses it.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Key(key) => key.texts().0,
+            Self::Device(field) => field.alias,
+            Self::Host(field) => field.alias,
+        }
+    }
+
+    /// Returns the title of its column in CSV and its key in JSON, which ends in the unit.
+    pub fn id(self) -> Cow<'static, str> {
+        match self {
+            Self::Key(key) => key.texts().1.into(),
+            Self::Device(field) => field.id.into(),
+            // Some ids are those of a device too.
+            Self::Host(field) => format!("host_{}", field.id).into(),
+        }
+    }
+
+    /// Returns true if its values may hold secrets of users.
+    pub const fn is_command(self) -> bool {
+        matches!(self, Self::Key(DeviceKey::Command))
+    }
+
+    /// Returns true if it remains valid while the device is not sampled.
+    fn is_lasting(self) -> bool {
+        match self {
+            Self::Key(key) => !matches!(key, DeviceKey::User | DeviceKey::Job | DeviceKey::Command),
+            Self::Device(field) => field.id == "name",
+            Self::Host(_) => false,
+        }
+    }
+}
+
+/// The devices of a fleet with their owners.
+pub(super) struct OutputRows {
+    view: FleetView,
+    index: AllocationIndex,
+    zone: TimeZone,
+}
+
+/// A device and what it is part of.
+pub(super) struct OutputRow<'a> {
+    rows: &'a OutputRows,
+    node: &'a Node,
+    position: usize,
+    device: &'a Device,
+    owner: DeviceOwner,
+}
+
+impl OutputRows {
+    /// `zone` is that of times.
+    pub(super) fn of(fleet: &Fleet, now: Timestamp, zone: &TimeZone) -> Self {
+        let view = FleetView::selected(fleet.clone(), now, &DisplaySelection::default());
+        let mut index = AllocationIndex::default();
+        index.refresh(&view);
+        Self { view, index, zone: zone.clone() }
+    }
+
+    /// Returns the rows of a node, in the driver's order.
+    pub(super) fn of_node<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = OutputRow<'a>> {
+        let owners = self.index.owners(node).devices;
+        node.devices.iter().zip(owners).enumerate().map(move |(position, (device, owner))| {
+            OutputRow { rows: self, node, position, device, owner }
+        })
+    }
+
+    /// Returns the rows of all nodes.
+    pub(super) fn all(&self) -> impl Iterator<Item = OutputRow<'_>> {
+        self.view.fleet.nodes.iter().flat_map(|node| self.of_node(node))
+    }
+}
+
+impl OutputRow<'_> {
+    /// Returns the value of a field. Values of a device that is not sampled any more are unknown.
+    pub(super) fn value(&self, field: OutputField) -> Value {
+        let Self { rows, node, device, .. } = self;
+        let now = rows.view.now;
+        if !field.is_lasting() && !node.device_freshness(self.position, now).is_fresh() {
+            return Value::Unknown(Reason::NotSampled);
+        }
+        match field {
+            OutputField::Key(key) => self.key_value(key),
+            OutputField::Device(field) => (field.read)(device),
+            OutputField::Host(field) if node.host_freshness(now).is_fresh() => (field.read)(node),
+            OutputField::Host(_) => Value::Unknown(Reason::NotSampled),
+        }
+    }
+
+    fn key_value(&self, key: DeviceKey) -> Value {
+        let Self { rows, node, device, .. } = self;
+        let age = |at| milliseconds(rows.view.now.since(at));
+        match key {
+            DeviceKey::Time => self.taken_at().and_then(|at| self.local_time(at)).into(),
+            DeviceKey::Age => self.taken_at().map(age).into(),
+            DeviceKey::Node => node.name.as_str().into(),
+            DeviceKey::Index => device.index.into(),
+            DeviceKey::Uuid => (*device.uuid).into(),
+            DeviceKey::Parent => device.parent.clone().into(),
+            DeviceKey::User => joined(&self.users(), " "),
+            DeviceKey::Job => joined(&self.jobs(), " "),
+            DeviceKey::Command => joined(&self.commands(), "\n"),
+        }
+    }
+
+    fn taken_at(&self) -> Option<Timestamp> {
+        self.node.source(self.node.device_sources.get(self.position)?)?.taken_at
+    }
+
+    /// Returns a time in ISO 8601, with the offset of the zone.
+    fn local_time(&self, at: Timestamp) -> Option<String> {
+        let at = jiff::Timestamp::from_microsecond(at.as_micros()).ok()?;
+        Some(at.to_zoned(self.rows.zone.clone()).strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string())
+    }
+
+    fn users(&self) -> Vec<String> {
+        if self.device.parent.is_none() {
+            return self.owner.users.iter().map(ToString::to_string).collect();
+        }
+        self.of_processes(|usage| usage.statics()?.user.known().map(ToString::to_string))
+    }
+
+    fn jobs(&self) -> Vec<String> {
+        let shown = |id: &JobId| {
+            self.rows.index.job(id).map_or_else(|| id.to_string(), |job| job.shown_id.to_string())
+        };
+        if self.device.parent.is_none() {
+            return self.owner.jobs.iter().map(shown).collect();
+        }
+        self.of_processes(|usage| usage.statics()?.job.as_ref().map(shown))
+    }
+
+    fn commands(&self) -> Vec<String> {
+        self.of_processes(|usage| match usage.command() {
+            Value::Text(command) => Some(command.to_string()),
+            Value::Unknown(_) | Value::Number(_) | Value::Integer(_) | Value::Flag(_) => None,
+        })
+    }
+
+    /// Returns the different texts of its processes.
+    fn of_processes(&self, read: impl Fn(&Usage) -> Option<String>) -> Vec<String> {
+        let mut texts: Vec<String> = Vec::new();
+        for text in Usage::of(self.node, self.device).filter_map(|usage| read(&usage)) {
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        texts
+    }
+}
+
+/// Returns seconds with three decimals.
+fn milliseconds(span: Duration) -> f32 {
+    (span.as_secs_f32() * 1000.0).round() / 1000.0
+}
+
+fn joined(texts: &[String], separator: &str) -> Value {
+    (!texts.is_empty()).then(|| texts.join(separator)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_has_a_word_and_an_id() {
+        for (name, id) in [
+            ("util", "utilization_percent"),
+            ("utilization_percent", "utilization_percent"),
+            ("mem", "memory_used_bytes"),
+            ("memory_total_bytes", "memory_total_bytes"),
+            ("hostmemtotal", "host_memory_total_bytes"),
+            ("host_cpu_percent", "host_cpu_percent"),
+            ("model", "name"),
+            ("bus", "pci_bus"),
+            ("age", "age_seconds"),
+            ("user", "user"),
+        ] {
+            assert_eq!(OutputField::from_name(name).unwrap().id(), id, "{name}");
+        }
+        let mut ids: Vec<_> = OutputField::all().map(OutputField::id).collect();
+        ids.sort_unstable();
+        assert!(ids.windows(2).all(|two| two[0] != two[1]), "{ids:?}");
+        assert_eq!(OutputField::defaults().len(), DEFAULT_FIELDS.len());
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused_with_the_nearest_one() {
+        for (name, expected) in [
+            ("utl", "no field utl; did you mean util?"),
+            ("powr", "did you mean power?"),
+            ("", "no field ; did you mean"),
+            ("psm", "psm is a metric of a process"),
+            ("left", "left is a metric of a job"),
+        ] {
+            let error = OutputField::from_name(name).unwrap_err();
+            assert!(error.contains(expected), "{name}: {error}");
+        }
+    }
+}
