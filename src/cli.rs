@@ -296,11 +296,12 @@ impl OutputOptions {
     fn missing_option(&self) -> Option<&'static str> {
         let is_table = !self.json && !self.csv;
         let has_commands = self.fields.iter().any(|field| field.is_command());
+        let has_rows = self.csv || (self.json && !self.fields.is_empty());
         let is_screen = is_table && !self.once;
         [
             (self.watch && is_table, "--watch requires --json or --csv"),
             (!self.fields.is_empty() && is_table, "--fields requires --csv or --json"),
-            (self.commands && is_table, "--commands requires --csv, or --json with --fields"),
+            (self.commands && !has_rows, "--commands requires --csv, or --json with --fields"),
             (
                 has_commands && !self.commands,
                 "command lines may hold secrets; add --commands to print them",
@@ -689,6 +690,7 @@ mod tests {
             ("gtop --csv --fields utl gpu01", "no field utl; did you mean util?"),
             ("gtop --csv --fields util,command gpu01", "add --commands"),
             ("gtop --commands gpu01", "--commands requires --csv"),
+            ("gtop --json --commands gpu01", "--commands requires --csv"),
             ("gtop --csv --commands --anonymize gpu01", "cannot be used with"),
             ("gtop --anonymize gpu01", "--anonymize requires --once"),
             ("gtop --output-every 2 gpu01", "--output"),

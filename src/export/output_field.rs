@@ -45,14 +45,16 @@ table! {
 /// A value of a device that can be chosen.
 #[derive(Clone, Copy, Debug)]
 pub enum OutputField {
+    /// What identifies or uses the device.
     Key(DeviceKey),
+    /// A metric.
     Device(&'static Field<Device>),
     /// A metric of its node.
     Host(&'static Field<Node>),
 }
 
 /// The words of the fields that are printed by default.
-pub const DEFAULT_FIELDS: [&str; 15] = [
+const DEFAULT_FIELDS: [&str; 15] = [
     "time", "age", "node", "index", "uuid", "parent", "name", "util", "mem", "memtotal", "power",
     "limit", "temp", "user", "job",
 ];
@@ -248,7 +250,11 @@ fn joined(texts: &[String], separator: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::fleet::{Process, SourceState};
+    use crate::model::{Bytes, DeviceUse, NodeName, ProcessKey, ProcessStatics, Reading, Source};
 
     #[test]
     fn a_field_has_a_word_and_an_id() {
@@ -284,5 +290,80 @@ mod tests {
             let error = OutputField::from_name(name).unwrap_err();
             assert!(error.contains(expected), "{name}: {error}");
         }
+    }
+
+    /// Returns what a row prints: unknown values as `-`.
+    fn printed(rows: &OutputRows, words: &[&str]) -> Vec<Vec<String>> {
+        let text = |value| match value {
+            Value::Unknown(_) => "-".to_owned(),
+            Value::Number(number) => number.to_string(),
+            Value::Integer(number) => number.to_string(),
+            Value::Text(text) => text.to_string(),
+            Value::Flag(flag) => flag.to_string(),
+        };
+        let value = |row: &OutputRow<'_>, word: &&str| {
+            text(row.value(OutputField::from_name(word).unwrap()))
+        };
+        let row = |row: OutputRow<'_>| words.iter().map(|word| value(&row, word)).collect();
+        rows.all().map(row).collect()
+    }
+
+    #[test]
+    fn a_row_has_the_owners_of_a_slice_and_no_old_values() {
+        let device = |uuid: &str, parent: Option<&str>, index| Device {
+            uuid: uuid.into(),
+            parent: parent.map(Into::into),
+            index: Reading::Known(index),
+            name: Reading::Known("H100".into()),
+            memory_used: Reading::Known(Bytes(5)),
+            ..Device::default()
+        };
+        let used = |uuid: &str, pid| DeviceUse { device: uuid.into(), pid, ..DeviceUse::default() };
+        let process = |pid, user: &str| Process {
+            key: ProcessKey { pid, start_ticks: 1 },
+            statics: Arc::new(ProcessStatics {
+                user: Reading::Known(user.into()),
+                command: Reading::Known(format!("{user} --now").into()),
+                job: JobId::new("11"),
+                ..ProcessStatics::default()
+            }),
+            ..Process::default()
+        };
+        let mut node = Node::new(NodeName::new("n1").unwrap(), Duration::ZERO);
+        node.devices = vec![device("a", None, 3), device("s", Some("a"), 0), device("b", None, 4)];
+        let source = Source::new("nvml");
+        node.device_sources = vec![source.clone(); 3].into();
+        node.sources = vec![SourceState {
+            source,
+            taken_at: Some(Timestamp::default()),
+            interval: Duration::from_secs(1),
+            fault: None,
+            absent: None,
+        }];
+        node.uses = [used("s", 7), used("a", 8), used("s", 8)].into();
+        node.processes = [process(7, "alice"), process(8, "bob")].into();
+        let fleet = Fleet::new([Arc::new(node)].into());
+        let words =
+            ["node", "index", "parent", "name", "mem", "util", "user", "job", "age", "time"];
+        let print = |seconds: i64| {
+            let now = Timestamp::from_micros(seconds * 1_000_000);
+            let rows = OutputRows::of(&fleet, now, &TimeZone::UTC);
+            let lines: Vec<_> = printed(&rows, &words).iter().map(|row| row.join(" ")).collect();
+            (lines, printed(&rows, &["command"]).concat())
+        };
+        let (lines, commands) = print(1);
+        let epoch = "1970-01-01T00:00:00.000+00:00";
+        assert_eq!(
+            lines,
+            [
+                format!("n1 3 - H100 5 - alice bob 11 1 {epoch}"),
+                format!("n1 0 a H100 5 - alice bob 11 1 {epoch}"),
+                format!("n1 4 - H100 5 - - - 1 {epoch}"),
+            ]
+        );
+        assert_eq!(commands, ["bob --now", "alice --now\nbob --now", "-"]);
+        let (lines, commands) = print(60);
+        assert_eq!(lines[0], format!("n1 3 - H100 - - - - 60 {epoch}"));
+        assert_eq!(commands, ["-", "-", "-"]);
     }
 }

@@ -343,6 +343,11 @@ impl<T: Shaped> Shaped for Vec<T> {
     }
 }
 
+/// What may change without a new version.
+const COMPATIBILITY: &str = "Within a version, no key is removed or renamed or changes its type, unit or meaning. New \
+    keys may be added, lists of words may become longer, and texts for people may change. Snapshots with --fields have \
+    other devices";
+
 struct Schema {
     top: JsonShape,
     objects: Objects,
@@ -353,6 +358,7 @@ impl Serialize for Schema {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("$schema", "https://json-schema.org/draft/2020-12/schema")?;
         map.serialize_entry("title", "gtop --json")?;
+        map.serialize_entry("description", COMPATIBILITY)?;
         self.top.write(&mut map)?;
         map.serialize_entry("$defs", &self.objects.0)?;
         map.end()
