@@ -43,6 +43,7 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
         gtop --slurm                    watch the nodes of your running Slurm jobs\n  \
         gtop --demo                     try gtop with simulated nodes\n  \
         gtop --json gpu01 | jq .totals  one snapshot as JSON\n  \
+        gtop --csv gpu01 > devices.csv  one row per device\n  \
         gtop trust gpu01                verify and store the host key of a new node\n  \
         gtop doctor gpu01               diagnose step by step why a node does not answer\n\n\
         Names of subcommands and plain numbers are not taken as hosts; put them after --: `gtop -- trust 5`.\n\n\

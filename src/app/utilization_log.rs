@@ -147,10 +147,13 @@ impl LogTask {
 }
 
 /// Prints notices as they come; never ends.
-pub(super) async fn print_notices(notices: &mut mpsc::Receiver<String>, err: &mut impl Write) {
+pub(super) async fn print_notices<T>(
+    notices: &mut mpsc::Receiver<String>,
+    err: &mut impl Write,
+) -> T {
     while let Some(notice) = notices.recv().await {
-        // Nobody reads what is wrong.
+        // Standard error may be closed.
         writeln!(err, "gtop: {notice}").ok();
     }
-    std::future::pending::<()>().await;
+    std::future::pending().await
 }

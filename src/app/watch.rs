@@ -66,19 +66,19 @@ pub(super) fn run(
         .map(|file| UtilizationLog::start(&env, &monitor, file, notice_sender))
         .transpose()?;
     let reason = env.runtime.block_on(async {
-        if env.output_mode == OutputMode::Screen {
-            return Box::pin(screen::run(&env, &monitor, title, prompter, &mut notices)).await;
-        }
         let mut printer = Printer::new(&env, &title);
-        let printing = async {
-            match env.output_mode {
-                OutputMode::Continuous => printer.print_continuously(&monitor, out).await,
-                OutputMode::Once(_) | OutputMode::Screen => printer.print_once(&monitor, out).await,
+        match env.output_mode {
+            OutputMode::Screen => {
+                Box::pin(screen::run(&env, &monitor, title.clone(), prompter, &mut notices)).await
             }
-        };
-        tokio::select! {
-            reason = printing => reason,
-            () = print_notices(&mut notices, err) => Ok(ExitReason::Failed),
+            OutputMode::Once(_) => tokio::select! {
+                reason = printer.print_once(&monitor, out) => reason,
+                reason = print_notices(&mut notices, err) => reason,
+            },
+            OutputMode::Continuous => tokio::select! {
+                reason = printer.print_continuously(&monitor, out) => reason,
+                reason = print_notices(&mut notices, err) => reason,
+            },
         }
     })?;
     if let Some(log) = log {

@@ -33,7 +33,8 @@ impl RntopLog {
                 let key = (node.name.clone(), Arc::clone(&device.uuid));
                 let last = self.0.get(&key).copied();
                 let sampled = sampled_at(node, position, now);
-                let row = sampled.filter(|at| last.is_none_or(|last| *at > last)).and_then(|at| {
+                // A clock that is set back must not end the log.
+                let row = sampled.filter(|at| last != Some(*at)).and_then(|at| {
                     let values = values(device)?;
                     let time = local_time(at, zone)?;
                     writeln!(rows, "{time},{},{index},{values}", bare_name(&node.name)).ok()?;
