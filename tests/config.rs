@@ -449,8 +449,8 @@ fn the_page_of_metrics_matches_the_tables() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
     let text = format!(
         "# Metrics\n\n\
-         Each metric has one name, the same in filters (`util<10`), columns, sort orders and charts, and one key in \
-         JSON. Filters also accept the JSON key if only one metric has it.\n\n{}",
+         Each metric has one name, the same in filters (`util<10`), columns, sort orders, charts and `--fields`, and one \
+         key in JSON and CSV. `gtop fields` lists them all. Filters also accept the JSON key if only one metric has it.\n\n{}",
         pages::metrics_text()
     );
     if std::env::var_os("BLESS").is_some() {

@@ -110,8 +110,8 @@ impl LogTask {
         // An error means that the publisher has stopped: log what there is.
         drop(timeout(deadline, self.fleet.wait_for(is_complete)).await);
         loop {
-            self.log_refresh();
             let last = Instant::now();
+            self.log_refresh();
             loop {
                 let period = config.borrow_and_update().interval.saturating_mul(every);
                 tokio::select! {
@@ -128,10 +128,14 @@ impl LogTask {
         let fleet = self.privacy.apply(self.fleet.borrow().clone());
         let logged = self.logged.get_or_insert_default();
         let (rows, next) = logged.next(&fleet, self.clock.now(), &self.zone);
-        match if rows.is_empty() { Ok(()) } else { self.file.append(&rows) } {
+        if rows.is_empty() {
+            *logged = next;
+            return;
+        }
+        match self.file.append(&rows) {
             Ok(()) => {
                 *logged = next;
-                self.has_failed &= rows.is_empty();
+                self.has_failed = false;
             }
             Err(error) => {
                 log::warn!("{error}");

@@ -80,7 +80,7 @@ pub(super) fn run(
                 reason = print_notices(&mut notices, err) => reason,
             },
         }
-    })?;
+    });
     if let Some(log) = log {
         log.finish();
         while let Ok(notice) = notices.try_recv() {
@@ -89,7 +89,7 @@ pub(super) fn run(
     }
     // A blocked read of standard input must not delay the exit.
     drop(monitor);
-    Ok(reason)
+    Ok(reason?)
 }
 
 /// Finds the nodes, after the scheduler's first answer; starts them if they are simulated. The text says what is
