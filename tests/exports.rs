@@ -8,6 +8,16 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use gtop::internals::export::{OutputField, write_csv, write_csv_header};
+use gtop::internals::fleet::{Fleet, Node, Process, SourceState};
+use gtop::internals::model::{
+    Device, DeviceUse, NodeName, ProcessKey, ProcessStatics, Reading, Source,
+};
+use gtop::internals::time::Timestamp;
+use jiff::tz::TimeZone;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -38,7 +48,7 @@ fn stdout_for(seconds: u32, args: &str) -> String {
 fn read_csv(text: &str) -> Vec<Vec<String>> {
     let script = "import csv, io, json, sys\n\
                   text = sys.stdin.buffer.read().decode()\n\
-                  assert all(line.endswith('\\r') for line in text.split('\\n')[:-1] if line.count('\"') % 2 == 0)\n\
+                  assert text.endswith('\\r\\n')\n\
                   print(json.dumps(list(csv.reader(io.StringIO(text, newline=''), strict=True))))";
     let mut child = Command::new("python3")
         .args(["-c", script])
@@ -64,6 +74,65 @@ fn csv_is_read_strictly_and_has_a_row_per_device() {
     assert_eq!(rows[0], ["node", "index", "utilization_percent", "command", "host_cpu_percent"]);
     assert_eq!(rows[1][..2], ["gpu01", "0"]);
     assert!(rows[1][3].contains("python") && rows[1][4].parse::<f64>().is_ok(), "{:?}", rows[1]);
+}
+
+/// Texts that would break a row, or be run as a formula.
+const HOSTILE: [&str; 8] = [
+    "a,b",
+    "say \"hi\"",
+    "\"",
+    "one\r\ntwo",
+    "=cmd|' /C calc'!A0",
+    "@SUM(1,2)",
+    " spaced ",
+    "H100 \u{3b1}\u{1f600}",
+];
+
+/// Returns a fleet with a device per text, which is its model, its user and its command.
+fn hostile_fleet() -> Fleet {
+    let mut node = Node::new(NodeName::new("+gpu01").unwrap(), Duration::ZERO);
+    for (pid, text) in (1..).zip(HOSTILE) {
+        let uuid: Arc<str> = format!("GPU-{pid}").into();
+        let known = || Reading::Known(text.into());
+        let statics =
+            ProcessStatics { user: known(), command: known(), ..ProcessStatics::default() };
+        let process = Process {
+            key: ProcessKey { pid, start_ticks: 0 },
+            statics: Arc::new(statics),
+            ..Process::default()
+        };
+        node.processes = node.processes.iter().cloned().chain([process]).collect();
+        let used = DeviceUse { device: Arc::clone(&uuid), pid, ..DeviceUse::default() };
+        node.uses = node.uses.iter().cloned().chain([used]).collect();
+        node.devices.push(Device { uuid, name: known(), ..Device::default() });
+    }
+    let source = Source::new("nvml");
+    node.device_sources = vec![source.clone(); HOSTILE.len()].into();
+    node.sources.push(SourceState {
+        source,
+        taken_at: Some(Timestamp::default()),
+        interval: Duration::from_secs(1),
+        fault: None,
+        absent: None,
+    });
+    Fleet::new([Arc::new(node)].into())
+}
+
+#[test]
+fn hostile_texts_stay_in_their_cells_and_are_no_formulas() {
+    let words = ["uuid", "node", "name", "user", "command"];
+    let fields = words.map(|word| OutputField::from_name(word).unwrap());
+    let mut text = Vec::new();
+    write_csv_header(&mut text, &fields).unwrap();
+    let now = Timestamp::default();
+    write_csv(&mut text, &hostile_fleet(), now, &TimeZone::UTC, &fields).unwrap();
+    let rows = read_csv(&String::from_utf8(text).unwrap());
+    assert_eq!(rows.len(), 1 + HOSTILE.len(), "{rows:?}");
+    for (row, text) in rows[1..].iter().zip(HOSTILE) {
+        let guard = if text.starts_with(['=', '@']) { "'" } else { "" };
+        assert_eq!(row[1], "'+gpu01");
+        assert!(row[2..].iter().all(|cell| *cell == format!("{guard}{text}")), "{row:?}");
+    }
 }
 
 #[test]
