@@ -78,6 +78,7 @@ class Schema(unittest.TestCase):
     def test_a_fleet_with_all_kinds_of_faults(self):
         snapshot = self.check_valid(Machine("").snapshot("--demo=40"))
         self.assertEqual(len(snapshot["nodes"]), 40)
+        self.check_valid(Machine("").snapshot("--demo=40", "--anonymize"))
         self.assertTrue(any(node["fault"] for node in snapshot["nodes"]))
 
     def test_nvidia_machines(self):
