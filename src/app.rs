@@ -11,6 +11,7 @@ use crate::config::{ConfigPaths, FileError, SettingSources, Settings};
 use crate::export::{write_fields, write_fields_json, write_json_schema};
 use crate::inventory::{InventoryError, PodError};
 use crate::process;
+use crate::record::{RecordError, RecordingError};
 use crate::ssh;
 use crate::storage::WriteError;
 use crate::transport::{ExecTemplate, TemplateError};
@@ -27,9 +28,12 @@ mod line_prompt;
 mod log;
 mod monitor;
 mod output_mode;
+mod playback;
 mod printer;
 mod privacy;
 mod prompter;
+mod recording;
+mod replay;
 mod screen;
 mod settings_controller;
 mod targets;
@@ -153,6 +157,14 @@ enum AppError {
     #[error(transparent)]
     Log(#[from] WriteError),
     #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    #[error("--at {0:?}: {1}")]
+    NoTime(String, &'static str),
+    #[error("{0} holds no samples: the recorder ended before a node answered")]
+    NothingRecorded(String),
+    #[error(transparent)]
     Ssh(#[from] ssh::Fault),
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -167,6 +179,7 @@ impl AppError {
                 | Self::NoHost
                 | Self::NoJob
                 | Self::NoConfig(_)
+                | Self::NoTime(..)
                 | Self::AmbiguousUser { .. }
                 | Self::File(FileError::IsSetupFile(_))
                 | Self::Settings { .. }
@@ -194,7 +207,13 @@ fn dispatch(
         _ if cli.output.json_schema => {
             return Ok(write_json_schema(out).map(|()| ExitReason::Done)?);
         }
-        Some(CliCommand::Trust { .. } | CliCommand::Doctor { .. } | CliCommand::Config { .. })
+        Some(
+            CliCommand::Trust { .. }
+            | CliCommand::Doctor { .. }
+            | CliCommand::Record(_)
+            | CliCommand::Replay(_)
+            | CliCommand::Config { .. },
+        )
         | None => {}
     }
     let (paths, settings) = load_settings(&cli)?;
@@ -208,8 +227,10 @@ fn dispatch(
     match env.cli.command.take() {
         Some(CliCommand::Trust { hosts }) => trust::run(&env, &hosts, &mut io::stdin().lock(), out),
         Some(CliCommand::Doctor(options)) => doctor::run(env, &options, out, err),
+        Some(CliCommand::Replay(options)) => replay::run(env, &options, out, err),
         Some(
-            CliCommand::Config { .. }
+            CliCommand::Record(_)
+            | CliCommand::Config { .. }
             | CliCommand::Fields { .. }
             | CliCommand::Man
             | CliCommand::Completions { .. },

@@ -13,9 +13,11 @@ use crate::text::sanitize;
 mod args;
 mod hints;
 mod manpage;
+mod recording;
 
 pub use args::SettingArgs;
 pub use manpage::{Shell, write_completions, write_man_page};
+pub use recording::{KeepOptions, RecordOptions, ReplayOptions};
 
 const EXCLUDE_HELP: &str =
     "Exclude these nodes from every source: a node set such as gpu[03,07], or @down";
@@ -45,7 +47,8 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
         gtop --json gpu01 | jq .totals  one snapshot as JSON\n  \
         gtop --csv gpu01 > devices.csv  one row per device\n  \
         gtop trust gpu01                verify and store the host key of a new node\n  \
-        gtop doctor gpu01               diagnose step by step why a node does not answer\n\n\
+        gtop doctor gpu01               diagnose step by step why a node does not answer\n  \
+        gtop record --slurm -w a.gtop   record your jobs' nodes; gtop replay a.gtop plays it\n\n\
         Names of subcommands and plain numbers are not taken as hosts; put them after --: `gtop -- trust 5`.\n\n\
         EXIT STATUS\n  \
         0 at least one node answered, 1 no node answered, 2 usage error, 130 interrupted by Ctrl-C"
@@ -88,6 +91,10 @@ pub enum CliCommand {
     },
     /// Diagnose nodes step by step: findings, timings and remedies
     Doctor(DoctorOptions),
+    /// Record what nodes report, without a screen
+    Record(Box<RecordOptions>),
+    /// Play recordings on the screen, or print a picture of them
+    Replay(Box<ReplayOptions>),
     /// Show, check or create the configuration
     Config {
         /// Subcommand
@@ -222,6 +229,16 @@ pub struct SlurmOptions {
 }
 
 impl SlurmOptions {
+    /// Adds the options given to a subcommand.
+    fn add(&mut self, other: &mut Self) {
+        self.slurm |= other.slurm;
+        self.all_users |= other.all_users;
+        self.user.append(&mut other.user);
+        self.job.append(&mut other.job);
+        self.partition.append(&mut other.partition);
+        self.account.append(&mut other.account);
+    }
+
     /// Returns true if jobs are to be watched: with `--slurm` or any option that selects jobs.
     pub fn is_requested(&self) -> bool {
         let lists = [&self.user, &self.job, &self.partition, &self.account];
@@ -230,6 +247,21 @@ impl SlurmOptions {
 }
 
 impl NodeOptions {
+    /// Adds the options given to a subcommand.
+    fn add(&mut self, other: &mut Self) {
+        let Self { hosts_file, mpi_hostfile, ssh_config_hosts, pod_ips, demo, .. } = other;
+        self.hosts_file = hosts_file.take().or(self.hosts_file.take());
+        self.mpi_hostfile = mpi_hostfile.take().or(self.mpi_hostfile.take());
+        self.ssh_config_hosts = ssh_config_hosts.take().or(self.ssh_config_hosts.take());
+        self.pod_ips = pod_ips.take().or(self.pod_ips.take());
+        if demo.is_some() {
+            (self.demo, self.seed) = (*demo, other.seed);
+        }
+        self.tpu_pod |= other.tpu_pod;
+        self.local |= other.local;
+        self.exclude = std::mem::take(&mut other.exclude);
+    }
+
     /// Returns true if an option names nodes.
     pub const fn names_nodes(&self) -> bool {
         self.hosts_file.is_some()
@@ -240,11 +272,11 @@ impl NodeOptions {
     }
 }
 
-/// Options for output.
-#[derive(Debug, Args)]
+/// Options of printed snapshots.
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
-pub struct OutputOptions {
+pub struct PrintOptions {
     /// Print one complete snapshot and exit; the default if output is not a terminal, or TERM=dumb
     #[arg(short = '1', long)]
     pub once: bool,
@@ -263,6 +295,15 @@ pub struct OutputOptions {
     /// Replace users, hosts, jobs, paths and ids by numbered names, and leave out command lines and messages
     #[arg(long, conflicts_with = "commands")]
     pub anonymize: bool,
+}
+
+/// Options for output.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputOptions {
+    /// What is printed
+    #[command(flatten)]
+    pub print: PrintOptions,
     /// Print the JSON Schema of the --json output and exit
     #[arg(long)]
     pub json_schema: bool,
@@ -281,9 +322,15 @@ pub struct OutputOptions {
         requires = "output"
     )]
     pub output_every: u32,
+    /// Record to FILE meanwhile; the screen can go back in it
+    #[arg(long, value_name = "FILE", help_heading = "Recording")]
+    pub record: Option<PathBuf>,
+    /// What is kept
+    #[command(flatten)]
+    pub keep: KeepOptions,
 }
 
-impl OutputOptions {
+impl PrintOptions {
     /// Returns the columns of CSV.
     pub fn columns(&self) -> Vec<OutputField> {
         if !self.fields.is_empty() {
@@ -292,23 +339,31 @@ impl OutputOptions {
         let command = self.commands.then_some(OutputField::Key(DeviceKey::Command));
         OutputField::defaults().into_iter().chain(command).collect()
     }
+}
 
+impl OutputOptions {
     /// Returns an error message if an option needs another one.
     fn missing_option(&self) -> Option<&'static str> {
-        let is_table = !self.json && !self.csv;
-        let has_commands = self.fields.iter().any(|field| field.is_command());
-        let has_rows = self.csv || (self.json && !self.fields.is_empty());
-        let is_screen = is_table && !self.once;
+        let PrintOptions { once, json, csv, fields, commands, anonymize } = &self.print;
+        let (once, json, csv) = (*once, *json, *csv);
+        let is_table = !json && !csv;
+        let has_commands = fields.iter().any(|field| field.is_command());
+        let has_rows = csv || (json && !fields.is_empty());
+        let is_screen = is_table && !once;
         [
             (self.watch && is_table, "--watch requires --json or --csv"),
-            (!self.fields.is_empty() && is_table, "--fields requires --csv or --json"),
-            (self.commands && !has_rows, "--commands requires --csv, or --json with --fields"),
             (
-                has_commands && !self.commands,
+                self.keep.is_set() && self.record.is_none(),
+                "--keep, --max-size and --every need a recording: --record FILE, or gtop record -w FILE",
+            ),
+            (!fields.is_empty() && is_table, "--fields requires --csv or --json"),
+            (*commands && !has_rows, "--commands requires --csv, or --json with --fields"),
+            (
+                has_commands && !*commands,
                 "command lines may hold secrets; add --commands to print them",
             ),
             (
-                self.anonymize && is_screen,
+                *anonymize && is_screen,
                 "--anonymize requires --once, --json or --csv; the screen shows names",
             ),
         ]
@@ -432,6 +487,7 @@ impl Cli {
         if let Some(message) = hints::explain_misread_host(&cli, &args) {
             return Err(Self::command().error(ErrorKind::ValueValidation, message));
         }
+        cli.lift_shared_options();
         let args = cli.settings.values.clone();
         cli.apply_settings(&Settings::merge(
             SettingSources { args, ..SettingSources::default() },
@@ -450,7 +506,7 @@ impl Cli {
         if self.nodes.exclude.is_empty() {
             self.nodes.exclude = settings.list("exclude");
         }
-        let names_something = self.command.is_some()
+        let names_something = !matches!(self.command, None | Some(CliCommand::Record(_)))
             || !self.hosts.is_empty()
             || self.nodes.names_nodes()
             || self.nodes.local
@@ -468,7 +524,9 @@ impl Cli {
                 hosts
             }
             Some(
-                CliCommand::Config { .. }
+                CliCommand::Record(_)
+                | CliCommand::Replay(_)
+                | CliCommand::Config { .. }
                 | CliCommand::Fields { .. }
                 | CliCommand::Man
                 | CliCommand::Completions { .. },

@@ -32,6 +32,7 @@ mod nodeset;
 mod probe;
 mod process;
 mod query;
+mod record;
 mod sim;
 mod source;
 mod ssh;
@@ -57,6 +58,6 @@ pub mod internals {
 
     modules! {
         app cli collect config doctor export fleet insight inventory metrics model nodeset probe
-        process query sim source ssh storage text time transport ui wire
+        process query record sim source ssh storage text time transport ui wire
     }
 }

@@ -14,6 +14,7 @@ pub use health::{ComputeMode, FabricHealth, FabricState, RecoveryAction};
 pub use host::{Counter, CpuTicks, HostFacts, HostReading, HostSlowReading, Pressure, Space};
 pub use id::{JobId, NodeName, NodeNameError, ProcessKey, Source};
 pub use job::{Allocation, DeviceAllocation, Job, JobList, JobListError, JobOutcome, JobState};
+pub use playback::{Mark, MarkKind, Playback, PlaybackCommand, RecorderState, SPEEDS};
 pub use process::{
     Ancestor, Container, ContainerKind, DeviceUse, ProcessReading, ProcessState, ProcessStatics,
     UnseenProcess, UnseenReason, UseKind,
@@ -42,6 +43,7 @@ mod health;
 mod host;
 mod id;
 mod job;
+mod playback;
 mod process;
 mod reading;
 mod request;

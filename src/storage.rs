@@ -20,9 +20,11 @@ use rustix::fs::{CWD, FallocateFlags, Gid, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
+pub use crate::storage::append_file::{AppendError, AppendFile};
 pub use crate::storage::line_file::LineFile;
 pub use crate::storage::log_file::LogFile;
 
+mod append_file;
 mod line_file;
 mod log_file;
 pub mod user_dirs;
@@ -170,6 +172,11 @@ pub fn append(
     let reserved = reserve_space(&file, content.len(), addition.len());
     reserved.and_then(|()| file.write_all(&addition)).map_err(failed)?;
     Ok(true)
+}
+
+/// Removes a file.
+pub fn remove(path: &Path) -> io::Result<()> {
+    fs::remove_file(path)
 }
 
 /// Creates the folder of a file if it is missing.

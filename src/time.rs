@@ -8,6 +8,10 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
+pub use playback::PlaybackClock;
+
+mod playback;
+
 /// A moment, in microseconds since 1970-01-01 UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
@@ -77,6 +81,8 @@ pub enum Clock {
         /// Wall clock minus monotonic clock, in microseconds, read once.
         wall_offset: i64,
     },
+    /// The time at which a recording is played.
+    Playback(PlaybackClock),
     /// A clock that moves only by `advance`; for tests.
     #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "only tests set the time"))]
     Fixed(Arc<AtomicI64>),
@@ -100,6 +106,7 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         match self {
             Self::System { wall_offset } => Timestamp(read_clock(ClockId::Boottime) + wall_offset),
+            Self::Playback(clock) => clock.now(),
             Self::Fixed(at) => Timestamp(at.load(Ordering::Relaxed)),
         }
     }

@@ -15,6 +15,7 @@ pub use display_options::{Chart, Density, DisplayOptions, Thresholds};
 pub use effect::Effect;
 pub use event_loop::{SettingsEvent, SuspendedTask, UiContext, run};
 pub use filter_prompt::FilterPrompt;
+pub use fleet_source::FleetSource;
 pub use input::{Click, Key, KeyParseError, NamedKey};
 pub use keymap::{Keymap, KeymapError};
 pub use navigation::Navigation;
@@ -28,6 +29,9 @@ pub use surface::Surface;
 pub use terminal::{force_restore_terminal, unblock_terminal};
 pub use text::render_text;
 pub use theme::{ColourDepth, GlyphSet, Palette, Theme, ThemeOptions};
+pub use time_prompt::TimePrompt;
+pub use time_prompt::time_text::{TimeContext, parse_time};
+pub use timeline::Timeline;
 pub use views::{events, fleet, job, node, processes, users};
 pub use widgets::column_spec::{ColumnSpec, TableColumns};
 pub use widgets::line::{Line, RowStyle, Span, SpanContent, Symbol, Tone};
@@ -41,8 +45,8 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use crate::insight::FleetView;
-use crate::model::NodeName;
 use crate::model::declare::table;
+use crate::model::{NodeName, RecorderState};
 
 mod action;
 mod background;
@@ -52,6 +56,7 @@ mod display_options;
 mod effect;
 mod event_loop;
 mod filter_prompt;
+mod fleet_source;
 mod header;
 mod input;
 mod keyboard;
@@ -71,6 +76,8 @@ mod surface;
 mod terminal;
 mod text;
 mod theme;
+mod time_prompt;
+mod timeline;
 mod view_state;
 mod views;
 mod widgets;
@@ -119,6 +126,10 @@ pub struct ScreenState<'a> {
     pub frozen: Option<Duration>,
     /// The node that samples at the faster focus interval.
     pub focus: Option<&'a NodeName>,
+    /// What is played, and its position; `None` if the fleet is live.
+    pub timeline: Option<&'a Timeline>,
+    /// The recorder of the live fleet, if it is recorded.
+    pub recorder: Option<&'a RecorderState>,
     /// A message shown once.
     pub message: Option<&'a str>,
     /// The key hints of the footer: key and meaning.
@@ -127,6 +138,8 @@ pub struct ScreenState<'a> {
     pub help: Option<&'a [Line]>,
     /// The filter prompt, if open.
     pub filter_prompt: Option<&'a FilterPrompt>,
+    /// The prompt for a time of the recording, if open.
+    pub time_prompt: Option<&'a TimePrompt>,
     /// The dialog in front of the view, if open.
     pub dialog: Option<&'a Dialog>,
 }

@@ -17,7 +17,8 @@
 pub use body::Body;
 pub use decode::{Decoded, Decoder, decode_response, job_of_cgroup};
 pub use delivery::{Delivery, EventSink, NodeEvent};
-pub use frame::{Frame, FrameReader, Received, encode};
+pub use frame::{Frame, FrameReader, Received, encode, encode_text};
+pub use merged::MergedSample;
 pub use reassemble::address_of;
 
 pub mod body;
@@ -26,6 +27,7 @@ mod csv;
 mod decode;
 mod delivery;
 mod frame;
+mod merged;
 mod raw;
 mod reassemble;
 mod schema;

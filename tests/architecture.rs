@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[rustfmt::skip]
 const MODULES: &[&str] = &[
     "time", "text", "storage", "process", "ssh", "model", "nodeset", "wire", "probe", "transport", "inventory", "collect",
-    "fleet", "metrics", "query", "insight", "source", "export", "ui",
+    "record", "fleet", "metrics", "query", "insight", "source", "export", "ui",
     "sim", "doctor", "config", "cli", "app", "api",
 ];
 
@@ -28,12 +28,26 @@ const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("inventory", &["wire", "probe", "metrics"]),
     ("probe", &["wire"]),
     ("collect", &["metrics", "inventory"]),
+    ("record", &["ssh", "process", "probe", "transport", "inventory", "collect"]),
     ("fleet", &["wire", "probe", "ssh", "transport", "inventory", "collect"]),
     ("source", &["ssh", "probe", "metrics", "query", "insight"]),
     ("query", &["wire", "probe", "ssh", "transport", "inventory", "collect"]),
     ("insight", &["wire", "probe", "ssh", "transport", "inventory", "collect"]),
     ("export", &["ssh", "transport", "collect", "probe"]),
-    ("ui", &["wire", "probe", "ssh", "transport", "inventory", "collect", "source", "export"]),
+    (
+        "ui",
+        &[
+            "wire",
+            "probe",
+            "ssh",
+            "transport",
+            "inventory",
+            "collect",
+            "record",
+            "source",
+            "export",
+        ],
+    ),
     ("sim", &["ui"]),
     ("cli", &["ui", "fleet", "ssh", "transport", "wire", "collect", "sim"]),
 ];
@@ -45,8 +59,9 @@ const CRATE_USERS: &[(&str, &[&str])] = &[
     ("crossterm", &["ui/background", "ui/event_loop", "ui/keyboard", "ui/screen", "ui/terminal"]),
     ("clap", &["cli", "main"]),
     ("toml", &["config"]),
-    ("serde_json", &["wire", "export", "doctor", "inventory", "sim"]),
-    ("serde", &["wire", "export", "doctor", "inventory", "config", "sim"]),
+    ("zstd", &["record"]),
+    ("serde_json", &["wire", "record", "export", "doctor", "inventory", "sim"]),
+    ("serde", &["wire", "record", "export", "doctor", "inventory", "config", "sim"]),
 ];
 
 /// Names of functions that write, replace or remove files; only `storage` may use them.

@@ -19,6 +19,7 @@ mod fleets;
 mod harness;
 mod job;
 mod node;
+mod playback;
 mod processes;
 mod random_input;
 mod report;

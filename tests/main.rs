@@ -35,6 +35,7 @@ mod nvml;
 mod pod;
 mod probe;
 mod process_requests;
+mod record;
 mod sim;
 mod slurm;
 mod ssh_config;

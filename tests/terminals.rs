@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use gtop::internals::time::Clock;
-use gtop::internals::ui::{Keymap, Theme, ThemeOptions, UiConfig, UiContext};
+use gtop::internals::ui::{FleetSource, Keymap, Theme, ThemeOptions, UiConfig, UiContext};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
@@ -267,12 +267,15 @@ impl Drop for Fragile {
 /// Shows a screen and panics meanwhile.
 async fn panic_on_the_screen(how: &str) {
     let (_fleet, reader) = tokio::sync::watch::channel(gtop::internals::fleet::Fleet::default());
+    let (_source, sources) = mpsc::channel(1);
     let (requests, _asked) = mpsc::channel(1);
     let (_task, suspended_tasks) = mpsc::channel(1);
     let (_reply, replies) = mpsc::channel(1);
     let (_event, settings_events) = mpsc::channel(1);
     let context = UiContext {
-        fleet: reader,
+        source: FleetSource { fleet: reader, clock: Clock::system(), playback: None },
+        sources,
+        recorder: None,
         clock: Clock::system(),
         zone: jiff::tz::TimeZone::UTC,
         title: "a title".to_owned(),

@@ -62,7 +62,7 @@ pub(super) fn run(
     if let Some(reason) = env.runtime.block_on(unlocking)? {
         return Ok(reason);
     }
-    let is_json = options.json || env.cli.output.json;
+    let is_json = options.json || env.cli.output.print.json;
     let prompter = env.prompter.take();
     Ok(env.runtime.block_on(examine(&env, prompter, targets, is_json, out))?)
 }

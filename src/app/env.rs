@@ -9,7 +9,7 @@ use crate::app::output_mode::OutputMode;
 use crate::app::privacy::Privacy;
 use crate::app::prompter::Prompter;
 use crate::app::{AppError, limits, log};
-use crate::cli::{Cli, TransportChoice};
+use crate::cli::{Cli, CliCommand, TransportChoice};
 use crate::config::{ConfigPaths, Settings};
 use crate::ssh::ClientOptions;
 use crate::storage::user_dirs;
@@ -54,7 +54,8 @@ impl Env {
         options.ssh.prompt_queue = prompter.as_ref().map(Prompter::queue);
         let env = Self { prompter, clock, ..Self::with_options(cli, paths, settings, options)? };
         // The screen shows this itself.
-        let is_screen = env.cli.command.is_none() && env.output_mode == OutputMode::Screen;
+        let is_watching = matches!(env.cli.command, None | Some(CliCommand::Replay(_)));
+        let is_screen = is_watching && env.output_mode == OutputMode::Screen;
         if let Some(summary) = env.settings.problem_summary().filter(|_| !is_screen) {
             writeln!(err, "gtop: {summary}")?;
         }
@@ -83,7 +84,7 @@ impl Env {
             max_open_files: limits::raise_open_files(),
             runtime: runtime::Builder::new_current_thread().enable_all().build()?,
             transport: Transport::new(options),
-            output_mode: OutputMode::of(&cli.output),
+            output_mode: OutputMode::of(&cli),
             prompter: None,
             clock: Clock::system(),
             privacy: Privacy::of(&cli.output),

@@ -13,6 +13,7 @@ use crate::app::env::Env;
 use crate::collect::{Collector, CollectorConfig, NodeClient};
 use crate::fleet::{FleetReader, FleetStore};
 use crate::model::{JobId, NodeName};
+use crate::record::RecorderSink;
 use crate::source::live;
 
 /// Maximum time for an orderly shutdown of the sessions; the kernel closes the rest.
@@ -29,10 +30,15 @@ pub(super) struct Monitor {
 }
 
 impl Monitor {
-    pub(super) fn start(env: &Env, discovery: Discovery) -> io::Result<Self> {
+    /// Starts the collection; what it collects also goes to a recorder, if there is one.
+    pub(super) fn start(
+        env: &Env,
+        discovery: Discovery,
+        recorder: Option<RecorderSink>,
+    ) -> io::Result<Self> {
         let rosters = discovery.rosters();
         let store = FleetStore::new([], env.settings.seconds("history"));
-        live::publish_roster(&store, &rosters.borrow());
+        live::publish_roster(&store, recorder.as_ref(), &rosters.borrow());
         let (config, config_changes) =
             watch::channel(CollectorConfig::every(env.settings.seconds("interval")));
         let (ended_sender, ended) = channel();
@@ -43,7 +49,7 @@ impl Monitor {
         let runtime = collector.runtime()?;
         let node_client = collector.client();
         thread::Builder::new().name("sessions".to_owned()).spawn(move || {
-            runtime.block_on(live::run(rosters, collector, thread_store));
+            runtime.block_on(live::run(rosters, collector, thread_store, recorder));
             // A blocked name lookup must not delay the exit.
             runtime.shutdown_background();
             // Fails if the shutdown no longer waits; that is fine.

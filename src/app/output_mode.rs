@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, IsTerminal};
 
-use crate::cli::OutputOptions;
+use crate::cli::{Cli, CliCommand};
 
 /// How nodes are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub(super) enum OutputMode {
     Once(Option<&'static str>),
     /// A snapshot per interval is printed.
     Continuous,
+    /// Nothing is shown, only recorded.
+    Record,
 }
 
 /// `TERM=dumb`: the terminal cannot move the cursor, such as a shell in an editor.
@@ -25,11 +27,15 @@ const NO_KEYBOARD: &str = "no keyboard (standard input is not a terminal and /de
 
 impl OutputMode {
     /// Returns the mode that the options request, or else the one that standard output allows.
-    pub(super) fn of(options: &OutputOptions) -> Self {
+    pub(super) fn of(cli: &Cli) -> Self {
+        let options = &cli.output;
+        if matches!(cli.command, Some(CliCommand::Record(_))) {
+            return Self::Record;
+        }
         if options.watch {
             return Self::Continuous;
         }
-        if options.once || options.json || options.csv {
+        if options.print.once || options.print.json || options.print.csv {
             return Self::Once(None);
         }
         let has_keyboard = || io::stdin().is_terminal() || File::open("/dev/tty").is_ok();

@@ -9,7 +9,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use crate::app::env::Env;
 use crate::app::monitor::Monitor;
 use crate::app::{ExitReason, settings_controller, variable};
-use crate::cli::OutputOptions;
+use crate::cli::PrintOptions;
 use crate::export::{
     OutputField, write_chosen_json, write_csv, write_csv_header, write_jobs, write_json,
 };
@@ -43,7 +43,7 @@ const ANONYMOUS: &str = "anonymous";
 
 impl<'a> Printer<'a> {
     pub(super) fn new(env: &'a Env, source: &'a str) -> Self {
-        let options = &env.cli.output;
+        let options = &env.cli.output.print;
         let mut display = settings_controller::display_options(&env.settings, variable);
         let selection = display.selection.clone();
         if env.privacy.is_anonymous() {
@@ -76,8 +76,17 @@ impl<'a> Printer<'a> {
             reason = signals.next() => return Ok(reason.into()),
         }
         let fleet = monitor.fleet().borrow().clone();
-        self.print(&fleet, out)?;
-        Ok(if any_answered(&fleet) { ExitReason::Done } else { ExitReason::NoAnswer })
+        self.print_picture(&fleet, out)
+    }
+
+    /// Prints this snapshot.
+    pub(super) fn print_picture(
+        &mut self,
+        fleet: &Fleet,
+        out: &mut impl Write,
+    ) -> io::Result<ExitReason> {
+        self.print(fleet, out)?;
+        Ok(if any_answered(fleet) { ExitReason::Done } else { ExitReason::NoAnswer })
     }
 
     /// Prints a snapshot per interval until a signal arrives.
@@ -103,7 +112,7 @@ impl<'a> Printer<'a> {
 
     fn print(&mut self, fleet: &Fleet, out: &mut impl Write) -> io::Result<()> {
         let now = self.env.clock.now();
-        let (fields, zone, options) = (&self.fields, &self.zone, &self.env.cli.output);
+        let (fields, zone, options) = (&self.fields, &self.zone, &self.env.cli.output.print);
         // One write: standard output is line-buffered and would split it.
         let mut text = std::mem::take(&mut self.header);
         if options.csv {
@@ -150,7 +159,7 @@ impl<'a> Printer<'a> {
 }
 
 /// Returns what precedes the first snapshot.
-fn csv_header(options: &OutputOptions, fields: &[OutputField]) -> Vec<u8> {
+fn csv_header(options: &PrintOptions, fields: &[OutputField]) -> Vec<u8> {
     let mut header = Vec::new();
     if options.csv {
         // Writing to memory cannot fail.

@@ -11,7 +11,7 @@ pub(super) struct Privacy(Option<Arc<Mutex<Anonymizer>>>);
 
 impl Privacy {
     pub(super) fn of(options: &OutputOptions) -> Self {
-        Self(options.anonymize.then(Arc::default))
+        Self(options.print.anonymize.then(Arc::default))
     }
 
     pub(super) fn is_anonymous(&self) -> bool {

@@ -10,14 +10,18 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use crate::app::ExitReason;
 use crate::app::env::Env;
 use crate::app::monitor::Monitor;
+use crate::app::playback::Rewind;
 use crate::app::prompter::{self, PromptOutcome, Prompter};
 use crate::app::settings_controller::SettingsController;
 use crate::collect::NodeClient;
-use crate::model::NodeName;
+use crate::model::{NodeName, PlaybackCommand};
+use crate::record::Recorder;
 use crate::time::Clock;
 use crate::ui;
-use crate::ui::{NodeReply, NodeRequest, SettingsEvent};
-use crate::ui::{SuspendedTask, UiContext, UiRequest};
+use crate::ui::{
+    FleetSource, NodeReply, NodeRequest, SettingsEvent, StopReason, SuspendedTask, UiContext,
+    UiRequest,
+};
 
 /// Capacity of the queue of requests; a user does not type faster.
 const REQUEST_QUEUE_SIZE: usize = 16;
@@ -26,27 +30,29 @@ const REPLY_QUEUE_SIZE: usize = 64;
 /// Maximum time for a node to reply to a request.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Shows the screen, with `notices`, until the user quits; `title` says what is watched.
-///
-/// When the user retries nodes and one prompts for input, the screen is suspended.
-pub(super) async fn run(
-    env: &Env,
-    monitor: &Monitor,
-    title: String,
-    prompter: Option<Prompter>,
-    notices: &mut mpsc::Receiver<String>,
-) -> io::Result<ExitReason> {
-    let (request_sender, mut incoming) = mpsc::channel(REQUEST_QUEUE_SIZE);
+/// The ends of the screen's channels that the screen does not have.
+struct ScreenEnds {
+    requests: mpsc::Receiver<UiRequest>,
+    suspended_tasks: mpsc::Sender<SuspendedTask>,
+    replies: mpsc::Sender<NodeReply>,
+    sources: mpsc::Sender<FleetSource>,
+    controller: SettingsController,
+}
+
+/// Returns what the screen needs to show a fleet; `title` says what is watched.
+fn context(env: &Env, title: String, source: FleetSource) -> (UiContext, ScreenEnds) {
+    let (request_sender, requests) = mpsc::channel(REQUEST_QUEUE_SIZE);
     let (suspended_tasks, suspended_receiver) = mpsc::channel(1);
     let (reply_sender, replies) = mpsc::channel(REPLY_QUEUE_SIZE);
+    let (source_sender, sources) = mpsc::channel(1);
     let (events, settings_events) = mpsc::channel(REQUEST_QUEUE_SIZE);
-    let notice_sender = events.clone();
     let (settings, paths) = (env.settings.clone(), env.paths.clone());
-    let mut controller = SettingsController { settings, paths, events };
+    let controller = SettingsController { settings, paths, events };
     let settings = &controller.settings;
-    let is_readonly = settings.is_on("readonly");
     let context = UiContext {
-        fleet: monitor.fleet(),
+        source,
+        sources,
+        recorder: None,
         clock: env.clock.clone(),
         zone: TimeZone::system(),
         title,
@@ -60,6 +66,38 @@ pub(super) async fn run(
         settings_events,
         has_mouse: settings.is_on("mouse"),
     };
+    let ends = ScreenEnds {
+        requests,
+        suspended_tasks,
+        replies: reply_sender,
+        sources: source_sender,
+        controller,
+    };
+    (context, ends)
+}
+
+/// Shows the screen, with `notices`, until the user quits; `title` says what is watched. With a recorder, the screen can
+/// go back in what it has recorded.
+///
+/// When the user retries nodes and one prompts for input, the screen is suspended.
+pub(super) async fn run(
+    env: &Env,
+    monitor: &Monitor,
+    recorder: Option<&Recorder>,
+    title: String,
+    prompter: Option<Prompter>,
+    notices: &mut mpsc::Receiver<String>,
+) -> io::Result<ExitReason> {
+    let live = FleetSource { fleet: monitor.fleet(), clock: env.clock.clone(), playback: None };
+    let (mut context, ends) = context(env, title, live.clone());
+    context.recorder = recorder.map(Recorder::state);
+    let ScreenEnds { requests: mut incoming, suspended_tasks, replies, sources, mut controller } =
+        ends;
+    let notice_sender = controller.events.clone();
+    let is_readonly = controller.settings.is_on("readonly");
+    let history_span = controller.settings.seconds("history");
+    let mut rewind =
+        recorder.map(|recorder| Rewind::new(recorder, live, sources.clone(), history_span));
     let prompt_queue = prompter.as_ref().map(Prompter::queue);
     let node_client =
         if is_readonly { monitor.node_client().readonly() } else { monitor.node_client() };
@@ -78,10 +116,17 @@ pub(super) async fn run(
                 UiRequest::WatchJob(job) => monitor.set_detailed_job(job),
                 UiRequest::SetInterval(interval) => monitor.set_interval(interval),
                 UiRequest::QueryNodes(requests) => {
-                    send_requests(&node_client, &env.clock, &reply_sender, requests);
+                    send_requests(&node_client, &env.clock, &replies, requests);
                 }
                 UiRequest::ChangeSetting(name, text) => controller.change(name, &text).await,
                 UiRequest::SaveSettings(preferences) => controller.save(preferences).await,
+                UiRequest::Playback(command) => {
+                    let Some(rewind) = &mut rewind else { continue };
+                    if let Err(error) = rewind.command(command, env.clock.now()).await {
+                        // Fails if the screen has ended.
+                        notice_sender.send(SettingsEvent::Message(error)).await.ok();
+                    }
+                }
             }
         }
         std::future::pending().await
@@ -104,6 +149,37 @@ pub(super) async fn run(
         reason = notifying => reason,
         reason = serving => reason,
         reason = prompting => reason,
+    };
+    Ok(reason.into())
+}
+
+/// Shows recordings until the user quits; `commands` control their player.
+pub(super) async fn run_replay(
+    env: &Env,
+    title: String,
+    source: FleetSource,
+    commands: mpsc::Sender<PlaybackCommand>,
+) -> io::Result<ExitReason> {
+    let (context, ScreenEnds { mut requests, mut controller, .. }) = context(env, title, source);
+    let serving = async {
+        while let Some(request) = requests.recv().await {
+            match request {
+                // Fails if the player has ended; the screen then shows nothing new.
+                UiRequest::Playback(command) => drop(commands.send(command).await),
+                UiRequest::ChangeSetting(name, text) => controller.change(name, &text).await,
+                UiRequest::SaveSettings(preferences) => controller.save(preferences).await,
+                UiRequest::Refresh
+                | UiRequest::FocusNode(_)
+                | UiRequest::WatchJob(_)
+                | UiRequest::QueryNodes(_)
+                | UiRequest::SetInterval(_) => {}
+            }
+        }
+        std::future::pending::<StopReason>().await
+    };
+    let reason = tokio::select! {
+        reason = ui::run(context) => reason?,
+        reason = serving => reason,
     };
     Ok(reason.into())
 }

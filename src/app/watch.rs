@@ -14,8 +14,9 @@ use crate::app::printer::Printer;
 use crate::app::prompter::Prompter;
 use crate::app::unlock::unlock_keys;
 use crate::app::utilization_log::{UtilizationLog, print_notices};
-use crate::app::{AppError, ExitReason, limits, screen, targets, utilization_log};
+use crate::app::{AppError, ExitReason, limits, recording, screen, targets, utilization_log};
 use crate::cli::{Cli, TransportChoice};
+use crate::record::Recorder;
 
 /// Maximum wait for the scheduler before the screen starts.
 const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -54,7 +55,9 @@ pub(super) fn run(
     let can_prompt = !is_demo && (ssh_count > 0 || env.cli.slurm.is_requested());
     env.prompter = env.prompter.take().filter(|_| can_prompt);
     env.prompter.iter().for_each(Prompter::open);
-    let monitor = Monitor::start(&env, discovery)?;
+    let recorder = recording::start(&env, &title)?;
+    let sink = recorder.as_ref().map(Recorder::sink);
+    let monitor = Monitor::start(&env, discovery, sink)?;
     if let Some(prompter) = &mut env.prompter
         && let Some(reason) = env.runtime.block_on(prompter.prompt_at_startup(ssh_count))?
     {
@@ -63,20 +66,33 @@ pub(super) fn run(
     let prompter = env.prompter.take();
     let (notice_sender, mut notices) = mpsc::channel(1);
     let log = log_file
-        .map(|file| UtilizationLog::start(&env, &monitor, file, notice_sender))
+        .map(|file| UtilizationLog::start(&env, &monitor, file, notice_sender.clone()))
         .transpose()?;
     let reason = env.runtime.block_on(async {
         let mut printer = Printer::new(&env, &title);
         match env.output_mode {
             OutputMode::Screen => {
-                Box::pin(screen::run(&env, &monitor, title.clone(), prompter, &mut notices)).await
+                Box::pin(screen::run(
+                    &env,
+                    &monitor,
+                    recorder.as_ref(),
+                    title.clone(),
+                    prompter,
+                    &mut notices,
+                ))
+                .await
             }
+            OutputMode::Record => tokio::select! {
+                reason = recording::report(recorder.as_ref(), &notice_sender) => reason,
+                reason = print_notices(&mut notices, err) => reason,
+            },
             OutputMode::Once(_) => tokio::select! {
                 reason = printer.print_once(&monitor, out) => reason,
                 reason = print_notices(&mut notices, err) => reason,
             },
             OutputMode::Continuous => tokio::select! {
                 reason = printer.print_continuously(&monitor, out) => reason,
+                reason = recording::report(recorder.as_ref(), &notice_sender) => reason,
                 reason = print_notices(&mut notices, err) => reason,
             },
         }
@@ -89,6 +105,7 @@ pub(super) fn run(
     }
     // A blocked read of standard input must not delay the exit.
     drop(monitor);
+    recording::finish(recorder, env.output_mode, err)?;
     Ok(reason?)
 }
 

@@ -20,6 +20,14 @@ pub struct SettingArgs {
     pub hints: Vec<Problem>,
 }
 
+impl SettingArgs {
+    /// Adds the settings given to a subcommand.
+    pub(super) fn add(&mut self, other: &mut Self) {
+        self.values.append(&mut other.values);
+        self.hints.append(&mut other.hints);
+    }
+}
+
 impl clap::Args for SettingArgs {
     fn augment_args(command: Command) -> Command {
         SECTIONS.into_iter().fold(command, |command, (heading, settings)| {

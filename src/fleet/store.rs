@@ -87,6 +87,12 @@ impl FleetStore {
     /// Replaces the list of nodes, in this order, and the job list. Nodes that stay keep their state; removed
     /// nodes are forgotten after `REMOVED_RETENTION`.
     pub fn set_nodes(&self, names: impl IntoIterator<Item = NodeName>, jobs: Option<Arc<JobList>>) {
+        self.list_nodes(names, jobs);
+        // This is rare, and no reader must see the old list.
+        self.published.send_replace(self.snapshot());
+    }
+
+    fn list_nodes(&self, names: impl IntoIterator<Item = NodeName>, jobs: Option<Arc<JobList>>) {
         let mut guard = self.lock();
         let inner = &mut *guard;
         inner.job_ids = jobs.iter().flat_map(|jobs| &jobs.jobs).filter_map(sluid_to_id).collect();
@@ -106,9 +112,26 @@ impl FleetStore {
         inner.positions = positions(&nodes);
         inner.nodes = nodes;
         inner.has_new_hello = true;
-        drop(guard);
-        // This is rare, and no reader must see the old list.
-        self.published.send_replace(self.snapshot());
+    }
+
+    /// Replaces all nodes and jobs by those of another moment, which need not follow this one. Readers of the fleet see
+    /// what `change` does together with it.
+    pub fn replace(
+        &self,
+        nodes: Vec<Arc<Node>>,
+        jobs: Option<Arc<JobList>>,
+        change: impl FnOnce(),
+    ) {
+        let names: Vec<NodeName> = nodes.iter().map(|node| node.name.clone()).collect();
+        let mut inner = self.lock();
+        inner.removed.clear();
+        inner.nodes = nodes;
+        drop(inner);
+        self.list_nodes(names, jobs);
+        self.published.send_modify(|fleet| {
+            *fleet = self.snapshot();
+            change();
+        });
     }
 
     /// Returns how long the history of a node is kept.

@@ -42,6 +42,8 @@ table! {
         /// Locally, without SSH.
         Local = "local",
     }
+    /// All of them.
+    pub const ALL;
     /// Returns the name used in JSON.
     pub fn as_str -> &'static str;
 }
@@ -138,6 +140,8 @@ table! {
         /// The session ended.
         SessionLost = ("session lost", "gtop reconnects automatically"),
     }
+    /// All of them.
+    pub const ALL;
     fn texts -> (&'static str, &'static str);
 }
 

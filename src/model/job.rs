@@ -107,6 +107,8 @@ table! {
         /// Any other state.
         Other = "other",
     }
+    /// All of them.
+    pub const ALL;
     /// Returns the name used in JSON and on the screen.
     pub fn as_str -> &'static str;
 }
@@ -133,6 +135,8 @@ table! {
         #[default]
         Unknown = "has ended",
     }
+    /// All of them.
+    pub const ALL;
     /// Returns the outcome as a predicate, to follow the job's id.
     pub fn text -> &'static str;
 }

@@ -7,11 +7,16 @@ use tokio::sync::watch;
 use crate::collect::Collector;
 use crate::fleet::{FleetStore, PublishRate};
 use crate::inventory::{Roster, slurm};
+use crate::record::RecorderSink;
 use crate::source::pipeline::Pipeline;
 use crate::transport::Target;
 
-/// Passes a roster's nodes and jobs to the store.
-pub fn publish_roster(store: &FleetStore, roster: &Roster) {
+/// Passes a roster's nodes and jobs to the store, and to a recorder if there is one.
+pub fn publish_roster(store: &FleetStore, recorder: Option<&RecorderSink>, roster: &Roster) {
+    if let Some(recorder) = recorder {
+        let names = roster.targets.iter().map(|target| target.name.clone());
+        recorder.on_roster(names, roster.jobs.clone());
+    }
     store.set_nodes(roster.targets.iter().map(|target| target.name.clone()), roster.jobs.clone());
 }
 
@@ -20,8 +25,9 @@ pub async fn run(
     mut rosters: watch::Receiver<Arc<Roster>>,
     collector: Collector,
     store: Arc<FleetStore>,
+    recorder: Option<RecorderSink>,
 ) {
-    let pipeline = Pipeline::new(Arc::clone(&store));
+    let pipeline = Pipeline::new(Arc::clone(&store)).with_recorder(recorder.clone());
     let targets = |roster: &Roster| Arc::<[Target]>::from(roster.targets.as_slice());
     let transport = collector.transport();
     let set_jobs = |roster: &Roster| {
@@ -32,13 +38,13 @@ pub async fn run(
     };
     // Reads the roster once: with two reads, the nodes could be newer than the jobs.
     let first = Arc::clone(&rosters.borrow_and_update());
-    publish_roster(&store, &first);
+    publish_roster(&store, recorder.as_ref(), &first);
     set_jobs(&first);
     let (target_sender, target_changes) = watch::channel(targets(&first));
     let updating = async {
         while rosters.changed().await.is_ok() {
             let roster = Arc::clone(&rosters.borrow_and_update());
-            publish_roster(&store, &roster);
+            publish_roster(&store, recorder.as_ref(), &roster);
             set_jobs(&roster);
             target_sender.send_replace(targets(&roster));
         }

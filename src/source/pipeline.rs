@@ -3,62 +3,90 @@
 //! Nothing is queued and nothing is dropped here. Knows nothing of sessions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::fleet::{FleetStore, NodeBuilder};
+use crate::fleet::{FleetStore, Node, NodeBuilder};
 use crate::model::{Link, NodeName};
+use crate::record::RecorderSink;
 use crate::wire::{Decoded, Decoder, Delivery, EventSink, NodeEvent};
 
-/// Passes deliveries of sessions to a store.
+/// Passes deliveries of sessions to a store, and to a recorder if there is one.
 #[derive(Debug)]
 pub struct Pipeline {
     store: Arc<FleetStore>,
+    recorder: Option<RecorderSink>,
 }
 
 impl Pipeline {
     /// Makes a pipeline that writes to `store`.
     pub fn new(store: Arc<FleetStore>) -> Self {
-        Self { store }
+        Self { store, recorder: None }
+    }
+
+    /// Returns the same with a recorder.
+    #[must_use]
+    pub fn with_recorder(self, recorder: Option<RecorderSink>) -> Self {
+        Self { recorder, ..self }
     }
 
     /// Returns the sink for the deliveries of one node.
     pub fn sink(&self, node: NodeName) -> EventSink {
         let store = Arc::clone(&self.store);
-        let mut builder = NodeBuilder::new(node, self.store.history_span());
-        let mut decoder = Decoder::default();
+        let mut recorder = self.recorder.as_ref().map(|recorder| recorder.node(&node));
+        let mut pipeline = NodePipeline::new(node, self.store.history_span());
         Box::new(move |delivery| {
-            if apply_delivery(&mut builder, &mut decoder, delivery) {
-                store.update(builder.node());
+            if pipeline.apply(&delivery) {
+                store.update(pipeline.node());
+            }
+            if let Some(recorder) = &mut recorder {
+                recorder.on_delivery(delivery);
             }
         })
     }
 }
 
-/// Applies one delivery; returns true if the node has changed.
-fn apply_delivery(builder: &mut NodeBuilder, decoder: &mut Decoder, delivery: Delivery) -> bool {
-    match delivery.event {
-        NodeEvent::Link(link) => {
-            if matches!(link, Link::Opening { .. }) {
-                // The clock offset of the last session does not apply to the next one.
-                *decoder = Decoder::default();
-            }
-            builder.on_link(link);
-        }
-        NodeEvent::Transport(via) => builder.on_transport(via),
-        NodeEvent::Interval(interval) => builder.set_interval(interval),
-        NodeEvent::Frame(frame) => match decoder.decode(&frame.body, delivery.at) {
-            Some(Decoded::Hello(hello)) => builder.on_hello(hello),
-            Some(Decoded::Sample(sample)) => builder.on_sample(*sample),
-            Some(Decoded::Event(event)) => builder.on_event(event),
-            Some(Decoded::Bye(_)) | None => return false,
-        },
+/// Builds one node from its deliveries.
+#[derive(Debug)]
+pub(super) struct NodePipeline {
+    builder: NodeBuilder,
+    decoder: Decoder,
+}
+
+impl NodePipeline {
+    pub(super) fn new(node: NodeName, history_span: Duration) -> Self {
+        Self { builder: NodeBuilder::new(node, history_span), decoder: Decoder::default() }
     }
-    true
+
+    pub(super) fn node(&self) -> Arc<Node> {
+        self.builder.node()
+    }
+
+    /// Applies one delivery; returns true if the node has changed.
+    pub(super) fn apply(&mut self, delivery: &Delivery) -> bool {
+        let Self { builder, decoder } = self;
+        match &delivery.event {
+            NodeEvent::Link(link) => {
+                if matches!(link, Link::Opening { .. }) {
+                    // The clock offset of the last session does not apply to the next one.
+                    *decoder = Decoder::default();
+                }
+                builder.on_link(link.clone());
+            }
+            NodeEvent::Transport(via) => builder.on_transport(*via),
+            NodeEvent::Interval(interval) => builder.set_interval(*interval),
+            NodeEvent::Frame(frame) => match decoder.decode(&frame.body, delivery.at) {
+                Some(Decoded::Hello(hello)) => builder.on_hello(hello),
+                Some(Decoded::Sample(sample)) => builder.on_sample(*sample),
+                Some(Decoded::Event(event)) => builder.on_event(event),
+                Some(Decoded::Bye(_)) | None => return false,
+            },
+        }
+        true
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::fleet::PublishRate;
     use crate::time::Timestamp;

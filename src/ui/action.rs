@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::model::{JobId, NodeName, ProcessRequest, ProcessResponse, RequestError, Signal};
+use crate::model::{
+    JobId, NodeName, PlaybackCommand, ProcessRequest, ProcessResponse, RequestError, Signal,
+};
 use crate::query::SortOrder;
 use crate::time::Timestamp;
 use crate::ui::View;
@@ -35,6 +37,10 @@ pub enum Action {
     Save,
     /// Opens the filter prompt.
     Filter,
+    /// Plays a recording, or moves in it.
+    Playback(PlaybackCommand),
+    /// Opens the prompt for a time of the recording.
+    GoTo,
     Show(View),
     NextView,
     PreviousView,
@@ -59,6 +65,27 @@ impl Action {
                 | Self::Job(_)
                 | Self::Node(_)
                 | Self::Processes(_)
+        )
+    }
+
+    /// Returns true if it is about playing a recording.
+    pub(crate) const fn is_of_player(&self) -> bool {
+        matches!(self, Self::Playback(_) | Self::GoTo)
+    }
+
+    /// Returns true if it needs nodes that answer, which those of a recording do not.
+    pub(crate) const fn needs_nodes(&self) -> bool {
+        matches!(
+            self,
+            Self::Refresh
+                | Self::Focus
+                | Self::Processes(
+                    ProcessAction::Tree
+                        | ProcessAction::Environment
+                        | ProcessAction::Refresh
+                        | ProcessAction::Signals
+                        | ProcessAction::Signal(_)
+                )
         )
     }
 }
@@ -202,4 +229,20 @@ pub enum UiRequest {
     /// Writes the settings to `setup.toml`, with these preferences that keys changed.
     SaveSettings(Vec<UiPreference>),
     SetInterval(Duration),
+    /// Plays the recording, or moves in it.
+    Playback(PlaybackCommand),
+}
+
+impl UiRequest {
+    /// Returns true if it is about live nodes.
+    pub(crate) const fn needs_nodes(&self) -> bool {
+        match self {
+            Self::Refresh
+            | Self::FocusNode(_)
+            | Self::WatchJob(_)
+            | Self::QueryNodes(_)
+            | Self::SetInterval(_) => true,
+            Self::ChangeSetting(..) | Self::SaveSettings(_) | Self::Playback(_) => false,
+        }
+    }
 }

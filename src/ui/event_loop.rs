@@ -11,15 +11,15 @@ use std::time::Duration;
 use crossterm::event::{Event, KeyEventKind};
 use jiff::tz::TimeZone;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use crate::fleet::FleetReader;
-use crate::model::RequestError;
+use crate::model::{RecorderState, RequestError};
 use crate::time::{Clock, Timestamp};
 use crate::ui::action::{NodeReply, UiRequest};
 use crate::ui::background::{BACKGROUND_QUERY, BackgroundDetector};
 use crate::ui::effect::Effect;
+use crate::ui::fleet_source::{FleetSource, playback_changed};
 use crate::ui::keyboard::{DEVICE_STATUS_QUERY, Keyboard};
 use crate::ui::keymap::Keymap;
 use crate::ui::screen::{Ui, UiConfig};
@@ -37,7 +37,13 @@ const STARTUP_MESSAGE_DURATION: Duration = Duration::from_secs(30);
 /// Inputs and outputs of the UI.
 #[derive(Debug)]
 pub struct UiContext {
-    pub fleet: FleetReader,
+    /// The fleet that is shown first.
+    pub source: FleetSource,
+    /// Sources that replace the one shown.
+    pub sources: mpsc::Receiver<FleetSource>,
+    /// The recorder of the live fleet, if it is recorded.
+    pub recorder: Option<watch::Receiver<RecorderState>>,
+    /// Real time, whichever time is shown.
     pub clock: Clock,
     pub zone: TimeZone,
     /// Short description of what is monitored.
@@ -123,8 +129,23 @@ enum UiEvent {
     SuspendedTask(SuspendedTask),
     NodeReply(NodeReply),
     Settings(SettingsEvent),
+    Source(FleetSource),
+    /// The player has jumped, or has changed its speed.
+    Playback,
     /// It is time to draw.
     Tick,
+}
+
+/// What has happened to the fleet since it was drawn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FleetChange {
+    None,
+    /// A new one is drawn when it is due.
+    New,
+    /// The source or its player has changed: the fleet is drawn without delay.
+    Urgent,
+    /// The publisher is gone.
+    Closed,
 }
 
 struct EventLoop {
@@ -133,10 +154,7 @@ struct EventLoop {
     surface: Surface,
     ui: Ui,
     drawn_at: Timestamp,
-    /// A new fleet is not drawn yet.
-    is_fleet_new: bool,
-    /// The publisher is gone.
-    is_fleet_closed: bool,
+    fleet_change: FleetChange,
     /// The state that other tasks know.
     sent_state: [UiRequest; 3],
     /// Ctrl-Z has already handled the SIGCONT that is still to be delivered.
@@ -162,8 +180,7 @@ impl EventLoop {
             terminal,
             surface: Surface::new(),
             drawn_at: Timestamp::default(),
-            is_fleet_new: true,
-            is_fleet_closed: false,
+            fleet_change: FleetChange::Urgent,
             sent_state: [
                 UiRequest::WatchJob(None),
                 UiRequest::SetInterval(interval),
@@ -234,7 +251,7 @@ impl EventLoop {
     ) -> UiEvent {
         loop {
             let delay = self.time_to_next_draw();
-            let listens = !self.is_fleet_new && !self.is_fleet_closed;
+            let listens = self.fleet_change == FleetChange::None;
             return tokio::select! {
                 input = keyboard.events.recv() => UiEvent::Input(input),
                 Ok(()) = keyboard.background.changed() => {
@@ -244,8 +261,11 @@ impl EventLoop {
                 Some(task) = self.context.suspended_tasks.recv() => UiEvent::SuspendedTask(task),
                 Some(reply) = self.context.replies.recv() => UiEvent::NodeReply(reply),
                 Some(event) = self.context.settings_events.recv() => UiEvent::Settings(event),
-                changed = self.context.fleet.changed(), if listens => {
-                    (self.is_fleet_new, self.is_fleet_closed) = (changed.is_ok(), changed.is_err());
+                Some(source) = self.context.sources.recv() => UiEvent::Source(source),
+                () = playback_changed(&mut self.context.source.playback) => UiEvent::Playback,
+                changed = self.context.source.fleet.changed(), if listens => {
+                    self.fleet_change =
+                        changed.map_or(FleetChange::Closed, |()| FleetChange::New);
                     continue;
                 }
                 () = tokio::time::sleep(delay) => UiEvent::Tick,
@@ -259,7 +279,7 @@ impl EventLoop {
         let micros = now.as_micros().rem_euclid(1_000_000);
         let second = Duration::from_micros(u64::try_from(1_000_000 - micros).unwrap_or(1_000_000));
         let fleet = self.context.redraw_interval.saturating_sub(now.since(self.drawn_at));
-        if self.is_fleet_new { fleet.min(second) } else { second }
+        if self.fleet_change == FleetChange::New { fleet.min(second) } else { second }
     }
 
     /// Handles an event; keys that are already queued are handled before the next draw.
@@ -300,6 +320,12 @@ impl EventLoop {
                 self.ui.reject_setting(&name, &text);
                 self.ui.show_message_for(why, SETTINGS_MESSAGE_DURATION, now);
             }
+            UiEvent::Source(source) => {
+                self.context.source = source;
+                self.ui.on_source();
+                self.fleet_change = FleetChange::Urgent;
+            }
+            UiEvent::Playback => self.fleet_change = FleetChange::Urgent,
             // The size may have changed twice, and terminals drop what does not fit.
             UiEvent::Resize => self.surface.invalidate(),
             UiEvent::SuspendedTask(_) | UiEvent::Tick => {}
@@ -387,7 +413,11 @@ impl EventLoop {
         None
     }
 
+    /// Sends a request; none about nodes while a recording is shown.
     fn send_request(&mut self, request: UiRequest) {
+        if self.ui.is_recorded() && request.needs_nodes() {
+            return;
+        }
         let Err(error) = self.context.requests.try_send(request) else { return };
         log::warn!("a request is dropped: {error}");
         let now = self.context.clock.now();
@@ -402,6 +432,9 @@ impl EventLoop {
 
     /// Sends the state that has changed; retried while the channel is full.
     fn send_changed_state(&mut self) {
+        if self.ui.is_recorded() {
+            return;
+        }
         let state = self.ui.followed_state(self.context.clock.now());
         for (state, sent) in state.into_iter().zip(&mut self.sent_state) {
             if state != *sent && self.context.requests.try_send(state.clone()).is_ok() {
@@ -414,13 +447,23 @@ impl EventLoop {
         let now = self.context.clock.now();
         let is_second = now.second() != self.drawn_at.second();
         let is_due = now.since(self.drawn_at) >= self.context.redraw_interval;
-        if is_second || (self.is_fleet_new && is_due) {
-            let fleet = self.context.fleet.borrow_and_update().clone();
+        let is_fleet_due = match self.fleet_change {
+            FleetChange::Urgent => true,
+            FleetChange::New => is_due,
+            FleetChange::None | FleetChange::Closed => false,
+        };
+        if is_second || is_fleet_due {
+            let (fleet, timeline) = self.context.source.read();
+            let recorder = self.context.recorder.as_ref().map(|state| state.borrow().clone());
+            self.ui.on_recorder(recorder, now);
+            self.ui.on_timeline(timeline, now);
             self.ui.on_fleet(fleet, now);
             if let Some(request) = self.ui.due() {
                 self.send_request(request);
             }
-            self.is_fleet_new = false;
+            if self.fleet_change != FleetChange::Closed {
+                self.fleet_change = FleetChange::None;
+            }
             self.drawn_at = now;
         }
         if !self.terminal.can_draw() {

@@ -1,11 +1,10 @@
 //! The header lines: the title, how many nodes are fresh, the tabs, and the totals.
 
-use std::time::Duration;
-
 use crate::fleet::{Node, Totals};
 use crate::insight::FleetView;
+use crate::model::RecorderState;
 use crate::query::SortOrder;
-use crate::time::format_age;
+use crate::time::{format_age, format_duration};
 use crate::ui::View;
 use crate::ui::input::Click;
 use crate::ui::widgets::line::{Line, Tone};
@@ -21,7 +20,7 @@ pub(crate) fn lines(
     max_lines: usize,
 ) -> Vec<Line> {
     let fleet_view = context.view;
-    let mut lines = vec![title_line(context, screen.title, Some(screen.interval), width)];
+    let mut lines = vec![title_line(context, screen.title, Some(screen), width)];
     if max_lines > 1 {
         lines.push(totals_line(context, width));
     }
@@ -46,19 +45,24 @@ pub(crate) fn report_lines(context: RenderContext<'_>, text: &str, width: u16) -
 fn title_line(
     context: RenderContext<'_>,
     text: &str,
-    sampling_interval: Option<Duration>,
+    screen: Option<&ScreenState<'_>>,
     width: u16,
 ) -> Line {
     let fleet_view = context.view;
     let clock = Line::styled(clock(context), Tone::Plain);
-    let left = Line::styled("gtop", Tone::Accent).gap(2).text(text, Tone::Strong);
+    let timeline = screen.and_then(|screen| screen.timeline);
+    let mut left = Line::styled("gtop", Tone::Accent).gap(2);
+    if timeline.is_some() {
+        left = left.text("REPLAY", Tone::Warn).gap(2);
+    }
+    left = left.text(text, Tone::Strong);
     // On narrow screens the age of the job list is dropped first, then the title is cut, then words; the
     // clock goes last.
     let nodes = |is_short| node_counts(fleet_view, is_short).gap(if is_short { 2 } else { 3 });
     let mut right = clock;
-    if let Some(sampling_interval) = sampling_interval.filter(|_| width >= 100) {
-        right = Line::styled(format!("every {}  ", interval(sampling_interval)), Tone::Faint)
-            .append(right);
+    if let Some(live) = screen.filter(|screen| screen.timeline.is_none() && width >= 100) {
+        right =
+            Line::styled(format!("every {}  ", interval(live.interval)), Tone::Faint).append(right);
     }
     let room = width.saturating_sub(right.width());
     // The short form is used before a title of usual length is cut.
@@ -67,6 +71,12 @@ fn title_line(
     let mut lines = forms.into_iter().map(|(is_short, title)| (nodes(is_short), title));
     let fitting = lines.find(fits).map(|(nodes, _)| nodes);
     let right = fitting.unwrap_or_default().append(right);
+    if let Some(recorder) = screen.and_then(|screen| screen.recorder).filter(|_| timeline.is_none())
+    {
+        let room = width.saturating_sub(right.width() + 1);
+        let forms = recorder_forms(recorder).map(|form| left.clone().gap(2).append(form));
+        left = forms.into_iter().find(|form| form.width() <= room).unwrap_or(left);
+    }
     let age =
         fleet_view.fleet.jobs.as_ref().and_then(|list| {
             Some(format!("jobs {} old", format_age(fleet_view.now.since(list.at?))))
@@ -74,6 +84,18 @@ fn title_line(
     let aged = age.map(|age| left.clone().gap(2).text(age, Tone::Faint));
     let fits = |line: &Line| line.width().saturating_add(right.width()) < width;
     aged.filter(fits).unwrap_or(left).with_right(right, width)
+}
+
+/// Returns how long has been recorded, or that nothing can be, from the longest form to the shortest.
+fn recorder_forms(recorder: &RecorderState) -> [Line; 3] {
+    let (text, tone) = match (&recorder.fault, recorder.from.zip(recorder.to)) {
+        (Some(_), _) => (" rec failing".to_owned(), Tone::Warn),
+        (None, Some((from, to))) => {
+            (format!(" rec {}", format_duration(to.since(from))), Tone::Accent)
+        }
+        (None, None) => (" rec".to_owned(), Tone::Accent),
+    };
+    [text.as_str(), " rec", ""].map(|text| Line::styled(format!("●{text}"), tone))
 }
 
 fn clock(context: RenderContext<'_>) -> String {
@@ -263,6 +285,7 @@ fn notices(fleet_view: &FleetView, screen: &ScreenState<'_>) -> Line {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use jiff::tz::TimeZone;
 
@@ -285,10 +308,13 @@ mod tests {
             interval: Duration::from_secs(1),
             frozen: None,
             focus: None,
+            timeline: None,
+            recorder: None,
             message: None,
             hints: &[],
             help: None,
             filter_prompt: None,
+            time_prompt: None,
             dialog: None,
         };
         let text = |line: &Line| -> String {

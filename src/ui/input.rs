@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::text::is_unprintable;
+use crate::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
@@ -18,6 +19,8 @@ pub enum Key {
     Named(NamedKey),
     /// A named key with Shift.
     Shift(NamedKey),
+    /// A named key with Ctrl.
+    ControlNamed(NamedKey),
 }
 
 /// A key with a name.
@@ -77,6 +80,7 @@ impl fmt::Display for Key {
             Self::Function(number) => write!(f, "F{number}"),
             Self::Named(named) => f.write_str(named.name()),
             Self::Shift(named) => write!(f, "Shift-{}", named.name()),
+            Self::ControlNamed(named) => write!(f, "Ctrl-{}", named.name()),
         }
     }
 }
@@ -103,7 +107,9 @@ impl FromStr for Key {
         }
         if let Some((front, rest)) = text.split_once('-') {
             return match front.to_ascii_lowercase().as_str() {
-                "ctrl" => single(rest).map(|letter| Self::Control(letter.to_ascii_lowercase())),
+                "ctrl" => single(rest)
+                    .map(|letter| Self::Control(letter.to_ascii_lowercase()))
+                    .or_else(|| NamedKey::of(rest).map(Self::ControlNamed)),
                 "alt" => single(rest).map(Self::Alt),
                 "shift" => NamedKey::of(rest).map(Self::Shift),
                 _ => None,
@@ -129,6 +135,8 @@ pub enum Click {
     Cell(usize, usize),
     /// The title of the column with this name: sorts by it; a second click inverts the order.
     Column(&'static str),
+    /// This moment of the recording.
+    Time(Timestamp),
 }
 
 #[cfg(test)]
@@ -146,11 +154,14 @@ mod tests {
             ("Alt-J", Key::Alt('J')),
             ("Shift-Tab", Key::Shift(NamedKey::Tab)),
             ("PgDn", Key::Named(NamedKey::PageDown)),
+            ("Ctrl-Left", Key::ControlNamed(NamedKey::Left)),
         ] {
             assert_eq!(written.parse(), Ok(key));
             assert_eq!(key.to_string(), written);
         }
-        for wrong in ["", "F0", "F25", "Hyper-x", "Ctrl-", "Ctrl-ab", "Enterr", "Shift-x"] {
+        for wrong in
+            ["", "F0", "F25", "Hyper-x", "Ctrl-", "Ctrl-ab", "Alt-Left", "Enterr", "Shift-x"]
+        {
             assert!(wrong.parse::<Key>().is_err(), "{wrong}");
         }
     }

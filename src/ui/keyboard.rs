@@ -110,7 +110,12 @@ pub(super) fn to_key(event: KeyEvent) -> Option<Key> {
         KeyCode::Insert => NamedKey::Insert,
         _ => return None,
     };
-    modifiers.is_empty().then_some(if is_shifted { Key::Shift(named) } else { Key::Named(named) })
+    match (modifiers, is_shifted) {
+        (KeyModifiers::NONE, false) => Some(Key::Named(named)),
+        (KeyModifiers::NONE, true) => Some(Key::Shift(named)),
+        (KeyModifiers::CONTROL, false) => Some(Key::ControlNamed(named)),
+        _ => None,
+    }
 }
 
 /// Opens the terminal that the library reads from; none if that is standard input.

@@ -273,6 +273,21 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_recordings_are_bound_to_nothing_else() {
+        let all = || TABLES.iter().flat_map(|(_, table)| *table);
+        let plays = |binding: &&Binding| binding.name.starts_with("playback.");
+        let keys: Vec<Key> = all().filter(plays).flat_map(Binding::default_keys).collect();
+        assert_eq!(keys.len(), 12);
+        for key in keys {
+            let users: Vec<&str> = all()
+                .filter(|binding| binding.default_keys().contains(&key))
+                .map(|binding| binding.name)
+                .collect();
+            assert_eq!(users.len(), 1, "{key}: {users:?}");
+        }
+    }
+
+    #[test]
     fn former_names_lead_to_current_ones() {
         for (former, current) in FORMER_NAMES {
             let is_bound = |name: &str| Keymap::names().any(|(known, ..)| known == name);

@@ -9,6 +9,7 @@ use crate::query::SortOrder;
 use crate::ui::action::{Action, NodeReply, NodeRequest, ProcessAction, RowAction, SortAction};
 use crate::ui::dialog::Dialog;
 use crate::ui::effect::Effect;
+use crate::ui::node_panel::series::NodeSeries;
 use crate::ui::view_state::{Shared, ViewState};
 use crate::ui::views::{events, fleet, job, node, processes, users};
 use crate::ui::widgets::line::Line;
@@ -158,6 +159,21 @@ impl Navigation {
         // The node view shows a node even if none was selected.
         let on_screen = before.node_at(0).filter(|_| self.view == View::Node);
         self.shared.selection.on_update(before, after, on_screen.map(|node| &node.name))
+    }
+
+    /// Forgets what follows from earlier snapshots: events, series, and what live nodes were asked for.
+    pub(crate) fn on_jump(&mut self) {
+        self.events = events::State::default();
+        self.shared.panel.series = NodeSeries::default();
+        self.fleet.forget_series();
+        self.job.forget_series();
+        self.processes.forget_series();
+        self.close_pages();
+    }
+
+    /// Closes the pages that live nodes are asked for.
+    pub(crate) fn close_pages(&mut self) {
+        self.processes.close_pages();
     }
 
     /// Switches to a view. A node marked in the fleet view becomes the selected node; the job view opens with

@@ -13,40 +13,52 @@ pub fn render_screen(
     width: u16,
     height: u16,
 ) -> Vec<Line> {
-    let body_height = body_height(height);
+    let timeline = screen.timeline.filter(|_| has_timeline(height));
+    let body_height = body_height(height, timeline.is_some());
     let height = usize::from(height);
     let top = top_height(height);
-    let has_footer = has_footer(height) || (screen.filter_prompt.is_some() && height > 0);
-    let body_height = body_height.min(height - top - usize::from(has_footer));
+    let is_prompting = screen.filter_prompt.is_some() || screen.time_prompt.is_some();
+    let has_footer = has_footer(height) || (is_prompting && height > 0);
+    let fixed = top + usize::from(has_footer) + usize::from(timeline.is_some());
+    let body_height = body_height.min(height.saturating_sub(fixed));
     let mut lines = if top > 0 {
         header::lines(context, (navigation.view, navigation.sort_order()), screen, width, top)
     } else {
         Vec::new()
     };
     // An open dialog or prompt covers the bottom of the view.
-    let dialog_lines = match (screen.dialog, screen.filter_prompt) {
-        (Some(dialog), _) => dialog.lines(context, width, body_height),
-        (None, Some(search)) => search.lines(context, width, body_height),
-        (None, None) => Vec::new(),
+    let dialog_lines = match (screen.dialog, screen.filter_prompt, screen.time_prompt) {
+        (Some(dialog), ..) => dialog.lines(context, width, body_height),
+        (None, Some(search), _) => search.lines(context, width, body_height),
+        (None, None, Some(prompt)) => prompt.lines(context.zone, width, body_height),
+        (None, None, None) => Vec::new(),
     };
     let view_height = body_height.saturating_sub(dialog_lines.len());
     let mut body = body(context, navigation, screen, width, view_height);
     body.resize(view_height, Line::new());
     lines.append(&mut body);
     lines.extend(dialog_lines);
+    lines.extend(timeline.map(|timeline| timeline.line(context.zone, width)));
     if has_footer {
-        lines.push(
-            screen.filter_prompt.map_or_else(|| footer(screen, width), |prompt| prompt.line(width)),
-        );
+        lines.push(match (screen.filter_prompt, screen.time_prompt) {
+            (Some(prompt), _) => prompt.line(width),
+            (None, Some(prompt)) => prompt.line(width),
+            (None, None) => footer(screen, width),
+        });
     }
     lines.truncate(height);
     lines
 }
 
-/// Returns the number of lines between the header and the footer.
-pub fn body_height(height: u16) -> usize {
+/// Returns the number of lines between the header and the timeline, if there is one, or the footer.
+pub fn body_height(height: u16, has_timeline: bool) -> usize {
     let height = usize::from(height);
-    height - top_height(height) - usize::from(has_footer(height))
+    height - top_height(height) - usize::from(has_footer(height)) - usize::from(has_timeline)
+}
+
+/// Returns true if the screen is high enough for the timeline of a recording.
+pub(super) const fn has_timeline(height: u16) -> bool {
+    has_footer(height as usize)
 }
 
 const fn top_height(height: usize) -> usize {

@@ -1,6 +1,7 @@
 //! The state of the screen between events: the current view, its snapshot, open dialogs and pending requests.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::{KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
@@ -10,12 +11,12 @@ use ratatui::layout::Rect;
 
 use crate::fleet::Fleet;
 use crate::insight::FleetView;
-use crate::model::{JobId, Link, NodeName};
+use crate::model::{JobId, Link, NodeName, Playback, PlaybackCommand, RecorderState};
 use crate::query::Filter;
 use crate::text::sanitized_chars;
 use crate::time::Timestamp;
 use crate::ui::action::{
-    Action, NodeReply, NodeRequest, RowAction, SortAction, UiPreference, UiRequest,
+    Action, NodeReply, NodeRequest, ProcessAction, RowAction, SortAction, UiPreference, UiRequest,
 };
 use crate::ui::dialog::Dialog;
 use crate::ui::dialog::setup::Setup;
@@ -30,9 +31,13 @@ use crate::ui::paint::paint;
 use crate::ui::preferences::{preferences, restore_preference};
 use crate::ui::render;
 use crate::ui::selection::JobSelection;
-use crate::ui::shown_fleet::ShownFleet;
+use crate::ui::shown_fleet::{FrozenView, ShownFleet};
 use crate::ui::signals::StopReason;
 use crate::ui::theme::Theme;
+use crate::ui::time_prompt::TimePrompt;
+use crate::ui::time_prompt::time_text::TimeContext;
+use crate::ui::timeline::Timeline;
+use crate::ui::views::events;
 use crate::ui::widgets::line::Line;
 use crate::ui::widgets::list::{Movement, cycled};
 use crate::ui::{ScreenState, View};
@@ -41,6 +46,11 @@ use crate::ui::{ScreenState, View};
 const MESSAGE_DURATION: Duration = Duration::from_secs(4);
 /// How long the removal of the selected node is shown: longer, because it is unexpected.
 const REMOVED_NODE_MESSAGE_DURATION: Duration = Duration::from_secs(10);
+/// How long a fault of the recorder, its end, or the loss of a recording is shown.
+const RECORDING_MESSAGE_DURATION: Duration = Duration::from_secs(10);
+const NOT_RECORDED: &str =
+    "nothing is recorded; gtop --record FILE keeps a recording to go back in";
+const RECORDED: &str = "this is a recording; nothing is sent to nodes";
 /// Time without terminal focus after which nodes may sample less often.
 const UNATTENDED_AFTER: Duration = Duration::from_secs(60);
 const UNATTENDED_INTERVAL: Duration = Duration::from_secs(5);
@@ -75,10 +85,22 @@ pub struct Ui {
     interval: Duration,
     shown: ShownFleet,
     navigation: Navigation,
+    /// Some node was shown; before that, the view is chosen by the number of nodes.
+    has_shown_nodes: bool,
+    /// What is played, and its position; `None` if the fleet is live.
+    timeline: Option<Timeline>,
+    /// The events and the snapshot of the live fleet when the user left it for its recording.
+    left_live: Option<(events::State, FleetView)>,
+    /// What is missing in recordings, as it was shown last.
+    shown_loss: Option<Arc<str>>,
+    /// The recorder of the live fleet, if it is recorded.
+    recorder: Option<RecorderState>,
     /// The first visible line of the help page, while help is open.
     help: Option<usize>,
     /// The filter prompt, while it is open.
     filter_prompt: Option<FilterPrompt>,
+    /// The prompt for a time of the recording, while it is open.
+    time_prompt: Option<TimePrompt>,
     /// The dialog that takes all keys, while one is open.
     dialog: Option<Dialog>,
     /// The setup pages, with the current settings.
@@ -106,8 +128,14 @@ impl Ui {
             interval,
             shown: ShownFleet::new(zone),
             navigation: Navigation::default(),
+            has_shown_nodes: false,
+            timeline: None,
+            left_live: None,
+            shown_loss: None,
+            recorder: None,
             help: None,
             filter_prompt: None,
+            time_prompt: None,
             dialog: None,
             setup: Setup::default(),
             saved_preferences: Vec::new(),
@@ -135,7 +163,7 @@ impl Ui {
         self.detects_background = detects_background;
         self.apply_background();
         if selects_others {
-            self.shown.rebuild(self.shown.live.now);
+            self.shown.rebuild();
         }
         let before = std::mem::replace(&mut self.saved_preferences, preferences.clone());
         for preference in preferences.into_iter().filter(|preference| !before.contains(preference))
@@ -186,20 +214,82 @@ impl Ui {
         Effect::Request(UiRequest::SaveSettings(changed))
     }
 
-    /// Shows a new snapshot, or the same one with later ages.
+    /// Notes that the next snapshot comes from another source, and does not continue the one before.
+    pub fn on_source(&mut self) {
+        self.shown.jump();
+        // A signal is sent only to processes that were live when they were selected.
+        self.dialog.take_if(|dialog| matches!(dialog, Dialog::Signal(_)));
+    }
+
+    /// Notes the state of the player before its snapshot; `None` if the fleet is live.
+    pub fn on_timeline(&mut self, timeline: Option<Timeline>, now: Timestamp) {
+        let jumps = |timeline: &Option<Timeline>| timeline.as_ref().map(|one| one.playback.jumps);
+        if jumps(&timeline) != jumps(&self.timeline) {
+            self.on_source();
+        }
+        if self.timeline.is_none() && timeline.is_some() && self.has_shown_nodes {
+            let events = std::mem::take(&mut self.navigation.events);
+            self.left_live = Some((events, self.shown.live.clone()));
+        }
+        self.timeline = timeline;
+        let loss = self.timeline.as_ref().and_then(|timeline| timeline.playback.loss.clone());
+        if let Some(loss) = loss.filter(|loss| self.shown_loss.as_ref() != Some(loss)) {
+            self.show_message_for(loss.to_string(), RECORDING_MESSAGE_DURATION, now);
+            self.shown_loss = Some(loss);
+        }
+    }
+
+    /// Notes the state of the recorder; `None` if the live fleet is not recorded.
+    pub fn on_recorder(&mut self, recorder: Option<RecorderState>, now: Timestamp) {
+        let fault = |recorder: &Option<RecorderState>| recorder.as_ref()?.fault.clone();
+        let (before, after) = (fault(&self.recorder), fault(&recorder));
+        self.recorder = recorder;
+        if before != after {
+            let text =
+                after.map_or_else(|| "recording again".to_owned(), |fault| fault.to_string());
+            self.show_message_for(text, RECORDING_MESSAGE_DURATION, now);
+        }
+    }
+
+    /// Returns true if a recording is shown.
+    pub const fn is_recorded(&self) -> bool {
+        self.timeline.is_some()
+    }
+
+    /// Shows a new snapshot, or the same one with later ages. A recorded one is shown at the time of its recording.
     pub fn on_fleet(&mut self, fleet: Fleet, now: Timestamp) {
-        if self.shown.live.fleet.nodes.is_empty() && fleet.nodes.len() == 1 {
+        if !self.has_shown_nodes && fleet.nodes.len() == 1 {
             // A fleet of one node is more useful as a node view than as a list.
             self.navigation.view = View::Node;
         }
-        let before = self.shown.update(fleet, now);
-        self.navigation.events.record_changes(&before, &self.shown.live);
-        if self.message.as_ref().is_some_and(|(_, until)| *until <= now) {
-            self.message = None;
+        self.has_shown_nodes |= !fleet.nodes.is_empty();
+        let shown_at = self.timeline.as_ref().map_or(now, |timeline| timeline.position);
+        let before = self.shown.update(fleet, shown_at);
+        match &before {
+            Some(before) => self.navigation.events.record_changes(before, &self.shown.live),
+            None => self.continue_after_jump(),
         }
         if self.shown.frozen.is_none() {
-            self.report_removed_node(&before, now);
+            if let Some(before) = before {
+                self.report_removed_node(&before, now);
+            }
             self.due = self.navigation.on_tick(self.shown.context());
+        }
+    }
+
+    /// Continues with the events before the time jumped to; back in the live fleet, with those before the user left it.
+    fn continue_after_jump(&mut self) {
+        self.navigation.on_jump();
+        match (&self.timeline, self.left_live.take()) {
+            (Some(Timeline { playback, position }), left_live) => {
+                self.navigation.events.record_marks(&playback.marks, *position);
+                self.left_live = left_live;
+            }
+            (None, Some((events, before))) => {
+                self.navigation.events = events;
+                self.navigation.events.record_changes(&before, &self.shown.live);
+            }
+            (None, None) => {}
         }
     }
 
@@ -248,12 +338,15 @@ impl Ui {
             match prompt.on_key(key, &self.shown.live.fleet) {
                 ControlFlow::Break(filter) => {
                     self.filter_prompt = None;
-                    self.shown.set_filter(filter, now);
+                    self.shown.set_filter(filter);
                 }
-                ControlFlow::Continue(Some(filter)) => self.shown.set_filter(filter, now),
+                ControlFlow::Continue(Some(filter)) => self.shown.set_filter(filter),
                 ControlFlow::Continue(None) => {}
             }
             return Effect::Handled;
+        }
+        if let Some(prompt) = self.time_prompt.take() {
+            return self.press_in_time_prompt(prompt, key, now);
         }
         if let Some(dialog) = self.dialog.take() {
             return self.press_in_dialog(dialog, key, now);
@@ -310,13 +403,34 @@ impl Ui {
         }
     }
 
+    /// Handles a key in the prompt for a time, which is put back unless the key closes it.
+    fn press_in_time_prompt(&mut self, mut prompt: TimePrompt, key: Key, now: Timestamp) -> Effect {
+        let recorded = |recorder: &RecorderState| Some((recorder.from?, recorder.to?));
+        let live_span = self.recorder.as_ref().and_then(recorded);
+        let spans = match &self.timeline {
+            Some(timeline) => &*timeline.playback.spans,
+            None => live_span.as_slice(),
+        };
+        let time = TimeContext { now: self.shown.live.now, zone: &self.shown.zone, spans };
+        match prompt.on_key(key, time) {
+            ControlFlow::Break(Some(time)) => {
+                self.request_playback(PlaybackCommand::GoTo(time), now)
+            }
+            ControlFlow::Break(None) => Effect::Handled,
+            ControlFlow::Continue(()) => {
+                self.time_prompt = Some(prompt);
+                Effect::Handled
+            }
+        }
+    }
+
     /// Inserts pasted text where a line is being typed and ignores it elsewhere: the contents of a clipboard
     /// must not act as keys, one of which could kill a process.
     pub fn on_paste(&mut self, text: &str, now: Timestamp) {
         let is_typing = match &self.dialog {
             Some(Dialog::Setup(setup)) => setup.is_typing(),
             Some(_) => false,
-            None => self.filter_prompt.is_some(),
+            None => self.is_prompting(),
         };
         for letter in sanitized_chars(text.trim()).take(MAX_PASTE_CHARS).filter(|_| is_typing) {
             // In an input line, a character has no other effect than to be inserted.
@@ -324,8 +438,16 @@ impl Ui {
         }
     }
 
+    const fn is_prompting(&self) -> bool {
+        self.filter_prompt.is_some() || self.time_prompt.is_some()
+    }
+
     /// Performs an action.
     fn perform(&mut self, action: &Action, now: Timestamp) -> Effect {
+        if self.is_recorded() && action.needs_nodes() {
+            self.show_message(RECORDED.to_owned(), now);
+            return Effect::Handled;
+        }
         match action {
             Action::Quit => return Effect::Exit(StopReason::Quit),
             Action::Interrupt => return Effect::Exit(StopReason::Interrupted),
@@ -333,14 +455,21 @@ impl Ui {
             Action::Redraw => return Effect::Redraw,
             Action::Refresh => return self.refresh(now),
             Action::Help => self.help = Some(0),
-            Action::Freeze => match self.shown.frozen.take() {
-                Some(before) => self.report_removed_node(&before, now),
-                None => self.shown.frozen = Some(self.shown.live.clone()),
-            },
+            Action::Freeze => self.freeze(now),
             Action::Focus => self.is_focusing = !self.is_focusing,
             Action::Setup => self.dialog = Some(Dialog::Setup(self.setup.clone())),
             Action::Save => return self.save(),
             Action::Filter => self.filter_prompt = Some(FilterPrompt::new(&self.shown.filter)),
+            Action::Playback(command) => return self.request_playback(*command, now),
+            Action::GoTo if self.has_recording(now) => self.time_prompt = Some(TimePrompt::new()),
+            Action::GoTo => {}
+            Action::Rows(RowAction::Move(Movement::End)) if self.is_behind() => {
+                return self.request_playback(PlaybackCommand::End, now);
+            }
+            // Without a signal, the key quits.
+            Action::Processes(ProcessAction::InterruptSelected) if self.is_recorded() => {
+                return Effect::Ignored;
+            }
             Action::Show(view) => self.navigation.show_view(self.shown.view(), *view),
             Action::NextView => self.cycle_view(true),
             Action::PreviousView => self.cycle_view(false),
@@ -354,15 +483,56 @@ impl Ui {
                 if effect != Effect::Ignored || *action != Action::Rows(RowAction::Back) {
                     return effect;
                 }
-                self.back(now);
+                self.back();
             }
         }
         Effect::Handled
     }
 
+    /// Freezes or unfreezes the display.
+    fn freeze(&mut self, now: Timestamp) {
+        if let Some(frozen) = self.shown.frozen.take() {
+            self.report_removed_node(&frozen.view, now);
+        } else {
+            let view = self.shown.live.clone();
+            self.shown.frozen = Some(FrozenView { view, since: now });
+        }
+    }
+
     fn perform_in_view(&mut self, action: &Action, now: Timestamp) -> Effect {
-        let effect = self.navigation.update(self.shown.context(), action);
+        let mut effect = self.navigation.update(self.shown.context(), action);
+        if let Effect::Request(request) = &effect
+            && self.is_recorded()
+            && request.needs_nodes()
+        {
+            // The page would wait for a reply.
+            self.navigation.close_pages();
+            effect = Effect::Message(RECORDED.to_owned());
+        }
         self.apply(effect, now)
+    }
+
+    /// Requests a command of the player, if there is a recording.
+    fn request_playback(&mut self, command: PlaybackCommand, now: Timestamp) -> Effect {
+        if self.has_recording(now) {
+            Effect::Request(UiRequest::Playback(command))
+        } else {
+            Effect::Handled
+        }
+    }
+
+    /// Returns true if there is a recording to play, and tells how to make one otherwise.
+    fn has_recording(&mut self, now: Timestamp) -> bool {
+        let exists = self.is_recorded() || self.recorder.is_some();
+        if !exists {
+            self.show_message(NOT_RECORDED.to_owned(), now);
+        }
+        exists
+    }
+
+    /// Returns true if an earlier time is shown of a recording that is still written.
+    fn is_behind(&self) -> bool {
+        self.timeline.as_ref().is_some_and(|timeline| timeline.playback.is_live)
     }
 
     /// Performs the effects on the screen, and returns the others.
@@ -421,7 +591,7 @@ impl Ui {
         let rows = if is_fast { FAST_WHEEL_ROWS } else { WHEEL_ROWS };
         if let Some(top) = self.help {
             self.help = Some((0..rows).fold(top, |top, _| step.new_index(top, usize::MAX, 1)));
-        } else if self.dialog.is_none() && self.filter_prompt.is_none() {
+        } else if self.dialog.is_none() && !self.is_prompting() {
             for _ in 0..rows {
                 self.perform_in_view(&Action::Rows(RowAction::Move(step)), now);
             }
@@ -430,7 +600,7 @@ impl Ui {
     }
 
     fn on_click(&mut self, event: MouseEvent, now: Timestamp) -> Effect {
-        if self.dialog.is_some() || self.filter_prompt.is_some() {
+        if self.dialog.is_some() || self.is_prompting() {
             return Effect::Ignored;
         }
         let line = self.drawn.get(usize::from(event.row));
@@ -444,6 +614,7 @@ impl Ui {
             Some(click @ (Click::Row(_) | Click::Cell(..))) => {
                 Action::Rows(RowAction::Click(click))
             }
+            Some(Click::Time(time)) => Action::Playback(PlaybackCommand::GoTo(time)),
         };
         self.perform(&action, now)
     }
@@ -477,11 +648,11 @@ impl Ui {
     }
 
     /// Clears the filter, or else goes back to the previous view.
-    fn back(&mut self, now: Timestamp) {
+    fn back(&mut self) {
         if self.shown.filter.is_empty() {
             self.navigation.back(self.shown.view());
         } else {
-            self.shown.set_filter(Filter::default(), now);
+            self.shown.set_filter(Filter::default());
         }
     }
 
@@ -516,11 +687,40 @@ impl Ui {
         hints
     }
 
-    /// Returns the key hints of the bottom line.
+    /// Returns the key hints of the bottom line; those of the player come first.
     fn hints(&self) -> Vec<(String, &'static str)> {
-        let word =
-            |action: &Action, default| self.navigation.hint(self.shown.view(), action, default);
-        self.keys.hints(self.navigation.view, word)
+        let view = self.navigation.view;
+        let mut hints = self.keys.hints(view, |action, default| self.player_hint(action, default));
+        let has_no_effect = |action: &Action| {
+            let is_live_only = action.needs_nodes() || *action == Action::Freeze;
+            action.is_of_player() || (is_live_only && self.is_recorded())
+        };
+        hints.extend(self.keys.hints(view, |action, default| {
+            let hint = self.navigation.hint(self.shown.view(), action, default);
+            hint.filter(|_| !has_no_effect(action))
+        }));
+        hints
+    }
+
+    /// Returns the hint of a key of the player; `None` if there is no recording.
+    fn player_hint(&self, action: &Action, default: &'static str) -> Option<&'static str> {
+        match (action, &self.timeline) {
+            (Action::Playback(PlaybackCommand::TogglePlay), Some(timeline)) => {
+                let Playback { is_live, is_playing, .. } = timeline.playback;
+                Some(if is_live {
+                    "now"
+                } else if is_playing {
+                    "pause"
+                } else {
+                    default
+                })
+            }
+            (Action::Playback(PlaybackCommand::TogglePlay), None) => {
+                self.recorder.is_some().then_some("pause")
+            }
+            (action, Some(_)) if action.is_of_player() => Some(default),
+            _ => None,
+        }
     }
 
     /// Returns the lines of the last frame.
@@ -532,6 +732,7 @@ impl Ui {
     /// Draws a frame.
     pub fn draw(&mut self, now: Timestamp, buffer: &mut Buffer) {
         let area: Rect = buffer.area;
+        self.message.take_if(|(_, until)| *until <= now);
         let focus = self.focus();
         let view = self.navigation.view;
         let hints = match (&self.help, &self.dialog) {
@@ -541,18 +742,22 @@ impl Ui {
         };
         let help = self.help.map(|top| {
             let page = help::page(&self.keys, view, self.theme.palette, area.width);
-            help::scroll_page(page, top, render::body_height(area.height))
+            let has_timeline = self.is_recorded() && render::has_timeline(area.height);
+            help::scroll_page(page, top, render::body_height(area.height, has_timeline))
         });
         self.help = help.as_ref().map(|(_, top)| *top);
         let screen = ScreenState {
             title: &self.title,
             interval: self.interval(now),
-            frozen: self.shown.frozen.as_ref().map(|fleet_view| now.since(fleet_view.now)),
+            frozen: self.shown.frozen.as_ref().map(|frozen| now.since(frozen.since)),
             focus: focus.as_ref(),
+            timeline: self.timeline.as_ref(),
+            recorder: self.recorder.as_ref(),
             message: self.message.as_ref().map(|(text, _)| text.as_str()),
             hints: &hints,
             help: help.as_ref().map(|(lines, _)| lines.as_slice()),
             filter_prompt: self.filter_prompt.as_ref(),
+            time_prompt: self.time_prompt.as_ref(),
             dialog: self.dialog.as_ref(),
         };
         let context = self.shown.context();

@@ -28,6 +28,16 @@ pub struct Frame {
     pub body: Body,
 }
 
+impl Frame {
+    /// Parses the JSON of a frame, as sent.
+    pub fn parse(text: Bytes) -> Result<Self, MalformedFrame> {
+        let body = decode(&text)?;
+        // A response may contain secrets, so its text is not kept.
+        let text = if matches!(body, Body::Answer(_)) { Bytes::new() } else { text };
+        Ok(Self { text, body })
+    }
+}
+
 /// An item of the stream.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Received {
@@ -147,12 +157,7 @@ struct BodyKind<'a> {
 }
 
 fn parse_frame(text: Bytes) -> Received {
-    match decode(&text) {
-        // A response may contain secrets, so its text is not kept.
-        Ok(body @ Body::Answer(_)) => Received::Frame(Box::new(Frame { text: Bytes::new(), body })),
-        Ok(body) => Received::Frame(Box::new(Frame { text, body })),
-        Err(malformed) => Received::Malformed(malformed),
-    }
+    Frame::parse(text).map_or_else(Received::Malformed, |frame| Received::Frame(Box::new(frame)))
 }
 
 fn decode(text: &[u8]) -> Result<Body, MalformedFrame> {
@@ -191,6 +196,12 @@ fn decode(text: &[u8]) -> Result<Body, MalformedFrame> {
 
 /// Writes a body as a frame; for the simulated fleet. [`Body::Other`] has no frame and writes none.
 pub fn encode(body: &Body) -> Vec<u8> {
+    let text = encode_text(body);
+    if text.is_empty() { text } else { [SENTINEL, &text, b"\n"].concat() }
+}
+
+/// Writes the JSON of a body in ASCII, as in its frame. [`Body::Other`] has none.
+pub fn encode_text(body: &Body) -> Vec<u8> {
     let (kind, json) = match body {
         Body::Hello(hello) => ("hello", serde_json::to_string(hello)),
         Body::Sample(sample) => ("sample", serde_json::to_string(sample)),
@@ -203,8 +214,7 @@ pub fn encode(body: &Body) -> Vec<u8> {
     // Structs of strings and finite numbers can always be serialized.
     let Ok(json) = json else { return Vec::new() };
     let rest = json.strip_prefix('{').unwrap_or_default();
-    let mut frame = SENTINEL.to_vec();
-    frame.extend_from_slice(format!("{{\"t\":\"{kind}\",").as_bytes());
+    let mut frame = format!("{{\"t\":\"{kind}\",").into_bytes();
     for letter in rest.chars() {
         if letter.is_ascii() {
             frame.push(letter as u8);
@@ -215,7 +225,6 @@ pub fn encode(body: &Body) -> Vec<u8> {
             }
         }
     }
-    frame.push(b'\n');
     frame
 }
 

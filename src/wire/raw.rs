@@ -88,6 +88,16 @@ pub(crate) trait OptionalKey {
 
     /// Makes the value `null`, if it is a number or flag.
     fn set_null(&mut self) {}
+
+    /// Replaces the value by a newer one, unless that is absent.
+    fn update(&mut self, newer: Self)
+    where
+        Self: Sized,
+    {
+        if !newer.is_absent() {
+            *self = newer;
+        }
+    }
 }
 
 impl<T: PartialEq> OptionalKey for Raw<T> {
@@ -113,6 +123,9 @@ pub(crate) trait Changes {
 
     /// Sets the value of a key to `null`.
     fn set_null(&mut self, key: &str);
+
+    /// Replaces the values that a newer object of the same subject has.
+    fn update(&mut self, newer: Self);
 }
 
 /// Declares how a value shows that it is absent.

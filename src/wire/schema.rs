@@ -148,6 +148,26 @@ macro_rules! in_place {
                     }
                 )?)*
             }
+
+            fn update(&mut self, newer: Self) {
+                $($(
+                    $crate::wire::raw::OptionalKey::update(&mut self.$field, newer.$field);
+                    $($optional)?
+                )?)*
+                $(
+                    if let Some(newer) = newer.$place {
+                        let known = self.$place.get_or_insert_default();
+                        let newer = *newer;
+                        $($(
+                            $crate::wire::raw::OptionalKey::update(
+                                &mut known.$group_field,
+                                newer.$group_field,
+                            );
+                            $($group_optional)?
+                        )?)*
+                    }
+                )*
+            }
         }
 
         impl<'de> serde::Deserialize<'de> for $name {

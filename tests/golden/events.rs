@@ -79,5 +79,5 @@ fn the_first_snapshot_is_no_event() {
     ui.on_fleet(fleets::with_jobs(), NOW);
     press(&mut ui, KEYS);
     let screen = text(&draw(&mut ui, 80, 24)).join("\n");
-    assert!(screen.contains("no events since"), "{screen}");
+    assert!(screen.contains("no events so far"), "{screen}");
 }

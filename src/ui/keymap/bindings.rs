@@ -4,7 +4,7 @@
 //! its description, and its hint in the bottom line, if any: `"word"`, or `"word" with` the binding whose key
 //! stands in the same hint.
 
-use crate::model::Signal;
+use crate::model::{PlaybackCommand, Signal};
 use crate::ui::action::{
     Action, FleetAction, JobAction, NodeAction, ProcessAction, RowAction, SortAction,
 };
@@ -185,7 +185,7 @@ pub(super) const EVERYWHERE: &[Binding] = bindings! {
     "first" "Home" => Action::Rows(RowAction::Move(Movement::Home)),
         "first row";
     "last" "End" => Action::Rows(RowAction::Move(Movement::End)),
-        "last row";
+        "last row; in a recording that is still written, back to now";
     "open" "Enter" => Action::Rows(RowAction::Open),
         "open the selected row, or move the cursor into the tables", "open";
     "back" "Esc" => Action::Rows(RowAction::Back),
@@ -206,6 +206,26 @@ pub(super) const EVERYWHERE: &[Binding] = bindings! {
         "next view", "view";
     "previous-view" "Shift-Tab" => Action::PreviousView,
         "previous view";
+    "playback.play" "x" => Action::Playback(PlaybackCommand::TogglePlay),
+        "recording: play or pause", "play";
+    "playback.slower" "{" => Action::Playback(PlaybackCommand::Slower),
+        "recording: slower";
+    "playback.faster" "}" => Action::Playback(PlaybackCommand::Faster),
+        "recording: faster";
+    "playback.back" "( Shift-Left" => Action::Playback(PlaybackCommand::Step { seconds: -10 }),
+        "recording: 10 seconds back", "10s" with "playback.forward";
+    "playback.forward" ") Shift-Right" => Action::Playback(PlaybackCommand::Step { seconds: 10 }),
+        "recording: 10 seconds forward";
+    "playback.far-back" "Ctrl-Left" => Action::Playback(PlaybackCommand::Step { seconds: -600 }),
+        "recording: 10 minutes back";
+    "playback.far-forward" "Ctrl-Right" => Action::Playback(PlaybackCommand::Step { seconds: 600 }),
+        "recording: 10 minutes forward";
+    "playback.next-event" "n" => Action::Playback(PlaybackCommand::NextMark),
+        "recording: next event", "event" with "playback.previous-event";
+    "playback.previous-event" "N" => Action::Playback(PlaybackCommand::PreviousMark),
+        "recording: previous event";
+    "playback.go-to" ":" => Action::GoTo,
+        "recording: go to a time, such as 14:05 or -3m", "go to";
     "filter" "/" => Action::Filter,
         "filter, such as util<10 user=alice", "filter";
     "sort" "F6" => Action::Sort(SortAction::Menu),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::insight::FleetView;
 use crate::insight::RowId;
-use crate::model::NodeName;
+use crate::model::{Mark, MarkKind, NodeName};
 use crate::time::{Timestamp, format_age};
 use crate::ui::RenderContext;
 use crate::ui::action::RowAction;
@@ -16,7 +16,7 @@ use crate::ui::widgets::list::{ListCursor, Movement};
 use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
 
 use crate::insight::Severity;
-use crate::insight::events::changes::{self, EventSummary};
+use crate::insight::events::changes::{self, EventSummary, ObservedEvent};
 use crate::insight::events::event_log::EventLog;
 use crate::insight::events::rows::{DeviceEvents, EventRow, EventRows};
 
@@ -137,6 +137,21 @@ impl State {
         self.log.add(changes::events_between(before, after));
     }
 
+    /// Logs the marks of a recording up to a time; those of devices are events of the nodes already.
+    pub(crate) fn record_marks(&mut self, marks: &[Mark], until: Timestamp) {
+        let event = |mark: &Mark| {
+            let severity = match mark.kind {
+                MarkKind::Device => return None,
+                MarkKind::Down => Severity::Error,
+                MarkKind::Up => Severity::Recovery,
+                MarkKind::Job | MarkKind::Resumed => Severity::Info,
+            };
+            let summary = EventSummary { severity, text: Arc::clone(&mark.text) };
+            Some(ObservedEvent { at: mark.at, nodes: Vec::new(), device: None, summary })
+        };
+        self.log.add(marks.iter().filter(|mark| mark.at <= until).filter_map(event).collect());
+    }
+
     /// Returns the rows, cached until the snapshot, the log or the unfolded event changes.
     fn refresh(&mut self, context: RenderContext<'_>) -> Arc<EventRows> {
         let device_events = context.view.device_events();
@@ -156,7 +171,7 @@ impl State {
 
 fn empty_lines(fleet_view: &FleetView, width: u16, height: usize) -> Vec<Line> {
     let first = if fleet_view.filter.is_empty() {
-        "no events since gtop started"
+        "no events so far"
     } else {
         "no events on nodes that match the filter"
     };

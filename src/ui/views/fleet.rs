@@ -191,6 +191,11 @@ impl State {
         }
     }
 
+    /// Forgets the series of earlier snapshots.
+    pub(crate) fn forget_series(&mut self) {
+        self.series_cache.clear();
+    }
+
     fn group_by(&mut self, grouping: Grouping) {
         self.grouping = grouping;
         self.folded_groups.clear();
@@ -304,7 +309,14 @@ impl State {
                     )
                 })
             }
-            (Click::Row(_) | Click::Cell(..) | Click::View(_) | Click::Column(_), _) => {
+            (
+                Click::Row(_)
+                | Click::Cell(..)
+                | Click::View(_)
+                | Click::Time(_)
+                | Click::Column(_),
+                _,
+            ) => {
                 return Effect::Ignored;
             }
         };

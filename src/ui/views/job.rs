@@ -126,6 +126,11 @@ impl ViewState for State {
 }
 
 impl State {
+    /// Forgets the series of earlier snapshots.
+    pub(crate) fn forget_series(&mut self) {
+        self.series = MeanSeries::default();
+    }
+
     pub(crate) const fn is_in_table(&self) -> bool {
         self.is_in_table
     }

@@ -119,6 +119,17 @@ impl State {
         self.pages.is_empty()
     }
 
+    /// Forgets the series of earlier snapshots, and the tagged processes.
+    pub(crate) fn forget_series(&mut self) {
+        self.series = ProcessSeries::default();
+        self.tags.clear();
+    }
+
+    /// Closes the tree, the environments and the details.
+    pub(crate) fn close_pages(&mut self) {
+        self.pages.clear();
+    }
+
     /// Returns true if the table or a tree is in front, both of which have selectable rows.
     pub(crate) fn is_on_rows(&self) -> bool {
         matches!(self.pages.last(), None | Some(Page::Tree(_)))

@@ -1,0 +1,187 @@
+//! Cost of recordings: bytes and processor time per node-sample; time to open one and to jump in it, and memory.
+//!
+//! `cargo bench --bench record [-- NODES…]` records five minutes of the simulated fleet with its noise, 8 devices and 40
+//! processes per node, and the same with values that change every three seconds (`smooth`). `-- --fill FILE` records 64 nodes until
+//! the file has 1 GiB, `-- --open FILE` opens it and jumps.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss,
+    reason = "a failed measurement aborts the bench"
+)]
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use gtop::internals::model::NodeName;
+use gtop::internals::record::{Header, Limits, NodeRecorder, Recorder, RecorderOptions};
+use gtop::internals::sim::{FleetSpec, SimFeed};
+use gtop::internals::source::replay::Recordings;
+use gtop::internals::time::{Clock, Timestamp};
+use gtop::internals::wire::{Delivery, NodeEvent};
+use tokio::time::Instant;
+
+const DEVICES: u32 = 8;
+const PROCESSES: u32 = 5;
+const SECONDS: u32 = 300;
+const SIZES: [u32; 3] = [1, 16, 64];
+const START: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
+const HISTORY: Duration = Duration::from_secs(300);
+const JUMPS: u32 = 40;
+/// A mock whose values change once in this many seconds.
+const SMOOTH: u32 = 3;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let sizes: Vec<u32> = arguments.iter().filter_map(|argument| argument.parse().ok()).collect();
+    match *arguments {
+        ["--fill", path] => fill(Path::new(path)),
+        ["--open", path] => open(Path::new(path)),
+        _ if sizes.is_empty() && !arguments.contains(&"--bench") => {
+            print("to measure: cargo bench --bench record");
+        }
+        _ => {
+            for nodes in if sizes.is_empty() { &SIZES[..] } else { &sizes } {
+                measure(*nodes, 1);
+                measure(*nodes, SMOOTH);
+            }
+        }
+    }
+}
+
+fn print(line: &str) {
+    writeln!(io::stdout().lock(), "{line}").unwrap();
+}
+
+/// A fleet that is recorded as fast as possible.
+struct Session {
+    recorder: Recorder,
+    nodes: Vec<(NodeName, NodeRecorder)>,
+    feed: SimFeed,
+    clock: Clock,
+    /// Bytes of the bodies, and processor time of recording them.
+    bodies: usize,
+    spent: Duration,
+}
+
+impl Session {
+    fn new(path: &Path, nodes: u32) -> Self {
+        let clock = Clock::fixed(START);
+        let feed = SimFeed::new(&FleetSpec::busy(nodes, DEVICES, PROCESSES, 1), START);
+        let options = RecorderOptions {
+            header: Header::default(),
+            every: Duration::ZERO,
+            limits: Limits { keep: Duration::from_secs(8_640_000), max_bytes: 1 << 40 },
+        };
+        let recorder = Recorder::start(path, options, clock.clone()).unwrap();
+        let sink = recorder.sink();
+        sink.on_roster(feed.names(), None);
+        let nodes = feed.names().map(|name| (name.clone(), sink.node(&name))).collect();
+        Self { recorder, nodes, feed, clock, bodies: 0, spent: Duration::ZERO }
+    }
+
+    fn record(&mut self, deliveries: Vec<(NodeName, Delivery)>) {
+        self.clock.advance(Duration::from_secs(1));
+        let before = cpu_time();
+        let mut index = 0;
+        for (name, delivery) in deliveries {
+            while self.nodes[index].0 != name {
+                index += 1;
+            }
+            if let NodeEvent::Frame(frame) = &delivery.event {
+                self.bodies += frame.text.len();
+            }
+            self.nodes[index].1.on_delivery(delivery);
+        }
+        if self.feed.seconds().is_multiple_of(2) {
+            self.recorder.flush();
+        }
+        self.spent += cpu_time().saturating_sub(before);
+    }
+}
+
+/// Records five minutes, in groups of two seconds.
+fn measure(nodes: u32, values_every: u32) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bench.gtop");
+    let mut session = Session::new(&path, nodes);
+    session.feed = session.feed.with_values_every(values_every);
+    for _second in 0..SECONDS {
+        let deliveries = session.feed.next_second();
+        session.record(deliveries);
+    }
+    let (bodies, spent) = (session.bodies, session.spent);
+    drop(session);
+    let bytes = fs::metadata(&path).unwrap().len();
+    let samples = f64::from(nodes * SECONDS);
+    print(&format!(
+        "{nodes} nodes, {}: {:.0} bytes per node-sample ({:.0} before compression), {:.1} µs of CPU each: {:.2} % of a core",
+        if values_every > 1 { "smooth" } else { "noisy" },
+        bytes as f64 / samples,
+        bodies as f64 / samples,
+        spent.as_secs_f64() * 1e6 / samples,
+        spent.as_secs_f64() * 100.0 / f64::from(SECONDS),
+    ));
+}
+
+/// Records 64 nodes until the file has 1 GiB.
+fn fill(path: &Path) {
+    let mut session = Session::new(path, 64);
+    while fs::metadata(path).unwrap().len() < 1 << 30 {
+        let deliveries = session.feed.next_second();
+        session.record(deliveries);
+    }
+    print(&format!("{} s recorded", session.feed.seconds()));
+}
+
+/// Opens a recording, and jumps to places all over it.
+fn open(path: &Path) {
+    let before = Instant::now();
+    let recordings = Recordings::open([path]).unwrap();
+    let opened = before.elapsed();
+    let spans = recordings.spans();
+    let (first, last) = (spans[0].0, spans[spans.len() - 1].1);
+    print(&format!(
+        "opened in {:.1} ms: {} s; {} KiB of memory",
+        opened.as_secs_f64() * 1e3,
+        last.since(first).as_secs(),
+        anonymous_memory(),
+    ));
+    let mut times = Vec::new();
+    for jump in 0..JUMPS {
+        let at = first.plus(last.since(first) * (jump * 7 % JUMPS + 1) / JUMPS);
+        let before = Instant::now();
+        let fleet = recordings.fleet_from_checkpoint(at, HISTORY);
+        times.push(before.elapsed().as_secs_f64() * 1e3);
+        assert!(fleet.nodes.iter().all(|node| !node.devices.is_empty()));
+    }
+    times.sort_unstable_by(f64::total_cmp);
+    print(&format!(
+        "jump: median {:.1} ms, longest {:.1} ms; {} KiB of memory",
+        times[times.len() / 2],
+        times[times.len() - 1],
+        anonymous_memory(),
+    ));
+    let before = Instant::now();
+    recordings.fleet_at(last, HISTORY);
+    print(&format!(
+        "with the history of 5 minutes: {:.0} ms",
+        before.elapsed().as_secs_f64() * 1e3
+    ));
+}
+
+/// Returns the processor time of this process, all threads.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.try_into().unwrap(), time.tv_nsec.try_into().unwrap())
+}
+
+/// Returns the anonymous resident memory in KiB.
+fn anonymous_memory() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}

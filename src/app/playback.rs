@@ -1,0 +1,98 @@
+//! Runs players for the screen, each on a thread of its own: of files, or back in what is being recorded.
+
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime;
+use tokio::sync::mpsc;
+
+use crate::model::PlaybackCommand;
+use crate::record::Recorder;
+use crate::source::replay::{PlaybackHandle, Player, Recordings};
+use crate::time::{Clock, Timestamp};
+use crate::ui::FleetSource;
+
+/// Starts a player; it ends when nobody can command it any more.
+pub(super) fn start(
+    player: Player,
+    handle: PlaybackHandle,
+) -> io::Result<(FleetSource, mpsc::Sender<PlaybackCommand>)> {
+    let runtime = runtime::Builder::new_current_thread().enable_time().build()?;
+    let playing = move || runtime.block_on(player.run());
+    thread::Builder::new().name("player".to_owned()).spawn(playing)?;
+    let PlaybackHandle { fleet, clock, state, commands } = handle;
+    let source = FleetSource { fleet, clock: Clock::Playback(clock), playback: Some(state) };
+    Ok((source, commands))
+}
+
+/// Goes back in the recording of a live screen, and returns to now.
+pub(super) struct Rewind<'a> {
+    recorder: &'a Recorder,
+    live: FleetSource,
+    /// Takes the source that the screen shows next.
+    sources: mpsc::Sender<FleetSource>,
+    history_span: Duration,
+    /// Commands the player, while the screen does not show now.
+    player: Option<mpsc::Sender<PlaybackCommand>>,
+}
+
+impl<'a> Rewind<'a> {
+    pub(super) fn new(
+        recorder: &'a Recorder,
+        live: FleetSource,
+        sources: mpsc::Sender<FleetSource>,
+        history_span: Duration,
+    ) -> Self {
+        Self { recorder, live, sources, history_span, player: None }
+    }
+
+    /// Obeys a command; the first one leaves the live screen. An error says why that is not possible.
+    pub(super) async fn command(
+        &mut self,
+        command: PlaybackCommand,
+        now: Timestamp,
+    ) -> Result<(), String> {
+        let returns = matches!(command, PlaybackCommand::TogglePlay | PlaybackCommand::End);
+        match (&self.player, returns) {
+            (Some(_), true) => {
+                self.player = None;
+                self.show(self.live.clone()).await;
+            }
+            (Some(player), false) => drop(player.send(command).await),
+            (None, _) if command == PlaybackCommand::End => {}
+            (None, _) => {
+                let is_paused = command == PlaybackCommand::TogglePlay;
+                let (source, commands) = self.leave_live(now, !is_paused)?;
+                if !is_paused {
+                    // Fails if the player could not start; the screen then shows nothing new.
+                    commands.send(command).await.ok();
+                }
+                self.player = Some(commands);
+                self.show(source).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn show(&self, source: FleetSource) {
+        // Fails if the screen has ended.
+        self.sources.send(source).await.ok();
+    }
+
+    /// Starts a player of what has been recorded so far.
+    fn leave_live(
+        &self,
+        now: Timestamp,
+        is_playing: bool,
+    ) -> Result<(FleetSource, mpsc::Sender<PlaybackCommand>), String> {
+        let path = self.recorder.path();
+        let recordings = Recordings::open([path]).map_err(|error| error.to_string())?;
+        if recordings.end().is_none() {
+            return Err("nothing is recorded yet".to_owned());
+        }
+        let growing = Some(path.to_owned());
+        let (player, handle) = Player::new(recordings, now, growing, is_playing, self.history_span);
+        start(player, handle).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,114 @@
+//! `gtop record` and `--record`: starts the recorder and reports on it.
+
+use std::io::{self, Write};
+
+use jiff::tz::TimeZone;
+use tokio::sync::mpsc;
+
+use crate::app::env::Env;
+use crate::app::output_mode::OutputMode;
+use crate::app::{AppError, ExitReason};
+use crate::model::RecorderState;
+use crate::record::{Header, Limits, Recorder, RecorderOptions};
+use crate::text::sanitize;
+use crate::time::{Timestamp, format_duration};
+use crate::ui::StopSignals;
+
+/// What whoever shares a recording should know.
+const NOTE: &str = "holds command lines and names of users, which can be secret";
+
+/// Starts the recorder that the command line asks for.
+pub(super) fn start(env: &Env, title: &str) -> Result<Option<Recorder>, AppError> {
+    let Some(path) = &env.cli.output.record else { return Ok(None) };
+    let keep = &env.cli.output.keep;
+    let options = RecorderOptions {
+        header: header(title),
+        every: keep.every(),
+        limits: Limits { keep: keep.keep(), max_bytes: keep.max_size() },
+    };
+    Ok(Some(Recorder::start(path, options, env.clock.clone())?))
+}
+
+fn header(title: &str) -> Header {
+    let system = rustix::system::uname();
+    let arguments = std::env::args_os().skip(1);
+    Header {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        host: sanitize(&system.nodename().to_string_lossy(), 255),
+        pid: std::process::id(),
+        title: title.to_owned(),
+        arguments: arguments.map(|text| sanitize(&text.to_string_lossy(), 1000)).collect(),
+        note: NOTE.to_owned(),
+        ..Header::default()
+    }
+}
+
+/// Reports when recording fails and when it goes on again, until a signal stops it; for ever without a recorder.
+pub(super) async fn report(
+    recorder: Option<&Recorder>,
+    notices: &mpsc::Sender<String>,
+) -> io::Result<ExitReason> {
+    let Some(recorder) = recorder else { return std::future::pending().await };
+    let mut state = recorder.state();
+    let mut signals = StopSignals::new();
+    let mut known_fault = None;
+    loop {
+        let fault = state.borrow_and_update().fault.clone();
+        if fault != known_fault {
+            let text = fault.as_deref().unwrap_or("recording goes on").to_owned();
+            // Fails if the program ends.
+            notices.send(text).await.ok();
+            known_fault = fault;
+        }
+        tokio::select! {
+            reason = signals.next() => return Ok(reason.into()),
+            Ok(()) = state.changed() => {}
+        }
+    }
+}
+
+/// Closes the recording and, without a screen, says what is in it.
+pub(super) fn finish(
+    recorder: Option<Recorder>,
+    output_mode: OutputMode,
+    err: &mut impl Write,
+) -> io::Result<()> {
+    let Some(recorder) = recorder else { return Ok(()) };
+    let state = recorder.state();
+    drop(recorder);
+    let state = state.borrow().clone();
+    if let Some(fault) = &state.fault {
+        return writeln!(err, "gtop: {fault}");
+    }
+    match output_mode {
+        OutputMode::Record => writeln!(err, "gtop: {}", summary(&state)),
+        OutputMode::Screen | OutputMode::Once(_) | OutputMode::Continuous => Ok(()),
+    }
+}
+
+fn summary(state: &RecorderState) -> String {
+    let (Some(from), Some(to)) = (state.from, state.to) else {
+        return "nothing was recorded".to_owned();
+    };
+    format!(
+        "the recording covers {}, {} to {}, in {}",
+        format_duration(to.since(from)),
+        local_time(from),
+        local_time(to),
+        size_text(state.bytes),
+    )
+}
+
+fn local_time(at: Timestamp) -> String {
+    let at = jiff::Timestamp::from_microsecond(at.as_micros()).unwrap_or_default();
+    at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+fn size_text(bytes: u64) -> String {
+    match bytes as f64 {
+        bytes if bytes < 1_048_576.0 => format!("{:.0} KiB", bytes / 1024.0),
+        bytes if bytes < 1_073_741_824.0 => format!("{:.1} MiB", bytes / 1_048_576.0),
+        bytes => format!("{:.2} GiB", bytes / 1_073_741_824.0),
+    }
+}

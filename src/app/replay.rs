@@ -1,0 +1,58 @@
+//! `gtop replay`: plays recordings on the screen, or prints a picture of them.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use jiff::tz::TimeZone;
+
+use crate::app::env::Env;
+use crate::app::output_mode::OutputMode;
+use crate::app::printer::Printer;
+use crate::app::{AppError, ExitReason, playback, screen};
+use crate::cli::ReplayOptions;
+use crate::source::replay::{Player, Recordings};
+use crate::time::{Clock, PlaybackClock, Timestamp};
+use crate::ui::{TimeContext, parse_time};
+
+/// Plays the files until the user quits, or prints one picture.
+pub(super) fn run(
+    mut env: Env,
+    options: &ReplayOptions,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> Result<ExitReason, AppError> {
+    let recordings = Recordings::open(options.files.iter().map(PathBuf::as_path))?;
+    let spans = recordings.spans();
+    let (Some((first, _)), Some((_, end))) = (spans.first(), spans.last()) else {
+        let names: Vec<String> =
+            options.files.iter().map(|path| path.display().to_string()).collect();
+        return Err(AppError::NothingRecorded(names.join(", ")));
+    };
+    let at = options.at.as_deref().map(|text| time(text, *end, &spans)).transpose()?;
+    let title = recordings.title();
+    let history_span = env.settings.seconds("history");
+    if env.output_mode == OutputMode::Screen {
+        let from = at.unwrap_or(*first);
+        let (player, handle) = Player::new(recordings, from, None, true, history_span);
+        let (source, commands) = playback::start(player, handle)?;
+        let screen = Box::pin(screen::run_replay(&env, title, source, commands));
+        return Ok(env.runtime.block_on(screen)?);
+    }
+    if let Some(loss) = recordings.loss() {
+        writeln!(err, "gtop: {loss}")?;
+    }
+    let at = at.unwrap_or(*end);
+    env.clock = Clock::Playback(PlaybackClock::standing_at(at));
+    let fleet = recordings.fleet_at(at, history_span);
+    Ok(Printer::new(&env, &title).print_picture(&fleet, out)?)
+}
+
+/// Returns the time that `--at` means; distances are from the end.
+fn time(
+    text: &str,
+    end: Timestamp,
+    spans: &[(Timestamp, Timestamp)],
+) -> Result<Timestamp, AppError> {
+    let context = TimeContext { now: end, zone: &TimeZone::system(), spans };
+    parse_time(text, context).map_err(|reason| AppError::NoTime(text.to_owned(), reason))
+}

@@ -1,0 +1,97 @@
+//! Playing a recording: its marks, its position and speed; and the state of a recorder.
+
+use std::sync::Arc;
+
+use crate::model::declare::table;
+use crate::time::Timestamp;
+
+/// Speeds of playing, in recorded seconds per second.
+pub const SPEEDS: [f32; 9] = [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
+
+table! {
+    /// What happened at a mark.
+    #[derive(PartialOrd, Ord)]
+    pub enum MarkKind {
+        /// A node went down.
+        Down = "down",
+        /// A node that was down answers again.
+        Up = "up",
+        /// A device reported an event, such as an Xid.
+        Device = "device",
+        /// A job started or ended.
+        Job = "job",
+        /// Recording resumed after a gap.
+        Resumed = "resumed",
+    }
+    /// All of them.
+    pub const ALL;
+    /// Returns the name, also used in files.
+    pub fn as_str -> &'static str;
+}
+
+/// A moment of a recording worth jumping to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// When it happened.
+    pub at: Timestamp,
+    /// What happened.
+    pub kind: MarkKind,
+    /// The same in words, with its node, device or job; safe to show.
+    pub text: Arc<str>,
+}
+
+/// What is played, and how. The position is the time of the clock that comes with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Playback {
+    /// False while paused, and at the end.
+    pub is_playing: bool,
+    /// One of [`SPEEDS`].
+    pub speed: f32,
+    /// The recorded times, first and last, in rising order and apart.
+    pub spans: Arc<[(Timestamp, Timestamp)]>,
+    /// The marks, in rising order.
+    pub marks: Arc<[Mark]>,
+    /// What of the files cannot be played, in words.
+    pub loss: Option<Arc<str>>,
+    /// Counts the jumps: after one, the snapshot does not continue the one before.
+    pub jumps: u64,
+    /// The recording is still being written by this gtop: the user can return to now.
+    pub is_live: bool,
+}
+
+/// What a user wants of a playback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlaybackCommand {
+    /// Pauses or goes on; goes on from the start at the end. In a recording that is still being written: back to now.
+    TogglePlay,
+    /// The next lower speed.
+    Slower,
+    /// The next higher speed.
+    Faster,
+    /// Jumps by this many seconds, back if negative.
+    Step {
+        /// Recorded seconds.
+        seconds: i64,
+    },
+    /// Jumps to this time, or the nearest recorded one.
+    GoTo(Timestamp),
+    /// Jumps to the next mark.
+    NextMark,
+    /// Jumps to the previous mark.
+    PreviousMark,
+    /// Returns to now, if the recording is still being written; else jumps to the end.
+    End,
+}
+
+/// The state of a recorder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecorderState {
+    /// The first recorded moment that is still kept; `None` before anything is written.
+    pub from: Option<Timestamp>,
+    /// The last moment that is in the file.
+    pub to: Option<Timestamp>,
+    /// Bytes of the recording, older parts included.
+    pub bytes: u64,
+    /// Why nothing can be written at the moment, with a remedy.
+    pub fault: Option<Arc<str>>,
+}

@@ -1,0 +1,34 @@
+//! Recordings: what nodes and the scheduler sent, with times, in a file that survives crashes and that others can read.
+//!
+//! A recording is a file of lines, one JSON object each, compressed in groups (`zstdcat FILE | jq` prints them):
+//!
+//! - `{"at":T,"start":{"gtop":1,"version":…,"host":…}}` starts a run of a recorder, `{"at":T,"end":true}` ends it.
+//! - `{"at":T,"node":N,"body":{…}}` is a frame's JSON as the node sent it; T is its arrival in seconds since 1970.
+//! - `{"at":T,"node":N,"link":{…}}`, `"via"`, `"interval"`: the connection and how the node is reached and sampled.
+//! - `{"at":T,"nodes":[…],"jobs":{…}}`: the watched nodes and the scheduler's jobs.
+//! - `{"at":T,"mark":"down","text":…}`: something worth jumping to.
+//! - `{"at":T,"lost":S}`: lines are missing since S.
+//!
+//! Lines with `"checkpoint":true` repeat what is known, so that a reader can start there. Where the groups are and how
+//! they are indexed is in `layout`. Answers to questions of a user are not recorded. A full recording is renamed to a
+//! part, `FILE.20261124T140500Z`, and goes on in a new file.
+
+pub use line::{Content, Header, RecordedLine};
+pub use recorder::{NodeRecorder, Recorder, RecorderOptions, RecorderSink};
+pub use recording::{Cursor, NextLine, Read, Recording, RecordingError, Segment};
+pub use writer::{Limits, RecordError};
+
+/// Compresses lines as a group of a file; for tests.
+#[cfg(feature = "internals")]
+pub fn compress_lines(lines: &[u8]) -> Vec<u8> {
+    layout::compress(lines).unwrap_or_default()
+}
+
+mod jobs;
+mod layout;
+mod line;
+mod parts;
+mod recorder;
+mod recording;
+mod value;
+mod writer;

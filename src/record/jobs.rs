@@ -1,0 +1,211 @@
+//! The job list of a recording, as JSON.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{
+    Allocation, DeviceAllocation, Job, JobId, JobList, JobListError, JobOutcome, JobState,
+};
+use crate::record::value::{from_seconds, node_name, to_seconds};
+use crate::text::sanitize_shared;
+
+const MAX_TEXT_LENGTH: usize = 1000;
+
+/// A job list.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct JobListLine {
+    jobs: Vec<JobLine>,
+    at: Option<f64>,
+    error: Option<ErrorLine>,
+    notes: Vec<Arc<str>>,
+    filter: Arc<str>,
+    by_id: bool,
+    awaits_devices: bool,
+    awaiting_outcome: Vec<JobLine>,
+    /// Ids and how the jobs ended.
+    ended: Vec<(String, String)>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct ErrorLine {
+    message: Arc<str>,
+    remedy: Arc<str>,
+    since: f64,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct JobLine {
+    id: String,
+    shown_id: Arc<str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sluid: Option<String>,
+    name: Arc<str>,
+    user: Arc<str>,
+    partition: Arc<str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    account: Option<Arc<str>>,
+    state: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    submitted_at: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    starts_at: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ends_at: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_time: Option<f64>,
+    node_count: u32,
+    allocations: Vec<AllocationLine>,
+}
+
+/// The devices of a job on a node: indices, a number, neither if there are none, or unknown.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct AllocationLine {
+    node: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    indices: Option<Vec<u32>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u32>,
+}
+
+fn text(text: &str) -> Arc<str> {
+    sanitize_shared(text, MAX_TEXT_LENGTH)
+}
+
+fn duration(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+impl From<&JobList> for JobListLine {
+    fn from(list: &JobList) -> Self {
+        let error = |error: &JobListError| ErrorLine {
+            message: Arc::clone(&error.message),
+            remedy: Arc::clone(&error.remedy),
+            since: to_seconds(error.since),
+        };
+        let ended = |(id, outcome): &(JobId, JobOutcome)| {
+            (id.as_str().to_owned(), outcome.text().to_owned())
+        };
+        Self {
+            jobs: list.jobs.iter().map(JobLine::from).collect(),
+            at: list.at.map(to_seconds),
+            error: list.error.as_ref().map(error),
+            notes: list.notes.clone(),
+            filter: Arc::clone(&list.filter_text),
+            by_id: list.is_by_id,
+            awaits_devices: list.awaits_devices,
+            awaiting_outcome: list.awaiting_outcome.iter().map(JobLine::from).collect(),
+            ended: list.ended.iter().map(ended).collect(),
+        }
+    }
+}
+
+impl JobListLine {
+    pub(super) fn to_list(&self) -> JobList {
+        let error = |error: &ErrorLine| JobListError {
+            message: text(&error.message),
+            remedy: text(&error.remedy),
+            since: from_seconds(error.since),
+        };
+        let outcome = |word: &str| JobOutcome::ALL.into_iter().find(|one| one.text() == word);
+        let ended = |(id, word): &(String, String)| {
+            Some((JobId::new(id)?, outcome(word).unwrap_or_default()))
+        };
+        JobList {
+            jobs: self.jobs.iter().filter_map(JobLine::to_job).collect(),
+            at: self.at.map(from_seconds),
+            error: self.error.as_ref().map(error),
+            notes: self.notes.iter().map(|note| text(note)).collect(),
+            filter_text: text(&self.filter),
+            is_by_id: self.by_id,
+            awaits_devices: self.awaits_devices,
+            awaiting_outcome: self.awaiting_outcome.iter().filter_map(JobLine::to_job).collect(),
+            ended: self.ended.iter().filter_map(ended).collect(),
+        }
+    }
+}
+
+impl From<&Job> for JobLine {
+    fn from(job: &Job) -> Self {
+        Self {
+            id: job.id.as_str().to_owned(),
+            shown_id: Arc::clone(&job.shown_id),
+            sluid: job.sluid.as_ref().map(|id| id.as_str().to_owned()),
+            name: Arc::clone(&job.name),
+            user: Arc::clone(&job.user),
+            partition: Arc::clone(&job.partition),
+            account: job.account.clone(),
+            state: job.state.as_str().to_owned(),
+            reason: job.reason.clone(),
+            submitted_at: job.submitted_at.map(to_seconds),
+            starts_at: job.starts_at.map(to_seconds),
+            ends_at: job.ends_at.map(to_seconds),
+            limit: job.limit.map(|limit| limit.as_secs_f64()),
+            run_time: job.run_time.map(|time| time.as_secs_f64()),
+            node_count: job.node_count,
+            allocations: job.allocations.iter().map(AllocationLine::from).collect(),
+        }
+    }
+}
+
+impl JobLine {
+    /// Returns the job; `None` without a valid id.
+    fn to_job(&self) -> Option<Job> {
+        let state = JobState::ALL.into_iter().find(|state| state.as_str() == self.state);
+        Some(Job {
+            id: JobId::new(&self.id)?,
+            shown_id: text(&self.shown_id),
+            sluid: self.sluid.as_deref().and_then(JobId::new),
+            name: text(&self.name),
+            user: text(&self.user),
+            partition: text(&self.partition),
+            account: self.account.as_deref().map(text),
+            state: state.unwrap_or(JobState::Other),
+            reason: self.reason.as_deref().map(text),
+            submitted_at: self.submitted_at.map(from_seconds),
+            starts_at: self.starts_at.map(from_seconds),
+            ends_at: self.ends_at.map(from_seconds),
+            limit: self.limit.and_then(duration),
+            run_time: self.run_time.and_then(duration),
+            node_count: self.node_count,
+            allocations: self
+                .allocations
+                .iter()
+                .filter_map(AllocationLine::to_allocation)
+                .collect(),
+        })
+    }
+}
+
+impl From<&Allocation> for AllocationLine {
+    fn from(allocation: &Allocation) -> Self {
+        let (indices, count) = match &allocation.devices {
+            DeviceAllocation::Indices(indices) => (Some(indices.to_vec()), None),
+            DeviceAllocation::Count(count) => (None, Some(*count)),
+            DeviceAllocation::None => (None, Some(0)),
+            DeviceAllocation::Unknown => (None, None),
+        };
+        Self { node: allocation.node.as_str().to_owned(), indices, count }
+    }
+}
+
+impl AllocationLine {
+    fn to_allocation(&self) -> Option<Allocation> {
+        let devices = match (&self.indices, self.count) {
+            (Some(indices), _) => DeviceAllocation::Indices(indices.as_slice().into()),
+            (None, Some(0)) => DeviceAllocation::None,
+            (None, Some(count)) => DeviceAllocation::Count(count),
+            (None, None) => DeviceAllocation::Unknown,
+        };
+        Some(Allocation { node: node_name(&self.node)?, devices })
+    }
+}

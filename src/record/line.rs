@@ -1,0 +1,341 @@
+//! The lines of a recording: one JSON object each, which says when something happened, to which node, and what.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::model::{Fault, FaultKind, JobList, Link, Mark, MarkKind, NodeName, TransportKind};
+use crate::record::jobs::JobListLine;
+use crate::record::value::{from_seconds, is_recorded_time, node_name, to_seconds};
+use crate::text::sanitize_shared;
+use crate::time::Timestamp;
+use crate::wire::{Frame, NodeEvent};
+
+/// The version of the format. A reader accepts this version and earlier ones.
+pub(super) const FORMAT: u32 = 1;
+/// Maximum length of a text that is not a body.
+const MAX_TEXT_LENGTH: usize = 1000;
+
+/// The first line of a recorder's run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Header {
+    /// The version of the format.
+    #[serde(rename = "gtop")]
+    pub format: u32,
+    /// The version of gtop.
+    pub version: String,
+    /// The machine on which the recorder runs.
+    pub host: String,
+    /// The recorder's process there.
+    pub pid: u32,
+    /// What is watched, in words.
+    pub title: String,
+    /// The arguments of the recorder, as typed.
+    pub arguments: Vec<String>,
+    /// What whoever shares the file should know.
+    pub note: String,
+}
+
+/// A line of a recording.
+#[derive(Debug)]
+pub struct RecordedLine {
+    /// When it happened.
+    pub at: Timestamp,
+    /// It repeats what is known already, for a reader that starts here.
+    pub is_checkpoint: bool,
+    /// What happened.
+    pub content: Content,
+}
+
+/// What a line says.
+#[derive(Debug)]
+pub enum Content {
+    /// A recorder starts.
+    Header(Header),
+    /// An event of a node.
+    Node(NodeName, NodeEvent),
+    /// The watched nodes and, if a scheduler is queried, its jobs.
+    Roster(Vec<NodeName>, Option<Arc<JobList>>),
+    /// Something worth jumping to.
+    Mark(Mark),
+    /// Lines could not be written.
+    Lost,
+    /// The recorder stops.
+    End,
+    /// Nothing: written by a later version.
+    Unknown,
+}
+
+#[derive(Deserialize)]
+struct LineJson<'a> {
+    at: f64,
+    #[serde(default)]
+    checkpoint: bool,
+    #[serde(borrow, default)]
+    node: Option<std::borrow::Cow<'a, str>>,
+    #[serde(borrow, default)]
+    body: Option<&'a RawValue>,
+    #[serde(default)]
+    link: Option<LinkLine>,
+    #[serde(default)]
+    via: Option<String>,
+    #[serde(default)]
+    interval: Option<f64>,
+    #[serde(default)]
+    nodes: Option<Vec<String>>,
+    #[serde(default)]
+    jobs: Option<JobListLine>,
+    #[serde(default)]
+    mark: Option<String>,
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    lost: Option<f64>,
+    #[serde(default)]
+    end: bool,
+    #[serde(default)]
+    start: Option<Header>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct LinkLine {
+    state: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fault: Option<String>,
+    #[serde(default, skip_serializing_if = "str_is_empty")]
+    detail: Arc<str>,
+    #[serde(default, skip_serializing_if = "str_is_empty")]
+    remedy: Arc<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retry_at: Option<f64>,
+}
+
+fn str_is_empty(text: &str) -> bool {
+    text.is_empty()
+}
+
+/// Appends `{"at":…` to a group of lines.
+fn begin(out: &mut Vec<u8>, at: Timestamp, is_checkpoint: bool) {
+    let micros = at.as_micros();
+    let sign = if micros < 0 { "-" } else { "" };
+    let (seconds, rest) = (micros.unsigned_abs() / 1_000_000, micros.unsigned_abs() % 1_000_000);
+    out.extend_from_slice(format!("{{\"at\":{sign}{seconds}.{rest:06}").as_bytes());
+    if is_checkpoint {
+        out.extend_from_slice(b",\"checkpoint\":true");
+    }
+}
+
+/// Appends a line with one more key, whose value is JSON.
+fn write_value(
+    out: &mut Vec<u8>,
+    at: Timestamp,
+    is_checkpoint: bool,
+    node: Option<&NodeName>,
+    key: &str,
+    json: &[u8],
+) {
+    begin(out, at, is_checkpoint);
+    if let Some(node) = node {
+        // A node name needs no escapes.
+        out.extend_from_slice(b",\"node\":\"");
+        out.extend_from_slice(node.as_str().as_bytes());
+        out.push(b'"');
+    }
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(key.as_bytes());
+    out.extend_from_slice(b"\":");
+    out.extend_from_slice(json);
+    out.extend_from_slice(b"}\n");
+}
+
+fn json(value: &impl Serialize) -> Vec<u8> {
+    // Structs of strings and finite numbers can always be serialized.
+    serde_json::to_vec(value).unwrap_or_default()
+}
+
+/// Writes the body of a frame as the node sent it.
+pub(super) fn write_body(
+    out: &mut Vec<u8>,
+    at: Timestamp,
+    is_checkpoint: bool,
+    node: &NodeName,
+    body: &[u8],
+) {
+    write_value(out, at, is_checkpoint, Some(node), "body", body);
+}
+
+/// Writes any other event of a node.
+pub(super) fn write_event(
+    out: &mut Vec<u8>,
+    at: Timestamp,
+    is_checkpoint: bool,
+    node: &NodeName,
+    event: &NodeEvent,
+) {
+    let (key, value) = match event {
+        NodeEvent::Link(link) => ("link", json(&LinkLine::from(link))),
+        NodeEvent::Transport(via) => ("via", json(&via.as_str())),
+        NodeEvent::Interval(interval) => ("interval", json(&interval.as_secs_f64())),
+        NodeEvent::Frame(frame) => return write_body(out, at, is_checkpoint, node, &frame.text),
+    };
+    write_value(out, at, is_checkpoint, Some(node), key, &value);
+}
+
+/// Writes the watched nodes and the jobs.
+pub(super) fn write_roster(
+    out: &mut Vec<u8>,
+    at: Timestamp,
+    is_checkpoint: bool,
+    nodes: &[NodeName],
+    jobs: Option<&JobList>,
+) {
+    let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
+    let mut value = json(&names);
+    if let Some(jobs) = jobs {
+        value.extend_from_slice(b",\"jobs\":");
+        value.extend(json(&JobListLine::from(jobs)));
+    }
+    write_value(out, at, is_checkpoint, None, "nodes", &value);
+}
+
+/// Writes the start of a run.
+pub(super) fn write_header(out: &mut Vec<u8>, at: Timestamp, header: &Header) {
+    write_value(out, at, false, None, "start", &json(header));
+}
+
+/// Writes a mark.
+pub(super) fn write_mark(out: &mut Vec<u8>, mark: &Mark) {
+    let mut value = json(&mark.kind.as_str());
+    value.extend_from_slice(b",\"text\":");
+    value.extend(json(&mark.text));
+    write_value(out, mark.at, false, None, "mark", &value);
+}
+
+/// Writes that lines are missing since `since`.
+pub(super) fn write_lost(out: &mut Vec<u8>, at: Timestamp, since: Timestamp) {
+    write_value(out, at, false, None, "lost", &json(&to_seconds(since)));
+}
+
+/// Writes the end of a run.
+pub(super) fn write_end(out: &mut Vec<u8>, at: Timestamp) {
+    write_value(out, at, false, None, "end", b"true");
+}
+
+/// Parses a line; `None` if it is not one.
+pub(super) fn parse(text: &[u8]) -> Option<RecordedLine> {
+    let raw: LineJson<'_> = serde_json::from_slice(text).ok()?;
+    let at = is_recorded_time(raw.at).then(|| from_seconds(raw.at))?;
+    let is_checkpoint = raw.checkpoint;
+    let content = match &raw.node {
+        Some(name) => Content::Node(node_name(name)?, node_event(&raw)?),
+        None => fleet_content(at, raw),
+    };
+    Some(RecordedLine { at, is_checkpoint, content })
+}
+
+/// Returns the time of a line without parsing all of it; `None` for a line of a checkpoint, whose times are earlier.
+pub(super) fn time_of(text: &[u8]) -> Option<Timestamp> {
+    let rest = text.strip_prefix(b"{\"at\":")?;
+    let end = rest.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b'.' | b'-'))?;
+    let (number, rest) = rest.split_at_checked(end)?;
+    if rest.starts_with(b",\"checkpoint\"") {
+        return None;
+    }
+    let seconds = std::str::from_utf8(number).ok()?.parse().ok();
+    seconds.filter(|seconds| is_recorded_time(*seconds)).map(from_seconds)
+}
+
+/// Returns false for a line of a node: it is no mark, header or end of a run.
+pub(super) fn may_be_rare(text: &[u8]) -> bool {
+    let key = text.splitn(3, |byte| *byte == b',').nth(1).unwrap_or_default();
+    [&b"\"mark\""[..], b"\"start\"", b"\"end\""].iter().any(|rare| key.starts_with(rare))
+}
+
+fn node_event(raw: &LineJson<'_>) -> Option<NodeEvent> {
+    if let Some(body) = raw.body {
+        let frame = Frame::parse(Bytes::copy_from_slice(body.get().as_bytes())).ok()?;
+        return Some(NodeEvent::Frame(Box::new(frame)));
+    }
+    if let Some(link) = &raw.link {
+        return Some(NodeEvent::Link(link.to_link()?));
+    }
+    if let Some(word) = &raw.via {
+        let known = TransportKind::ALL.into_iter().find(|kind| kind.as_str() == word)?;
+        return Some(NodeEvent::Transport(known));
+    }
+    let interval = Duration::try_from_secs_f64(raw.interval?).ok()?;
+    Some(NodeEvent::Interval(interval))
+}
+
+fn fleet_content(at: Timestamp, raw: LineJson<'_>) -> Content {
+    if let Some(nodes) = raw.nodes {
+        let names = nodes.iter().filter_map(|name| node_name(name)).collect();
+        return Content::Roster(names, raw.jobs.map(|jobs| Arc::new(jobs.to_list())));
+    }
+    let kind =
+        raw.mark.and_then(|word| MarkKind::ALL.into_iter().find(|kind| kind.as_str() == word));
+    if let Some(kind) = kind {
+        let text = sanitize_shared(raw.text.as_deref().unwrap_or_default(), MAX_TEXT_LENGTH);
+        return Content::Mark(Mark { at, kind, text });
+    }
+    match (raw.lost, raw.end, raw.start) {
+        (Some(_), _, _) => Content::Lost,
+        (_, true, _) => Content::End,
+        (_, _, Some(header)) => Content::Header(header),
+        (None, false, None) => Content::Unknown,
+    }
+}
+
+impl From<&Link> for LinkLine {
+    fn from(link: &Link) -> Self {
+        let in_state = |state: &str| Self {
+            state: state.to_owned(),
+            attempt: None,
+            fault: None,
+            detail: Arc::default(),
+            remedy: Arc::default(),
+            retry_at: None,
+        };
+        match link {
+            Link::Idle => in_state("idle"),
+            Link::Opening { attempt } => Self { attempt: Some(*attempt), ..in_state("opening") },
+            Link::Up => in_state("up"),
+            Link::Down { fault, retry_at } => Self {
+                fault: Some(fault.kind.label().to_owned()),
+                detail: Arc::clone(&fault.detail),
+                remedy: Arc::clone(&fault.node_remedy),
+                retry_at: retry_at.map(to_seconds),
+                ..in_state("down")
+            },
+        }
+    }
+}
+
+impl LinkLine {
+    fn to_link(&self) -> Option<Link> {
+        Some(match self.state.as_str() {
+            "idle" => Link::Idle,
+            "opening" => Link::Opening { attempt: self.attempt.unwrap_or(1) },
+            "up" => Link::Up,
+            "down" => {
+                let word = self.fault.as_deref().unwrap_or_default();
+                let kind = FaultKind::ALL.into_iter().find(|kind| kind.label() == word);
+                let text = |text: &str| sanitize_shared(text, MAX_TEXT_LENGTH);
+                let fault = match kind {
+                    Some(kind) => Fault::new(kind, text(&self.detail)),
+                    // A kind that this version does not know.
+                    None => Fault::new(FaultKind::SessionLost, text(word)),
+                };
+                let fault = fault.with_remedy(text(&self.remedy));
+                Link::Down { fault, retry_at: self.retry_at.map(from_seconds) }
+            }
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,418 @@
+//! Reads recordings: finds their segments by the indexes, walks over what is not indexed, and passes by what is damaged.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::model::{Mark, MarkKind};
+use crate::record::layout::{self, FileFrame, FileFrameKind, Index};
+use crate::record::line::{self, Content, FORMAT, Header, RecordedLine};
+use crate::record::parts;
+use crate::text::sanitize_shared;
+use crate::time::Timestamp;
+
+/// Indexes of one file; a recorder writes one per minute.
+const MAX_INDEXES: usize = 1 << 20;
+
+/// Why a file cannot be played.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Nothing is in it.
+    #[error("{0} is empty: nothing was recorded")]
+    Empty(String),
+    /// It does not begin as a recording does.
+    #[error("{0} is not a recording of gtop; gtop record -w FILE makes one")]
+    Foreign(String),
+    /// It is of a later format.
+    #[error(
+        "{path} is of format {format}; this gtop reads format {FORMAT}: use the gtop that recorded it, or a newer one"
+    )]
+    Newer {
+        /// The file.
+        path: String,
+        /// Its format.
+        format: u32,
+    },
+}
+
+/// A group of lines in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct GroupSpan {
+    pub(super) offset: u64,
+    pub(super) length: u32,
+    /// Size of the lines; 0 if not known.
+    pub(super) lines: u32,
+}
+
+/// The groups from one checkpoint to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Time of its first line.
+    pub first: Timestamp,
+    /// Time of its last line.
+    pub last: Timestamp,
+    /// Position of its first group in the list of all groups.
+    first_group: usize,
+}
+
+/// One file.
+#[derive(Debug)]
+pub struct Recording {
+    path: PathBuf,
+    file: File,
+    header: Header,
+    groups: Vec<GroupSpan>,
+    segments: Vec<Segment>,
+    marks: Vec<Mark>,
+    /// Where the last whole frame ends.
+    pub(super) end: u64,
+    /// Bytes that belong to no whole frame, without those after the end.
+    damaged: u64,
+    /// Bytes after the last whole frame.
+    torn: u64,
+    /// The last index.
+    pub(super) last_index: Option<u64>,
+    /// The last run has ended properly.
+    is_ended: bool,
+}
+
+impl Recording {
+    /// Opens a recording: reads its indexes and what follows the last one.
+    pub fn open(path: &Path) -> Result<Self, RecordingError> {
+        let unreadable =
+            |source| RecordingError::Unreadable { path: path.display().to_string(), source };
+        // Opening a pipe would block until there is a writer.
+        if !fs::metadata(path).map_err(unreadable)?.is_file() {
+            return Err(unreadable(io::Error::other("not a regular file")));
+        }
+        let file = File::open(path).map_err(unreadable)?;
+        let length = file.metadata().map_err(unreadable)?.len();
+        Self::read(path, file, length)
+    }
+
+    pub(super) fn read(path: &Path, file: File, length: u64) -> Result<Self, RecordingError> {
+        let name = || path.display().to_string();
+        if length == 0 {
+            return Err(RecordingError::Empty(name()));
+        }
+        let header = read_header(&file, length).ok_or_else(|| RecordingError::Foreign(name()))?;
+        if header.format > FORMAT {
+            return Err(RecordingError::Newer { path: name(), format: header.format });
+        }
+        let mut recording = Self {
+            path: path.to_owned(),
+            file,
+            header,
+            groups: Vec::new(),
+            segments: Vec::new(),
+            marks: Vec::new(),
+            end: 0,
+            damaged: 0,
+            torn: 0,
+            last_index: None,
+            is_ended: false,
+        };
+        for (index, length) in recording.indexes(length).into_iter().rev() {
+            recording.add_indexed(&index, length);
+        }
+        recording.walk(length);
+        Ok(recording)
+    }
+
+    /// Returns the indexes, the last one first, as far as their chain is whole.
+    fn indexes(&self, length: u64) -> Vec<(Index, u64)> {
+        let mut found = Vec::new();
+        let mut next = layout::find_last_index(&self.file, length);
+        while let Some((index, frame_length)) = next {
+            let previous = index.previous.filter(|offset| *offset < index.offset);
+            let end = index.offset;
+            found.push((index, frame_length));
+            if found.len() >= MAX_INDEXES {
+                break;
+            }
+            next = previous.and_then(|offset| layout::read_index(&self.file, offset, end));
+        }
+        found
+    }
+
+    /// Adds the segment of an index, after a walk over what lies before it.
+    fn add_indexed(&mut self, index: &Index, frame_length: u64) {
+        let size: u64 = index.groups.iter().map(|(length, _)| u64::from(*length)).sum();
+        let Some(start) = index.offset.checked_sub(size).filter(|start| *start >= self.end) else {
+            return;
+        };
+        self.walk(start);
+        self.damaged += start - self.end;
+        let first_group = self.groups.len();
+        let mut offset = start;
+        for &(length, lines) in &index.groups {
+            self.groups.push(GroupSpan { offset, length, lines });
+            offset += u64::from(length);
+        }
+        let [first, last] = [index.first, index.last].map(Timestamp::from_micros);
+        if first_group < self.groups.len() {
+            self.segments.push(Segment { first, last: last.max(first), first_group });
+        }
+        self.marks.extend(index.marks.iter().filter_map(|(at, word, text)| {
+            let kind = MarkKind::ALL.into_iter().find(|kind| kind.as_str() == word)?;
+            Some(Mark { at: Timestamp::from_micros(*at), kind, text: sanitize_shared(text, 1000) })
+        }));
+        (self.end, self.torn) = (index.offset + frame_length, 0);
+        (self.last_index, self.is_ended) = (Some(index.offset), false);
+    }
+
+    /// Walks from the end of what is known to `stop`, frame by frame; what is no whole frame is passed by.
+    fn walk(&mut self, stop: u64) {
+        let mut at = self.end;
+        while at < stop {
+            let frame = layout::read_frame(&self.file, at, stop);
+            let frame = frame.filter(|frame| self.add_walked(at, *frame).is_some());
+            match frame {
+                Some(frame) => {
+                    self.damaged += at - self.end;
+                    at += frame.length;
+                    (self.end, self.torn) = (at, 0);
+                }
+                None => match layout::find_frame(&self.file, at + 1, stop) {
+                    Some(next) => at = next,
+                    None => break,
+                },
+            }
+        }
+        self.torn = stop - self.end;
+    }
+
+    /// Adds a frame found on a walk; `None` if its content is damaged.
+    fn add_walked(&mut self, offset: u64, frame: FileFrame) -> Option<()> {
+        self.is_ended = frame.kind == FileFrameKind::SeekTable;
+        if frame.kind != FileFrameKind::Group {
+            return Some(());
+        }
+        let group = GroupSpan { offset, length: u32::try_from(frame.length).ok()?, lines: 0 };
+        let text = self.read_group(group).ok()?;
+        let lines = u32::try_from(text.len()).ok()?;
+        let mut is_start = self.segments.is_empty();
+        let (mut first, mut last) = (None, None);
+        for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
+            let time = line::time_of(line);
+            is_start |= number == 0 && !line.is_empty() && time.is_none();
+            first = first.or(time);
+            last = time.max(last);
+            if line::may_be_rare(line)
+                && let Some(RecordedLine { content, .. }) = line::parse(line)
+            {
+                match content {
+                    Content::Mark(mark) => self.marks.push(mark),
+                    Content::Header(_) => is_start = true,
+                    Content::Node(..)
+                    | Content::Roster(..)
+                    | Content::Lost
+                    | Content::End
+                    | Content::Unknown => {}
+                }
+            }
+        }
+        if let (true, Some(first)) = (is_start, first) {
+            let first_group = self.groups.len();
+            self.segments.push(Segment { first, last: first, first_group });
+        }
+        if let (Some(segment), Some(last)) = (self.segments.last_mut(), last) {
+            segment.last = segment.last.max(last);
+        }
+        self.groups.push(GroupSpan { lines, ..group });
+        Some(())
+    }
+
+    /// Reads the lines of a group; an error if it is damaged.
+    fn read_group(&self, group: GroupSpan) -> io::Result<Vec<u8>> {
+        let mut frame = vec![0; usize::try_from(group.length).unwrap_or_default()];
+        self.file.read_exact_at(&mut frame, group.offset)?;
+        layout::decompress(&frame)
+    }
+
+    /// Returns the paths of the older parts of a recording, the oldest one first.
+    pub fn parts(path: &Path) -> Vec<PathBuf> {
+        parts::part_paths(path)
+    }
+
+    /// Returns the header of its first run.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Returns the segments, in the order of the file.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// Returns the marks, in the order of the file.
+    pub fn marks(&self) -> &[Mark] {
+        &self.marks
+    }
+
+    /// Returns where each group with a time ends, and the time of its last line.
+    #[cfg(feature = "internals")]
+    pub fn group_ends(&self) -> Vec<(u64, Timestamp)> {
+        let last_time = |group: &GroupSpan| {
+            let text = self.read_group(*group).ok()?;
+            let time = text.split(|byte| *byte == b'\n').filter_map(line::time_of).max()?;
+            Some((group.offset + u64::from(group.length), time))
+        };
+        self.groups.iter().filter_map(last_time).collect()
+    }
+
+    /// Returns the compressed and decompressed sizes of its groups.
+    pub(super) fn groups(&self) -> &[GroupSpan] {
+        &self.groups
+    }
+
+    /// Returns true if its last recorder has ended properly.
+    pub(super) fn is_ended(&self) -> bool {
+        self.is_ended
+    }
+
+    /// Returns what of the file cannot be played, as found so far.
+    pub fn loss(&self) -> Option<String> {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let name = crate::text::sanitize(&name, 60);
+        match (self.damaged, self.torn) {
+            (0, 0) => None,
+            (0, torn) => {
+                Some(format!("{name}: the last {torn} bytes are not whole: up to 2 s are missing"))
+            }
+            (damaged, 0) => Some(format!("{name}: {damaged} bytes are damaged")),
+            (damaged, torn) => Some(format!(
+                "{name}: {damaged} bytes are damaged, and the last {torn} are not whole"
+            )),
+        }
+    }
+}
+
+/// Returns the header of a file; `None` if it does not begin with one.
+fn read_header(file: &File, length: u64) -> Option<Header> {
+    let frame =
+        layout::read_frame(file, 0, length).filter(|frame| frame.kind == FileFrameKind::Group)?;
+    let mut bytes = vec![0; usize::try_from(frame.length.min(64 << 20)).ok()?];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    let lines = layout::decompress(&bytes).ok()?;
+    let first = lines.split(|byte| *byte == b'\n').next()?;
+    let Content::Header(header) = line::parse(first)?.content else { return None };
+    Some(header).filter(|header| header.format > 0)
+}
+
+/// Reads the lines of a recording one after another, from a checkpoint on.
+#[derive(Debug)]
+pub struct Cursor {
+    recording: Arc<Recording>,
+    /// Position of the next group.
+    next_group: usize,
+    lines: Vec<u8>,
+    /// Position of the next line in `lines`.
+    position: usize,
+    /// Groups that could not be read.
+    damaged_groups: u32,
+}
+
+/// What a cursor finds.
+#[derive(Debug)]
+pub enum Read {
+    /// A line.
+    Line(RecordedLine),
+    /// A group is damaged: lines are missing.
+    Damaged,
+}
+
+impl Cursor {
+    /// Starts at the checkpoint of a segment, by its position in [`Recording::segments`].
+    pub fn new(recording: Arc<Recording>, segment: usize) -> Self {
+        let next_group = recording.segments.get(segment).map_or(usize::MAX, |one| one.first_group);
+        Self { recording, next_group, lines: Vec::new(), position: 0, damaged_groups: 0 }
+    }
+
+    /// Goes on in a later state of the same file.
+    pub fn update(&mut self, recording: Arc<Recording>) {
+        self.recording = recording;
+    }
+
+    /// Returns the number of groups that could not be read.
+    pub fn damaged_groups(&self) -> u32 {
+        self.damaged_groups
+    }
+
+    /// Returns the time of the next line, if it has one of its own; `None` at the end, for a line of a checkpoint, and
+    /// before a group is read.
+    pub fn next_time(&mut self) -> NextLine {
+        loop {
+            let Some(text) = self.next_text() else {
+                match self.load() {
+                    Some(true) => continue,
+                    Some(false) => return NextLine::Damaged,
+                    None => return NextLine::None,
+                }
+            };
+            return line::time_of(text).map_or(NextLine::Undated, NextLine::At);
+        }
+    }
+
+    /// Reads the next line, or passes a damaged group; `None` at the end of the file.
+    pub fn read(&mut self) -> Option<Read> {
+        loop {
+            let Some(text) = self.next_text() else {
+                if self.load()? {
+                    continue;
+                }
+                self.next_group += 1;
+                self.damaged_groups += 1;
+                return Some(Read::Damaged);
+            };
+            let parsed = line::parse(text);
+            self.position += text.len() + 1;
+            if let Some(line) = parsed {
+                return Some(Read::Line(line));
+            }
+        }
+    }
+
+    /// Returns the text of the next line of the group.
+    fn next_text(&self) -> Option<&[u8]> {
+        let rest = self.lines.get(self.position..).filter(|rest| !rest.is_empty())?;
+        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        rest.get(..end)
+    }
+
+    /// Loads the next group: false if it is damaged, `None` if there is none.
+    fn load(&mut self) -> Option<bool> {
+        let group = *self.recording.groups.get(self.next_group)?;
+        match self.recording.read_group(group) {
+            Ok(lines) => {
+                (self.lines, self.position) = (lines, 0);
+                self.next_group += 1;
+                Some(true)
+            }
+            Err(_damaged) => Some(false),
+        }
+    }
+}
+
+/// What comes next in a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextLine {
+    /// A line of this time.
+    At(Timestamp),
+    /// A line of a checkpoint.
+    Undated,
+    /// A damaged group.
+    Damaged,
+    /// Nothing.
+    None,
+}

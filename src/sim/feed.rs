@@ -1,0 +1,131 @@
+//! The deliveries of simulated nodes without connections, at any times: for tests and benchmarks of recordings.
+
+use std::time::Duration;
+
+use crate::model::{Link, NodeName, TransportKind};
+use crate::sim::machine::{DriverState, Machine, SampleRequest};
+use crate::sim::scenario::FleetSpec;
+use crate::time::Timestamp;
+use crate::wire::body::{Body, Sample};
+use crate::wire::{Delivery, Frame, NodeEvent, encode_text};
+
+/// Nodes that send a sample per second.
+#[derive(Debug)]
+pub struct SimFeed {
+    nodes: Vec<FeedNode>,
+    start: Timestamp,
+    /// Number of the next second.
+    second: u32,
+    /// The values change once in this many seconds.
+    values_every: u32,
+}
+
+#[derive(Debug)]
+struct FeedNode {
+    name: NodeName,
+    machine: Machine,
+    since: f64,
+    uses_since: f64,
+}
+
+impl SimFeed {
+    /// Makes the nodes of a fleet, whose time begins at `start`.
+    pub fn new(spec: &FleetSpec, start: Timestamp) -> Self {
+        let node = |(name, number)| FeedNode {
+            machine: Machine::new(spec, number, &name),
+            name,
+            since: f64::NEG_INFINITY,
+            uses_since: f64::NEG_INFINITY,
+        };
+        Self {
+            nodes: spec.names().into_iter().zip(0..).map(node).collect(),
+            start,
+            second: 0,
+            values_every: 1,
+        }
+    }
+
+    /// Returns the same with values that change once in this many seconds, such as those of a slow mock.
+    #[must_use]
+    pub fn with_values_every(self, seconds: u32) -> Self {
+        Self { values_every: seconds.max(1), ..self }
+    }
+
+    /// Returns the names of the nodes.
+    pub fn names(&self) -> impl Iterator<Item = NodeName> {
+        self.nodes.iter().map(|node| node.name.clone())
+    }
+
+    /// Returns the seconds that have passed.
+    pub fn seconds(&self) -> u32 {
+        self.second
+    }
+
+    /// Returns what arrives in the next second, in order.
+    pub fn next_second(&mut self) -> Vec<(NodeName, Delivery)> {
+        let (second, start) = (self.second, self.start);
+        self.second += 1;
+        let count = f64::from(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
+        let mut deliveries = Vec::new();
+        for (node, number) in self.nodes.iter_mut().zip(0_u32..) {
+            let t = f64::from(second) + f64::from(number) / count;
+            let at = start.plus(Duration::from_secs_f64(t));
+            let values_at = t - f64::from(second % self.values_every);
+            for event in node.events(second, number, t, values_at) {
+                deliveries.push((node.name.clone(), Delivery { at, event }));
+            }
+        }
+        deliveries
+    }
+}
+
+impl FeedNode {
+    /// Returns what the node sends at `t`: the values of `values_at`, as new as those of `t`.
+    fn events(&mut self, second: u32, number: u32, t: f64, values_at: f64) -> Vec<NodeEvent> {
+        let mut events = Vec::new();
+        if second == 0 {
+            events.push(NodeEvent::Link(Link::Opening { attempt: 1 }));
+            events.push(NodeEvent::Transport(TransportKind::Native));
+            events.push(NodeEvent::Link(Link::Up));
+            events.push(NodeEvent::Interval(Duration::from_secs(1)));
+            events.extend(frame(&Body::Hello(self.machine.hello(t, 1.0))));
+        }
+        for event in self.machine.events(self.since.max(0.0), t) {
+            events.extend(frame(&Body::Event(event)));
+        }
+        let full = second == 0 || (second + number).is_multiple_of(60);
+        let has_uses = full || second.is_multiple_of(2);
+        let request = SampleRequest {
+            number: u64::from(second) + 1,
+            since: self.since,
+            uses_since: self.uses_since,
+            full,
+            slow: full || second.is_multiple_of(10),
+            driver: if has_uses { DriverState::DevicesAndUses } else { DriverState::Devices },
+        };
+        let mut sample = self.machine.sample(values_at, request);
+        set_times(&mut sample, self.machine.clock(t));
+        events.extend(frame(&Body::Sample(sample)));
+        self.since = values_at;
+        if has_uses {
+            self.uses_since = values_at;
+        }
+        events
+    }
+}
+
+fn set_times(sample: &mut Sample, at: f64) {
+    sample.at = at;
+    sample.host.iter_mut().for_each(|host| host.at = at);
+    sample.host_slow.iter_mut().for_each(|slow| slow.at = at);
+    sample.processes.iter_mut().for_each(|processes| processes.at = at);
+    for backend in &mut sample.backends {
+        backend.at = at;
+        backend.uses.iter_mut().for_each(|uses| uses.at = at);
+    }
+}
+
+fn frame(body: &Body) -> Option<NodeEvent> {
+    let frame = Frame::parse(encode_text(body).into()).ok()?;
+    Some(NodeEvent::Frame(Box::new(frame)))
+}

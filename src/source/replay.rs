@@ -1,0 +1,104 @@
+//! Recordings: folds their lines into a fleet, at the pace of a playback clock.
+//!
+//! Lines take the way of live deliveries: each node has a pipeline, and the store publishes the fleet. A jump builds the
+//! fleet anew from the nearest checkpoint; where that leaves the history of the nodes short, a second, longer build runs
+//! beside, and takes over.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use crate::fleet::{Fleet, FleetStore};
+use crate::model::Mark;
+use crate::record::{Recording, RecordingError};
+use crate::source::replay::fold::Fold;
+use crate::time::Timestamp;
+
+pub use player::{PlaybackHandle, Player};
+
+mod fold;
+mod player;
+
+/// Times of a recording that are further apart have a gap between them.
+const GAP: Duration = Duration::from_secs(15);
+
+/// Files that are played together.
+#[derive(Clone, Debug)]
+pub struct Recordings(Vec<Arc<Recording>>);
+
+impl Recordings {
+    /// Opens files, each with its older parts.
+    pub fn open<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Self, RecordingError> {
+        let mut all = Vec::new();
+        for path in paths {
+            // An older part that is damaged or gone does not keep the rest from being played.
+            let parts = Recording::parts(path);
+            all.extend(parts.iter().filter_map(|part| Recording::open(part).ok()).map(Arc::new));
+            all.push(Arc::new(Recording::open(path)?));
+        }
+        Ok(Self(all))
+    }
+
+    /// Returns the recorded times, in rising order and apart.
+    pub fn spans(&self) -> Vec<(Timestamp, Timestamp)> {
+        let segments = self.0.iter().flat_map(|recording| recording.segments());
+        let mut spans: Vec<_> = segments.map(|segment| (segment.first, segment.last)).collect();
+        spans.sort_unstable();
+        let mut merged: Vec<(Timestamp, Timestamp)> = Vec::new();
+        for (first, last) in spans {
+            match merged.last_mut() {
+                Some((_, end)) if first <= end.plus(GAP) => *end = last.max(*end),
+                _ => merged.push((first, last)),
+            }
+        }
+        merged
+    }
+
+    /// Returns the time of the last line; `None` if nothing is recorded.
+    pub fn end(&self) -> Option<Timestamp> {
+        self.spans().last().map(|(_, last)| *last)
+    }
+
+    /// Returns what the files say they are.
+    pub fn title(&self) -> String {
+        let mut titles: Vec<&str> =
+            self.0.iter().map(|recording| recording.header().title.as_str()).collect();
+        titles.dedup();
+        crate::text::sanitize(&titles.join(" and "), 200)
+    }
+
+    /// Returns what cannot be played; `None` if the files are whole.
+    pub fn loss(&self) -> Option<String> {
+        let losses: Vec<String> = self.0.iter().filter_map(|recording| recording.loss()).collect();
+        (!losses.is_empty()).then(|| losses.join("; "))
+    }
+
+    /// Returns the marks of all files, in rising order.
+    pub fn marks(&self) -> Vec<Mark> {
+        let mut marks: Vec<Mark> =
+            self.0.iter().flat_map(|recording| recording.marks()).cloned().collect();
+        marks.sort_by_key(|mark| mark.at);
+        marks
+    }
+
+    /// Returns the fleet at a time, with the history before it.
+    pub fn fleet_at(&self, at: Timestamp, history_span: Duration) -> Fleet {
+        self.folded(at.minus(history_span), at, history_span)
+    }
+
+    /// Returns the fleet at a time, as a jump there shows it first.
+    #[cfg(feature = "internals")]
+    pub fn fleet_from_checkpoint(&self, at: Timestamp, history_span: Duration) -> Fleet {
+        self.folded(at, at, history_span)
+    }
+
+    fn folded(&self, from: Timestamp, at: Timestamp, history_span: Duration) -> Fleet {
+        let mut fold = Fold::new(self, from, history_span);
+        fold.advance(at, &AtomicBool::new(false));
+        let (nodes, jobs) = fold.picture();
+        let store = FleetStore::new([], history_span);
+        store.replace(nodes, jobs, || {});
+        Fleet::clone(&store.reader().borrow())
+    }
+}

@@ -1,0 +1,308 @@
+//! Plays recordings at the pace of a clock, and jumps in them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep};
+
+use crate::fleet::{FleetReader, FleetStore, PublishRate};
+use crate::model::{Playback, PlaybackCommand, SPEEDS};
+use crate::source::replay::Recordings;
+use crate::source::replay::fold::{Change, Fold};
+use crate::time::{PlaybackClock, Timestamp};
+
+/// Time between two steps of a playback.
+const STEP: Duration = Duration::from_millis(50);
+/// Time between two looks at a file that grows.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+/// The clock stops if lines cannot be folded for this long.
+const MAX_DELAY: Duration = Duration::from_millis(250);
+
+/// What a screen needs of a playback.
+#[derive(Debug)]
+pub struct PlaybackHandle {
+    /// The fleet at the played time.
+    pub fleet: FleetReader,
+    /// The played time.
+    pub clock: PlaybackClock,
+    /// What is played, and how.
+    pub state: watch::Receiver<Playback>,
+    /// Controls it; dropping all senders ends the player.
+    pub commands: mpsc::Sender<PlaybackCommand>,
+}
+
+/// Plays recordings into a store.
+#[derive(Debug)]
+pub struct Player {
+    recordings: Recordings,
+    /// The file that this gtop records to meanwhile.
+    growing: Option<PathBuf>,
+    spans: Vec<(Timestamp, Timestamp)>,
+    fold: Fold,
+    store: Arc<FleetStore>,
+    clock: PlaybackClock,
+    commands: mpsc::Receiver<PlaybackCommand>,
+    state: watch::Sender<Playback>,
+    deep: Option<DeepFold>,
+    /// When the growing file was read last.
+    refreshed_at: Instant,
+}
+
+/// A longer build that runs beside, for the history of the nodes.
+#[derive(Debug)]
+struct DeepFold {
+    is_cancelled: Arc<AtomicBool>,
+    built: oneshot::Receiver<Fold>,
+}
+
+impl Drop for DeepFold {
+    fn drop(&mut self) {
+        self.is_cancelled.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Player {
+    /// Prepares to play from a time on; `growing` is a file that is still being written.
+    pub fn new(
+        recordings: Recordings,
+        from: Timestamp,
+        growing: Option<PathBuf>,
+        is_playing: bool,
+        history_span: Duration,
+    ) -> (Self, PlaybackHandle) {
+        let spans = recordings.spans();
+        let store = FleetStore::new([], history_span);
+        let clock = PlaybackClock::standing_at(from);
+        let (sender, commands) = mpsc::channel(16);
+        let (state, watched) = watch::channel(Playback {
+            is_playing,
+            speed: 1.0,
+            spans: spans.clone().into(),
+            marks: recordings.marks().into(),
+            loss: recordings.loss().map(Into::into),
+            jumps: 0,
+            is_live: growing.is_some(),
+        });
+        let handle = PlaybackHandle {
+            fleet: store.reader(),
+            clock: clock.clone(),
+            state: watched,
+            commands: sender,
+        };
+        let fold = Fold::new(&recordings, from, history_span);
+        let player = Self {
+            recordings,
+            growing,
+            spans,
+            fold,
+            store,
+            clock,
+            commands,
+            state,
+            deep: None,
+            refreshed_at: Instant::now(),
+        };
+        (player, handle)
+    }
+
+    /// Plays until nobody controls it any more.
+    pub async fn run(mut self) {
+        let publishing = tokio::spawn(Arc::clone(&self.store).publish(PublishRate::default()));
+        self.jump(self.clock.now());
+        loop {
+            let is_playing = self.state.borrow().is_playing;
+            tokio::select! {
+                command = self.commands.recv() => match command {
+                    Some(command) => self.on_command(command),
+                    None => break,
+                },
+                fold = built(&mut self.deep) => self.take_over(fold),
+                () = sleep(STEP), if is_playing => self.advance_to_clock(),
+            }
+        }
+        publishing.abort();
+    }
+
+    /// Applies the lines up to the time of the clock.
+    fn advance_to_clock(&mut self) {
+        let now = self.clock.now();
+        let store = Arc::clone(&self.store);
+        self.fold_to(now, &store);
+        if now >= self.end() {
+            if self.growing.is_none() {
+                self.state.send_modify(|state| state.is_playing = false);
+            } else if self.refreshed_at.elapsed() >= REFRESH_INTERVAL {
+                self.refresh();
+            }
+        }
+        self.set_clock(now);
+        self.tell_loss();
+    }
+
+    fn fold_to(&mut self, to: Timestamp, store: &FleetStore) {
+        while let Some(file) = self.fold.next_stream(to) {
+            match self.fold.step(file) {
+                Change::Node(node) => store.update(node),
+                Change::Roster => store.set_nodes(self.fold.names(), self.fold.jobs()),
+                Change::Nothing => {}
+            }
+        }
+    }
+
+    /// Lets the clock run on from `now`, or stand.
+    fn set_clock(&self, now: Timestamp) {
+        let state = self.state.borrow();
+        let speed = if state.is_playing { state.speed } else { 0.0 };
+        let ahead = MAX_DELAY.mul_f32(state.speed);
+        self.clock.set(now, speed, now.plus(ahead).min(self.end().max(now)));
+    }
+
+    /// Tells what is lost, once more is found to be.
+    fn tell_loss(&self) {
+        let damaged = self.fold.damaged_groups();
+        if damaged == 0 {
+            return;
+        }
+        let plural = if damaged == 1 { "" } else { "s" };
+        let groups = format!("{damaged} damaged part{plural} of up to 2 s passed over");
+        let loss: Arc<str> = match self.recordings.loss() {
+            Some(loss) => format!("{loss}; {groups}").into(),
+            None => groups.into(),
+        };
+        self.state.send_if_modified(|state| {
+            let is_new = state.loss.as_ref() != Some(&loss);
+            state.loss = Some(loss);
+            is_new
+        });
+    }
+
+    fn end(&self) -> Timestamp {
+        self.spans.last().map_or_else(|| self.clock.now(), |(_, last)| *last)
+    }
+
+    fn start(&self) -> Timestamp {
+        self.spans.first().map_or_else(|| self.clock.now(), |(first, _)| *first)
+    }
+
+    fn on_command(&mut self, command: PlaybackCommand) {
+        let now = self.clock.now();
+        match command {
+            PlaybackCommand::TogglePlay if now >= self.end() && !self.state.borrow().is_playing => {
+                self.state.send_modify(|state| state.is_playing = true);
+                self.jump(self.start());
+            }
+            PlaybackCommand::TogglePlay => {
+                self.state.send_modify(|state| state.is_playing = !state.is_playing);
+                self.set_clock(now);
+            }
+            PlaybackCommand::Slower => self.change_speed(now, |speed, known| known < speed, true),
+            PlaybackCommand::Faster => self.change_speed(now, |speed, known| known > speed, false),
+            PlaybackCommand::Step { seconds } => {
+                let step = Duration::from_secs(seconds.unsigned_abs());
+                self.jump(if seconds < 0 { now.minus(step) } else { now.plus(step) });
+            }
+            PlaybackCommand::GoTo(at) => self.jump(at),
+            PlaybackCommand::NextMark => {
+                let next =
+                    self.state.borrow().marks.iter().map(|mark| mark.at).find(|at| *at > now);
+                self.jump(next.unwrap_or_else(|| self.end()));
+            }
+            PlaybackCommand::PreviousMark => {
+                // A mark just passed is the one that is looked at.
+                let before = now.minus(Duration::from_millis(1500));
+                let marks = Arc::clone(&self.state.borrow().marks);
+                let previous = marks.iter().rev().map(|mark| mark.at).find(|at| *at < before);
+                self.jump(previous.unwrap_or_else(|| self.start()));
+            }
+            PlaybackCommand::End => self.jump(self.end()),
+        }
+    }
+
+    fn change_speed(&self, now: Timestamp, is_next: fn(f32, f32) -> bool, is_slower: bool) {
+        self.state.send_modify(|state| {
+            let mut speeds: Vec<f32> =
+                SPEEDS.into_iter().filter(|known| is_next(state.speed, *known)).collect();
+            if is_slower {
+                speeds.reverse();
+            }
+            state.speed = speeds.first().copied().unwrap_or(state.speed);
+        });
+        self.set_clock(now);
+    }
+
+    /// Shows the recorded time nearest to `at`, and what it shows at once; its history follows.
+    fn jump(&mut self, at: Timestamp) {
+        self.refresh();
+        let at = self.nearest(at);
+        let history_span = self.store.history_span();
+        self.fold = Fold::new(&self.recordings, at, history_span);
+        self.fold.advance(at, &AtomicBool::new(false));
+        self.show(at, 1);
+        self.deep = self.start_deep(at, history_span);
+        self.tell_loss();
+    }
+
+    /// Publishes the fleet of the fold, together with its time.
+    fn show(&self, at: Timestamp, jumps: u64) {
+        let (nodes, jobs) = self.fold.picture();
+        self.store.replace(nodes, jobs, || {
+            self.set_clock(at);
+            self.state.send_modify(|state| state.jumps += jumps);
+        });
+    }
+
+    fn start_deep(&self, at: Timestamp, history_span: Duration) -> Option<DeepFold> {
+        let is_cancelled = Arc::new(AtomicBool::new(false));
+        let (sender, built) = oneshot::channel();
+        let (recordings, cancelled) = (self.recordings.clone(), Arc::clone(&is_cancelled));
+        let work = move || {
+            let mut fold = Fold::new(&recordings, at.minus(history_span), history_span);
+            fold.advance(at, &cancelled);
+            // Fails if the player has jumped again.
+            sender.send(fold).ok();
+        };
+        let thread = thread::Builder::new().name("history".to_owned()).spawn(work);
+        thread.is_ok().then_some(DeepFold { is_cancelled, built })
+    }
+
+    /// Goes on with a fold that has the history.
+    fn take_over(&mut self, fold: Option<Fold>) {
+        self.deep = None;
+        let Some(fold) = fold else { return };
+        let now = self.clock.now();
+        self.fold = fold;
+        self.fold.advance(now, &AtomicBool::new(false));
+        self.show(now, 0);
+    }
+
+    /// Returns the recorded time nearest to `at`.
+    fn nearest(&self, at: Timestamp) -> Timestamp {
+        let distance = |time: Timestamp| time.since(at).max(at.since(time));
+        let inside = |(first, last): &(Timestamp, Timestamp)| at.clamp(*first, *last);
+        self.spans.iter().map(inside).min_by_key(|time| distance(*time)).unwrap_or(at)
+    }
+
+    /// Reads what was recorded meanwhile.
+    fn refresh(&mut self) {
+        let Some(path) = &self.growing else { return };
+        self.refreshed_at = Instant::now();
+        let Ok(recordings) = Recordings::open([path.as_path()]) else { return };
+        self.fold.update_files(&recordings);
+        self.spans = recordings.spans();
+        let (spans, marks) = (self.spans.clone().into(), recordings.marks().into());
+        self.state.send_modify(|state| (state.spans, state.marks) = (spans, marks));
+        self.recordings = recordings;
+    }
+}
+
+/// Waits for the longer build; forever if there is none.
+async fn built(deep: &mut Option<DeepFold>) -> Option<Fold> {
+    match deep {
+        Some(deep) => (&mut deep.built).await.ok(),
+        None => std::future::pending().await,
+    }
+}

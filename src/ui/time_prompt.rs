@@ -1,0 +1,85 @@
+//! The prompt for a time of the recording, which explains a text that is no time.
+
+use std::ops::ControlFlow;
+
+use jiff::tz::TimeZone;
+
+use crate::time::Timestamp;
+use crate::ui::input::{Key, NamedKey};
+use crate::ui::time_prompt::time_text::{TimeContext, parse_time};
+use crate::ui::timeline;
+use crate::ui::widgets::line::{Line, Tone};
+use crate::ui::widgets::line_editor::LineEditor;
+
+pub(super) mod time_text;
+
+/// The prompt string.
+const PROMPT: &str = "go to ";
+/// Longer than any time.
+const MAX_BYTES: usize = 64;
+
+/// The state of the prompt.
+#[derive(Clone, Debug)]
+pub struct TimePrompt {
+    editor: LineEditor,
+    /// The time that the text means, or why it means none.
+    target: Result<Timestamp, &'static str>,
+    /// Enter was pressed although the text means no time.
+    is_rejected: bool,
+}
+
+impl TimePrompt {
+    pub(super) fn new() -> Self {
+        Self { editor: LineEditor::new("", MAX_BYTES), target: Err(""), is_rejected: false }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most keys are the line's")]
+    /// Handles a key; it closes the prompt with a time or without one, or keeps it open.
+    pub(super) fn on_key(
+        &mut self,
+        key: Key,
+        context: TimeContext<'_>,
+    ) -> ControlFlow<Option<Timestamp>> {
+        match key {
+            Key::Named(NamedKey::Escape) | Key::Control('c') => return ControlFlow::Break(None),
+            Key::Named(NamedKey::Enter) if self.editor.text().trim().is_empty() => {
+                return ControlFlow::Break(None);
+            }
+            Key::Named(NamedKey::Enter) => match parse_time(self.editor.text(), context) {
+                Ok(target) => return ControlFlow::Break(Some(target)),
+                Err(reason) => (self.target, self.is_rejected) = (Err(reason), true),
+            },
+            _ => {
+                if self.editor.on_key(key) {
+                    self.target = parse_time(self.editor.text(), context);
+                    self.is_rejected = false;
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    pub(super) fn line(&self, width: u16) -> Line {
+        self.editor.line(PROMPT, width)
+    }
+
+    /// Draws the lines above the prompt: the time that the text means, what is wrong with it, or examples.
+    pub(super) fn lines(&self, zone: &TimeZone, width: u16, max_lines: usize) -> Vec<Line> {
+        if max_lines < 2 {
+            return Vec::new();
+        }
+        let line = match self.target {
+            Ok(target) => Line::styled(
+                timeline::time_text(target, zone, "%a %Y-%m-%d %H:%M:%S"),
+                Tone::Strong,
+            )
+            .text("   Enter goes there  Esc cancels", Tone::Faint),
+            Err(reason) if self.is_rejected => Line::styled(reason, Tone::Bad),
+            Err(_) => {
+                let examples = "14:05   14:05:30   -3m   +10s   -1h30m   2026-11-24 14:05";
+                Line::styled(examples, Tone::Faint)
+            }
+        };
+        vec![Line::new().rule(width), line.truncated(width)]
+    }
+}

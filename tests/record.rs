@@ -1,0 +1,157 @@
+//! Recordings of simulated fleets: what a replay shows, what damage costs, and who may write a file.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gtop::internals::export::write_json;
+use gtop::internals::fleet::{Fleet, FleetStore};
+use gtop::internals::model::{Fault, FaultKind, JobList, Link, NodeName};
+use gtop::internals::record::{Header, Limits, Recorder, RecorderOptions};
+use gtop::internals::sim::{FleetSpec, SimFeed};
+use gtop::internals::source::Pipeline;
+use gtop::internals::source::replay::Recordings;
+use gtop::internals::time::{Clock, Timestamp};
+use gtop::internals::wire::{Delivery, EventSink, NodeEvent};
+use tempfile::TempDir;
+
+mod damage;
+mod faults;
+mod program;
+mod replays;
+
+/// The time at which the simulated fleets start.
+pub const START: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);
+/// How much history a node keeps.
+pub const HISTORY: Duration = Duration::from_secs(300);
+
+pub const NO_LIMITS: Limits = Limits { keep: Duration::from_secs(86_400), max_bytes: 1 << 30 };
+
+pub fn options() -> RecorderOptions {
+    let header = Header { title: "a test".to_owned(), ..Header::default() };
+    RecorderOptions { header, every: Duration::ZERO, limits: NO_LIMITS }
+}
+
+/// A live fleet that is recorded: simulated nodes, second by second, on a clock that the test moves.
+pub struct Session {
+    pub recorder: Recorder,
+    pub clock: Clock,
+    pub store: Arc<FleetStore>,
+    pub feed: SimFeed,
+    sinks: Vec<(NodeName, EventSink)>,
+    pub jobs: Option<Arc<JobList>>,
+    start: Timestamp,
+    /// Nodes that send nothing.
+    down: Vec<NodeName>,
+    /// Removed with the session.
+    folder: Option<TempDir>,
+    pub path: PathBuf,
+}
+
+impl Session {
+    pub fn start(spec: &FleetSpec) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("test.gtop");
+        Self { folder: Some(folder), ..Self::at(&path, spec, START, options()) }
+    }
+
+    pub fn at(path: &Path, spec: &FleetSpec, start: Timestamp, options: RecorderOptions) -> Self {
+        let clock = Clock::fixed(start);
+        let recorder = Recorder::start(path, options, clock.clone()).unwrap();
+        let store = FleetStore::new([], HISTORY);
+        let feed = SimFeed::new(spec, start);
+        let pipeline = Pipeline::new(Arc::clone(&store)).with_recorder(Some(recorder.sink()));
+        let sinks = feed.names().map(|name| (name.clone(), pipeline.sink(name))).collect();
+        let session = Self {
+            recorder,
+            clock,
+            store,
+            feed,
+            sinks,
+            jobs: None,
+            start,
+            down: Vec::new(),
+            folder: None,
+            path: path.into(),
+        };
+        session.publish();
+        session
+    }
+
+    /// Passes the roster to the store and the recorder, as the source of live nodes does.
+    pub fn publish(&self) {
+        self.recorder.sink().on_roster(self.feed.names(), self.jobs.clone());
+        self.store.set_nodes(self.feed.names(), self.jobs.clone());
+    }
+
+    pub fn deliver(&mut self, name: &NodeName, event: NodeEvent) {
+        let at = self.clock.now();
+        let sink = self.sinks.iter_mut().find(|(known, _)| known == name).unwrap();
+        sink.1(Delivery { at, event });
+    }
+
+    /// Runs for some seconds, and closes a group every two. Ends just before the next sample.
+    pub fn run(&mut self, seconds: u32) {
+        for second in 0..seconds {
+            for (name, delivery) in self.feed.next_second() {
+                let passed = delivery.at.since(self.clock.now());
+                self.clock.advance(passed);
+                if !self.down.contains(&name) {
+                    self.deliver(&name, delivery.event);
+                }
+            }
+            if second % 2 == 1 {
+                self.recorder.flush();
+            }
+        }
+        let end = self.start.plus(Duration::from_secs(u64::from(self.feed.seconds())));
+        self.clock.advance(end.minus(Duration::from_millis(1)).since(self.clock.now()));
+        self.recorder.flush();
+    }
+
+    pub fn go_down(&mut self, node: &str) {
+        let fault = Fault::new(FaultKind::SessionLost, "a cable was pulled");
+        let event = NodeEvent::Link(Link::Down { fault, retry_at: Some(self.clock.now()) });
+        self.deliver(&NodeName::new(node).unwrap(), event);
+        self.down.push(NodeName::new(node).unwrap());
+    }
+
+    /// Returns the live fleet.
+    pub fn fleet(&self) -> Fleet {
+        self.store.set_nodes(self.feed.names(), self.jobs.clone());
+        Fleet::clone(&self.store.reader().borrow())
+    }
+}
+
+pub fn json(fleet: &Fleet, now: Timestamp) -> String {
+    let mut out = Vec::new();
+    write_json(&mut out, fleet, now, "a test").unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+pub fn replayed(path: &Path, at: Timestamp) -> Fleet {
+    Recordings::open([path]).unwrap().fleet_at(at, HISTORY)
+}
+
+/// Returns the end of this many seconds, just before the samples of the next one.
+pub fn after(seconds: u64) -> Timestamp {
+    START.plus(Duration::from_secs(seconds)).minus(Duration::from_millis(1))
+}
+
+/// Returns whole seconds since the start.
+pub fn seconds(at: Timestamp) -> u64 {
+    at.plus(Duration::from_millis(1)).since(START).as_secs()
+}
+
+/// Returns a copy of a finished recording of a small fleet, which fits into a few kilobytes.
+pub fn small_recording(seconds: u32) -> (Vec<u8>, Timestamp) {
+    let mut session = Session::start(&FleetSpec::busy(2, 1, 1, 3));
+    session.run(seconds);
+    let (path, now) = (session.path.clone(), session.clock.now());
+    let Session { recorder, folder, .. } = session;
+    drop(recorder);
+    let bytes = fs::read(&path).unwrap();
+    drop(folder);
+    (bytes, now)
+}

@@ -1,0 +1,120 @@
+//! Faults while recording: who may write, where, and what happens when a disk is full.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::time::Duration;
+
+use gtop::internals::record::{Limits, Recorder, RecorderOptions, Recording};
+use gtop::internals::sim::FleetSpec;
+use gtop::internals::source::replay::Recordings;
+use gtop::internals::time::Clock;
+
+use super::{HISTORY, START, Session, after, options, replayed};
+
+#[test]
+fn a_second_recorder_is_refused_and_the_file_is_private() {
+    let mut session = Session::start(&FleetSpec::busy(1, 1, 1, 1));
+    session.run(4);
+    let clock = Clock::fixed(START);
+    let error = Recorder::start(&session.path, options(), clock).unwrap_err().to_string();
+    assert!(error.contains("is being recorded to by another gtop; name another file"), "{error}");
+    assert_eq!(fs::metadata(&session.path).unwrap().mode() & 0o777, 0o600);
+    session.run(4);
+    assert_eq!(replayed(&session.path, after(8)).nodes.len(), 1);
+}
+
+#[test]
+fn only_regular_files_are_recorded_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("folder")).unwrap();
+    symlink("nowhere", path("dangling")).unwrap();
+    symlink("/dev/null", path("device")).unwrap();
+    fs::write(path("readonly"), "").unwrap();
+    fs::set_permissions(path("readonly"), fs::Permissions::from_mode(0o400)).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
+    for (name, expected) in [
+        ("folder", "is a folder; gtop writes only regular files"),
+        ("dangling", "is a link to nowhere, which does not exist"),
+        ("device", "is a device; gtop writes only regular files"),
+        ("readonly", "is read-only; chmod u+w lets gtop write it"),
+        ("pipe", "is a pipe; gtop writes only regular files"),
+    ] {
+        let error = Recorder::start(&path(name), options(), Clock::fixed(START)).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+        let error = Recordings::open([path(name).as_path()]).unwrap_err().to_string();
+        assert!(error.contains("cannot read") || error.contains("is empty"), "{error}");
+    }
+}
+
+#[test]
+fn a_file_that_is_removed_is_made_again_and_goes_on() {
+    let mut session = Session::start(&FleetSpec::busy(2, 1, 1, 1));
+    session.run(10);
+    fs::remove_file(&session.path).unwrap();
+    session.run(10);
+    session.recorder.flush();
+    let fleet = replayed(&session.path, after(20));
+    assert_eq!(fleet.nodes.len(), 2);
+    assert!(fleet.nodes.iter().all(|node| !node.devices.is_empty()));
+    assert_eq!(session.recorder.state().borrow().fault, None);
+}
+
+#[test]
+fn a_file_that_another_program_changes_is_left_alone_and_the_fault_is_told() {
+    let mut session = Session::start(&FleetSpec::busy(1, 1, 1, 1));
+    session.run(4);
+    let mut bytes = fs::read(&session.path).unwrap();
+    bytes.extend_from_slice(b"foreign");
+    fs::write(&session.path, &bytes).unwrap();
+    session.run(4);
+    let fault = session.recorder.state().borrow().fault.clone().unwrap();
+    assert!(fault.contains("another program has changed it"), "{fault}");
+    assert_eq!(fs::read(&session.path).unwrap(), bytes);
+}
+
+#[test]
+fn the_oldest_parts_are_removed_and_the_rest_is_played_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("test.gtop");
+    let foreign = folder.path().join("test.gtop.20200101T000000Z.txt");
+    fs::write(&foreign, "not ours").unwrap();
+    let limits = Limits { keep: Duration::from_secs(240), max_bytes: 1 << 30 };
+    let options = RecorderOptions { limits, ..options() };
+    let mut session = Session::at(&path, &FleetSpec::busy(2, 2, 1, 1), START, options);
+    for _ in 0..60 {
+        session.run(10);
+    }
+    let live = super::json(&session.fleet(), after(600));
+    let state = session.recorder.state().borrow().clone();
+    drop(session);
+    let recordings = Recordings::open([path.as_path()]).unwrap();
+    let spans = recordings.spans();
+    assert_eq!((spans.len(), super::seconds(spans[0].1)), (1, 600));
+    assert_eq!(state.from, Some(spans[0].0));
+    let kept = after(600).since(spans[0].0).as_secs();
+    assert!((240..=420).contains(&kept), "{kept} s");
+    assert_eq!(super::json(&recordings.fleet_at(after(600), HISTORY), after(600)), live);
+    let parts = Recording::parts(&path);
+    assert!((2..=5).contains(&parts.len()), "{parts:?}");
+    assert!(foreign.exists());
+}
+
+#[test]
+fn the_size_is_limited() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("test.gtop");
+    let limits = Limits { max_bytes: 1 << 20, ..super::NO_LIMITS };
+    let options = RecorderOptions { limits, ..options() };
+    let mut session = Session::at(&path, &FleetSpec::busy(16, 8, 5, 1), START, options);
+    let mut largest = 0;
+    for _ in 0..30 {
+        session.run(10);
+        let files = fs::read_dir(folder.path()).unwrap();
+        let size: u64 = files.map(|file| file.unwrap().metadata().unwrap().len()).sum();
+        largest = largest.max(size);
+    }
+    // A part ends with a segment, so it may be a little larger.
+    assert!((600_000..1_700_000).contains(&largest), "{largest}");
+    assert!(session.recorder.state().borrow().from.unwrap() > START);
+}

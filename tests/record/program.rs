@@ -1,0 +1,138 @@
+//! The program records, is killed, runs out of space, and prints pictures.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use gtop::internals::source::replay::Recordings;
+
+use super::HISTORY;
+
+fn gtop() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gtop"));
+    command.env_remove("GTOP_CONFIG").env("XDG_CONFIG_HOME", "/nonexistent");
+    command
+}
+
+fn record(path: &Path, nodes: u32) -> Child {
+    let mut command = gtop();
+    command.args(["record", &format!("--demo={nodes}"), "-w"]).arg(path);
+    command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+}
+
+/// Waits until the recording has a line at `at` or later.
+fn wait_for(path: &Path, what: impl Fn(&Recordings) -> bool) -> Recordings {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Ok(recordings) = Recordings::open([path])
+            && what(&recordings)
+        {
+            return recordings;
+        }
+        assert!(Instant::now() < deadline, "the recording does not grow");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn now() -> Duration {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap()
+}
+
+#[test]
+fn a_killed_recorder_loses_two_seconds_and_the_next_one_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("test.gtop");
+    let mut last_end = None;
+    for round in 0..4_u64 {
+        let mut recorder = record(&path, 4);
+        let is_longer = |recordings: &Recordings| {
+            recordings.end().is_some_and(|end| last_end.is_none_or(|last| end > last))
+                && recordings.fleet_at(recordings.end().unwrap(), HISTORY).nodes.len() == 4
+        };
+        wait_for(&path, is_longer);
+        std::thread::sleep(Duration::from_millis(700 * (round + 1)));
+        recorder.kill().unwrap();
+        let killed_at = now();
+        recorder.wait().unwrap();
+        let recordings = Recordings::open([path.as_path()]).unwrap();
+        let end = recordings.end().unwrap();
+        let end_at = Duration::from_micros(end.as_micros().try_into().unwrap());
+        // A group of two seconds, and what a busy machine needs to write it.
+        let lost = killed_at.saturating_sub(end_at);
+        assert!(lost < Duration::from_secs(10), "{lost:?} lost");
+        assert_eq!(recordings.fleet_at(end, HISTORY).nodes.len(), 4);
+        last_end = Some(end);
+    }
+    assert!(Command::new("zstd").arg("-tq").arg(&path).status().is_ok());
+}
+
+#[test]
+fn a_picture_is_printed_as_json_and_as_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("test.gtop");
+    let mut recorder = record(&path, 3);
+    wait_for(&path, |recordings| {
+        recordings.end().is_some_and(|end| {
+            let fleet = recordings.fleet_at(end, HISTORY);
+            fleet.nodes.len() == 3 && fleet.nodes.iter().all(|node| node.taken_at().is_some())
+        })
+    });
+    let pid = rustix::process::Pid::from_child(&recorder);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(recorder.wait().unwrap().code(), Some(143));
+    let output = gtop().args(["replay", "--once", "--json"]).arg(&path).output().unwrap();
+    let picture: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(picture["totals"]["known"], 3);
+    assert_eq!(picture["source"], "demo, 3 simulated nodes");
+    let output = gtop().args(["replay", "--once"]).arg(&path).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("3 of 3 nodes fresh"), "{text}");
+    // Others read it: every line is JSON, and nothing of an environment is in it.
+    let lines = Command::new("sh")
+        .args(["-c", "zstdcat \"$1\" | jq -es 'map(has(\"at\")) | all'", "sh"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&lines.stdout).trim(), "true");
+    let error = gtop().args(["replay", "--once"]).arg(folder.path()).output().unwrap();
+    let message = String::from_utf8(error.stderr).unwrap();
+    assert!(message.contains("not a regular file"), "{message}");
+    assert_eq!(error.status.code(), Some(1));
+}
+
+/// Runs in a mount namespace of its own: a file system with 1 MiB, of which a file takes most.
+#[test]
+fn a_full_disk_stops_nothing_and_recording_goes_on_when_there_is_space() {
+    let script = r#"
+        set -e
+        mount -t tmpfs -o size=1m none "$1"
+        head -c 900k /dev/zero > "$1/filler"
+        "$0" record --demo=8 -w "$1/test.gtop" 2> "$1/../stderr" &
+        for i in $(seq 600); do grep -q 'the disk is full' "$1/../stderr" && break; sleep 0.1; done
+        rm "$1/filler"
+        for i in $(seq 600); do grep -q 'recording goes on' "$1/../stderr" && break; sleep 0.1; done
+        sleep 3
+        kill -TERM $! && wait $! || true
+        zstd -tq "$1/test.gtop"
+        cp "$1/test.gtop" "$1/../copy.gtop"
+    "#;
+    let folder = tempfile::tempdir().unwrap();
+    let full = folder.path().join("full");
+    fs::create_dir(&full).unwrap();
+    let status = Command::new("unshare")
+        .args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script])
+        .arg(env!("CARGO_BIN_EXE_gtop"))
+        .arg(&full)
+        .status()
+        .unwrap();
+    let errors = fs::read_to_string(folder.path().join("stderr")).unwrap();
+    assert!(status.success(), "{errors}");
+    assert!(errors.contains("the disk is full; free some space"), "{errors}");
+    assert!(errors.contains("recording goes on"), "{errors}");
+    let recordings = Recordings::open([folder.path().join("copy.gtop").as_path()]).unwrap();
+    assert_eq!(recordings.loss(), None);
+    let fleet = recordings.fleet_at(recordings.end().unwrap(), HISTORY);
+    let known = fleet.nodes.iter().filter(|node| node.taken_at().is_some()).count();
+    assert!(known >= 7, "{known} nodes");
+}

@@ -1,0 +1,184 @@
+//! A replay shows what was shown live.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gtop::internals::model::{Link, MarkKind};
+use gtop::internals::record::Recording;
+use gtop::internals::sim::FleetSpec;
+use gtop::internals::source::replay::Recordings;
+use gtop::internals::wire::NodeEvent;
+
+use super::{HISTORY, START, Session, after, json, options, replayed, seconds};
+
+#[test]
+fn the_picture_of_a_time_is_the_live_one() {
+    let spec = FleetSpec::demo(12, 1);
+    let mut session = Session::start(&spec);
+    session.jobs = Some(Arc::new(spec.jobs(START, START)));
+    session.publish();
+    let mut pictures = Vec::new();
+    for second in 1..=100 {
+        session.run(1);
+        if second == 40 {
+            session.go_down("gpu02");
+        }
+        if second == 70 {
+            session.jobs = Some(Arc::new(spec.jobs(START, after(70))));
+            session.publish();
+        }
+        if [1, 5, 29, 30, 31, 33, 45, 60, 61, 75, 99, 100].contains(&second) {
+            pictures.push((after(second), json(&session.fleet(), after(second))));
+        }
+    }
+    for (at, live) in &pictures {
+        assert_eq!(json(&replayed(&session.path, *at), *at), *live, "after {} s", seconds(*at));
+    }
+    // From the nearest checkpoint, without what was before.
+    let recordings = Recordings::open([session.path.as_path()]).unwrap();
+    for (at, live) in pictures.iter().filter(|(at, _)| *at > after(60)) {
+        let picture = json(&recordings.fleet_from_checkpoint(*at, HISTORY), *at);
+        // The clocks of nodes are followed to a tenth of a millisecond.
+        assert_eq!(in_milliseconds(&picture), in_milliseconds(live), "after {} s", seconds(*at));
+    }
+}
+
+/// Cuts the times of events to milliseconds.
+fn in_milliseconds(json: &str) -> String {
+    let parts = json.split("at\":\"").map(|part| match part.split_once('"') {
+        Some((time, rest)) if time.ends_with('Z') => {
+            format!("{}\"{rest}", time.trim_end_matches('Z').chars().take(23).collect::<String>())
+        }
+        _ => part.to_owned(),
+    });
+    parts.map(|part| part.replacen(".000\"", "\"", 1)).collect::<Vec<_>>().join("at\":\"")
+}
+
+/// The file is of the first version that records, and stays as it is. `BLESS=1` rewrites the picture, when JSON has new
+/// keys; only a new format adds another file.
+#[test]
+fn the_first_format_is_read_for_ever() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/recordings");
+    let file = std::path::PathBuf::from(format!("{folder}/format-1.gtop"));
+    if !file.exists() {
+        let spec = FleetSpec::demo(2, 1);
+        let mut session = Session::at(&file, &spec, START, options());
+        session.jobs = Some(Arc::new(spec.jobs(START, START)));
+        session.publish();
+        session.run(58);
+        session.go_down("gpu02");
+        session.run(6);
+    }
+    let recordings = Recordings::open([file.as_path()]).unwrap();
+    assert_eq!(recordings.loss(), None);
+    assert!(recordings.marks().iter().any(|mark| mark.kind == MarkKind::Down));
+    let picture = json(&recordings.fleet_at(after(64), HISTORY), after(64));
+    let expected = format!("{folder}/format-1.json");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&expected, &picture).unwrap();
+    }
+    assert_eq!(picture, std::fs::read_to_string(expected).unwrap());
+}
+
+#[test]
+fn marks_name_what_happened_and_spans_when_it_was_recorded() {
+    let spec = FleetSpec::busy(3, 2, 1, 1);
+    let mut session = Session::start(&spec);
+    session.run(20);
+    session.go_down("gpu02");
+    session.run(20);
+    session.down.clear();
+    for link in [Link::Opening { attempt: 2 }, Link::Up] {
+        session.deliver(&"gpu02".parse_name(), NodeEvent::Link(link));
+    }
+    session.run(40);
+    let Session { path, recorder, folder: _folder, .. } = session;
+    drop(recorder);
+    let recording = Recording::open(&path).unwrap();
+    let marks: Vec<_> =
+        recording.marks().iter().map(|mark| (mark.at, mark.kind, mark.text.to_string())).collect();
+    let down = "gpu02 is down: session lost: a cable was pulled".to_owned();
+    let up = "gpu02 answers again".to_owned();
+    assert_eq!(marks, [(after(20), MarkKind::Down, down), (after(40), MarkKind::Up, up)]);
+    assert!(recording.segments().len() >= 2);
+    assert_eq!(recording.loss(), None);
+    let spans = Recordings::open([path.as_path()]).unwrap().spans();
+    assert_eq!(spans, [(START, after(80))]);
+}
+
+#[test]
+fn a_second_run_is_appended_and_its_gap_is_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("test.gtop");
+    let spec = FleetSpec::busy(2, 2, 1, 1);
+    let mut session = Session::at(&path, &spec, START, options());
+    session.run(10);
+    drop(session);
+    let mut session = Session::at(&path, &spec, START.plus(Duration::from_secs(3600)), options());
+    session.run(10);
+    let live = json(&session.fleet(), after(3610));
+    drop(session);
+    let recordings = Recordings::open([path.as_path()]).unwrap();
+    let spans: Vec<_> =
+        recordings.spans().iter().map(|(first, last)| (seconds(*first), seconds(*last))).collect();
+    assert_eq!(spans, [(0, 10), (3600, 3610)]);
+    assert_eq!(json(&recordings.fleet_at(after(3610), HISTORY), after(3610)), live);
+    let marks = Recording::open(&path).unwrap().marks().to_vec();
+    assert_eq!(marks[0].kind, MarkKind::Resumed);
+    assert_eq!(&*marks[0].text, "recording resumes after 59m50s");
+}
+
+#[test]
+fn samples_can_be_recorded_less_often() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = FleetSpec::busy(4, 8, 5, 1);
+    let size = |every: u64| {
+        let path = folder.path().join(format!("every{every}.gtop"));
+        let options = gtop::internals::record::RecorderOptions {
+            every: Duration::from_secs(every),
+            ..options()
+        };
+        let mut session = Session::at(&path, &spec, START, options);
+        session.run(61);
+        drop(session);
+        let fleet = replayed(&path, after(61));
+        let ages = fleet.nodes.iter().map(|node| after(61).since(node.taken_at().unwrap()));
+        let devices = fleet.nodes.iter().flat_map(|node| &node.devices);
+        assert!(devices.map(|device| device.utilization.get()).all(|known| known.is_some()));
+        (std::fs::metadata(&path).unwrap().len(), ages.max().unwrap())
+    };
+    let ((all, _), (some, age)) = (size(0), size(10));
+    assert!(some * 3 < all, "{some} of {all} bytes");
+    assert!(age <= Duration::from_secs(11), "{age:?}");
+}
+
+#[test]
+fn files_are_merged_and_each_node_is_taken_from_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second] = ["a", "b"].map(|name| folder.path().join(name));
+    let mut of_first = Session::at(&first, &FleetSpec::busy(2, 2, 1, 1), START, options());
+    let mut of_second = Session::at(&second, &FleetSpec::busy(4, 2, 1, 1), START, options());
+    of_first.run(20);
+    of_second.run(20);
+    let live = of_first.fleet();
+    drop((of_first, of_second));
+    let both = Recordings::open([first.as_path(), second.as_path()]).unwrap();
+    let fleet = both.fleet_at(after(20), HISTORY);
+    assert_eq!(fleet.nodes.len(), 4);
+    let node_json = |fleet: &gtop::internals::fleet::Fleet, index: usize| {
+        let parsed: serde_json::Value = serde_json::from_str(&json(fleet, after(20))).unwrap();
+        parsed["nodes"][index].clone()
+    };
+    assert_eq!(node_json(&fleet, 0), node_json(&live, 0));
+    assert_eq!(fleet.nodes[3].devices.len(), 2);
+}
+
+trait ParseName {
+    fn parse_name(&self) -> gtop::internals::model::NodeName;
+}
+
+impl ParseName for str {
+    fn parse_name(&self) -> gtop::internals::model::NodeName {
+        gtop::internals::model::NodeName::new(self).unwrap()
+    }
+}
