@@ -16,7 +16,7 @@ mod defects;
 mod events;
 mod fleet;
 mod fleets;
-mod harness;
+pub mod harness;
 mod job;
 mod node;
 mod playback;

@@ -5,8 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,6 +29,8 @@ const MAX_WAITING_BYTES: usize = 32 << 20;
 /// Time between two checkpoints. With twice as many, a jump among 64 nodes takes 20 ms instead of 40, and a file is 5 %
 /// larger.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(56);
+/// Maximum time for the last group to be written.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 /// Samples that a checkpoint repeats as sent: processes are in every other one.
 const LAST_SAMPLES: usize = 2;
 /// Events of a node that a checkpoint repeats.
@@ -51,7 +54,8 @@ pub struct RecorderOptions {
 pub struct Recorder {
     path: PathBuf,
     shared: Arc<RecorderShared>,
-    thread: Option<JoinHandle<()>>,
+    /// Ends with the thread.
+    ended: Receiver<()>,
     state: watch::Receiver<RecorderState>,
 }
 
@@ -124,11 +128,16 @@ impl Recorder {
         let shared = Arc::new(RecorderShared { lines, is_due: Condvar::new(), clock, every });
         shared.begin(writer.gap_since());
         let for_thread = Arc::clone(&shared);
-        let thread = thread::Builder::new()
+        let (ended_sender, ended) = channel();
+        let write = move || {
+            write_groups(&for_thread, writer, &publisher);
+            drop(ended_sender);
+        };
+        thread::Builder::new()
             .name("recorder".to_owned())
-            .spawn(move || write_groups(&for_thread, writer, &publisher))
+            .spawn(write)
             .map_err(RecordError::Thread)?;
-        Ok(Self { path: path.to_owned(), shared, thread: Some(thread), state })
+        Ok(Self { path: path.to_owned(), shared, ended, state })
     }
 
     /// Returns the file.
@@ -163,8 +172,8 @@ impl Drop for Recorder {
     fn drop(&mut self) {
         self.shared.lock().is_stopping = true;
         self.shared.is_due.notify_all();
-        // A panic of the thread has been shown already.
-        drop(self.thread.take().map(JoinHandle::join));
+        // The sender sends nothing. After the timeout, the disk hangs, which must not delay the exit.
+        drop(self.ended.recv_timeout(SHUTDOWN_TIMEOUT));
     }
 }
 

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use gtop::internals::export::write_json;
+use gtop::internals::record::Recording;
 use gtop::internals::source::replay::Recordings;
 
 use super::HISTORY;
@@ -88,6 +90,18 @@ fn a_picture_is_printed_as_json_and_as_text() {
     let output = gtop().args(["replay", "--once"]).arg(&path).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("3 of 3 nodes fresh"), "{text}");
+    let recordings = Recordings::open([path.as_path()]).unwrap();
+    let at = recordings.end().unwrap().minus(Duration::from_secs(1));
+    let text = jiff::Timestamp::from_microsecond(at.as_micros()).unwrap().to_string();
+    let output = gtop().args(["replay", "--json", "--at", &text]).arg(&path).output().unwrap();
+    let mut expected = Vec::new();
+    let fleet = recordings.fleet_at(at, HISTORY);
+    write_json(&mut expected, &fleet, at, "demo, 3 simulated nodes").unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), String::from_utf8(expected).unwrap());
+    let output = gtop().args(["replay", "--json", "--at", "noon"]).arg(&path).output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("--at \"noon\": not a time: write 14:05"), "{message}");
+    assert_eq!(output.status.code(), Some(2));
     // Others read it: every line is JSON, and nothing of an environment is in it.
     let lines = Command::new("sh")
         .args(["-c", "zstdcat \"$1\" | jq -es 'map(has(\"at\")) | all'", "sh"])
@@ -135,4 +149,71 @@ fn a_full_disk_stops_nothing_and_recording_goes_on_when_there_is_space() {
     let fleet = recordings.fleet_at(recordings.end().unwrap(), HISTORY);
     let known = fleet.nodes.iter().filter(|node| node.taken_at().is_some()).count();
     assert!(known >= 7, "{known} nodes");
+}
+
+/// Runs a recorder whose system calls fail as told to strace; returns what it prints.
+fn record_with_fault(path: &Path, fault: &str, until: &str) -> Option<String> {
+    let log = path.with_extension("err");
+    let mut recorder = Command::new("strace")
+        .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("inject={fault}")])
+        .arg(env!("CARGO_BIN_EXE_gtop"))
+        .args(["record", "--demo=2", "-w"])
+        .arg(path)
+        .env("XDG_CONFIG_HOME", "/nonexistent")
+        .stderr(fs::File::create(&log).unwrap())
+        .spawn()
+        .ok()?;
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let text = loop {
+        let text = fs::read_to_string(&log).unwrap();
+        if text.contains(until) || recorder.try_wait().unwrap().is_some() {
+            break text;
+        }
+        assert!(Instant::now() < deadline, "{until} never came: {text}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    // A signal to strace itself waits for the end of the program, whose pid is in the recording.
+    if recorder.try_wait().unwrap().is_none() {
+        let pid = Recording::open(path).unwrap().header().pid.try_into().unwrap();
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+    recorder.wait().unwrap();
+    Some(text)
+}
+
+#[test]
+fn a_used_up_quota_is_told_and_nothing_is_lost() {
+    for (error, told) in
+        [("EDQUOT", "your quota is used up; remove files"), ("EIO", "nothing is recorded to")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("test.gtop");
+        // The header is written, and then two groups are not.
+        let fault = format!("fallocate:error={error}:when=3..4");
+        let Some(text) = record_with_fault(&path, &fault, "recording goes on") else {
+            eprintln!("skipped: strace is not installed");
+            return;
+        };
+        assert!(text.contains(told), "{error}: {text}");
+        let recordings = Recordings::open([path.as_path()]).unwrap();
+        assert_eq!(recordings.loss(), None, "{error}");
+        assert_eq!(recordings.spans().len(), 1, "{error}");
+    }
+}
+
+#[test]
+fn without_locks_a_second_recorder_notices_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("test.gtop");
+    let mut first = record(&path, 2);
+    wait_for(&path, |recordings| !recordings.spans().is_empty());
+    let text = record_with_fault(&path, "flock:error=ENOLCK", "is being recorded to");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let Some(text) = text else {
+        eprintln!("skipped: strace is not installed");
+        return;
+    };
+    assert!(text.contains("is being recorded to by another gtop"), "{text}");
 }

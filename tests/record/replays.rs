@@ -3,13 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crossterm::event::KeyCode;
 use gtop::internals::model::{Link, MarkKind};
 use gtop::internals::record::Recording;
 use gtop::internals::sim::FleetSpec;
 use gtop::internals::source::replay::Recordings;
-use gtop::internals::wire::NodeEvent;
+use gtop::internals::ui::Ui;
+use gtop::internals::wire::{FrameReader, NodeEvent, Received};
+use jiff::tz::TimeZone;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 
 use super::{HISTORY, START, Session, after, json, options, replayed, seconds};
+
+const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn the_picture_of_a_time_is_the_live_one() {
@@ -171,6 +178,68 @@ fn files_are_merged_and_each_node_is_taken_from_one() {
     };
     assert_eq!(node_json(&fleet, 0), node_json(&live, 0));
     assert_eq!(fleet.nodes[3].devices.len(), 2);
+}
+
+#[test]
+fn the_screens_of_a_time_are_the_live_ones() {
+    let spec = FleetSpec::demo(8, 1);
+    let mut session = Session::start(&spec);
+    session.jobs = Some(Arc::new(spec.jobs(START, START)));
+    session.publish();
+    session.run(75);
+    session.go_down("gpu02");
+    session.run(20);
+    let fleets = [session.fleet(), replayed(&session.path, after(95))];
+    for (width, height) in [(80, 24), (120, 40), (200, 50)] {
+        for view in "123456".chars() {
+            let [live, played] = fleets.each_ref().map(|fleet| {
+                let theme = crate::golden::harness::DARK;
+                let mut ui = Ui::new("x".to_owned(), SECOND, TimeZone::UTC, theme);
+                ui.on_fleet(fleet.clone(), after(95));
+                ui.on_key(crate::golden::harness::key(KeyCode::Char(view)), after(95));
+                let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+                ui.draw(after(95), &mut buffer);
+                buffer
+            });
+            assert!(live == played, "view {view}, {width}×{height}");
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_was_set_back_between_two_runs_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("test.gtop");
+    let spec = FleetSpec::busy(2, 2, 1, 1);
+    for start in [100, 105] {
+        let start = START.plus(Duration::from_secs(start));
+        let mut session = Session::at(&path, &spec, start, options());
+        session.run(20);
+    }
+    let recordings = Recordings::open([path.as_path()]).unwrap();
+    let spans: Vec<_> =
+        recordings.spans().iter().map(|(first, last)| (seconds(*first), seconds(*last))).collect();
+    assert_eq!((spans, recordings.loss()), (vec![(100, 125)], None));
+    for at in [101, 110, 119, 121, 125] {
+        let fleet = recordings.fleet_at(after(at), HISTORY);
+        let ages = fleet.nodes.iter().map(|node| after(at).since(node.taken_at().unwrap()));
+        assert!(ages.max().unwrap() <= Duration::from_secs(6), "{at}");
+    }
+}
+
+#[test]
+fn answers_to_questions_are_not_recorded() {
+    let mut session = Session::start(&FleetSpec::busy(1, 1, 1, 1));
+    session.run(2);
+    let text = r#"{"t":"answer","id":1,"at":1.0,"result":"ok","environ":["TOKEN=hunter2"]}"#;
+    let mut reader = FrameReader::default();
+    reader.push(format!("\x1egtop1 {text}\n").as_bytes());
+    let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("no frame") };
+    session.deliver(&"gpu01".parse_name(), NodeEvent::Frame(frame));
+    session.run(2);
+    let output = std::process::Command::new("zstd").arg("-dcq").arg(&session.path).output();
+    let lines = String::from_utf8(output.unwrap().stdout).unwrap();
+    assert!(lines.contains("gpu01") && !lines.contains("hunter2") && !lines.contains("answer"));
 }
 
 trait ParseName {
