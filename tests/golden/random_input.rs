@@ -6,19 +6,20 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent,
 use gtop::internals::fleet::Fleet;
 use gtop::internals::model::{ProcessRequest, ProcessResponse, Refusal, RequestError};
 use gtop::internals::ui::{DisplayOptions, Line, NodeReply, SpanContent, Symbol};
-use gtop::internals::ui::{Effect, Keymap, Theme, Ui, UiRequest};
+use gtop::internals::ui::{Effect, Keymap, Theme, Timeline, Ui, UiRequest};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
 use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::{ASCII, DARK, LIGHT, MONO, new_ui, text};
+use crate::golden::playback;
 use crate::golden::processes::{detail, environment, tree};
 
 /// The number of random steps on each fleet.
 const STEPS: u64 = 300;
 /// Keys that do something somewhere, so that most presses are not wasted.
-const LETTERS: &[u8] = b"123456mbBgGzwhjkKJpotesfcaTKI.,\\<>[]^$+-= /oqurdx?5nul";
+const LETTERS: &[u8] = b"123456mbBgGzwhjkKJpotesfcaTKI.,x{}():nN\\<>[]^$+-= /oqurdx?5nul";
 const SIZES: [(u16, u16); 14] = [
     (1, 1),
     (2, 3),
@@ -156,6 +157,26 @@ fn random_reply(reply: NodeReply, random: &mut Random) -> NodeReply {
     NodeReply { result, ..reply }
 }
 
+/// Returns a place in a recording, or none: the fleet is live.
+fn random_timeline(random: &mut Random) -> Option<Timeline> {
+    let mut timeline = playback::timeline();
+    let minutes = Duration::from_secs(60 * random.below(2_000) as u64);
+    timeline.position = NOW.plus(Duration::from_secs(3_600)).minus(minutes);
+    timeline.playback.jumps = random.below(3) as u64;
+    timeline.playback.is_live = random.below(2) == 0;
+    timeline.playback.is_playing = random.below(2) == 0;
+    match random.below(5) {
+        0 => timeline.playback.spans = [].into(),
+        1 => {
+            timeline.playback.loss =
+                Some("the last 12 bytes are not whole: up to 2 s are missing".into())
+        }
+        2 => timeline.playback.marks = [].into(),
+        _ => {}
+    }
+    (random.below(3) > 0).then_some(timeline)
+}
+
 fn fleets() -> Vec<(&'static str, Fleet)> {
     vec![
         ("every state", fleets::every_state()),
@@ -207,6 +228,11 @@ fn send_random_input(ui: &mut Ui, all: &[(&str, Fleet)], random: &mut Random) {
                 now = now.plus(Duration::from_secs(1));
                 let (name, fleet) = random.of(all);
                 history.push((*name).to_owned());
+                if random.below(3) == 0 {
+                    let timeline = random_timeline(random);
+                    history.push(format!("{timeline:?}"));
+                    ui.on_timeline(timeline, now);
+                }
                 ui.on_fleet(fleet.clone(), now);
                 Effect::Handled
             }
