@@ -8,10 +8,6 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-pub use playback::PlaybackClock;
-
-mod playback;
-
 /// A moment, in microseconds since 1970-01-01 UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
@@ -81,10 +77,7 @@ pub enum Clock {
         /// Wall clock minus monotonic clock, in microseconds, read once.
         wall_offset: i64,
     },
-    /// The time at which a recording is played.
-    Playback(PlaybackClock),
-    /// A clock that moves only by `advance`; for tests.
-    #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "only tests set the time"))]
+    /// A clock that moves only when it is set: the time at which a recording is played, or that of a test.
     Fixed(Arc<AtomicI64>),
 }
 
@@ -96,17 +89,22 @@ impl Clock {
         Self::System { wall_offset: read_clock(ClockId::Realtime) - read_clock(ClockId::Boottime) }
     }
 
-    /// Makes a clock that stands at `at` until [`Clock::advance`] moves it.
-    #[cfg(feature = "internals")]
+    /// Makes a clock that stands at `at` until it is set.
     pub fn fixed(at: Timestamp) -> Self {
         Self::Fixed(Arc::new(AtomicI64::new(at.0)))
+    }
+
+    /// Sets a fixed clock; has no effect on the system clock.
+    pub fn set(&self, at: Timestamp) {
+        if let Self::Fixed(fixed) = self {
+            fixed.store(at.0, Ordering::Relaxed);
+        }
     }
 
     /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         match self {
             Self::System { wall_offset } => Timestamp(read_clock(ClockId::Boottime) + wall_offset),
-            Self::Playback(clock) => clock.now(),
             Self::Fixed(at) => Timestamp(at.load(Ordering::Relaxed)),
         }
     }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::model::PlaybackCommand;
 use crate::record::Recorder;
 use crate::source::replay::{PlaybackHandle, Player, Recordings};
-use crate::time::{Clock, Timestamp};
+use crate::time::Timestamp;
 use crate::ui::FleetSource;
 
 /// Starts a player; it ends when nobody can command it any more.
@@ -22,7 +22,7 @@ pub(super) fn start(
     let playing = move || runtime.block_on(player.run());
     thread::Builder::new().name("player".to_owned()).spawn(playing)?;
     let PlaybackHandle { fleet, clock, state, commands } = handle;
-    let source = FleetSource { fleet, clock: Clock::Playback(clock), playback: Some(state) };
+    let source = FleetSource { fleet, clock, playback: Some(state) };
     Ok((source, commands))
 }
 

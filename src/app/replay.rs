@@ -11,7 +11,7 @@ use crate::app::printer::Printer;
 use crate::app::{AppError, ExitReason, playback, screen};
 use crate::cli::ReplayOptions;
 use crate::source::replay::{Player, Recordings};
-use crate::time::{Clock, PlaybackClock, Timestamp};
+use crate::time::{Clock, Timestamp};
 use crate::ui::{TimeContext, parse_time};
 
 /// Plays the files until the user quits, or prints one picture.
@@ -42,7 +42,7 @@ pub(super) fn run(
         writeln!(err, "gtop: {loss}")?;
     }
     let at = at.unwrap_or(*end);
-    env.clock = Clock::Playback(PlaybackClock::standing_at(at));
+    env.clock = Clock::fixed(at);
     let fleet = recordings.fleet_at(at, history_span);
     Ok(Printer::new(&env, &title).print_picture(&fleet, out)?)
 }

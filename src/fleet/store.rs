@@ -92,7 +92,12 @@ impl FleetStore {
         self.published.send_replace(self.snapshot());
     }
 
-    fn list_nodes(&self, names: impl IntoIterator<Item = NodeName>, jobs: Option<Arc<JobList>>) {
+    /// Replaces the lists in the same way, without publishing them yet.
+    pub fn list_nodes(
+        &self,
+        names: impl IntoIterator<Item = NodeName>,
+        jobs: Option<Arc<JobList>>,
+    ) {
         let mut guard = self.lock();
         let inner = &mut *guard;
         inner.job_ids = jobs.iter().flat_map(|jobs| &jobs.jobs).filter_map(sluid_to_id).collect();
@@ -128,6 +133,11 @@ impl FleetStore {
         inner.nodes = nodes;
         drop(inner);
         self.list_nodes(names, jobs);
+        self.publish_now(change);
+    }
+
+    /// Publishes what has changed. Readers of the fleet see what `change` does together with it.
+    pub fn publish_now(&self, change: impl FnOnce()) {
         self.published.send_modify(|fleet| {
             *fleet = self.snapshot();
             change();

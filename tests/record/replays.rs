@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
-use gtop::internals::model::{Link, MarkKind};
+use gtop::internals::model::{Link, MarkKind, PlaybackCommand};
 use gtop::internals::record::Recording;
 use gtop::internals::sim::FleetSpec;
-use gtop::internals::source::replay::Recordings;
+use gtop::internals::source::replay::{Player, Recordings};
 use gtop::internals::ui::Ui;
 use gtop::internals::wire::{FrameReader, NodeEvent, Received};
 use jiff::tz::TimeZone;
@@ -225,6 +225,34 @@ fn a_clock_that_was_set_back_between_two_runs_loses_nothing() {
         let ages = fleet.nodes.iter().map(|node| after(at).since(node.taken_at().unwrap()));
         assert!(ages.max().unwrap() <= Duration::from_secs(6), "{at}");
     }
+}
+
+#[tokio::test]
+async fn ages_are_those_of_the_recording_at_any_speed() {
+    let mut session = Session::start(&FleetSpec::busy(4, 2, 1, 1));
+    session.run(120);
+    let recordings = Recordings::open([session.path.as_path()]).unwrap();
+    let (player, mut handle) = Player::new(recordings, START, None, true, HISTORY);
+    let playing = tokio::spawn(player.run());
+    for _ in 0..6 {
+        handle.commands.send(PlaybackCommand::Faster).await.unwrap();
+    }
+    handle.commands.send(PlaybackCommand::GoTo(after(10))).await.unwrap();
+    handle.state.wait_for(|state| state.jumps == 2).await.unwrap();
+    assert!(handle.state.borrow().speed > 63.0);
+    let mut pictures = 0;
+    while handle.state.borrow().is_playing {
+        handle.fleet.changed().await.unwrap();
+        // The time belongs to the fleet while it is borrowed.
+        let fleet = handle.fleet.borrow_and_update();
+        let now = handle.clock.now();
+        let ages = fleet.nodes.iter().map(|node| now.since(node.taken_at().unwrap()));
+        assert!(ages.max().unwrap() <= Duration::from_secs(1), "{pictures}");
+        pictures += 1;
+    }
+    assert!(handle.clock.now() >= after(119) && pictures > 10, "{pictures}");
+    drop(handle);
+    playing.await.unwrap();
 }
 
 #[test]

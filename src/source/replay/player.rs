@@ -9,17 +9,17 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep};
 
-use crate::fleet::{FleetReader, FleetStore, PublishRate};
+use crate::fleet::{FleetReader, FleetStore};
 use crate::model::{Playback, PlaybackCommand, SPEEDS};
 use crate::source::replay::Recordings;
 use crate::source::replay::fold::{Change, Fold};
-use crate::time::{PlaybackClock, Timestamp};
+use crate::time::{Clock, Timestamp};
 
 /// Time between two steps of a playback.
 const STEP: Duration = Duration::from_millis(50);
 /// Time between two looks at a file that grows.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
-/// The clock stops if lines cannot be folded for this long.
+/// The time that a step covers at most: if lines cannot be folded fast enough, the playback is slower.
 const MAX_DELAY: Duration = Duration::from_millis(250);
 
 /// What a screen needs of a playback.
@@ -27,8 +27,8 @@ const MAX_DELAY: Duration = Duration::from_millis(250);
 pub struct PlaybackHandle {
     /// The fleet at the played time.
     pub fleet: FleetReader,
-    /// The played time.
-    pub clock: PlaybackClock,
+    /// The played time, set together with the fleet.
+    pub clock: Clock,
     /// What is played, and how.
     pub state: watch::Receiver<Playback>,
     /// Controls it; dropping all senders ends the player.
@@ -44,10 +44,12 @@ pub struct Player {
     spans: Vec<(Timestamp, Timestamp)>,
     fold: Fold,
     store: Arc<FleetStore>,
-    clock: PlaybackClock,
+    clock: Clock,
     commands: mpsc::Receiver<PlaybackCommand>,
     state: watch::Sender<Playback>,
     deep: Option<DeepFold>,
+    /// When the played time was last set.
+    stepped_at: Instant,
     /// When the growing file was read last.
     refreshed_at: Instant,
 }
@@ -76,7 +78,7 @@ impl Player {
     ) -> (Self, PlaybackHandle) {
         let spans = recordings.spans();
         let store = FleetStore::new([], history_span);
-        let clock = PlaybackClock::standing_at(from);
+        let clock = Clock::fixed(from);
         let (sender, commands) = mpsc::channel(16);
         let (state, watched) = watch::channel(Playback {
             is_playing,
@@ -104,6 +106,7 @@ impl Player {
             commands,
             state,
             deep: None,
+            stepped_at: Instant::now(),
             refreshed_at: Instant::now(),
         };
         (player, handle)
@@ -111,7 +114,6 @@ impl Player {
 
     /// Plays until nobody controls it any more.
     pub async fn run(mut self) {
-        let publishing = tokio::spawn(Arc::clone(&self.store).publish(PublishRate::default()));
         self.jump(self.clock.now());
         loop {
             let is_playing = self.state.borrow().is_playing;
@@ -121,17 +123,21 @@ impl Player {
                     None => break,
                 },
                 fold = built(&mut self.deep) => self.take_over(fold),
-                () = sleep(STEP), if is_playing => self.advance_to_clock(),
+                () = sleep(STEP), if is_playing => self.advance(),
             }
         }
-        publishing.abort();
     }
 
-    /// Applies the lines up to the time of the clock.
-    fn advance_to_clock(&mut self) {
-        let now = self.clock.now();
-        let store = Arc::clone(&self.store);
-        self.fold_to(now, &store);
+    /// Plays what belongs to the time since the last step, and publishes it together with the new time: at a high
+    /// speed, a fleet of a moment ago would look old.
+    fn advance(&mut self) {
+        let elapsed = self.stepped_at.elapsed().min(MAX_DELAY);
+        self.stepped_at = Instant::now();
+        let speed = self.state.borrow().speed;
+        let before = self.clock.now();
+        let now = before.plus(elapsed.mul_f32(speed)).min(self.end().max(before));
+        self.fold_to(now);
+        self.store.publish_now(|| self.clock.set(now));
         if now >= self.end() {
             if self.growing.is_none() {
                 self.state.send_modify(|state| state.is_playing = false);
@@ -139,26 +145,17 @@ impl Player {
                 self.refresh();
             }
         }
-        self.set_clock(now);
         self.tell_loss();
     }
 
-    fn fold_to(&mut self, to: Timestamp, store: &FleetStore) {
+    fn fold_to(&mut self, to: Timestamp) {
         while let Some(file) = self.fold.next_stream(to) {
             match self.fold.step(file) {
-                Change::Node(node) => store.update(node),
-                Change::Roster => store.set_nodes(self.fold.names(), self.fold.jobs()),
+                Change::Node(node) => self.store.update(node),
+                Change::Roster => self.store.list_nodes(self.fold.names(), self.fold.jobs()),
                 Change::Nothing => {}
             }
         }
-    }
-
-    /// Lets the clock run on from `now`, or stand.
-    fn set_clock(&self, now: Timestamp) {
-        let state = self.state.borrow();
-        let speed = if state.is_playing { state.speed } else { 0.0 };
-        let ahead = MAX_DELAY.mul_f32(state.speed);
-        self.clock.set(now, speed, now.plus(ahead).min(self.end().max(now)));
     }
 
     /// Tells what is lost, once more is found to be.
@@ -196,11 +193,11 @@ impl Player {
                 self.jump(self.start());
             }
             PlaybackCommand::TogglePlay => {
+                self.stepped_at = Instant::now();
                 self.state.send_modify(|state| state.is_playing = !state.is_playing);
-                self.set_clock(now);
             }
-            PlaybackCommand::Slower => self.change_speed(now, |speed, known| known < speed, true),
-            PlaybackCommand::Faster => self.change_speed(now, |speed, known| known > speed, false),
+            PlaybackCommand::Slower => self.change_speed(|speed, known| known < speed, true),
+            PlaybackCommand::Faster => self.change_speed(|speed, known| known > speed, false),
             PlaybackCommand::Step { seconds } => {
                 let step = Duration::from_secs(seconds.unsigned_abs());
                 self.jump(if seconds < 0 { now.minus(step) } else { now.plus(step) });
@@ -222,7 +219,7 @@ impl Player {
         }
     }
 
-    fn change_speed(&self, now: Timestamp, is_next: fn(f32, f32) -> bool, is_slower: bool) {
+    fn change_speed(&self, is_next: fn(f32, f32) -> bool, is_slower: bool) {
         self.state.send_modify(|state| {
             let mut speeds: Vec<f32> =
                 SPEEDS.into_iter().filter(|known| is_next(state.speed, *known)).collect();
@@ -231,7 +228,6 @@ impl Player {
             }
             state.speed = speeds.first().copied().unwrap_or(state.speed);
         });
-        self.set_clock(now);
     }
 
     /// Shows the recorded time nearest to `at`, and what it shows at once; its history follows.
@@ -242,6 +238,7 @@ impl Player {
         self.fold = Fold::new(&self.recordings, at, history_span);
         self.fold.advance(at, &AtomicBool::new(false));
         self.show(at, 1);
+        self.stepped_at = Instant::now();
         self.deep = self.start_deep(at, history_span);
         self.tell_loss();
     }
@@ -250,7 +247,7 @@ impl Player {
     fn show(&self, at: Timestamp, jumps: u64) {
         let (nodes, jobs) = self.fold.picture();
         self.store.replace(nodes, jobs, || {
-            self.set_clock(at);
+            self.clock.set(at);
             self.state.send_modify(|state| state.jumps += jumps);
         });
     }
