@@ -52,12 +52,12 @@ pub struct RecordOptions {
     /// The file to record to; an existing recording is continued
     #[arg(short = 'w', long, value_name = "FILE", required = true)]
     pub write: PathBuf,
-    /// What is kept
-    #[command(flatten)]
-    pub keep: KeepOptions,
     /// What is watched
     #[command(flatten)]
     pub watched: WatchOptions,
+    /// What is kept
+    #[command(flatten)]
+    pub keep: KeepOptions,
 }
 
 /// What is watched, for a subcommand.
