@@ -1,6 +1,7 @@
 //! Packs the probe scripts in `probes/` without comments and docstrings, as gtop sends them to nodes.
 //!
-//! Writes `probe.py.z` (zlib) and `probe.sh`; `src/probe.rs` describes how they are sent.
+//! Writes `probe.py.z` (zlib) and `probe.sh`; `src/probe.rs` describes how they are sent. Joins the files of `python/`
+//! into `gtop_monitor.py`.
 
 use std::fmt::Write as _;
 use std::io::{Error, Result, Write as _};
@@ -14,6 +15,8 @@ use flate2::write::ZlibEncoder;
 
 #[path = "build/commit.rs"]
 mod commit;
+#[path = "build/python_module.rs"]
+mod python_module;
 
 /// The files of the Python probe; each uses only those before it.
 const PYTHON_FILES: &[&str] =
@@ -45,7 +48,8 @@ const SHELL_FILES: &[&str] = &["base.sh", "watch.sh", "jobs.sh", "frames.sh", "p
 fn main() -> Result<()> {
     writeln!(
         std::io::stdout(),
-        "cargo::rerun-if-changed=probes\ncargo::rerun-if-changed=build.rs\ncargo::rerun-if-changed=build"
+        "cargo::rerun-if-changed=probes\ncargo::rerun-if-changed=python\ncargo::rerun-if-changed=build.rs\n\
+         cargo::rerun-if-changed=build"
     )?;
     set_commit()?;
     let out = env::var_os("OUT_DIR").unwrap_or_default();
@@ -67,7 +71,9 @@ fn main() -> Result<()> {
     }
     python.push_str(&resident);
     fs::write(out.join("probe.py.z"), compress(&python)?)?;
-    fs::write(out.join("probe.sh"), minify_shell(SHELL_FILES)?)
+    fs::write(out.join("probe.sh"), minify_shell(SHELL_FILES)?)?;
+    let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
+    fs::write(out.join("gtop_monitor.py"), python_module::join(&version)?)
 }
 
 /// Sets `GTOP_COMMIT` for the compiler unless the environment does. Only in release builds, because a changed commit

@@ -1,5 +1,5 @@
 # Values of a device, common to all kinds: present or unavailable, sent only when they have changed.
-BOOLEANS = ('users', 'sram_threshold', 'mig', 'display', 'persistence', 'ecc_mode', 'remap_pending', 'remap_failed', 'retired_pending')
+BOOLEANS = ('users', 'sram_threshold', 'mig', 'display', 'display_mode', 'persistence', 'ecc_mode', 'remap_pending', 'remap_failed', 'retired_pending')
 
 
 class Unavailable(str):

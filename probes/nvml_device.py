@@ -291,6 +291,7 @@ class Gpu(NvmlDevice):
             self.make_query((None,) * 24 + ('sram_threshold',), 'nvmlDeviceGetSramEccErrorStatus', (c.c_uint * 26)(),
                      struct_version=0x01000068),
             self.make_query('display', 'nvmlDeviceGetDisplayActive', c.c_uint()),
+            self.make_query('display_mode', 'nvmlDeviceGetDisplayMode', c.c_uint()),
             self.make_query('persistence', 'nvmlDeviceGetPersistenceMode', c.c_uint()),
             self.make_query('compute_mode', 'nvmlDeviceGetComputeMode', c.c_uint()),
             self.make_query('ecc_mode', 'nvmlDeviceGetEccMode', c.c_uint(), after=(c.byref(spare),)),

@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use crate::app::env::Env;
 use crate::cli::{self, Cli, CliCommand, ConfigAction};
 use crate::config::{ConfigPaths, FileError, SettingSources, Settings};
-use crate::export::{write_fields, write_fields_json, write_json_schema};
+use crate::export::{
+    write_fields, write_fields_json, write_json_schema, write_python_module,
+};
 use crate::inventory::{InventoryError, PodError};
 use crate::process;
 use crate::record::{RecordError, RecordingError};
@@ -194,6 +196,9 @@ fn dispatch(
     err: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
     match &cli.command {
+        Some(CliCommand::Python) => {
+            return Ok(write_python_module(out).map(|()| ExitReason::Done)?);
+        }
         Some(CliCommand::Man) => return Ok(cli::write_man_page(out).map(|()| ExitReason::Done)?),
         Some(CliCommand::Completions { shell }) => {
             return Ok(cli::write_completions(*shell, out).map(|()| ExitReason::Done)?);
@@ -232,6 +237,7 @@ fn dispatch(
             CliCommand::Record(_)
             | CliCommand::Config { .. }
             | CliCommand::Fields { .. }
+            | CliCommand::Python
             | CliCommand::Man
             | CliCommand::Completions { .. },
         )

@@ -107,6 +107,8 @@ pub enum CliCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Print a Python module with devices, processes and metrics: gtop python > gtop_monitor.py
+    Python,
     /// Print the manual page: gtop man | man -l -
     Man,
     /// Print a shell completion script
@@ -528,6 +530,7 @@ impl Cli {
                 | CliCommand::Replay(_)
                 | CliCommand::Config { .. }
                 | CliCommand::Fields { .. }
+                | CliCommand::Python
                 | CliCommand::Man
                 | CliCommand::Completions { .. },
             )

@@ -1,10 +1,12 @@
-//! Output formats: a snapshot as JSON (with a schema) and the jobs as text lines. One file per format.
+//! Output formats: a snapshot as JSON (with a schema) and the jobs as text lines, and the Python module that reads the
+//! JSON. One file per format.
 
 pub use csv::{write_csv, write_csv_header};
 pub use field_list::{write_fields, write_fields_json};
 pub use jobs::write_jobs;
 pub use json::{write_chosen_json, write_json, write_json_schema};
 pub use output_field::{DeviceKey, OutputField};
+pub use python::write_python_module;
 pub use rntop::{RNTOP_HEADER, RntopLog};
 
 mod csv;
@@ -12,4 +14,5 @@ mod field_list;
 mod jobs;
 mod json;
 mod output_field;
+mod python;
 mod rntop;

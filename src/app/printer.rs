@@ -95,11 +95,16 @@ impl<'a> Printer<'a> {
         monitor: &Monitor,
         out: &mut impl Write,
     ) -> io::Result<ExitReason> {
-        let fleet = monitor.fleet();
+        let period = self.env.settings.seconds("interval");
+        let mut fleet = monitor.fleet();
         let mut signals = StopSignals::new();
-        let mut tick = interval(self.env.settings.seconds("interval"));
+        // The first snapshot comes as soon as it is complete.
+        tokio::select! {
+            _either = timeout(period, fleet.wait_for(is_complete)) => {}
+            reason = signals.next() => return Ok(reason.into()),
+        }
+        let mut tick = interval(period);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        tick.tick().await;
         loop {
             tokio::select! {
                 _ = tick.tick() => {}

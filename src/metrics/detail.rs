@@ -83,6 +83,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = fields! { Device:
     Integer("bar1_free_bytes", "bar1free", "free BAR1 memory", details?.bar1_free);
     Flag("display_active", "display", "a display is attached and active", details?.display_active)
         .column(("DISP", "disp"), (4, 25), "display attached");
+    Flag("display_connected", "connected", "a display is connected", details?.display_connected);
     Text("compute_mode", "mode", "compute mode: who may use the device", details?.compute_mode);
     Text("compute_capability", "cc", "CUDA compute capability", statics?.capability);
     Integer("numa_node", "numa", "nearest NUMA node", statics?.numa_node);

@@ -147,6 +147,8 @@ readings! {
         temperature_margin: Celsius,
         /// A display is attached and active.
         display_active: bool,
+        /// A display is connected, whether or not it is used.
+        display_connected: bool,
         /// Which processes may use the device.
         compute_mode: ComputeMode,
         /// ECC is enabled.

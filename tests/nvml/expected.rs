@@ -79,6 +79,7 @@ const FIELDS: &[(&str, &str, Conversion)] = &[
     ("bar1_used_bytes", "bar1_used_mib", Mib),
     ("bar1_total_bytes", "bar1_total_mib", Mib),
     ("display_active", "display", Flag),
+    ("display_connected", "display", Flag),
     ("compute_mode", "compute_mode", Word(compute_mode)),
     ("persistence_enabled", "persistence", Flag),
     ("mig_enabled", "mig", Flag),

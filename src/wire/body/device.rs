@@ -129,6 +129,8 @@ in_place! {
         pub temperature_margin?: Raw<f64> => temperature_margin ("temperature.gpu.tlimit"),
         /// A display is attached and active.
         pub display?: Raw<bool> => display_active ("display_active"),
+        /// A display is connected.
+        pub display_mode?: Raw<bool> => display_connected,
         /// NVML's number of the compute mode.
         pub compute_mode?: Raw<u64> => compute_mode ("compute_mode"),
         /// ECC is enabled.
