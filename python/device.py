@@ -577,19 +577,10 @@ class Device(Source):
 
     def as_snapshot(self) -> Snapshot:
         """Returns all values of the device, of one sample."""
-        values = dict((name, getattr(self, name)()) for name in self.SNAPSHOT_KEYS)
+        with self.oneshot():
+            values = dict((name, getattr(self, name)()) for name in self.SNAPSHOT_KEYS)
         return Snapshot(self, self.timestamp(), index=self.index, physical_index=self.physical_index,
                         is_mig_device=self.is_mig_device(), node=self.node, **values)
-
-    @contextlib.contextmanager
-    def oneshot(self) -> Iterator[None]:
-        """In the block, all values are of one sample."""
-        kept = self._latest()
-        self._latest = lambda: kept  # type: ignore[method-assign]
-        try:
-            yield
-        finally:
-            del self._latest
 
     def __reduce__(self) -> Any:
         return _restore, (type(self), self._node, self._uuid)
@@ -909,7 +900,7 @@ def _named_devices(devices: List[Device], variable: str) -> List[Device]:
     is_numbers = None  # type: Optional[bool]
     for word in variable.split(","):
         # Like atoi in C: what follows the digits does not count.
-        number = re.match(r"\s*[+]?(\d+)", word)
+        number = re.match(r"\s*([0-9]+)", word)
         is_numbers = number is not None if is_numbers is None else is_numbers
         if is_numbers != (number is not None):
             break

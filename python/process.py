@@ -118,9 +118,13 @@ class RemoteProcess:
     def __getattr__(self, name: str) -> Any:
         if name in ("kill", "terminate", "suspend", "resume"):
             return lambda: self.send_signal({"kill": 9, "terminate": 15, "suspend": 19, "resume": 18}[name])
-        if hasattr(HostProcess, name) and not name.startswith("_"):
+        if not hasattr(HostProcess, name) or name.startswith("_"):
+            raise AttributeError(name)
+
+        def refuse(*_words: Any, **_options: Any) -> Any:
             raise AccessDenied(self.pid, "%s of a process on %s is not sampled" % (name, self.node))
-        raise AttributeError(name)
+
+        return refuse
 
     def _identity(self) -> Any:
         return self.node, self.pid, self._row["start_ticks"]

@@ -1,6 +1,7 @@
 """Streams: what gtop prints of nodes, one snapshot per interval, and the rows of devices and processes in it."""
 
 import atexit
+import contextlib
 import json
 import math
 import os
@@ -11,7 +12,7 @@ import tempfile
 import threading
 import time
 import warnings
-from typing import IO, Any, Dict, Iterable, List, Optional, Set, Tuple
+from typing import IO, Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
 from .values import NA, MaybeFloat, MaybeInt, NaType
 
@@ -320,6 +321,8 @@ class Source:
         self._origin = origin
         self._node = node
         self._uuid = uuid
+        # What threads have in a `oneshot` block.
+        self._kept = {}  # type: Dict[int, Tuple[Optional[View], Row]]
 
     @property
     def node(self) -> str:
@@ -331,6 +334,9 @@ class Source:
 
         Never raises, so that a fault of gtop does not end a training: it warns once.
         """
+        kept = self._kept.get(threading.get_ident()) if self._kept else None
+        if kept is not None:
+            return kept
         try:
             view = self._origin.view()
         except GtopError as error:
@@ -339,6 +345,18 @@ class Source:
         row = view.rows.get((self._node, self._uuid), {})
         is_usable = bool(row) and row["fresh"] and row["fault"] is None and self._origin.is_current()
         return view, row if is_usable else {}
+
+    @contextlib.contextmanager
+    def oneshot(self) -> Iterator[None]:
+        """In the block, all values are of one sample, in this thread."""
+        thread = threading.get_ident()
+        is_outermost = thread not in self._kept
+        self._kept.setdefault(thread, self._latest())
+        try:
+            yield
+        finally:
+            if is_outermost:
+                del self._kept[thread]
 
     def value(self, key: str) -> Any:
         """Returns the value under a key of `gtop --json`, such as `sm_active_percent`; NA if it is unknown.

@@ -1,0 +1,410 @@
+"""The module that `gtop python` prints: beside nvitop on the same devices, and where things go wrong.
+
+    GTOP=path/to/gtop python3 -m unittest -v test_python
+"""
+
+import ast
+import glob
+import json
+import os
+import re
+import subprocess
+import unittest
+
+import rig
+from rig import Machine
+from scenarios import DRIVER
+
+QUERIES = os.path.join(rig.HERE, "queries")
+TABLE = os.path.join(rig.ROOT, "docs", "python.md")
+
+
+def setUpModule():
+    rig.needs_packages()
+
+
+def module_folder():
+    """Returns a folder with gtop_monitor.py."""
+    folder = rig.folder()
+    code, out, err = Machine("").run(rig.GTOP, "python")
+    assert code == 0, err
+    with open(os.path.join(folder, "gtop_monitor.py"), "w") as file:
+        file.write(out)
+    return folder
+
+
+def three_devices(pids):
+    return (DRIVER + f"gpu 0 util=90 memutil=50 used_mib=40000 temp=60 power_mw=380250 fan=30 enc=5 dec=7 pcie_tx=1 pcie_rx=2\n"
+            "gpu 1 used_mib=10 util=3\ngpu 2 used_mib=500 util=40 display=1\n"
+            f"proc 0 {pids[0]} 9000 sm=50 mem=20 enc=1 dec=2\nproc 0 {pids[1]} 100 sm=1 type=G\nproc 2 {pids[0]} 70\n")
+
+
+def with_slices(pids):
+    lines = [DRIVER + f"gpu 0 used_mib=9\nproc 0 {pids[0]} 8\ngpu 1 mig=1 used_mib=700 util=~ memutil=~\n"]
+    for i in range(3):
+        lines.append(f"slice 1 {i} total_mib=9728 used_mib={100 + i} gi={7 + i} ci=0 name=NVIDIA H100 80GB HBM3 MIG 1g.10gb\n"
+                     f"proc 1 {pids[i]} {90 + i} slice={i}\n")
+    return "".join(lines)
+
+
+def rows():
+    """Returns the rows of the table: expression, what it says, remark."""
+    with open(TABLE) as file:
+        return re.findall(r"^\| `(.*)` \| (yes|differs|no) \| (.*) \|$", file.read(), re.MULTILINE)
+
+
+class Table(unittest.TestCase):
+    maxDiff = None
+
+    def answers(self, module, scenario, expressions):
+        pids = Machine.pids(3)
+        machine = Machine(scenario(pids), GTOP=rig.GTOP, PYTHONPATH=self.folder, CUDA_VISIBLE_DEVICES="0,1,2")
+        done = machine.run(rig.PYTHON, os.path.join(QUERIES, "python_rows.py"), module, str(pids[0]), seconds=300,
+                           stdin=json.dumps(expressions))
+        self.assertIsNotNone(done, f"{module} hangs")
+        self.assertEqual(done[0], 0, done[2])
+        return json.loads(done[1])
+
+    def test_every_row_is_as_it_says(self):
+        self.folder = module_folder()
+        table = rows()
+        self.assertGreater(len(table), 250)
+        for scenario, is_of_slices in ((three_devices, False), (with_slices, True)):
+            chosen = [row for row in table if row[1] != "no" and ("lice" in row[0] or "MigDevice" in row[0]) == is_of_slices]
+            expressions = [row[0] for row in chosen]
+            theirs = self.answers("nvitop", scenario, expressions)
+            ours = self.answers("gtop_monitor", scenario, expressions)
+            for (expression, says, _), their, our in zip(chosen, theirs, ours):
+                with self.subTest(expression):
+                    if says == "yes":
+                        self.assertEqual(our, their)
+                    else:
+                        self.assertNotRegex(our, r"^\w*(Error|Exception|NotFound): ")
+
+    def test_what_is_missing_is_missing(self):
+        with open(os.path.join(module_folder(), "gtop_monitor.py")) as file:
+            text = file.read()
+        names = {node.name for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        for expression, says, remark in rows():
+            if says == "no":
+                with self.subTest(expression):
+                    self.assertTrue(remark)
+                    self.assertNotIn(re.split(r"[(.]", expression.split(".", 1)[-1])[0], names)
+
+
+def pythons():
+    """Returns all Pythons from 3.6 on that are installed here."""
+    folders = os.environ["PATH"].split(":") + glob.glob(os.path.expanduser("~/.pyenv/versions/*/bin"))
+    found = {}
+    for path in sorted(path for folder in folders for path in glob.glob(os.path.join(folder, "python3*"))
+                       if re.fullmatch(r"python3(\.[0-9]+)?", os.path.basename(path))):
+        asked = subprocess.run([path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL, check=False)
+        version = asked.stdout.decode().strip()
+        if asked.returncode == 0 and tuple(map(int, version.split("."))) >= (3, 6):
+            found.setdefault(version, path)
+    return found
+
+
+# What the programs below begin with.
+BEGIN = """
+import os, signal, sys, time, warnings
+import gtop_monitor
+from gtop_monitor import *
+
+def wait_until(is_true, seconds=120):
+    end = time.monotonic() + seconds
+    while not is_true():
+        assert time.monotonic() < end, "does not come true"
+        time.sleep(0.05)
+
+def runs(pid):
+    try:
+        with open("/proc/%d/stat" % pid) as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+"""
+
+
+class Programs(unittest.TestCase):
+    """Small programs that use the module."""
+
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = module_folder()
+
+    def machine(self, scenario, **environment):
+        return Machine(scenario, **{"GTOP": rig.GTOP, "PYTHONPATH": self.folder, **environment})
+
+    def run_on(self, machine, code, *words, python=rig.PYTHON, under=()):
+        """Returns what a program prints; it must end well."""
+        done = machine.run(*under, python, "-c", BEGIN + code, *words, seconds=300)
+        self.assertIsNotNone(done, "hangs")
+        self.assertEqual(done[0], 0, done[2])
+        return done[1]
+
+    def test_all_pythons_that_are_installed(self):
+        machine = self.machine(three_devices(Machine.pids(3)))
+        for version, python in pythons().items():
+            with self.subTest(version):
+                out = self.run_on(machine, """
+collector = ResourceMetricCollector(interval=0.1, root_pids={1})
+with collector(tag="x"):
+    metrics = collector.collect()
+print(Device(0).memory_used(), Device(2).gpu_utilization(), metrics["x/gpu:0/power_usage (W)/last"])
+print(len(take_snapshots().gpu_processes), HostProcess().status(), Device.cuda(1).index, NA + 1, repr(NA))
+""", python=python)
+                self.assertEqual(out.split(), ["41943040000", "40", "380.25", "3", "running", "1", "nan", "'N/A'"])
+
+    def test_types_and_oldest_python(self):
+        path = os.path.join(self.folder, "gtop_monitor.py")
+        with open(path) as file:
+            ast.parse(file.read(), feature_version=(3, 6))
+        checks = (("mypy", "--strict", "--no-color-output"), ("vermin", "--target=3.6-", "--no-tips"))
+        for words in checks:
+            done = subprocess.run([os.path.join(rig.CLIENTS, "bin", words[0]), *words[1:], path], stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, cwd=self.folder, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout.decode())
+
+    def test_gtop_is_missing(self):
+        out = self.run_on(self.machine("", GTOP="/nonexistent/gtop"), """
+try:
+    Device.count()
+except GtopError as error:
+    print(error)
+""")
+        self.assertEqual(out, "/nonexistent/gtop was not found: copy gtop to a folder of PATH, or set GTOP to its path\n")
+
+    def fake(self, script):
+        path = os.path.join(rig.folder(), "gtop")
+        with open(path, "w") as file:
+            file.write("#!/bin/sh\n" + script)
+        os.chmod(path, 0o755)
+        return path
+
+    def test_a_gtop_of_another_version_or_none_at_all(self):
+        for script, said in (("echo '{\"schema\":2}'; sleep 100", "make it anew with `gtop python > gtop_monitor.py`"),
+                             ("echo hello; sleep 100", "make it anew with `gtop python > gtop_monitor.py`"),
+                             ("echo '{\"schema\":1,\"nodes\":[{}]}'; sleep 100", "make it anew"),
+                             ("echo no such option >&2; exit 2", "gtop has ended: no such option"),
+                             ("exit 0", "gtop has ended: it printed nothing")):
+            with self.subTest(script):
+                out = self.run_on(self.machine("", GTOP=self.fake(script)), """
+try:
+    Device.count()
+except GtopError as error:
+    print(error)
+print(Device.is_available())
+""")
+                self.assertIn(said, out)
+                self.assertIn("False", out)
+
+    def test_gtop_dies_and_is_started_again(self):
+        self.run_on(self.machine(DRIVER + "gpu 0 used_mib=7\n"), """
+device = Device(0)
+first = gtop_monitor.stream()._child.pid
+assert device.memory_used() == 7 << 20
+os.kill(first, signal.SIGKILL)
+wait_until(lambda: gtop_monitor.stream()._child is None or gtop_monitor.stream()._child.pid != first)
+def is_back():
+    value = device.memory_used()
+    assert value is NA or value == 7 << 20, value
+    child = gtop_monitor.stream()._child
+    return child is not None and child.pid != first and device.is_fresh() and gtop_monitor.stream()._lines > 0
+wait_until(is_back)
+""")
+
+    def test_gtop_dies_for_good(self):
+        snapshot = self.machine(DRIVER + "gpu 0 used_mib=7\n").snapshot("--local")
+        path = os.path.join(rig.folder(), "snapshot")
+        with open(path, "w") as file:
+            json.dump(snapshot, file)
+            file.write("\n")
+        flag = path + ".used"
+        fake = self.fake(f"if [ -e {flag} ]; then echo broken >&2; exit 1; fi; cat {path}; touch {flag}; exit 1")
+        out = self.run_on(self.machine("", GTOP=fake), """
+device = Device(0)
+assert device.memory_used() == 7 << 20
+wait_until(lambda: device.memory_used() is NA)
+print(device.fault(), device.memory_used_human(), device.name(), len(device.processes()), device.as_snapshot().temperature)
+with ResourceMetricCollector([device], interval=0.1)(tag="x") as collector:
+    print(collector.collect()["x/gpu:0/memory_used (MiB)/mean"])
+""")
+        self.assertEqual(out.split("\n")[0].split()[-2:], ["0", "N/A"])
+        self.assertIn("nan", out)
+
+    def test_a_device_is_lost(self):
+        machine = self.machine(DRIVER + "gpu 0 used_mib=7\ngpu 1 used_mib=8\n")
+        program = machine.start(rig.PYTHON, "-c", BEGIN + """
+device = Device(1)
+print(device.memory_used(), flush=True)
+wait_until(lambda: device.memory_used() is NA)
+print(device.name(), device.fault(), device.uuid(), Device(0).memory_used(), [one.index for one in Device.cuda.all()], flush=True)
+""")
+        self.assertEqual(program.stdout.readline(), b"%d\n" % (8 << 20))
+        machine.write(DRIVER + "gpu 0 used_mib=7\ngpu 1 lost\n")
+        said = program.stdout.readline().decode()
+        self.assertEqual(program.wait(60), 0)
+        program.stdin.close()
+        program.stdout.close()
+        self.assertRegex(said, r"lost|gone")
+        self.assertIn(" %d " % (7 << 20), said)
+
+    def test_nothing_is_left_when_the_program_is_killed(self):
+        machine = self.machine(DRIVER + "gpu 0\n")
+        program = machine.start(rig.PYTHON, "-c", BEGIN + """
+Device(0)
+print(gtop_monitor.stream()._child.pid, flush=True)
+time.sleep(1000)
+""")
+        pid = int(program.stdout.readline())
+        self.assertTrue(os.path.exists(f"/proc/{pid}"))
+        program.kill()
+        program.wait()
+        program.stdin.close()
+        program.stdout.close()
+        self.run_on(machine, "wait_until(lambda: not runs(int(sys.argv[1])))", str(pid))
+
+    def test_a_forked_process_has_its_own(self):
+        self.run_on(self.machine(DRIVER + "gpu 0 used_mib=7\n"), """
+device = Device(0)
+mine = gtop_monitor.stream()._child.pid
+child = os.fork()
+if child == 0:
+    is_right = device.memory_used() == 7 << 20 and gtop_monitor.stream()._child.pid != mine
+    gtop_monitor.stream().close()
+    os._exit(0 if is_right else 1)
+assert os.waitpid(child, 0)[1] == 0
+assert runs(mine) and device.memory_used() == 7 << 20
+gtop_monitor.stream().close()
+wait_until(lambda: not runs(mine))
+""")
+
+    def test_without_ctypes(self):
+        self.run_on(self.machine(DRIVER + "gpu 0 used_mib=7\ngpu 1\n", CUDA_VISIBLE_DEVICES="1,0"), """
+assert Device(0).memory_used() == 7 << 20
+assert [device.index for device in Device.cuda.all()] == [1, 0]
+assert Device.cuda_runtime_version() is NA
+""".replace("assert", "sys.modules['ctypes'] = None; assert", 1))
+
+    @unittest.skipUnless(os.getuid() == 0, "needs root")
+    def test_in_a_container_that_does_not_see_the_processes(self):
+        pids = Machine.pids(1)
+        out = self.run_on(self.machine(DRIVER + f"gpu 0 used_mib=900\nproc 0 {pids[0]} 800\n"), """
+assert Device(0).memory_used() == 900 << 20
+for process in Device(0).processes().values():
+    with GpuProcess.failsafe():
+        print(process.gpu_memory_human(), process.username(), process.command(), process.as_snapshot().cpu_percent)
+print(len(take_snapshots().devices), "end")
+""", under=("unshare", "--pid", "--fork", "--mount-proc"))
+        self.assertTrue(out.endswith("1 end\n"), out)
+
+    def test_a_signal_never_reaches_another_process(self):
+        self.run_on(self.machine(""), """
+import subprocess
+for has_handles in (True, False):
+    if not has_handles:
+        for module, name in ((os, "pidfd_open"), (signal, "pidfd_send_signal")):
+            if hasattr(module, name):
+                delattr(module, name)
+    child = subprocess.Popen(["sleep", "1000"])
+    other = HostProcess(child.pid, start_ticks=12345)
+    for send in (other.kill, other.terminate, other.suspend, other.resume, lambda: other.send_signal(9)):
+        try:
+            send()
+        except NoSuchProcess:
+            pass
+        else:
+            raise AssertionError("sent")
+    assert child.poll() is None and HostProcess(child.pid).status() in ("sleeping", "running", "disk-sleep")
+    HostProcess(child.pid).kill()
+    assert child.wait() == -9
+for pid in (0, -1, 1 << 30):
+    try:
+        HostProcess(pid).kill()
+    except NoSuchProcess:
+        pass
+    else:
+        raise AssertionError(pid)
+""")
+
+    def test_variables_of_all_kinds(self):
+        uuids = ["GPU-0abc000%d-0000-4000-8000-00000000000%d" % (i, i) for i in range(3)]
+        values = ["", "0,1", "2,0", "-1", "0,-1,1", "0,9,1", "x", "0,0", "0,x,1", " 1 , 0", "0 1", "+1", "01", "1.5", ",0", "0,",
+                  uuids[1], ",".join(reversed(uuids)), uuids[0] + ",1", "1," + uuids[0], "GPU-", "MIG-" + uuids[0], "\u0663"]
+        code = """
+import json
+print(json.dumps([module.parse_cuda_visible_devices(value) for value in json.loads(sys.argv[1])]))
+"""
+        answers = []
+        for module in ("nvitop", "gtop_monitor"):
+            machine = self.machine(three_devices(Machine.pids(3)), CUDA_DEVICE_ORDER="PCI_BUS_ID")
+            out = self.run_on(machine, f"import {module} as module\n" + code, json.dumps(values))
+            answers.append(dict(zip(values, json.loads(out))))
+        self.assertEqual(answers[1], answers[0])
+        # The beginning of a UUID is enough for CUDA, if only one device has it; nvitop needs CUDA for that.
+        out = self.run_on(machine, "import gtop_monitor as module\n" + code,
+                          json.dumps(["GPU-0abc0001", "GPU-0abc0002,GPU-0abc0000", "GPU-0abc000", "GPU-0abc0001,GPU-0abc0001-"]))
+        self.assertEqual(json.loads(out), [[1], [2, 0], [], []])
+
+    def test_slices_in_variables(self):
+        code = """
+import json
+print(json.dumps([module.parse_cuda_visible_devices(value) for value in json.loads(sys.argv[1])]))
+"""
+        parts = ["MIG-0abc0001-000%d-5000-8000-00000000000%d" % (i, i) for i in range(3)]
+        machine = self.machine(with_slices(Machine.pids(3)))
+        parts = [row["uuid"] for row in machine.node()["devices"] if row["parent"]]
+        values = ["0", "1", "0,1", parts[1], ",".join(parts), parts[2] + ",GPU-0abc0000-0000-4000-8000-000000000000"]
+        answers = []
+        for module in ("nvitop", "gtop_monitor"):
+            out = self.run_on(machine, f"import {module} as module\n" + code, json.dumps(values))
+            answers.append(dict(zip(values, json.loads(out))))
+        self.assertEqual(answers[1], answers[0])
+        out = self.run_on(machine, "import gtop_monitor as module\n" + code,
+                          json.dumps(["MIG-GPU-0abc0001-0000-4000-8000-000000000001/8/0", "MIG-GPU-0abc0001/99/0"]))
+        self.assertEqual(json.loads(out), [[[1, 1]], []])
+
+    def test_a_fleet_and_its_recording(self):
+        path = os.path.join(rig.folder(), "a.gtop")
+        machine = self.machine("")
+        recorder = machine.start(rig.GTOP, "record", "--demo=3", "-w", path)
+        self.run_on(machine, "wait_until(lambda: os.path.exists(sys.argv[1]) and os.path.getsize(sys.argv[1]) > 20000)", path)
+        recorder.terminate()
+        recorder.communicate()
+        self.run_on(machine, """
+path = sys.argv[1]
+for source in (Stream(options=["--demo=3"]), Recording(path)):
+    use(source)
+    nodes = list(source.view().nodes)
+    assert len(nodes) == 3, nodes
+    devices = Device.all()
+    assert len(devices) >= 12 and Device(0).node == nodes[0] and Device(0, node=nodes[2]).node == nodes[2]
+    assert all(device.memory_total() is not NA for device in devices if device.is_fresh())
+    processes = [process for device in devices for process in device.processes().values()]
+    assert processes and all(process.username() and process.gpu_memory() is not NA for process in processes[:5])
+    process = processes[0]
+    print(process.host, process.status(), process.command(), process.running_time_human())
+    for refused in (process.kill, process.terminate, process.environ, lambda: process.send_signal(9)):
+        try:
+            refused()
+        except AccessDenied as error:
+            assert process.device.node in str(error)
+        else:
+            raise AssertionError("not refused")
+    assert Device.cuda.all() == []
+    try:
+        Device(0, node="elsewhere")
+    except LookupError as error:
+        assert nodes[1] in str(error)
+    for wanted in (99, "GPU-", "GPU-nothing", (0, 0), "00:00.0"):
+        try:
+            Device(wanted)
+        except DeviceNotFound as error:
+            assert str(error)
+        else:
+            raise AssertionError(wanted)
+""", path)
