@@ -6,15 +6,8 @@ use std::fs;
 use std::io::{Error, Result};
 
 /// The parts; each uses only those before it. The first one has the docstring.
-const PARTS: &[&str] = &[
-    "header.py",
-    "values.py",
-    "stream.py",
-    "host.py",
-    "process.py",
-    "device.py",
-    "collector.py",
-];
+const PARTS: &[&str] =
+    &["header.py", "values.py", "stream.py", "host.py", "process.py", "device.py", "collector.py"];
 
 /// Imported modules, and the names imported from modules.
 #[derive(Default)]
@@ -77,7 +70,8 @@ impl Imports {
             statement.strip_prefix("from ").and_then(|rest| rest.split_once(" import "))
             && !module.starts_with('.')
         {
-            let names = names.trim_matches(['(', ')']).split(',').map(|name| name.trim().to_owned());
+            let names =
+                names.trim_matches(['(', ')']).split(',').map(|name| name.trim().to_owned());
             self.names.entry(module.to_owned()).or_default().extend(names);
         }
     }

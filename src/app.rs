@@ -8,9 +8,7 @@ use std::process::ExitCode;
 use crate::app::env::Env;
 use crate::cli::{self, Cli, CliCommand, ConfigAction};
 use crate::config::{ConfigPaths, FileError, SettingSources, Settings};
-use crate::export::{
-    write_fields, write_fields_json, write_json_schema, write_python_module,
-};
+use crate::export::{write_fields, write_fields_json, write_json_schema, write_python_module};
 use crate::inventory::{InventoryError, PodError};
 use crate::process;
 use crate::record::{RecordError, RecordingError};

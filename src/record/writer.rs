@@ -66,6 +66,8 @@ pub enum RecordError {
 pub(super) struct Writer {
     /// As named by the user.
     path: PathBuf,
+    /// The same without links.
+    target: PathBuf,
     header: Header,
     limits: Limits,
     file: AppendFile,
@@ -78,6 +80,8 @@ pub(super) struct Writer {
     part_from: Option<Timestamp>,
     /// The older parts, the oldest one first.
     parts: VecDeque<Part>,
+    /// Why no new part could be started.
+    part_fault: Option<Arc<str>>,
     /// Groups that could not be written yet.
     waiting: VecDeque<Waiting>,
     /// Since when groups are lost, because too many wait.
@@ -141,6 +145,7 @@ impl Writer {
         }
         let mut writer = Self {
             path: path.to_owned(),
+            target: file.path().to_owned(),
             header: Header { format: FORMAT, ..header },
             limits,
             parts: find_parts(file.path()),
@@ -149,6 +154,7 @@ impl Writer {
             segment: OpenSegment::default(),
             last_index,
             part_from,
+            part_fault: None,
             waiting: VecDeque::new(),
             lost_since: None,
             previous_end,
@@ -293,19 +299,37 @@ impl Writer {
 
     /// Renames the file to a part, starts a new one, and removes the oldest parts. Without it the file grows on.
     pub(super) fn start_part(&mut self, now: Timestamp) -> io::Result<()> {
-        self.finish()?;
+        let next = match self.exchange_file(now) {
+            Ok(next) => next,
+            Err(error) => {
+                let path = self.path.display();
+                let text = format!("{path} grows on: a new part cannot be started: {error}");
+                self.part_fault = Some(text.into());
+                return self.end_segment();
+            }
+        };
+        self.part_fault = None;
+        let ended = self.finish();
+        let old = std::mem::replace(&mut self.file, next);
         let from = self.part_from.unwrap_or(now);
-        let own = self.file.path().to_owned();
-        let part = part_path(&own, from);
-        self.file.rename(&part)?;
-        let bytes = self.file.length();
-        self.parts.push_back(Part { path: part, from, bytes });
-        let file = open_file(&own).map_err(|error| io::Error::other(error.to_string()))?;
-        self.file = file;
+        self.parts.push_back(Part { path: old.path().to_owned(), from, bytes: old.length() });
         (self.frames, self.segment, self.last_index) = Default::default();
         self.part_from = None;
         self.write_header(now)?;
-        self.remove_old_parts(now)
+        self.remove_old_parts(now).and(ended)
+    }
+
+    /// Renames the file and opens a new one in its place; what is open stays as it is, if that fails.
+    fn exchange_file(&mut self, now: Timestamp) -> io::Result<AppendFile> {
+        let part = part_path(&self.target, self.part_from.unwrap_or(now));
+        if self.file.path() == self.target {
+            self.file.rename(&part)?;
+        }
+        open_file(&self.target).map_err(|error| {
+            // If somebody else has a file there by now, this one keeps the name of the part.
+            self.file.rename(&self.target).ok();
+            io::Error::other(error.to_string())
+        })
     }
 
     fn remove_old_parts(&mut self, now: Timestamp) -> io::Result<()> {
@@ -332,7 +356,9 @@ impl Writer {
             from: self.parts.front().map(|part| part.from).or(self.part_from),
             to: self.written_to,
             bytes: self.bytes(),
-            fault: fault.map(|error| Arc::from(fault_text(&self.path, error))),
+            fault: fault
+                .map(|error| Arc::from(fault_text(&self.path, error)))
+                .or_else(|| self.part_fault.clone()),
         }
     }
 }

@@ -101,6 +101,35 @@ fn the_oldest_parts_are_removed_and_the_rest_is_played_as_one() {
 }
 
 #[test]
+fn a_part_that_cannot_be_started_leaves_a_file_that_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("test.gtop");
+    let limits = Limits { keep: Duration::from_secs(240), max_bytes: 1 << 30 };
+    let options = RecorderOptions { limits, ..options() };
+    let mut session = Session::at(&path, &FleetSpec::busy(1, 1, 1, 1), START, options);
+    session.run(50);
+    // Something else has the name of the part.
+    for second in 0..5 {
+        let time = jiff::Timestamp::from_microsecond(after(second).as_micros()).unwrap();
+        let name = time.strftime("test.gtop.%Y%m%dT%H%M%SZ").to_string();
+        fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    for _ in 0..30 {
+        session.run(10);
+    }
+    let live = super::json(&session.fleet(), after(350));
+    let fault = session.recorder.state().borrow().fault.clone().unwrap();
+    drop(session);
+    assert!(fault.contains("a new part cannot be started: "), "{fault}");
+    let recordings = Recordings::open([path.as_path()]).unwrap();
+    assert_eq!(super::json(&recordings.fleet_at(after(350), HISTORY), after(350)), live);
+    // Only the end of a file has a seek table.
+    let bytes = fs::read(&path).unwrap();
+    let tables = bytes.windows(4).filter(|word| *word == [0xb1, 0xea, 0x92, 0x8f]).count();
+    assert_eq!(tables, 1);
+}
+
+#[test]
 fn the_size_is_limited() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("test.gtop");
