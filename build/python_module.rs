@@ -6,8 +6,16 @@ use std::fs;
 use std::io::{Error, Result};
 
 /// The parts; each uses only those before it. The first one has the docstring.
-const PARTS: &[&str] =
-    &["header.py", "values.py", "stream.py", "host.py", "process.py", "device.py", "collector.py"];
+const PARTS: &[&str] = &[
+    "header.py",
+    "values.py",
+    "stream.py",
+    "host.py",
+    "process.py",
+    "device.py",
+    "collector.py",
+    "callbacks.py",
+];
 
 /// Imported modules, and the names imported from modules.
 #[derive(Default)]

@@ -15,9 +15,10 @@ runs in the background from the first use on; `connect(["gpu01", "gpu02"])` watc
 __version__ = "@VERSION@"
 __all__ = [
     "AccessDenied", "ClockInfos", "ClockSpeedInfos", "CudaDevice", "CudaMigDevice", "Device", "DeviceNotFound", "GiB",
-    "GpuProcess", "GtopError", "HostProcess", "KiB", "MemoryInfo", "MiB", "MigDevice", "NA", "NaType", "NoSuchProcess",
-    "NotApplicable", "PhysicalDevice", "PiB", "ProcessError", "Recording", "RemoteProcess", "ResourceMetricCollector",
-    "Snapshot", "SnapshotResult", "Stream", "ThroughputInfo", "TiB", "UtilizationRates", "ZombieProcess", "boolify",
+    "GpuProcess", "GpuStats", "GtopError", "HostProcess", "KerasGpuStatsLogger", "KiB", "LightningGpuStatsLogger",
+    "MemoryInfo", "MiB", "MigDevice", "NA", "NaType", "NoSuchProcess", "NotApplicable", "PhysicalDevice", "PiB",
+    "ProcessError", "Recording", "RemoteProcess", "ResourceMetricCollector", "Snapshot", "SnapshotResult", "Stream",
+    "ThroughputInfo", "TiB", "TransformersGpuStatsLogger", "UtilizationRates", "ZombieProcess", "boolify",
     "bytes2human", "collect_in_background", "command_join", "connect", "host", "human2bytes",
     "normalize_cuda_visible_devices", "parse_cuda_visible_devices", "select_devices", "stream", "take_snapshots",
     "timedelta2human", "use", "utilization2string",

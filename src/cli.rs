@@ -107,7 +107,7 @@ pub enum CliCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Print a Python module with devices, processes and metrics: gtop python > gtop_monitor.py
+    /// Print a Python module with devices, processes and metrics, to be written to a file
     Python,
     /// Print the manual page: gtop man | man -l -
     Man,
