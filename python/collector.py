@@ -243,7 +243,7 @@ class ResourceMetricCollector:
         for one in self._collections():
             if tag in (None, one.tag):
                 return one
-        raise RuntimeError("no collection runs with tag %r" % (tag,))
+        raise RuntimeError("no collection runs%s: begin one with activate(tag)" % ("" if tag is None else " with tag %r" % tag))
 
     # ---- values
 

@@ -24,7 +24,7 @@ class DeviceNotFound(LookupError):
 
 
 class Device(Source):
-    """A GPU, by one of: index, (index, slice), UUID or the beginning of one, PCI bus id.
+    """A GPU or TPU chip, by one of: index, (index, slice), UUID or the beginning of one, PCI bus id.
 
     `Device(0)` is a PhysicalDevice, `Device((0, 1))` or the UUID of a slice a MigDevice. `node` names its node if
     several are watched; default: the first one. Values are those of the latest sample: at most about one interval old,
@@ -105,12 +105,12 @@ class Device(Source):
 
     @classmethod
     def count(cls) -> int:
-        """Returns the number of GPUs of all nodes, without MIG slices."""
+        """Returns the number of devices of all nodes, of all vendors, without MIG slices."""
         return len(PhysicalDevice.all())
 
     @classmethod
     def all(cls) -> "List[Any]":
-        """Returns all GPUs, without MIG slices."""
+        """Returns all devices, of all vendors, without MIG slices."""
         source = stream()
         return [_make(PhysicalDevice, source, (node, row["index"]), row) for node, row in _rows(source.view(), None)
                 if row["parent"] is None]
@@ -370,8 +370,9 @@ class Device(Source):
     power_draw = power_usage
 
     def power_limit(self) -> MaybeInt:
-        """Returns the requested power limit in milliwatts; `value("power_limit_watts")` is the one in force."""
-        return whole(self.value("power_limit_requested_watts"), 1000)
+        """Returns the requested power limit in milliwatts, the one in force if only that is known."""
+        requested = self.value("power_limit_requested_watts")
+        return whole(self.value("power_limit_watts") if requested is NA else requested, 1000)
 
     def power_status(self) -> str:
         """Returns power draw and limit as text, in watts."""
@@ -763,12 +764,11 @@ def _rate(kib: MaybeInt) -> MaybeText:
 
 
 def _rows(view: View, node: Optional[str]) -> Iterator[Tuple[str, Row]]:
-    """Yields the devices of NVIDIA, whose names and units these classes have, of a node or of all."""
+    """Yields the devices of a node, or of all."""
     for name, one in view.nodes.items():
         if node in (None, name):
             for row in one["devices"]:
-                if row["vendor"] == "nvidia":
-                    yield name, row
+                yield name, row
 
 
 def _find(view: View, node: Optional[str], wanted: Union[Index, str]) -> "Tuple[Row, Tuple[str, Index]]":
@@ -877,7 +877,8 @@ def _cuda_order(devices: List[Device]) -> List[Device]:
 
 def _local_devices() -> List[Device]:
     """Returns the GPUs of this machine; of the only node, if no node is this machine."""
-    devices = [device for device in PhysicalDevice.all() if device.uuid() is not NA]
+    devices = [device for device in PhysicalDevice.all()
+               if device.uuid() is not NA and device._last_row().get("vendor") == "nvidia"]
     local = [device for device in devices if device.is_local()]
     return local or (devices if len(set(device.node for device in devices)) == 1 else [])
 
