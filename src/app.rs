@@ -28,6 +28,7 @@ mod line_prompt;
 mod log;
 mod monitor;
 mod output_mode;
+mod pick;
 mod playback;
 mod printer;
 mod privacy;
@@ -52,6 +53,8 @@ pub enum ExitReason {
     Done,
     NoAnswer,
     Failed,
+    /// Fewer devices were found than wanted.
+    TooFew,
     /// By the user or a signal.
     Stopped(StopReason),
 }
@@ -61,6 +64,7 @@ impl ExitReason {
         match self {
             Self::Done | Self::Stopped(StopReason::Quit) => 0,
             Self::NoAnswer | Self::Failed => 1,
+            Self::TooFew => 4,
             Self::Stopped(StopReason::HangUp) => 129,
             Self::Stopped(StopReason::Interrupted) => 130,
             Self::Stopped(StopReason::Terminated) => 143,
@@ -165,6 +169,8 @@ enum AppError {
     #[error("{0} holds no samples: the recorder ended before a node answered")]
     NothingRecorded(String),
     #[error(transparent)]
+    Pick(#[from] pick::PickError),
+    #[error(transparent)]
     Ssh(#[from] ssh::Fault),
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -172,6 +178,9 @@ enum AppError {
 
 impl AppError {
     const fn code(&self) -> u8 {
+        if let Self::Pick(error) = self {
+            return error.code();
+        }
         let is_usage_error = matches!(
             self,
             Self::Inventory(_)
@@ -215,6 +224,7 @@ fn dispatch(
             | CliCommand::Doctor { .. }
             | CliCommand::Record(_)
             | CliCommand::Replay(_)
+            | CliCommand::Pick(_)
             | CliCommand::Config { .. },
         )
         | None => {}
@@ -231,6 +241,7 @@ fn dispatch(
         Some(CliCommand::Trust { hosts }) => trust::run(&env, &hosts, &mut io::stdin().lock(), out),
         Some(CliCommand::Doctor(options)) => doctor::run(env, &options, out, err),
         Some(CliCommand::Replay(options)) => replay::run(env, &options, out, err),
+        Some(CliCommand::Pick(options)) => pick::run(env, &options, out, err),
         Some(
             CliCommand::Record(_)
             | CliCommand::Config { .. }

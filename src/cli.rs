@@ -13,10 +13,12 @@ use crate::text::sanitize;
 mod args;
 mod hints;
 mod manpage;
+mod pick;
 mod recording;
 
 pub use args::SettingArgs;
 pub use manpage::{Shell, write_completions, write_man_page};
+pub use pick::{DeviceFormat, FormatOptions, PickOptions};
 pub use recording::{KeepOptions, RecordOptions, ReplayOptions};
 
 const EXCLUDE_HELP: &str =
@@ -48,7 +50,8 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
         gtop --csv gpu01 > devices.csv  one row per device\n  \
         gtop trust gpu01                verify and store the host key of a new node\n  \
         gtop doctor gpu01               diagnose step by step why a node does not answer\n  \
-        gtop record --slurm -w a.gtop   record your jobs' nodes; gtop replay a.gtop plays it\n\n\
+        gtop record --slurm -w a.gtop   record your jobs' nodes; gtop replay a.gtop plays it\n  \
+        gtop pick -n 4 gpu01 gpu02      pick four free devices; gtop pick -n 1 -- CMD runs CMD on one\n\n\
         Names of subcommands and plain numbers are not taken as hosts; put them after --: `gtop -- trust 5`.\n\n\
         EXIT STATUS\n  \
         0 at least one node answered, 1 no node answered, 2 usage error, 130 interrupted by Ctrl-C"
@@ -95,6 +98,8 @@ pub enum CliCommand {
     Record(Box<RecordOptions>),
     /// Play recordings on the screen, or print a picture of them
     Replay(Box<ReplayOptions>),
+    /// Pick free devices, over all nodes, for `CUDA_VISIBLE_DEVICES` or to run a command on
+    Pick(Box<PickOptions>),
     /// Show, check or create the configuration
     Config {
         /// Subcommand
@@ -490,6 +495,7 @@ impl Cli {
             return Err(Self::command().error(ErrorKind::ValueValidation, message));
         }
         cli.lift_shared_options();
+        cli.lift_pick_options();
         let args = cli.settings.values.clone();
         cli.apply_settings(&Settings::merge(
             SettingSources { args, ..SettingSources::default() },
@@ -528,6 +534,7 @@ impl Cli {
             Some(
                 CliCommand::Record(_)
                 | CliCommand::Replay(_)
+                | CliCommand::Pick(_)
                 | CliCommand::Config { .. }
                 | CliCommand::Fields { .. }
                 | CliCommand::Python
@@ -540,6 +547,7 @@ impl Cli {
 
     /// Checks rules that clap cannot express.
     pub fn check(&self) -> Result<(), clap::Error> {
+        self.check_pick()?;
         if let Some(message) = self.output.missing_option() {
             return Err(Self::command().error(ErrorKind::MissingRequiredArgument, message));
         }

@@ -24,6 +24,7 @@ pub mod events;
 pub mod jobs;
 pub mod node_status;
 pub mod ownership;
+pub mod pick;
 mod row_id;
 pub mod users;
 

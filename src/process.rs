@@ -178,6 +178,17 @@ pub fn run_parent_guard(mut args: impl Iterator<Item = OsString>) -> String {
     format!("{NOT_STARTED}{}: {}", program.to_string_lossy(), text::io_error(&error))
 }
 
+/// Replaces gtop by a program with these arguments and additional variables, after which signals and the exit status
+/// are those of the program. Returns only on failure.
+///
+/// A program that is not named by a path is looked up in `PATH`. Signals have their default action again.
+pub fn replace_by(program: &OsStr, args: &[OsString], env: &[(&str, String)]) -> std::io::Error {
+    use std::os::unix::process::CommandExt;
+    let mut command = Command::new(program);
+    command.args(args).envs(env.iter().map(|(name, value)| (*name, value)));
+    command.as_std_mut().exec()
+}
+
 /// A program that connects to hosts and exits with gtop.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Launch<'a> {

@@ -1,7 +1,7 @@
 //! Kernel limits: open files (`RLIMIT_NOFILE`), file size (`RLIMIT_FSIZE`) and core dumps.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use rustix::process::{
     DumpableBehavior, Resource, Rlimit, Signal, getrlimit, set_dumpable_behavior, setrlimit,
@@ -33,9 +33,21 @@ pub(super) fn forbid_core_dumps() {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
 }
 
+/// The limit of open files that gtop was started with.
+static INITIAL_OPEN_FILES: OnceLock<Rlimit> = OnceLock::new();
+
+/// Sets the limit of open files back, for a program that replaces gtop: some fail above 1024.
+pub(super) fn restore_open_files() {
+    if let Some(limit) = INITIAL_OPEN_FILES.get() {
+        // Lowering the soft limit is always permitted.
+        setrlimit(Resource::Nofile, *limit).ok();
+    }
+}
+
 /// Raises the limit of open files to the hard limit. Returns the new limit; `None` if unlimited.
 pub(super) fn raise_open_files() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
+    INITIAL_OPEN_FILES.get_or_init(|| limit);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current }
 }

@@ -32,6 +32,9 @@ impl OutputMode {
         if matches!(cli.command, Some(CliCommand::Record(_))) {
             return Self::Record;
         }
+        if matches!(cli.command, Some(CliCommand::Pick(_))) {
+            return Self::Once(None);
+        }
         if options.watch {
             return Self::Continuous;
         }

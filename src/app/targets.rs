@@ -216,5 +216,6 @@ pub(super) fn job_filter_of_options(cli: &Cli) -> JobFilter {
         jobs: options.job.clone(),
         partitions: options.partition.clone(),
         accounts: options.account.clone(),
+        ..JobFilter::default()
     }
 }

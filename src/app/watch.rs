@@ -21,24 +21,28 @@ use crate::record::Recorder;
 /// Maximum wait for the scheduler before the screen starts.
 const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Watches the nodes until the snapshot is printed or the user quits.
-pub(super) fn run(
-    mut env: Env,
-    out: &mut impl Write,
-    err: &mut impl Write,
-) -> Result<ExitReason, AppError> {
-    let nodes = &env.cli.nodes;
-    let is_demo = nodes.demo.is_some();
-    if is_demo {
-        // The interval of simulated nodes must not become the default for real ones.
-        env.settings.never_save("interval");
-    }
-    if let OutputMode::Once(Some(reason)) = env.output_mode {
-        writeln!(err, "gtop: {reason}")?;
-    }
-    let log_file = env.cli.output.output.as_deref().map(utilization_log::open).transpose()?;
-    // Declared before the monitor, so that the servers stop after their clients.
-    let (_demo, discovery, title) = discovery(&env)?;
+/// What is being watched.
+pub(super) struct WatchSession {
+    pub(super) monitor: Monitor,
+    /// What is watched, as text.
+    title: String,
+    recorder: Option<Recorder>,
+    prompter: Option<Prompter>,
+    /// Declared after the monitor, so that the servers stop after their clients.
+    _demo: Option<Demo>,
+}
+
+/// The result of starting to watch.
+pub(super) enum Start {
+    Watching(Box<WatchSession>),
+    /// The user has ended gtop at a prompt.
+    Stopped(ExitReason),
+}
+
+/// Finds the nodes, asks for what their connections need, and starts to watch them.
+pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Start, AppError> {
+    let is_demo = env.cli.nodes.demo.is_some();
+    let (demo, discovery, title) = discovery(env)?;
     let targets = discovery.rosters().borrow().targets.clone();
     let files_per_node = files_per_node(&env.cli);
     let warning = limits::open_files_warning(env.max_open_files, targets.len(), files_per_node);
@@ -48,22 +52,43 @@ pub(super) fn run(
     if !is_demo
         && let Some(reason) = env.runtime.block_on(unlock_keys(&env.transport, &targets, err))?
     {
-        return Ok(reason);
+        return Ok(Start::Stopped(reason));
     }
     // Neither simulated nodes nor this machine prompt for input.
     let ssh_count = targets::ssh_count(&targets);
     let can_prompt = !is_demo && (ssh_count > 0 || env.cli.slurm.is_requested());
     env.prompter = env.prompter.take().filter(|_| can_prompt);
     env.prompter.iter().for_each(Prompter::open);
-    let recorder = recording::start(&env, &title)?;
+    let recorder = recording::start(env, &title)?;
     let sink = recorder.as_ref().map(Recorder::sink);
-    let monitor = Monitor::start(&env, discovery, sink)?;
+    let monitor = Monitor::start(env, discovery, sink)?;
     if let Some(prompter) = &mut env.prompter
         && let Some(reason) = env.runtime.block_on(prompter.prompt_at_startup(ssh_count))?
     {
-        return Ok(reason);
+        return Ok(Start::Stopped(reason));
     }
     let prompter = env.prompter.take();
+    Ok(Start::Watching(Box::new(WatchSession { monitor, title, recorder, prompter, _demo: demo })))
+}
+
+/// Watches the nodes until the snapshot is printed or the user quits.
+pub(super) fn run(
+    mut env: Env,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> Result<ExitReason, AppError> {
+    if env.cli.nodes.demo.is_some() {
+        // The interval of simulated nodes must not become the default for real ones.
+        env.settings.never_save("interval");
+    }
+    if let OutputMode::Once(Some(reason)) = env.output_mode {
+        writeln!(err, "gtop: {reason}")?;
+    }
+    let log_file = env.cli.output.output.as_deref().map(utilization_log::open).transpose()?;
+    let WatchSession { monitor, title, recorder, prompter, _demo } = match start(&mut env, err)? {
+        Start::Watching(session) => *session,
+        Start::Stopped(reason) => return Ok(reason),
+    };
     let (notice_sender, mut notices) = mpsc::channel(1);
     let log = log_file
         .map(|file| UtilizationLog::start(&env, &monitor, file, notice_sender.clone()))

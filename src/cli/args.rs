@@ -21,6 +21,11 @@ pub struct SettingArgs {
 }
 
 impl SettingArgs {
+    /// Returns the options of some settings, for a subcommand that has only these.
+    pub(super) fn args(heading: &'static str, settings: &'static [Setting]) -> Vec<Arg> {
+        settings.iter().flat_map(options).map(|arg| arg.help_heading(heading)).collect()
+    }
+
     /// Adds the settings given to a subcommand.
     pub(super) fn add(&mut self, other: &mut Self) {
         self.values.append(&mut other.values);
@@ -155,7 +160,11 @@ fn parsed_value(
     setting: &Setting,
     matches: &ArgMatches,
 ) -> Result<Option<SettingValue>, clap::Error> {
-    let is_given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    // A subcommand may have options of some settings only.
+    let is_given = |id: &str| {
+        matches.try_contains_id(id).is_ok()
+            && matches.value_source(id) == Some(ValueSource::CommandLine)
+    };
     let is_switch = matches!(setting.kind, SettingKind::Switch);
     let text = if let Some(flag) = setting.flags.iter().find(|flag| is_given(flag.name)) {
         flag.value.to_owned()

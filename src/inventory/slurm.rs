@@ -6,7 +6,7 @@
 //! interval grows while Slurm is slow or fails; the last list then stays, with its age and the error.
 
 pub use command::{fetch_jobs, fetch_node_addresses, run_command_within};
-pub use error::{SlurmError, SlurmErrorKind};
+pub use error::{NO_CONFIGURATION, SlurmError, SlurmErrorKind};
 pub use job_targets::{targets_of_jobs, targets_of_nodelist};
 pub use missing_jobs::is_job_list_private;
 pub use step_jobs::{choose_step_jobs, step_job};
@@ -62,6 +62,8 @@ pub struct JobFilter {
     pub jobs: Vec<String>,
     pub partitions: Vec<String>,
     pub accounts: Vec<String>,
+    /// Nodes that jobs run on.
+    pub nodes: Vec<String>,
 }
 
 impl JobFilter {

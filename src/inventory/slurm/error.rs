@@ -39,6 +39,9 @@ pub enum SlurmErrorKind {
     Other,
 }
 
+/// The message where Slurm is installed and not configured.
+pub const NO_CONFIGURATION: &str = "Slurm's configuration was not found on this machine";
+
 /// Texts in stderr and the kind they mean. The first match counts, because one error causes others.
 const PATTERNS: &[(&str, SlurmErrorKind)] = &[
     ("munge", SlurmErrorKind::Munge),
@@ -109,7 +112,7 @@ impl SlurmError {
                 "start gtop on a login node of the cluster, or load its Slurm module",
             ),
             Kind::NoConfiguration => (
-                "Slurm's configuration was not found on this machine".to_owned(),
+                NO_CONFIGURATION.to_owned(),
                 "check /etc/slurm/slurm.conf and SLURM_CONF, or ask the administrator",
             ),
             Kind::BadConfiguration => (

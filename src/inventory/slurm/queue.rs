@@ -39,6 +39,7 @@ pub(super) fn arguments(filter: &JobFilter, boundary: &str) -> Vec<String> {
         ("--job", &filter.jobs),
         ("--partition", &filter.partitions),
         ("--account", &filter.accounts),
+        ("--nodelist", &filter.nodes),
     ];
     for (option, list) in lists {
         if !list.is_empty() {

@@ -1,0 +1,288 @@
+//! `gtop pick`: waits for a complete snapshot, prints the devices that may be used, or runs a command on them.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::app::env::Env;
+use crate::app::pick::snapshot::complete_fleet;
+use crate::app::watch::{Start, start};
+use crate::app::{AppError, ExitReason, limits, variable};
+use crate::cli::{DeviceFormat, PickOptions};
+use crate::export::{PickFormat, write_pick_json, write_pick_variables, write_picks};
+use crate::fleet::{Fleet, Node};
+use crate::insight::pick::{EligibleDevice, PickRequest, Picks, Spread, variables};
+use crate::model::{NodeName, TransportKind};
+use crate::nodeset;
+use crate::process;
+
+mod snapshot;
+
+/// Why no devices are picked, or the command does not run.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PickError {
+    #[error("no devices: {0}; gtop doctor {1}says more")]
+    NoDevices(String, String),
+    #[error("no devices: {0}; gtop doctor {1}says more")]
+    DriverError(String, String),
+    #[error("{0}: command not found; nothing was picked")]
+    CommandNotFound(String),
+    #[error("{0}: not an executable file; nothing was picked")]
+    NotExecutable(String),
+    #[error("{command} does not run: {shortage}")]
+    TooFew { command: String, shortage: String },
+    #[error(
+        "{command} does not run: the picked devices are on {node}, and it would run on this machine; log in there, or leave the hosts out"
+    )]
+    Elsewhere { command: String, node: String },
+    #[error(
+        "--env prints the variables of one node, and devices of {0} nodes are picked; add --same-node, or use --json"
+    )]
+    ManyNodes(usize),
+    #[error(
+        "-i without a list reads CUDA_VISIBLE_DEVICES of this machine; give the list, such as -i 0,1, or leave the hosts out"
+    )]
+    InheritsHere,
+}
+
+impl PickError {
+    /// Returns the exit code: nvisel's, or that of a shell that cannot run a command.
+    pub(super) const fn code(&self) -> u8 {
+        match self {
+            Self::NoDevices(..) => 1,
+            Self::DriverError(..)
+            | Self::Elsewhere { .. }
+            | Self::ManyNodes(_)
+            | Self::InheritsHere => 2,
+            Self::TooFew { .. } => 4,
+            Self::NotExecutable(_) => 126,
+            Self::CommandNotFound(_) => 127,
+        }
+    }
+}
+
+/// Picks devices, and prints them or becomes the command.
+pub(super) fn run(
+    mut env: Env,
+    options: &PickOptions,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> Result<ExitReason, AppError> {
+    if let Some(program) = options.command.first() {
+        check_program(program)?;
+    }
+    let is_here = env.cli.hosts.is_empty() && !env.cli.nodes.names_nodes();
+    let is_here = is_here && !env.cli.slurm.is_requested() && env.cli.nodes.demo.is_none();
+    if options.inherits_variable() && !is_here {
+        return Err(PickError::InheritsHere.into());
+    }
+    let session = match start(&mut env, err)? {
+        Start::Watching(session) => session,
+        Start::Stopped(reason) => return Ok(reason),
+    };
+    let finds_nodes =
+        env.cli.nodes.names_nodes() || env.cli.slurm.is_requested() || env.cli.nodes.demo.is_some();
+    let fleet = match env.runtime.block_on(complete_fleet(&env, &session.monitor, err))? {
+        Ok(fleet) => fleet,
+        Err(reason) => return Ok(reason.into()),
+    };
+    let request = options.request(variable);
+    let now = env.clock.now();
+    let picks = Picks::of(&fleet, now, &request);
+    // Ends the sessions, before the devices are used.
+    drop(session);
+    drop(env);
+    print_notices(&fleet, &picks, err)?;
+    let has_uuids = options.format.format == DeviceFormat::Uuid;
+    if options.format.json {
+        let mut text = Vec::new();
+        write_pick_json(&mut text, &picks, &request, now, has_uuids)?;
+        write_all(out, &text)?;
+    }
+    check_any_devices(&fleet)?;
+    if let Some((program, args)) = options.command.split_first() {
+        return Err(run_command(program, args, &fleet, &picks, &request, has_uuids));
+    }
+    if !options.format.json {
+        let has_names = finds_nodes || fleet.nodes.len() > 1;
+        print_picks(options, &picks, has_names, out, err)?;
+    }
+    if picks.is_enough {
+        return Ok(ExitReason::Done);
+    }
+    writeln!(err, "gtop: {}", shortage(&picks, &request))?;
+    Ok(ExitReason::TooFew)
+}
+
+/// Writes the list or the variables.
+fn print_picks(
+    options: &PickOptions,
+    picks: &Picks,
+    has_names: bool,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> Result<(), AppError> {
+    let has_uuids = options.format.format == DeviceFormat::Uuid;
+    let mut text = Vec::new();
+    if options.format.env {
+        let nodes = picks.by_node().len();
+        if nodes > 1 {
+            return Err(PickError::ManyNodes(nodes).into());
+        }
+        write_pick_variables(&mut text, picks, has_uuids)?;
+    } else {
+        let separator = options.format.separator();
+        write_picks(&mut text, picks, PickFormat { has_uuids, separator, has_names })?;
+        if !has_names && !io::stdout().is_terminal() {
+            let picked: Vec<&EligibleDevice> = picks.picked.iter().collect();
+            if let Some((name, list)) = variables(&picked, has_uuids).pop() {
+                writeln!(err, "{name}=\"{list}\"")?;
+            }
+        }
+    }
+    Ok(write_all(out, &text)?)
+}
+
+fn write_all(out: &mut impl Write, text: &[u8]) -> io::Result<()> {
+    let with_context = |error: io::Error| {
+        io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
+    };
+    out.write_all(text).and_then(|()| out.flush()).map_err(with_context)
+}
+
+/// Says which nodes are left out, and where the inherited list ends.
+fn print_notices(fleet: &Fleet, picks: &Picks, err: &mut impl Write) -> io::Result<()> {
+    let mut nodes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let is_second = |node: &NodeName| fleet.same_as.contains_key(node);
+    for refused in picks.refused.iter().filter(|refused| refused.uuid.is_none()) {
+        if !is_second(&refused.node) && fleet.nodes.len() > 1 {
+            nodes.entry(&refused.reason).or_default().push(refused.node.label());
+        }
+    }
+    for (reason, names) in nodes {
+        writeln!(err, "gtop: {}: {reason}", nodeset::fold(names))?;
+    }
+    picks.notice.iter().try_for_each(|notice| writeln!(err, "gtop: {notice}"))
+}
+
+/// Returns how many devices are missing, and what to do.
+fn shortage(picks: &Picks, request: &PickRequest) -> String {
+    let found = picks.picked.len();
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    let nodes = picks.by_node().len();
+    let remedy = "loosen the limits, or see with --json why each device is refused";
+    match request.spread {
+        Spread::Nodes(wanted) if nodes < wanted => {
+            let (ending, many) = (plural(nodes), plural(wanted));
+            format!(
+                "devices found on {nodes} node{ending}, wanted on {wanted} node{many}; {remedy}"
+            )
+        }
+        Spread::Anywhere | Spread::SameNode | Spread::Nodes(_) => {
+            let ending = plural(found);
+            format!("{found} device{ending} found, {} wanted; {remedy}", request.min_count)
+        }
+    }
+}
+
+/// Fails if no node has devices.
+fn check_any_devices(fleet: &Fleet) -> Result<(), PickError> {
+    if fleet.nodes.iter().any(|node| !node.devices.is_empty()) {
+        return Ok(());
+    }
+    let names = fleet.nodes.iter().filter(|node| node.via != Some(TransportKind::Local));
+    let names = nodeset::fold(names.map(|node| node.name.label()));
+    let names = if names.is_empty() { names } else { format!("'{names}' ") };
+    let reasons: Vec<String> = fleet.nodes.iter().flat_map(|node| absence_reasons(node)).collect();
+    let driver = reasons.iter().find(|reason| !reason.ends_with("not found"));
+    let is_answered = fleet.nodes.iter().any(|node| node.taken_at().is_some());
+    match driver.or(reasons.first()) {
+        Some(reason) if driver.is_some() => Err(PickError::DriverError(reason.clone(), names)),
+        Some(reason) => Err(PickError::NoDevices(reason.clone(), names)),
+        None if is_answered => {
+            Err(PickError::NoDevices("the nodes have no accelerators".to_owned(), names))
+        }
+        None => Err(PickError::NoDevices("no node answered".to_owned(), names)),
+    }
+}
+
+/// Returns why the drivers of a node report no devices: NVIDIA's library first.
+fn absence_reasons(node: &Node) -> Vec<String> {
+    let mut reasons: Vec<String> = node
+        .sources
+        .iter()
+        .filter(|state| state.source.as_str() != "host" && state.source.as_str() != "host.slow")
+        .filter_map(|state| {
+            let fault = state.fault.as_ref().map(|fault| fault.kind.label().to_owned());
+            state.absent.as_ref().map(ToString::to_string).or(fault)
+        })
+        .collect();
+    reasons.sort_by_key(|reason| !reason.starts_with("NVML"));
+    reasons
+}
+
+/// Becomes the command, with the variables of the devices; returns why that fails.
+fn run_command(
+    program: &OsStr,
+    args: &[OsString],
+    fleet: &Fleet,
+    picks: &Picks,
+    request: &PickRequest,
+    has_uuids: bool,
+) -> AppError {
+    let command = program.to_string_lossy().into_owned();
+    if !picks.is_enough {
+        return PickError::TooFew { command, shortage: shortage(picks, request) }.into();
+    }
+    let mut nodes = picks.picked.iter().map(|device| &device.node);
+    let elsewhere = nodes.find(|name| fleet.node(name).is_none_or(|node| !is_this_machine(node)));
+    if let Some(node) = elsewhere {
+        return PickError::Elsewhere { command, node: node.label().to_owned() }.into();
+    }
+    let picked: Vec<&EligibleDevice> = picks.picked.iter().collect();
+    let variables = variables(&picked, has_uuids);
+    process::terminate_programs();
+    limits::restore_open_files();
+    let error = process::replace_by(program, args, &variables);
+    if error.kind() == io::ErrorKind::NotFound {
+        return PickError::CommandNotFound(command).into();
+    }
+    PickError::NotExecutable(command).into()
+}
+
+/// Returns true if a node is the machine that gtop runs on, however it is reached.
+fn is_this_machine(node: &Node) -> bool {
+    if node.via == Some(TransportKind::Local) {
+        return true;
+    }
+    let Some(hello) = &node.hello else { return false };
+    let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let system = rustix::system::uname();
+    !hello.host.boot_id.is_empty()
+        && *hello.host.boot_id == *boot_id.trim()
+        && system.nodename().to_str() == Ok(&*hello.host.host_name)
+}
+
+/// Fails if a program does not exist or cannot be executed.
+fn check_program(program: &OsStr) -> Result<(), PickError> {
+    let name = || program.to_string_lossy().into_owned();
+    let is_path = program.as_encoded_bytes().contains(&b'/');
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let candidates: Vec<PathBuf> = if is_path {
+        vec![PathBuf::from(program)]
+    } else {
+        std::env::split_paths(&folders).map(|folder| folder.join(program)).collect()
+    };
+    if candidates.iter().any(|path| is_executable(path)) {
+        return Ok(());
+    }
+    let exists = !program.is_empty() && candidates.iter().any(|path| path.exists());
+    Err(if exists { PickError::NotExecutable(name()) } else { PickError::CommandNotFound(name()) })
+}
+
+fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}

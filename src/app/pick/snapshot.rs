@@ -1,0 +1,113 @@
+//! What devices are picked from: a complete snapshot, with the jobs of everybody on its nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use tokio::time::{Instant, timeout_at};
+
+use crate::app::discovery::Discovery;
+use crate::app::env::Env;
+use crate::app::monitor::Monitor;
+use crate::app::printer::is_complete;
+use crate::fleet::{Fleet, Node};
+use crate::inventory::slurm::{self, JobFilter, SlurmPoller};
+use crate::model::{Allocation, Job, JobList, NodeName};
+use crate::ui::{StopReason, StopSignals};
+
+/// Waits for a complete snapshot and the jobs on its nodes, at most until the deadline.
+pub(super) async fn complete_fleet(
+    env: &Env,
+    monitor: &Monitor,
+    err: &mut impl Write,
+) -> io::Result<Result<Fleet, StopReason>> {
+    let deadline = Instant::now() + env.settings.seconds("deadline");
+    let mut signals = StopSignals::new();
+    let mut reader = monitor.fleet();
+    let gathered = async {
+        // An error means that the publisher has stopped: there will be no more.
+        drop(timeout_at(deadline, reader.wait_for(is_complete)).await);
+        let fleet = reader.borrow().clone();
+        jobs_on(env, &fleet, deadline).await
+    };
+    let jobs = tokio::select! {
+        jobs = gathered => jobs?,
+        reason = signals.next() => return Ok(Err(reason)),
+    };
+    let fleet = monitor.fleet().borrow().clone();
+    let Some(jobs) = jobs else { return Ok(Ok(fleet)) };
+    // A leftover client of Slurm is no scheduler.
+    let is_unconfigured =
+        jobs.error.as_ref().is_some_and(|error| *error.message == *slurm::NO_CONFIGURATION);
+    if is_unconfigured && !env.cli.slurm.is_requested() {
+        return Ok(Ok(fleet));
+    }
+    if let Some(problem) = problem(&jobs) {
+        writeln!(err, "gtop: {problem}; devices that a job holds and does not use count as free")?;
+    }
+    let jobs = Some(Arc::new(with_fleet_names(jobs, &fleet)));
+    Ok(Ok(Fleet { jobs, ..fleet }))
+}
+
+/// Queries the jobs of everybody on the nodes of a fleet; `None` where there is no Slurm.
+async fn jobs_on(env: &Env, fleet: &Fleet, deadline: Instant) -> io::Result<Option<JobList>> {
+    if env.cli.nodes.demo.is_some() || !slurm::is_available() {
+        return Ok(None);
+    }
+    let names: BTreeSet<String> = fleet.machines().flat_map(|node| names_of(node)).collect();
+    let filter = JobFilter { nodes: names.into_iter().collect(), ..JobFilter::default() };
+    let interval = env.settings.seconds("discovery-interval");
+    let poller = SlurmPoller::new(filter, interval, Vec::new());
+    let discovery = Discovery::slurm(poller, env.clock.clone())?;
+    let mut rosters = discovery.rosters();
+    let is_answered =
+        |list: &Option<Arc<JobList>>| list.as_ref().is_none_or(|list| list.is_answered());
+    drop(timeout_at(deadline, rosters.wait_for(|roster| is_answered(&roster.jobs))).await);
+    let list = rosters.borrow().jobs.clone();
+    Ok(list.map(|list| JobList::clone(&list)))
+}
+
+/// Returns why jobs are not known.
+fn problem(jobs: &JobList) -> Option<String> {
+    if let Some(error) = &jobs.error {
+        return Some(format!("{}; {}", error.message, error.remedy));
+    }
+    (!jobs.is_answered()).then(|| "Slurm has not answered; a longer --deadline may help".to_owned())
+}
+
+/// Returns the names that a scheduler may have for a node, which may be listed by an alias: the name and the host
+/// name, without login, port and domain too.
+fn names_of(node: &Node) -> Vec<String> {
+    let host = node.name.host();
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    let host = host.split_once(':').map_or(host, |(host, _)| host);
+    let reported = node.hello.as_ref().map_or("", |hello| &hello.host.host_name);
+    let mut names: Vec<String> = Vec::new();
+    for name in [host, reported] {
+        let short = name.split_once('.').map_or(name, |(short, _)| short);
+        for name in [name, short] {
+            let is_plain = NodeName::new(name).is_ok() && !name.contains(['[', ']']);
+            if is_plain && !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+            }
+        }
+    }
+    names
+}
+
+/// Returns the jobs with the fleet's names of their nodes.
+fn with_fleet_names(jobs: JobList, fleet: &Fleet) -> JobList {
+    let mut names: BTreeMap<String, &NodeName> = BTreeMap::new();
+    for node in fleet.machines() {
+        for name in names_of(node) {
+            names.entry(name).or_insert(&node.name);
+        }
+    }
+    let rename = |allocation: &Allocation| {
+        let name = names.get(allocation.node.as_str()).copied();
+        Allocation { node: name.unwrap_or(&allocation.node).clone(), ..allocation.clone() }
+    };
+    let renamed =
+        |job: Job| Job { allocations: job.allocations.iter().map(rename).collect(), ..job };
+    JobList { jobs: jobs.jobs.into_iter().map(renamed).collect(), ..jobs }
+}

@@ -1,0 +1,685 @@
+//! The choice of free devices for `gtop pick`: which devices may be picked, in which order, and why the others may not.
+//!
+//! On one machine without a scheduler the choice is that of nvisel. Beyond that, a device is never picked if what is
+//! known of it is old or incomplete, or if a job of somebody else holds it.
+
+pub use variables::{identifiers, variables};
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::fleet::Fleet;
+use crate::insight::pick::candidates::find_candidates;
+use crate::model::{NodeName, Vendor};
+use crate::time::Timestamp;
+
+mod candidates;
+mod holders;
+mod inherited;
+mod variables;
+
+/// What is wanted. Sizes are in bytes, shares in percent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PickRequest {
+    /// Fewer devices are not enough.
+    pub min_count: usize,
+    /// No more devices are picked; `None`: all that may be.
+    pub max_count: Option<usize>,
+    pub min_free_memory: Option<u64>,
+    pub min_total_memory: Option<u64>,
+    pub max_utilization: Option<u32>,
+    pub max_memory_utilization: Option<u32>,
+    /// How far a device may be from these limits.
+    pub tolerance: u32,
+    /// Memory that processes of these users hold counts as free.
+    pub free_users: BTreeSet<String>,
+    /// Memory of the user who runs gtop counts as free.
+    pub is_own_memory_free: bool,
+    /// Picked in the order of the driver instead of the best first.
+    pub is_unsorted: bool,
+    pub spread: Spread,
+    /// Only the devices of this list, in the form of `CUDA_VISIBLE_DEVICES`.
+    pub inherited: Option<String>,
+}
+
+/// Over which nodes the devices are spread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spread {
+    /// Any.
+    #[default]
+    Anywhere,
+    /// All devices are from one node.
+    SameNode,
+    /// The same number of devices from each of exactly this many nodes.
+    Nodes(usize),
+}
+
+/// A device that may be picked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EligibleDevice {
+    pub node: NodeName,
+    pub vendor: Vendor,
+    pub uuid: Arc<str>,
+    /// The driver's index; of a MIG slice, that among the slices of its device.
+    pub index: u32,
+    /// The index of the device; of a MIG slice, that of the device it is cut from.
+    pub whole_index: u32,
+    pub is_slice: bool,
+    /// Model name.
+    pub name: Option<Arc<str>>,
+    /// Free memory in bytes, with what counts as free.
+    pub free_memory: u64,
+    /// Total memory in bytes.
+    pub total_memory: Option<u64>,
+    /// Used memory in bytes, without what counts as free.
+    pub used_memory: u64,
+    /// Percent.
+    pub utilization: Option<f32>,
+    /// Percent.
+    pub memory_utilization: Option<f32>,
+    /// Number of limits that only the tolerance lets it meet.
+    pub loosened: u32,
+}
+
+/// A device, or a whole node, that is not picked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub node: NodeName,
+    /// The driver's index; `None` if it is unknown, and for a node.
+    pub index: Option<u32>,
+    /// `None` for a node.
+    pub uuid: Option<Arc<str>>,
+    pub reason: String,
+}
+
+/// The devices picked, the best first, and all others with the reason.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Picks {
+    pub picked: Vec<EligibleDevice>,
+    pub refused: Vec<Refused>,
+    /// False if fewer devices or nodes were found than wanted.
+    pub is_enough: bool,
+    /// Where the list of inherited devices ends early, as a sentence.
+    pub notice: Option<String>,
+}
+
+/// The vendors whose devices are picked; the first that has enough wins, and vendors are never mixed.
+const VENDORS: [Vendor; 2] = [Vendor::Nvidia, Vendor::Amd];
+
+impl Picks {
+    /// Picks devices of a fleet, each machine counted once.
+    pub fn of(fleet: &Fleet, now: Timestamp, request: &PickRequest) -> Self {
+        let found = find_candidates(fleet, now, request);
+        let mut candidates = found.candidates;
+        if !request.is_unsorted {
+            candidates.sort_by(|one, other| {
+                let by_node = || node_position(fleet, one).cmp(&node_position(fleet, other));
+                quality(one, other)
+                    .then_with(by_node)
+                    .then_with(|| other.whole_index.cmp(&one.whole_index))
+            });
+        }
+        let picked = choose_vendor(&candidates, request);
+        let mut refused = found.refused;
+        refused.extend(not_chosen(&candidates, &picked));
+        let is_enough = request.is_met(&picked);
+        Self { picked, refused, is_enough, notice: found.notice }
+    }
+
+    /// Returns the picked devices by node, in the order picked.
+    pub fn by_node(&self) -> Vec<(&NodeName, Vec<&EligibleDevice>)> {
+        group_by_node(&self.picked)
+    }
+}
+
+impl PickRequest {
+    /// Returns true if these devices are enough.
+    fn is_met(&self, picked: &[EligibleDevice]) -> bool {
+        let has_nodes = match self.spread {
+            Spread::Nodes(count) => group_by_node(picked).len() == count,
+            Spread::Anywhere | Spread::SameNode => true,
+        };
+        picked.len() >= self.min_count && has_nodes
+    }
+}
+
+fn node_position(fleet: &Fleet, candidate: &EligibleDevice) -> Option<usize> {
+    fleet.nodes.iter().position(|node| node.name == candidate.node)
+}
+
+/// Compares two devices: fewest loosened limits, most free memory, most memory in use (the larger device), lowest
+/// utilization, lowest memory utilization. An unknown share comes after all known ones.
+fn quality(one: &EligibleDevice, other: &EligibleDevice) -> Ordering {
+    let key = |device: &EligibleDevice| {
+        (device.loosened, Reverse(device.free_memory), Reverse(device.used_memory))
+    };
+    let share = |value: Option<f32>| value.unwrap_or(f32::INFINITY);
+    let compare = |one: Option<f32>, other: Option<f32>| share(one).total_cmp(&share(other));
+    key(one)
+        .cmp(&key(other))
+        .then_with(|| compare(one.utilization, other.utilization))
+        .then_with(|| compare(one.memory_utilization, other.memory_utilization))
+}
+
+/// Chooses devices of one vendor: the first that has enough, or else the one with the most.
+fn choose_vendor(candidates: &[EligibleDevice], request: &PickRequest) -> Vec<EligibleDevice> {
+    let mut best = Vec::new();
+    for vendor in VENDORS {
+        let own = candidates.iter().filter(|candidate| candidate.vendor == vendor);
+        let chosen = choose(own.cloned().collect(), request);
+        let is_enough = !chosen.is_empty() && request.is_met(&chosen);
+        if chosen.len() > best.len() || is_enough {
+            best = chosen;
+        }
+        if is_enough {
+            break;
+        }
+    }
+    best
+}
+
+/// Chooses from sorted devices of one vendor.
+fn choose(sorted: Vec<EligibleDevice>, request: &PickRequest) -> Vec<EligibleDevice> {
+    match request.spread {
+        Spread::Anywhere => {
+            let mut chosen = usable_together(sorted, request.min_count);
+            chosen.truncate(request.max_count.unwrap_or(usize::MAX));
+            chosen
+        }
+        Spread::SameNode => spread_evenly(&sorted, 1, request),
+        Spread::Nodes(count) => spread_evenly(&sorted, count, request),
+    }
+}
+
+/// Returns devices that one program can use together: CUDA shows it either whole devices or one MIG slice.
+fn usable_together(sorted: Vec<EligibleDevice>, min_count: usize) -> Vec<EligibleDevice> {
+    let starts_whole = sorted.first().is_none_or(|device| !device.is_slice);
+    let (mut slices, whole): (Vec<_>, Vec<_>) =
+        sorted.into_iter().partition(|device| device.is_slice);
+    let has_enough = min_count > 0 && whole.len() >= min_count;
+    if slices.is_empty() || has_enough || starts_whole {
+        return whole;
+    }
+    slices.truncate(1);
+    slices
+}
+
+/// Chooses the same number of devices, as many as possible, on each of this many nodes.
+///
+/// Of several nodes with that many, those are chosen whose last device is best.
+fn spread_evenly(
+    sorted: &[EligibleDevice],
+    nodes: usize,
+    request: &PickRequest,
+) -> Vec<EligibleDevice> {
+    let per_node = |count: usize| count.div_ceil(nodes.max(1));
+    let limit = request.max_count.map_or(usize::MAX, |count| count / nodes.max(1));
+    let mut groups: Vec<Vec<EligibleDevice>> = group_by_node(sorted)
+        .into_iter()
+        .map(|(_, devices)| {
+            let devices = devices.into_iter().cloned().collect();
+            usable_together(devices, per_node(request.min_count))
+        })
+        .filter(|devices| !devices.is_empty())
+        .collect();
+    groups.sort_by_key(|devices| Reverse(devices.len()));
+    let smallest = groups.get(nodes.saturating_sub(1)).or(groups.last()).map_or(0, Vec::len);
+    let count = smallest.min(limit);
+    groups.retain(|devices| devices.len() >= count);
+    for devices in &mut groups {
+        devices.truncate(count);
+    }
+    if !request.is_unsorted {
+        groups.sort_by(|one, other| match (one.last(), other.last()) {
+            (Some(one), Some(other)) => quality(one, other),
+            (None, _) | (_, None) => Ordering::Equal,
+        });
+    }
+    groups.into_iter().take(nodes).flatten().collect()
+}
+
+/// Groups devices by node, both in the order they come.
+fn group_by_node(devices: &[EligibleDevice]) -> Vec<(&NodeName, Vec<&EligibleDevice>)> {
+    let mut positions: BTreeMap<&NodeName, usize> = BTreeMap::new();
+    let mut groups: Vec<(&NodeName, Vec<&EligibleDevice>)> = Vec::new();
+    for device in devices {
+        let position = *positions.entry(&device.node).or_insert(groups.len());
+        match groups.get_mut(position) {
+            Some((_, group)) => group.push(device),
+            None => groups.push((&device.node, vec![device])),
+        }
+    }
+    groups
+}
+
+/// Returns the devices that meet all limits and were not chosen.
+fn not_chosen(candidates: &[EligibleDevice], picked: &[EligibleDevice]) -> Vec<Refused> {
+    let chosen: BTreeSet<(&NodeName, &Arc<str>)> =
+        picked.iter().map(|device| (&device.node, &device.uuid)).collect();
+    let vendor = picked.first().map(|device| device.vendor);
+    let has_slice = picked.iter().any(|device| device.is_slice);
+    let others = candidates.iter().filter(|device| !chosen.contains(&(&device.node, &device.uuid)));
+    others
+        .map(|device| {
+            let is_other_vendor = vendor.is_some_and(|vendor| vendor != device.vendor);
+            let reason = if is_other_vendor {
+                "another vendor's devices are picked"
+            } else if !picked.is_empty() && device.is_slice != has_slice {
+                "MIG slices and whole devices cannot be used together"
+            } else if device.is_slice {
+                "CUDA shows a program one MIG slice only"
+            } else {
+                "not needed"
+            };
+            device.refused(reason)
+        })
+        .collect()
+}
+
+impl EligibleDevice {
+    fn refused(&self, reason: &str) -> Refused {
+        Refused {
+            node: self.node.clone(),
+            index: Some(self.index),
+            uuid: Some(Arc::clone(&self.uuid)),
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::{Node, Process, SourceState};
+    use crate::model::{
+        Allocation, Bytes, Device, DeviceAllocation, DeviceFault, DeviceUse, Fault, FaultKind,
+        Hello, HostFacts, Job, JobId, JobList, Link, Percent, ProcessKey, ProcessStatics, Reading,
+        Reason, Source,
+    };
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
+
+    fn nvml() -> Source {
+        Source::new("nvml")
+    }
+
+    /// Returns a device of 100 GiB with this much free, in GiB, and this utilization.
+    fn device(index: u32, free: u64, share: f32) -> Device {
+        Device {
+            uuid: format!("GPU-{index}").into(),
+            index: Reading::Known(index),
+            vendor: Reading::Known(Vendor::Nvidia),
+            utilization: Reading::checked(Percent::new(share)),
+            memory_utilization: Reading::checked(Percent::new(0.0)),
+            memory_total: Reading::Known(Bytes(100 << 30)),
+            memory_used: Reading::Known(Bytes((100 - free) << 30)),
+            memory_free: Reading::Known(Bytes(free << 30)),
+            ..Device::default()
+        }
+    }
+
+    /// Returns a fresh node on which gtop runs as ada.
+    fn node(name: &str, devices: Vec<Device>) -> Node {
+        let host = HostFacts { user: "ada".into(), ..HostFacts::default() };
+        let mut node = Node::new(NodeName::new(name).unwrap(), Duration::from_secs(60));
+        node.link = Link::Up;
+        node.hello = Some(Arc::new(Hello { host, ..Hello::default() }));
+        let sampled = |source| SourceState {
+            source,
+            taken_at: Some(NOW),
+            interval: Duration::from_secs(1),
+            fault: None,
+            absent: None,
+        };
+        node.sources = [Source::host(), nvml()].map(sampled).into();
+        node.device_sources = vec![nvml(); devices.len()].into();
+        node.devices = devices;
+        node
+    }
+
+    fn fleet(nodes: Vec<Node>) -> Fleet {
+        Fleet::new(nodes.into_iter().map(Arc::new).collect())
+    }
+
+    fn picks(fleet: &Fleet, request: &PickRequest) -> Picks {
+        Picks::of(fleet, NOW, request)
+    }
+
+    /// Returns the picked devices as `gpu01:0,1 gpu02:3`.
+    fn text(picks: &Picks) -> String {
+        let group = |(node, devices): &(&NodeName, Vec<&EligibleDevice>)| {
+            let devices = identifiers(devices, false).join(",");
+            format!("{node}:{devices}")
+        };
+        picks.by_node().iter().map(group).collect::<Vec<_>>().join(" ")
+    }
+
+    fn wanted(count: usize, spread: Spread) -> PickRequest {
+        PickRequest { min_count: count, max_count: Some(count), spread, ..PickRequest::default() }
+    }
+
+    fn reason(picks: &Picks, uuid: &str) -> String {
+        let found = picks.refused.iter().find(|refused| refused.uuid.as_deref() == Some(uuid));
+        found.unwrap_or_else(|| panic!("{uuid} is not refused: {picks:?}")).reason.clone()
+    }
+
+    /// Returns a job of this user with these devices of `gpu01`.
+    fn job(id: &str, user: &str, devices: DeviceAllocation) -> Job {
+        let allocation = Allocation { node: NodeName::new("gpu01").unwrap(), devices };
+        Job { user: user.into(), allocations: [allocation].into(), ..Job::example(id) }
+    }
+
+    fn with_jobs(nodes: Vec<Node>, jobs: Vec<Job>) -> Fleet {
+        let jobs = JobList { jobs, at: Some(NOW), ..JobList::default() };
+        Fleet { jobs: Some(Arc::new(jobs)), ..fleet(nodes) }
+    }
+
+    /// Returns devices with the minor numbers by which Slurm counts.
+    fn numbered(minors: &[u32]) -> Vec<Device> {
+        let with_minor = |(index, minor): (u32, &u32)| {
+            let statics = crate::model::DeviceStatics {
+                minor: Reading::Known(*minor),
+                ..crate::model::DeviceStatics::default()
+            };
+            Device { statics: Some(Arc::new(statics)), ..device(index, 90, 0.0) }
+        };
+        (0..).zip(minors).map(with_minor).collect()
+    }
+
+    /// Adds a process of a user, in a job if there is one, to a device of a node.
+    fn run_process(node: &mut Node, pid: u32, user: &str, job: Option<&str>, device: &str) {
+        let memory = Reading::Known(Bytes(10 << 30));
+        let device_use = DeviceUse { device: device.into(), pid, memory, ..DeviceUse::default() };
+        let statics = ProcessStatics {
+            user: Reading::Known(user.into()),
+            job: job.and_then(JobId::new),
+            ..ProcessStatics::default()
+        };
+        let key = ProcessKey { pid, start_ticks: 1 };
+        let process = Process { key, statics: Arc::new(statics), ..Process::default() };
+        node.uses = node.uses.iter().cloned().chain([device_use]).collect();
+        node.processes = node.processes.iter().cloned().chain([process]).collect();
+    }
+
+    #[test]
+    fn the_best_devices_come_first_and_device_0_last() {
+        let one = fleet(vec![node(
+            "gpu01",
+            vec![device(0, 90, 0.0), device(1, 50, 0.0), device(2, 90, 30.0), device(3, 90, 0.0)],
+        )]);
+        assert_eq!(text(&picks(&one, &PickRequest::default())), "gpu01:3,0,2,1");
+        let unsorted = PickRequest { is_unsorted: true, ..wanted(3, Spread::Anywhere) };
+        assert_eq!(text(&picks(&one, &unsorted)), "gpu01:0,1,2");
+        let two = picks(&one, &wanted(2, Spread::Anywhere));
+        assert_eq!((text(&two).as_str(), two.is_enough), ("gpu01:3,0", true));
+        assert_eq!(reason(&two, "GPU-2"), "not needed");
+    }
+
+    #[test]
+    fn limits_are_loosened_by_the_tolerance_only_after_those_within_them() {
+        let one = fleet(vec![node(
+            "gpu01",
+            vec![device(0, 80, 9.0), device(1, 90, 20.0), device(2, 90, 90.0)],
+        )]);
+        let request = |tolerance| PickRequest {
+            max_utilization: Some(10),
+            tolerance,
+            ..PickRequest::default()
+        };
+        assert_eq!(text(&picks(&one, &request(0))), "gpu01:0");
+        assert_eq!(text(&picks(&one, &request(10))), "gpu01:0,1");
+        assert_eq!(reason(&picks(&one, &request(10)), "GPU-2"), "utilization is 90 %, above 10 %");
+        let memory = PickRequest { min_free_memory: Some(100 << 30), tolerance: 10, ..request(10) };
+        assert_eq!(text(&picks(&one, &memory)), "gpu01:1");
+    }
+
+    #[test]
+    fn what_is_unknown_old_or_broken_is_never_picked() {
+        let unknown = Reading::Unknown(Reason::NoPermission);
+        let cases = [
+            (Device { fault: Some(DeviceFault::Lost), ..device(1, 90, 0.0) }, "lost"),
+            (Device { memory_free: unknown, ..device(1, 90, 0.0) }, "free memory is unknown"),
+            (
+                Device { utilization: Reading::default(), ..device(1, 90, 0.0) },
+                "utilization is unk",
+            ),
+            (Device { vendor: Reading::default(), ..device(1, 90, 0.0) }, "vendor is unknown"),
+            (Device { vendor: Reading::Known(Vendor::Google), ..device(1, 90, 0.0) }, "TPU chips"),
+            (Device { mig: Reading::Known(true), ..device(1, 90, 0.0) }, "in MIG mode"),
+            (Device { uuid: "GPU-$(x)".into(), ..device(1, 90, 0.0) }, "its UUID has"),
+        ];
+        for (bad, expected) in cases {
+            let uuid = Arc::clone(&bad.uuid);
+            let one = fleet(vec![node("gpu01", vec![device(0, 10, 5.0), bad])]);
+            let request = PickRequest { max_utilization: Some(50), ..PickRequest::default() };
+            let found = picks(&one, &request);
+            assert_eq!(text(&found), "gpu01:0", "{expected}");
+            assert!(reason(&found, &uuid).starts_with(expected), "{}", reason(&found, &uuid));
+        }
+        let late = NOW.plus(Duration::from_secs(60));
+        let one = fleet(vec![node("gpu01", vec![device(0, 90, 0.0)])]);
+        let found = Picks::of(&one, late, &PickRequest::default());
+        assert_eq!(reason(&found, "GPU-0"), "stale: sampled 60 s ago");
+    }
+
+    #[test]
+    fn nodes_that_are_down_or_listed_twice_are_left_out() {
+        let mut down = node("gpu02", vec![device(0, 90, 0.0)]);
+        let fault = Fault::new(FaultKind::Silent, "");
+        down.link = Link::Down { fault, retry_at: None };
+        let mut alias = node("alias", vec![device(0, 90, 0.0)]);
+        let mut first = node("gpu01", vec![device(0, 90, 0.0)]);
+        for same in [&mut first, &mut alias] {
+            let host =
+                HostFacts { boot_id: "b".into(), host_name: "x".into(), ..HostFacts::default() };
+            same.hello = Some(Arc::new(Hello { host, ..Hello::default() }));
+        }
+        let found = picks(&fleet(vec![first, down, alias]), &wanted(2, Spread::Anywhere));
+        assert_eq!((text(&found).as_str(), found.is_enough), ("gpu01:0", false));
+        let reasons: Vec<_> =
+            found.refused.iter().map(|one| format!("{}: {}", one.node, one.reason)).collect();
+        assert!(reasons[0].starts_with("gpu02: down: "), "{reasons:?}");
+        assert_eq!(reasons[1], "alias: the same machine as gpu01");
+    }
+
+    #[test]
+    fn equal_devices_are_taken_node_by_node() {
+        let devices = || (0..4).map(|index| device(index, 90, 0.0)).collect();
+        let two = fleet(vec![node("gpu02", devices()), node("gpu01", devices())]);
+        assert_eq!(text(&picks(&two, &wanted(6, Spread::Anywhere))), "gpu02:3,2,1,0 gpu01:3,2");
+    }
+
+    #[test]
+    fn devices_are_spread_evenly_or_on_one_node() {
+        let free = |frees: &[u64]| {
+            (0..).zip(frees).map(|(index, free)| device(index, *free, 0.0)).collect::<Vec<_>>()
+        };
+        let three = fleet(vec![
+            node("a", free(&[99, 10])),
+            node("b", free(&[50, 50, 50])),
+            node("c", free(&[60, 60])),
+        ]);
+        for (count, spread, expected, is_enough) in [
+            (2, Spread::SameNode, "c:1,0", true),
+            (3, Spread::SameNode, "b:2,1,0", true),
+            (4, Spread::SameNode, "b:2,1,0", false),
+            (1, Spread::SameNode, "a:0", true),
+            (4, Spread::Nodes(2), "c:1,0 b:2,1", true),
+            (3, Spread::Nodes(3), "a:0 c:1 b:2", true),
+            (6, Spread::Nodes(3), "c:1,0 b:2,1 a:0,1", true),
+            (9, Spread::Nodes(3), "c:1,0 b:2,1 a:0,1", false),
+            (4, Spread::Nodes(4), "a:0 c:1 b:2", false),
+        ] {
+            let found = picks(&three, &wanted(count, spread));
+            assert_eq!(
+                (text(&found).as_str(), found.is_enough),
+                (expected, is_enough),
+                "{spread:?}"
+            );
+        }
+        let most = PickRequest { spread: Spread::Nodes(2), ..PickRequest::default() };
+        assert_eq!(text(&picks(&three, &most)), "c:1,0 b:2,1");
+        assert!(!picks(&fleet(vec![]), &most).is_enough);
+    }
+
+    #[test]
+    fn a_device_of_somebody_elses_job_is_not_free_however_idle() {
+        let devices = || numbered(&[0, 1, 2, 3]);
+        let indices = |list: &[u32]| DeviceAllocation::Indices(list.into());
+        let one = with_jobs(
+            vec![node("gpu01", devices())],
+            vec![job("7", "bob", indices(&[3, 1])), job("8", "ada", indices(&[2]))],
+        );
+        let found = picks(&one, &PickRequest::default());
+        assert_eq!(text(&found), "gpu01:2,0");
+        assert_eq!(reason(&found, "GPU-3"), "job 7 of bob holds it");
+        // As the scheduler counts: by minor number, not in the driver's order.
+        let crossed = with_jobs(
+            vec![node("gpu01", numbered(&[2, 0, 3, 1]))],
+            vec![job("7", "bob", indices(&[0, 1]))],
+        );
+        assert_eq!(text(&picks(&crossed, &PickRequest::default())), "gpu01:2,0");
+    }
+
+    #[test]
+    fn devices_that_a_job_may_have_are_not_picked() {
+        let of = |devices: DeviceAllocation| {
+            let jobs = vec![job("7", "bob", devices)];
+            let mut gpu01 = node("gpu01", numbered(&[0, 1]));
+            run_process(&mut gpu01, 5, "bob", Some("7"), "GPU-1");
+            picks(&with_jobs(vec![gpu01], jobs), &PickRequest::default())
+        };
+        // The process shows the only device of the job.
+        assert_eq!(text(&of(DeviceAllocation::Count(1))), "gpu01:0");
+        let found = of(DeviceAllocation::Count(2));
+        assert_eq!(text(&found), "");
+        assert_eq!(
+            reason(&found, "GPU-0"),
+            "job 7 of bob may hold it: its devices on this node are not known"
+        );
+        // The scheduler names a device that the job does not use, so its numbering cannot be trusted.
+        let found = of(DeviceAllocation::Indices([0].into()));
+        assert_eq!(text(&found), "gpu01:0", "one device was allocated, and one is used");
+    }
+
+    #[test]
+    fn in_a_job_of_slurm_only_its_devices_are_picked() {
+        let indices = |list: &[u32]| DeviceAllocation::Indices(list.into());
+        let jobs = vec![job("7", "bob", indices(&[0])), job("8", "ada", indices(&[1, 2]))];
+        let mut inside = node("gpu01", numbered(&[0, 1, 2, 3]));
+        let host = HostFacts { user: "ada".into(), job: JobId::new("8"), ..HostFacts::default() };
+        inside.hello = Some(Arc::new(Hello { host, ..Hello::default() }));
+        let found = picks(&with_jobs(vec![inside], jobs), &PickRequest::default());
+        assert_eq!(text(&found), "gpu01:2,1");
+        assert_eq!(reason(&found, "GPU-3"), "outside job 8, in which gtop runs");
+    }
+
+    #[test]
+    fn processes_count_only_if_they_are_of_a_job() {
+        let mut gpu01 = node("gpu01", (0..4).map(|index| device(index, 90, 0.0)).collect());
+        run_process(&mut gpu01, 5, "bob", Some("7"), "GPU-3");
+        run_process(&mut gpu01, 6, "bob", None, "GPU-2");
+        run_process(&mut gpu01, 7, "ada", Some("8"), "GPU-1");
+        let one = fleet(vec![gpu01]);
+        let found = picks(&one, &PickRequest::default());
+        assert_eq!(text(&found), "gpu01:2,1,0");
+        assert_eq!(reason(&found, "GPU-3"), "job 7 of bob holds it");
+        let free = PickRequest { free_users: ["bob".to_owned()].into(), ..PickRequest::default() };
+        assert_eq!(picks(&one, &free).picked[0].free_memory, 100 << 30);
+        let own = PickRequest { is_own_memory_free: true, ..PickRequest::default() };
+        assert_eq!(text(&picks(&one, &own)), "gpu01:1,2,0");
+    }
+
+    #[test]
+    fn one_slice_is_picked_or_whole_devices() {
+        let slice = |number: u32, free| Device {
+            uuid: format!("MIG-{number}").into(),
+            parent: Some("GPU-1".into()),
+            utilization: Reading::default(),
+            ..device(number, free, 0.0)
+        };
+        let cut = |whole_free| {
+            let mut devices =
+                vec![device(0, whole_free, 0.0), device(1, 20, 0.0), slice(0, 9), slice(1, 8)];
+            devices.sort_by_key(|device| device.parent.is_some());
+            fleet(vec![node("gpu01", devices)])
+        };
+        assert_eq!(text(&picks(&cut(50), &PickRequest::default())), "gpu01:0");
+        assert_eq!(text(&picks(&cut(1), &PickRequest::default())), "gpu01:MIG-0");
+        let found = picks(&cut(1), &wanted(1, Spread::Anywhere));
+        assert_eq!(text(&found), "gpu01:0", "one whole device is enough");
+        assert!(reason(&found, "MIG-1").starts_with("MIG slices and whole devices"));
+        let two = picks(&cut(1), &wanted(2, Spread::Anywhere));
+        assert_eq!((text(&two).as_str(), two.is_enough), ("gpu01:MIG-0", false));
+        assert!(reason(&two, "MIG-1").starts_with("CUDA shows a program one"));
+        let jobs = vec![job("7", "bob", DeviceAllocation::None)];
+        let mut held = node("gpu01", cut(1).nodes[0].devices.clone());
+        run_process(&mut held, 5, "bob", Some("7"), "GPU-1");
+        // Drivers may report only the device of a slice's process.
+        assert_eq!(text(&picks(&with_jobs(vec![held], jobs), &PickRequest::default())), "gpu01:0");
+    }
+
+    #[test]
+    fn vendors_are_not_mixed() {
+        let amd = |index| Device {
+            uuid: format!("GPU-a{index}").into(),
+            vendor: Reading::Known(Vendor::Amd),
+            ..device(index, 95, 0.0)
+        };
+        let both =
+            fleet(vec![node("a", vec![device(0, 50, 0.0)]), node("b", vec![amd(0), amd(1)])]);
+        assert_eq!(text(&picks(&both, &wanted(1, Spread::Anywhere))), "a:0");
+        let found = picks(&both, &wanted(2, Spread::Anywhere));
+        assert_eq!(text(&found), "b:GPU-a1,GPU-a0");
+        assert_eq!(reason(&found, "GPU-0"), "another vendor's devices are picked");
+        let devices: Vec<&EligibleDevice> = found.picked.iter().collect();
+        let list = "GPU-a1,GPU-a0".to_owned();
+        assert_eq!(variables(&devices, false), [("ROCR_VISIBLE_DEVICES", list)]);
+    }
+
+    #[test]
+    fn inherited_lists_end_where_cuda_stops_reading() {
+        let one = fleet(vec![node("gpu01", (0..4).map(|index| device(index, 90, 0.0)).collect())]);
+        for (list, expected, notice) in [
+            ("3,1", "gpu01:3,1", None),
+            (" 1 ,0x", "gpu01:1,0", None),
+            ("GPU-2,GPU-0", "gpu01:2,0", None),
+            ("1,7,2", "gpu01:1", Some("7 is neither")),
+            ("1,GPU-2", "gpu01:1", Some("GPU-2 is neither")),
+            ("GPU-,1", "", Some("GPU- is neither")),
+            ("1,2,1", "", Some("1 is listed twice")),
+            ("gpu01", "", Some("hosts stand before -i")),
+            ("", "", None),
+            ("0,", "gpu01:0", Some("an empty entry")),
+        ] {
+            let request = PickRequest {
+                inherited: Some(list.to_owned()),
+                is_unsorted: true,
+                ..PickRequest::default()
+            };
+            let found = picks(&one, &request);
+            assert_eq!(text(&found), expected, "{list}");
+            let is_expected = match (&found.notice, notice) {
+                (Some(found), Some(part)) => found.contains(part),
+                (found, part) => found.is_none() && part.is_none(),
+            };
+            assert!(is_expected, "{list}: {:?}", found.notice);
+        }
+    }
+
+    #[test]
+    fn indices_need_the_order_of_the_bus_and_no_devices_hide_all() {
+        let one = fleet(vec![node("gpu01", vec![device(0, 90, 0.0), device(1, 90, 0.0)])]);
+        let found = picks(&one, &PickRequest::default());
+        let devices: Vec<&EligibleDevice> = found.picked.iter().collect();
+        let pair = |name, value: &str| (name, value.to_owned());
+        let order = pair("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+        assert_eq!(variables(&devices, false), [order, pair("CUDA_VISIBLE_DEVICES", "1,0")]);
+        let uuids = pair("CUDA_VISIBLE_DEVICES", "GPU-1,GPU-0");
+        assert_eq!(variables(&devices, true), [uuids]);
+        assert_eq!(variables(&[], false), [pair("CUDA_VISIBLE_DEVICES", "")]);
+    }
+}

@@ -1,0 +1,241 @@
+//! Which devices may be picked, and why the others may not.
+
+use std::sync::Arc;
+
+use crate::fleet::{Fleet, Node};
+use crate::insight::pick::holders::{FleetJobs, Holders, is_own};
+use crate::insight::pick::inherited::{Inherited, Place};
+use crate::insight::pick::{EligibleDevice, PickRequest, Refused};
+use crate::model::{Bytes, Device, DeviceFault, Freshness, Percent, Reading, Vendor};
+use crate::text;
+use crate::time::Timestamp;
+
+/// The devices that meet all limits, and all others.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) candidates: Vec<EligibleDevice>,
+    pub(super) refused: Vec<Refused>,
+    pub(super) notice: Option<String>,
+}
+
+/// What the devices of a node are eligible by.
+struct NodeRules<'a> {
+    node: &'a Node,
+    now: Timestamp,
+    request: &'a PickRequest,
+    holders: Holders,
+}
+
+/// Checks every device of a fleet, in the order of nodes and devices, or of the inherited list.
+pub(super) fn find_candidates(fleet: &Fleet, now: Timestamp, request: &PickRequest) -> Found {
+    let inherited = request.inherited.as_ref().map(|list| Inherited::of(fleet, list));
+    let jobs = FleetJobs::of(fleet);
+    let mut found = Found::default();
+    let mut eligible: Vec<(Place, EligibleDevice)> = Vec::new();
+    for (position, node) in fleet.nodes.iter().enumerate() {
+        if let Some(reason) = node_refusal(fleet, node) {
+            let node = node.name.clone();
+            found.refused.push(Refused { node, index: None, uuid: None, reason });
+            continue;
+        }
+        let rules = NodeRules { node, now, request, holders: jobs.holders(node) };
+        for (index, device) in node.devices.iter().enumerate() {
+            let place = (position, index);
+            let is_listed =
+                inherited.as_ref().is_none_or(|inherited| inherited.places.contains(&place));
+            match rules.check(index, device, is_listed) {
+                Ok(candidate) => eligible.push((place, candidate)),
+                Err(reason) => found.refused.push(refused(node, device, reason)),
+            }
+        }
+    }
+    if let Some(inherited) = inherited {
+        eligible.sort_by_key(|(place, _)| inherited.places.iter().position(|one| one == place));
+        found.notice = inherited.notice;
+    }
+    found.candidates = eligible.into_iter().map(|(_, candidate)| candidate).collect();
+    found
+}
+
+fn refused(node: &Node, device: &Device, reason: String) -> Refused {
+    Refused {
+        node: node.name.clone(),
+        index: device.index.get(),
+        uuid: Some(Arc::clone(&device.uuid)),
+        reason,
+    }
+}
+
+/// Returns why no device of a node may be picked.
+fn node_refusal(fleet: &Fleet, node: &Node) -> Option<String> {
+    if let Some(first) = fleet.same_as.get(&node.name) {
+        return Some(format!("the same machine as {first}"));
+    }
+    if let Some(fault) = node.fault() {
+        let detail = text::excerpt_line(&fault.detail);
+        let label = fault.kind.label();
+        let sentence =
+            if detail.is_empty() { label.to_owned() } else { format!("{label}: {detail}") };
+        return Some(format!("down: {sentence}"));
+    }
+    if node.taken_at().is_none() {
+        return Some("no answer yet; a longer --deadline may help".to_owned());
+    }
+    node.devices.is_empty().then(|| "no devices".to_owned())
+}
+
+impl NodeRules<'_> {
+    /// Returns the device with what decides its rank, or why it may not be picked.
+    fn check(
+        &self,
+        position: usize,
+        device: &Device,
+        is_listed: bool,
+    ) -> Result<EligibleDevice, String> {
+        if let Some(reason) = self.state_refusal(position, device) {
+            return Err(reason);
+        }
+        let vendor = usable_vendor(device)?;
+        if device.parent.is_none() && is_cut(self.node, device) {
+            return Err("in MIG mode: its slices are picked, not the device".to_owned());
+        }
+        if !is_listed {
+            return Err("not among the devices of -i".to_owned());
+        }
+        if let Some(reason) = self.holders.refusal(self.node, device) {
+            return Err(reason);
+        }
+        let index = known("index", device.index)?;
+        let (free, used) = self.memory(device)?;
+        let whole = device.parent.as_ref().and_then(|uuid| self.node.device(uuid));
+        let mut candidate = EligibleDevice {
+            node: self.node.name.clone(),
+            vendor,
+            uuid: Arc::clone(&device.uuid),
+            index,
+            whole_index: whole.and_then(|whole| whole.index.get()).unwrap_or(index),
+            is_slice: device.parent.is_some(),
+            name: device.name.known().cloned(),
+            free_memory: free,
+            total_memory: device.memory_total.get().map(|bytes| bytes.0),
+            used_memory: used,
+            utilization: device.utilization.get().map(Percent::get),
+            memory_utilization: device.memory_utilization.get().map(Percent::get),
+            loosened: 0,
+        };
+        candidate.loosened = self.check_limits(device, &candidate)?;
+        Ok(candidate)
+    }
+
+    /// Returns why the state of a device keeps it from being picked.
+    fn state_refusal(&self, position: usize, device: &Device) -> Option<String> {
+        if let Some(fault) = &device.fault {
+            return Some(match fault {
+                DeviceFault::Lost => "lost: the driver no longer reaches it".to_owned(),
+                DeviceFault::NeedsReset => "needs a reset".to_owned(),
+                DeviceFault::NoPermission => "no permission to read it".to_owned(),
+                DeviceFault::Other(message) => format!("faulty: {}", text::excerpt_line(message)),
+            });
+        }
+        match self.node.device_freshness(position, self.now) {
+            Freshness::Fresh => None,
+            Freshness::Stale(age) => Some(format!("stale: sampled {} s ago", age.as_secs())),
+            Freshness::Missing => Some("never sampled".to_owned()),
+        }
+    }
+
+    /// Returns free and used memory in bytes, after that of the users whose memory counts as free.
+    fn memory(&self, device: &Device) -> Result<(u64, u64), String> {
+        let free = known("free memory", device.memory_free)?.0;
+        let in_use = device.memory_used.get().map_or(0, |bytes| bytes.0);
+        let request = self.request;
+        let counts_as_free = |pid: u32| {
+            let owner = self.node.process(pid).and_then(|process| process.statics.user.known());
+            owner.is_some_and(|owner| {
+                request.free_users.contains(&**owner)
+                    || (request.is_own_memory_free && is_own(self.node, owner))
+            })
+        };
+        let freeable = self.node.uses_of(&device.uuid).filter(|used| counts_as_free(used.pid));
+        let freed: u64 = freeable.filter_map(|used| used.memory.get()).map(|bytes| bytes.0).sum();
+        Ok((free.saturating_add(freed), in_use.saturating_sub(freed)))
+    }
+
+    /// Returns the number of limits that only the tolerance lets a device meet, or the limit that it does not meet.
+    fn check_limits(&self, device: &Device, candidate: &EligibleDevice) -> Result<u32, String> {
+        let mut loosened = 0;
+        let request = self.request;
+        let tolerance = f64::from(request.tolerance) / 100.0;
+        let total = device.memory_total;
+        let memory = [
+            ("free memory", request.min_free_memory, Reading::Known(Bytes(candidate.free_memory))),
+            ("total memory", request.min_total_memory, total),
+        ];
+        for (what, limit, reading) in memory {
+            let Some(limit) = limit else { continue };
+            let bytes = known(what, reading)?.0;
+            if as_float(bytes) < as_float(limit) * (1.0 - tolerance) {
+                return Err(format!("{what} is {}, below {}", mebibytes(bytes), mebibytes(limit)));
+            }
+            loosened += u32::from(bytes < limit);
+        }
+        let shares = [
+            ("utilization", request.max_utilization, device.utilization),
+            ("memory utilization", request.max_memory_utilization, device.memory_utilization),
+        ];
+        for (what, limit, reading) in shares {
+            let Some(limit) = limit.map(f64::from) else { continue };
+            let share = f64::from(known(what, reading)?.get());
+            if share > limit + 100.0 * tolerance {
+                return Err(format!("{what} is {share} %, above {limit} %"));
+            }
+            loosened += u32::from(share > limit);
+        }
+        Ok(loosened)
+    }
+}
+
+/// Returns the vendor if its devices can be picked.
+fn usable_vendor(device: &Device) -> Result<Vendor, String> {
+    match known("vendor", device.vendor)? {
+        Vendor::Google => {
+            Err("TPU chips are not picked: which chips a program may use depends on their topology"
+                .to_owned())
+        }
+        Vendor::Amd if !device.uuid.starts_with("GPU-") => {
+            Err("no unique id, by which ROCR_VISIBLE_DEVICES could name it".to_owned())
+        }
+        // The list is meant for a shell.
+        Vendor::Nvidia | Vendor::Amd if !is_plain(&device.uuid) => {
+            Err("its UUID has unusual characters".to_owned())
+        }
+        vendor @ (Vendor::Nvidia | Vendor::Amd) => Ok(vendor),
+    }
+}
+
+fn is_plain(uuid: &str) -> bool {
+    uuid.chars().all(|letter| letter.is_ascii_alphanumeric() || "-/:._".contains(letter))
+}
+
+/// Returns true if a device is in MIG mode or has slices.
+fn is_cut(node: &Node, device: &Device) -> bool {
+    device.mig == Reading::Known(true)
+        || node.devices.iter().any(|slice| slice.parent.as_ref() == Some(&device.uuid))
+}
+
+/// Returns a value, or that it is unknown.
+fn known<T: Copy>(what: &str, reading: Reading<T>) -> Result<T, String> {
+    match reading {
+        Reading::Known(value) => Ok(value),
+        Reading::Unknown(reason) => Err(format!("{what} is unknown: {}", reason.text())),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "no device has 2^53 bytes")]
+fn as_float(bytes: u64) -> f64 {
+    bytes as f64
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{} MiB", bytes >> 20)
+}
