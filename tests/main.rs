@@ -32,6 +32,7 @@ mod homes;
 mod login;
 mod nodeset;
 mod nvml;
+mod pick;
 mod pod;
 mod probe;
 mod process_requests;

@@ -177,7 +177,13 @@ impl Cli {
     /// Checks rules of `gtop pick` that clap cannot express.
     pub(super) fn check_pick(&self) -> Result<(), clap::Error> {
         let Some(CliCommand::Pick(options)) = &self.command else { return Ok(()) };
-        match options.limits.contradiction() {
+        let is_number =
+            |host: &&String| !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_digit());
+        let number = self.hosts.iter().find(is_number);
+        let misread = number.map(|host| {
+            format!("{host} is a number, not a host; for {host} devices use -n {host}")
+        });
+        match misread.or_else(|| options.limits.contradiction()) {
             Some(message) => Err(Self::command().error(ErrorKind::ArgumentConflict, message)),
             None => Ok(()),
         }
@@ -414,6 +420,7 @@ mod tests {
             ("gtop pick --nodes 0", "at least 1"),
             ("gtop pick --nodes 2 --same-node", "cannot be used with"),
             ("gtop pick -n -1", "-1"),
+            ("gtop pick 4", "for 4 devices use -n 4"),
             ("gtop pick -f 4Q", "expected a size such as 4GiB"),
             ("gtop pick -O name", "uuid"),
             ("gtop pick --json -- true", "cannot be used with"),

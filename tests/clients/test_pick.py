@@ -210,6 +210,38 @@ class Formats(unittest.TestCase):
         self.assertEqual(machine.run(GTOP, "pick")[:2], (0, "0\n"))
 
 
+class Slurm(unittest.TestCase):
+    """Commands of Slurm that hang or are slow."""
+
+    def machine(self, state, squeue):
+        path = rig.folder()
+        with open(os.path.join(path, "squeue"), "w") as out:
+            out.write("#!/bin/sh\n" + squeue)
+        os.chmod(os.path.join(path, "squeue"), 0o755)
+        return Machine(state, PATH=path + ":" + os.environ["PATH"])
+
+    def test_a_hanging_squeue_is_told_and_delays_until_the_deadline_only(self):
+        machine = self.machine(DRIVER + "gpu 0\ngpu 1\n", "sleep 1000\n")
+        code, out, err = machine.run(GTOP, "pick", "-n", "1", "--deadline", "5")
+        self.assertEqual((code, out), (0, "1\n"))
+        self.assertIn("Slurm has not answered", err)
+        self.assertIn("devices that a job holds and does not use count as free", err)
+
+    def test_a_client_without_configuration_is_no_scheduler(self):
+        squeue = "echo 'squeue: fatal: Could not establish a configuration source' >&2; exit 1\n"
+        machine = self.machine(DRIVER + "gpu 0\n", squeue)
+        self.assertEqual(machine.run(GTOP, "pick"), (0, "0\n", 'CUDA_VISIBLE_DEVICES="0"\n'))
+
+    def test_devices_that_go_stale_while_slurm_is_asked_are_not_picked(self):
+        # The driver hangs from the third second on; the answer comes five seconds later.
+        squeue = "sleep 8; echo 'squeue: error: Unable to contact slurm controller' >&2; exit 1\n"
+        machine = self.machine(DRIVER + "gpu 0\nat 3 fault nvml hang\n", squeue)
+        code, out, err = machine.run(GTOP, "pick", "-n", "1", "--deadline", "40", "--json")
+        reasons = [one["reason"] for one in json.loads(out)["refused"]]
+        self.assertEqual((code, len(reasons)), (4, 1), err)
+        self.assertRegex(reasons[0], "^stale: sampled [0-9]+ s ago$")
+
+
 def catches(process, number):
     """Returns True if a process has a handler for a signal."""
     with open(f"/proc/{process.pid}/status") as status:
