@@ -114,6 +114,7 @@ pub fn run_program() -> ExitCode {
 /// Runs the command line. Output goes to `out`, errors and warnings go to `err`.
 fn run(cli: Cli, out: &mut impl Write, err: &mut impl Write) -> ExitCode {
     let _programs = StopChildren;
+    process::remember_ignored_signals();
     // If the watchdog cannot start, signals keep their default action.
     watchdog::start().ok();
     limits::catch_file_size_signal();

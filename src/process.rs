@@ -9,7 +9,7 @@ mod run;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ pub use crate::process::run::{ProgramCall, ProgramError, ProgramOutput, run_prog
 
 pub(crate) use crate::process::output::OutputTail;
 use crate::text;
+
+const SHELL: &str = "/bin/sh";
 
 /// Bytes read from a pipe at once.
 const READ_SIZE: usize = 16 * 1024;
@@ -181,12 +183,35 @@ pub fn run_parent_guard(mut args: impl Iterator<Item = OsString>) -> String {
 /// Replaces gtop by a program with these arguments and additional variables, after which signals and the exit status
 /// are those of the program. Returns only on failure.
 ///
-/// A program that is not named by a path is looked up in `PATH`. Signals have their default action again.
+/// A program that is not named by a path is looked up in `PATH`. Signals have their default action again, except those
+/// that were ignored when gtop was started, as by `nohup`.
 pub fn replace_by(program: &OsStr, args: &[OsString], env: &[(&str, String)]) -> std::io::Error {
     use std::os::unix::process::CommandExt;
-    let mut command = Command::new(program);
+    let ignored = IGNORED_SIGNALS.get().map_or(&[][..], Vec::as_slice);
+    let mut command = Command::new(if ignored.is_empty() { program } else { OsStr::new(SHELL) });
+    if !ignored.is_empty() {
+        let script = format!("trap '' {}; exec \"$0\" \"$@\"", ignored.join(" "));
+        command.arg("-c").arg(script).arg(program);
+    }
     command.args(args).envs(env.iter().map(|(name, value)| (*name, value)));
     command.as_std_mut().exec()
+}
+
+/// The signals that gtop handles and that were ignored when it was started.
+static IGNORED_SIGNALS: OnceLock<Vec<&'static str>> = OnceLock::new();
+
+/// Remembers which signals are ignored, before gtop handles them.
+pub fn remember_ignored_signals() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let handled = [(Signal::HUP, "HUP"), (Signal::INT, "INT"), (Signal::TERM, "TERM")];
+    let is_ignored = |signal: Signal| {
+        let bit = u32::try_from(signal.as_raw() - 1).ok().and_then(|bit| 1_u64.checked_shl(bit));
+        bit.is_some_and(|bit| mask & bit != 0)
+    };
+    let ignored = handled.into_iter().filter(|(signal, _)| is_ignored(*signal));
+    IGNORED_SIGNALS.get_or_init(|| ignored.map(|(_, name)| name).collect());
 }
 
 /// A program that connects to hosts and exits with gtop.
@@ -265,7 +290,6 @@ pub struct LocalProcess {
 impl LocalProcess {
     /// Starts `command_line` under `/bin/sh`.
     pub(crate) fn start(command_line: &str) -> Result<Self, NotStarted> {
-        const SHELL: &str = "/bin/sh";
         let mut command = Command::new(SHELL);
         command.arg("-c").arg(command_line).stdin(Stdio::piped());
         let group = ProcessGroup::start(command);

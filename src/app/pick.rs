@@ -18,6 +18,7 @@ use crate::insight::pick::{EligibleDevice, PickRequest, Picks, Spread, variables
 use crate::model::{NodeName, TransportKind};
 use crate::nodeset;
 use crate::process;
+use crate::time::Timestamp;
 
 mod snapshot;
 
@@ -64,9 +65,21 @@ impl PickError {
     }
 }
 
+/// What was picked, from what.
+struct Outcome {
+    fleet: Fleet,
+    request: PickRequest,
+    picks: Picks,
+    now: Timestamp,
+    /// Devices follow the names of their nodes.
+    has_names: bool,
+    /// Devices are named by UUID.
+    has_uuids: bool,
+}
+
 /// Picks devices, and prints them or becomes the command.
 pub(super) fn run(
-    mut env: Env,
+    env: Env,
     options: &PickOptions,
     out: &mut impl Write,
     err: &mut impl Write,
@@ -74,58 +87,69 @@ pub(super) fn run(
     if let Some(program) = options.command.first() {
         check_program(program)?;
     }
-    let is_here = env.cli.hosts.is_empty() && !env.cli.nodes.names_nodes();
-    let is_here = is_here && !env.cli.slurm.is_requested() && env.cli.nodes.demo.is_none();
-    if options.inherits_variable() && !is_here {
+    let outcome = match pick(env, options, err)? {
+        Ok(outcome) => outcome,
+        Err(reason) => return Ok(reason),
+    };
+    print_notices(&outcome.fleet, &outcome.picks, err)?;
+    if options.format.json {
+        let Outcome { picks, request, now, has_uuids, .. } = &outcome;
+        let mut text = Vec::new();
+        write_pick_json(&mut text, picks, request, *now, *has_uuids)?;
+        write_all(out, &text)?;
+    }
+    check_any_devices(&outcome.fleet)?;
+    if let Some((program, args)) = options.command.split_first() {
+        return Err(run_command(program, args, &outcome));
+    }
+    if !options.format.json {
+        print_picks(options, &outcome, out, err)?;
+    }
+    if outcome.picks.is_enough {
+        return Ok(ExitReason::Done);
+    }
+    writeln!(err, "gtop: {}", shortage(&outcome.picks, &outcome.request))?;
+    Ok(ExitReason::TooFew)
+}
+
+/// Watches the nodes until a snapshot is complete, and picks from it; the reason if the user ends gtop before.
+fn pick(
+    mut env: Env,
+    options: &PickOptions,
+    err: &mut impl Write,
+) -> Result<Result<Outcome, ExitReason>, AppError> {
+    let nodes = &env.cli.nodes;
+    let finds_nodes = nodes.names_nodes() || nodes.demo.is_some() || env.cli.slurm.is_requested();
+    if options.inherits_variable() && (finds_nodes || !env.cli.hosts.is_empty()) {
         return Err(PickError::InheritsHere.into());
     }
     let session = match start(&mut env, err)? {
         Start::Watching(session) => session,
-        Start::Stopped(reason) => return Ok(reason),
+        Start::Stopped(reason) => return Ok(Err(reason)),
     };
-    let finds_nodes =
-        env.cli.nodes.names_nodes() || env.cli.slurm.is_requested() || env.cli.nodes.demo.is_some();
     let fleet = match env.runtime.block_on(complete_fleet(&env, &session.monitor, err))? {
         Ok(fleet) => fleet,
-        Err(reason) => return Ok(reason.into()),
+        Err(reason) => return Ok(Err(reason.into())),
     };
     let request = options.request(variable);
     let now = env.clock.now();
     let picks = Picks::of(&fleet, now, &request);
+    let has_uuids = options.format.format == DeviceFormat::Uuid;
+    let has_names = finds_nodes || fleet.nodes.len() > 1;
     // Ends the sessions, before the devices are used.
     drop(session);
-    drop(env);
-    print_notices(&fleet, &picks, err)?;
-    let has_uuids = options.format.format == DeviceFormat::Uuid;
-    if options.format.json {
-        let mut text = Vec::new();
-        write_pick_json(&mut text, &picks, &request, now, has_uuids)?;
-        write_all(out, &text)?;
-    }
-    check_any_devices(&fleet)?;
-    if let Some((program, args)) = options.command.split_first() {
-        return Err(run_command(program, args, &fleet, &picks, &request, has_uuids));
-    }
-    if !options.format.json {
-        let has_names = finds_nodes || fleet.nodes.len() > 1;
-        print_picks(options, &picks, has_names, out, err)?;
-    }
-    if picks.is_enough {
-        return Ok(ExitReason::Done);
-    }
-    writeln!(err, "gtop: {}", shortage(&picks, &request))?;
-    Ok(ExitReason::TooFew)
+    Ok(Ok(Outcome { fleet, request, picks, now, has_names, has_uuids }))
 }
 
 /// Writes the list or the variables.
 fn print_picks(
     options: &PickOptions,
-    picks: &Picks,
-    has_names: bool,
+    outcome: &Outcome,
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> Result<(), AppError> {
-    let has_uuids = options.format.format == DeviceFormat::Uuid;
+    let Outcome { picks, has_names, has_uuids, .. } = outcome;
+    let (has_names, has_uuids) = (*has_names, *has_uuids);
     let mut text = Vec::new();
     if options.format.env {
         let nodes = picks.by_node().len();
@@ -225,14 +249,8 @@ fn absence_reasons(node: &Node) -> Vec<String> {
 }
 
 /// Becomes the command, with the variables of the devices; returns why that fails.
-fn run_command(
-    program: &OsStr,
-    args: &[OsString],
-    fleet: &Fleet,
-    picks: &Picks,
-    request: &PickRequest,
-    has_uuids: bool,
-) -> AppError {
+fn run_command(program: &OsStr, args: &[OsString], outcome: &Outcome) -> AppError {
+    let Outcome { fleet, request, picks, has_uuids, .. } = outcome;
     let command = program.to_string_lossy().into_owned();
     if !picks.is_enough {
         return PickError::TooFew { command, shortage: shortage(picks, request) }.into();
@@ -243,7 +261,7 @@ fn run_command(
         return PickError::Elsewhere { command, node: node.label().to_owned() }.into();
     }
     let picked: Vec<&EligibleDevice> = picks.picked.iter().collect();
-    let variables = variables(&picked, has_uuids);
+    let variables = variables(&picked, *has_uuids);
     process::terminate_programs();
     limits::restore_open_files();
     let error = process::replace_by(program, args, &variables);

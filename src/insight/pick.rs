@@ -113,12 +113,7 @@ impl Picks {
         let found = find_candidates(fleet, now, request);
         let mut candidates = found.candidates;
         if !request.is_unsorted {
-            candidates.sort_by(|one, other| {
-                let by_node = || node_position(fleet, one).cmp(&node_position(fleet, other));
-                quality(one, other)
-                    .then_with(by_node)
-                    .then_with(|| other.whole_index.cmp(&one.whole_index))
-            });
+            sort(fleet, &mut candidates);
         }
         let picked = choose_vendor(&candidates, request);
         let mut refused = found.refused;
@@ -144,8 +139,14 @@ impl PickRequest {
     }
 }
 
-fn node_position(fleet: &Fleet, candidate: &EligibleDevice) -> Option<usize> {
-    fleet.nodes.iter().position(|node| node.name == candidate.node)
+/// Sorts devices, the best first; equal ones by node, and on a node from the highest index.
+fn sort(fleet: &Fleet, devices: &mut [EligibleDevice]) {
+    let positions: BTreeMap<&NodeName, usize> =
+        fleet.nodes.iter().enumerate().map(|(position, node)| (&node.name, position)).collect();
+    let place = |device: &EligibleDevice| {
+        (positions.get(&device.node).copied(), Reverse(device.whole_index))
+    };
+    devices.sort_by(|one, other| quality(one, other).then_with(|| place(one).cmp(&place(other))));
 }
 
 /// Compares two devices: fewest loosened limits, most free memory, most memory in use (the larger device), lowest

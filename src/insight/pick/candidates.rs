@@ -29,6 +29,7 @@ struct NodeRules<'a> {
 /// Checks every device of a fleet, in the order of nodes and devices, or of the inherited list.
 pub(super) fn find_candidates(fleet: &Fleet, now: Timestamp, request: &PickRequest) -> Found {
     let inherited = request.inherited.as_ref().map(|list| Inherited::of(fleet, list));
+    let (ranks, notice) = inherited.map_or((None, None), |list| (Some(list.ranks()), list.notice));
     let jobs = FleetJobs::of(fleet);
     let mut found = Found::default();
     let mut eligible: Vec<(Place, EligibleDevice)> = Vec::new();
@@ -41,18 +42,17 @@ pub(super) fn find_candidates(fleet: &Fleet, now: Timestamp, request: &PickReque
         let rules = NodeRules { node, now, request, holders: jobs.holders(node) };
         for (index, device) in node.devices.iter().enumerate() {
             let place = (position, index);
-            let is_listed =
-                inherited.as_ref().is_none_or(|inherited| inherited.places.contains(&place));
+            let is_listed = ranks.as_ref().is_none_or(|ranks| ranks.contains_key(&place));
             match rules.check(index, device, is_listed) {
                 Ok(candidate) => eligible.push((place, candidate)),
                 Err(reason) => found.refused.push(refused(node, device, reason)),
             }
         }
     }
-    if let Some(inherited) = inherited {
-        eligible.sort_by_key(|(place, _)| inherited.places.iter().position(|one| one == place));
-        found.notice = inherited.notice;
+    if let Some(ranks) = ranks {
+        eligible.sort_by_key(|(place, _)| ranks.get(place).copied());
     }
+    found.notice = notice;
     found.candidates = eligible.into_iter().map(|(_, candidate)| candidate).collect();
     found
 }
@@ -105,10 +105,17 @@ impl NodeRules<'_> {
         if let Some(reason) = self.holders.refusal(self.node, device) {
             return Err(reason);
         }
+        let mut eligible = self.describe(device, vendor)?;
+        eligible.loosened = self.check_limits(device, &eligible)?;
+        Ok(eligible)
+    }
+
+    /// Returns the device with what decides its rank.
+    fn describe(&self, device: &Device, vendor: Vendor) -> Result<EligibleDevice, String> {
         let index = known("index", device.index)?;
         let (free, used) = self.memory(device)?;
         let whole = device.parent.as_ref().and_then(|uuid| self.node.device(uuid));
-        let mut candidate = EligibleDevice {
+        Ok(EligibleDevice {
             node: self.node.name.clone(),
             vendor,
             uuid: Arc::clone(&device.uuid),
@@ -122,9 +129,7 @@ impl NodeRules<'_> {
             utilization: device.utilization.get().map(Percent::get),
             memory_utilization: device.memory_utilization.get().map(Percent::get),
             loosened: 0,
-        };
-        candidate.loosened = self.check_limits(device, &candidate)?;
-        Ok(candidate)
+        })
     }
 
     /// Returns why the state of a device keeps it from being picked.

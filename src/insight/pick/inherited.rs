@@ -1,6 +1,6 @@
 //! The devices of a list in the form of `CUDA_VISIBLE_DEVICES`, as CUDA reads it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fleet::{Fleet, Node};
 use crate::model::Device;
@@ -45,22 +45,27 @@ impl Inherited {
     /// Keeps the first MIG slice of each node that has one among its devices, as CUDA does, else its whole devices.
     fn keep_one_slice_per_node(&mut self, fleet: &Fleet) {
         let places = std::mem::take(&mut self.places);
-        let nodes: BTreeSet<usize> = places.iter().map(|(node, _)| *node).collect();
-        let slices: BTreeSet<Place> = nodes
-            .iter()
-            .filter_map(|position| {
-                let node = fleet.nodes.get(*position)?;
-                let own = places.iter().filter(|(owner, _)| owner == position);
-                let own: Vec<usize> = own.map(|(_, device)| *device).collect();
+        let mut by_node: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (node, device) in &places {
+            by_node.entry(*node).or_default().push(*device);
+        }
+        let slices: BTreeMap<usize, usize> = by_node
+            .into_iter()
+            .filter_map(|(position, own)| {
+                let node = fleet.nodes.get(position)?;
                 let listed = own.iter().copied().find(|device| is_slice(node, *device));
                 let slice =
                     listed.or_else(|| own.iter().find_map(|device| slice_of(node, *device)));
-                Some((*position, slice?))
+                Some((position, slice?))
             })
             .collect();
-        let has_slice = |node: &usize| slices.iter().any(|(owner, _)| owner == node);
-        self.places = places.into_iter().filter(|(node, _)| !has_slice(node)).collect();
+        self.places = places.into_iter().filter(|(node, _)| !slices.contains_key(node)).collect();
         self.places.extend(slices);
+    }
+
+    /// Returns the position of each device in the list.
+    pub(super) fn ranks(&self) -> BTreeMap<Place, usize> {
+        self.places.iter().enumerate().map(|(rank, place)| (*place, rank)).collect()
     }
 }
 
