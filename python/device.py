@@ -982,12 +982,13 @@ def select_devices(devices: Optional[Iterable[Device]] = None, *, format: str = 
     if devices is not None:
         words.append("--inherit=" + ",".join(device.uuid() for device in devices))
     if free_accounts:
-        words += ["--account-as-free=" + ",".join(free_accounts)]
+        words += ["--account-as-free"] + list(free_accounts)
     done = subprocess.run([program()] + words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, check=False)
     if not done.stdout:
         raise GtopError(done.stderr.decode("utf-8", "replace").strip())
-    picked = [one["uuid"] for one in json.loads(done.stdout.decode("utf-8"))["devices"]]
+    nodes = json.loads(done.stdout.decode("utf-8"))["nodes"]
+    picked = [str(one["uuid"]) for node in nodes for one in node["devices"]]
     if format == "uuid":
         return picked
     found = [Device(uuid=uuid) for uuid in picked]

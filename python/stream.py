@@ -6,6 +6,7 @@ import json
 import math
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -104,6 +105,7 @@ class Stream:
     def _forget(self) -> None:
         self._owner = os.getpid()
         self._child = None  # type: Optional[subprocess.Popen[bytes]]
+        self._reader = None  # type: Optional[threading.Thread]
         self._errors = None  # type: Optional[IO[bytes]]
         self._line = None  # type: Optional[bytes]
         self._lines = 0
@@ -147,10 +149,12 @@ class Stream:
         if self._owner != os.getpid():
             return
         with self._lock:
-            child = self._child
+            child, reader = self._child, self._reader
             self._forget()
-        if child is not None:
+        if child is not None and reader is not None:
             _end(child)
+            # It holds the pipe as long as anybody can write to it.
+            reader.join(2)
 
     def __enter__(self) -> "Stream":
         return self
@@ -171,26 +175,32 @@ class Stream:
             raise GtopError("%s cannot be run: %s" % (command[0], error)) from error
         if self not in _open_streams:
             _open_streams.append(self)
-        reader = threading.Thread(target=self._read, args=(self._child, ), name="gtop stream", daemon=True)
-        reader.start()
+        self._reader = threading.Thread(target=self._read, args=(self._child,), name="gtop stream", daemon=True)
+        self._reader.start()
 
     def _read(self, child: "subprocess.Popen[bytes]") -> None:
         """Keeps the latest line: only what is asked for is parsed."""
         assert child.stdout is not None
-        while True:
+        with child.stdout:
             line = child.stdout.readline(_MAX_LINE_BYTES)
-            with self._lock:
-                if self._child is not child:
-                    return
-                if not line.endswith(b"\n"):
-                    self._child = None
-                    self._failures += 1
-                    self._changed.notify_all()
-                    break
-                self._line, self._received, self._failures = line, time.monotonic(), 0
-                self._lines += 1
+            while line.endswith(b"\n") and self._keep(child, line):
+                line = child.stdout.readline(_MAX_LINE_BYTES)
+        with self._lock:
+            if self._child is child:
+                self._child = None
+                self._failures += 1
                 self._changed.notify_all()
         _end(child)
+
+    def _keep(self, child: "subprocess.Popen[bytes]", line: bytes) -> bool:
+        """Returns false if the stream has been closed meanwhile."""
+        with self._lock:
+            if self._child is not child:
+                return False
+            self._line, self._received, self._failures = line, time.monotonic(), 0
+            self._lines += 1
+            self._changed.notify_all()
+            return True
 
     def _wait_until_settled(self) -> None:
         end = time.monotonic() + _DEADLINE_SECONDS
@@ -265,14 +275,13 @@ _open_streams = []  # type: List[Stream]
 
 
 def _end(child: "subprocess.Popen[bytes]") -> None:
-    child.terminate()
-    try:
-        child.wait(2)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
-    if child.stdout is not None:
-        child.stdout.close()
+    """Ends gtop and what it has started: it leads a process group of its own, until it is waited for."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if child.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(2)
 
 
 def _close_all() -> None:

@@ -6,8 +6,8 @@ pub use field_list::{write_fields, write_fields_json};
 pub use jobs::write_jobs;
 pub use json::{write_chosen_json, write_json, write_json_schema};
 pub use output_field::{DeviceKey, OutputField};
-pub use python::write_python_module;
 pub use pick::{PickFormat, write_pick_json, write_pick_variables, write_picks};
+pub use python::write_python_module;
 pub use rntop::{RNTOP_HEADER, RntopLog};
 
 mod csv;
@@ -15,6 +15,6 @@ mod field_list;
 mod jobs;
 mod json;
 mod output_field;
-mod python;
 mod pick;
+mod python;
 mod rntop;
