@@ -50,12 +50,15 @@ pub(crate) fn join(version: &str) -> Result<String> {
 }
 
 impl Imports {
-    /// Returns the text without its import statements, and keeps those.
+    /// Returns the text without the import statements after its docstring, and keeps those.
     fn take_from(&mut self, text: &str) -> String {
         let mut rest = String::new();
         let mut lines = text.lines();
+        let mut is_code = false;
         while let Some(line) = lines.next() {
-            if !line.starts_with("import ") && !line.starts_with("from ") {
+            let is_import = line.starts_with("import ") || line.starts_with("from ");
+            if is_code || !is_import {
+                is_code |= !line.is_empty() && !rest.is_empty();
                 rest.push_str(line);
                 rest.push('\n');
                 continue;

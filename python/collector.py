@@ -336,7 +336,7 @@ def _scope(device: Device) -> str:
     index = "gpu:%s" % (device.index,)
     if isinstance(device, CudaDevice):
         return "cuda:%d (%s)" % (device.cuda_index, index)
-    return index if device.is_local() or not device.is_fresh() else "%s/%s" % (device.node, index)
+    return index if device.is_local() else "%s/%s" % (device.node, index)
 
 
 def collect_in_background(on_collect: Callable[[Dict[str, float]], Optional[bool]],

@@ -1,6 +1,7 @@
 """Devices: GPUs and their MIG slices, by index, UUID or bus id, and as CUDA counts them."""
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -46,19 +47,18 @@ class Device(Source):
     cuda = None  # type: Any
 
     _index = 0  # type: Index
+    _is_local = None  # type: Optional[bool]
     _links = None  # type: Optional[Tuple[float, List[Row]]]
 
     def __new__(cls, index: Union[Index, str, None] = None, *, uuid: Optional[str] = None,
                 bus_id: Optional[str] = None, node: Optional[str] = None) -> Any:
-        if cls is not Device and not issubclass(cls, (PhysicalDevice, MigDevice)):
-            return object.__new__(cls)
         given = [one for one in (index, uuid, bus_id) if one is not None]
         if len(given) != 1:
             raise TypeError("Device takes one of index, uuid and bus_id")
         source = stream()
         row, place = _find(source.view(), node, given[0])
         kind = PhysicalDevice if row["parent"] is None else MigDevice  # type: Type[Device]
-        if cls is not Device and not issubclass(cls, kind):
+        if issubclass(cls, (PhysicalDevice, MigDevice)) and not issubclass(cls, kind):
             raise DeviceNotFound("%r is no %s" % (given[0], cls.__name__))
         return _make(kind if cls is Device else cls, source, place, row)
 
@@ -193,9 +193,13 @@ class Device(Source):
 
     def is_local(self) -> bool:
         """Returns true if the device is in this machine."""
-        view = self._latest()[0]
-        node = view.nodes.get(self._node) if view is not None else None
-        return node is not None and node["transport"] == "local"
+        if self._is_local is None:
+            view = self._latest()[0]
+            node = view.nodes.get(self._node) if view is not None else None
+            if node is None:
+                return False
+            self._is_local = node["transport"] == "local"
+        return self._is_local
 
     # ---- memory
 
@@ -738,6 +742,7 @@ def _make(kind: Any, source: Stream, place: "Tuple[str, Index]", row: Row) -> An
     made = object.__new__(kind)
     Source.__init__(made, source, place[0], row["uuid"])
     made._index = place[1]
+    made.is_local()
     return made
 
 
@@ -862,17 +867,26 @@ def _cuda_order(devices: List[Device]) -> List[Device]:
     is_by_bus = os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
     if is_by_bus or len(set(device.name() for device in devices)) < 2:
         return devices
+    try:
+        order = _listed_by_cuda()
+        return sorted(devices, key=lambda device: order.index(device.uuid().partition("-")[2].replace("-", "")))
+    except ValueError:
+        _warn_once("the devices differ and CUDA does not tell their order: set CUDA_DEVICE_ORDER=PCI_BUS_ID, so that "
+                   "CUDA counts them as the driver does")
+        return devices
+
+
+@functools.lru_cache(maxsize=1)
+def _listed_by_cuda() -> List[str]:
+    """Returns the UUIDs of all GPUs in CUDA's order, as hexadecimal digits; none if CUDA does not tell."""
     environment = dict(os.environ)
     environment.pop("CUDA_VISIBLE_DEVICES", None)
     try:
         done = subprocess.run([sys.executable, "-c", _LIST_CUDA], env=environment, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60, check=True)
-        order = done.stdout.decode("ascii").split()
-        return sorted(devices, key=lambda device: order.index(device.uuid().partition("-")[2].replace("-", "")))
-    except (OSError, ValueError, subprocess.SubprocessError):
-        _warn_once("the devices differ and CUDA does not tell their order: set CUDA_DEVICE_ORDER=PCI_BUS_ID, so that "
-                   "CUDA counts them as the driver does")
-        return devices
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return done.stdout.decode("ascii", "replace").split()
 
 
 def _local_devices() -> List[Device]:

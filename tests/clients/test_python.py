@@ -169,6 +169,22 @@ print(len(take_snapshots().gpu_processes), HostProcess().status(), Device.cuda(1
                                   stderr=subprocess.STDOUT, cwd=self.folder, check=False)
             self.assertEqual(done.returncode, 0, done.stdout.decode())
 
+    def test_examples_of_the_page(self):
+        with open(TABLE) as file:
+            examples = re.findall(r"```python\n(.*?)```", file.read(), re.DOTALL)
+        self.assertEqual(len(examples), 2)
+        names = """
+import types
+train = lambda: time.sleep(0.01)
+logged = []
+logger = types.SimpleNamespace(log=logged.append)
+"""
+        out = self.run_on(self.machine(three_devices(Machine.pids(3))), names + examples[0] + examples[1] + """
+print(len(logged), logged[0]["train/cuda:0 (gpu:0)/gpu_utilization (%)/mean"])
+""")
+        self.assertEqual(out.count(" sleep 100000"), 3)
+        self.assertTrue(out.endswith("10 90.0\n"), out)
+
     def test_gtop_is_missing(self):
         out = self.run_on(self.machine("", GTOP="/nonexistent/gtop"), """
 try:
@@ -284,11 +300,16 @@ wait_until(lambda: not runs(mine))
 """)
 
     def test_without_ctypes(self):
-        self.run_on(self.machine(DRIVER + "gpu 0 used_mib=7\ngpu 1\n", CUDA_VISIBLE_DEVICES="1,0"), """
+        path = os.path.join(rig.folder(), "ctypes.py")
+        with open(path, "w") as file:
+            file.write("raise ImportError('no ctypes')\n")
+        folders = os.path.dirname(path) + ":" + self.folder
+        machine = self.machine(DRIVER + "gpu 0 used_mib=7\ngpu 1\n", CUDA_VISIBLE_DEVICES="1,0", PYTHONPATH=folders)
+        self.run_on(machine, """
 assert Device(0).memory_used() == 7 << 20
 assert [device.index for device in Device.cuda.all()] == [1, 0]
 assert Device.cuda_runtime_version() is NA
-""".replace("assert", "sys.modules['ctypes'] = None; assert", 1))
+""")
 
     @unittest.skipUnless(os.getuid() == 0, "needs root")
     def test_in_a_container_that_does_not_see_the_processes(self):
@@ -349,6 +370,27 @@ print(json.dumps([module.parse_cuda_visible_devices(value) for value in json.loa
         out = self.run_on(machine, "import gtop_monitor as module\n" + code,
                           json.dumps(["GPU-0abc0001", "GPU-0abc0002,GPU-0abc0000", "GPU-0abc000", "GPU-0abc0001,GPU-0abc0001-"]))
         self.assertEqual(json.loads(out), [[1], [2, 0], [], []])
+
+    def test_cuda_counts_the_fastest_device_first(self):
+        scenario = DRIVER + "gpu 0 name=NVIDIA A10\ngpu 1 name=NVIDIA H100 80GB HBM3\ngpu 2 name=NVIDIA A10\n"
+        machine = self.machine(scenario, CUDA_STUB_ORDER="1,0,2")
+        library = os.path.join(machine.environment["LD_LIBRARY_PATH"], "libcuda.so.1")
+        subprocess.check_call(["cc", "-shared", "-fPIC", "-o", library, os.path.join(rig.ROOT, "tests", "stubs", "cuda.c")])
+        self.addCleanup(os.remove, library)
+        code = """
+print([device.index for device in module.Device.cuda.all()], module.Device(1).cuda_index)
+"""
+        for module in ("nvitop", "gtop_monitor"):
+            self.assertEqual(self.run_on(machine, f"import {module} as module" + code), "[1, 0, 2] 0\n")
+        machine.environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+        self.assertEqual(self.run_on(machine, "import gtop_monitor as module" + code), "[0, 1, 2] 1\n")
+        del machine.environment["CUDA_DEVICE_ORDER"], machine.environment["CUDA_STUB_ORDER"]
+        out = self.run_on(machine, """
+with warnings.catch_warnings(record=True) as warned:
+    warnings.simplefilter("always")
+    print([device.index for device in Device.cuda.all()], [str(one.message) for one in warned])
+""")
+        self.assertRegex(out, r"^\[0, 1, 2\] \['.*set CUDA_DEVICE_ORDER=PCI_BUS_ID")
 
     def test_slices_in_variables(self):
         code = """
