@@ -9,10 +9,11 @@ import pwd
 import re
 import shlex
 import signal
+import threading
 import time
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
-from .values import Snapshot, timedelta2human
+from .values import Snapshot, keep, timedelta2human
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -96,6 +97,8 @@ class HostProcess:
         self._pid = os.getpid() if pid is None else int(pid)
         self._ticks = start_ticks
         self._cpu = None  # type: Optional[Tuple[float, float]]
+        # What threads have in a `oneshot` block.
+        self._kept = {}  # type: Dict[int, List[str]]
         if start_ticks is None:
             with contextlib.suppress(OSError, IndexError, ValueError):
                 self._ticks = int(_read_stat(self._pid)[19])
@@ -106,6 +109,11 @@ class HostProcess:
         return self._pid
 
     def _stat(self) -> List[str]:
+        kept = self._kept.get(threading.get_ident()) if self._kept else None
+        return self._look_up() if kept is None else kept
+
+    def _look_up(self) -> List[str]:
+        """Returns the fields of /proc/PID/stat now. Raises NoSuchProcess if the pid has another process."""
         with self._faults():
             fields = _read_stat(self._pid)
             if int(fields[19]) == self._ticks:
@@ -130,7 +138,7 @@ class HostProcess:
     def is_running(self) -> bool:
         """Returns true if the process exists, though perhaps as a zombie."""
         try:
-            self._stat()
+            self._look_up()
         except ProcessError:
             return False
         return True
@@ -300,7 +308,7 @@ class HostProcess:
             raise NoSuchProcess(self._pid)
         with self._faults():
             if open_process is None or send is None:
-                self._stat()
+                self._look_up()
                 os.kill(self._pid, number)
                 return
             try:
@@ -311,12 +319,12 @@ class HostProcess:
                 if isinstance(error, ProcessLookupError):
                     raise
                 # An older kernel, or a sandbox that refuses the call.
-                self._stat()
+                self._look_up()
                 os.kill(self._pid, number)
                 return
             try:
                 # From here on, the pid cannot be given to another process unnoticed.
-                self._stat()
+                self._look_up()
                 send(handle, number)
             finally:
                 os.close(handle)
@@ -347,8 +355,9 @@ class HostProcess:
 
     @contextlib.contextmanager
     def oneshot(self) -> Iterator[None]:
-        """Does nothing: there is nothing to gain, and code for other libraries goes on to work."""
-        yield
+        """In the block, the process is looked up once, in this thread."""
+        with keep(self._kept, self._look_up):
+            yield
 
     def as_dict(self, attrs: Optional[List[str]] = None, ad_value: Any = None) -> Dict[str, Any]:
         """Returns the values of these methods, `ad_value` where access is denied."""

@@ -126,6 +126,12 @@ class RemoteProcess:
 
         return refuse
 
+    @contextlib.contextmanager
+    def oneshot(self) -> Iterator[None]:
+        """In the block, all values are of one sample, in this thread."""
+        with self._source.oneshot():
+            yield
+
     def _identity(self) -> Any:
         return self.node, self.pid, self._row["start_ticks"]
 
@@ -342,7 +348,11 @@ class GpuProcess:
 
     def host_snapshot(self) -> Snapshot:
         """Returns what the host knows of the process."""
-        return Snapshot(self._host, time.time(), **dict((name, getattr(self, name)()) for name in HOST_VALUES))
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(ProcessError):
+                stack.enter_context(self._host.oneshot())
+            values = dict((name, getattr(self, name)()) for name in HOST_VALUES)
+        return Snapshot(self._host, time.time(), **values)
 
     def as_snapshot(self, host_process_snapshot_cache: Optional[Dict[int, Snapshot]] = None) -> Snapshot:
         """Returns all values of the process, of its host's view too; the cache is by pid, for processes of one node."""

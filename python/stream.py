@@ -15,7 +15,7 @@ import time
 import warnings
 from typing import IO, Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
-from .values import NA, MaybeFloat, MaybeInt, NaType
+from .values import NA, MaybeFloat, MaybeInt, NaType, keep
 
 SCHEMA = 1
 # A snapshot is longer only if something is wrong.
@@ -358,14 +358,8 @@ class Source:
     @contextlib.contextmanager
     def oneshot(self) -> Iterator[None]:
         """In the block, all values are of one sample, in this thread."""
-        thread = threading.get_ident()
-        is_outermost = thread not in self._kept
-        self._kept.setdefault(thread, self._latest())
-        try:
+        with keep(self._kept, self._latest):
             yield
-        finally:
-            if is_outermost:
-                del self._kept[thread]
 
     def value(self, key: str) -> Any:
         """Returns the value under a key of `gtop --json`, such as `sm_active_percent`; NA if it is unknown.

@@ -1,9 +1,11 @@
 """Values: the unknown one, sizes and times as text, snapshots."""
 
+import contextlib
 import datetime
 import math
 import re
-from typing import Any, Dict, Iterator, NamedTuple, Optional, Tuple, Union
+import threading
+from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Tuple, Union
 
 KiB = 1 << 10
 MiB = 1 << 20
@@ -209,6 +211,20 @@ class ThroughputInfo(NamedTuple("ThroughputInfo", [("tx", MaybeInt), ("rx", Mayb
     def receive(self) -> MaybeInt:
         """Same as rx."""
         return self.rx
+
+
+@contextlib.contextmanager
+def keep(kept: Dict[int, Any], take: Callable[[], Any]) -> Iterator[None]:
+    """Keeps, in the block and for this thread, what `take` returns, unless an outer block does: `kept` is by thread."""
+    thread = threading.get_ident()
+    is_outermost = thread not in kept
+    if is_outermost:
+        kept[thread] = take()
+    try:
+        yield
+    finally:
+        if is_outermost:
+            del kept[thread]
 
 
 class Snapshot:

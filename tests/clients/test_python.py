@@ -341,8 +341,16 @@ for has_handles in (True, False):
         else:
             raise AssertionError("sent")
     assert child.poll() is None and HostProcess(child.pid).status() in ("sleeping", "running", "disk-sleep")
-    HostProcess(child.pid).kill()
-    assert child.wait() == -9
+    process = HostProcess(child.pid)
+    with process.oneshot():
+        process.kill()
+        assert child.wait() == -9 and process.status() in ("sleeping", "running", "disk-sleep")
+        try:
+            process.kill()
+        except NoSuchProcess:
+            assert not process.is_running()
+        else:
+            raise AssertionError("sent")
 for pid in (0, -1, 1 << 30):
     try:
         HostProcess(pid).kill()
