@@ -187,6 +187,7 @@ const DEVICE: Shape = Object(&[
     ("temperature_slowdown", MAY, MAYBE_CELSIUS),
     ("temperature_shutdown", MAY, MAYBE_CELSIUS),
     ("display", MAY, MAYBE_FLAG),
+    ("display_mode", MAY, MAYBE_FLAG),
     ("persistence", MAY, MAYBE_FLAG),
     ("compute_mode", MAY, Maybe(&Count(15))),
     ("ecc_mode", MAY, MAYBE_FLAG),
