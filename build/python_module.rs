@@ -15,6 +15,7 @@ const PARTS: &[&str] = &[
     "device.py",
     "collector.py",
     "callbacks.py",
+    "training.py",
 ];
 
 /// Imported modules, and the names imported from modules.

@@ -18,7 +18,7 @@ __all__ = [
     "GpuProcess", "GpuStats", "GtopError", "HostProcess", "KerasGpuStatsLogger", "KiB", "LightningGpuStatsLogger",
     "MemoryInfo", "MiB", "MigDevice", "NA", "NaType", "NoSuchProcess", "NotApplicable", "PhysicalDevice", "PiB",
     "ProcessError", "Recording", "RemoteProcess", "ResourceMetricCollector", "Snapshot", "SnapshotResult", "Stream",
-    "ThroughputInfo", "TiB", "TransformersGpuStatsLogger", "UtilizationRates", "ZombieProcess", "boolify",
+    "ThroughputInfo", "TiB", "TrainingMonitor", "TransformersGpuStatsLogger", "UtilizationRates", "ZombieProcess", "boolify",
     "bytes2human", "collect_in_background", "command_join", "connect", "host", "human2bytes",
     "normalize_cuda_visible_devices", "parse_cuda_visible_devices", "select_devices", "stream", "take_snapshots",
     "timedelta2human", "use", "utilization2string",

@@ -172,18 +172,20 @@ print(len(take_snapshots().gpu_processes), HostProcess().status(), Device.cuda(1
     def test_examples_of_the_page(self):
         with open(TABLE) as file:
             examples = re.findall(r"```python\n(.*?)```", file.read(), re.DOTALL)
-        self.assertEqual(len(examples), 2)
+        self.assertEqual(len(examples), 3)
         names = """
 import types
+os.chdir(os.environ["HOME"])
 train = lambda: time.sleep(0.01)
 logged = []
 logger = types.SimpleNamespace(log=logged.append)
 """
-        out = self.run_on(self.machine(three_devices(Machine.pids(3))), names + examples[0] + examples[1] + """
+        out = self.run_on(self.machine(three_devices(Machine.pids(3))), names + "".join(examples) + """
+print(open("progress/run_1/progress.json").read().count("FINISHED"))
 print(len(logged), logged[0]["train/cuda:0 (gpu:0)/gpu_utilization (%)/mean"])
 """)
         self.assertEqual(out.count(" sleep 100000"), 3)
-        self.assertTrue(out.endswith("10 90.0\n"), out)
+        self.assertTrue(out.endswith("1\n10 90.0\n"), out)
 
     def test_gtop_is_missing(self):
         out = self.run_on(self.machine("", GTOP="/nonexistent/gtop"), """

@@ -1,0 +1,294 @@
+"""TrainingMonitor of `gtop python`: its file is that of ttop, it is right about times, and it never fails a training.
+
+    GTOP=path/to/gtop python3 -m unittest -v test_training
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import rig
+from test_python import BEGIN, module_folder, pythons
+
+FIXTURES = os.path.join(rig.ROOT, "tests", "fixtures", "ttop")
+
+
+def fixture(name):
+    with open(os.path.join(FIXTURES, name)) as file:
+        return json.load(file)
+
+
+def keys(value):
+    """Returns the keys of an object and those of the objects in it, in order."""
+    return [(key, keys(one)) for key, one in value.items()] if isinstance(value, dict) else None
+
+
+class Training(unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = module_folder()
+
+    def setUp(self):
+        self.run = os.path.join(rig.folder(), "run_1")
+
+    def environment(self):
+        return dict(os.environ, PYTHONPATH=self.folder, RUN=self.run)
+
+    def run_on(self, code, python=sys.executable, status=0, under=()):
+        done = subprocess.run([*under, python, "-c", BEGIN + "RUN = os.environ['RUN']\n" + code], env=self.environment(),
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, check=False)
+        self.assertEqual(done.returncode, status, done.stderr.decode())
+        return done.stdout.decode()
+
+    def start(self, code):
+        program = subprocess.Popen([sys.executable, "-c", BEGIN + "RUN = os.environ['RUN']\n" + code],
+                                   env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(program.stdout.close)
+        self.addCleanup(program.stderr.close)
+        return program
+
+    def progress(self, name="progress.json"):
+        with open(os.path.join(self.run, name)) as file:
+            return json.load(file)
+
+    TRAIN = """
+monitor = TrainingMonitor(RUN + ".json", wandb_run_name="run_001", wandb_url="wandb.ai/x/y/runs/1")
+monitor.set_dataset_sizes(100, 20)
+monitor.start_epoch(0, 5, 2)
+monitor.start_phase("Training")
+for i in range(3):
+    monitor.start_batch()
+    monitor.update_tqdm_stats(5.0, 0.6, 0.4)
+    monitor.update_metrics(loss=0.5, learning_rate=0.001, samples_processed=32)
+"""
+
+    def test_the_file_is_that_of_ttop(self):
+        self.run_on(self.TRAIN + "monitor.shutdown()")
+        ours, theirs = self.progress(), fixture("ttop-progress-running.json")
+        self.assertEqual(sorted(keys(ours["metadata"])), sorted(keys(theirs["metadata"])))
+        for part in ("status", "end_time", "error_message", "state", "estimates", "metrics"):
+            self.assertEqual(keys({part: ours[part]}), keys({part: theirs[part]}), part)
+        self.assertEqual(list(ours)[:8], list(theirs)[:8])
+        self.assertEqual(ours["state"], theirs["state"])
+        self.assertEqual(ours["metrics"], theirs["metrics"])
+        self.assertEqual(ours["status"], "RUNNING")
+        self.assertEqual(set(ours["timing"]), {"epoch_start", "training_start", "validation_start"})
+
+    def test_all_ends(self):
+        for end, name in (("set_finished()", "finished-with-resources"), ("set_failed('no memory')", "failed"),
+                          ("set_canceled()", "canceled")):
+            with self.subTest(end):
+                self.run_on(self.TRAIN + f"monitor.{end}")
+                ours, theirs = self.progress(), fixture(f"ttop-progress-{name}.json")
+                self.assertEqual(ours["status"], theirs["status"])
+                self.assertEqual(type(ours["end_time"]), type(theirs["end_time"]))
+                self.assertEqual(ours["error_message"], "no memory" if "failed" in end else None)
+
+    def test_a_block_sets_the_end(self):
+        for body, wanted in (("pass", ("FINISHED", None)), ("raise ValueError('bad')", ("FAILED", "ValueError: bad")),
+                             ("raise KeyboardInterrupt", ("CANCELED", None)), ("monitor.set_failed('mine')", ("FAILED", "mine"))):
+            with self.subTest(body):
+                self.run_on(f"""
+try:
+    with TrainingMonitor(RUN) as monitor:
+        {body}
+except BaseException:
+    pass
+""")
+                self.assertEqual((self.progress()["status"], self.progress()["error_message"]), wanted)
+
+    def test_times_are_right(self):
+        out = self.run_on("""
+import json
+monitor = TrainingMonitor(RUN)
+now = [1000.0]
+time.monotonic = lambda: now[0]
+monitor._begun = now[0]
+def estimates():
+    monitor._estimate()
+    return json.loads(json.dumps(monitor.progress_data["estimates"]))
+for epoch in range(2):
+    monitor.start_epoch(epoch, 10, 4)
+    monitor.start_phase("training")
+    for batch in range(10):
+        monitor.start_batch()
+        now[0] += 2
+        if batch == 4:
+            print(json.dumps(estimates()))
+    monitor.end_phase()
+    monitor.start_phase("validation")
+    now[0] += 5
+    monitor.end_phase()
+    monitor.end_epoch()
+print(json.dumps(estimates()))
+""")
+        first, second, last = map(json.loads, out.split("\n")[:3])
+        self.assertEqual(first["training"], {"rate": 0.5, "elapsed": 10, "remaining": 10, "total": 20, "durations": []})
+        # Nothing is known of the validation yet.
+        self.assertEqual(first["epoch"], {"rate": 0.5, "elapsed": 10, "remaining": 10, "total": 20, "durations": []})
+        self.assertEqual(first["run"], {"rate": 0.125, "elapsed": 10, "remaining": 70, "total": 80})
+        self.assertEqual(second["epoch"], {"rate": 0.4, "elapsed": 10, "remaining": 15, "total": 25, "durations": [25]})
+        self.assertEqual(second["run"], {"rate": 0.35, "elapsed": 35, "remaining": 65, "total": 100})
+        self.assertEqual(last["run"], {"rate": 0.5, "elapsed": 50, "remaining": 50, "total": 100})
+
+    def test_what_is_not_known_is_null(self):
+        self.run_on("""
+monitor = TrainingMonitor(RUN)
+monitor.start_epoch(3, 0)
+monitor.start_phase("training")
+monitor.update_tqdm_stats(None, -5, None)
+class Tensor:
+    def __float__(self):
+        return float("nan")
+monitor.update_metrics(loss=Tensor(), accuracy=0.5, note="ok", big=float("inf"), flag=True, shape=(1, 2), none=None)
+monitor.end_validation()
+monitor.end_epoch()
+monitor.end_epoch()
+monitor.shutdown()
+""")
+        progress = self.progress()
+        self.assertEqual(progress["state"]["total_epochs"], None)
+        self.assertEqual(progress["estimates"]["run"]["remaining"], None)
+        self.assertGreaterEqual(progress["estimates"]["training"]["elapsed"], 0)
+        self.assertEqual(progress["metrics"], {"loss": "NaN", "learning_rate": None, "samples_processed": 0, "accuracy": 0.5,
+                                               "note": "ok", "big": "Infinity", "flag": True, "shape": [1, 2]})
+
+    def test_readers_never_see_a_part(self):
+        program = self.start("""
+monitor = TrainingMonitor(RUN)
+monitor.start_epoch(0, 1000000, 1)
+print("ready", flush=True)
+end = time.monotonic() + 60
+while time.monotonic() < end and not os.path.exists(RUN + "/stop"):
+    monitor.start_batch()
+    monitor.update_metrics(loss=1.5, text="x" * 20000)
+monitor.set_finished()
+""")
+        self.assertEqual(program.stdout.readline(), b"ready\n")
+        seen = set()
+        while len(seen) < 5:
+            seen.add(self.progress()["state"]["batch"])
+        with open(os.path.join(self.run, "stop"), "w"):
+            pass
+        self.assertEqual(program.wait(60), 0, program.stderr.read())
+        self.assertEqual(sorted(os.listdir(self.run)), ["control.json", "progress.json", "stop"])
+
+    def test_signals_cancel_the_run(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with self.subTest(number):
+                program = self.start(self.TRAIN + """
+print("ready", flush=True)
+try:
+    while True:
+        monitor.update_metrics(loss=1.0)
+except KeyboardInterrupt:
+    print("interrupted")
+""")
+                self.assertEqual(program.stdout.readline(), b"ready\n")
+                program.send_signal(number)
+                self.assertEqual(program.stdout.readline(), b"interrupted\n", program.stderr.read())
+                self.assertEqual(program.wait(60), 0)
+                self.assertEqual(self.progress()["status"], "CANCELED")
+                said = self.progress("signal.json")
+                self.assertEqual(set(said), set(fixture("ttop-signal.json")))
+                self.assertEqual((said["signal_name"], said["batch"]), (number.name, 3))
+
+    def test_a_forked_worker_changes_nothing(self):
+        self.run_on(self.TRAIN + """
+for number in (signal.SIGTERM, None):
+    child = os.fork()
+    if child == 0:
+        monitor.update_metrics(loss=7)
+        monitor.start_batch()
+        if number is None:
+            monitor.set_failed("in a worker")
+            monitor.shutdown()
+            os._exit(0)
+        time.sleep(1000)
+    if number is not None:
+        time.sleep(0.2)
+        os.kill(child, number)
+    ended = os.waitpid(child, 0)[1]
+    assert (os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else None) == number, ended
+monitor.shutdown()
+""")
+        self.assertEqual((self.progress()["status"], self.progress()["metrics"]["loss"]), ("RUNNING", 0.5))
+
+    def test_variables_are_changed_and_acknowledged(self):
+        program = self.start("""
+monitor = TrainingMonitor(RUN)
+monitor.track_variables({"lr": 0.1, "batch_size": 32, "amp": True, "opt": "adam", "steps": [1, 2], "none": None})
+calls = []
+monitor.register_general_callback(lambda *words: calls.append(words))
+monitor.register_callback("lr", lambda *words: 1 / 0)
+monitor.start_monitoring()
+print("ready", flush=True)
+changes = {}
+def is_changed():
+    changes.update(monitor.is_change() or {})
+    return len(changes) == 3
+with warnings.catch_warnings(record=True):
+    wait_until(is_changed)
+assert changes == {"lr": (0.1, 0.01), "batch_size": (32, 32.0), "amp": (True, 1)}, changes
+assert sorted(calls) == [("amp", True, 1), ("batch_size", 32, 32.0), ("lr", 0.1, 0.01)], calls
+assert type(monitor.tracked_variables["batch_size"]) is float
+assert monitor.should_restart_dataloader(changes) and "lr: 0.1 -> 0.01" in monitor.get_change_summary(changes)
+assert monitor.check_changes() == [] and monitor.is_change() is None
+print("changed", flush=True)
+sys.stdin.readline()
+""")
+        self.assertEqual(program.stdout.readline(), b"ready\n")
+        path = os.path.join(self.run, "control.json")
+        variables = self.progress("control.json")
+        self.assertEqual(list(variables), ["lr", "batch_size", "amp", "opt", "steps", "none"])
+        # Half-written, and no object: nothing to learn from.
+        for text in ('{"lr": 0.0', "[1]", "", "\0\1"):
+            with open(path, "w") as file:
+                file.write(text)
+            time.sleep(0.3)
+        variables.update(lr=0.01, batch_size=32.0, amp=1, unknown="kept")
+        with open(path, "w") as file:
+            json.dump(variables, file)
+        self.assertEqual(program.stdout.readline(), b"changed\n", program.stderr.read())
+        acknowledged = self.progress()["acknowledged"]["variables"]
+        del variables["unknown"]
+        self.assertEqual(acknowledged, variables)
+        self.assertEqual(self.progress("control.json")["unknown"], "kept")
+        program.kill()
+        program.wait()
+
+    def test_a_file_that_cannot_be_written_does_not_end_the_training(self):
+        self.run_on("""
+import resource, shutil
+monitor = TrainingMonitor(RUN)
+with warnings.catch_warnings(record=True) as warned:
+    warnings.simplefilter("always")
+    shutil.rmtree(RUN)
+    for _ in range(5):
+        monitor.start_batch()
+        time.sleep(0.15)
+    monitor.track_variables({"a": 1})
+    monitor.set_canceled()
+    assert 1 <= len(warned) <= 3, warned
+    os.mkdir(RUN)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, resource.RLIM_INFINITY))
+    monitor.set_failed("the disk is full")
+    assert os.listdir(RUN) == [], os.listdir(RUN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    monitor.set_finished()
+    monitor.shutdown()
+""")
+        self.assertEqual(self.progress()["status"], "FINISHED")
+
+    def test_all_pythons_that_are_installed(self):
+        for version, python in pythons().items():
+            with self.subTest(version):
+                self.run_on(self.TRAIN + "monitor.end_phase()\nmonitor.end_epoch()\nmonitor.set_finished()", python=python)
+                self.assertEqual(self.progress()["status"], "FINISHED")
