@@ -1,0 +1,124 @@
+//! Options of what a recording keeps.
+
+use std::time::Duration;
+
+use clap::Args;
+
+/// Options of what a recording keeps.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Recording")]
+pub struct KeepOptions {
+    /// Remove what is older, a quarter of this time at once: 90m, 7d; default: 24h
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    keep: Option<Duration>,
+    /// Remove the oldest quarter when the recording reaches this size: 500M, 20G; default: 1G
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_size: Option<u64>,
+    /// Record at most one sample per node in this time: 10s, 1m; default: each sample
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    every: Option<Duration>,
+}
+
+impl KeepOptions {
+    /// Returns how long lines are kept at least, unless the size does not allow it.
+    pub fn keep(&self) -> Duration {
+        self.keep.unwrap_or(Duration::from_secs(86_400))
+    }
+
+    /// Returns the maximum size of a recording in bytes.
+    pub fn max_size(&self) -> u64 {
+        self.max_size.unwrap_or(1 << 30)
+    }
+
+    /// Returns the minimum time between two recorded samples of a node; zero records each.
+    pub fn every(&self) -> Duration {
+        self.every.unwrap_or_default()
+    }
+
+    /// Returns true if an option is given.
+    pub(super) fn is_set(&self) -> bool {
+        self.keep.is_some() || self.max_size.is_some() || self.every.is_some()
+    }
+}
+
+/// Parses a duration: a number with `s`, `m`, `h` or `d`, or several of them.
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected a time such as 10s, 90m, 24h or 7d".to_owned();
+    let mut seconds = 0_u64;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|letter: char| !letter.is_ascii_digit()).ok_or_else(wrong)?;
+        let (number, unit) = rest.split_at_checked(digits).ok_or_else(wrong)?;
+        let unit_seconds = match unit.chars().next() {
+            Some('s') => 1,
+            Some('m') => 60,
+            Some('h') => 3_600,
+            Some('d') => 86_400,
+            _ => return Err(wrong()),
+        };
+        let number: u64 = number.parse().map_err(|_error| wrong())?;
+        let part = number.checked_mul(unit_seconds).ok_or_else(wrong)?;
+        seconds = seconds.checked_add(part).ok_or_else(wrong)?;
+        rest = unit.get(1..).unwrap_or_default();
+    }
+    // A hundred years: sums of times stay far from overflowing.
+    let is_sane = (1..=100 * 366 * 86_400).contains(&seconds);
+    is_sane.then(|| Duration::from_secs(seconds)).ok_or_else(wrong)
+}
+
+/// Parses a size in bytes: a number with `K`, `M`, `G` or `T`, which are powers of 1024.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let wrong = || "expected a size of at least 1M, such as 500M or 1G".to_owned();
+    let text = text.trim_end_matches(['B', 'i']);
+    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(digits).ok_or_else(wrong)?;
+    let shift = match unit {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        "T" | "t" => 40,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = number.parse().map_err(|_error| wrong())?;
+    let bytes = number.checked_mul(1 << shift);
+    bytes.filter(|bytes| *bytes >= 1 << 20).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_sizes_have_units() {
+        for (text, seconds) in [
+            ("10s", Some(10)),
+            ("90m", Some(5400)),
+            ("1h30m", Some(5400)),
+            ("7d", Some(604_800)),
+            ("", None),
+            ("10", None),
+            ("0s", None),
+            ("-1h", None),
+            ("1w", None),
+            ("1hh", None),
+            ("99999999999999999999d", None),
+            ("9223372036854775808s", None),
+        ] {
+            assert_eq!(parse_duration(text).ok(), seconds.map(Duration::from_secs), "{text}");
+        }
+        for (text, bytes) in [
+            ("1G", Some(1 << 30)),
+            ("500M", Some(500 << 20)),
+            ("2GiB", Some(2 << 30)),
+            ("1048576", Some(1 << 20)),
+            ("1K", None),
+            ("-1G", None),
+            ("", None),
+            ("G", None),
+            ("99999999999T", None),
+        ] {
+            assert_eq!(parse_size(text).ok(), bytes, "{text}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Options that select nodes and Slurm jobs.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::config::check;
+
+const EXCLUDE_HELP: &str =
+    "Exclude these nodes from every source: a node set such as gpu[03,07], or @down";
+
+/// Options that select nodes.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Nodes")]
+pub struct NodeOptions {
+    /// Read nodes from a file, one per line; # starts a comment, - is standard input
+    #[arg(short = 'f', long, value_name = "FILE", global = true)]
+    pub hosts_file: Option<PathBuf>,
+    /// Read nodes from an MPI host file, with lines such as gpu01 slots=8 or gpu01:8
+    #[arg(long, value_name = "FILE", global = true)]
+    pub mpi_hostfile: Option<PathBuf>,
+    /// Watch the hosts that ~/.ssh/config names without wildcards, or those matching PATTERN, such as gpu*
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "*",
+        global = true
+    )]
+    pub ssh_config_hosts: Option<String>,
+    /// Watch the workers of this TPU pod, as listed by GKE or the metadata server
+    #[arg(long, global = true)]
+    pub tpu_pod: bool,
+    /// Watch the workers of a TPU pod listed in ~/podips.txt, one address per line, # starts a comment;
+    /// or in ~/NAME.txt, or in FILE if it contains a /
+    #[arg(
+        long,
+        alias = "podips",
+        value_name = "NAME|FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "podips",
+        global = true
+    )]
+    pub pod_ips: Option<PathBuf>,
+    /// Exclude these nodes from every source
+    #[arg(help = EXCLUDE_HELP, long, value_name = "SET", global = true)]
+    pub exclude: Vec<String>,
+    /// Watch this machine in addition to other hosts
+    #[arg(long)]
+    pub local: bool,
+    /// Watch NODES simulated nodes (default: 12)
+    #[arg(
+        long,
+        value_name = "NODES",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "12",
+        value_parser = parse_node_count,
+        conflicts_with_all = ["hosts", "hosts_file", "mpi_hostfile", "ssh_config_hosts", "tpu_pod", "pod_ips", "exclude", "local"]
+    )]
+    pub demo: Option<u16>,
+    /// Random seed of the simulated nodes
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "demo")]
+    pub seed: u64,
+}
+
+/// Options that select Slurm jobs.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Slurm")]
+pub struct SlurmOptions {
+    /// Watch the nodes of your running jobs, updated as jobs start and end
+    #[arg(long, conflicts_with = "demo")]
+    pub slurm: bool,
+    /// Watch jobs of these users instead of yours
+    #[arg(long, value_name = "USER", value_delimiter = ',', value_parser = parse_name, conflicts_with = "demo")]
+    pub user: Vec<String>,
+    /// Watch jobs of all users
+    #[arg(long, conflicts_with_all = ["user", "demo"])]
+    pub all_users: bool,
+    /// Watch these jobs, whoever owns them; `12` is a whole array, `12_3` one task of it
+    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = parse_job_id, conflicts_with = "demo")]
+    pub job: Vec<String>,
+    /// Only jobs in these partitions
+    #[arg(long, value_name = "PARTITION", value_delimiter = ',', value_parser = parse_name, conflicts_with = "demo")]
+    pub partition: Vec<String>,
+    /// Only jobs of these accounts
+    #[arg(long, value_name = "ACCOUNT", value_delimiter = ',', value_parser = parse_name, conflicts_with = "demo")]
+    pub account: Vec<String>,
+}
+
+impl SlurmOptions {
+    /// Adds the options given to a subcommand.
+    pub(super) fn add(&mut self, other: &mut Self) {
+        self.slurm |= other.slurm;
+        self.all_users |= other.all_users;
+        self.user.append(&mut other.user);
+        self.job.append(&mut other.job);
+        self.partition.append(&mut other.partition);
+        self.account.append(&mut other.account);
+    }
+
+    /// Returns true if jobs are to be watched: with `--slurm` or any option that selects jobs.
+    pub fn is_requested(&self) -> bool {
+        let lists = [&self.user, &self.job, &self.partition, &self.account];
+        self.slurm || self.all_users || lists.iter().any(|list| !list.is_empty())
+    }
+}
+
+impl NodeOptions {
+    /// Adds the options given to a subcommand.
+    pub(super) fn add(&mut self, other: &mut Self) {
+        let Self { hosts_file, mpi_hostfile, ssh_config_hosts, pod_ips, demo, .. } = other;
+        self.hosts_file = hosts_file.take().or(self.hosts_file.take());
+        self.mpi_hostfile = mpi_hostfile.take().or(self.mpi_hostfile.take());
+        self.ssh_config_hosts = ssh_config_hosts.take().or(self.ssh_config_hosts.take());
+        self.pod_ips = pod_ips.take().or(self.pod_ips.take());
+        if demo.is_some() {
+            (self.demo, self.seed) = (*demo, other.seed);
+        }
+        self.tpu_pod |= other.tpu_pod;
+        self.local |= other.local;
+        self.exclude = std::mem::take(&mut other.exclude);
+    }
+
+    /// Returns true if an option names nodes.
+    pub const fn names_nodes(&self) -> bool {
+        self.hosts_file.is_some()
+            || self.mpi_hostfile.is_some()
+            || self.ssh_config_hosts.is_some()
+            || self.tpu_pod
+            || self.pod_ips.is_some()
+    }
+}
+
+fn parse_job_id(text: &str) -> Result<String, String> {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let (first, second) = text.split_once(['_', '+']).unwrap_or((text, "0"));
+    if text.len() <= 32 && is_number(first) && is_number(second) {
+        return Ok(text.to_owned());
+    }
+    Err("expected a job ID, such as 12, 12_3 or 12+1".to_owned())
+}
+
+fn parse_node_count(nodes: &str) -> Result<u16, String> {
+    let count = nodes.parse().ok().filter(|count| (1..=1000).contains(count));
+    count.ok_or_else(|| {
+        "expected a number of nodes between 1 and 1000, such as --demo=64".to_owned()
+    })
+}
+
+fn parse_name(text: &str) -> Result<String, &'static str> {
+    check::name(text).map(|()| text.to_owned())
+}

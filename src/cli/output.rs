@@ -1,0 +1,108 @@
+//! Options of printed snapshots and of files written meanwhile.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::KeepOptions;
+use crate::export::{DeviceKey, OutputField};
+
+/// Options of printed snapshots.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Output")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+pub struct PrintOptions {
+    /// Print one complete snapshot and exit; the default if output is not a terminal, or TERM=dumb
+    #[arg(short = '1', long)]
+    pub once: bool,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print as CSV (RFC 4180), a row per device
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Print only these fields of each device, with --csv or --json; gtop fields lists them
+    #[arg(long, value_name = "FIELD", value_delimiter = ',', value_parser = OutputField::from_name)]
+    pub fields: Vec<OutputField>,
+    /// Print command lines too, which may hold secrets, with --csv or --fields
+    #[arg(long)]
+    pub commands: bool,
+    /// Replace users, hosts, jobs, paths and ids by numbered names, and leave out command lines and messages
+    #[arg(long, conflicts_with = "commands")]
+    pub anonymize: bool,
+}
+
+/// Options for output.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputOptions {
+    /// What is printed
+    #[command(flatten)]
+    pub print: PrintOptions,
+    /// Print the JSON Schema of the --json output and exit
+    #[arg(long)]
+    pub json_schema: bool,
+    /// Keep printing, one snapshot per interval, with --json or --csv
+    #[arg(long, conflicts_with = "once")]
+    pub watch: bool,
+    /// Append utilization and memory of every device to FILE, in the format of rntop, whatever else is shown
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write to the file of --output at every Nth refresh, beginning with the first
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 6,
+        value_parser = clap::value_parser!(u32).range(1..),
+        requires = "output"
+    )]
+    pub output_every: u32,
+    /// Record to FILE meanwhile; the screen can go back in it
+    #[arg(long, value_name = "FILE", help_heading = "Recording")]
+    pub record: Option<PathBuf>,
+    /// What is kept
+    #[command(flatten)]
+    pub keep: KeepOptions,
+}
+
+impl PrintOptions {
+    /// Returns the columns of CSV.
+    pub fn columns(&self) -> Vec<OutputField> {
+        if !self.fields.is_empty() {
+            return self.fields.clone();
+        }
+        let command = self.commands.then_some(OutputField::Key(DeviceKey::Command));
+        OutputField::defaults().into_iter().chain(command).collect()
+    }
+}
+
+impl OutputOptions {
+    /// Returns an error message if an option needs another one.
+    pub(super) fn missing_option(&self) -> Option<&'static str> {
+        let PrintOptions { once, json, csv, fields, commands, anonymize } = &self.print;
+        let (once, json, csv) = (*once, *json, *csv);
+        let is_table = !json && !csv;
+        let has_commands = fields.iter().any(|field| field.is_command());
+        let has_rows = csv || (json && !fields.is_empty());
+        let is_screen = is_table && !once;
+        [
+            (self.watch && is_table, "--watch requires --json or --csv"),
+            (
+                self.keep.is_set() && self.record.is_none(),
+                "--keep, --max-size and --every need a recording: --record FILE, or gtop record -w FILE",
+            ),
+            (!fields.is_empty() && is_table, "--fields requires --csv or --json"),
+            (*commands && !has_rows, "--commands requires --csv, or --json with --fields"),
+            (
+                has_commands && !*commands,
+                "command lines may hold secrets; add --commands to print them",
+            ),
+            (
+                *anonymize && is_screen,
+                "--anonymize requires --once, --json or --csv; the screen shows names",
+            ),
+        ]
+        .into_iter()
+        .find_map(|(is_missing, message)| is_missing.then_some(message))
+    }
+}
