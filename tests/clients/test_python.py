@@ -187,6 +187,18 @@ print(len(logged), logged[0]["train/cuda:0 (gpu:0)/gpu_utilization (%)/mean"])
         self.assertEqual(out.count(" sleep 100000"), 3)
         self.assertTrue(out.endswith("1\n10 90.0\n"), out)
 
+    def test_means_are_weighted_by_time(self):
+        self.run_on(self.machine(""), """
+series = gtop_monitor._Series(100.0)
+series.add(10.0, 102.0)                 # counts from the start on: 20 in 2 s
+series.add(30.0, 104.0)                 # a line from 10 to 30: 40 in 2 s
+assert series.values(105.0) == {"mean": 18.0, "min": 10.0, "max": 30.0, "last": 30.0}, series.values(105.0)
+series.add(float("nan"), 106.0)         # a gap is no part of the mean
+series.add(50.0, 110.0)
+assert series.values(110.0)["mean"] == 15.0, series.values(110.0)
+assert series.values(116.0) == {"mean": 36.0, "min": 10.0, "max": 50.0, "last": 50.0}, series.values(116.0)
+""")
+
     def test_gtop_is_missing(self):
         out = self.run_on(self.machine("", GTOP="/nonexistent/gtop"), """
 try:
