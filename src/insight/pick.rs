@@ -681,6 +681,7 @@ mod tests {
         assert_eq!(variables(&devices, false), [order, pair("CUDA_VISIBLE_DEVICES", "1,0")]);
         let uuids = pair("CUDA_VISIBLE_DEVICES", "GPU-1,GPU-0");
         assert_eq!(variables(&devices, true), [uuids]);
-        assert_eq!(variables(&[], false), [pair("CUDA_VISIBLE_DEVICES", "")]);
+        let none = ["ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"].map(|name| pair(name, ""));
+        assert_eq!(variables(&[], false), none);
     }
 }

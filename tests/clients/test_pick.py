@@ -261,7 +261,7 @@ class Commands(unittest.TestCase):
         self.assertEqual((code, out, err), (37, "1,4 PCI_BUS_ID -n\n", ""))
         code, out, _ = self.pick("-n", "1", "-O", "uuid", "--", "printenv", "CUDA_VISIBLE_DEVICES")
         self.assertEqual((code, out), (0, gpu_uuid(self.machine, 1) + "\n"))
-        code, out, _ = self.pick("-n", "0", "--", "sh", "-c", 'echo "<$CUDA_VISIBLE_DEVICES>"')
+        code, out, _ = self.pick("-n", "0", "--", "sh", "-c", 'echo "<$CUDA_VISIBLE_DEVICES${ROCR_VISIBLE_DEVICES-unset}>"')
         self.assertEqual((code, out), (0, "<>\n"))
 
     def test_the_command_has_the_limits_and_signals_that_gtop_was_started_with(self):

@@ -18,10 +18,16 @@ pub fn identifiers(devices: &[&EligibleDevice], wants_uuids: bool) -> Vec<String
 ///
 /// CUDA counts the fastest device first by default, but indices are in the order of the PCI bus.
 pub fn variables(devices: &[&EligibleDevice], wants_uuids: bool) -> Vec<(&'static str, String)> {
+    if devices.is_empty() {
+        return vec![
+            ("ROCR_VISIBLE_DEVICES", String::new()),
+            ("CUDA_VISIBLE_DEVICES", String::new()),
+        ];
+    }
     let list = identifiers(devices, wants_uuids).join(",");
     let is_amd = devices.iter().any(|device| device.vendor == Vendor::Amd);
     let visible = if is_amd { "ROCR_VISIBLE_DEVICES" } else { "CUDA_VISIBLE_DEVICES" };
-    let has_indices = !devices.is_empty() && !wants_uuids && !needs_uuids(devices);
+    let has_indices = !wants_uuids && !needs_uuids(devices);
     let order = has_indices.then(|| ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned()));
     order.into_iter().chain([(visible, list)]).collect()
 }
