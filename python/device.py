@@ -608,7 +608,7 @@ class PhysicalDevice(Device):
     def mig_devices(self) -> "List[MigDevice]":
         """Returns its MIG slices."""
         view = self._latest()[0]
-        rows = [row for node, row in _rows(view, self._node) if row["parent"] == self._uuid] if view is not None else []
+        rows = view.slices.get((self._node, self._uuid), []) if view is not None else []
         return [_make(MigDevice, self._origin, (self._node, (self.physical_index, place)), row)
                 for place, row in enumerate(rows)]
 
@@ -770,10 +770,9 @@ def _rate(kib: MaybeInt) -> MaybeText:
 
 def _rows(view: View, node: Optional[str]) -> Iterator[Tuple[str, Row]]:
     """Yields the devices of a node, or of all."""
-    for name, one in view.nodes.items():
-        if node in (None, name):
-            for row in one["devices"]:
-                yield name, row
+    for name in view.nodes if node is None else [node]:
+        for row in view.nodes[name]["devices"]:
+            yield name, row
 
 
 def _find(view: View, node: Optional[str], wanted: Union[Index, str]) -> "Tuple[Row, Tuple[str, Index]]":

@@ -57,9 +57,13 @@ class View:
         self.received = received
         self.nodes = dict((node["name"], node) for node in snapshot["nodes"])  # type: Dict[str, Row]
         self.rows = {}  # type: Dict[Tuple[str, str], Row]
+        # By the device that they are cut from.
+        self.slices = {}  # type: Dict[Tuple[str, str], List[Row]]
         for name, node in self.nodes.items():
             for row in node["devices"]:
                 self.rows[name, row["uuid"]] = row
+                if row["parent"] is not None:
+                    self.slices.setdefault((name, row["parent"]), []).append(row)
 
     def is_settled(self) -> bool:
         """Returns true if each source of each node has answered, or failed with a reason."""
@@ -389,9 +393,9 @@ class Source:
         view, row = self._latest()
         rows = row.get("processes")
         if not rows and view is not None:
-            parts = (part for (node, _), part in view.rows.items() if node == self._node and part["fresh"])
             of_parts = [dict(one, gpu_instance=part["gpu_instance"], compute_instance=part["compute_instance"])
-                        for part in parts if part["parent"] == self._uuid for one in part["processes"] or ()]
+                        for part in view.slices.get((self._node, self._uuid), ()) if part["fresh"]
+                        for one in part["processes"] or ()]
             return of_parts or (None if rows is None else [])
         return None if rows is None else list(rows)
 
