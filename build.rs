@@ -42,6 +42,10 @@ const LAZY_PARTS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// The files of the script of `gtop runs`, in the same order.
+const RUNS_FILES: &[&str] =
+    &["runs_folder.py", "runs_changes.py", "runs_output.py", "runs_processes.py", "runs.py"];
+
 /// The files of the sh probe, in the same order.
 const SHELL_FILES: &[&str] = &["base.sh", "watch.sh", "jobs.sh", "frames.sh", "probe.sh"];
 
@@ -71,6 +75,7 @@ fn main() -> Result<()> {
     }
     python.push_str(&resident);
     fs::write(out.join("probe.py.z"), compress(&python)?)?;
+    fs::write(out.join("runs.py.z"), compress(&minify_python(RUNS_FILES)?)?)?;
     fs::write(out.join("probe.sh"), minify_shell(SHELL_FILES)?)?;
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
     fs::write(out.join("gtop_monitor.py"), python_module::join(&version)?)

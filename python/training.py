@@ -105,7 +105,9 @@ class TrainingMonitor:
         self.metadata = {
             "pid": self._pid, "hostname": socket.gethostname(), "script_name": sys.argv[0], "python_version": sys.version,
             "start_time": time.time(), "wandb_run_name": wandb_run_name, "wandb_url": wandb_url,
-            "stdout_path": _target("/proc/self/fd/1"), "stderr_path": _target("/proc/self/fd/2")}
+            "stdout_path": _target("/proc/self/fd/1"), "stderr_path": _target("/proc/self/fd/2"),
+            # Beyond ttop: tells a process in a container from one of the host with the same number.
+            "pid_namespace": _target("/proc/self/ns/pid")}
         part = {"rate": 0, "elapsed": 0, "remaining": 0, "total": 0}
         self.progress_data = {
             "metadata": self.metadata, "status": "RUNNING", "end_time": None, "error_message": None,

@@ -35,6 +35,8 @@ mod privacy;
 mod prompter;
 mod recording;
 mod replay;
+mod run_server;
+mod runs;
 mod screen;
 mod settings_controller;
 mod targets;
@@ -170,6 +172,8 @@ enum AppError {
     #[error("{0} holds no samples: the recorder ended before a node answered")]
     NothingRecorded(String),
     #[error(transparent)]
+    Csv(#[from] runs::CsvError),
+    #[error(transparent)]
     Pick(#[from] pick::PickError),
     #[error(transparent)]
     Ssh(#[from] ssh::Fault),
@@ -226,6 +230,7 @@ fn dispatch(
             | CliCommand::Record(_)
             | CliCommand::Replay(_)
             | CliCommand::Pick(_)
+            | CliCommand::Runs(_)
             | CliCommand::Config { .. },
         )
         | None => {}
@@ -243,6 +248,7 @@ fn dispatch(
         Some(CliCommand::Doctor(options)) => doctor::run(env, &options, out, err),
         Some(CliCommand::Replay(options)) => replay::run(env, &options, out, err),
         Some(CliCommand::Pick(options)) => pick::run(env, &options, out, err),
+        Some(CliCommand::Runs(options)) => runs::run(env, &options, out, err),
         Some(
             CliCommand::Record(_)
             | CliCommand::Config { .. }

@@ -18,6 +18,7 @@ mod nodes;
 mod output;
 mod pick;
 mod recording;
+mod runs;
 
 pub use args::SettingArgs;
 pub use connection::{ConnectionOptions, TransportChoice};
@@ -27,6 +28,7 @@ pub use nodes::{NodeOptions, SlurmOptions};
 pub use output::{OutputOptions, PrintOptions};
 pub use pick::{DeviceFormat, FormatOptions, PickOptions};
 pub use recording::{RecordOptions, ReplayOptions};
+pub use runs::{CsvOptions, RunCsvFormat, RunPlace, RunsOptions};
 
 const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh/config, a node set such as gpu[001-128,200], or a group such as @gpu (see EXAMPLES)";
 
@@ -56,7 +58,8 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
         gtop trust gpu01                verify and store the host key of a new node\n  \
         gtop doctor gpu01               diagnose step by step why a node does not answer\n  \
         gtop record --slurm -w a.gtop   record your jobs' nodes; gtop replay a.gtop plays it\n  \
-        gtop pick -n 4 gpu01 gpu02      pick four free devices; gtop pick -n 1 -- CMD runs CMD on one\n\n\
+        gtop pick -n 4 gpu01 gpu02      pick four free devices; gtop pick -n 1 -- CMD runs CMD on one\n  \
+        gtop runs ./progress            watch training runs; gtop runs --help\n\n\
         Names of subcommands and plain numbers are not taken as hosts; put them after --: `gtop -- trust 5`.\n\n\
         EXIT STATUS\n  \
         0 at least one node answered, 1 no node answered, 2 usage error, 130 interrupted by Ctrl-C"
@@ -105,6 +108,8 @@ pub enum CliCommand {
     Replay(Box<ReplayOptions>),
     /// Pick free devices, over all nodes, for `CUDA_VISIBLE_DEVICES` or to run a command on
     Pick(Box<PickOptions>),
+    /// Watch training runs: their progress, processes, variables and output
+    Runs(Box<RunsOptions>),
     /// Show, check or create the configuration
     Config {
         /// Subcommand
@@ -170,6 +175,7 @@ impl Cli {
         }
         cli.lift_shared_options();
         cli.lift_pick_options();
+        cli.lift_runs_options();
         let args = cli.settings.values.clone();
         cli.apply_settings(&Settings::merge(
             SettingSources { args, ..SettingSources::default() },
@@ -209,6 +215,7 @@ impl Cli {
                 CliCommand::Record(_)
                 | CliCommand::Replay(_)
                 | CliCommand::Pick(_)
+                | CliCommand::Runs(_)
                 | CliCommand::Config { .. }
                 | CliCommand::Fields { .. }
                 | CliCommand::Python
@@ -222,6 +229,7 @@ impl Cli {
     /// Checks rules that clap cannot express.
     pub fn check(&self) -> Result<(), clap::Error> {
         self.check_pick()?;
+        self.check_runs()?;
         if let Some(message) = self.output.missing_option() {
             return Err(Self::command().error(ErrorKind::MissingRequiredArgument, message));
         }

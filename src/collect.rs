@@ -2,8 +2,9 @@
 //!
 //! Knows nothing of the fleet: events go out as deliveries.
 
+pub(crate) use backoff::Backoff;
 pub use fault::from_transport;
-pub use handshake::Handshake;
+pub use handshake::{Handshake, start_script};
 pub use requests::NodeClient;
 
 use std::io;

@@ -9,6 +9,7 @@ pub use output_field::{DeviceKey, OutputField};
 pub use pick::{PickFormat, write_pick_json, write_pick_variables, write_picks};
 pub use python::write_python_module;
 pub use rntop::{RNTOP_HEADER, RntopLog};
+pub use runs_csv::{RunMatrix, RunStatistics, TTOP_HEADER, TtopTotals, ttop_file_time, ttop_line};
 
 mod csv;
 mod field_list;
@@ -18,3 +19,4 @@ mod output_field;
 mod pick;
 mod python;
 mod rntop;
+mod runs_csv;

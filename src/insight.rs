@@ -12,8 +12,9 @@ use crate::fleet::{AllocatedDevices, Fleet, Node, Totals};
 use crate::insight::events::rows::DeviceEvents;
 use crate::insight::jobs::JobIndex;
 use crate::insight::node_status::NodeStatus;
+use crate::insight::runs::Runs;
 use crate::insight::users::Users;
-use crate::model::{Bytes, DeviceFault, FaultKind, NodeName, SourceFaultKind};
+use crate::model::{Bytes, DeviceFault, FaultKind, NodeName, RunList, SourceFaultKind};
 use crate::nodeset;
 use crate::query::DisplaySelection;
 use crate::query::Filter;
@@ -26,6 +27,7 @@ pub mod node_status;
 pub mod ownership;
 pub mod pick;
 mod row_id;
+pub mod runs;
 pub mod users;
 
 /// The fleet at one moment, filtered, with derived data.
@@ -51,6 +53,8 @@ pub struct FleetView {
     whole: Fleet,
     /// The indices of the nodes that match the filter, in fleet order.
     pub matching: Vec<usize>,
+    /// Training runs, if they are watched.
+    pub runs: Option<Arc<Runs>>,
     /// Data that only some views need.
     lazy: LazyParts,
 }
@@ -151,7 +155,7 @@ impl FleetView {
             if is_same { Arc::clone(&self.selection) } else { Arc::new(selection.clone()) };
         let fleet = self.select(&whole, &selection, is_same);
         let built = Self::of(fleet, now, filter);
-        Self { selection, whole, ..built }
+        Self { selection, whole, runs: self.runs.clone(), ..built }
     }
 
     /// Removes the devices that are not selected.
@@ -200,8 +204,14 @@ impl FleetView {
             selection,
             whole,
             matching,
+            runs: None,
             lazy,
         }
+    }
+
+    /// Replaces the training runs.
+    pub fn set_runs(&mut self, list: &Arc<RunList>) {
+        self.runs = Some(Arc::new(Runs::new(Arc::clone(list), &self.fleet, self.now)));
     }
 
     pub(crate) fn job_index(&self) -> &Arc<JobIndex> {

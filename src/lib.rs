@@ -33,6 +33,7 @@ mod probe;
 mod process;
 mod query;
 mod record;
+mod runs;
 mod sim;
 mod source;
 mod ssh;
@@ -41,6 +42,7 @@ mod storage;
 mod text;
 #[warn(missing_docs)]
 mod time;
+mod training;
 mod transport;
 mod ui;
 mod wire;
@@ -58,6 +60,6 @@ pub mod internals {
 
     modules! {
         app cli collect config doctor export fleet insight inventory metrics model nodeset probe
-        process query record sim source ssh storage text time transport ui wire
+        process query record runs sim source ssh storage text time training transport ui wire
     }
 }

@@ -24,6 +24,15 @@ pub use request::{
     Environment, IoCounters, ProcessDetail, ProcessRequest, ProcessResponse, ProcessTree, Refusal,
     RequestError, ResourceLimit, TreeProcess, Variable,
 };
+pub use run::{
+    Estimate, FileResources, FoundProcess, MetricValue, Progress, Run, RunFolder, RunHost, RunId,
+    RunLimits, RunList, RunProcess, RunStatus, RunTask, RunTreeProcess, RunVariable, RunVariables,
+    UserResources, VariableKind,
+};
+pub use run_request::{
+    DeletionPlan, OutputFile, OutputGrowth, OutputId, OutputStream, RunReply, RunRequest,
+    RunRequestError, RunResponse,
+};
 pub use sample::{
     BackendReading, BackendState, DevicesReading, DriverFacts, Hello, ProcessesReading, Sample,
     UsesReading,
@@ -47,6 +56,8 @@ mod playback;
 mod process;
 mod reading;
 mod request;
+mod run;
+mod run_request;
 mod sample;
 mod signal;
 mod tpu;

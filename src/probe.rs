@@ -34,6 +34,9 @@ const MALLOC_SETTINGS: &str = "MALLOC_TRIM_THRESHOLD_=65536 MALLOC_TOP_PAD_=0";
 /// sending. `build.rs` makes both sources.
 const PYTHON_SOURCE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe.py.z"));
 
+/// The script of `gtop runs`, made in the same way.
+const RUNS_SOURCE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runs.py.z"));
+
 /// The sh probe without its comments.
 const SHELL_SOURCE: &str = include_str!(concat!(env!("OUT_DIR"), "/probe.sh"));
 
@@ -151,6 +154,35 @@ pub fn source(interpreter: Interpreter, settings: &ProbeSettings<'_>) -> ProbeSo
     }
 }
 
+/// Returns the script that watches a folder of training runs, logs, or only processes.
+pub fn runs_source(
+    folder: Option<&str>,
+    logs: &[String],
+    interval: Duration,
+    deadman: Duration,
+) -> ProbeSource {
+    let folder = folder.map_or_else(|| "None".to_owned(), python_string);
+    let logs: Vec<String> = logs.iter().map(|log| python_string(log)).collect();
+    let (interval, deadman) = (seconds(interval), deadman.as_secs().max(1));
+    ProbeSource {
+        head: format!(
+            "FOLDER={folder}\nLOGS=[{}]\nINTERVAL={interval}\nDEADMAN={deadman}\n{BOOTSTRAP}\0",
+            logs.join(",")
+        ),
+        body: RUNS_SOURCE,
+        tail: String::new(),
+    }
+}
+
+/// Returns a text as a string literal of Python, in ASCII.
+fn python_string(text: &str) -> String {
+    let escaped = |letter: char| {
+        let is_plain = letter.is_ascii_alphanumeric() || "/._- ,:+=@~".contains(letter);
+        if is_plain { letter.to_string() } else { format!("\\U{:08x}", u32::from(letter)) }
+    };
+    format!("\"{}\"", text.chars().map(escaped).collect::<String>())
+}
+
 /// Returns the script for a node whose name is the expression `node`. Frames are cut into pieces of `short` bytes; 0 means
 /// whole frames.
 fn build_source(
@@ -233,6 +265,17 @@ mod tests {
         assert!(python.starts_with("NODE=\"aimportosidid\"\n"));
         assert!(shell.starts_with("NODE=aimportosidid INTERVAL"));
         assert!(shell.ends_with("\nnid\n"));
+    }
+
+    #[test]
+    fn a_path_cannot_become_code() {
+        for (path, literal) in [
+            ("~/runs a", r#""~/runs a""#),
+            ("a\";import os#", r#""a\U00000022\U0000003bimport os\U00000023""#),
+            ("日\n\\", r#""\U000065e5\U0000000a\U0000005c""#),
+        ] {
+            assert_eq!(python_string(path), literal);
+        }
     }
 
     #[test]

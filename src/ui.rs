@@ -6,14 +6,14 @@
 
 pub use action::{
     Action, FleetAction, JobAction, NodeAction, NodeReply, NodeRequest, ProcessAction, RowAction,
-    SortAction, UiPreference, UiRequest,
+    RunAction, SortAction, UiPreference, UiRequest,
 };
 pub use chart_metric::ChartMetric;
 pub use dialog::Dialog;
 pub use dialog::setup::{Setup, SetupEntry, SetupPage};
 pub use display_options::{Chart, Density, DisplayOptions, Thresholds};
 pub use effect::Effect;
-pub use event_loop::{SettingsEvent, SuspendedTask, UiContext, run};
+pub use event_loop::{RunFeed, SettingsEvent, SuspendedTask, UiContext, run};
 pub use filter_prompt::FilterPrompt;
 pub use fleet_source::FleetSource;
 pub use input::{Click, Key, KeyParseError, NamedKey};
@@ -32,7 +32,7 @@ pub use theme::{ColourDepth, GlyphSet, Palette, Theme, ThemeOptions};
 pub use time_prompt::TimePrompt;
 pub use time_prompt::time_text::{TimeContext, parse_time};
 pub use timeline::Timeline;
-pub use views::{events, fleet, job, node, processes, users};
+pub use views::{events, fleet, job, node, processes, runs, users};
 pub use widgets::column_spec::{ColumnSpec, TableColumns};
 pub use widgets::line::{Line, RowStyle, Span, SpanContent, Symbol, Tone};
 pub use widgets::line_editor::LineEditor;
@@ -99,11 +99,20 @@ table! {
         Users = "Users",
         /// What happened.
         Events = "Events",
+        /// Training runs; only if folders of runs are watched.
+        Runs = "Runs",
     }
     /// All views, in the order of their number keys.
     pub const ALL;
     /// Returns the name in tabs and settings.
     pub fn title -> &'static str;
+}
+
+impl View {
+    /// Returns the views that have a tab.
+    pub(crate) fn shown(has_runs: bool) -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(move |view| *view != Self::Runs || has_runs)
+    }
 }
 
 /// The fleet and the options to draw it with.

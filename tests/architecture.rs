@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 /// The modules, bottom up: a module may import only those before it.
 #[rustfmt::skip]
 const MODULES: &[&str] = &[
-    "time", "text", "storage", "process", "ssh", "model", "nodeset", "wire", "probe", "transport", "inventory", "collect",
-    "record", "fleet", "metrics", "query", "insight", "source", "export", "ui",
+    "time", "text", "storage", "process", "ssh", "model", "training", "nodeset", "wire", "probe", "transport", "inventory", "collect",
+    "runs", "record", "fleet", "metrics", "query", "insight", "source", "export", "ui",
     "sim", "doctor", "config", "cli", "app", "api",
 ];
 
@@ -28,11 +28,13 @@ const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("inventory", &["wire", "probe", "metrics"]),
     ("probe", &["wire"]),
     ("collect", &["metrics", "inventory"]),
+    ("training", &["ssh", "process", "storage"]),
+    ("runs", &["inventory"]),
     ("record", &["ssh", "process", "probe", "transport", "inventory", "collect"]),
     ("fleet", &["wire", "probe", "ssh", "transport", "inventory", "collect"]),
     ("source", &["ssh", "probe", "metrics", "query", "insight"]),
     ("query", &["wire", "probe", "ssh", "transport", "inventory", "collect"]),
-    ("insight", &["wire", "probe", "ssh", "transport", "inventory", "collect"]),
+    ("insight", &["wire", "probe", "ssh", "transport", "inventory", "collect", "runs"]),
     ("export", &["ssh", "transport", "collect", "probe"]),
     (
         "ui",
@@ -43,6 +45,7 @@ const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
             "transport",
             "inventory",
             "collect",
+            "runs",
             "record",
             "source",
             "export",
@@ -60,8 +63,11 @@ const CRATE_USERS: &[(&str, &[&str])] = &[
     ("clap", &["cli", "main"]),
     ("toml", &["config"]),
     ("zstd", &["record"]),
-    ("serde_json", &["wire", "record", "export", "doctor", "inventory", "sim"]),
-    ("serde", &["wire", "record", "export", "doctor", "inventory", "config", "sim"]),
+    ("serde_json", &["wire", "record", "export", "doctor", "inventory", "runs", "training", "sim"]),
+    (
+        "serde",
+        &["wire", "record", "export", "doctor", "inventory", "runs", "training", "config", "sim"],
+    ),
 ];
 
 /// Names of functions that write, replace or remove files; only `storage` may use them.

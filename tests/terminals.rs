@@ -273,6 +273,7 @@ async fn panic_on_the_screen(how: &str) {
     let (_reply, replies) = mpsc::channel(1);
     let (_event, settings_events) = mpsc::channel(1);
     let context = UiContext {
+        runs: None,
         source: FleetSource { fleet: reader, clock: Clock::system(), playback: None },
         sources,
         recorder: None,

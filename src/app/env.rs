@@ -54,7 +54,8 @@ impl Env {
         options.ssh.prompt_queue = prompter.as_ref().map(Prompter::queue);
         let env = Self { prompter, clock, ..Self::with_options(cli, paths, settings, options)? };
         // The screen shows this itself.
-        let is_watching = matches!(env.cli.command, None | Some(CliCommand::Replay(_)));
+        let is_watching =
+            matches!(env.cli.command, None | Some(CliCommand::Replay(_) | CliCommand::Runs(_)));
         let is_screen = is_watching && env.output_mode == OutputMode::Screen;
         if let Some(summary) = env.settings.problem_summary().filter(|_| !is_screen) {
             writeln!(err, "gtop: {summary}")?;

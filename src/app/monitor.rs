@@ -12,6 +12,7 @@ use crate::app::discovery::Discovery;
 use crate::app::env::Env;
 use crate::collect::{Collector, CollectorConfig, NodeClient};
 use crate::fleet::{FleetReader, FleetStore};
+use crate::inventory::Roster;
 use crate::model::{JobId, NodeName};
 use crate::record::RecorderSink;
 use crate::source::live;
@@ -61,6 +62,11 @@ impl Monitor {
     /// Returns a reader of the fleet's snapshots.
     pub(super) fn fleet(&self) -> FleetReader {
         self.store.reader()
+    }
+
+    /// Returns the rosters: the nodes that are watched at a time.
+    pub(super) fn rosters(&self) -> watch::Receiver<Arc<Roster>> {
+        self.discovery.rosters()
     }
 
     /// Returns a client for requests about processes on nodes.

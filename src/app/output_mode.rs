@@ -35,6 +35,11 @@ impl OutputMode {
         if matches!(cli.command, Some(CliCommand::Pick(_))) {
             return Self::Once(None);
         }
+        if let Some(CliCommand::Runs(runs)) = &cli.command
+            && (runs.csv().headless || runs.csv().once)
+        {
+            return if runs.csv().once { Self::Once(None) } else { Self::Continuous };
+        }
         if options.watch {
             return Self::Continuous;
         }

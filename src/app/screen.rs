@@ -12,6 +12,7 @@ use crate::app::env::Env;
 use crate::app::monitor::Monitor;
 use crate::app::playback::Rewind;
 use crate::app::prompter::{self, PromptOutcome, Prompter};
+use crate::app::run_server::RunsOnScreen;
 use crate::app::settings_controller::SettingsController;
 use crate::collect::NodeClient;
 use crate::model::{NodeName, PlaybackCommand};
@@ -52,6 +53,7 @@ fn context(env: &Env, title: String, source: FleetSource) -> (UiContext, ScreenE
     let context = UiContext {
         source,
         sources,
+        runs: None,
         recorder: None,
         clock: env.clock.clone(),
         zone: TimeZone::system(),
@@ -86,11 +88,16 @@ pub(super) async fn run(
     recorder: Option<&Recorder>,
     title: String,
     prompter: Option<Prompter>,
+    runs: Option<RunsOnScreen>,
     notices: &mut mpsc::Receiver<String>,
 ) -> io::Result<ExitReason> {
     let live = FleetSource { fleet: monitor.fleet(), clock: env.clock.clone(), playback: None };
     let (mut context, ends) = context(env, title, live.clone());
     context.recorder = recorder.map(Recorder::state);
+    let runs = runs.map(|runs| {
+        context.runs = Some(runs.feed);
+        runs.server
+    });
     let ScreenEnds { requests: mut incoming, suspended_tasks, replies, sources, mut controller } =
         ends;
     let notice_sender = controller.events.clone();
@@ -120,6 +127,16 @@ pub(super) async fn run(
                 }
                 UiRequest::ChangeSetting(name, text) => controller.change(name, &text).await,
                 UiRequest::SaveSettings(preferences) => controller.save(preferences).await,
+                UiRequest::Runs(requests) => {
+                    if let Some(runs) = &runs {
+                        runs.serve(requests);
+                    }
+                }
+                UiRequest::UnfoldRuns(unfolded) => {
+                    if let Some(runs) = &runs {
+                        runs.unfold(unfolded);
+                    }
+                }
                 UiRequest::Playback(command) => {
                     let Some(rewind) = &mut rewind else { continue };
                     if let Err(error) = rewind.command(command, env.clock.now()).await {
@@ -172,6 +189,8 @@ pub(super) async fn run_replay(
                 | UiRequest::FocusNode(_)
                 | UiRequest::WatchJob(_)
                 | UiRequest::QueryNodes(_)
+                | UiRequest::Runs(_)
+                | UiRequest::UnfoldRuns(_)
                 | UiRequest::SetInterval(_) => {}
             }
         }

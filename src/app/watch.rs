@@ -25,9 +25,9 @@ const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) struct WatchSession {
     pub(super) monitor: Monitor,
     /// What is watched, as text.
-    title: String,
-    recorder: Option<Recorder>,
-    prompter: Option<Prompter>,
+    pub(super) title: String,
+    pub(super) recorder: Option<Recorder>,
+    pub(super) prompter: Option<Prompter>,
     /// Declared after the monitor, so that the servers stop after their clients.
     _demo: Option<Demo>,
 }
@@ -103,6 +103,7 @@ pub(super) fn run(
                     recorder.as_ref(),
                     title.clone(),
                     prompter,
+                    None,
                     &mut notices,
                 ))
                 .await

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::collect::fault::from_transport;
 use crate::collect::stderr::{StderrTail, append_output};
 use crate::model::{Fault, FaultKind, NodeName, TransportKind};
-use crate::probe::{self, Greeting, GreetingProgress, Interpreter, ProbeSettings};
+use crate::probe::{self, Greeting, GreetingProgress, Interpreter, ProbeSettings, ProbeSource};
 use crate::process::{Exit, Output};
 use crate::text::sanitize;
 use crate::transport::{self, Channel, StepScript, Target, Transport};
@@ -201,6 +201,34 @@ impl Handshake {
     pub async fn close(self) {
         self.channel.shutdown().await;
     }
+}
+
+/// Connects to a node and starts a script there that is no probe; returns its channel and the first bytes it sent.
+pub async fn start_script(
+    transport: &Transport,
+    target: &Target,
+    source: &ProbeSource,
+) -> Result<(Channel, Vec<u8>), Fault> {
+    let nonce = nonce();
+    let line = probe::launch_line(&nonce, source.size());
+    let mut channel =
+        transport.open(target, &line, |_phase| {}).await.map_err(|fault| from_transport(&fault))?;
+    let mut greeting = Greeting::new(&nonce);
+    let limit = Handshake::loader_timeout(transport, 0);
+    let announced = timeout(limit, await_loader(&mut channel, &mut greeting)).await;
+    let (interpreter, rest) = announced.map_err(|_elapsed| {
+        let message = format!("the login shell did not start it within {} s", limit.as_secs());
+        Fault::new(FaultKind::TimedOut, append_output(message, greeting.noise()))
+            .with_remedy(SLOW_SHELL_REMEDY)
+    })??;
+    if interpreter == Interpreter::Shell {
+        let why = "no Python 3.6 or newer; files of runs are read with it";
+        return Err(Fault::new(FaultKind::NoInterpreter, why));
+    }
+    for part in source.parts() {
+        channel.send(part).await.map_err(|fault| from_transport(&fault))?;
+    }
+    Ok((channel, rest))
 }
 
 /// Waits until the loader announces itself, skipping what the login files print.

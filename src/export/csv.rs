@@ -46,7 +46,7 @@ fn cell(value: &Value) -> String {
 
 /// Returns a text as a cell. A spreadsheet would run a text that begins like a formula, and users choose texts such as
 /// job names, so an apostrophe precedes it.
-fn text_cell(text: &str) -> String {
+pub(super) fn text_cell(text: &str) -> String {
     let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
     if text.contains([',', '"', '\r', '\n']) {
         format!("\"{guard}{}\"", text.replace('"', "\"\""))

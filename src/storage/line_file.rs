@@ -17,14 +17,23 @@ const MODE: u32 = 0o644;
 pub struct LineFile {
     path: PathBuf,
     /// The first line of an empty file.
-    header: &'static str,
+    header: String,
 }
 
 impl LineFile {
     /// Checks that the file can be written, and creates it if it is missing.
-    pub fn open(path: &Path, header: &'static str) -> Result<Self, WriteError> {
-        let file = Self { path: path.to_owned(), header };
+    pub fn open(path: &Path, header: impl Into<String>) -> Result<Self, WriteError> {
+        let file = Self { path: path.to_owned(), header: header.into() };
         file.open_file().map(|_file| file)
+    }
+
+    /// Returns true if the file begins with the header, or is empty.
+    pub fn has_header(&self) -> Result<bool, WriteError> {
+        let mut start = Vec::new();
+        let length = u64::try_from(self.header.len()).unwrap_or(u64::MAX);
+        let read = self.open_file()?.take(length).read_to_end(&mut start);
+        read.map_err(WriteError::failed(&self.path))?;
+        Ok(start.is_empty() || start == self.header.as_bytes())
     }
 
     /// Appends whole lines in one write, after the header if the file is empty. On an error, such as a full disk,
@@ -49,10 +58,10 @@ impl LineFile {
     }
 
     /// Returns the length of the file, and what has to precede new lines: the header, or the end of half a line.
-    fn prefix(&self, file: &mut File) -> io::Result<(usize, &'static str)> {
+    fn prefix(&self, file: &mut File) -> io::Result<(usize, &str)> {
         let length = file.metadata()?.len();
         if length == 0 {
-            return Ok((0, self.header));
+            return Ok((0, &self.header));
         }
         let mut last = [0];
         file.seek(SeekFrom::End(-1))?;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::model::{
-    JobId, NodeName, PlaybackCommand, ProcessRequest, ProcessResponse, RequestError, Signal,
+    JobId, NodeName, PlaybackCommand, ProcessRequest, ProcessResponse, RequestError, RunId,
+    RunRequest, Signal,
 };
 use crate::query::SortOrder;
 use crate::time::Timestamp;
@@ -52,6 +53,7 @@ pub enum Action {
     Job(JobAction),
     Node(NodeAction),
     Processes(ProcessAction),
+    Runs(RunAction),
 }
 
 impl Action {
@@ -65,6 +67,7 @@ impl Action {
                 | Self::Job(_)
                 | Self::Node(_)
                 | Self::Processes(_)
+                | Self::Runs(_)
         )
     }
 
@@ -195,6 +198,35 @@ pub enum ProcessAction {
     InterruptSelected,
 }
 
+/// Actions of the view of training runs, and the one that leads there from a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunAction {
+    /// Shows runs of the next status.
+    NextStatus,
+    /// Opens the prompt for a part of the names to show.
+    Filter,
+    /// Shows runs whose names contain this.
+    SetFilter(String),
+    /// Shows the processes of the run, then their threads, then neither.
+    Unfold,
+    /// Opens the editor of variables.
+    Edit,
+    /// Opens the output.
+    Output,
+    /// Sends a signal to the process of the row.
+    Signal,
+    /// Sends a signal to all running runs.
+    SignalAll,
+    /// Deletes the files of the run.
+    Delete,
+    /// Shows columns on the left.
+    Left,
+    /// Shows columns on the right.
+    Right,
+    /// Shows the runs of the selected job.
+    OfJob,
+}
+
 /// A request to one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRequest {
@@ -231,6 +263,10 @@ pub enum UiRequest {
     SetInterval(Duration),
     /// Plays the recording, or moves in it.
     Playback(PlaybackCommand),
+    /// Requests about training runs.
+    Runs(Vec<RunRequest>),
+    /// Lists the threads of these runs.
+    UnfoldRuns(Vec<RunId>),
 }
 
 impl UiRequest {
@@ -242,7 +278,11 @@ impl UiRequest {
             | Self::WatchJob(_)
             | Self::QueryNodes(_)
             | Self::SetInterval(_) => true,
-            Self::ChangeSetting(..) | Self::SaveSettings(_) | Self::Playback(_) => false,
+            Self::ChangeSetting(..)
+            | Self::SaveSettings(_)
+            | Self::Playback(_)
+            | Self::Runs(_)
+            | Self::UnfoldRuns(_) => false,
         }
     }
 }

@@ -2,17 +2,26 @@
 
 use std::ops::ControlFlow;
 
+use crate::model::{RunReply, RunRequest};
 use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::action::{Action, SortAction, UiRequest};
+use crate::ui::dialog::delete::DeleteDialog;
+use crate::ui::dialog::output::OutputDialog;
+use crate::ui::dialog::run_filter::RunFilter;
 use crate::ui::dialog::setup::Setup;
 use crate::ui::dialog::signal::SignalDialog;
+use crate::ui::dialog::variables::VariablesDialog;
 use crate::ui::input::Key;
 use crate::ui::widgets::line::Line;
 use crate::ui::widgets::menu::Menu;
 
+pub(crate) mod delete;
+pub(crate) mod output;
+pub(crate) mod run_filter;
 pub(crate) mod setup;
 pub(crate) mod signal;
+pub(crate) mod variables;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Dialog {
@@ -22,6 +31,14 @@ pub enum Dialog {
     Setup(Setup),
     /// The dialog that selects a signal and asks for confirmation.
     Signal(Box<SignalDialog>),
+    /// The prompt for a part of the names of runs.
+    RunFilter(RunFilter),
+    /// The editor of the variables of a run.
+    Variables(Box<VariablesDialog>),
+    /// The output of a run.
+    Output(Box<OutputDialog>),
+    /// What deleting a run removes, and the confirmation.
+    Delete(Box<DeleteDialog>),
 }
 
 /// What a key does to a dialog: it closes, and an action is performed; or it stays open and makes a request.
@@ -57,6 +74,54 @@ impl Dialog {
             Self::Menu(menu, _) => menu.on_key(key).map_continue(|()| None),
             Self::Setup(setup) => setup.on_key(key),
             Self::Signal(dialog) => dialog.on_key(key),
+            Self::RunFilter(prompt) => prompt.on_key(key),
+            Self::Variables(dialog) => dialog.on_key(key),
+            Self::Output(dialog) => dialog.on_key(key),
+            Self::Delete(dialog) => dialog.on_key(key),
+        }
+    }
+
+    /// Returns true while a line is typed.
+    pub(crate) fn is_typing(&self) -> bool {
+        match self {
+            Self::Setup(setup) => setup.is_typing(),
+            Self::RunFilter(_) => true,
+            Self::Variables(dialog) => dialog.is_typing(),
+            Self::Output(dialog) => dialog.is_typing(),
+            Self::Menu(..) | Self::Signal(_) | Self::Delete(_) => false,
+        }
+    }
+
+    /// Returns the request that an opened dialog makes.
+    pub(crate) fn opening_request(&self) -> Option<UiRequest> {
+        let request = match self {
+            Self::Delete(dialog) => RunRequest::PlanDeletion(dialog.run().clone()),
+            Self::Output(dialog) => RunRequest::OpenOutputs(dialog.run().clone()),
+            Self::Menu(..)
+            | Self::Setup(_)
+            | Self::Signal(_)
+            | Self::RunFilter(_)
+            | Self::Variables(_) => return None,
+        };
+        Some(UiRequest::Runs(vec![request]))
+    }
+
+    /// Returns the requests that a dialog makes when it is closed.
+    pub(crate) fn closing_requests(&self) -> Option<UiRequest> {
+        if let Self::Output(dialog) = self { dialog.closing_requests() } else { None }
+    }
+
+    /// Handles the reply to a request about runs; a text closes the dialog and is shown. Returns `None` if the request
+    /// was none of this dialog's.
+    pub(crate) fn on_run_reply(
+        &mut self,
+        reply: &RunReply,
+    ) -> Option<ControlFlow<String, Option<UiRequest>>> {
+        match self {
+            Self::Delete(dialog) => dialog.on_reply(reply),
+            Self::Variables(dialog) => dialog.on_reply(reply),
+            Self::Output(dialog) => dialog.on_reply(reply),
+            Self::Menu(..) | Self::Setup(_) | Self::Signal(_) | Self::RunFilter(_) => None,
         }
     }
 
@@ -73,6 +138,10 @@ impl Dialog {
             Self::Menu(menu, _) => menu.lines(width, room.min(menu.height())),
             Self::Setup(setup) => setup.lines(width, room),
             Self::Signal(dialog) => dialog.lines(context, width, room.min(dialog.height())),
+            Self::RunFilter(prompt) => prompt.lines(width),
+            Self::Variables(dialog) => dialog.lines(context, width, room),
+            Self::Output(dialog) => dialog.lines(width, room),
+            Self::Delete(dialog) => dialog.lines(width, room),
         });
         lines.truncate(max_lines);
         lines
@@ -87,6 +156,10 @@ impl Dialog {
             Self::Menu(_, verb) => &[("↑ ↓", "move"), ("Enter", verb), ("Esc", "close")],
             Self::Setup(setup) => setup.hints(),
             Self::Signal(dialog) => dialog.hints(),
+            Self::RunFilter(_) => &[("Enter", "show"), ("Esc", "cancel")],
+            Self::Variables(dialog) => dialog.hints(),
+            Self::Output(dialog) => dialog.hints(),
+            Self::Delete(dialog) => dialog.hints(),
         };
         hints.iter().map(|(key, meaning)| ((*key).to_owned(), *meaning)).collect()
     }

@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use crate::model::{RecorderState, RequestError};
+use crate::model::{OutputGrowth, RecorderState, RequestError, RunList, RunReply};
 use crate::time::{Clock, Timestamp};
 use crate::ui::action::{NodeReply, UiRequest};
 use crate::ui::background::{BACKGROUND_QUERY, BackgroundDetector};
@@ -41,6 +41,8 @@ pub struct UiContext {
     pub source: FleetSource,
     /// Sources that replace the one shown.
     pub sources: mpsc::Receiver<FleetSource>,
+    /// The training runs, if they are watched.
+    pub runs: Option<RunFeed>,
     /// The recorder of the live fleet, if it is recorded.
     pub recorder: Option<watch::Receiver<RecorderState>>,
     /// Real time, whichever time is shown.
@@ -61,6 +63,32 @@ pub struct UiContext {
     pub settings_events: mpsc::Receiver<SettingsEvent>,
     /// Captures mouse clicks and the wheel; the terminal's own selection then needs Shift.
     pub has_mouse: bool,
+}
+
+/// News of training runs.
+#[derive(Debug)]
+pub struct RunFeed {
+    pub list: watch::Receiver<Arc<RunList>>,
+    pub replies: mpsc::Receiver<RunReply>,
+    pub growth: mpsc::Receiver<OutputGrowth>,
+}
+
+#[derive(Debug)]
+enum RunNews {
+    List,
+    Reply(Box<RunReply>),
+    Growth(OutputGrowth),
+}
+
+/// Waits for news of runs; forever if none are watched.
+async fn run_news(feed: &mut Option<RunFeed>) -> RunNews {
+    let Some(feed) = feed else { return std::future::pending().await };
+    tokio::select! {
+        Some(reply) = feed.replies.recv() => RunNews::Reply(Box::new(reply)),
+        Some(growth) = feed.growth.recv() => RunNews::Growth(growth),
+        Ok(()) = feed.list.changed() => RunNews::List,
+        else => std::future::pending().await,
+    }
 }
 
 #[derive(Debug)]
@@ -128,6 +156,7 @@ enum UiEvent {
     Resize,
     SuspendedTask(SuspendedTask),
     NodeReply(NodeReply),
+    Runs(RunNews),
     Settings(SettingsEvent),
     Source(FleetSource),
     /// The player has jumped, or has changed its speed.
@@ -148,6 +177,13 @@ enum FleetChange {
     Closed,
 }
 
+impl FleetChange {
+    /// Returns the same with a new fleet, unless more is due.
+    const fn or_new(self) -> Self {
+        if matches!(self, Self::None) { Self::New } else { self }
+    }
+}
+
 struct EventLoop {
     context: UiContext,
     terminal: Terminal,
@@ -156,7 +192,7 @@ struct EventLoop {
     drawn_at: Timestamp,
     fleet_change: FleetChange,
     /// The state that other tasks know.
-    sent_state: [UiRequest; 3],
+    sent_state: [UiRequest; 4],
     /// Ctrl-Z has already handled the SIGCONT that is still to be delivered.
     has_resumed: bool,
     /// When the background colour was queried; none if no reply is due.
@@ -185,6 +221,7 @@ impl EventLoop {
                 UiRequest::WatchJob(None),
                 UiRequest::SetInterval(interval),
                 UiRequest::FocusNode(None),
+                UiRequest::UnfoldRuns(Vec::new()),
             ],
             has_resumed: false,
             background_queried_at: None,
@@ -260,6 +297,14 @@ impl EventLoop {
                 event = signals.next() => event,
                 Some(task) = self.context.suspended_tasks.recv() => UiEvent::SuspendedTask(task),
                 Some(reply) = self.context.replies.recv() => UiEvent::NodeReply(reply),
+                news = run_news(&mut self.context.runs) => match news {
+                    // A new list is drawn with the next fleet, or when it is due.
+                    RunNews::List => {
+                        self.fleet_change = self.fleet_change.or_new();
+                        continue;
+                    }
+                    RunNews::Reply(_) | RunNews::Growth(_) => UiEvent::Runs(news),
+                },
                 Some(event) = self.context.settings_events.recv() => UiEvent::Settings(event),
                 Some(source) = self.context.sources.recv() => UiEvent::Source(source),
                 () = playback_changed(&mut self.context.source.playback) => UiEvent::Playback,
@@ -309,6 +354,16 @@ impl EventLoop {
             }
             UiEvent::Background(is_light) => self.on_background(is_light),
             UiEvent::NodeReply(reply) => self.ui.on_reply(&reply, now),
+            UiEvent::Runs(news) => {
+                let request = match news {
+                    RunNews::Reply(reply) => self.ui.on_run_reply(&reply, now),
+                    RunNews::Growth(growth) => self.ui.on_output(&growth),
+                    RunNews::List => None,
+                };
+                if let Some(request) = request {
+                    self.send_request(request);
+                }
+            }
             UiEvent::Settings(SettingsEvent::Changed(config, redraw_interval)) => {
                 self.context.redraw_interval = redraw_interval;
                 self.ui.apply_config(*config);
@@ -458,6 +513,10 @@ impl EventLoop {
             self.ui.on_recorder(recorder, now);
             self.ui.on_timeline(timeline, now);
             self.ui.on_fleet(fleet, now);
+            if let Some(feed) = self.context.runs.as_mut().filter(|_| !self.ui.is_recorded()) {
+                let list = Arc::clone(&feed.list.borrow_and_update());
+                self.ui.on_runs(&list);
+            }
             if let Some(request) = self.ui.due() {
                 self.send_request(request);
             }
@@ -471,6 +530,9 @@ impl EventLoop {
         }
         let area = self.terminal.area()?;
         let text = self.surface.frame(area, |buffer| self.ui.draw(now, buffer));
+        if let Some(request) = self.ui.due_runs() {
+            self.send_request(request);
+        }
         if text.is_empty() { Ok(()) } else { self.terminal.write(&text) }
     }
 }

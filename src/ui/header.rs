@@ -217,7 +217,7 @@ fn tabs(
 ) -> Line {
     let notices = notices(fleet_view, screen);
     // Narrow tabs show digits instead of names, except for the current view.
-    let full = tab_line(view, true);
+    let full = tab_line(view, true, fleet_view.runs.is_some());
     let room = width.saturating_sub(full.width().saturating_add(notices.width()));
     let is_unfiltered = fleet_view.filter.is_empty() && screen.filter_prompt.is_none();
     // "filter: none" is dropped first.
@@ -227,7 +227,7 @@ fn tabs(
             .with_right(notices.gap(if info.width() > 0 { 2 } else { 0 }).append(info), width);
     }
     let fits = |line: &Line| line.width().saturating_add(notices.width()) < width;
-    let short = tab_line(view, false);
+    let short = tab_line(view, false, fleet_view.runs.is_some());
     let alone = || Line::styled(view.title(), Tone::Accent).gap(2);
     let line = [full, short].into_iter().find(fits).unwrap_or_else(alone);
     let rest = width.saturating_sub(line.width());
@@ -244,8 +244,8 @@ fn sort_and_filter(is_unfiltered: bool, order: Option<SortOrder>) -> Line {
     line.gap(gap).text(format!("sort: {column}{inverted}"), Tone::Faint)
 }
 
-fn tab_line(view: View, is_full: bool) -> Line {
-    View::ALL.into_iter().enumerate().fold(Line::new(), |line, (index, tab)| {
+fn tab_line(view: View, is_full: bool, has_runs: bool) -> Line {
+    View::shown(has_runs).enumerate().fold(Line::new(), |line, (index, tab)| {
         let digit = index + 1;
         let text = if is_full || tab == view {
             format!("{digit} {}", tab.title())

@@ -43,13 +43,14 @@ struct Hint {
 }
 
 /// The bindings by view; those of a view precede the ones that hold in all views.
-const TABLES: [(Option<View>, &[Binding]); 7] = [
+const TABLES: [(Option<View>, &[Binding]); 8] = [
     (Some(View::Fleet), bindings::FLEET),
     (Some(View::Job), bindings::JOB),
     (Some(View::Node), bindings::NODE),
     (Some(View::Processes), bindings::PROCESSES),
     (Some(View::Users), bindings::USERS),
     (Some(View::Events), bindings::EVENTS),
+    (Some(View::Runs), bindings::RUNS),
     (None, bindings::EVERYWHERE),
 ];
 

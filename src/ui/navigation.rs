@@ -6,12 +6,15 @@ use crate::fleet::Node;
 use crate::insight::FleetView;
 use crate::model::NodeName;
 use crate::query::SortOrder;
-use crate::ui::action::{Action, NodeReply, NodeRequest, ProcessAction, RowAction, SortAction};
+use crate::ui::action::{
+    Action, NodeReply, NodeRequest, ProcessAction, RowAction, RunAction, SortAction,
+};
 use crate::ui::dialog::Dialog;
 use crate::ui::effect::Effect;
 use crate::ui::node_panel::series::NodeSeries;
+use crate::ui::selection::JobSelection;
 use crate::ui::view_state::{Shared, ViewState};
-use crate::ui::views::{events, fleet, job, node, processes, users};
+use crate::ui::views::{events, fleet, job, node, processes, runs, users};
 use crate::ui::widgets::line::Line;
 use crate::ui::{RenderContext, View};
 
@@ -28,6 +31,7 @@ pub struct Navigation {
     pub(crate) processes: processes::State,
     pub(crate) users: users::State,
     pub(crate) events: events::State,
+    pub(crate) runs: runs::State,
 }
 
 impl Navigation {
@@ -40,6 +44,7 @@ impl Navigation {
             View::Processes => &mut self.processes,
             View::Users => &mut self.users,
             View::Events => &mut self.events,
+            View::Runs => &mut self.runs,
         };
         (view, &mut self.shared)
     }
@@ -69,6 +74,8 @@ impl Navigation {
             Action::Job(action) => self.job.update_job(context, shared, *action),
             Action::Node(action) => node::update_panel(context, shared, *action),
             Action::Processes(action) => self.update_processes(context, *action),
+            Action::Runs(RunAction::OfJob) => self.show_runs_of_job(context),
+            Action::Runs(action) => self.runs.update_runs(context, action),
             _ => Effect::Ignored,
         };
         self.shared.panel.follow(&self.shared.selection);
@@ -92,11 +99,26 @@ impl Navigation {
             View::Node | View::Job => {
                 panel.signal_target(selection.node(context.view).map(|node| &**node))
             }
-            View::Fleet | View::Users | View::Events | View::Processes => {
+            View::Fleet | View::Users | View::Events | View::Processes | View::Runs => {
                 Err("no process is selected here; view 4 lists processes".to_owned())
             }
         };
         Effect::signal(context, signal, target.map(|target| vec![target]))
+    }
+
+    /// Shows the runs of the selected job.
+    fn show_runs_of_job(&mut self, context: RenderContext<'_>) -> Effect {
+        if context.view.runs.is_none() {
+            return Effect::Message(runs::NOT_WATCHED.to_owned());
+        }
+        let selection = &self.shared.selection;
+        let job = selection.job(context.view).map(|selected| match selected {
+            JobSelection::Listed { job, .. }
+            | JobSelection::Hidden(job)
+            | JobSelection::Ended(job) => job.id.clone(),
+        });
+        self.runs.show_job(job);
+        Effect::SwitchView(View::Runs)
     }
 
     fn sort(&mut self, action: SortAction) -> Effect {
@@ -233,7 +255,7 @@ impl Navigation {
             View::Node => self
                 .shown_node(fleet_view)
                 .is_some_and(|node| self.shared.panel.cursor(node).is_some()),
-            View::Fleet | View::Processes | View::Users | View::Events => false,
+            View::Fleet | View::Processes | View::Users | View::Events | View::Runs => false,
         };
         match (action, self.view) {
             (Action::Sort(SortAction::Menu), View::Job | View::Node | View::Events) => None,
@@ -271,7 +293,6 @@ mod tests {
     use crate::query::Filter;
     use crate::time::Timestamp;
     use crate::ui::action::FleetAction;
-    use crate::ui::selection::JobSelection;
     use crate::ui::widgets::list::Movement;
 
     fn fleet_view(names: &[&str]) -> FleetView {

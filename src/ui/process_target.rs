@@ -41,6 +41,16 @@ impl ProcessTarget {
         })
     }
 
+    /// Returns a process of a training run.
+    pub(super) fn of_run(
+        node: NodeName,
+        key: ProcessKey,
+        user: Option<Arc<str>>,
+        command: Arc<str>,
+    ) -> Self {
+        Self { node, key, user, command, is_ours: None, is_on_device: false }
+    }
+
     /// Returns true if a request or reply for this node and key is about the process.
     pub(super) fn matches(&self, node: &NodeName, key: ProcessKey) -> bool {
         self.node == *node && self.key == key

@@ -86,7 +86,8 @@ fn body(
     }
     let fleet_view = context.view;
     // A job that has ended is shown even if no node is.
-    let is_empty = fleet_view.fleet.nodes.is_empty() && navigation.view != View::Job;
+    let is_empty =
+        fleet_view.fleet.nodes.is_empty() && !matches!(navigation.view, View::Job | View::Runs);
     if let Some(list) = fleet_view.fleet.jobs.as_deref().filter(|_| is_empty) {
         return job::lines_without_running_jobs(context, list, width, height);
     }

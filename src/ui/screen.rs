@@ -11,7 +11,10 @@ use ratatui::layout::Rect;
 
 use crate::fleet::Fleet;
 use crate::insight::FleetView;
-use crate::model::{JobId, Link, NodeName, Playback, PlaybackCommand, RecorderState};
+use crate::model::{
+    JobId, Link, NodeName, OutputGrowth, Playback, PlaybackCommand, RecorderState, RunList,
+    RunReply, RunRequest,
+};
 use crate::query::Filter;
 use crate::text::sanitized_chars;
 use crate::time::Timestamp;
@@ -19,6 +22,7 @@ use crate::ui::action::{
     Action, NodeReply, NodeRequest, ProcessAction, RowAction, SortAction, UiPreference, UiRequest,
 };
 use crate::ui::dialog::Dialog;
+use crate::ui::dialog::output::OutputDialog;
 use crate::ui::dialog::setup::Setup;
 use crate::ui::display_options::DisplayOptions;
 use crate::ui::effect::Effect;
@@ -115,6 +119,8 @@ pub struct Ui {
     drawn: Vec<Line>,
     /// Requests to nodes that are not sent yet.
     due: Vec<NodeRequest>,
+    /// The same about runs.
+    due_runs: Vec<RunRequest>,
 }
 
 impl Ui {
@@ -144,6 +150,7 @@ impl Ui {
             message: None,
             drawn: Vec::new(),
             due: Vec::new(),
+            due_runs: Vec::new(),
         }
     }
 
@@ -307,6 +314,12 @@ impl Ui {
         (!due.is_empty()).then_some(UiRequest::QueryNodes(due))
     }
 
+    /// Returns the pending requests about runs and clears them.
+    pub fn due_runs(&mut self) -> Option<UiRequest> {
+        let due = std::mem::take(&mut self.due_runs);
+        (!due.is_empty()).then_some(UiRequest::Runs(due))
+    }
+
     /// Returns the node to sample faster, if any.
     pub fn focus(&self) -> Option<NodeName> {
         let node = self.navigation.shown_node(self.shown.view()).filter(|_| self.is_focusing)?;
@@ -383,7 +396,13 @@ impl Ui {
             Dialog::Setup(setup) if !setup.is_typing() => {
                 self.keys.actions(key, self.navigation.view).next()
             }
-            Dialog::Menu(..) | Dialog::Setup(_) | Dialog::Signal(_) => None,
+            Dialog::Menu(..)
+            | Dialog::Setup(_)
+            | Dialog::Signal(_)
+            | Dialog::RunFilter(_)
+            | Dialog::Variables(_)
+            | Dialog::Output(_)
+            | Dialog::Delete(_) => None,
         };
         let step = match action {
             Some(Action::Setup) => ControlFlow::Break(None),
@@ -394,7 +413,9 @@ impl Ui {
             _ => dialog.on_key(key),
         };
         match step {
-            ControlFlow::Break(None) => Effect::Handled,
+            ControlFlow::Break(None) => {
+                dialog.closing_requests().map_or(Effect::Handled, Effect::Request)
+            }
             ControlFlow::Break(Some(action)) => self.perform_in_view(&action, now),
             ControlFlow::Continue(request) => {
                 self.dialog = Some(dialog);
@@ -428,8 +449,7 @@ impl Ui {
     /// must not act as keys, one of which could kill a process.
     pub fn on_paste(&mut self, text: &str, now: Timestamp) {
         let is_typing = match &self.dialog {
-            Some(Dialog::Setup(setup)) => setup.is_typing(),
-            Some(_) => false,
+            Some(dialog) => dialog.is_typing(),
             None => self.is_prompting(),
         };
         for letter in sanitized_chars(text.trim()).take(MAX_PASTE_CHARS).filter(|_| is_typing) {
@@ -478,7 +498,8 @@ impl Ui {
             | Action::Fleet(_)
             | Action::Job(_)
             | Action::Node(_)
-            | Action::Processes(_) => {
+            | Action::Processes(_)
+            | Action::Runs(_) => {
                 let effect = self.perform_in_view(action, now);
                 if effect != Effect::Ignored || *action != Action::Rows(RowAction::Back) {
                     return effect;
@@ -543,7 +564,13 @@ impl Ui {
             Effect::OpenNode(name, row_id) => {
                 self.navigation.open_node(self.shown.view(), name, row_id);
             }
-            Effect::OpenDialog(dialog) => self.dialog = Some(dialog),
+            Effect::OpenDialog(dialog) => {
+                let request = dialog.opening_request();
+                self.dialog = Some(dialog);
+                if let Some(request) = request {
+                    return Effect::Request(request);
+                }
+            }
             Effect::Handled
             | Effect::Ignored
             | Effect::Request(_)
@@ -567,6 +594,45 @@ impl Ui {
         }
         let effect = self.navigation.on_reply(self.shown.context(), reply);
         self.apply(effect, now);
+    }
+
+    /// Notes the newest list of training runs.
+    pub fn on_runs(&mut self, list: &Arc<RunList>) {
+        if self.shown.live.runs.is_none() {
+            // `gtop runs` opens at the runs.
+            self.has_shown_nodes = true;
+            self.navigation.view = View::Runs;
+        }
+        self.shown.live.set_runs(list);
+        if let Some(Dialog::Variables(dialog)) = &mut self.dialog {
+            dialog.on_list(list);
+        }
+    }
+
+    /// Handles the reply to a request about runs; returns what to request next.
+    pub fn on_run_reply(&mut self, reply: &RunReply, now: Timestamp) -> Option<UiRequest> {
+        let step = self.dialog.as_mut().and_then(|dialog| dialog.on_run_reply(reply));
+        match step {
+            Some(ControlFlow::Continue(request)) => request,
+            Some(ControlFlow::Break(text)) => {
+                let closing = self.dialog.take().and_then(|dialog| dialog.closing_requests());
+                self.show_message(text, now);
+                closing
+            }
+            None => {
+                let closes = OutputDialog::unclaimed(reply);
+                if let (Err(error), None) = (&reply.result, &closes) {
+                    self.show_message(error.to_string(), now);
+                }
+                closes
+            }
+        }
+    }
+
+    /// Handles news of an output that is followed; returns what to request next.
+    pub fn on_output(&mut self, growth: &OutputGrowth) -> Option<UiRequest> {
+        let Some(Dialog::Output(dialog)) = &mut self.dialog else { return None };
+        dialog.on_growth(growth)
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "only clicks and the wheel mean something")]
@@ -643,7 +709,8 @@ impl Ui {
     }
 
     fn cycle_view(&mut self, is_forward: bool) {
-        let view = cycled(&View::ALL, self.navigation.view, is_forward);
+        let views: Vec<View> = View::shown(self.shown.view().runs.is_some()).collect();
+        let view = cycled(&views, self.navigation.view, is_forward);
         self.navigation.show_view(self.shown.view(), view);
     }
 
@@ -657,11 +724,12 @@ impl Ui {
     }
 
     /// Returns the state that other tasks follow: the watched job, the sampling interval and the focused node.
-    pub(super) fn followed_state(&self, now: Timestamp) -> [UiRequest; 3] {
+    pub(super) fn followed_state(&self, now: Timestamp) -> [UiRequest; 4] {
         [
             UiRequest::WatchJob(self.watched_job()),
             UiRequest::SetInterval(self.interval(now)),
             UiRequest::FocusNode(self.focus()),
+            UiRequest::UnfoldRuns(self.navigation.runs.unfolded()),
         ]
     }
 
@@ -735,6 +803,12 @@ impl Ui {
         self.message.take_if(|(_, until)| *until <= now);
         let focus = self.focus();
         let view = self.navigation.view;
+        if let Some(Dialog::Output(dialog)) = &mut self.dialog {
+            let height = render::body_height(area.height, false);
+            dialog.resize(area.width, height.saturating_sub(1));
+            let wanted = dialog.due();
+            self.due_runs.extend(wanted);
+        }
         let hints = match (&self.help, &self.dialog) {
             (Some(_), _) => help::hints(),
             (None, Some(dialog)) => self.dialog_hints(dialog),

@@ -5,4 +5,5 @@ pub mod fleet;
 pub mod job;
 pub mod node;
 pub mod processes;
+pub mod runs;
 pub mod users;

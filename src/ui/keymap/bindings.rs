@@ -6,7 +6,7 @@
 
 use crate::model::{PlaybackCommand, Signal};
 use crate::ui::action::{
-    Action, FleetAction, JobAction, NodeAction, ProcessAction, RowAction, SortAction,
+    Action, FleetAction, JobAction, NodeAction, ProcessAction, RowAction, RunAction, SortAction,
 };
 use crate::ui::keymap::{Binding, Hint};
 use crate::ui::widgets::list::Movement;
@@ -74,6 +74,8 @@ pub(super) const JOB: &[Binding] = bindings! {
         "show or hide processes of the selected node";
     "job.next-metric" "m" => Action::Job(JobAction::NextMetric),
         "next metric: utilization, memory, power, temperature", "metric";
+    "job.runs" "r" => Action::Runs(RunAction::OfJob),
+        "training runs of the job, in gtop runs";
     "job.overview" "o" => Action::Show(View::Fleet),
         "switch to the fleet view";
 };
@@ -172,6 +174,30 @@ pub(super) const EVENTS: &[Binding] = bindings! {
         "switch to the fleet view";
 };
 
+/// The view of training runs; the keys are those of ttop.
+pub(super) const RUNS: &[Binding] = bindings! {
+    "runs.status" "s" => Action::Runs(RunAction::NextStatus),
+        "show runs of the next status: all, RUNNING, FINISHED, …", "status";
+    "runs.filter" "f" => Action::Runs(RunAction::Filter),
+        "show runs whose names contain a text", "find";
+    "runs.unfold" "t Space" => Action::Runs(RunAction::Unfold),
+        "show processes, then threads of the run", "unfold";
+    "runs.edit" "e" => Action::Runs(RunAction::Edit),
+        "edit the variables of the run", "edit";
+    "runs.output" "o" => Action::Runs(RunAction::Output),
+        "read the output of the run", "output";
+    "signal.run" "k" => Action::Runs(RunAction::Signal),
+        "send a signal to the run, the process or the thread's process", "signal" with "signal.all-runs";
+    "signal.all-runs" "l" => Action::Runs(RunAction::SignalAll),
+        "send a signal to all running runs";
+    "runs.delete" "c" => Action::Runs(RunAction::Delete),
+        "delete the files of a run that has ended", "delete";
+    "runs.left" "Left" => Action::Runs(RunAction::Left),
+        "show columns on the left", "columns" with "runs.right";
+    "runs.right" "Right" => Action::Runs(RunAction::Right),
+        "show columns on the right";
+};
+
 /// All views, unless a view binds the key itself.
 pub(super) const EVERYWHERE: &[Binding] = bindings! {
     "up" "Up k Alt-k" => Action::Rows(RowAction::Move(Movement::Up)),
@@ -202,6 +228,8 @@ pub(super) const EVERYWHERE: &[Binding] = bindings! {
         "users and their devices";
     "view-events" "6" => Action::Show(View::Events),
         "events";
+    "view-runs" "7" => Action::Show(View::Runs),
+        "training runs, in gtop runs";
     "next-view" "Tab" => Action::NextView,
         "next view", "view";
     "previous-view" "Shift-Tab" => Action::PreviousView,

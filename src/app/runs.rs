@@ -1,0 +1,248 @@
+//! `gtop runs`: watches training runs and the nodes they are on, on the screen or without one.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep;
+
+use crate::app::env::Env;
+use crate::app::output_mode::OutputMode;
+use crate::app::run_server::{RunServer, RunsOnScreen};
+use crate::app::runs::csv_files::CsvWriter;
+use crate::app::settings_controller::theme;
+use crate::app::utilization_log::print_notices;
+use crate::app::watch::{Start, WatchSession, start};
+use crate::app::{AppError, ExitReason, recording, screen, variable};
+use crate::cli::{RunPlace, RunsOptions};
+use crate::fleet::FleetReader;
+use crate::insight::runs::{Runs, processes_to_watch};
+use crate::inventory::Roster;
+use crate::model::{NodeName, RunId, RunList};
+use crate::runs::{HostProcesses, RunSource, RunsClient, RunsMonitor};
+use crate::time::{Clock, Timestamp};
+use crate::transport::{Reach, Target};
+use crate::ui::RunFeed;
+
+pub(super) use csv_files::CsvError;
+
+mod csv_files;
+mod headless;
+
+/// ttop's interval.
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(2);
+/// Minimum time between two looks at which processes are watched.
+const WATCH_INTERVAL: Duration = Duration::from_millis(500);
+/// Capacity of the queue of replies to the screen.
+const REPLY_QUEUE_SIZE: usize = 64;
+
+/// Watches runs until the user quits or a signal ends it.
+pub(super) fn run(
+    mut env: Env,
+    options: &RunsOptions,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> Result<ExitReason, AppError> {
+    if let OutputMode::Once(Some(reason)) = env.output_mode {
+        writeln!(err, "gtop: {reason}")?;
+    }
+    let WatchSession { monitor, title, recorder, prompter, .. } = match start(&mut env, err)? {
+        Start::Watching(session) => *session,
+        Start::Stopped(reason) => return Ok(reason),
+    };
+    let interval = if env.settings.origin("interval") == "default" {
+        DEFAULT_INTERVAL
+    } else {
+        env.settings.seconds("interval")
+    };
+    let sources = sources(options, &monitor.rosters().borrow());
+    let (transport, clock) = (env.transport.clone(), env.clock.clone());
+    let mut runs = RunsMonitor::start(transport, clock, sources, interval, options.limits())?;
+    let growth = runs.take_growth();
+    let list = runs.list();
+    let (unfolded, unfolded_changes) = watch::channel(Vec::new());
+    let client = runs.client();
+    let client = if env.settings.is_on("readonly") { client.readonly() } else { client };
+    let watching = watch_processes(
+        runs.list(),
+        monitor.fleet(),
+        monitor.rosters(),
+        client.clone(),
+        unfolded_changes,
+    );
+    let csv_interval = options.csv().csv_interval.map_or(interval, Duration::from_secs_f64);
+    let (notice_sender, mut notices) = mpsc::channel(1);
+    let reader = || RunsReader::new(list.clone(), monitor.fleet(), env.clock.clone());
+    let csv = options.csv().target().map(|(folder, format)| {
+        CsvWriter::start(folder, format, reader(), csv_interval, notice_sender)
+    });
+    let csv = csv.transpose()?;
+    let title = run_title(options, &title);
+    let reason = env.runtime.block_on(async {
+        let showing = async {
+            match env.output_mode {
+                OutputMode::Screen => {
+                    let (replies, reply_receiver) = mpsc::channel(REPLY_QUEUE_SIZE);
+                    let (_none, no_growth) = mpsc::channel(1);
+                    let feed = RunFeed {
+                        list: runs.list(),
+                        replies: reply_receiver,
+                        growth: growth.unwrap_or(no_growth),
+                    };
+                    let (fleet, clock) = (monitor.fleet(), env.clock.clone());
+                    let server = RunServer { client, replies, unfolded, fleet, clock };
+                    let on_screen = RunsOnScreen { feed, server };
+                    let screen = screen::run(
+                        &env,
+                        &monitor,
+                        recorder.as_ref(),
+                        title,
+                        prompter,
+                        Some(on_screen),
+                        &mut notices,
+                    );
+                    Box::pin(screen).await
+                }
+                OutputMode::Once(_) | OutputMode::Continuous | OutputMode::Record => {
+                    let view = reader();
+                    let is_once = matches!(env.output_mode, OutputMode::Once(_));
+                    let deadline = env.settings.seconds("deadline");
+                    let printing = async {
+                        if is_once {
+                            let theme = theme(&env.settings, variable);
+                            headless::print_once(&view, deadline, theme, out).await
+                        } else {
+                            headless::print_progress(&view, interval, out).await
+                        }
+                    };
+                    tokio::select! {
+                        reason = printing => reason,
+                        reason = print_notices(&mut notices, err) => reason,
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            reason = showing => reason,
+            reason = watching => reason,
+        }
+    });
+    if let Some(error) = csv.and_then(CsvWriter::finish) {
+        writeln!(err, "gtop: {error}")?;
+    }
+    drop(runs);
+    drop(monitor);
+    recording::finish(recorder, env.output_mode, err)?;
+    Ok(reason?)
+}
+
+/// Returns what is watched as text.
+fn run_title(options: &RunsOptions, nodes: &str) -> String {
+    let places = options.folders().into_iter().chain(options.logs());
+    let names: Vec<String> = places.map(|place| place.text).collect();
+    format!("runs of {} on {nodes}", names.join(", "))
+}
+
+/// Returns the scripts to start: one per folder, and one per host of logs.
+fn sources(options: &RunsOptions, roster: &Roster) -> Vec<RunSource> {
+    let mut sources: Vec<RunSource> = Vec::new();
+    for place in options.folders() {
+        let Some(target) = target_of(&place, roster) else { continue };
+        let RunPlace { text, path, .. } = place;
+        sources.push(RunSource {
+            label: text.into(),
+            target,
+            folder: Some(path),
+            logs: Vec::new(),
+        });
+    }
+    let mut logs: BTreeMap<String, RunSource> = BTreeMap::new();
+    for place in options.logs() {
+        let Some(target) = target_of(&place, roster) else { continue };
+        let host = place.host.clone().unwrap_or_default();
+        let label = if host.is_empty() { "logs".to_owned() } else { format!("logs on {host}") };
+        let empty = RunSource { label: label.into(), target, folder: None, logs: Vec::new() };
+        logs.entry(host).or_insert(empty).logs.push(place.path);
+    }
+    sources.extend(logs.into_values());
+    sources
+}
+
+/// Returns the target of a folder's host: this machine, or the node of that name.
+fn target_of(place: &RunPlace, roster: &Roster) -> Option<Target> {
+    let is_here = |target: &&Target| match &place.host {
+        None => target.reach == Reach::Local,
+        Some(host) => target.name.as_str() == host || target.name.label() == host,
+    };
+    roster.targets.iter().find(is_here).cloned()
+}
+
+/// Asks for the processes of runs on the hosts that are watched, whenever runs or nodes change.
+async fn watch_processes(
+    mut list: watch::Receiver<Arc<RunList>>,
+    fleet: FleetReader,
+    rosters: watch::Receiver<Arc<Roster>>,
+    client: RunsClient,
+    mut unfolded: watch::Receiver<Vec<RunId>>,
+) -> io::Result<ExitReason> {
+    loop {
+        {
+            let list = Arc::clone(&list.borrow_and_update());
+            let unfolded = unfolded.borrow_and_update().clone();
+            let fleet = fleet.borrow().clone();
+            let roster = Arc::clone(&rosters.borrow());
+            let target = |node: &NodeName| {
+                roster.targets.iter().find(|target| target.name == *node).cloned()
+            };
+            let expanded: Vec<u32> = list
+                .runs
+                .iter()
+                .filter(|run| unfolded.contains(&run.id))
+                .filter_map(|run| run.progress.as_ref()?.pid)
+                .collect();
+            let wanted =
+                processes_to_watch(&list, &fleet).into_iter().filter_map(|(node, pids)| {
+                    let target = target(&node)?;
+                    let expanded =
+                        pids.iter().copied().filter(|pid| expanded.contains(pid)).collect();
+                    Some((node, HostProcesses { target, pids, expanded }))
+                });
+            client.watch_processes(wanted.collect());
+        }
+        sleep(WATCH_INTERVAL).await;
+        let changed = async {
+            tokio::select! {
+                changed = list.changed() => changed,
+                changed = unfolded.changed() => changed,
+            }
+        };
+        if changed.await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Reads runs joined with the fleet.
+pub(super) struct RunsReader {
+    list: watch::Receiver<Arc<RunList>>,
+    fleet: FleetReader,
+    clock: Clock,
+}
+
+impl RunsReader {
+    const fn new(list: watch::Receiver<Arc<RunList>>, fleet: FleetReader, clock: Clock) -> Self {
+        Self { list, fleet, clock }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Returns the runs at this moment.
+    fn read(&self) -> Runs {
+        let list = Arc::clone(&self.list.borrow());
+        Runs::new(list, &self.fleet.borrow().clone(), self.now())
+    }
+}

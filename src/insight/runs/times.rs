@@ -1,0 +1,214 @@
+//! Elapsed, remaining and total times of a run, from its file and the time.
+
+use std::time::Duration;
+
+use crate::insight::runs::{RunTime, RunTimes};
+use crate::model::{Estimate, Progress};
+use crate::time::Timestamp;
+
+/// Returns the times of a run that has ended at `end`, or goes on. Nothing is negative, and nothing is guessed: without
+/// a total, or at a rate of zero, the remaining time is unknown.
+pub fn times(progress: &Progress, end: Option<Timestamp>, now: Timestamp) -> RunTimes {
+    let is_over = end.is_some();
+    // A clock that was set back must not make a time negative.
+    let until = end.unwrap_or(now);
+    let since =
+        |start: Option<Timestamp>| start.filter(|at| *at <= until).map(|at| until.since(at));
+    let part = |estimate: &Estimate, start: Option<Timestamp>| {
+        let remaining = if is_over { None } else { remaining_of(estimate) };
+        let elapsed = since(start).or_else(|| begun(estimate));
+        span(elapsed, remaining)
+    };
+    let training = part(&progress.training, progress.training_started_at);
+    let validation = part(&progress.validation, progress.validation_started_at);
+    let epoch_remaining = if is_over { None } else { epoch_remaining(progress) };
+    let epoch_elapsed =
+        since(progress.epoch_started_at).or_else(|| begun(&progress.epoch_estimate));
+    let epoch = span(epoch_elapsed, epoch_remaining);
+    let run_elapsed = since(progress.started_at);
+    let run_remaining = if is_over { None } else { run_remaining(progress, &epoch) };
+    RunTimes {
+        run: RunTime {
+            total: if is_over { run_elapsed } else { span(run_elapsed, run_remaining).total },
+            ..span(run_elapsed, run_remaining)
+        },
+        epoch,
+        training,
+        validation,
+        validation_mean: mean(&progress.validation.durations).and_then(seconds),
+        rate: if is_over { None } else { rate(progress, &training) },
+    }
+}
+
+fn span(elapsed: Option<Duration>, remaining: Option<Duration>) -> RunTime {
+    let total =
+        elapsed.zip(remaining).map(|(elapsed, remaining)| elapsed.saturating_add(remaining));
+    RunTime { elapsed, remaining, total }
+}
+
+fn seconds(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// Returns the elapsed time that the file tells; zero means that the part has not begun.
+fn begun(estimate: &Estimate) -> Option<Duration> {
+    estimate.elapsed.filter(|elapsed| *elapsed > 0.0).and_then(seconds)
+}
+
+fn mean(durations: &[f64]) -> Option<f64> {
+    let count = u32::try_from(durations.len()).ok().filter(|count| *count > 0)?;
+    Some(durations.iter().sum::<f64>() / f64::from(count))
+}
+
+/// Returns what is left of a phase; at a rate of zero that is unknown, not nothing.
+fn remaining_of(estimate: &Estimate) -> Option<Duration> {
+    let is_told = estimate.rate.is_some_and(|rate| rate > 0.0)
+        || estimate.total.is_some_and(|total| total > 0.0);
+    estimate.remaining.filter(|_| is_told).and_then(seconds)
+}
+
+/// Returns true if a phase of this name runs.
+fn is_in(progress: &Progress, name: &str) -> bool {
+    progress.phase.as_deref().is_some_and(|phase| phase.contains(name))
+}
+
+/// Returns what is left of the epoch: of its phase, and of the validation that follows the training.
+fn epoch_remaining(progress: &Progress) -> Option<Duration> {
+    if is_in(progress, "valid") {
+        return remaining_of(&progress.validation);
+    }
+    if !is_in(progress, "train") && !is_in(progress, "batch") {
+        return None;
+    }
+    let training = remaining_of(&progress.training)?;
+    // Without validations so far and without a ratio, there may be none.
+    let ratio = progress.dataset_ratio.zip(progress.training.total);
+    let validation = mean(&progress.validation.durations)
+        .or_else(|| ratio.map(|(ratio, training)| ratio * training))
+        .unwrap_or(0.0);
+    Some(training.saturating_add(seconds(validation)?))
+}
+
+/// Returns what is left of the run: of this epoch, and all epochs behind it, each as long as the mean.
+fn run_remaining(progress: &Progress, epoch: &RunTime) -> Option<Duration> {
+    let (total, number) = (progress.total_epochs?, progress.epoch?);
+    let behind = total.checked_sub(number.checked_add(1)?)?;
+    let behind = u32::try_from(behind).ok()?;
+    if behind == 0 {
+        return epoch.remaining;
+    }
+    let length = mean(&progress.epoch_estimate.durations)
+        .and_then(seconds)
+        .or(epoch.total)
+        .filter(|length| !length.is_zero())?;
+    // Between two phases, the epoch is as long as the others.
+    let of_this =
+        epoch.remaining.or_else(|| epoch.elapsed.map(|elapsed| length.saturating_sub(elapsed)))?;
+    Some(of_this.saturating_add(length.saturating_mul(behind)))
+}
+
+/// Returns the batches per second of the phase: as the file tells them, or as they were on average.
+fn rate(progress: &Progress, training: &RunTime) -> Option<f64> {
+    let told = if is_in(progress, "valid") { &progress.validation } else { &progress.training };
+    let told = told.rate.filter(|rate| *rate > 0.0 && rate.is_finite());
+    told.or_else(|| {
+        let elapsed = training.elapsed?.as_secs_f64();
+        let batches = u32::try_from(progress.batch?).ok().map(f64::from)?;
+        (is_in(progress, "train") && elapsed > 0.0 && batches > 0.0).then(|| batches / elapsed)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    const START: i64 = 1_795_226_000;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_micros((START + second) * 1_000_000)
+    }
+
+    /// A run in the training of its second of ten epochs, at 2 batches per second.
+    fn running() -> Progress {
+        Progress {
+            started_at: Some(at(0)),
+            phase: Some("training".into()),
+            epoch: Some(1),
+            total_epochs: Some(10),
+            batch: Some(20),
+            total_batches: Some(100),
+            epoch_started_at: Some(at(60)),
+            training_started_at: Some(at(60)),
+            training: Estimate {
+                rate: Some(2.0),
+                elapsed: Some(10.0),
+                remaining: Some(40.0),
+                total: Some(50.0),
+                durations: Arc::new([50.0]),
+            },
+            validation: Estimate { durations: Arc::new([10.0]), ..Estimate::default() },
+            epoch_estimate: Estimate { durations: Arc::new([60.0]), ..Estimate::default() },
+            ..Progress::default()
+        }
+    }
+
+    fn secs(duration: Option<Duration>) -> Option<u64> {
+        duration.map(|duration| duration.as_secs())
+    }
+
+    #[test]
+    fn what_is_left_counts_all_remaining_epochs() {
+        let times = times(&running(), None, at(70));
+        assert_eq!(secs(times.run.elapsed), Some(70));
+        // 40 s of training, 10 s of validation, and 8 epochs of 60 s.
+        assert_eq!(secs(times.epoch.remaining), Some(50));
+        assert_eq!(secs(times.run.remaining), Some(530));
+        assert_eq!(secs(times.run.total), Some(600));
+        assert_eq!(secs(times.validation_mean), Some(10));
+        assert_eq!(times.rate, Some(2.0));
+    }
+
+    #[test]
+    fn what_is_left_is_unknown_without_totals_or_progress() {
+        let none = |change: fn(&mut Progress)| {
+            let mut progress = running();
+            change(&mut progress);
+            secs(times(&progress, None, at(70)).run.remaining)
+        };
+        assert_eq!(none(|progress| progress.total_epochs = None), None);
+        assert_eq!(none(|progress| progress.epoch = None), None);
+        assert_eq!(none(|progress| progress.epoch = Some(10)), None, "more than there are");
+        assert_eq!(none(|progress| progress.epoch = Some(u64::MAX)), None);
+        let stopped = |progress: &mut Progress| {
+            (progress.training.rate, progress.training.total) = (Some(0.0), Some(0.0));
+            progress.epoch_estimate = Estimate::default();
+        };
+        assert_eq!(none(stopped), None, "a rate of zero");
+    }
+
+    #[test]
+    fn nothing_is_negative_and_nothing_grows_after_the_end() {
+        let before = times(&running(), None, at(-100));
+        assert_eq!(
+            (before.run.elapsed, before.epoch.elapsed),
+            (None, None),
+            "the clock was set back"
+        );
+        let ended = [100, 1_000_000].map(|second| times(&running(), Some(at(80)), at(second)));
+        assert_eq!(ended[0], ended[1]);
+        assert_eq!(secs(ended[0].run.elapsed), Some(80));
+        assert_eq!((ended[0].run.remaining, ended[0].rate), (None, None));
+    }
+
+    #[test]
+    fn a_run_between_phases_expects_a_mean_epoch() {
+        let mut progress = running();
+        progress.phase = Some("loading".into());
+        let times = times(&progress, None, at(70));
+        assert_eq!(times.epoch.remaining, None);
+        // 60 s less the 10 s of this epoch, and 8 epochs.
+        assert_eq!(secs(times.run.remaining), Some(50 + 480));
+    }
+}

@@ -1,0 +1,364 @@
+//! Requests about runs: which script serves them, and what its answers mean.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout;
+
+use crate::model::{
+    Bytes, DeletionPlan, NodeName, OutputFile, OutputGrowth, OutputId, OutputStream, ProcessKey,
+    Run, RunId, RunList, RunRequest, RunRequestError, RunResponse,
+};
+use crate::runs::message::{Answer, Growth, clean};
+use crate::runs::session::{SessionCommand, index_as_session, object};
+use crate::transport::Target;
+
+/// Maximum time for an answer.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Deleting a large folder takes long.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(300);
+/// Sessions of hosts are numbered from here, those of folders from 0.
+const FIRST_HOST_SESSION: u64 = 1 << 32;
+
+type StartSender = mpsc::Sender<(NodeName, Target, u64, mpsc::Receiver<SessionCommand>)>;
+type Folders = BTreeMap<Arc<str>, (usize, NodeName, mpsc::Sender<SessionCommand>)>;
+
+/// Sends requests about runs. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct RunsClient {
+    inner: Arc<Inner>,
+    list: watch::Receiver<Arc<RunList>>,
+    is_readonly: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    folders: Folders,
+    hosts: Mutex<BTreeMap<NodeName, HostSession>>,
+    starts: StartSender,
+    queue_size: usize,
+}
+
+#[derive(Debug)]
+struct HostSession {
+    session: u64,
+    commands: mpsc::Sender<SessionCommand>,
+    /// The pids that were last asked for.
+    watched: (Arc<[u32]>, Arc<[u32]>),
+}
+
+/// The processes to look at on one host.
+#[derive(Clone, Debug)]
+pub struct HostProcesses {
+    /// How the host is reached.
+    pub target: Target,
+    /// Main processes of runs.
+    pub pids: Vec<u32>,
+    /// Those of which threads are listed too.
+    pub expanded: Vec<u32>,
+}
+
+/// A place to open outputs at: the run's process there, if it is known.
+#[derive(Clone, Debug)]
+pub struct OutputPlace {
+    /// The run.
+    pub run: Arc<Run>,
+    /// The node that the run is on, if it is watched.
+    pub node: Option<NodeName>,
+    /// Its main process there.
+    pub process: Option<ProcessKey>,
+}
+
+impl Inner {
+    pub(super) fn new(folders: Folders, starts: StartSender, queue_size: usize) -> Self {
+        Self { folders, hosts: Mutex::default(), starts, queue_size }
+    }
+
+    fn host_commands(&self, node: &NodeName) -> Option<(u64, mpsc::Sender<SessionCommand>)> {
+        let hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        hosts.get(node).map(|host| (host.session, host.commands.clone()))
+    }
+
+    fn session(&self, session: u64) -> Option<mpsc::Sender<SessionCommand>> {
+        let mut folders = self.folders.values();
+        let folder = folders.find(|(index, ..)| index_as_session(*index) == session);
+        folder.map(|(_, _, commands)| commands.clone()).or_else(|| {
+            let hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut hosts = hosts.values();
+            hosts.find(|host| host.session == session).map(|host| host.commands.clone())
+        })
+    }
+}
+
+impl RunsClient {
+    pub(super) fn new(inner: Arc<Inner>, list: watch::Receiver<Arc<RunList>>) -> Self {
+        Self { inner, list, is_readonly: false }
+    }
+
+    /// Refuses every change.
+    #[must_use]
+    pub fn readonly(mut self) -> Self {
+        self.is_readonly = true;
+        self
+    }
+
+    /// Looks at these processes and at no others, and starts the scripts of hosts that need one.
+    pub fn watch_processes(&self, wanted: BTreeMap<NodeName, HostProcesses>) {
+        let mut hosts = self.inner.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        for (node, host) in hosts.iter_mut().filter(|(node, _)| !wanted.contains_key(node)) {
+            host.watch(node, Arc::default(), Arc::default());
+        }
+        for (node, HostProcesses { target, pids, expanded }) in wanted {
+            if !hosts.contains_key(&node) {
+                let (commands, receiver) = mpsc::channel(self.inner.queue_size);
+                let count = u64::try_from(hosts.len()).unwrap_or(u64::MAX);
+                let session = FIRST_HOST_SESSION.saturating_add(count);
+                // Full only if gtop ends.
+                if self.inner.starts.try_send((node.clone(), target, session, receiver)).is_err() {
+                    continue;
+                }
+                let watched = (Arc::default(), Arc::default());
+                hosts.insert(node.clone(), HostSession { session, commands, watched });
+            }
+            if let Some(host) = hosts.get_mut(&node) {
+                host.watch(&node, pids.into(), expanded.into());
+            }
+        }
+    }
+
+    /// Carries out a request; `place` says where the run is, for its outputs.
+    pub async fn request(
+        &self,
+        request: &RunRequest,
+        place: Option<&OutputPlace>,
+    ) -> Result<RunResponse, RunRequestError> {
+        let changes = matches!(request, RunRequest::SetVariable { .. } | RunRequest::Delete { .. });
+        if changes && self.is_readonly {
+            return Err(RunRequestError::ReadOnly);
+        }
+        match request {
+            RunRequest::SetVariable { run, base, name, json } => {
+                let values =
+                    json!({ "run": &*run.name, "base": &**base, "name": &**name, "value": json });
+                let answer = self.ask_folder(run, "set", values, REPLY_TIMEOUT).await?;
+                Ok(RunResponse::Changed(text_of(&answer, "text")))
+            }
+            RunRequest::PlanDeletion(run) => {
+                let values = json!({ "run": &*run.name });
+                let answer = self.ask_folder(run, "plan", values, REPLY_TIMEOUT).await?;
+                Ok(RunResponse::Plan(plan_of(&answer)))
+            }
+            RunRequest::Delete { run, identity } => {
+                let values = json!({ "run": &*run.name, "identity": &**identity });
+                let answer = self.ask_folder(run, "delete", values, DELETE_TIMEOUT).await?;
+                Ok(RunResponse::Deleted(number_of(&answer, "count")))
+            }
+            RunRequest::OpenOutputs(_) => {
+                let place = place.ok_or(RunRequestError::NoRun)?;
+                let stdout = self.open_output(place, OutputStream::Stdout).await;
+                let stderr = self.open_output(place, OutputStream::Stderr).await;
+                Ok(RunResponse::Outputs([stdout, stderr]))
+            }
+            RunRequest::ReadOutput { output, offset, length } => {
+                let values = json!({ "handle": output.handle, "offset": offset, "length": length });
+                let answer = self.ask_session(output.session, "read", values).await?;
+                let data = STANDARD.decode(&*text_of(&answer, "data")).unwrap_or_default();
+                let (offset, size) = (number_of(&answer, "offset"), number_of(&answer, "size"));
+                Ok(RunResponse::Read { offset, data: data.into(), size })
+            }
+            RunRequest::FindInOutput { output, offset, pattern, is_backwards } => {
+                // As in many pagers: a pattern without capitals finds both cases.
+                let fold = !pattern.chars().any(char::is_uppercase);
+                let values = json!({
+                    "handle": output.handle, "offset": offset, "pattern": pattern,
+                    "backwards": is_backwards, "fold": fold,
+                });
+                let answer = self.ask_session(output.session, "find", values).await?;
+                let at = answer.values.get("found").and_then(Value::as_u64);
+                let (searched, size) = (number_of(&answer, "searched"), number_of(&answer, "size"));
+                Ok(RunResponse::Found { at, searched, size })
+            }
+            RunRequest::FollowOutputs(outputs) => {
+                self.follow(outputs).await;
+                Ok(RunResponse::Done)
+            }
+            RunRequest::CloseOutputs(outputs) => {
+                self.follow(&[]).await;
+                for output in outputs {
+                    let values = json!({ "handle": output.handle });
+                    // A lost session has closed it.
+                    self.ask_session(output.session, "close", values).await.ok();
+                }
+                Ok(RunResponse::Done)
+            }
+        }
+    }
+
+    /// Follows these outputs and no others.
+    async fn follow(&self, outputs: &[OutputId]) {
+        let mut by_session: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for session in self.sessions() {
+            by_session.insert(session, Vec::new());
+        }
+        for output in outputs {
+            by_session.entry(output.session).or_default().push(output.handle);
+        }
+        for (session, handles) in by_session {
+            let Some(commands) = self.inner.session(session) else { continue };
+            let values = object(json!({ "handles": handles }));
+            // Fails if gtop ends.
+            commands.send(SessionCommand::Tell("follow", values)).await.ok();
+        }
+    }
+
+    fn sessions(&self) -> Vec<u64> {
+        let hosts = self.inner.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let folders = self.inner.folders.values().map(|(index, ..)| index_as_session(*index));
+        folders.chain(hosts.values().map(|host| host.session)).collect()
+    }
+
+    /// Opens an output on the host of the run, or else on that of its folder.
+    async fn open_output(
+        &self,
+        place: &OutputPlace,
+        stream: OutputStream,
+    ) -> Result<OutputFile, Arc<str>> {
+        let progress = place.run.progress.as_ref();
+        let path = progress.and_then(|progress| match stream {
+            OutputStream::Stdout => progress.stdout.clone(),
+            OutputStream::Stderr => progress.stderr.clone(),
+        });
+        let path = path
+            .ok_or_else(|| format!("the run does not tell where its {} goes", stream.as_str()))?;
+        let host = place.node.as_ref().and_then(|node| self.inner.host_commands(node));
+        let (session, label) = if let Some((session, _)) = host {
+            (session, place.node.as_ref().map(ToString::to_string))
+        } else {
+            let folder = self.inner.folders.get(&place.run.id.folder);
+            let (index, node, _) = folder.ok_or("the folder is no longer watched")?;
+            (index_as_session(*index), Some(node.to_string()))
+        };
+        let process = place.process;
+        let values = json!({
+            "path": &*path, "stream": stream.as_str(), "pid": process.map(|key| key.pid),
+            "start": process.map(|key| key.start_ticks), "uid": place.run.uid,
+        });
+        let answer = self.ask_session(session, "open", values).await.map_err(|error| {
+            Arc::from(format!("{path} on {}: {error}", label.unwrap_or_default()))
+        })?;
+        let output = OutputId { session, handle: number_of(&answer, "handle") };
+        Ok(OutputFile {
+            output,
+            path,
+            size: number_of(&answer, "size"),
+            identity: text_of(&answer, "ino"),
+            written_at: answer.values.get("mtime").and_then(Value::as_f64).unwrap_or(0.0),
+            is_deleted: answer.values.get("deleted").and_then(Value::as_bool) == Some(true),
+        })
+    }
+
+    async fn ask_folder(
+        &self,
+        run: &RunId,
+        verb: &'static str,
+        values: Value,
+        limit: Duration,
+    ) -> Result<Answer, RunRequestError> {
+        let folder = self.inner.folders.get(&run.folder).ok_or(RunRequestError::NoRun)?;
+        let (_, node, commands) = folder;
+        ask(commands, node.label(), verb, object(values), limit).await
+    }
+
+    async fn ask_session(
+        &self,
+        session: u64,
+        verb: &'static str,
+        values: Value,
+    ) -> Result<Answer, RunRequestError> {
+        let commands = self.inner.session(session).ok_or(RunRequestError::NoRun)?;
+        ask(&commands, "the host", verb, object(values), REPLY_TIMEOUT).await
+    }
+
+    /// Returns the newest list.
+    pub fn list(&self) -> Arc<RunList> {
+        Arc::clone(&self.list.borrow())
+    }
+}
+
+impl HostSession {
+    fn watch(&mut self, node: &NodeName, pids: Arc<[u32]>, expanded: Arc<[u32]>) {
+        let wanted = (pids, expanded);
+        if wanted == self.watched {
+            return;
+        }
+        let command = SessionCommand::Processes(Arc::clone(&wanted.0), Arc::clone(&wanted.1));
+        match self.commands.try_send(command) {
+            Ok(()) => self.watched = wanted,
+            // Asked again with the next list.
+            Err(error) => log::debug!("{node}: {error}"),
+        }
+    }
+}
+
+async fn ask(
+    commands: &mpsc::Sender<SessionCommand>,
+    host: &str,
+    verb: &'static str,
+    values: Map<String, Value>,
+    limit: Duration,
+) -> Result<Answer, RunRequestError> {
+    let (sender, answer) = oneshot::channel();
+    let down = || RunRequestError::Down(host.into());
+    commands.try_send(SessionCommand::Ask(verb, values, sender)).map_err(|_full| down())?;
+    let answer = timeout(limit, answer)
+        .await
+        .map_err(|_elapsed| RunRequestError::TimedOut(host.into(), limit.as_secs()))?
+        .map_err(|_dropped| down())?;
+    if answer.ok {
+        return Ok(answer);
+    }
+    if answer.kind.as_deref() == Some("conflict") {
+        return Err(RunRequestError::Conflict);
+    }
+    Err(RunRequestError::Refused(clean(answer.why.as_deref().unwrap_or("refused"))))
+}
+
+fn text_of(answer: &Answer, name: &str) -> Arc<str> {
+    answer.values.get(name).and_then(Value::as_str).unwrap_or_default().into()
+}
+
+fn number_of(answer: &Answer, name: &str) -> u64 {
+    answer.values.get(name).and_then(Value::as_u64).unwrap_or_default()
+}
+
+fn plan_of(answer: &Answer) -> DeletionPlan {
+    let entries = answer.values.get("entries").and_then(Value::as_array);
+    let entry = |entry: &Value| {
+        let path = entry.get(0).and_then(Value::as_str)?;
+        Some((clean(path), Bytes(entry.get(1).and_then(Value::as_u64).unwrap_or(0))))
+    };
+    DeletionPlan {
+        folder: clean(&text_of(answer, "folder")),
+        entries: entries.into_iter().flatten().filter_map(entry).collect(),
+        count: number_of(answer, "count"),
+        bytes: Bytes(number_of(answer, "bytes")),
+        identity: text_of(answer, "identity"),
+    }
+}
+
+/// Returns the news of an output; `None` for data that cannot be decoded.
+pub(super) fn growth_of(session: u64, growth: Growth) -> Option<OutputGrowth> {
+    Some(OutputGrowth {
+        output: OutputId { session, handle: growth.handle },
+        size: growth.size,
+        from: growth.from,
+        data: STANDARD.decode(growth.data).ok()?.into(),
+        is_truncated: growth.truncated,
+        is_rotated: growth.rotated,
+    })
+}

@@ -1,0 +1,366 @@
+//! Folds the messages of all scripts into one list of runs.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::model::{
+    Bytes, FoundProcess, NodeName, ProcessKey, ProcessState, Progress, Run, RunFolder, RunHost,
+    RunId, RunLimits, RunList, RunProcess, RunStatus, RunTask, RunTreeProcess, RunVariables,
+    UserResources,
+};
+use crate::runs::message::{
+    ChangedRun, ChangedRuns, FileText, ListedProcess, LogTail, Processes, ScriptHello, clean,
+};
+use crate::time::{ClockOffset, Timestamp};
+use crate::training::log_progress::progress_of_log;
+use crate::training::natural_order;
+use crate::training::progress::parse_progress;
+use crate::training::variables::parse_variables;
+
+/// Maximum number of runs of one folder; the script sends no more.
+const MAX_RUNS: usize = 5_000;
+const LATEST: Timestamp = Timestamp::from_micros(i64::MAX);
+/// A log that was written within this time belongs to a run that goes on.
+const LOG_IS_WRITTEN: Duration = Duration::from_secs(120);
+
+/// What is known of all folders and hosts.
+#[derive(Debug)]
+pub(super) struct Store {
+    folders: Vec<FolderState>,
+    hosts: BTreeMap<NodeName, RunHost>,
+    limits: RunLimits,
+    list: watch::Sender<Arc<RunList>>,
+}
+
+#[derive(Debug)]
+struct FolderState {
+    folder: RunFolder,
+    /// The logs that are followed, as they were named.
+    logs: Vec<Arc<str>>,
+    offset: ClockOffset,
+    runs: BTreeMap<NaturalName, Arc<Run>>,
+}
+
+/// A name in natural order.
+#[derive(Clone, Debug)]
+struct NaturalName(Arc<str>);
+
+impl Ord for NaturalName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        natural_order::compare(&self.0, &other.0)
+    }
+}
+
+impl PartialOrd for NaturalName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for NaturalName {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for NaturalName {}
+
+impl Store {
+    /// Makes a store for folders, each with its label, its node and the logs that are followed instead of it.
+    pub(super) fn new(
+        folders: impl Iterator<Item = (Arc<str>, NodeName, Vec<Arc<str>>)>,
+        limits: RunLimits,
+    ) -> Self {
+        let folder = |(label, node, logs): (Arc<str>, NodeName, Vec<Arc<str>>)| FolderState {
+            folder: RunFolder {
+                label,
+                node,
+                total: 0,
+                is_polled: true,
+                fault: None,
+                answered_at: None,
+                clock_offset: 0,
+            },
+            logs,
+            offset: ClockOffset::default(),
+            runs: BTreeMap::new(),
+        };
+        Self {
+            folders: folders.map(folder).collect(),
+            hosts: BTreeMap::new(),
+            limits,
+            list: watch::channel(Arc::default()).0,
+        }
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<Arc<RunList>> {
+        self.list.subscribe()
+    }
+
+    /// Publishes the list as it is now.
+    pub(super) fn publish(&self) {
+        let runs = self.folders.iter().flat_map(|state| state.runs.values()).cloned().collect();
+        self.list.send_replace(Arc::new(RunList {
+            folders: self.folders.iter().map(|state| state.folder.clone()).collect(),
+            runs,
+            hosts: self.hosts.values().cloned().map(Arc::new).collect(),
+            limits: self.limits,
+        }));
+    }
+
+    /// Notes that the script of a folder has started.
+    pub(super) fn on_folder_hello(&mut self, index: usize, hello: &ScriptHello, now: Timestamp) {
+        let Some(state) = self.folders.get_mut(index) else { return };
+        state.offset = ClockOffset::default();
+        state.offset.update(hello.now, now);
+        state.folder.is_polled = hello.watch.as_deref() != Some("inotify");
+        state.folder.fault = None;
+        state.folder.answered_at = Some(now);
+    }
+
+    /// Notes why a folder's host does not answer.
+    pub(super) fn on_folder_fault(&mut self, index: usize, fault: &str) {
+        if let Some(state) = self.folders.get_mut(index) {
+            state.folder.fault = Some(clean(fault));
+        }
+    }
+
+    pub(super) fn on_tick(&mut self, index: usize, at: f64, error: Option<&str>, now: Timestamp) {
+        let Some(state) = self.folders.get_mut(index) else { return };
+        state.offset.update(at, now);
+        state.folder.clock_offset = micros(&state.offset);
+        state.folder.fault = error.map(clean);
+        state.folder.answered_at = Some(now);
+    }
+
+    pub(super) fn on_runs(&mut self, index: usize, changed: ChangedRuns, now: Timestamp) {
+        let Some(state) = self.folders.get_mut(index) else { return };
+        state.offset.update(changed.now, now);
+        state.folder.total = changed.total;
+        for name in changed.gone {
+            state.runs.remove(&NaturalName(name.into()));
+        }
+        for run in changed.runs {
+            state.on_run(run, now);
+        }
+    }
+
+    pub(super) fn on_logs(&mut self, index: usize, logs: Vec<LogTail>, now: Timestamp) {
+        let Some(state) = self.folders.get_mut(index) else { return };
+        for log in logs {
+            state.on_log(&log, now);
+        }
+        state.folder.total = state.runs.len();
+    }
+
+    /// Notes that the script of a host has started.
+    pub(super) fn on_host_hello(&mut self, node: &NodeName, hello: &ScriptHello, now: Timestamp) {
+        let host = self.host(node);
+        host.host_name = clean(&hello.host);
+        host.pid_namespace = hello.pidns.as_deref().map(clean);
+        host.fault = None;
+        host.answered_at = Some(now);
+    }
+
+    /// Notes why a host does not answer.
+    pub(super) fn on_host_fault(&mut self, node: &NodeName, fault: &str) {
+        self.host(node).fault = Some(clean(fault));
+    }
+
+    pub(super) fn on_processes(&mut self, node: &NodeName, sample: Processes, now: Timestamp) {
+        let host = self.host(node);
+        host.answered_at = Some(now);
+        host.fault = None;
+        let mut offset = ClockOffset::default();
+        offset.update(sample.now, now);
+        host.user = sample.user.map(|user| UserResources {
+            cpu_percent: user.cpu,
+            resident: Bytes(user.rss.unwrap_or(0)),
+            cpus: sample.cores.unwrap_or(0),
+            memory: Bytes(sample.ram.unwrap_or(0)),
+        });
+        host.clock_offset = micros(&offset);
+        let mut before = std::mem::take(&mut host.processes);
+        let processes = sample.list.into_iter().map(|one| {
+            let pid = one.pid;
+            let known = before.remove(&pid);
+            let found = if one.gone {
+                known
+                    .filter(|known| matches!(known, RunProcess::Gone { .. }))
+                    .unwrap_or(RunProcess::Gone { since: now })
+            } else {
+                RunProcess::Found(Box::new(found_process(one, &offset)))
+            };
+            (pid, found)
+        });
+        host.processes = processes.collect();
+    }
+
+    fn host(&mut self, node: &NodeName) -> &mut RunHost {
+        self.hosts.entry(node.clone()).or_insert_with(|| RunHost {
+            node: node.clone(),
+            host_name: "".into(),
+            pid_namespace: None,
+            fault: None,
+            answered_at: None,
+            clock_offset: 0,
+            processes: BTreeMap::new(),
+            user: None,
+        })
+    }
+}
+
+impl FolderState {
+    /// Returns a time of the host by our clock.
+    fn local_time(&self, seconds: f64, now: Timestamp) -> Option<Timestamp> {
+        self.offset.local_time(seconds, now).filter(|_| seconds > 0.0)
+    }
+
+    fn empty_run(&self, name: &Arc<str>) -> Run {
+        Run {
+            id: RunId { folder: Arc::clone(&self.folder.label), name: Arc::clone(name) },
+            is_flat: false,
+            uid: None,
+            user: None,
+            progress: None,
+            written_at: None,
+            fault: None,
+            advanced_at: None,
+            variables: RunVariables::default(),
+        }
+    }
+
+    fn on_run(&mut self, changed: ChangedRun, now: Timestamp) {
+        let name: Arc<str> = changed.run.into();
+        let key = NaturalName(Arc::clone(&name));
+        if !self.runs.contains_key(&key) && self.runs.len() >= MAX_RUNS {
+            return;
+        }
+        let mut run =
+            self.runs.get(&key).map_or_else(|| self.empty_run(&name), |run| Run::clone(run));
+        run.is_flat = changed.flat;
+        run.uid = changed.uid.or(run.uid);
+        run.user = changed.user.as_deref().map(clean).or(run.user);
+        if let Some(file) = changed.progress {
+            self.on_progress(&mut run, &file, now);
+        }
+        if let Some(file) = changed.control {
+            on_control(&mut run.variables, file);
+        }
+        self.runs.insert(key, Arc::new(run));
+    }
+
+    /// Takes over a progress file; one that cannot be read leaves the last good copy.
+    fn on_progress(&self, run: &mut Run, file: &FileText, now: Timestamp) {
+        // The time of the host's second 0 by our clock.
+        let offset = micros(&self.offset);
+        let parsed = match (&file.text, &file.error) {
+            (Some(text), _) => parse_progress(text, offset),
+            (None, Some(error)) => Err(error.clone()),
+            (None, None) => Err("missing".to_owned()),
+        };
+        match parsed {
+            Ok(progress) => {
+                let written_at = file.mtime.and_then(|time| self.local_time(time, now));
+                set_progress(run, progress, written_at);
+            }
+            Err(reason) => run.fault = Some(clean(&reason)),
+        }
+    }
+
+    fn on_log(&mut self, log: &LogTail, now: Timestamp) {
+        let Some(name) = self.logs.get(log.log).cloned() else { return };
+        let key = NaturalName(Arc::clone(&name));
+        let mut run =
+            self.runs.get(&key).map_or_else(|| self.empty_run(&name), |run| Run::clone(run));
+        run.uid = log.uid.or(run.uid);
+        if let Some(tail) = &log.tail {
+            let written_at = log.mtime.and_then(|time| self.local_time(time, now));
+            let is_written = written_at.is_some_and(|at| now.since(at) < LOG_IS_WRITTEN);
+            let progress = Progress {
+                stdout: log.path.as_deref().map(clean),
+                // A log does not tell how it ended.
+                status: Some(if is_written { RunStatus::Running } else { RunStatus::Unknown }),
+                ..progress_of_log(tail)
+            };
+            set_progress(&mut run, progress, written_at);
+        }
+        if let Some(error) = &log.error {
+            run.fault = Some(clean(error));
+        }
+        self.runs.insert(key, Arc::new(run));
+    }
+}
+
+fn set_progress(run: &mut Run, progress: Progress, written_at: Option<Timestamp>) {
+    let position = |progress: &Progress| {
+        let Progress { epoch, batch, validation_batch, samples, phase, status, .. } = progress;
+        (*epoch, *batch, *validation_batch, *samples, phase.clone(), *status)
+    };
+    let is_same = run.progress.as_ref().is_some_and(|old| position(old) == position(&progress));
+    if !is_same {
+        run.advanced_at = written_at;
+    }
+    run.progress = Some(Arc::new(progress));
+    run.written_at = written_at;
+    run.fault = None;
+}
+
+fn on_control(variables: &mut RunVariables, file: FileText) {
+    let Some(text) = file.text else {
+        let reason = file.error.filter(|error| error != "missing");
+        *variables =
+            RunVariables { fault: reason.as_deref().map(clean), ..RunVariables::default() };
+        return;
+    };
+    match parse_variables(&text) {
+        Ok(list) => {
+            *variables = RunVariables { text: Some(text.into()), list: list.into(), fault: None };
+        }
+        // The last good copy stays.
+        Err(reason) => variables.fault = Some(clean(&reason)),
+    }
+}
+
+/// Returns our clock less the other one.
+fn micros(offset: &ClockOffset) -> i64 {
+    offset.local_time(0.0, LATEST).map_or(0, Timestamp::as_micros)
+}
+
+fn found_process(one: ListedProcess, offset: &ClockOffset) -> FoundProcess {
+    let mut tasks = one.tasks;
+    let tree = one.tree.into_iter().map(|(pid, parent, start, name, cpu, rss, threads)| {
+        let own = tasks.remove(&pid.to_string()).unwrap_or_default();
+        let task = |(tid, name, cpu): (u32, String, Option<f64>)| RunTask {
+            tid,
+            name: clean(&name),
+            cpu_percent: cpu,
+        };
+        RunTreeProcess {
+            key: ProcessKey { pid, start_ticks: start },
+            parent_pid: parent,
+            name: clean(&name),
+            cpu_percent: cpu,
+            resident: Bytes(rss),
+            threads,
+            tasks: own.into_iter().map(task).collect(),
+        }
+    });
+    FoundProcess {
+        key: ProcessKey { pid: one.pid, start_ticks: one.start },
+        state: one.state.as_deref().and_then(ProcessState::new),
+        started_at: offset.local_time(one.created, LATEST).unwrap_or_default(),
+        uid: one.uid,
+        is_kernel: one.kernel,
+        pid_namespace: one.pidns.as_deref().map(clean),
+        cpu_percent: one.cpu,
+        resident: Bytes(one.rss),
+        threads: one.threads,
+        tree: tree.collect(),
+        outputs: [one.stdout.as_deref().map(clean), one.stderr.as_deref().map(clean)],
+    }
+}

@@ -1,0 +1,6 @@
+//! The files of training runs: progress, variables, and logs that show progress.
+
+pub mod log_progress;
+pub mod natural_order;
+pub mod progress;
+pub mod variables;

@@ -1,0 +1,344 @@
+//! Progress that a log shows: lines of tqdm, Keras, Lightning, Hugging Face, Megatron, and plain `step N/M`.
+
+use crate::model::{Estimate, MetricValue, Progress};
+
+/// Bytes of a line that are looked at.
+const MAX_LINE: usize = 2_000;
+/// Lines that are looked at, from the end.
+const MAX_LINES: usize = 200;
+/// Words that are counters of progress or times, not metrics.
+const NO_METRICS: [&str; 8] = ["epoch", "step", "batch", "iter", "iteration", "eta", "time", "it"];
+/// Maximum number of metrics, and length of their names.
+const MAX_METRICS: usize = 32;
+const MAX_NAME: usize = 40;
+
+/// Returns what the last lines of a log show; a later line wins.
+pub fn progress_of_log(tail: &str) -> Progress {
+    let mut progress = Progress::default();
+    let lines = tail.split(['\n', '\r']).filter(|line| !line.trim().is_empty());
+    let mut lines: Vec<&str> = lines.rev().take(MAX_LINES).collect();
+    lines.reverse();
+    let mut metrics: Vec<(String, MetricValue)> = Vec::new();
+    for line in lines {
+        let line = plain(line);
+        read_line(&line, &mut progress, &mut metrics);
+    }
+    progress.metrics = metrics.into_iter().map(|(name, value)| (name.into(), value)).collect();
+    progress
+}
+
+/// Returns the beginning of a line without colours.
+fn plain(line: &str) -> String {
+    let mut text = String::new();
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        if letter == '\x1b' {
+            // The parameters end with a letter.
+            letters.by_ref().find(char::is_ascii_alphabetic);
+        } else if !letter.is_control() || letter == '\t' {
+            text.push(letter);
+        }
+        if text.len() >= MAX_LINE {
+            break;
+        }
+    }
+    text
+}
+
+fn read_line(line: &str, progress: &mut Progress, metrics: &mut Vec<(String, MetricValue)>) {
+    let lower = line.to_ascii_lowercase();
+    if let Some((epoch, total)) = counter_after(&lower, "epoch") {
+        // Keras and others count from 1 if there is a total, Lightning from 0.
+        let first = u64::from(total.is_some());
+        progress.epoch = Some(epoch.saturating_sub(first));
+        progress.total_epochs = total.or(progress.total_epochs);
+    }
+    for word in ["iteration", "step", "batch", "iter"] {
+        if let Some((batch, total)) = counter_after(&lower, word) {
+            progress.batch = Some(batch);
+            progress.total_batches = total.or(progress.total_batches);
+            break;
+        }
+    }
+    if let Some((batch, total)) = bar_counter(line) {
+        (progress.batch, progress.total_batches) = (Some(batch), Some(total));
+        progress.training = bar_times(line);
+    }
+    if let Some(millis) =
+        number_after(&lower, "elapsed time per iteration (ms)").filter(|one| *one > 0.0)
+    {
+        progress.training.rate = Some(1_000.0 / millis);
+    }
+    if let Some(samples) = number_after(&lower, "consumed samples") {
+        progress.samples = whole(samples);
+    }
+    read_metrics(line, progress, metrics);
+    let is_progress = progress.batch.is_some() || progress.epoch.is_some();
+    if is_progress && progress.phase.is_none() {
+        progress.phase = Some("training".into());
+    }
+    if lower.contains("validat") {
+        progress.phase = Some("validation".into());
+    } else if lower.contains("train") {
+        progress.phase = Some("training".into());
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
+fn whole(number: f64) -> Option<u64> {
+    (number.fract() == 0.0 && (0.0..9e15).contains(&number)).then_some(number as u64)
+}
+
+/// Splits off a number of digits.
+fn digits(text: &str) -> Option<(u64, &str)> {
+    let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    let (number, rest) = text.split_at_checked(end)?;
+    Some((number.parse().ok()?, rest))
+}
+
+/// Returns the number behind a word, and the one behind a slash or `of`: `step 3/10`, `Epoch [3/10]`, `iteration 3/ 10`.
+fn counter_after(line: &str, word: &str) -> Option<(u64, Option<u64>)> {
+    let mut from = 0;
+    while let Some(at) = line.get(from..).and_then(|rest| rest.find(word)) {
+        let start = from + at;
+        from = start + word.len();
+        let before = line.get(..start).and_then(|text| text.chars().next_back());
+        let rest = line.get(from..).unwrap_or_default();
+        if before.is_some_and(char::is_alphanumeric) || rest.starts_with(char::is_alphabetic) {
+            continue;
+        }
+        let rest = rest.trim_start_matches([' ', ':', '[', '(', '=', '#', '\'', '"', '\t']);
+        let Some((number, rest)) = digits(rest) else { continue };
+        // 1.2 epochs are no counter.
+        if rest.starts_with('.')
+            && rest.get(1..).is_some_and(|rest| rest.starts_with(|one: char| one.is_ascii_digit()))
+        {
+            continue;
+        }
+        return Some((number, total(rest)));
+    }
+    None
+}
+
+/// Returns the number behind a slash or `of`.
+fn total(rest: &str) -> Option<u64> {
+    let rest = rest.trim_start();
+    let rest = rest.strip_prefix('/').or_else(|| rest.strip_prefix("of "))?;
+    digits(rest.trim_start()).map(|(total, _)| total)
+}
+
+/// Returns the counter of a progress bar: `42/100 [` of tqdm and `12/50 ━━━` or `12/50 [=` of Keras.
+fn bar_counter(line: &str) -> Option<(u64, u64)> {
+    let start = match line.rfind('|') {
+        Some(bar) if line.contains("it/s") || line.contains("s/it") || line.contains('[') => {
+            line.get(bar + 1..)?.trim_start()
+        }
+        _ => line.trim_start(),
+    };
+    let (count, rest) = digits(start)?;
+    let (total, rest) = digits(rest.strip_prefix('/')?.trim_start())?;
+    let rest = rest.trim_start();
+    (total > 0 && (rest.starts_with(['[', '━', '\u{2501}', '─']))).then_some((count, total))
+}
+
+/// Returns the times of a bar: `[00:10<00:14,  4.15it/s]`, `3s 20ms/step`, `ETA: 3s`.
+fn bar_times(line: &str) -> Estimate {
+    let mut times = Estimate::default();
+    if let Some((_, inside)) = line.rsplit_once('[')
+        && let Some((elapsed, rest)) = inside.split_once('<')
+    {
+        times.elapsed = clock(elapsed);
+        times.remaining = rest.split([',', ']']).next().and_then(clock);
+    }
+    for (unit, is_inverse) in [("it/s", false), ("s/it", true)] {
+        let number = line.split(unit).next().filter(|before| before.len() < line.len());
+        let number = number.and_then(|before| before.rsplit([' ', ',', '\t']).next()?.parse().ok());
+        if let Some(number) = number.filter(|number: &f64| number.is_finite() && *number > 0.0) {
+            times.rate = Some(if is_inverse { 1.0 / number } else { number });
+        }
+    }
+    for (unit, factor) in [("us/step", 1e-6), ("ms/step", 1e-3), ("s/step", 1.0)] {
+        let before = line.split(unit).next().filter(|before| before.len() < line.len());
+        let number = before.and_then(|before| before.rsplit(' ').next()?.parse().ok());
+        if let Some(number) = number.filter(|number: &f64| *number > 0.0 && times.rate.is_none()) {
+            times.rate = Some(1.0 / (number * factor));
+        }
+    }
+    if let Some((_, eta)) = line.split_once("ETA: ") {
+        times.remaining =
+            eta.split([' ', '-']).next().and_then(|eta| clock(eta.trim_end_matches('s')));
+    }
+    times.total =
+        times.elapsed.zip(times.remaining).map(|(elapsed, remaining)| elapsed + remaining);
+    times
+}
+
+/// Parses `10`, `01:02` and `1:02:03` as seconds.
+fn clock(text: &str) -> Option<f64> {
+    let mut seconds = 0_u64;
+    for part in text.trim().split(':') {
+        seconds = seconds.checked_mul(60)?.checked_add(part.parse().ok()?)?;
+    }
+    u32::try_from(seconds).ok().map(f64::from)
+}
+
+fn number_after(line: &str, words: &str) -> Option<f64> {
+    let (_, rest) = line.split_once(words)?;
+    number(rest.trim_start_matches([' ', ':', '=', '\'', '"']))
+}
+
+/// Parses the number at the beginning.
+fn number(text: &str) -> Option<f64> {
+    let end = text.find(|one: char| !(one.is_ascii_alphanumeric() || "+-.".contains(one)));
+    let word = text.get(..end.unwrap_or(text.len()))?.trim_end_matches('.');
+    let is_number = word.starts_with(|one: char| one.is_ascii_digit() || "+-.".contains(one));
+    let is_nan = word.eq_ignore_ascii_case("nan");
+    if is_nan { Some(f64::NAN) } else { word.parse().ok().filter(|_| is_number) }
+}
+
+/// Reads pairs such as `loss: 0.5`, `acc=0.9`, `'loss': 0.5` and `lm loss: 9.7E+00`.
+fn read_metrics(line: &str, progress: &mut Progress, metrics: &mut Vec<(String, MetricValue)>) {
+    for (at, _) in line.match_indices([':', '=']) {
+        let (before, value) = line.split_at_checked(at).unwrap_or((line, ""));
+        let value = value.get(1..).unwrap_or_default().trim_start_matches([' ', '\'', '"']);
+        let Some(value) = number(value) else { continue };
+        let before = before.trim_end_matches([' ', '\'', '"']).to_ascii_lowercase();
+        // Two names of Megatron have two words.
+        let long = ["lm loss", "learning rate"].into_iter().find(|name| before.ends_with(name));
+        let is_end = |one: char| !(one.is_ascii_alphanumeric() || "_-/.".contains(one));
+        let name = long.unwrap_or_else(|| before.rsplit(is_end).next().unwrap_or_default());
+        let name = name.to_owned();
+        let is_name = name.starts_with(|one: char| one.is_ascii_alphabetic())
+            && name.len() <= MAX_NAME
+            && name.chars().all(|one| one.is_ascii_alphanumeric() || "_-/. ".contains(one));
+        if !is_name || NO_METRICS.contains(&name.as_str()) {
+            continue;
+        }
+        let value = MetricValue::Number(value);
+        match name.as_str() {
+            "loss" | "train_loss" | "lm loss" | "train/loss" => progress.loss = Some(value),
+            "lr" | "learning_rate" | "learning rate" => progress.learning_rate = Some(value),
+            _ => {
+                let known = metrics.iter().position(|(known, _)| *known == name);
+                if let Some((_, known)) = known.and_then(|at| metrics.get_mut(at)) {
+                    *known = value;
+                } else if metrics.len() < MAX_METRICS {
+                    metrics.push((name, value));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Epoch, its total, batch, its total, loss and rate.
+    type Found = (Option<u64>, Option<u64>, Option<u64>, Option<u64>, Option<f64>, Option<f64>);
+
+    fn found(line: &str) -> Found {
+        let progress = progress_of_log(line);
+        let loss = progress.loss.and_then(|loss| match loss {
+            MetricValue::Number(loss) => Some(loss),
+            MetricValue::Text(_) => None,
+        });
+        let rate = progress.training.rate.map(|rate| (rate * 1000.0).round() / 1000.0);
+        (progress.epoch, progress.total_epochs, progress.batch, progress.total_batches, loss, rate)
+    }
+
+    #[test]
+    fn lines_of_common_programs_are_recognised() {
+        let none = (None, None, None, None, None, None);
+        let of = |epoch: Option<u64>, epochs: Option<u64>, batch: u64, batches: Option<u64>| {
+            (epoch, epochs, Some(batch), batches, None, None)
+        };
+        for (line, expected) in [
+            (
+                " 42%|████▏     | 42/100 [00:10<00:14,  4.15it/s]",
+                (None, None, Some(42), Some(100), None, Some(4.15)),
+            ),
+            (
+                "Epoch 1:  42%|████ | 42/100 [00:10<00:14,  4.15it/s, loss=0.3]",
+                (Some(1), None, Some(42), Some(100), Some(0.3), Some(4.15)),
+            ),
+            (
+                "100%|██████████| 50/50 [01:40<00:00,  2.00s/it]",
+                (None, None, Some(50), Some(50), None, Some(0.5)),
+            ),
+            ("Epoch 3/10", (Some(2), Some(10), None, None, None, None)),
+            (
+                "12/50 ━━━━━━━━━━━━━━━━━━━━ 3s 20ms/step - accuracy: 0.9000 - loss: 0.3000",
+                (None, None, Some(12), Some(50), Some(0.3), Some(50.0)),
+            ),
+            (
+                "\u{1b}[1m12/50\u{1b}[0m \u{1b}[32m━━━━\u{1b}[0m \u{1b}[1m3s\u{1b}[0m 20ms/step - loss: 0.3",
+                (None, None, Some(12), Some(50), Some(0.3), Some(50.0)),
+            ),
+            (
+                "12/50 [=====>........................] - ETA: 3s - loss: 0.3000",
+                (None, None, Some(12), Some(50), Some(0.3), None),
+            ),
+            (
+                "Epoch 0:  10%|█ | 10/100 [00:01<00:10, 9.90it/s, v_num=0, train_loss=0.1]",
+                (Some(0), None, Some(10), Some(100), Some(0.1), Some(9.9)),
+            ),
+            (
+                "{'loss': 0.188, 'grad_norm': 1.5, 'learning_rate': 5e-05, 'epoch': 1.2}",
+                (None, None, None, None, Some(0.188), None),
+            ),
+            (
+                " iteration      100/  500000 | consumed samples:  25600 | elapsed time per iteration (ms): 125.0 | learning rate: 1.500E-04 | lm loss: 9.7E+00 |",
+                (None, None, Some(100), Some(500_000), Some(9.7), Some(8.0)),
+            ),
+            ("step 12/100", of(None, None, 12, Some(100))),
+            ("Step: 12 of 100", of(None, None, 12, Some(100))),
+            (
+                "Epoch [3/10], Step [100/600], Loss: 0.2500",
+                (Some(2), Some(10), Some(100), Some(600), Some(0.25), None),
+            ),
+            ("epoch 3 loss=0.12", (Some(3), None, None, None, Some(0.12), None)),
+            (
+                "Train Epoch: 2 [640/60000 (1%)]\tLoss: 2.3",
+                (Some(2), None, None, None, Some(2.3), None),
+            ),
+            ("iter 100: loss 2.1, time 5ms", of(None, None, 100, None)),
+            ("batch=3 loss=1.5", (None, None, Some(3), None, Some(1.5), None)),
+            ("INFO - 2026-11-24 10:00:00 - epoch: 4", (Some(4), None, None, None, None, None)),
+            ("loading model from /data/step_100/epoch.bin", none),
+            ("Downloading 12/50 files", none),
+            ("nothing to see", none),
+            ("epochs: 1.5", none),
+            ("loss: abc", none),
+            ("99999999999999999999999/5 [", none),
+        ] {
+            assert_eq!(found(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn later_lines_win_and_metrics_are_kept() {
+        let progress = progress_of_log(
+            "Epoch 1/5\nstep 3/10 loss: 0.5 - acc: 0.1\nstep 4/10 loss: 0.4, acc: 0.2\n",
+        );
+        assert_eq!((progress.epoch, progress.batch), (Some(0), Some(4)));
+        assert_eq!(progress.loss, Some(MetricValue::Number(0.4)));
+        assert_eq!(*progress.metrics, [("acc".into(), MetricValue::Number(0.2))]);
+        let bars = progress_of_log(" 1/9 [00:01<00:08, 1.00it/s]\r 2/9 [00:02<00:07, 1.00it/s]");
+        assert_eq!((bars.batch, bars.training.remaining), (Some(2), Some(7.0)));
+        let huggingface = progress_of_log("{'loss': 'nan', 'learning_rate': 5e-05}");
+        assert!(matches!(huggingface.loss, Some(MetricValue::Number(loss)) if loss.is_nan()));
+    }
+
+    #[test]
+    fn no_bytes_make_it_fail() {
+        let line = "Epoch 1:  42%|████ | 42/100 [00:10<00:14,  4.15it/s, loss=0.3]";
+        for (at, _) in line.char_indices() {
+            progress_of_log(line.get(..at).unwrap());
+            progress_of_log(line.get(at..).unwrap());
+        }
+        progress_of_log(&"x".repeat(10 << 20));
+        progress_of_log(&"step ".repeat(100_000));
+        progress_of_log("\u{1b}[\u{1b}\u{1b}]epoch\u{0}1/");
+    }
+}

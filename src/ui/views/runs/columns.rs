@@ -1,0 +1,304 @@
+//! The columns of the table of runs: those of ttop, and more.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use crate::insight::runs::{Liveness, RunRow, RunTime};
+use crate::model::{Bytes, MetricValue, RunStatus};
+use crate::text::UNKNOWN;
+use crate::time::format_duration;
+use crate::ui::RenderContext;
+use crate::ui::widgets::line::Tone;
+use crate::ui::widgets::number_format::or_unknown;
+
+/// Maximum width of a name.
+pub(super) const MAX_NAME_WIDTH: u16 = 40;
+
+/// A column.
+pub(super) struct RunColumn {
+    pub(super) title: Cow<'static, str>,
+    pub(super) is_right: bool,
+    pub(super) kind: ColumnKind,
+}
+
+/// What a column shows.
+pub(super) enum ColumnKind {
+    Value(fn(RenderContext<'_>, &RunRow) -> (String, Tone)),
+    /// A metric of this name.
+    Metric(String),
+}
+
+impl RunColumn {
+    const fn left(
+        title: &'static str,
+        cell: fn(RenderContext<'_>, &RunRow) -> (String, Tone),
+    ) -> Self {
+        Self { title: Cow::Borrowed(title), is_right: false, kind: ColumnKind::Value(cell) }
+    }
+
+    const fn right(
+        title: &'static str,
+        cell: fn(RenderContext<'_>, &RunRow) -> (String, Tone),
+    ) -> Self {
+        Self { title: Cow::Borrowed(title), is_right: true, kind: ColumnKind::Value(cell) }
+    }
+
+    pub(super) fn metric(name: &str) -> Self {
+        let title = Cow::Owned(name.to_uppercase());
+        Self { title, is_right: true, kind: ColumnKind::Metric(name.to_owned()) }
+    }
+
+    pub(super) fn cell(&self, context: RenderContext<'_>, row: &RunRow) -> (String, Tone) {
+        match &self.kind {
+            ColumnKind::Value(cell) => cell(context, row),
+            ColumnKind::Metric(name) => {
+                let metrics = row.run.progress.as_ref().map(|progress| &progress.metrics);
+                let found = metrics.and_then(|all| all.iter().find(|(known, _)| **known == **name));
+                plain(found.map(|(_, value)| metric_text(value, 4)))
+            }
+        }
+    }
+}
+
+/// The columns that are always shown: the status, behind the name.
+pub(super) const STATUS: RunColumn = RunColumn::left("STATUS", status);
+
+/// The columns that scroll: ttop's, those first that matter most on a narrow screen.
+pub(super) const COLUMNS: [RunColumn; 33] = [
+    RunColumn::left("PHASE", |_, row| {
+        let phase = row.run.progress.as_ref().and_then(|progress| progress.phase.as_deref());
+        (phase.unwrap_or(UNKNOWN).to_owned(), phase_tone(row))
+    }),
+    RunColumn::right("EPOCH", |_, row| {
+        let progress = row.run.progress.as_ref();
+        plain(progress.and_then(|progress| {
+            // Counted from 0 in the file.
+            Some(of_total(progress.epoch?.saturating_add(1), progress.total_epochs))
+        }))
+    }),
+    RunColumn::right("BATCH", |_, row| {
+        let progress = row.run.progress.as_ref();
+        plain(progress.and_then(|progress| Some(of_total(progress.batch?, progress.total_batches))))
+    }),
+    RunColumn::right("LOSS", |_, row| {
+        let loss = row.run.progress.as_ref().and_then(|progress| progress.loss.as_ref());
+        plain(loss.map(|loss| metric_text(loss, 4)))
+    }),
+    RunColumn::right("LEFT", |_, row| plain(remaining(&row.times.run))),
+    RunColumn::right("ELAPSED", |_, row| plain(elapsed(&row.times.run))),
+    RunColumn::right("TOTAL", |_, row| plain(total(&row.times.run))),
+    RunColumn::right("LR", |_, row| {
+        let rate = row.run.progress.as_ref().and_then(|progress| progress.learning_rate.as_ref());
+        plain(rate.map(|rate| metric_text(rate, 6)))
+    }),
+    RunColumn::right("IT/S", |_, row| plain(row.times.rate.map(|rate| number(rate, 2)))),
+    RunColumn::right("VAL BATCH", |_, row| {
+        let progress = row.run.progress.as_ref();
+        plain(progress.and_then(|progress| Some(progress.validation_batch?.to_string())))
+    }),
+    RunColumn::right("EP ELAPSED", |_, row| plain(elapsed(&row.times.epoch))),
+    RunColumn::right("EP LEFT", |_, row| plain(remaining(&row.times.epoch))),
+    RunColumn::right("EP TOTAL", |_, row| plain(total(&row.times.epoch))),
+    RunColumn::right("TR ELAPSED", |_, row| plain(elapsed(&row.times.training))),
+    RunColumn::right("TR LEFT", |_, row| plain(remaining(&row.times.training))),
+    RunColumn::right("TR TOTAL", |_, row| plain(total(&row.times.training))),
+    RunColumn::right("VAL TIME", |_, row| plain(row.times.validation_mean.map(format_duration))),
+    RunColumn::right("VAL ELAPSED", |_, row| plain(elapsed(&row.times.validation))),
+    RunColumn::right("VAL LEFT", |_, row| plain(remaining(&row.times.validation))),
+    RunColumn::right("VAL TOTAL", |_, row| plain(total(&row.times.validation))),
+    RunColumn::right("CPU%", |_, row| {
+        resource(row, row.resources.cpu_percent.map(|percent| number(percent, 0)))
+    }),
+    RunColumn::right("RAM", |context, row| {
+        resource(row, row.resources.resident.map(|bytes| amount(context, bytes)))
+    }),
+    RunColumn::right("GPU MEM", |context, row| {
+        resource(row, row.resources.device_memory.map(|bytes| amount(context, bytes)))
+    }),
+    RunColumn::right("GPU%", |_, row| {
+        resource(row, row.resources.device_utilization.map(|share| format!("{share:.0}")))
+    }),
+    RunColumn::left("DEVICES", |_, row| {
+        let devices = &row.resources.devices;
+        let text = devices.iter().map(|device| &**device).collect::<Vec<_>>().join(",");
+        plain(Some(text).filter(|text| !text.is_empty()))
+    }),
+    RunColumn::right("PROCS", |_, row| {
+        resource(row, row.resources.processes.map(|count| count.to_string()))
+    }),
+    RunColumn::right("THREADS", |_, row| {
+        resource(row, row.resources.threads.map(|count| count.to_string()))
+    }),
+    RunColumn::left("HOST", |_, row| match (&row.node, &row.liveness) {
+        (_, Liveness::Elsewhere(host)) => (format!("elsewhere: {host}"), Tone::Faint),
+        (Some(node), Liveness::Unreachable) => (format!("{} ?", node.label()), Tone::Warn),
+        (Some(node), _) => (node.label().to_owned(), Tone::Plain),
+        (None, _) => {
+            let host = row.run.progress.as_ref().and_then(|progress| progress.host.as_deref());
+            plain(host.map(str::to_owned))
+        }
+    }),
+    RunColumn::left("JOB", |_, row| plain(row.job.as_ref().map(ToString::to_string))),
+    RunColumn::right("PID", |_, row| {
+        let pid = row.run.progress.as_ref().and_then(|progress| progress.pid);
+        plain(pid.map(|pid| pid.to_string()))
+    }),
+    RunColumn::right("STALLED", |context, row| {
+        let span = row.stalled_since.map(|since| context.view.now.since(since));
+        (or_unknown(span, format_duration), Tone::Warn)
+    }),
+    RunColumn::left("USER", |_, row| plain(row.run.user.as_deref().map(str::to_owned))),
+    RunColumn::left("W&B", |_, row| {
+        let url = row.run.progress.as_ref().and_then(|progress| progress.url.as_deref());
+        (url.unwrap_or(UNKNOWN).to_owned(), Tone::Accent)
+    }),
+];
+
+/// The last column, behind those of metrics.
+pub(super) const NOTE: RunColumn = RunColumn::left("NOTE", note);
+
+/// Returns a number of columns wide enough for usual values, so that the table does not jump.
+pub(super) fn min_width(title: &str) -> u16 {
+    match title {
+        "STATUS" | "LR" => 8,
+        "PHASE" => 10,
+        "EPOCH" | "LOSS" => 6,
+        "BATCH" => 9,
+        "CPU%" | "IT/S" | "RAM" => 5,
+        title
+            if title.ends_with("ELAPSED")
+                || title.ends_with("LEFT")
+                || title.ends_with("TOTAL") =>
+        {
+            6
+        }
+        _ => 0,
+    }
+}
+
+fn plain(text: Option<String>) -> (String, Tone) {
+    (text.unwrap_or_else(|| UNKNOWN.to_owned()), Tone::Plain)
+}
+
+/// Returns a value of the processes; one that the file tells is old.
+fn resource(row: &RunRow, text: Option<String>) -> (String, Tone) {
+    let (text, _) = plain(text);
+    (text, if row.resources.is_from_file { Tone::Faint } else { Tone::Plain })
+}
+
+fn amount(context: RenderContext<'_>, bytes: Bytes) -> String {
+    context.options.units().amount(bytes)
+}
+
+fn of_total(count: u64, total: Option<u64>) -> String {
+    total.map_or_else(|| count.to_string(), |total| format!("{count}/{total}"))
+}
+
+fn elapsed(span: &RunTime) -> Option<String> {
+    span.elapsed.map(format_duration)
+}
+
+fn remaining(span: &RunTime) -> Option<String> {
+    span.remaining.map(format_duration)
+}
+
+fn total(span: &RunTime) -> Option<String> {
+    span.total.map(format_duration)
+}
+
+/// Formats a number that may be of any size.
+fn number(value: f64, decimals: usize) -> String {
+    if value.abs() >= 1e7 { format!("{value:.3e}") } else { format!("{value:.decimals$}") }
+}
+
+pub(super) fn metric_text(value: &MetricValue, decimals: usize) -> String {
+    match value {
+        MetricValue::Number(value) if value.is_nan() => "NaN".to_owned(),
+        MetricValue::Number(value) if value.is_infinite() => {
+            if *value > 0.0 { "inf" } else { "-inf" }.to_owned()
+        }
+        // Small values such as a learning rate of 1e-8 must not look like zero.
+        MetricValue::Number(value) if *value != 0.0 && value.abs() < 1e-4 => format!("{value:.1e}"),
+        MetricValue::Number(value) => number(*value, decimals),
+        MetricValue::Text(text) => text.to_string(),
+    }
+}
+
+fn status(context: RenderContext<'_>, row: &RunRow) -> (String, Tone) {
+    let word = row.status.as_str();
+    let tone = status_tone(row);
+    match (&row.liveness, row.stalled_since) {
+        (_, Some(since)) => {
+            let span = format_duration(context.view.now.since(since));
+            (format!("STALLED {span}"), Tone::Warn)
+        }
+        (Liveness::Stopped, _) => ("STOPPED".to_owned(), Tone::Warn),
+        // The file says so, and nothing else does.
+        (Liveness::Unreachable | Liveness::Elsewhere(_) | Liveness::Unknown(_), _)
+            if row.status == RunStatus::Running =>
+        {
+            (format!("{word} ?"), Tone::Faint)
+        }
+        _ => (word.to_owned(), tone),
+    }
+}
+
+pub(super) fn status_tone(row: &RunRow) -> Tone {
+    match row.status {
+        RunStatus::Running => phase_tone(row),
+        RunStatus::Finished => Tone::Accent,
+        RunStatus::Failed | RunStatus::Killed => Tone::Bad,
+        RunStatus::Canceled => Tone::Plain,
+        RunStatus::Unknown => Tone::Faint,
+    }
+}
+
+/// Returns ttop's colour of a running run: by its phase.
+fn phase_tone(row: &RunRow) -> Tone {
+    if row.status != RunStatus::Running {
+        return Tone::Plain;
+    }
+    let phase = row.run.progress.as_ref().and_then(|progress| progress.phase.as_deref());
+    match phase {
+        Some(phase) if phase.contains("valid") => Tone::Low,
+        Some(phase) if ["loading", "batch", "training"].iter().any(|one| phase.contains(one)) => {
+            Tone::Mid
+        }
+        _ => Tone::High,
+    }
+}
+
+/// Returns what is remarkable: why the file cannot be read, how it ended, what is not known.
+fn note(context: RenderContext<'_>, row: &RunRow) -> (String, Tone) {
+    let now = context.view.now;
+    if let Some(fault) = &row.run.fault {
+        let age = row.run.written_at.map(|at| now.since(at)).filter(|_| row.run.progress.is_some());
+        let old = age.map_or_else(String::new, |age: Duration| {
+            format!("; shown as of {} ago", format_duration(age))
+        });
+        return (format!("progress file: {fault}{old}"), Tone::Bad);
+    }
+    let error = row.run.progress.as_ref().and_then(|progress| progress.error.as_deref());
+    let text = match &row.liveness {
+        Liveness::Gone => "its process is gone".to_owned(),
+        Liveness::Zombie => "its process has ended and was not reaped".to_owned(),
+        Liveness::PidReused => "its process is gone; another one has its pid".to_owned(),
+        Liveness::Unreachable => "its host does not answer".to_owned(),
+        Liveness::Unknown(reason) if row.is_running() => (*reason).to_owned(),
+        Liveness::Stopped => "stopped by a signal; CONT continues it".to_owned(),
+        Liveness::Alive | Liveness::Ended | Liveness::Elsewhere(_) | Liveness::Unknown(_) => {
+            match (error, row.stalled_since) {
+                (Some(error), _) => return (error.to_owned(), Tone::Bad),
+                (None, Some(_)) => match row.resources.device_utilization {
+                    Some(load) if load >= 10.0 => {
+                        format!("does not advance; devices {load:.0}% busy")
+                    }
+                    Some(_) => "does not advance; devices idle".to_owned(),
+                    None => "does not advance".to_owned(),
+                },
+                (None, None) => return plain(None),
+            }
+        }
+    };
+    (text, Tone::Warn)
+}

@@ -1,0 +1,193 @@
+//! Lays out the table of runs: the name and the status stay, the other columns scroll.
+
+use crate::insight::runs::Runs;
+use crate::text::{UNKNOWN, width_of};
+use crate::ui::RenderContext;
+use crate::ui::views::runs::TableRow;
+use crate::ui::views::runs::columns::{
+    COLUMNS, MAX_NAME_WIDTH, NOTE, RunColumn, STATUS, min_width, status_tone,
+};
+use crate::ui::widgets::line::{Line, Tone};
+use crate::ui::widgets::number_format::or_unknown;
+
+/// Columns of the gap between two columns.
+const GAP: u16 = 1;
+/// Maximum number of columns of custom metrics.
+const MAX_METRICS: usize = 32;
+/// Maximum width of any column but the last.
+const MAX_WIDTH: u16 = 40;
+/// Maximum width of the last column.
+const MAX_LAST_WIDTH: u16 = 160;
+/// Columns that stand even if no run has a value for them.
+const ALWAYS: [&str; 10] =
+    ["PHASE", "EPOCH", "BATCH", "LOSS", "LR", "ELAPSED", "LEFT", "CPU%", "RAM", "HOST"];
+
+/// The table with the columns that fit.
+pub(super) struct RunTable<'a> {
+    context: RenderContext<'a>,
+    name_width: u16,
+    status_width: u16,
+    /// The visible columns with their widths.
+    columns: Vec<(RunColumn, u16)>,
+    first_column: usize,
+    /// The number of columns on the left and on the right that do not fit.
+    hidden: (usize, usize),
+    width: u16,
+}
+
+impl<'a> RunTable<'a> {
+    /// Lays out the table for its visible rows, scrolled to a column.
+    pub(super) fn new(
+        context: RenderContext<'a>,
+        runs: &Runs,
+        visible: &[TableRow],
+        first_column: usize,
+        width: u16,
+    ) -> Self {
+        let names = visible.iter().map(|row| width_of(&name(row)));
+        let limit = MAX_NAME_WIDTH.min((width / 4).max(8));
+        let name_width = names.max().unwrap_or(0).clamp(4, limit);
+        let width_in = |column: &RunColumn, rows: &[TableRow]| {
+            let cells = rows.iter().filter(|row| row.process.is_none());
+            let cells = cells.map(|row| width_of(&column.cell(context, &row.run).0));
+            let usual = min_width(&column.title);
+            cells.max().unwrap_or(0).max(width_of(&column.title)).max(usual).min(MAX_WIDTH)
+        };
+        let status_width = width_in(&STATUS, visible);
+        // A column without any value takes no room.
+        let is_empty =
+            |column: &RunColumn| runs.rows.iter().all(|row| column.cell(context, row).0 == UNKNOWN);
+        let metrics = metric_names(runs);
+        let metrics = metrics.iter().map(|name| RunColumn::metric(name));
+        let all = COLUMNS.into_iter().chain(metrics).chain([NOTE]);
+        let mut all: Vec<RunColumn> =
+            all.filter(|column| ALWAYS.contains(&&*column.title) || !is_empty(column)).collect();
+        let room = width.saturating_sub(name_width + GAP + status_width + GAP);
+        let widths: Vec<u16> = all.iter().map(|column| width_in(column, visible)).collect();
+        // The last columns fill the screen; scrolling ends there.
+        let mut last_page = all.len();
+        let mut needed = 0;
+        while let Some(width) = last_page.checked_sub(1).and_then(|at| widths.get(at)) {
+            needed += width + GAP;
+            if needed > room + GAP {
+                break;
+            }
+            last_page -= 1;
+        }
+        let first_column = first_column.min(last_page.min(all.len().saturating_sub(1)));
+        let mut columns: Vec<(RunColumn, u16)> = Vec::new();
+        let mut spare = room;
+        let count = all.len();
+        for (column, width) in all.drain(..).zip(widths).skip(first_column) {
+            if width > spare && !columns.is_empty() {
+                break;
+            }
+            let width = width.min(spare);
+            spare = spare.saturating_sub(width + GAP);
+            columns.push((column, width));
+        }
+        let right = count - first_column - columns.len();
+        if right == 0
+            && let Some((_, last)) = columns.last_mut()
+        {
+            *last = (*last + spare).min(MAX_LAST_WIDTH.max(*last));
+        }
+        let hidden = (first_column, right);
+        Self { context, name_width, status_width, columns, first_column, hidden, width }
+    }
+
+    pub(super) const fn first_column(&self) -> usize {
+        self.first_column
+    }
+
+    /// Returns the titles, with arrows where more columns are.
+    pub(super) fn titles(&self) -> Line {
+        let mut line = Line::new()
+            .left_aligned("RUN", self.name_width, Tone::Faint)
+            .gap(GAP)
+            .left_aligned(&STATUS.title, self.status_width, Tone::Faint);
+        for (index, (column, width)) in self.columns.iter().enumerate() {
+            let is_first = index == 0 && self.hidden.0 > 0;
+            line = line.text(if is_first { "‹" } else { " " }, Tone::Accent);
+            line = aligned(line, column, *width, &column.title, Tone::Faint);
+        }
+        if self.hidden.1 > 0 {
+            line = line.truncated(self.width.saturating_sub(1)).text("›", Tone::Accent);
+        }
+        line
+    }
+
+    pub(super) fn row(&self, row: &TableRow) -> Line {
+        if row.process.is_some() {
+            return self.process_row(row);
+        }
+        let (status, tone) = STATUS.cell(self.context, &row.run);
+        let is_old = row.run.run.fault.is_some();
+        let mut line = Line::new()
+            .left_aligned(&name(row), self.name_width, status_tone(&row.run))
+            .gap(GAP)
+            .left_aligned(&status, self.status_width, tone);
+        for (column, width) in &self.columns {
+            let (text, tone) = column.cell(self.context, &row.run);
+            let tone = if is_old && tone == Tone::Plain { Tone::Faint } else { tone };
+            line = aligned(line.gap(GAP), column, *width, &text, tone);
+        }
+        line
+    }
+
+    /// Returns the row of a process or a thread: its values stand under the titles of the run's.
+    fn process_row(&self, row: &TableRow) -> Line {
+        let (thread, process) = (row.thread(), row.process());
+        let tone = if thread.is_some() { Tone::High } else { Tone::Low };
+        let name_width = self.name_width + GAP + self.status_width;
+        let mut line = Line::new().left_aligned(&name(row), name_width, tone);
+        let number = |value: Option<f64>| or_unknown(value, |value| format!("{value:.0}"));
+        for (column, width) in &self.columns {
+            let text = match (&*column.title, thread, process) {
+                ("CPU%", Some(thread), _) => number(thread.cpu_percent),
+                ("PID", Some(thread), _) => thread.tid.to_string(),
+                ("CPU%", None, Some(process)) => number(process.cpu_percent),
+                ("RAM", None, Some(process)) => {
+                    self.context.options.units().amount(process.resident)
+                }
+                ("THREADS", None, Some(process)) => process.threads.to_string(),
+                ("PID", None, Some(process)) => process.key.pid.to_string(),
+                _ => String::new(),
+            };
+            line = aligned(line.gap(GAP), column, *width, &text, tone);
+        }
+        line
+    }
+}
+
+fn aligned(line: Line, column: &RunColumn, width: u16, text: &str, tone: Tone) -> Line {
+    if column.is_right {
+        line.right_aligned(text, width, tone)
+    } else {
+        line.left_aligned(text, width, tone)
+    }
+}
+
+/// Returns the name of a row: of the run, or of a process or thread below it.
+fn name(row: &TableRow) -> String {
+    match (row.thread(), row.process()) {
+        (Some(thread), _) => format!("    [T] {} {}", thread.tid, thread.name),
+        (None, Some(process)) => format!("  [P] {} {}", process.key.pid, process.name),
+        (None, None) => row.run.title().to_owned(),
+    }
+}
+
+/// Returns the names of the custom metrics of all runs, in the order in which they first occur.
+fn metric_names(runs: &Runs) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    let progress = runs.rows.iter().filter_map(|row| row.run.progress.as_ref());
+    for (name, _) in progress.flat_map(|progress| progress.metrics.iter()) {
+        if names.len() >= MAX_METRICS {
+            break;
+        }
+        if !names.iter().any(|known| **known == **name) {
+            names.push(name.to_string());
+        }
+    }
+    names
+}
