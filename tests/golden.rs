@@ -23,6 +23,7 @@ mod playback;
 mod processes;
 mod random_input;
 mod report;
+mod runs;
 mod setup;
 mod users;
 

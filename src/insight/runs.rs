@@ -236,7 +236,14 @@ impl Runs {
     /// Returns the device memory that runs use, and that of all devices of the nodes they are on.
     pub fn device_memory(&self) -> (Bytes, Bytes) {
         let measured = self.rows.iter().filter(|row| !row.resources.is_from_file);
-        let used = measured.filter_map(|row| Some(row.resources.device_memory?.0)).sum();
+        // Two runs may have one process.
+        let by_process: BTreeMap<(&NodeName, u32), Bytes> = measured
+            .filter_map(|row| {
+                let process = row.process.as_ref()?;
+                Some(((row.node.as_ref()?, process.key.pid), row.resources.device_memory?))
+            })
+            .collect();
+        let used = by_process.values().map(|bytes| bytes.0).sum();
         (Bytes(used), self.total_device_memory)
     }
 

@@ -95,7 +95,9 @@ impl OutputDialog {
 
     /// Notes the room for lines, the title included.
     pub(crate) fn resize(&mut self, width: u16, height: usize) {
-        self.size = (width, height.saturating_sub(1).max(1));
+        let failed = self.files.iter().filter(|file| matches!(file, OutputState::Failed(_)));
+        let others = 1 + failed.count() + usize::from(self.input.is_some());
+        self.size = (width, height.saturating_sub(others).max(1));
     }
 
     fn open_files(&self) -> impl Iterator<Item = (usize, &OutputFile)> {

@@ -280,9 +280,9 @@ impl VariablesDialog {
         let units = context.options.units();
         let resources = &row.resources;
         let text = format!(
-            "  {}  pid {pid}  CPU {}%  RAM {}  GPU {}",
+            "  {}  pid {pid}  CPU {}  RAM {}  GPU {}",
             row.status.as_str(),
-            or_unknown(resources.cpu_percent, |percent| format!("{percent:.0}")),
+            or_unknown(resources.cpu_percent, |percent| format!("{percent:.0}%")),
             or_unknown(resources.resident, |bytes| units.amount(bytes)),
             or_unknown(resources.device_memory, |bytes| units.amount(bytes)),
         );

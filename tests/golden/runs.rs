@@ -1,0 +1,316 @@
+//! Golden screens of training runs: the table in every theme, unfolded and scrolled, and its dialogs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossterm::event::KeyCode;
+use gtop::internals::model::{
+    Bytes, DeletionPlan, Estimate, FoundProcess, MetricValue, NodeName, OutputFile, OutputId,
+    ProcessKey, ProcessState, Progress, Run, RunFolder, RunHost, RunId, RunList, RunProcess,
+    RunReply, RunRequest, RunRequestError, RunResponse, RunStatus, RunTask, RunTreeProcess,
+    RunVariables, UserResources,
+};
+use gtop::internals::time::Timestamp;
+use gtop::internals::training::variables::parse_variables;
+use gtop::internals::ui::{Theme, Ui};
+
+use crate::golden::fleets::{self, NOW};
+use crate::golden::harness::*;
+
+const CONTROL: &str = r#"{"batch_size": 32, "lr": 1e-3, "amp": true, "opt": "adam", "sizes": [1, 2], "warmup": null}"#;
+
+fn ago(seconds: u64) -> Timestamp {
+    NOW.minus(Duration::from_secs(seconds))
+}
+
+fn node(name: &str) -> NodeName {
+    NodeName::new(name).unwrap()
+}
+
+/// A run in its third of ten epochs.
+fn progress(host: &str, pid: u32, status: RunStatus) -> Progress {
+    Progress {
+        pid: Some(pid),
+        host: Some(host.into()),
+        started_at: Some(ago(7_300)),
+        status: Some(status),
+        phase: Some("training".into()),
+        epoch: Some(2),
+        total_epochs: Some(10),
+        batch: Some(137),
+        total_batches: Some(500),
+        epoch_started_at: Some(ago(100)),
+        training_started_at: Some(ago(100)),
+        training: Estimate {
+            rate: Some(1.37),
+            elapsed: Some(100.0),
+            remaining: Some(265.0),
+            total: Some(365.0),
+            durations: Arc::new([360.0, 370.0]),
+        },
+        validation: Estimate { durations: Arc::new([40.0, 42.0]), ..Estimate::default() },
+        epoch_estimate: Estimate { durations: Arc::new([400.0, 412.0]), ..Estimate::default() },
+        loss: Some(MetricValue::Number(0.318_25)),
+        learning_rate: Some(MetricValue::Number(0.000_3)),
+        samples: Some(36_544),
+        ..Progress::default()
+    }
+}
+
+fn run(name: &str, progress: Option<Progress>) -> Run {
+    Run {
+        id: RunId { folder: "./progress".into(), name: name.into() },
+        is_flat: false,
+        uid: Some(1000),
+        user: Some("alice".into()),
+        progress: progress.map(Arc::new),
+        written_at: Some(ago(2)),
+        fault: None,
+        advanced_at: Some(ago(2)),
+        variables: RunVariables {
+            text: Some(CONTROL.into()),
+            list: parse_variables(CONTROL).unwrap().into(),
+            fault: None,
+        },
+    }
+}
+
+fn found(pid: u32) -> RunProcess {
+    let one = |pid: u32, parent_pid: u32, name: &str, cpu: f64| RunTreeProcess {
+        key: ProcessKey { pid, start_ticks: 9 },
+        parent_pid,
+        name: name.into(),
+        cpu_percent: Some(cpu),
+        resident: Bytes(3 << 30),
+        threads: 17,
+        tasks: [("python", 55.0), ("pin_memory", 4.0)]
+            .map(|(name, cpu)| RunTask { tid: pid, name: name.into(), cpu_percent: Some(cpu) })
+            .into(),
+    };
+    RunProcess::Found(Box::new(FoundProcess {
+        key: ProcessKey { pid, start_ticks: 9 },
+        state: Some(ProcessState::Running),
+        started_at: ago(7_310),
+        uid: 1000,
+        is_kernel: false,
+        pid_namespace: None,
+        cpu_percent: Some(182.0),
+        resident: Bytes(6 << 30),
+        threads: 34,
+        tree: [one(pid, 1, "python", 120.0), one(pid + 5_000, pid, "pt_data_worker", 62.0)].into(),
+        outputs: [None, None],
+    }))
+}
+
+fn list() -> RunList {
+    let ended = |status, error: Option<&str>| Progress {
+        ended_at: Some(ago(3_600)),
+        error: error.map(Into::into),
+        ..progress("gpu01", 7, status)
+    };
+    let mut stalled = run("run_2", Some(progress("gpu01", 41_212, RunStatus::Running)));
+    stalled.advanced_at = Some(ago(1_900));
+    stalled.written_at = stalled.advanced_at;
+    let mut half = run("run_7_half", Some(progress("gpu01", 41_211, RunStatus::Running)));
+    (half.fault, half.written_at) = (Some("incomplete JSON".into()), Some(ago(75)));
+    let validating = Progress {
+        phase: Some("validation".into()),
+        metrics: [
+            ("accuracy".into(), MetricValue::Number(0.912)),
+            ("ppl".into(), MetricValue::Number(f64::NAN)),
+        ]
+        .into(),
+        url: Some("https://wandb.ai/alice/demo/runs/1".into()),
+        ..progress("gpu01", 41_211, RunStatus::Running)
+    };
+    let unknown_total =
+        Progress { total_epochs: None, ..progress("gpu01", 41_211, RunStatus::Running) };
+    let runs = [
+        run("run_1", Some(validating)),
+        stalled,
+        run("run_3", Some(ended(RunStatus::Finished, None))),
+        run("run_4", Some(ended(RunStatus::Failed, Some("RuntimeError: CUDA out of memory")))),
+        run("run_5", Some(ended(RunStatus::Canceled, None))),
+        run("run_6_gone", Some(progress("gpu01", 99, RunStatus::Running))),
+        half,
+        run("run_8_elsewhere", Some(progress("other.example", 5, RunStatus::Running))),
+        run("run_9_unreachable", Some(progress("gpu02", 5, RunStatus::Running))),
+        run("run_10_no_total", Some(unknown_total)),
+        run(
+            "日本語の実験・とても長い名前の学習ラン・さらに長い",
+            Some(progress("gpu01", 41_211, RunStatus::Running)),
+        ),
+        run("run_12_empty", None),
+    ];
+    let host = |name: &str, fault: Option<&str>, processes: Vec<(u32, RunProcess)>| {
+        Arc::new(RunHost {
+            node: node(name),
+            host_name: name.into(),
+            pid_namespace: None,
+            fault: fault.map(Into::into),
+            answered_at: Some(ago(1)),
+            clock_offset: 0,
+            processes: processes.into_iter().collect(),
+            user: fault.is_none().then_some(UserResources {
+                cpu_percent: Some(402.0),
+                resident: Bytes(31 << 30),
+                cpus: 64,
+                memory: Bytes(512 << 30),
+            }),
+        })
+    };
+    RunList {
+        folders: vec![RunFolder {
+            label: "./progress".into(),
+            node: node("gpu01"),
+            total: 12,
+            is_polled: false,
+            fault: None,
+            answered_at: Some(ago(1)),
+            clock_offset: 0,
+        }],
+        runs: runs.map(Arc::new).to_vec(),
+        hosts: vec![
+            host(
+                "gpu01",
+                None,
+                vec![
+                    (41_211, found(41_211)),
+                    (41_212, found(41_212)),
+                    (99, RunProcess::Gone { since: ago(1) }),
+                ],
+            ),
+            host("gpu02", Some("timed out"), vec![]),
+        ],
+        ..RunList::default()
+    }
+}
+
+fn ui(theme: Theme) -> Ui {
+    let mut ui = new_ui(fleets::with_jobs(), theme);
+    ui.on_runs(&Arc::new(list()));
+    ui
+}
+
+fn check_runs(name: &str, theme: Theme, keys: &[KeyCode], replies: &[RunReply]) {
+    for (width, height) in SIZES {
+        let mut ui = ui(theme);
+        press(&mut ui, keys);
+        for reply in replies {
+            ui.on_run_reply(reply, NOW);
+        }
+        check(&format!("runs-{name}-{width}x{height}"), &draw(&mut ui, width, height));
+    }
+}
+
+const DOWN: KeyCode = KeyCode::Down;
+
+fn letter(letter: char) -> KeyCode {
+    KeyCode::Char(letter)
+}
+
+#[test]
+fn runs_in_every_theme() {
+    for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
+        check_runs(&format!("look-{name}"), theme, &[], &[]);
+    }
+}
+
+#[test]
+fn runs_unfolded_scrolled_and_filtered() {
+    check_runs("threads", DARK, &[letter('t'), letter('t'), DOWN, DOWN], &[]);
+    check_runs("right", DARK, &[KeyCode::Right; 12], &[]);
+    check_runs("last-column", DARK, &[KeyCode::Right; 60], &[]);
+    check_runs("failed", DARK, &[letter('s'); 4], &[]);
+    check_runs("none", DARK, &[letter('s'); 6], &[]);
+}
+
+#[test]
+fn values_of_processes_stand_under_their_titles() {
+    let mut ui = ui(DARK);
+    press(&mut ui, &[letter('t')]);
+    press(&mut ui, &[KeyCode::Right; 14]);
+    let screen = text(&draw(&mut ui, 200, 50));
+    let title = screen.iter().find(|line| line.starts_with("RUN ")).unwrap();
+    let process = screen.iter().find(|line| line.contains("pt_data_worker")).unwrap();
+    let column = |name: &str| {
+        let end = title.find(name).unwrap() + name.len();
+        let cell: String =
+            process.chars().take(title.get(..end).unwrap().chars().count()).collect();
+        cell.rsplit(' ').next().unwrap().to_owned()
+    };
+    let values = ["CPU%", "RAM", "THREADS", "PID"].map(column);
+    assert_eq!(values, ["62", "3.0G", "17", "46211"], "{screen:#?}");
+}
+
+#[test]
+fn dialogs_of_a_run() {
+    let run = RunId { folder: "./progress".into(), name: "run_3".into() };
+    let to_run_3 = |key| vec![DOWN, DOWN, letter(key)];
+    check_runs("variables", DARK, &to_run_3('e'), &[]);
+    let typing = [to_run_3('e'), vec![DOWN, KeyCode::Enter, letter('x')]].concat();
+    check_runs("typing", DARK, &typing, &[]);
+    let set = RunRequest::SetVariable {
+        run: run.clone(),
+        base: CONTROL.into(),
+        name: "lr".into(),
+        json: "0.5".into(),
+    };
+    let conflict = RunReply { request: set, result: Err(RunRequestError::Conflict) };
+    check_runs("conflict", DARK, &to_run_3('e'), &[conflict]);
+    let plan = DeletionPlan {
+        folder: "/home/alice/progress".into(),
+        entries: ["run_3", "run_3/control.json", "run_3/progress.json"]
+            .map(|path| (path.into(), Bytes(1_200)))
+            .to_vec(),
+        count: 3,
+        bytes: Bytes(2_400),
+        identity: "1:2:3".into(),
+    };
+    let reply = RunReply {
+        request: RunRequest::PlanDeletion(run.clone()),
+        result: Ok(RunResponse::Plan(plan)),
+    };
+    check_runs("delete", DARK, &to_run_3('c'), &[reply]);
+    let output = OutputId { session: 0, handle: 1 };
+    let lines =
+        "epoch 1\n\u{1b}[33mwarning\u{1b}[0m: slow loader\n 10%|#  |\r100%|###|\nepoch 2 日本語\n"
+            .repeat(20);
+    let size = u64::try_from(lines.len()).unwrap();
+    let file = OutputFile {
+        output,
+        path: "/home/alice/logs/run_3.log".into(),
+        size,
+        identity: "1:2".into(),
+        written_at: 1.0,
+        is_deleted: false,
+    };
+    let opened = RunReply {
+        request: RunRequest::OpenOutputs(run.clone()),
+        result: Ok(RunResponse::Outputs([
+            Ok(file),
+            Err("pipe:[5] on gpu01: a pipe, of which nothing is kept".into()),
+        ])),
+    };
+    let read = RunReply {
+        request: RunRequest::ReadOutput { output, offset: 0, length: 131_072 },
+        result: Ok(RunResponse::Read { offset: 0, data: lines.into_bytes().into(), size }),
+    };
+    check_runs("output", DARK, &to_run_3('o'), &[opened, read]);
+}
+
+#[test]
+fn rows_act_on_their_own_run_and_running_ones_are_not_deleted() {
+    let mut ui = ui(DARK);
+    // The second row below the first run.
+    press(&mut ui, &[letter('t'), DOWN, DOWN, letter('c')]);
+    let screen = text(&draw(&mut ui, 120, 40)).join("\n");
+    assert!(screen.contains("run_1 is not deleted: it is running"), "{screen}");
+    for (down, reason) in [(7, "is not watched; add the host"), (8, "its host does not answer")] {
+        let mut ui = self::ui(DARK);
+        let keys = [vec![DOWN; down], vec![letter('c')]].concat();
+        press(&mut ui, &keys);
+        let screen = text(&draw(&mut ui, 160, 40)).join("\n");
+        assert!(screen.contains(reason), "{screen}");
+    }
+}
