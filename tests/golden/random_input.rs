@@ -1,10 +1,15 @@
 //! Random input: thousands of keys, clicks, pastes, sizes and fleets from fixed seeds.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use gtop::internals::fleet::Fleet;
-use gtop::internals::model::{ProcessRequest, ProcessResponse, Refusal, RequestError};
+use gtop::internals::model::{
+    Bytes, DeletionPlan, OutputFile, OutputGrowth, OutputId, ProcessRequest, ProcessResponse,
+    Refusal, RequestError, RunReply, RunRequest, RunRequestError, RunResponse,
+};
+use gtop::internals::time::Timestamp;
 use gtop::internals::ui::{DisplayOptions, Line, NodeReply, SpanContent, Symbol};
 use gtop::internals::ui::{Effect, Keymap, Theme, Timeline, Ui, UiRequest};
 use ratatui::buffer::Buffer;
@@ -15,11 +20,12 @@ use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::{ASCII, DARK, LIGHT, MONO, new_ui, text};
 use crate::golden::playback;
 use crate::golden::processes::{detail, environment, tree};
+use crate::golden::runs;
 
 /// The number of random steps on each fleet.
 const STEPS: u64 = 300;
 /// Keys that do something somewhere, so that most presses are not wasted.
-const LETTERS: &[u8] = b"123456mbBgGzwhjkKJpotesfcaTKI.,x{}():nN\\<>[]^$+-= /oqurdx?5nul";
+const LETTERS: &[u8] = b"1234567mbBgGzwhjkKJpotesfcaTKI.,x{}():nN\\<>[]^$+-= /oqurdx?5nul";
 const SIZES: [(u16, u16); 14] = [
     (1, 1),
     (2, 3),
@@ -157,6 +163,69 @@ fn random_reply(reply: NodeReply, random: &mut Random) -> NodeReply {
     NodeReply { result, ..reply }
 }
 
+/// Answers a request about runs, mostly with hostile bytes.
+fn random_run_reply(request: RunRequest, random: &mut Random) -> RunReply {
+    let output = |handle: u64| OutputFile {
+        output: OutputId { session: 0, handle },
+        path: "/home/alice/日本語/\u{301}log".into(),
+        size: random_size(handle),
+        identity: handle.to_string().into(),
+        written_at: 1.0,
+        is_deleted: handle == 2,
+    };
+    let bytes: Vec<u8> = (0..random.below(3_000))
+        .map(|_| *random.of(b"abc \n\r\t\x1b[31m]8;;\x07\xe6\x97\xa5\xff\x00|#"))
+        .collect();
+    let size = bytes.len() as u64;
+    let response = match &request {
+        RunRequest::SetVariable { base, .. } => RunResponse::Changed(Arc::clone(base)),
+        RunRequest::PlanDeletion(_) => RunResponse::Plan(DeletionPlan {
+            folder: "/home/alice/progress".into(),
+            entries: vec![("日本語".into(), Bytes(1)); random.below(40)],
+            count: size,
+            bytes: Bytes(u64::MAX),
+            identity: "1".into(),
+        }),
+        RunRequest::Delete { .. } => RunResponse::Deleted(3),
+        RunRequest::OpenOutputs(_) => RunResponse::Outputs([
+            Ok(output(1)),
+            if random.below(2) == 0 { Ok(output(2)) } else { Err("a pipe".into()) },
+        ]),
+        RunRequest::ReadOutput { offset, .. } => {
+            RunResponse::Read { offset: *offset, data: bytes.into(), size }
+        }
+        RunRequest::FindInOutput { offset, .. } => RunResponse::Found {
+            at: (random.below(3) == 0).then_some(size),
+            searched: *random.of(&[0, *offset, offset + 100, u64::MAX / 4]),
+            size,
+        },
+        RunRequest::FollowOutputs(_) | RunRequest::CloseOutputs(_) => RunResponse::Done,
+    };
+    let result = match random.below(6) {
+        0 => Err(RunRequestError::Conflict),
+        1 => Err(RunRequestError::Down("gpu01".into())),
+        _ => Ok(response),
+    };
+    RunReply { request, result }
+}
+
+const fn random_size(handle: u64) -> u64 {
+    if handle == 1 { 5 << 30 } else { 700 }
+}
+
+fn random_growth(random: &mut Random) -> OutputGrowth {
+    let data = vec![b'x'; random.below(200)];
+    let from = *random.of(&[0, 500, 5 << 30, u64::MAX / 4]);
+    OutputGrowth {
+        output: OutputId { session: 0, handle: 1 + random.below(2) as u64 },
+        size: from + data.len() as u64,
+        from,
+        data: data.into(),
+        is_truncated: random.below(5) == 0,
+        is_rotated: random.below(9) == 0,
+    }
+}
+
 /// Returns a place in a recording, or none: the fleet is live.
 fn random_timeline(random: &mut Random) -> Option<Timeline> {
     let mut timeline = playback::timeline();
@@ -196,8 +265,21 @@ fn fleets() -> Vec<(&'static str, Fleet)> {
     ]
 }
 
+/// Answers requests about runs, and what the replies ask for.
+fn answer_run_requests(ui: &mut Ui, first: UiRequest, random: &mut Random, now: Timestamp) {
+    let mut waiting = vec![first];
+    waiting.extend(ui.due_runs());
+    for _ in 0..50 {
+        let Some(request) = waiting.pop() else { return };
+        let UiRequest::Runs(requests) = request else { continue };
+        for request in requests {
+            waiting.extend(ui.on_run_reply(&random_run_reply(request, random), now));
+        }
+    }
+}
+
 /// Sends random input to a UI, and sometimes replaces its fleet; checks each frame.
-fn send_random_input(ui: &mut Ui, all: &[(&str, Fleet)], random: &mut Random) {
+fn send_random_input(ui: &mut Ui, all: &[(&str, Fleet)], random: &mut Random, has_runs: bool) {
     let mut now = NOW;
     let mut size = (80, 24);
     let mut history = Vec::new();
@@ -234,6 +316,14 @@ fn send_random_input(ui: &mut Ui, all: &[(&str, Fleet)], random: &mut Random) {
                     ui.on_timeline(timeline, now);
                 }
                 ui.on_fleet(fleet.clone(), now);
+                if has_runs {
+                    let mut list = runs::list();
+                    list.runs.truncate(random.below(13));
+                    ui.on_runs(&Arc::new(list));
+                    if let Some(request) = ui.on_output(&random_growth(random)) {
+                        history.push(format!("{request:?}"));
+                    }
+                }
                 Effect::Handled
             }
             _ => {
@@ -246,6 +336,11 @@ fn send_random_input(ui: &mut Ui, all: &[(&str, Fleet)], random: &mut Random) {
         let mut requests = Vec::new();
         if let Effect::Request(UiRequest::QueryNodes(more)) = effect {
             requests.extend(more);
+        } else if let Effect::Request(request) = effect {
+            answer_run_requests(ui, request, random, now);
+        }
+        if let Some(request) = ui.due_runs() {
+            answer_run_requests(ui, request, random, now);
         }
         if let Some(UiRequest::QueryNodes(more)) = ui.due() {
             requests.extend(more);
@@ -282,33 +377,42 @@ fn send_random_input(ui: &mut Ui, all: &[(&str, Fleet)], random: &mut Random) {
     }
 }
 
-fn check(theme: Theme, seed: u64) {
+fn check(theme: Theme, seed: u64, has_runs: bool) {
     let all = fleets();
     for (index, (_, fleet)) in all.iter().enumerate() {
         let mut random = Random(seed + index as u64 * 7_919);
         let display =
             DisplayOptions { is_readonly: seed.is_multiple_of(2), ..DisplayOptions::default() };
         let mut ui = new_ui(fleet.clone(), theme).with_options(display, Keymap::default());
-        send_random_input(&mut ui, &all, &mut random);
+        if has_runs {
+            ui.on_runs(&Arc::new(runs::list()));
+        }
+        send_random_input(&mut ui, &all, &mut random, has_runs);
     }
 }
 
 #[test]
 fn random_input_never_breaks_the_screen() {
-    check(DARK, 1);
+    check(DARK, 1, false);
 }
 
 #[test]
 fn random_input_never_breaks_the_screen_in_ascii() {
-    check(ASCII, 20_002);
+    check(ASCII, 20_002, false);
 }
 
 #[test]
 fn random_input_never_breaks_the_screen_in_light() {
-    check(LIGHT, 300_003);
+    check(LIGHT, 300_003, false);
 }
 
 #[test]
 fn random_input_never_breaks_the_screen_in_mono() {
-    check(MONO, 4_000_004);
+    check(MONO, 4_000_004, false);
+}
+
+#[test]
+fn random_input_never_breaks_the_screen_of_runs() {
+    check(DARK, 50_000_005, true);
+    check(LIGHT, 600_000_006, true);
 }

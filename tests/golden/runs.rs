@@ -102,7 +102,7 @@ fn found(pid: u32) -> RunProcess {
     }))
 }
 
-fn list() -> RunList {
+pub fn list() -> RunList {
     let ended = |status, error: Option<&str>| Progress {
         ended_at: Some(ago(3_600)),
         error: error.map(Into::into),
