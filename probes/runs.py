@@ -92,6 +92,8 @@ class Runs:
                 self.folder.look(time.monotonic(), self.emit_runs)
             except OSError as failure:
                 error = message_of(failure)
+            except Exception as failure:
+                error = 'internal error of the script: %s' % failure.__class__.__name__
         logs = [record for record in [log.look() for log in self.logs] if record is not None]
         if logs:
             self.emit({'t': 'logs', 'now': time.time(), 'logs': logs})

@@ -9,7 +9,7 @@ import sys
 import time
 
 MAX_RUNS = 5000
-MAX_PROGRESS = 4 << 20
+MAX_PROGRESS = 1 << 20
 MAX_CONTROL = 1 << 20
 MAX_NAME = 200
 MAX_CANDIDATES = 100
@@ -25,7 +25,8 @@ NATURAL = re.compile('([0-9]+)')
 
 def natural_key(name):
     """Returns a key that puts run_2 before run_10."""
-    return [(int(part), part) if part.isdigit() else (0, part) for part in NATURAL.split(name)]
+    # Every second part is a number.
+    return [(int(part), part) if at % 2 else (0, part) for at, part in enumerate(NATURAL.split(name))]
 
 
 def message_of(error):

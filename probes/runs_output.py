@@ -133,7 +133,7 @@ class Outputs:
     def follow(self, request):
         handles = request.get('handles')
         handles = handles if isinstance(handles, list) else []
-        self.followed = [number for number in handles if number in self.files]
+        self.followed = [number for number in handles if isinstance(number, int) and number in self.files]
 
     def growth(self):
         """Returns messages about followed outputs that have changed."""

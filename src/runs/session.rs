@@ -159,10 +159,10 @@ impl Session {
         let mut heartbeat = interval(HEARTBEAT_INTERVAL);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let silence = SILENCE_TIMEOUT + spec.interval * 5;
-        let mut heard_at = Instant::now();
+        let (mut heard_at, mut is_silent) = (Instant::now(), false);
         loop {
             while let Some(message) = self.reader.next_message() {
-                heard_at = Instant::now();
+                (heard_at, is_silent) = (Instant::now(), false);
                 match message {
                     Ok(Message::Hello(hello)) if hello.v != 1 => {
                         return Some(format!("its script speaks version {}", hello.v));
@@ -198,8 +198,13 @@ impl Session {
                     Some(command) => self.perform(command, watched).await,
                 },
                 _ = heartbeat.tick() => self.send("heartbeat", Map::new()).await,
-                () = sleep_until(heard_at + silence) => {
-                    return Some(format!("nothing for {} s", silence.as_secs()));
+                // A script that hangs in a dead file system cannot be killed: it goes on when that returns, and another
+                // one would hang, too.
+                () = sleep_until(heard_at + silence), if !is_silent => {
+                    is_silent = true;
+                    let reason = format!("it tells nothing for {} s; a file system there may hang", silence.as_secs());
+                    on_event(SessionEvent::Fault(reason)).await;
+                    Ok(())
                 }
             };
             if let Err(reason) = sent {

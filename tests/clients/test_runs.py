@@ -165,12 +165,13 @@ class Folder(ScriptCase):
         write(self.path(".hidden", "progress.json"), {})
         write(self.path("bad\x1bname", "progress.json"), {})
         os.mkfifo(self.path("pipe.json"))
-        write(self.path("big", "progress.json"), "x" * (5 << 20))
+        write(self.path("big", "progress.json"), "x" * (2 << 20))
+        write(self.path("run_\u00b2", "progress.json"), {})
         for watch in (None, "polling"):
             script = self.script(self.folder, watch=watch)
             found, gone, error = script.look()
             self.assertEqual(self.hello["watch"], watch or "inotify")
-            self.assertEqual((sorted(found), gone, error), (["big", "both", "flat", "pipe", "run_2"], set(), None))
+            self.assertEqual((sorted(found), gone, error), (["big", "both", "flat", "pipe", "run_2", "run_\u00b2"], set(), None))
             self.assertEqual(json.loads(found["run_2"]["progress"]["text"]), {"a": 2})
             self.assertEqual(json.loads(found["run_2"]["control"]["text"]), {"lr": 1})
             self.assertEqual(found["run_2"]["uid"], os.geteuid())
@@ -179,7 +180,7 @@ class Folder(ScriptCase):
             self.assertEqual(json.loads(found["both"]["progress"]["text"]), {"is": "folder"})
             self.assertEqual(found["both"]["control"]["error"], "missing")
             self.assertEqual(found["pipe"]["progress"]["error"], "not a regular file")
-            self.assertIn("larger than 4 MiB", found["big"]["progress"]["error"])
+            self.assertIn("larger than 1 MiB", found["big"]["progress"]["error"])
             self.assertEqual(script.close(), 0)
 
     def test_links_are_not_followed(self):
