@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::insight::runs::Runs;
-use crate::model::{Bytes, RunStatus};
-use crate::time::format_age;
+use crate::model::{Bytes, RunFolder, RunStatus};
+use crate::time::{Timestamp, format_age};
 use crate::ui::RenderContext;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::counted;
@@ -107,11 +107,16 @@ fn share_of(part: u64, total: Bytes) -> String {
     share(part as f64, total.0 as f64)
 }
 
+/// Returns true if a folder has told nothing for a while.
+pub(super) fn is_old(folder: &RunFolder, now: Timestamp) -> bool {
+    folder.answered_at.is_some_and(|at| now.since(at) >= OLD_AFTER)
+}
+
 fn folder_faults(context: RenderContext<'_>, runs: &Runs) -> Vec<Line> {
     let now = context.view.now;
-    let fault = |folder: &crate::model::RunFolder| {
-        let age = folder.answered_at.map(|at| now.since(at));
-        let old = age.filter(|age| *age >= OLD_AFTER).map(format_age);
+    let fault = |folder: &RunFolder| {
+        let age = folder.answered_at.filter(|_| is_old(folder, now)).map(|at| now.since(at));
+        let old = age.map(format_age);
         let text = match (&folder.fault, old) {
             (Some(fault), Some(age)) => format!("{fault}; shown as of {age} ago"),
             (Some(fault), None) => fault.to_string(),

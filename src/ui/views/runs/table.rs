@@ -1,5 +1,7 @@
 //! Lays out the table of runs: the name and the status stay, the other columns scroll.
 
+use std::sync::Arc;
+
 use crate::insight::runs::Runs;
 use crate::text::{UNKNOWN, width_of};
 use crate::ui::RenderContext;
@@ -7,6 +9,7 @@ use crate::ui::views::runs::TableRow;
 use crate::ui::views::runs::columns::{
     COLUMNS, MAX_NAME_WIDTH, NOTE, RunColumn, STATUS, min_width, status_tone,
 };
+use crate::ui::views::runs::summary::is_old;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::or_unknown;
 
@@ -32,6 +35,8 @@ pub(super) struct RunTable<'a> {
     first_column: usize,
     /// The number of columns on the left and on the right that do not fit.
     hidden: (usize, usize),
+    /// The folders that have told nothing for a while.
+    old_folders: Vec<Arc<str>>,
     width: u16,
 }
 
@@ -93,7 +98,18 @@ impl<'a> RunTable<'a> {
             *last = (*last + spare).min(MAX_LAST_WIDTH.max(*last));
         }
         let hidden = (first_column, right);
-        Self { context, name_width, status_width, columns, first_column, hidden, width }
+        let old = runs.list.folders.iter().filter(|folder| is_old(folder, context.view.now));
+        let old_folders = old.map(|folder| Arc::clone(&folder.label)).collect();
+        Self {
+            context,
+            name_width,
+            status_width,
+            columns,
+            first_column,
+            hidden,
+            old_folders,
+            width,
+        }
     }
 
     pub(super) const fn first_column(&self) -> usize {
@@ -122,7 +138,8 @@ impl<'a> RunTable<'a> {
             return self.process_row(row);
         }
         let (status, tone) = STATUS.cell(self.context, &row.run);
-        let is_old = row.run.run.fault.is_some();
+        let run = &row.run.run;
+        let is_old = run.fault.is_some() || self.old_folders.contains(&run.id.folder);
         let mut line = Line::new()
             .left_aligned(&name(row), self.name_width, status_tone(&row.run))
             .gap(GAP)
