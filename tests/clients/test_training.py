@@ -48,7 +48,9 @@ class Training(unittest.TestCase):
 
     def start(self, code):
         program = subprocess.Popen([sys.executable, "-c", BEGIN + "RUN = os.environ['RUN']\n" + code],
-                                   env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                   env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   # Ignored where the tests run in the background.
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         self.addCleanup(program.stdout.close)
         self.addCleanup(program.stderr.close)
         return program
