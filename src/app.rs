@@ -147,6 +147,8 @@ enum AppError {
     Template(#[from] TemplateError),
     #[error("no host given; use gtop trust HOST")]
     NoHost,
+    #[error("{0}: {1} is not watched; name the host, or do not exclude it")]
+    NoFolderHost(String, String),
     #[error("--transport srun needs jobs; add --slurm or --job ID")]
     NoJob,
     #[error(
@@ -192,6 +194,7 @@ impl AppError {
                 | Self::Template(_)
                 | Self::NoHost
                 | Self::NoJob
+                | Self::NoFolderHost(..)
                 | Self::NoConfig(_)
                 | Self::NoTime(..)
                 | Self::AmbiguousUser { .. }

@@ -19,8 +19,9 @@ use crate::app::{AppError, ExitReason, recording, screen, variable};
 use crate::cli::{RunPlace, RunsOptions};
 use crate::fleet::FleetReader;
 use crate::insight::runs::{Runs, processes_to_watch};
-use crate::inventory::Roster;
+use crate::inventory::{Roster, user_groups};
 use crate::model::{NodeName, RunId, RunList};
+use crate::nodeset::{self, Groups};
 use crate::runs::{HostProcesses, RunSource, RunsClient, RunsMonitor};
 use crate::time::{Clock, Timestamp};
 use crate::transport::{Reach, Target};
@@ -57,7 +58,8 @@ pub(super) fn run(
     } else {
         env.settings.seconds("interval")
     };
-    let sources = sources(options, &monitor.rosters().borrow());
+    let groups = user_groups().with_config_groups(env.settings.groups.clone());
+    let sources = sources(options, &groups, &monitor.rosters().borrow())?;
     let (transport, clock) = (env.transport.clone(), env.clock.clone());
     let mut runs = RunsMonitor::start(transport, clock, sources, interval, options.limits())?;
     let growth = runs.take_growth();
@@ -145,38 +147,59 @@ fn run_title(options: &RunsOptions, nodes: &str) -> String {
     format!("runs of {} on {nodes}", names.join(", "))
 }
 
-/// Returns the scripts to start: one per folder, and one per host of logs.
-fn sources(options: &RunsOptions, roster: &Roster) -> Vec<RunSource> {
+/// Returns the scripts to start: one per folder and host, and one per host of logs.
+fn sources(
+    options: &RunsOptions,
+    groups: &Groups,
+    roster: &Roster,
+) -> Result<Vec<RunSource>, AppError> {
     let mut sources: Vec<RunSource> = Vec::new();
     for place in options.folders() {
-        let Some(target) = target_of(&place, roster) else { continue };
-        let RunPlace { text, path, .. } = place;
-        sources.push(RunSource {
-            label: text.into(),
-            target,
-            folder: Some(path),
-            logs: Vec::new(),
-        });
+        let targets = targets_of(&place, groups, roster)?;
+        let is_one = targets.len() == 1;
+        for target in targets {
+            let label =
+                if is_one { place.text.clone() } else { format!("{}:{}", target.name, place.path) };
+            let folder = Some(place.path.clone());
+            sources.push(RunSource { label: label.into(), target, folder, logs: Vec::new() });
+        }
     }
     let mut logs: BTreeMap<String, RunSource> = BTreeMap::new();
     for place in options.logs() {
-        let Some(target) = target_of(&place, roster) else { continue };
-        let host = place.host.clone().unwrap_or_default();
-        let label = if host.is_empty() { "logs".to_owned() } else { format!("logs on {host}") };
-        let empty = RunSource { label: label.into(), target, folder: None, logs: Vec::new() };
-        logs.entry(host).or_insert(empty).logs.push(place.path);
+        for target in targets_of(&place, groups, roster)? {
+            let name = target.name.to_string();
+            let label =
+                place.host.as_ref().map_or("logs".to_owned(), |_| format!("logs on {name}"));
+            let empty = RunSource { label: label.into(), target, folder: None, logs: Vec::new() };
+            logs.entry(name).or_insert(empty).logs.push(place.path.clone());
+        }
     }
     sources.extend(logs.into_values());
-    sources
+    Ok(sources)
 }
 
-/// Returns the target of a folder's host: this machine, or the node of that name.
-fn target_of(place: &RunPlace, roster: &Roster) -> Option<Target> {
-    let is_here = |target: &&Target| match &place.host {
-        None => target.reach == Reach::Local,
-        Some(host) => target.name.as_str() == host || target.name.label() == host,
+/// Returns the targets of a folder: this machine, or the nodes of a node set.
+fn targets_of(place: &RunPlace, groups: &Groups, roster: &Roster) -> Result<Vec<Target>, AppError> {
+    let Some(hosts) = &place.host else {
+        let here = |target: &&Target| target.reach == Reach::Local;
+        return Ok(roster.targets.iter().find(here).into_iter().cloned().collect());
     };
-    roster.targets.iter().find(is_here).cloned()
+    // A host that is no node set has been refused before.
+    let names = nodeset::expand_with(hosts, groups).unwrap_or_default();
+    let is_named = |target: &&Target, name: &str| {
+        let found = target.name.as_str();
+        found == name || target.name.label() == name || bare(found) == bare(name)
+    };
+    let target = |name: &String| {
+        let found = roster.targets.iter().find(|target| is_named(target, name)).cloned();
+        found.ok_or_else(|| AppError::NoFolderHost(place.text.clone(), name.clone()))
+    };
+    names.iter().map(target).collect()
+}
+
+/// Returns a host without the user who logs in.
+fn bare(name: &str) -> &str {
+    name.rsplit_once('@').map_or(name, |(_, host)| host)
 }
 
 /// Asks for the processes of runs on the hosts that are watched, whenever runs or nodes change.

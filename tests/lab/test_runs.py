@@ -174,6 +174,16 @@ class Runs(LabCase):
         self.leave(terminal)
         terminal.type("q")
 
+    def test_a_node_set_names_a_folder_on_each_node(self):
+        for node in self.lab.nodes:
+            self.on(node, "mkdir -p many/run_of_$(hostname) && echo '{\"status\": \"FINISHED\"}' > many/run_of_$(hostname)/progress.json")
+        done = self.lab.gtop("runs", "gpu[01-02]:many", "--once", timeout=120)
+        self.assertRegex(done.stdout, r"(?m)^run_of_gpu01 +FINISHED ", done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^run_of_gpu02 +FINISHED ")
+        done = self.lab.gtop("runs", "gpu[01-02]:many", "--exclude", "gpu02", "--once", timeout=120)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("gpu02 is not watched", done.stderr)
+
     def test_a_missing_folder_is_told(self):
         done = self.lab.gtop("runs", "gpu01:" + shlex.quote("no such folder"), "--once", timeout=120)
         self.assertIn("No such file or directory", done.stdout, done.stderr)
