@@ -46,6 +46,23 @@ for epoch in range(1000):
 """
 
 
+# Writes as ttop does: into the file itself, so that a reader finds it empty or half written.
+IN_PLACE = """
+import json, os, sys, time
+path, value = sys.argv[1], json.loads(sys.argv[2])
+value["metadata"]["pid"] = os.getpid()
+while True:
+    value["state"]["batch"] += 1
+    text = json.dumps(value, indent=2)
+    with open(path, "w") as file:
+        for part in (text[:300], text[300:]):
+            time.sleep(0.05)
+            file.write(part)
+            file.flush()
+    time.sleep(0.05)
+"""
+
+
 def until(what, condition):
     deadline = time.monotonic() + TIMEOUT
     while True:
@@ -543,6 +560,25 @@ class Program(ScriptCase):
         self.assertRegex(head[0], r"^14 runs .* 3 killed")
         self.assertEqual(before, {name: os.stat(self.path("runs", name, "progress.json")).st_mtime_ns for name in cases})
         self.assertIn(f" {live.pid} ", rows["live"])
+
+    def test_files_that_are_written_in_place_keep_their_last_good_copy(self):
+        os.makedirs(self.path("runs", "job"))
+        path = self.path("runs", "job", "progress.json")
+        self.sleeper(sys.executable, "-c", IN_PLACE, path, json.dumps(progress()))
+        program = subprocess.Popen([rig.GTOP, "runs", self.path("runs"), "--headless", "-i", "0.2", "--csv-dir", self.path("csv")],
+                                   stdout=subprocess.PIPE)
+        self.addCleanup(program.wait)
+        lines = iter(program.stdout.readline, b"")
+        until("a whole file", lambda: next(lines).endswith(b"1 running\n"))
+        seen = [next(lines) for _ in range(25)]
+        program.send_signal(signal.SIGTERM)
+        program.stdout.close()
+        self.assertTrue(all(line.endswith(b": 1 running\n") for line in seen), seen)
+        found = self.script(self.path("runs"), interval=0.2)
+        texts = []
+        while len(texts) < 40:
+            texts += [run["progress"]["text"] for run in found.look()[0].values()]
+        self.assertTrue(any(not text.endswith("}") for text in texts), "none was read while it was written")
 
     def test_ended_runs_do_not_grow_older(self):
         start = time.time() - 1000
