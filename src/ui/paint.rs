@@ -1,12 +1,14 @@
 //! Draws lines into a ratatui buffer: tones become styles; bars and graphs become glyphs.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use unicode_width::UnicodeWidthChar;
 
+use crate::ui::surface::Hyperlink;
 use crate::ui::theme::{GlyphSet, Theme};
 use crate::ui::{Line, RowStyle, Span, SpanContent, Symbol, Tone};
 
@@ -20,8 +22,14 @@ const ASCII_GRAPH_DOWN: [&str; 5] = [" ", "'", "\"", "|", "#"];
 const DOTS_UP: [[u32; 4]; 2] = [[0x40, 0x04, 0x02, 0x01], [0x80, 0x20, 0x10, 0x08]];
 const DIGITS: [&str; 10] = ["1", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
 
-/// Draws lines from the top of an area; lines and text beyond it are cut off.
-pub(crate) fn paint(lines: &[Line], theme: Theme, area: Rect, buffer: &mut Buffer) {
+/// Draws lines from the top of an area; lines and text beyond it are cut off. Returns their hyperlinks.
+pub(crate) fn paint(
+    lines: &[Line],
+    theme: Theme,
+    area: Rect,
+    buffer: &mut Buffer,
+) -> Vec<Hyperlink> {
+    let mut hyperlinks = Vec::new();
     for (y, line) in (area.top()..area.bottom()).zip(lines) {
         let row = Rect { y, height: 1, ..area };
         if line.row_style != RowStyle::Plain {
@@ -35,7 +43,16 @@ pub(crate) fn paint(lines: &[Line], theme: Theme, area: Rect, buffer: &mut Buffe
             painter.piece(x, width, piece);
             x += width;
         }
+        // Terminals without UTF-8, as the Linux console, may print what they do not know.
+        for (start, end, url) in line.links.iter().filter(|_| theme.glyphs != GlyphSet::Ascii) {
+            let [start, end] = [start, end].map(|column| row.left().saturating_add(*column).min(x));
+            if start < end {
+                let url = Arc::clone(url);
+                hyperlinks.push(Hyperlink { x: start, y, width: end - start, url });
+            }
+        }
     }
+    hyperlinks
 }
 
 struct LinePainter<'a> {

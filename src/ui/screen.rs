@@ -37,6 +37,7 @@ use crate::ui::render;
 use crate::ui::selection::JobSelection;
 use crate::ui::shown_fleet::{FrozenView, ShownFleet};
 use crate::ui::signals::StopReason;
+use crate::ui::surface::Hyperlink;
 use crate::ui::theme::Theme;
 use crate::ui::time_prompt::TimePrompt;
 use crate::ui::time_prompt::time_text::TimeContext;
@@ -797,8 +798,8 @@ impl Ui {
         &self.drawn
     }
 
-    /// Draws a frame.
-    pub fn draw(&mut self, now: Timestamp, buffer: &mut Buffer) {
+    /// Draws a frame; returns its hyperlinks.
+    pub fn draw(&mut self, now: Timestamp, buffer: &mut Buffer) -> Vec<Hyperlink> {
         let area: Rect = buffer.area;
         self.message.take_if(|(_, until)| *until <= now);
         let focus = self.focus();
@@ -837,7 +838,8 @@ impl Ui {
         let context = self.shown.context();
         let lines =
             render::render_screen(context, &mut self.navigation, &screen, area.width, area.height);
-        paint(&lines, self.theme, area, buffer);
+        let hyperlinks = paint(&lines, self.theme, area, buffer);
         self.drawn = lines;
+        hyperlinks
     }
 }

@@ -128,8 +128,10 @@ fn hostile_text_of_a_node_moves_neither_cursor_nor_columns() {
             for (width, height) in SIZES {
                 let buffer = draw(&mut ui, width, height);
                 let mut surface = Surface::new();
-                let bytes =
-                    surface.frame(buffer.area, |surface_buffer| surface_buffer.clone_from(&buffer));
+                let bytes = surface.frame(buffer.area, |surface_buffer| {
+                    surface_buffer.clone_from(&buffer);
+                    Vec::new()
+                });
                 // No escape sequence that reaches the terminal comes from the node.
                 for command in bytes.split('\x1b').skip(1) {
                     let sequence = command.strip_prefix('[').unwrap_or("not a CSI sequence");

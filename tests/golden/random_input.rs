@@ -118,6 +118,11 @@ fn line_error(line: &Line, width: u16) -> Option<String> {
     if line.width() > width {
         return Some(format!("{} columns of {width}", line.width()));
     }
+    let is_plain =
+        |url: &str| url.starts_with("http") && url.bytes().all(|byte| byte.is_ascii_graphic());
+    if let Some((.., url)) = line.links.iter().find(|(.., url)| !is_plain(url)) {
+        return Some(format!("a hyperlink to {url:?}"));
+    }
     line.spans.iter().find_map(|span| {
         let width = usize::from(span.width);
         let used = match &span.content {

@@ -13,6 +13,8 @@ use gtop::internals::model::{
 use gtop::internals::time::Timestamp;
 use gtop::internals::training::variables::parse_variables;
 use gtop::internals::ui::{Theme, Ui};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 
 use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::*;
@@ -241,6 +243,30 @@ fn values_of_processes_stand_under_their_titles() {
     };
     let values = ["CPU%", "RAM", "THREADS", "PID"].map(column);
     assert_eq!(values, ["62", "3.0G", "17", "46211"], "{screen:#?}");
+}
+
+#[test]
+fn the_page_of_a_run_is_a_hyperlink_with_its_whole_url() {
+    let area = Rect::new(0, 0, 100, 30);
+    for (theme, expected) in [(DARK, 1), (ASCII, 0)] {
+        let mut ui = ui(theme);
+        let mut buffer = Buffer::empty(area);
+        let mut links = Vec::new();
+        // The column is reached, and cut at the edge of the screen.
+        for _ in 0..60 {
+            press(&mut ui, &[KeyCode::Right]);
+            links = ui.draw(NOW, &mut buffer);
+            if !links.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(links.len(), expected);
+        for link in links {
+            assert_eq!(&*link.url, "https://wandb.ai/alice/demo/runs/1");
+            let cells = (link.x..link.x + link.width).map(|x| buffer[(x, link.y)].symbol());
+            assert!(cells.collect::<String>().starts_with("https://"), "{link:?}");
+        }
+    }
 }
 
 #[test]

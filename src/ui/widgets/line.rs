@@ -2,6 +2,8 @@
 //!
 //! A tone says what a span means; the theme maps it to a colour.
 
+use std::sync::Arc;
+
 use unicode_width::UnicodeWidthChar;
 
 use crate::insight::Severity;
@@ -122,6 +124,8 @@ pub struct Line {
     pub row_style: RowStyle,
     /// The click targets, from a start column up to but not including an end column; later ones win.
     pub clicks: Vec<(u16, u16, Click)>,
+    /// The hyperlinks, from a start column up to but not including an end column.
+    pub links: Vec<(u16, u16, Arc<str>)>,
 }
 
 impl Line {
@@ -164,6 +168,16 @@ impl Line {
         let end = self.width();
         let start = end - self.spans.last().map_or(0, |span| span.width);
         self.clicks.push((start, end, click));
+        self
+    }
+
+    /// Makes the text of the last span, which is left-aligned, a hyperlink.
+    #[must_use]
+    pub fn linked(mut self, url: Arc<str>) -> Self {
+        if let Some(Span { content: SpanContent::Text(text), width, .. }) = self.spans.last() {
+            let start = self.width() - width;
+            self.links.push((start, start + width_of(text).min(*width), url));
+        }
         self
     }
 
@@ -242,13 +256,15 @@ impl Line {
         self.push_span(SpanContent::Rule, Tone::Faint, width)
     }
 
-    /// Appends the spans and click targets of another line.
+    /// Appends the spans, click targets and hyperlinks of another line.
     #[must_use]
     pub fn append(mut self, other: Self) -> Self {
         let width = self.width();
         let moved = |column: u16| column.saturating_add(width);
         let clicks = other.clicks.into_iter();
         self.clicks.extend(clicks.map(|(start, end, click)| (moved(start), moved(end), click)));
+        let links = other.links.into_iter();
+        self.links.extend(links.map(|(start, end, url)| (moved(start), moved(end), url)));
         self.spans.extend(other.spans);
         self
     }

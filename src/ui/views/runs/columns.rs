@@ -1,6 +1,7 @@
 //! The columns of the table of runs: those of ttop, and more.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::insight::runs::{Liveness, RunRow, RunTime};
@@ -13,6 +14,9 @@ use crate::ui::widgets::number_format::or_unknown;
 
 /// Maximum width of a name.
 pub(super) const MAX_NAME_WIDTH: u16 = 40;
+
+/// The title of the column of URLs.
+const WEB_PAGE: &str = "W&B";
 
 /// A column.
 pub(super) struct RunColumn {
@@ -46,6 +50,12 @@ impl RunColumn {
     pub(super) fn metric(name: &str) -> Self {
         let title = Cow::Owned(name.to_uppercase());
         Self { title, is_right: true, kind: ColumnKind::Metric(name.to_owned()) }
+    }
+
+    /// Returns where the value leads to in a browser.
+    pub(super) fn url(&self, row: &RunRow) -> Option<Arc<str>> {
+        let progress = row.run.progress.as_ref().filter(|_| self.title == WEB_PAGE);
+        progress.and_then(|progress| progress.url.clone())
     }
 
     pub(super) fn cell(&self, context: RenderContext<'_>, row: &RunRow) -> (String, Tone) {
@@ -148,7 +158,7 @@ pub(super) const COLUMNS: [RunColumn; 33] = [
         (or_unknown(span, format_duration), Tone::Warn)
     }),
     RunColumn::left("USER", |_, row| plain(row.run.user.as_deref().map(str::to_owned))),
-    RunColumn::left("W&B", |_, row| {
+    RunColumn::left(WEB_PAGE, |_, row| {
         let url = row.run.progress.as_ref().and_then(|progress| progress.url.as_deref());
         (url.unwrap_or(UNKNOWN).to_owned(), Tone::Accent)
     }),

@@ -148,6 +148,9 @@ impl<'a> RunTable<'a> {
             let (text, tone) = column.cell(self.context, &row.run);
             let tone = if is_old && tone == Tone::Plain { Tone::Faint } else { tone };
             line = aligned(line.gap(GAP), column, *width, &text, tone);
+            if let Some(url) = column.url(&row.run) {
+                line = line.linked(url);
+            }
         }
         line
     }
