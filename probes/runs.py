@@ -99,6 +99,9 @@ class Runs:
             self.emit({'t': 'logs', 'now': time.time(), 'logs': logs})
         if self.processes.pids:
             self.emit(self.processes.look())
+        self.tick(error)
+
+    def tick(self, error=None):
         self.emit({'t': 'tick', 'now': time.time(), 'error': error})
 
     def run(self):
@@ -161,7 +164,7 @@ class Runs:
             if verb in self.verbs:
                 result = self.verbs[verb](request)
             elif verb in self.changes and self.folder is not None:
-                result = self.changes[verb](self.folder, request)
+                result = self.changes[verb](self.folder, request, self.tick)
             else:
                 return {'ok': False, 'kind': 'verb', 'why': 'no such request'}
         except Refused as refused:

@@ -35,7 +35,7 @@ def known_run(folder, name):
     return run
 
 
-def set_variable(folder, request):
+def set_variable(folder, request, _):
     """Changes one variable, if the control file is still as the user saw it."""
     run = known_run(folder, request.get('run'))
     base, name = request.get('base'), request.get('name')
@@ -44,6 +44,8 @@ def set_variable(folder, request):
         text, status = read_regular(run.control, handle, MAX_CONTROL)
         if text != base:
             raise Refused('conflict', 'the control file was changed meanwhile')
+        if '\ufffd' in text:
+            raise Refused('broken', 'the control file is not UTF-8; written back, it would lose characters')
         if status.st_uid != os.geteuid() and os.geteuid() != 0:
             raise Refused('owner', 'the control file belongs to %s' % (user_name(status.st_uid) or status.st_uid))
         try:
@@ -98,8 +100,24 @@ def identity_of(status):
     return '%d:%d:%d' % (status.st_dev, status.st_ino, status.st_mtime_ns)
 
 
-def run_entries(folder, run):
-    """Returns what deleting a run removes, as (path, status), and what tells that it is still the same."""
+class Pulse:
+    """Shows that long work goes on: calls `tick` each second."""
+
+    def __init__(self, tick):
+        self.tick, self.at = tick, time.monotonic()
+
+    def beat(self):
+        if time.monotonic() - self.at >= 1.0:
+            self.tick()
+            self.at = time.monotonic()
+
+
+def run_entries(folder, run, pulse):
+    """Returns what deleting a run removes, as (path, status), and what tells that it is still the same.
+
+    A folder stands before what is in it, and the progress file behind its folder: deleted backwards, the run remains
+    one until the rest of it is gone.
+    """
     if run.name == '.':
         raise Refused('folder', 'the folder itself is the run; it is not deleted')
     found = []
@@ -111,14 +129,17 @@ def run_entries(folder, run):
                 pass
         return found, identity_of(found[0][1]) if found else ''
     top = os.lstat(run.name, dir_fd=folder.handle)
-    walk(folder.handle, run.name, top, top.st_dev, found)
-    progress = os.lstat(run.name + '/progress.json', dir_fd=folder.handle)
-    return found, identity_of(top) + ' ' + identity_of(progress)
+    progress = run.name + '/progress.json'
+    walk(folder.handle, run.name, top, top.st_dev, found, pulse)
+    status = os.lstat(progress, dir_fd=folder.handle)
+    found = found[:1] + [(progress, status)] + [entry for entry in found[1:] if entry[0] != progress]
+    return found, identity_of(top) + ' ' + identity_of(status)
 
 
-def walk(parent, name, status, device, found, prefix=''):
+def walk(parent, name, status, device, found, pulse, prefix=''):
     path = prefix + name
     found.append((path, status))
+    pulse.beat()
     if len(found) > DELETE_LIMIT:
         raise Refused('size', 'the run has more than %d files' % DELETE_LIMIT)
     if status.st_dev != device:
@@ -128,14 +149,14 @@ def walk(parent, name, status, device, found, prefix=''):
     handle = os.open(name, OPEN_FOLDER | os.O_NOFOLLOW, dir_fd=parent)
     try:
         for entry in sorted(os.listdir(handle)):
-            walk(handle, entry, os.lstat(entry, dir_fd=handle), device, found, path + '/')
+            walk(handle, entry, os.lstat(entry, dir_fd=handle), device, found, pulse, path + '/')
     finally:
         os.close(handle)
 
 
-def plan(folder, request):
+def plan(folder, request, tick):
     run = known_run(folder, request.get('run'))
-    found, identity = run_entries(folder, run)
+    found, identity = run_entries(folder, run, Pulse(tick))
     size = sum(status.st_size for _, status in found if stat.S_ISREG(status.st_mode))
     entries = [[path, status.st_size if stat.S_ISREG(status.st_mode) else 0] for path, status in found]
     return {'folder': folder.path, 'entries': entries[:PLAN_ENTRIES], 'count': len(entries), 'bytes': size,
@@ -163,18 +184,16 @@ def refuse_running(folder, run):
         raise Refused('running', 'its process %d is running' % int(about['pid']))
 
 
-def delete(folder, request):
-    run = known_run(folder, request.get('run'))
-    found, identity = run_entries(folder, run)
+def delete(folder, request, tick):
+    run, pulse = known_run(folder, request.get('run')), Pulse(tick)
+    found, identity = run_entries(folder, run, pulse)
     if identity != request.get('identity'):
         raise Refused('changed', 'its files have changed meanwhile; look again')
     refuse_running(folder, run)
-    count = 0
-    # What is inside a folder goes before it.
     for path, status in reversed(found):
         remove(folder.handle, path.split('/'), stat.S_ISDIR(status.st_mode))
-        count += 1
-    return {'count': count}
+        pulse.beat()
+    return {'count': len(found)}
 
 
 def remove(folder, names, is_folder):

@@ -3,6 +3,8 @@ MAX_TREE = 512
 MAX_TASKS = 512
 TICKS = os.sysconf('SC_CLK_TCK')
 PAGE = os.sysconf('SC_PAGE_SIZE')
+# PF_KTHREAD, include/linux/sched.h
+KERNEL_THREAD = 0x200000
 
 
 def read_stat(pid):
@@ -113,7 +115,7 @@ class Processes:
                 count += len(threads[one])
         known = [row[4] for row in tree if row[4] is not None]
         return {'pid': pid, 'state': fields[1], 'start': int(fields[20]), 'created': boot + int(fields[20]) / TICKS,
-                'uid': uid, 'comm': fields[0], 'kernel': fields[2] == '2' or pid == 2,
+                'uid': uid, 'comm': fields[0], 'kernel': bool(int(fields[7]) & KERNEL_THREAD),
                 'pidns': link('/proc/%d/ns/pid' % pid), 'cpu': round(sum(known), 1) if known else None,
                 'rss': sum(row[5] for row in tree), 'threads': sum(row[6] for row in tree), 'tree': tree,
                 'stdout': link('/proc/%d/fd/1' % pid), 'stderr': link('/proc/%d/fd/2' % pid), 'tasks': threads}

@@ -98,10 +98,11 @@ def progress(**changes):
 class Script:
     """The script, running by itself."""
 
-    def __init__(self, folder=None, logs=(), interval=0.2, deadman=30, watch=None):
+    def __init__(self, folder=None, logs=(), interval=0.2, deadman=30, watch=None, before=()):
         header = f"FOLDER={folder!r}\nLOGS={list(logs)!r}\nINTERVAL={interval}\nDEADMAN={deadman}\nWATCH={watch!r}\n"
         source = header + "".join(read(os.path.join(PROBES, name)) for name in FILES)
-        self.process = subprocess.Popen([sys.executable, "-IS", "-c", source], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        command = [*before, sys.executable, "-IS", "-c", source]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.number, self.kept = 0, []
 
     def send(self, verb, **values):
@@ -320,6 +321,15 @@ class Changes(ScriptCase):
             self.assertIn(answer["kind"], ("broken", "missing"), text)
         self.assertEqual(self.started.ask("set", run="../a", base="", name="lr", value="1")["kind"], "gone")
 
+    def test_a_control_file_that_is_not_utf_8_is_not_written_back(self):
+        data = b'{"lr": 0.001, "name": "caf\xe9"}'
+        with open(self.path("a", "control.json"), "wb") as file:
+            file.write(data)
+        answer = self.set("lr", 1, base=data.decode("utf-8", "replace"))
+        self.assertEqual(answer["kind"], "broken", answer)
+        with open(self.path("a", "control.json"), "rb") as file:
+            self.assertEqual(file.read(), data)
+
     def test_a_deletion_lists_what_goes_and_follows_no_link(self):
         outside = rig.folder()
         write(os.path.join(outside, "kept"), "kept")
@@ -338,6 +348,12 @@ class Changes(ScriptCase):
         self.assertEqual((answer["ok"], answer["count"]), (True, 7), answer)
         self.assertFalse(os.path.exists(self.path("a")))
         self.assertEqual(os.listdir(outside), ["kept"])
+
+    def test_the_progress_file_goes_last(self):
+        write(self.path("a", "zz", "file"), "")
+        entries = [entry[0] for entry in self.started.ask("plan", run="a")["entries"]]
+        # Deleted backwards.
+        self.assertEqual(entries, ["a", "a/progress.json", "a/control.json", "a/zz", "a/zz/file"])
 
     def test_a_running_run_and_a_flat_neighbour_stay(self):
         sleeper = self.sleeper()
@@ -479,6 +495,23 @@ class Processes(ScriptCase):
         self.assertEqual(message["cores"], os.cpu_count())
         later = script.until(lambda message: message["t"] == "processes")
         self.assertIsNotNone({one["pid"]: one for one in later["list"]}[parent.pid]["cpu"])
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_a_process_below_pid_2_of_a_container_is_not_the_kernels(self):
+        below = "(sleep 1000 & wait) & exec \"$@\""
+        before = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", below, "sh"]
+        script = self.script(None, before=before)
+        until("the process", lambda: self.processes(script, 3)[1][3].get("comm") == "sleep")
+        _, found = self.processes(script, 2, 3)
+        self.assertEqual([(found[pid]["kernel"], len(found[pid]["tree"])) for pid in (2, 3)], [(False, 2), (False, 1)])
+
+    def test_a_thread_of_the_kernel_is_told(self):
+        threads = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and not read(f"/proc/{pid}/cmdline")]
+        kernel = [pid for pid in threads if read(f"/proc/{pid}/stat").rpartition(")")[2].split()[1] == "2"]
+        if not kernel:
+            self.skipTest("no thread of the kernel is visible")
+        _, found = self.processes(self.script(None), kernel[0])
+        self.assertTrue(found[kernel[0]]["kernel"])
 
     @staticmethod
     def tree(pid):
