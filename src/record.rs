@@ -4,7 +4,8 @@
 //!
 //! - `{"at":T,"start":{"gtop":1,"version":…,"host":…}}` starts a run of a recorder, `{"at":T,"end":true}` ends it.
 //! - `{"at":T,"node":N,"body":{…}}` is a frame's JSON as the node sent it; T is its arrival in seconds since 1970.
-//! - `{"at":T,"node":N,"link":{…}}`, `"via"`, `"interval"`: the connection and how the node is reached and sampled.
+//! - `{"at":T,"node":N,"link":{…}}`, `"via"`, `"interval"`, `"every"`: the connection, and how the node is
+//!   reached, sampled and recorded.
 //! - `{"at":T,"nodes":[…],"jobs":{…}}`: the watched nodes and the scheduler's jobs.
 //! - `{"at":T,"mark":"down","text":…}`: something worth jumping to.
 //! - `{"at":T,"lost":S}`: lines are missing since S.

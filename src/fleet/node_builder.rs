@@ -27,6 +27,8 @@ pub struct NodeBuilder {
     host_subject: Arc<str>,
     /// The requested sampling interval.
     interval: Duration,
+    /// The time between two samples of a recording that keeps fewer than arrived.
+    min_interval: Duration,
 }
 
 /// The host's counters in an earlier sample, the base of the next rates.
@@ -68,6 +70,7 @@ impl NodeBuilder {
             has_two_samples: false,
             host_subject: "".into(),
             interval: Duration::MAX,
+            min_interval: Duration::ZERO,
         }
     }
 
@@ -106,6 +109,22 @@ impl NodeBuilder {
         for state in &mut Arc::make_mut(&mut self.node).sources {
             state.interval = state.interval.min(max_interval(&state.source, interval));
         }
+        self.apply_min_interval();
+    }
+
+    /// Sets the time between two samples of a recording that keeps fewer than arrived: no source counts as stale earlier.
+    pub fn set_min_interval(&mut self, interval: Duration) {
+        self.min_interval = interval;
+        self.apply_min_interval();
+    }
+
+    fn apply_min_interval(&mut self) {
+        if self.min_interval.is_zero() {
+            return;
+        }
+        for state in &mut Arc::make_mut(&mut self.node).sources {
+            state.interval = state.interval.max(self.min_interval);
+        }
     }
 
     /// Applies a probe's hello.
@@ -133,6 +152,7 @@ impl NodeBuilder {
             state.absent.clone_from(&backend.absent);
         }
         node.hello = Some(Arc::new(hello));
+        self.apply_min_interval();
     }
 
     /// Records a device event.
@@ -167,6 +187,7 @@ impl NodeBuilder {
         if has_processes || has_users {
             count_hidden(Arc::make_mut(&mut self.node));
         }
+        self.apply_min_interval();
         self.update_settled();
     }
 

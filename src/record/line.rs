@@ -86,6 +86,8 @@ struct LineJson<'a> {
     #[serde(default)]
     interval: Option<f64>,
     #[serde(default)]
+    every: Option<f64>,
+    #[serde(default)]
     nodes: Option<Vec<String>>,
     #[serde(default)]
     jobs: Option<JobListLine>,
@@ -182,6 +184,7 @@ pub(super) fn write_event(
         NodeEvent::Link(link) => ("link", json(&LinkLine::from(link))),
         NodeEvent::Transport(via) => ("via", json(&via.as_str())),
         NodeEvent::Interval(interval) => ("interval", json(&interval.as_secs_f64())),
+        NodeEvent::RecordedEvery(interval) => ("every", json(&interval.as_secs_f64())),
         NodeEvent::Frame(frame) => return write_body(out, at, is_checkpoint, node, &frame.text),
     };
     write_value(out, at, is_checkpoint, Some(node), key, &value);
@@ -268,6 +271,9 @@ fn node_event(raw: &LineJson<'_>) -> Option<NodeEvent> {
     if let Some(word) = &raw.via {
         let known = TransportKind::ALL.into_iter().find(|kind| kind.as_str() == word)?;
         return Some(NodeEvent::Transport(known));
+    }
+    if let Some(every) = raw.every {
+        return Some(NodeEvent::RecordedEvery(Duration::try_from_secs_f64(every).ok()?));
     }
     let interval = Duration::try_from_secs_f64(raw.interval?).ok()?;
     Some(NodeEvent::Interval(interval))

@@ -102,6 +102,8 @@ struct NodeState {
     offset: ClockOffset,
     via: Option<TransportKind>,
     interval: Option<Duration>,
+    /// The time between two recorded samples, if fewer are recorded than arrive.
+    every: Option<Duration>,
     link: Option<Link>,
     /// Why it was down, until it is up.
     down: Option<Link>,
@@ -413,7 +415,10 @@ impl NodeState {
                 let Body::Event(event) = &frame.body else { return None };
                 (MarkKind::Device, event_text(name, event))
             }
-            NodeEvent::Link(_) | NodeEvent::Transport(_) | NodeEvent::Interval(_) => return None,
+            NodeEvent::Link(_)
+            | NodeEvent::Transport(_)
+            | NodeEvent::Interval(_)
+            | NodeEvent::RecordedEvery(_) => return None,
         };
         Some(Mark { at, kind, text: sanitize_shared(&text, 200) })
     }
@@ -435,7 +440,14 @@ impl NodeState {
         match event {
             NodeEvent::Link(link) => self.on_link(link),
             NodeEvent::Transport(via) => self.via = Some(via),
-            NodeEvent::Interval(interval) => self.interval = Some(interval),
+            NodeEvent::Interval(interval) => {
+                self.interval = Some(interval);
+                if !every.is_zero() {
+                    self.every = Some(every);
+                    line::write_event(text, at, false, name, &NodeEvent::RecordedEvery(every));
+                }
+            }
+            NodeEvent::RecordedEvery(_) => {}
             NodeEvent::Frame(frame) => {
                 if let (Body::Sample(sample), false) = (&frame.body, every.is_zero()) {
                     self.thin(name, at, sample.clone(), every, text);
@@ -528,6 +540,7 @@ impl NodeState {
             event(NodeEvent::Link(Link::Up));
         }
         self.interval.map(NodeEvent::Interval).into_iter().for_each(&mut event);
+        self.every.map(NodeEvent::RecordedEvery).into_iter().for_each(&mut event);
         let mut body = |at: Timestamp, text: &[u8]| line::write_body(out, at, true, name, text);
         if let Some((at, _, text)) = &self.hello {
             body(made_at(*at), text);

@@ -74,6 +74,7 @@ impl NodePipeline {
             }
             NodeEvent::Transport(via) => builder.on_transport(*via),
             NodeEvent::Interval(interval) => builder.set_interval(*interval),
+            NodeEvent::RecordedEvery(interval) => builder.set_min_interval(*interval),
             NodeEvent::Frame(frame) => match decoder.decode(&frame.body, delivery.at) {
                 Some(Decoded::Hello(hello)) => builder.on_hello(hello),
                 Some(Decoded::Sample(sample)) => builder.on_sample(*sample),

@@ -24,6 +24,8 @@ pub enum NodeEvent {
     Transport(TransportKind),
     /// The requested sampling interval has changed.
     Interval(Duration),
+    /// Of what arrives, a recording keeps one sample in this time.
+    RecordedEvery(Duration),
     /// A frame arrived.
     Frame(Box<Frame>),
 }

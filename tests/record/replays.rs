@@ -146,10 +146,12 @@ fn samples_can_be_recorded_less_often() {
             ..options()
         };
         let mut session = Session::at(&path, &spec, START, options);
-        session.run(61);
+        session.run(69);
         drop(session);
-        let fleet = replayed(&path, after(61));
-        let ages = fleet.nodes.iter().map(|node| after(61).since(node.taken_at().unwrap()));
+        let fleet = replayed(&path, after(69));
+        let ages = fleet.nodes.iter().map(|node| after(69).since(node.taken_at().unwrap()));
+        // Between two recorded samples, nothing is stale.
+        assert!(fleet.nodes.iter().all(|node| node.freshness(after(69)).is_fresh()));
         let devices = fleet.nodes.iter().flat_map(|node| &node.devices);
         assert!(devices.map(|device| device.utilization.get()).all(|known| known.is_some()));
         (std::fs::metadata(&path).unwrap().len(), ages.max().unwrap())
