@@ -2,7 +2,8 @@
 //!
 //! `cargo bench --bench record [-- NODES…]` records five minutes of the simulated fleet with its noise, 8 devices and 40
 //! processes per node, and the same with values that change every three seconds (`smooth`). `-- --fill FILE` records 64 nodes until
-//! the file has 1 GiB, `-- --open FILE` opens it and jumps.
+//! the file has 1 GiB, `-- --hours NODES HOURS FILE` for these hours (`gtop report FILE` is measured with it), and
+//! `-- --open FILE` opens it and jumps.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -38,7 +39,11 @@ fn main() {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let sizes: Vec<u32> = arguments.iter().filter_map(|argument| argument.parse().ok()).collect();
     match *arguments {
-        ["--fill", path] => fill(Path::new(path)),
+        ["--fill", path] => fill(Path::new(path), 64, |_, bytes| bytes < 1 << 30),
+        ["--hours", nodes, hours, path] => {
+            let seconds = hours.parse::<u32>().unwrap() * 3600;
+            fill(Path::new(path), nodes.parse().unwrap(), |recorded, _| recorded < seconds);
+        }
         ["--open", path] => open(Path::new(path)),
         _ if sizes.is_empty() && !arguments.contains(&"--bench") => {
             print("to measure: cargo bench --bench record");
@@ -127,10 +132,10 @@ fn measure(nodes: u32, values_every: u32) {
     ));
 }
 
-/// Records 64 nodes until the file has 1 GiB.
-fn fill(path: &Path) {
-    let mut session = Session::new(path, 64);
-    while fs::metadata(path).unwrap().len() < 1 << 30 {
+/// Records nodes while a condition on the recorded seconds and the size of the file holds.
+fn fill(path: &Path, nodes: u32, goes_on: impl Fn(u32, u64) -> bool) {
+    let mut session = Session::new(path, nodes);
+    while goes_on(session.feed.seconds(), fs::metadata(path).unwrap().len()) {
         let deliveries = session.feed.next_second();
         session.record(deliveries);
     }

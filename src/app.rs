@@ -12,6 +12,7 @@ use crate::export::{write_fields, write_fields_json, write_json_schema, write_py
 use crate::inventory::{InventoryError, PodError};
 use crate::process;
 use crate::record::{RecordError, RecordingError};
+use crate::report::RntopLogError;
 use crate::ssh;
 use crate::storage::WriteError;
 use crate::transport::{ExecTemplate, TemplateError};
@@ -22,6 +23,7 @@ mod demo;
 mod discovery;
 mod doctor;
 mod env;
+mod export;
 mod library;
 mod limits;
 mod line_prompt;
@@ -35,11 +37,13 @@ mod privacy;
 mod prompter;
 mod recording;
 mod replay;
+mod report;
 mod run_server;
 mod runs;
 mod screen;
 mod settings_controller;
 mod targets;
+mod times;
 mod trust;
 mod unlock;
 mod utilization_log;
@@ -169,10 +173,28 @@ enum AppError {
     Record(#[from] RecordError),
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    #[error("--at {0:?}: {1}")]
-    NoTime(String, &'static str),
+    #[error("{0} {1:?}: {2}")]
+    NoTime(&'static str, String, &'static str),
     #[error("{0} holds no samples: the recorder ended before a node answered")]
     NothingRecorded(String),
+    #[error(
+        "Parquet is not built in; write ndjson and convert it: duckdb -c \"COPY (FROM 'a.ndjson') TO 'a.parquet'\""
+    )]
+    NoParquet,
+    #[error("--fields: {0}")]
+    NoField(String),
+    #[error("cannot write {0}: {1}")]
+    Table(String, io::Error),
+    #[error("nothing was recorded between --from and --to; the recording covers {0}")]
+    NothingInSpan(String),
+    #[error(transparent)]
+    RntopLog(#[from] RntopLogError),
+    #[error("{0} is a recording and {1} a log of rntop; report on them one at a time")]
+    MixedFiles(String, String),
+    #[error(
+        "{0} exists and is not a report of gtop in this format; choose another name, or --force replaces it"
+    )]
+    ForeignFile(String),
     #[error(transparent)]
     Csv(#[from] runs::CsvError),
     #[error(transparent)]
@@ -197,6 +219,8 @@ impl AppError {
                 | Self::NoFolderHost(..)
                 | Self::NoConfig(_)
                 | Self::NoTime(..)
+                | Self::NoParquet
+                | Self::NoField(_)
                 | Self::AmbiguousUser { .. }
                 | Self::File(FileError::IsSetupFile(_))
                 | Self::Settings { .. }
@@ -218,6 +242,7 @@ fn dispatch(
         Some(CliCommand::Completions { shell }) => {
             return Ok(cli::write_completions(*shell, out).map(|()| ExitReason::Done)?);
         }
+        Some(CliCommand::Export(options)) => return export::run(options, out, err),
         Some(CliCommand::Fields { json: false }) => {
             return Ok(write_fields(out).map(|()| ExitReason::Done)?);
         }
@@ -232,6 +257,7 @@ fn dispatch(
             | CliCommand::Doctor { .. }
             | CliCommand::Record(_)
             | CliCommand::Replay(_)
+            | CliCommand::Report(_)
             | CliCommand::Pick(_)
             | CliCommand::Runs(_)
             | CliCommand::Config { .. },
@@ -250,11 +276,13 @@ fn dispatch(
         Some(CliCommand::Trust { hosts }) => trust::run(&env, &hosts, &mut io::stdin().lock(), out),
         Some(CliCommand::Doctor(options)) => doctor::run(env, &options, out, err),
         Some(CliCommand::Replay(options)) => replay::run(env, &options, out, err),
+        Some(CliCommand::Report(options)) => report::run(env, &options, out, err),
         Some(CliCommand::Pick(options)) => pick::run(env, &options, out, err),
         Some(CliCommand::Runs(options)) => runs::run(env, &options, out, err),
         Some(
             CliCommand::Record(_)
             | CliCommand::Config { .. }
+            | CliCommand::Export(_)
             | CliCommand::Fields { .. }
             | CliCommand::Python
             | CliCommand::Man

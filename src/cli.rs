@@ -11,6 +11,7 @@ use crate::text::sanitize;
 
 mod args;
 mod connection;
+mod export;
 mod hints;
 mod keep;
 mod manpage;
@@ -18,16 +19,19 @@ mod nodes;
 mod output;
 mod pick;
 mod recording;
+mod report;
 mod runs;
 
 pub use args::SettingArgs;
 pub use connection::{ConnectionOptions, TransportChoice};
+pub use export::{ExportOptions, TableFormat};
 pub use keep::KeepOptions;
 pub use manpage::{Shell, write_completions, write_man_page};
 pub use nodes::{NodeOptions, SlurmOptions};
 pub use output::{OutputOptions, PrintOptions};
 pub use pick::{DeviceFormat, FormatOptions, PickOptions};
 pub use recording::{RecordOptions, ReplayOptions};
+pub use report::{ReportOptions, SpanOptions};
 pub use runs::{CsvOptions, RunCsvFormat, RunPlace, RunsOptions};
 
 const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh/config, a node set such as gpu[001-128,200], or a group such as @gpu (see EXAMPLES)";
@@ -58,6 +62,7 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
         gtop trust gpu01                verify and store the host key of a new node\n  \
         gtop doctor gpu01               diagnose step by step why a node does not answer\n  \
         gtop record --slurm -w a.gtop   record your jobs' nodes; gtop replay a.gtop plays it\n  \
+        gtop report a.gtop -w a.html    what happened, on one page; gtop report --slurm --for 10m watches first\n  \
         gtop pick -n 4 gpu01 gpu02      pick four free devices; gtop pick -n 1 -- CMD runs CMD on one\n  \
         gtop runs ./progress            watch training runs; gtop runs --help\n\n\
         Names of subcommands and plain numbers are not taken as hosts; put them after --: `gtop -- trust 5`.\n\n\
@@ -106,6 +111,10 @@ pub enum CliCommand {
     Record(Box<RecordOptions>),
     /// Play recordings on the screen, or print a picture of them
     Replay(Box<ReplayOptions>),
+    /// Report what happened over a span of time, from recordings or from watching for a while
+    Report(Box<ReportOptions>),
+    /// Write the samples of recordings as a table, for notebooks and databases
+    Export(Box<ExportOptions>),
     /// Pick free devices, over all nodes, for `CUDA_VISIBLE_DEVICES` or to run a command on
     Pick(Box<PickOptions>),
     /// Watch training runs: their progress, processes, variables and output
@@ -214,6 +223,8 @@ impl Cli {
             Some(
                 CliCommand::Record(_)
                 | CliCommand::Replay(_)
+                | CliCommand::Report(_)
+                | CliCommand::Export(_)
                 | CliCommand::Pick(_)
                 | CliCommand::Runs(_)
                 | CliCommand::Config { .. }
@@ -230,6 +241,7 @@ impl Cli {
     pub fn check(&self) -> Result<(), clap::Error> {
         self.check_pick()?;
         self.check_runs()?;
+        self.check_report()?;
         if let Some(message) = self.output.missing_option() {
             return Err(Self::command().error(ErrorKind::MissingRequiredArgument, message));
         }

@@ -8,8 +8,10 @@ pub use json::{write_chosen_json, write_json, write_json_schema};
 pub use output_field::{DeviceKey, OutputField};
 pub use pick::{PickFormat, write_pick_json, write_pick_variables, write_picks};
 pub use python::write_python_module;
+pub use report::{ReportFormat, write_report};
 pub use rntop::{RNTOP_HEADER, RntopLog};
 pub use runs_csv::{RunMatrix, RunStatistics, TTOP_HEADER, TtopTotals, ttop_file_time, ttop_line};
+pub use samples::{SampleFormat, SampleTable, SampleWriter, sample_fields};
 
 mod csv;
 mod field_list;
@@ -18,5 +20,7 @@ mod json;
 mod output_field;
 mod pick;
 mod python;
+mod report;
 mod rntop;
 mod runs_csv;
+mod samples;

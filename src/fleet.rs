@@ -5,7 +5,8 @@
 pub use anonymizer::Anonymizer;
 pub use history::{History, Metric};
 pub use idle::{
-    ACTIVE_PERCENT, AllocatedDevices, is_busy, is_free, is_idle, is_idle_held, is_in_use,
+    ACTIVE_PERCENT, AllocatedDevices, DeviceState, MIN_HELD_BYTES, is_busy, is_free, is_idle,
+    is_idle_held, is_in_use,
 };
 pub use jobs::{
     Assigned, Evidence, JobAllocation, JobDevices, NodeDevices, allocated_on, device_numbering,

@@ -33,6 +33,7 @@ mod probe;
 mod process;
 mod query;
 mod record;
+mod report;
 mod runs;
 mod sim;
 mod source;
@@ -60,6 +61,6 @@ pub mod internals {
 
     modules! {
         app cli collect config doctor export fleet insight inventory metrics model nodeset probe
-        process query record runs sim source ssh storage text time training transport ui wire
+        process query record report runs sim source ssh storage text time training transport ui wire
     }
 }

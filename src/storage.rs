@@ -23,10 +23,14 @@ use rustix::rand::{GetRandomFlags, getrandom};
 pub use crate::storage::append_file::{AppendError, AppendFile};
 pub use crate::storage::line_file::LineFile;
 pub use crate::storage::log_file::LogFile;
+pub use crate::storage::stream_file::StreamFile;
+pub use crate::storage::temporary_folder::TemporaryFolder;
 
 mod append_file;
 mod line_file;
 mod log_file;
+mod stream_file;
+mod temporary_folder;
 pub mod user_dirs;
 
 /// Maximum number of attempts if another program changes the file meanwhile.
@@ -422,6 +426,7 @@ fn prevents_replacement(error: &io::Error) -> bool {
 }
 
 /// A temporary file, removed when dropped unless it was renamed.
+#[derive(Debug)]
 struct TempFile {
     file: File,
     path: PathBuf,

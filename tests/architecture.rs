@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[rustfmt::skip]
 const MODULES: &[&str] = &[
     "time", "text", "storage", "process", "ssh", "model", "training", "nodeset", "wire", "probe", "transport", "inventory", "collect",
-    "runs", "record", "fleet", "metrics", "query", "insight", "source", "export", "ui",
+    "runs", "record", "fleet", "metrics", "query", "insight", "source", "report", "export", "ui",
     "sim", "doctor", "config", "cli", "app", "api",
 ];
 
@@ -33,6 +33,7 @@ const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("record", &["ssh", "process", "probe", "transport", "inventory", "collect"]),
     ("fleet", &["wire", "probe", "ssh", "transport", "inventory", "collect"]),
     ("source", &["ssh", "probe", "metrics", "query", "insight"]),
+    ("report", &["ssh", "process", "probe", "transport", "inventory", "collect", "metrics"]),
     ("query", &["wire", "probe", "ssh", "transport", "inventory", "collect"]),
     ("insight", &["wire", "probe", "ssh", "transport", "inventory", "collect", "runs"]),
     ("export", &["ssh", "transport", "collect", "probe"]),
@@ -47,6 +48,7 @@ const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
             "collect",
             "runs",
             "record",
+            "report",
             "source",
             "export",
         ],

@@ -20,6 +20,7 @@ mod damage;
 mod faults;
 mod program;
 mod replays;
+mod reports;
 
 /// The time at which the simulated fleets start.
 pub const START: Timestamp = Timestamp::from_micros(1_790_000_000_000_000);

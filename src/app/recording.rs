@@ -2,16 +2,16 @@
 
 use std::io::{self, Write};
 
-use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
 use crate::app::env::Env;
 use crate::app::output_mode::OutputMode;
+use crate::app::times::local_time;
 use crate::app::{AppError, ExitReason};
 use crate::model::RecorderState;
 use crate::record::{Header, Limits, Recorder, RecorderOptions};
 use crate::text::sanitize;
-use crate::time::{Timestamp, format_duration};
+use crate::time::format_duration;
 use crate::ui::StopSignals;
 
 /// What whoever shares a recording should know.
@@ -97,11 +97,6 @@ fn summary(state: &RecorderState) -> String {
         local_time(to),
         size_text(state.bytes),
     )
-}
-
-fn local_time(at: Timestamp) -> String {
-    let at = jiff::Timestamp::from_microsecond(at.as_micros()).unwrap_or_default();
-    at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]

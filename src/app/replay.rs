@@ -3,16 +3,14 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use jiff::tz::TimeZone;
-
 use crate::app::env::Env;
 use crate::app::output_mode::OutputMode;
 use crate::app::printer::Printer;
+use crate::app::times::parse_option;
 use crate::app::{AppError, ExitReason, playback, screen};
 use crate::cli::ReplayOptions;
 use crate::source::replay::{Player, Recordings};
-use crate::time::{Clock, Timestamp};
-use crate::ui::{TimeContext, parse_time};
+use crate::time::Clock;
 
 /// Plays the files until the user quits, or prints one picture.
 pub(super) fn run(
@@ -28,7 +26,8 @@ pub(super) fn run(
             options.files.iter().map(|path| path.display().to_string()).collect();
         return Err(AppError::NothingRecorded(names.join(", ")));
     };
-    let at = options.at.as_deref().map(|text| time(text, *end, &spans)).transpose()?;
+    let at =
+        options.at.as_deref().map(|text| parse_option("--at", text, *end, &spans)).transpose()?;
     let title = recordings.title();
     let history_span = env.settings.seconds("history");
     if env.output_mode == OutputMode::Screen {
@@ -45,14 +44,4 @@ pub(super) fn run(
     env.clock = Clock::fixed(at);
     let fleet = recordings.fleet_at(at, history_span);
     Ok(Printer::new(&env, &title).print_picture(&fleet, out)?)
-}
-
-/// Returns the time that `--at` means; distances are from the end.
-fn time(
-    text: &str,
-    end: Timestamp,
-    spans: &[(Timestamp, Timestamp)],
-) -> Result<Timestamp, AppError> {
-    let context = TimeContext { now: end, zone: &TimeZone::system(), spans };
-    parse_time(text, context).map_err(|reason| AppError::NoTime(text.to_owned(), reason))
 }

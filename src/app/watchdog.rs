@@ -5,6 +5,7 @@
 
 use std::io;
 use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -20,12 +21,22 @@ use crate::ui::StopSignals;
 
 /// Maximum time for a graceful shutdown; gtop ends within two seconds of a signal.
 const GRACEFUL_TIMEOUT: Duration = Duration::from_millis(1200);
+/// Maximum time to finish work that the user waits for, unless a second signal comes.
+const WORK_TIMEOUT: Duration = Duration::from_secs(600);
 /// A write that takes longer is taken as blocked by the terminal.
 const WRITE_STALL: Duration = Duration::from_millis(500);
 /// Interval between two checks for a blocked write.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum time for `exit`; then the process is killed.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The first signal ends the collection of what is then worked on.
+static HAS_WORK: AtomicBool = AtomicBool::new(false);
+
+/// Gives the program time to finish its work after the first signal; a second one ends it at once.
+pub(super) fn finish_work() {
+    HAS_WORK.store(true, Ordering::Relaxed);
+}
 
 /// Starts handling the signals. Before that, they have their default action.
 pub(super) fn start() -> io::Result<()> {
@@ -52,7 +63,16 @@ async fn run((mut interrupt, mut terminate, mut hang_up): (Signal, Signal, Signa
     };
     if StopSignals::publish(reason) {
         // An orderly shutdown ends the process, and this thread with it.
-        timeout(GRACEFUL_TIMEOUT, unblock_terminal()).await.ok();
+        if HAS_WORK.load(Ordering::Relaxed) {
+            tokio::select! {
+                () = sleep(WORK_TIMEOUT) => {}
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+                _ = hang_up.recv() => {}
+            }
+        } else {
+            timeout(GRACEFUL_TIMEOUT, unblock_terminal()).await.ok();
+        }
     }
     line_prompt::restore_echo();
     ui::force_restore_terminal();

@@ -35,6 +35,11 @@ impl KeepOptions {
         self.every.unwrap_or_default()
     }
 
+    /// Keeps everything.
+    pub fn never_drop(&mut self) {
+        (self.keep, self.max_size) = (Some(Duration::from_secs(366 * 86_400)), Some(1 << 40));
+    }
+
     /// Returns true if an option is given.
     pub(super) fn is_set(&self) -> bool {
         self.keep.is_some() || self.max_size.is_some() || self.every.is_some()
@@ -42,7 +47,7 @@ impl KeepOptions {
 }
 
 /// Parses a duration: a number with `s`, `m`, `h` or `d`, or several of them.
-fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || "expected a time such as 10s, 90m, 24h or 7d".to_owned();
     let mut seconds = 0_u64;
     let mut rest = text;

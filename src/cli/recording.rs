@@ -64,6 +64,12 @@ impl Cli {
                 self.slurm.add(&mut watched.slurm);
                 self.settings.add(&mut watched.settings);
             }
+            Some(CliCommand::Report(options)) => {
+                self.hosts.append(&mut options.take_hosts());
+                self.nodes.add(&mut options.nodes);
+                self.slurm.add(&mut options.slurm);
+                self.settings.add(&mut options.settings);
+            }
             Some(CliCommand::Replay(options)) => {
                 self.output.print = std::mem::take(&mut options.print);
                 self.settings.add(&mut options.settings);

@@ -143,7 +143,7 @@ impl OutputRows {
     pub(super) fn of(fleet: &Fleet, now: Timestamp, zone: &TimeZone) -> Self {
         let view = FleetView::selected(fleet.clone(), now, &DisplaySelection::default());
         let mut index = AllocationIndex::default();
-        index.refresh(&view);
+        index.refresh(view.fleet.jobs.as_ref());
         Self { view, index, zone: zone.clone() }
     }
 

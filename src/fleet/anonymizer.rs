@@ -47,8 +47,8 @@ impl Anonymizer {
         replacement
     }
 
-    /// Replaces a name, unless it is empty.
-    fn name(&mut self, kind: &'static str, name: &str) -> Arc<str> {
+    /// Replaces a name of a kind, such as `user`, unless it is empty.
+    pub fn name(&mut self, kind: &'static str, name: &str) -> Arc<str> {
         if name.is_empty() { "".into() } else { self.replace(kind, name) }
     }
 

@@ -15,7 +15,39 @@ use crate::model::{Device, NodeName, Percent, Reading, Reason};
 /// Utilization, in percent, from which a device counts as busy.
 pub const ACTIVE_PERCENT: f32 = 5.0;
 /// Device memory, in bytes, from which processes hold a device; less than that is contexts and leftovers.
-const MIN_HELD_BYTES: u64 = 256 << 20;
+pub const MIN_HELD_BYTES: u64 = 256 << 20;
+
+/// What a device is doing, as totals count it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DeviceState {
+    /// Its utilization is at least [`ACTIVE_PERCENT`].
+    Busy,
+    /// Idle, but allocated or in use.
+    IdleHeld,
+    /// Idle, and neither allocated nor in use.
+    Free,
+    /// The driver reports a fault.
+    Faulty,
+    /// Its utilization or its users are not known.
+    Unknown,
+}
+
+impl DeviceState {
+    /// Returns the state of the device at this position of a node, as last known.
+    pub fn of(node: &Node, position: usize, device: &Device, is_allocated: bool) -> Self {
+        if device.fault.is_some() {
+            Self::Faulty
+        } else if is_busy(device) {
+            Self::Busy
+        } else if is_idle_held(node, device, is_allocated) {
+            Self::IdleHeld
+        } else if !is_allocated && is_free(node, position) {
+            Self::Free
+        } else {
+            Self::Unknown
+        }
+    }
+}
 
 /// The devices that a scheduler allocated to jobs, by node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Sums and means over fresh nodes. Only device counts cover all nodes.
 
 use crate::fleet::Fleet;
-use crate::fleet::idle::{AllocatedDevices, is_busy, is_free, is_idle_held};
+use crate::fleet::idle::{AllocatedDevices, DeviceState};
 use crate::fleet::node::Node;
 use crate::model::{Bytes, Device, Percent, Watts};
 use crate::time::Timestamp;
@@ -111,20 +111,17 @@ impl Totals {
     ) {
         for (index, device) in whole_devices(node, positions) {
             self.devices += 1;
-            if device.fault.is_some() {
-                self.faulty += 1;
-                continue;
-            }
-            sums.add(device);
-            let is_allocated = allocated.contains(node, device);
-            if is_busy(device) {
-                self.busy += 1;
-            } else if is_idle_held(node, device, is_allocated) {
-                self.idle_held += 1;
-            } else if !is_allocated && is_free(node, index) {
-                self.free += 1;
-            } else {
-                self.unknown_devices += 1;
+            let count = match DeviceState::of(node, index, device, allocated.contains(node, device))
+            {
+                DeviceState::Busy => &mut self.busy,
+                DeviceState::IdleHeld => &mut self.idle_held,
+                DeviceState::Free => &mut self.free,
+                DeviceState::Faulty => &mut self.faulty,
+                DeviceState::Unknown => &mut self.unknown_devices,
+            };
+            *count += 1;
+            if device.fault.is_none() {
+                sums.add(device);
             }
         }
     }

@@ -1,16 +1,17 @@
 //! The owners of each device: jobs from the scheduler and from processes, users from both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::fleet::{Node, allocated_on, is_in_use};
-use crate::insight::FleetView;
-use crate::model::{Allocation, Job, JobId, JobList, NodeName};
+use crate::fleet::{MIN_HELD_BYTES, Node, allocated_on, is_in_use};
+use crate::insight::users::{User, user_of};
+use crate::model::{Allocation, DeviceUse, Job, JobId, JobList, NodeName};
 
 /// An index of the allocations in a job list, built once per list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AllocationIndex {
     list: Option<Arc<JobList>>,
+    generation: u64,
     /// Per node, the indices of its jobs in the list, and of its allocations in each job.
     by_node: BTreeMap<NodeName, Vec<(usize, usize)>>,
     by_id: BTreeMap<JobId, usize>,
@@ -30,6 +31,21 @@ pub(crate) struct DeviceOwner {
     pub(crate) is_unknown: bool,
 }
 
+/// Who holds a device: a user, with a job if there is one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Holder {
+    pub(crate) user: User,
+    pub(crate) job: Option<JobId>,
+}
+
+/// The holders of one device.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HolderSet {
+    pub(crate) holders: BTreeSet<Holder>,
+    /// By the scheduler's word.
+    pub(crate) is_allocated: bool,
+}
+
 /// The owners on one node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeviceOwners {
@@ -41,8 +57,7 @@ pub(crate) struct DeviceOwners {
 
 impl AllocationIndex {
     /// Rebuilds the index if the job list has changed.
-    pub(crate) fn refresh(&mut self, fleet_view: &FleetView) {
-        let list = fleet_view.fleet.jobs.as_ref();
+    pub(crate) fn refresh(&mut self, list: Option<&Arc<JobList>>) {
         let is_same = match (&self.list, list) {
             (Some(current), Some(list)) => Arc::ptr_eq(current, list),
             (None, None) => true,
@@ -51,7 +66,8 @@ impl AllocationIndex {
         if is_same {
             return;
         }
-        *self = Self { list: list.cloned(), ..Self::default() };
+        let generation = self.generation + 1;
+        *self = Self { list: list.cloned(), generation, ..Self::default() };
         for (index, job) in list.iter().flat_map(|list| &list.jobs).enumerate() {
             self.by_id.insert(job.id.clone(), index);
             if let Some(sluid) = &job.sluid {
@@ -86,6 +102,55 @@ impl AllocationIndex {
             Some(job) => format!("{} {}", job.shown_id, job.name),
             None => id.to_string(),
         }
+    }
+
+    /// Returns the uses of devices by processes whose user is known to gtop, with the position of the whole device.
+    pub(crate) fn uses<'a>(
+        &'a self,
+        node: &'a Node,
+    ) -> impl Iterator<Item = (usize, Holder, &'a DeviceUse)> {
+        node.uses.iter().filter_map(|used| {
+            let user = user_of(node, used)?;
+            let job = node.job_of(used.pid).map(|id| self.job(id).map_or(id, |job| &job.id));
+            let index = whole_device_index(node, &used.device)?;
+            Some((index, Holder { user, job: job.cloned() }, used))
+        })
+    }
+
+    /// Returns the holders of each device of a node: of its allocations or, without one, of its processes. Slices count
+    /// for their device. A user of less than [`MIN_HELD_BYTES`] counts only where nobody uses more.
+    pub(crate) fn holders(&self, node: &Node) -> Vec<HolderSet> {
+        let mut found = vec![HolderSet::default(); node.devices.len()];
+        let listed: Vec<_> = self.allocations_on(node).collect();
+        for (job, uuid) in allocated_on(node, &listed) {
+            let user = User::Named(Arc::clone(&job.user));
+            let index = whole_device_index(node, &uuid);
+            if let Some(of_device) = index.and_then(|index| found.get_mut(index)) {
+                of_device.is_allocated = true;
+                of_device.holders.insert(Holder { user, job: Some(job.id.clone()) });
+            }
+        }
+        let mut used_bytes = vec![BTreeMap::new(); node.devices.len()];
+        for (index, holder, used) in self.uses(node) {
+            if let Some(of_device) = used_bytes.get_mut(index) {
+                let bytes: &mut u64 = of_device.entry(holder).or_default();
+                *bytes =
+                    bytes.saturating_add(used.memory.get().map_or(u64::MAX, |memory| memory.0));
+            }
+        }
+        for (of_device, used) in found.iter_mut().zip(used_bytes) {
+            if !of_device.is_allocated {
+                let least = used.values().max().map_or(0, |most| MIN_HELD_BYTES.min(*most));
+                let relevant = used.into_iter().filter(|(_, bytes)| *bytes >= least);
+                of_device.holders = relevant.map(|(holder, _)| holder).collect();
+            }
+        }
+        found
+    }
+
+    /// Returns a number that changes with the list.
+    pub(crate) const fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// Returns the owners on a node.
@@ -153,9 +218,8 @@ mod tests {
 
     use super::*;
     use crate::fleet::{Fleet, Process};
-    use crate::model::{
-        Bytes, Device, DeviceAllocation, DeviceUse, ProcessKey, ProcessStatics, Reading,
-    };
+    use crate::insight::FleetView;
+    use crate::model::{Bytes, Device, DeviceAllocation, ProcessKey, ProcessStatics, Reading};
     use crate::time::Timestamp;
 
     /// Two devices, the second with one slice; a process of bob's on the slice.
@@ -195,7 +259,7 @@ mod tests {
 
     fn owner_texts(node: &Node, devices: DeviceAllocation) -> Vec<String> {
         let mut allocations = AllocationIndex::default();
-        allocations.refresh(&fleet_view(node, devices));
+        allocations.refresh(fleet_view(node, devices).fleet.jobs.as_ref());
         let owners = allocations.owners(node);
         let text_of = |owner: &DeviceOwner| {
             let jobs: Vec<_> = owner.jobs.iter().map(JobId::as_str).collect();
@@ -230,9 +294,9 @@ mod tests {
         let node = node(None);
         let mut allocations = AllocationIndex::default();
         assert_eq!(allocations.name(&JobId::new("11").unwrap()), "11");
-        allocations.refresh(&fleet_view(&node, DeviceAllocation::Unknown));
+        allocations.refresh(fleet_view(&node, DeviceAllocation::Unknown).fleet.jobs.as_ref());
         assert_eq!(allocations.name(&JobId::new("11").unwrap()), "11 x");
-        allocations.refresh(&FleetView::default());
+        allocations.refresh(None);
         assert!(allocations.job(&JobId::new("11").unwrap()).is_none());
     }
 }

@@ -138,7 +138,7 @@ impl Users {
         }
         for (use_index, row_id) in process_rows(node) {
             let Some(device_use) = node.uses.get(use_index) else { continue };
-            let Some(user) = owner(node, device_use) else { continue };
+            let Some(user) = user_of(node, device_use) else { continue };
             add_holder(&mut node_usages, &user, &device_use.device);
             let user_usage = users.entry(user.clone()).or_default();
             user_usage.jobs.extend(node.job_of(device_use.pid).cloned());
@@ -246,7 +246,7 @@ fn allocated_jobs(fleet_view: &FleetView) -> BTreeMap<usize, Vec<AllocatedJob>> 
 }
 
 /// Returns the owner of a process; `None` when the process has ended.
-fn owner(node: &Node, used: &DeviceUse) -> Option<User> {
+pub(crate) fn user_of(node: &Node, used: &DeviceUse) -> Option<User> {
     let is_visible = node.process(used.pid).is_some();
     let unseen = node.unseen_process(used.pid);
     if !is_visible && unseen.is_some_and(|process| process.why == UnseenReason::Gone) {

@@ -16,9 +16,11 @@ use crate::source::replay::fold::Fold;
 use crate::time::Timestamp;
 
 pub use player::{PlaybackHandle, Player};
+pub use walk::{FoldedChange, FoldedLine};
 
 mod fold;
 mod player;
+mod walk;
 
 /// Times of a recording that are further apart have a gap between them.
 const GAP: Duration = Duration::from_secs(15);

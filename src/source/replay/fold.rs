@@ -197,6 +197,11 @@ impl Fold {
         }
     }
 
+    /// Returns the time that a file is at, the nodes that it lists, and its jobs.
+    pub(super) fn listed(&self, file: usize) -> Option<(Timestamp, &[NodeName])> {
+        self.streams.get(file).map(|stream| (stream.at, &*stream.roster))
+    }
+
     /// Returns the number of groups that were damaged, and passed by.
     pub(super) fn damaged_groups(&self) -> u32 {
         self.streams.iter().map(|stream| stream.cursor.damaged_groups()).sum()

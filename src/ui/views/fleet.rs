@@ -148,7 +148,7 @@ impl State {
 
     /// Updates groups, rows and symbols for a fleet view.
     fn refresh(&mut self, fleet_view: &FleetView) {
-        self.allocations.refresh(fleet_view);
+        self.allocations.refresh(fleet_view.fleet.jobs.as_ref());
         let Self { order, grouping, folded_groups, fold_version, .. } = self;
         let options = GroupedRowOptions {
             order: *order,

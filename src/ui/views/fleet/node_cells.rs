@@ -84,10 +84,8 @@ mod tests {
 
     use super::*;
     use crate::fleet::Fleet;
-    use crate::insight::FleetView;
     use crate::insight::ownership::DeviceOwner;
     use crate::model::{Job, JobList};
-    use crate::time::Timestamp;
 
     #[test]
     fn the_first_job_keeps_its_id_and_the_others_are_counted() {
@@ -102,7 +100,7 @@ mod tests {
         };
         let fleet = Fleet { jobs: Some(Arc::new(list)), ..Fleet::default() };
         let mut allocations = AllocationIndex::default();
-        allocations.refresh(&FleetView::new(fleet, Timestamp::default()));
+        allocations.refresh(fleet.jobs.as_ref());
         let text_for = |ids: &[&str], width| {
             let jobs = ids.iter().map(|id| JobId::new(id).unwrap()).collect();
             let on_node = DeviceOwner { jobs, ..DeviceOwner::default() };

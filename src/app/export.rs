@@ -1,0 +1,97 @@
+//! `gtop export`: writes the samples of recordings as a table.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::app::times::{parse_option, span_texts};
+use crate::app::{AppError, ExitReason};
+use crate::cli::ExportOptions;
+use crate::export::{SampleTable, SampleWriter, sample_fields};
+use crate::fleet::Anonymizer;
+use crate::source::replay::Recordings;
+use crate::storage::StreamFile;
+use crate::ui::StopSignals;
+
+/// A table has names of users: only its owner reads it, until they change that.
+const MODE: u32 = 0o600;
+
+/// Samples that were taken before the end arrive until then.
+const MAX_DELAY: Duration = Duration::from_secs(5);
+
+/// Writes the table.
+pub(super) fn run(
+    options: &ExportOptions,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> Result<ExitReason, AppError> {
+    let format = options.format().ok_or(AppError::NoParquet)?;
+    let fields = sample_fields(&options.fields).map_err(AppError::NoField)?;
+    // While it listens, a signal ends the work in order.
+    let _signals = StopSignals::new();
+    let recordings = Recordings::open(options.files.iter().map(PathBuf::as_path))?;
+    let recorded = recordings.spans();
+    let (Some((first, _)), Some((_, last))) = (recorded.first(), recorded.last()) else {
+        let names: Vec<String> =
+            options.files.iter().map(|path| path.display().to_string()).collect();
+        return Err(AppError::NothingRecorded(names.join(", ")));
+    };
+    let time = |option, text: &Option<String>| {
+        text.as_deref().map(|text| parse_option(option, text, *last, &recorded)).transpose()
+    };
+    let from = time("--from", &options.span.from)?.unwrap_or(*first);
+    let to = time("--to", &options.span.to)?.unwrap_or(*last);
+    if !recorded.iter().any(|(first, last)| *first <= to && *last >= from) {
+        return Err(AppError::NothingInSpan(span_texts(&recorded)));
+    }
+    if let Some(loss) = recordings.loss() {
+        writeln!(err, "gtop: {loss}")?;
+    }
+    let table = SampleTable {
+        format,
+        is_wide: options.wide,
+        fields,
+        every: options.every.unwrap_or_default(),
+        span: (from, to),
+        recorded,
+        anonymizer: options.anonymize.then(Anonymizer::default),
+    };
+    let Some(path) = &options.write else {
+        write_table(&recordings, table, out)?;
+        return Ok(ExitReason::Done);
+    };
+    let file = StreamFile::begin(path, MODE, options.force)?;
+    let failed = |error: io::Error| {
+        if error.kind() == io::ErrorKind::Interrupted {
+            AppError::Io(error)
+        } else {
+            AppError::Table(path.display().to_string(), error)
+        }
+    };
+    let (file, rows) = write_table(&recordings, table, file).map_err(failed)?;
+    file.commit()?;
+    writeln!(err, "gtop: {} has {rows} rows", path.display())?;
+    Ok(ExitReason::Done)
+}
+
+/// Writes the rows; returns the output and their number.
+fn write_table<W: Write>(
+    recordings: &Recordings,
+    table: SampleTable,
+    out: W,
+) -> io::Result<(W, u64)> {
+    let (from, to) = table.span;
+    let mut writer = SampleWriter::new(table, out)?;
+    let (mut result, is_cancelled) = (Ok(()), AtomicBool::new(false));
+    recordings.walk(from, to.plus(MAX_DELAY), &is_cancelled, |line| {
+        if StopSignals::received().is_some() {
+            result = Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted"));
+        } else if result.is_ok() {
+            result = writer.on_change(line);
+        }
+        is_cancelled.store(result.is_err(), Ordering::Relaxed);
+    });
+    result?;
+    writer.finish()
+}

@@ -1,0 +1,217 @@
+//! `gtop report`: reads recordings or logs of rntop, or watches for a while, and writes a report.
+
+use std::io::{self, IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use crate::app::env::Env;
+use crate::app::times::{local_time, parse_option, span_texts};
+use crate::app::utilization_log::print_notices;
+use crate::app::watch::{Start, start};
+use crate::app::{AppError, ExitReason, recording, watchdog};
+use crate::cli::{ReportOptions, SpanOptions};
+use crate::export::{ReportFormat, write_report};
+use crate::report::{Report, ReportRequest, is_rntop_log, report_recordings, report_rntop_logs};
+use crate::source::replay::Recordings;
+use crate::storage::{self, NewFile, TemporaryFolder};
+use crate::text::sanitize;
+use crate::time::{Timestamp, format_duration};
+
+/// A report names users: only its owner reads it, until they change that.
+const MODES: NewFile = NewFile { mode: 0o600, folder_mode: 0o755 };
+
+/// Makes the report and writes it.
+pub(super) fn run(
+    mut env: Env,
+    options: &ReportOptions,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> Result<ExitReason, AppError> {
+    let (format, request) = (
+        options.format(),
+        ReportRequest {
+            has_commands: options.commands,
+            is_anonymous: options.anonymize,
+            ..ReportRequest::default()
+        },
+    );
+    if let Some(path) = &options.write {
+        check_output(path, format, options.force)?;
+    }
+    let files = options.files();
+    let report = match options.watch_time {
+        Some(span) => match watch(&mut env, span, request, err)? {
+            Ok(report) => report,
+            Err(reason) => return Ok(reason),
+        },
+        None => read(&files, &options.span, request, err)?,
+    };
+    let report = Report {
+        made_at: env.clock.now(),
+        files: if options.anonymize { count_text(files.len()) } else { names(&files) },
+        title: if options.anonymize { "anonymous".to_owned() } else { report.title },
+        ..report
+    };
+    let mut text = Vec::new();
+    write_report(&mut text, &report, format, &TimeZone::system())?;
+    match &options.write {
+        Some(path) => {
+            write_file(path, &text, format, options.force)?;
+            writeln!(err, "gtop: {}", summary(&report, path))?;
+        }
+        None => out.write_all(&text)?,
+    }
+    Ok(if report.nodes_seen > 0 { ExitReason::Done } else { ExitReason::NoAnswer })
+}
+
+fn names(files: &[PathBuf]) -> Vec<String> {
+    let name =
+        |path: &PathBuf| sanitize(&path.file_name().unwrap_or_default().to_string_lossy(), 200);
+    files.iter().map(name).collect()
+}
+
+fn count_text(count: usize) -> Vec<String> {
+    if count == 0 { Vec::new() } else { vec![format!("{count} files")] }
+}
+
+fn summary(report: &Report, path: &Path) -> String {
+    let (from, to) = report.span;
+    format!(
+        "{} reports on {} of {} devices on {} nodes, {} to {}",
+        path.display(),
+        format_duration(to.since(from)),
+        report.devices.len(),
+        report.nodes.len(),
+        local_time(from),
+        local_time(to),
+    )
+}
+
+/// Refuses a file that cannot be written, before the work begins.
+fn check_output(path: &Path, format: ReportFormat, is_forced: bool) -> Result<(), AppError> {
+    let mut is_foreign = false;
+    // What the file has stays: only whether it may be replaced is of interest.
+    storage::edit(path, MODES, |old| {
+        is_foreign = !is_forced && !format.is_report(old);
+        None
+    })?;
+    if is_foreign { Err(AppError::ForeignFile(path.display().to_string())) } else { Ok(()) }
+}
+
+fn write_file(
+    path: &Path,
+    text: &[u8],
+    format: ReportFormat,
+    is_forced: bool,
+) -> Result<(), AppError> {
+    let is_replaced = |old: &[u8]| is_forced || format.is_report(old);
+    let is_written = storage::edit(path, MODES, |old| is_replaced(old).then(|| text.to_vec()))?;
+    if is_written { Ok(()) } else { Err(AppError::ForeignFile(path.display().to_string())) }
+}
+
+/// Reports on files.
+fn read(
+    files: &[PathBuf],
+    span: &SpanOptions,
+    request: ReportRequest,
+    err: &mut impl Write,
+) -> Result<Report, AppError> {
+    let (logs, others): (Vec<&PathBuf>, Vec<&PathBuf>) =
+        files.iter().partition(|path| is_rntop_log(path));
+    let shown = |path: &PathBuf| path.display().to_string();
+    if let (Some(log), Some(other)) = (logs.first(), others.first()) {
+        return Err(AppError::MixedFiles(shown(other), shown(log)));
+    }
+    if !logs.is_empty() {
+        return read_logs(files, span, request);
+    }
+    let recordings = Recordings::open(files.iter().map(PathBuf::as_path))?;
+    let spans = recordings.spans();
+    let Some((_, end)) = spans.last().copied() else {
+        return Err(AppError::NothingRecorded(names(files).join(", ")));
+    };
+    let request = with_span(request, span, end, &spans)?;
+    let covered = || span_texts(&spans);
+    report_recordings(&recordings, request, show_progress(err))
+        .ok_or_else(|| AppError::NothingInSpan(covered()))
+}
+
+fn read_logs(
+    files: &[PathBuf],
+    span: &SpanOptions,
+    request: ReportRequest,
+) -> Result<Report, AppError> {
+    let whole = report_rntop_logs(files, request)?;
+    let Some(whole) = whole else {
+        return Err(AppError::NothingRecorded(names(files).join(", ")));
+    };
+    if span.from.is_none() && span.to.is_none() {
+        return Ok(whole);
+    }
+    let request = with_span(request, span, whole.span.1, &whole.recorded)?;
+    report_rntop_logs(files, request)?
+        .ok_or_else(|| AppError::NothingInSpan(span_texts(&whole.recorded)))
+}
+
+fn with_span(
+    request: ReportRequest,
+    options: &SpanOptions,
+    end: Timestamp,
+    spans: &[(Timestamp, Timestamp)],
+) -> Result<ReportRequest, AppError> {
+    let time = |option, text: &Option<String>| {
+        text.as_deref().map(|text| parse_option(option, text, end, spans)).transpose()
+    };
+    let (from, to) = (time("--from", &options.from)?, time("--to", &options.to)?);
+    Ok(ReportRequest { from, to, ..request })
+}
+
+/// Returns a function that shows the share of work that is done, where a person looks on.
+fn show_progress(err: &mut impl Write) -> impl FnMut(f64) {
+    let is_shown = io::stderr().is_terminal();
+    move |share| {
+        if is_shown {
+            // The line is overwritten by what comes next.
+            write!(err, "\rgtop: reading, {:.0} %\x1b[K\r", share * 100.0).ok();
+            err.flush().ok();
+        }
+    }
+}
+
+/// Watches for a while into a temporary recording, and reports on it; the reason if the user ends gtop before.
+fn watch(
+    env: &mut Env,
+    span: Duration,
+    request: ReportRequest,
+    err: &mut impl Write,
+) -> Result<Result<Report, ExitReason>, AppError> {
+    let folder = TemporaryFolder::create()?;
+    let path = folder.path().join("watched.gtop");
+    env.cli.output.record = Some(path.clone());
+    env.cli.output.keep.never_drop();
+    let session = match start(env, err)? {
+        Start::Watching(session) => session,
+        Start::Stopped(reason) => return Ok(Err(reason)),
+    };
+    writeln!(err, "gtop: watching for {}; Ctrl-C reports at once", format_duration(span))?;
+    let (notice_sender, mut notices) = mpsc::channel(1);
+    // What was watched is reported even then.
+    watchdog::finish_work();
+    env.runtime.block_on(async {
+        tokio::select! {
+            () = sleep(span) => Ok(ExitReason::Done),
+            reason = recording::report(session.recorder.as_ref(), &notice_sender) => reason,
+            reason = print_notices(&mut notices, err) => reason,
+        }
+    })?;
+    // Ends the sessions and the recording.
+    drop(session);
+    let recordings = Recordings::open([path.as_path()])?;
+    let report = report_recordings(&recordings, request, show_progress(err));
+    let report = report.ok_or_else(|| AppError::NothingRecorded("the time watched".to_owned()))?;
+    Ok(Ok(Report { kind: "live", ..report }))
+}

@@ -1,0 +1,67 @@
+//! The options of `gtop export`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::cli::SpanOptions;
+use crate::cli::keep::parse_duration;
+use crate::export::SampleFormat;
+
+/// Options of `gtop export`.
+#[derive(Debug, Args)]
+pub struct ExportOptions {
+    /// Recordings, each with its older parts; several are merged
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// The file to write; default: standard output
+    #[arg(short = 'w', long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
+    /// Its format; default: as the name of the file ends, or csv
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<TableFormat>,
+    /// A row per device and time, with a column per field; default: a row per value
+    #[arg(long)]
+    pub wide: bool,
+    /// The fields, by word or id, or all for all numbers of devices; gtop fields lists them
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
+    pub fields: Vec<String>,
+    #[command(flatten)]
+    pub span: SpanOptions,
+    /// Write at most one sample per device in this time: 10s, 1m; default: each sample
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub every: Option<Duration>,
+    /// Replace names of users, hosts, jobs and devices
+    #[arg(long)]
+    pub anonymize: bool,
+    /// Replace a file that exists
+    #[arg(long, requires = "write")]
+    pub force: bool,
+}
+
+/// A format of tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TableFormat {
+    /// One JSON object per line
+    #[value(alias = "jsonl")]
+    Ndjson,
+    /// Comma-separated values
+    Csv,
+    /// Not built in: other programs make it from ndjson
+    Parquet,
+}
+
+impl ExportOptions {
+    /// Returns the format; `None` for Parquet.
+    pub fn format(&self) -> Option<SampleFormat> {
+        let extension = || self.write.as_ref()?.extension()?.to_str();
+        match (self.format, extension()) {
+            (Some(TableFormat::Parquet), _) | (None, Some("parquet")) => None,
+            (Some(TableFormat::Ndjson), _) | (None, Some("ndjson" | "jsonl" | "json")) => {
+                Some(SampleFormat::Ndjson)
+            }
+            (Some(TableFormat::Csv) | None, _) => Some(SampleFormat::Csv),
+        }
+    }
+}

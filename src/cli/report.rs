@@ -1,0 +1,119 @@
+//! The options of `gtop report`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, ValueEnum};
+
+use crate::cli::keep::parse_duration;
+use crate::cli::{Cli, CliCommand, NodeOptions, SettingArgs, SlurmOptions};
+use crate::export::ReportFormat;
+
+/// Options of `gtop report`.
+#[derive(Debug, Args)]
+pub struct ReportOptions {
+    /// Recordings, each with its older parts, or logs of rntop; with --for, nodes to watch
+    #[arg(value_name = "FILE")]
+    hosts: Vec<String>,
+    /// The file to write; it may replace an earlier report
+    #[arg(short = 'w', long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
+    /// Its format; default: as the name of the file ends, or md without a file
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<FormatWord>,
+    /// Watch for this time, then report: 90s, 10m, 2h; Ctrl-C ends it earlier
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
+    pub watch_time: Option<Duration>,
+    #[command(flatten)]
+    pub span: SpanOptions,
+    /// List command lines, which can hold secrets
+    #[arg(long, conflicts_with = "anonymize")]
+    pub commands: bool,
+    /// Replace names of users, hosts, jobs and devices, and leave out free texts
+    #[arg(long)]
+    pub anonymize: bool,
+    /// Replace a file that is no report
+    #[arg(long, requires = "write")]
+    pub force: bool,
+    #[command(flatten)]
+    pub(super) nodes: NodeOptions,
+    #[command(flatten)]
+    pub(super) slurm: SlurmOptions,
+    #[command(flatten)]
+    pub(super) settings: SettingArgs,
+}
+
+/// The span of a recording that counts.
+#[derive(Clone, Debug, Args)]
+pub struct SpanOptions {
+    /// Leave out what was before: 14:05, -3h (before the end), 2026-11-24 14:05, ISO 8601
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub from: Option<String>,
+    /// Leave out what was after, written in the same way
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub to: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FormatWord {
+    /// A page for browsers
+    Html,
+    /// Text for people
+    Md,
+    /// All of it, for programs
+    Json,
+    /// A table of all numbers
+    Csv,
+}
+
+impl ReportOptions {
+    /// Returns the hosts to watch, which no longer count as files.
+    pub(super) fn take_hosts(&mut self) -> Vec<String> {
+        if self.watch_time.is_some() { std::mem::take(&mut self.hosts) } else { Vec::new() }
+    }
+
+    /// Returns the files to read.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.hosts.iter().map(PathBuf::from).collect()
+    }
+
+    /// Returns the format of the report.
+    pub fn format(&self) -> ReportFormat {
+        let by_name = || {
+            let extension = self.write.as_ref()?.extension()?.to_str()?;
+            ReportFormat::of_extension(extension)
+        };
+        match (self.format, &self.write) {
+            (Some(FormatWord::Html), _) => ReportFormat::Html,
+            (Some(FormatWord::Md), _) | (None, None) => ReportFormat::Markdown,
+            (Some(FormatWord::Json), _) => ReportFormat::Json,
+            (Some(FormatWord::Csv), _) => ReportFormat::Csv,
+            (None, Some(_)) => by_name().unwrap_or(ReportFormat::Html),
+        }
+    }
+}
+
+impl Cli {
+    /// Checks rules about `gtop report` that clap cannot express.
+    pub(super) fn check_report(&self) -> Result<(), clap::Error> {
+        let Some(CliCommand::Report(options)) = &self.command else { return Ok(()) };
+        let names_nodes = self.nodes.names_nodes()
+            || self.nodes.demo.is_some()
+            || self.nodes.local
+            || self.slurm.is_requested();
+        let problem = match options.watch_time {
+            Some(_) if options.span.from.is_some() || options.span.to.is_some() => {
+                "--from and --to select a part of a recording; leave them out with --for"
+            }
+            None if names_nodes => {
+                "--for says how long the nodes are watched, such as --for 10m; recordings are named without them"
+            }
+            None if options.hosts.is_empty() => {
+                "no file given; gtop record makes one: gtop report FILE -w report.html, or gtop report --slurm --for 10m -w report.html"
+            }
+            Some(_) | None => return Ok(()),
+        };
+        Err(Self::command().error(ErrorKind::MissingRequiredArgument, problem))
+    }
+}

@@ -1,0 +1,259 @@
+//! A report as JSON: one object, with units in the names of its keys; `null` is unknown, and a gap in what changes over
+//! time. Times are in seconds since 1970.
+
+use std::io::{self, Write};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::export::report::{STATES, rounded};
+use crate::report::{
+    CommandReport, DeviceReport, EventReport, Finding, JobReport, NodeReport, Report, Steps,
+    Summary, UserReport,
+};
+use crate::time::Timestamp;
+
+/// The version of the format.
+const SCHEMA: u32 = 1;
+/// How each report in JSON begins.
+pub(super) const MARK: &str = "{\"schema\":1,\"gtop\":";
+
+#[derive(Serialize)]
+struct ReportJson<'a> {
+    schema: u32,
+    gtop: &'static str,
+    title: &'a str,
+    made_at: f64,
+    source: Value,
+    from: f64,
+    to: f64,
+    spans: Vec<[f64; 2]>,
+    totals: Value,
+    nodes: Vec<Value>,
+    devices: Vec<Value>,
+    users: Vec<Value>,
+    jobs: Vec<Value>,
+    findings: Vec<Value>,
+    events: Vec<Value>,
+    events_left_out: usize,
+    commands: Option<Vec<Value>>,
+    series: Value,
+}
+
+/// Writes a report as JSON in one line.
+pub(super) fn write_report_json(out: &mut impl Write, report: &Report) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, &report_json(report))?;
+    out.write_all(b"\n")
+}
+
+/// Returns a report as JSON text.
+pub(super) fn report_text(report: &Report) -> io::Result<String> {
+    Ok(serde_json::to_string(&report_json(report))?)
+}
+
+fn report_json(report: &Report) -> ReportJson<'_> {
+    let grid = report.steps.grid;
+    let (step, count) = grid.map_or((1.0, 0), |grid| (grid.step.as_secs_f64(), grid.count));
+    let totals = json!({
+        "nodes": report.nodes.len(),
+        "nodes_seen": report.nodes_seen,
+        "devices": report.devices.len(),
+        "users": report.users.len(),
+        "jobs": report.jobs.len(),
+        "row_mean_percent": report.row_mean.map(|mean| rounded(mean, 4)),
+    });
+    let [active, idle_held, free, seen] = &report.steps.devices;
+    let mut cluster = steps(&report.steps.cluster);
+    let devices = json!({
+        "active": numbers(active),
+        "idle_held": numbers(idle_held),
+        "free": numbers(free),
+        "seen": numbers(seen),
+    });
+    extend(&mut cluster, json!({ "devices": devices }));
+    ReportJson {
+        schema: SCHEMA,
+        gtop: env!("CARGO_PKG_VERSION"),
+        title: &report.title,
+        made_at: seconds(report.made_at),
+        source: json!({"kind": report.kind, "files": report.files, "notes": report.notes}),
+        from: seconds(report.span.0),
+        to: seconds(report.span.1),
+        spans: report.recorded.iter().map(|(from, to)| [seconds(*from), seconds(*to)]).collect(),
+        totals: with_summary(totals, &report.totals),
+        nodes: report.nodes.iter().map(node).collect(),
+        devices: report.devices.iter().map(device).collect(),
+        users: report.users.iter().map(user).collect(),
+        jobs: report.jobs.iter().map(job).collect(),
+        findings: report.findings.iter().map(finding).collect(),
+        events: report.events.iter().map(event).collect(),
+        events_left_out: report.events_left_out,
+        commands: report.commands.as_ref().map(|all| all.iter().map(command).collect()),
+        series: json!({
+            "from": grid.map_or_else(|| seconds(report.span.0), |grid| seconds(grid.from)),
+            "step": step,
+            "count": count,
+            "cluster": cluster,
+            "nodes": report.nodes.iter().map(node_steps).collect::<Vec<_>>(),
+            "devices": report.devices.iter().map(device_steps).collect::<Vec<_>>(),
+        }),
+    }
+}
+
+fn seconds(at: Timestamp) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "microseconds of this century are exact")]
+    let micros = at.as_micros() as f64;
+    micros / 1e6
+}
+
+fn hours(seconds: f64) -> f64 {
+    rounded(seconds / 3600.0, 6)
+}
+
+fn known(value: Option<f64>, digits: i32) -> Option<f64> {
+    value.map(|value| rounded(value, digits))
+}
+
+/// Adds the numbers of a summary to an object.
+fn with_summary(mut object: Value, summary: &Summary) -> Value {
+    let mut device_hours: serde_json::Map<String, Value> = STATES
+        .iter()
+        .zip(summary.states)
+        .map(|(name, seconds)| ((*name).to_owned(), json!(hours(seconds))))
+        .collect();
+    device_hours.insert("not_seen".to_owned(), json!(hours(summary.not_seen_seconds())));
+    let [p50, p95] = summary.percentiles;
+    let (seen, expected) = summary.samples.unzip();
+    let numbers = json!({
+        "watched_hours": hours(summary.watched_seconds),
+        "device_hours": device_hours,
+        "utilization_percent": {"mean": known(summary.utilization, 4), "p50": p50, "p95": p95},
+        "memory_percent": {
+            "mean": known(summary.memory_percent, 4),
+            "max": known(summary.max_memory_percent.map(f64::from), 2),
+        },
+        "memory_used_bytes": known(summary.memory_used, 0),
+        "power_watts": {
+            "mean": known(summary.power, 3),
+            "max": known(summary.max_power.map(f64::from), 2),
+        },
+        "energy_kwh": known(summary.energy_kwh, 6),
+        "temperature_celsius": {"max": known(summary.max_temperature.map(f64::from), 1)},
+        "coverage_percent": known(summary.coverage_percent(), 3),
+        "samples_seen": seen,
+        "samples_expected": expected.map(|samples| rounded(samples, 1)),
+    });
+    extend(&mut object, numbers);
+    object
+}
+
+fn extend(object: &mut Value, more: Value) {
+    if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
+        object.extend(more);
+    }
+}
+
+fn node(node: &NodeReport) -> Value {
+    let object = json!({
+        "node": node.name, "devices": node.devices, "down_hours": hours(node.down_seconds),
+    });
+    with_summary(object, &node.summary)
+}
+
+fn device(device: &DeviceReport) -> Value {
+    let object = json!({
+        "node": device.node, "index": device.index, "uuid": device.uuid, "model": device.model,
+    });
+    with_summary(object, &device.summary)
+}
+
+fn user(user: &UserReport) -> Value {
+    with_summary(json!({"user": user.user, "jobs": user.jobs}), &user.summary)
+}
+
+fn job(job: &JobReport) -> Value {
+    let series = job.steps.as_ref().map(|steps| {
+        json!({
+            "start": steps.first,
+            "utilization_percent": numbers(&steps.utilization),
+            "memory_percent": numbers(&steps.memory),
+        })
+    });
+    let object = json!({
+        "job": job.id, "name": job.name, "user": job.user, "partition": job.partition,
+        "nodes": job.nodes, "devices": job.devices,
+        "from": seconds(job.from), "to": seconds(job.to), "series": series,
+    });
+    with_summary(object, &job.summary)
+}
+
+fn finding(finding: &Finding) -> Value {
+    json!({
+        "kind": finding.kind.as_str(),
+        "severity": finding.severity.as_str(),
+        "text": finding.text,
+        "node": finding.node,
+        "device": finding.device,
+        "job": finding.job,
+        "user": finding.user,
+        "hours": hours(finding.device_seconds),
+        "remedy": finding.remedy,
+    })
+}
+
+fn event(event: &EventReport) -> Value {
+    json!({"at": seconds(event.at), "kind": event.kind, "text": event.text})
+}
+
+fn command(command: &CommandReport) -> Value {
+    json!({
+        "job": command.job, "user": command.user, "node": command.node,
+        "command": command.command, "device_hours": hours(command.device_seconds),
+    })
+}
+
+/// Returns numbers with one digit after the point.
+fn numbers(values: &[Option<f32>]) -> Vec<Value> {
+    values.iter().map(|value| number(*value)).collect()
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a whole number of moderate size")]
+fn number(value: Option<f32>) -> Value {
+    let Some(value) = value else { return Value::Null };
+    let value = rounded(f64::from(value), 1);
+    if value.fract() == 0.0 && value.abs() < 1e15 { json!(value as i64) } else { json!(value) }
+}
+
+fn ranges(values: &[Option<[f32; 3]>]) -> Value {
+    let part = |index: usize| -> Vec<Value> {
+        let value =
+            |range: &Option<[f32; 3]>| number(range.and_then(|all| all.get(index).copied()));
+        values.iter().map(value).collect()
+    };
+    json!({"mean": part(0), "min": part(1), "max": part(2)})
+}
+
+fn steps(steps: &Steps) -> Value {
+    json!({
+        "utilization_percent": ranges(&steps.utilization),
+        "memory_percent": ranges(&steps.memory),
+        "power_watts": {"mean": numbers(&steps.power)},
+    })
+}
+
+fn node_steps(node: &NodeReport) -> Value {
+    let mut object = json!({ "node": node.name });
+    extend(&mut object, steps(&node.steps));
+    object
+}
+
+fn device_steps(device: &DeviceReport) -> Value {
+    json!({
+        "node": device.node,
+        "index": device.index,
+        "utilization_percent": STANDARD.encode(&device.steps.utilization),
+        "memory_percent": STANDARD.encode(&device.steps.memory),
+    })
+}

@@ -1,0 +1,102 @@
+//! A report as one HTML file that needs nothing else: the data, a script that draws it, and a policy that allows these
+//! and nothing else.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest as _, Sha256};
+
+use crate::export::report::json::report_text;
+use crate::report::Report;
+
+/// How each page begins.
+pub(super) const MARK: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"generator\" content=\"gtop report\">";
+
+const PAGE: &str = include_str!("../../../page/page.html");
+const STYLE: &str = include_str!("../../../page/page.css");
+const SCRIPT: &str = include_str!("../../../page/page.js");
+/// uPlot draws the charts; its licence is in it.
+const CHART_STYLE: &str = include_str!("../../../page/uplot.min.css");
+const CHART_SCRIPT: &str = include_str!("../../../page/uplot.min.js");
+
+/// Writes the page.
+pub(super) fn write_report_page(out: &mut impl Write, report: &Report) -> io::Result<()> {
+    let data = escaped_json(&report_text(report)?);
+    let title = escaped_text(&format!("gtop report: {}", report.title));
+    let policy = policy();
+    let parts = [
+        ("policy", policy.as_str()),
+        ("title", &title),
+        ("chart_style", CHART_STYLE),
+        ("style", STYLE),
+        ("data", &data),
+        ("chart_script", CHART_SCRIPT),
+        ("script", SCRIPT),
+    ];
+    // What is put in may look like a placeholder itself, so the template is written from left to right, once.
+    let mut rest = PAGE;
+    while let Some((before, after)) = rest.split_once("{{") {
+        let (name, after) = after.split_once("}}").unwrap_or_default();
+        out.write_all(before.as_bytes())?;
+        let part = parts.iter().find(|(known, _)| *known == name);
+        out.write_all(part.map_or("", |(_, text)| text).as_bytes())?;
+        rest = after;
+    }
+    out.write_all(rest.as_bytes())
+}
+
+/// Allows the styles and scripts of the page, by their hashes.
+fn policy() -> String {
+    let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
+    format!(
+        "default-src 'none'; style-src {} {}; script-src {} {}; base-uri 'none'; form-action 'none'",
+        hash(CHART_STYLE),
+        hash(STYLE),
+        hash(CHART_SCRIPT),
+        hash(SCRIPT),
+    )
+}
+
+/// Returns JSON without characters that could end its element.
+fn escaped_json(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for letter in json.chars() {
+        match letter {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                // Writing to a string cannot fail.
+                write!(text, "\\u{:04x}", u32::from(letter)).ok();
+            }
+            _ => text.push(letter),
+        }
+    }
+    text
+}
+
+fn escaped_text(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_the_data_can_be_markup() {
+        let report = Report {
+            title: "</title><script>alert(1)</script>{{script}} & \u{2028}".to_owned(),
+            notes: vec!["</script><script>window.injected = 1</script> <!-- {{data}}".to_owned()],
+            ..Report::default()
+        };
+        let mut page = Vec::new();
+        write_report_page(&mut page, &report).unwrap();
+        let page = String::from_utf8(page).unwrap();
+        assert!(page.starts_with(MARK), "{}", page.get(..200).unwrap());
+        assert!(!page.contains("window.injected = 1</script>"));
+        assert!(!page.contains("alert(1)</script>"));
+        // Three scripts of the page, whatever the data says.
+        assert_eq!(page.matches("</script>").count(), 3);
+        assert!(page.contains("{{script}}"), "the title is kept as it is");
+    }
+}

@@ -1,0 +1,292 @@
+//! Reports: what happened over a span of time, added up from recordings or from a log of rntop.
+//!
+//! A recording is read in parts at the same time, each from its checkpoint on; what each part adds up is merged.
+
+use std::sync::Arc;
+
+use crate::model::declare::table;
+use crate::time::Timestamp;
+
+pub use recordings::{ReportRequest, report_recordings};
+pub use rntop_log::{RntopLogError, is_rntop_log, report_rntop_logs};
+pub use series::Grid;
+pub use usage::STATES;
+
+mod collector;
+mod findings;
+mod intervals;
+mod labels;
+mod node_span;
+mod recordings;
+mod rntop_log;
+mod series;
+mod summary;
+mod usage;
+
+/// What happened over a span of time.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// What was watched, in words.
+    pub title: String,
+    /// When the report was made.
+    pub made_at: Timestamp,
+    /// Where the values come from: `recording`, `rntop-log` or `live`.
+    pub kind: &'static str,
+    /// The names of the files.
+    pub files: Vec<String>,
+    /// What a reader must know: losses, what is not in it.
+    pub notes: Vec<String>,
+    /// The first and the last recorded time that counts.
+    pub span: (Timestamp, Timestamp),
+    /// The recorded times, in rising order and apart.
+    pub recorded: Vec<(Timestamp, Timestamp)>,
+    /// All devices.
+    pub totals: Summary,
+    /// Nodes that answered at least once.
+    pub nodes_seen: usize,
+    /// The mean over the rows of a log of rntop, as its board computes it, in percent.
+    pub row_mean: Option<f64>,
+    /// The nodes, by name.
+    pub nodes: Vec<NodeReport>,
+    /// The devices, by node and index.
+    pub devices: Vec<DeviceReport>,
+    /// The users, those that held the most first.
+    pub users: Vec<UserReport>,
+    /// The jobs, those that held the most first.
+    pub jobs: Vec<JobReport>,
+    /// What was wrong or wasteful, the worst first.
+    pub findings: Vec<Finding>,
+    /// Events, the first one first.
+    pub events: Vec<EventReport>,
+    /// How many events are left out.
+    pub events_left_out: usize,
+    /// The command lines, if they were asked for.
+    pub commands: Option<Vec<CommandReport>>,
+    /// Values over time.
+    pub steps: ClusterSteps,
+}
+
+/// What one or several devices did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// Device-time in which they were watched, in seconds.
+    pub watched_seconds: f64,
+    /// Seconds in each [`DeviceState`](crate::fleet::DeviceState), in the order of its declaration.
+    pub states: [f64; STATES],
+    /// Mean utilization in percent.
+    pub utilization: Option<f64>,
+    /// The utilization that was not exceeded for 50 and for 95 % of the time.
+    pub percentiles: [Option<u8>; 2],
+    /// Memory in use as a share of all, in percent.
+    pub memory_percent: Option<f64>,
+    /// The largest share of one device.
+    pub max_memory_percent: Option<f32>,
+    /// Mean memory in use of a device, in bytes.
+    pub memory_used: Option<f64>,
+    /// Mean power of a device in watts.
+    pub power: Option<f64>,
+    /// The largest power of a device in watts.
+    pub max_power: Option<f32>,
+    /// Energy in kWh.
+    pub energy_kwh: Option<f64>,
+    /// The highest temperature of a device.
+    pub max_temperature: Option<f32>,
+    /// Samples seen, and expected.
+    pub samples: Option<(u64, f64)>,
+}
+
+/// Values over time, one per step; `None` is a gap.
+#[derive(Clone, Debug, Default)]
+pub struct Steps {
+    /// Mean, minimum and maximum of the mean utilization of the devices, in percent.
+    pub utilization: Vec<Option<[f32; 3]>>,
+    /// The same of the share of memory.
+    pub memory: Vec<Option<[f32; 3]>>,
+    /// Power of all devices in watts.
+    pub power: Vec<Option<f32>>,
+}
+
+/// Values of all devices over time.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterSteps {
+    /// The steps.
+    pub grid: Option<Grid>,
+    /// The values.
+    pub cluster: Steps,
+    /// Mean numbers of devices that are busy, idle-held, free, and seen.
+    pub devices: [Vec<Option<f32>>; 4],
+}
+
+/// A node.
+#[derive(Clone, Debug)]
+pub struct NodeReport {
+    /// Its name.
+    pub name: String,
+    /// Number of its devices.
+    pub devices: usize,
+    /// Seconds without a connection.
+    pub down_seconds: f64,
+    /// What its devices did.
+    pub summary: Summary,
+    /// Values over time.
+    pub steps: Steps,
+}
+
+/// A device.
+#[derive(Clone, Debug)]
+pub struct DeviceReport {
+    /// Name of its node.
+    pub node: String,
+    /// The index that the driver gives it.
+    pub index: Option<u32>,
+    /// Its UUID.
+    pub uuid: String,
+    /// Its model.
+    pub model: Option<String>,
+    /// What it did.
+    pub summary: Summary,
+    /// Values over time.
+    pub steps: DeviceSteps,
+}
+
+/// Values of a device over time: percents, one byte per step; 255 is a gap.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceSteps {
+    /// Utilization.
+    pub utilization: Vec<u8>,
+    /// Share of memory in use.
+    pub memory: Vec<u8>,
+}
+
+/// A user.
+#[derive(Clone, Debug)]
+pub struct UserReport {
+    /// The name, `uid N`, `unknown` or `hidden`.
+    pub user: String,
+    /// Number of jobs that held devices.
+    pub jobs: usize,
+    /// What the devices did, each divided equally among those that held it.
+    pub summary: Summary,
+}
+
+/// A job.
+#[derive(Clone, Debug)]
+pub struct JobReport {
+    /// The id, as users know it.
+    pub id: String,
+    /// The name; empty if the scheduler does not list the job.
+    pub name: String,
+    /// The user.
+    pub user: String,
+    /// The partition.
+    pub partition: Option<String>,
+    /// The nodes on which it held devices.
+    pub nodes: Vec<String>,
+    /// Number of devices that it held.
+    pub devices: usize,
+    /// When it was first and last seen to hold one.
+    pub from: Timestamp,
+    /// See `from`.
+    pub to: Timestamp,
+    /// What the devices did.
+    pub summary: Summary,
+    /// Values over time; `None` for the small ones of very many.
+    pub steps: Option<JobSteps>,
+}
+
+/// Values of a job over time, in percent.
+#[derive(Clone, Debug, Default)]
+pub struct JobSteps {
+    /// The number of the first step.
+    pub first: usize,
+    /// Mean utilization.
+    pub utilization: Vec<Option<f32>>,
+    /// Share of memory in use.
+    pub memory: Vec<Option<f32>>,
+}
+
+table! {
+    /// What a finding is about.
+    pub enum FindingKind {
+        /// Devices were held and did nothing.
+        IdleHeld = "idle-held",
+        /// A node did not answer.
+        Down = "down",
+        /// A device was lost or had another fault.
+        Faulty = "faulty",
+        /// A device was slowed down.
+        Throttled = "throttled",
+        /// A node was connected and sent nothing.
+        NotSeen = "not-seen",
+        /// A device of a job did less than the others.
+        Uneven = "uneven",
+        /// A device reported errors.
+        Errors = "errors",
+    }
+    /// Returns the word used in reports.
+    pub fn as_str -> &'static str;
+}
+
+table! {
+    /// How much a finding matters.
+    #[derive(PartialOrd, Ord)]
+    pub enum FindingSeverity {
+        /// Little.
+        Low = "low",
+        /// More than a hundredth of all device-time, or a fault.
+        Medium = "medium",
+        /// More than a twentieth of all device-time.
+        High = "high",
+    }
+    /// Returns the word used in reports.
+    pub fn as_str -> &'static str;
+}
+
+/// Something that was wrong or wasteful.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// What it is about.
+    pub kind: FindingKind,
+    /// How much it matters.
+    pub severity: FindingSeverity,
+    /// It in a sentence.
+    pub text: String,
+    /// The node, if it is about one.
+    pub node: Option<String>,
+    /// The index of the device, if it is about one.
+    pub device: Option<u32>,
+    /// The job, if it is about one.
+    pub job: Option<String>,
+    /// The user, if it is about one.
+    pub user: Option<String>,
+    /// Device-time that it concerns, in seconds.
+    pub device_seconds: f64,
+    /// What to do.
+    pub remedy: String,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub struct EventReport {
+    /// When.
+    pub at: Timestamp,
+    /// `down`, `up`, `device`, `job` or `resumed`.
+    pub kind: &'static str,
+    /// The same in words.
+    pub text: Arc<str>,
+}
+
+/// A program.
+#[derive(Clone, Debug)]
+pub struct CommandReport {
+    /// Its job, if it has one.
+    pub job: Option<String>,
+    /// Its user.
+    pub user: String,
+    /// Its node.
+    pub node: String,
+    /// Its command line.
+    pub command: String,
+    /// Time on devices, in seconds.
+    pub device_seconds: f64,
+}

@@ -1,0 +1,258 @@
+//! What was wrong or wasteful over the span, the worst first.
+
+use std::time::Duration;
+
+use crate::fleet::DeviceState;
+use crate::report::collector::{DeviceRecord, UsageCollector};
+use crate::report::labels::{HolderNames, Names};
+use crate::report::node_span::NodeSpan;
+use crate::report::usage::{Mean, Usage};
+use crate::report::{Finding, FindingKind, FindingSeverity};
+use crate::time::format_duration;
+
+/// Findings of a report.
+const MAX_FINDINGS: usize = 60;
+/// Shares of all watched device-time from which a finding is of medium and of high severity.
+const MEDIUM_SHARE: f64 = 0.01;
+const HIGH_SHARE: f64 = 0.05;
+/// Less time is not worth a finding.
+const MIN_SECONDS: f64 = 60.0;
+/// Share of the time of a job, a device or a node from which a finding is worth telling.
+const MIN_SHARE: f64 = 0.05;
+/// Share of its time from which a job that does nothing is worth telling; each loads data and saves results.
+const MIN_IDLE_SHARE: f64 = 0.1;
+/// Percentage points below the median of a job from which a device is uneven.
+const UNEVEN_POINTS: f64 = 20.0;
+/// A job whose median is lower is idle rather than uneven.
+const MIN_MEDIAN: f64 = 30.0;
+
+/// Finds what stands out.
+pub(super) fn find(
+    nodes: &[NodeSpan<'_>],
+    collector: &UsageCollector,
+    holders: &[HolderNames],
+    names: &Names,
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    add_idle_holders(&mut findings, collector, holders);
+    for node in nodes {
+        add_node(&mut findings, node, names);
+        for device in &node.record.devices {
+            add_device(&mut findings, node, device, names);
+        }
+        add_errors(&mut findings, node);
+    }
+    add_uneven(&mut findings, nodes, holders);
+    let usages = nodes.iter().flat_map(|node| &node.record.devices).map(|device| &device.usage);
+    let all: f64 = usages.map(Usage::seconds).sum();
+    for finding in &mut findings {
+        let share = finding.device_seconds / all.max(1.0);
+        let by_time = match share {
+            share if share >= HIGH_SHARE => FindingSeverity::High,
+            share if share >= MEDIUM_SHARE => FindingSeverity::Medium,
+            _ => FindingSeverity::Low,
+        };
+        finding.severity = finding.severity.max(by_time);
+    }
+    findings.sort_by(|one, other| {
+        let by_severity = other.severity.cmp(&one.severity);
+        by_severity.then(other.device_seconds.total_cmp(&one.device_seconds))
+    });
+    findings.truncate(MAX_FINDINGS);
+    findings
+}
+
+fn finding(kind: FindingKind, text: String, remedy: &str, device_seconds: f64) -> Finding {
+    Finding {
+        kind,
+        severity: FindingSeverity::Low,
+        text,
+        node: None,
+        device: None,
+        job: None,
+        user: None,
+        device_seconds,
+        remedy: remedy.to_owned(),
+    }
+}
+
+/// Returns device-time: in hours with a digit after the point, or as long as less than one in minutes.
+fn device_time(seconds: f64) -> String {
+    match seconds / 3600.0 {
+        hours if hours >= 1.0 => format!("{hours:.1} device-hours"),
+        hours => format!("{:.0} device-minutes", hours * 60.0),
+    }
+}
+
+fn span_text(seconds: f64) -> String {
+    format_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+}
+
+fn add_idle_holders(
+    findings: &mut Vec<Finding>,
+    collector: &UsageCollector,
+    holders: &[HolderNames],
+) {
+    for (record, names) in collector.holders.records.iter().zip(holders) {
+        let idle = record.usage.states.get(DeviceState::IdleHeld as usize).copied();
+        let (idle, held) = (idle.unwrap_or_default(), record.usage.seconds());
+        if idle < MIN_SECONDS || idle < held * MIN_IDLE_SHARE {
+            continue;
+        }
+        let user = &names.user;
+        let who = match &names.job {
+            Some((id, name)) => format!("job {id} {name} of {user}"),
+            None => format!("{user}, without a job,"),
+        };
+        let text = format!(
+            "{who} held devices that did nothing for {}, of {}",
+            device_time(idle),
+            device_time(held)
+        );
+        let remedy = if names.job.is_some() {
+            "ask for fewer devices, or end the job when its work is done"
+        } else {
+            "end the processes that hold the memory"
+        };
+        findings.push(Finding {
+            job: names.job.as_ref().map(|(id, _)| id.clone()),
+            user: Some(user.clone()),
+            ..finding(FindingKind::IdleHeld, text, remedy, idle)
+        });
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of devices and samples are small")]
+fn add_node(findings: &mut Vec<Finding>, node: &NodeSpan<'_>, names: &Names) {
+    let label = &node.label;
+    let devices = node.record.devices.len().max(1) as f64;
+    let watched = node.watched.seconds();
+    let is_worth = |seconds: f64| seconds >= MIN_SECONDS.min(watched) && seconds >= watched * 0.01;
+    if node.down_seconds > 0.0 && is_worth(node.down_seconds) {
+        let reason = node.record.fault.as_deref().map(|fault| names.free_text(fault));
+        let text = format!(
+            "{label} did not answer for {}: {}",
+            span_text(node.down_seconds),
+            reason.unwrap_or_default()
+        );
+        let remedy = format!("gtop doctor {label} examines it");
+        findings.push(Finding {
+            node: Some(label.clone()),
+            ..finding(FindingKind::Down, text, &remedy, node.down_seconds * devices)
+        });
+    }
+    let interval = watched / node.expected.max(1.0);
+    let silent = watched - node.down_seconds - node.record.samples as f64 * interval;
+    if silent >= MIN_SECONDS && silent >= watched * MIN_SHARE {
+        let text = format!("{label} was connected, and sent nothing for {}", span_text(silent));
+        let remedy = "a driver that hangs, or a node that is overloaded: see its events";
+        findings.push(Finding {
+            node: Some(label.clone()),
+            ..finding(FindingKind::NotSeen, text, remedy, silent * devices)
+        });
+    }
+}
+
+fn device_text(node: &NodeSpan<'_>, device: &DeviceRecord) -> String {
+    let number = device.index.map_or_else(|| "device".to_owned(), |index| format!("#{index}"));
+    format!("{} {number}", node.label)
+}
+
+fn add_device(
+    findings: &mut Vec<Finding>,
+    node: &NodeSpan<'_>,
+    device: &DeviceRecord,
+    names: &Names,
+) {
+    let name = device_text(node, device);
+    let of_device =
+        |one: Finding| Finding { node: Some(node.label.clone()), device: device.index, ..one };
+    let faulty = device.usage.states.get(DeviceState::Faulty as usize).copied().unwrap_or_default();
+    if faulty > 0.0 {
+        let why = device.fault.as_deref().unwrap_or_default();
+        let is_plain = ["lost", "needs a reset", "no permission", "faulty"].contains(&why);
+        let why = if is_plain { why.to_owned() } else { names.free_text(why) };
+        let text = format!("{name} was faulty for {}: {why}", span_text(faulty));
+        let remedy = "drain the node; reset the device or reboot, and look at the events";
+        let severity = FindingSeverity::Medium;
+        let one = finding(FindingKind::Faulty, text, remedy, faulty);
+        findings.push(of_device(Finding { severity, ..one }));
+    }
+    let throttled = device.usage.throttled_seconds;
+    if throttled >= MIN_SECONDS && throttled >= device.usage.seconds() * MIN_SHARE {
+        let text = format!(
+            "{name} was slowed down by heat, its power supply or its hardware for {}",
+            span_text(throttled)
+        );
+        let remedy = "look at fans, air flow and power supply of the node";
+        findings.push(of_device(finding(FindingKind::Throttled, text, remedy, throttled)));
+    }
+}
+
+fn add_errors(findings: &mut Vec<Finding>, node: &NodeSpan<'_>) {
+    for ((uuid, error), times) in &node.record.errors {
+        let device = node.record.devices.iter().find(|device| device.uuid == *uuid);
+        let name = match device {
+            Some(device) => device_text(node, device),
+            None => node.label.clone(),
+        };
+        let times = match times.len() {
+            1 => "once".to_owned(),
+            2 => "twice".to_owned(),
+            count => format!("{count} times"),
+        };
+        let text = format!("{name} reported {error}, {times}");
+        let remedy = "NVIDIA's list of Xid errors says what each means; repeated ones call for a check of the hardware";
+        findings.push(Finding {
+            node: Some(node.label.clone()),
+            device: device.and_then(|device| device.index),
+            severity: FindingSeverity::Medium,
+            ..finding(FindingKind::Errors, text, remedy, 0.0)
+        });
+    }
+}
+
+/// Finds devices that did less than the others of their job.
+fn add_uneven(findings: &mut Vec<Finding>, nodes: &[NodeSpan<'_>], holders: &[HolderNames]) {
+    type OfJob<'a> = Vec<(&'a NodeSpan<'a>, &'a DeviceRecord, Mean)>;
+    let mut by_holder: Vec<OfJob<'_>> = vec![Vec::new(); holders.len()];
+    for node in nodes {
+        for device in &node.record.devices {
+            for (number, mean) in &device.by_holder {
+                if let Some(of_job) = by_holder.get_mut(*number) {
+                    of_job.push((node, device, *mean));
+                }
+            }
+        }
+    }
+    for (devices, names) in by_holder.iter().zip(holders) {
+        let Some((id, _)) = &names.job else { continue };
+        let mut known: Vec<f64> = devices.iter().filter_map(|(_, _, mean)| mean.get()).collect();
+        known.sort_by(f64::total_cmp);
+        let longest = devices.iter().map(|(_, _, mean)| mean.seconds).fold(0.0, f64::max);
+        let Some(median) = known.get(known.len() / 2).filter(|_| known.len() > 2) else { continue };
+        if *median < MIN_MEDIAN {
+            continue;
+        }
+        for (node, device, mean) in devices {
+            let is_low = mean.get().is_some_and(|percent| percent < median - UNEVEN_POINTS);
+            if !is_low || mean.seconds < MIN_SECONDS || mean.seconds < longest / 2.0 {
+                continue;
+            }
+            let text = format!(
+                "{} of job {id} was used {:.0} %, its other devices {median:.0} %",
+                device_text(node, device),
+                mean.get().unwrap_or_default(),
+            );
+            let remedy = "a device that is slow, throttled or waits for data: look at the job and its events";
+            let lost = mean.seconds * (median - mean.get().unwrap_or_default()) / 100.0;
+            findings.push(Finding {
+                node: Some(node.label.clone()),
+                device: device.index,
+                job: Some(id.clone()),
+                user: Some(names.user.clone()),
+                ..finding(FindingKind::Uneven, text, remedy, lost)
+            });
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! A node over the whole span: when it was watched, and what should have come from it.
+
+use std::time::Duration;
+
+use crate::report::collector::{NodeRecord, Scope, UsageCollector};
+use crate::report::intervals::Intervals;
+use crate::report::labels::Names;
+
+/// The interval of nodes that never answered, if no node did.
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A node with what is known of it after the whole span.
+pub(super) struct NodeSpan<'a> {
+    pub(super) record: &'a NodeRecord,
+    pub(super) label: String,
+    /// When it was watched.
+    pub(super) watched: Intervals,
+    pub(super) down_seconds: f64,
+    /// Samples that should have come.
+    pub(super) expected: f64,
+}
+
+/// Returns the nodes that were watched, or have devices.
+pub(super) fn node_spans<'a>(
+    collector: &'a UsageCollector,
+    scope: &Scope,
+    names: &mut Names,
+) -> Vec<NodeSpan<'a>> {
+    let range = Intervals::new(vec![(scope.from, scope.to)]);
+    let spans = scope.spans.intersection(&range);
+    let known = collector.nodes.values().map(|record| record.interval);
+    let usual = known.filter(|interval| !interval.is_zero()).max().unwrap_or(DEFAULT_INTERVAL);
+    let mut nodes: Vec<NodeSpan<'_>> = collector
+        .nodes
+        .iter()
+        .map(|(name, record)| {
+            let watched = record.listed.clone().union().intersection(&spans);
+            let interval = if record.interval.is_zero() { usual } else { record.interval };
+            NodeSpan {
+                record,
+                label: names.node(name),
+                down_seconds: record.down.clone().union().intersection(&watched).seconds(),
+                expected: watched.seconds() / interval.as_secs_f64(),
+                watched,
+            }
+        })
+        .collect();
+    nodes.retain(|node| !node.watched.as_slice().is_empty() || !node.record.devices.is_empty());
+    nodes
+}

@@ -1,0 +1,185 @@
+//! Reports of recordings: their parts are read at the same time, each by a thread.
+
+use std::num::NonZero;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use crate::fleet::Anonymizer;
+use crate::report::collector::{Scope, UsageCollector};
+use crate::report::intervals::Intervals;
+use crate::report::labels::Names;
+use crate::report::series::Grid;
+use crate::report::summary::summarize;
+use crate::report::{EventReport, Report};
+use crate::source::replay::Recordings;
+use crate::time::Timestamp;
+
+/// Threads at most: others use the machine, too.
+const MAX_THREADS: usize = 4;
+/// A part has at least this many checkpoints; it begins with the work of restoring all nodes.
+const MIN_CHECKPOINTS: usize = 8;
+/// Time between two reports of progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
+/// Events of a report; of more, the latest ones.
+const MAX_EVENTS: usize = 1_000;
+
+/// What is reported.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReportRequest {
+    /// Nothing earlier counts.
+    pub from: Option<Timestamp>,
+    /// Nothing later counts.
+    pub to: Option<Timestamp>,
+    /// Command lines are listed.
+    pub has_commands: bool,
+    /// Names are replaced, and free texts withheld.
+    pub is_anonymous: bool,
+    /// Threads that read; `None` for as many as there are processors, within limits.
+    pub threads: Option<usize>,
+}
+
+impl ReportRequest {
+    pub(super) fn names(self) -> Names {
+        Names(self.is_anonymous.then(Anonymizer::default))
+    }
+}
+
+/// Reports on recordings; `None` if nothing is recorded in the span. `progress` is called with the share that is read.
+pub fn report_recordings(
+    recordings: &Recordings,
+    options: ReportRequest,
+    progress: impl FnMut(f64),
+) -> Option<Report> {
+    let recorded = recordings.spans();
+    let first = recorded.first()?.0;
+    // The last sample counts, too.
+    let last = recorded.last()?.1.plus(Duration::from_micros(1));
+    let from = options.from.unwrap_or(first).max(first);
+    let to = options.to.unwrap_or(last).min(last);
+    let scope = Scope {
+        from,
+        to,
+        grid: Grid::new(from, to),
+        spans_by_file: recordings.spans_by_file().into_iter().map(Intervals::new).collect(),
+        spans: Intervals::new(recorded),
+        has_commands: options.has_commands,
+    };
+    let spans = scope.spans.intersection(&Intervals::new(vec![(from, to)]));
+    if spans.as_slice().is_empty() && from != first {
+        return None;
+    }
+    let bounds = bounds(recordings, &scope, options.threads);
+    let (collector, damaged) = collect(recordings, &scope, &bounds, progress);
+    let mut names = options.names();
+    let mut report = Report {
+        title: recordings.title(),
+        kind: "recording",
+        span: (from, to),
+        recorded: spans.as_slice().to_vec(),
+        ..Report::default()
+    };
+    report.notes.extend(recordings.loss());
+    if damaged > 0 {
+        report.notes.push(format!("{damaged} groups of lines are damaged: their time is a gap"));
+    }
+    add_events(&mut report, recordings, options);
+    summarize(&mut report, &collector, &scope, &mut names);
+    Some(report)
+}
+
+/// Reads all parts; returns what they have collected, and the number of damaged groups.
+fn collect(
+    recordings: &Recordings,
+    scope: &Scope,
+    bounds: &[Timestamp],
+    mut progress: impl FnMut(f64),
+) -> (UsageCollector, u32) {
+    let positions: Vec<AtomicI64> =
+        bounds.iter().map(|from| AtomicI64::new(from.as_micros())).collect();
+    let (sender, results) = mpsc::channel();
+    let is_cancelled = AtomicBool::new(false);
+    let mut parts: Vec<Option<(UsageCollector, u32)>> = bounds.iter().map(|_| None).collect();
+    thread::scope(|threads| {
+        for (number, (from, position)) in bounds.iter().zip(&positions).enumerate() {
+            let to = bounds.get(number + 1).copied().unwrap_or(scope.to);
+            let (sender, is_cancelled) = (sender.clone(), &is_cancelled);
+            let scope = Scope { from: *from, to, ..scope.clone() };
+            threads.spawn(move || {
+                let mut collector = UsageCollector::new(scope);
+                let damaged = recordings.walk(*from, to, is_cancelled, |line| {
+                    position.store(line.at.as_micros(), Ordering::Relaxed);
+                    collector.on_change(line);
+                });
+                collector.finish();
+                // Fails if the program ends.
+                sender.send((number, collector, damaged)).ok();
+            });
+        }
+        drop(sender);
+        loop {
+            match results.recv_timeout(PROGRESS_INTERVAL) {
+                Ok((number, collector, damaged)) => {
+                    if let Some(part) = parts.get_mut(number) {
+                        *part = Some((collector, damaged));
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => progress(share_read(bounds, &positions, scope)),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+    });
+    let mut parts = parts.into_iter().flatten();
+    let (mut all, mut damaged) =
+        parts.next().unwrap_or_else(|| (UsageCollector::new(scope.clone()), 0));
+    for (part, damaged_groups) in parts {
+        all.merge(part);
+        damaged += damaged_groups;
+    }
+    (all, damaged)
+}
+
+/// Returns where the parts begin.
+fn bounds(recordings: &Recordings, scope: &Scope, threads: Option<usize>) -> Vec<Timestamp> {
+    let mut starts = recordings.starts();
+    starts.retain(|start| *start > scope.from && *start < scope.to);
+    let processors = || thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
+    let threads = threads.unwrap_or_else(processors).max(1);
+    let count = (starts.len() / MIN_CHECKPOINTS).clamp(1, threads);
+    let inner = (1..count).filter_map(|number| starts.get(starts.len() * number / count));
+    let mut bounds = vec![scope.from];
+    bounds.extend(inner);
+    bounds.dedup();
+    bounds
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]
+fn share_read(bounds: &[Timestamp], positions: &[AtomicI64], scope: &Scope) -> f64 {
+    let read = bounds.iter().zip(positions).map(|(from, position)| {
+        position.load(Ordering::Relaxed).saturating_sub(from.as_micros()).max(0)
+    });
+    let all = scope.to.as_micros().saturating_sub(scope.from.as_micros()).max(1);
+    (read.sum::<i64>() as f64 / all as f64).min(1.0)
+}
+
+fn add_events(report: &mut Report, recordings: &Recordings, options: ReportRequest) {
+    let (from, to) = report.span;
+    let mut marks = recordings.marks();
+    marks.retain(|mark| (from..=to).contains(&mark.at));
+    if options.is_anonymous {
+        report.events_left_out = marks.len();
+        if !marks.is_empty() {
+            report.notes.push("events are left out: their texts have names in them".to_owned());
+        }
+        return;
+    }
+    report.events_left_out = marks.len().saturating_sub(MAX_EVENTS);
+    let latest = marks.into_iter().skip(report.events_left_out);
+    let event = |mark: crate::model::Mark| EventReport {
+        at: mark.at,
+        kind: mark.kind.as_str(),
+        text: mark.text,
+    };
+    report.events = latest.map(event).collect();
+}

@@ -1,0 +1,317 @@
+//! Reports of logs that rntop or `gtop --output` wrote: a row per device and time, in CSV.
+//!
+//! Times are of the form `2026/11/21 01:54:06.497`, in the local zone of the node, or ISO 8601. Memory is in MiB. The log
+//! does not say who holds a device: one that is not active is of unknown state.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+
+use crate::fleet::{ACTIVE_PERCENT, DeviceState};
+use crate::model::NodeName;
+use crate::report::collector::{Scope, UsageCollector};
+use crate::report::intervals::Intervals;
+use crate::report::series::Grid;
+use crate::report::summary::summarize;
+use crate::report::usage::{DeviceValues, Mean};
+use crate::report::{Report, ReportRequest};
+use crate::time::Timestamp;
+
+/// Bytes of a line; a longer one is not a row.
+const MAX_LINE: u64 = 4_096;
+/// Nodes and devices of a log; hostile files could name any number.
+const MAX_DEVICES: usize = 100_000;
+/// Times between rows of a device from which the interval is found.
+const MAX_GAPS: usize = 10_000;
+/// Interval of a log whose devices have one row each: that of rntop.
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
+/// The columns that a log must have.
+const COLUMNS: [&str; 4] = ["timestamp", "node", "index", "utilization"];
+
+/// Why a log cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RntopLogError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// No row has a time, a node and an index.
+    #[error("{0} has no rows with a time, a node and a device")]
+    NoRows(String),
+}
+
+/// A row of a log.
+struct Row {
+    at: Timestamp,
+    node: NodeName,
+    index: u32,
+    utilization: Option<f32>,
+    /// In use and in total, in MiB.
+    memory: Option<(f64, f64)>,
+}
+
+/// What a first look at a log finds.
+#[derive(Default)]
+struct Overview {
+    span: Option<(Timestamp, Timestamp)>,
+    last: BTreeMap<(NodeName, u32), Timestamp>,
+    gaps: Vec<Duration>,
+    rows: Mean,
+    bad_rows: u64,
+}
+
+/// Returns true if a file begins as a log of rntop does.
+pub fn is_rntop_log(path: &Path) -> bool {
+    // Opening a pipe would block until there is a writer.
+    let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    let file = is_file.then(|| File::open(path).ok()).flatten();
+    let first = file.and_then(|file| {
+        let mut line = Vec::new();
+        BufReader::new(file.take(MAX_LINE)).read_until(b'\n', &mut line).ok()?;
+        String::from_utf8(line).ok()
+    });
+    first.is_some_and(|line| Columns::of(&line).is_some())
+}
+
+/// Reports on logs; times without a zone are of this machine's.
+pub fn report_rntop_logs(
+    paths: &[PathBuf],
+    options: ReportRequest,
+) -> Result<Option<Report>, RntopLogError> {
+    let zone = TimeZone::system();
+    let mut overview = Overview::default();
+    let is_in_span = |at: Timestamp| {
+        options.from.is_none_or(|from| at >= from) && options.to.is_none_or(|to| at <= to)
+    };
+    for path in paths {
+        overview.bad_rows += read_rows(path, &zone, |row| {
+            if is_in_span(row.at) {
+                overview.rows.add(
+                    f64::from(row.utilization.unwrap_or_default()),
+                    f64::from(u8::from(row.utilization.is_some())),
+                );
+                add_row(&mut overview.span, &mut overview.last, &mut overview.gaps, row);
+            }
+        })?;
+    }
+    let Some((first, last)) = overview.span else {
+        let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        let is_whole = options.from.is_none() && options.to.is_none();
+        return if is_whole { Err(RntopLogError::NoRows(names.join(", "))) } else { Ok(None) };
+    };
+    let interval = median(&mut overview.gaps).unwrap_or(DEFAULT_INTERVAL);
+    let to = last.plus(interval);
+    let spans = Intervals::new(vec![(first, to)]);
+    let scope = Scope {
+        from: first,
+        to,
+        grid: Grid::new(first, to),
+        spans_by_file: vec![spans.clone()],
+        spans,
+        has_commands: false,
+    };
+    let mut collector = UsageCollector::new(scope.clone());
+    for path in paths {
+        read_rows(path, &zone, |row| {
+            if is_in_span(row.at) {
+                collector.on_row((&row.node, row.index), row.at, interval, values(row));
+            }
+        })?;
+    }
+    collector.finish();
+    let mut report = Report {
+        title: "a log of utilization and memory".to_owned(),
+        kind: "rntop-log",
+        span: (first, to),
+        recorded: scope.spans.as_slice().to_vec(),
+        row_mean: overview.rows.get(),
+        ..Report::default()
+    };
+    report.notes.push(format!(
+        "the log has utilization and memory only: no users, jobs, power or faults, and a device that is not active is of unknown state; times without a zone are taken for those of this machine ({})",
+        zone.iana_name().unwrap_or("local time"),
+    ));
+    report.notes.push(
+        "rntop-board shows the mean over all rows; the mean here is weighted by the time for which each row holds"
+            .to_owned(),
+    );
+    if overview.bad_rows > 0 {
+        report.notes.push(format!("{} rows are not valid and left out", overview.bad_rows));
+    }
+    summarize(&mut report, &collector, &scope, &mut options.names());
+    Ok(Some(report))
+}
+
+fn add_row(
+    span: &mut Option<(Timestamp, Timestamp)>,
+    last: &mut BTreeMap<(NodeName, u32), Timestamp>,
+    gaps: &mut Vec<Duration>,
+    row: &Row,
+) {
+    let (first, end) = span.unwrap_or((row.at, row.at));
+    *span = Some((first.min(row.at), end.max(row.at)));
+    let key = (row.node.clone(), row.index);
+    if let Some(before) = last.insert(key, row.at)
+        && row.at > before
+        && gaps.len() < MAX_GAPS
+    {
+        gaps.push(row.at.since(before));
+    }
+}
+
+fn median(gaps: &mut [Duration]) -> Option<Duration> {
+    gaps.sort_unstable();
+    gaps.get(gaps.len() / 2).copied()
+}
+
+fn values(row: &Row) -> DeviceValues {
+    let is_active = row.utilization.is_some_and(|percent| percent >= ACTIVE_PERCENT);
+    let bytes = |mebibytes: f64| mebibytes * 1_048_576.0;
+    DeviceValues {
+        state: if is_active { DeviceState::Busy } else { DeviceState::Unknown },
+        utilization: row.utilization,
+        memory: row.memory.map(|(used, total)| (bytes(used), bytes(total))),
+        power: None,
+        temperature: None,
+        is_throttled: false,
+    }
+}
+
+/// Calls `add` with each row of a file; returns the number of lines that are none.
+fn read_rows(
+    path: &Path,
+    zone: &TimeZone,
+    mut add: impl FnMut(&Row),
+) -> Result<u64, RntopLogError> {
+    let unreadable =
+        |source| RntopLogError::Unreadable { path: path.display().to_string(), source };
+    let mut reader = BufReader::new(File::open(path).map_err(unreadable)?);
+    let (mut columns, mut bad_rows, mut line) = (None, 0, Vec::new());
+    let mut devices = BTreeSet::new();
+    loop {
+        line.clear();
+        let length = (&mut reader).take(MAX_LINE).read_until(b'\n', &mut line);
+        if length.map_err(unreadable)? == 0 {
+            return Ok(bad_rows);
+        }
+        let text = str::from_utf8(&line).unwrap_or_default().trim();
+        if text.is_empty() && !line.is_empty() && str::from_utf8(&line).is_ok() {
+            continue;
+        }
+        // Appended logs repeat the header.
+        if let Some(found) = Columns::of(text) {
+            columns = Some(found);
+            continue;
+        }
+        let row = columns.as_ref().and_then(|columns: &Columns| columns.row(text, zone));
+        let row = row.filter(|row| {
+            let is_known = devices.contains(&(row.node.clone(), row.index));
+            if !is_known && devices.len() < MAX_DEVICES {
+                devices.insert((row.node.clone(), row.index));
+                return true;
+            }
+            is_known
+        });
+        match row {
+            Some(row) => add(&row),
+            None => bad_rows += 1,
+        }
+    }
+}
+
+/// Where the columns are.
+struct Columns {
+    required: [usize; 4],
+    memory: Option<(usize, usize)>,
+}
+
+impl Columns {
+    /// Returns the columns of a header; `None` if the line is not one.
+    fn of(line: &str) -> Option<Self> {
+        let line = line.trim_start_matches('\u{feff}').trim();
+        let names: Vec<&str> = line.split(',').map(|name| name.trim_matches('"')).collect();
+        let at = |name: &str| names.iter().position(|known| *known == name);
+        let [time, node, index, utilization] = COLUMNS.map(at);
+        Some(Self {
+            required: [time?, node?, index?, utilization?],
+            memory: at("memory_used").zip(at("memory_total")),
+        })
+    }
+
+    fn row(&self, line: &str, zone: &TimeZone) -> Option<Row> {
+        let cells: Vec<&str> = line.split(',').map(|cell| cell.trim().trim_matches('"')).collect();
+        let cell = |column: usize| cells.get(column).copied();
+        let number = |column: usize| {
+            cell(column)?.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0)
+        };
+        let [time, node, index, utilization] = self.required;
+        let memory = self.memory.and_then(|(used, total)| number(used).zip(number(total)));
+        #[expect(clippy::cast_possible_truncation, reason = "a percentage needs few digits")]
+        let utilization =
+            number(utilization).filter(|percent| *percent <= 100.0).map(|percent| percent as f32);
+        Some(Row {
+            at: parse_time(cell(time)?, zone)?,
+            node: NodeName::new(cell(node)?).ok()?,
+            index: cell(index)?.parse().ok()?,
+            utilization,
+            memory: memory.filter(|(used, total)| used <= total),
+        })
+    }
+}
+
+fn parse_time(text: &str, zone: &TimeZone) -> Option<Timestamp> {
+    let with_zone = text.parse::<jiff::Timestamp>().ok();
+    let at = with_zone.or_else(|| {
+        let local = DateTime::strptime("%Y/%m/%d %H:%M:%S%.f", text).ok();
+        let local = local.or_else(|| text.parse::<DateTime>().ok())?;
+        Some(zone.to_zoned(local).ok()?.timestamp())
+    })?;
+    Some(Timestamp::from_micros(at.as_microsecond()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_of_times_are_read() {
+        let zone = TimeZone::fixed(jiff::tz::offset(2));
+        for (text, expected) in [
+            ("2026/11/21 02:54:06.497", Some(1_795_222_446_497_000)),
+            ("2026-11-21T00:54:06.497Z", Some(1_795_222_446_497_000)),
+            ("2026-11-21T02:54:06.497", Some(1_795_222_446_497_000)),
+            ("21.11.2026", None),
+            ("", None),
+        ] {
+            let found = parse_time(text, &zone).map(Timestamp::as_micros);
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn rows_with_unknown_values_are_kept_and_others_are_not() {
+        let columns =
+            Columns::of("timestamp,node,index,utilization,memory_used,memory_total").unwrap();
+        let row = |line: &str| columns.row(line, &TimeZone::UTC);
+        let read = row("2026/11/21 01:54:06.497,gpu02,3,99,70000,81920").unwrap();
+        assert_eq!(
+            (read.index, read.utilization, read.memory),
+            (3, Some(99.0), Some((70_000.0, 81_920.0)))
+        );
+        let unknown = row("2026/11/21 01:54:06.497,gpu02,3,[N/A],1e99,81920").unwrap();
+        assert_eq!((unknown.utilization, unknown.memory), (None, None));
+        for line in ["", "x", "2026/11/21 01:54:06.497,gpu02", "2026/11/21 01:54:06,a b;c,0,1,2,3"]
+        {
+            assert!(row(line).is_none(), "{line}");
+        }
+    }
+}

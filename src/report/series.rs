@@ -1,0 +1,283 @@
+//! Values over time in equal steps, for charts.
+
+use std::ops::AddAssign;
+use std::time::Duration;
+
+use crate::fleet::DeviceState;
+use crate::report::usage::DeviceValues;
+use crate::time::Timestamp;
+
+/// Maximum number of steps of a chart.
+const MAX_STEPS: i64 = 720;
+/// Parts of a step whose means are compared for its minimum and maximum.
+pub(super) const PARTS: usize = 8;
+/// Lengths of steps in seconds, as people divide hours and days.
+const STEP_SECONDS: [i64; 18] = [
+    1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200,
+    86_400,
+];
+
+/// The steps of all charts of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// Begin of the first step.
+    pub from: Timestamp,
+    /// Length of a step.
+    pub step: Duration,
+    /// Number of steps.
+    pub count: usize,
+}
+
+impl Grid {
+    /// Divides a span into at most [`MAX_STEPS`] steps.
+    pub(super) fn new(from: Timestamp, to: Timestamp) -> Self {
+        let seconds = i64::try_from(to.since(from).as_secs()).unwrap_or(i64::MAX).saturating_add(1);
+        let fits = |step: &i64| seconds / step < MAX_STEPS - 1;
+        let days = (seconds / 86_400 / (MAX_STEPS - 1) + 1) * 86_400;
+        let step = STEP_SECONDS.into_iter().find(fits).unwrap_or(days);
+        let first = from.second() - from.second().rem_euclid(step);
+        let count = (to.second() - first) / step + 1;
+        Self {
+            from: Timestamp::from_micros(first.saturating_mul(1_000_000)),
+            step: Duration::from_secs(u64::try_from(step).unwrap_or(1)),
+            count: usize::try_from(count).unwrap_or_default(),
+        }
+    }
+
+    /// Calls `add` with each step that an interval touches, and the seconds of it, maybe several times.
+    pub(super) fn for_each_step(
+        self,
+        from: Timestamp,
+        to: Timestamp,
+        mut add: impl FnMut(usize, f32),
+    ) {
+        self.for_each_part(from, to, |part, seconds| add(part / PARTS, seconds));
+    }
+
+    /// Calls `add` with each part of a step that an interval covers, and the seconds of it.
+    fn for_each_part(self, from: Timestamp, to: Timestamp, mut add: impl FnMut(usize, f32)) {
+        let part = i64::try_from(self.step.as_micros()).unwrap_or(i64::MAX) / 8;
+        let offset = |at: Timestamp| at.as_micros().saturating_sub(self.from.as_micros()).max(0);
+        let (mut begin, end) = (offset(from), offset(to));
+        while begin < end {
+            let number = begin / part;
+            let part_end = (number + 1).saturating_mul(part).min(end);
+            let Ok(index) = usize::try_from(number) else { return };
+            if index >= self.count * PARTS {
+                return;
+            }
+            add(index, Duration::from_micros((part_end - begin).unsigned_abs()).as_secs_f32());
+            begin = part_end;
+        }
+    }
+}
+
+/// Sums within a step, of one or several devices.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Step {
+    /// Utilization times seconds, and seconds in which it is known.
+    pub(super) utilization: [f32; 2],
+    /// Memory in use times seconds and total memory times seconds, in GiB.
+    pub(super) memory: [f32; 2],
+    /// Power times seconds, and seconds in which it is known.
+    pub(super) power: [f32; 2],
+    /// Seconds in which devices are busy, idle-held, free, and seen at all.
+    pub(super) devices: [f32; 4],
+}
+
+impl Step {
+    fn add(&mut self, values: &DeviceValues, seconds: f32) {
+        let add = |pair: &mut [f32; 2], value: f32, weight: f32| {
+            pair[0] += value * seconds;
+            pair[1] += weight * seconds;
+        };
+        if let Some(percent) = values.utilization {
+            add(&mut self.utilization, percent, 1.0);
+        }
+        if let Some((used, total)) = values.memory {
+            add(&mut self.memory, gib(used), gib(total));
+        }
+        if let Some(watts) = values.power {
+            add(&mut self.power, watts, 1.0);
+        }
+        let [busy, idle_held, free, seen] = &mut self.devices;
+        *seen += seconds;
+        match values.state {
+            DeviceState::Busy => *busy += seconds,
+            DeviceState::IdleHeld => *idle_held += seconds,
+            DeviceState::Free => *free += seconds,
+            DeviceState::Faulty | DeviceState::Unknown => {}
+        }
+    }
+}
+
+impl AddAssign<&Self> for Step {
+    fn add_assign(&mut self, other: &Self) {
+        let add = |sums: &mut [f32], more: &[f32]| {
+            sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+        };
+        add(&mut self.utilization, &other.utilization);
+        add(&mut self.memory, &other.memory);
+        add(&mut self.power, &other.power);
+        add(&mut self.devices, &other.devices);
+    }
+}
+
+/// Sums of all steps of a device, or of a job: the steps from the first to the last with a value.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Series {
+    /// The number of the first step.
+    pub(super) first: usize,
+    pub(super) steps: Vec<Step>,
+}
+
+impl Series {
+    /// Adds values that held from a time to another, each step divided by `holders`.
+    pub(super) fn add(
+        &mut self,
+        grid: Grid,
+        span: (Timestamp, Timestamp),
+        values: &DeviceValues,
+        holders: f32,
+    ) {
+        grid.for_each_part(span.0, span.1, |part, seconds| {
+            self.step(part / PARTS).add(values, seconds / holders);
+        });
+    }
+
+    fn step(&mut self, number: usize) -> &mut Step {
+        if self.steps.is_empty() {
+            self.first = number;
+        }
+        if number < self.first {
+            // Only after a clock was set back.
+            let missing = self.first - number;
+            self.steps.splice(0..0, std::iter::repeat_n(Step::default(), missing));
+            self.first = number;
+        }
+        let index = number - self.first;
+        if index >= self.steps.len() {
+            self.steps.resize(index + 1, Step::default());
+        }
+        #[expect(clippy::indexing_slicing, reason = "the list was made long enough")]
+        &mut self.steps[index]
+    }
+
+    pub(super) fn get(&self, number: usize) -> Option<&Step> {
+        self.steps.get(number.checked_sub(self.first)?)
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        for (index, step) in other.steps.iter().enumerate() {
+            *self.step(other.first + index) += step;
+        }
+    }
+}
+
+/// Sums of the parts of all steps of a node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PartSeries(Vec<[f32; 4]>);
+
+impl PartSeries {
+    /// Adds values that held from a time to another.
+    pub(super) fn add(&mut self, grid: Grid, span: (Timestamp, Timestamp), values: &DeviceValues) {
+        if self.0.is_empty() {
+            self.0 = vec![[0.0; 4]; grid.count * PARTS];
+        }
+        let (percent, known) = values.utilization.map_or((0.0, 0.0), |percent| (percent, 1.0));
+        let (used, total) =
+            values.memory.map_or((0.0, 0.0), |(used, total)| (gib(used), gib(total)));
+        let values = [percent, known, used, total];
+        grid.for_each_part(span.0, span.1, |part, seconds| {
+            let Some(sums) = self.0.get_mut(part) else { return };
+            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value * seconds);
+        });
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        if self.0.is_empty() {
+            self.0.clone_from(&other.0);
+            return;
+        }
+        let pairs = self.0.iter_mut().flatten().zip(other.0.iter().flatten());
+        pairs.for_each(|(sum, more)| *sum += more);
+    }
+
+    /// Returns mean, minimum and maximum of utilization and of memory share, in percent, of each step; `None` in gaps.
+    pub(super) fn ranges(&self, count: usize) -> [Vec<Option<[f32; 3]>>; 2] {
+        let of = |value: usize, weight: usize, factor: f32| {
+            let range = |parts: &[[f32; 4]]| {
+                let pairs =
+                    || parts.iter().filter_map(|part| Some((part.get(value)?, part.get(weight)?)));
+                let (sum, weights) =
+                    pairs().fold((0.0, 0.0), |(sum, all), (one, weight)| (sum + one, all + weight));
+                let means = pairs()
+                    .filter(|(_, weight)| **weight > 0.0)
+                    .map(|(one, weight)| one / weight * factor);
+                let (least, most) = means.fold((f32::MAX, f32::MIN), |(least, most), mean| {
+                    (least.min(mean), most.max(mean))
+                });
+                (weights > 0.0).then(|| [sum / weights * factor, least, most])
+            };
+            let mut ranges: Vec<_> = self.0.chunks(PARTS).map(range).collect();
+            ranges.resize(count, None);
+            ranges
+        };
+        [of(0, 1, 1.0), of(2, 3, 100.0)]
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a chart shows three digits")]
+fn gib(bytes: f64) -> f32 {
+    (bytes / 1_073_741_824.0) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_micros(second * 1_000_000)
+    }
+
+    fn busy(percent: f32) -> DeviceValues {
+        DeviceValues {
+            state: DeviceState::Busy,
+            utilization: Some(percent),
+            memory: None,
+            power: None,
+            temperature: None,
+            is_throttled: false,
+        }
+    }
+
+    #[test]
+    fn steps_are_few_and_begin_at_round_times() {
+        for (seconds, step) in
+            [(0, 1), (60, 1), (800, 2), (3_600, 10), (86_400, 300), (86_400 * 90, 14_400)]
+        {
+            let grid = Grid::new(at(1_000_007), at(1_000_007 + seconds));
+            assert_eq!(grid.step.as_secs(), step, "{seconds}");
+            assert!(grid.count >= 1 && grid.count <= 720, "{seconds}: {}", grid.count);
+            assert_eq!(grid.from.second() % i64::try_from(step).unwrap(), 0);
+        }
+        let centuries = Grid::new(at(0), at(86_400 * 365 * 1000));
+        assert!(centuries.count <= 720);
+    }
+
+    #[test]
+    fn values_are_divided_among_the_steps_they_hold_in() {
+        let grid = Grid { from: at(0), step: Duration::from_secs(8), count: 3 };
+        let (mut series, mut parts) = (Series::default(), PartSeries::default());
+        for (span, percent) in [((at(6), at(10)), 100.0), ((at(10), at(12)), 40.0)] {
+            series.add(grid, span, &busy(percent), 1.0);
+            parts.add(grid, span, &busy(percent));
+        }
+        assert_eq!(series.first, 0);
+        let sums: Vec<_> = series.steps.iter().map(|step| step.utilization).collect();
+        assert_eq!(sums, [[200.0, 2.0], [280.0, 4.0]]);
+        let [utilization, memory] = parts.ranges(grid.count);
+        assert_eq!(utilization, [Some([100.0; 3]), Some([70.0, 40.0, 100.0]), None]);
+        assert_eq!(memory, [None; 3]);
+    }
+}

@@ -1,0 +1,308 @@
+//! Turns what was collected into the numbers of a report.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::report::collector::{Command, DeviceRecord, NodeRecord, Scope, UsageCollector};
+use crate::report::findings;
+use crate::report::intervals::Intervals;
+use crate::report::labels::{HolderNames, Names, holder_names};
+use crate::report::node_span::node_spans;
+use crate::report::series::{Grid, PartSeries, Series, Step};
+use crate::report::usage::Usage;
+use crate::report::{
+    CommandReport, DeviceReport, DeviceSteps, JobReport, JobSteps, NodeReport, Report, Steps,
+    Summary, UserReport,
+};
+
+/// Jobs with lines of their own; those that held the most.
+const MAX_JOB_SERIES: usize = 300;
+/// What a step without a value is in the bytes of a device.
+const GAP: u8 = 255;
+
+/// Fills a report with what was collected.
+pub(super) fn summarize(
+    report: &mut Report,
+    collector: &UsageCollector,
+    scope: &Scope,
+    names: &mut Names,
+) {
+    let nodes = node_spans(collector, scope, names);
+    let holders: Vec<HolderNames> = collector
+        .holders
+        .records
+        .iter()
+        .map(|record| holder_names(&record.holder, &collector.jobs, names))
+        .collect();
+    let recorded = recorded_steps(scope);
+    report.steps.grid = Some(scope.grid);
+    let mut all = Usage::default();
+    let (mut cluster_parts, mut cluster) = (PartSeries::default(), Series::default());
+    let mut cluster_power = PowerSteps::new(scope.grid);
+    let mut samples = (0, 0.0);
+    for node in &nodes {
+        let mut of_node = Usage::default();
+        let mut watched_seconds = 0.0;
+        let mut node_power = PowerSteps::new(scope.grid);
+        for device in sorted_devices(node.record) {
+            let watched = device.present.clone().union().intersection(&node.watched).seconds();
+            watched_seconds += watched;
+            of_node += &device.usage;
+            cluster.merge(&device.series);
+            node_power.add(&device.series);
+            report.devices.push(device_report(device, &node.label, watched, scope.grid, names));
+        }
+        cluster_power.merge(&node_power);
+        cluster_parts.merge(&node.record.parts);
+        all += &of_node;
+        samples = (samples.0 + node.record.samples, samples.1 + node.expected);
+        let mut summary = Summary::of(&of_node, watched_seconds);
+        summary.samples = Some((node.record.samples, node.expected));
+        let [utilization, memory] = node.record.parts.ranges(scope.grid.count);
+        report.nodes.push(NodeReport {
+            name: node.label.clone(),
+            devices: node.record.devices.len(),
+            down_seconds: node.down_seconds,
+            summary,
+            steps: Steps { utilization, memory, power: node_power.means() },
+        });
+    }
+    let watched = report.devices.iter().map(|device| device.summary.watched_seconds).sum();
+    report.totals = Summary::of(&all, watched);
+    report.totals.samples = Some(samples);
+    report.nodes_seen = nodes.iter().filter(|node| node.record.samples > 0).count();
+    let [utilization, memory] = cluster_parts.ranges(scope.grid.count);
+    report.steps.cluster = Steps { utilization, memory, power: cluster_power.means() };
+    report.steps.devices = device_counts(&cluster, &recorded);
+    add_users(report, collector, &holders);
+    add_jobs(report, collector, &holders, names);
+    report.commands = scope.has_commands.then(|| commands(collector, &holders, names));
+    report.findings = findings::find(&nodes, collector, &holders, names);
+}
+
+/// Returns the devices in the order of their indices.
+fn sorted_devices(record: &NodeRecord) -> Vec<&DeviceRecord> {
+    let mut devices: Vec<&DeviceRecord> = record.devices.iter().collect();
+    devices.sort_by_key(|device| (device.index.unwrap_or(u32::MAX), Arc::clone(&device.uuid)));
+    devices
+}
+
+impl Summary {
+    fn of(usage: &Usage, watched_seconds: f64) -> Self {
+        let [max_memory_percent, max_power, max_temperature] = usage.maxima();
+        Self {
+            watched_seconds,
+            states: usage.states,
+            utilization: usage.utilization.get(),
+            percentiles: [0.5, 0.95].map(|share| usage.percentile(share)),
+            memory_percent: usage.mean_memory_percent(),
+            max_memory_percent,
+            memory_used: usage.memory_used.get(),
+            power: usage.power.get(),
+            max_power,
+            energy_kwh: usage.power.get().map(|_| usage.power.sum / 3.6e6),
+            max_temperature,
+            samples: None,
+        }
+    }
+
+    /// Returns the summary of devices of which only the seen time counts.
+    fn of_seen(usage: &Usage) -> Self {
+        Self::of(usage, usage.seconds())
+    }
+}
+
+fn device_report(
+    device: &DeviceRecord,
+    node: &str,
+    watched_seconds: f64,
+    grid: Grid,
+    names: &mut Names,
+) -> DeviceReport {
+    let share = |pair: fn(&Step) -> [f32; 2], factor: f32| {
+        let byte = |number| {
+            let [sum, weight] = device.series.get(number).map(pair).unwrap_or_default();
+            if weight > 0.0 { percent_byte(sum / weight * factor) } else { GAP }
+        };
+        (0..grid.count).map(byte).collect()
+    };
+    DeviceReport {
+        node: node.to_owned(),
+        index: device.index,
+        uuid: names.uuid(&device.uuid),
+        model: device.model.as_deref().map(str::to_owned),
+        summary: Summary::of(&device.usage, watched_seconds),
+        steps: DeviceSteps {
+            utilization: share(|step| step.utilization, 1.0),
+            memory: share(|step| step.memory, 100.0),
+        },
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
+fn percent_byte(percent: f32) -> u8 {
+    percent.clamp(0.0, 100.0).round() as u8
+}
+
+/// Sums of the mean powers of devices, per step.
+struct PowerSteps(Vec<Option<f32>>);
+
+impl PowerSteps {
+    fn new(grid: Grid) -> Self {
+        Self(vec![None; grid.count])
+    }
+
+    fn add(&mut self, series: &Series) {
+        for (sum, step) in self.0.iter_mut().skip(series.first).zip(&series.steps) {
+            let [watt_seconds, seconds] = step.power;
+            if seconds > 0.0 {
+                *sum = Some(sum.unwrap_or_default() + watt_seconds / seconds);
+            }
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (sum, more) in self.0.iter_mut().zip(&other.0) {
+            if let Some(more) = more {
+                *sum = Some(sum.unwrap_or_default() + more);
+            }
+        }
+    }
+
+    fn means(self) -> Vec<Option<f32>> {
+        self.0
+    }
+}
+
+/// Returns the recorded seconds of each step.
+fn recorded_steps(scope: &Scope) -> Vec<f32> {
+    let range = Intervals::new(vec![(scope.from, scope.to)]);
+    let mut seconds = vec![0.0; scope.grid.count];
+    for (from, to) in scope.spans.intersection(&range).as_slice() {
+        scope.grid.for_each_step(*from, *to, |step, part| {
+            if let Some(sum) = seconds.get_mut(step) {
+                *sum += part;
+            }
+        });
+    }
+    seconds
+}
+
+/// Returns the mean numbers of devices that are busy, idle-held, free and seen; `None` where nothing was recorded.
+fn device_counts(cluster: &Series, recorded: &[f32]) -> [Vec<Option<f32>>; 4] {
+    let count = |kind: usize| {
+        let of_step = |(number, seconds): (usize, &f32)| {
+            let sum = cluster.get(number).and_then(|step| step.devices.get(kind)).copied();
+            (*seconds > 0.0).then(|| sum.unwrap_or_default() / seconds)
+        };
+        recorded.iter().enumerate().map(of_step).collect()
+    };
+    [0, 1, 2, 3].map(count)
+}
+
+fn add_users(report: &mut Report, collector: &UsageCollector, holders: &[HolderNames]) {
+    let mut users: BTreeMap<&str, (Usage, usize)> = BTreeMap::new();
+    for (record, names) in collector.holders.records.iter().zip(holders) {
+        if record.usage.seconds() <= 0.0 {
+            continue;
+        }
+        let (usage, jobs) = users.entry(&names.user).or_default();
+        *usage += &record.usage;
+        *jobs += usize::from(names.job.is_some());
+    }
+    report.users = users
+        .into_iter()
+        .map(|(user, (usage, jobs))| UserReport {
+            user: user.to_owned(),
+            jobs,
+            summary: Summary::of_seen(&usage),
+        })
+        .collect();
+    report.users.sort_by(|one, other| by_hours(&one.summary, &other.summary));
+}
+
+fn by_hours(one: &Summary, other: &Summary) -> std::cmp::Ordering {
+    other.watched_seconds.total_cmp(&one.watched_seconds)
+}
+
+fn add_jobs(
+    report: &mut Report,
+    collector: &UsageCollector,
+    holders: &[HolderNames],
+    names: &mut Names,
+) {
+    for (record, holder) in collector.holders.records.iter().zip(holders) {
+        let (Some((id, name)), Some((from, to))) = (&holder.job, record.span) else { continue };
+        let steps = JobSteps {
+            first: record.series.first,
+            utilization: means(&record.series, |step| step.utilization, 1.0),
+            memory: means(&record.series, |step| step.memory, 100.0),
+        };
+        report.jobs.push(JobReport {
+            id: id.clone(),
+            name: name.clone(),
+            user: holder.user.clone(),
+            partition: holder.partition.clone(),
+            nodes: record.nodes.iter().map(|node| names.node(node)).collect(),
+            devices: record.devices.len(),
+            from,
+            to,
+            summary: Summary::of_seen(&record.usage),
+            steps: Some(steps),
+        });
+    }
+    report.jobs.sort_by(|one, other| by_hours(&one.summary, &other.summary));
+    for job in report.jobs.iter_mut().skip(MAX_JOB_SERIES) {
+        job.steps = None;
+    }
+}
+
+fn means(series: &Series, pair: fn(&Step) -> [f32; 2], factor: f32) -> Vec<Option<f32>> {
+    let mean = |step| {
+        let [sum, weight] = pair(step);
+        (weight > 0.0).then(|| sum / weight * factor)
+    };
+    series.steps.iter().map(mean).collect()
+}
+
+fn commands(
+    collector: &UsageCollector,
+    holders: &[HolderNames],
+    names: &mut Names,
+) -> Vec<CommandReport> {
+    let holder_of = |command: &Command| {
+        let mut known = collector.holders.records.iter().zip(holders);
+        known.find(|(record, _)| record.holder == command.holder).map(|(_, names)| names)
+    };
+    let mut commands: Vec<CommandReport> = collector
+        .commands
+        .iter()
+        .filter_map(|(command, seconds)| {
+            let holder = holder_of(command)?;
+            Some(CommandReport {
+                job: holder.job.as_ref().map(|(id, _)| id.clone()),
+                user: holder.user.clone(),
+                node: names.node(&command.node),
+                command: command.text.to_string(),
+                device_seconds: *seconds,
+            })
+        })
+        .collect();
+    commands.sort_by(|one, other| other.device_seconds.total_cmp(&one.device_seconds));
+    commands
+}
+
+impl Summary {
+    /// Returns the watched time in which nothing was known, in seconds.
+    pub fn not_seen_seconds(&self) -> f64 {
+        (self.watched_seconds - self.states.iter().sum::<f64>()).max(0.0)
+    }
+
+    /// Returns samples seen as a share of those expected, in percent, at most 100; `None` if none were expected.
+    pub fn coverage_percent(&self) -> Option<f64> {
+        let (seen, expected) = self.samples?;
+        #[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]
+        let share = seen as f64 / expected * 100.0;
+        (expected > 0.0).then(|| share.min(100.0))
+    }
+}

@@ -1,0 +1,217 @@
+//! Sums over time: what a device, a node, a user or a job has done.
+
+use std::ops::AddAssign;
+
+use crate::fleet::DeviceState;
+
+/// Number of states.
+pub const STATES: usize = 5;
+
+/// A mean over time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Mean {
+    /// Sum of values times seconds.
+    pub(super) sum: f64,
+    /// Seconds in which the value was known.
+    pub(super) seconds: f64,
+}
+
+impl Mean {
+    pub(super) fn add(&mut self, value: f64, seconds: f64) {
+        self.sum += value * seconds;
+        self.seconds += seconds;
+    }
+
+    /// Returns the mean; `None` if the value was never known.
+    pub(super) fn get(self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.sum / self.seconds)
+    }
+}
+
+impl AddAssign for Mean {
+    fn add_assign(&mut self, other: Self) {
+        self.sum += other.sum;
+        self.seconds += other.seconds;
+    }
+}
+
+/// The values of a device that hold from one sample to the next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DeviceValues {
+    pub(super) state: DeviceState,
+    /// In percent.
+    pub(super) utilization: Option<f32>,
+    /// Bytes in use, and in total.
+    pub(super) memory: Option<(f64, f64)>,
+    /// In watts.
+    pub(super) power: Option<f32>,
+    /// In degrees Celsius.
+    pub(super) temperature: Option<f32>,
+    /// It throttles for temperature, for the power supply, or for another reason of the hardware.
+    pub(super) is_throttled: bool,
+}
+
+/// Sums of the values of one or several devices.
+#[derive(Clone, Debug)]
+pub(super) struct Usage {
+    /// Seconds in each state.
+    pub(super) states: [f64; STATES],
+    pub(super) utilization: Mean,
+    /// Seconds at each whole percent of utilization.
+    by_percent: Box<[f64; 101]>,
+    pub(super) memory_used: Mean,
+    /// Sum of total memory times seconds, of devices that report both.
+    memory_total: f64,
+    max_memory_percent: Option<f32>,
+    pub(super) power: Mean,
+    max_power: Option<f32>,
+    max_temperature: Option<f32>,
+    pub(super) throttled_seconds: f64,
+}
+
+impl Default for Usage {
+    fn default() -> Self {
+        Self {
+            states: [0.0; STATES],
+            utilization: Mean::default(),
+            by_percent: Box::new([0.0; 101]),
+            memory_used: Mean::default(),
+            memory_total: 0.0,
+            max_memory_percent: None,
+            power: Mean::default(),
+            max_power: None,
+            max_temperature: None,
+            throttled_seconds: 0.0,
+        }
+    }
+}
+
+impl Usage {
+    /// Adds values that held for some seconds.
+    pub(super) fn add(&mut self, values: &DeviceValues, seconds: f64) {
+        if let Some(of_state) = self.states.get_mut(values.state as usize) {
+            *of_state += seconds;
+        }
+        if let Some(percent) = values.utilization {
+            self.utilization.add(f64::from(percent), seconds);
+            if let Some(at_percent) = self.by_percent.get_mut(whole_percent(percent)) {
+                *at_percent += seconds;
+            }
+        }
+        if let Some((used, total)) = values.memory {
+            self.memory_used.add(used, seconds);
+            self.memory_total += total * seconds;
+            let share = memory_percent(used, total);
+            self.max_memory_percent = larger(self.max_memory_percent, share);
+        }
+        if let Some(watts) = values.power {
+            self.power.add(f64::from(watts), seconds);
+        }
+        self.max_power = larger(self.max_power, values.power);
+        self.max_temperature = larger(self.max_temperature, values.temperature);
+        if values.is_throttled {
+            self.throttled_seconds += seconds;
+        }
+    }
+
+    /// Returns the seconds in which anything was known.
+    pub(super) fn seconds(&self) -> f64 {
+        self.states.iter().sum()
+    }
+
+    /// Returns the utilization, in whole percents, that was not exceeded for this share of the time.
+    pub(super) fn percentile(&self, share: f64) -> Option<u8> {
+        let all: f64 = self.by_percent.iter().sum();
+        let mut sum = 0.0;
+        let position = self.by_percent.iter().position(|seconds| {
+            sum += seconds;
+            // Sums of equal numbers may differ in the last digits.
+            sum > 0.0 && sum >= all * share * (1.0 - 1e-12)
+        });
+        position.and_then(|percent| u8::try_from(percent).ok())
+    }
+
+    /// Returns memory in use as a share of all memory; `None` if it was never known.
+    pub(super) fn mean_memory_percent(&self) -> Option<f64> {
+        (self.memory_total > 0.0).then(|| self.memory_used.sum / self.memory_total * 100.0)
+    }
+
+    /// Returns the largest memory share, power and temperature of one device at one time.
+    pub(super) fn maxima(&self) -> [Option<f32>; 3] {
+        [self.max_memory_percent, self.max_power, self.max_temperature]
+    }
+}
+
+impl AddAssign<&Self> for Usage {
+    fn add_assign(&mut self, other: &Self) {
+        self.states.iter_mut().zip(other.states).for_each(|(sum, more)| *sum += more);
+        self.utilization += other.utilization;
+        self.by_percent.iter_mut().zip(&*other.by_percent).for_each(|(sum, more)| *sum += more);
+        self.memory_used += other.memory_used;
+        self.memory_total += other.memory_total;
+        self.max_memory_percent = larger(self.max_memory_percent, other.max_memory_percent);
+        self.power += other.power;
+        self.max_power = larger(self.max_power, other.max_power);
+        self.max_temperature = larger(self.max_temperature, other.max_temperature);
+        self.throttled_seconds += other.throttled_seconds;
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a percentage needs 7 digits at most")]
+fn memory_percent(used: f64, total: f64) -> Option<f32> {
+    (total > 0.0).then(|| (used / total * 100.0) as f32)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a percentage is 0 to 100"
+)]
+fn whole_percent(percent: f32) -> usize {
+    percent.round() as usize
+}
+
+fn larger(one: Option<f32>, other: Option<f32>) -> Option<f32> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.max(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(state: DeviceState, utilization: Option<f32>) -> DeviceValues {
+        DeviceValues {
+            state,
+            utilization,
+            memory: Some((20.0, 80.0)),
+            power: Some(300.0),
+            temperature: None,
+            is_throttled: false,
+        }
+    }
+
+    #[test]
+    fn means_are_weighted_by_time_and_unknown_is_not_zero() {
+        let mut usage = Usage::default();
+        usage.add(&values(DeviceState::Busy, Some(90.0)), 30.0);
+        usage.add(&values(DeviceState::Unknown, None), 1000.0);
+        let mut other = Usage::default();
+        other.add(&values(DeviceState::Busy, Some(10.0)), 10.0);
+        usage += &other;
+        assert_eq!(usage.utilization.get(), Some(70.0));
+        assert_eq!(usage.states.map(f64::to_bits), [40.0, 0.0, 0.0, 0.0, 1000.0].map(f64::to_bits));
+        assert_eq!(
+            [0.1, 0.25, 0.26, 0.95].map(|share| usage.percentile(share)),
+            [10, 10, 90, 90].map(Some)
+        );
+        assert_eq!(usage.mean_memory_percent(), Some(25.0));
+        assert_eq!(usage.maxima(), [Some(25.0), Some(300.0), None]);
+        assert_eq!(
+            (Usage::default().percentile(0.5), Usage::default().utilization.get()),
+            (None, None)
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! Walks over recordings: each change of a node, in the order of time.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use crate::fleet::Node;
+use crate::model::{JobList, NodeName};
+use crate::source::replay::Recordings;
+use crate::source::replay::fold::{Change, Fold};
+use crate::time::Timestamp;
+
+/// A change, and where it comes from.
+#[derive(Debug)]
+pub struct FoldedLine<'a> {
+    /// When it was recorded.
+    pub at: Timestamp,
+    /// The position of its file in the recordings.
+    pub file: usize,
+    /// What has changed.
+    pub change: FoldedChange<'a>,
+}
+
+/// What a line of a recording changes.
+#[derive(Debug)]
+pub enum FoldedChange<'a> {
+    /// A node.
+    Node(&'a Node),
+    /// The nodes that the file lists, or the jobs of all files.
+    Roster(&'a [NodeName], Option<Arc<JobList>>),
+}
+
+impl Recordings {
+    /// Calls `visit` for what changes from a time to another, after what is known from the checkpoints before.
+    ///
+    /// Returns the number of groups that are damaged, and were passed by. The first calls may be for times before `from`. Histories are not kept: a node has its last values only.
+    pub fn walk(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+        is_cancelled: &AtomicBool,
+        mut visit: impl FnMut(&FoldedLine<'_>),
+    ) -> u32 {
+        let mut fold = Fold::new(self, from, Duration::ZERO);
+        while let Some(file) = fold.next_stream(to)
+            && !is_cancelled.load(std::sync::atomic::Ordering::Relaxed)
+        {
+            let change = fold.step(file);
+            let Some((at, listed)) = fold.listed(file) else { continue };
+            match change {
+                Change::Node(node) => {
+                    visit(&FoldedLine { at, file, change: FoldedChange::Node(&node) });
+                }
+                Change::Roster => {
+                    let change = FoldedChange::Roster(listed, fold.jobs());
+                    visit(&FoldedLine { at, file, change });
+                }
+                Change::Nothing => {}
+            }
+        }
+        fold.damaged_groups()
+    }
+
+    /// Returns the recorded times of each file, in rising order and apart.
+    pub fn spans_by_file(&self) -> Vec<Vec<(Timestamp, Timestamp)>> {
+        self.0.iter().map(|one| Self(vec![Arc::clone(one)]).spans()).collect()
+    }
+
+    /// Returns the times at which a walk can begin without reading anything twice, in rising order.
+    pub fn starts(&self) -> Vec<Timestamp> {
+        let segments = self.0.iter().flat_map(|recording| recording.segments());
+        let mut starts: Vec<Timestamp> = segments.map(|segment| segment.first).collect();
+        starts.sort_unstable();
+        starts
+    }
+}

@@ -1,0 +1,829 @@
+"""`gtop report`: its numbers are those of report_reference.py, which reads recordings by itself, and those of a pocket calculator.
+
+    GTOP=path/to/gtop python3 -m unittest -v test_report
+"""
+
+import csv
+import json
+import os
+import stat
+import subprocess
+import unittest
+
+import report_reference
+import rig
+
+ENVIRONMENT = {**os.environ, "TZ": "UTC"}
+GIB = 1 << 30
+START = 1_800_000_000
+STEP = 10                              # seconds between samples of a Tape
+RATES = ["utilization_percent", "memory_percent", "power_watts", "temperature_celsius"]
+HOSTILE = {
+    "user": "dee\"'<script>alert(1)</script>&amp;",
+    "job": "</script><b>\"x\"|`y`, \\ =1+1",
+    "model": "<img src=x onerror=alert(2)> 80\"",
+}
+
+
+# Running it.
+
+def run(*words, **options):
+    """Returns the exit status, standard output and standard error."""
+    options = {"env": ENVIRONMENT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": 120, **options}
+    done = subprocess.run([rig.GTOP, "report", *words], check=False, **options)
+    return done.returncode, (done.stdout or b"").decode(), (done.stderr or b"").decode()
+
+
+def report(*files, status=0):
+    """Returns a report as it is written into a file."""
+    path = os.path.join(rig.folder(), "report.json")
+    code, _, err = run(*files, "--format", "json", "-w", path)
+    assert code == status, (code, err)
+    with open(path) as file:
+        return json.load(file)
+
+
+def record(*options):
+    """Records the demo for 25 seconds, and returns the file."""
+    path = os.path.join(rig.folder(), "demo.gtop")
+    command = ["timeout", "-s", "INT", "25", rig.GTOP, "record", "--demo=6", *options, "-w", path]
+    subprocess.run(command, env=ENVIRONMENT, stderr=subprocess.DEVNULL, timeout=120, check=False)
+    return path
+
+
+def compress(text):
+    return subprocess.run(["zstd", "-cq"], input=text.encode(), stdout=subprocess.PIPE, timeout=60, check=True).stdout
+
+
+class Tape:
+    """A recording that is made up: lines in groups, and a checkpoint every minute, as a recorder writes them.
+
+    Times are seconds since START. A sample arrives when it is taken, and has the values that changed.
+    """
+
+    def __init__(self):
+        self.groups, self.at = [], None
+        self.nodes, self.roster, self.checkpoint_at = {}, {"nodes": []}, 0
+
+    def write(self, line, at=None, **more):
+        at = self.at if at is None else at
+        self.groups[-1].append(json.dumps({"at": START + at, **more, **line}, separators=(",", ":")))
+
+    def start(self, at):
+        """Starts a recorder."""
+        self.at, self.checkpoint_at, self.nodes = at, at, {}
+        self.groups.append([])
+        self.write({"start": {"gtop": 1, "version": "0", "host": "h", "title": "a tape"}})
+        self.write({"nodes": []}, checkpoint=True)
+
+    def end(self, at):
+        self.at = at
+        self.write({"end": True})
+
+    def list(self, at, names, jobs=()):
+        """Lists the nodes; a job is an id, a name, a user and the indices of its devices by node."""
+        listed = [{"id": number, "shown_id": number, "name": name, "user": user, "partition": "p", "state": "running",
+                   "node_count": len(nodes), "allocations": [{"node": node, "indices": indices} for node, indices in nodes.items()]}
+                  for number, name, user, nodes in jobs]
+        self.move(at)
+        self.roster = {"nodes": list(names), **({"jobs": {"jobs": listed, "at": START + at}} if jobs else {})}
+        self.write(self.roster)
+
+    def move(self, at):
+        """Goes on to a time; once a minute a checkpoint repeats what is known."""
+        self.at = at
+        if at - self.checkpoint_at < 60:
+            return
+        self.checkpoint_at = at
+        self.groups.append([])
+        self.write(self.roster, checkpoint=True)
+        for name, node in self.nodes.items():
+            for line in node["session"] if node["hello"] else []:
+                self.write(line, checkpoint=True, node=name)
+            if node["hello"]:
+                self.write({"body": node["hello"]}, checkpoint=True, node=name)
+            if node["devices"]:
+                self.write({"body": {**node["sample"], "full": True}}, node["taken_at"], checkpoint=True, node=name)
+            if node["link"]["state"] != "up":
+                self.write({"link": node["link"]}, checkpoint=True, node=name)
+
+    def link(self, at, name, state):
+        self.move(at)
+        link = {"state": state, **({"fault": "connection refused", "detail": "port 22"} if state == "down" else {})}
+        self.node(name)["link"] = link
+        self.write({"link": link}, node=name)
+
+    def node(self, name):
+        empty = {"hello": None, "devices": {}, "uses": None, "session": [], "clock": START - 1000}
+        return self.nodes.setdefault(name, dict(empty))
+
+    def open(self, at, name, step=STEP, processes=False, boot="b"):
+        """Opens a session."""
+        self.link(at, name, "opening")
+        self.link(at, name, "up")
+        node = self.node(name)
+        node["session"] = [{"link": {"state": "up"}}, {"interval": step}]
+        self.write({"interval": step}, node=name)
+        intervals = {"host": step, "nvml": step, **({"nvml.processes": step} if processes else {})}
+        node["hello"] = {"t": "hello", "v": 1, "probe": "python", "at": START + at - node["clock"], "host": name, "boot": boot,
+                         "intervals": intervals, "backends": [{"kind": "nvml", "state": "ready"}]}
+        node["devices"] = {}
+        self.write({"body": node["hello"]}, node=name)
+
+    def sample(self, at, name, devices, uses=(), clock=0):
+        """A sample: the values of each device by UUID; uses are a UUID, a pid, the bytes and the user (or the uid)."""
+        self.move(at)
+        node = self.node(name)
+        probe = START + at - node["clock"] + clock
+        whole, changed = [], []
+        for index, (uuid, values) in enumerate(devices.items()):
+            values = {"index": index, "minor": index, "name": "a model", "pci": f"00000000:0{index}:00.0", **values}
+            whole.append({"uuid": uuid, **values})
+            before = node["devices"].get(uuid, {})
+            news = {key: value for key, value in values.items() if key == "fault" or before.get(key, "") != value}
+            changed.append({"uuid": uuid, **news})
+        node["devices"] = {device["uuid"]: device for device in whole}
+        backend = {"kind": "nvml", "at": probe}
+        body = {"t": "sample", "n": int(at), "at": probe, "host": {"at": probe}}
+        listed = [{"device": uuid, "pid": pid, "memory": memory} for uuid, pid, memory, _ in uses]
+        owners = {pid: {"uid": user} if isinstance(user, int) else {"user": user} for _, pid, _, user in uses}
+        processes = {"at": probe, "list": [{"pid": pid, "start": 1, "command": "python", **owner} for pid, owner in owners.items()]}
+        of_uses = {"uses": {"at": probe, "list": listed}}
+        node["sample"] = {**body, "backends": [{**backend, "devices": whole, **of_uses}], "processes": processes}
+        node["taken_at"] = at
+        # As a probe, it sends the users of devices when they change.
+        if uses != node["uses"]:
+            node["uses"] = uses
+            body["processes"] = processes
+            backend = {**backend, **of_uses}
+        self.write({"body": {**body, "backends": [{**backend, "devices": changed}]}}, node=name)
+
+    def save(self):
+        path = os.path.join(rig.folder(), "tape.gtop")
+        with open(path, "wb") as out:
+            for group in self.groups:
+                out.write(compress("".join(line + "\n" for line in group)))
+        return path
+
+
+def device(util, used=40 * GIB, total=80 * GIB, power=300, **more):
+    return {"util": util, "memory_used": used, "memory_total": total, "power": power * 1000, "temperature": 50, **more}
+
+
+# Comparing.
+
+def near(found, expected, least, share=2e-4):
+    if found is None or expected is None:
+        return found is expected
+    return abs(found - expected) <= max(least, share * abs(expected))
+
+
+def differences(found, expected, where):
+    """Returns the numbers of one device, node, user or job, or of all, that differ."""
+    pairs = [("watched_hours", found["watched_hours"], expected["watched_hours"], 2e-5)]
+    pairs += [(state, found["device_hours"][state], hours, 2e-5) for state, hours in expected["device_hours"].items()]
+    pairs += [(f"{rate} {kind}", found[rate][kind], value, 0.02) for rate in RATES for kind, value in expected[rate].items()]
+    pairs += [("energy", found["energy_kwh"], expected["energy_kwh"], 2e-6),
+              ("memory", found["memory_used_bytes"], expected["memory_used_bytes"], 1)]
+    if "samples_seen" in expected:
+        percent = expected["coverage_percent"]
+        pairs += [("samples seen", found["samples_seen"], expected["samples_seen"], 1),
+                  ("samples expected", found["samples_expected"], expected["samples_expected"], 0.1),
+                  ("coverage", found["coverage_percent"], percent and min(percent, 100), 0.5)]
+    others = {"down_hours": 2e-5, "devices": 0, "nodes": 0, "nodes_seen": 0, "users": 0, "jobs": 0, "from": 0.001, "to": 0.001}
+    numbers = [key for key in others if key in expected and not isinstance(expected[key], list)]
+    pairs += [(key, found[key], expected[key], others[key]) for key in numbers]
+    texts = [key for key in ["name", "partition", "model", "index"] if key in expected]
+    lists = ["nodes"] if isinstance(expected.get("nodes"), list) else []
+    wrong = [(key, found[key], expected[key]) for key in texts + lists if found[key] != expected[key]]
+    wrong += [(name, one, other) for name, one, other, least in pairs if not near(one, other, least)]
+    return [f"{where}: {name} is {one}, expected {other}" for name, one, other in wrong]
+
+
+KEYS = {"nodes": ["node"], "devices": ["node", "uuid"], "users": ["user"], "jobs": ["job", "user"]}
+
+
+def all_differences(found, expected):
+    wrong = differences(found["totals"], expected["totals"], "totals")
+    for kind, keys in KEYS.items():
+        def named(rows):
+            return {tuple(row[key] for key in keys): row for row in rows}
+        mine, others = named(found[kind]), named(expected[kind])
+        if sorted(mine) != sorted(others):
+            wrong.append(f"{kind}: {sorted(mine)}, expected {sorted(others)}")
+        for name in sorted(set(mine) & set(others)):
+            wrong += differences(mine[name], others[name], f"{kind[:-1]} {' '.join(name)}")
+    spans = [[round(time, 3) for time in span] for span in expected["spans"]]
+    if [[round(time, 3) for time in span] for span in found["spans"]] != spans:
+        wrong.append(f"spans: {found['spans']}, expected {spans}")
+    return wrong
+
+
+class Case(unittest.TestCase):
+    def assert_equals_reference(self, found, path):
+        expected = report_reference.report(path)
+        wrong = all_differences(found, expected)
+        self.assertEqual(wrong, [], "\n" + "\n".join(wrong[:40]))
+        self.assert_consistent(found)
+        return expected
+
+    def assert_consistent(self, found):
+        """The device-hours of each row sum to those that were watched, and those of the rows to the totals."""
+        for kind in [*KEYS, "totals"]:
+            for row in [found["totals"]] if kind == "totals" else found[kind]:
+                hours = row["device_hours"]
+                self.assertTrue(near(sum(hours.values()), row["watched_hours"], 1e-5), (kind, row))
+                self.assertGreaterEqual(min(hours.values()), 0, (kind, row))
+        for kind in ["nodes", "devices"]:
+            self.assertTrue(near(sum(row["watched_hours"] for row in found[kind]), found["totals"]["watched_hours"], 1e-4), kind)
+
+    def assert_hours(self, row, watched, **seconds):
+        """Checks the device-time of a row, in seconds; states that are not given have none."""
+        expected = {**dict.fromkeys([*report_reference.STATES, "not_seen"], 0), **seconds, "watched": watched}
+        hours = {**row["device_hours"], "watched": row["watched_hours"]}
+        with self.subTest(row.get("uuid") or row.get("user") or "totals"):
+            pairs = {state: (hours[state] * 3600, span) for state, span in expected.items()}
+            wrong = {state: pair for state, pair in pairs.items() if abs(pair[0] - pair[1]) > 0.1}
+            self.assertEqual(wrong, {})
+
+
+def of_device(found, uuid):
+    return next(row for row in found["devices"] if row["uuid"] == uuid)
+
+
+def of_node(found, name):
+    return next(row for row in found["nodes"] if row["node"] == name)
+
+
+def of_user(found, name):
+    return next(row for row in found["users"] if row["user"] == name)
+
+
+def hours_long():
+    """Two runs of a recorder, of two hours and of one, with an hour between them, and all that can happen to nodes."""
+    tape = Tape()
+    jobs = [("7", "train", "ann", {"steady": [0]}), ("9", HOSTILE["job"], HOSTILE["user"], {"shrinks": [0, 1]})]
+    names = ["downy", "jumpy", "leaver", "never", "once", "shrinks", "silent", "steady"]
+    tape.start(0)
+    tape.list(0, names, jobs)
+    shared = (("L0", 11, GIB, "bea"), ("L0", 12, 2 * GIB, "cid"), ("L1", 13, 100 << 20, "bea"))
+
+    def sample(at, first, last):
+        if at in [first, 1600]:
+            tape.open(at, "downy", processes=True)
+        if at < 1000 or at >= 1600:
+            unknown = device(None, lacks={"util": "not supported"})
+            tape.sample(at, "downy", {"D": unknown}, (("D", 21, 10 * GIB, 1234),))
+        if at < 3600 and first == 0:
+            tape.sample(at, "leaver", {"V": device(20)})
+        if at == 0:
+            tape.sample(at, "once", {"O": device(77)})
+        lost = {"X0": device(100, power=100) if at < 6000 else {"fault": "lost"}}
+        tape.sample(at, "shrinks", {**lost, **({"X1": device(100, power=100)} if at < 5400 else {})})
+        if not 3600 < at < 4200:
+            tape.sample(at, "silent", {"Q": device(0, used=GIB, power=60, name=HOSTILE["model"])})
+        tape.sample(at, "steady", {"S": device(50 if first == 0 else 90, power=300 if first == 0 else 500)})
+        tape.sample(at, "jumpy", {"J": device(30)}, clock=-100 if 3000 <= at < 10800 else 0)
+        if at >= 1800 and at <= last:
+            tape.sample(at, "late", {"L0": device(4, used=20 * GIB), "L1": device(4.4, used=16 * GIB, total=16 * GIB)}, shared)
+
+    def begin(at, opened):
+        for name in opened:
+            tape.open(at, name)
+        tape.link(at, "never", "opening")
+        tape.link(at, "never", "down")
+
+    begin(0, ["jumpy", "leaver", "once", "shrinks", "silent", "steady"])
+    for at in range(0, 7200 + STEP, STEP):
+        if at == 1000:
+            tape.link(at, "downy", "down")
+            tape.link(at, "downy", "opening")
+        if at == 1800:
+            names.append("late")
+            tape.list(at, names, jobs)
+            tape.open(at, "late")
+        if at == 3600:
+            names.remove("leaver")
+            tape.list(at, names, jobs)
+        sample(at, 0, 7200)
+    tape.end(7200)
+    tape.start(10800)
+    tape.list(10800, names, jobs)
+    begin(10800, ["jumpy", "late", "shrinks", "silent", "steady"])
+    tape.link(10800, "once", "opening")
+    for at in range(10800, 14400 + STEP, STEP):
+        sample(at, 10800, 14400)
+    tape.end(14400)
+    return tape.save()
+
+
+class Numbers(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.long_path = hours_long()
+        cls.long = report(cls.long_path)
+
+    def test_the_demo(self):
+        path = record()
+        found = report(path)
+        expected = self.assert_equals_reference(found, path)
+        self.assertEqual((found["schema"], found["source"]["kind"], found["source"]["notes"]), (1, "recording", []))
+        self.assertEqual(found["source"]["files"], ["demo.gtop"])
+        self.assertGreater(expected["totals"]["device_hours"]["active"], 0.05)
+        self.assertGreater(expected["totals"]["device_hours"]["faulty"], 0)
+        self.assertEqual(sorted(row["user"] for row in found["users"]), ["ada", "edsger", "katherine"])
+        # The table and the text have the same numbers.
+        folder = rig.folder()
+        for ending in ["csv", "md"]:
+            self.assertEqual(run(path, "-w", os.path.join(folder, "r." + ending))[0], 0)
+        with open(os.path.join(folder, "r.csv"), newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assert_same_table(rows, found)
+        with open(os.path.join(folder, "r.md")) as file:
+            self.assert_same_text(file.read(), rows[0], found["totals"])
+        # Nothing is less than zero.
+        self.assertNotRegex(json.dumps(found), r"[ \[]-0\.0[,}\]]")
+
+    def assert_same_table(self, rows, found):
+        listed = [found["totals"], *(row for kind in KEYS for row in found[kind])]
+        self.assertEqual(len(rows), len(listed))
+        self.assertEqual(rows[0]["scope"], "total")
+        totals = found["totals"]
+        same = {"watched_hours": totals["watched_hours"], "energy_kwh": totals["energy_kwh"],
+                **{f"{state}_hours": hours for state, hours in totals["device_hours"].items()},
+                "utilization_mean_percent": totals["utilization_percent"]["mean"],
+                "utilization_p50_percent": totals["utilization_percent"]["p50"],
+                "utilization_p95_percent": totals["utilization_percent"]["p95"],
+                "memory_mean_percent": totals["memory_percent"]["mean"],
+                "memory_max_percent": totals["memory_percent"]["max"],
+                "power_mean_watts": totals["power_watts"]["mean"],
+                "coverage_percent": totals["coverage_percent"], "samples_seen": totals["samples_seen"]}
+        for column, expected in same.items():
+            self.assertTrue(near(float(rows[0][column]), expected, 0.01, 1e-3), (column, rows[0][column], expected))
+        nodes = {row["name"]: row for row in rows if row["scope"] == "node"}
+        for row in found["nodes"]:
+            self.assertTrue(near(float(nodes[row["node"]]["active_hours"]), row["device_hours"]["active"], 1e-5), row["node"])
+
+    def assert_same_text(self, text, row, totals):
+        # The table has more digits than the JSON.
+        number = {column: float(cell) for column, cell in row.items() if cell and column not in ["scope", "name"]}
+        for expected in [
+            f"{totals['nodes']}, of which {totals['nodes_seen']} answered",
+            f"{number['utilization_mean_percent']:.2f} % mean",
+            f"{totals['utilization_percent']['p95']} % p95",
+            f"{number['memory_mean_percent']:.2f} %",
+            f"{number['energy_kwh']:.3f} kWh",
+            f"active {number['active_hours']:.2f}",
+            f"faulty {number['faulty_hours']:.2f}",
+        ]:
+            self.assertIn(expected, text)
+
+    def test_the_demo_with_fewer_samples(self):
+        path = record("--every", "5s")
+        found = report(path)
+        self.assert_equals_reference(found, path)
+        # Each value holds for five seconds, or until the recording ends.
+        hours = found["totals"]["device_hours"]
+        self.assertLess(hours["not_seen"], found["totals"]["watched_hours"] / 4)
+
+    def test_hours_with_all_that_can_happen(self):
+        self.assert_equals_reference(self.long, self.long_path)
+
+    def test_hours_by_hand(self):
+        # The reference is held to the same numbers.
+        for found in [self.long, report_reference.report(self.long_path)]:
+            self.check_hours(found)
+            self.check_owners(found)
+
+    def check_hours(self, found):
+        hour = 3600
+        self.assertEqual([[int(time - START) for time in span] for span in found["spans"]], [[0, 7200], [10800, 14400]])
+        # Two hours at 50 % and 300 W, one at 90 % and 500 W.
+        steady = of_device(found, "S")
+        self.assert_hours(steady, 3 * hour, active=3 * hour)
+        self.assertAlmostEqual(steady["utilization_percent"]["mean"], (2 * 50 + 90) / 3, 1)
+        self.assertEqual((steady["utilization_percent"]["p50"], steady["utilization_percent"]["p95"]), (50, 90))
+        self.assertAlmostEqual(steady["energy_kwh"], (2 * 300 + 500) / 1000, 3)
+        self.assertAlmostEqual(steady["memory_percent"]["mean"], 50, 2)
+        self.assertEqual(steady["power_watts"]["max"], 500)
+        self.assertLessEqual(abs(of_node(found, "steady")["samples_seen"] - 1082), 1)
+        self.assertAlmostEqual(of_node(found, "steady")["samples_expected"], 1080, 0)
+        # A sample holds for three intervals.
+        self.assert_hours(of_device(found, "Q"), 3 * hour, free=3 * hour - 570, not_seen=570)
+        self.assert_hours(of_device(found, "D"), 3 * hour, unknown=3 * hour - 600, not_seen=600)
+        self.assertAlmostEqual(of_node(found, "downy")["down_hours"] * hour, 600, 0)
+        self.assertIsNone(of_device(found, "D")["utilization_percent"]["mean"])
+        self.assertIsNone(of_device(found, "D")["utilization_percent"]["p50"])
+        # A node that came half an hour later, with devices of different size.
+        self.assert_hours(of_device(found, "L0"), 2.5 * hour, idle_held=2.5 * hour)
+        self.assert_hours(of_device(found, "L1"), 2.5 * hour, free=2.5 * hour)
+        late = of_node(found, "late")
+        self.assertAlmostEqual(late["memory_percent"]["mean"], 100 * (20 + 16) / (80 + 16), 2)
+        self.assertAlmostEqual(late["memory_used_bytes"] / GIB, 18, 2)
+        self.assertAlmostEqual(late["utilization_percent"]["mean"], 4.2, 2)
+        self.assertEqual(late["utilization_percent"]["p95"], 4)
+        # One that was watched for an hour, and what was seen of its last sample after that does not count.
+        self.assert_hours(of_device(found, "V"), hour, active=hour)
+        # A device that vanished after 1.5 hours, and one that was lost after 100 minutes.
+        self.assert_hours(of_device(found, "X1"), 5400, active=5400)
+        self.assert_hours(of_device(found, "X0"), 3 * hour, active=6000, faulty=4800)
+        self.assertAlmostEqual(of_device(found, "X0")["energy_kwh"], 6000 * 100 / 3.6e6, 3)
+        # One sample in three hours.
+        self.assert_hours(of_device(found, "O"), 3 * hour, active=30, not_seen=3 * hour - 30)
+        # A node that never answered.
+        never = of_node(found, "never")
+        self.assertEqual((never["devices"], never["samples_seen"], never["coverage_percent"]), (0, 0, 0))
+        self.assertAlmostEqual(never["samples_expected"], 1080, 0)
+        self.assertAlmostEqual(never["down_hours"], 3, 3)
+        self.assertIsNone(never["utilization_percent"]["mean"])
+        self.assertEqual((found["totals"]["nodes"], found["totals"]["nodes_seen"], found["totals"]["devices"]), (9, 8, 10))
+
+    def check_owners(self, found):
+        self.assert_hours(of_user(found, "ann"), 10800, active=10800)
+        # Two users share a device. One that is free is of nobody.
+        for user in ["bea", "cid"]:
+            self.assert_hours(of_user(found, user), 4500, idle_held=4500)
+        self.assert_hours(of_user(found, "uid 1234"), 10200, unknown=10200)
+        # Allocated devices count also while they are faulty.
+        self.assert_hours(of_user(found, HOSTILE["user"]), 16200, active=11400, faulty=4800)
+        jobs = {row["job"]: row for row in found["jobs"]}
+        self.assertEqual(sorted(jobs), ["7", "9"])
+        nine = jobs["9"]
+        self.assertEqual((nine["name"], nine["user"], nine["nodes"], nine["devices"], nine["partition"]),
+                         (HOSTILE["job"], HOSTILE["user"], ["shrinks"], 2, "p"))
+        self.assertEqual((round(nine["from"] - START), round(nine["to"] - START)), (0, 14400))
+        self.assertEqual({row["user"] for row in found["users"]}, {"ann", "bea", "cid", "uid 1234", HOSTILE["user"]})
+
+    def test_hostile_names_are_text_in_every_format(self):
+        self.assertEqual(of_device(self.long, "Q")["model"], HOSTILE["model"])
+        folder = rig.folder()
+        for ending in ["html", "md", "csv"]:
+            self.assertEqual(run(self.long_path, "-w", os.path.join(folder, "r." + ending))[0], 0)
+        with open(os.path.join(folder, "r.html")) as file:
+            page = file.read()
+        self.assertNotIn("<script>alert(1)", page)
+        self.assertNotIn("<img src=x", page)
+        self.assertNotIn("</script><b>", page)
+        with open(os.path.join(folder, "r.csv"), newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual([row["user"] for row in rows if row["job"] == "9"], [HOSTILE["user"]])
+        with open(os.path.join(folder, "r.md")) as file:
+            table = [line for line in file if "alert(1)" in line and line.startswith("|")]
+        self.assertTrue(table)
+        self.assertNotIn("<script>", "".join(table))
+
+    def test_a_time_does_not_count_twice_when_the_clock_goes_back(self):
+        # The clock of the recorder, between two runs; short files are read in one piece, longer ones in several.
+        for span in [200, 1200]:
+            tape = Tape()
+            for first in [0, span // 2]:
+                tape.start(first)
+                tape.list(first, ["one"])
+                tape.open(first, "one")
+                for at in range(first, first + span + STEP, STEP):
+                    tape.sample(at, "one", {"A": device(40)})
+                tape.end(first + span)
+            self.assert_hours(of_device(report(tape.save()), "A"), 1.5 * span, active=1.5 * span)
+        # The clock of a node, by 100 seconds and in a session: its last values are 100 seconds old at the end.
+        tape = Tape()
+        tape.start(0)
+        tape.list(0, ["one"])
+        tape.open(0, "one")
+        for at in range(0, 600 + STEP, STEP):
+            tape.sample(at, "one", {"A": device(40)}, clock=-100 if at >= 300 else 0)
+        tape.end(600)
+        path = tape.save()
+        found = report(path)
+        self.assert_hours(of_device(found, "A"), 600, active=530, not_seen=70)
+        self.assert_equals_reference(found, path)
+
+    def test_one_sample(self):
+        tape = Tape()
+        tape.start(0)
+        tape.list(0, ["one"])
+        tape.open(0, "one")
+        tape.sample(0, "one", {"A": device(40)})
+        tape.end(100)
+        path = tape.save()
+        found = report(path)
+        self.assert_hours(of_device(found, "A"), 100, active=30, not_seen=70)
+        self.assertEqual((found["totals"]["samples_seen"], found["totals"]["coverage_percent"]), (1, 10))
+        self.assertEqual((found["users"], found["jobs"]), ([], []))
+        self.assert_equals_reference(found, path)
+
+    def test_no_sample(self):
+        tape = Tape()
+        tape.start(0)
+        tape.list(0, ["one"])
+        tape.link(0, "one", "opening")
+        tape.link(5, "one", "down")
+        tape.end(100)
+        path = tape.save()
+        # As with other commands, it is 1 if no node answered.
+        found = report(path, status=1)
+        self.assert_equals_reference(found, path)
+        totals = found["totals"]
+        self.assertEqual((totals["nodes"], totals["nodes_seen"], totals["devices"], totals["coverage_percent"]), (1, 0, 0, 0))
+        self.assertIsNone(totals["utilization_percent"]["mean"])
+        self.assertIsNone(totals["energy_kwh"])
+        self.assertAlmostEqual(of_node(found, "one")["down_hours"] * 3600, 95, 0)
+        # A hundred seconds, one sample per second where nothing else is known.
+        self.assertAlmostEqual(totals["samples_expected"], 100, 0)
+
+    def test_several_files_are_one_report(self):
+        paths = []
+        for name, util in [("one", 20), ("two", 80)]:
+            tape = Tape()
+            tape.start(0)
+            tape.list(0, [name])
+            tape.open(0, name)
+            for at in range(0, 600 + STEP, STEP):
+                tape.sample(at, name, {name: device(util)})
+            tape.end(600)
+            paths.append(tape.save())
+        found = report(*paths)
+        self.assert_consistent(found)
+        self.assert_hours(found["totals"], 1200, active=1200)
+        self.assertEqual(found["totals"]["utilization_percent"], {"mean": 50, "p50": 20, "p95": 80})
+        self.assertEqual(len(found["source"]["files"]), 2)
+        # The same file twice is the same recording.
+        again = report(paths[0], paths[0])
+        self.assert_hours(again["totals"], 600, active=600)
+
+
+class Cut(Case):
+    def check(self, path, shares):
+        with open(path, "rb") as file:
+            data = file.read()
+        ends = [end for _, end in report_reference.frames(data)]
+        for share in shares:
+            length = int(len(data) * share)
+            # Not just behind a group, where nothing is missing.
+            length += 5 if length in ends else 0
+            cut = os.path.join(rig.folder(), "cut.gtop")
+            with open(cut, "wb") as out:
+                out.write(data[:length])
+            with self.subTest(length=length):
+                found = report(cut)
+                self.assertTrue(any("cut.gtop" in note for note in found["source"]["notes"]), found["source"]["notes"])
+                self.assert_equals_reference(found, cut)
+
+    def test_what_is_whole_of_the_demo_is_reported(self):
+        self.check(record(), [0.3, 0.5, 0.7, 0.9, 0.97])
+
+    def test_what_is_whole_of_hours_is_reported(self):
+        self.check(hours_long(), [0.05, 0.5, 0.8, 0.999])
+
+    def test_without_a_whole_group_there_is_nothing_to_report(self):
+        tape = Tape()
+        tape.start(0)
+        path = tape.save()
+        with open(path, "r+b") as file:
+            file.truncate(os.path.getsize(path) - 3)
+        code, out, err = run(path)
+        self.assertIn(code, [1, 2])
+        self.assertEqual(out, "")
+        self.assertIn("tape.gtop", err)
+        self.assertEqual(len(err.splitlines()), 1, err)
+
+
+def small_recording():
+    tape = Tape()
+    tape.start(0)
+    tape.list(0, ["one"])
+    tape.open(0, "one")
+    for at in range(0, 100 + STEP, STEP):
+        tape.sample(at, "one", {"A": device(40)})
+    tape.end(100)
+    return tape.save()
+
+
+class Faults(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.recording = small_recording()
+
+    def setUp(self):
+        self.folder = rig.folder()
+
+    def path(self, name, content=None):
+        path = os.path.join(self.folder, name)
+        if content is not None:
+            with open(path, "wb") as out:
+                out.write(content)
+        return path
+
+    def assert_fails(self, name, *words, **options):
+        """It fails with one line that names the file, and leaves nothing new behind."""
+        before = sorted(os.listdir(self.folder))
+        code, out, err = run(*words, **options)
+        self.assertIn(code, [1, 2], err)
+        self.assertEqual(len(err.splitlines()), 1, err)
+        self.assertIn(name, err)
+        self.assertNotIn("panicked", err)
+        self.assertEqual(out, "")
+        self.assertEqual(sorted(os.listdir(self.folder)), before)
+        return err
+
+    def test_files_that_are_no_recordings(self):
+        self.assert_fails("missing.gtop", self.path("missing.gtop"))
+        self.assert_fails("empty.gtop", self.path("empty.gtop", b""))
+        for content in [b"hello\n", b"\0" * 10_000, b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\xfd" + b"\xff" * 5000,
+                        compress("{}\n"), compress('{"at":1,"end":true}\n'), b"timestamp,node\n1,2\n"]:
+            self.assert_fails("other.gtop", self.path("other.gtop", content))
+        newer = compress('{"at":1800000000,"start":{"gtop":999}}\n')
+        self.assertIn("newer", self.assert_fails("later.gtop", self.path("later.gtop", newer)))
+        os.mkdir(self.path("folder"))
+        self.assert_fails("folder", self.path("folder"))
+        # Nor is anything written where a report was requested.
+        out = self.path("out.html")
+        self.assert_fails("missing.gtop", self.path("missing.gtop"), "-w", out)
+        self.assert_fails("missing.gtop", self.recording, self.path("missing.gtop"), "-w", out)
+
+    def test_a_pipe_is_not_waited_for(self):
+        os.mkfifo(self.path("pipe"))
+        self.assert_fails("pipe", self.path("pipe"))
+
+    def test_a_file_that_is_no_report_stays(self):
+        for ending in ["html", "json", "csv", "md"]:
+            for content in [b"my notes\n", b"<html><p>mine", b'{"schema":1}', b"a,b\n1,2\n", b"\0\xff"]:
+                path = self.path("mine." + ending, content)
+                self.assert_fails("mine." + ending, self.recording, "-w", path)
+                with open(path, "rb") as file:
+                    self.assertEqual(file.read(), content)
+            code, _, err = run(self.recording, "-w", path, "--force")
+            self.assertEqual(code, 0, err)
+            with open(path, "rb") as file:
+                self.assertNotEqual(file.read(), content)
+            os.unlink(path)
+
+    def test_a_report_of_another_format_stays(self):
+        self.assertEqual(run(self.recording, "-w", self.path("r.json"))[0], 0)
+        self.assert_fails("r.json", self.recording, "--format", "html", "-w", self.path("r.json"))
+
+    def test_an_earlier_report_is_replaced_as_a_whole(self):
+        for ending in ["html", "json", "csv", "md"]:
+            path = self.path("r." + ending)
+            self.assertEqual(run(self.recording, "-w", path)[0], 0)
+            before = os.stat(path)
+            self.assertEqual(stat.S_IMODE(before.st_mode) & 0o077, 0)
+            with open(path, "rb") as held:
+                old = held.read()
+                code, _, err = run(self.recording, "-w", path)
+                self.assertEqual(code, 0, err)
+                # Who reads the old one reads it to its end.
+                held.seek(0)
+                self.assertEqual(held.read(), old)
+            self.assertNotEqual(os.stat(path).st_ino, before.st_ino)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["r.csv", "r.html", "r.json", "r.md"])
+
+    def test_places_where_no_report_can_be(self):
+        os.mkdir(self.path("folder.json"))
+        self.assert_fails("folder.json", self.recording, "-w", self.path("folder.json"))
+        os.mkfifo(self.path("pipe.json"))
+        self.assert_fails("pipe.json", self.recording, "-w", self.path("pipe.json"))
+        self.assert_fails("/dev/full", self.recording, "--format", "json", "-w", "/dev/full")
+        self.assertTrue(stat.S_ISCHR(os.stat("/dev/full").st_mode))
+        under_a_file = os.path.join(self.path("file", b"x"), "r.json")
+        self.assert_fails("r.json", self.recording, "-w", under_a_file)
+
+    def test_a_link_is_not_followed_to_a_foreign_file(self):
+        target = self.path("target", b"my notes\n")
+        os.symlink(target, self.path("link.json"))
+        self.assert_fails("link.json", self.recording, "-w", self.path("link.json"))
+        with open(target, "rb") as file:
+            self.assertEqual(file.read(), b"my notes\n")
+        self.assertTrue(os.path.islink(self.path("link.json")))
+
+    def test_standard_output_that_is_full(self):
+        with open("/dev/full", "wb") as full:
+            code, _, err = run(self.recording, "--format", "json", stdout=full)
+        self.assertIn(code, [1, 2], err)
+        self.assertNotIn("panicked", err)
+        self.assertEqual(len(err.splitlines()), 1, err)
+
+    def test_a_reader_that_ends_early(self):
+        command = f"'{rig.GTOP}' report '{self.recording}' --format html | head -c 10"
+        done = subprocess.run(["sh", "-c", command], env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120,
+                              check=False)
+        self.assertNotIn(b"panicked", done.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "mounts a file system")
+    def test_a_full_disk(self):
+        script = """
+            mount -t tmpfs -o size=64k none "$1" || exit 77
+            cp "$2" "$1/r.json" && head -c 200000 /dev/zero > "$1/fill" 2> /dev/null
+            "$3" report "$4" --format json -w "$1/r.json" 2> "$5/error"; code=$?
+            ls -A "$1" > "$5/list"; cmp "$1/r.json" "$2" || code=78
+            exit $code
+        """
+        old = self.path("old.json")
+        self.assertEqual(run(self.recording, "-w", old)[0], 0)
+        os.mkdir(self.path("mounted"))
+        words = [self.path("mounted"), old, rig.GTOP, self.recording, self.folder]
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", *words], env=ENVIRONMENT, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=120, check=False)
+        if done.returncode == 77 or b"unshare" in done.stderr:
+            self.skipTest(f"no file system can be mounted: {done.stderr.decode()[:200]}")
+        with open(self.path("error")) as file:
+            err = file.read()
+        self.assertIn(done.returncode, [1, 2], (done.stderr, err))
+        self.assertEqual(len(err.splitlines()), 1, err)
+        self.assertIn("r.json", err)
+        with open(self.path("list")) as file:
+            self.assertEqual(file.read().split(), ["fill", "r.json"])
+
+
+HEADER = "timestamp,node,index,utilization,memory_used,memory_total"
+# Seconds, node, index, utilization, used and total MiB.
+ROWS = [
+    (0, "n1", 0, 100, 40960, 81920), (0, "n1", 1, 50, 81920, 81920), (0, "n2", 0, 80, 0, 16384),
+    (30, "n1", 0, 100, 40960, 81920), (30, "n1", 1, 50, 81920, 81920),
+    (60, "n1", 0, 0, 40960, 81920), (60, "n1", 1, 50, 81920, 81920),
+    (90, "n1", 0, 0, 40960, 81920), (90, "n1", 1, 50, 81920, 81920),
+    (300, "n2", 0, 20, 0, 16384),
+]
+
+
+class Rntop(Case):
+    def log(self, form, *more):
+        """Writes a log whose first row is of 2026-11-21 01:54:06.497."""
+        path = os.path.join(rig.folder(), "log.csv")
+        with open(path, "w") as out:
+            print(HEADER, file=out)
+            for second, *cells in ROWS:
+                time = form.format(54 + (6 + second) // 60, (6 + second) % 60)
+                print(time, *cells, sep=",", file=out)
+            for line in more:
+                print(line, file=out)
+        return path
+
+    forms = ["2026/11/21 01:{:02}:{:02}.497", "2026-11-21T01:{:02}:{:02}.497Z"]
+
+    def read(self, path):
+        code, out, err = run(path, "--format", "json")
+        self.assertEqual(code, 0, err)
+        return json.loads(out)
+
+    def test_both_forms_of_time_give_the_same_numbers(self):
+        for form in self.forms:
+            with self.subTest(form):
+                found = self.read(self.log(form))
+                self.assertEqual(found["source"]["kind"], "rntop-log")
+                self.assertAlmostEqual(found["from"], 1_795_226_046.497, 3)
+                totals = found["totals"]
+                self.assertEqual((totals["nodes"], totals["devices"], totals["users"], totals["jobs"]), (2, 3, 0, 0))
+                # The number of rntop-board: all rows count the same.
+                self.assertAlmostEqual(totals["row_mean_percent"], sum(row[3] for row in ROWS) / len(ROWS), 2)
+                # A row holds until the next one of its device, for three intervals of 30 s at most, and not beyond the end,
+                # which is one interval after the last row.
+                held = {"active": 60 + 180 + 90 + 30, "unknown": 120}
+                percent_seconds = 60 * 100 + 120 * 0 + 180 * 50 + 90 * 80 + 30 * 20
+                self.assertAlmostEqual(totals["utilization_percent"]["mean"], percent_seconds / sum(held.values()), 1)
+                for state, hours in totals["device_hours"].items():
+                    if state != "not_seen":
+                        self.assertAlmostEqual(hours * 3600, held.get(state, 0), 0, state)
+                used, total = 180 * 40960 + 180 * 81920, 360 * 81920 + 120 * 16384
+                self.assertAlmostEqual(totals["memory_percent"]["mean"], 100 * used / total, 1)
+                self.assertIsNone(totals["energy_kwh"])
+                self.assertIsNone(totals["power_watts"]["mean"])
+                self.assert_consistent(found)
+
+    def test_rows_that_are_none_are_counted(self):
+        bad = ["garbage", "2026/13/45 99:99:99,n1,0,1,2,3", "2026/11/21 01:54:06.497,n1", ",,,,,", "\x1b[2J,x y,-1,nan,,"]
+        # Empty lines and a header in between are not bad: appended logs have them.
+        found = self.read(self.log(self.forms[0], *bad, "", HEADER))
+        notes = [note for note in found["source"]["notes"] if f"{len(bad)} rows" in note]
+        self.assertEqual(len(notes), 1, found["source"]["notes"])
+        self.assertEqual(found["totals"]["devices"], 3)
+        clean = self.read(self.log(self.forms[0]))
+        self.assertEqual(found["totals"], clean["totals"])
+        self.assertFalse(any(" rows are" in note for note in clean["source"]["notes"]))
+
+    def test_a_log_without_rows_is_refused(self):
+        for text in [HEADER + "\n", HEADER + "\ngarbage\n"]:
+            path = os.path.join(rig.folder(), "log.csv")
+            with open(path, "w") as out:
+                out.write(text)
+            code, out, err = run(path, "--format", "json")
+            self.assertIn(code, [1, 2])
+            self.assertEqual((out, len(err.splitlines())), ("", 1))
+            self.assertIn("log.csv", err)
+
+    def test_the_log_of_gtop_is_one(self):
+        log, path = os.path.join(rig.folder(), "log.csv"), os.path.join(rig.folder(), "r.gtop")
+        command = ["timeout", "-s", "INT", "15", rig.GTOP, "--demo=6", "--json", "--watch", "--output", log, "--output-every", "1",
+                   "--record", path]
+        subprocess.run(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, timeout=60, check=False)
+        with open(log) as file:
+            rows = [line.split(",") for line in file.read().splitlines()[1:]]
+        found = self.read(log)
+        mean = sum(int(row[3]) for row in rows) / len(rows)
+        self.assertAlmostEqual(found["totals"]["row_mean_percent"], mean, 2)
+        # The recording beside it says the same, but for devices without utilization, of which the log has no rows.
+        recorded = report_reference.report(path)["totals"]
+        self.assertLess(abs(found["totals"]["utilization_percent"]["mean"] - recorded["utilization_percent"]["mean"]), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
