@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 
 pub use recordings::{ReportRequest, report_recordings};
 pub use rntop_log::{RntopLogError, is_rntop_log, report_rntop_logs};
-pub use series::Grid;
+pub use series::StepGrid;
 pub use usage::STATES;
 
 mod collector;
@@ -25,7 +25,7 @@ mod usage;
 
 /// What happened over a span of time.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct UsageReport {
     /// What was watched, in words.
     pub title: String,
     /// When the report was made.
@@ -41,7 +41,7 @@ pub struct Report {
     /// The recorded times, in rising order and apart.
     pub recorded: Vec<(Timestamp, Timestamp)>,
     /// All devices.
-    pub totals: Summary,
+    pub totals: UsageSummary,
     /// Nodes that answered at least once.
     pub nodes_seen: usize,
     /// The mean over the rows of a log of rntop, as its board computes it, in percent.
@@ -55,7 +55,7 @@ pub struct Report {
     /// The jobs, those that held the most first.
     pub jobs: Vec<JobReport>,
     /// What was wrong or wasteful, the worst first.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ReportFinding>,
     /// Events, the first one first.
     pub events: Vec<EventReport>,
     /// How many events are left out.
@@ -68,12 +68,12 @@ pub struct Report {
 
 /// What one or several devices did.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Summary {
+pub struct UsageSummary {
     /// Device-time in which they were watched, in seconds.
     pub watched_seconds: f64,
     /// Seconds in each [`DeviceState`](crate::fleet::DeviceState), in the order of its declaration.
     pub states: [f64; STATES],
-    /// Mean utilization in percent.
+    /// TimedMean utilization in percent.
     pub utilization: Option<f64>,
     /// The utilization that was not exceeded for 50 and for 95 % of the time.
     pub percentiles: [Option<u8>; 2],
@@ -81,9 +81,9 @@ pub struct Summary {
     pub memory_percent: Option<f64>,
     /// The largest share of one device.
     pub max_memory_percent: Option<f32>,
-    /// Mean memory in use of a device, in bytes.
+    /// TimedMean memory in use of a device, in bytes.
     pub memory_used: Option<f64>,
-    /// Mean power of a device in watts.
+    /// TimedMean power of a device in watts.
     pub power: Option<f64>,
     /// The largest power of a device in watts.
     pub max_power: Option<f32>,
@@ -97,8 +97,8 @@ pub struct Summary {
 
 /// Values over time, one per step; `None` is a gap.
 #[derive(Clone, Debug, Default)]
-pub struct Steps {
-    /// Mean, minimum and maximum of the mean utilization of the devices, in percent.
+pub struct ReportSteps {
+    /// TimedMean, minimum and maximum of the mean utilization of the devices, in percent.
     pub utilization: Vec<Option<[f32; 3]>>,
     /// The same of the share of memory.
     pub memory: Vec<Option<[f32; 3]>>,
@@ -110,10 +110,10 @@ pub struct Steps {
 #[derive(Clone, Debug, Default)]
 pub struct ClusterSteps {
     /// The steps.
-    pub grid: Option<Grid>,
+    pub grid: Option<StepGrid>,
     /// The values.
-    pub cluster: Steps,
-    /// Mean numbers of devices that are busy, idle-held, free, and seen.
+    pub cluster: ReportSteps,
+    /// TimedMean numbers of devices that are busy, idle-held, free, and seen.
     pub devices: [Vec<Option<f32>>; 4],
 }
 
@@ -127,9 +127,9 @@ pub struct NodeReport {
     /// Seconds without a connection.
     pub down_seconds: f64,
     /// What its devices did.
-    pub summary: Summary,
+    pub summary: UsageSummary,
     /// Values over time.
-    pub steps: Steps,
+    pub steps: ReportSteps,
 }
 
 /// A device.
@@ -144,7 +144,7 @@ pub struct DeviceReport {
     /// Its model.
     pub model: Option<String>,
     /// What it did.
-    pub summary: Summary,
+    pub summary: UsageSummary,
     /// Values over time.
     pub steps: DeviceSteps,
 }
@@ -166,7 +166,7 @@ pub struct UserReport {
     /// Number of jobs that held devices.
     pub jobs: usize,
     /// What the devices did, each divided equally among those that held it.
-    pub summary: Summary,
+    pub summary: UsageSummary,
 }
 
 /// A job.
@@ -189,7 +189,7 @@ pub struct JobReport {
     /// See `from`.
     pub to: Timestamp,
     /// What the devices did.
-    pub summary: Summary,
+    pub summary: UsageSummary,
     /// Values over time; `None` for the small ones of very many.
     pub steps: Option<JobSteps>,
 }
@@ -199,7 +199,7 @@ pub struct JobReport {
 pub struct JobSteps {
     /// The number of the first step.
     pub first: usize,
-    /// Mean utilization.
+    /// TimedMean utilization.
     pub utilization: Vec<Option<f32>>,
     /// Share of memory in use.
     pub memory: Vec<Option<f32>>,
@@ -244,7 +244,7 @@ table! {
 
 /// Something that was wrong or wasteful.
 #[derive(Clone, Debug)]
-pub struct Finding {
+pub struct ReportFinding {
     /// What it is about.
     pub kind: FindingKind,
     /// How much it matters.

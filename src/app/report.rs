@@ -15,7 +15,9 @@ use crate::app::watch::{Start, start};
 use crate::app::{AppError, ExitReason, recording, watchdog};
 use crate::cli::{ReportOptions, SpanOptions};
 use crate::export::{ReportFormat, write_report};
-use crate::report::{Report, ReportRequest, is_rntop_log, report_recordings, report_rntop_logs};
+use crate::report::{
+    ReportRequest, UsageReport, is_rntop_log, report_recordings, report_rntop_logs,
+};
 use crate::source::replay::Recordings;
 use crate::storage::{self, NewFile, TemporaryFolder};
 use crate::text::sanitize;
@@ -50,7 +52,7 @@ pub(super) fn run(
         },
         None => read(&files, &options.span, request, err)?,
     };
-    let report = Report {
+    let report = UsageReport {
         made_at: env.clock.now(),
         files: if options.anonymize { count_text(files.len()) } else { names(&files) },
         title: if options.anonymize { "anonymous".to_owned() } else { report.title },
@@ -78,7 +80,7 @@ fn count_text(count: usize) -> Vec<String> {
     if count == 0 { Vec::new() } else { vec![format!("{count} files")] }
 }
 
-fn summary(report: &Report, path: &Path) -> String {
+fn summary(report: &UsageReport, path: &Path) -> String {
     let (from, to) = report.span;
     format!(
         "{} reports on {} of {} devices on {} nodes, {} to {}",
@@ -119,7 +121,7 @@ fn read(
     span: &SpanOptions,
     request: ReportRequest,
     err: &mut impl Write,
-) -> Result<Report, AppError> {
+) -> Result<UsageReport, AppError> {
     let (logs, others): (Vec<&PathBuf>, Vec<&PathBuf>) =
         files.iter().partition(|path| is_rntop_log(path));
     let shown = |path: &PathBuf| path.display().to_string();
@@ -144,7 +146,7 @@ fn read_logs(
     files: &[PathBuf],
     span: &SpanOptions,
     request: ReportRequest,
-) -> Result<Report, AppError> {
+) -> Result<UsageReport, AppError> {
     let whole = report_rntop_logs(files, request)?;
     let Some(whole) = whole else {
         return Err(AppError::NothingRecorded(names(files).join(", ")));
@@ -188,7 +190,7 @@ fn watch(
     span: Duration,
     request: ReportRequest,
     err: &mut impl Write,
-) -> Result<Result<Report, ExitReason>, AppError> {
+) -> Result<Result<UsageReport, ExitReason>, AppError> {
     let folder = TemporaryFolder::create()?;
     let path = folder.path().join("watched.gtop");
     env.cli.output.record = Some(path.clone());
@@ -213,5 +215,5 @@ fn watch(
     let recordings = Recordings::open([path.as_path()])?;
     let report = report_recordings(&recordings, request, show_progress(err));
     let report = report.ok_or_else(|| AppError::NothingRecorded("the time watched".to_owned()))?;
-    Ok(Ok(Report { kind: "live", ..report }))
+    Ok(Ok(UsageReport { kind: "live", ..report }))
 }

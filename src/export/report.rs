@@ -8,7 +8,7 @@ use crate::export::report::csv::write_report_csv;
 use crate::export::report::json::write_report_json;
 use crate::export::report::markdown::write_report_markdown;
 use crate::export::report::page::write_report_page;
-use crate::report::Report;
+use crate::report::UsageReport;
 
 mod csv;
 mod json;
@@ -55,7 +55,7 @@ impl ReportFormat {
 /// Writes a report; times in texts are in `zone`.
 pub fn write_report(
     out: &mut impl Write,
-    report: &Report,
+    report: &UsageReport,
     format: ReportFormat,
     zone: &TimeZone,
 ) -> io::Result<()> {
@@ -67,7 +67,7 @@ pub fn write_report(
     }
 }
 
-/// Names of the states in files, in the order of `DeviceState`.
+/// ReportNames of the states in files, in the order of `DeviceState`.
 const STATES: [&str; crate::report::STATES] = ["active", "idle_held", "free", "faulty", "unknown"];
 
 /// Rounds to this many digits after the point, so that files stay small.

@@ -12,9 +12,9 @@ use crate::fleet::{DeviceState, EventRecord, MIN_HELD_BYTES, Node};
 use crate::insight::device_fault;
 use crate::insight::ownership::{AllocationIndex, Holder};
 use crate::model::{Device, JobId, JobList, JobState, NodeName, Source, stale_after};
-use crate::report::intervals::Intervals;
-use crate::report::series::{Grid, PartSeries, Series};
-use crate::report::usage::{DeviceValues, Mean, Usage};
+use crate::report::intervals::TimeIntervals;
+use crate::report::series::{PartSeries, StepGrid, StepSeries};
+use crate::report::usage::{DeviceUsage, DeviceValues, TimedMean};
 use crate::source::replay::{FoldedChange, FoldedLine};
 use crate::time::Timestamp;
 
@@ -27,33 +27,33 @@ const MAX_HOLDERS: usize = 20_000;
 
 /// What is recorded, and how it is divided.
 #[derive(Clone, Debug)]
-pub(super) struct Scope {
+pub(super) struct ReportScope {
     /// The times that count.
     pub(super) from: Timestamp,
     pub(super) to: Timestamp,
-    pub(super) grid: Grid,
+    pub(super) grid: StepGrid,
     /// The recorded times of each file, and of all.
-    pub(super) spans_by_file: Vec<Intervals>,
-    pub(super) spans: Intervals,
+    pub(super) spans_by_file: Vec<TimeIntervals>,
+    pub(super) spans: TimeIntervals,
     pub(super) has_commands: bool,
 }
 
 /// What was collected.
 #[derive(Debug)]
 pub(super) struct UsageCollector {
-    scope: Scope,
+    scope: ReportScope,
     allocations: AllocationIndex,
     /// Per file, the nodes that it lists, and since when.
     rosters: BTreeMap<usize, (Timestamp, Vec<NodeName>)>,
-    pub(super) nodes: BTreeMap<NodeName, NodeRecord>,
-    pub(super) holders: Holders,
+    pub(super) nodes: BTreeMap<NodeName, CollectedNode>,
+    pub(super) holders: HolderIndex,
     pub(super) jobs: BTreeMap<JobId, JobFacts>,
-    pub(super) commands: BTreeMap<Command, f64>,
+    pub(super) commands: BTreeMap<HeldCommand, f64>,
 }
 
 /// A program, as its node, user and job have it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Command {
+pub(super) struct HeldCommand {
     pub(super) node: NodeName,
     pub(super) holder: Holder,
     pub(super) text: Arc<str>,
@@ -70,10 +70,10 @@ pub(super) struct JobFacts {
 
 /// What was collected of a node.
 #[derive(Debug, Default)]
-pub(super) struct NodeRecord {
+pub(super) struct CollectedNode {
     /// When it was listed, by each file for itself.
-    pub(super) listed: Intervals,
-    pub(super) down: Intervals,
+    pub(super) listed: TimeIntervals,
+    pub(super) down: TimeIntervals,
     /// Why it was down last.
     pub(super) fault: Option<String>,
     /// Different times of samples.
@@ -100,21 +100,21 @@ pub(super) struct DeviceRecord {
     /// The last fault that the driver reported for it.
     pub(super) fault: Option<String>,
     /// When it was in the node.
-    pub(super) present: Intervals,
-    pub(super) usage: Usage,
-    pub(super) series: Series,
+    pub(super) present: TimeIntervals,
+    pub(super) usage: DeviceUsage,
+    pub(super) series: StepSeries,
     /// Utilization under each holder, by number.
-    pub(super) by_holder: BTreeMap<usize, Mean>,
+    pub(super) by_holder: BTreeMap<usize, TimedMean>,
     present_since: Option<Timestamp>,
     sampled_at: Option<Timestamp>,
     /// What was added up to now: a clock that is set back does not count a time twice.
     counted_to: Timestamp,
-    held: Option<Held>,
+    held: Option<HeldValues>,
 }
 
 /// Values that hold until the next sample.
 #[derive(Debug)]
-struct Held {
+struct HeldValues {
     from: Timestamp,
     until: Timestamp,
     values: DeviceValues,
@@ -133,12 +133,12 @@ struct CachedHolders {
 struct CachedHolder {
     numbers: Arc<[usize]>,
     is_allocated: bool,
-    commands: Arc<[Command]>,
+    commands: Arc<[HeldCommand]>,
 }
 
 /// Who held devices, numbered in the order in which they appeared.
 #[derive(Debug, Default)]
-pub(super) struct Holders {
+pub(super) struct HolderIndex {
     numbers: BTreeMap<Holder, usize>,
     pub(super) records: Vec<HolderRecord>,
 }
@@ -148,8 +148,8 @@ pub(super) struct Holders {
 pub(super) struct HolderRecord {
     pub(super) holder: Holder,
     /// Of devices that several hold, an equal part.
-    pub(super) usage: Usage,
-    pub(super) series: Series,
+    pub(super) usage: DeviceUsage,
+    pub(super) series: StepSeries,
     /// The first and the last time.
     pub(super) span: Option<(Timestamp, Timestamp)>,
     pub(super) nodes: BTreeSet<NodeName>,
@@ -157,7 +157,7 @@ pub(super) struct HolderRecord {
     pub(super) devices: BTreeSet<(NodeName, Arc<str>)>,
 }
 
-impl Holders {
+impl HolderIndex {
     /// Returns the number of a holder.
     fn number(&mut self, holder: &Holder) -> usize {
         if let Some(number) = self.numbers.get(holder) {
@@ -170,8 +170,8 @@ impl Holders {
         self.numbers.insert(holder.clone(), number);
         self.records.push(HolderRecord {
             holder: holder.clone(),
-            usage: Usage::default(),
-            series: Series::default(),
+            usage: DeviceUsage::default(),
+            series: StepSeries::default(),
             span: None,
             nodes: BTreeSet::new(),
             devices: BTreeSet::new(),
@@ -181,13 +181,13 @@ impl Holders {
 }
 
 impl UsageCollector {
-    pub(super) fn new(scope: Scope) -> Self {
+    pub(super) fn new(scope: ReportScope) -> Self {
         Self {
             scope,
             allocations: AllocationIndex::default(),
             rosters: BTreeMap::new(),
             nodes: BTreeMap::new(),
-            holders: Holders::default(),
+            holders: HolderIndex::default(),
             jobs: BTreeMap::new(),
             commands: BTreeMap::new(),
         }
@@ -221,7 +221,7 @@ impl UsageCollector {
         for name in gone {
             let is_listed = rosters.values().any(|(_, names)| names.contains(&name));
             if let Some(record) = nodes.get_mut(&name).filter(|_| !is_listed) {
-                record.close(at, &mut Sums { scope, holders, commands, node: &name });
+                record.close(at, &mut UsageSums { scope, holders, commands, node: &name });
             }
         }
     }
@@ -229,7 +229,7 @@ impl UsageCollector {
     /// Adds the time in which the nodes of a file were listed.
     fn close_roster(&mut self, file: usize, at: Timestamp) {
         let Some((since, names)) = self.rosters.remove(&file) else { return };
-        let mut listed = Intervals::default();
+        let mut listed = TimeIntervals::default();
         listed.push(since.max(self.scope.from), at.min(self.scope.to));
         let Some(spans) = self.scope.spans_by_file.get(file) else { return };
         let listed = spans.intersection(&listed);
@@ -259,10 +259,10 @@ impl UsageCollector {
     fn on_node(&mut self, at: Timestamp, node: &Node) {
         let Self { scope, allocations, nodes, holders, commands, .. } = self;
         if !nodes.contains_key(&node.name) {
-            nodes.insert(node.name.clone(), NodeRecord::default());
+            nodes.insert(node.name.clone(), CollectedNode::default());
         }
         let Some(record) = nodes.get_mut(&node.name) else { return };
-        let mut sums = Sums { scope, holders, commands, node: &node.name };
+        let mut sums = UsageSums { scope, holders, commands, node: &node.name };
         record.on_link(at, node, &mut sums);
         record.count_sample(at, node, sums.scope);
         record.on_events(node, sums.scope);
@@ -282,7 +282,7 @@ impl UsageCollector {
     ) {
         let Self { scope, nodes, holders, commands, .. } = self;
         if !nodes.contains_key(name) {
-            let mut record = NodeRecord { interval, ..NodeRecord::default() };
+            let mut record = CollectedNode { interval, ..CollectedNode::default() };
             record.listed.push(scope.from, scope.to);
             nodes.insert(name.clone(), record);
         }
@@ -290,7 +290,7 @@ impl UsageCollector {
         // Rows of one sample have one time.
         record.samples += u64::from(record.sampled_at != Some(at));
         record.sampled_at = Some(at);
-        let NodeRecord { devices, parts, .. } = record;
+        let CollectedNode { devices, parts, .. } = record;
         let known = devices.iter().position(|device| device.index == Some(index));
         let position = known.unwrap_or(devices.len());
         if known.is_none() {
@@ -298,10 +298,10 @@ impl UsageCollector {
             devices.push(DeviceRecord { index: Some(index), ..DeviceRecord::new(uuid.into()) });
         }
         let Some(device) = devices.get_mut(position) else { return };
-        device.close(at, parts, &mut Sums { scope, holders, commands, node: name });
+        device.close(at, parts, &mut UsageSums { scope, holders, commands, node: name });
         device.present_since.get_or_insert(at);
         let until = at.plus(stale_after(interval));
-        device.held = Some(Held { from: at, until, values, holder: CachedHolder::default() });
+        device.held = Some(HeldValues { from: at, until, values, holder: CachedHolder::default() });
     }
 
     /// Ends the span: what holds is added up to its end.
@@ -312,7 +312,7 @@ impl UsageCollector {
         }
         let Self { scope, nodes, holders, commands, .. } = self;
         for (name, record) in nodes {
-            let mut sums = Sums { scope, holders, commands, node: name };
+            let mut sums = UsageSums { scope, holders, commands, node: name };
             record.finish(&mut sums);
         }
     }
@@ -346,10 +346,10 @@ impl UsageCollector {
 }
 
 /// Where values of a node are added.
-struct Sums<'a> {
-    scope: &'a Scope,
-    holders: &'a mut Holders,
-    commands: &'a mut BTreeMap<Command, f64>,
+struct UsageSums<'a> {
+    scope: &'a ReportScope,
+    holders: &'a mut HolderIndex,
+    commands: &'a mut BTreeMap<HeldCommand, f64>,
     node: &'a NodeName,
 }
 
@@ -360,9 +360,9 @@ impl HolderRecord {
     }
 }
 
-impl NodeRecord {
+impl CollectedNode {
     /// Follows the connection: values do not hold beyond its loss.
-    fn on_link(&mut self, at: Timestamp, node: &Node, sums: &mut Sums<'_>) {
+    fn on_link(&mut self, at: Timestamp, node: &Node, sums: &mut UsageSums<'_>) {
         let Some(fault) = node.fault() else {
             if let Some(since) = self.down_since.take() {
                 self.down.push(since.max(sums.scope.from), at.min(sums.scope.to));
@@ -375,14 +375,14 @@ impl NodeRecord {
     }
 
     /// Adds what has held until now.
-    fn close(&mut self, at: Timestamp, sums: &mut Sums<'_>) {
+    fn close(&mut self, at: Timestamp, sums: &mut UsageSums<'_>) {
         for device in &mut self.devices {
             device.close(at, &mut self.parts, sums);
         }
     }
 
     /// Counts the samples of the host that were recorded in the span, each once.
-    fn count_sample(&mut self, at: Timestamp, node: &Node, scope: &Scope) {
+    fn count_sample(&mut self, at: Timestamp, node: &Node, scope: &ReportScope) {
         let Some(host) = node.source(&Source::host()) else { return };
         self.interval = host.interval;
         if host.taken_at == self.sampled_at {
@@ -392,7 +392,7 @@ impl NodeRecord {
         self.samples += u64::from(at >= scope.from && at < scope.to);
     }
 
-    fn on_events(&mut self, node: &Node, scope: &Scope) {
+    fn on_events(&mut self, node: &Node, scope: &ReportScope) {
         if self.known_events.as_ref().is_some_and(|known| Arc::ptr_eq(known, &node.events)) {
             return;
         }
@@ -413,7 +413,7 @@ impl NodeRecord {
         })
     }
 
-    fn on_devices(&mut self, at: Timestamp, node: &Node, sums: &mut Sums<'_>) {
+    fn on_devices(&mut self, at: Timestamp, node: &Node, sums: &mut UsageSums<'_>) {
         let is_same = |devices: &[DeviceRecord]| {
             let mut known = devices.iter();
             node.whole_devices()
@@ -450,7 +450,7 @@ impl NodeRecord {
             let known = holders.by_position.get(position).cloned().unwrap_or_default();
             let values = values_of(node, position, device, known.is_allocated);
             let is_free = values.state == DeviceState::Free;
-            record.held = Some(Held {
+            record.held = Some(HeldValues {
                 from: taken_at,
                 until: taken_at.plus(stale_after(interval)).min(end),
                 values,
@@ -471,7 +471,7 @@ impl NodeRecord {
         self.devices.append(&mut rest);
     }
 
-    fn finish(&mut self, sums: &mut Sums<'_>) {
+    fn finish(&mut self, sums: &mut UsageSums<'_>) {
         let to = sums.scope.to;
         if let Some(since) = self.down_since {
             self.down.push(since.max(sums.scope.from), to);
@@ -511,9 +511,9 @@ impl DeviceRecord {
             index: None,
             model: None,
             fault: None,
-            present: Intervals::default(),
-            usage: Usage::default(),
-            series: Series::default(),
+            present: TimeIntervals::default(),
+            usage: DeviceUsage::default(),
+            series: StepSeries::default(),
             by_holder: BTreeMap::new(),
             present_since: None,
             sampled_at: None,
@@ -523,7 +523,7 @@ impl DeviceRecord {
     }
 
     /// Adds what has held until now.
-    fn close(&mut self, at: Timestamp, parts: &mut PartSeries, sums: &mut Sums<'_>) {
+    fn close(&mut self, at: Timestamp, parts: &mut PartSeries, sums: &mut UsageSums<'_>) {
         let Some(held) = self.held.take() else { return };
         let scope = sums.scope;
         let from = held.from.max(scope.from).max(self.counted_to);
@@ -547,7 +547,7 @@ impl DeviceRecord {
             let of_holder = self.by_holder.entry(*number).or_insert_with(|| {
                 record.nodes.insert(sums.node.clone());
                 record.devices.insert((sums.node.clone(), Arc::clone(&self.uuid)));
-                Mean::default()
+                TimedMean::default()
             });
             if let Some(percent) = held.values.utilization {
                 of_holder.add(f64::from(percent), seconds);
@@ -563,7 +563,7 @@ impl DeviceRecord {
     }
 
     /// Ends its time in the node.
-    fn leave(&mut self, at: Timestamp, scope: &Scope) {
+    fn leave(&mut self, at: Timestamp, scope: &ReportScope) {
         if let Some(since) = self.present_since.take() {
             self.present.push(since.max(scope.from), at.min(scope.to));
         }
@@ -590,7 +590,7 @@ impl CachedHolders {
         &mut self,
         node: &Node,
         allocations: &AllocationIndex,
-        holders: &mut Holders,
+        holders: &mut HolderIndex,
         has_commands: bool,
     ) {
         let signature = signature(node, allocations);
@@ -627,13 +627,13 @@ fn signature(node: &Node, allocations: &AllocationIndex) -> u64 {
 }
 
 /// Returns the command lines on each device of a node.
-fn commands_of(node: &Node, allocations: &AllocationIndex) -> Vec<Vec<Command>> {
+fn commands_of(node: &Node, allocations: &AllocationIndex) -> Vec<Vec<HeldCommand>> {
     let mut commands = vec![Vec::new(); node.devices.len()];
     for (position, holder, used) in allocations.uses(node) {
         let statics = node.statics_of(used.pid);
         let text = statics.and_then(|statics| statics.command.known()).cloned();
         if let (Some(text), Some(of_device)) = (text, commands.get_mut(position)) {
-            of_device.push(Command { node: node.name.clone(), holder, text });
+            of_device.push(HeldCommand { node: node.name.clone(), holder, text });
         }
     }
     commands

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::fleet::DeviceState;
 use crate::report::collector::{DeviceRecord, UsageCollector};
-use crate::report::labels::{HolderNames, Names};
+use crate::report::labels::{HolderNames, ReportNames};
 use crate::report::node_span::NodeSpan;
-use crate::report::usage::{Mean, Usage};
-use crate::report::{Finding, FindingKind, FindingSeverity};
+use crate::report::usage::{DeviceUsage, TimedMean};
+use crate::report::{FindingKind, FindingSeverity, ReportFinding};
 use crate::time::format_duration;
 
 /// Findings of a report.
@@ -31,8 +31,8 @@ pub(super) fn find(
     nodes: &[NodeSpan<'_>],
     collector: &UsageCollector,
     holders: &[HolderNames],
-    names: &Names,
-) -> Vec<Finding> {
+    names: &ReportNames,
+) -> Vec<ReportFinding> {
     let mut findings = Vec::new();
     add_idle_holders(&mut findings, collector, holders);
     for node in nodes {
@@ -44,7 +44,7 @@ pub(super) fn find(
     }
     add_uneven(&mut findings, nodes, holders);
     let usages = nodes.iter().flat_map(|node| &node.record.devices).map(|device| &device.usage);
-    let all: f64 = usages.map(Usage::seconds).sum();
+    let all: f64 = usages.map(DeviceUsage::seconds).sum();
     for finding in &mut findings {
         let share = finding.device_seconds / all.max(1.0);
         let by_time = match share {
@@ -62,8 +62,8 @@ pub(super) fn find(
     findings
 }
 
-fn finding(kind: FindingKind, text: String, remedy: &str, device_seconds: f64) -> Finding {
-    Finding {
+fn finding(kind: FindingKind, text: String, remedy: &str, device_seconds: f64) -> ReportFinding {
+    ReportFinding {
         kind,
         severity: FindingSeverity::Low,
         text,
@@ -89,7 +89,7 @@ fn span_text(seconds: f64) -> String {
 }
 
 fn add_idle_holders(
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<ReportFinding>,
     collector: &UsageCollector,
     holders: &[HolderNames],
 ) {
@@ -114,7 +114,7 @@ fn add_idle_holders(
         } else {
             "end the processes that hold the memory"
         };
-        findings.push(Finding {
+        findings.push(ReportFinding {
             job: names.job.as_ref().map(|(id, _)| id.clone()),
             user: Some(user.clone()),
             ..finding(FindingKind::IdleHeld, text, remedy, idle)
@@ -123,7 +123,7 @@ fn add_idle_holders(
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of devices and samples are small")]
-fn add_node(findings: &mut Vec<Finding>, node: &NodeSpan<'_>, names: &Names) {
+fn add_node(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>, names: &ReportNames) {
     let label = &node.label;
     let devices = node.record.devices.len().max(1) as f64;
     let watched = node.watched.seconds();
@@ -136,7 +136,7 @@ fn add_node(findings: &mut Vec<Finding>, node: &NodeSpan<'_>, names: &Names) {
             reason.unwrap_or_default()
         );
         let remedy = format!("gtop doctor {label} examines it");
-        findings.push(Finding {
+        findings.push(ReportFinding {
             node: Some(label.clone()),
             ..finding(FindingKind::Down, text, &remedy, node.down_seconds * devices)
         });
@@ -146,7 +146,7 @@ fn add_node(findings: &mut Vec<Finding>, node: &NodeSpan<'_>, names: &Names) {
     if silent >= MIN_SECONDS && silent >= watched * MIN_SHARE {
         let text = format!("{label} was connected, and sent nothing for {}", span_text(silent));
         let remedy = "a driver that hangs, or a node that is overloaded: see its events";
-        findings.push(Finding {
+        findings.push(ReportFinding {
             node: Some(label.clone()),
             ..finding(FindingKind::NotSeen, text, remedy, silent * devices)
         });
@@ -159,14 +159,17 @@ fn device_text(node: &NodeSpan<'_>, device: &DeviceRecord) -> String {
 }
 
 fn add_device(
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<ReportFinding>,
     node: &NodeSpan<'_>,
     device: &DeviceRecord,
-    names: &Names,
+    names: &ReportNames,
 ) {
     let name = device_text(node, device);
-    let of_device =
-        |one: Finding| Finding { node: Some(node.label.clone()), device: device.index, ..one };
+    let of_device = |one: ReportFinding| ReportFinding {
+        node: Some(node.label.clone()),
+        device: device.index,
+        ..one
+    };
     let faulty = device.usage.states.get(DeviceState::Faulty as usize).copied().unwrap_or_default();
     if faulty > 0.0 {
         let why = device.fault.as_deref().unwrap_or_default();
@@ -176,7 +179,7 @@ fn add_device(
         let remedy = "drain the node; reset the device or reboot, and look at the events";
         let severity = FindingSeverity::Medium;
         let one = finding(FindingKind::Faulty, text, remedy, faulty);
-        findings.push(of_device(Finding { severity, ..one }));
+        findings.push(of_device(ReportFinding { severity, ..one }));
     }
     let throttled = device.usage.throttled_seconds;
     if throttled >= MIN_SECONDS && throttled >= device.usage.seconds() * MIN_SHARE {
@@ -189,7 +192,7 @@ fn add_device(
     }
 }
 
-fn add_errors(findings: &mut Vec<Finding>, node: &NodeSpan<'_>) {
+fn add_errors(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>) {
     for ((uuid, error), times) in &node.record.errors {
         let device = node.record.devices.iter().find(|device| device.uuid == *uuid);
         let name = match device {
@@ -203,7 +206,7 @@ fn add_errors(findings: &mut Vec<Finding>, node: &NodeSpan<'_>) {
         };
         let text = format!("{name} reported {error}, {times}");
         let remedy = "NVIDIA's list of Xid errors says what each means; repeated ones call for a check of the hardware";
-        findings.push(Finding {
+        findings.push(ReportFinding {
             node: Some(node.label.clone()),
             device: device.and_then(|device| device.index),
             severity: FindingSeverity::Medium,
@@ -213,8 +216,8 @@ fn add_errors(findings: &mut Vec<Finding>, node: &NodeSpan<'_>) {
 }
 
 /// Finds devices that did less than the others of their job.
-fn add_uneven(findings: &mut Vec<Finding>, nodes: &[NodeSpan<'_>], holders: &[HolderNames]) {
-    type OfJob<'a> = Vec<(&'a NodeSpan<'a>, &'a DeviceRecord, Mean)>;
+fn add_uneven(findings: &mut Vec<ReportFinding>, nodes: &[NodeSpan<'_>], holders: &[HolderNames]) {
+    type OfJob<'a> = Vec<(&'a NodeSpan<'a>, &'a DeviceRecord, TimedMean)>;
     let mut by_holder: Vec<OfJob<'_>> = vec![Vec::new(); holders.len()];
     for node in nodes {
         for device in &node.record.devices {
@@ -246,7 +249,7 @@ fn add_uneven(findings: &mut Vec<Finding>, nodes: &[NodeSpan<'_>], holders: &[Ho
             );
             let remedy = "a device that is slow, throttled or waits for data: look at the job and its events";
             let lost = mean.seconds * (median - mean.get().unwrap_or_default()) / 100.0;
-            findings.push(Finding {
+            findings.push(ReportFinding {
                 node: Some(node.label.clone()),
                 device: device.index,
                 job: Some(id.clone()),

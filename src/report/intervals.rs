@@ -2,11 +2,11 @@
 
 use crate::time::Timestamp;
 
-/// Intervals, in the order in which they were added.
+/// TimeIntervals, in the order in which they were added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Intervals(Vec<(Timestamp, Timestamp)>);
+pub(super) struct TimeIntervals(Vec<(Timestamp, Timestamp)>);
 
-impl Intervals {
+impl TimeIntervals {
     /// Takes intervals that are in rising order and apart.
     pub(super) fn new(list: Vec<(Timestamp, Timestamp)>) -> Self {
         Self(list)
@@ -74,8 +74,8 @@ impl Intervals {
 mod tests {
     use super::*;
 
-    fn intervals(list: &[(i64, i64)]) -> Intervals {
-        let mut found = Intervals::default();
+    fn intervals(list: &[(i64, i64)]) -> TimeIntervals {
+        let mut found = TimeIntervals::default();
         for (from, to) in list {
             let [from, to] = [*from, *to].map(|second| Timestamp::from_micros(second * 1_000_000));
             found.push(from, to);

@@ -1,4 +1,4 @@
-//! Names in a report: as they are, or replaced.
+//! ReportNames in a report: as they are, or replaced.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use crate::insight::users::User;
 use crate::model::{JobId, NodeName};
 use crate::report::collector::JobFacts;
 
-/// Names as they are, or replaced.
+/// ReportNames as they are, or replaced.
 #[derive(Debug, Default)]
-pub(super) struct Names(pub(super) Option<Anonymizer>);
+pub(super) struct ReportNames(pub(super) Option<Anonymizer>);
 
-impl Names {
+impl ReportNames {
     pub(super) fn node(&mut self, name: &NodeName) -> String {
         match &mut self.0 {
             Some(anonymizer) => anonymizer.name("node", name.as_str()).to_string(),
@@ -53,7 +53,7 @@ pub(super) struct HolderNames {
 pub(super) fn holder_names(
     holder: &Holder,
     jobs: &BTreeMap<JobId, JobFacts>,
-    names: &mut Names,
+    names: &mut ReportNames,
 ) -> HolderNames {
     let user = names.user(&holder.user);
     let facts = holder.job.as_ref().and_then(|id| jobs.get(id));

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use crate::report::collector::{NodeRecord, Scope, UsageCollector};
-use crate::report::intervals::Intervals;
-use crate::report::labels::Names;
+use crate::report::collector::{CollectedNode, ReportScope, UsageCollector};
+use crate::report::intervals::TimeIntervals;
+use crate::report::labels::ReportNames;
 
 /// The interval of nodes that never answered, if no node did.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A node with what is known of it after the whole span.
 pub(super) struct NodeSpan<'a> {
-    pub(super) record: &'a NodeRecord,
+    pub(super) record: &'a CollectedNode,
     pub(super) label: String,
     /// When it was watched.
-    pub(super) watched: Intervals,
+    pub(super) watched: TimeIntervals,
     pub(super) down_seconds: f64,
     /// Samples that should have come.
     pub(super) expected: f64,
@@ -23,10 +23,10 @@ pub(super) struct NodeSpan<'a> {
 /// Returns the nodes that were watched, or have devices.
 pub(super) fn node_spans<'a>(
     collector: &'a UsageCollector,
-    scope: &Scope,
-    names: &mut Names,
+    scope: &ReportScope,
+    names: &mut ReportNames,
 ) -> Vec<NodeSpan<'a>> {
-    let range = Intervals::new(vec![(scope.from, scope.to)]);
+    let range = TimeIntervals::new(vec![(scope.from, scope.to)]);
     let spans = scope.spans.intersection(&range);
     let known = collector.nodes.values().map(|record| record.interval);
     let usual = known.filter(|interval| !interval.is_zero()).max().unwrap_or(DEFAULT_INTERVAL);

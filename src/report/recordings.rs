@@ -7,12 +7,12 @@ use std::thread;
 use std::time::Duration;
 
 use crate::fleet::Anonymizer;
-use crate::report::collector::{Scope, UsageCollector};
-use crate::report::intervals::Intervals;
-use crate::report::labels::Names;
-use crate::report::series::Grid;
+use crate::report::collector::{ReportScope, UsageCollector};
+use crate::report::intervals::TimeIntervals;
+use crate::report::labels::ReportNames;
+use crate::report::series::StepGrid;
 use crate::report::summary::summarize;
-use crate::report::{EventReport, Report};
+use crate::report::{EventReport, UsageReport};
 use crate::source::replay::Recordings;
 use crate::time::Timestamp;
 
@@ -32,17 +32,17 @@ pub struct ReportRequest {
     pub from: Option<Timestamp>,
     /// Nothing later counts.
     pub to: Option<Timestamp>,
-    /// Command lines are listed.
+    /// HeldCommand lines are listed.
     pub has_commands: bool,
-    /// Names are replaced, and free texts withheld.
+    /// ReportNames are replaced, and free texts withheld.
     pub is_anonymous: bool,
     /// Threads that read; `None` for as many as there are processors, within limits.
     pub threads: Option<usize>,
 }
 
 impl ReportRequest {
-    pub(super) fn names(self) -> Names {
-        Names(self.is_anonymous.then(Anonymizer::default))
+    pub(super) fn names(self) -> ReportNames {
+        ReportNames(self.is_anonymous.then(Anonymizer::default))
     }
 }
 
@@ -51,34 +51,34 @@ pub fn report_recordings(
     recordings: &Recordings,
     options: ReportRequest,
     progress: impl FnMut(f64),
-) -> Option<Report> {
+) -> Option<UsageReport> {
     let recorded = recordings.spans();
     let first = recorded.first()?.0;
     // The last sample counts, too.
     let last = recorded.last()?.1.plus(Duration::from_micros(1));
     let from = options.from.unwrap_or(first).max(first);
     let to = options.to.unwrap_or(last).min(last);
-    let scope = Scope {
+    let scope = ReportScope {
         from,
         to,
-        grid: Grid::new(from, to),
-        spans_by_file: recordings.spans_by_file().into_iter().map(Intervals::new).collect(),
-        spans: Intervals::new(recorded),
+        grid: StepGrid::new(from, to),
+        spans_by_file: recordings.spans_by_file().into_iter().map(TimeIntervals::new).collect(),
+        spans: TimeIntervals::new(recorded),
         has_commands: options.has_commands,
     };
-    let spans = scope.spans.intersection(&Intervals::new(vec![(from, to)]));
+    let spans = scope.spans.intersection(&TimeIntervals::new(vec![(from, to)]));
     if spans.as_slice().is_empty() && from != first {
         return None;
     }
     let bounds = bounds(recordings, &scope, options.threads);
     let (collector, damaged) = collect(recordings, &scope, &bounds, progress);
     let mut names = options.names();
-    let mut report = Report {
+    let mut report = UsageReport {
         title: recordings.title(),
         kind: "recording",
         span: (from, to),
         recorded: spans.as_slice().to_vec(),
-        ..Report::default()
+        ..UsageReport::default()
     };
     report.notes.extend(recordings.loss());
     if damaged > 0 {
@@ -92,7 +92,7 @@ pub fn report_recordings(
 /// Reads all parts; returns what they have collected, and the number of damaged groups.
 fn collect(
     recordings: &Recordings,
-    scope: &Scope,
+    scope: &ReportScope,
     bounds: &[Timestamp],
     mut progress: impl FnMut(f64),
 ) -> (UsageCollector, u32) {
@@ -105,7 +105,7 @@ fn collect(
         for (number, (from, position)) in bounds.iter().zip(&positions).enumerate() {
             let to = bounds.get(number + 1).copied().unwrap_or(scope.to);
             let (sender, is_cancelled) = (sender.clone(), &is_cancelled);
-            let scope = Scope { from: *from, to, ..scope.clone() };
+            let scope = ReportScope { from: *from, to, ..scope.clone() };
             threads.spawn(move || {
                 let mut collector = UsageCollector::new(scope);
                 let damaged = recordings.walk(*from, to, is_cancelled, |line| {
@@ -141,7 +141,7 @@ fn collect(
 }
 
 /// Returns where the parts begin.
-fn bounds(recordings: &Recordings, scope: &Scope, threads: Option<usize>) -> Vec<Timestamp> {
+fn bounds(recordings: &Recordings, scope: &ReportScope, threads: Option<usize>) -> Vec<Timestamp> {
     let mut starts = recordings.starts();
     starts.retain(|start| *start > scope.from && *start < scope.to);
     let processors = || thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
@@ -155,7 +155,7 @@ fn bounds(recordings: &Recordings, scope: &Scope, threads: Option<usize>) -> Vec
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]
-fn share_read(bounds: &[Timestamp], positions: &[AtomicI64], scope: &Scope) -> f64 {
+fn share_read(bounds: &[Timestamp], positions: &[AtomicI64], scope: &ReportScope) -> f64 {
     let read = bounds.iter().zip(positions).map(|(from, position)| {
         position.load(Ordering::Relaxed).saturating_sub(from.as_micros()).max(0)
     });
@@ -163,7 +163,7 @@ fn share_read(bounds: &[Timestamp], positions: &[AtomicI64], scope: &Scope) -> f
     (read.sum::<i64>() as f64 / all as f64).min(1.0)
 }
 
-fn add_events(report: &mut Report, recordings: &Recordings, options: ReportRequest) {
+fn add_events(report: &mut UsageReport, recordings: &Recordings, options: ReportRequest) {
     let (from, to) = report.span;
     let mut marks = recordings.marks();
     marks.retain(|mark| (from..=to).contains(&mark.at));

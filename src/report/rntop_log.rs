@@ -14,12 +14,12 @@ use jiff::tz::TimeZone;
 
 use crate::fleet::{ACTIVE_PERCENT, DeviceState};
 use crate::model::NodeName;
-use crate::report::collector::{Scope, UsageCollector};
-use crate::report::intervals::Intervals;
-use crate::report::series::Grid;
+use crate::report::collector::{ReportScope, UsageCollector};
+use crate::report::intervals::TimeIntervals;
+use crate::report::series::StepGrid;
 use crate::report::summary::summarize;
-use crate::report::usage::{DeviceValues, Mean};
-use crate::report::{Report, ReportRequest};
+use crate::report::usage::{DeviceValues, TimedMean};
+use crate::report::{ReportRequest, UsageReport};
 use crate::time::Timestamp;
 
 /// Bytes of a line; a longer one is not a row.
@@ -50,7 +50,7 @@ pub enum RntopLogError {
 }
 
 /// A row of a log.
-struct Row {
+struct LogRow {
     at: Timestamp,
     node: NodeName,
     index: u32,
@@ -61,11 +61,11 @@ struct Row {
 
 /// What a first look at a log finds.
 #[derive(Default)]
-struct Overview {
+struct LogOverview {
     span: Option<(Timestamp, Timestamp)>,
     last: BTreeMap<(NodeName, u32), Timestamp>,
     gaps: Vec<Duration>,
-    rows: Mean,
+    rows: TimedMean,
     bad_rows: u64,
 }
 
@@ -79,16 +79,16 @@ pub fn is_rntop_log(path: &Path) -> bool {
         BufReader::new(file.take(MAX_LINE)).read_until(b'\n', &mut line).ok()?;
         String::from_utf8(line).ok()
     });
-    first.is_some_and(|line| Columns::of(&line).is_some())
+    first.is_some_and(|line| LogColumns::of(&line).is_some())
 }
 
 /// Reports on logs; times without a zone are of this machine's.
 pub fn report_rntop_logs(
     paths: &[PathBuf],
     options: ReportRequest,
-) -> Result<Option<Report>, RntopLogError> {
+) -> Result<Option<UsageReport>, RntopLogError> {
     let zone = TimeZone::system();
-    let mut overview = Overview::default();
+    let mut overview = LogOverview::default();
     let is_in_span = |at: Timestamp| {
         options.from.is_none_or(|from| at >= from) && options.to.is_none_or(|to| at <= to)
     };
@@ -110,11 +110,11 @@ pub fn report_rntop_logs(
     };
     let interval = median(&mut overview.gaps).unwrap_or(DEFAULT_INTERVAL);
     let to = last.plus(interval);
-    let spans = Intervals::new(vec![(first, to)]);
-    let scope = Scope {
+    let spans = TimeIntervals::new(vec![(first, to)]);
+    let scope = ReportScope {
         from: first,
         to,
-        grid: Grid::new(first, to),
+        grid: StepGrid::new(first, to),
         spans_by_file: vec![spans.clone()],
         spans,
         has_commands: false,
@@ -128,13 +128,13 @@ pub fn report_rntop_logs(
         })?;
     }
     collector.finish();
-    let mut report = Report {
+    let mut report = UsageReport {
         title: "a log of utilization and memory".to_owned(),
         kind: "rntop-log",
         span: (first, to),
         recorded: scope.spans.as_slice().to_vec(),
         row_mean: overview.rows.get(),
-        ..Report::default()
+        ..UsageReport::default()
     };
     report.notes.push(format!(
         "the log has utilization and memory only: no users, jobs, power or faults, and a device that is not active is of unknown state; times without a zone are taken for those of this machine ({})",
@@ -155,7 +155,7 @@ fn add_row(
     span: &mut Option<(Timestamp, Timestamp)>,
     last: &mut BTreeMap<(NodeName, u32), Timestamp>,
     gaps: &mut Vec<Duration>,
-    row: &Row,
+    row: &LogRow,
 ) {
     let (first, end) = span.unwrap_or((row.at, row.at));
     *span = Some((first.min(row.at), end.max(row.at)));
@@ -173,7 +173,7 @@ fn median(gaps: &mut [Duration]) -> Option<Duration> {
     gaps.get(gaps.len() / 2).copied()
 }
 
-fn values(row: &Row) -> DeviceValues {
+fn values(row: &LogRow) -> DeviceValues {
     let is_active = row.utilization.is_some_and(|percent| percent >= ACTIVE_PERCENT);
     let bytes = |mebibytes: f64| mebibytes * 1_048_576.0;
     DeviceValues {
@@ -190,7 +190,7 @@ fn values(row: &Row) -> DeviceValues {
 fn read_rows(
     path: &Path,
     zone: &TimeZone,
-    mut add: impl FnMut(&Row),
+    mut add: impl FnMut(&LogRow),
 ) -> Result<u64, RntopLogError> {
     let unreadable =
         |source| RntopLogError::Unreadable { path: path.display().to_string(), source };
@@ -208,11 +208,11 @@ fn read_rows(
             continue;
         }
         // Appended logs repeat the header.
-        if let Some(found) = Columns::of(text) {
+        if let Some(found) = LogColumns::of(text) {
             columns = Some(found);
             continue;
         }
-        let row = columns.as_ref().and_then(|columns: &Columns| columns.row(text, zone));
+        let row = columns.as_ref().and_then(|columns: &LogColumns| columns.row(text, zone));
         let row = row.filter(|row| {
             let is_known = devices.contains(&(row.node.clone(), row.index));
             if !is_known && devices.len() < MAX_DEVICES {
@@ -229,12 +229,12 @@ fn read_rows(
 }
 
 /// Where the columns are.
-struct Columns {
+struct LogColumns {
     required: [usize; 4],
     memory: Option<(usize, usize)>,
 }
 
-impl Columns {
+impl LogColumns {
     /// Returns the columns of a header; `None` if the line is not one.
     fn of(line: &str) -> Option<Self> {
         let line = line.trim_start_matches('\u{feff}').trim();
@@ -247,7 +247,7 @@ impl Columns {
         })
     }
 
-    fn row(&self, line: &str, zone: &TimeZone) -> Option<Row> {
+    fn row(&self, line: &str, zone: &TimeZone) -> Option<LogRow> {
         let cells: Vec<&str> = line.split(',').map(|cell| cell.trim().trim_matches('"')).collect();
         let cell = |column: usize| cells.get(column).copied();
         let number = |column: usize| {
@@ -258,7 +258,7 @@ impl Columns {
         #[expect(clippy::cast_possible_truncation, reason = "a percentage needs few digits")]
         let utilization =
             number(utilization).filter(|percent| *percent <= 100.0).map(|percent| percent as f32);
-        Some(Row {
+        Some(LogRow {
             at: parse_time(cell(time)?, zone)?,
             node: NodeName::new(cell(node)?).ok()?,
             index: cell(index)?.parse().ok()?,
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn rows_with_unknown_values_are_kept_and_others_are_not() {
         let columns =
-            Columns::of("timestamp,node,index,utilization,memory_used,memory_total").unwrap();
+            LogColumns::of("timestamp,node,index,utilization,memory_used,memory_total").unwrap();
         let row = |line: &str| columns.row(line, &TimeZone::UTC);
         let read = row("2026/11/21 01:54:06.497,gpu02,3,99,70000,81920").unwrap();
         assert_eq!(

@@ -19,7 +19,7 @@ const STEP_SECONDS: [i64; 18] = [
 
 /// The steps of all charts of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grid {
+pub struct StepGrid {
     /// Begin of the first step.
     pub from: Timestamp,
     /// Length of a step.
@@ -28,7 +28,7 @@ pub struct Grid {
     pub count: usize,
 }
 
-impl Grid {
+impl StepGrid {
     /// Divides a span into at most [`MAX_STEPS`] steps.
     pub(super) fn new(from: Timestamp, to: Timestamp) -> Self {
         let seconds = i64::try_from(to.since(from).as_secs()).unwrap_or(i64::MAX).saturating_add(1);
@@ -72,9 +72,9 @@ impl Grid {
     }
 }
 
-/// Sums within a step, of one or several devices.
+/// UsageSums within a step, of one or several devices.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Step {
+pub(super) struct SeriesStep {
     /// Utilization times seconds, and seconds in which it is known.
     pub(super) utilization: [f32; 2],
     /// Memory in use times seconds and total memory times seconds, in GiB.
@@ -85,7 +85,7 @@ pub(super) struct Step {
     pub(super) devices: [f32; 4],
 }
 
-impl Step {
+impl SeriesStep {
     fn add(&mut self, values: &DeviceValues, seconds: f32) {
         let add = |pair: &mut [f32; 2], value: f32, weight: f32| {
             pair[0] += value * seconds;
@@ -111,7 +111,7 @@ impl Step {
     }
 }
 
-impl AddAssign<&Self> for Step {
+impl AddAssign<&Self> for SeriesStep {
     fn add_assign(&mut self, other: &Self) {
         let add = |sums: &mut [f32], more: &[f32]| {
             sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
@@ -123,19 +123,19 @@ impl AddAssign<&Self> for Step {
     }
 }
 
-/// Sums of all steps of a device, or of a job: the steps from the first to the last with a value.
+/// UsageSums of all steps of a device, or of a job: the steps from the first to the last with a value.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Series {
+pub(super) struct StepSeries {
     /// The number of the first step.
     pub(super) first: usize,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<SeriesStep>,
 }
 
-impl Series {
+impl StepSeries {
     /// Adds values that held from a time to another, each step divided by `holders`.
     pub(super) fn add(
         &mut self,
-        grid: Grid,
+        grid: StepGrid,
         span: (Timestamp, Timestamp),
         values: &DeviceValues,
         holders: f32,
@@ -145,25 +145,25 @@ impl Series {
         });
     }
 
-    fn step(&mut self, number: usize) -> &mut Step {
+    fn step(&mut self, number: usize) -> &mut SeriesStep {
         if self.steps.is_empty() {
             self.first = number;
         }
         if number < self.first {
             // Only after a clock was set back.
             let missing = self.first - number;
-            self.steps.splice(0..0, std::iter::repeat_n(Step::default(), missing));
+            self.steps.splice(0..0, std::iter::repeat_n(SeriesStep::default(), missing));
             self.first = number;
         }
         let index = number - self.first;
         if index >= self.steps.len() {
-            self.steps.resize(index + 1, Step::default());
+            self.steps.resize(index + 1, SeriesStep::default());
         }
         #[expect(clippy::indexing_slicing, reason = "the list was made long enough")]
         &mut self.steps[index]
     }
 
-    pub(super) fn get(&self, number: usize) -> Option<&Step> {
+    pub(super) fn get(&self, number: usize) -> Option<&SeriesStep> {
         self.steps.get(number.checked_sub(self.first)?)
     }
 
@@ -174,13 +174,18 @@ impl Series {
     }
 }
 
-/// Sums of the parts of all steps of a node.
+/// UsageSums of the parts of all steps of a node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PartSeries(Vec<[f32; 4]>);
 
 impl PartSeries {
     /// Adds values that held from a time to another.
-    pub(super) fn add(&mut self, grid: Grid, span: (Timestamp, Timestamp), values: &DeviceValues) {
+    pub(super) fn add(
+        &mut self,
+        grid: StepGrid,
+        span: (Timestamp, Timestamp),
+        values: &DeviceValues,
+    ) {
         if self.0.is_empty() {
             self.0 = vec![[0.0; 4]; grid.count * PARTS];
         }
@@ -256,19 +261,19 @@ mod tests {
         for (seconds, step) in
             [(0, 1), (60, 1), (800, 2), (3_600, 10), (86_400, 300), (86_400 * 90, 14_400)]
         {
-            let grid = Grid::new(at(1_000_007), at(1_000_007 + seconds));
+            let grid = StepGrid::new(at(1_000_007), at(1_000_007 + seconds));
             assert_eq!(grid.step.as_secs(), step, "{seconds}");
             assert!(grid.count >= 1 && grid.count <= 720, "{seconds}: {}", grid.count);
             assert_eq!(grid.from.second() % i64::try_from(step).unwrap(), 0);
         }
-        let centuries = Grid::new(at(0), at(86_400 * 365 * 1000));
+        let centuries = StepGrid::new(at(0), at(86_400 * 365 * 1000));
         assert!(centuries.count <= 720);
     }
 
     #[test]
     fn values_are_divided_among_the_steps_they_hold_in() {
-        let grid = Grid { from: at(0), step: Duration::from_secs(8), count: 3 };
-        let (mut series, mut parts) = (Series::default(), PartSeries::default());
+        let grid = StepGrid { from: at(0), step: Duration::from_secs(8), count: 3 };
+        let (mut series, mut parts) = (StepSeries::default(), PartSeries::default());
         for (span, percent) in [((at(6), at(10)), 100.0), ((at(10), at(12)), 40.0)] {
             series.add(grid, span, &busy(percent), 1.0);
             parts.add(grid, span, &busy(percent));

@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::report::collector::{Command, DeviceRecord, NodeRecord, Scope, UsageCollector};
+use crate::report::collector::{
+    CollectedNode, DeviceRecord, HeldCommand, ReportScope, UsageCollector,
+};
 use crate::report::findings;
-use crate::report::intervals::Intervals;
-use crate::report::labels::{HolderNames, Names, holder_names};
+use crate::report::intervals::TimeIntervals;
+use crate::report::labels::{HolderNames, ReportNames, holder_names};
 use crate::report::node_span::node_spans;
-use crate::report::series::{Grid, PartSeries, Series, Step};
-use crate::report::usage::Usage;
+use crate::report::series::{PartSeries, SeriesStep, StepGrid, StepSeries};
+use crate::report::usage::DeviceUsage;
 use crate::report::{
-    CommandReport, DeviceReport, DeviceSteps, JobReport, JobSteps, NodeReport, Report, Steps,
-    Summary, UserReport,
+    CommandReport, DeviceReport, DeviceSteps, JobReport, JobSteps, NodeReport, ReportSteps,
+    UsageReport, UsageSummary, UserReport,
 };
 
 /// Jobs with lines of their own; those that held the most.
@@ -22,10 +24,10 @@ const GAP: u8 = 255;
 
 /// Fills a report with what was collected.
 pub(super) fn summarize(
-    report: &mut Report,
+    report: &mut UsageReport,
     collector: &UsageCollector,
-    scope: &Scope,
-    names: &mut Names,
+    scope: &ReportScope,
+    names: &mut ReportNames,
 ) {
     let nodes = node_spans(collector, scope, names);
     let holders: Vec<HolderNames> = collector
@@ -36,12 +38,12 @@ pub(super) fn summarize(
         .collect();
     let recorded = recorded_steps(scope);
     report.steps.grid = Some(scope.grid);
-    let mut all = Usage::default();
-    let (mut cluster_parts, mut cluster) = (PartSeries::default(), Series::default());
+    let mut all = DeviceUsage::default();
+    let (mut cluster_parts, mut cluster) = (PartSeries::default(), StepSeries::default());
     let mut cluster_power = PowerSteps::new(scope.grid);
     let mut samples = (0, 0.0);
     for node in &nodes {
-        let mut of_node = Usage::default();
+        let mut of_node = DeviceUsage::default();
         let mut watched_seconds = 0.0;
         let mut node_power = PowerSteps::new(scope.grid);
         for device in sorted_devices(node.record) {
@@ -56,7 +58,7 @@ pub(super) fn summarize(
         cluster_parts.merge(&node.record.parts);
         all += &of_node;
         samples = (samples.0 + node.record.samples, samples.1 + node.expected);
-        let mut summary = Summary::of(&of_node, watched_seconds);
+        let mut summary = UsageSummary::of(&of_node, watched_seconds);
         summary.samples = Some((node.record.samples, node.expected));
         let [utilization, memory] = node.record.parts.ranges(scope.grid.count);
         report.nodes.push(NodeReport {
@@ -64,15 +66,15 @@ pub(super) fn summarize(
             devices: node.record.devices.len(),
             down_seconds: node.down_seconds,
             summary,
-            steps: Steps { utilization, memory, power: node_power.means() },
+            steps: ReportSteps { utilization, memory, power: node_power.means() },
         });
     }
     let watched = report.devices.iter().map(|device| device.summary.watched_seconds).sum();
-    report.totals = Summary::of(&all, watched);
+    report.totals = UsageSummary::of(&all, watched);
     report.totals.samples = Some(samples);
     report.nodes_seen = nodes.iter().filter(|node| node.record.samples > 0).count();
     let [utilization, memory] = cluster_parts.ranges(scope.grid.count);
-    report.steps.cluster = Steps { utilization, memory, power: cluster_power.means() };
+    report.steps.cluster = ReportSteps { utilization, memory, power: cluster_power.means() };
     report.steps.devices = device_counts(&cluster, &recorded);
     add_users(report, collector, &holders);
     add_jobs(report, collector, &holders, names);
@@ -81,14 +83,14 @@ pub(super) fn summarize(
 }
 
 /// Returns the devices in the order of their indices.
-fn sorted_devices(record: &NodeRecord) -> Vec<&DeviceRecord> {
+fn sorted_devices(record: &CollectedNode) -> Vec<&DeviceRecord> {
     let mut devices: Vec<&DeviceRecord> = record.devices.iter().collect();
     devices.sort_by_key(|device| (device.index.unwrap_or(u32::MAX), Arc::clone(&device.uuid)));
     devices
 }
 
-impl Summary {
-    fn of(usage: &Usage, watched_seconds: f64) -> Self {
+impl UsageSummary {
+    fn of(usage: &DeviceUsage, watched_seconds: f64) -> Self {
         let [max_memory_percent, max_power, max_temperature] = usage.maxima();
         Self {
             watched_seconds,
@@ -107,7 +109,7 @@ impl Summary {
     }
 
     /// Returns the summary of devices of which only the seen time counts.
-    fn of_seen(usage: &Usage) -> Self {
+    fn of_seen(usage: &DeviceUsage) -> Self {
         Self::of(usage, usage.seconds())
     }
 }
@@ -116,10 +118,10 @@ fn device_report(
     device: &DeviceRecord,
     node: &str,
     watched_seconds: f64,
-    grid: Grid,
-    names: &mut Names,
+    grid: StepGrid,
+    names: &mut ReportNames,
 ) -> DeviceReport {
-    let share = |pair: fn(&Step) -> [f32; 2], factor: f32| {
+    let share = |pair: fn(&SeriesStep) -> [f32; 2], factor: f32| {
         let byte = |number| {
             let [sum, weight] = device.series.get(number).map(pair).unwrap_or_default();
             if weight > 0.0 { percent_byte(sum / weight * factor) } else { GAP }
@@ -131,7 +133,7 @@ fn device_report(
         index: device.index,
         uuid: names.uuid(&device.uuid),
         model: device.model.as_deref().map(str::to_owned),
-        summary: Summary::of(&device.usage, watched_seconds),
+        summary: UsageSummary::of(&device.usage, watched_seconds),
         steps: DeviceSteps {
             utilization: share(|step| step.utilization, 1.0),
             memory: share(|step| step.memory, 100.0),
@@ -144,15 +146,15 @@ fn percent_byte(percent: f32) -> u8 {
     percent.clamp(0.0, 100.0).round() as u8
 }
 
-/// Sums of the mean powers of devices, per step.
+/// UsageSums of the mean powers of devices, per step.
 struct PowerSteps(Vec<Option<f32>>);
 
 impl PowerSteps {
-    fn new(grid: Grid) -> Self {
+    fn new(grid: StepGrid) -> Self {
         Self(vec![None; grid.count])
     }
 
-    fn add(&mut self, series: &Series) {
+    fn add(&mut self, series: &StepSeries) {
         for (sum, step) in self.0.iter_mut().skip(series.first).zip(&series.steps) {
             let [watt_seconds, seconds] = step.power;
             if seconds > 0.0 {
@@ -175,8 +177,8 @@ impl PowerSteps {
 }
 
 /// Returns the recorded seconds of each step.
-fn recorded_steps(scope: &Scope) -> Vec<f32> {
-    let range = Intervals::new(vec![(scope.from, scope.to)]);
+fn recorded_steps(scope: &ReportScope) -> Vec<f32> {
+    let range = TimeIntervals::new(vec![(scope.from, scope.to)]);
     let mut seconds = vec![0.0; scope.grid.count];
     for (from, to) in scope.spans.intersection(&range).as_slice() {
         scope.grid.for_each_step(*from, *to, |step, part| {
@@ -189,7 +191,7 @@ fn recorded_steps(scope: &Scope) -> Vec<f32> {
 }
 
 /// Returns the mean numbers of devices that are busy, idle-held, free and seen; `None` where nothing was recorded.
-fn device_counts(cluster: &Series, recorded: &[f32]) -> [Vec<Option<f32>>; 4] {
+fn device_counts(cluster: &StepSeries, recorded: &[f32]) -> [Vec<Option<f32>>; 4] {
     let count = |kind: usize| {
         let of_step = |(number, seconds): (usize, &f32)| {
             let sum = cluster.get(number).and_then(|step| step.devices.get(kind)).copied();
@@ -200,8 +202,8 @@ fn device_counts(cluster: &Series, recorded: &[f32]) -> [Vec<Option<f32>>; 4] {
     [0, 1, 2, 3].map(count)
 }
 
-fn add_users(report: &mut Report, collector: &UsageCollector, holders: &[HolderNames]) {
-    let mut users: BTreeMap<&str, (Usage, usize)> = BTreeMap::new();
+fn add_users(report: &mut UsageReport, collector: &UsageCollector, holders: &[HolderNames]) {
+    let mut users: BTreeMap<&str, (DeviceUsage, usize)> = BTreeMap::new();
     for (record, names) in collector.holders.records.iter().zip(holders) {
         if record.usage.seconds() <= 0.0 {
             continue;
@@ -215,21 +217,21 @@ fn add_users(report: &mut Report, collector: &UsageCollector, holders: &[HolderN
         .map(|(user, (usage, jobs))| UserReport {
             user: user.to_owned(),
             jobs,
-            summary: Summary::of_seen(&usage),
+            summary: UsageSummary::of_seen(&usage),
         })
         .collect();
     report.users.sort_by(|one, other| by_hours(&one.summary, &other.summary));
 }
 
-fn by_hours(one: &Summary, other: &Summary) -> std::cmp::Ordering {
+fn by_hours(one: &UsageSummary, other: &UsageSummary) -> std::cmp::Ordering {
     other.watched_seconds.total_cmp(&one.watched_seconds)
 }
 
 fn add_jobs(
-    report: &mut Report,
+    report: &mut UsageReport,
     collector: &UsageCollector,
     holders: &[HolderNames],
-    names: &mut Names,
+    names: &mut ReportNames,
 ) {
     for (record, holder) in collector.holders.records.iter().zip(holders) {
         let (Some((id, name)), Some((from, to))) = (&holder.job, record.span) else { continue };
@@ -247,7 +249,7 @@ fn add_jobs(
             devices: record.devices.len(),
             from,
             to,
-            summary: Summary::of_seen(&record.usage),
+            summary: UsageSummary::of_seen(&record.usage),
             steps: Some(steps),
         });
     }
@@ -257,7 +259,7 @@ fn add_jobs(
     }
 }
 
-fn means(series: &Series, pair: fn(&Step) -> [f32; 2], factor: f32) -> Vec<Option<f32>> {
+fn means(series: &StepSeries, pair: fn(&SeriesStep) -> [f32; 2], factor: f32) -> Vec<Option<f32>> {
     let mean = |step| {
         let [sum, weight] = pair(step);
         (weight > 0.0).then(|| sum / weight * factor)
@@ -268,9 +270,9 @@ fn means(series: &Series, pair: fn(&Step) -> [f32; 2], factor: f32) -> Vec<Optio
 fn commands(
     collector: &UsageCollector,
     holders: &[HolderNames],
-    names: &mut Names,
+    names: &mut ReportNames,
 ) -> Vec<CommandReport> {
-    let holder_of = |command: &Command| {
+    let holder_of = |command: &HeldCommand| {
         let mut known = collector.holders.records.iter().zip(holders);
         known.find(|(record, _)| record.holder == command.holder).map(|(_, names)| names)
     };
@@ -292,7 +294,7 @@ fn commands(
     commands
 }
 
-impl Summary {
+impl UsageSummary {
     /// Returns the watched time in which nothing was known, in seconds.
     pub fn not_seen_seconds(&self) -> f64 {
         (self.watched_seconds - self.states.iter().sum::<f64>()).max(0.0)

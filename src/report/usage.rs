@@ -1,4 +1,4 @@
-//! Sums over time: what a device, a node, a user or a job has done.
+//! UsageSums over time: what a device, a node, a user or a job has done.
 
 use std::ops::AddAssign;
 
@@ -9,14 +9,14 @@ pub const STATES: usize = 5;
 
 /// A mean over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Mean {
+pub(super) struct TimedMean {
     /// Sum of values times seconds.
     pub(super) sum: f64,
     /// Seconds in which the value was known.
     pub(super) seconds: f64,
 }
 
-impl Mean {
+impl TimedMean {
     pub(super) fn add(&mut self, value: f64, seconds: f64) {
         self.sum += value * seconds;
         self.seconds += seconds;
@@ -28,7 +28,7 @@ impl Mean {
     }
 }
 
-impl AddAssign for Mean {
+impl AddAssign for TimedMean {
     fn add_assign(&mut self, other: Self) {
         self.sum += other.sum;
         self.seconds += other.seconds;
@@ -51,34 +51,34 @@ pub(super) struct DeviceValues {
     pub(super) is_throttled: bool,
 }
 
-/// Sums of the values of one or several devices.
+/// UsageSums of the values of one or several devices.
 #[derive(Clone, Debug)]
-pub(super) struct Usage {
+pub(super) struct DeviceUsage {
     /// Seconds in each state.
     pub(super) states: [f64; STATES],
-    pub(super) utilization: Mean,
+    pub(super) utilization: TimedMean,
     /// Seconds at each whole percent of utilization.
     by_percent: Box<[f64; 101]>,
-    pub(super) memory_used: Mean,
+    pub(super) memory_used: TimedMean,
     /// Sum of total memory times seconds, of devices that report both.
     memory_total: f64,
     max_memory_percent: Option<f32>,
-    pub(super) power: Mean,
+    pub(super) power: TimedMean,
     max_power: Option<f32>,
     max_temperature: Option<f32>,
     pub(super) throttled_seconds: f64,
 }
 
-impl Default for Usage {
+impl Default for DeviceUsage {
     fn default() -> Self {
         Self {
             states: [0.0; STATES],
-            utilization: Mean::default(),
+            utilization: TimedMean::default(),
             by_percent: Box::new([0.0; 101]),
-            memory_used: Mean::default(),
+            memory_used: TimedMean::default(),
             memory_total: 0.0,
             max_memory_percent: None,
-            power: Mean::default(),
+            power: TimedMean::default(),
             max_power: None,
             max_temperature: None,
             throttled_seconds: 0.0,
@@ -86,7 +86,7 @@ impl Default for Usage {
     }
 }
 
-impl Usage {
+impl DeviceUsage {
     /// Adds values that held for some seconds.
     pub(super) fn add(&mut self, values: &DeviceValues, seconds: f64) {
         if let Some(of_state) = self.states.get_mut(values.state as usize) {
@@ -125,7 +125,7 @@ impl Usage {
         let mut sum = 0.0;
         let position = self.by_percent.iter().position(|seconds| {
             sum += seconds;
-            // Sums of equal numbers may differ in the last digits.
+            // UsageSums of equal numbers may differ in the last digits.
             sum > 0.0 && sum >= all * share * (1.0 - 1e-12)
         });
         position.and_then(|percent| u8::try_from(percent).ok())
@@ -142,7 +142,7 @@ impl Usage {
     }
 }
 
-impl AddAssign<&Self> for Usage {
+impl AddAssign<&Self> for DeviceUsage {
     fn add_assign(&mut self, other: &Self) {
         self.states.iter_mut().zip(other.states).for_each(|(sum, more)| *sum += more);
         self.utilization += other.utilization;
@@ -195,10 +195,10 @@ mod tests {
 
     #[test]
     fn means_are_weighted_by_time_and_unknown_is_not_zero() {
-        let mut usage = Usage::default();
+        let mut usage = DeviceUsage::default();
         usage.add(&values(DeviceState::Busy, Some(90.0)), 30.0);
         usage.add(&values(DeviceState::Unknown, None), 1000.0);
-        let mut other = Usage::default();
+        let mut other = DeviceUsage::default();
         other.add(&values(DeviceState::Busy, Some(10.0)), 10.0);
         usage += &other;
         assert_eq!(usage.utilization.get(), Some(70.0));
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(usage.mean_memory_percent(), Some(25.0));
         assert_eq!(usage.maxima(), [Some(25.0), Some(300.0), None]);
         assert_eq!(
-            (Usage::default().percentile(0.5), Usage::default().utilization.get()),
+            (DeviceUsage::default().percentile(0.5), DeviceUsage::default().utilization.get()),
             (None, None)
         );
     }

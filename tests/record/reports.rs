@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gtop::internals::export::{ReportFormat, write_report};
 use gtop::internals::model::Link;
-use gtop::internals::report::{Report, ReportRequest, Summary, report_recordings};
+use gtop::internals::report::{ReportRequest, UsageReport, UsageSummary, report_recordings};
 use gtop::internals::sim::FleetSpec;
 use gtop::internals::source::replay::Recordings;
 use gtop::internals::wire::NodeEvent;
@@ -13,7 +13,7 @@ use jiff::tz::TimeZone;
 
 use super::{START, Session, after, options};
 
-fn report(path: &std::path::Path, request: ReportRequest) -> Option<Report> {
+fn report(path: &std::path::Path, request: ReportRequest) -> Option<UsageReport> {
     report_recordings(&Recordings::open([path]).unwrap(), request, |_share| {})
 }
 
@@ -41,7 +41,7 @@ fn recorded() -> (tempfile::TempDir, std::path::PathBuf) {
     (folder, path)
 }
 
-fn numbers(summary: &Summary) -> Vec<f64> {
+fn numbers(summary: &UsageSummary) -> Vec<f64> {
     let mut numbers = vec![summary.watched_seconds];
     numbers.extend(summary.states);
     numbers.extend(
@@ -55,7 +55,7 @@ fn numbers(summary: &Summary) -> Vec<f64> {
     numbers
 }
 
-fn all_numbers(report: &Report) -> Vec<(String, Vec<f64>)> {
+fn all_numbers(report: &UsageReport) -> Vec<(String, Vec<f64>)> {
     let mut all = vec![("all".to_owned(), numbers(&report.totals))];
     all.extend(report.nodes.iter().map(|node| (node.name.clone(), numbers(&node.summary))));
     all.extend(report.devices.iter().map(|device| (device.uuid.clone(), numbers(&device.summary))));
@@ -107,7 +107,7 @@ fn a_span_counts_what_is_in_it_and_nothing_else() {
     };
     let [whole, first, second] =
         [(100, 500), (100, 300), (300, 500)].map(|(from, to)| part(from, to).unwrap());
-    let energy = |report: &Report| report.totals.energy_kwh.unwrap();
+    let energy = |report: &UsageReport| report.totals.energy_kwh.unwrap();
     assert!((energy(&whole) - energy(&first) - energy(&second)).abs() < energy(&whole) * 1e-3);
     assert!(
         (whole.totals.watched_seconds - 5.0 * 8.0 * 400.0).abs() < 1.0,
@@ -129,7 +129,7 @@ fn an_anonymous_report_has_no_names() {
         report(&path, ReportRequest { has_commands: true, ..ReportRequest::default() }).unwrap();
     assert!(!named.commands.unwrap().is_empty());
     let title = "anonymous".to_owned();
-    let anonymous = Report { title, ..anonymous };
+    let anonymous = UsageReport { title, ..anonymous };
     for format in
         [ReportFormat::Html, ReportFormat::Markdown, ReportFormat::Json, ReportFormat::Csv]
     {

@@ -4,13 +4,13 @@ use std::io::{self, Write};
 
 use crate::export::csv::text_cell;
 use crate::export::report::{STATES, rounded};
-use crate::report::{Report, Summary};
+use crate::report::{UsageReport, UsageSummary};
 
 /// How each table begins.
 pub(super) const MARK: &str = "scope,name,node,user,job,watched_hours,";
 
 /// Writes the table.
-pub(super) fn write_report_csv(out: &mut impl Write, report: &Report) -> io::Result<()> {
+pub(super) fn write_report_csv(out: &mut impl Write, report: &UsageReport) -> io::Result<()> {
     let states: Vec<String> = STATES.iter().map(|state| format!("{state}_hours")).collect();
     write!(
         out,
@@ -36,7 +36,7 @@ pub(super) fn write_report_csv(out: &mut impl Write, report: &Report) -> io::Res
     Ok(())
 }
 
-fn row(out: &mut impl Write, words: [&str; 5], summary: &Summary) -> io::Result<()> {
+fn row(out: &mut impl Write, words: [&str; 5], summary: &UsageSummary) -> io::Result<()> {
     let hours = |seconds: f64| Some(rounded(seconds / 3600.0, 6));
     let states = summary.states.into_iter().map(hours);
     let [p50, p95] = summary.percentiles.map(|percent| percent.map(f64::from));

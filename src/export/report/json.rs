@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::export::report::{STATES, rounded};
 use crate::report::{
-    CommandReport, DeviceReport, EventReport, Finding, JobReport, NodeReport, Report, Steps,
-    Summary, UserReport,
+    CommandReport, DeviceReport, EventReport, JobReport, NodeReport, ReportFinding, ReportSteps,
+    UsageReport, UsageSummary, UserReport,
 };
 use crate::time::Timestamp;
 
@@ -43,17 +43,17 @@ struct ReportJson<'a> {
 }
 
 /// Writes a report as JSON in one line.
-pub(super) fn write_report_json(out: &mut impl Write, report: &Report) -> io::Result<()> {
+pub(super) fn write_report_json(out: &mut impl Write, report: &UsageReport) -> io::Result<()> {
     serde_json::to_writer(&mut *out, &report_json(report))?;
     out.write_all(b"\n")
 }
 
 /// Returns a report as JSON text.
-pub(super) fn report_text(report: &Report) -> io::Result<String> {
+pub(super) fn report_text(report: &UsageReport) -> io::Result<String> {
     Ok(serde_json::to_string(&report_json(report))?)
 }
 
-fn report_json(report: &Report) -> ReportJson<'_> {
+fn report_json(report: &UsageReport) -> ReportJson<'_> {
     let grid = report.steps.grid;
     let (step, count) = grid.map_or((1.0, 0), |grid| (grid.step.as_secs_f64(), grid.count));
     let totals = json!({
@@ -117,7 +117,7 @@ fn known(value: Option<f64>, digits: i32) -> Option<f64> {
 }
 
 /// Adds the numbers of a summary to an object.
-fn with_summary(mut object: Value, summary: &Summary) -> Value {
+fn with_summary(mut object: Value, summary: &UsageSummary) -> Value {
     let mut device_hours: serde_json::Map<String, Value> = STATES
         .iter()
         .zip(summary.states)
@@ -189,7 +189,7 @@ fn job(job: &JobReport) -> Value {
     with_summary(object, &job.summary)
 }
 
-fn finding(finding: &Finding) -> Value {
+fn finding(finding: &ReportFinding) -> Value {
     json!({
         "kind": finding.kind.as_str(),
         "severity": finding.severity.as_str(),
@@ -235,7 +235,7 @@ fn ranges(values: &[Option<[f32; 3]>]) -> Value {
     json!({"mean": part(0), "min": part(1), "max": part(2)})
 }
 
-fn steps(steps: &Steps) -> Value {
+fn steps(steps: &ReportSteps) -> Value {
     json!({
         "utilization_percent": ranges(&steps.utilization),
         "memory_percent": ranges(&steps.memory),

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use jiff::tz::TimeZone;
 
 use crate::export::report::STATES;
-use crate::report::{Report, Summary};
+use crate::report::{UsageReport, UsageSummary};
 use crate::time::{Timestamp, format_duration};
 
 /// How each report begins.
@@ -18,7 +18,7 @@ const MAX_LINES: usize = 20;
 /// Writes the report; times are in `zone`.
 pub(super) fn write_report_markdown(
     out: &mut impl Write,
-    report: &Report,
+    report: &UsageReport,
     zone: &TimeZone,
 ) -> io::Result<()> {
     let (from, to) = report.span;
@@ -70,7 +70,7 @@ pub(super) fn write_report_markdown(
     left_out(out, report.events.len() + report.events_left_out, MAX_LINES)
 }
 
-fn write_totals(out: &mut impl Write, report: &Report) -> io::Result<()> {
+fn write_totals(out: &mut impl Write, report: &UsageReport) -> io::Result<()> {
     let totals = &report.totals;
     let hours = |seconds: f64| format!("{:.2}", seconds / 3600.0);
     let states = STATES.iter().zip(totals.states);
@@ -119,7 +119,7 @@ fn write_table<'a>(
     out: &mut impl Write,
     title: &str,
     headings: &[&str],
-    rows: impl ExactSizeIterator<Item = (Vec<String>, &'a Summary)>,
+    rows: impl ExactSizeIterator<Item = (Vec<String>, &'a UsageSummary)>,
 ) -> io::Result<()> {
     let count = rows.len();
     if count == 0 {
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn an_empty_report_has_no_zeros_for_what_is_unknown() {
         let mut text = Vec::new();
-        write_report_markdown(&mut text, &Report::default(), &TimeZone::UTC).unwrap();
+        write_report_markdown(&mut text, &UsageReport::default(), &TimeZone::UTC).unwrap();
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains("| utilization | – mean, – p50, – p95 |"), "{text}");
         assert!(text.contains("| energy | – |") && text.contains("| coverage | – |"), "{text}");

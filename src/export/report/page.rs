@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
 use crate::export::report::json::report_text;
-use crate::report::Report;
+use crate::report::UsageReport;
 
 /// How each page begins.
 pub(super) const MARK: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"generator\" content=\"gtop report\">";
@@ -22,7 +22,7 @@ const CHART_STYLE: &str = include_str!("../../../page/uplot.min.css");
 const CHART_SCRIPT: &str = include_str!("../../../page/uplot.min.js");
 
 /// Writes the page.
-pub(super) fn write_report_page(out: &mut impl Write, report: &Report) -> io::Result<()> {
+pub(super) fn write_report_page(out: &mut impl Write, report: &UsageReport) -> io::Result<()> {
     let data = escaped_json(&report_text(report)?);
     let title = escaped_text(&format!("gtop report: {}", report.title));
     let policy = policy();
@@ -84,10 +84,10 @@ mod tests {
 
     #[test]
     fn nothing_of_the_data_can_be_markup() {
-        let report = Report {
+        let report = UsageReport {
             title: "</title><script>alert(1)</script>{{script}} & \u{2028}".to_owned(),
             notes: vec!["</script><script>window.injected = 1</script> <!-- {{data}}".to_owned()],
-            ..Report::default()
+            ..UsageReport::default()
         };
         let mut page = Vec::new();
         write_report_page(&mut page, &report).unwrap();
