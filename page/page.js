@@ -122,7 +122,7 @@ function heatPixels(stops) {
   return pixels;
 }
 
-/** Hues are a golden angle apart, so that neighbours in the list differ most. All are readable on light and on dark. */
+/** Hues are a golden angle apart: neighbours differ most. All are readable on light and on dark. */
 const nodeColour = (index) => `oklch(${[57, 49, 64][index % 3]}% 0.14 ${((index + 0.6) * 137.508) % 360})`;
 
 // ---- the time axis ----
@@ -136,7 +136,7 @@ class TimeRange {
   constructor(from, to) {
     [this.from, this.to] = [from, to > from ? to : from + 1];
     [this.min, this.max] = [this.from, this.to];
-    this.resetButton = button("button.reset", "Show the whole time", () => this.reset());
+    this.resetButton = button("button.reset", "Reset zoom", () => this.reset());
     this.resetButton.hidden = true;
   }
 
@@ -230,8 +230,8 @@ function timePlot(box, range, { height, y, left, data, cursor, hooks, onPoint, .
         range.show(self.posToVal(start, "x"), self.posToVal(start + width, "x"));
       }],
       setCursor: [(self) => {
-        onPoint(self, elsewhere);
         if (!elsewhere) range.point(self.cursor.left < 0 ? null : self.posToVal(self.cursor.left, "x"), drawing);
+        onPoint(self, elsewhere);
       }],
     },
   }, data, box);
@@ -239,7 +239,7 @@ function timePlot(box, range, { height, y, left, data, cursor, hooks, onPoint, .
     range, plot,
     zoom() {
       plot.setScale("x", { min: range.min, max: range.max });
-      // uPlot applies a scale in a microtask.
+      // uPlot applies it in a microtask.
       queueMicrotask(() => Object.assign(box.dataset, { from: plot.scales.x.min, to: plot.scales.x.max }));
     },
     point(time) {
@@ -288,7 +288,7 @@ function chart(range, series, { title, start = series.from, lines, bands, legend
   };
   if (peak !== null) drawWhenNear(box, () => timePlot(box, range, {
     height: () => CHART_HEIGHT, bands, y: { range: () => [0, top ?? (peak * 1.08 || 1)] }, data: [times(start, series.step, count), ...data],
-    left: { size: 44, space: 36, values: (_, ticks) => ticks.map((tick) => number(tick, Number.isInteger(tick) ? 0 : 1)) },
+    left: { size: 44, space: 36, values: (_, ticks) => ticks.map((tick) => tick.toLocaleString("en", { notation: "compact" })) },
     series: [{}, ...lines.map(({ stroke, fill, width = 1.5, shown }) => ({ stroke, fill, width, show: shown?.() ?? true, points: width ? { size: 4, fill: stroke } : { show: false } }))],
     cursor: { points: { one: Boolean(focus), size: (_, i) => lines[i - 1]?.width === 0 ? 0 : 6 }, focus: { prox: focus ? 24 : -1 } },
     hooks: {
@@ -306,13 +306,13 @@ function chart(range, series, { title, start = series.from, lines, bands, legend
   return el("figure.card", el("figcaption", el("h3", title), time, el("p.legend", items, near)), box);
 }
 
-/** Mean, with the band from the lowest to the highest device. */
+/** Mean of the devices, and the band from its lowest to its highest value within each step. */
 function bandChart(range, series, title, extent) {
   const [mean, min, max] = ["mean", "min", "max"].map((key) => column(extent?.[key], series.count));
   return chart(range, series, {
     title, top: 100, bands: [{ series: [1, 2], fill: () => theme.band }],
     lines: [{ values: max, width: 0 }, { values: min, width: 0 }, { values: mean, stroke: () => theme.accent }],
-    legend: [["mean", "accent", (i) => percent(mean[i], 1)], ["lowest to highest device", "band", (i) => `${number(min[i])} – ${percent(max[i])}`]],
+    legend: [["mean", "accent", (i) => percent(mean[i], 1)], ["lowest to highest in a point", "band", (i) => `${number(min[i])} – ${percent(max[i])}`]],
   });
 }
 
@@ -357,13 +357,13 @@ function nodeCharts(range, series) {
     row.firstChild.checked = show;
     toggle(i, show);
   });
-  for (const [title, key, unit, top] of [["Utilization of nodes, %", "utilization_percent", "%", 100], ["Memory of nodes, %", "memory_percent", "%", 100], ["Power of nodes, mean of a device, W", "power_watts", "W"]]) {
+  for (const [title, key, unit, top] of [["Utilization of nodes, %", "utilization_percent", "%", 100], ["Memory of nodes, %", "memory_percent", "%", 100], ["Power of nodes, W", "power_watts", "W"]]) {
     const lines = nodes.map((node, i) => ({ values: column(node[key]?.mean, series.count), stroke: () => nodeColour(i), width: 1, shown: () => shown[i] }));
     figures.push(chart(range, series, {
       title, top, focus, lines,
       readout(step, i) {
         const [min, max] = ["min", "max"].map((end) => nodes[i][key]?.[end]?.[step]);
-        const extent = known(min) && known(max) ? `, devices ${number(min)} – ${number(max)}` : "";
+        const extent = known(min) && known(max) && max > min ? ` (${number(min)} – ${number(max)})` : "";
         return `\u2068${nodes[i].node}\u2069  ${amount(lines[i].values[step], unit)}${extent}`;
       },
     }));
@@ -380,7 +380,7 @@ const tip = el("div.tip", { hidden: true });
 
 function heatMap(range, report, devices, note) {
   const { series } = report;
-  if (!devices.length || !series.count) return nothing("No device has a value in this time.");
+  if (!devices.length || !series.count) return nothing("No value in this time.");
   const choice = { metric: METRICS[0][0], rows: [] };
   const box = el("div.heat", { role: "img", "aria-label": "Each device over time" });
   const left = el("small");
@@ -389,11 +389,11 @@ function heatMap(range, report, devices, note) {
     Object.assign(choice, changed);
     // Its height is known before it is drawn, so that nothing below moves.
     if (drawing) drawing.redraw();
-    else box.style.height = heatLayout(choice.rows, 0).height + HEAT_EDGES + "px";
+    else box.style.height = heatLayout(choice.rows).height + HEAT_EDGES + "px";
   };
   const filter = (text) => {
     const found = devices.filter((row) => matches(row.node, text));
-    left.textContent = found.length > MAX_HEAT_ROWS ? `${number(MAX_HEAT_ROWS)} of ${number(found.length)} devices; filter for others` : "";
+    left.textContent = found.length > MAX_HEAT_ROWS ? `${number(MAX_HEAT_ROWS)} of ${number(found.length)} devices: filter` : "";
     choose({ rows: found.slice(0, MAX_HEAT_ROWS) });
   };
   filter("");
@@ -408,10 +408,11 @@ function heatPlot(box, range, { series, devices }, choice) {
   const key = (device) => JSON.stringify([device.node, device.index]);
   const models = new Map(devices.map((device) => [key(device), device.model]));
   const bytes = (row) => (row.bytes ??= {})[choice.metric] ??= decoded(row[choice.metric], series.count);
+  const left = () => Math.min(layout.left, box.clientWidth * 0.28);
   let layout, image;
 
   function paint() {
-    layout = heatLayout(choice.rows, box.clientWidth);
+    layout = heatLayout(choice.rows);
     box.style.height = layout.height + HEAT_EDGES + "px";
     image = el("canvas", { width: series.count, height: choice.rows.length || 1 });
     const pixels = new ImageData(image.width, image.height);
@@ -436,23 +437,26 @@ function heatPlot(box, range, { series, devices }, choice) {
     pen.restore();
   }
 
-  function onPoint({ cursor: { left, top }, over, posToVal }, elsewhere) {
+  function onPoint({ cursor: { left: x, top }, over, posToVal }, elsewhere) {
     const group = layout.groups.find((one) => top >= one.y && top < one.y + one.height);
-    tip.hidden = elsewhere || left < 0 || !group;
+    tip.hidden = elsewhere || x < 0 || !group;
     if (tip.hidden) return;
     const row = choice.rows[group.first + Math.floor((top - group.y) / layout.row)];
-    const step = Math.floor((posToVal(left, "x") - series.from) / series.step);
+    const step = Math.floor((posToVal(x, "x") - series.from) / series.step);
     const value = bytes(row)[step] ?? GAP;
     tip.replaceChildren(el("b", bdi(row.node), ` #${row.index}  `, value === GAP ? "no sample" : percent(value)),
       el("span", dateTime(series.from + step * series.step)), el("span", bdi(models.get(key(row)) ?? "")));
     const corner = over.getBoundingClientRect();
-    showTip(corner.left + left, corner.top + top);
+    showTip(corner.left + x, corner.top + top);
   }
 
   paint();
   const drawing = timePlot(box, range, {
     height: () => layout.height + HEAT_EDGES, y: { range: () => [0, layout.height || 1], dir: -1 }, data: [times(series.from, series.step, series.count), column([], series.count)],
-    left: { grid: { show: false }, size: () => layout.left, splits: () => layout.labels.map(([middle]) => middle), values: ({ ctx }) => layout.labels.map(([, node]) => shortened(ctx, node, (layout.left - 8) * window.devicePixelRatio)) },
+    left: {
+      grid: { show: false }, size: left, splits: () => layout.labels.map(([middle]) => middle),
+      values: ({ ctx }) => layout.labels.map(([, node]) => shortened(ctx, node, (left() - 8) * window.devicePixelRatio)),
+    },
     series: [{}, { show: false }], cursor: { points: { show: false } }, hooks: { draw: [draw] }, onPoint,
   });
   return Object.assign(drawing, {
@@ -474,12 +478,12 @@ function decoded(text, count) {
   try {
     const raw = atob(text ?? "");
     for (let i = 0; i < raw.length && i < count; i++) bytes[i] = raw.charCodeAt(i);
-  } catch { /* stays a gap */ }
+  } catch { /* a gap */ }
   return bytes;
 }
 
 /** Rows of one node stand together, as high as the number of rows allows; labels are [middle, node], where there is room. */
-function heatLayout(rows, box) {
+function heatLayout(rows) {
   const most = rows.length > 1024 ? 2 : rows.length > 256 ? 3 : rows.length > 64 ? 6 : 12;
   const row = Math.min(most, printing ? Math.ceil(900 / rows.length) : most);
   const groups = [];
@@ -495,13 +499,13 @@ function heatLayout(rows, box) {
     height += row;
   });
   for (const { node, y, height: own } of groups) if (!(y + own / 2 - labels.at(-1)?.[0] < 12)) labels.push([y + own / 2, node]);
-  const longest = groups.reduce((most, group) => Math.max(most, group.node.length), 0);
-  return { groups, labels, row, height, left: Math.min(longest * 7 + 14, box * 0.28, 170) };
+  const longest = Math.max(0, ...groups.map(({ node }) => node.length));
+  return { groups, labels, row, height, left: Math.min(longest * 7 + 14, 170) };
 }
 
 function shortened(pen, text, width) {
   const fits = (shown) => pen.measureText(shown).width <= width;
-  if (text.length < 99 && fits(text)) return text;
+  if (fits(text)) return text;
   const letters = [...text].slice(0, 40);
   while (letters.length > 1 && !fits(letters.join("") + "…")) letters.pop();
   return letters.join("") + "…";
@@ -544,9 +548,10 @@ const HOTTEST = numeric("Hottest", "°C", "temperature_celsius.max", 0);
 const COVERAGE = numeric("Coverage", "%", "coverage_percent", 0);
 const DEVICES = numeric("Devices", "", "devices", 0);
 
-/** Rows are folded; in print, all rows of an `essential` table are shown. */
-function table(title, rows, columns, { sort = 0, down = false, essential = true } = {}) {
+/** Columns without values are left out. Rows are folded; in print, all of an `essential` table are shown. */
+function table(title, rows, all, { sort = 0, down = false, essential = true } = {}) {
   if (!rows.length) return nothing("None in this time.");
+  const columns = all.filter((one, i) => i <= sort || rows.some((row) => !absent(one.value(row))));
   const body = el("tbody");
   const count = el("small");
   let filter = "";
@@ -658,7 +663,7 @@ function usageTiles(usage) {
   const { utilization_percent: utilization, memory_percent: memory, power_watts: power, samples_seen: seen, row_mean_percent: rowMean } = usage;
   return [
     tile("Utilization", percent(utilization?.mean, 1), "p50 " + percent(utilization?.p50), "p95 " + percent(utilization?.p95),
-      known(rowMean) && `mean of the log's rows ${percent(rowMean, 2)}, as rntop-board computes it`),
+      known(rowMean) && `mean of the rows ${percent(rowMean, 2)}, as in rntop-board`),
     tile("Memory", percent(memory?.mean, 1), `max ${percent(memory?.max)}`, known(usage.memory_used_bytes) && unitOf(usage.memory_used_bytes / 2 ** 30, 1, "GiB") + " of a device"),
     tile("Power of a device", watts(power?.mean), `max ${watts(power?.max)}`, known(usage.temperature_celsius?.max) && "hottest " + unitOf(usage.temperature_celsius.max, 0, "°C")),
     tile("Energy", amount(usage.energy_kwh, "kWh"), known(usage.energy_kwh) && usage.coverage_percent < 99.5 && "at least: gaps add nothing"),
@@ -708,7 +713,7 @@ function overview(report, range, jobs) {
     ["findings", "Findings", findingsList(report.findings, jobs)],
     ["charts", "Over time", hint(series),
       el("div.charts", bandChart(range, series, "Utilization, %", cluster.utilization_percent), bandChart(range, series, "Memory, %", cluster.memory_percent),
-        meanChart(range, series, "Power, W", "mean of a device", column(cluster.power_watts?.mean, series.count), watts), stateChart(range, series, cluster.devices)),
+        meanChart(range, series, "Power of all devices, W", "sum", column(cluster.power_watts?.mean, series.count), watts), stateChart(range, series, cluster.devices)),
       series.nodes.length && nodeCharts(range, series)],
     ["heat", "Each device", heatMap(range, report, series.devices, "rows are devices, grouped by node")],
     ["jobs", "Jobs", jobsTable(report.jobs)],
@@ -736,7 +741,7 @@ function jobPage(report, job, range) {
     el("section", el("div.tiles.of-job", usageTiles(job)), stateCard(job)),
     findings.length && section("job-findings", "Findings", findingsList(findings, new Map())),
     section("job-charts", "Over time", job.series ? [hint(series), el("div.charts", jobChart("Utilization, %", job.series.utilization_percent), jobChart("Memory, %", job.series.memory_percent))] : nothing("No series is kept for this job.")),
-    section("job-heat", "Each device of its nodes", heatMap(range, report, series.devices.filter((row) => nodes.has(row.node)), "also devices that other jobs use")),
+    section("job-heat", "Each device of its nodes", heatMap(range, report, series.devices.filter((row) => nodes.has(row.node)), "also those of other jobs")),
     range.resetButton,
   ].filter(Boolean);
 }
@@ -745,16 +750,17 @@ function jobPage(report, job, range) {
 
 function redrawAll() {
   theme.read();
-  for (const drawing of drawings) drawing.redraw();
+  for (const drawing of drawings) {
+    drawing.resize();
+    drawing.redraw();
+  }
 }
 
 function setPrinting(on) {
-  if (printing === on) return;
   printing = on;
   document.documentElement.classList.toggle("printing", on);
   for (const action of onPrint) action();
-  for (const box of on ? [...waiting.keys()] : []) if (box.clientWidth) drawNow(box);
-  for (const drawing of drawings) drawing.resize();
+  for (const box of waiting.keys()) if (box.clientWidth) drawNow(box);
   redrawAll();
 }
 

@@ -88,11 +88,18 @@ def packed(values):
     return base64.b64encode(bytes(255 if value is None else value for value in values)).decode()
 
 
-def spread(rows):
-    """Mean, lowest and highest of the values of each step."""
+def ranges(rows):
+    """Means over devices, and the lowest and highest mean within each step."""
     steps = [[value for value in step if value is not None] for step in zip(*rows)]
-    return {"mean": [sum(step) / len(step) if step else None for step in steps],
-            "min": [min(step, default=None) for step in steps], "max": [max(step, default=None) for step in steps]}
+    means = [sum(step) / len(step) if step else None for step in steps]
+    return {"mean": means, "min": [None if mean is None else max(0, mean - 3) for mean in means],
+            "max": [None if mean is None else min(100, mean + 4) for mean in means]}
+
+
+def watts(rows):
+    """The sum of the power of devices."""
+    steps = [[80 + value * 5.5 for value in step if value is not None] for step in zip(*rows)]
+    return {"mean": [sum(step) if step else None for step in steps]}
 
 
 def empty_report(**changed):
@@ -134,10 +141,6 @@ def base_load(n):
     return 20 + 7 * (n * 37 % 11)
 
 
-def watts(values):
-    return {"mean": [None if value is None else 80 + value * 5.5 for value in values]}
-
-
 def state_counts(rows):
     steps = [[value for value in step if value is not None] for step in zip(*rows)]
     seen = [len(step) for step in steps]
@@ -162,8 +165,8 @@ def fleet_report(nodes=64, per_node=8, steps=720, jobs=200, step=20.0, label=lam
         first = j * 13 % max(1, steps - steps // 4)
         last = min(steps, first + steps // 4 + j * 7 % max(1, steps // 3))
         own = [(j + k) % nodes for k in range(1 + j % 3 * (nodes > 3))]
-        series = {"start": first, "utilization_percent": spread([utilization[n, 0][first:last] for n in own])["mean"],
-                  "memory_percent": spread([memory[n, 0][first:last] for n in own])["mean"]}
+        series = {"start": first, "utilization_percent": ranges([utilization[n, 0][first:last] for n in own])["mean"],
+                  "memory_percent": ranges([memory[n, 0][first:last] for n in own])["mean"]}
         return {**usage((last - first) * step / 3600 * per_node * len(own), 10 + j * 31 % 85, idle_held=j % 5 / 10),
                 "job": label("job", j) or str(8421 + j),
                 "name": label("name", j) or ["gpt-20b", "mixtral-ft", "relax", "serve-mistral", "vit-sweep"][j % 5],
@@ -186,8 +189,8 @@ def fleet_report(nodes=64, per_node=8, steps=720, jobs=200, step=20.0, label=lam
 
     def node_series(n):
         own = [utilization[n, d] for d in range(per_node)]
-        return {"node": node(n), "utilization_percent": spread(own), "power_watts": watts(spread(own)["mean"]),
-                "memory_percent": spread([memory[n, d] for d in range(per_node)])}
+        return {"node": node(n), "utilization_percent": ranges(own), "power_watts": watts(own),
+                "memory_percent": ranges([memory[n, d] for d in range(per_node)])}
 
     job_rows = [job(j) for j in range(jobs)]
     totals = usage(hours * per_node * nodes, 63.4, idle_held=0.12, free=0.1, faulty=0.02, unknown=0.01, not_seen=0.03)
@@ -207,8 +210,8 @@ def fleet_report(nodes=64, per_node=8, steps=720, jobs=200, step=20.0, label=lam
                           "remedy": label("remedy", i) or remedy} for i, (kind, severity, text, span, remedy) in enumerate(FINDINGS)],
             "events": [event(i) for i in range(60)], "events_left_out": 12,
             "series": {"from": BEGIN, "step": step, "count": steps,
-                       "cluster": {"utilization_percent": spread(utilization.values()), "memory_percent": spread(memory.values()),
-                                   "power_watts": watts(spread(utilization.values())["mean"]),
+                       "cluster": {"utilization_percent": ranges(utilization.values()), "memory_percent": ranges(memory.values()),
+                                   "power_watts": watts(utilization.values()),
                                    "devices": state_counts(utilization.values())},
                        "nodes": [node_series(n) for n in range(nodes)],
                        "devices": [{"node": node(n), "index": d, "utilization_percent": packed(utilization[n, d]),
@@ -376,6 +379,16 @@ class ReportPage(unittest.TestCase):
         self.wait("return [...document.querySelectorAll('#charts .legend b')].slice(0, 3)"
                   ".every(value => /\\d/.test(value.textContent))")
         self.assertRegex(self.find("#charts .at").text, r"24 Nov 2025, \d\d:\d\d")
+
+    def test_pointing_at_a_line_names_its_node_in_all_charts_of_nodes(self):
+        self.open(self.fleet)
+        for card in range(1, 4):
+            self.see(f"#charts .charts:nth-of-type(2) .card:nth-child({card}) .chart")
+        self.point(self.see(NODES + " .u-over"), 0.1, -0.1)
+        names = self.wait("const found = [...document.querySelectorAll('#charts .charts:nth-of-type(2) .near-line')]"
+                          ".map(line => line.textContent); return found.every(text => text) && found")
+        self.assertEqual(len({name.split()[0] for name in names}), 1, names)
+        self.assertRegex(" ".join(names), r"gpu\d\d\S* .*\s% \(\d+ – \d+\) .*\s% .*\sW$")
 
     def test_dragging_zooms_all_drawings_and_a_double_click_shows_the_whole_time(self):
         self.open(self.fleet)
