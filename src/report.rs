@@ -73,7 +73,7 @@ pub struct UsageSummary {
     pub watched_seconds: f64,
     /// Seconds in each [`DeviceState`](crate::fleet::DeviceState), in the order of its declaration.
     pub states: [f64; STATES],
-    /// TimedMean utilization in percent.
+    /// Mean utilization in percent.
     pub utilization: Option<f64>,
     /// The utilization that was not exceeded for 50 and for 95 % of the time.
     pub percentiles: [Option<u8>; 2],
@@ -81,9 +81,9 @@ pub struct UsageSummary {
     pub memory_percent: Option<f64>,
     /// The largest share of one device.
     pub max_memory_percent: Option<f32>,
-    /// TimedMean memory in use of a device, in bytes.
+    /// Mean memory in use of a device, in bytes.
     pub memory_used: Option<f64>,
-    /// TimedMean power of a device in watts.
+    /// Mean power of a device in watts.
     pub power: Option<f64>,
     /// The largest power of a device in watts.
     pub max_power: Option<f32>,
@@ -98,7 +98,7 @@ pub struct UsageSummary {
 /// Values over time, one per step; `None` is a gap.
 #[derive(Clone, Debug, Default)]
 pub struct ReportSteps {
-    /// TimedMean, minimum and maximum of the mean utilization of the devices, in percent.
+    /// Mean, minimum and maximum of the mean utilization of the devices, in percent.
     pub utilization: Vec<Option<[f32; 3]>>,
     /// The same of the share of memory.
     pub memory: Vec<Option<[f32; 3]>>,
@@ -113,7 +113,7 @@ pub struct ClusterSteps {
     pub grid: Option<StepGrid>,
     /// The values.
     pub cluster: ReportSteps,
-    /// TimedMean numbers of devices that are busy, idle-held, free, and seen.
+    /// Mean numbers of devices that are busy, idle-held, free, and seen.
     pub devices: [Vec<Option<f32>>; 4],
 }
 
@@ -199,7 +199,7 @@ pub struct JobReport {
 pub struct JobSteps {
     /// The number of the first step.
     pub first: usize,
-    /// TimedMean utilization.
+    /// Mean utilization.
     pub utilization: Vec<Option<f32>>,
     /// Share of memory in use.
     pub memory: Vec<Option<f32>>,

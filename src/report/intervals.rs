@@ -2,7 +2,7 @@
 
 use crate::time::Timestamp;
 
-/// TimeIntervals, in the order in which they were added.
+/// Intervals, in the order in which they were added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TimeIntervals(Vec<(Timestamp, Timestamp)>);
 

@@ -1,4 +1,4 @@
-//! ReportNames in a report: as they are, or replaced.
+//! Names in a report: as they are, or replaced.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::insight::users::User;
 use crate::model::{JobId, NodeName};
 use crate::report::collector::JobFacts;
 
-/// ReportNames as they are, or replaced.
+/// Names as they are, or replaced.
 #[derive(Debug, Default)]
 pub(super) struct ReportNames(pub(super) Option<Anonymizer>);
 

@@ -32,9 +32,9 @@ pub struct ReportRequest {
     pub from: Option<Timestamp>,
     /// Nothing later counts.
     pub to: Option<Timestamp>,
-    /// HeldCommand lines are listed.
+    /// Command lines are listed.
     pub has_commands: bool,
-    /// ReportNames are replaced, and free texts withheld.
+    /// Names are replaced, and free texts withheld.
     pub is_anonymous: bool,
     /// Threads that read; `None` for as many as there are processors, within limits.
     pub threads: Option<usize>,

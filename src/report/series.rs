@@ -72,7 +72,7 @@ impl StepGrid {
     }
 }
 
-/// UsageSums within a step, of one or several devices.
+/// Sums within a step, of one or several devices.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SeriesStep {
     /// Utilization times seconds, and seconds in which it is known.
@@ -123,7 +123,7 @@ impl AddAssign<&Self> for SeriesStep {
     }
 }
 
-/// UsageSums of all steps of a device, or of a job: the steps from the first to the last with a value.
+/// Sums of all steps of a device, or of a job: the steps from the first to the last with a value.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StepSeries {
     /// The number of the first step.
@@ -174,7 +174,7 @@ impl StepSeries {
     }
 }
 
-/// UsageSums of the parts of all steps of a node.
+/// Sums of the parts of all steps of a node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PartSeries(Vec<[f32; 4]>);
 

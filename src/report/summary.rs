@@ -146,7 +146,7 @@ fn percent_byte(percent: f32) -> u8 {
     percent.clamp(0.0, 100.0).round() as u8
 }
 
-/// UsageSums of the mean powers of devices, per step.
+/// Sums of the mean powers of devices, per step.
 struct PowerSteps(Vec<Option<f32>>);
 
 impl PowerSteps {

@@ -1,4 +1,4 @@
-//! UsageSums over time: what a device, a node, a user or a job has done.
+//! Sums over time: what a device, a node, a user or a job has done.
 
 use std::ops::AddAssign;
 
@@ -51,7 +51,7 @@ pub(super) struct DeviceValues {
     pub(super) is_throttled: bool,
 }
 
-/// UsageSums of the values of one or several devices.
+/// Sums of the values of one or several devices.
 #[derive(Clone, Debug)]
 pub(super) struct DeviceUsage {
     /// Seconds in each state.
@@ -125,7 +125,7 @@ impl DeviceUsage {
         let mut sum = 0.0;
         let position = self.by_percent.iter().position(|seconds| {
             sum += seconds;
-            // UsageSums of equal numbers may differ in the last digits.
+            // Sums of equal numbers may differ in the last digits.
             sum > 0.0 && sum >= all * share * (1.0 - 1e-12)
         });
         position.and_then(|percent| u8::try_from(percent).ok())
