@@ -3,8 +3,9 @@
 
     bill_of_materials.py SYSROOT FOLDER TARGET…
 
-cargo lists the crates that are linked into the program; crates that only builds or tests use are left out. The files
-are FOLDER/sbom.cdx.json (CycloneDX 1.5) and FOLDER/THIRD-PARTY.txt; both depend on the commit alone.
+cargo lists the crates that are linked into the program; crates that only builds or tests use are left out. Libraries
+that are embedded as files are added. The files are FOLDER/sbom.cdx.json (CycloneDX 1.5) and FOLDER/THIRD-PARTY.txt; both
+depend on the commit alone.
 """
 
 import datetime
@@ -20,6 +21,14 @@ ALLOWED = {
     "MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "0BSD", "Unlicense", "BSL-1.0",
     "Unicode-3.0", "Unicode-DFS-2016", "CC0-1.0", "Apache-2.0 WITH LLVM-exception",
 }  # fmt: skip
+
+
+def embedded():
+    """Returns the libraries that are embedded in the program as files, in the form of cargo's packages."""
+    with open("page/uplot.min.js", encoding="utf-8") as file:
+        version = re.search(r"uPlot \(v([0-9.]+)\)", file.readline()).group(1)
+    uplot = {"name": "uplot", "version": version, "license": "MIT", "repository": "https://github.com/leeoniya/uPlot"}
+    return [{**uplot, "purl": "pkg:npm/uplot@" + version, "licence_files": ["page/uplot.LICENSE.txt"]}]
 
 
 def cargo(*words):
@@ -69,6 +78,8 @@ def text_of(path):
 
 
 def licence_texts(package):
+    if "licence_files" in package:
+        return [text_of(path) for path in package["licence_files"]]
     folder = os.path.dirname(package["manifest_path"])
     names = sorted(name for name in os.listdir(folder) if LICENCE_FILE.match(name))
     files = [os.path.join(folder, name) for name in names]
@@ -77,7 +88,7 @@ def licence_texts(package):
 
 def component(package, checksum):
     name, version = package["name"], package["version"]
-    reference = "pkg:cargo/%s@%s" % (name, version)
+    reference = package.get("purl") or "pkg:cargo/%s@%s" % (name, version)
     entry = {"type": "library", "bom-ref": reference, "name": name, "version": version, "purl": reference}
     entry["licenses"] = [{"expression": expression(package)}]
     if checksum:
@@ -111,7 +122,7 @@ def sbom(root, packages, sums, resolved, created_at):
                 {"name": "gtop:rustc", "value": subprocess.check_output(["rustc", "--version"]).decode().strip()},
             ],
         },
-        "components": [component(p, sums.get((p["name"], p["version"]))) for p in packages],
+        "components": [component(p, sums.get((p["name"], p["version"]))) for p in packages + embedded()],
         "dependencies": edges,
     }
 
@@ -120,12 +131,12 @@ def licence_report(packages, sysroot, apache):
     """Returns each licence text once, below the names of its crates."""
     lines = [
         "gtop is licensed under MIT or Apache-2.0, as you like: LICENSE-MIT, LICENSE-APACHE.",
-        "Linked into the program are the crates below, the Rust standard library and, from the C compiler, libunwind",
-        "and compiler-rt of LLVM (Apache-2.0 WITH LLVM-exception).",
+        "Linked into the program are the crates below, uPlot (for the charts of reports), the Rust standard library and,",
+        "from the C compiler, libunwind and compiler-rt of LLVM (Apache-2.0 WITH LLVM-exception).",
         "",
     ]
     names_by_text = {}
-    for package in packages:
+    for package in packages + embedded():
         name = "%s %s" % (package["name"], package["version"])
         lines.append("%-34s %s" % (name, expression(package)))
         found = licence_texts(package)

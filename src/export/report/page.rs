@@ -17,9 +17,11 @@ pub(super) const MARK: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<met
 const PAGE: &str = include_str!("../../../page/page.html");
 const STYLE: &str = include_str!("../../../page/page.css");
 const SCRIPT: &str = include_str!("../../../page/page.js");
-/// uPlot draws the charts; its licence is in it.
+/// uPlot draws the charts.
 const CHART_STYLE: &str = include_str!("../../../page/uplot.min.css");
 const CHART_SCRIPT: &str = include_str!("../../../page/uplot.min.js");
+/// To be kept with uPlot, as it asks.
+const CHART_LICENCE: &str = include_str!("../../../page/uplot.LICENSE.txt");
 
 /// Writes the page.
 pub(super) fn write_report_page(out: &mut impl Write, report: &UsageReport) -> io::Result<()> {
@@ -32,6 +34,7 @@ pub(super) fn write_report_page(out: &mut impl Write, report: &UsageReport) -> i
         ("chart_style", CHART_STYLE),
         ("style", STYLE),
         ("data", &data),
+        ("chart_licence", CHART_LICENCE),
         ("chart_script", CHART_SCRIPT),
         ("script", SCRIPT),
     ];
