@@ -16,6 +16,7 @@ mod collector;
 mod findings;
 mod intervals;
 mod labels;
+mod machines;
 mod node_span;
 mod recordings;
 mod rntop_log;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use memchr::memchr;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -232,6 +233,9 @@ pub(super) fn write_end(out: &mut Vec<u8>, at: Timestamp) {
 
 /// Parses a line; `None` if it is not one.
 pub(super) fn parse(text: &[u8]) -> Option<RecordedLine> {
+    if let Some(line) = parse_body(text) {
+        return Some(line);
+    }
     let raw: LineJson<'_> = serde_json::from_slice(text).ok()?;
     let at = is_recorded_time(raw.at).then(|| from_seconds(raw.at))?;
     let is_checkpoint = raw.checkpoint;
@@ -242,16 +246,37 @@ pub(super) fn parse(text: &[u8]) -> Option<RecordedLine> {
     Some(RecordedLine { at, is_checkpoint, content })
 }
 
-/// Returns the time of a line without parsing all of it; `None` for a line of a checkpoint, whose times are earlier.
-pub(super) fn time_of(text: &[u8]) -> Option<Timestamp> {
+/// Parses a line as [`write_body`] writes it, which nearly all are, without looking through the body twice; `None` if it
+/// has another form.
+fn parse_body(text: &[u8]) -> Option<RecordedLine> {
+    let (at, rest) = split_time(text)?;
+    let (is_checkpoint, rest) = match rest.strip_prefix(b",\"checkpoint\":true") {
+        Some(rest) => (true, rest),
+        None => (false, rest),
+    };
+    let rest = rest.strip_prefix(b",\"node\":\"")?;
+    let (name, rest) = rest.split_at_checked(memchr(b'"', rest)?)?;
+    let name = node_name(std::str::from_utf8(name).ok()?)?;
+    let body = rest.strip_prefix(b"\",\"body\":")?.trim_ascii_end().strip_suffix(b"}")?;
+    // Only if the body is exactly one value, the line has this form.
+    let frame = Frame::parse(Bytes::copy_from_slice(body.trim_ascii())).ok()?;
+    let content = Content::Node(name, NodeEvent::Frame(Box::new(frame)));
+    Some(RecordedLine { at, is_checkpoint, content })
+}
+
+/// Splits a line after its time.
+fn split_time(text: &[u8]) -> Option<(Timestamp, &[u8])> {
     let rest = text.strip_prefix(b"{\"at\":")?;
     let end = rest.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b'.' | b'-'))?;
     let (number, rest) = rest.split_at_checked(end)?;
-    if rest.starts_with(b",\"checkpoint\"") {
-        return None;
-    }
-    let seconds = std::str::from_utf8(number).ok()?.parse().ok();
-    seconds.filter(|seconds| is_recorded_time(*seconds)).map(from_seconds)
+    let seconds = std::str::from_utf8(number).ok()?.parse().ok()?;
+    is_recorded_time(seconds).then(|| (from_seconds(seconds), rest))
+}
+
+/// Returns the time of a line without parsing all of it; `None` for a line of a checkpoint, whose times are earlier.
+pub(super) fn time_of(text: &[u8]) -> Option<Timestamp> {
+    let (at, rest) = split_time(text)?;
+    (!rest.starts_with(b",\"checkpoint\"")).then_some(at)
 }
 
 /// Returns false for a line of a node: it is no mark, header or end of a run.
@@ -343,5 +368,50 @@ impl LinkLine {
             }
             _ => return None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BODY: &str = r#"{"t":"sample","n":7,"at":12.5,"host":{"at":12.5}}"#;
+
+    fn node_of(line: &str) -> Option<(String, bool)> {
+        let line = parse(line.as_bytes())?;
+        assert_eq!(line.at, Timestamp::from_micros(100_250_000));
+        let Content::Node(name, NodeEvent::Frame(frame)) = line.content else { return None };
+        assert_eq!(frame.text, BODY);
+        Some((name.as_str().to_owned(), line.is_checkpoint))
+    }
+
+    #[test]
+    fn a_line_with_a_body_may_be_written_by_others() {
+        let known = |is_checkpoint| Some(("gpu01".to_owned(), is_checkpoint));
+        let mut written = Vec::new();
+        let name = NodeName::new("gpu01").unwrap();
+        let at = Timestamp::from_micros(100_250_000);
+        write_body(&mut written, at, true, &name, BODY.as_bytes());
+        assert_eq!(node_of(std::str::from_utf8(&written).unwrap()), known(true));
+        for line in [
+            format!(r#"{{"at":100.25,"node":"gpu01","body":{BODY}}}"#),
+            format!(r#"{{"at":100.25,"node":"gpu01","body":{BODY} }}  "#),
+            format!(r#"{{ "at":100.25,"node":"gpu01","body":{BODY}}}"#),
+            format!(r#"{{"at":1.0025e2,"node":"gpu01","body":{BODY}}}"#),
+            format!(r#"{{"at":100.25,"node":"gpu\u00301","body":{BODY}}}"#),
+            format!(r#"{{"at":100.25,"node":"gpu01","body":{BODY},"later":{{"key":1}}}}"#),
+            format!(r#"{{"body":{BODY},"node":"gpu01","at":100.25}}"#),
+        ] {
+            assert_eq!(node_of(&line), known(false), "{line}");
+        }
+        for line in [
+            format!(r#"{{"at":100.25,"node":"gpu01","body":{BODY}"#),
+            format!(r#"{{"at":100.25,"node":"gpu01","body":{BODY}}}}}"#),
+            format!(r#"{{"at":100.25,"node":"gpu01","body":{BODY}}} {{}}"#),
+            format!(r#"{{"at":-100.25,"node":"gpu01","body":{BODY}}}"#),
+            format!(r#"{{"at":100.25,"node":"gpu\n1","body":{BODY}}}"#),
+        ] {
+            assert_eq!(node_of(&line), None, "{line}");
+        }
     }
 }

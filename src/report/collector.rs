@@ -11,8 +11,9 @@ use std::time::Duration;
 use crate::fleet::{DeviceState, EventRecord, MIN_HELD_BYTES, Node};
 use crate::insight::device_fault;
 use crate::insight::ownership::{AllocationIndex, Holder};
-use crate::model::{Device, JobId, JobList, JobState, NodeName, Source, stale_after};
+use crate::model::{Device, Hello, JobId, JobList, JobState, NodeName, Source, stale_after};
 use crate::report::intervals::TimeIntervals;
+use crate::report::machines::{MachineIndex, MachineName};
 use crate::report::series::{PartSeries, StepGrid, StepSeries};
 use crate::report::usage::{DeviceUsage, DeviceValues, TimedMean};
 use crate::source::replay::{FoldedChange, FoldedLine};
@@ -46,6 +47,7 @@ pub(super) struct UsageCollector {
     /// Per file, the nodes that it lists, and since when.
     rosters: BTreeMap<usize, (Timestamp, Vec<NodeName>)>,
     pub(super) nodes: BTreeMap<NodeName, CollectedNode>,
+    machines: MachineIndex,
     pub(super) holders: HolderIndex,
     pub(super) jobs: BTreeMap<JobId, JobFacts>,
     pub(super) commands: BTreeMap<HeldCommand, f64>,
@@ -74,6 +76,9 @@ pub(super) struct CollectedNode {
     /// When it was listed, by each file for itself.
     pub(super) listed: TimeIntervals,
     pub(super) down: TimeIntervals,
+    /// When its machine counted under another name, and the last of these names.
+    pub(super) elsewhere: TimeIntervals,
+    pub(super) other_name: Option<NodeName>,
     /// Why it was down last.
     pub(super) fault: Option<String>,
     /// Different times of samples.
@@ -88,6 +93,11 @@ pub(super) struct CollectedNode {
     known_events: Option<Arc<[EventRecord]>>,
     sampled_at: Option<Timestamp>,
     down_since: Option<Timestamp>,
+    elsewhere_since: Option<Timestamp>,
+    /// Since when it counts under this name again.
+    here_since: Timestamp,
+    /// The hello whose machine was looked for.
+    known_hello: Option<Arc<Hello>>,
     holders: CachedHolders,
 }
 
@@ -187,6 +197,7 @@ impl UsageCollector {
             allocations: AllocationIndex::default(),
             rosters: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            machines: MachineIndex::default(),
             holders: HolderIndex::default(),
             jobs: BTreeMap::new(),
             commands: BTreeMap::new(),
@@ -257,19 +268,50 @@ impl UsageCollector {
     }
 
     fn on_node(&mut self, at: Timestamp, node: &Node) {
-        let Self { scope, allocations, nodes, holders, commands, .. } = self;
-        if !nodes.contains_key(&node.name) {
-            nodes.insert(node.name.clone(), CollectedNode::default());
+        if !self.nodes.contains_key(&node.name) {
+            self.nodes.insert(node.name.clone(), CollectedNode::default());
         }
+        self.find_machine(at, node);
+        let Self { scope, allocations, nodes, holders, commands, .. } = self;
         let Some(record) = nodes.get_mut(&node.name) else { return };
         let mut sums = UsageSums { scope, holders, commands, node: &node.name };
         record.on_link(at, node, &mut sums);
+        if record.elsewhere_since.is_some() {
+            return;
+        }
         record.count_sample(at, node, sums.scope);
         record.on_events(node, sums.scope);
         if record.has_new_sample(node) {
             record.holders.refresh(node, allocations, sums.holders, sums.scope.has_commands);
         }
         record.on_devices(at, node, &mut sums);
+    }
+
+    /// Finds out whether the node counts, or its machine under another name.
+    fn find_machine(&mut self, at: Timestamp, node: &Node) {
+        let Self { scope, rosters, nodes, machines, holders, commands, .. } = self;
+        let Some(record) = nodes.get_mut(&node.name) else { return };
+        let known = record.known_hello.as_ref().map(Arc::as_ptr);
+        if known == node.hello.as_ref().map(Arc::as_ptr) && record.elsewhere_since.is_none() {
+            return;
+        }
+        record.known_hello.clone_from(&node.hello);
+        let found = machines.name_of(node, |name| {
+            let is_up = nodes.get(name).is_some_and(|record| record.down_since.is_none());
+            is_up && rosters.values().any(|(_, names)| names.contains(name))
+        });
+        let (counted, other) = match &found {
+            MachineName::Own => (&node.name, None),
+            MachineName::OwnNow(before) => (&node.name, Some(before)),
+            MachineName::Other(counted) => (counted, Some(&node.name)),
+        };
+        if let Some(record) = nodes.get_mut(counted) {
+            record.count_here(at, scope);
+        }
+        if let Some((name, record)) = other.and_then(|name| Some((name, nodes.get_mut(name)?))) {
+            let mut sums = UsageSums { scope, holders, commands, node: name };
+            record.count_elsewhere(at, counted, &mut sums);
+        }
     }
 
     /// Takes a row of a log: values of a device that hold until its next row.
@@ -381,6 +423,24 @@ impl CollectedNode {
         }
     }
 
+    /// From now on, its machine counts under another name.
+    fn count_elsewhere(&mut self, at: Timestamp, other: &NodeName, sums: &mut UsageSums<'_>) {
+        if self.elsewhere_since.is_none() {
+            self.elsewhere_since = Some(at);
+            self.other_name = Some(other.clone());
+            self.close(at, sums);
+            self.devices.iter_mut().for_each(|device| device.leave(at, sums.scope));
+        }
+    }
+
+    /// From now on, its machine counts under this name.
+    fn count_here(&mut self, at: Timestamp, scope: &ReportScope) {
+        if let Some(since) = self.elsewhere_since.take() {
+            self.elsewhere.push(since.max(scope.from), at.min(scope.to));
+            self.here_since = at;
+        }
+    }
+
     /// Counts the samples of the host that were recorded in the span, each once.
     fn count_sample(&mut self, at: Timestamp, node: &Node, scope: &ReportScope) {
         let Some(host) = node.source(&Source::host()) else { return };
@@ -423,7 +483,7 @@ impl CollectedNode {
             self.sort_devices(node);
         }
         let present = node.whole_devices().count();
-        let Self { devices, parts, holders, .. } = self;
+        let Self { devices, parts, holders, here_since, .. } = self;
         for device in devices.iter_mut().skip(present) {
             device.close(at, parts, sums);
             device.leave(at, sums.scope);
@@ -435,7 +495,7 @@ impl CollectedNode {
             }
             record.close(taken_at, parts, sums);
             record.sampled_at = Some(taken_at);
-            record.present_since.get_or_insert(taken_at);
+            record.present_since.get_or_insert(taken_at.max(*here_since));
             record.index = device.index.get().or(record.index);
             if record.model.is_none() {
                 record.model = device.name.known().cloned();
@@ -451,7 +511,7 @@ impl CollectedNode {
             let values = values_of(node, position, device, known.is_allocated);
             let is_free = values.state == DeviceState::Free;
             record.held = Some(HeldValues {
-                from: taken_at,
+                from: taken_at.max(*here_since),
                 until: taken_at.plus(stale_after(interval)).min(end),
                 values,
                 holder: if is_free { CachedHolder::default() } else { known },
@@ -476,6 +536,7 @@ impl CollectedNode {
         if let Some(since) = self.down_since {
             self.down.push(since.max(sums.scope.from), to);
         }
+        self.count_here(to, sums.scope);
         for device in &mut self.devices {
             device.close(to, &mut self.parts, sums);
             device.leave(to, sums.scope);
@@ -485,6 +546,8 @@ impl CollectedNode {
     fn merge(&mut self, other: Self, numbers: &[usize]) {
         self.listed.extend(&other.listed);
         self.down.extend(&other.down);
+        self.elsewhere.extend(&other.elsewhere);
+        self.other_name = other.other_name.or(self.other_name.take());
         self.fault = other.fault.or(self.fault.take());
         self.samples += other.samples;
         self.interval = self.interval.max(other.interval);

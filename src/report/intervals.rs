@@ -52,6 +52,19 @@ impl TimeIntervals {
         common
     }
 
+    /// Returns the times that this list covers and the other one does not; both are in rising order and apart.
+    pub(super) fn difference(&self, other: &Self) -> Self {
+        let mut rest = Self::default();
+        for &(mut from, to) in &self.0 {
+            for &(other_from, other_to) in &other.0 {
+                rest.push(from, to.min(other_from));
+                from = from.max(other_to);
+            }
+            rest.push(from, to);
+        }
+        rest
+    }
+
     /// Returns the end of the interval that has this time; `None` if none has.
     pub(super) fn end_of(&self, at: Timestamp) -> Option<Timestamp> {
         let next = self.0.partition_point(|(from, _)| *from <= at);
@@ -97,6 +110,15 @@ mod tests {
         assert_eq!(watched.intersection(&there), common);
         assert_eq!(there.intersection(&watched), common);
         assert!((common.seconds() - 11.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_one_covers_and_not_the_other_is_the_difference() {
+        let [watched, there] = [intervals(&[(0, 10), (20, 30)]), intervals(&[(5, 25), (27, 28)])];
+        assert_eq!(watched.difference(&there), intervals(&[(0, 5), (25, 27), (28, 30)]));
+        assert_eq!(there.difference(&watched), intervals(&[(10, 20)]));
+        assert_eq!(watched.difference(&watched), TimeIntervals::default());
+        assert_eq!(watched.difference(&TimeIntervals::default()), watched);
     }
 
     #[test]

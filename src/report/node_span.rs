@@ -20,7 +20,7 @@ pub(super) struct NodeSpan<'a> {
     pub(super) expected: f64,
 }
 
-/// Returns the nodes that were watched, or have devices.
+/// Returns the nodes that were watched, or have devices, and count under their own name.
 pub(super) fn node_spans<'a>(
     collector: &'a UsageCollector,
     scope: &ReportScope,
@@ -34,7 +34,8 @@ pub(super) fn node_spans<'a>(
         .nodes
         .iter()
         .map(|(name, record)| {
-            let watched = record.listed.clone().union().intersection(&spans);
+            let listed = record.listed.clone().union().intersection(&spans);
+            let watched = listed.difference(&record.elsewhere.clone().union());
             let interval = if record.interval.is_zero() { usual } else { record.interval };
             NodeSpan {
                 record,
@@ -45,6 +46,14 @@ pub(super) fn node_spans<'a>(
             }
         })
         .collect();
-    nodes.retain(|node| !node.watched.as_slice().is_empty() || !node.record.devices.is_empty());
+    nodes.retain(|node| {
+        let record = node.record;
+        let is_watched = !node.watched.as_slice().is_empty();
+        if record.elsewhere.as_slice().is_empty() {
+            is_watched || !record.devices.is_empty()
+        } else {
+            is_watched && record.samples > 0
+        }
+    });
     nodes
 }

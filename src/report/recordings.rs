@@ -61,7 +61,7 @@ pub fn report_recordings(
     let scope = ReportScope {
         from,
         to,
-        grid: StepGrid::new(from, to),
+        grid: StepGrid::new(from, to, devices(recordings, to)),
         spans_by_file: recordings.spans_by_file().into_iter().map(TimeIntervals::new).collect(),
         spans: TimeIntervals::new(recorded),
         has_commands: options.has_commands,
@@ -87,6 +87,11 @@ pub fn report_recordings(
     add_events(&mut report, recordings, options);
     summarize(&mut report, &collector, &scope, &mut names);
     Some(report)
+}
+
+/// Returns the number of devices at a time.
+fn devices(recordings: &Recordings, at: Timestamp) -> usize {
+    recordings.fleet_at(at, Duration::ZERO).nodes.iter().map(|node| node.devices.len()).sum()
 }
 
 /// Reads all parts; returns what they have collected, and the number of damaged groups.

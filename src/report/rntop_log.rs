@@ -114,7 +114,7 @@ pub fn report_rntop_logs(
     let scope = ReportScope {
         from: first,
         to,
-        grid: StepGrid::new(first, to),
+        grid: StepGrid::new(first, to, overview.last.len()),
         spans_by_file: vec![spans.clone()],
         spans,
         has_commands: false,

@@ -7,8 +7,11 @@ use crate::fleet::DeviceState;
 use crate::report::usage::DeviceValues;
 use crate::time::Timestamp;
 
-/// Maximum number of steps of a chart.
+/// Steps of a chart: as many as a screen can show, fewer for more devices than can be looked at one by one.
 const MAX_STEPS: i64 = 720;
+const MIN_STEPS: i64 = 100;
+/// Devices whose charts have the most steps.
+const MAX_DETAILED_DEVICES: i64 = 4_096;
 /// Parts of a step whose means are compared for its minimum and maximum.
 pub(super) const PARTS: usize = 8;
 /// Lengths of steps in seconds, as people divide hours and days.
@@ -29,11 +32,13 @@ pub struct StepGrid {
 }
 
 impl StepGrid {
-    /// Divides a span into at most [`MAX_STEPS`] steps.
-    pub(super) fn new(from: Timestamp, to: Timestamp) -> Self {
+    /// Divides a span into at most [`MAX_STEPS`] steps, so few that they fit in memory for this many devices.
+    pub(super) fn new(from: Timestamp, to: Timestamp, devices: usize) -> Self {
+        let devices = i64::try_from(devices).unwrap_or(i64::MAX).max(MAX_DETAILED_DEVICES);
+        let max_steps = (MAX_STEPS * MAX_DETAILED_DEVICES / devices).max(MIN_STEPS);
         let seconds = i64::try_from(to.since(from).as_secs()).unwrap_or(i64::MAX).saturating_add(1);
-        let fits = |step: &i64| seconds / step < MAX_STEPS - 1;
-        let days = (seconds / 86_400 / (MAX_STEPS - 1) + 1) * 86_400;
+        let fits = |step: &i64| seconds / step < max_steps - 1;
+        let days = (seconds / 86_400 / (max_steps - 1) + 1) * 86_400;
         let step = STEP_SECONDS.into_iter().find(fits).unwrap_or(days);
         let first = from.second() - from.second().rem_euclid(step);
         let count = (to.second() - first) / step + 1;
@@ -261,13 +266,15 @@ mod tests {
         for (seconds, step) in
             [(0, 1), (60, 1), (800, 2), (3_600, 10), (86_400, 300), (86_400 * 90, 14_400)]
         {
-            let grid = StepGrid::new(at(1_000_007), at(1_000_007 + seconds));
+            let grid = StepGrid::new(at(1_000_007), at(1_000_007 + seconds), 8);
             assert_eq!(grid.step.as_secs(), step, "{seconds}");
             assert!(grid.count >= 1 && grid.count <= 720, "{seconds}: {}", grid.count);
             assert_eq!(grid.from.second() % i64::try_from(step).unwrap(), 0);
         }
-        let centuries = StepGrid::new(at(0), at(86_400 * 365 * 1000));
+        let centuries = StepGrid::new(at(0), at(86_400 * 365 * 1000), 8);
         assert!(centuries.count <= 720);
+        let day_of = |devices| StepGrid::new(at(0), at(86_400), devices).count;
+        assert_eq!([1, 4_096, 8_192, 40_000, usize::MAX].map(day_of), [289, 289, 289, 97, 97]);
     }
 
     #[test]

@@ -30,6 +30,13 @@ pub(super) fn summarize(
     names: &mut ReportNames,
 ) {
     let nodes = node_spans(collector, scope, names);
+    for (name, record) in &collector.nodes {
+        if let Some(other) = &record.other_name {
+            let [name, other] = [name, other].map(|name| names.node(name));
+            let note = format!("{name} is the same machine as {other}, and is not counted twice");
+            report.notes.push(note);
+        }
+    }
     let holders: Vec<HolderNames> = collector
         .holders
         .records
