@@ -1,9 +1,10 @@
 """The page of `gtop report` in a real Chromium: what it shows, how it reacts, and that it opens no connection.
 
-    python3 -m unittest -v test_report_page
+    GTOP=path/to/gtop GTOP_SELENIUM=path/to/python python3 -m unittest -v test_report_page
 
-The interpreter needs selenium (in CI, GTOP_SELENIUM names one that has it), and the machine chromium and chromium-driver;
-without them, the tests are skipped with a message. The reports are made here; `page_of` puts one into the page.
+GTOP_SELENIUM is an interpreter that has selenium, and the machine has chromium and chromium-driver; without them, the tests are
+skipped with a message. Most reports are made here, so that they have all that a page can show, and `page_of` puts them into the
+page; `Program` has pages of the program.
 """
 
 import base64
@@ -15,12 +16,18 @@ import os
 import random
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
 import rig
+import test_report
 
+if "GTOP_SELENIUM" in os.environ:
+    asked = [os.environ["GTOP_SELENIUM"], "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    sys.path.append(subprocess.run(asked, stdout=subprocess.PIPE, universal_newlines=True, timeout=60, check=True).stdout.strip())
 try:
     from selenium import webdriver
     from selenium.webdriver.common.action_chains import ActionChains
@@ -49,6 +56,7 @@ def page_of(report):
     for char in "<>&\u2028\u2029":
         data = data.replace(char, f"\\u{ord(char):04x}")
     parts = {"chart_style": part("uplot.min.css"), "style": part("page.css"), "chart_script": part("uplot.min.js"),
+             "chart_licence": part("uplot.LICENSE.txt"),
              "script": part("page.js"), "data": data, "title": html.escape(report["title"])}
 
     def hashes(*names):
@@ -261,18 +269,15 @@ def open_browser():
     return browser
 
 
-class ReportPage(unittest.TestCase):
+class InBrowser(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         if webdriver is None:
-            raise unittest.SkipTest("selenium is not installed for this interpreter")
+            raise unittest.SkipTest("selenium is not installed: GTOP_SELENIUM")
         if not shutil.which("chromedriver"):
             raise unittest.SkipTest("chromium-driver is not installed")
         cls.browser = open_browser()
         cls.addClassCleanup(cls.browser.quit)
-        cls.fleet = page_of(fleet_report(nodes=12, steps=240, jobs=60, commands=[
-            {"job": "8421", "user": "ada", "node": "gpu01", "command": "python train.py --lr 3e-4", "device_hours": 1.2},
-            {"job": None, "user": "ken", "node": "gpu02", "command": "python -m http.server", "device_hours": 0.1}]))
 
     def setUp(self):
         self.media()
@@ -346,7 +351,47 @@ class ReportPage(unittest.TestCase):
         self.wait("return [...document.querySelectorAll('[data-from]')]"
                   f".every(box => box.dataset.to - box.dataset.from {condition})")
 
-    # ---- tests ----
+
+class Program(InBrowser):
+    """Pages that the program writes."""
+
+    def page(self, *words):
+        path = os.path.join(rig.folder(), "report.html")
+        code, _, err = test_report.run(*words, "-w", path)
+        self.assertEqual(code, 0, err)
+        return path
+
+    def test_the_demo(self):
+        path = self.page("--demo=6", "--for", "8s")
+        with open(path, encoding="utf-8") as file:
+            self.assertIn('<meta name="generator" content="gtop report">', file.read(200))
+        self.open(path)
+        for target in ["#charts .charts:nth-of-type(1) .card:nth-child(1) .chart", NODES, "#heat .heat"]:
+            self.see(target)
+        self.assertEqual(len(self.rows("#nodes")), 6)
+        self.point(self.see("#charts .chart .u-over"), 0.1, 0)
+        self.wait("return /\\d/.test(document.querySelector('#charts .legend b').textContent)")
+        self.assertNotRegex(self.find("#overview").text, r"NaN|undefined|null|Infinity|Invalid")
+
+    def test_names_of_others_stay_text(self):
+        self.open(self.page(test_report.hours_long(), "--commands"))
+        self.see("#heat .heat")
+        hostile = test_report.HOSTILE
+        self.assertIn(hostile["user"], self.rows("#users"))
+        self.assertIn(hostile["job"], self.rows("#jobs", 1))
+        self.assertEqual(self.js("return [document.querySelectorAll('img, b b').length, document.scripts.length]"), [0, 3])
+        # An hour without a recorder is a gap of each line.
+        self.js("location.hash = document.querySelector('#jobs tbody a').hash")
+        self.see("#job .chart")
+
+
+class ReportPage(InBrowser):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.fleet = page_of(fleet_report(nodes=12, steps=240, jobs=60, commands=[
+            {"job": "8421", "user": "ada", "node": "gpu01", "command": "python train.py --lr 3e-4", "device_hours": 1.2},
+            {"job": None, "user": "ken", "node": "gpu02", "command": "python -m http.server", "device_hours": 0.1}]))
 
     def test_a_big_fleet_opens_and_everything_is_drawn(self):
         path = page_of(fleet_report())
