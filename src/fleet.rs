@@ -20,7 +20,7 @@ pub use totals::Totals;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{JobList, NodeName};
+use crate::model::{JobList, MachineId, NodeName};
 
 mod anonymizer;
 mod devices;
@@ -47,17 +47,12 @@ pub struct Fleet {
 
 impl Fleet {
     /// Builds a fleet and finds the machines that are monitored twice.
-    ///
-    /// Two nodes with equal boot id and host name are one machine.
     pub fn new(nodes: Arc<[Arc<Node>]>) -> Self {
-        let mut seen: BTreeMap<(Arc<str>, Arc<str>), &NodeName> = BTreeMap::new();
+        let mut seen: BTreeMap<MachineId, &NodeName> = BTreeMap::new();
         let mut same_as = BTreeMap::new();
         for node in nodes.iter() {
-            let Some(hello) = &node.hello else { continue };
-            if hello.host.boot_id.is_empty() {
-                continue;
-            }
-            let machine = (Arc::clone(&hello.host.boot_id), Arc::clone(&hello.host.host_name));
+            let machine = node.hello.as_ref().and_then(|hello| hello.host.machine_id());
+            let Some(machine) = machine else { continue };
             match seen.get(&machine) {
                 Some(first) => {
                     same_as.insert(node.name.clone(), (*first).clone());

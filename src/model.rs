@@ -11,7 +11,9 @@ pub use event::{Event, EventKind, xid_meaning};
 pub use fault::{Fault, FaultKind, Link, SourceFault, SourceFaultKind, TransportKind};
 pub use freshness::{Freshness, max_interval, stale_after};
 pub use health::{ComputeMode, FabricHealth, FabricState, RecoveryAction};
-pub use host::{Counter, CpuTicks, HostFacts, HostReading, HostSlowReading, Pressure, Space};
+pub use host::{
+    Counter, CpuTicks, HostFacts, HostReading, HostSlowReading, MachineId, Pressure, Space,
+};
 pub use id::{JobId, NodeName, NodeNameError, ProcessKey, Source};
 pub use job::{Allocation, DeviceAllocation, Job, JobList, JobListError, JobOutcome, JobState};
 pub use playback::{Mark, MarkKind, Playback, PlaybackCommand, RecorderState, SPEEDS};

@@ -24,7 +24,7 @@ pub use crate::storage::append_file::{AppendError, AppendFile};
 pub use crate::storage::line_file::LineFile;
 pub use crate::storage::log_file::LogFile;
 pub use crate::storage::stream_file::StreamFile;
-pub use crate::storage::temporary_folder::TemporaryFolder;
+pub use crate::storage::temporary_folder::{TemporaryFolder, remove_temporary_folders};
 
 mod append_file;
 mod line_file;

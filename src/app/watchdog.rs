@@ -12,10 +12,11 @@ use std::time::Duration;
 use rustix::process::{Signal as Kill, getpid, kill_process};
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{Instant, interval, sleep, timeout};
 
 use crate::app::{ExitReason, line_prompt};
 use crate::process::terminate_programs;
+use crate::storage::remove_temporary_folders;
 use crate::ui;
 use crate::ui::StopSignals;
 
@@ -23,6 +24,8 @@ use crate::ui::StopSignals;
 const GRACEFUL_TIMEOUT: Duration = Duration::from_millis(1200);
 /// Maximum time to finish work that the user waits for, unless a second signal comes.
 const WORK_TIMEOUT: Duration = Duration::from_secs(600);
+/// `timeout` and job launchers signal the process and its group: what comes again so soon is the same signal.
+const SAME_SIGNAL: Duration = Duration::from_secs(1);
 /// A write that takes longer is taken as blocked by the terminal.
 const WRITE_STALL: Duration = Duration::from_millis(500);
 /// Interval between two checks for a blocked write.
@@ -64,12 +67,17 @@ async fn run((mut interrupt, mut terminate, mut hang_up): (Signal, Signal, Signa
     if StopSignals::publish(reason) {
         // An orderly shutdown ends the process, and this thread with it.
         if HAS_WORK.load(Ordering::Relaxed) {
-            tokio::select! {
-                () = sleep(WORK_TIMEOUT) => {}
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-                _ = hang_up.recv() => {}
-            }
+            let again = async {
+                let first_at = Instant::now();
+                while first_at.elapsed() < SAME_SIGNAL {
+                    tokio::select! {
+                        _ = interrupt.recv() => {}
+                        _ = terminate.recv() => {}
+                        _ = hang_up.recv() => {}
+                    }
+                }
+            };
+            timeout(WORK_TIMEOUT, again).await.ok();
         } else {
             timeout(GRACEFUL_TIMEOUT, unblock_terminal()).await.ok();
         }
@@ -77,6 +85,7 @@ async fn run((mut interrupt, mut terminate, mut hang_up): (Signal, Signal, Signa
     line_prompt::restore_echo();
     ui::force_restore_terminal();
     terminate_programs();
+    remove_temporary_folders();
     exit_or_kill(ExitReason::from(reason).code()).await;
 }
 

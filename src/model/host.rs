@@ -34,6 +34,23 @@ pub struct HostFacts {
     pub job: Option<JobId>,
 }
 
+/// A running machine: two nodes with equal ids are one machine under two names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MachineId {
+    boot_id: Arc<str>,
+    host_name: Arc<str>,
+}
+
+impl HostFacts {
+    /// Returns the machine's identity; `None` if the probe could not read the boot id.
+    pub fn machine_id(&self) -> Option<MachineId> {
+        (!self.boot_id.is_empty()).then(|| MachineId {
+            boot_id: Arc::clone(&self.boot_id),
+            host_name: Arc::clone(&self.host_name),
+        })
+    }
+}
+
 /// CPU time of all processors since boot, in clock ticks (first line of `/proc/stat`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTicks {

@@ -11,9 +11,9 @@ use std::time::Duration;
 use crate::fleet::{DeviceState, EventRecord, MIN_HELD_BYTES, Node};
 use crate::insight::device_fault;
 use crate::insight::ownership::{AllocationIndex, Holder};
-use crate::model::{Device, Hello, JobId, JobList, JobState, NodeName, Source, stale_after};
+use crate::model::{Device, JobId, JobList, JobState, NodeName, Source, stale_after};
 use crate::report::intervals::TimeIntervals;
-use crate::report::machines::{MachineIndex, MachineName};
+use crate::report::machines::{MachineIndex, MachineName, TimeElsewhere};
 use crate::report::series::{PartSeries, StepGrid, StepSeries};
 use crate::report::usage::{DeviceUsage, DeviceValues, TimedMean};
 use crate::source::replay::{FoldedChange, FoldedLine};
@@ -76,9 +76,7 @@ pub(super) struct CollectedNode {
     /// When it was listed, by each file for itself.
     pub(super) listed: TimeIntervals,
     pub(super) down: TimeIntervals,
-    /// When its machine counted under another name, and the last of these names.
-    pub(super) elsewhere: TimeIntervals,
-    pub(super) other_name: Option<NodeName>,
+    pub(super) elsewhere: TimeElsewhere,
     /// Why it was down last.
     pub(super) fault: Option<String>,
     /// Different times of samples.
@@ -93,11 +91,8 @@ pub(super) struct CollectedNode {
     known_events: Option<Arc<[EventRecord]>>,
     sampled_at: Option<Timestamp>,
     down_since: Option<Timestamp>,
-    elsewhere_since: Option<Timestamp>,
-    /// Since when it counts under this name again.
-    here_since: Timestamp,
-    /// The hello whose machine was looked for.
-    known_hello: Option<Arc<Hello>>,
+    /// A file lists it.
+    is_listed: bool,
     holders: CachedHolders,
 }
 
@@ -229,9 +224,13 @@ impl UsageCollector {
         self.close_roster(file, at);
         self.rosters.insert(file, (at, names.to_vec()));
         let Self { scope, rosters, nodes, holders, commands, .. } = self;
+        for name in names {
+            nodes.entry(name.clone()).or_default().is_listed = true;
+        }
         for name in gone {
             let is_listed = rosters.values().any(|(_, names)| names.contains(&name));
             if let Some(record) = nodes.get_mut(&name).filter(|_| !is_listed) {
+                record.is_listed = false;
                 record.close(at, &mut UsageSums { scope, holders, commands, node: &name });
             }
         }
@@ -276,7 +275,7 @@ impl UsageCollector {
         let Some(record) = nodes.get_mut(&node.name) else { return };
         let mut sums = UsageSums { scope, holders, commands, node: &node.name };
         record.on_link(at, node, &mut sums);
-        if record.elsewhere_since.is_some() {
+        if record.elsewhere.is_now() {
             return;
         }
         record.count_sample(at, node, sums.scope);
@@ -289,16 +288,12 @@ impl UsageCollector {
 
     /// Finds out whether the node counts, or its machine under another name.
     fn find_machine(&mut self, at: Timestamp, node: &Node) {
-        let Self { scope, rosters, nodes, machines, holders, commands, .. } = self;
-        let Some(record) = nodes.get_mut(&node.name) else { return };
-        let known = record.known_hello.as_ref().map(Arc::as_ptr);
-        if known == node.hello.as_ref().map(Arc::as_ptr) && record.elsewhere_since.is_none() {
+        let Self { scope, nodes, machines, holders, commands, .. } = self;
+        if !nodes.get_mut(&node.name).is_some_and(|record| record.elsewhere.may_change(node)) {
             return;
         }
-        record.known_hello.clone_from(&node.hello);
         let found = machines.name_of(node, |name| {
-            let is_up = nodes.get(name).is_some_and(|record| record.down_since.is_none());
-            is_up && rosters.values().any(|(_, names)| names.contains(name))
+            nodes.get(name).is_some_and(|record| record.is_listed && record.down_since.is_none())
         });
         let (counted, other) = match &found {
             MachineName::Own => (&node.name, None),
@@ -306,7 +301,7 @@ impl UsageCollector {
             MachineName::Other(counted) => (counted, Some(&node.name)),
         };
         if let Some(record) = nodes.get_mut(counted) {
-            record.count_here(at, scope);
+            record.elsewhere.end(at, (scope.from, scope.to));
         }
         if let Some((name, record)) = other.and_then(|name| Some((name, nodes.get_mut(name)?))) {
             let mut sums = UsageSums { scope, holders, commands, node: name };
@@ -425,19 +420,9 @@ impl CollectedNode {
 
     /// From now on, its machine counts under another name.
     fn count_elsewhere(&mut self, at: Timestamp, other: &NodeName, sums: &mut UsageSums<'_>) {
-        if self.elsewhere_since.is_none() {
-            self.elsewhere_since = Some(at);
-            self.other_name = Some(other.clone());
+        if self.elsewhere.begin(at, other) {
             self.close(at, sums);
             self.devices.iter_mut().for_each(|device| device.leave(at, sums.scope));
-        }
-    }
-
-    /// From now on, its machine counts under this name.
-    fn count_here(&mut self, at: Timestamp, scope: &ReportScope) {
-        if let Some(since) = self.elsewhere_since.take() {
-            self.elsewhere.push(since.max(scope.from), at.min(scope.to));
-            self.here_since = at;
         }
     }
 
@@ -483,7 +468,7 @@ impl CollectedNode {
             self.sort_devices(node);
         }
         let present = node.whole_devices().count();
-        let Self { devices, parts, holders, here_since, .. } = self;
+        let Self { devices, parts, holders, elsewhere, .. } = self;
         for device in devices.iter_mut().skip(present) {
             device.close(at, parts, sums);
             device.leave(at, sums.scope);
@@ -495,7 +480,7 @@ impl CollectedNode {
             }
             record.close(taken_at, parts, sums);
             record.sampled_at = Some(taken_at);
-            record.present_since.get_or_insert(taken_at.max(*here_since));
+            record.present_since.get_or_insert(taken_at.max(elsewhere.ended_at));
             record.index = device.index.get().or(record.index);
             if record.model.is_none() {
                 record.model = device.name.known().cloned();
@@ -511,7 +496,7 @@ impl CollectedNode {
             let values = values_of(node, position, device, known.is_allocated);
             let is_free = values.state == DeviceState::Free;
             record.held = Some(HeldValues {
-                from: taken_at.max(*here_since),
+                from: taken_at.max(elsewhere.ended_at),
                 until: taken_at.plus(stale_after(interval)).min(end),
                 values,
                 holder: if is_free { CachedHolder::default() } else { known },
@@ -536,7 +521,7 @@ impl CollectedNode {
         if let Some(since) = self.down_since {
             self.down.push(since.max(sums.scope.from), to);
         }
-        self.count_here(to, sums.scope);
+        self.elsewhere.end(to, (sums.scope.from, to));
         for device in &mut self.devices {
             device.close(to, &mut self.parts, sums);
             device.leave(to, sums.scope);
@@ -546,8 +531,7 @@ impl CollectedNode {
     fn merge(&mut self, other: Self, numbers: &[usize]) {
         self.listed.extend(&other.listed);
         self.down.extend(&other.down);
-        self.elsewhere.extend(&other.elsewhere);
-        self.other_name = other.other_name.or(self.other_name.take());
+        self.elsewhere.merge(other.elsewhere);
         self.fault = other.fault.or(self.fault.take());
         self.samples += other.samples;
         self.interval = self.interval.max(other.interval);

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::Node;
-use crate::model::NodeName;
+use crate::model::{Hello, Link, MachineId, NodeName};
+use crate::report::intervals::TimeIntervals;
+use crate::time::Timestamp;
 
-/// The name that each machine counts under, by boot id and host name.
+/// The name that each machine counts under.
 #[derive(Debug, Default)]
-pub(super) struct MachineIndex(BTreeMap<(Arc<str>, Arc<str>), NodeName>);
+pub(super) struct MachineIndex(BTreeMap<MachineId, NodeName>);
 
 /// Which name of a machine counts.
 pub(super) enum MachineName {
@@ -27,14 +29,12 @@ impl MachineIndex {
         node: &Node,
         answers: impl FnOnce(&NodeName) -> bool,
     ) -> MachineName {
-        let host = node.hello.as_ref().map(|hello| &hello.host);
-        let Some(host) = host.filter(|host| !host.boot_id.is_empty()) else {
+        let Some(machine) = node.hello.as_ref().and_then(|hello| hello.host.machine_id()) else {
             return MachineName::Own;
         };
-        let machine = (Arc::clone(&host.boot_id), Arc::clone(&host.host_name));
         match self.0.get(&machine) {
             Some(known) if *known == node.name => MachineName::Own,
-            Some(known) if answers(known) && *known < node.name => {
+            Some(known) if *known < node.name && answers(known) => {
                 MachineName::Other(known.clone())
             }
             _ => match self.0.insert(machine, node.name.clone()) {
@@ -42,5 +42,59 @@ impl MachineIndex {
                 None => MachineName::Own,
             },
         }
+    }
+}
+
+/// When the machine of a node counted under another name.
+#[derive(Debug, Default)]
+pub(super) struct TimeElsewhere {
+    pub(super) intervals: TimeIntervals,
+    /// The last of the other names.
+    pub(super) name: Option<NodeName>,
+    /// Since when it counts under its own name again.
+    pub(super) ended_at: Timestamp,
+    since: Option<Timestamp>,
+    /// The hello whose machine was looked for.
+    known_hello: Option<Arc<Hello>>,
+}
+
+impl TimeElsewhere {
+    /// Returns true while the machine counts under another name.
+    pub(super) fn is_now(&self) -> bool {
+        self.since.is_some()
+    }
+
+    /// Returns true if another name may count from now on: only a node that answers can be told from others.
+    pub(super) fn may_change(&mut self, node: &Node) -> bool {
+        if !matches!(node.link, Link::Up) {
+            return false;
+        }
+        let is_known = match (&self.known_hello, &node.hello) {
+            (Some(known), Some(hello)) => Arc::ptr_eq(known, hello),
+            (known, hello) => known.is_none() && hello.is_none(),
+        };
+        self.known_hello.clone_from(&node.hello);
+        !is_known || self.is_now()
+    }
+
+    /// Returns false if it has begun before.
+    pub(super) fn begin(&mut self, at: Timestamp, name: &NodeName) -> bool {
+        let is_new = self.since.is_none();
+        if is_new {
+            (self.since, self.name) = (Some(at), Some(name.clone()));
+        }
+        is_new
+    }
+
+    pub(super) fn end(&mut self, at: Timestamp, (from, to): (Timestamp, Timestamp)) {
+        if let Some(since) = self.since.take() {
+            self.intervals.push(since.max(from), at.min(to));
+            self.ended_at = at;
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.intervals.extend(&other.intervals);
+        self.name = other.name.or(self.name.take());
     }
 }

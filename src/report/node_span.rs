@@ -35,7 +35,7 @@ pub(super) fn node_spans<'a>(
         .iter()
         .map(|(name, record)| {
             let listed = record.listed.clone().union().intersection(&spans);
-            let watched = listed.difference(&record.elsewhere.clone().union());
+            let watched = listed.difference(&record.elsewhere.intervals.clone().union());
             let interval = if record.interval.is_zero() { usual } else { record.interval };
             NodeSpan {
                 record,
@@ -49,7 +49,7 @@ pub(super) fn node_spans<'a>(
     nodes.retain(|node| {
         let record = node.record;
         let is_watched = !node.watched.as_slice().is_empty();
-        if record.elsewhere.as_slice().is_empty() {
+        if record.elsewhere.intervals.as_slice().is_empty() {
             is_watched || !record.devices.is_empty()
         } else {
             is_watched && record.samples > 0

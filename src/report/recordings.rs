@@ -89,8 +89,9 @@ pub fn report_recordings(
     Some(report)
 }
 
-/// Returns the number of devices at a time.
-fn devices(recordings: &Recordings, at: Timestamp) -> usize {
+/// Returns the number of devices at the last checkpoint before a time, which is read soon.
+fn devices(recordings: &Recordings, to: Timestamp) -> usize {
+    let at = recordings.starts().into_iter().rfind(|start| *start <= to).unwrap_or(to);
     recordings.fleet_at(at, Duration::ZERO).nodes.iter().map(|node| node.devices.len()).sum()
 }
 

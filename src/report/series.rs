@@ -7,10 +7,11 @@ use crate::fleet::DeviceState;
 use crate::report::usage::DeviceValues;
 use crate::time::Timestamp;
 
-/// Steps of a chart: as many as a screen can show, fewer for more devices than can be looked at one by one.
+/// Steps of a chart: as many as a screen can show.
 const MAX_STEPS: i64 = 720;
+/// Steps that remain of them with any number of devices.
 const MIN_STEPS: i64 = 100;
-/// Devices whose charts have the most steps.
+/// More devices than these have fewer steps, so that all fit in memory.
 const MAX_DETAILED_DEVICES: i64 = 4_096;
 /// Parts of a step whose means are compared for its minimum and maximum.
 pub(super) const PARTS: usize = 8;

@@ -19,6 +19,8 @@ use crate::report::{
 
 /// Jobs with lines of their own; those that held the most.
 const MAX_JOB_SERIES: usize = 300;
+/// Machines with several names that a note names.
+const MAX_NAMED_MACHINES: usize = 8;
 /// What a step without a value is in the bytes of a device.
 const GAP: u8 = 255;
 
@@ -30,13 +32,7 @@ pub(super) fn summarize(
     names: &mut ReportNames,
 ) {
     let nodes = node_spans(collector, scope, names);
-    for (name, record) in &collector.nodes {
-        if let Some(other) = &record.other_name {
-            let [name, other] = [name, other].map(|name| names.node(name));
-            let note = format!("{name} is the same machine as {other}, and is not counted twice");
-            report.notes.push(note);
-        }
-    }
+    report.notes.extend(same_machines(collector, names));
     let holders: Vec<HolderNames> = collector
         .holders
         .records
@@ -87,6 +83,27 @@ pub(super) fn summarize(
     add_jobs(report, collector, &holders, names);
     report.commands = scope.has_commands.then(|| commands(collector, &holders, names));
     report.findings = findings::find(&nodes, collector, &holders, names);
+}
+
+/// Tells which nodes are machines that count under another name.
+fn same_machines(collector: &UsageCollector, names: &mut ReportNames) -> Option<String> {
+    let others = collector.nodes.iter().filter_map(|(name, record)| {
+        let other = record.elsewhere.name.as_ref()?;
+        Some([name, other])
+    });
+    let count = others.clone().count();
+    let shown: Vec<String> = others
+        .take(MAX_NAMED_MACHINES)
+        .map(|pair| {
+            let [name, other] = pair.map(|name| names.node(name));
+            format!("{name} is the same machine as {other}")
+        })
+        .collect();
+    let more = match count - shown.len() {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    (count > 0).then(|| format!("not counted twice: {}{more}", shown.join(", ")))
 }
 
 /// Returns the devices in the order of their indices.

@@ -380,7 +380,7 @@ class Program(InBrowser):
         self.assertIn(hostile["user"], self.rows("#users"))
         self.assertIn(hostile["job"], self.rows("#jobs", 1))
         self.assertEqual(self.js("return [document.querySelectorAll('img, b b').length, document.scripts.length]"), [0, 3])
-        # An hour without a recorder is a gap of each line.
+        # The page of the job has charts, too.
         self.js("location.hash = document.querySelector('#jobs tbody a').hash")
         self.see("#job .chart")
 

@@ -100,6 +100,7 @@ mod tests {
         assert!(!page.contains("alert(1)</script>"));
         // Three scripts of the page, whatever the data says.
         assert_eq!(page.matches("</script>").count(), 3);
+        assert!(page.contains("Copyright (c) 2022 Leon Sorokin"), "uPlot's licence is kept");
         assert!(page.contains("{{script}}"), "the title is kept as it is");
     }
 }
