@@ -260,7 +260,7 @@ pub struct ReportFinding {
     pub job: Option<String>,
     /// The user, if it is about one.
     pub user: Option<String>,
-    /// Device-time that it concerns, in seconds.
+    /// Device-time that it concerns, in seconds; 0 for an error, which has no duration.
     pub device_seconds: f64,
     /// What to do.
     pub remedy: String,

@@ -369,6 +369,8 @@ class Program(InBrowser):
         for target in ["#charts .charts:nth-of-type(1) .card:nth-child(1) .chart", NODES, "#heat .heat"]:
             self.see(target)
         self.assertEqual(len(self.rows("#nodes")), 6)
+        # An error has no duration, which is not a duration of 0.
+        self.assertNotIn("0 h", self.js("return [...document.querySelectorAll('.hours')].map(hours => hours.textContent)"))
         self.point(self.see("#charts .chart .u-over"), 0.1, 0)
         self.wait("return /\\d/.test(document.querySelector('#charts .legend b').textContent)")
         self.assertNotRegex(self.find("#overview").text, r"NaN|undefined|null|Infinity|Invalid")

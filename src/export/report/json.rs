@@ -198,7 +198,8 @@ fn finding(finding: &ReportFinding) -> Value {
         "device": finding.device,
         "job": finding.job,
         "user": finding.user,
-        "hours": hours(finding.device_seconds),
+        // An error has no duration.
+        "hours": (finding.device_seconds > 0.0).then(|| hours(finding.device_seconds)),
         "remedy": finding.remedy,
     })
 }
