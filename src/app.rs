@@ -178,6 +178,10 @@ enum AppError {
     #[error("{0} holds no samples: the recorder ended before a node answered")]
     NothingRecorded(String),
     #[error(
+        "{0}: no node appeared in the time watched; gtop --once with the same options says what there is"
+    )]
+    NothingWatched(String),
+    #[error(
         "Parquet is not built in; write ndjson and convert it: duckdb -c \"COPY (FROM 'a.ndjson') TO 'a.parquet'\""
     )]
     NoParquet,

@@ -210,10 +210,14 @@ fn watch(
             reason = print_notices(&mut notices, err) => reason,
         }
     })?;
+    let title = session.title.clone();
     // Ends the sessions and the recording.
     drop(session);
     let recordings = Recordings::open([path.as_path()])?;
     let report = report_recordings(&recordings, request, show_progress(err));
     let report = report.ok_or_else(|| AppError::NothingRecorded("the time watched".to_owned()))?;
+    if report.nodes.is_empty() {
+        return Err(AppError::NothingWatched(title));
+    }
     Ok(Ok(UsageReport { kind: "live", ..report }))
 }

@@ -1,0 +1,87 @@
+"""`gtop report --slurm --job ID --for TIME`: a job of a real Slurm, watched for a while and reported."""
+
+import json
+import os
+import unittest
+
+from harness import CONNECT_TIMEOUT
+from test_slurm import SlurmCase
+
+SECONDS = 12
+
+
+class Report(SlurmCase):
+    """A job of two nodes, beside a job of somebody else on one of them and a node without a job."""
+
+    NODES, GPUS = 3, 4
+    # The numbers of the device files of gpu02, by which Slurm counts, in the driver's order.
+    MINORS = [2, 0, 3, 1]
+
+    @classmethod
+    def prepare(cls):
+        super().prepare()
+        lines = cls.lab.gpu_file("gpu02").splitlines()
+        lines = lines[: 1 + cls.GPUS] + [f"gpu {gpu} minor={minor}" for gpu, minor in enumerate(cls.MINORS)]
+        cls.lab.set_gpus("gpu02", "\n".join(lines) + "\n")
+        cls.job = cls.sbatch("-J", "train", "-N2", "--gres=gpu:2", "--ntasks-per-node=1", "-w", "gpu[01-02]")
+        cls.wait_until_running(cls.job)
+        cls.bobs = cls.sbatch("-J", "other", "--gres=gpu:1", "-w", "gpu02", user="bob")
+        cls.wait_until_running(cls.bobs)
+
+    def report(self, *words, **options):
+        words = ("report", "--connect-timeout", str(CONNECT_TIMEOUT), *words)
+        return self.lab.gtop(*words, timeout=120, **options)
+
+    def report_of(self, *words):
+        done = self.report("--slurm", "--for", f"{SECONDS}s", "--format", "json", *words)
+        self.assertTrue(done.stdout, done.stderr)
+        return json.loads(done.stdout)
+
+    def hours_watched(self, report, job):
+        """Returns the device-hours of a job, and checks that they are the sum of its states."""
+        (found,) = [one for one in report["jobs"] if one["job"] == job]
+        self.assertAlmostEqual(found["watched_hours"], sum(found["device_hours"].values()), places=5)
+        return found["watched_hours"]
+
+    def test_the_nodes_of_a_job_are_watched_and_reported(self):
+        report = self.report_of("--job", self.job)
+        self.assertEqual([node["node"] for node in report["nodes"]], ["gpu01", "gpu02"])
+        self.assertEqual(report["totals"]["devices"], 8)
+        jobs = {job["job"]: (job["name"], job["user"], job["devices"], job["nodes"]) for job in report["jobs"]}
+        self.assertEqual(jobs[self.job], ("train", "alice", 4, ["gpu01", "gpu02"]))
+        # Who shares a node with the job is part of what happened there; whether names are seen is up to Slurm.
+        self.assertEqual(jobs[self.bobs][1:], ("bob", 1, ["gpu02"]))
+        # Four devices of the job and one of bob's, from the first sample of each node to its last.
+        hours = self.hours_watched(report, self.job)
+        self.assertGreater(hours, 0)
+        self.assertLessEqual(hours * 3600, 4 * (report["to"] - report["from"]) + 0.1)
+        self.assertAlmostEqual(hours / self.hours_watched(report, self.bobs), 4, delta=0.5)
+        # It is the devices that Slurm gave the job, whatever their order: each device of the stub has its own power.
+        watts = {(one["node"], one["index"]): one["power_watts"]["mean"] for one in report["devices"]}
+        self.assertEqual(len(set(watts.values())), 8)
+        held = [("gpu01", place) for place in self.allocated_by_slurm(self.job)["gpu01"]]
+        held += [("gpu02", self.MINORS.index(minor)) for minor in self.allocated_by_slurm(self.job)["gpu02"]]
+        (train,) = [one for one in report["jobs"] if one["job"] == self.job]
+        self.assertAlmostEqual(train["power_watts"]["mean"], sum(map(watts.get, held)) / 4, delta=0.02)
+        self.assertAlmostEqual(report["totals"]["watched_hours"], sum(node["watched_hours"] for node in report["nodes"]), places=5)
+
+    def test_a_job_that_ends_meanwhile_keeps_its_hours(self):
+        short = self.sbatch("-J", "short", "--gres=gpu:2", "-w", "gpu03", command="srun sleep 10")
+        self.wait_until_running(short)
+        report = self.report_of("--job", short, "--discovery-interval", "1")
+        self.assertEqual([node["node"] for node in report["nodes"]], ["gpu03"])
+        (job,) = report["jobs"]
+        self.assertEqual((job["job"], job["devices"]), (short, 2))
+        self.assertGreater(self.hours_watched(report, short), 0)
+
+    def test_a_job_that_is_not_there_is_named(self):
+        done = self.report("--slurm", "--job", "999999", "--for", "3s", "-w", "/tmp/nothing.json")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("999999", done.stderr)
+        self.assertFalse(os.path.exists(self.lab.root + "/tmp/nothing.json"))
+
+
+del SlurmCase
+
+if __name__ == "__main__":
+    unittest.main()
