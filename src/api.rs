@@ -178,10 +178,7 @@ impl<'a> Device<'a> {
     /// Returns the text of a metric, such as `"model"`; `None` if it is unknown or old, or if no metric has this
     /// word.
     pub fn text(self, metric: &str) -> Option<String> {
-        match self.value(metric)? {
-            Value::Text(text) => Some(text.to_string()),
-            Value::Unknown(_) | Value::Number(_) | Value::Integer(_) | Value::Flag(_) => None,
-        }
+        self.value(metric)?.text().map(|text| text.to_string())
     }
 
     fn value(self, metric: &str) -> Option<Value> {

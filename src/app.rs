@@ -13,6 +13,7 @@ use crate::inventory::{InventoryError, PodError};
 use crate::process;
 use crate::record::{RecordError, RecordingError};
 use crate::report::RntopLogError;
+use crate::serve::{ServeError, TlsError, TokenError};
 use crate::ssh;
 use crate::storage::WriteError;
 use crate::transport::{ExecTemplate, TemplateError};
@@ -41,6 +42,7 @@ mod report;
 mod run_server;
 mod runs;
 mod screen;
+mod serve;
 mod settings_controller;
 mod targets;
 mod times;
@@ -203,6 +205,14 @@ enum AppError {
     Csv(#[from] runs::CsvError),
     #[error(transparent)]
     Pick(#[from] pick::PickError),
+    #[error("HOME is not set: name a file for the token with --token-file")]
+    NoTokenFile,
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Serve(#[from] ServeError),
     #[error(transparent)]
     Ssh(#[from] ssh::Fault),
     #[error(transparent)]
@@ -263,6 +273,7 @@ fn dispatch(
             | CliCommand::Replay(_)
             | CliCommand::Report(_)
             | CliCommand::Pick(_)
+            | CliCommand::Serve(_)
             | CliCommand::Runs(_)
             | CliCommand::Config { .. },
         )
@@ -282,6 +293,7 @@ fn dispatch(
         Some(CliCommand::Replay(options)) => replay::run(env, &options, out, err),
         Some(CliCommand::Report(options)) => report::run(env, &options, out, err),
         Some(CliCommand::Pick(options)) => pick::run(env, &options, out, err),
+        Some(CliCommand::Serve(options)) => serve::run(env, &options, err),
         Some(CliCommand::Runs(options)) => runs::run(env, &options, out, err),
         Some(
             CliCommand::Record(_)

@@ -21,6 +21,7 @@ mod pick;
 mod recording;
 mod report;
 mod runs;
+mod serve;
 
 pub use args::SettingArgs;
 pub use connection::{ConnectionOptions, TransportChoice};
@@ -33,6 +34,7 @@ pub use pick::{DeviceFormat, FormatOptions, PickOptions};
 pub use recording::{RecordOptions, ReplayOptions};
 pub use report::{ReportOptions, SpanOptions};
 pub use runs::{CsvOptions, RunCsvFormat, RunPlace, RunsOptions};
+pub use serve::ServeOptions;
 
 const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh/config, a node set such as gpu[001-128,200], or a group such as @gpu (see EXAMPLES)";
 
@@ -64,6 +66,7 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
         gtop record --slurm -w a.gtop   record your jobs' nodes; gtop replay a.gtop plays it\n  \
         gtop report a.gtop -w a.html    what happened, on one page; gtop report --slurm --for 10m watches first\n  \
         gtop pick -n 4 gpu01 gpu02      pick four free devices; gtop pick -n 1 -- CMD runs CMD on one\n  \
+        gtop serve --slurm              serve metrics to Prometheus at http://127.0.0.1:9835/metrics\n  \
         gtop runs ./progress            watch training runs; gtop runs --help\n\n\
         Names of subcommands and plain numbers are not taken as hosts; put them after --: `gtop -- trust 5`.\n\n\
         EXIT STATUS\n  \
@@ -117,6 +120,8 @@ pub enum CliCommand {
     Export(Box<ExportOptions>),
     /// Pick free devices, over all nodes, for `CUDA_VISIBLE_DEVICES` or to run a command on
     Pick(Box<PickOptions>),
+    /// Serve metrics to Prometheus, and snapshots as JSON, over HTTP
+    Serve(Box<ServeOptions>),
     /// Watch training runs: their progress, processes, variables and output
     Runs(Box<RunsOptions>),
     /// Show, check or create the configuration
@@ -183,6 +188,7 @@ impl Cli {
             return Err(Self::command().error(ErrorKind::ValueValidation, message));
         }
         cli.lift_shared_options();
+        cli.lift_recordings();
         cli.lift_pick_options();
         cli.lift_runs_options();
         let args = cli.settings.values.clone();
@@ -203,11 +209,12 @@ impl Cli {
         if self.nodes.exclude.is_empty() {
             self.nodes.exclude = settings.list("exclude");
         }
-        let names_something = !matches!(self.command, None | Some(CliCommand::Record(_)))
-            || !self.hosts.is_empty()
-            || self.nodes.names_nodes()
-            || self.nodes.local
-            || self.slurm.is_requested();
+        let names_something =
+            !matches!(self.command, None | Some(CliCommand::Record(_) | CliCommand::Serve(_)))
+                || !self.hosts.is_empty()
+                || self.nodes.names_nodes()
+                || self.nodes.local
+                || self.slurm.is_requested();
         if !names_something && self.connection.transport_kind() != TransportChoice::Local {
             self.hosts = settings.list("hosts");
             self.slurm.slurm = settings.is_on("slurm");
@@ -226,6 +233,7 @@ impl Cli {
                 | CliCommand::Report(_)
                 | CliCommand::Export(_)
                 | CliCommand::Pick(_)
+                | CliCommand::Serve(_)
                 | CliCommand::Runs(_)
                 | CliCommand::Config { .. }
                 | CliCommand::Fields { .. }
@@ -242,6 +250,7 @@ impl Cli {
         self.check_pick()?;
         self.check_runs()?;
         self.check_report()?;
+        self.check_serve()?;
         if let Some(message) = self.output.missing_option() {
             return Err(Self::command().error(ErrorKind::MissingRequiredArgument, message));
         }

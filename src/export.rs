@@ -2,6 +2,7 @@
 //! JSON. One file per format.
 
 pub use csv::{write_csv, write_csv_header};
+pub use exposition::{CompatNames, ExpositionOptions, exposition};
 pub use field_list::{write_fields, write_fields_json};
 pub use jobs::write_jobs;
 pub use json::{write_chosen_json, write_json, write_json_schema};
@@ -14,6 +15,7 @@ pub use runs_csv::{RunMatrix, RunStatistics, TTOP_HEADER, TtopTotals, ttop_file_
 pub use samples::{SampleFormat, SampleTable, SampleWriter, sample_fields};
 
 mod csv;
+mod exposition;
 mod field_list;
 mod jobs;
 mod json;

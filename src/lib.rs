@@ -35,6 +35,7 @@ mod query;
 mod record;
 mod report;
 mod runs;
+mod serve;
 mod sim;
 mod source;
 mod ssh;
@@ -61,6 +62,6 @@ pub mod internals {
 
     modules! {
         app cli collect config doctor export fleet insight inventory metrics model nodeset probe
-        process query record report runs sim source ssh storage text time training transport ui wire
+        process query record report runs serve sim source ssh storage text time training transport ui wire
     }
 }

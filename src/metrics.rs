@@ -52,6 +52,8 @@ pub struct Field<S: 'static> {
     pub chart: Option<MetricChart<S>>,
     /// How nodes are sorted by it; `None` if they are not.
     pub order: Option<MetricOrder>,
+    /// It only grows, until the device or the driver starts again.
+    pub is_counter: bool,
 }
 
 /// The column of a metric in a table.
@@ -115,7 +117,8 @@ impl<S> Field<S> {
         help: &'static str,
         read: fn(&S) -> Value,
     ) -> Self {
-        Self { id, kind, alias, help, read, column: None, chart: None, order: None }
+        let (column, chart, order) = (None, None, None);
+        Self { id, kind, alias, help, read, column, chart, order, is_counter: false }
     }
 
     /// Shows the metric in a column of its table.
@@ -136,6 +139,11 @@ impl<S> Field<S> {
     /// Makes the metric one that nodes can be sorted by.
     const fn order(self, key: char, label: &'static str, help: &'static str) -> Self {
         Self { order: Some(MetricOrder { key, label, help }), ..self }
+    }
+
+    /// Says that the metric only grows.
+    const fn counter(self) -> Self {
+        Self { is_counter: true, ..self }
     }
 
     /// Returns the value as a number; `None` if it is unknown or not a number.
@@ -254,6 +262,14 @@ impl Value {
             Self::Number(number) => Some(*number),
             Self::Integer(number) => Some(*number as f32),
             Self::Unknown(_) | Self::Text(_) | Self::Flag(_) => None,
+        }
+    }
+
+    /// Returns a text; `None` for anything else.
+    pub fn text(self) -> Option<Arc<str>> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Unknown(_) | Self::Number(_) | Self::Integer(_) | Self::Flag(_) => None,
         }
     }
 }

@@ -23,12 +23,14 @@ use rustix::rand::{GetRandomFlags, getrandom};
 pub use crate::storage::append_file::{AppendError, AppendFile};
 pub use crate::storage::line_file::LineFile;
 pub use crate::storage::log_file::LogFile;
+pub use crate::storage::private_socket::PrivateSocket;
 pub use crate::storage::stream_file::StreamFile;
 pub use crate::storage::temporary_folder::{TemporaryFolder, remove_temporary_folders};
 
 mod append_file;
 mod line_file;
 mod log_file;
+mod private_socket;
 mod stream_file;
 mod temporary_folder;
 pub mod user_dirs;

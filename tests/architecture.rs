@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[rustfmt::skip]
 const MODULES: &[&str] = &[
     "time", "text", "storage", "process", "ssh", "model", "training", "nodeset", "wire", "probe", "transport", "inventory", "collect",
-    "runs", "record", "fleet", "metrics", "query", "insight", "source", "report", "export", "ui",
+    "runs", "record", "fleet", "metrics", "query", "insight", "source", "report", "export", "serve", "ui",
     "sim", "doctor", "config", "cli", "app", "api",
 ];
 
@@ -37,6 +37,22 @@ const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("query", &["wire", "probe", "ssh", "transport", "inventory", "collect"]),
     ("insight", &["wire", "probe", "ssh", "transport", "inventory", "collect", "runs"]),
     ("export", &["ssh", "transport", "collect", "probe"]),
+    (
+        "serve",
+        &[
+            "wire",
+            "probe",
+            "ssh",
+            "process",
+            "transport",
+            "inventory",
+            "collect",
+            "runs",
+            "record",
+            "report",
+            "source",
+        ],
+    ),
     (
         "ui",
         &[
@@ -62,6 +78,8 @@ const CRATE_USERS: &[(&str, &[&str])] = &[
     ("russh", &["ssh", "sim"]),
     ("ratatui", &["ui/paint", "ui/screen", "ui/surface", "ui/terminal", "ui/text", "ui/theme"]),
     ("crossterm", &["ui/background", "ui/event_loop", "ui/keyboard", "ui/screen", "ui/terminal"]),
+    ("hyper", &["serve"]),
+    ("tokio_rustls", &["serve"]),
     ("clap", &["cli", "main"]),
     ("toml", &["config"]),
     ("zstd", &["record"]),

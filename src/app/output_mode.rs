@@ -29,7 +29,10 @@ impl OutputMode {
     /// Returns the mode that the options request, or else the one that standard output allows.
     pub(super) fn of(cli: &Cli) -> Self {
         let options = &cli.output;
-        if matches!(cli.command, Some(CliCommand::Record(_) | CliCommand::Report(_))) {
+        if matches!(
+            cli.command,
+            Some(CliCommand::Record(_) | CliCommand::Report(_) | CliCommand::Serve(_))
+        ) {
             return Self::Record;
         }
         if matches!(cli.command, Some(CliCommand::Pick(_))) {

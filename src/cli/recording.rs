@@ -36,6 +36,22 @@ pub struct WatchOptions {
     settings: SettingArgs,
 }
 
+impl WatchOptions {
+    /// Moves the options to where watching has them.
+    fn lift(
+        &mut self,
+        hosts: &mut Vec<String>,
+        nodes: &mut NodeOptions,
+        slurm: &mut SlurmOptions,
+        settings: &mut SettingArgs,
+    ) {
+        hosts.append(&mut self.hosts);
+        nodes.add(&mut self.nodes);
+        slurm.add(&mut self.slurm);
+        settings.add(&mut self.settings);
+    }
+}
+
 /// Options of `gtop replay`.
 #[derive(Debug, Args)]
 pub struct ReplayOptions {
@@ -58,11 +74,20 @@ impl Cli {
             Some(CliCommand::Record(options)) => {
                 self.output.record = Some(options.write.clone());
                 self.output.keep = options.keep.clone();
-                let watched = &mut options.watched;
-                self.hosts.append(&mut watched.hosts);
-                self.nodes.add(&mut watched.nodes);
-                self.slurm.add(&mut watched.slurm);
-                self.settings.add(&mut watched.settings);
+                options.watched.lift(
+                    &mut self.hosts,
+                    &mut self.nodes,
+                    &mut self.slurm,
+                    &mut self.settings,
+                );
+            }
+            Some(CliCommand::Serve(options)) => {
+                options.watched.lift(
+                    &mut self.hosts,
+                    &mut self.nodes,
+                    &mut self.slurm,
+                    &mut self.settings,
+                );
             }
             Some(CliCommand::Report(options)) => {
                 self.hosts.append(&mut options.take_hosts());

@@ -21,7 +21,8 @@ pub const DEVICE_DETAIL: &[Field<Device>] = fields! { Device:
     Number("power_limit_min_watts", "limitmin", "minimum power limit", statics?.power_limit_min);
     Number("power_limit_max_watts", "limitmax", "maximum power limit", statics?.power_limit_max);
     Integer("energy_joules", "energy", "energy consumed since the driver was loaded",
-        details?.energy_millijoules => |millijoules| millijoules / 1000);
+        details?.energy_millijoules => |millijoules| millijoules / 1000)
+        .counter();
     Integer("graphics_clock_megahertz", "grclock", "graphics clock", details?.graphics_clock);
     Integer("video_clock_megahertz", "videoclock", "video clock", details?.video_clock);
     Integer("graphics_clock_max_megahertz", "grclockmax", "maximum graphics clock", statics?.graphics_clock_max);
@@ -43,19 +44,25 @@ pub const DEVICE_DETAIL: &[Field<Device>] = fields! { Device:
         rates?.sync_boost_throttled);
     Flag("ecc_enabled", "eccmode", "ECC is enabled", details?.ecc_enabled);
     Integer("ecc_corrected_total_errors", "eccfixall", "corrected ECC errors over the device's lifetime",
-        details?.ecc_corrected_total);
+        details?.ecc_corrected_total)
+        .counter();
     Integer("ecc_uncorrected_total_errors", "eccall", "uncorrected ECC errors over the device's lifetime",
-        details?.ecc_uncorrected_total);
+        details?.ecc_uncorrected_total)
+        .counter();
     Integer("retired_single_bit_pages", "retired1", "memory pages retired for single-bit errors",
-        details?.retired_single);
+        details?.retired_single)
+        .counter();
     Integer("retired_double_bit_pages", "retired2", "memory pages retired for double-bit errors",
-        details?.retired_double);
+        details?.retired_double)
+        .counter();
     Flag("retirement_pending", "retiring", "memory pages are pending retirement until the next reboot",
         details?.retirement_pending);
     Integer("remapped_corrected_rows", "remapfix", "memory rows remapped for corrected errors",
-        details?.remapped_corrected);
+        details?.remapped_corrected)
+        .counter();
     Integer("remapped_uncorrected_rows", "remap", "memory rows remapped for uncorrected errors",
-        details?.remapped_uncorrected);
+        details?.remapped_uncorrected)
+        .counter();
     Flag("remapping_pending", "remapping", "memory rows are pending remapping until the next reset",
         details?.remapping_pending);
     Flag("remapping_failed", "remapfail", "a memory row could not be remapped", details?.remapping_failed);
@@ -64,7 +71,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = fields! { Device:
     Integer("xid", "xid", "last Xid error since gtop started", details?.xid);
     Text("xid_meaning", "xidmeaning", "last Xid error, in words",
         details?.xid => |code| xid_meaning(code.into()).unwrap_or("unknown"));
-    Integer("xid_events", "xids", "Xid errors since gtop started", details?.xids);
+    Integer("xid_events", "xids", "Xid errors since gtop started", details?.xids).counter();
     Text("recovery_action", "recover", "recovery action that the driver recommends", details?.recovery);
     Integer("pcie_generation_max", "pciegenmax", "maximum PCIe generation",
         statics?.pcie_max => |(generation, _)| generation);
@@ -72,7 +79,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = fields! { Device:
         statics?.pcie_max => |(_, lanes)| lanes);
     Integer("pcie_receive_bytes_per_second", "pcierx", "PCIe receive rate", |device| pcie_rates(device).0.into());
     Integer("pcie_transmit_bytes_per_second", "pcietx", "PCIe transmit rate", |device| pcie_rates(device).1.into());
-    Integer("pcie_replays", "replays", "PCIe replays", details?.pcie_replays);
+    Integer("pcie_replays", "replays", "PCIe replays", details?.pcie_replays).counter();
     Integer("nvlinks", "nvlinks", "number of NVLinks", statics?.nvlinks);
     Integer("nvlink_receive_bytes_per_second", "nvrx", "receive rate of all NVLinks",
         |device| nvlink_rates(device).0.into());

@@ -49,8 +49,10 @@ pub const DEVICE: &[Field<Device>] = fields! { Device:
     Integer("performance_state", "pstate", "performance state, 0 (fastest) to 15", performance_state);
     Integer("throttle_bits", "throttlebits", "clock throttle reasons, as NVML's bit mask",
         throttle => |throttle| throttle.0);
-    Integer("ecc_corrected_errors", "eccfix", "corrected ECC errors since the driver was loaded", ecc_corrected);
-    Integer("ecc_uncorrected_errors", "ecc", "uncorrected ECC errors since the driver was loaded", ecc_uncorrected);
+    Integer("ecc_corrected_errors", "eccfix", "corrected ECC errors since the driver was loaded", ecc_corrected)
+        .counter();
+    Integer("ecc_uncorrected_errors", "ecc", "uncorrected ECC errors since the driver was loaded", ecc_uncorrected)
+        .counter();
     Integer("pcie_generation", "pciegen", "current PCIe generation", pcie => |(generation, _)| generation);
     Integer("pcie_lanes", "pciewidth", "current PCIe link width, in lanes", pcie => |(_, lanes)| lanes);
     Flag("persistence_enabled", "persistence", "persistence mode: the driver stays loaded while the device is unused",

@@ -1,0 +1,298 @@
+//! The names of dcgm-exporter: its shipped counters file (up to 4.8), and the names that DCGM's fields have had since 4.7
+//! and the exporter since 4.9.
+//!
+//! What gtop does not have is left out: the licence of a vGPU. On a device with MIG slices, memory and activity are those
+//! of the slices, and everything else is that of the device.
+
+use std::collections::BTreeSet;
+
+use crate::export::exposition::text::{ExpositionText, Family, FamilyKind, Labels, SampleValue};
+use crate::export::exposition::{ServedDevice, ServedFleet};
+use crate::metrics::{device_fields, nvlink_rates};
+use crate::model::{Device, Vendor, xid_meaning};
+
+/// A field of DCGM.
+struct DcgmField {
+    classic: DcgmName,
+    canonical: DcgmName,
+    kind: FamilyKind,
+    help: &'static str,
+    from: Origin,
+    /// Slices have it instead of their device.
+    is_of_slices: bool,
+}
+
+/// A name and how gtop's value becomes the one in its unit.
+struct DcgmName(&'static str, fn(SampleValue) -> SampleValue);
+
+/// Where the value is from.
+enum Origin {
+    /// A metric, by its id.
+    Metric(&'static str),
+    Device(fn(&Device) -> Option<SampleValue>),
+}
+
+const GAUGE: FamilyKind = FamilyKind::Gauge;
+const COUNTER: FamilyKind = FamilyKind::ForeignCounter;
+
+/// Declares fields: both names with their conversions, type, origin and help.
+macro_rules! dcgm_fields {
+    ($($of:ident $kind:ident $classic:literal $one:ident, $canonical:literal $other:ident, $from:expr, $help:literal;)*) => {
+        &[$(DcgmField {
+            classic: DcgmName(concat!("DCGM_FI_", $classic), $one),
+            canonical: DcgmName(concat!("DCGM_FI_", $canonical), $other),
+            kind: $kind,
+            help: $help,
+            from: $from,
+            is_of_slices: dcgm_fields!(@is_of_slices $of),
+        }),*]
+    };
+    (@is_of_slices device) => { false };
+    (@is_of_slices slice) => { true };
+}
+
+use Origin::Metric;
+
+#[rustfmt::skip]
+const FIELDS: &[DcgmField] = dcgm_fields! {
+    device GAUGE "DEV_SM_CLOCK" same, "DEV_SM_CLOCK_HERTZ" millionfold, Metric("sm_clock_megahertz"),
+        "SM clock frequency (in MHz).";
+    device GAUGE "DEV_MEM_CLOCK" same, "DEV_MEMORY_CLOCK_HERTZ" millionfold, Metric("memory_clock_megahertz"),
+        "Memory clock frequency (in MHz).";
+    device GAUGE "DEV_MEMORY_TEMP" same, "DEV_MEMORY_TEMP_CELSIUS" same, Metric("memory_temperature_celsius"),
+        "Memory temperature (in C).";
+    device GAUGE "DEV_GPU_TEMP" same, "DEV_GPU_TEMP_CELSIUS" same, Metric("temperature_celsius"),
+        "GPU temperature (in C).";
+    device GAUGE "DEV_POWER_USAGE" same, "DEV_BOARD_POWER_WATTS" same, Metric("power_watts"),
+        "Power draw (in W).";
+    device COUNTER "DEV_TOTAL_ENERGY_CONSUMPTION" same, "DEV_GPU_ENERGY_JOULES_TOTAL" thousandth, Origin::Device(energy),
+        "Total energy consumption since boot (in mJ).";
+    device COUNTER "DEV_PCIE_REPLAY_COUNTER" same, "DEV_PCIE_REPLAY_TOTAL" same, Metric("pcie_replays"),
+        "Total number of PCIe retries.";
+    device GAUGE "DEV_GPU_UTIL" same, "DEV_GPU_UTIL_RATIO" hundredth, Metric("utilization_percent"),
+        "GPU utilization (in %).";
+    device GAUGE "DEV_MEM_COPY_UTIL" same, "DEV_MEMORY_UTIL_RATIO" hundredth, Metric("memory_utilization_percent"),
+        "Memory utilization (in %).";
+    device GAUGE "DEV_ENC_UTIL" same, "DEV_ENC_UTIL_RATIO" hundredth, Metric("encoder_percent"),
+        "Encoder utilization (in %).";
+    device GAUGE "DEV_DEC_UTIL" same, "DEV_DEC_UTIL_RATIO" hundredth, Metric("decoder_percent"),
+        "Decoder utilization (in %).";
+    slice GAUGE "DEV_FB_FREE" mebibytes, "DEV_FB_FREE_BYTES" same, Metric("memory_free_bytes"),
+        "Framebuffer memory free (in MiB).";
+    slice GAUGE "DEV_FB_USED" mebibytes, "DEV_FB_USED_BYTES" same, Metric("memory_used_bytes"),
+        "Framebuffer memory used (in MiB).";
+    slice GAUGE "DEV_FB_RESERVED" mebibytes, "DEV_FB_RESERVED_BYTES" same, Metric("memory_reserved_bytes"),
+        "Framebuffer memory reserved (in MiB).";
+    device COUNTER "DEV_NVLINK_BANDWIDTH_TOTAL" megabytes, "DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND" same,
+        Origin::Device(nvlink), "Total number of NVLink bandwidth counters for all lanes.";
+    device COUNTER "DEV_UNCORRECTABLE_REMAPPED_ROWS" same, "DEV_ROW_REMAP_UNCORRECTABLE_TOTAL" same,
+        Metric("remapped_uncorrected_rows"), "Number of remapped rows for uncorrectable errors";
+    device COUNTER "DEV_CORRECTABLE_REMAPPED_ROWS" same, "DEV_ROW_REMAP_CORRECTABLE_TOTAL" same,
+        Metric("remapped_corrected_rows"), "Number of remapped rows for correctable errors";
+    device GAUGE "DEV_ROW_REMAP_FAILURE" same, "DEV_ROW_REMAP_FAILED" same, Metric("remapping_failed"),
+        "Whether remapping of rows has failed";
+    device COUNTER "DEV_ECC_SBE_VOL_TOTAL" same, "DEV_ECC_SBE_VOL_TOTAL" same, Metric("ecc_corrected_errors"),
+        "Total number of single-bit volatile ECC errors.";
+    device COUNTER "DEV_ECC_DBE_VOL_TOTAL" same, "DEV_ECC_DBE_VOL_TOTAL" same, Metric("ecc_uncorrected_errors"),
+        "Total number of double-bit volatile ECC errors.";
+    device COUNTER "DEV_ECC_SBE_AGG_TOTAL" same, "DEV_ECC_SBE_AGG_TOTAL" same, Metric("ecc_corrected_total_errors"),
+        "Total number of single-bit persistent ECC errors.";
+    device COUNTER "DEV_ECC_DBE_AGG_TOTAL" same, "DEV_ECC_DBE_AGG_TOTAL" same, Metric("ecc_uncorrected_total_errors"),
+        "Total number of double-bit persistent ECC errors.";
+    slice GAUGE "PROF_GR_ENGINE_ACTIVE" hundredth, "PROF_GR_ENGINE_UTIL_RATIO" hundredth,
+        Metric("graphics_active_percent"), "Ratio of time the graphics engine is active.";
+    slice GAUGE "PROF_SM_ACTIVE" hundredth, "PROF_SM_UTIL_RATIO" hundredth, Metric("sm_active_percent"),
+        "The ratio of cycles an SM has at least 1 warp assigned.";
+    slice GAUGE "PROF_SM_OCCUPANCY" hundredth, "PROF_SM_OCCUPANCY_RATIO" hundredth, Metric("sm_occupancy_percent"),
+        "The ratio of number of warps resident on an SM.";
+    slice GAUGE "PROF_PIPE_TENSOR_ACTIVE" hundredth, "PROF_TENSOR_UTIL_RATIO" hundredth,
+        Metric("tensor_active_percent"), "Ratio of cycles the tensor (HMMA) pipe is active.";
+    slice GAUGE "PROF_DRAM_ACTIVE" hundredth, "PROF_DRAM_UTIL_RATIO" hundredth, Metric("dram_active_percent"),
+        "Ratio of cycles the device memory interface is active sending or receiving data.";
+    slice GAUGE "PROF_PIPE_FP64_ACTIVE" hundredth, "PROF_FP64_UTIL_RATIO" hundredth, Metric("fp64_active_percent"),
+        "Ratio of cycles the fp64 pipes are active.";
+    slice GAUGE "PROF_PIPE_FP32_ACTIVE" hundredth, "PROF_FP32_UTIL_RATIO" hundredth, Metric("fp32_active_percent"),
+        "Ratio of cycles the fp32 pipes are active.";
+    slice GAUGE "PROF_PIPE_FP16_ACTIVE" hundredth, "PROF_FP16_UTIL_RATIO" hundredth, Metric("fp16_active_percent"),
+        "Ratio of cycles the fp16 pipes are active.";
+    device GAUGE "PROF_PCIE_TX_BYTES" same, "PROF_PCIE_TX_BYTES" same, Metric("pcie_transmit_bytes_per_second"),
+        "The rate of data transmitted over the PCIe bus - including both protocol headers and data payloads - in bytes per second.";
+    device GAUGE "PROF_PCIE_RX_BYTES" same, "PROF_PCIE_RX_BYTES" same, Metric("pcie_receive_bytes_per_second"),
+        "The rate of data received over the PCIe bus - including both protocol headers and data payloads - in bytes per second.";
+};
+
+/// The last Xid has labels of its own.
+const XID_HELP: &str = "Value of the last XID error encountered.";
+
+fn same(value: SampleValue) -> SampleValue {
+    value
+}
+
+fn millionfold(value: SampleValue) -> SampleValue {
+    value.millionfold()
+}
+
+fn hundredth(value: SampleValue) -> SampleValue {
+    value.divided(100.0)
+}
+
+fn thousandth(value: SampleValue) -> SampleValue {
+    value.divided(1000.0)
+}
+
+/// DCGM divides by 1024 and then by 1000.
+fn megabytes(value: SampleValue) -> SampleValue {
+    value.divided(1_024_000.0)
+}
+
+fn mebibytes(value: SampleValue) -> SampleValue {
+    match value {
+        SampleValue::Integer(bytes) => SampleValue::Integer(bytes >> 20),
+        SampleValue::Single(_) | SampleValue::Double(_) => value,
+    }
+}
+
+fn energy(device: &Device) -> Option<SampleValue> {
+    device.details.as_ref()?.energy_millijoules.get().map(SampleValue::Integer)
+}
+
+/// Both directions; DCGM calls this rate a counter.
+fn nvlink(device: &Device) -> Option<SampleValue> {
+    let (received, sent) = nvlink_rates(device);
+    Some(SampleValue::Integer(received.get()?.0.saturating_add(sent.get()?.0)))
+}
+
+/// A device, or a slice, with the labels of DCGM.
+struct DcgmEntity<'a> {
+    device: &'a Device,
+    labels: Labels,
+    has_slices: bool,
+}
+
+/// Writes the names of dcgm-exporter up to 4.8.
+pub(super) fn write_classic(text: &mut ExpositionText, served: &ServedFleet<'_>) {
+    let entities = entities(served, "Hostname", "DCGM_FI_DRIVER_VERSION");
+    for field in FIELDS {
+        write_field(text, &entities, field, &field.classic);
+    }
+    write_xid(text, "DCGM_FI_DEV_XID_ERRORS", &entities);
+}
+
+/// Writes the newer names; those that have not changed only if the classic ones are not written.
+pub(super) fn write_canonical(
+    text: &mut ExpositionText,
+    served: &ServedFleet<'_>,
+    has_classic: bool,
+) {
+    let entities = entities(served, "hostname", "DCGM_FI_SYSTEM_DRIVER_VERSION");
+    let is_new = |field: &&DcgmField| !has_classic || field.classic.0 != field.canonical.0;
+    for field in FIELDS.iter().filter(is_new) {
+        write_field(text, &entities, field, &field.canonical);
+    }
+    write_xid(text, "DCGM_FI_DEV_XID_ERROR", &entities);
+}
+
+fn write_field(
+    text: &mut ExpositionText,
+    entities: &[DcgmEntity<'_>],
+    field: &DcgmField,
+    DcgmName(name, convert): &DcgmName,
+) {
+    let metric = match field.from {
+        Metric(id) => device_fields().find(|metric| metric.id == id),
+        Origin::Device(_) => None,
+    };
+    let value = |device: &Device| match (&field.from, metric) {
+        (Origin::Device(read), _) => read(device),
+        (Metric(_), metric) => SampleValue::of(&(metric?.read)(device)),
+    };
+    let has_it = |entity: &&DcgmEntity<'_>| {
+        if field.is_of_slices { !entity.has_slices } else { entity.device.parent.is_none() }
+    };
+    // The unit in the help is that of the classic name.
+    let help = if *name == field.classic.0 {
+        field.help
+    } else {
+        field.help.split(" (in ").next().unwrap_or_default()
+    };
+    let samples = entities.iter().filter(has_it);
+    let samples =
+        samples.filter_map(|entity| Some((&entity.labels, convert(value(entity.device)?))));
+    text.family(Family { name, kind: field.kind, help }, samples);
+}
+
+/// Writes the last Xid; 0 if there was none, and nothing if the driver does not report them.
+fn write_xid(text: &mut ExpositionText, name: &str, entities: &[DcgmEntity<'_>]) {
+    let samples: Vec<_> = entities
+        .iter()
+        .filter_map(|entity| {
+            let details = entity.device.details.as_ref()?;
+            details.xids.get()?;
+            let code = details.xid.get().unwrap_or(0);
+            let meaning = if code == 0 {
+                "No Error"
+            } else {
+                xid_meaning(code.into()).unwrap_or("Unknown Error")
+            };
+            let labels = entity.labels.clone().with("err_code", &code.to_string());
+            Some((labels.with("err_msg", meaning), SampleValue::Integer(code.into())))
+        })
+        .collect();
+    let samples = samples.iter().map(|(labels, value)| (labels, *value));
+    text.family(Family { name, kind: GAUGE, help: XID_HELP }, samples);
+}
+
+/// Returns the devices of NVIDIA whose values are current. `instance` is the node: one gtop answers for all.
+fn entities<'a>(
+    served: &ServedFleet<'a>,
+    hostname: &str,
+    driver_label: &str,
+) -> Vec<DcgmEntity<'a>> {
+    let mut seen = BTreeSet::new();
+    let devices = served.fresh_devices().filter(|served| {
+        let device = served.device;
+        device.vendor.get() == Some(Vendor::Nvidia)
+            && device.fault.is_none()
+            && !device.has_host_memory
+    });
+    devices.filter_map(|served| entity(served, hostname, driver_label, &mut seen)).collect()
+}
+
+fn entity<'a>(
+    served: &ServedDevice<'a>,
+    hostname: &str,
+    driver_label: &str,
+    seen: &mut BTreeSet<(String, String)>,
+) -> Option<DcgmEntity<'a>> {
+    let ServedDevice { node, device, .. } = *served;
+    let whole = device.parent.as_ref().map_or(Some(device), |parent| node.device(parent))?;
+    let index = whole.index.get()?.to_string();
+    let name = |device: &Device| device.name.known().map(ToString::to_string).unwrap_or_default();
+    let mut labels = Labels::default()
+        .with("gpu", &index)
+        .with("UUID", &whole.uuid)
+        .with("pci_bus_id", whole.pci.known().map_or("", |pci| pci))
+        .with("device", &format!("nvidia{index}"))
+        .with("modelName", &name(whole));
+    let mut instance = String::new();
+    if device.parent.is_some() {
+        instance = device.statics.as_ref()?.gpu_instance.get()?.to_string();
+        // `MIG 1c.3g.40gb` is a compute instance of the profile 3g.40gb.
+        let profile = name(device).trim_start_matches("MIG ").to_owned();
+        let profile = profile.split_once("c.").map_or(&*profile, |(_, rest)| rest);
+        labels = labels.with("GPU_I_PROFILE", profile).with("GPU_I_ID", &instance);
+    }
+    // Compute instances of one GPU instance would be the same series.
+    if !seen.insert((format!("{} {}", node.name, whole.uuid), instance)) {
+        return None;
+    }
+    let labels = labels.with(hostname, node.name.as_str());
+    let statics = whole.statics.as_ref();
+    let labels = match statics.and_then(|statics| statics.driver.known()) {
+        Some(driver) => labels.with(driver_label, driver),
+        None => labels,
+    };
+    let labels = labels.with("instance", node.name.as_str());
+    let is_slice = |other: &Device| other.parent.as_ref() == Some(&device.uuid);
+    Some(DcgmEntity { device, labels, has_slices: node.devices.iter().any(is_slice) })
+}

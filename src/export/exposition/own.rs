@@ -1,0 +1,334 @@
+//! gtop's own names: `gtop_`, what has the metric, and its id in base units.
+
+use std::collections::BTreeSet;
+
+use crate::export::exposition::text::{ExpositionText, Family, FamilyKind, Labels, SampleValue};
+use crate::export::exposition::{ExpositionOptions, ServedDevice, ServedFleet, ServedNode};
+use crate::fleet::{AllocatedDevices, DeviceState, JobDevices, Traffic};
+use crate::metrics::{Field, HOST, PROCESS, Usage, ValueKind, device_fields};
+use crate::model::{DeviceFault, Job, Link, Space, TransportKind};
+
+/// Writes all families.
+pub(super) fn write(
+    text: &mut ExpositionText,
+    served: &ServedFleet<'_>,
+    options: ExpositionOptions,
+) {
+    let version = Labels::default().with("version", env!("CARGO_PKG_VERSION"));
+    text.infos(Family::info("gtop_build_info", "the version of gtop"), [version]);
+    write_nodes(text, served);
+    write_sources(text, served);
+    write_hosts(text, served);
+    write_devices(text, served);
+    write_jobs(text, served, options.has_names);
+    if options.has_names && options.has_processes {
+        write_processes(text, served);
+    }
+}
+
+fn write_nodes(text: &mut ExpositionText, served: &ServedFleet<'_>) {
+    let up = Family::gauge("gtop_node_up", "1 while the node is connected");
+    let is_up = |served: &ServedNode<'_>| served.node.link == Link::Up;
+    text.family(up, served.nodes.iter().map(|node| (&node.labels, is_up(node).into())));
+    let fault = Family::info("gtop_node_fault_info", "why a node is not connected");
+    text.infos(
+        fault,
+        served.nodes.iter().filter_map(|served| {
+            let fault = served.node.fault()?;
+            Some(served.labels.clone().with("kind", fault.kind.label()))
+        }),
+    );
+    let facts = Family::info("gtop_node_info", "the host of a node");
+    text.infos(
+        facts,
+        served.nodes.iter().filter_map(|served| {
+            let hello = served.node.hello.as_ref()?;
+            let transport = served.node.via.map_or("", TransportKind::as_str);
+            let labels = served.labels.clone().with("host_name", &hello.host.host_name);
+            let labels = labels.with("kernel", &hello.host.kernel).with("transport", transport);
+            Some(labels.with("probe", &hello.probe))
+        }),
+    );
+}
+
+fn write_sources(text: &mut ExpositionText, served: &ServedFleet<'_>) {
+    let states = || {
+        let all = served.nodes.iter();
+        let all = all.flat_map(|served| served.node.sources.iter().map(move |it| (served, it)));
+        all.map(|(served, it)| (served.labels.clone().with("source", it.source.as_str()), it))
+    };
+    let ages: Vec<_> = states()
+        .filter_map(|(labels, state)| {
+            let age = served.now.since(state.taken_at?).as_secs_f64();
+            Some((labels, SampleValue::Double((age * 1000.0).round() / 1000.0)))
+        })
+        .collect();
+    let age = Family::gauge("gtop_sample_age_seconds", "age of the newest sample of a source");
+    text.family(age, ages.iter().map(|(labels, value)| (labels, *value)));
+    let fault = Family::info("gtop_source_fault_info", "why a source has no new samples");
+    text.infos(
+        fault,
+        states().filter_map(|(labels, state)| {
+            Some(labels.with("kind", state.fault.as_ref()?.kind.label()))
+        }),
+    );
+}
+
+fn write_hosts(text: &mut ExpositionText, served: &ServedFleet<'_>) {
+    for field in HOST {
+        let hosts = served.fresh_hosts().map(|served| (&served.labels, served.node));
+        write_field(text, "node", field, hosts);
+    }
+    for (directions, label, traffic) in [
+        (["network_receive", "network_transmit"], "interface", network as fn(_) -> _),
+        (["infiniband_receive", "infiniband_transmit"], "port", infiniband),
+        (["disk_read", "disk_write"], "disk", disks),
+    ] {
+        let rates: Vec<(Labels, &Traffic)> = served
+            .fresh_hosts()
+            .flat_map(|served| traffic(served).iter().map(move |one| (served, one)))
+            .map(|(served, one)| (served.labels.clone().with(label, &one.name), one))
+            .collect();
+        let [inward, outward] = directions;
+        let name = format!("gtop_node_{inward}_bytes_per_second");
+        text.family(
+            Family::gauge(&name, "bytes received or read per second"),
+            rates.iter().map(|(labels, rate)| (labels, SampleValue::Integer(rate.inward.0))),
+        );
+        let name = format!("gtop_node_{outward}_bytes_per_second");
+        text.family(
+            Family::gauge(&name, "bytes sent or written per second"),
+            rates.iter().map(|(labels, rate)| (labels, SampleValue::Integer(rate.outward.0))),
+        );
+    }
+    let spaces: Vec<(Labels, &Space)> = served
+        .fresh_hosts()
+        .flat_map(|served| served.node.host.slow.space.iter().map(move |space| (served, space)))
+        .map(|(served, space)| (served.labels.clone().with("path", &space.path), space))
+        .collect();
+    let size = Family::gauge("gtop_node_filesystem_size_bytes", "size of a file system");
+    text.family(size, spaces.iter().map(|(labels, it)| (labels, SampleValue::Integer(it.total.0))));
+    let free = Family::gauge(
+        "gtop_node_filesystem_free_bytes",
+        "space of a file system that is free for an ordinary user",
+    );
+    text.family(free, spaces.iter().map(|(labels, it)| (labels, SampleValue::Integer(it.free.0))));
+}
+
+fn network<'a>(served: &'a ServedNode<'_>) -> &'a [Traffic] {
+    &served.node.host.network
+}
+
+fn infiniband<'a>(served: &'a ServedNode<'_>) -> &'a [Traffic] {
+    &served.node.host.infiniband
+}
+
+fn disks<'a>(served: &'a ServedNode<'_>) -> &'a [Traffic] {
+    &served.node.host.disks
+}
+
+fn write_devices(text: &mut ExpositionText, served: &ServedFleet<'_>) {
+    let facts = Family::info("gtop_device_info", "what a device is");
+    text.infos(facts, served.devices().map(device_facts));
+    let fault = Family::info("gtop_device_fault_info", "why a device reports no values");
+    text.infos(
+        fault,
+        served.fresh_devices().filter_map(|served| {
+            let kind = match served.device.fault.as_ref()? {
+                DeviceFault::Lost => "lost",
+                DeviceFault::NeedsReset => "needs reset",
+                DeviceFault::NoPermission => "no permission",
+                DeviceFault::Other(_) => "other",
+            };
+            Some(served.labels.clone().with("kind", kind))
+        }),
+    );
+    let allocated = AllocatedDevices::of(served.fleet);
+    let state = Family::gauge("gtop_device_state", "1 for the state that a device is in");
+    text.infos(
+        state,
+        served.fresh_devices().map(|served| {
+            let ServedDevice { node, position, device, .. } = *served;
+            let is_allocated = allocated.contains(node, device);
+            let state = match DeviceState::of(node, position, device, is_allocated) {
+                DeviceState::Busy => "busy",
+                DeviceState::IdleHeld => "idle_held",
+                DeviceState::Free => "free",
+                DeviceState::Faulty => "faulty",
+                DeviceState::Unknown => "unknown",
+            };
+            served.labels.clone().with("state", state)
+        }),
+    );
+    for field in device_fields() {
+        let devices = served.fresh_devices().map(|served| (&served.labels, served.device));
+        write_field(text, "device", field, devices);
+    }
+}
+
+fn device_facts(served: &ServedDevice<'_>) -> Labels {
+    let device = served.device;
+    let known = |id: &str| {
+        let field = device_fields().find(|field| field.id == id);
+        field.and_then(|field| (field.read)(device).text()).unwrap_or_default()
+    };
+    let labels = served.labels.clone().with("uuid", &device.uuid);
+    let labels = labels.with("parent", device.parent.as_deref().unwrap_or_default());
+    [
+        ("vendor", "vendor"),
+        ("model", "name"),
+        ("pci_bus", "pci_bus"),
+        ("driver_version", "driver_version"),
+    ]
+    .into_iter()
+    .fold(labels, |labels, (label, id)| labels.with(label, &known(id)))
+}
+
+/// Writes which job has which device; with names also whose jobs they are. Nothing if the scheduler does not answer:
+/// an old list is not what runs now.
+fn write_jobs(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names: bool) {
+    let job_devices = JobDevices::of(served.fleet);
+    let list = served.fleet.jobs.as_ref().filter(|list| list.error.is_none());
+    let jobs: Vec<&Job> = list.iter().flat_map(|list| list.with_nodes()).collect();
+    let mut pairs: BTreeSet<(&str, &str, &str)> = BTreeSet::new();
+    let assigned: Vec<_> = jobs
+        .iter()
+        .flat_map(|job| job.allocations.iter().map(move |allocation| (*job, allocation)))
+        .map(|(job, allocation)| (job, allocation, job_devices.assigned(job, allocation)))
+        .collect();
+    for (job, allocation, assigned) in &assigned {
+        for uuid in assigned.devices.iter().flatten() {
+            pairs.insert((allocation.node.as_str(), uuid, &job.shown_id));
+        }
+    }
+    let unlisted = job_devices.unlisted();
+    for (job, places) in &unlisted {
+        for (node, devices) in places {
+            pairs.extend(devices.iter().map(|uuid| (node.as_str(), &**uuid, job.as_str())));
+        }
+    }
+    let device = Family::info("gtop_job_device_info", "which job has which device");
+    let labels_of = |served: &ServedNode<'_>| {
+        let name = served.node.name.as_str();
+        let mut found = Vec::new();
+        for (_, uuid, job) in pairs.range((name, "", "")..).take_while(|(node, ..)| *node == name) {
+            if let Some(device) = served.device(uuid) {
+                found.push(device.labels.clone().with("job", job));
+            }
+        }
+        found
+    };
+    text.infos(device, served.nodes.iter().flat_map(labels_of));
+    if has_names {
+        let info = Family::info("gtop_job_info", "whose job it is");
+        text.infos(
+            info,
+            jobs.iter().map(|job| {
+                let labels = Labels::default().with("job", &job.shown_id).with("user", &job.user);
+                let labels = labels.with("name", &job.name).with("partition", &job.partition);
+                labels.with("account", job.account.as_deref().unwrap_or_default())
+            }),
+        );
+    }
+}
+
+fn write_processes(text: &mut ExpositionText, served: &ServedFleet<'_>) {
+    let of_device = |served: &ServedDevice<'_>| {
+        let labels = |usage: &Usage| served.labels.clone().with("pid", &usage.used.pid.to_string());
+        device_processes(served).map(|usage| (labels(&usage), usage)).collect::<Vec<_>>()
+    };
+    let usages: Vec<(Labels, Usage)> = served.fresh_devices().flat_map(of_device).collect();
+    let info = Family::info("gtop_process_info", "a process on a device");
+    text.infos(
+        info,
+        usages.iter().map(|(labels, usage)| {
+            let user = usage.statics().and_then(|statics| statics.user.known().cloned());
+            let command = usage.command().text();
+            let labels = labels.clone().with("user", user.as_deref().unwrap_or_default());
+            labels.with("command", command.as_deref().unwrap_or_default())
+        }),
+    );
+    for field in PROCESS.iter().filter(|field| !["uid", "parent_pid"].contains(&field.id)) {
+        let processes = usages.iter().map(|(labels, usage)| (labels, usage));
+        write_field(text, "process", field, processes);
+    }
+}
+
+/// Returns the processes on a device, each once.
+pub(super) fn device_processes(served: &ServedDevice<'_>) -> impl Iterator<Item = Usage> {
+    let mut pids = BTreeSet::new();
+    Usage::of(served.node, served.device).filter(move |usage| pids.insert(usage.used.pid))
+}
+
+/// Writes a metric in base units; texts and times have no number.
+fn write_field<'l, S: 'static>(
+    text: &mut ExpositionText,
+    subject: &str,
+    field: &Field<S>,
+    subjects: impl Iterator<Item = (&'l Labels, &'l S)>,
+) {
+    if matches!(field.kind, ValueKind::Text | ValueKind::Timestamp) {
+        return;
+    }
+    let unit = BaseUnit::of(field.id);
+    let name = format!("gtop_{subject}_{}", unit.name_of(field.id, field.is_counter));
+    let kind = if field.is_counter { FamilyKind::Counter } else { FamilyKind::Gauge };
+    let samples = subjects.filter_map(|(labels, subject)| {
+        Some((labels, unit.converted(SampleValue::of(&(field.read)(subject))?)))
+    });
+    text.family(Family { name: &name, kind, help: field.help }, samples);
+}
+
+/// Ids that Prometheus would misread: minutes and bits are no units here, and `_total` is the ending of counters.
+const RENAMED: [(&str, &str); 6] = [
+    ("load_1_minute", "load1"),
+    ("load_5_minutes", "load5"),
+    ("load_15_minutes", "load15"),
+    ("throttle_bits", "throttle_mask"),
+    ("ecc_corrected_total_errors", "ecc_corrected_lifetime_errors"),
+    ("ecc_uncorrected_total_errors", "ecc_uncorrected_lifetime_errors"),
+];
+
+/// The unit that Prometheus wants instead of the one that an id ends in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BaseUnit {
+    /// Percent become a ratio.
+    Ratio,
+    /// Megahertz become hertz.
+    Hertz,
+    /// The unit stays.
+    Same,
+}
+
+impl BaseUnit {
+    fn of(id: &str) -> Self {
+        if id.ends_with("_percent") {
+            Self::Ratio
+        } else if id.ends_with("_megahertz") {
+            Self::Hertz
+        } else {
+            Self::Same
+        }
+    }
+
+    /// Returns the name for an id: `utilization_percent` becomes `utilization_ratio`.
+    fn name_of(self, id: &str, is_counter: bool) -> String {
+        let name = match self {
+            Self::Ratio => id.trim_end_matches("percent").to_owned() + "ratio",
+            Self::Hertz => id.trim_end_matches("megahertz").to_owned() + "hertz",
+            Self::Same => {
+                let renamed = RENAMED.iter().find(|(known, _)| *known == id);
+                renamed.map_or(id, |(_, name)| name).to_owned()
+            }
+        };
+        if is_counter { name + "_total" } else { name }
+    }
+
+    fn converted(self, value: SampleValue) -> SampleValue {
+        match self {
+            Self::Ratio => value.divided(100.0),
+            Self::Hertz => value.millionfold(),
+            Self::Same => value,
+        }
+    }
+}

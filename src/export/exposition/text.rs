@@ -1,0 +1,233 @@
+//! The text of families of metrics, in the format of Prometheus or `OpenMetrics`.
+//!
+//! <https://prometheus.io/docs/instrumenting/exposition_formats/> and
+//! <https://prometheus.io/docs/specs/om/open_metrics_spec/>.
+
+use std::fmt::Write as _;
+
+use crate::metrics::Value;
+
+/// The type of a family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FamilyKind {
+    Gauge,
+    /// It only grows; its name ends in `_total`.
+    Counter,
+    /// A counter of another exporter, whose name ends otherwise.
+    ForeignCounter,
+    /// Always 1, with labels that describe something; its name ends in `_info`.
+    Info,
+}
+
+/// The name of a family, and what it means.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Family<'a> {
+    pub(super) name: &'a str,
+    pub(super) kind: FamilyKind,
+    pub(super) help: &'a str,
+}
+
+impl<'a> Family<'a> {
+    pub(super) const fn gauge(name: &'a str, help: &'a str) -> Self {
+        Self { name, kind: FamilyKind::Gauge, help }
+    }
+
+    pub(super) const fn info(name: &'a str, help: &'a str) -> Self {
+        Self { name, kind: FamilyKind::Info, help }
+    }
+}
+
+/// Labels with their values, escaped: `node="gpu01",device="0"`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Labels(String);
+
+impl Labels {
+    /// Adds a label; the name is one of gtop's.
+    pub(super) fn with(mut self, name: &str, value: &str) -> Self {
+        if !self.0.is_empty() {
+            self.0.push(',');
+        }
+        self.0.push_str(name);
+        self.0.push_str("=\"");
+        escape(&mut self.0, value, true);
+        self.0.push('"');
+        self
+    }
+}
+
+/// Escapes what the formats give a meaning to.
+fn escape(out: &mut String, text: &str, is_quoted: bool) {
+    for letter in text.chars() {
+        match letter {
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '"' if is_quoted => out.push_str("\\\""),
+            letter => out.push(letter),
+        }
+    }
+}
+
+/// The value of a sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum SampleValue {
+    Integer(u64),
+    /// A measured number, with the digits that it was measured with.
+    Single(f32),
+    Double(f64),
+}
+
+impl From<bool> for SampleValue {
+    fn from(is_on: bool) -> Self {
+        Self::Integer(is_on.into())
+    }
+}
+
+impl SampleValue {
+    /// Returns the value of a metric; `None` if it is unknown or a text.
+    pub(super) fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::Integer(number) => Some(Self::Integer(*number)),
+            Value::Number(number) => Some(Self::Single(*number)),
+            Value::Flag(is_on) => Some((*is_on).into()),
+            Value::Unknown(_) | Value::Text(_) => None,
+        }
+    }
+
+    /// Makes hertz of megahertz.
+    pub(super) fn millionfold(self) -> Self {
+        match self {
+            Self::Integer(number) => Self::Integer(number.saturating_mul(1_000_000)),
+            Self::Single(number) => Self::Single(number * 1_000_000.0),
+            Self::Double(number) => Self::Double(number * 1_000_000.0),
+        }
+    }
+
+    /// Divides, with the digits that it was measured with.
+    #[expect(clippy::cast_precision_loss, reason = "Prometheus has floating-point numbers only")]
+    pub(super) fn divided(self, divisor: f32) -> Self {
+        match self {
+            Self::Integer(number) => Self::Double(number as f64 / f64::from(divisor)),
+            Self::Single(number) => Self::Single(number / divisor),
+            Self::Double(number) => Self::Double(number / f64::from(divisor)),
+        }
+    }
+}
+
+/// The text of families.
+pub(super) struct ExpositionText {
+    out: String,
+    is_open_metrics: bool,
+}
+
+impl ExpositionText {
+    pub(super) const fn new(is_open_metrics: bool) -> Self {
+        Self { out: String::new(), is_open_metrics }
+    }
+
+    /// Writes a family with its samples; one without samples is left out.
+    pub(super) fn family<'l>(
+        &mut self,
+        family: Family<'_>,
+        samples: impl IntoIterator<Item = (&'l Labels, SampleValue)>,
+    ) {
+        let mut is_begun = false;
+        for (labels, value) in samples {
+            if !std::mem::replace(&mut is_begun, true) {
+                self.head(family);
+            }
+            self.sample(family.name, labels, value);
+        }
+    }
+
+    /// Writes a family of samples that are always 1, with labels of their own.
+    pub(super) fn infos(&mut self, family: Family<'_>, samples: impl IntoIterator<Item = Labels>) {
+        let mut is_begun = false;
+        for labels in samples {
+            if !std::mem::replace(&mut is_begun, true) {
+                self.head(family);
+            }
+            self.sample(family.name, &labels, SampleValue::Integer(1));
+        }
+    }
+
+    fn head(&mut self, Family { name, kind, help }: Family<'_>) {
+        let (name, kind) = match (kind, self.is_open_metrics) {
+            (FamilyKind::Gauge, _) | (FamilyKind::Info, false) => (name, "gauge"),
+            (FamilyKind::Counter | FamilyKind::ForeignCounter, false) => (name, "counter"),
+            // OpenMetrics names the family without the endings of its samples.
+            (FamilyKind::Counter, true) => (name.trim_end_matches("_total"), "counter"),
+            (FamilyKind::Info, true) => (name.trim_end_matches("_info"), "info"),
+            (FamilyKind::ForeignCounter, true) => (name, "unknown"),
+        };
+        write!(self.out, "# HELP {name} ").ok();
+        escape(&mut self.out, help, self.is_open_metrics);
+        write!(self.out, "\n# TYPE {name} {kind}\n").ok();
+    }
+
+    fn sample(&mut self, name: &str, Labels(labels): &Labels, value: SampleValue) {
+        let (open, close) = if labels.is_empty() { ("", "") } else { ("{", "}") };
+        write!(self.out, "{name}{open}{labels}{close} ").ok();
+        match value {
+            SampleValue::Integer(number) => writeln!(self.out, "{number}").ok(),
+            SampleValue::Single(number) => writeln!(self.out, "{number}").ok(),
+            SampleValue::Double(number) => writeln!(self.out, "{number}").ok(),
+        };
+    }
+
+    /// Returns the whole text.
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        if self.is_open_metrics {
+            self.out.push_str("# EOF\n");
+        }
+        self.out.into_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(is_open_metrics: bool) -> String {
+        let mut text = ExpositionText::new(is_open_metrics);
+        let labels = Labels::default().with("node", "a\"b\\c\nd").with("device", "0");
+        let share = Family::gauge("gtop_share_ratio", "a \"share\"");
+        text.family(share, [(&labels, SampleValue::Single(0.453))]);
+        text.family(Family::gauge("gtop_none", "none"), []);
+        let energy =
+            Family { name: "gtop_energy_total", kind: FamilyKind::Counter, help: "energy" };
+        text.family(energy, [(&Labels::default(), SampleValue::Integer(u64::MAX))]);
+        text.infos(Family::info("gtop_build_info", "build"), [Labels::default().with("v", "1")]);
+        String::from_utf8(text.finish()).unwrap()
+    }
+
+    #[test]
+    fn both_formats_have_their_heads_and_escapes() {
+        assert_eq!(
+            text(false),
+            r#"# HELP gtop_share_ratio a "share"
+# TYPE gtop_share_ratio gauge
+gtop_share_ratio{node="a\"b\\c\nd",device="0"} 0.453
+# HELP gtop_energy_total energy
+# TYPE gtop_energy_total counter
+gtop_energy_total 18446744073709551615
+# HELP gtop_build_info build
+# TYPE gtop_build_info gauge
+gtop_build_info{v="1"} 1
+"#
+        );
+        assert_eq!(
+            text(true),
+            r#"# HELP gtop_share_ratio a \"share\"
+# TYPE gtop_share_ratio gauge
+gtop_share_ratio{node="a\"b\\c\nd",device="0"} 0.453
+# HELP gtop_energy energy
+# TYPE gtop_energy counter
+gtop_energy_total 18446744073709551615
+# HELP gtop_build build
+# TYPE gtop_build info
+gtop_build_info{v="1"} 1
+# EOF
+"#
+        );
+    }
+}

@@ -1,0 +1,196 @@
+//! Serves snapshots over HTTP, for Prometheus and other programs. Nothing can be changed over it.
+//!
+//! Whoever reaches a port may be a stranger: connections are few, short and bounded, and names of users and jobs need
+//! the token. docs/serve.md has the rules.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, UnixListener};
+
+use crate::export::CompatNames;
+use crate::fleet::FleetReader;
+use crate::serve::access::HostNames;
+use crate::serve::connections::Connections;
+use crate::serve::responder::Responder;
+use crate::storage::PrivateSocket;
+use crate::time::Clock;
+
+pub use access::{Token, TokenError};
+pub use tls::{Tls, TlsError};
+
+mod access;
+mod connections;
+mod responder;
+mod tls;
+
+/// What is served.
+#[derive(Clone, Debug)]
+pub struct ServedContent {
+    /// The snapshots.
+    pub fleet: FleetReader,
+    /// The time of the snapshots.
+    pub clock: Clock,
+    /// What is watched, as text.
+    pub title: String,
+    /// The other exporters whose names are added.
+    pub compat: CompatNames,
+    /// Processes too, for those with the token.
+    pub has_processes: bool,
+}
+
+/// Who may ask, and how.
+#[derive(Debug)]
+pub struct AccessRules {
+    /// The secret of those who may see names.
+    pub token: Token,
+    /// Names of this machine in URLs, besides its own.
+    pub allowed_hosts: Vec<String>,
+}
+
+/// Where a connection comes from, which decides what it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// The owner, over the Unix socket.
+    Owner,
+    /// Any user of this machine.
+    Loopback,
+    /// Anybody who reaches the port.
+    Network,
+}
+
+/// Why the server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The port cannot be listened on.
+    #[error("cannot listen on {0}: {1}")]
+    Port(SocketAddr, io::Error),
+    /// The port is taken.
+    #[error(
+        "cannot listen on {0}: the port is taken; end what listens there, or choose another with --listen"
+    )]
+    PortTaken(SocketAddr),
+    /// The Unix socket cannot be made.
+    #[error("cannot listen on {path}: {1}", path = .0.display())]
+    Socket(PathBuf, io::Error),
+    /// Others would read what is sent.
+    #[error(
+        "{0} is not a loopback address: others could read along; give --tls-cert and --tls-key, or use ssh -L and 127.0.0.1"
+    )]
+    NeedsTls(SocketAddr),
+}
+
+/// A server that listens and does not answer yet.
+#[derive(Debug)]
+pub struct Server {
+    tcp: Option<(TcpListener, SocketAddr)>,
+    unix: Option<(UnixListener, PrivateSocket, PathBuf)>,
+    tls: Option<Tls>,
+}
+
+impl Server {
+    /// Starts to listen; only inside a runtime. With a certificate, the port speaks TLS, whatever its address.
+    ///
+    /// # Errors
+    ///
+    /// If a port or socket cannot be used, or an address that is not loopback has no certificate.
+    pub fn bind(
+        listen: Option<SocketAddr>,
+        socket: Option<PathBuf>,
+        tls: Option<Tls>,
+    ) -> Result<Self, ServeError> {
+        let tcp = listen.map(|address| bind_port(address, tls.is_some())).transpose()?;
+        let unix = socket.map(bind_socket).transpose()?;
+        Ok(Self { tcp, unix, tls })
+    }
+
+    /// Returns the URLs of what it listens on.
+    pub fn addresses(&self) -> Vec<String> {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let tcp = self.tcp.iter().map(|(_, address)| format!("{scheme}://{address}/metrics"));
+        let unix = self.unix.iter().map(|(_, _, path)| path.display().to_string());
+        tcp.chain(unix).collect()
+    }
+
+    /// Answers requests for ever.
+    pub async fn run(self, content: ServedContent, access: AccessRules) {
+        let Self { tcp, unix, tls } = self;
+        let hosts = HostNames::of_this_machine(access.allowed_hosts);
+        let responder = Arc::new(Responder::new(content, access.token, hosts));
+        let mut connections = Connections::new(responder);
+        let origin = tcp.as_ref().map_or(Origin::Loopback, |(_, address)| Origin::of(*address));
+        loop {
+            tokio::select! {
+                accepted = accept_tcp(tcp.as_ref()) => match accepted {
+                    Ok(stream) => match &tls {
+                        Some(tls) => connections.open_tls(stream, tls.acceptor(), origin),
+                        None => connections.open(stream, origin),
+                    },
+                    Err(_error) => connections::wait_for_files().await,
+                },
+                accepted = accept_unix(unix.as_ref()) => match accepted {
+                    Ok(stream) => connections.open(stream, Origin::Owner),
+                    Err(_error) => connections::wait_for_files().await,
+                },
+                () = connections.forget_ended() => {}
+            }
+        }
+    }
+}
+
+impl Origin {
+    fn of(address: SocketAddr) -> Self {
+        if is_loopback(address) { Self::Loopback } else { Self::Network }
+    }
+}
+
+fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+fn bind_port(address: SocketAddr, has_tls: bool) -> Result<(TcpListener, SocketAddr), ServeError> {
+    if !is_loopback(address) && !has_tls {
+        return Err(ServeError::NeedsTls(address));
+    }
+    let bind = || {
+        let listener = std::net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let bound = listener.local_addr()?;
+        Ok((TcpListener::from_std(listener)?, bound))
+    };
+    bind().map_err(|error: io::Error| {
+        if error.kind() == io::ErrorKind::AddrInUse {
+            return ServeError::PortTaken(address);
+        }
+        ServeError::Port(address, error)
+    })
+}
+
+fn bind_socket(path: PathBuf) -> Result<(UnixListener, PrivateSocket, PathBuf), ServeError> {
+    let bind = || {
+        let socket = PrivateSocket::bind(&path)?;
+        let listener = socket.listener()?;
+        listener.set_nonblocking(true)?;
+        Ok((UnixListener::from_std(listener)?, socket))
+    };
+    match bind() {
+        Ok((listener, socket)) => Ok((listener, socket, path)),
+        Err(error) => Err(ServeError::Socket(path, error)),
+    }
+}
+
+async fn accept_tcp(
+    listener: Option<&(TcpListener, SocketAddr)>,
+) -> io::Result<tokio::net::TcpStream> {
+    let Some((listener, _)) = listener else { return std::future::pending().await };
+    listener.accept().await.map(|(stream, _)| stream)
+}
+
+async fn accept_unix(
+    listener: Option<&(UnixListener, PrivateSocket, PathBuf)>,
+) -> io::Result<tokio::net::UnixStream> {
+    let Some((listener, ..)) = listener else { return std::future::pending().await };
+    listener.accept().await.map(|(stream, _)| stream)
+}
