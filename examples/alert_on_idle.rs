@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use gtop::api::{Monitor, MonitorError, Node};
+use gtop::api::{ApiError, Monitor, Node};
 
 #[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a small program, not gtop")]
-fn main() -> Result<(), MonitorError> {
+fn main() -> Result<(), ApiError> {
     let mut args = std::env::args_os().skip(1).peekable();
     let minutes = args.next_if(|arg| arg.to_str().is_some_and(|arg| arg.parse::<u64>().is_ok()));
     let minutes = minutes.and_then(|arg| arg.to_str()?.parse().ok()).unwrap_or(10);

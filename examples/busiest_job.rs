@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use gtop::api::{Monitor, MonitorError};
+use gtop::api::{ApiError, Monitor};
 
 #[expect(clippy::print_stdout, reason = "a small program, not gtop")]
-fn main() -> Result<(), MonitorError> {
+fn main() -> Result<(), ApiError> {
     let mut monitor = Monitor::start(std::env::args_os().skip(1))?;
     let snapshot = monitor.complete_snapshot(Duration::from_secs(20));
     let busiest = snapshot

@@ -1,12 +1,12 @@
-//! gtop as a library: watch nodes, and read what they report.
+//! gtop as a library: watch nodes, or open a recording, and read what they report.
 //!
 //! A [`Monitor`] watches what the arguments of the command name, in the background, with the user's settings and
-//! SSH configuration. Its [`Snapshot`]s do not change. Values are read by the words that filters and columns have;
+//! SSH configuration; a [`Recording`] has what was watched before. Their [`Snapshot`]s do not change. Values are read by the words that filters and columns have;
 //! docs/metrics.md lists them with their units. A value that is unknown, or older than a few sampling intervals, is
 //! `None`, never zero.
 //!
 //! ```no_run
-//! # fn main() -> Result<(), gtop::api::MonitorError> {
+//! # fn main() -> Result<(), gtop::api::ApiError> {
 //! let mut monitor = gtop::api::Monitor::start(["gpu01", "gpu02"])?;
 //! for node in monitor.complete_snapshot(std::time::Duration::from_secs(20)).nodes() {
 //!     println!("{}: {} devices", node.name(), node.devices().count());
@@ -16,14 +16,17 @@
 //! ```
 
 use std::ffi::OsString;
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use crate::app::Watcher;
-use crate::fleet::{self, is_idle_held};
+use crate::fleet::{self, Fleet, is_idle_held};
 use crate::insight::FleetView;
 use crate::insight::jobs::JobEntry;
-use crate::metrics::{Value, device_fields};
+use crate::metrics::{HOST, Value, device_fields};
 use crate::query::DisplaySelection;
+use crate::source::replay::Recordings;
+use crate::time::Timestamp;
 
 /// Watches nodes in the background until it is dropped.
 ///
@@ -31,17 +34,21 @@ use crate::query::DisplaySelection;
 /// nodes ends by itself; a local command of `--exec` or `ProxyCommand` that does not read its input may stay.
 pub struct Monitor(Watcher);
 
-/// The arguments are wrong, or watching could not start; the text says which and what to do.
+/// The arguments are wrong, watching could not start, or a file cannot be read; the text says which and what to do.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct MonitorError(String);
+pub struct ApiError(String);
 
-impl std::fmt::Debug for MonitorError {
+impl std::fmt::Debug for ApiError {
     /// Writes the text, which a `main` that returns the error prints.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
+
+/// What `gtop record` has written: one file or several, each with its older parts.
+#[derive(Debug)]
+pub struct Recording(Recordings);
 
 /// All nodes and jobs at one moment.
 #[derive(Clone, Debug)]
@@ -81,17 +88,17 @@ impl Monitor {
     /// # Errors
     ///
     /// If an argument is wrong, a file cannot be read, or the machine refuses a thread.
-    pub fn start<I>(args: I) -> Result<Self, MonitorError>
+    pub fn start<I>(args: I) -> Result<Self, ApiError>
     where
         I: IntoIterator,
         I::Item: Into<OsString>,
     {
-        Watcher::start(args.into_iter().map(Into::into).collect()).map(Self).map_err(MonitorError)
+        Watcher::start(args.into_iter().map(Into::into).collect()).map(Self).map_err(ApiError)
     }
 
     /// Returns the latest snapshot; nodes that have not answered yet have no devices.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot(FleetView::selected(self.0.fleet(), self.0.now(), &DisplaySelection::default()))
+        snapshot_of(self.0.fleet(), self.0.now())
     }
 
     /// Waits until every node has answered or is down, at most for `limit`, and returns the snapshot.
@@ -106,7 +113,54 @@ impl Monitor {
     }
 }
 
+impl Recording {
+    /// Opens files, which are read as one.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read or is not a recording.
+    pub fn open<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self, ApiError> {
+        let paths: Vec<P> = paths.into_iter().collect();
+        let opened = Recordings::open(paths.iter().map(AsRef::as_ref));
+        opened.map(Self).map_err(|error| ApiError(error.to_string()))
+    }
+
+    /// Returns the recorded times, from and to, in rising order; between them nothing was recorded.
+    pub fn spans(&self) -> Vec<(SystemTime, SystemTime)> {
+        self.0.spans().into_iter().map(|(from, to)| (system_time(from), system_time(to))).collect()
+    }
+
+    /// Returns the snapshot at a time, as far as it is recorded. A node that was silent then has old values.
+    pub fn snapshot_at(&self, at: SystemTime) -> Snapshot {
+        let at = timestamp(at);
+        snapshot_of(self.0.fleet_at(at, Duration::ZERO), at)
+    }
+
+    /// Returns snapshots this far apart, from the first recorded time to the last, without the gaps.
+    pub fn snapshots(&self, every: Duration) -> impl Iterator<Item = Snapshot> {
+        self.0.pictures(every).map(|(at, fleet)| snapshot_of(fleet, at))
+    }
+}
+
+fn snapshot_of(fleet: Fleet, at: Timestamp) -> Snapshot {
+    Snapshot(FleetView::selected(fleet, at, &DisplaySelection::default()))
+}
+
+fn system_time(at: Timestamp) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_micros(at.as_micros().unsigned_abs())
+}
+
+fn timestamp(at: SystemTime) -> Timestamp {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+}
+
 impl Snapshot {
+    /// Returns its time, by the clock of this machine; of a recording, by the one of the recorder.
+    pub fn time(&self) -> SystemTime {
+        system_time(self.0.now)
+    }
+
     /// Returns the nodes, in the order in which they were named.
     pub fn nodes(&self) -> impl Iterator<Item = Node<'_>> {
         self.0.fleet.nodes.iter().map(|node| Node { view: &self.0, node })
@@ -132,6 +186,14 @@ impl<'a> Node<'a> {
     /// Returns the age of the newest sample; `None` if there is none.
     pub fn age(self) -> Option<Duration> {
         self.node.taken_at().map(|at| self.view.now.since(at))
+    }
+
+    /// Returns the number of a metric of its host, such as `"cpu"` in percent; `None` if it is unknown or old, or if
+    /// no metric has this word.
+    pub fn number(self, metric: &str) -> Option<f64> {
+        let field = HOST.iter().find(|field| field.alias == metric || field.id == metric)?;
+        let is_fresh = self.node.host_freshness(self.view.now).is_fresh();
+        is_fresh.then(|| (field.read)(self.node))?.double()
     }
 
     /// Returns the devices, slices after the device they are part of.
@@ -171,8 +233,8 @@ impl<'a> Device<'a> {
 
     /// Returns the number of a metric, such as `"util"` in percent; `None` if it is unknown or old, or if no
     /// metric has this word.
-    pub fn number(self, metric: &str) -> Option<f32> {
-        self.value(metric)?.number()
+    pub fn number(self, metric: &str) -> Option<f64> {
+        self.value(metric)?.double()
     }
 
     /// Returns the text of a metric, such as `"model"`; `None` if it is unknown or old, or if no metric has this
@@ -216,7 +278,7 @@ impl<'a> Job<'a> {
     }
 
     /// Returns the mean utilization of its devices in percent; `None` if no device has a fresh one.
-    pub fn utilization(self) -> Option<f32> {
+    pub fn utilization(self) -> Option<f64> {
         let known = self.devices().filter_map(|device| device.number("util"));
         let (sum, count) = known.fold((0.0, 0.0), |(sum, count), util| (sum + util, count + 1.0));
         (count > 0.0).then(|| sum / count)

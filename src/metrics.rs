@@ -265,6 +265,17 @@ impl Value {
         }
     }
 
+    /// Returns a number, a count or an amount with all its digits; `None` for anything else.
+    #[expect(clippy::cast_precision_loss, reason = "exact up to 8 PiB")]
+    pub fn double(&self) -> Option<f64> {
+        match self {
+            // The digits that were measured, not the binary fraction next to them.
+            Self::Number(number) => number.to_string().parse().ok(),
+            Self::Integer(number) => Some(*number as f64),
+            Self::Unknown(_) | Self::Text(_) | Self::Flag(_) => None,
+        }
+    }
+
     /// Returns a text; `None` for anything else.
     pub fn text(self) -> Option<Arc<str>> {
         match self {

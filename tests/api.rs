@@ -25,7 +25,7 @@ fn nodes_devices_and_jobs_of_a_snapshot_are_read() {
     assert!(snapshot.jobs().count() > 0);
     for job in snapshot.jobs() {
         assert!(!job.id().is_empty());
-        let utils: Vec<f32> = job.devices().filter_map(|device| device.number("util")).collect();
+        let utils: Vec<f64> = job.devices().filter_map(|device| device.number("util")).collect();
         assert_eq!(job.utilization().is_some(), !utils.is_empty());
     }
     assert!(monitor.next_snapshot().is_some());

@@ -15,10 +15,12 @@ use crate::record::{Recording, RecordingError};
 use crate::source::replay::fold::Fold;
 use crate::time::Timestamp;
 
+pub use pictures::Pictures;
 pub use player::{PlaybackHandle, Player};
 pub use walk::{FoldedChange, FoldedLine};
 
 mod fold;
+mod pictures;
 mod player;
 mod walk;
 
@@ -98,9 +100,13 @@ impl Recordings {
     fn folded(&self, from: Timestamp, at: Timestamp, history_span: Duration) -> Fleet {
         let mut fold = Fold::new(self, from, history_span);
         fold.advance(at, &AtomicBool::new(false));
-        let (nodes, jobs) = fold.picture();
-        let store = FleetStore::new([], history_span);
-        store.replace(nodes, jobs, || {});
-        Fleet::clone(&store.reader().borrow())
+        fleet_of(&fold, history_span)
     }
+}
+
+fn fleet_of(fold: &Fold, history_span: Duration) -> Fleet {
+    let (nodes, jobs) = fold.picture();
+    let store = FleetStore::new([], history_span);
+    store.replace(nodes, jobs, || {});
+    Fleet::clone(&store.reader().borrow())
 }

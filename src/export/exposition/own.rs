@@ -7,6 +7,7 @@ use crate::export::exposition::{ExpositionOptions, ServedDevice, ServedFleet, Se
 use crate::fleet::{AllocatedDevices, DeviceState, JobDevices, Traffic};
 use crate::metrics::{Field, HOST, PROCESS, Usage, ValueKind, device_fields};
 use crate::model::{DeviceFault, Job, Link, Space, TransportKind};
+use crate::time::Timestamp;
 
 /// Writes all families.
 pub(super) fn write(
@@ -20,6 +21,7 @@ pub(super) fn write(
     write_sources(text, served);
     write_hosts(text, served);
     write_devices(text, served);
+    write_scheduler(text, served);
     write_jobs(text, served, options.has_names);
     if options.has_names && options.has_processes {
         write_processes(text, served);
@@ -58,10 +60,7 @@ fn write_sources(text: &mut ExpositionText, served: &ServedFleet<'_>) {
         all.map(|(served, it)| (served.labels.clone().with("source", it.source.as_str()), it))
     };
     let ages: Vec<_> = states()
-        .filter_map(|(labels, state)| {
-            let age = served.now.since(state.taken_at?).as_secs_f64();
-            Some((labels, SampleValue::Double((age * 1000.0).round() / 1000.0)))
-        })
+        .filter_map(|(labels, state)| Some((labels, seconds_since(state.taken_at?, served))))
         .collect();
     let age = Family::gauge("gtop_sample_age_seconds", "age of the newest sample of a source");
     text.family(age, ages.iter().map(|(labels, value)| (labels, *value)));
@@ -136,7 +135,7 @@ fn write_devices(text: &mut ExpositionText, served: &ServedFleet<'_>) {
         served.fresh_devices().filter_map(|served| {
             let kind = match served.device.fault.as_ref()? {
                 DeviceFault::Lost => "lost",
-                DeviceFault::NeedsReset => "needs reset",
+                DeviceFault::NeedsReset => "needs a reset",
                 DeviceFault::NoPermission => "no permission",
                 DeviceFault::Other(_) => "other",
             };
@@ -182,6 +181,22 @@ fn device_facts(served: &ServedDevice<'_>) -> Labels {
     ]
     .into_iter()
     .fold(labels, |labels, (label, id)| labels.with(label, &known(id)))
+}
+
+/// Writes whether the scheduler answers, if one is asked.
+fn write_scheduler(text: &mut ExpositionText, served: &ServedFleet<'_>) {
+    let Some(list) = &served.fleet.jobs else { return };
+    let none = Labels::default();
+    let up = Family::gauge("gtop_scheduler_up", "1 while the scheduler answers");
+    let is_up = list.error.is_none() && list.at.is_some();
+    text.family(up, [(&none, is_up.into())]);
+    let age = Family::gauge("gtop_scheduler_age_seconds", "age of the scheduler's last answer");
+    text.family(age, list.at.map(|at| (&none, seconds_since(at, served))));
+}
+
+/// Returns an age with three decimals.
+fn seconds_since(at: Timestamp, served: &ServedFleet<'_>) -> SampleValue {
+    SampleValue::Double((served.now.since(at).as_secs_f64() * 1000.0).round() / 1000.0)
 }
 
 /// Writes which job has which device; with names also whose jobs they are. Nothing if the scheduler does not answer:
@@ -329,6 +344,27 @@ impl BaseUnit {
             Self::Ratio => value.divided(100.0),
             Self::Hertz => value.millionfold(),
             Self::Same => value,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_base_units_and_only_counters_end_in_total() {
+        let name = |id: &str, is_counter| BaseUnit::of(id).name_of(id, is_counter);
+        assert_eq!(name("utilization_percent", false), "utilization_ratio");
+        assert_eq!(name("sm_clock_megahertz", false), "sm_clock_hertz");
+        assert_eq!(name("energy_joules", true), "energy_joules_total");
+        assert_eq!(name("ecc_corrected_total_errors", true), "ecc_corrected_lifetime_errors_total");
+        let mut names = BTreeSet::new();
+        for field in device_fields() {
+            let name = name(field.id, field.is_counter);
+            assert_eq!(name.ends_with("_total"), field.is_counter, "{name}");
+            assert!(!name.contains("_percent") && !name.contains("_megahertz"), "{name}");
+            assert!(names.insert(name), "{}", field.id);
         }
     }
 }
