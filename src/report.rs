@@ -12,14 +12,18 @@ pub use rntop_log::{RntopLogError, is_rntop_log, report_rntop_logs};
 pub use series::StepGrid;
 pub use usage::STATES;
 
+mod collected_node;
 mod collector;
+mod device_record;
 mod findings;
+mod holders;
 mod intervals;
 mod labels;
 mod machines;
 mod node_span;
 mod recordings;
 mod rntop_log;
+mod scope;
 mod series;
 mod summary;
 mod usage;

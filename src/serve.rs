@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, UnixListener};
 
 use crate::export::CompatNames;
 use crate::fleet::FleetReader;
-use crate::serve::access::HostNames;
+use crate::serve::access::OwnNames;
 use crate::serve::connections::Connections;
 use crate::serve::responder::Responder;
 use crate::storage::PrivateSocket;
@@ -52,7 +52,7 @@ pub struct AccessRules {
 
 /// Where a connection comes from, which decides what it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
+enum Peer {
     /// The owner, over the Unix socket.
     Owner,
     /// Any user of this machine.
@@ -117,30 +117,33 @@ impl Server {
     /// Answers requests for ever.
     pub async fn run(self, content: ServedContent, access: AccessRules) {
         let Self { tcp, unix, tls } = self;
-        let hosts = HostNames::of_this_machine(access.allowed_hosts);
+        let hosts = OwnNames::of_this_machine(access.allowed_hosts);
         let responder = Arc::new(Responder::new(content, access.token, hosts));
-        let mut connections = Connections::new(responder);
-        let origin = tcp.as_ref().map_or(Origin::Loopback, |(_, address)| Origin::of(*address));
+        // The owner has room of their own, whatever comes to the port.
+        let mut of_port = Connections::new(Arc::clone(&responder));
+        let mut of_socket = Connections::new(responder);
+        let peer = tcp.as_ref().map_or(Peer::Loopback, |(_, address)| Peer::of(*address));
         loop {
             tokio::select! {
                 accepted = accept_tcp(tcp.as_ref()) => match accepted {
                     Ok(stream) => match &tls {
-                        Some(tls) => connections.open_tls(stream, tls.acceptor(), origin),
-                        None => connections.open(stream, origin),
+                        Some(tls) => of_port.open_tls(stream, tls.acceptor(), peer),
+                        None => of_port.open(stream, peer),
                     },
                     Err(_error) => connections::wait_for_files().await,
                 },
                 accepted = accept_unix(unix.as_ref()) => match accepted {
-                    Ok(stream) => connections.open(stream, Origin::Owner),
+                    Ok(stream) => of_socket.open(stream, Peer::Owner),
                     Err(_error) => connections::wait_for_files().await,
                 },
-                () = connections.forget_ended() => {}
+                () = of_port.forget_ended() => {}
+                () = of_socket.forget_ended() => {}
             }
         }
     }
 }
 
-impl Origin {
+impl Peer {
     fn of(address: SocketAddr) -> Self {
         if is_loopback(address) { Self::Loopback } else { Self::Network }
     }

@@ -21,9 +21,13 @@ pub(super) fn run(
     options: &ServeOptions,
     err: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
-    let token_path =
-        options.token_file.clone().or_else(default_token).ok_or(AppError::NoTokenFile)?;
-    let token = Token::load(&token_path)?;
+    let (token_path, token) = if let Some(path) = &options.token_file {
+        (path.clone(), Token::load(path)?)
+    } else {
+        let path = default_token().ok_or(AppError::NoTokenFile)?;
+        let token = Token::load_or_make(&path)?;
+        (path, token)
+    };
     let tls = match (&options.tls_cert, &options.tls_key) {
         (Some(certificates), Some(key)) => {
             Some(Tls::load(certificates.clone(), key.clone(), env.clock.clone())?)

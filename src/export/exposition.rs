@@ -78,6 +78,8 @@ struct ServedFleet<'a> {
 /// A machine.
 struct ServedNode<'a> {
     node: &'a Node,
+    /// Its name without the login name.
+    name: String,
     /// `node`
     labels: Labels,
     /// The values of the host are current.
@@ -88,6 +90,8 @@ struct ServedNode<'a> {
 /// A device, or a slice of one.
 struct ServedDevice<'a> {
     node: &'a Node,
+    /// The name of the node.
+    node_name: String,
     position: usize,
     device: &'a Device,
     /// `node` and `device`
@@ -98,7 +102,16 @@ struct ServedDevice<'a> {
 
 impl<'a> ServedFleet<'a> {
     fn of(fleet: &'a Fleet, now: Timestamp) -> Self {
-        let nodes = fleet.machines().map(|node| ServedNode::of(node, now)).collect();
+        let mut names = BTreeSet::new();
+        let served = |node: &'a Arc<Node>| {
+            let mut name = node.name.without_login().to_owned();
+            // Two logins of a machine that does not answer.
+            while !names.insert(name.clone()) {
+                name.push('\'');
+            }
+            ServedNode::of(node, name, now)
+        };
+        let nodes = fleet.machines().map(served).collect();
         Self { fleet, now, nodes }
     }
 
@@ -117,8 +130,9 @@ impl<'a> ServedFleet<'a> {
 }
 
 impl<'a> ServedNode<'a> {
-    fn of(node: &'a Arc<Node>, now: Timestamp) -> Self {
-        let labels = Labels::default().with("node", node.name.as_str());
+    fn of(node: &'a Arc<Node>, name: String, now: Timestamp) -> Self {
+        let labels = Labels::default().with("node", &name);
+        let node_name = name.clone();
         let mut names = BTreeSet::new();
         let served = |(position, device): (usize, &'a Device)| {
             // Devices of two vendors may have the same index.
@@ -126,6 +140,7 @@ impl<'a> ServedNode<'a> {
             let name = if names.contains(&name) { device.uuid.to_string() } else { name };
             names.insert(name.clone()).then(|| ServedDevice {
                 node,
+                node_name: node_name.clone(),
                 position,
                 device,
                 labels: labels.clone().with("device", &name),
@@ -134,7 +149,7 @@ impl<'a> ServedNode<'a> {
         };
         let devices = node.devices.iter().enumerate().filter_map(served).collect();
         let is_host_fresh = node.host_freshness(now).is_fresh();
-        Self { node, labels, is_host_fresh, devices }
+        Self { node, name, labels, is_host_fresh, devices }
     }
 
     fn device(&self, uuid: &str) -> Option<&ServedDevice<'a>> {

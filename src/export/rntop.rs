@@ -37,7 +37,7 @@ impl RntopLog {
                 let row = sampled.filter(|at| last != Some(*at)).and_then(|at| {
                     let values = values(device)?;
                     let time = local_time(at, zone)?;
-                    writeln!(rows, "{time},{},{index},{values}", bare_name(&node.name)).ok()?;
+                    writeln!(rows, "{time},{},{index},{values}", node.name.without_login()).ok()?;
                     Some(at)
                 });
                 if let Some(at) = row.or(last) {
@@ -68,12 +68,6 @@ fn values(device: &Device) -> Option<String> {
 fn local_time(at: Timestamp, zone: &TimeZone) -> Option<String> {
     let at = jiff::Timestamp::from_microsecond(at.as_micros()).ok()?.to_zoned(zone.clone());
     Some(at.strftime("%Y/%m/%d %H:%M:%S%.3f").to_string())
-}
-
-/// Returns the name without the user who logs in.
-fn bare_name(name: &NodeName) -> &str {
-    let label = name.label();
-    label.rsplit_once('@').map_or(label, |(_, host)| host)
 }
 
 #[cfg(test)]

@@ -65,6 +65,12 @@ impl NodeName {
         self.0.split_once(' ').map_or(&self.0, |(label, _)| label)
     }
 
+    /// Returns the label without the name of the user who logs in.
+    pub fn without_login(&self) -> &str {
+        let label = self.label();
+        label.rsplit_once('@').map_or(label, |(_, host)| host)
+    }
+
     /// Returns the host: the name without its label.
     pub fn host(&self) -> &str {
         self.0.split_once(' ').map_or(&self.0, |(_, host)| host)

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::fleet::DeviceState;
-use crate::report::collector::{DeviceRecord, UsageCollector};
+use crate::report::collector::UsageCollector;
+use crate::report::device_record::DeviceRecord;
 use crate::report::labels::{HolderNames, ReportNames};
 use crate::report::node_span::NodeSpan;
 use crate::report::usage::{DeviceUsage, TimedMean};

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use crate::report::collector::{CollectedNode, ReportScope, UsageCollector};
+use crate::report::collected_node::CollectedNode;
+use crate::report::collector::UsageCollector;
 use crate::report::intervals::TimeIntervals;
 use crate::report::labels::ReportNames;
+use crate::report::scope::ReportScope;
 
 /// The interval of nodes that never answered, if no node did.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);

@@ -7,9 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use crate::fleet::Anonymizer;
-use crate::report::collector::{ReportScope, UsageCollector};
+use crate::report::collector::UsageCollector;
 use crate::report::intervals::TimeIntervals;
 use crate::report::labels::ReportNames;
+use crate::report::scope::ReportScope;
 use crate::report::series::StepGrid;
 use crate::report::summary::summarize;
 use crate::report::{EventReport, UsageReport};

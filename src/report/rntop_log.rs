@@ -14,8 +14,9 @@ use jiff::tz::TimeZone;
 
 use crate::fleet::{ACTIVE_PERCENT, DeviceState};
 use crate::model::NodeName;
-use crate::report::collector::{ReportScope, UsageCollector};
+use crate::report::collector::UsageCollector;
 use crate::report::intervals::TimeIntervals;
+use crate::report::scope::ReportScope;
 use crate::report::series::StepGrid;
 use crate::report::summary::summarize;
 use crate::report::usage::{DeviceValues, TimedMean};

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::report::collector::{
-    CollectedNode, DeviceRecord, HeldCommand, ReportScope, UsageCollector,
-};
+use crate::report::collected_node::CollectedNode;
+use crate::report::collector::UsageCollector;
+use crate::report::device_record::DeviceRecord;
 use crate::report::findings;
+use crate::report::holders::HeldCommand;
 use crate::report::intervals::TimeIntervals;
 use crate::report::labels::{HolderNames, ReportNames, holder_names};
 use crate::report::node_span::node_spans;
+use crate::report::scope::ReportScope;
 use crate::report::series::{PartSeries, SeriesStep, StepGrid, StepSeries};
 use crate::report::usage::DeviceUsage;
 use crate::report::{

@@ -2,14 +2,13 @@
 
 use std::fs;
 use std::io;
-use std::net::IpAddr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hyper::Uri;
-use hyper::http::uri::Authority;
+use rustix::process::geteuid;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest as _, Sha256};
 
@@ -25,6 +24,9 @@ pub enum TokenError {
     /// Others could read it.
     #[error("{path}: others may read this token; make it yours: chmod 600 {path}", path = .0.display())]
     Shared(PathBuf),
+    /// Its owner knows it.
+    #[error("{path}: this file belongs to another user, who knows the token; name a file of your own", path = .0.display())]
+    Foreign(PathBuf),
     /// It is not a token.
     #[error(
         "{path}: the first line must be a token of 16 to 1024 characters without spaces; without the file, gtop makes one",
@@ -50,18 +52,31 @@ impl std::fmt::Debug for Token {
 }
 
 impl Token {
-    /// Reads the token of this file; makes one if there is no file.
+    /// Makes a token in this file, if there is no file, and reads it.
     ///
     /// # Errors
     ///
-    /// If others may read the file, or what it holds is no token.
+    /// If the file cannot be made, and as [`Self::load`].
+    pub fn load_or_make(path: &Path) -> Result<Self, TokenError> {
+        let mut random = [0; 32];
+        getrandom(&mut random, GetRandomFlags::empty())
+            .map_err(|error| TokenError::Read(path.to_owned(), error.into()))?;
+        storage::create(path, format!("{}\n", URL_SAFE_NO_PAD.encode(random)).as_bytes(), MODES)?;
+        Self::load(path)
+    }
+
+    /// Reads the token of this file.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, if others know it, or if what it holds is no token.
     pub fn load(path: &Path) -> Result<Self, TokenError> {
         let failed = |error| TokenError::Read(path.to_owned(), error);
-        let mut random = [0; 32];
-        getrandom(&mut random, GetRandomFlags::empty()).map_err(|error| failed(error.into()))?;
-        storage::create(path, format!("{}\n", URL_SAFE_NO_PAD.encode(random)).as_bytes(), MODES)?;
-        let mode = fs::metadata(path).map_err(failed)?.mode() & 0o777;
-        if mode & 0o077 != 0 {
+        let metadata = fs::metadata(path).map_err(failed)?;
+        if metadata.uid() != geteuid().as_raw() {
+            return Err(TokenError::Foreign(path.to_owned()));
+        }
+        if metadata.mode() & 0o077 != 0 && metadata.is_file() {
             return Err(TokenError::Shared(path.to_owned()));
         }
         let content = storage::read(path, 64 << 10).map_err(failed)?.unwrap_or_default();
@@ -90,9 +105,9 @@ impl Token {
 
 /// The names by which requests may call this machine. A page in a browser has a name of its own, even if it leads here.
 #[derive(Debug)]
-pub(super) struct HostNames(Vec<String>);
+pub(super) struct OwnNames(Vec<String>);
 
-impl HostNames {
+impl OwnNames {
     /// Returns the names of this machine, and others.
     pub(super) fn of_this_machine(mut names: Vec<String>) -> Self {
         let system = rustix::system::uname();
@@ -103,19 +118,26 @@ impl HostNames {
         Self(names)
     }
 
-    /// Returns true if the request names this machine: by the address of its target, or else by the header `Host`. An IP
-    /// address is no name that somebody else could have given to this machine.
-    pub(super) fn has(&self, target: &Uri, header: Option<&[u8]>) -> bool {
-        let header = header.and_then(|value| std::str::from_utf8(value).ok());
-        let Some(host) = target.authority().map(Authority::as_str).or(header) else {
-            return false;
-        };
-        let Ok(authority) = host.parse::<Authority>() else { return false };
-        let name = authority.host();
-        let address = name.trim_start_matches('[').trim_end_matches(']');
-        address.parse::<IpAddr>().is_ok()
-            || self.0.iter().any(|known| known.eq_ignore_ascii_case(name.trim_end_matches('.')))
+    /// Returns true if this is the name of the machine or an IP address, perhaps with a port. An address is no name that
+    /// somebody else could have given to this machine.
+    pub(super) fn has(&self, host: &str) -> bool {
+        if let Some((address, rest)) = host.strip_prefix('[').and_then(|rest| rest.split_once(']'))
+        {
+            return address.parse::<Ipv6Addr>().is_ok() && (rest.is_empty() || is_port(rest));
+        }
+        let (name, port) = host.split_at(host.find(':').unwrap_or(host.len()));
+        let is_known =
+            |known: &String| known.eq_ignore_ascii_case(name.strip_suffix('.').unwrap_or(name));
+        (port.is_empty() || is_port(port))
+            && (name.parse::<Ipv4Addr>().is_ok() || self.0.iter().any(is_known))
     }
+}
+
+/// Returns true for `:9835`.
+fn is_port(text: &str) -> bool {
+    text.strip_prefix(':').is_some_and(|digits| {
+        digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.parse::<u16>().is_ok()
+    })
 }
 
 #[cfg(test)]
@@ -126,11 +148,12 @@ mod tests {
     fn a_token_is_made_once_and_must_be_private() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("made/serve-token");
-        let made = Token::load(&path).unwrap();
+        assert!(Token::load(&path).is_err());
+        let made = Token::load_or_make(&path).unwrap();
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.trim_end().len() == 43, "{text}");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        assert_eq!(Token::load(&path).unwrap().0, made.0);
+        assert_eq!(Token::load_or_make(&path).unwrap().0, made.0);
         let header = |text: &str| made.is_given_by(text.as_bytes());
         assert!(header(&format!("Bearer {}", text.trim_end())));
         assert!(header(&format!("bearer  {}", text.trim_end())));
@@ -157,27 +180,28 @@ mod tests {
 
     #[test]
     fn hosts_are_addresses_and_known_names() {
-        let names = HostNames::of_this_machine(vec!["Login.Example".to_owned()]);
-        let slash = Uri::from_static("/metrics");
+        let names = OwnNames::of_this_machine(vec!["Login.Example".to_owned()]);
         for (host, is_known) in [
             ("localhost", true),
             ("LOCALHOST:9835", true),
             ("127.0.0.1:1", true),
             ("[::1]:9835", true),
+            ("[::1]", true),
             ("192.0.2.7", true),
             ("login.example:9835", true),
             ("login.example.", true),
             ("login.example.evil", false),
             ("evil.example", false),
             ("localhost.evil", false),
+            ("localhost:evil.example", false),
+            ("[::1].evil.example", false),
+            ("[::1]:9835.evil.example", false),
+            ("[evil.example]", false),
+            ("127.0.0.1:", false),
             ("", false),
             ("a b", false),
         ] {
-            assert_eq!(names.has(&slash, Some(host.as_bytes())), is_known, "{host}");
+            assert_eq!(names.has(host), is_known, "{host}");
         }
-        assert!(!names.has(&slash, None));
-        assert!(!names.has(&slash, Some(b"\xff")));
-        // The address of the target counts, not the header.
-        assert!(!names.has(&Uri::from_static("http://evil.example/metrics"), Some(b"localhost")));
     }
 }

@@ -15,7 +15,7 @@ use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use crate::serve::Origin;
+use crate::serve::Peer;
 use crate::serve::responder::Responder;
 
 /// Connections at once.
@@ -24,6 +24,8 @@ const MAX_OPEN: usize = 256;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time from a request to the end of its answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time in which a connection is not taken for one that sends nothing.
+const GRACE: Duration = Duration::from_secs(1);
 /// Bytes of the head of a request.
 const MAX_HEAD: usize = 16 << 10;
 /// Headers of a request.
@@ -61,9 +63,11 @@ impl Activity {
         self.opened + Duration::from_millis(self.last_request.load(Ordering::Relaxed))
     }
 
-    /// Returns what decides which connection makes room: first those that never sent a request, then the most idle.
+    /// Returns what decides which connection makes room: first those that have had time for a request and sent none,
+    /// then the most idle.
     fn worth(&self) -> (bool, Instant) {
-        (self.requests.load(Ordering::Relaxed) > 0, self.last())
+        let is_new = self.opened.elapsed() < GRACE;
+        (is_new || self.requests.load(Ordering::Relaxed) > 0, self.last())
     }
 
     /// Returns when an answer, and the next request after it, take too long.
@@ -84,20 +88,20 @@ impl Connections {
     }
 
     /// Serves a connection.
-    pub(super) fn open<S>(&mut self, stream: S, origin: Origin)
+    pub(super) fn open<S>(&mut self, stream: S, peer: Peer)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let responder = Arc::clone(&self.responder);
-        self.spawn(|activity| answer(stream, responder, origin, activity));
+        self.spawn(|activity| answer(stream, responder, peer, activity));
     }
 
     /// Serves a connection after its TLS handshake.
-    pub(super) fn open_tls(&mut self, stream: TcpStream, acceptor: TlsAcceptor, origin: Origin) {
+    pub(super) fn open_tls(&mut self, stream: TcpStream, acceptor: TlsAcceptor, peer: Peer) {
         let responder = Arc::clone(&self.responder);
         self.spawn(|activity| async move {
             if let Ok(Ok(stream)) = timeout(REQUEST_TIMEOUT, acceptor.accept(stream)).await {
-                answer(stream, responder, origin, activity).await;
+                answer(stream, responder, peer, activity).await;
             }
         });
     }
@@ -134,20 +138,21 @@ impl Connections {
 }
 
 /// Answers the requests of a connection, one after the other.
-async fn answer<S>(stream: S, responder: Arc<Responder>, origin: Origin, activity: Arc<Activity>)
+async fn answer<S>(stream: S, responder: Arc<Responder>, peer: Peer, activity: Arc<Activity>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let requests = Arc::clone(&activity);
     let service = service_fn(move |request| {
         requests.request();
-        let response = responder.respond(origin, &request);
+        let response = responder.respond(peer, &request);
         async move { Ok::<_, Infallible>(response) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(REQUEST_TIMEOUT)
         .max_headers(MAX_HEADERS)
+        .half_close(true)
         .max_buf_size(MAX_HEAD)
         .serve_connection(TokioIo::new(stream), service);
     tokio::select! {

@@ -9,12 +9,13 @@ use hyper::header::{
     ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderMap, HeaderValue,
     WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
+use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::time::Instant;
 
 use crate::export::{ExpositionOptions, exposition, write_json};
-use crate::serve::access::{HostNames, Token};
-use crate::serve::{Origin, ServedContent};
+use crate::serve::access::{OwnNames, Token};
+use crate::serve::{Peer, ServedContent};
 
 /// How long an answer is kept for others who ask the same: a flood of requests must not cost more than this.
 const KEPT_FOR: Duration = Duration::from_millis(500);
@@ -26,20 +27,20 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 pub(super) struct Responder {
     content: ServedContent,
     token: Token,
-    hosts: HostNames,
+    hosts: OwnNames,
     rendered: Mutex<Vec<Rendered>>,
 }
 
 /// What is rendered from a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Picture {
+enum ServedPicture {
     Metrics(ExpositionOptions),
     Snapshot,
 }
 
 /// An answer that may be given again.
 struct Rendered {
-    picture: Picture,
+    picture: ServedPicture,
     at: Instant,
     body: Bytes,
 }
@@ -47,30 +48,39 @@ struct Rendered {
 type HttpResponse = Response<Full<Bytes>>;
 
 impl Responder {
-    pub(super) fn new(content: ServedContent, token: Token, hosts: HostNames) -> Self {
+    pub(super) fn new(content: ServedContent, token: Token, hosts: OwnNames) -> Self {
         Self { content, token, hosts, rendered: Mutex::default() }
     }
 
     /// Answers a request, whose body is not read.
-    pub(super) fn respond<B>(&self, origin: Origin, request: &Request<B>) -> HttpResponse {
+    pub(super) fn respond<B>(&self, peer: Peer, request: &Request<B>) -> HttpResponse {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD work\n");
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return response;
         }
         let headers = request.headers();
-        let host = headers.get(HOST).map(HeaderValue::as_bytes);
-        if origin != Origin::Owner && !self.hosts.has(request.uri(), host) {
-            let message = "this name of the machine is not known here; --allow-host adds it\n";
-            return text(StatusCode::MISDIRECTED_REQUEST, message);
+        if peer != Peer::Owner {
+            let mut named = headers.get_all(HOST).iter().filter_map(|value| value.to_str().ok());
+            let header = named.next().filter(|host| !host.is_empty() && named.next().is_none());
+            // The name in the address of the target counts more than the header.
+            let Some(host) = request.uri().authority().map(Authority::as_str).or(header) else {
+                return text(StatusCode::BAD_REQUEST, "one header Host is needed\n");
+            };
+            if !self.hosts.has(host) {
+                let message = "this name of the machine is not known here; --allow-host adds it\n";
+                return text(StatusCode::MISDIRECTED_REQUEST, message);
+            }
         }
-        let given =
-            headers.get(AUTHORIZATION).map(|value| self.token.is_given_by(value.as_bytes()));
-        let is_trusted = origin == Origin::Owner || given == Some(true);
+        let mut given = headers.get_all(AUTHORIZATION).iter().peekable();
+        let given = given
+            .peek()
+            .is_some()
+            .then(|| given.all(|value| self.token.is_given_by(value.as_bytes())));
+        let is_trusted = peer == Peer::Owner || given == Some(true);
         let path = request.uri().path();
-        let is_refused = given == Some(false) && origin != Origin::Owner;
-        let is_open =
-            path == "/healthz" || (origin == Origin::Loopback && path != "/api/v1/snapshot");
+        let is_refused = given == Some(false) && peer != Peer::Owner;
+        let is_open = path == "/healthz" || (peer == Peer::Loopback && path != "/api/v1/snapshot");
         if is_refused || !(is_trusted || is_open) {
             let mut response = text(StatusCode::UNAUTHORIZED, "the token is needed\n");
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -79,7 +89,7 @@ impl Responder {
         match path {
             "/metrics" => self.metrics(headers, is_trusted),
             "/api/v1/snapshot" => {
-                self.picture(Picture::Snapshot, "application/json; charset=utf-8")
+                self.picture(ServedPicture::Snapshot, "application/json; charset=utf-8")
             }
             // An error means that nothing publishes snapshots any more.
             "/healthz" if self.content.fleet.has_changed().is_err() => {
@@ -99,15 +109,15 @@ impl Responder {
             has_processes: has_names && self.content.has_processes,
             compat: self.content.compat,
         };
-        self.picture(Picture::Metrics(options), options.media_type())
+        self.picture(ServedPicture::Metrics(options), options.media_type())
     }
 
-    fn picture(&self, picture: Picture, media_type: &'static str) -> HttpResponse {
+    fn picture(&self, picture: ServedPicture, media_type: &'static str) -> HttpResponse {
         answer(StatusCode::OK, media_type, self.body(picture))
     }
 
     /// Returns what is rendered from the latest snapshot, or was a moment ago.
-    fn body(&self, picture: Picture) -> Bytes {
+    fn body(&self, picture: ServedPicture) -> Bytes {
         let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
         rendered.retain(|known| known.at.elapsed() < KEPT_FOR);
         if let Some(known) = rendered.iter().find(|known| known.picture == picture) {
@@ -118,12 +128,12 @@ impl Responder {
         body
     }
 
-    fn render(&self, picture: Picture) -> Vec<u8> {
+    fn render(&self, picture: ServedPicture) -> Vec<u8> {
         let ServedContent { fleet, clock, title, .. } = &self.content;
         let (fleet, now) = (fleet.borrow().clone(), clock.now());
         match picture {
-            Picture::Metrics(options) => exposition(&fleet, now, options),
-            Picture::Snapshot => {
+            ServedPicture::Metrics(options) => exposition(&fleet, now, options),
+            ServedPicture::Snapshot => {
                 let mut text = Vec::new();
                 // Writing to memory cannot fail.
                 write_json(&mut text, &fleet, now, title).ok();

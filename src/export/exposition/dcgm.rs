@@ -17,7 +17,7 @@ struct DcgmField {
     canonical: DcgmName,
     kind: FamilyKind,
     help: &'static str,
-    from: Origin,
+    from: DcgmValue,
     /// Slices have it instead of their device.
     is_of_slices: bool,
 }
@@ -26,7 +26,7 @@ struct DcgmField {
 struct DcgmName(&'static str, fn(SampleValue) -> SampleValue);
 
 /// Where the value is from.
-enum Origin {
+enum DcgmValue {
     /// A metric, by its id.
     Metric(&'static str),
     Device(fn(&Device) -> Option<SampleValue>),
@@ -51,7 +51,7 @@ macro_rules! dcgm_fields {
     (@is_of_slices slice) => { true };
 }
 
-use Origin::Metric;
+use DcgmValue::Metric;
 
 #[rustfmt::skip]
 const FIELDS: &[DcgmField] = dcgm_fields! {
@@ -65,7 +65,7 @@ const FIELDS: &[DcgmField] = dcgm_fields! {
         "GPU temperature (in C).";
     device GAUGE "DEV_POWER_USAGE" same, "DEV_BOARD_POWER_WATTS" same, Metric("power_watts"),
         "Power draw (in W).";
-    device COUNTER "DEV_TOTAL_ENERGY_CONSUMPTION" same, "DEV_GPU_ENERGY_JOULES_TOTAL" thousandth, Origin::Device(energy),
+    device COUNTER "DEV_TOTAL_ENERGY_CONSUMPTION" same, "DEV_GPU_ENERGY_JOULES_TOTAL" thousandth, DcgmValue::Device(energy),
         "Total energy consumption since boot (in mJ).";
     device COUNTER "DEV_PCIE_REPLAY_COUNTER" same, "DEV_PCIE_REPLAY_TOTAL" same, Metric("pcie_replays"),
         "Total number of PCIe retries.";
@@ -84,7 +84,7 @@ const FIELDS: &[DcgmField] = dcgm_fields! {
     slice GAUGE "DEV_FB_RESERVED" mebibytes, "DEV_FB_RESERVED_BYTES" same, Metric("memory_reserved_bytes"),
         "Framebuffer memory reserved (in MiB).";
     device COUNTER "DEV_NVLINK_BANDWIDTH_TOTAL" megabytes, "DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND" same,
-        Origin::Device(nvlink), "Total number of NVLink bandwidth counters for all lanes.";
+        DcgmValue::Device(nvlink), "Total number of NVLink bandwidth counters for all lanes.";
     device COUNTER "DEV_UNCORRECTABLE_REMAPPED_ROWS" same, "DEV_ROW_REMAP_UNCORRECTABLE_TOTAL" same,
         Metric("remapped_uncorrected_rows"), "Number of remapped rows for uncorrectable errors";
     device COUNTER "DEV_CORRECTABLE_REMAPPED_ROWS" same, "DEV_ROW_REMAP_CORRECTABLE_TOTAL" same,
@@ -200,10 +200,10 @@ fn write_field(
 ) {
     let metric = match field.from {
         Metric(id) => device_fields().find(|metric| metric.id == id),
-        Origin::Device(_) => None,
+        DcgmValue::Device(_) => None,
     };
     let value = |device: &Device| match (&field.from, metric) {
-        (Origin::Device(read), _) => read(device),
+        (DcgmValue::Device(read), _) => read(device),
         (Metric(_), metric) => SampleValue::of(&(metric?.read)(device)),
     };
     let has_it = |entity: &&DcgmEntity<'_>| {
@@ -265,6 +265,7 @@ fn entity<'a>(
     seen: &mut BTreeSet<(String, String)>,
 ) -> Option<DcgmEntity<'a>> {
     let ServedDevice { node, device, .. } = *served;
+    let node_name = &served.node_name;
     let whole = device.parent.as_ref().map_or(Some(device), |parent| node.device(parent))?;
     let index = whole.index.get()?.to_string();
     let name = |device: &Device| device.name.known().map(ToString::to_string).unwrap_or_default();
@@ -283,16 +284,16 @@ fn entity<'a>(
         labels = labels.with("GPU_I_PROFILE", profile).with("GPU_I_ID", &instance);
     }
     // Compute instances of one GPU instance would be the same series.
-    if !seen.insert((format!("{} {}", node.name, whole.uuid), instance)) {
+    if !seen.insert((format!("{node_name} {}", whole.uuid), instance)) {
         return None;
     }
-    let labels = labels.with(hostname, node.name.as_str());
+    let labels = labels.with(hostname, node_name);
     let statics = whole.statics.as_ref();
     let labels = match statics.and_then(|statics| statics.driver.known()) {
         Some(driver) => labels.with(driver_label, driver),
         None => labels,
     };
-    let labels = labels.with("instance", node.name.as_str());
+    let labels = labels.with("instance", node_name);
     let is_slice = |other: &Device| other.parent.as_ref() == Some(&device.uuid);
     Some(DcgmEntity { device, labels, has_slices: node.devices.iter().any(is_slice) })
 }

@@ -3,10 +3,10 @@
 //! What gtop does not have is left out: packets, rates of single `NVLink`s, and what the superuser keeps of a disk.
 
 use crate::export::exposition::own::device_processes;
-use crate::export::exposition::text::{ExpositionText, Family, Labels, SampleValue};
+use crate::export::exposition::text::{ExpositionText, Family, Labels, SampleValue, unique};
 use crate::export::exposition::{ServedDevice, ServedFleet, ServedNode};
 use crate::metrics::{Usage, nvlink_rates, pcie_rates};
-use crate::model::{Bytes, Counter, Device, Percent, ProcessState, Reading, Space, Watts};
+use crate::model::{Bytes, Counter, Device, Percent, ProcessState, Reading, Watts};
 
 /// Writes all families; those of processes only if these are wanted.
 pub(super) fn write(text: &mut ExpositionText, served: &ServedFleet<'_>, has_processes: bool) {
@@ -203,7 +203,7 @@ const PROCESS_FAMILIES: &[ProcessFamily] = &[
 ];
 
 fn host_labels(served: &ServedNode<'_>) -> Labels {
-    Labels::default().with("hostname", served.node.name.as_str())
+    Labels::default().with("hostname", &served.name)
 }
 
 fn write_hosts(text: &mut ExpositionText, served: &ServedFleet<'_>) {
@@ -232,7 +232,7 @@ fn write_traffic(text: &mut ExpositionText, served: &ServedFleet<'_>) {
             let counters = list(served).into_iter();
             counters.map(|one| (labels.clone().with(label, &one.name), one)).collect::<Vec<_>>()
         };
-        served.fresh_hosts().flat_map(of_host).collect()
+        unique(served.fresh_hosts().flat_map(of_host))
     };
     let network = counters("interface", |it| it.node.host.fast.network.to_vec());
     let disks = counters("partition", |it| it.node.host.fast.disks.to_vec());
@@ -250,11 +250,11 @@ fn write_traffic(text: &mut ExpositionText, served: &ServedFleet<'_>) {
         let samples = list.iter().map(|(labels, one)| (labels, mebibytes(read(one))));
         text.family(Family::gauge(name, help), samples);
     }
-    let spaces: Vec<(Labels, &Space)> = served
+    let spaces = served
         .fresh_hosts()
         .flat_map(|served| served.node.host.slow.space.iter().map(move |space| (served, space)))
-        .map(|(served, space)| (host_labels(served).with("mountpoint", &space.path), space))
-        .collect();
+        .map(|(served, space)| (host_labels(served).with("mountpoint", &space.path), space));
+    let spaces = unique(spaces);
     let total = Family::gauge("host_disk_usage_total_MiB", "Host disk usage total (MiB).");
     text.family(total, spaces.iter().map(|(labels, it)| (labels, mebibytes(it.total.0))));
     let free = Family::gauge("host_disk_usage_free_MiB", "Host disk usage free (MiB).");
@@ -275,7 +275,7 @@ fn device_labels(served: &ServedDevice<'_>) -> Labels {
     let index = device.index.get().map(|index| index.to_string()).unwrap_or_default();
     let index = parent.map_or_else(|| index.clone(), |parent| format!("{parent}:{index}"));
     Labels::default()
-        .with("hostname", node.name.as_str())
+        .with("hostname", &served.node_name)
         .with("index", &index)
         .with("devicename", device.name.known().map_or("N/A", |name| name))
         .with("uuid", &device.uuid)

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::export::exposition::text::{ExpositionText, Family, FamilyKind, Labels, SampleValue};
+use crate::export::exposition::text::{
+    ExpositionText, Family, FamilyKind, Labels, SampleValue, unique,
+};
 use crate::export::exposition::{ExpositionOptions, ServedDevice, ServedFleet, ServedNode};
 use crate::fleet::{AllocatedDevices, DeviceState, JobDevices, Traffic};
 use crate::metrics::{Field, HOST, PROCESS, Usage, ValueKind, device_fields};
-use crate::model::{DeviceFault, Job, Link, Space, TransportKind};
+use crate::model::{DeviceFault, Job, Link, TransportKind};
 use crate::time::Timestamp;
 
 /// Writes all families.
@@ -83,11 +85,11 @@ fn write_hosts(text: &mut ExpositionText, served: &ServedFleet<'_>) {
         (["infiniband_receive", "infiniband_transmit"], "port", infiniband),
         (["disk_read", "disk_write"], "disk", disks),
     ] {
-        let rates: Vec<(Labels, &Traffic)> = served
+        let rates = served
             .fresh_hosts()
             .flat_map(|served| traffic(served).iter().map(move |one| (served, one)))
-            .map(|(served, one)| (served.labels.clone().with(label, &one.name), one))
-            .collect();
+            .map(|(served, one)| (served.labels.clone().with(label, &one.name), one));
+        let rates = unique(rates);
         let [inward, outward] = directions;
         let name = format!("gtop_node_{inward}_bytes_per_second");
         text.family(
@@ -100,11 +102,11 @@ fn write_hosts(text: &mut ExpositionText, served: &ServedFleet<'_>) {
             rates.iter().map(|(labels, rate)| (labels, SampleValue::Integer(rate.outward.0))),
         );
     }
-    let spaces: Vec<(Labels, &Space)> = served
+    let spaces = served
         .fresh_hosts()
         .flat_map(|served| served.node.host.slow.space.iter().map(move |space| (served, space)))
-        .map(|(served, space)| (served.labels.clone().with("path", &space.path), space))
-        .collect();
+        .map(|(served, space)| (served.labels.clone().with("path", &space.path), space));
+    let spaces = unique(spaces);
     let size = Family::gauge("gtop_node_filesystem_size_bytes", "size of a file system");
     text.family(size, spaces.iter().map(|(labels, it)| (labels, SampleValue::Integer(it.total.0))));
     let free = Family::gauge(
@@ -295,11 +297,12 @@ fn write_field<'l, S: 'static>(
 }
 
 /// Ids that Prometheus would misread: minutes and bits are no units here, and `_total` is the ending of counters.
-const RENAMED: [(&str, &str); 6] = [
+const RENAMED: [(&str, &str); 7] = [
     ("load_1_minute", "load1"),
     ("load_5_minutes", "load5"),
     ("load_15_minutes", "load15"),
     ("throttle_bits", "throttle_mask"),
+    ("device_minor", "minor"),
     ("ecc_corrected_total_errors", "ecc_corrected_lifetime_errors"),
     ("ecc_uncorrected_total_errors", "ecc_uncorrected_lifetime_errors"),
 ];

@@ -3,6 +3,7 @@
 //! <https://prometheus.io/docs/instrumenting/exposition_formats/> and
 //! <https://prometheus.io/docs/specs/om/open_metrics_spec/>.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use crate::metrics::Value;
@@ -65,6 +66,12 @@ fn escape(out: &mut String, text: &str, is_quoted: bool) {
             letter => out.push(letter),
         }
     }
+}
+
+/// Leaves out what has the labels of an earlier one: two samples of a series would spoil the whole answer.
+pub(super) fn unique<T>(all: impl IntoIterator<Item = (Labels, T)>) -> Vec<(Labels, T)> {
+    let mut seen = HashSet::new();
+    all.into_iter().filter(|(labels, _)| seen.insert(labels.0.clone())).collect()
 }
 
 /// The value of a sample.
@@ -139,15 +146,11 @@ impl ExpositionText {
         }
     }
 
-    /// Writes a family of samples that are always 1, with labels of their own.
+    /// Writes a family of samples that are always 1, with labels of their own; equal ones once.
     pub(super) fn infos(&mut self, family: Family<'_>, samples: impl IntoIterator<Item = Labels>) {
-        let mut is_begun = false;
-        for labels in samples {
-            if !std::mem::replace(&mut is_begun, true) {
-                self.head(family);
-            }
-            self.sample(family.name, &labels, SampleValue::Integer(1));
-        }
+        let all = samples.into_iter().map(|labels| (labels, ()));
+        let all = unique(all);
+        self.family(family, all.iter().map(|(labels, ())| (labels, SampleValue::Integer(1))));
     }
 
     fn head(&mut self, Family { name, kind, help }: Family<'_>) {
@@ -155,8 +158,8 @@ impl ExpositionText {
             (FamilyKind::Gauge, _) | (FamilyKind::Info, false) => (name, "gauge"),
             (FamilyKind::Counter | FamilyKind::ForeignCounter, false) => (name, "counter"),
             // OpenMetrics names the family without the endings of its samples.
-            (FamilyKind::Counter, true) => (name.trim_end_matches("_total"), "counter"),
-            (FamilyKind::Info, true) => (name.trim_end_matches("_info"), "info"),
+            (FamilyKind::Counter, true) => (name.strip_suffix("_total").unwrap_or(name), "counter"),
+            (FamilyKind::Info, true) => (name.strip_suffix("_info").unwrap_or(name), "info"),
             (FamilyKind::ForeignCounter, true) => (name, "unknown"),
         };
         write!(self.out, "# HELP {name} ").ok();
@@ -196,7 +199,8 @@ mod tests {
         let energy =
             Family { name: "gtop_energy_total", kind: FamilyKind::Counter, help: "energy" };
         text.family(energy, [(&Labels::default(), SampleValue::Integer(u64::MAX))]);
-        text.infos(Family::info("gtop_build_info", "build"), [Labels::default().with("v", "1")]);
+        let build = Labels::default().with("v", "1");
+        text.infos(Family::info("gtop_build_info", "build"), [build.clone(), build]);
         String::from_utf8(text.finish()).unwrap()
     }
 

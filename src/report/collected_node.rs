@@ -1,0 +1,210 @@
+//! What is collected of a node.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::fleet::{DeviceState, EventRecord, Node};
+use crate::insight::device_fault;
+use crate::model::{NodeName, Source, stale_after};
+use crate::report::device_record::{DeviceRecord, HeldValues, UsageSums, values_of};
+use crate::report::holders::{CachedHolder, CachedHolders};
+use crate::report::intervals::TimeIntervals;
+use crate::report::machines::TimeElsewhere;
+use crate::report::scope::ReportScope;
+use crate::report::series::PartSeries;
+use crate::time::Timestamp;
+
+/// Different errors of the devices of a node.
+const MAX_ERRORS: usize = 256;
+
+/// What was collected of a node.
+#[derive(Debug, Default)]
+pub(super) struct CollectedNode {
+    /// When it was listed, by each file for itself.
+    pub(super) listed: TimeIntervals,
+    pub(super) down: TimeIntervals,
+    pub(super) elsewhere: TimeElsewhere,
+    /// Why it was down last.
+    pub(super) fault: Option<String>,
+    /// Different times of samples.
+    pub(super) samples: u64,
+    /// The sampling interval, as last known.
+    pub(super) interval: Duration,
+    pub(super) devices: Vec<DeviceRecord>,
+    pub(super) parts: PartSeries,
+    /// When devices reported errors, by device and text.
+    pub(super) errors: BTreeMap<(Arc<str>, String), BTreeSet<Timestamp>>,
+    /// The events that were looked at.
+    pub(super) known_events: Option<Arc<[EventRecord]>>,
+    pub(super) sampled_at: Option<Timestamp>,
+    pub(super) down_since: Option<Timestamp>,
+    /// A file lists it.
+    pub(super) is_listed: bool,
+    pub(super) holders: CachedHolders,
+}
+
+impl CollectedNode {
+    /// Follows the connection: values do not hold beyond its loss.
+    pub(super) fn on_link(&mut self, at: Timestamp, node: &Node, sums: &mut UsageSums<'_>) {
+        let Some(fault) = node.fault() else {
+            if let Some(since) = self.down_since.take() {
+                self.down.push(since.max(sums.scope.from), at.min(sums.scope.to));
+            }
+            return;
+        };
+        self.down_since.get_or_insert(at);
+        self.fault = Some(fault.message());
+        self.close(at, sums);
+    }
+
+    /// Adds what has held until now.
+    pub(super) fn close(&mut self, at: Timestamp, sums: &mut UsageSums<'_>) {
+        for device in &mut self.devices {
+            device.close(at, &mut self.parts, sums);
+        }
+    }
+
+    /// From now on, its machine counts under another name.
+    pub(super) fn count_elsewhere(
+        &mut self,
+        at: Timestamp,
+        other: &NodeName,
+        sums: &mut UsageSums<'_>,
+    ) {
+        if self.elsewhere.begin(at, other) {
+            self.close(at, sums);
+            self.devices.iter_mut().for_each(|device| device.leave(at, sums.scope));
+        }
+    }
+
+    /// Counts the samples of the host that were recorded in the span, each once.
+    pub(super) fn count_sample(&mut self, at: Timestamp, node: &Node, scope: &ReportScope) {
+        let Some(host) = node.source(&Source::host()) else { return };
+        self.interval = host.interval;
+        if host.taken_at == self.sampled_at {
+            return;
+        }
+        self.sampled_at = host.taken_at;
+        self.samples += u64::from(at >= scope.from && at < scope.to);
+    }
+
+    pub(super) fn on_events(&mut self, node: &Node, scope: &ReportScope) {
+        if self.known_events.as_ref().is_some_and(|known| Arc::ptr_eq(known, &node.events)) {
+            return;
+        }
+        self.known_events = Some(Arc::clone(&node.events));
+        let is_counted = |event: &&EventRecord| (scope.from..=scope.to).contains(&event.event.at);
+        for EventRecord { event, .. } in node.events.iter().filter(is_counted) {
+            let key = (Arc::clone(&event.device), event.text());
+            if self.errors.len() < MAX_ERRORS || self.errors.contains_key(&key) {
+                self.errors.entry(key).or_default().insert(event.at.whole_seconds());
+            }
+        }
+    }
+
+    pub(super) fn has_new_sample(&self, node: &Node) -> bool {
+        node.whole_devices().enumerate().any(|(number, (position, _))| {
+            let known = self.devices.get(number).and_then(|device| device.sampled_at);
+            taken_at(node, position).is_some_and(|(at, _)| Some(at) != known)
+        })
+    }
+
+    pub(super) fn on_devices(&mut self, at: Timestamp, node: &Node, sums: &mut UsageSums<'_>) {
+        let is_same = |devices: &[DeviceRecord]| {
+            let mut known = devices.iter();
+            node.whole_devices()
+                .all(|(_, device)| known.next().is_some_and(|record| record.uuid == device.uuid))
+        };
+        if !is_same(&self.devices) {
+            self.sort_devices(node);
+        }
+        let present = node.whole_devices().count();
+        let Self { devices, parts, holders, elsewhere, .. } = self;
+        for device in devices.iter_mut().skip(present) {
+            device.close(at, parts, sums);
+            device.leave(at, sums.scope);
+        }
+        for (record, (position, device)) in devices.iter_mut().zip(node.whole_devices()) {
+            let Some((taken_at, interval)) = taken_at(node, position) else { continue };
+            if Some(taken_at) == record.sampled_at {
+                continue;
+            }
+            record.close(taken_at, parts, sums);
+            record.sampled_at = Some(taken_at);
+            record.present_since.get_or_insert(taken_at.max(elsewhere.ended_at));
+            record.index = device.index.get().or(record.index);
+            if record.model.is_none() {
+                record.model = device.name.known().cloned();
+            }
+            if let Some(fault) = &device.fault {
+                record.fault = Some(device_fault(fault));
+            }
+            if node.fault().is_some() {
+                continue;
+            }
+            let Some(end) = sums.scope.spans.end_of(taken_at) else { continue };
+            let known = holders.by_position.get(position).cloned().unwrap_or_default();
+            let values = values_of(node, position, device, known.is_allocated);
+            let is_free = values.state == DeviceState::Free;
+            record.held = Some(HeldValues {
+                from: taken_at.max(elsewhere.ended_at),
+                until: taken_at.plus(stale_after(interval)).min(end),
+                values,
+                holder: if is_free { CachedHolder::default() } else { known },
+            });
+        }
+    }
+
+    /// Puts the devices of the node first, in its order; those that are gone stay behind them.
+    pub(super) fn sort_devices(&mut self, node: &Node) {
+        let mut rest = std::mem::take(&mut self.devices);
+        for (_, device) in node.whole_devices() {
+            let known = rest.iter().position(|record| record.uuid == device.uuid);
+            let record = known.map(|position| rest.remove(position));
+            self.devices
+                .push(record.unwrap_or_else(|| DeviceRecord::new(Arc::clone(&device.uuid))));
+        }
+        self.devices.append(&mut rest);
+    }
+
+    pub(super) fn finish(&mut self, sums: &mut UsageSums<'_>) {
+        let to = sums.scope.to;
+        if let Some(since) = self.down_since {
+            self.down.push(since.max(sums.scope.from), to);
+        }
+        self.elsewhere.end(to, (sums.scope.from, to));
+        for device in &mut self.devices {
+            device.close(to, &mut self.parts, sums);
+            device.leave(to, sums.scope);
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Self, numbers: &[usize]) {
+        self.listed.extend(&other.listed);
+        self.down.extend(&other.down);
+        self.elsewhere.merge(other.elsewhere);
+        self.fault = other.fault.or(self.fault.take());
+        self.samples += other.samples;
+        self.interval = self.interval.max(other.interval);
+        self.parts.merge(&other.parts);
+        for (key, times) in other.errors {
+            self.errors.entry(key).or_default().extend(times);
+        }
+        for more in other.devices {
+            if let Some(known) = self.devices.iter_mut().find(|known| known.uuid == more.uuid) {
+                known.merge(more, numbers);
+            } else {
+                let mut device = DeviceRecord::new(Arc::clone(&more.uuid));
+                device.merge(more, numbers);
+                self.devices.push(device);
+            }
+        }
+    }
+}
+
+/// Returns when the device at this position was sampled, and how often it is.
+fn taken_at(node: &Node, position: usize) -> Option<(Timestamp, Duration)> {
+    let state = node.source(node.device_sources.get(position)?)?;
+    Some((state.taken_at?, state.interval))
+}

@@ -1,0 +1,163 @@
+//! What is collected of a device.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::fleet::{DeviceState, Node};
+use crate::model::{Celsius, Device, NodeName, Percent, Watts};
+use crate::report::holders::{CachedHolder, HeldCommand, HolderIndex};
+use crate::report::intervals::TimeIntervals;
+use crate::report::scope::ReportScope;
+use crate::report::series::{PartSeries, StepSeries};
+use crate::report::usage::{DeviceUsage, DeviceValues, TimedMean};
+use crate::time::Timestamp;
+
+/// Different command lines that are kept.
+const MAX_COMMANDS: usize = 2_000;
+
+/// What was collected of a device.
+#[derive(Debug)]
+pub(super) struct DeviceRecord {
+    pub(super) uuid: Arc<str>,
+    pub(super) index: Option<u32>,
+    pub(super) model: Option<Arc<str>>,
+    /// The last fault that the driver reported for it.
+    pub(super) fault: Option<String>,
+    /// When it was in the node.
+    pub(super) present: TimeIntervals,
+    pub(super) usage: DeviceUsage,
+    pub(super) series: StepSeries,
+    /// Utilization under each holder, by number.
+    pub(super) by_holder: BTreeMap<usize, TimedMean>,
+    pub(super) present_since: Option<Timestamp>,
+    pub(super) sampled_at: Option<Timestamp>,
+    /// What was added up to now: a clock that is set back does not count a time twice.
+    pub(super) counted_to: Timestamp,
+    pub(super) held: Option<HeldValues>,
+}
+
+/// Values that hold until the next sample.
+#[derive(Debug)]
+pub(super) struct HeldValues {
+    pub(super) from: Timestamp,
+    pub(super) until: Timestamp,
+    pub(super) values: DeviceValues,
+    pub(super) holder: CachedHolder,
+}
+
+/// Where values of a node are added.
+pub(super) struct UsageSums<'a> {
+    pub(super) scope: &'a ReportScope,
+    pub(super) holders: &'a mut HolderIndex,
+    pub(super) commands: &'a mut BTreeMap<HeldCommand, f64>,
+    pub(super) node: &'a NodeName,
+}
+
+impl DeviceRecord {
+    pub(super) fn new(uuid: Arc<str>) -> Self {
+        Self {
+            uuid,
+            index: None,
+            model: None,
+            fault: None,
+            present: TimeIntervals::default(),
+            usage: DeviceUsage::default(),
+            series: StepSeries::default(),
+            by_holder: BTreeMap::new(),
+            present_since: None,
+            sampled_at: None,
+            counted_to: Timestamp::default(),
+            held: None,
+        }
+    }
+
+    /// Adds what has held until now.
+    pub(super) fn close(
+        &mut self,
+        at: Timestamp,
+        parts: &mut PartSeries,
+        sums: &mut UsageSums<'_>,
+    ) {
+        let Some(held) = self.held.take() else { return };
+        let scope = sums.scope;
+        let from = held.from.max(scope.from).max(self.counted_to);
+        let span = (from, at.min(held.until).min(scope.to));
+        if span.1 <= span.0 {
+            return;
+        }
+        self.counted_to = span.1;
+        let seconds = span.1.since(span.0).as_secs_f64();
+        self.usage.add(&held.values, seconds);
+        self.series.add(scope.grid, span, &held.values, 1.0);
+        parts.add(scope.grid, span, &held.values);
+        let count = u16::try_from(held.holder.numbers.len()).unwrap_or(u16::MAX).max(1);
+        for number in held.holder.numbers.iter() {
+            let Some(record) = sums.holders.records.get_mut(*number) else { continue };
+            record.usage.add(&held.values, seconds / f64::from(count));
+            record.extend_span(span.0, span.1);
+            if record.holder.job.is_some() {
+                record.series.add(scope.grid, span, &held.values, f32::from(count));
+            }
+            let of_holder = self.by_holder.entry(*number).or_insert_with(|| {
+                record.nodes.insert(sums.node.clone());
+                record.devices.insert((sums.node.clone(), Arc::clone(&self.uuid)));
+                TimedMean::default()
+            });
+            if let Some(percent) = held.values.utilization {
+                of_holder.add(f64::from(percent), seconds);
+            }
+        }
+        for command in held.holder.commands.iter() {
+            if let Some(known) = sums.commands.get_mut(command) {
+                *known += seconds;
+            } else if sums.commands.len() < MAX_COMMANDS {
+                sums.commands.insert(command.clone(), seconds);
+            }
+        }
+    }
+
+    /// Ends its time in the node.
+    pub(super) fn leave(&mut self, at: Timestamp, scope: &ReportScope) {
+        if let Some(since) = self.present_since.take() {
+            self.present.push(since.max(scope.from), at.min(scope.to));
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Self, numbers: &[usize]) {
+        self.index = other.index.or(self.index);
+        self.model = other.model.or(self.model.take());
+        self.fault = other.fault.or(self.fault.take());
+        self.present.extend(&other.present);
+        self.usage += &other.usage;
+        self.series.merge(&other.series);
+        for (number, mean) in other.by_holder {
+            if let Some(number) = numbers.get(number) {
+                *self.by_holder.entry(*number).or_default() += mean;
+            }
+        }
+    }
+}
+
+pub(super) fn values_of(
+    node: &Node,
+    position: usize,
+    device: &Device,
+    is_allocated: bool,
+) -> DeviceValues {
+    let state = DeviceState::of(node, position, device, is_allocated);
+    let is_known = device.fault.is_none();
+    let throttle = device.throttle.get().filter(|_| is_known).unwrap_or_default();
+    let memory = device.memory_used.get().zip(device.memory_total.get());
+    #[expect(clippy::cast_precision_loss, reason = "sums over time have rounding anyway")]
+    let memory = memory.map(|(used, total)| (used.0 as f64, total.0 as f64));
+    DeviceValues {
+        state,
+        utilization: device.utilization.get().map(Percent::get).filter(|_| is_known),
+        memory: memory.filter(|_| is_known),
+        power: device.power.get().map(Watts::get).filter(|_| is_known),
+        temperature: device.temperature.get().map(Celsius::get).filter(|_| is_known),
+        is_throttled: throttle.is_thermal()
+            || throttle.is_power_brake()
+            || throttle.is_hardware_slowdown(),
+    }
+}

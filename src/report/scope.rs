@@ -1,0 +1,18 @@
+//! What is recorded, and how it is divided.
+
+use crate::report::intervals::TimeIntervals;
+use crate::report::series::StepGrid;
+use crate::time::Timestamp;
+
+/// What is recorded, and how it is divided.
+#[derive(Clone, Debug)]
+pub(super) struct ReportScope {
+    /// The times that count.
+    pub(super) from: Timestamp,
+    pub(super) to: Timestamp,
+    pub(super) grid: StepGrid,
+    /// The recorded times of each file, and of all.
+    pub(super) spans_by_file: Vec<TimeIntervals>,
+    pub(super) spans: TimeIntervals,
+    pub(super) has_commands: bool,
+}
