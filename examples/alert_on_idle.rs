@@ -32,9 +32,8 @@ fn main() -> Result<(), ApiError> {
                         );
                     }
                 }
-                Some(false) => drop(idle.remove(device.uuid())),
-                // Nothing is known of it now.
-                None => {}
+                // Either it works, or nothing is known of it now.
+                Some(false) | None => drop(idle.remove(device.uuid())),
             }
         }
     }

@@ -14,17 +14,21 @@ fn main() -> Result<(), ApiError> {
         .jobs()
         .filter_map(|job| Some((job.utilization()?, job)))
         .max_by(|(one, _), (other, _)| one.total_cmp(other));
-    match busiest {
-        Some((utilization, job)) => {
-            let devices = job.devices().count();
-            println!(
-                "{} {} {}: {utilization:.0} % of {devices} devices",
-                job.id(),
-                job.user(),
-                job.name()
-            );
+    if let Some((utilization, job)) = busiest {
+        let devices = job.devices().count();
+        println!(
+            "{} {} {}: {utilization:.0} % of {devices} devices",
+            job.id(),
+            job.user(),
+            job.name()
+        );
+        return Ok(());
+    }
+    println!("no job has a device whose utilization is known");
+    for node in snapshot.nodes() {
+        if let Some(fault) = node.fault() {
+            println!("{}: {fault}", node.name());
         }
-        None => println!("no job has a device whose utilization is known"),
     }
     Ok(())
 }

@@ -23,7 +23,8 @@ use crate::app::Watcher;
 use crate::fleet::{self, Fleet, is_idle_held};
 use crate::insight::FleetView;
 use crate::insight::jobs::JobEntry;
-use crate::metrics::{HOST, Value, device_fields};
+use crate::metrics::{HOST, Value, device_fields, is_slow_host_metric};
+use crate::model::NodeName;
 use crate::query::DisplaySelection;
 use crate::source::replay::Recordings;
 use crate::time::Timestamp;
@@ -121,6 +122,9 @@ impl Recording {
     /// If a file cannot be read or is not a recording.
     pub fn open<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self, ApiError> {
         let paths: Vec<P> = paths.into_iter().collect();
+        if paths.is_empty() {
+            return Err(ApiError("no file given; gtop record makes one".to_owned()));
+        }
         let opened = Recordings::open(paths.iter().map(AsRef::as_ref));
         opened.map(Self).map_err(|error| ApiError(error.to_string()))
     }
@@ -138,7 +142,7 @@ impl Recording {
 
     /// Returns snapshots this far apart, from the first recorded time to the last, without the gaps.
     pub fn snapshots(&self, every: Duration) -> impl Iterator<Item = Snapshot> {
-        self.0.pictures(every).map(|(at, fleet)| snapshot_of(fleet, at))
+        self.0.snapshots(every).map(|(at, fleet)| snapshot_of(fleet, at))
     }
 }
 
@@ -178,6 +182,11 @@ impl<'a> Node<'a> {
         self.node.name.label()
     }
 
+    /// Returns the name of an earlier node that is the same machine: its devices are listed there, too.
+    pub fn same_as(self) -> Option<&'a str> {
+        self.view.fleet.same_as.get(&self.node.name).map(NodeName::label)
+    }
+
     /// Returns why the node does not answer; `None` if it does, or has not been tried yet.
     pub fn fault(self) -> Option<String> {
         self.node.fault().map(crate::model::Fault::message)
@@ -192,8 +201,13 @@ impl<'a> Node<'a> {
     /// no metric has this word.
     pub fn number(self, metric: &str) -> Option<f64> {
         let field = HOST.iter().find(|field| field.alias == metric || field.id == metric)?;
-        let is_fresh = self.node.host_freshness(self.view.now).is_fresh();
-        is_fresh.then(|| (field.read)(self.node))?.double()
+        let now = self.view.now;
+        let freshness = if is_slow_host_metric(field.id) {
+            self.node.slow_host_freshness(now)
+        } else {
+            self.node.host_freshness(now)
+        };
+        freshness.is_fresh().then(|| (field.read)(self.node))?.double()
     }
 
     /// Returns the devices, slices after the device they are part of.
@@ -235,6 +249,14 @@ impl<'a> Device<'a> {
     /// metric has this word.
     pub fn number(self, metric: &str) -> Option<f64> {
         self.value(metric)?.double()
+    }
+
+    /// Returns whether a metric is on, such as `"mig"`; `None` if it is unknown or old, or if no metric has this word.
+    pub fn flag(self, metric: &str) -> Option<bool> {
+        match self.value(metric)? {
+            Value::Flag(is_on) => Some(is_on),
+            Value::Unknown(_) | Value::Number(_) | Value::Integer(_) | Value::Text(_) => None,
+        }
     }
 
     /// Returns the text of a metric, such as `"model"`; `None` if it is unknown or old, or if no metric has this

@@ -121,6 +121,10 @@ pub enum CliCommand {
     /// Pick free devices, over all nodes, for `CUDA_VISIBLE_DEVICES` or to run a command on
     Pick(Box<PickOptions>),
     /// Serve metrics to Prometheus, and snapshots as JSON, over HTTP
+    ///
+    /// /metrics has what Prometheus scrapes, /api/v1/snapshot what --json prints, /healthz whether gtop collects. Instead
+    /// of nodes, files can be named: the last snapshot of a recording is served. Names of users and jobs are for those
+    /// with the token; docs/serve.md has the rules, and the names of all metrics. It serves until a signal ends it.
     Serve(Box<ServeOptions>),
     /// Watch training runs: their progress, processes, variables and output
     Runs(Box<RunsOptions>),
@@ -188,7 +192,7 @@ impl Cli {
             return Err(Self::command().error(ErrorKind::ValueValidation, message));
         }
         cli.lift_shared_options();
-        cli.lift_recordings();
+        cli.split_recordings();
         cli.lift_pick_options();
         cli.lift_runs_options();
         let args = cli.settings.values.clone();

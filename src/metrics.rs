@@ -19,7 +19,7 @@ pub use chart::{
 };
 pub use detail::DEVICE_DETAIL;
 pub use device::DEVICE;
-pub use host::HOST;
+pub use host::{HOST, is_slow_host_metric};
 pub use job::{JOB, JobAt};
 pub use process::{PROCESS, Usage};
 pub use tpu::DEVICE_TPU;

@@ -9,9 +9,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::mpsc;
 
 use crate::export::CompatNames;
 use crate::fleet::FleetReader;
+use crate::query::DisplaySelection;
 use crate::serve::access::OwnNames;
 use crate::serve::connections::Connections;
 use crate::serve::responder::Responder;
@@ -39,6 +41,8 @@ pub struct ServedContent {
     pub compat: CompatNames,
     /// Processes too, for those with the token.
     pub has_processes: bool,
+    /// The devices and processes that are served.
+    pub selection: DisplaySelection,
 }
 
 /// Who may ask, and how.
@@ -106,6 +110,17 @@ impl Server {
         Ok(Self { tcp, unix, tls })
     }
 
+    /// Returns true if it listens on a port, where others may come.
+    pub const fn has_port(&self) -> bool {
+        self.tcp.is_some()
+    }
+
+    /// Returns how many files its connections may have open.
+    pub fn max_files(&self) -> u64 {
+        let listeners = usize::from(self.tcp.is_some()) + usize::from(self.unix.is_some());
+        u64::try_from(listeners * connections::MAX_OPEN).unwrap_or(u64::MAX)
+    }
+
     /// Returns the URLs of what it listens on.
     pub fn addresses(&self) -> Vec<String> {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
@@ -114,8 +129,13 @@ impl Server {
         tcp.chain(unix).collect()
     }
 
-    /// Answers requests for ever.
-    pub async fn run(self, content: ServedContent, access: AccessRules) {
+    /// Answers requests for ever. `notices` takes what a person should know.
+    pub async fn run(
+        self,
+        content: ServedContent,
+        access: AccessRules,
+        notices: mpsc::Sender<String>,
+    ) {
         let Self { tcp, unix, tls } = self;
         let hosts = OwnNames::of_this_machine(access.allowed_hosts);
         let responder = Arc::new(Responder::new(content, access.token, hosts));
@@ -127,7 +147,7 @@ impl Server {
             tokio::select! {
                 accepted = accept_tcp(tcp.as_ref()) => match accepted {
                     Ok(stream) => match &tls {
-                        Some(tls) => of_port.open_tls(stream, tls.acceptor(), peer),
+                        Some(tls) => of_port.open_tls(stream, tls.acceptor(&notices), peer),
                         None => of_port.open(stream, peer),
                     },
                     Err(_error) => connections::wait_for_files().await,

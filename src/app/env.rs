@@ -31,6 +31,8 @@ pub(super) struct Env {
     pub(super) privacy: Privacy,
     /// Limit of open files; `None` if unlimited.
     pub(super) max_open_files: Option<u64>,
+    /// Files that are not for nodes: connections of `gtop serve`.
+    pub(super) other_files: u64,
 }
 
 impl Env {
@@ -83,6 +85,7 @@ impl Env {
     ) -> Result<Self, AppError> {
         Ok(Self {
             max_open_files: limits::raise_open_files(),
+            other_files: 0,
             runtime: runtime::Builder::new_current_thread().enable_all().build()?,
             transport: Transport::new(options),
             output_mode: OutputMode::of(&cli),

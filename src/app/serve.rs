@@ -3,12 +3,15 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::app::env::Env;
+use crate::app::times::local_time;
+use crate::app::utilization_log::print_notices;
 use crate::app::watch::{Start, start};
-use crate::app::{AppError, ExitReason};
+use crate::app::{AppError, ExitReason, settings_controller, variable};
 use crate::cli::ServeOptions;
+use crate::fleet::FleetReader;
 use crate::serve::{AccessRules, ServedContent, Server, Tls, Token};
 use crate::source::replay::Recordings;
 use crate::storage::user_dirs;
@@ -34,24 +37,28 @@ pub(super) fn run(
         }
         _ => None,
     };
-    let access = AccessRules { token, allowed_hosts: options.allow_host.clone() };
     // Before there are threads that create files, and before nodes are asked for anything.
     let server = {
         let _runtime = env.runtime.enter();
         Server::bind(options.address(), options.socket.clone(), tls)?
+    };
+    env.other_files = server.max_files();
+    let access = AccessRules { token, allowed_hosts: options.allow_host.clone() };
+    let display = settings_controller::display_options(&env.settings, variable);
+    let content = |fleet: FleetReader, clock: Clock, title: String| ServedContent {
+        fleet,
+        clock,
+        title,
+        compat: options.compat(),
+        has_processes: options.processes,
+        selection: display.selection.clone(),
     };
     if options.files.is_empty() {
         let session = match start(&mut env, err)? {
             Start::Watching(session) => session,
             Start::Stopped(reason) => return Ok(reason),
         };
-        let content = ServedContent {
-            fleet: session.monitor.fleet(),
-            clock: env.clock.clone(),
-            title: session.title.clone(),
-            compat: options.compat(),
-            has_processes: options.processes,
-        };
+        let content = content(session.monitor.fleet(), env.clock.clone(), session.title.clone());
         return Ok(serve(&env, server, content, access, &token_path, err)?);
     }
     let recordings = Recordings::open(options.files.iter().map(PathBuf::as_path))?;
@@ -61,13 +68,8 @@ pub(super) fn run(
     };
     let fleet = recordings.fleet_at(end, env.settings.seconds("history"));
     let (_publisher, fleet) = watch::channel(fleet);
-    let content = ServedContent {
-        fleet,
-        clock: Clock::fixed(end),
-        title: recordings.title(),
-        compat: options.compat(),
-        has_processes: options.processes,
-    };
+    writeln!(err, "gtop: a recording: everything is as it was at {}", local_time(end))?;
+    let content = content(fleet, Clock::fixed(end), recordings.title());
     Ok(serve(&env, server, content, access, &token_path, err)?)
 }
 
@@ -86,13 +88,37 @@ fn serve(
     for address in server.addresses() {
         writeln!(err, "gtop: serving {address}")?;
     }
-    writeln!(err, "gtop: the token is in {}", token.display())?;
+    if server.has_port() {
+        writeln!(err, "gtop: the token is in {}", token.display())?;
+    }
     err.flush()?;
     let mut signals = StopSignals::new();
+    let (notice_sender, mut notices) = mpsc::channel(1);
+    let fleet = content.fleet.clone();
     env.runtime.block_on(async {
         tokio::select! {
-            () = server.run(content, access) => Ok(ExitReason::Done),
+            () = server.run(content, access, notice_sender.clone()) => Ok(ExitReason::Done),
+            () = report_scheduler(fleet, &notice_sender) => Ok(ExitReason::Done),
+            reason = print_notices(&mut notices, err) => Ok(reason),
             reason = signals.next() => Ok(reason.into()),
         }
     })
+}
+
+/// Says when the scheduler does not answer, and when it does again; never ends.
+async fn report_scheduler(mut fleet: FleetReader, notices: &mpsc::Sender<String>) {
+    let mut known = None;
+    loop {
+        let error = fleet.borrow_and_update().jobs.as_ref().and_then(|list| list.error.clone());
+        let text = error.map(|error| format!("{}; {}", error.message, error.remedy));
+        if text != known {
+            let notice = text.clone().unwrap_or_else(|| "the scheduler answers again".to_owned());
+            // Fails if the program ends.
+            notices.send(notice).await.ok();
+            known = text;
+        }
+        if fleet.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
 }

@@ -45,7 +45,8 @@ pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Start, AppErr
     let (demo, discovery, title) = discovery(env)?;
     let targets = discovery.rosters().borrow().targets.clone();
     let files_per_node = files_per_node(&env.cli);
-    let warning = limits::open_files_warning(env.max_open_files, targets.len(), files_per_node);
+    let available = env.max_open_files.map(|limit| limit.saturating_sub(env.other_files));
+    let warning = limits::open_files_warning(available, targets.len(), files_per_node);
     if let Some(warning) = warning {
         writeln!(err, "gtop: {warning}")?;
     }

@@ -21,8 +21,8 @@ pub struct ServeOptions {
     /// Listen on a Unix socket that only you can open
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
-    /// Add the names of another exporter
-    #[arg(long, value_name = "SET", action = clap::ArgAction::Append)]
+    /// Add the names of another exporter; may be repeated
+    #[arg(long, value_name = "SET", value_delimiter = ',', action = clap::ArgAction::Append)]
     compat: Vec<CompatSet>,
     /// Add the processes on devices, for those with the token
     #[arg(long)]
@@ -37,12 +37,12 @@ pub struct ServeOptions {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
     /// Another name by which this machine is called in URLs
-    #[arg(long, value_name = "NAME", action = clap::ArgAction::Append)]
+    #[arg(long, value_name = "NAME", action = clap::ArgAction::Append, value_parser = parse_name)]
     pub allow_host: Vec<String>,
     /// What is watched
     #[command(flatten)]
     pub(super) watched: WatchOptions,
-    /// Recordings, whose last picture is served instead.
+    /// Recordings, whose last snapshot is served instead.
     #[arg(skip)]
     pub files: Vec<PathBuf>,
 }
@@ -66,6 +66,15 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
+/// Parses the name of a host as it stands in URLs, without scheme and port.
+fn parse_name(text: &str) -> Result<String, String> {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    if !text.is_empty() && text.bytes().all(is_letter) {
+        return Ok(text.to_owned());
+    }
+    Err("write only the name, such as login1.example.org, without http:// and the port".to_owned())
+}
+
 impl ServeOptions {
     /// Returns the address to listen on; `None` with only a Unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
@@ -84,7 +93,7 @@ impl ServeOptions {
 
 impl Cli {
     /// Takes recordings out of the hosts: no host has a slash in its name or ends so.
-    pub(super) fn lift_recordings(&mut self) {
+    pub(super) fn split_recordings(&mut self) {
         let Some(CliCommand::Serve(options)) = &mut self.command else { return };
         let has_ending = |name: &str| Path::new(name).extension().is_some_and(|it| it == "gtop");
         let is_file = |name: &mut String| name.contains('/') || has_ending(name);
@@ -101,6 +110,10 @@ impl Cli {
             || self.slurm.is_requested();
         if watches && !options.files.is_empty() {
             let problem = "recordings are served alone; leave out the hosts and what selects them";
+            return Err(Self::command().error(ErrorKind::ArgumentConflict, problem));
+        }
+        if options.tls_cert.is_some() && options.address().is_none() {
+            let problem = "--tls-cert is for a port; give --listen too, or leave it out: the socket is yours alone";
             return Err(Self::command().error(ErrorKind::ArgumentConflict, problem));
         }
         Ok(())
@@ -138,6 +151,11 @@ mod tests {
             assert!(parse(&format!("gtop serve --listen {wrong}")).is_err(), "{wrong}");
         }
         assert!(parse("gtop serve --tls-cert a.pem").is_err());
+        assert!(parse("gtop serve --socket a.sock --tls-cert a.pem --tls-key b.pem").is_err());
+        assert!(parse("gtop serve --allow-host login1.example.org --compat dcgm,nvitop").is_ok());
+        for wrong in ["http://login1", "login1:9835", "a/b"] {
+            assert!(parse(&format!("gtop serve --allow-host {wrong}")).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::export::exposition::text::{ExpositionText, Labels};
 use crate::fleet::{Fleet, Node};
-use crate::model::Device;
+use crate::model::{Allocation, Device, Job, JobList, Link, NodeName, Space};
 use crate::time::Timestamp;
 
 mod dcgm;
@@ -54,7 +54,8 @@ impl ExpositionOptions {
 /// series.
 pub fn exposition(fleet: &Fleet, now: Timestamp, options: ExpositionOptions) -> Vec<u8> {
     let mut text = ExpositionText::new(options.is_open_metrics);
-    let served = ServedFleet::of(fleet, now);
+    let machines = machines_of(fleet);
+    let served = ServedFleet::of(fleet, &machines, now);
     own::write(&mut text, &served, options);
     if options.compat.dcgm {
         dcgm::write_classic(&mut text, &served);
@@ -63,14 +64,15 @@ pub fn exposition(fleet: &Fleet, now: Timestamp, options: ExpositionOptions) -> 
         dcgm::write_canonical(&mut text, &served, options.compat.dcgm);
     }
     if options.compat.nvitop {
-        nvitop::write(&mut text, &served, options.has_names && options.has_processes);
+        nvitop::write(&mut text, &served, options);
     }
     text.finish()
 }
 
 /// The machines of a fleet, with what each set of names needs of them.
 struct ServedFleet<'a> {
-    fleet: &'a Fleet,
+    /// The machines, each under one name, and the jobs on them as last known.
+    machines: &'a Fleet,
     now: Timestamp,
     nodes: Vec<ServedNode<'a>>,
 }
@@ -78,12 +80,14 @@ struct ServedFleet<'a> {
 /// A machine.
 struct ServedNode<'a> {
     node: &'a Node,
-    /// Its name without the login name.
+    /// Its first name, without the login name.
     name: String,
     /// `node`
     labels: Labels,
     /// The values of the host are current.
     is_host_fresh: bool,
+    /// Those of its slow group are.
+    is_slow_host_fresh: bool,
     devices: Vec<ServedDevice<'a>>,
 }
 
@@ -98,21 +102,59 @@ struct ServedDevice<'a> {
     labels: Labels,
     /// Its values are current.
     is_fresh: bool,
+    /// What is known of its processes is current.
+    has_fresh_processes: bool,
+}
+
+/// Returns a fleet with each machine once: of its names, the first one that is up. Jobs have their devices under that one.
+fn machines_of(fleet: &Fleet) -> Fleet {
+    if fleet.same_as.is_empty() {
+        return fleet.clone();
+    }
+    let first_name = |node: &Node| fleet.same_as.get(&node.name).unwrap_or(&node.name).clone();
+    let mut machines: Vec<(NodeName, &Arc<Node>)> = Vec::new();
+    for node in fleet.nodes.iter() {
+        let name = first_name(node);
+        match machines.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, chosen)) if chosen.link != Link::Up && node.link == Link::Up => *chosen = node,
+            Some(_) => {}
+            None => machines.push((name, node)),
+        }
+    }
+    let chosen_name = |name: &NodeName| {
+        let first = fleet.same_as.get(name).unwrap_or(name);
+        let machine = machines.iter().find(|(known, _)| known == first);
+        machine.map_or(name, |(_, node)| &node.name).clone()
+    };
+    let renamed = |job: &Job| {
+        let allocations = job.allocations.iter().map(|allocation| Allocation {
+            node: chosen_name(&allocation.node),
+            devices: allocation.devices.clone(),
+        });
+        Job { allocations: allocations.collect(), ..job.clone() }
+    };
+    let jobs = fleet.jobs.as_ref().map(|list| {
+        Arc::new(JobList { jobs: list.jobs.iter().map(renamed).collect(), ..JobList::clone(list) })
+    });
+    let nodes = machines.iter().map(|(_, node)| Arc::clone(node)).collect();
+    Fleet { nodes, same_as: Arc::default(), jobs }
 }
 
 impl<'a> ServedFleet<'a> {
-    fn of(fleet: &'a Fleet, now: Timestamp) -> Self {
+    /// `fleet` has the names, `machines` each machine once.
+    fn of(fleet: &Fleet, machines: &'a Fleet, now: Timestamp) -> Self {
         let mut names = BTreeSet::new();
         let served = |node: &'a Arc<Node>| {
-            let mut name = node.name.without_login().to_owned();
-            // Two logins of a machine that does not answer.
+            let first = fleet.same_as.get(&node.name).unwrap_or(&node.name);
+            let mut name = first.without_login().to_owned();
+            // Two logins of what may be one machine, which has not answered under the second one.
             while !names.insert(name.clone()) {
                 name.push('\'');
             }
             ServedNode::of(node, name, now)
         };
-        let nodes = fleet.machines().map(served).collect();
-        Self { fleet, now, nodes }
+        let nodes = machines.nodes.iter().map(served).collect();
+        Self { machines, now, nodes }
     }
 
     fn devices(&self) -> impl Iterator<Item = &ServedDevice<'a>> {
@@ -121,6 +163,10 @@ impl<'a> ServedFleet<'a> {
 
     fn fresh_hosts(&self) -> impl Iterator<Item = &ServedNode<'a>> {
         self.nodes.iter().filter(|node| node.is_host_fresh)
+    }
+
+    fn fresh_slow_hosts(&self) -> impl Iterator<Item = &ServedNode<'a>> {
+        self.nodes.iter().filter(|node| node.is_slow_host_fresh)
     }
 
     /// Returns the devices whose values are current.
@@ -145,16 +191,23 @@ impl<'a> ServedNode<'a> {
                 device,
                 labels: labels.clone().with("device", &name),
                 is_fresh: node.device_freshness(position, now).is_fresh(),
+                has_fresh_processes: node.process_freshness(position, now).is_fresh(),
             })
         };
         let devices = node.devices.iter().enumerate().filter_map(served).collect();
         let is_host_fresh = node.host_freshness(now).is_fresh();
-        Self { node, name, labels, is_host_fresh, devices }
+        let is_slow_host_fresh = node.slow_host_freshness(now).is_fresh();
+        Self { node, name, labels, is_host_fresh, is_slow_host_fresh, devices }
     }
 
     fn device(&self, uuid: &str) -> Option<&ServedDevice<'a>> {
         self.devices.iter().find(|served| *served.device.uuid == *uuid)
     }
+}
+
+/// Returns true if this path may be told to all: one below the root may have the name of a user in it.
+fn is_public(space: &Space) -> bool {
+    space.path.matches('/').count() == 1
 }
 
 /// Returns the driver's index, for a slice after the one of its device: `3`, `3.1`; the UUID if it has none.

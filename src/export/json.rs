@@ -426,10 +426,8 @@ object! {
 
 fn device_fault(fault: &DeviceFault) -> &str {
     match fault {
-        DeviceFault::Lost => "lost",
-        DeviceFault::NeedsReset => "needs reset",
-        DeviceFault::NoPermission => "no permission",
         DeviceFault::Other(message) => message,
+        DeviceFault::Lost | DeviceFault::NeedsReset | DeviceFault::NoPermission => fault.kind(),
     }
 }
 

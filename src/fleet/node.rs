@@ -236,6 +236,17 @@ impl Node {
         self.source_freshness(&Source::host(), now)
     }
 
+    /// Returns the freshness of the host's slow group: temperature and file systems.
+    pub fn slow_host_freshness(&self, now: Timestamp) -> Freshness {
+        self.source_freshness(&Source::host_slow(), now)
+    }
+
+    /// Returns the freshness of the list of processes on the device at this position.
+    pub fn process_freshness(&self, position: usize, now: Timestamp) -> Freshness {
+        let list = self.device_sources.get(position).and_then(|source| self.process_list(source));
+        list.map_or(Freshness::Missing, |state| state.freshness(now))
+    }
+
     /// Returns the freshness of the device at this position of `devices`.
     pub fn device_freshness(&self, position: usize, now: Timestamp) -> Freshness {
         let source = self.device_sources.get(position);

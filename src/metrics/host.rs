@@ -3,6 +3,11 @@
 use crate::fleet::Node;
 use crate::metrics::{Field, Value, ValueKind, fields};
 
+/// Returns true if a metric of the host is from its slow group, which has an age of its own.
+pub fn is_slow_host_metric(id: &str) -> bool {
+    id == "temperature_celsius"
+}
+
 /// The metrics of a node's host.
 pub const HOST: &[Field<Node>] = fields! { Node:
     Share("cpu_percent", "cpu", "CPU utilization of the node", host.cpu)

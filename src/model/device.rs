@@ -78,6 +78,18 @@ pub enum DeviceFault {
     Other(Arc<str>),
 }
 
+impl DeviceFault {
+    /// Returns the kind, as programs read it.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::NeedsReset => "needs reset",
+            Self::NoPermission => "no permission",
+            Self::Other(_) => "other",
+        }
+    }
+}
+
 updated! {
     /// One device. Every value may be unknown.
     #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,6 +1,6 @@
 //! Who may ask: the token, and the names of this machine.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::MetadataExt as _;
@@ -34,7 +34,7 @@ pub enum TokenError {
     )]
     Malformed(PathBuf),
     /// The file cannot be read.
-    #[error("cannot read {path}: {1}", path = .0.display())]
+    #[error("cannot read the token in {path}: {1}; without --token-file, gtop makes one", path = .0.display())]
     Read(PathBuf, #[source] io::Error),
     /// The file cannot be written.
     #[error(transparent)]
@@ -72,14 +72,20 @@ impl Token {
     /// If it cannot be read, if others know it, or if what it holds is no token.
     pub fn load(path: &Path) -> Result<Self, TokenError> {
         let failed = |error| TokenError::Read(path.to_owned(), error);
-        let metadata = fs::metadata(path).map_err(failed)?;
+        // Opening a pipe would block until there is a writer.
+        if !fs::metadata(path).map_err(failed)?.is_file() {
+            return Err(failed(io::Error::other("not a regular file")));
+        }
+        // What is checked is what is read, even if the file is exchanged meanwhile.
+        let file = File::open(path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
         if metadata.uid() != geteuid().as_raw() {
             return Err(TokenError::Foreign(path.to_owned()));
         }
-        if metadata.mode() & 0o077 != 0 && metadata.is_file() {
+        if metadata.mode() & 0o077 != 0 {
             return Err(TokenError::Shared(path.to_owned()));
         }
-        let content = storage::read(path, 64 << 10).map_err(failed)?.unwrap_or_default();
+        let content = storage::read_bounded(file, 64 << 10).map_err(failed)?.unwrap_or_default();
         let line = content.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let token = line.trim_ascii();
         let is_token =

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -19,13 +19,13 @@ use crate::serve::Peer;
 use crate::serve::responder::Responder;
 
 /// Connections at once.
-const MAX_OPEN: usize = 256;
+pub(super) const MAX_OPEN: usize = 128;
 /// Time for a whole request to arrive, and for the TLS handshake.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time from a request to the end of its answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time in which a connection is not taken for one that sends nothing.
-const GRACE: Duration = Duration::from_secs(1);
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bytes of the head of a request.
 const MAX_HEAD: usize = 16 << 10;
 /// Headers of a request.
@@ -42,32 +42,40 @@ pub(super) struct Connections {
 #[derive(Debug)]
 struct Activity {
     opened: Instant,
-    requests: AtomicU64,
+    has_requested: AtomicBool,
+    /// The last request had the token.
+    is_trusted: AtomicBool,
     /// Milliseconds after it was opened.
     last_request: AtomicU64,
 }
 
 impl Activity {
     fn new() -> Self {
-        let (requests, last_request) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { opened: Instant::now(), requests, last_request }
+        Self {
+            opened: Instant::now(),
+            has_requested: AtomicBool::new(false),
+            is_trusted: AtomicBool::new(false),
+            last_request: AtomicU64::new(0),
+        }
     }
 
-    fn request(&self) {
+    fn request(&self, is_trusted: bool) {
         let elapsed = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last_request.store(elapsed, Ordering::Relaxed);
-        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.has_requested.store(true, Ordering::Relaxed);
+        self.is_trusted.store(is_trusted, Ordering::Relaxed);
     }
 
     fn last(&self) -> Instant {
         self.opened + Duration::from_millis(self.last_request.load(Ordering::Relaxed))
     }
 
-    /// Returns what decides which connection makes room: first those that have had time for a request and sent none,
-    /// then the most idle.
-    fn worth(&self) -> (bool, Instant) {
-        let is_new = self.opened.elapsed() < GRACE;
-        (is_new || self.requests.load(Ordering::Relaxed) > 0, self.last())
+    /// Returns which connections make room first: those without the token, of these the ones that have had time for a
+    /// request and sent none, and then those whose request is the longest ago.
+    fn eviction_order(&self) -> (bool, bool, Instant) {
+        let is_new = self.opened.elapsed() < FIRST_REQUEST_TIMEOUT;
+        let has_requested = is_new || self.has_requested.load(Ordering::Relaxed);
+        (self.is_trusted.load(Ordering::Relaxed), has_requested, self.last())
     }
 
     /// Returns when an answer, and the next request after it, take too long.
@@ -111,7 +119,7 @@ impl Connections {
         F: Future<Output = ()> + Send + 'static,
     {
         if self.open.len() >= MAX_OPEN
-            && let Some(id) = self.least_worth()
+            && let Some(id) = self.first_to_evict()
             && let Some((task, _)) = self.open.remove(&id)
         {
             task.abort();
@@ -121,9 +129,9 @@ impl Connections {
         self.open.insert(task.id(), (task, activity));
     }
 
-    fn least_worth(&self) -> Option<Id> {
-        let least = self.open.iter().min_by_key(|(_, (_, activity))| activity.worth());
-        least.map(|(id, _)| *id)
+    fn first_to_evict(&self) -> Option<Id> {
+        let first = self.open.iter().min_by_key(|(_, (_, activity))| activity.eviction_order());
+        first.map(|(id, _)| *id)
     }
 
     /// Waits for a connection that has ended, and forgets it.
@@ -144,8 +152,8 @@ where
 {
     let requests = Arc::clone(&activity);
     let service = service_fn(move |request| {
-        requests.request();
-        let response = responder.respond(peer, &request);
+        let (response, is_trusted) = responder.respond(peer, &request);
+        requests.request(is_trusted);
         async move { Ok::<_, Infallible>(response) }
     });
     let connection = http1::Builder::new()
@@ -165,4 +173,22 @@ where
 /// Waits until files may be free again: the process, or the system, has too many open.
 pub(super) async fn wait_for_files() {
     sleep(Duration::from_millis(100)).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sends_nothing_makes_room_first_and_who_has_the_token_last() {
+        let silent = Activity::new();
+        let (trusted, earlier, later) = (Activity::new(), Activity::new(), Activity::new());
+        trusted.request(true);
+        earlier.request(false);
+        sleep(Duration::from_secs(2)).await;
+        later.request(false);
+        let new = Activity::new();
+        let order = [&silent, &earlier, &later, &new, &trusted].map(Activity::eviction_order);
+        assert!(order.is_sorted(), "{order:?}");
+    }
 }

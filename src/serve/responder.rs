@@ -14,11 +14,14 @@ use hyper::{Method, Request, Response, StatusCode};
 use tokio::time::Instant;
 
 use crate::export::{ExpositionOptions, exposition, write_json};
+use crate::fleet::Fleet;
 use crate::serve::access::{OwnNames, Token};
 use crate::serve::{Peer, ServedContent};
 
 /// How long an answer is kept for others who ask the same: a flood of requests must not cost more than this.
-const KEPT_FOR: Duration = Duration::from_millis(500);
+const MAX_AGE: Duration = Duration::from_millis(500);
+/// Bytes of earlier answers that slow clients still read; beyond, there are no new ones for their kind.
+const MAX_IN_TRANSIT: usize = 64 << 20;
 
 const PATHS: &str = "gtop serves /metrics, /api/v1/snapshot and /healthz\n";
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -31,16 +34,59 @@ pub(super) struct Responder {
     rendered: Mutex<Vec<Rendered>>,
 }
 
+/// What the sender of a request may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    /// Everything: the owner, and who has the token.
+    Full,
+    /// What has no names: any user of this machine.
+    Nameless,
+    /// Whether gtop runs.
+    Health,
+    /// Nothing: who has a wrong token.
+    Refused,
+}
+
+impl Access {
+    /// `given` says whether the token that came along is the right one; `None` if there was none.
+    fn of(peer: Peer, given: Option<bool>) -> Self {
+        match (peer, given) {
+            (Peer::Owner, _) | (_, Some(true)) => Self::Full,
+            (_, Some(false)) => Self::Refused,
+            (Peer::Loopback, None) => Self::Nameless,
+            (Peer::Network, None) => Self::Health,
+        }
+    }
+
+    fn allows(self, path: &str) -> bool {
+        match self {
+            Self::Full => true,
+            Self::Nameless => path != "/api/v1/snapshot",
+            Self::Health => path == "/healthz",
+            Self::Refused => false,
+        }
+    }
+}
+
 /// What is rendered from a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ServedPicture {
+enum ServedText {
     Metrics(ExpositionOptions),
     Snapshot,
 }
 
+impl ServedText {
+    const fn has_names(self) -> bool {
+        match self {
+            Self::Metrics(options) => options.has_names,
+            Self::Snapshot => true,
+        }
+    }
+}
+
 /// An answer that may be given again.
 struct Rendered {
-    picture: ServedPicture,
+    what: ServedText,
     at: Instant,
     body: Bytes,
 }
@@ -52,8 +98,20 @@ impl Responder {
         Self { content, token, hosts, rendered: Mutex::default() }
     }
 
-    /// Answers a request, whose body is not read.
-    pub(super) fn respond<B>(&self, peer: Peer, request: &Request<B>) -> HttpResponse {
+    /// Answers a request, whose body is not read. The second value is true if its sender may see everything.
+    pub(super) fn respond<B>(&self, peer: Peer, request: &Request<B>) -> (HttpResponse, bool) {
+        let access = Access::of(peer, self.given_token(request.headers()));
+        (self.response(peer, access, request), access == Access::Full)
+    }
+
+    /// Returns whether the token that came along is the right one.
+    fn given_token(&self, headers: &HeaderMap) -> Option<bool> {
+        let mut given = headers.get_all(AUTHORIZATION).iter().peekable();
+        given.peek()?;
+        Some(given.all(|value| self.token.is_given_by(value.as_bytes())))
+    }
+
+    fn response<B>(&self, peer: Peer, access: Access, request: &Request<B>) -> HttpResponse {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD work\n");
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -72,24 +130,16 @@ impl Responder {
                 return text(StatusCode::MISDIRECTED_REQUEST, message);
             }
         }
-        let mut given = headers.get_all(AUTHORIZATION).iter().peekable();
-        let given = given
-            .peek()
-            .is_some()
-            .then(|| given.all(|value| self.token.is_given_by(value.as_bytes())));
-        let is_trusted = peer == Peer::Owner || given == Some(true);
         let path = request.uri().path();
-        let is_refused = given == Some(false) && peer != Peer::Owner;
-        let is_open = path == "/healthz" || (peer == Peer::Loopback && path != "/api/v1/snapshot");
-        if is_refused || !(is_trusted || is_open) {
+        if !access.allows(path) {
             let mut response = text(StatusCode::UNAUTHORIZED, "the token is needed\n");
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return response;
         }
         match path {
-            "/metrics" => self.metrics(headers, is_trusted),
+            "/metrics" => self.metrics(headers, access == Access::Full),
             "/api/v1/snapshot" => {
-                self.picture(ServedPicture::Snapshot, "application/json; charset=utf-8")
+                self.rendered(ServedText::Snapshot, "application/json; charset=utf-8")
             }
             // An error means that nothing publishes snapshots any more.
             "/healthz" if self.content.fleet.has_changed().is_err() => {
@@ -109,31 +159,42 @@ impl Responder {
             has_processes: has_names && self.content.has_processes,
             compat: self.content.compat,
         };
-        self.picture(ServedPicture::Metrics(options), options.media_type())
+        self.rendered(ServedText::Metrics(options), options.media_type())
     }
 
-    fn picture(&self, picture: ServedPicture, media_type: &'static str) -> HttpResponse {
-        answer(StatusCode::OK, media_type, self.body(picture))
-    }
-
-    /// Returns what is rendered from the latest snapshot, or was a moment ago.
-    fn body(&self, picture: ServedPicture) -> Bytes {
-        let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
-        rendered.retain(|known| known.at.elapsed() < KEPT_FOR);
-        if let Some(known) = rendered.iter().find(|known| known.picture == picture) {
-            return known.body.clone();
+    fn rendered(&self, what: ServedText, media_type: &'static str) -> HttpResponse {
+        match self.body(what) {
+            Some(body) => answer(StatusCode::OK, media_type, body),
+            None => text(StatusCode::SERVICE_UNAVAILABLE, "too many slow clients; try again\n"),
         }
-        let body = Bytes::from(self.render(picture));
-        rendered.push(Rendered { picture, at: Instant::now(), body: body.clone() });
-        body
     }
 
-    fn render(&self, picture: ServedPicture) -> Vec<u8> {
-        let ServedContent { fleet, clock, title, .. } = &self.content;
+    /// Returns what is rendered from the latest snapshot, or was a moment ago; `None` if too much is in transit. Who has
+    /// no token takes no room from those who have it.
+    fn body(&self, what: ServedText) -> Option<Bytes> {
+        let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
+        rendered.retain(|known| known.at.elapsed() < MAX_AGE || !known.body.is_unique());
+        let is_new = |known: &&Rendered| known.what == what && known.at.elapsed() < MAX_AGE;
+        if let Some(known) = rendered.iter().find(is_new) {
+            return Some(known.body.clone());
+        }
+        let of_kind = rendered.iter().filter(|known| known.what.has_names() == what.has_names());
+        if of_kind.map(|known| known.body.len()).sum::<usize>() > MAX_IN_TRANSIT {
+            return None;
+        }
+        let body = Bytes::from(self.render(what));
+        rendered.push(Rendered { what, at: Instant::now(), body: body.clone() });
+        Some(body)
+    }
+
+    fn render(&self, what: ServedText) -> Vec<u8> {
+        let ServedContent { fleet, clock, title, selection, .. } = &self.content;
         let (fleet, now) = (fleet.borrow().clone(), clock.now());
-        match picture {
-            ServedPicture::Metrics(options) => exposition(&fleet, now, options),
-            ServedPicture::Snapshot => {
+        let nodes = fleet.nodes.iter().map(|node| selection.filter_node(node)).collect();
+        let fleet = Fleet { nodes, ..fleet };
+        match what {
+            ServedText::Metrics(options) => exposition(&fleet, now, options),
+            ServedText::Snapshot => {
                 let mut text = Vec::new();
                 // Writing to memory cannot fail.
                 write_json(&mut text, &fleet, now, title).ok();
@@ -176,6 +237,27 @@ fn answer(status: StatusCode, media_type: &'static str, body: Bytes) -> HttpResp
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_for_the_owner_and_the_token() {
+        use Peer::{Loopback, Network, Owner};
+        for (peer, given, health, metrics, snapshot, has_names) in [
+            (Owner, None, true, true, true, true),
+            (Owner, Some(false), true, true, true, true),
+            (Loopback, None, true, true, false, false),
+            (Loopback, Some(true), true, true, true, true),
+            (Loopback, Some(false), false, false, false, false),
+            (Network, None, true, false, false, false),
+            (Network, Some(true), true, true, true, true),
+            (Network, Some(false), false, false, false, false),
+        ] {
+            let access = Access::of(peer, given);
+            let allowed =
+                ["/healthz", "/metrics", "/api/v1/snapshot"].map(|path| access.allows(path));
+            assert_eq!(allowed, [health, metrics, snapshot], "{peer:?} {given:?}");
+            assert_eq!(access == Access::Full, has_names, "{peer:?} {given:?}");
+        }
+    }
 
     #[test]
     fn open_metrics_must_be_asked_for() {

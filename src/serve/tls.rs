@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
@@ -24,7 +25,7 @@ pub enum TlsError {
     #[error("cannot read {path}: {1}", path = .0.display())]
     Read(PathBuf, io::Error),
     /// There is nothing in the file.
-    #[error("{path} holds no {1} in PEM format, which begins with -----BEGIN", path = .0.display())]
+    #[error("{path} holds no {1} in PEM format, or a broken one", path = .0.display())]
     Empty(PathBuf, &'static str),
     /// The certificate cannot be used.
     #[error("{path}: the certificate cannot be used: {1}", path = .0.display())]
@@ -71,15 +72,18 @@ impl Tls {
     }
 
     /// Returns what accepts a connection, with the certificate as it is now. One that cannot be used does not replace
-    /// the one before.
-    pub(super) fn acceptor(&self) -> TlsAcceptor {
+    /// the one before, and is told once.
+    pub(super) fn acceptor(&self, notices: &mpsc::Sender<String>) -> TlsAcceptor {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let versions = versions(&self.certificates, &self.key);
         if versions != loaded.versions {
             loaded.versions = versions;
             match read_config(&self.certificates, &self.key, &self.clock) {
                 Ok(config) => loaded.config = config,
-                Err(error) => log::warn!("the earlier certificate stays: {error}"),
+                Err(error) => {
+                    // Fails if an earlier one was not read yet.
+                    notices.try_send(format!("the earlier certificate stays: {error}")).ok();
+                }
             }
         }
         TlsAcceptor::from(Arc::clone(&loaded.config))
@@ -96,13 +100,15 @@ fn read_config(
     clock: &Clock,
 ) -> Result<Arc<ServerConfig>, TlsError> {
     let text = read(certificates)?;
-    let chain: Vec<_> = CertificateDer::pem_slice_iter(&text).filter_map(Result::ok).collect();
+    // A chain without a broken member would be refused by clients, without a reason.
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let chain = chain.unwrap_or_default();
     let Some(first) = chain.first() else {
-        return Err(TlsError::Empty(certificates.to_owned(), "certificate"));
+        return Err(TlsError::Empty(certificates.to_owned(), "CERTIFICATE"));
     };
     check_time(certificates, first, clock)?;
     let private = PrivateKeyDer::from_pem_slice(&read(key)?)
-        .map_err(|_error| TlsError::Empty(key.to_owned(), "private key"))?;
+        .map_err(|_error| TlsError::Empty(key.to_owned(), "PRIVATE KEY"))?;
     let pair = |error| {
         if matches!(error, rustls::Error::InconsistentKeys(_)) {
             return TlsError::OtherKey(certificates.to_owned(), key.to_owned());

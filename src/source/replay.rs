@@ -15,13 +15,13 @@ use crate::record::{Recording, RecordingError};
 use crate::source::replay::fold::Fold;
 use crate::time::Timestamp;
 
-pub use pictures::Pictures;
 pub use player::{PlaybackHandle, Player};
+pub use snapshots::FleetSnapshots;
 pub use walk::{FoldedChange, FoldedLine};
 
 mod fold;
-mod pictures;
 mod player;
+mod snapshots;
 mod walk;
 
 /// Times of a recording that are further apart have a gap between them.

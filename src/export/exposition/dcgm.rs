@@ -32,6 +32,8 @@ enum DcgmValue {
     Device(fn(&Device) -> Option<SampleValue>),
 }
 
+use DcgmValue::Metric;
+
 const GAUGE: FamilyKind = FamilyKind::Gauge;
 const COUNTER: FamilyKind = FamilyKind::ForeignCounter;
 
@@ -50,8 +52,6 @@ macro_rules! dcgm_fields {
     (@is_of_slices device) => { false };
     (@is_of_slices slice) => { true };
 }
-
-use DcgmValue::Metric;
 
 #[rustfmt::skip]
 const FIELDS: &[DcgmField] = dcgm_fields! {
@@ -77,11 +77,11 @@ const FIELDS: &[DcgmField] = dcgm_fields! {
         "Encoder utilization (in %).";
     device GAUGE "DEV_DEC_UTIL" same, "DEV_DEC_UTIL_RATIO" hundredth, Metric("decoder_percent"),
         "Decoder utilization (in %).";
-    slice GAUGE "DEV_FB_FREE" mebibytes, "DEV_FB_FREE_BYTES" same, Metric("memory_free_bytes"),
+    slice GAUGE "DEV_FB_FREE" whole_mebibytes, "DEV_FB_FREE_BYTES" same, Metric("memory_free_bytes"),
         "Framebuffer memory free (in MiB).";
-    slice GAUGE "DEV_FB_USED" mebibytes, "DEV_FB_USED_BYTES" same, Metric("memory_used_bytes"),
+    slice GAUGE "DEV_FB_USED" whole_mebibytes, "DEV_FB_USED_BYTES" same, Metric("memory_used_bytes"),
         "Framebuffer memory used (in MiB).";
-    slice GAUGE "DEV_FB_RESERVED" mebibytes, "DEV_FB_RESERVED_BYTES" same, Metric("memory_reserved_bytes"),
+    slice GAUGE "DEV_FB_RESERVED" whole_mebibytes, "DEV_FB_RESERVED_BYTES" same, Metric("memory_reserved_bytes"),
         "Framebuffer memory reserved (in MiB).";
     device COUNTER "DEV_NVLINK_BANDWIDTH_TOTAL" megabytes, "DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND" same,
         DcgmValue::Device(nvlink), "Total number of NVLink bandwidth counters for all lanes.";
@@ -145,7 +145,7 @@ fn megabytes(value: SampleValue) -> SampleValue {
     value.divided(1_024_000.0)
 }
 
-fn mebibytes(value: SampleValue) -> SampleValue {
+fn whole_mebibytes(value: SampleValue) -> SampleValue {
     match value {
         SampleValue::Integer(bytes) => SampleValue::Integer(bytes >> 20),
         SampleValue::Single(_) | SampleValue::Double(_) => value,

@@ -4,14 +4,20 @@
 
 use crate::export::exposition::own::device_processes;
 use crate::export::exposition::text::{ExpositionText, Family, Labels, SampleValue, unique};
-use crate::export::exposition::{ServedDevice, ServedFleet, ServedNode};
+use crate::export::exposition::{
+    ExpositionOptions, ServedDevice, ServedFleet, ServedNode, is_public,
+};
 use crate::metrics::{Usage, nvlink_rates, pcie_rates};
 use crate::model::{Bytes, Counter, Device, Percent, ProcessState, Reading, Watts};
 
 /// Writes all families; those of processes only if these are wanted.
-pub(super) fn write(text: &mut ExpositionText, served: &ServedFleet<'_>, has_processes: bool) {
+pub(super) fn write(
+    text: &mut ExpositionText,
+    served: &ServedFleet<'_>,
+    options: ExpositionOptions,
+) {
     write_hosts(text, served);
-    write_traffic(text, served);
+    write_traffic(text, served, options.has_names);
     let devices: Vec<_> = served
         .fresh_devices()
         .filter(|served| served.device.fault.is_none())
@@ -22,7 +28,7 @@ pub(super) fn write(text: &mut ExpositionText, served: &ServedFleet<'_>, has_pro
         let samples = samples.filter_map(|(labels, it)| Some((labels, read(it.device)?)));
         text.family(Family::gauge(name, help), samples);
     }
-    if has_processes {
+    if options.has_names && options.has_processes {
         write_processes(text, &devices);
     }
 }
@@ -210,10 +216,12 @@ fn write_hosts(text: &mut ExpositionText, served: &ServedFleet<'_>) {
     let facts = served.fresh_hosts().map(|served| {
         let mut drivers = served.node.hello.iter().flat_map(|hello| &hello.backends);
         let driver = drivers.find_map(|backend| backend.driver.as_ref());
+        let statics = served.node.devices.iter().find_map(|device| device.statics.as_ref());
+        let version = statics.and_then(|statics| statics.driver.known()).map(|version| &**version);
         let known = |text: Option<&str>| text.unwrap_or("N/A").to_owned();
         host_labels(served)
             .with("device_count", &served.node.whole_devices().count().to_string())
-            .with("driver_version", &known(driver.and_then(|driver| driver.version.as_deref())))
+            .with("driver_version", &known(version))
             .with("cuda_driver_version", &known(driver.and_then(|driver| driver.cuda.as_deref())))
     });
     text.infos(Family::info("nvitop_info", "NVITOP Prometheus Exporter."), facts);
@@ -225,7 +233,7 @@ fn write_hosts(text: &mut ExpositionText, served: &ServedFleet<'_>) {
 }
 
 /// Writes what went through interfaces and disks since boot, and the space of file systems.
-fn write_traffic(text: &mut ExpositionText, served: &ServedFleet<'_>) {
+fn write_traffic(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names: bool) {
     let counters = |label: &str, list: fn(&ServedNode<'_>) -> Vec<Counter>| -> Vec<_> {
         let of_host = |served: &ServedNode<'_>| {
             let labels = host_labels(served);
@@ -251,8 +259,9 @@ fn write_traffic(text: &mut ExpositionText, served: &ServedFleet<'_>) {
         text.family(Family::gauge(name, help), samples);
     }
     let spaces = served
-        .fresh_hosts()
+        .fresh_slow_hosts()
         .flat_map(|served| served.node.host.slow.space.iter().map(move |space| (served, space)))
+        .filter(|(_, space)| has_names || is_public(space))
         .map(|(served, space)| (host_labels(served).with("mountpoint", &space.path), space));
     let spaces = unique(spaces);
     let total = Family::gauge("host_disk_usage_total_MiB", "Host disk usage total (MiB).");

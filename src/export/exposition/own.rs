@@ -1,14 +1,17 @@
 //! gtop's own names: `gtop_`, what has the metric, and its id in base units.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::export::exposition::text::{
     ExpositionText, Family, FamilyKind, Labels, SampleValue, unique,
 };
-use crate::export::exposition::{ExpositionOptions, ServedDevice, ServedFleet, ServedNode};
-use crate::fleet::{AllocatedDevices, DeviceState, JobDevices, Traffic};
-use crate::metrics::{Field, HOST, PROCESS, Usage, ValueKind, device_fields};
-use crate::model::{DeviceFault, Job, Link, TransportKind};
+use crate::export::exposition::{
+    ExpositionOptions, ServedDevice, ServedFleet, ServedNode, is_public,
+};
+use crate::fleet::{AllocatedDevices, DeviceState, Evidence, Fleet, JobDevices, Traffic};
+use crate::metrics::{Field, HOST, PROCESS, Usage, ValueKind, device_fields, is_slow_host_metric};
+use crate::model::{Job, Link, TransportKind};
 use crate::time::Timestamp;
 
 /// Writes all families.
@@ -21,7 +24,7 @@ pub(super) fn write(
     text.infos(Family::info("gtop_build_info", "the version of gtop"), [version]);
     write_nodes(text, served);
     write_sources(text, served);
-    write_hosts(text, served);
+    write_hosts(text, served, options.has_names);
     write_devices(text, served);
     write_scheduler(text, served);
     write_jobs(text, served, options.has_names);
@@ -75,9 +78,17 @@ fn write_sources(text: &mut ExpositionText, served: &ServedFleet<'_>) {
     );
 }
 
-fn write_hosts(text: &mut ExpositionText, served: &ServedFleet<'_>) {
+fn write_hosts(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names: bool) {
     for field in HOST {
-        let hosts = served.fresh_hosts().map(|served| (&served.labels, served.node));
+        let is_fresh = |served: &&ServedNode<'_>| {
+            if is_slow_host_metric(field.id) {
+                served.is_slow_host_fresh
+            } else {
+                served.is_host_fresh
+            }
+        };
+        let hosts = served.nodes.iter().filter(is_fresh);
+        let hosts = hosts.map(|served| (&served.labels, served.node));
         write_field(text, "node", field, hosts);
     }
     for (directions, label, traffic) in [
@@ -103,8 +114,9 @@ fn write_hosts(text: &mut ExpositionText, served: &ServedFleet<'_>) {
         );
     }
     let spaces = served
-        .fresh_hosts()
+        .fresh_slow_hosts()
         .flat_map(|served| served.node.host.slow.space.iter().map(move |space| (served, space)))
+        .filter(|(_, space)| has_names || is_public(space))
         .map(|(served, space)| (served.labels.clone().with("path", &space.path), space));
     let spaces = unique(spaces);
     let size = Family::gauge("gtop_node_filesystem_size_bytes", "size of a file system");
@@ -135,16 +147,10 @@ fn write_devices(text: &mut ExpositionText, served: &ServedFleet<'_>) {
     text.infos(
         fault,
         served.fresh_devices().filter_map(|served| {
-            let kind = match served.device.fault.as_ref()? {
-                DeviceFault::Lost => "lost",
-                DeviceFault::NeedsReset => "needs a reset",
-                DeviceFault::NoPermission => "no permission",
-                DeviceFault::Other(_) => "other",
-            };
-            Some(served.labels.clone().with("kind", kind))
+            Some(served.labels.clone().with("kind", served.device.fault.as_ref()?.kind()))
         }),
     );
-    let allocated = AllocatedDevices::of(served.fleet);
+    let allocated = AllocatedDevices::of(served.machines);
     let state = Family::gauge("gtop_device_state", "1 for the state that a device is in");
     text.infos(
         state,
@@ -187,7 +193,7 @@ fn device_facts(served: &ServedDevice<'_>) -> Labels {
 
 /// Writes whether the scheduler answers, if one is asked.
 fn write_scheduler(text: &mut ExpositionText, served: &ServedFleet<'_>) {
-    let Some(list) = &served.fleet.jobs else { return };
+    let Some(list) = &served.machines.jobs else { return };
     let none = Labels::default();
     let up = Family::gauge("gtop_scheduler_up", "1 while the scheduler answers");
     let is_up = list.error.is_none() && list.at.is_some();
@@ -201,39 +207,43 @@ fn seconds_since(at: Timestamp, served: &ServedFleet<'_>) -> SampleValue {
     SampleValue::Double((served.now.since(at).as_secs_f64() * 1000.0).round() / 1000.0)
 }
 
-/// Writes which job has which device; with names also whose jobs they are. Nothing if the scheduler does not answer:
-/// an old list is not what runs now.
+/// Writes which job has which device; with names also whose jobs they are. The list of a scheduler that does not answer
+/// is not what runs now: then there are only the jobs of processes.
 fn write_jobs(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names: bool) {
-    let job_devices = JobDevices::of(served.fleet);
-    let list = served.fleet.jobs.as_ref().filter(|list| list.error.is_none());
-    let jobs: Vec<&Job> = list.iter().flat_map(|list| list.with_nodes()).collect();
-    let mut pairs: BTreeSet<(&str, &str, &str)> = BTreeSet::new();
-    let assigned: Vec<_> = jobs
-        .iter()
-        .flat_map(|job| job.allocations.iter().map(move |allocation| (*job, allocation)))
-        .map(|(job, allocation)| (job, allocation, job_devices.assigned(job, allocation)))
-        .collect();
-    for (job, allocation, assigned) in &assigned {
-        for uuid in assigned.devices.iter().flatten() {
-            pairs.insert((allocation.node.as_str(), uuid, &job.shown_id));
+    let list = served.machines.jobs.clone().filter(|list| list.error.is_none());
+    let fleet = Fleet { jobs: list, ..served.machines.clone() };
+    let job_devices = JobDevices::of(&fleet);
+    let jobs: Vec<&Job> = fleet.jobs.iter().flat_map(|list| list.with_nodes()).collect();
+    // By node, device and job; and whether only processes show it.
+    let mut pairs: BTreeMap<(&str, Arc<str>, &str), bool> = BTreeMap::new();
+    for job in &jobs {
+        for allocation in job.allocations.iter() {
+            let assigned = job_devices.assigned(job, allocation);
+            let is_of_processes = assigned.evidence == Some(Evidence::Processes);
+            for uuid in assigned.devices.into_iter().flatten() {
+                pairs.insert((allocation.node.as_str(), uuid, &job.shown_id), is_of_processes);
+            }
         }
     }
     let unlisted = job_devices.unlisted();
     for (job, places) in &unlisted {
         for (node, devices) in places {
-            pairs.extend(devices.iter().map(|uuid| (node.as_str(), &**uuid, job.as_str())));
+            for uuid in *devices {
+                pairs.insert((node.as_str(), Arc::clone(uuid), job.as_str()), true);
+            }
         }
     }
     let device = Family::info("gtop_job_device_info", "which job has which device");
     let labels_of = |served: &ServedNode<'_>| {
         let name = served.node.name.as_str();
-        let mut found = Vec::new();
-        for (_, uuid, job) in pairs.range((name, "", "")..).take_while(|(node, ..)| *node == name) {
-            if let Some(device) = served.device(uuid) {
-                found.push(device.labels.clone().with("job", job));
-            }
-        }
-        found
+        let of_node = pairs.range((name, Arc::from(""), "")..);
+        let of_node = of_node.take_while(|((node, ..), _)| *node == name);
+        let labels = of_node.filter_map(|((_, uuid, job), is_of_processes)| {
+            let device = served.device(uuid)?;
+            let is_known = !is_of_processes || device.has_fresh_processes;
+            is_known.then(|| device.labels.clone().with("job", job))
+        });
+        labels.collect::<Vec<_>>()
     };
     text.infos(device, served.nodes.iter().flat_map(labels_of));
     if has_names {
@@ -271,10 +281,12 @@ fn write_processes(text: &mut ExpositionText, served: &ServedFleet<'_>) {
     }
 }
 
-/// Returns the processes on a device, each once.
+/// Returns the processes on a device, each once; none if their list is old.
 pub(super) fn device_processes(served: &ServedDevice<'_>) -> impl Iterator<Item = Usage> {
     let mut pids = BTreeSet::new();
-    Usage::of(served.node, served.device).filter(move |usage| pids.insert(usage.used.pid))
+    let is_fresh = served.has_fresh_processes;
+    let usages = Usage::of(served.node, served.device).filter(move |_| is_fresh);
+    usages.filter(move |usage| pids.insert(usage.used.pid))
 }
 
 /// Writes a metric in base units; texts and times have no number.
