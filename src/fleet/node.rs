@@ -241,10 +241,11 @@ impl Node {
         self.source_freshness(&Source::host_slow(), now)
     }
 
-    /// Returns the freshness of the list of processes on the device at this position.
+    /// Returns the freshness of the list of processes on the device at this position; that of the device if its backend
+    /// has no list of its own.
     pub fn process_freshness(&self, position: usize, now: Timestamp) -> Freshness {
         let list = self.device_sources.get(position).and_then(|source| self.process_list(source));
-        list.map_or(Freshness::Missing, |state| state.freshness(now))
+        list.map_or_else(|| self.device_freshness(position, now), |state| state.freshness(now))
     }
 
     /// Returns the freshness of the device at this position of `devices`.

@@ -443,11 +443,12 @@ class HostileNames(Case):
         tape = Tape()
         jobs = [(str(7 + number), name, name + " user", {"gpu01": [number]}) for number, name in enumerate(NASTY.values())]
         devices = {f"G{number}": device(10 + number, name=name, pci=name) for number, name in enumerate(NASTY.values())}
-        uses = [(f"G{number}", 100 + number, GIB, name + " owner") for number, name in enumerate(NASTY.values())]
         tape.start(0)
         tape.list(0, ["gpu01"], jobs)
         tape.open(0, "gpu01", processes=True, host=NASTY["series"])
         for at in range(0, 40, 10):
+            # They change, so that each sample has them: an old list is not served.
+            uses = [(f"G{number}", 100 + number, GIB + at, name + " owner") for number, name in enumerate(NASTY.values())]
             tape.sample(at, "gpu01", devices, uses)
             probe = START + at - tape.node("gpu01")["clock"]
             interfaces = [{"name": name, "rx": 1000 * at, "tx": 10 * at} for name in NASTY.values()]

@@ -140,20 +140,20 @@ class Runs(LabCase):
         self.stranger("strange/c")
         self.stranger("strange/d", hostname="gpu02.cluster.example; touch /tmp/hacked")
         before, elsewhere = self.logins("gpu02"), self.logins("gpu01")
-        done = self.lab.gtop("runs", "gpu01:strange", "--once", timeout=120)
+        done = self.lab.gtop("runs", "gpu01:strange", "--once", "--deadline", "90", timeout=120)
         self.assertRegex(done.stdout, r"(?m)^c +RUNNING \? .* elsewhere: gpu02 ")
         self.assertRegex(done.stdout, r"(?m)^d +RUNNING \? .* elsewhere: gpu02\.cluster\.example; to")
         self.assertEqual(self.logins("gpu02"), before)
         self.assertGreater(self.logins("gpu01"), elsewhere, "logins are counted")
         # Named on the command line, it is looked at: the process is gone.
-        done = self.lab.gtop("runs", "gpu01:strange", "gpu02", "--once", timeout=120)
+        done = self.lab.gtop("runs", "gpu01:strange", "gpu02", "--once", "--deadline", "90", timeout=120)
         self.assertRegex(done.stdout, r"(?m)^c +KILLED ", done.stderr)
 
     def test_a_host_that_does_not_answer_kills_no_run(self):
         pid = self.train("gpu02", "shared/e")
         self.stranger("kept/e", pid=pid, start_time=self.progress("gpu02", "shared/e")["metadata"]["start_time"])
         words = ("runs", "gpu01:kept", "gpu02")
-        done = self.lab.gtop(*words, "--once", timeout=120)
+        done = self.lab.gtop(*words, "--once", "--deadline", "90", timeout=120)
         self.assertRegex(done.stdout, r"(?m)^e +RUNNING +training ", done.stderr)
         self.lab.fault("reject", "gpu02")
         self.addCleanup(self.lab.fault, "clear", "gpu02")
@@ -177,15 +177,15 @@ class Runs(LabCase):
     def test_a_node_set_names_a_folder_on_each_node(self):
         for node in self.lab.nodes:
             self.on(node, "mkdir -p many/run_of_$(hostname) && echo '{\"status\": \"FINISHED\"}' > many/run_of_$(hostname)/progress.json")
-        done = self.lab.gtop("runs", "gpu[01-02]:many", "--once", timeout=120)
+        done = self.lab.gtop("runs", "gpu[01-02]:many", "--once", "--deadline", "90", timeout=120)
         self.assertRegex(done.stdout, r"(?m)^run_of_gpu01 +FINISHED ", done.stderr)
         self.assertRegex(done.stdout, r"(?m)^run_of_gpu02 +FINISHED ")
-        done = self.lab.gtop("runs", "gpu[01-02]:many", "--exclude", "gpu02", "--once", timeout=120)
+        done = self.lab.gtop("runs", "gpu[01-02]:many", "--exclude", "gpu02", "--once", "--deadline", "90", timeout=120)
         self.assertEqual(done.returncode, 2)
         self.assertIn("gpu02 is not watched", done.stderr)
 
     def test_a_missing_folder_is_told(self):
-        done = self.lab.gtop("runs", "gpu01:" + shlex.quote("no such folder"), "--once", timeout=120)
+        done = self.lab.gtop("runs", "gpu01:" + shlex.quote("no such folder"), "--once", "--deadline", "90", timeout=120)
         self.assertIn("No such file or directory", done.stdout, done.stderr)
 
 
