@@ -23,9 +23,9 @@ os.environ.setdefault("GTOP", str(pathlib.Path(os.environ.get("CARGO_TARGET_DIR"
 sys.path.insert(0, str(ROOT / "tests" / "clients"))
 
 import rig  # noqa: E402
+from probe import cpu_seconds, process_tree  # noqa: E402
 import scenarios  # noqa: E402
 
-TICK = os.sysconf("SC_CLK_TCK")
 PROCESSES = 8 * 5
 
 
@@ -33,32 +33,6 @@ def free_port():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]
-
-
-def family_of(pid):
-    """Returns the process and all below it."""
-    children = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                stat = pathlib.Path(f"/proc/{entry}/stat").read_text(encoding="ascii", errors="replace")
-            except OSError:
-                continue
-            children.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(entry))
-    found, todo = [], [pid]
-    while todo:
-        one = todo.pop()
-        found.append(one)
-        todo += children.get(one, [])
-    return found
-
-
-def cpu_seconds(pids):
-    total = 0
-    for pid in pids:
-        words = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-        total += int(words[11]) + int(words[12])
-    return total / TICK
 
 
 def scrape(url):
@@ -82,7 +56,7 @@ def wait_for(url, wanted=b""):
 
 
 def measure(name, process, url, seconds):
-    pids = family_of(process.pid)
+    pids = process_tree(process.pid)
     before, started, scrapes = cpu_seconds(pids), time.monotonic(), []
     while time.monotonic() - started < seconds:
         time.sleep(5)

@@ -2,7 +2,7 @@
 //!
 //! gtop's own names (docs/serve.md), and those of other exporters whose dashboards a site already has.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::export::exposition::text::{ExpositionText, Labels};
@@ -111,20 +111,17 @@ fn machines_of(fleet: &Fleet) -> Fleet {
     if fleet.same_as.is_empty() {
         return fleet.clone();
     }
-    let first_name = |node: &Node| fleet.same_as.get(&node.name).unwrap_or(&node.name).clone();
-    let mut machines: Vec<(NodeName, &Arc<Node>)> = Vec::new();
+    let mut chosen: BTreeMap<&NodeName, &Arc<Node>> = BTreeMap::new();
     for node in fleet.nodes.iter() {
-        let name = first_name(node);
-        match machines.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, chosen)) if chosen.link != Link::Up && node.link == Link::Up => *chosen = node,
-            Some(_) => {}
-            None => machines.push((name, node)),
+        let first = fleet.same_as.get(&node.name).unwrap_or(&node.name);
+        let known = chosen.entry(first).or_insert(node);
+        if known.link != Link::Up && node.link == Link::Up {
+            *known = node;
         }
     }
     let chosen_name = |name: &NodeName| {
-        let first = fleet.same_as.get(name).unwrap_or(name);
-        let machine = machines.iter().find(|(known, _)| known == first);
-        machine.map_or(name, |(_, node)| &node.name).clone()
+        let machine: Option<&&Arc<Node>> = chosen.get(fleet.same_as.get(name).unwrap_or(name));
+        machine.map_or_else(|| name.clone(), |node| node.name.clone())
     };
     let renamed = |job: &Job| {
         let allocations = job.allocations.iter().map(|allocation| Allocation {
@@ -136,8 +133,8 @@ fn machines_of(fleet: &Fleet) -> Fleet {
     let jobs = fleet.jobs.as_ref().map(|list| {
         Arc::new(JobList { jobs: list.jobs.iter().map(renamed).collect(), ..JobList::clone(list) })
     });
-    let nodes = machines.iter().map(|(_, node)| Arc::clone(node)).collect();
-    Fleet { nodes, same_as: Arc::default(), jobs }
+    let nodes = fleet.machines().filter_map(|first| chosen.get(&first.name)).copied();
+    Fleet { nodes: nodes.cloned().collect(), same_as: Arc::default(), jobs }
 }
 
 impl<'a> ServedFleet<'a> {
@@ -217,5 +214,98 @@ fn device_name(node: &Node, device: &Device) -> String {
         (None, Some(index)) => index.to_string(),
         (Some(Some(parent)), Some(index)) => format!("{parent}.{index}"),
         (_, None) | (Some(None), Some(_)) => device.uuid.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::SourceState;
+    use crate::model::{Bytes, DeviceAllocation, Reading, Source};
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
+
+    /// Returns a node with a device, whose sources were sampled this many seconds ago.
+    fn node(name: &str, is_up: bool, ages: &[(&str, u64)]) -> Node {
+        let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
+        node.link = if is_up { Link::Up } else { Link::Opening { attempt: 1 } };
+        node.devices = vec![Device {
+            uuid: "GPU-1".into(),
+            index: Reading::Known(0),
+            memory_used: Reading::Known(Bytes(7)),
+            ..Device::default()
+        }];
+        node.device_sources = [Source::new("nvml")].into();
+        let space = |path: &str| Space { path: path.into(), total: Bytes(9), free: Bytes(5) };
+        node.host.slow.space = ["/", "/media/ada"].map(space).into();
+        let state = |(source, age): &(&str, u64)| SourceState {
+            source: Source::new(source),
+            taken_at: Some(NOW.minus(Duration::from_secs(*age))),
+            interval: Duration::from_secs(1),
+            fault: None,
+            absent: None,
+        };
+        node.sources = ages.iter().map(state).collect();
+        node
+    }
+
+    fn lines(fleet: &Fleet, has_names: bool) -> Vec<String> {
+        let options = ExpositionOptions { has_names, ..ExpositionOptions::default() };
+        let text = String::from_utf8(exposition(fleet, NOW, options)).unwrap();
+        text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+    }
+
+    fn has(lines: &[String], start: &str) -> bool {
+        lines.iter().any(|line| line.starts_with(start))
+    }
+
+    const FRESH: &[(&str, u64)] = &[("host", 0), ("host.slow", 0), ("nvml", 0)];
+
+    #[test]
+    fn what_is_stale_has_no_series_and_its_age_stays() {
+        let memory = "gtop_device_memory_used_bytes{node=\"a\",device=\"0\"} 7";
+        let space = "gtop_node_filesystem_free_bytes{node=\"a\",path=\"/\"} 5";
+        for (ages, has_memory, has_space) in [
+            (FRESH, true, true),
+            (&[("host", 0), ("host.slow", 3600), ("nvml", 0)], true, false),
+            (&[("host", 0), ("host.slow", 0), ("nvml", 3600)], false, true),
+        ] {
+            let fleet = Fleet::new([Arc::new(node("a", true, ages))].into());
+            let lines = lines(&fleet, false);
+            let found = (has(&lines, memory), has(&lines, space));
+            assert_eq!(found, (has_memory, has_space), "{ages:?} {lines:#?}");
+            assert!(has(&lines, "gtop_sample_age_seconds{node=\"a\",source=\"nvml\"}"));
+            assert!(has(&lines, "gtop_device_info{node=\"a\",device=\"0\",uuid=\"GPU-1\""));
+        }
+    }
+
+    #[test]
+    fn names_of_users_are_for_those_who_may_see_them() {
+        let fleet = Fleet::new([Arc::new(node("ada@a", true, FRESH))].into());
+        assert!(!lines(&fleet, false).iter().any(|line| line.contains("ada")));
+        assert!(lines(&fleet, true).iter().any(|line| line.contains("path=\"/media/ada\"")));
+    }
+
+    #[test]
+    fn a_machine_with_two_names_is_the_one_that_is_up_and_has_the_jobs_of_both() {
+        let nodes = [node("a", false, &[("host", 600)]), node("b", true, FRESH)];
+        let [first, second] = nodes.each_ref().map(|node| node.name.clone());
+        let devices = DeviceAllocation::Indices([0].into());
+        for listed in [&first, &second] {
+            let allocation = Allocation { node: listed.clone(), devices: devices.clone() };
+            let job = Job { allocations: [allocation].into(), ..Job::example("7") };
+            let fleet = Fleet {
+                nodes: nodes.iter().cloned().map(Arc::new).collect(),
+                same_as: Arc::new([(second.clone(), first.clone())].into()),
+                jobs: Some(Arc::new(JobList { jobs: vec![job], ..JobList::default() })),
+            };
+            let lines = lines(&fleet, false);
+            assert!(has(&lines, "gtop_node_up{node=\"a\"} 1"), "{lines:#?}");
+            let job = "gtop_job_device_info{node=\"a\",device=\"0\",job=\"7\"} 1";
+            assert!(has(&lines, job), "{listed:?} {lines:#?}");
+            assert!(!lines.iter().any(|line| line.contains("node=\"b\"")));
+        }
     }
 }
