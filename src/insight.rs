@@ -311,6 +311,9 @@ fn find_problems(fleet: &Fleet, now: Timestamp) -> Vec<FleetProblem> {
 }
 
 fn problem_keys(node: &Node, now: Timestamp) -> Vec<(ProblemKey, &'static str)> {
+    if node.reported().is_some() {
+        return Vec::new();
+    }
     if let Some(fault) = node.fault() {
         let key = ProblemKey::Down(fault.kind, Arc::clone(&fault.detail));
         return vec![(key, fault.kind.remedy())];

@@ -39,6 +39,7 @@ pub use sample::{
     BackendReading, BackendState, DevicesReading, DriverFacts, Hello, ProcessesReading, Sample,
     UsesReading,
 };
+pub use scheduler_node::{NodeState, SchedulerNode, SchedulerNodes};
 pub use signal::Signal;
 pub use tpu::{TpuCore, TpuDetails};
 pub use unit::{Bytes, Celsius, FanSpeed, Megahertz, Percent, Watts};
@@ -61,6 +62,7 @@ mod request;
 mod run;
 mod run_request;
 mod sample;
+mod scheduler_node;
 mod signal;
 mod tpu;
 mod unit;

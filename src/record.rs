@@ -31,5 +31,6 @@ mod line;
 mod parts;
 mod recorder;
 mod recording;
+mod scheduler_nodes;
 mod value;
 mod writer;

@@ -161,6 +161,9 @@ pub(super) fn discovery(env: &Env) -> Result<(Discovery, String), AppError> {
     }
     let interval = env.settings.seconds("discovery-interval");
     let mut slurm = SlurmPoller::new(filter, interval, roster.targets);
+    if cli.slurm.all_nodes {
+        slurm = slurm.with_all_nodes();
+    }
     if !cli.slurm.is_requested() {
         // Slurm's commands may be missing, as in a container; the environment still names the nodes.
         let nodes = std::env::var("SLURM_JOB_NODELIST").unwrap_or_default();
@@ -174,7 +177,17 @@ pub(super) fn discovery(env: &Env) -> Result<(Discovery, String), AppError> {
 fn job_filter(cli: &Cli) -> Option<(JobFilter, String)> {
     if cli.slurm.is_requested() {
         let filter = job_filter_of_options(cli);
-        let title = format!("Slurm: jobs {}", filter.describe());
+        let jobs = filter.describe();
+        let title = if cli.slurm.all_nodes {
+            let partitions = if filter.partitions.is_empty() {
+                "all partitions".to_owned()
+            } else {
+                filter.partitions.join(",")
+            };
+            format!("Slurm: all nodes of {partitions}, jobs {jobs}")
+        } else {
+            format!("Slurm: jobs {jobs}")
+        };
         return Some((filter, title));
     }
     if cli.nodes.local || !cli.hosts.is_empty() || cli.nodes.names_nodes() {
@@ -191,6 +204,7 @@ fn job_filter(cli: &Cli) -> Option<(JobFilter, String)> {
 pub(super) fn check_user_option(cli: &Cli) -> Result<(), AppError> {
     let options = &cli.slurm;
     let names_others = options.slurm
+        || options.all_nodes
         || !(options.job.is_empty() && options.partition.is_empty() && options.account.is_empty());
     let hosts = match &cli.command {
         Some(CliCommand::Doctor(doctor)) if doctor.slurm => return Ok(()),

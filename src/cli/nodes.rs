@@ -85,6 +85,9 @@ pub struct SlurmOptions {
     /// Only jobs in these partitions
     #[arg(long, value_name = "PARTITION", value_delimiter = ',', value_parser = parse_name, conflicts_with = "demo")]
     pub partition: Vec<String>,
+    /// Watch all nodes of the partitions, also those without a job of yours; default: of all partitions
+    #[arg(long, conflicts_with = "demo")]
+    pub all_nodes: bool,
     /// Only jobs of these accounts
     #[arg(long, value_name = "ACCOUNT", value_delimiter = ',', value_parser = parse_name, conflicts_with = "demo")]
     pub account: Vec<String>,
@@ -95,6 +98,7 @@ impl SlurmOptions {
     pub(super) fn add(&mut self, other: &mut Self) {
         self.slurm |= other.slurm;
         self.all_users |= other.all_users;
+        self.all_nodes |= other.all_nodes;
         self.user.append(&mut other.user);
         self.job.append(&mut other.job);
         self.partition.append(&mut other.partition);
@@ -104,7 +108,7 @@ impl SlurmOptions {
     /// Returns true if jobs are to be watched: with `--slurm` or any option that selects jobs.
     pub fn is_requested(&self) -> bool {
         let lists = [&self.user, &self.job, &self.partition, &self.account];
-        self.slurm || self.all_users || lists.iter().any(|list| !list.is_empty())
+        self.slurm || self.all_users || self.all_nodes || lists.iter().any(|list| !list.is_empty())
     }
 }
 

@@ -20,7 +20,7 @@ use crate::fleet::{EventRecord, Fleet, JobDevices, Node, SourceState, Totals, Tr
 use crate::metrics::Usage;
 use crate::model::{
     Ancestor, Bytes, Device, DeviceFault, DriverFacts, Fault, JobId, Link, LinkCounters, NodeName,
-    Percent, SourceFault, Space, TpuCore, TransportKind, Watts,
+    Percent, SchedulerNode, SourceFault, Space, TpuCore, TransportKind, Watts,
 };
 use crate::time::Timestamp;
 
@@ -154,9 +154,34 @@ object! {
         /// Device events since gtop started, latest last.
         events: Vec<EventJson<'a>> =
             node.events.iter().map(|record| EventJson::of(node, record, now)).collect(),
+        /// What the scheduler says of the node; null without a scheduler that knows it.
+        scheduler: Option<SchedulerNodeJson<'a>> =
+            node.scheduler.as_deref().map(|known| SchedulerNodeJson::of(known, now)),
         /// Ids of the jobs on the node.
         jobs: Vec<&'a str> =
             nodes.job_devices.jobs_on(&node.name).into_iter().map(JobId::as_str).collect(),
+    }
+}
+
+object! {
+    /// What the scheduler says of a node.
+    SchedulerNodeJson<'a> as "scheduler" of (node: &'a SchedulerNode, now: Timestamp) {
+        /// Its partitions.
+        partitions: Vec<&'a str> = node.partitions.iter().map(|name| &**name).collect(),
+        /// Its state, such as idle, mixed, allocated, draining, drained or down.
+        state: &'static str = node.state.as_str(),
+        /// True if new jobs start there: only then do its unused devices count as free.
+        takes_jobs: bool = node.takes_jobs(),
+        /// Why it takes no jobs, as the administrator or the scheduler wrote it.
+        reason: Option<&'a str> = node.reason.as_deref(),
+        /// Its features.
+        features: Vec<&'a str> = node.features.iter().map(|name| &**name).collect(),
+        /// Number of its devices.
+        devices: Option<u32> = node.devices,
+        /// Number of devices that jobs have; null unless nodes without a job are watched.
+        devices_allocated: Option<u32> = node.allocated,
+        /// How long ago the scheduler said so.
+        age_seconds: f64 = age(node.at, now),
     }
 }
 
@@ -483,8 +508,8 @@ object! {
 }
 
 object! {
-    /// Totals, each machine counted once. Every known device counts as exactly one of busy, held, free, faulty, stale or
-    /// unknown; the other sums cover fresh nodes only. Slices count with their device.
+    /// Totals, each machine counted once. Every known device counts as exactly one of busy, held, free, faulty, stale,
+    /// unavailable or unknown; the other sums cover fresh nodes only. Slices count with their device.
     TotalsJson as "totals" of (totals: &Totals) {
         /// Nodes monitored.
         nodes: usize = totals.nodes,
@@ -494,6 +519,8 @@ object! {
         stale: usize = totals.stale,
         /// Nodes that are not connected.
         down: usize = totals.down,
+        /// Nodes that let in only users with a job there: the scheduler's word is all that is known of them.
+        reported: usize = totals.reported,
         /// Nodes that are fresh or stale.
         known: usize = totals.fresh + totals.stale,
         /// All known devices, fresh or not.
@@ -510,6 +537,8 @@ object! {
         devices_stale: usize = totals.stale_devices,
         /// Devices not known to be busy, held or free.
         devices_unknown: usize = totals.unknown_devices,
+        /// Unused devices of nodes to which the scheduler gives no jobs, such as drained ones.
+        devices_unavailable: usize = totals.unavailable,
         /// Mean utilization of the devices that report it.
         utilization_percent: Option<f32> = totals.utilization.map(Percent::get),
         /// Memory in use on the devices that report it.
@@ -544,19 +573,20 @@ mod tests {
     #[test]
     fn device_counts_have_their_keys_and_add_up() {
         let all = Totals {
-            devices: 63,
+            devices: 127,
             busy: 1,
             idle_held: 2,
             free: 4,
             faulty: 8,
             stale_devices: 16,
             unknown_devices: 32,
+            unavailable: 64,
             ..Totals::default()
         };
         let json = serde_json::to_value(TotalsJson::of(&all)).unwrap();
-        let states = ["busy", "held", "free", "faulty", "stale", "unknown"];
+        let states = ["busy", "held", "free", "faulty", "stale", "unknown", "unavailable"];
         let counts = states.map(|state| json[format!("devices_{state}")].as_u64().unwrap());
-        assert_eq!(counts, [1, 2, 4, 8, 16, 32]);
+        assert_eq!(counts, [1, 2, 4, 8, 16, 32, 64]);
         assert_eq!(json["devices"], counts.iter().sum::<u64>());
     }
 }

@@ -10,8 +10,8 @@ use crate::fleet::node::{DeviceNumbering, EventRecord, Host, Node, Process, Sour
 use crate::model::{
     Allocation, BackendState, Container, Device, DeviceFault, DeviceUse, DriverFacts, Event,
     EventKind, Fault, Hello, HostFacts, HostReading, HostSlowReading, Job, JobId, JobList,
-    JobListError, Link, NodeName, ProcessStatics, Reading, Reason, SourceFault, Space, TpuDetails,
-    UnseenProcess,
+    JobListError, Link, NodeName, ProcessStatics, Reading, Reason, SchedulerNode, SchedulerNodes,
+    SourceFault, Space, TpuDetails, UnseenProcess,
 };
 
 /// Replaces free text, which may contain any name.
@@ -81,6 +81,7 @@ impl Anonymizer {
             link: link(&node.link),
             via: node.via,
             last_fault: node.last_fault.as_ref().map(fault),
+            scheduler: node.scheduler.as_ref().map(|known| Arc::new(self.scheduler_node(known))),
             hello: node.hello.as_ref().map(|hello| Arc::new(self.hello(hello, name.as_str()))),
             sources: node.sources.iter().map(source_state).collect(),
             host: self.host(&node.host),
@@ -259,6 +260,25 @@ impl Anonymizer {
             awaits_devices: list.awaits_devices,
             awaiting_outcome: list.awaiting_outcome.iter().map(|job| self.job(job)).collect(),
             ended: list.ended.iter().map(|(id, how)| (self.job_id(id), *how)).collect(),
+            nodes: Arc::new(SchedulerNodes {
+                nodes: list
+                    .nodes
+                    .nodes
+                    .iter()
+                    .map(|(name, node)| (self.node_name(name), Arc::new(self.scheduler_node(node))))
+                    .collect(),
+                at: list.nodes.at,
+            }),
+        }
+    }
+
+    fn scheduler_node(&mut self, node: &SchedulerNode) -> SchedulerNode {
+        SchedulerNode {
+            partitions: node.partitions.iter().map(|name| self.name("partition", name)).collect(),
+            // It may name people.
+            reason: None,
+            features: node.features.iter().map(|name| self.name("feature", name)).collect(),
+            ..node.clone()
         }
     }
 
@@ -495,6 +515,17 @@ mod tests {
         }
     }
 
+    fn scheduler_nodes() -> SchedulerNodes {
+        let node = SchedulerNode {
+            partitions: vec![text("acme")],
+            reason: Some(text("alice tests")),
+            features: vec![text("acme")],
+            ..SchedulerNode::default()
+        };
+        let name = NodeName::new("gpu01").unwrap();
+        SchedulerNodes { nodes: [(name, Arc::new(node))].into(), at: None }
+    }
+
     fn fleet() -> Fleet {
         let names = ["alice@gpu01", "gpu01", "10.20.30.40:2222", "acme.gpu01"];
         let nodes = names.map(|name| Arc::new(node(name)));
@@ -509,6 +540,7 @@ mod tests {
             filter_text: text("of alice"),
             awaiting_outcome: vec![job()],
             ended: [(JobId::new("4711").unwrap(), JobOutcome::Failed)].into(),
+            nodes: Arc::new(scheduler_nodes()),
             ..JobList::default()
         };
         Fleet { jobs: Some(Arc::new(jobs)), ..Fleet::new(nodes.into()) }

@@ -30,6 +30,8 @@ pub enum DeviceState {
     Faulty,
     /// Its utilization or its users are not known.
     Unknown,
+    /// Idle and unused, on a node to which the scheduler gives no jobs, such as a drained one.
+    Unavailable,
 }
 
 impl DeviceState {
@@ -42,7 +44,7 @@ impl DeviceState {
         } else if is_idle_held(node, device, is_allocated) {
             Self::IdleHeld
         } else if !is_allocated && is_free(node, position) {
-            Self::Free
+            if node.takes_jobs() { Self::Free } else { Self::Unavailable }
         } else {
             Self::Unknown
         }
@@ -105,7 +107,7 @@ pub fn is_in_use(node: &Node, device: &Device) -> bool {
     bytes >= MIN_HELD_BYTES || device.is_open() == Some(true)
 }
 
-/// Returns true if the device at this position is known to be idle and unused.
+/// Returns true if the device at this position is known to be idle and unused, whether its node takes jobs or not.
 pub fn is_free(node: &Node, position: usize) -> bool {
     let Some(device) = node.devices.get(position) else { return false };
     let is_asleep = device.utilization == Reading::Unknown(Reason::Asleep);
@@ -127,7 +129,8 @@ mod tests {
     use super::*;
     use crate::fleet::Totals;
     use crate::model::{
-        Allocation, Bytes, DeviceAllocation, DeviceUse, Job, JobList, Link, Source,
+        Allocation, Bytes, DeviceAllocation, DeviceUse, Job, JobList, Link, NodeState,
+        SchedulerNode, Source,
     };
     use crate::time::Timestamp;
 
@@ -181,5 +184,20 @@ mod tests {
         };
         assert_eq!(counts(&fleet), (1, 0, 1));
         assert_eq!(counts(&Fleet { jobs, ..fleet }), (1, 1, 0));
+    }
+
+    #[test]
+    fn an_unused_device_of_a_drained_node_is_unavailable_and_a_used_one_is_not() {
+        let state = |state, share, mebibytes| {
+            let mut node = node(Some(share), mebibytes);
+            let scheduler = SchedulerNode { state, is_responding: true, ..Default::default() };
+            node.scheduler = Some(Arc::new(scheduler));
+            DeviceState::of(&node, 0, &node.devices[0], false)
+        };
+        assert_eq!(state(NodeState::Idle, 0.0, None), DeviceState::Free);
+        assert_eq!(state(NodeState::Drained, 0.0, None), DeviceState::Unavailable);
+        assert_eq!(state(NodeState::Reserved, 0.0, None), DeviceState::Unavailable);
+        assert_eq!(state(NodeState::Draining, 90.0, Some(900)), DeviceState::Busy);
+        assert_eq!(state(NodeState::Draining, 0.0, Some(900)), DeviceState::IdleHeld);
     }
 }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use crate::fleet::history::History;
 use crate::model::{
-    Bytes, Device, DeviceUse, Event, Fault, Freshness, Hello, HostReading, HostSlowReading, JobId,
-    Link, NodeName, Percent, ProcessKey, ProcessState, ProcessStatics, Reading, Reason, Source,
-    SourceFault, SourceFaultKind, TransportKind, UnseenProcess, stale_after,
+    Bytes, Device, DeviceUse, Event, Fault, FaultKind, Freshness, Hello, HostReading,
+    HostSlowReading, JobId, Link, NodeName, Percent, ProcessKey, ProcessState, ProcessStatics,
+    Reading, Reason, SchedulerNode, Source, SourceFault, SourceFaultKind, TransportKind,
+    UnseenProcess, stale_after,
 };
 use crate::time::Timestamp;
 
@@ -42,6 +43,8 @@ pub struct Node {
     pub via: Option<TransportKind>,
     /// Why the last session ended or could not be opened; cleared when the next one is up.
     pub last_fault: Option<Fault>,
+    /// What the scheduler says of it; `None` without a scheduler that knows it.
+    pub scheduler: Option<Arc<SchedulerNode>>,
     /// The probe's hello; kept when the connection is lost.
     pub hello: Option<Arc<Hello>>,
     /// Data sources with their freshness and faults.
@@ -160,6 +163,7 @@ impl Node {
             link: Link::Idle,
             via: None,
             last_fault: None,
+            scheduler: None,
             hello: None,
             sources: Vec::new(),
             host: Host::default(),
@@ -193,6 +197,17 @@ impl Node {
             Link::Opening { .. } => self.last_fault.as_ref(),
             Link::Idle | Link::Up => None,
         }
+    }
+
+    /// Returns true unless a scheduler gives it no jobs.
+    pub fn takes_jobs(&self) -> bool {
+        self.scheduler.as_ref().is_none_or(|node| node.takes_jobs())
+    }
+
+    /// Returns what the scheduler says of a node that lets in only users with a job there: all that is known of it.
+    pub fn reported(&self) -> Option<&SchedulerNode> {
+        let is_closed = self.fault().is_some_and(|fault| fault.kind == FaultKind::NoJob);
+        self.scheduler.as_deref().filter(|_| is_closed)
     }
 
     /// Returns the state of a source.

@@ -10,8 +10,8 @@ use crate::fleet::node::{Node, Process};
 use crate::fleet::rates::{MIN_RATE_SPAN, cpu_utilization, rates};
 use crate::model::{
     Bytes, Counter, CpuTicks, DeviceUse, Event, Hello, HostReading, Link, NodeName, Percent,
-    ProcessKey, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample, Source,
-    SourceFaultKind, TransportKind, max_interval,
+    ProcessKey, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample,
+    SchedulerNode, Source, SourceFaultKind, TransportKind, max_interval,
 };
 use crate::time::{ClockOffset, NodeTime, Timestamp};
 
@@ -97,6 +97,13 @@ impl NodeBuilder {
         node.link = link;
     }
 
+    /// Sets what the scheduler says of the node.
+    pub fn set_scheduler(&mut self, scheduler: Option<&Arc<SchedulerNode>>) {
+        if self.node.scheduler.as_ref().map(Arc::as_ptr) != scheduler.map(Arc::as_ptr) {
+            Arc::make_mut(&mut self.node).scheduler = scheduler.cloned();
+        }
+    }
+
     /// Sets how the node is reached.
     pub fn on_transport(&mut self, via: TransportKind) {
         Arc::make_mut(&mut self.node).via = Some(via);
@@ -136,6 +143,7 @@ impl NodeBuilder {
             *node = Node {
                 link: node.link.clone(),
                 via: node.via,
+                scheduler: node.scheduler.clone(),
                 // Events survive a reboot: they often show its reason.
                 events: Arc::clone(&node.events),
                 history: node.history.clone(),

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::fleet::Fleet;
 use crate::fleet::node::Node;
-use crate::model::{JobId, JobList, NodeName, ProcessStatics};
+use crate::model::{JobId, JobList, NodeName, ProcessStatics, SchedulerNode, SchedulerNodes};
 
 /// Minimum intervals between two publications of the fleet.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +58,8 @@ struct StoreState {
     jobs: Option<Arc<JobList>>,
     /// Job ids by SLUID, for processes that know only the SLUID of their job.
     job_ids: BTreeMap<JobId, JobId>,
+    /// What the scheduler says of nodes.
+    scheduler: Arc<SchedulerNodes>,
 }
 
 /// Reads the newest published fleet.
@@ -79,6 +81,7 @@ impl FleetStore {
             is_urgent: true,
             jobs: None,
             job_ids: BTreeMap::new(),
+            scheduler: Arc::default(),
         };
         let (published, _) = watch::channel(fleet);
         Arc::new(Self { inner: Mutex::new(inner), changed: Notify::new(), published, history_span })
@@ -101,6 +104,7 @@ impl FleetStore {
         let mut guard = self.lock();
         let inner = &mut *guard;
         inner.job_ids = jobs.iter().flat_map(|jobs| &jobs.jobs).filter_map(sluid_to_id).collect();
+        inner.scheduler = jobs.as_ref().map(|jobs| Arc::clone(&jobs.nodes)).unwrap_or_default();
         inner.jobs = jobs;
         let now = Instant::now();
         inner.removed.retain(|_, (_, since)| now.duration_since(*since) < REMOVED_RETENTION);
@@ -111,7 +115,7 @@ impl FleetStore {
         let make = |name: NodeName| {
             let known = inner.removed.remove(&name).map(|(node, _)| node);
             let node = known.unwrap_or_else(|| Arc::new(Node::new(name, self.history_span)));
-            resolve_job_ids(node, &inner.job_ids)
+            with_scheduler(resolve_job_ids(node, &inner.job_ids), &inner.scheduler)
         };
         let nodes: Vec<Arc<Node>> = names.into_iter().map(make).collect();
         inner.positions = positions(&nodes);
@@ -159,6 +163,11 @@ impl FleetStore {
         self.lock().focus = node;
     }
 
+    /// Returns what the scheduler says of a node.
+    pub fn scheduler_node(&self, name: &NodeName) -> Option<Arc<SchedulerNode>> {
+        self.lock().scheduler.nodes.get(name).cloned()
+    }
+
     /// Stores the new state of a node.
     pub fn update(&self, node: Arc<Node>) {
         let mut guard = self.lock();
@@ -170,7 +179,7 @@ impl FleetStore {
         if let Some(entry) = entry {
             let [known, newer] = [&*entry, &node].map(|node| node.hello.as_ref().map(Arc::as_ptr));
             inner.has_new_hello |= known != newer;
-            *entry = resolve_job_ids(node, &inner.job_ids);
+            *entry = with_scheduler(resolve_job_ids(node, &inner.job_ids), &inner.scheduler);
         } else if let Some((known, _)) = inner.removed.get_mut(&node.name) {
             *known = node;
         }
@@ -231,6 +240,15 @@ fn sluid_to_id(job: &crate::model::Job) -> Option<(JobId, JobId)> {
     Some((job.sluid.clone()?, job.id.clone()))
 }
 
+/// Sets what the scheduler says of the node, unless that is the case already.
+fn with_scheduler(mut node: Arc<Node>, scheduler: &SchedulerNodes) -> Arc<Node> {
+    let known = scheduler.nodes.get(&node.name);
+    if node.scheduler.as_ref().map(Arc::as_ptr) != known.map(Arc::as_ptr) {
+        Arc::make_mut(&mut node).scheduler = known.cloned();
+    }
+    node
+}
+
 /// Sets the job id of processes whose control group names the job only by its SLUID.
 fn resolve_job_ids(mut node: Arc<Node>, job_ids: &BTreeMap<JobId, JobId>) -> Arc<Node> {
     let job_id = |statics: &ProcessStatics| {
@@ -265,7 +283,7 @@ fn resolve_job_ids(mut node: Arc<Node>, job_ids: &BTreeMap<JobId, JobId>) -> Arc
 mod tests {
     use super::*;
     use crate::model::Hello;
-    use crate::model::{HostFacts, Link};
+    use crate::model::{HostFacts, Link, NodeState};
 
     fn name(name: &str) -> NodeName {
         NodeName::new(name).unwrap()
@@ -358,6 +376,27 @@ mod tests {
         let same_as = Arc::clone(&store.snapshot().same_as);
         store.update(Arc::clone(&store.snapshot().nodes[0]));
         assert!(Arc::ptr_eq(&same_as, &store.snapshot().same_as));
+    }
+
+    #[test]
+    fn the_scheduler_s_word_reaches_nodes_that_are_down_and_those_that_report_later() {
+        let listed = |state| {
+            let node = SchedulerNode { state, ..SchedulerNode::default() };
+            let nodes = SchedulerNodes { nodes: [(name("a"), Arc::new(node))].into(), at: None };
+            Some(Arc::new(JobList { nodes: Arc::new(nodes), ..JobList::default() }))
+        };
+        let state = |store: &FleetStore| {
+            store.snapshot().nodes[0].scheduler.as_ref().map(|node| node.state)
+        };
+        let store = FleetStore::new([name("a")], Duration::ZERO);
+        store.set_nodes([name("a")], listed(NodeState::Drained));
+        assert_eq!(state(&store), Some(NodeState::Drained));
+        store.update(node_opening("a", 1));
+        assert_eq!(state(&store), Some(NodeState::Drained));
+        store.set_nodes([name("a")], listed(NodeState::Idle));
+        assert_eq!(state(&store), Some(NodeState::Idle));
+        store.set_nodes([name("a")], None);
+        assert_eq!(state(&store), None);
     }
 
     async fn count_publications(focus: Option<NodeName>) -> usize {

@@ -3,7 +3,7 @@
 use crate::fleet::Fleet;
 use crate::fleet::idle::{AllocatedDevices, DeviceState};
 use crate::fleet::node::Node;
-use crate::model::{Bytes, Device, Percent, Watts};
+use crate::model::{Bytes, Device, Percent, SchedulerNode, Watts};
 use crate::time::Timestamp;
 
 /// Totals over a group of nodes.
@@ -17,7 +17,9 @@ pub struct Totals {
     pub stale: usize,
     /// Nodes that are not connected.
     pub down: usize,
-    /// All known devices, each in exactly one of the six counts that follow; slices count with their device.
+    /// Nodes that let in only users with a job there, known from the scheduler alone.
+    pub reported: usize,
+    /// All known devices, each in exactly one of the seven counts that follow; slices count with their device.
     pub devices: usize,
     /// Devices at 5 % utilization or more.
     pub busy: usize,
@@ -31,6 +33,8 @@ pub struct Totals {
     pub stale_devices: usize,
     /// Devices not known to be busy, idle-held or free.
     pub unknown_devices: usize,
+    /// Unused devices of nodes to which the scheduler gives no jobs, such as drained ones.
+    pub unavailable: usize,
     /// Mean utilization of the devices that report it.
     pub utilization: Option<Percent>,
     /// Number of devices in `utilization`.
@@ -70,6 +74,10 @@ impl Totals {
         let mut sums = Sums::default();
         for (node, positions) in parts {
             totals.nodes += 1;
+            if let Some(reported) = node.reported() {
+                totals.add_reported(reported);
+                continue;
+            }
             if node.fault().is_some() {
                 totals.down += 1;
             } else if node.freshness(now).is_fresh() {
@@ -88,6 +96,21 @@ impl Totals {
         totals
     }
 
+    /// Returns the totals of the devices at these positions of one node, or all.
+    pub fn of_node_part(
+        node: &Node,
+        positions: Option<&[usize]>,
+        now: Timestamp,
+        allocated: &AllocatedDevices,
+    ) -> Self {
+        Self::of_node_parts([(node, positions)], now, allocated)
+    }
+
+    /// Returns the devices that cannot be used: faulty, stale, or of nodes that take no jobs.
+    pub const fn unusable(&self) -> usize {
+        self.faulty + self.stale_devices + self.unavailable
+    }
+
     /// Returns the totals of one node's devices as last known, fresh or not.
     pub fn of_devices(node: &Node) -> Self {
         Self::of_part(node, None)
@@ -100,6 +123,17 @@ impl Totals {
         totals.add(node, positions, &AllocatedDevices::default(), &mut sums);
         sums.finish(&mut totals);
         totals
+    }
+
+    /// Adds a node of which only the scheduler's word is known: jobs have some devices, how busy is unknown.
+    fn add_reported(&mut self, node: &SchedulerNode) {
+        self.reported += 1;
+        let count = |number: Option<u32>| usize::try_from(number.unwrap_or(0)).unwrap_or(0);
+        let (all, unallocated) = (count(node.devices), count(node.unallocated()));
+        self.devices += all;
+        self.unknown_devices += all - unallocated.min(all);
+        let usable = if node.takes_jobs() { &mut self.free } else { &mut self.unavailable };
+        *usable += unallocated.min(all);
     }
 
     fn add(
@@ -118,6 +152,7 @@ impl Totals {
                 DeviceState::Free => &mut self.free,
                 DeviceState::Faulty => &mut self.faulty,
                 DeviceState::Unknown => &mut self.unknown_devices,
+                DeviceState::Unavailable => &mut self.unavailable,
             };
             *count += 1;
             if device.fault.is_none() {
@@ -189,7 +224,8 @@ mod tests {
 
     use super::*;
     use crate::model::{
-        DeviceFault, Fault, FaultKind, Link, NodeName, Reading, Reason, Source, TpuDetails,
+        DeviceFault, Fault, FaultKind, Link, NodeName, NodeState, Reading, Reason, Source,
+        TpuDetails,
     };
 
     #[test]
@@ -214,6 +250,30 @@ mod tests {
         assert_eq!(counts(load(Reading::Unknown(Reason::DriverError))), (1, 0, 0, 1));
         assert_eq!(counts(load(Reading::Known(Percent::new(0.0).unwrap()))), (1, 0, 1, 0));
         assert_eq!(counts(load(Reading::Unknown(Reason::Asleep))), (1, 0, 1, 0));
+    }
+
+    #[test]
+    fn a_node_that_lets_nobody_in_counts_as_the_scheduler_says() {
+        let node = |state, devices, allocated| {
+            let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+            node.link = Link::Down { fault: Fault::new(FaultKind::NoJob, ""), retry_at: None };
+            node.scheduler = Some(Arc::new(SchedulerNode {
+                state,
+                is_responding: true,
+                devices,
+                allocated,
+                ..SchedulerNode::default()
+            }));
+            let all = Totals::of(&Fleet::new([Arc::new(node)].into()), Timestamp::default());
+            assert_eq!((all.nodes, all.reported, all.down), (1, 1, 0));
+            assert_eq!(all.free + all.unknown_devices + all.unavailable, all.devices);
+            (all.devices, all.free, all.unknown_devices, all.unavailable)
+        };
+        assert_eq!(node(NodeState::Mixed, Some(8), Some(3)), (8, 5, 3, 0));
+        assert_eq!(node(NodeState::Draining, Some(8), Some(3)), (8, 0, 3, 5));
+        assert_eq!(node(NodeState::Idle, Some(8), None), (8, 0, 8, 0));
+        assert_eq!(node(NodeState::Idle, None, Some(3)), (0, 0, 0, 0));
+        assert_eq!(node(NodeState::Idle, Some(8), Some(9)), (8, 0, 8, 0));
     }
 
     #[test]

@@ -6,7 +6,8 @@ use crate::fleet::{Node, SourceState, is_idle};
 use crate::insight::Severity;
 use crate::insight::{FleetView, device_fault};
 use crate::model::{
-    Device, Fault, Freshness, JobId, JobList, Link, Source, SourceFault, SourceFaultKind,
+    Device, Fault, Freshness, JobId, JobList, Link, SchedulerNode, Source, SourceFault,
+    SourceFaultKind,
 };
 use crate::text::UNKNOWN;
 use crate::time::{Timestamp, format_age, format_duration};
@@ -25,12 +26,15 @@ pub(crate) enum NodeStatus {
     Stale(Duration),
     /// The connection is down.
     Down,
+    /// It lets in only users with a job there; the scheduler's word is all that is known.
+    Reported,
 }
 
 impl NodeStatus {
     pub(crate) fn of(node: &Node, now: Timestamp) -> Self {
         match &node.link {
             Link::Idle => Self::Waiting,
+            Link::Opening { .. } | Link::Down { .. } if node.reported().is_some() => Self::Reported,
             // Shown as down until the next connection is up, so that the reason stays readable.
             Link::Opening { .. } | Link::Down { .. } if node.fault().is_some() => Self::Down,
             Link::Opening { attempt } => Self::Opening(*attempt),
@@ -75,6 +79,9 @@ pub(crate) fn status_notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
         NodeStatus::Waiting => notes.push(("waiting to connect".to_owned(), Severity::Info)),
         NodeStatus::Opening(attempt) => notes.push((connecting_text(attempt), Severity::Info)),
         NodeStatus::Down => notes.extend(down_notes(node, now)),
+        NodeStatus::Reported => {
+            notes.extend(node.reported().map(|known| reported_note(known, now)))
+        }
         NodeStatus::Starting if node.hello.is_none() => {
             notes.push(("starting the probe".to_owned(), Severity::Info));
         }
@@ -83,6 +90,7 @@ pub(crate) fn status_notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
         }
         NodeStatus::Stale(_) | NodeStatus::Fresh => {}
     }
+    notes.extend(scheduler_note(node, status));
     if node.link != Link::Up {
         return notes;
     }
@@ -95,6 +103,30 @@ pub(crate) fn status_notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
     notes.extend(faults);
     notes.extend(backend_notes(node));
     notes
+}
+
+/// Returns what the scheduler says of a node that cannot be reached, and how long ago.
+fn reported_note(node: &SchedulerNode, now: Timestamp) -> Note {
+    let devices = match (node.unallocated(), node.devices) {
+        (Some(_), Some(all)) if !node.takes_jobs() => format!(" · {}", counted_devices(all)),
+        (Some(free), Some(all)) => format!(" · {free} of {} free", counted_devices(all)),
+        (None, Some(all)) => format!(" · {}", counted_devices(all)),
+        (_, None) => String::new(),
+    };
+    let severity = if node.takes_jobs() { Severity::Info } else { Severity::Warning };
+    let age = format_age(now.since(node.at));
+    (format!("Slurm {age} ago: {}{devices}", node.state_text()), severity)
+}
+
+fn counted_devices(count: u32) -> String {
+    format!("{count} {}", if count == 1 { "device" } else { "devices" })
+}
+
+/// Says that the scheduler gives a node no jobs, and why.
+fn scheduler_note(node: &Node, status: NodeStatus) -> Option<Note> {
+    let known = node.scheduler.as_ref().filter(|known| !known.takes_jobs())?;
+    let is_told = status == NodeStatus::Reported;
+    (!is_told).then(|| (format!("Slurm: {}", known.state_text()), Severity::Warning))
 }
 
 fn connecting_text(attempt: u32) -> String {
@@ -139,12 +171,18 @@ pub(crate) fn source_fault_text(source: &Source, fault: &SourceFault, now: Times
 
 /// Returns the full remedy for the fault of a node.
 pub(crate) fn full_remedy(node: &Node) -> Option<&str> {
+    if node.reported().is_some() {
+        return None;
+    }
     let fault = node.fault().map(Fault::remedy);
     fault.or_else(|| node.source_fault().map(|(_, fault)| fault.kind.remedy()))
 }
 
 /// Returns the remedy in a few words.
 pub(crate) fn short_remedy(node: &Node) -> Option<&'static str> {
+    if node.reported().is_some() {
+        return None;
+    }
     let fault = node.fault().map(|fault| fault.kind.remedy());
     fault.or_else(|| node.source_fault().map(|(_, fault)| fault.kind.remedy()))
 }
@@ -243,7 +281,10 @@ pub(crate) fn backend_notes(node: &Node) -> Vec<Note> {
 
 fn is_free(node: &Node) -> bool {
     let is_free = |device: &Device| device.fault.is_none() && is_idle(device);
-    !node.devices.is_empty() && node.uses.is_empty() && node.devices.iter().all(is_free)
+    node.takes_jobs()
+        && !node.devices.is_empty()
+        && node.uses.is_empty()
+        && node.devices.iter().all(is_free)
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 //! the allocation of a job does not change while it runs. Jobs and nodes are published as soon as
 //! `squeue` has answered, devices when `scontrol` has, so a hanging `scontrol` delays nothing. The
 //! interval grows while Slurm is slow or fails; the last list then stays, with its age and the error.
+//!
+//! Partitions, states and features of nodes come from a rare `sinfo`, which delays nothing either.
 
 pub use command::{fetch_jobs, fetch_node_addresses, run_command_within};
 pub use error::{NO_CONFIGURATION, SlurmError, SlurmErrorKind};
@@ -24,6 +26,7 @@ use crate::inventory::Roster;
 use crate::inventory::slurm::command::{fetch_details, fetch_queue};
 use crate::inventory::slurm::job_detail::JobDetail;
 use crate::inventory::slurm::job_targets::merge_targets;
+use crate::inventory::slurm::node_poll::{NodePoll, NodeQuery, await_nodes};
 use crate::inventory::slurm::poll::{WAIT_PER_QUERY_TIME, next_wait, random_byte};
 use crate::inventory::slurm::queue::Queue;
 use crate::model::{Allocation, Job, JobId, JobList, JobListError, JobOutcome, NodeName};
@@ -39,6 +42,8 @@ mod gres;
 mod job_detail;
 mod job_targets;
 mod missing_jobs;
+mod node_list;
+mod node_poll;
 mod poll;
 mod queue;
 #[cfg(test)]
@@ -132,6 +137,9 @@ pub struct SlurmPoller {
     missing_reasons: BTreeMap<String, String>,
     details: DetailSchedule,
     addresses: SchedulerAddresses,
+    nodes: NodePoll,
+    /// A partition of the filter that Slurm does not have.
+    unknown_partition: Option<JobListError>,
 }
 
 /// When details of jobs are queried.
@@ -228,6 +236,8 @@ impl SlurmPoller {
             departed: BTreeMap::new(),
             missing_reasons: BTreeMap::new(),
             addresses: SchedulerAddresses::default(),
+            nodes: NodePoll::new(interval),
+            unknown_partition: None,
             details: DetailSchedule {
                 is_due: false,
                 not_before: Instant::now(),
@@ -246,6 +256,13 @@ impl SlurmPoller {
         self
     }
 
+    /// Watches all nodes of the filter's partitions, also those without a listed job.
+    #[must_use]
+    pub fn with_all_nodes(mut self) -> Self {
+        self.nodes.has_all_nodes = true;
+        self
+    }
+
     /// Polls until the receiver of rosters is dropped.
     pub async fn run(
         mut self,
@@ -257,6 +274,7 @@ impl SlurmPoller {
         let mut not_before = due;
         let mut refresh = requests.borrow().refresh;
         let mut pending_query: Option<PendingQuery> = None;
+        let mut node_query: Option<NodeQuery> = None;
         loop {
             let request = requests.borrow_and_update().clone();
             let began = Instant::now();
@@ -264,6 +282,15 @@ impl SlurmPoller {
             refresh = request.refresh;
             if is_refreshed {
                 self.details.not_before = began;
+            }
+            if node_query.is_none() {
+                node_query = self.nodes.next_query(is_refreshed, &clock);
+            }
+            if self.nodes.is_awaited() {
+                let answer = await_nodes(&mut node_query).await;
+                node_query = None;
+                self.nodes.apply(answer);
+                self.update_targets(&clock);
             }
             if began >= due || is_refreshed {
                 self.poll_queue(&clock).await;
@@ -294,6 +321,11 @@ impl SlurmPoller {
             tokio::select! {
                 () = sleep_until(due) => {}
                 () = requested => self.details.is_due = true,
+                answer = await_nodes(&mut node_query) => {
+                    node_query = None;
+                    self.nodes.apply(answer);
+                    self.update_targets(&clock);
+                }
                 result = await_query(&mut pending_query) => {
                     pending_query = None;
                     let now = Instant::now();
@@ -332,6 +364,8 @@ impl SlurmPoller {
     pub fn roster(&self) -> Roster {
         let mut list = self.list.clone();
         list.notes.extend(self.details.note.iter().map(|note| note.as_str().into()));
+        list.notes.extend(self.nodes.note().map(Into::into));
+        list.error = list.error.or_else(|| self.unknown_partition.clone());
         list.notes.extend(self.missing_reasons.values().map(|note| note.as_str().into()));
         let addresses = self.addresses.clone();
         Roster { addresses, ..Roster::from_scheduler(self.targets.clone(), Arc::new(list)) }
@@ -354,10 +388,30 @@ impl SlurmPoller {
         self.list.jobs = queue.jobs;
         self.names = queue.names;
         self.apply_known_details();
-        self.targets = merge_targets(&self.static_targets, &self.list.jobs);
+        self.update_targets(clock);
         self.list.notes = queue.notes.into_iter().map(Into::into).collect();
         self.list.at = Some(clock.now());
         self.list.error = None;
+    }
+
+    /// Lists the watched nodes, and what Slurm says of them.
+    fn update_targets(&mut self, clock: &Clock) {
+        let partitions = &self.filter.partitions;
+        let all = self.nodes.list.names_in(partitions).filter(|_| self.nodes.has_all_nodes);
+        self.targets = merge_targets(&self.static_targets, &self.list.jobs, all);
+        let names = self.targets.iter().map(|target| &target.name);
+        self.list.nodes = Arc::new(self.nodes.list.of(names));
+        let is_listed = |name: &String| self.list.jobs.iter().any(|job| *job.partition == **name);
+        // A hidden partition is not listed, but its jobs are.
+        let unlisted: Vec<String> =
+            partitions.iter().filter(|name| !is_listed(name)).cloned().collect();
+        let unknown = self.nodes.list.unknown_partition(&unlisted);
+        let since = self.unknown_partition.as_ref().map_or_else(|| clock.now(), |one| one.since);
+        self.unknown_partition = unknown.map(|(message, remedy)| JobListError {
+            message: message.into(),
+            remedy: remedy.into(),
+            since,
+        });
     }
 
     fn record_failure(&mut self, error: SlurmError, clock: &Clock) {
@@ -418,6 +472,8 @@ impl SlurmPoller {
         let absent = missing.iter().filter(is_new).map(|job| (*job).to_owned()).collect();
         let nodes = self.list.with_nodes().flat_map(|job| job.allocations.iter());
         let nodes = nodes.map(|allocation| &allocation.node);
+        let all = self.list.nodes.nodes.keys().filter(|_| self.nodes.has_all_nodes);
+        let nodes = nodes.chain(all);
         let nodes = nodes.filter(|node| !self.addresses.known.contains_key(node.as_str())).cloned();
         let query = DetailQuery { jobs, missing_jobs: absent, nodes: nodes.collect() };
         (!query.is_empty()).then_some(query)

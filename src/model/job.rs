@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::model::declare::table;
 use crate::model::id::{JobId, NodeName};
+use crate::model::scheduler_node::SchedulerNodes;
 use crate::time::Timestamp;
 
 /// One job as its scheduler reports it. Texts are safe to show.
@@ -202,6 +203,8 @@ pub struct JobList {
     pub awaiting_outcome: Vec<Job>,
     /// Outcomes of the last jobs that left the list.
     pub ended: Arc<[(JobId, JobOutcome)]>,
+    /// What the scheduler says of the watched nodes.
+    pub nodes: Arc<SchedulerNodes>,
 }
 
 /// Why the scheduler does not list its jobs.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::{
     Allocation, DeviceAllocation, Job, JobId, JobList, JobListError, JobOutcome, JobState,
 };
+use crate::record::scheduler_nodes::{self, SchedulerNodesLine};
 use crate::record::value::{from_seconds, node_name, to_seconds};
 use crate::text::sanitize_shared;
 
@@ -27,6 +28,11 @@ pub(super) struct JobListLine {
     awaiting_outcome: Vec<JobLine>,
     /// Ids and how the jobs ended.
     ended: Vec<(String, String)>,
+    /// What the scheduler says of nodes; equal ones share a line.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nodes: Vec<SchedulerNodesLine>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nodes_at: Option<f64>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -105,6 +111,8 @@ impl From<&JobList> for JobListLine {
             awaits_devices: list.awaits_devices,
             awaiting_outcome: list.awaiting_outcome.iter().map(JobLine::from).collect(),
             ended: list.ended.iter().map(ended).collect(),
+            nodes: scheduler_nodes::to_lines(&list.nodes),
+            nodes_at: list.nodes.at.map(to_seconds),
         }
     }
 }
@@ -130,6 +138,7 @@ impl JobListLine {
             awaits_devices: self.awaits_devices,
             awaiting_outcome: self.awaiting_outcome.iter().filter_map(JobLine::to_job).collect(),
             ended: self.ended.iter().filter_map(ended).collect(),
+            nodes: Arc::new(scheduler_nodes::to_nodes(&self.nodes, self.nodes_at)),
         }
     }
 }

@@ -116,11 +116,14 @@ fn node_counts(fleet_view: &FleetView, is_short: bool) -> Line {
         format!("{:>digits$} of {} {word} fresh", totals.fresh, totals.nodes)
     };
     let mut line = Line::styled(fresh, tone);
-    let connecting = totals.nodes.saturating_sub(totals.fresh + totals.stale + totals.down);
+    let connecting =
+        totals.nodes.saturating_sub(totals.fresh + totals.stale + totals.down + totals.reported);
+    let by_slurm = if is_short { "by Slurm" } else { "known from Slurm" };
     let parts = [
         (connecting, "connecting", Tone::Faint),
         (totals.stale, "stale", Tone::Warn),
         (totals.down, "down", Tone::Bad),
+        (totals.reported, by_slurm, Tone::Faint),
     ];
     for (count, word, tone) in parts {
         if count > 0 {
@@ -188,6 +191,7 @@ fn device_counts(totals: &Totals, width: u16, gap: u16) -> Line {
         (["free ", "free ", "f"], totals.free, Tone::Plain, true),
         (["faulty ", "faulty ", "x"], totals.faulty, Tone::Bad, false),
         (["stale ", "stale ", "o"], totals.stale_devices, Tone::Warn, false),
+        (["unavailable ", "off ", "u"], totals.unavailable, Tone::Warn, false),
         (["unknown ", "? ", "?"], totals.unknown_devices, Tone::Faint, false),
     ];
     let is_fresh = totals.devices > totals.stale_devices;
@@ -342,7 +346,8 @@ mod tests {
     fn the_counts_add_up_at_every_width() {
         let fleet =
             |[busy, held, free, faulty, stale_devices, unknown_devices]: [usize; 6]| Totals {
-                devices: busy + held + free + faulty + stale_devices + unknown_devices,
+                devices: busy + held + free + 2 * faulty + stale_devices + unknown_devices,
+                unavailable: faulty,
                 busy,
                 idle_held: held,
                 free,

@@ -204,7 +204,7 @@ fn unsampled_nodes(fleet_view: &FleetView, width: u16) -> Vec<Line> {
             NodeStatus::Starting | NodeStatus::Fresh | NodeStatus::Stale(_) => {
                 "no sample from the probe yet"
             }
-            NodeStatus::Down => continue,
+            NodeStatus::Down | NodeStatus::Reported => continue,
         };
         by_state.entry(state).or_default().push(node.name.label());
     }

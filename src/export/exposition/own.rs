@@ -163,6 +163,7 @@ fn write_devices(text: &mut ExpositionText, served: &ServedFleet<'_>) {
                 DeviceState::Free => "free",
                 DeviceState::Faulty => "faulty",
                 DeviceState::Unknown => "unknown",
+                DeviceState::Unavailable => "unavailable",
             };
             served.labels.clone().with("state", state)
         }),

@@ -120,8 +120,8 @@ pub async fn run_command_within(
         input,
         // Unix times, independent of the time zone.
         env: &[("LC_ALL", "C"), ("SLURM_TIME_FORMAT", "%s")],
-        // The user's SQUEUE_ variables would change the output.
-        hides: |name| name.starts_with("SQUEUE_"),
+        // The user's variables would change the output.
+        hides: |name| name.starts_with("SQUEUE_") || name.starts_with("SINFO_"),
         timeout: limit,
         max_stdout: MAX_OUTPUT_SIZE,
     };
@@ -131,7 +131,7 @@ pub async fn run_command_within(
 }
 
 /// Returns a random boundary, so that no job name can contain it on purpose.
-fn random_boundary() -> String {
+pub(super) fn random_boundary() -> String {
     let mut bytes = [0_u8; 8];
     // Without randomness only a crafted job name could contain it.
     _ = getrandom(&mut bytes, GetRandomFlags::empty());

@@ -38,6 +38,12 @@ pub(super) fn names_accelerators(text: &str) -> bool {
     split_resources(text).any(|part| is_accelerator(part) && resource_count(part) > 0)
 }
 
+/// Returns the number of devices among some resources; shares of devices do not count.
+pub(super) fn count_devices(text: &str) -> u32 {
+    let devices = split_resources(text).filter(|part| is_accelerator(part) && !is_share(part));
+    devices.fold(0, |count: u32, part| count.saturating_add(resource_count(part))).min(MAX_DEVICES)
+}
+
 /// Splits at commas outside parentheses.
 fn split_resources(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_usize;
@@ -54,6 +60,10 @@ fn split_resources(text: &str) -> impl Iterator<Item = &str> {
 
 fn is_accelerator(part: &str) -> bool {
     ACCELERATORS.contains(&resource_name(part))
+}
+
+fn is_share(part: &str) -> bool {
+    ["shard", "mps"].contains(&resource_name(part))
 }
 
 fn resource_name(part: &str) -> &str {
@@ -82,7 +92,7 @@ fn parse_indices(part: &str) -> Option<Vec<u32>> {
         }
         indices.extend(first..=last);
     }
-    let is_share = ["shard", "mps"].contains(&resource_name(part));
+    let is_share = is_share(part);
     let is_complete = u32::try_from(indices.len()) == Ok(resource_count(part));
     (is_share || is_complete).then_some(indices)
 }
@@ -123,6 +133,22 @@ mod tests {
             ("gpu", DeviceAllocation::Count(1)),
         ] {
             assert_eq!(parse_device_allocation(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn devices_are_counted_without_their_shares() {
+        for (text, count) in [
+            ("gpu:h100:8(S:0-1)", 8),
+            ("gpu:a100:2,gpu:v100:1(IDX:4),shard:a100:12", 3),
+            ("gpu:h100:0(IDX:N/A),shard:h100:0(0/4)", 0),
+            ("gpu:(null):4(S:0-1)", 4),
+            ("gres/gpu=8", 8),
+            ("(null)", 0),
+            ("", 0),
+            ("gpu:4294967295", 4096),
+        ] {
+            assert_eq!(count_devices(text), count, "{text}");
         }
     }
 

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use crate::inventory::slurm::queue;
 use crate::inventory::ssh_reach;
 use crate::model::{Job, NodeName};
+use crate::nodeset;
 use crate::transport::{Reach, Target};
 
 /// Returns the targets of the nodes of jobs, without duplicates.
 pub fn targets_of_jobs(jobs: &[Job]) -> Vec<Target> {
-    merge_targets(&[], jobs)
+    merge_targets(&[], jobs, std::iter::empty())
 }
 
 /// Returns the targets of a Slurm node list; none if it is malformed.
@@ -19,15 +20,20 @@ pub fn targets_of_nodelist(list: &str) -> Vec<Target> {
     nodes.iter().map(|node| target(node, &names)).collect()
 }
 
-/// Returns the static targets and the nodes of all jobs, without duplicates, in natural order.
-pub(super) fn merge_targets(static_targets: &[Target], jobs: &[Job]) -> Vec<Target> {
+/// Returns the static targets, the nodes of all jobs and those named, without duplicates, in natural order.
+pub(super) fn merge_targets<'a>(
+    static_targets: &[Target],
+    jobs: &'a [Job],
+    named: impl Iterator<Item = &'a NodeName>,
+) -> Vec<Target> {
     let names = own_names();
     let mut targets = static_targets.to_vec();
     let mut seen: BTreeSet<NodeName> =
         static_targets.iter().map(|target| target.name.clone()).collect();
-    for allocation in jobs.iter().flat_map(|job| job.allocations.iter()) {
-        if seen.insert(allocation.node.clone()) {
-            targets.push(target(&allocation.node, &names));
+    let allocations = jobs.iter().flat_map(|job| job.allocations.iter());
+    for node in allocations.map(|allocation| &allocation.node).chain(named) {
+        if targets.len() < nodeset::MAX_NAMES && seen.insert(node.clone()) {
+            targets.push(target(node, &names));
         }
     }
     targets.sort_by_cached_key(|target| natural_key(target.name.as_str()));
@@ -83,7 +89,10 @@ mod tests {
             let mut queue = queue::parse(&sample_output(), "m", false);
             queue.jobs[0].allocations = allocations.collect();
             let jobs = [queue.jobs[0].clone(), queue.jobs[0].clone()];
-            merge_targets(&[], &jobs).iter().map(|target| target.name.to_string()).collect()
+            merge_targets(&[], &jobs, [].iter())
+                .iter()
+                .map(|target| target.name.to_string())
+                .collect()
         };
         assert_eq!(names(&["gpu10", "gpu9", "gpu9", "a"]), ["a", "gpu9", "gpu10"]);
     }

@@ -195,7 +195,7 @@ fn parse_job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'
     Some((job, name))
 }
 
-fn is_empty_value(word: &str) -> bool {
+pub(super) fn is_empty_value(word: &str) -> bool {
     matches!(word, "" | "(null)" | "None" | "N/A" | "n/a")
 }
 

@@ -65,6 +65,8 @@ pub struct State {
     folded_groups: BTreeSet<Arc<str>>,
     /// Incremented on each change of `folded_groups`.
     fold_version: u64,
+    /// Groups that do not fit are to be folded the next time the table is drawn.
+    folds_if_long: bool,
     /// The key of the group that the cursor is in, and whether it is on the header of that group.
     group: Option<Arc<str>>,
     is_on_header: bool,
@@ -130,6 +132,7 @@ impl ViewState for State {
             return vec![empty_message(fleet_view).truncated(width)];
         };
         self.refresh(fleet_view);
+        self.fold_if_long(fleet_view, &mut shared.selection, height);
         let mut lines = self.body(context, shared, node, (width, height));
         lines.truncate(height);
         lines
@@ -198,6 +201,7 @@ impl State {
 
     fn group_by(&mut self, grouping: Grouping) {
         self.grouping = grouping;
+        self.folds_if_long = grouping != Grouping::None;
         self.folded_groups.clear();
         self.group = None;
         self.is_on_header = false;
@@ -214,8 +218,15 @@ impl State {
         self.refresh(fleet_view);
         match action {
             FleetAction::ToggleLayout => {
-                self.layout =
-                    if self.layout == Layout::Table { Layout::Map } else { Layout::Table };
+                if self.layout == Layout::Table {
+                    // A map of folded groups would show no device.
+                    self.folds_if_long = !self.folded_groups.is_empty();
+                    self.folded_groups.clear();
+                    self.fold_version += 1;
+                    self.layout = Layout::Map;
+                } else {
+                    self.layout = Layout::Table;
+                }
             }
             FleetAction::NextMetric | FleetAction::PreviousMetric => {
                 if self.layout == Layout::Table {
@@ -248,10 +259,7 @@ impl State {
             FleetAction::Left => self.fold(fleet_view, selection, Some(true)),
             FleetAction::Right => self.fold(fleet_view, selection, Some(false)),
             FleetAction::FoldAll => {
-                self.select_group_header(fleet_view, selection);
-                self.folded_groups =
-                    self.grouped_rows.groups.iter().map(|group| Arc::clone(&group.key)).collect();
-                self.fold_version += 1;
+                self.fold_all(fleet_view, selection);
             }
             FleetAction::UnfoldAll => {
                 self.folded_groups.clear();
@@ -259,6 +267,28 @@ impl State {
             }
         }
         Effect::Handled
+    }
+
+    /// Folds all groups if they were not seen yet and have more rows than fit.
+    fn fold_if_long(
+        &mut self,
+        fleet_view: &FleetView,
+        selection: &mut SharedSelection,
+        height: usize,
+    ) {
+        if self.layout == Layout::Table && std::mem::take(&mut self.folds_if_long) {
+            if self.grouped_rows.rows.len() >= height {
+                self.fold_all(fleet_view, selection);
+                self.refresh(fleet_view);
+            }
+        }
+    }
+
+    fn fold_all(&mut self, fleet_view: &FleetView, selection: &mut SharedSelection) {
+        self.select_group_header(fleet_view, selection);
+        self.folded_groups =
+            self.grouped_rows.groups.iter().map(|group| Arc::clone(&group.key)).collect();
+        self.fold_version += 1;
     }
 
     fn open(&mut self, fleet_view: &FleetView, selection: &mut SharedSelection) -> Effect {
@@ -348,7 +378,7 @@ impl State {
         let problems = problem_lines::lines(fleet_view, width, max_lines);
         let cursor = self.cursor(fleet_view, &shared.selection);
         let is_large = width >= MIN_SPLIT_SIZE.0 && height >= MIN_SPLIT_SIZE.1;
-        let rows = self.grouped_rows.rows.len();
+        let rows = self.grouped_rows.rows.len() + usize::from(self.grouped_rows.shared.is_some());
         let panel = 1 + PANEL_HEIGHT + usize::from(fleet_view.extents.devices.min(8));
         let is_split = match self.layout {
             Layout::Table => is_large || list_height(fleet_view, rows, height) > rows,

@@ -54,7 +54,10 @@ impl From<NodeStatus> for Tone {
         match status {
             NodeStatus::Fresh => Self::Plain,
             NodeStatus::Down | NodeStatus::Stale(_) => Self::Strong,
-            NodeStatus::Waiting | NodeStatus::Opening(_) | NodeStatus::Starting => Self::Faint,
+            NodeStatus::Waiting
+            | NodeStatus::Opening(_)
+            | NodeStatus::Starting
+            | NodeStatus::Reported => Self::Faint,
         }
     }
 }

@@ -7,8 +7,9 @@ use crate::insight::FleetView;
 use crate::insight::ownership::{AllocationIndex, DeviceOwners};
 use crate::model::Percent;
 use crate::query::SortOrder;
-use crate::text::width_of;
+use crate::text::{UNKNOWN, width_of};
 use crate::ui::RenderContext;
+use crate::ui::views::fleet::grouping::Grouping;
 use crate::ui::views::fleet::node_cells::{jobs_text, memory_text, power_text, users_text};
 use crate::ui::views::fleet::node_series::SPARKLINE;
 use crate::ui::views::fleet::node_sort::{arrow, to_f32};
@@ -24,6 +25,8 @@ const WIDEST_WIDTH: u16 = 140;
 const POWER_WIDTH: u16 = 4;
 /// The width that a power limit adds to the power, besides a gap.
 const LIMIT_WIDTH: u16 = 3;
+/// From this width on, the title of idle-held devices is spelt out.
+const LONG_TITLE_WIDTH: u16 = 120;
 /// The width of the status mark before the name, gap included.
 pub(super) const MARK_WIDTH: u16 = 2;
 
@@ -34,6 +37,7 @@ pub(super) struct FleetTable<'a> {
     memory_decimals: usize,
     is_kilowatts: bool,
     width: u16,
+    pub(super) grouping: Grouping,
 }
 
 /// A node in the list, or the header of a group.
@@ -41,6 +45,10 @@ pub(super) struct FleetRow {
     pub(super) name: String,
     pub(super) name_tone: Tone,
     pub(super) totals: Totals,
+    /// Its devices by state; only old values count as such here. `None` if no column shows them.
+    pub(super) counts: Option<Totals>,
+    /// The number of nodes of a group, or that a node is in several.
+    pub(super) nodes: String,
     /// `None` for a group.
     pub(super) values: Option<Arc<NodeValues>>,
     pub(super) age: String,
@@ -52,6 +60,8 @@ pub(super) struct FleetRow {
 #[derive(Clone, Debug)]
 pub(super) struct NodeValues {
     pub(super) totals: Totals,
+    /// Its devices by state; `None` if no column shows them.
+    pub(super) counts: Option<Totals>,
     pub(super) owners: DeviceOwners,
     /// One mark per device.
     pub(super) marks: Vec<(Symbol, Tone)>,
@@ -76,7 +86,7 @@ pub(super) fn is_in_front(name: &str) -> bool {
 }
 
 impl<'a> FleetTable<'a> {
-    const COLUMNS: [FleetColumn<'a>; 14] = [
+    const COLUMNS: [FleetColumn<'a>; 20] = [
         FleetColumn::left("NODE", 0, |_, row, _| Cell::toned(row.name.clone(), row.name_tone))
             .named("node", "node", "node name, always first")
             .sized(|table, _| {
@@ -106,6 +116,44 @@ impl<'a> FleetTable<'a> {
         .named("devices", "busy", "one cell per device, by utilization")
         .rank(1)
         .sized(|table, _| table.context.view.extents.devices.clamp(7, 16)),
+        FleetColumn::right("NODES", 0, |_, row, _| row.nodes.clone().into())
+            .named("nodes", "node", "nodes of the group; `shared` on a node that is in several")
+            .rank(3)
+            .sized(|table, _| table.count_width("nodes", 6)),
+        FleetColumn::right("BUSY", 0, |_, row, _| row.count(|counts| counts.busy, Tone::Plain))
+            .named("busy", "busy", "devices at 5 % utilization or more")
+            .rank(1)
+            .sized(|table, _| table.count_width("busy", 4)),
+        FleetColumn::right("HELD", 0, |_, row, _| {
+            row.count(|counts| counts.idle_held, Tone::Plain)
+        })
+        .named("held", "held", "idle-held devices: allocated or in use, and idle")
+        .rank(1)
+        .sized(|table, _| {
+            table.count_width("held", if table.width >= LONG_TITLE_WIDTH { 9 } else { 4 })
+        })
+        .titled(|_, width| if width < 9 { "HELD" } else { "IDLE-HELD" }.into()),
+        FleetColumn::right("FREE", 0, |_, row, _| row.count(|counts| counts.free, Tone::Strong))
+            .named("free", "free", "devices free to use: idle, unused, on a node that takes jobs")
+            .rank(1)
+            .sized(|table, _| table.count_width("free", 4)),
+        FleetColumn::right("DOWN", 0, |_, row, _| row.count(Totals::unusable, Tone::Warn))
+            .named(
+                "down",
+                "free",
+                "devices out of use: stale, faulty, or on a node that takes no jobs",
+            )
+            .rank(1)
+            .sized(|table, _| table.count_width("down", 4)),
+        FleetColumn::right("?", 0, |_, row, _| {
+            row.count(|counts| counts.unknown_devices, Tone::Plain)
+        })
+        .named("unknown", "free", "devices whose load or users are unknown")
+        .rank(1)
+        .sized(|table, _| {
+            let has_any = table.context.view.totals.unknown_devices > 0;
+            if has_any { table.count_width("unknown", 3) } else { 0 }
+        }),
         FleetColumn::left("UTIL", 6, |table, row, _| Cell::Bar(row.util(), table.load_tone(row)))
             .named("bar", "util", "mean utilization as a bar")
             .rank(6),
@@ -180,12 +228,13 @@ impl<'a> FleetTable<'a> {
     pub(super) fn laid_out(
         context: RenderContext<'a>,
         allocations: &'a AllocationIndex,
+        grouping: Grouping,
         width: u16,
     ) -> LaidOutFleet<'a> {
         let FleetView { extents, fleet, .. } = context.view;
         let memory_decimals = context.options.units().decimals(extents.memory);
         let is_kilowatts = extents.power >= 2_000.0;
-        let table = Self { context, allocations, memory_decimals, is_kilowatts, width };
+        let table = Self { context, allocations, memory_decimals, is_kilowatts, width, grouping };
         let room = TableRoom::new(width, MARK_WIDTH, table.gap());
         let mut table = Table::fit(&Self::COLUMNS, table, &context.options.columns.fleet, room);
         // What is left goes to names of jobs, to bars and to the note.
@@ -203,6 +252,15 @@ impl<'a> FleetTable<'a> {
         if self.width >= 110 { 2 } else { 1 }
     }
 
+    /// Returns the width of a column of counts: of groups and their nodes, or chosen.
+    fn count_width(&self, name: &str, title: u16) -> u16 {
+        let is_chosen = self.context.options.columns.fleet.iter().any(|one| one == name);
+        if self.grouping == Grouping::None && !is_chosen {
+            return 0;
+        }
+        width_of(&self.context.view.totals.devices.to_string()).max(title)
+    }
+
     fn load_tone(&self, row: &FleetRow) -> Tone {
         self.context.options.load.tone(row.util())
     }
@@ -211,6 +269,15 @@ impl<'a> FleetTable<'a> {
 impl FleetRow {
     fn util(&self) -> Option<f32> {
         to_f32(self.totals.utilization)
+    }
+
+    /// Makes a cell of a count, in this tone unless it is zero.
+    fn count(&self, read: fn(&Totals) -> usize, tone: Tone) -> Cell {
+        match self.counts.as_ref().map(read) {
+            Some(0) => Cell::toned("0", Tone::Faint),
+            Some(count) => Cell::toned(count.to_string(), tone),
+            None => UNKNOWN.into(),
+        }
     }
 
     /// Makes a cell of a node, blank for a group.
@@ -243,7 +310,7 @@ mod tests {
         let (view, allocations) = (FleetView::default(), AllocationIndex::default());
         let zone = jiff::tz::TimeZone::UTC;
         let context = RenderContext { view: &view, options: &options, zone: &zone };
-        let table = FleetTable::laid_out(context, &allocations, width);
+        let table = FleetTable::laid_out(context, &allocations, Grouping::None, width);
         super::titles(&table, SortOrder::by(if names.is_empty() { "util" } else { "node" }))
     }
 

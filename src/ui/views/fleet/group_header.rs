@@ -18,19 +18,24 @@ pub(super) fn row(fleet_view: &FleetView, group: &mut Group, table: &LaidOutFlee
     let totals = group.totals(fleet_view);
     let (columns, start) = table.leading(is_in_front);
     let width = start.saturating_sub(MARK_WIDTH + table.room.gap);
-    let is_narrow = width < NARROW_WIDTH;
-    let state_counts = state_counts(&totals);
+    let has_counts = table.width_of("free") > 0;
+    let has_nodes = table.width_of("nodes") > 0;
+    let is_narrow = width < NARROW_WIDTH && !has_nodes;
+    let state_counts = if has_counts { Line::new() } else { state_counts(&totals) };
     let mut note = Line::new();
     if is_narrow {
         let dot = if state_counts.width() > 0 { " · " } else { "" };
         note = note.text(counted(group.members.len(), "node"), Tone::Plain).text(dot, Tone::Faint);
     }
-    let front = fold_symbol(group).append(title_cell(group, &totals, width));
+    let front =
+        fold_symbol(group).append(title_cell(group, (!has_nodes).then_some(&totals), width));
     let row = FleetRow {
         // The title stands in front.
         name: String::new(),
         name_tone: Tone::Plain,
         totals,
+        counts: Some(totals),
+        nodes: group.members.len().to_string(),
         values: None,
         age: String::new(),
         age_tone: Tone::Plain,
@@ -89,11 +94,16 @@ fn fold_symbol(group: &Group) -> Line {
     Line::styled(if group.is_folded { "▸" } else { "▾" }, Tone::Accent).gap(MARK_WIDTH - 1)
 }
 
-/// Draws title, description and node count.
-fn title_cell(group: &Group, totals: &Totals, width: u16) -> Line {
-    if width < NARROW_WIDTH {
+/// Draws title and description, and counts of nodes and devices unless columns show them.
+fn title_cell(group: &Group, totals: Option<&Totals>, width: u16) -> Line {
+    let Some(totals) = totals.filter(|_| width >= NARROW_WIDTH) else {
+        let line = Line::styled(truncate(&group.title, width), Tone::Strong);
+        let room = width.saturating_sub(line.width() + 2);
+        if !group.description.is_empty() && width_of(&group.description) <= room {
+            return line.gap(2).left_aligned(&group.description, room, Tone::Faint);
+        }
         return Line::new().left_aligned(&group.title, width, Tone::Strong);
-    }
+    };
     let mut count = counted(group.members.len(), "node");
     if width >= 50 {
         count = format!("{count} · {}", counted(totals.devices, "device"));
@@ -117,6 +127,8 @@ fn state_counts(totals: &Totals) -> Line {
         (totals.busy, "busy", Tone::Plain),
         (totals.idle_held, "idle-held", Tone::Plain),
         (totals.free, "free", Tone::Faint),
+        (totals.unavailable, "unavailable", Tone::Warn),
+        (totals.unknown_devices, "unknown", Tone::Faint),
     ];
     let digits = totals.devices.to_string().len();
     let mut line = Line::new();

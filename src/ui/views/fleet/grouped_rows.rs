@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::fleet::{Fleet, Node};
+use crate::fleet::{Fleet, Node, Totals};
 use crate::insight::ownership::AllocationIndex;
 use crate::insight::{FleetView, ViewVersion};
 use crate::model::NodeName;
@@ -22,6 +22,8 @@ pub(super) struct GroupedRows {
     pub(super) rows: Vec<GroupedRow>,
     /// True if groups have headers.
     pub(super) is_grouped: bool,
+    /// The nodes that are in several partitions, if grouped by partition.
+    pub(super) shared: Option<Totals>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +61,9 @@ impl GroupedRows {
         self.key = key;
         self.is_grouped = options.grouping != Grouping::None;
         self.groups = options.grouping.groups(fleet_view, allocations);
+        self.shared = (options.grouping == Grouping::Partition)
+            .then(|| shared_nodes(fleet_view))
+            .filter(|shared| shared.nodes > 0);
         node_sort::sort(&mut self.groups, fleet_view, allocations, options.order);
         self.rows.clear();
         for (index, group) in self.groups.iter_mut().enumerate() {
@@ -119,6 +124,19 @@ impl GroupedRows {
         let before = self.groups.iter().take(group);
         Some(before.map(|group| 1 + if group.is_folded { 0 } else { group.members.len() }).sum())
     }
+}
+
+/// Returns the totals of the nodes that are in several partitions.
+fn shared_nodes(fleet_view: &FleetView) -> Totals {
+    let FleetView { fleet, now, allocated, .. } = fleet_view;
+    let nodes = fleet_view.nodes().filter(|node| !fleet.same_as.contains_key(&node.name));
+    let shared = nodes.filter(|node| is_shared(node));
+    Totals::of_nodes(shared.map(|node| &**node), *now, allocated)
+}
+
+/// Returns true if a node is in several partitions.
+pub(super) fn is_shared(node: &Node) -> bool {
+    node.scheduler.as_ref().is_some_and(|known| known.partitions.len() > 1)
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ table! {
         None = ("none", "nothing"),
         /// Ranges of nodes with similar names.
         Range = ("name", "node name"),
-        /// The partition of their jobs.
+        /// The partitions of the node by the scheduler's word; if it has none, those of its jobs.
         Partition = ("partition", "partition"),
         /// The job that has the device.
         Job = ("job", "job"),
@@ -125,6 +125,14 @@ impl Grouping {
                 let Some(device) = node.devices.get(index) else { continue };
                 let key = GroupKey { rank: 0, text: model_name(device).into() };
                 parts.entry(key).or_default().push(index);
+            }
+        } else if self == Self::Partition
+            && let Some(known) =
+                node.scheduler.as_ref().filter(|known| !known.partitions.is_empty())
+        {
+            let devices: Vec<usize> = node.whole_devices().map(|(index, _)| index).collect();
+            for name in &known.partitions {
+                parts.insert(GroupKey { rank: 0, text: Arc::clone(name) }, devices.clone());
             }
         } else {
             let owners = allocations.owners(node);

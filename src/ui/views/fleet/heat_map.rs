@@ -340,6 +340,8 @@ fn cursor_symbol(symbol: Symbol) -> Symbol {
 fn no_devices_reason(node: &Node, status: NodeStatus) -> &'static str {
     match status {
         NodeStatus::Down => "✗ down",
+        NodeStatus::Reported if !node.takes_jobs() => "closed",
+        NodeStatus::Reported => "no job",
         NodeStatus::Waiting => "waiting",
         NodeStatus::Opening(_) => "connecting",
         NodeStatus::Starting => "starting",

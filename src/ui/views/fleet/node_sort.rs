@@ -25,13 +25,15 @@ enum Values {
     Names(fn(&DeviceOwners) -> Option<&str>),
     /// Groups are sorted by them too.
     Totals(fn(&Totals) -> Option<i64>),
+    /// The same, of devices by state: those of a node that is not fresh are not free.
+    Counts(fn(&Totals) -> usize),
     Numbers(fn(&FleetView, &Node) -> Option<i64>),
     HostMetric(&'static Field<Node>),
     /// The highest value of the devices.
     DeviceMetric(&'static Field<Device>),
 }
 
-const FIRST: [NodeOrder; 7] = [
+const FIRST: [NodeOrder; 9] = [
     NodeOrder {
         column: SortColumn::new("node", 'n', "node", "in the order given"),
         values: Values::Positions,
@@ -46,9 +48,15 @@ const FIRST: [NodeOrder; 7] = [
     },
     NodeOrder {
         column: SortColumn::new("busy", 'd', "busy devices", "by number of busy devices"),
-        values: Values::Totals(|totals| {
-            (totals.devices > 0).then(|| i64::try_from(totals.busy).unwrap_or(i64::MAX))
-        }),
+        values: Values::Totals(|totals| (totals.devices > 0).then(|| count(totals.busy))),
+    },
+    NodeOrder {
+        column: SortColumn::new("free", 'f', "free devices", "by number of free devices"),
+        values: Values::Counts(|totals| totals.free),
+    },
+    NodeOrder {
+        column: SortColumn::new("held", 'h', "idle-held devices", "by number of idle-held devices"),
+        values: Values::Counts(|totals| totals.idle_held),
     },
     NodeOrder {
         column: SortColumn::new("util", 'u', "utilization", "by utilization"),
@@ -140,10 +148,19 @@ pub(super) fn sort(
         keyed.sort_by(|(one, _), (other, _)| compare(one.as_ref(), other.as_ref(), order));
         group.members = keyed.into_iter().map(|(_, member)| member).collect();
     }
-    if let Values::Totals(read) = values
-        && groups.len() > 1
-    {
-        let total = |group: &mut Group| read(&group.totals(fleet_view)).map(NodeSortKey::Number);
+    if matches!(values, Values::Totals(_) | Values::Counts(_)) && groups.len() > 1 {
+        let total = |group: &mut Group| {
+            let totals = group.totals(fleet_view);
+            match values {
+                Values::Totals(read) => read(&totals).map(NodeSortKey::Number),
+                Values::Counts(read) => Some(NodeSortKey::Number(count(read(&totals)))),
+                Values::Positions
+                | Values::Names(_)
+                | Values::Numbers(_)
+                | Values::HostMetric(_)
+                | Values::DeviceMetric(_) => None,
+            }
+        };
         let mut order_of_groups: Vec<(Option<NodeSortKey>, usize)> =
             groups.iter_mut().enumerate().map(|(index, group)| (total(group), index)).collect();
         order_of_groups
@@ -197,12 +214,23 @@ impl Values {
                 return Some(NodeSortKey::Text(number, name.to_lowercase().into()));
             }
             Self::Totals(read) => read(&Totals::of_part(node, member.devices.as_deref()))?,
+            Self::Counts(read) => {
+                let FleetView { now, allocated, .. } = fleet_view;
+                let devices = member.devices.as_deref();
+                let totals = Totals::of_node_part(node, devices, *now, allocated);
+                // Of a node that has never answered nothing is known.
+                count((totals.devices > 0).then(|| read(&totals))?)
+            }
             Self::Numbers(read) => read(fleet_view, node)?,
             Self::HostMetric(field) => rounded(field.number_of(node)?),
             Self::DeviceMetric(field) => rounded(highest(node, member, field)?),
         };
         Some(NodeSortKey::Number(number))
     }
+}
+
+fn count(devices: usize) -> i64 {
+    i64::try_from(devices).unwrap_or(i64::MAX)
 }
 
 #[expect(
@@ -231,6 +259,7 @@ fn severity(fleet_view: &FleetView, node: &Node) -> Option<u8> {
     match NodeStatus::of(node, fleet_view.now) {
         NodeStatus::Down => Some(9),
         NodeStatus::Stale(_) => Some(8),
+        NodeStatus::Reported => (!node.takes_jobs()).then_some(2),
         _ if node.source_fault().is_some() || node.devices.iter().any(is_bad) => Some(7),
         NodeStatus::Fresh => {
             let flags = node.devices.iter().flat_map(crate::insight::node_status::device_flags);

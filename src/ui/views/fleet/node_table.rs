@@ -8,6 +8,7 @@ use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, short_remedy};
 use crate::insight::ownership::{AllocationIndex, DeviceOwners};
 use crate::model::NodeName;
+use crate::text::width_of;
 use crate::time::{Timestamp, format_age};
 use crate::ui::RenderContext;
 use crate::ui::input::Click;
@@ -18,17 +19,20 @@ use crate::ui::views::fleet::column_layout::{
 };
 use crate::ui::views::fleet::group::GroupMember;
 use crate::ui::views::fleet::group_header;
-use crate::ui::views::fleet::grouped_rows::GroupedRow;
+use crate::ui::views::fleet::grouped_rows::{GroupedRow, is_shared};
+use crate::ui::views::fleet::grouping::Grouping;
 use crate::ui::views::fleet::node_notes::row_notes;
 use crate::ui::views::fleet::node_series::{SeriesCache, node_series, series_step};
 use crate::ui::views::fleet::node_sort::hottest;
 use crate::ui::views::fleet::symbol_map::SymbolMap;
 use crate::ui::widgets::line::{Line, Symbol, Tone};
-use crate::ui::widgets::number_format::percent_value;
+use crate::ui::widgets::number_format::{counted, percent_value};
 use crate::ui::widgets::table::Fade;
 
 /// From this width, the note of a down node fits next to its last values.
 const WIDE_NOTE_WIDTH: u16 = 40;
+/// Above this height, a line below the groups tells which nodes are in several.
+const MIN_FOOTER_HEIGHT: usize = 4;
 /// With more visible rows, sparklines change only when a step is complete, and rows update in turns, at most
 /// `ROWS_PER_SECOND` each second: remote terminals cannot redraw more.
 const MAX_LIVE_ROWS: usize = 20;
@@ -48,11 +52,12 @@ pub(super) fn lines(
     (width, height): (u16, usize),
 ) -> Vec<Line> {
     let State { grouped_rows, table_viewport, allocations, cells, series_cache, .. } = state;
-    let State { rows: cache, rows_key, symbols, order, .. } = state;
-    let table = FleetTable::laid_out(context, allocations, width);
+    let State { rows: cache, rows_key, symbols, order, grouping, .. } = state;
+    let table = FleetTable::laid_out(context, allocations, *grouping, width);
     let count = grouped_rows.rows.len();
     let has_title = height > 1;
-    let rows = height.saturating_sub(usize::from(has_title));
+    let footer = grouped_rows.shared.filter(|_| height > MIN_FOOTER_HEIGHT);
+    let rows = height.saturating_sub(usize::from(has_title) + usize::from(footer.is_some()));
     table_viewport.scroll_to(rows, count, Some(at));
     cells.refresh(context.view, (MapMetric::Utilization, StaleStyle::Unchanged), 0);
     let visible_rows = rows.min(count);
@@ -91,7 +96,31 @@ pub(super) fn lines(
         let Some(line) = line else { continue };
         lines.push(line.truncated(width).selected(row == at).clickable_line(Click::Row(row)));
     }
+    lines.extend(footer.map(|shared| shared_line(&shared, width)));
     lines
+}
+
+/// Says which nodes are in several groups, so that the groups with it add up to the fleet.
+fn shared_line(shared: &Totals, width: u16) -> Line {
+    let nodes = counted(shared.nodes, "node");
+    let verb = if shared.nodes == 1 { "is" } else { "are" };
+    let text = format!("{nodes} {verb} in several partitions, counted once in the total");
+    let states = format!(
+        ": {} busy, {} idle-held, {} free, {} down",
+        shared.busy,
+        shared.idle_held,
+        shared.free,
+        shared.unusable()
+    );
+    let line = Line::new().gap(MARK_WIDTH).text(text, Tone::Faint);
+    if line.width() + width_of(&states) <= width {
+        return line.text(states, Tone::Faint);
+    }
+    if line.width() <= width {
+        return line;
+    }
+    let short = format!("{nodes} shared, counted once");
+    Line::new().gap(MARK_WIDTH).text(short, Tone::Faint).truncated(width)
 }
 
 /// The rows of nodes in one frame.
@@ -121,11 +150,16 @@ impl NodeRows<'_> {
             name: node.name.to_string(),
             name_tone: status.into(),
             totals: Totals::default(),
+            counts: None,
+            nodes: String::new(),
             values: None,
             age: String::new(),
             age_tone: if status.is_fresh() { Tone::Faint } else { Tone::Warn },
             note: Line::of_notes(&notes),
         };
+        if self.table.context.grouping == Grouping::Partition && is_shared(node) {
+            "shared".clone_into(&mut row.nodes);
+        }
         let Some(taken_at) = node.taken_at() else {
             // Without values, the reason takes the whole line.
             return self.table.part_of_row(..1, mark, &row, Fade::None).gap(gap).append(row.note);
@@ -139,7 +173,7 @@ impl NodeRows<'_> {
             return line.append(row.note).text(last, Tone::Faint);
         }
         let values = self.current_values(allocations, (member, node), owners);
-        (row.totals, row.values) = (values.totals, Some(values));
+        (row.totals, row.counts, row.values) = (values.totals, values.counts, Some(values));
         self.table.row(mark, &row, Fade::if_old(!status.is_fresh()))
     }
 
@@ -184,6 +218,10 @@ impl NodeRows<'_> {
         };
         NodeValues {
             totals: Totals::of_part(node, member.devices.as_deref()),
+            counts: (table.width_of("free") > 0).then(|| {
+                let FleetView { now, allocated, .. } = context.view;
+                Totals::of_node_part(node, member.devices.as_deref(), *now, allocated)
+            }),
             owners,
             marks: node.whole_devices().map(|(position, _)| mark(position)).collect(),
             series,

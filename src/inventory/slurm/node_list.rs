@@ -1,0 +1,281 @@
+//! The arguments of `sinfo`, and the parser of its output: the nodes of a cluster with their partitions.
+//!
+//! An administrator's reason may contain anything, so records are separated as those of `squeue` are, and the reason is
+//! their last field. How many devices are in use has no place in that format: it is a second output, of plain columns.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::inventory::slurm::gres;
+use crate::inventory::slurm::queue::{self, MAX_NODES, is_empty_value};
+use crate::inventory::slurm::{SlurmError, command};
+use crate::model::{NodeName, NodeState, SchedulerNode, SchedulerNodes};
+use crate::text::sanitize_shared;
+use crate::time::Timestamp;
+
+/// Precedes each field.
+const FIELD_SEPARATOR: char = '\u{1f}';
+/// Node, partition, state, features, devices, and why it takes no jobs.
+const FIELDS: [&str; 6] = ["%N", "%R", "%T", "%f", "%G", "%E"];
+/// The header of the first field.
+const FIRST_HEADER: &str = "NODELIST";
+/// Wide enough for every name and every list of resources.
+const USED_FORMAT: &str = "--Format=NodeList:256,GresUsed:1024";
+/// Maximum length of a reason, in characters.
+const MAX_REASON_CHARS: usize = 256;
+/// Maximum length of a name of a partition or a feature, in characters.
+const MAX_NAME_CHARS: usize = 64;
+/// Maximum number of partitions, and of features, of a node.
+const MAX_WORDS: usize = 64;
+/// Maximum number of partitions named in an error.
+const MAX_SUGGESTIONS: usize = 5;
+
+/// The nodes of a cluster and their partitions, as `sinfo` lists them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct NodeList {
+    pub(super) nodes: BTreeMap<NodeName, Arc<SchedulerNode>>,
+    pub(super) partitions: BTreeSet<Arc<str>>,
+    /// When `sinfo` answered; `None` when it never has.
+    pub(super) at: Option<Timestamp>,
+}
+
+/// Runs `sinfo`, and once more for the devices in use if these are wanted.
+pub(super) async fn fetch(with_use: bool, now: Timestamp) -> Result<NodeList, SlurmError> {
+    let boundary = command::random_boundary();
+    let answer = command::run_command("sinfo", &arguments(&boundary), "").await?;
+    if !answer.succeeded {
+        return Err(SlurmError::from_stderr("sinfo", &answer.stderr));
+    }
+    let mut list = parse(&answer.stdout, &boundary, now)
+        .map_err(|message| SlurmError::unexpected_output("sinfo", &message))?;
+    if with_use {
+        let words = ["--Node", "--noheader", USED_FORMAT];
+        // Without this answer, the devices in use stay unknown.
+        let used = command::run_command("sinfo", &words, "").await.ok();
+        if let Some(used) = used.filter(|used| used.succeeded) {
+            add_used(&mut list, &used.stdout);
+        }
+    }
+    Ok(list)
+}
+
+fn arguments(boundary: &str) -> Vec<String> {
+    let fields = FIELDS.map(|field| format!("{FIELD_SEPARATOR}{field}")).concat();
+    let format = format!("--format=\u{1e}{boundary}{fields}\u{1e}{boundary}");
+    vec!["--Node".to_owned(), format]
+}
+
+/// Parses the output; an error if it is something else.
+fn parse(output: &str, boundary: &str, now: Timestamp) -> Result<NodeList, String> {
+    let separator = format!("\u{1e}{boundary}");
+    let mut nodes: BTreeMap<NodeName, SchedulerNode> = BTreeMap::new();
+    let mut partitions: BTreeSet<Arc<str>> = BTreeSet::new();
+    let mut has_header = false;
+    // Records and the text between them alternate.
+    for record in output.split(separator.as_str()).skip(1).step_by(2) {
+        let Some(fields) = split_record(record) else { continue };
+        if fields.first() == Some(&FIRST_HEADER) {
+            has_header = true;
+            continue;
+        }
+        let Some((name, node)) = parse_node(&fields, now) else { continue };
+        partitions.extend(node.partitions.iter().cloned());
+        if nodes.len() >= MAX_NODES && !nodes.contains_key(&name) {
+            break;
+        }
+        let known = nodes
+            .entry(name)
+            .or_insert_with(|| SchedulerNode { partitions: Vec::new(), ..node.clone() });
+        for partition in node.partitions {
+            if known.partitions.len() < MAX_WORDS && !known.partitions.contains(&partition) {
+                known.partitions.push(partition);
+            }
+        }
+    }
+    if !has_header && nodes.is_empty() {
+        return Err(queue::unexpected_output("sinfo", "list of nodes", output));
+    }
+    let nodes = nodes.into_iter().map(|(name, node)| (name, Arc::new(node))).collect();
+    Ok(NodeList { nodes, partitions, at: Some(now) })
+}
+
+fn split_record(record: &str) -> Option<Vec<&str>> {
+    let fields = record.strip_prefix(FIELD_SEPARATOR)?.splitn(FIELDS.len(), FIELD_SEPARATOR);
+    let fields: Vec<&str> = fields.map(str::trim).collect();
+    (fields.len() == FIELDS.len()).then_some(fields)
+}
+
+fn parse_node(fields: &[&str], now: Timestamp) -> Option<(NodeName, SchedulerNode)> {
+    let [name, partition, state, features, resources, reason] = *fields else { return None };
+    let name = NodeName::new(name).ok()?;
+    let words = |list: &str| -> Vec<Arc<str>> {
+        let words = list.split(',').map(str::trim).filter(|word| !is_empty_value(word));
+        words.take(MAX_WORDS).map(|word| sanitize_shared(word, MAX_NAME_CHARS)).collect()
+    };
+    let is_known = |text: &&str| !is_empty_value(text) && !text.eq_ignore_ascii_case("none");
+    let node = SchedulerNode {
+        partitions: words(partition),
+        state: NodeState::from_slurm(state),
+        is_responding: !state.ends_with('*'),
+        reason: Some(reason).filter(is_known).map(|why| sanitize_shared(why, MAX_REASON_CHARS)),
+        features: words(features),
+        devices: Some(gres::count_devices(resources)),
+        allocated: None,
+        at: now,
+    };
+    Some((name, node))
+}
+
+/// Adds the devices in use, from lines of a node and its resources in use.
+fn add_used(list: &mut NodeList, output: &str) {
+    for line in output.lines() {
+        let mut words = line.split_whitespace();
+        let (Some(name), Some(used)) = (words.next(), words.next()) else { continue };
+        let node = NodeName::new(name).ok().and_then(|name| list.nodes.get_mut(&name));
+        if let Some(node) = node {
+            Arc::make_mut(node).allocated = Some(gres::count_devices(used));
+        }
+    }
+}
+
+impl NodeList {
+    /// Returns the nodes of these partitions, or all if none are named.
+    pub(super) fn names_in<'a>(
+        &'a self,
+        partitions: &'a [String],
+    ) -> impl Iterator<Item = &'a NodeName> {
+        let is_named = |name: &Arc<str>| partitions.iter().any(|one| **one == **name);
+        let nodes = self
+            .nodes
+            .iter()
+            .filter(move |(_, node)| partitions.is_empty() || node.partitions.iter().any(is_named));
+        nodes.map(|(name, _)| name)
+    }
+
+    /// Returns what it says of some nodes.
+    pub(super) fn of<'a>(&self, names: impl Iterator<Item = &'a NodeName>) -> SchedulerNodes {
+        let known =
+            names.filter_map(|name| Some((name.clone(), Arc::clone(self.nodes.get(name)?))));
+        SchedulerNodes { nodes: known.collect(), at: self.at }
+    }
+
+    /// Returns which of these partitions the cluster lacks, and those with the most similar names.
+    pub(super) fn unknown_partition(&self, names: &[String]) -> Option<(String, String)> {
+        if self.partitions.is_empty() {
+            return None;
+        }
+        let unknown = names.iter().find(|name| !self.partitions.contains(name.as_str()))?;
+        let mut known: Vec<&Arc<str>> = self.partitions.iter().collect();
+        known.sort_by_key(|one| std::cmp::Reverse(similarity(one, unknown)));
+        let rest = known.len().saturating_sub(MAX_SUGGESTIONS);
+        let shown: Vec<&str> = known.iter().take(MAX_SUGGESTIONS).map(|one| &***one).collect();
+        let more = if rest > 0 { format!(" and {rest} more (sinfo)") } else { String::new() };
+        Some((
+            format!("Slurm has no partition {:?}", sanitize_shared(unknown, MAX_NAME_CHARS)),
+            format!("use one of {}{more}", shown.join(", ")),
+        ))
+    }
+}
+
+/// Returns how similar two names are: the length of what they begin with, more if one contains the other.
+fn similarity(one: &str, other: &str) -> usize {
+    let (one, other) = (one.to_lowercase(), other.to_lowercase());
+    let contains = one.contains(&other) || other.contains(&one);
+    let same = one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count();
+    same + if contains { MAX_NAME_CHARS } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MARK: &str = "0123456789abcdef";
+    const NOW: Timestamp = Timestamp::from_micros(1_795_269_440_000_000);
+
+    fn record(fields: [&str; 6]) -> String {
+        format!("\u{1e}{MARK}\u{1f}{}\u{1e}{MARK}\n", fields.join("\u{1f}"))
+    }
+
+    fn header() -> String {
+        record(["NODELIST", "PARTITION", "STATE", "AVAIL_FEATURES", "GRES", "REASON"])
+    }
+
+    fn node(name: &str, partition: &str, state: &str, reason: &str) -> String {
+        record([name, partition, state, "a100,ib", "gpu:a100:8(S:0-1),shard:32", reason])
+    }
+
+    fn parsed(output: &str) -> NodeList {
+        parse(output, MARK, NOW).unwrap()
+    }
+
+    fn name(name: &str) -> NodeName {
+        NodeName::new(name).unwrap()
+    }
+
+    #[test]
+    fn a_node_in_two_partitions_is_one_node() {
+        let list = parsed(
+            &(header()
+                + &node("gpu01", "gpu", "mixed", "none")
+                + &node("gpu01", "debug", "mixed", "none")
+                + &node("gpu02", "gpu", "idle", "none")),
+        );
+        assert_eq!(list.nodes.len(), 2);
+        let both = &list.nodes[&name("gpu01")];
+        assert_eq!(both.partitions, ["gpu".into(), "debug".into()]);
+        assert_eq!(both.features, ["a100".into(), "ib".into()]);
+        assert_eq!((both.devices, both.allocated, both.at), (Some(8), None, NOW));
+        let in_debug = ["debug".to_owned()];
+        assert_eq!(list.names_in(&in_debug).collect::<Vec<_>>(), [&name("gpu01")]);
+        assert_eq!(list.names_in(&[]).count(), 2);
+    }
+
+    #[test]
+    fn a_reason_may_contain_anything_and_is_made_safe() {
+        let reason = "bad|cable\u{1f}\n\u{1b}[31m \u{1e}wait, idle";
+        let list = parsed(&(header() + &node("gpu01", "gpu", "drained*", reason)));
+        let node = &list.nodes[&name("gpu01")];
+        assert_eq!((node.state, node.is_responding), (NodeState::Drained, false));
+        let shown = node.reason.as_deref().unwrap();
+        assert!(shown.starts_with("bad|cable") && shown.ends_with("wait, idle"), "{shown:?}");
+        assert!(!shown.chars().any(char::is_control), "{shown:?}");
+    }
+
+    #[test]
+    fn the_devices_in_use_are_added_if_sinfo_prints_them() {
+        let mut list = parsed(
+            &(header()
+                + &node("gpu01", "gpu", "mixed", "none")
+                + &node("gpu02", "gpu", "idle", "none")),
+        );
+        let used = "gpu01    gpu:a100:3(IDX:0-2),shard:a100:0(0/4)   \n\
+            gpu01    gpu:a100:3(IDX:0-2)\nother gpu:8\ngpu02\n";
+        add_used(&mut list, used);
+        let unallocated = |node: &str| list.nodes[&name(node)].unallocated();
+        assert_eq!((unallocated("gpu01"), unallocated("gpu02")), (Some(5), None));
+    }
+
+    #[test]
+    fn other_output_is_an_error_and_an_empty_cluster_is_not() {
+        assert_eq!(parsed(&header()).nodes.len(), 0);
+        for output in ["", "sinfo: command moved", "\u{1e}\u{1e}"] {
+            assert!(parse(output, MARK, NOW).is_err(), "{output:?}");
+        }
+        let odd = header() + &node("a b;c", "gpu", "idle", "") + &record(["", "", "", "", "", ""]);
+        assert_eq!(parsed(&odd).nodes.len(), 0);
+    }
+
+    #[test]
+    fn an_unknown_partition_is_named_with_those_most_like_it() {
+        let partitions = ["cpu", "debug", "gpu", "gpu-long", "gpu-short", "interactive", "viz"];
+        let lines = partitions.map(|partition| node("gpu01", partition, "idle", "none"));
+        let list = parsed(&(header() + &lines.concat()));
+        let unknown = |name: &str| list.unknown_partition(&[name.to_owned()]);
+        assert_eq!(unknown("gpu"), None);
+        let (message, remedy) = unknown("gpu-lng").unwrap();
+        assert_eq!(message, "Slurm has no partition \"gpu-lng\"");
+        assert!(remedy.starts_with("use one of gpu, gpu-long, gpu-short"), "{remedy}");
+        assert!(remedy.ends_with("and 2 more (sinfo)"), "{remedy}");
+        assert_eq!(NodeList::default().unknown_partition(&["x".to_owned()]), None);
+    }
+}

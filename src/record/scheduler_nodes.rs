@@ -1,0 +1,133 @@
+//! What a scheduler says of nodes, as JSON in a recording.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{NodeName, NodeState, SchedulerNode, SchedulerNodes};
+use crate::nodeset;
+use crate::record::value::from_seconds;
+use crate::text::sanitize_shared;
+
+const MAX_TEXT_LENGTH: usize = 300;
+/// Maximum number of partitions, and of features, of a node.
+const MAX_WORDS: usize = 64;
+
+/// Nodes of which the scheduler says the same.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct SchedulerNodesLine {
+    /// A node set.
+    names: String,
+    partitions: Vec<Arc<str>>,
+    state: String,
+    #[serde(skip_serializing_if = "is_false")]
+    silent: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    features: Vec<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    devices: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allocated: Option<u32>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// Returns the lines of some nodes.
+pub(super) fn to_lines(nodes: &SchedulerNodes) -> Vec<SchedulerNodesLine> {
+    let mut equal: Vec<(&SchedulerNode, Vec<&str>)> = Vec::new();
+    for (name, node) in &nodes.nodes {
+        // Nodes next to each other by name are mostly the same.
+        match equal.last_mut().filter(|(known, _)| **known == **node) {
+            Some((_, names)) => names.push(name.as_str()),
+            None => equal.push((node, vec![name.as_str()])),
+        }
+    }
+    let line = |(node, names): (&SchedulerNode, Vec<&str>)| SchedulerNodesLine {
+        names: nodeset::fold(names),
+        partitions: node.partitions.clone(),
+        state: node.state.as_str().to_owned(),
+        silent: !node.is_responding,
+        reason: node.reason.clone(),
+        features: node.features.clone(),
+        devices: node.devices,
+        allocated: node.allocated,
+    };
+    equal.into_iter().map(line).collect()
+}
+
+/// Returns the nodes of some lines; `at` is when the scheduler answered.
+pub(super) fn to_nodes(lines: &[SchedulerNodesLine], at: Option<f64>) -> SchedulerNodes {
+    let at = at.map(from_seconds);
+    let text = |text: &Arc<str>| sanitize_shared(text, MAX_TEXT_LENGTH);
+    let mut nodes = BTreeMap::new();
+    for line in lines {
+        let state = NodeState::ALL.into_iter().find(|state| state.as_str() == line.state);
+        let node = Arc::new(SchedulerNode {
+            partitions: line.partitions.iter().take(MAX_WORDS).map(text).collect(),
+            state: state.unwrap_or_default(),
+            is_responding: !line.silent,
+            reason: line.reason.as_ref().map(text),
+            features: line.features.iter().take(MAX_WORDS).map(text).collect(),
+            devices: line.devices,
+            allocated: line.allocated,
+            at: at.unwrap_or_default(),
+        });
+        let names = nodeset::expand(&line.names).unwrap_or_default();
+        let names = names.iter().filter_map(|name| NodeName::new(name).ok());
+        nodes.extend(names.map(|name| (name, Arc::clone(&node))));
+    }
+    SchedulerNodes { nodes, at }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Timestamp;
+
+    #[test]
+    fn what_a_scheduler_says_of_nodes_is_read_as_it_was_written() {
+        let at = Timestamp::from_micros(5_000_000);
+        let node = |state, reason: Option<&str>| {
+            Arc::new(SchedulerNode {
+                partitions: vec!["gpu".into(), "debug".into()],
+                state,
+                is_responding: reason.is_none(),
+                reason: reason.map(Into::into),
+                features: vec!["a100".into()],
+                devices: Some(8),
+                allocated: Some(3),
+                at,
+            })
+        };
+        let named = |name: &str, node| (NodeName::new(name).unwrap(), node);
+        let nodes = SchedulerNodes {
+            nodes: [
+                named("gpu01", node(NodeState::Mixed, None)),
+                named("gpu02", node(NodeState::Mixed, None)),
+                named("gpu03", node(NodeState::Drained, Some("bad cable"))),
+            ]
+            .into(),
+            at: Some(at),
+        };
+        let lines = to_lines(&nodes);
+        assert_eq!((lines.len(), lines[0].names.as_str()), (2, "gpu[01-02]"));
+        let text = serde_json::to_string(&lines).unwrap();
+        let lines: Vec<SchedulerNodesLine> = serde_json::from_str(&text).unwrap();
+        assert_eq!(to_nodes(&lines, Some(5.0)), nodes);
+    }
+
+    #[test]
+    fn a_damaged_line_has_no_nodes() {
+        for names in ["", "gpu[", "gpu[1-99999999999]"] {
+            let line = SchedulerNodesLine { names: names.to_owned(), ..Default::default() };
+            assert_eq!(to_nodes(&[line], None), SchedulerNodes::default(), "{names}");
+        }
+    }
+}
