@@ -22,6 +22,7 @@ mod jobs;
 mod keys;
 mod launch;
 mod machine;
+mod partitions;
 mod rng;
 mod scenario;
 mod server;

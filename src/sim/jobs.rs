@@ -69,7 +69,14 @@ impl FleetSpec {
         jobs.extend(short_job(free_devices, began, now));
         jobs.extend(pending_job(self.nodes));
         jobs.sort_by_key(|job| job.state == JobState::Pending);
-        JobList { jobs, at: Some(now), filter_text: "of anybody".into(), ..JobList::default() }
+        let nodes = Arc::new(self.scheduler_nodes(began));
+        JobList {
+            jobs,
+            at: Some(now),
+            filter_text: "of anybody".into(),
+            nodes,
+            ..JobList::default()
+        }
     }
 }
 

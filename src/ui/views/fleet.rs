@@ -27,6 +27,7 @@ use crate::ui::views::fleet::symbol_map::SymbolMap;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Viewport, cycled};
 
+mod cell_meaning;
 mod cells;
 mod column_layout;
 mod cursor;
@@ -436,9 +437,10 @@ impl State {
             }
             (Some(CellCursor::Cell(group, member, cell)), Layout::Map) => {
                 let member = self.grouped_rows.member(&context.view.fleet, group, member);
-                let position =
-                    member.and_then(|(member, node)| device_detail::position(node, member, cell));
-                device_detail::lines(context, self, (node, position), (width, max_lines))
+                let place = member.and_then(|(member, node)| {
+                    Some((member.node_index, device_detail::position(node, member, cell)?))
+                });
+                device_detail::lines(context, self, (node, place), (width, max_lines))
             }
             (Some(CellCursor::Cell(..)) | None, _) => {
                 vec![node_table::detail(context.view, self, node, width)]

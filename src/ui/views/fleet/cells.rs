@@ -150,6 +150,11 @@ impl CellCache {
         self.key = Some(key);
     }
 
+    /// Returns the cell that was drawn for the device at this position of a node.
+    pub(super) fn drawn(&self, index: usize, position: usize) -> Option<(Symbol, Tone)> {
+        self.now.get(&index)?.marks.get(position).copied()
+    }
+
     /// Returns the cells of the node at this index of the fleet, one per device.
     pub(super) fn of(
         &mut self,

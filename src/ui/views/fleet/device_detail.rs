@@ -7,7 +7,9 @@ use crate::insight::node_status::{
 use crate::model::{Device, Percent, Watts};
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::State;
+use crate::ui::views::fleet::cell_meaning::MapCell;
 use crate::ui::views::fleet::group::GroupMember;
+use crate::ui::views::fleet::heat_map::cursor_symbol;
 use crate::ui::views::fleet::idle_time;
 use crate::ui::views::fleet::idle_time::MAX_LOOKBACK;
 use crate::ui::views::fleet::node_notes::format_elapsed;
@@ -18,16 +20,18 @@ use crate::ui::widgets::number_format::{or_unknown, percent, percent_value};
 /// A longer name is cut to leave room for the values.
 const MAX_NAME_WIDTH: u16 = 40;
 
-/// Returns the detail lines of a device; of the node if it shows no devices.
+/// Returns the detail lines of a device, given by the index of its node and its position there: first what its symbol
+/// means; those of the node if it shows no devices.
 pub(super) fn lines(
     context: RenderContext<'_>,
     state: &State,
-    (node, position): (&Node, Option<usize>),
+    (node, place): (&Node, Option<(usize, usize)>),
     (width, max_lines): (u16, usize),
 ) -> Vec<Line> {
     let fleet_view = context.view;
-    let found = position.and_then(|position| Some((position, node.devices.get(position)?)));
-    let Some((position, device)) = found else {
+    let found =
+        place.and_then(|(index, position)| Some((index, position, node.devices.get(position)?)));
+    let Some((index, position, device)) = found else {
         return vec![node_table::detail(fleet_view, state, node, width)];
     };
     let owners = state.allocations.owners(node);
@@ -40,11 +44,25 @@ pub(super) fn lines(
         parts.extend(notes(fleet_view, node).into_iter().take(1).map(toned));
     }
     let flags = device_flags(device);
+    let drawn = state.cells.drawn(index, position);
+    let cell = drawn.map(|(symbol, _)| MapCell {
+        metric: state.metric,
+        symbol,
+        node,
+        position,
+        device,
+        owner: &owner,
+    });
+    let meaning = cell.as_ref().map(|cell| {
+        let mark = vec![(cursor_symbol(cell.symbol), Tone::Caret)];
+        let meaning = cell.meaning(context, &state.allocations);
+        Line::new().strip(mark, 1).gap(1).text(meaning, Tone::Plain)
+    });
     parts.push((model_name(device).to_owned(), Tone::Plain));
-    parts.push((
-        or_unknown(percent_value(device.utilization), |util| format!("{}%", percent(Some(util)))),
-        Tone::Plain,
-    ));
+    if cell.as_ref().is_none_or(|cell| !cell.shows_utilization()) {
+        let util = percent_value(device.utilization);
+        parts.push((or_unknown(util, |util| format!("{}%", percent(Some(util)))), Tone::Plain));
+    }
     let units = context.options.units();
     let memory = units.usage_with_unit(device.memory_used.get(), device.memory_total.get());
     parts.push((memory, Tone::Plain));
@@ -78,11 +96,14 @@ pub(super) fn lines(
         0,
         (format!("{} · device {name}", truncate(node.name.as_str(), MAX_NAME_WIDTH)), Tone::Strong),
     );
-    let last = parts.len() - 1;
-    let parts = parts.into_iter().enumerate().map(|(index, (text, tone))| {
-        let line = Line::styled(text, tone);
-        if index < last { line.text(" ·", Tone::Faint) } else { line }
-    });
+    let mut lines: Vec<Line> =
+        parts.into_iter().map(|(text, tone)| Line::styled(text, tone)).collect();
+    lines.splice(1..1, meaning);
+    let last = lines.len() - 1;
+    let parts = lines
+        .into_iter()
+        .enumerate()
+        .map(|(index, line)| if index < last { line.text(" ·", Tone::Faint) } else { line });
     flow(parts.collect(), 1, width, max_lines)
 }
 

@@ -322,7 +322,7 @@ fn node_block(
     clippy::cast_sign_loss,
     reason = "a level is between 0 and 100"
 )]
-fn cursor_symbol(symbol: Symbol) -> Symbol {
+pub(super) fn cursor_symbol(symbol: Symbol) -> Symbol {
     match symbol {
         Symbol::Level(part) => {
             let digit = (part / 10.0) as u32;

@@ -100,27 +100,23 @@ pub(super) fn lines(
     lines
 }
 
-/// Says which nodes are in several groups, so that the groups with it add up to the fleet.
+/// Says which nodes are in several groups, so that the groups without them add up to the fleet.
 fn shared_line(shared: &Totals, width: u16) -> Line {
     let nodes = counted(shared.nodes, "node");
-    let verb = if shared.nodes == 1 { "is" } else { "are" };
-    let text = format!("{nodes} {verb} in several partitions, counted once in the total");
-    let states = format!(
-        ": {} busy, {} idle-held, {} free, {} down",
-        shared.busy,
-        shared.idle_held,
-        shared.free,
-        shared.unusable()
+    let Totals { busy, idle_held, free, .. } = *shared;
+    let down = shared.unusable();
+    let long = format!(
+        "{nodes} in several partitions, counted once in the total: \
+         {busy} busy, {idle_held} idle-held, {free} free, {down} down"
     );
-    let line = Line::new().gap(MARK_WIDTH).text(text, Tone::Faint);
-    if line.width() + width_of(&states) <= width {
-        return line.text(states, Tone::Faint);
-    }
-    if line.width() <= width {
-        return line;
-    }
-    let short = format!("{nodes} shared, counted once");
-    Line::new().gap(MARK_WIDTH).text(short, Tone::Faint).truncated(width)
+    let usual = format!(
+        "{nodes} in several partitions, counted once: {busy} busy {idle_held} held {free} free {down} down"
+    );
+    let short = format!("{nodes} shared, counted once: {free} free");
+    let room = width.saturating_sub(MARK_WIDTH);
+    let fitting = [long, usual, short.clone()].into_iter().find(|text| width_of(text) <= room);
+    let text = fitting.unwrap_or(short);
+    Line::new().gap(MARK_WIDTH).text(text, Tone::Faint).truncated(width)
 }
 
 /// The rows of nodes in one frame.

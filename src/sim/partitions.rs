@@ -1,0 +1,86 @@
+//! What the scheduler of a simulated fleet says of its nodes: their partitions, and one that takes no jobs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::model::{NodeState, SchedulerNode, SchedulerNodes};
+use crate::sim::injected_fault::InjectedFault;
+use crate::sim::scenario::{FleetSpec, NodeRole};
+use crate::sim::workload::{WorkloadKind, node_workloads};
+use crate::time::Timestamp;
+
+/// One node in this many is in the interactive partition too, beside the one where its job runs.
+const INTERACTIVE_EVERY: u32 = 24;
+
+impl FleetSpec {
+    /// Returns what the scheduler says of the nodes of a fleet that was started at `began`.
+    pub(super) fn scheduler_nodes(&self, began: Timestamp) -> SchedulerNodes {
+        let has_fault = |node: u32| self.faults.contains_key(&node);
+        let has_free = |node: u32| {
+            node_workloads(self, node).iter().any(|(work, _)| work.kind == WorkloadKind::Free)
+        };
+        let interactive = (0..self.nodes).find(|node| has_free(*node) && !has_fault(*node));
+        let is_unused = |node: &u32| self.role(*node) == NodeRole::Free && !has_fault(*node);
+        let drained = (0..self.nodes).find(is_unused);
+        let mut nodes = BTreeMap::new();
+        for (node, name) in (0..).zip(self.names()) {
+            let is_serving = self.role(node) == NodeRole::Serving;
+            let mut partitions: Vec<Arc<str>> =
+                vec![if is_serving { "serve" } else { "gpu" }.into()];
+            if interactive == Some(node) || node % INTERACTIVE_EVERY == INTERACTIVE_EVERY / 4 {
+                partitions.push("interactive".into());
+            }
+            let is_down = self.faults.get(&node) == Some(&InjectedFault::RefusedPort);
+            let (state, reason) = match self.use_of(node) {
+                _ if is_down => (NodeState::Down, Some("Not responding")),
+                _ if drained == Some(node) => (NodeState::Drained, Some("NVLink cable ordered")),
+                (0, _) => (NodeState::Idle, None),
+                (used, all) if used < all => (NodeState::Mixed, None),
+                _ => (NodeState::Allocated, None),
+            };
+            let said = SchedulerNode {
+                partitions,
+                state,
+                is_responding: !is_down,
+                reason: reason.map(Into::into),
+                features: vec!["nvlink".into()],
+                devices: Some(self.devices),
+                allocated: None,
+                at: began,
+            };
+            nodes.insert(name, Arc::new(said));
+        }
+        SchedulerNodes { nodes, at: Some(began) }
+    }
+
+    /// Returns the number of devices of a node that jobs have, and of all.
+    fn use_of(&self, node: u32) -> (u32, u32) {
+        let workloads = node_workloads(self, node);
+        let used = workloads.iter().filter(|(work, _)| work.job.is_some());
+        (used.map(|(_, devices)| devices).sum(), self.devices)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_nodes_are_in_two_partitions_and_one_is_drained() {
+        let all = FleetSpec::demo(300, 1).scheduler_nodes(Timestamp::default());
+        assert_eq!(all.nodes.len(), 300);
+        let count = |is_counted: fn(&SchedulerNode) -> bool| {
+            all.nodes.values().filter(|node| is_counted(node)).count()
+        };
+        assert!((10..16).contains(&count(|node| node.partitions.len() == 2)));
+        assert_eq!(count(|node| node.state == NodeState::Drained), 1);
+        assert!(count(|node| !node.takes_jobs()) <= 3);
+        assert!(count(|node| node.state == NodeState::Mixed) > 0);
+    }
+
+    #[test]
+    fn a_fleet_of_one_node_has_a_partition_too() {
+        let all = FleetSpec::demo(1, 1).scheduler_nodes(Timestamp::default());
+        assert_eq!(all.nodes.values().map(|node| node.partitions.len()).collect::<Vec<_>>(), [1]);
+    }
+}

@@ -1,0 +1,191 @@
+//! What the symbol under the cursor of the heat map means, in words with units.
+
+use crate::fleet::{DeviceState, Node};
+use crate::insight::device_fault;
+use crate::insight::ownership::{AllocationIndex, DeviceOwner};
+use crate::model::Device;
+use crate::ui::RenderContext;
+use crate::ui::views::fleet::cells::{IDLE_HELD, MULTIPLE, MapMetric, NOT_REPORTED};
+use crate::ui::widgets::line::Symbol;
+use crate::ui::widgets::number_format::{percent, percent_value};
+
+/// A cell of the map, and what it stands for.
+pub(super) struct MapCell<'a> {
+    pub(super) metric: MapMetric,
+    pub(super) symbol: Symbol,
+    pub(super) node: &'a Node,
+    pub(super) position: usize,
+    pub(super) device: &'a Device,
+    pub(super) owner: &'a DeviceOwner,
+}
+
+impl MapCell<'_> {
+    /// Returns true if its meaning has the utilization in percent.
+    pub(super) fn shows_utilization(&self) -> bool {
+        self.metric == MapMetric::Utilization
+            && matches!(self.symbol, Symbol::Level(_) | Symbol::Char('▒') | Symbol::Idle)
+    }
+
+    /// Returns what the symbol means.
+    pub(super) fn meaning(
+        &self,
+        context: RenderContext<'_>,
+        allocations: &AllocationIndex,
+    ) -> String {
+        match self.symbol {
+            Symbol::Level(_) => self.value(context),
+            symbol if symbol == IDLE_HELD.0 => {
+                format!("idle-held: allocated or in use at {}", self.utilization())
+            }
+            symbol if symbol == MULTIPLE.0 => match self.metric {
+                MapMetric::Job => "several jobs".to_owned(),
+                _ => "several users".to_owned(),
+            },
+            symbol if symbol == NOT_REPORTED.0 => match self.metric {
+                MapMetric::Owner => "its user is unknown".to_owned(),
+                MapMetric::Job => "its job is unknown".to_owned(),
+                metric => format!("no value of {} reported", metric.label()),
+            },
+            Symbol::Idle => self.idle(context),
+            Symbol::Faulty => self.device.fault.as_ref().map_or_else(
+                || "its node is down".to_owned(),
+                |fault| format!("fault: {}", device_fault(fault)),
+            ),
+            Symbol::Char(' ') => "hidden by the filter".to_owned(),
+            Symbol::Char(_) | Symbol::Letter(..) | Symbol::Overflow => self.owner(allocations),
+        }
+    }
+
+    fn value(&self, context: RenderContext<'_>) -> String {
+        let of = |share: Option<f32>| format!("{}%", percent(share));
+        match self.metric {
+            MapMetric::Memory => {
+                let share = self.device.memory_share().map(crate::model::Percent::get);
+                format!("{} of its memory in use", of(share))
+            }
+            MapMetric::Power => {
+                let share = self.device.power_share().map(crate::model::Percent::get);
+                format!("{} of its power limit", of(share))
+            }
+            MapMetric::Temperature => {
+                let units = context.options.units();
+                let degrees = self.device.temperature.get();
+                degrees.map_or_else(String::new, |degrees| {
+                    format!("{} on a scale of 20 to 100 °C", units.temperature(degrees))
+                })
+            }
+            MapMetric::Utilization | MapMetric::Owner | MapMetric::Job => {
+                format!("utilization {}", self.utilization())
+            }
+        }
+    }
+
+    fn utilization(&self) -> String {
+        format!("{}%", percent(percent_value(self.device.utilization)))
+    }
+
+    fn idle(&self, context: RenderContext<'_>) -> String {
+        match self.metric {
+            MapMetric::Owner => return "no user".to_owned(),
+            MapMetric::Job => return "no job".to_owned(),
+            MapMetric::Utilization
+            | MapMetric::Memory
+            | MapMetric::Power
+            | MapMetric::Temperature => {}
+        }
+        let is_allocated = context.view.allocated.contains(self.node, self.device);
+        match DeviceState::of(self.node, self.position, self.device, is_allocated) {
+            DeviceState::Free => format!("free to use, at {}", self.utilization()),
+            DeviceState::Unavailable => "unused, and its node takes no jobs".to_owned(),
+            DeviceState::Busy
+            | DeviceState::IdleHeld
+            | DeviceState::Faulty
+            | DeviceState::Unknown => format!("below 5 %, at {}", self.utilization()),
+        }
+    }
+
+    fn owner(&self, allocations: &AllocationIndex) -> String {
+        let (word, name) = match self.metric {
+            MapMetric::Job => ("job", self.owner.jobs.first().map(|job| allocations.name(job))),
+            _ => ("user", self.owner.users.first().map(ToString::to_string)),
+        };
+        let name = name.unwrap_or_else(|| "unknown".to_owned());
+        let letter =
+            if self.symbol == Symbol::Overflow { ", for whom no letter is left" } else { "" };
+        format!("{word} {name}{letter}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::insight::FleetView;
+    use crate::model::{
+        Celsius, DeviceFault, JobId, NodeName, NodeState, Percent, Reading, SchedulerNode,
+    };
+    use crate::ui::DisplayOptions;
+
+    fn meaning(metric: MapMetric, symbol: Symbol, change: impl Fn(&mut Node)) -> String {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        node.devices = vec![Device {
+            uuid: "GPU-1".into(),
+            utilization: Reading::checked(Percent::new(57.0)),
+            temperature: Reading::checked(Celsius::new(62.0)),
+            ..Device::default()
+        }];
+        change(&mut node);
+        let owner = DeviceOwner {
+            users: vec!["ada".into()],
+            jobs: vec![JobId::new("7").unwrap()],
+            ..DeviceOwner::default()
+        };
+        let (view, options) = (FleetView::default(), DisplayOptions::default());
+        let zone = jiff::tz::TimeZone::UTC;
+        let context = RenderContext { view: &view, options: &options, zone: &zone };
+        let device = &node.devices[0];
+        let cell = MapCell { metric, symbol, node: &node, position: 0, device, owner: &owner };
+        cell.meaning(context, &AllocationIndex::default())
+    }
+
+    #[test]
+    fn every_symbol_is_explained_with_its_number_and_unit() {
+        let same = |_: &mut Node| {};
+        let level = Symbol::Level(56.0);
+        for (metric, symbol, expected) in [
+            (MapMetric::Utilization, level, "utilization 57%"),
+            (MapMetric::Temperature, level, "62 °C on a scale of 20 to 100 °C"),
+            (MapMetric::Utilization, Symbol::Char('▒'), "idle-held: allocated or in use at 57%"),
+            (MapMetric::Utilization, Symbol::Char('–'), "no value of util reported"),
+            (MapMetric::Utilization, Symbol::Faulty, "its node is down"),
+            (MapMetric::Owner, Symbol::Letter('A', 0), "user ada"),
+            (MapMetric::Owner, Symbol::Char('A'), "user ada"),
+            (MapMetric::Owner, Symbol::Overflow, "user ada, for whom no letter is left"),
+            (MapMetric::Owner, Symbol::Idle, "no user"),
+            (MapMetric::Job, Symbol::Char('*'), "several jobs"),
+            (MapMetric::Job, Symbol::Letter('A', 0), "job 7"),
+            (MapMetric::Job, Symbol::Char(' '), "hidden by the filter"),
+        ] {
+            assert_eq!(meaning(metric, symbol, same), expected, "{metric:?} {symbol:?}");
+        }
+        let lost = meaning(MapMetric::Utilization, Symbol::Faulty, |node| {
+            node.devices[0].fault = Some(DeviceFault::Lost);
+        });
+        assert!(lost.starts_with("fault: "), "{lost}");
+    }
+
+    #[test]
+    fn an_idle_device_is_free_only_if_its_node_takes_jobs() {
+        let idle = |state| {
+            meaning(MapMetric::Utilization, Symbol::Idle, |node| {
+                node.devices[0].utilization = Reading::checked(Percent::new(0.0));
+                let known = SchedulerNode { state, is_responding: true, ..Default::default() };
+                node.scheduler = Some(Arc::new(known));
+            })
+        };
+        assert_eq!(idle(NodeState::Idle), "free to use, at 0%");
+        assert_eq!(idle(NodeState::Drained), "unused, and its node takes no jobs");
+    }
+}
