@@ -133,6 +133,87 @@ fn squeue(more: &str) -> String {
     format!("{SQUEUE}titles()\n{more}\n")
 }
 
+/// A stub of `sinfo` in Python: a node in two partitions, a drained one, and the devices in use.
+const SINFO: &str = r"#!/usr/bin/python3 -IS
+import os, sys
+assert not [name for name in os.environ if name.startswith('SINFO_')]
+form = [word for word in sys.argv if word.startswith('--format=')]
+if not form:
+    print('a.invalid    gpu:h100:3(IDX:0-2)   \nb.invalid    gpu:h100:0(IDX:N/A)   ')
+    sys.exit()
+mark, *letters = form[0][len('--format='):].split('\x1f')
+def put(*fields):
+    print(mark + '\x1f' + '\x1f'.join(fields) + mark)
+put('NODELIST', 'PARTITION', 'STATE', 'AVAIL_FEATURES', 'GRES', 'REASON')
+put('a.invalid', 'gpu', 'mixed', 'ib', 'gpu:h100:8(S:0-1)', 'none')
+put('a.invalid', 'debug', 'mixed', 'ib', 'gpu:h100:8(S:0-1)', 'none')
+put('b.invalid', 'gpu', 'drained*', '(null)', 'gpu:h100:8(S:0-1)', 'bad\x1f \x1b[31mcable|x')
+put('c.invalid', 'cpu', 'idle', '(null)', '(null)', 'none')
+";
+
+/// Runs `gtop` with this `sinfo` and a `squeue` without jobs.
+fn gtop_with_sinfo(words: &[&str]) -> (i32, String) {
+    gtop(&[("squeue", &squeue("")), ("sinfo", SINFO)], words)
+}
+
+#[test]
+fn all_nodes_of_a_partition_are_watched_with_what_slurm_says_of_them() {
+    let words = ["--slurm", "--partition", "gpu", "--all-nodes", "--json", "--deadline", "3"];
+    let (_, out) = gtop_with_sinfo(&words);
+    let out: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let nodes = out["nodes"].as_array().unwrap();
+    let names: Vec<_> = nodes.iter().map(|node| node["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["a.invalid", "b.invalid"]);
+    let [shared, drained] = [&nodes[0]["scheduler"], &nodes[1]["scheduler"]];
+    assert_eq!(shared["partitions"], serde_json::json!(["gpu", "debug"]));
+    let devices = |node: &serde_json::Value| {
+        (node["devices"].as_u64(), node["devices_allocated"].as_u64(), node["takes_jobs"].as_bool())
+    };
+    assert_eq!(devices(shared), (Some(8), Some(3), Some(true)));
+    assert_eq!(devices(drained), (Some(8), Some(0), Some(false)));
+    assert_eq!(drained["state"], "drained");
+    let reason = drained["reason"].as_str().unwrap();
+    assert!(reason.starts_with("bad") && reason.ends_with("cable|x"), "{reason:?}");
+    assert!(!reason.contains('\u{1b}'), "{reason:?}");
+}
+
+#[test]
+fn an_unknown_partition_is_named_with_those_that_exist() {
+    let words = ["--slurm", "--partition", "gpux", "--all-nodes", "--once", "--deadline", "3"];
+    let (status, out) = gtop_with_sinfo(&words);
+    assert_eq!(status, 1);
+    let sentence = "Slurm has no partition \"gpux\"; use one of gpu, cpu, debug";
+    assert!(out.contains(sentence), "{out}");
+}
+
+#[test]
+fn without_sinfo_only_those_who_need_it_are_told() {
+    let squeue = squeue("record(1)");
+    for (sinfo, sentence) in [
+        (None, "sinfo is not on the PATH of this machine; only nodes of jobs are shown"),
+        (
+            Some("#!/bin/sh\necho '<html>'\n"),
+            "sinfo printed \"<html>\" instead of a list of nodes; only nodes of jobs are shown",
+        ),
+        (
+            Some(
+                "#!/bin/sh\necho 'slurm_load_node error: Unable to contact slurm controller' >&2\nexit 1\n",
+            ),
+            "the Slurm controller is down; only nodes of jobs are shown",
+        ),
+    ] {
+        let sinfo = sinfo.map(|text| ("sinfo", text));
+        let programs: Vec<_> = [("squeue", squeue.as_str())].into_iter().chain(sinfo).collect();
+        let notes = |words: &[&str]| {
+            let (_, out) = gtop(&programs, words);
+            let out: serde_json::Value = serde_json::from_str(&out).unwrap();
+            out["roster"]["notes"].clone()
+        };
+        assert_eq!(notes(&["--all-nodes", "--json"]), serde_json::json!([sentence]));
+        assert_eq!(notes(&["--slurm", "--json"]), serde_json::json!([]));
+    }
+}
+
 #[test]
 fn a_missing_squeue_is_reported() {
     let (status, out) = gtop(&[], &["--slurm", "--once"]);

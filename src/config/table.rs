@@ -283,7 +283,7 @@ const SCREEN: &[Setting] = &[
         .values(&[
             value("none", "all nodes in one list"),
             value("name", "by common name prefix"),
-            value("partition", "by the partition of their jobs"),
+            value("partition", "by partition; a node may be in several"),
             value("job", "by job"),
             value("user", "by user"),
             value("model", "by device model"),

@@ -204,10 +204,17 @@ impl Node {
         self.scheduler.as_ref().is_none_or(|node| node.takes_jobs())
     }
 
-    /// Returns what the scheduler says of a node that lets in only users with a job there: all that is known of it.
+    /// Returns what the scheduler says of a node that lets in only users with a job there: all that is known of it. A
+    /// node where a listed job runs should let the user in, so its refusal stays a fault.
     pub fn reported(&self) -> Option<&SchedulerNode> {
-        let is_closed = self.fault().is_some_and(|fault| fault.kind == FaultKind::NoJob);
-        self.scheduler.as_deref().filter(|_| is_closed)
+        let kind = self.fault()?.kind;
+        let refuses = matches!(
+            kind,
+            FaultKind::AuthenticationRefused | FaultKind::AccountRefused | FaultKind::Refused
+        );
+        let is_closed =
+            |known: &&SchedulerNode| kind == FaultKind::NoJob || (refuses && known.is_extra);
+        self.scheduler.as_deref().filter(is_closed)
     }
 
     /// Returns the state of a source.

@@ -400,7 +400,10 @@ impl SlurmPoller {
         let all = self.nodes.list.names_in(partitions).filter(|_| self.nodes.has_all_nodes);
         self.targets = merge_targets(&self.static_targets, &self.list.jobs, all);
         let names = self.targets.iter().map(|target| &target.name);
-        self.list.nodes = Arc::new(self.nodes.list.of(names));
+        let allocations = self.list.jobs.iter().flat_map(|job| job.allocations.iter());
+        let expected = allocations.map(|allocation| &allocation.node);
+        let expected = expected.chain(self.static_targets.iter().map(|target| &target.name));
+        self.list.nodes = Arc::new(self.nodes.list.of(names, &expected.collect()));
         let is_listed = |name: &String| self.list.jobs.iter().any(|job| *job.partition == **name);
         // A hidden partition is not listed, but its jobs are.
         let unlisted: Vec<String> =

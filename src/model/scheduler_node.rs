@@ -24,6 +24,8 @@ pub struct SchedulerNode {
     pub devices: Option<u32>,
     /// Number of devices that jobs have; `None` if it was not asked for.
     pub allocated: Option<u32>,
+    /// It is watched only because all nodes of its partition are: no listed job runs there.
+    pub is_extra: bool,
     /// When the scheduler said so.
     pub at: Timestamp,
 }

@@ -24,6 +24,8 @@ pub(super) struct SchedulerNodesLine {
     state: String,
     #[serde(skip_serializing_if = "is_false")]
     silent: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    extra: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -54,6 +56,7 @@ pub(super) fn to_lines(nodes: &SchedulerNodes) -> Vec<SchedulerNodesLine> {
         partitions: node.partitions.clone(),
         state: node.state.as_str().to_owned(),
         silent: !node.is_responding,
+        extra: node.is_extra,
         reason: node.reason.clone(),
         features: node.features.clone(),
         devices: node.devices,
@@ -77,6 +80,7 @@ pub(super) fn to_nodes(lines: &[SchedulerNodesLine], at: Option<f64>) -> Schedul
             features: line.features.iter().take(MAX_WORDS).map(text).collect(),
             devices: line.devices,
             allocated: line.allocated,
+            is_extra: line.extra,
             at: at.unwrap_or_default(),
         });
         let names = nodeset::expand(&line.names).unwrap_or_default();
@@ -103,6 +107,7 @@ mod tests {
                 features: vec!["a100".into()],
                 devices: Some(8),
                 allocated: Some(3),
+                is_extra: reason.is_some(),
                 at,
             })
         };

@@ -46,6 +46,7 @@ impl FleetSpec {
                 features: vec!["nvlink".into()],
                 devices: Some(self.devices),
                 allocated: None,
+                is_extra: false,
                 at: began,
             };
             nodes.insert(name, Arc::new(said));

@@ -100,6 +100,64 @@ fn groups_and_folded_groups() {
 }
 
 #[test]
+fn groups_by_partition_count_shared_nodes_once() {
+    let fleet = fleets::partitioned();
+    for size in [(80, 24), (120, 40), (200, 50), (40, 12)] {
+        check_on("fleet-partitions", &fleet, &keys_of("gg"), DARK, size);
+        check_on("fleet-partitions-open", &fleet, &keys_of("gg "), DARK, size);
+    }
+    let mut by_free = keys_of("gg");
+    by_free.extend([KeyCode::F(6), KeyCode::Char('f')]);
+    check_on("fleet-partitions-by-free", &fleet, &by_free, DARK, (80, 24));
+    check_on("fleet-partitions-map", &fleet, &keys_of("ggm"), DARK, (120, 40));
+}
+
+#[test]
+fn free_devices_of_a_partition_take_two_keys() {
+    let mut ui = new_ui(fleets::partitioned(), DARK);
+    press(&mut ui, &keys_of("gg"));
+    let drawn = text(&draw(&mut ui, 80, 24));
+    let numbers = |line: &str| -> Vec<usize> {
+        line.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+    };
+    let group = |title: &str| {
+        let line = drawn.iter().find(|line| line.starts_with(&format!("▸ {title} ")));
+        numbers(line.unwrap_or_else(|| panic!("{title}: {drawn:#?}")))
+    };
+    // Nodes, busy, idle-held, free and down devices, and those of unknown load.
+    let all = ["gpu", "interactive", "serve"].map(group);
+    let [gpu, interactive, serve] = &all;
+    assert!(gpu[3] > 0 && interactive[3] > 0 && serve[3] > 0, "{drawn:#?}");
+    // With the shared nodes counted once, the groups add up to the line of totals.
+    let shared = drawn.iter().find(|line| line.contains("in several partitions")).unwrap();
+    let shared = numbers(&shared.replace(',', " "));
+    assert_eq!(gpu[0] + interactive[0] + serve[0], 300 + shared[0], "{shared:?}");
+    let header = numbers(&drawn[1]);
+    for (position, known) in [(1, header[1]), (2, header[2]), (3, header[3])] {
+        let sum: usize = all.iter().map(|group| group[position]).sum();
+        assert_eq!(sum, known + shared[position], "{position}: {drawn:#?}");
+    }
+}
+
+#[test]
+fn the_cursor_of_the_map_explains_its_symbol() {
+    let mut ui = new_ui(fleets::cluster(), DARK);
+    for (keys, meaning) in [
+        ("m", "utilization 9"),
+        ("b", "of its memory in use"),
+        ("b", "of its power limit"),
+        ("b", "on a scale of 20 to 100 °C"),
+        ("b", "user alice"),
+        ("b", "job 8421 llama-70b"),
+    ] {
+        press(&mut ui, &keys_of(keys));
+        let drawn = text(&draw(&mut ui, 120, 30));
+        let line = drawn.iter().find(|line| line.starts_with("gpu-001 · device 0 ·"));
+        assert!(line.is_some_and(|line| line.contains(meaning)), "{meaning}: {drawn:#?}");
+    }
+}
+
+#[test]
 fn a_thousand_nodes_fold_to_one_screen() {
     let large = fleets::large(1_000);
     check_on("fleet-thousand-folded", &large, &keys_of("g-"), DARK, (120, 40));

@@ -8,10 +8,10 @@ use gtop::internals::model::{
     Allocation, BackendReading, BackendState, Bytes, Celsius, ComputeMode, Counter, CpuTicks,
     Device, DeviceActivity, DeviceAllocation, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse,
     DevicesReading, FanSpeed, Fault, FaultKind, Hello, HostFacts, HostReading, HostSlowReading,
-    Job, JobId, JobList, JobState, Link, Megahertz, NodeName, Percent, Pressure, ProcessKey,
-    ProcessReading, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample,
-    Source, SourceFault, SourceFaultKind, Space, Throttle, TpuCore, TpuDetails, UnseenProcess,
-    UnseenReason, UseKind, UsesReading, Vendor, Watts,
+    Job, JobId, JobList, JobState, Link, Megahertz, NodeName, NodeState, Percent, Pressure,
+    ProcessKey, ProcessReading, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason,
+    Sample, SchedulerNode, Source, SourceFault, SourceFaultKind, Space, Throttle, TpuCore,
+    TpuDetails, UnseenProcess, UnseenReason, UseKind, UsesReading, Vendor, Watts,
 };
 use gtop::internals::time::Timestamp;
 
@@ -504,6 +504,51 @@ pub fn large(count: usize) -> Fleet {
         Arc::new(node)
     };
     Fleet::new((1..=count).map(numbered).collect::<Vec<_>>().into())
+}
+
+/// Three hundred nodes in the partitions of a scheduler, some in two: one is drained, one lets in only users with a job
+/// there, one is down by the scheduler's word too.
+pub fn partitioned() -> Fleet {
+    let templates = [
+        busy("busy").up().node(),
+        mixed("mixed").up().node(),
+        NodeFixture::new("free").devices(&[0.0; 8]).up().node(),
+    ];
+    let closed = NodeFixture::new("closed").down(FaultKind::NoJob, "", Some(100)).node();
+    let lost = NodeFixture::new("lost").down(FaultKind::Unreachable, "", Some(20)).node();
+    let numbered = |number: usize| {
+        let (template, state, reason) = match number {
+            12 => (&templates[2], NodeState::Drained, Some("bad cable, ticket 7")),
+            20 => (&closed, NodeState::Mixed, None),
+            33 => (&lost, NodeState::Down, Some("Not responding")),
+            _ if number.is_multiple_of(9) => (&templates[2], NodeState::Idle, None),
+            _ if number.is_multiple_of(7) => (&templates[1], NodeState::Mixed, None),
+            _ => (&templates[0], NodeState::Allocated, None),
+        };
+        let own = if number <= 220 { "gpu" } else { "serve" };
+        let both = number.is_multiple_of(25).then_some("interactive");
+        let mut node = Node::clone(template);
+        node.name = name(&format!("gpu{number:03}"));
+        node.hello = node.hello.map(|hello| {
+            let mut hello = Hello::clone(&hello);
+            hello.host.boot_id = format!("boot-{number}").into();
+            Arc::new(hello)
+        });
+        node.scheduler = Some(Arc::new(SchedulerNode {
+            partitions: [Some(own), both].into_iter().flatten().map(Into::into).collect(),
+            state,
+            is_responding: state != NodeState::Down,
+            reason: reason.map(Into::into),
+            devices: Some(8),
+            allocated: Some(3),
+            at: ago(70_000),
+            ..SchedulerNode::default()
+        }));
+        Arc::new(node)
+    };
+    let fleet = Fleet::new((1..=300).map(numbered).collect::<Vec<_>>().into());
+    let list = JobList { at: Some(ago(12_000)), ..JobList::default() };
+    Fleet { jobs: Some(Arc::new(list)), ..fleet }
 }
 
 /// A single workstation.

@@ -121,6 +121,7 @@ fn parse_node(fields: &[&str], now: Timestamp) -> Option<(NodeName, SchedulerNod
         features: words(features),
         devices: Some(gres::count_devices(resources)),
         allocated: None,
+        is_extra: false,
         at: now,
     };
     Some((name, node))
@@ -152,10 +153,20 @@ impl NodeList {
         nodes.map(|(name, _)| name)
     }
 
-    /// Returns what it says of some nodes.
-    pub(super) fn of<'a>(&self, names: impl Iterator<Item = &'a NodeName>) -> SchedulerNodes {
-        let known =
-            names.filter_map(|name| Some((name.clone(), Arc::clone(self.nodes.get(name)?))));
+    /// Returns what it says of some nodes; those not in `expected` are marked as extra.
+    pub(super) fn of<'a>(
+        &self,
+        names: impl Iterator<Item = &'a NodeName>,
+        expected: &BTreeSet<&NodeName>,
+    ) -> SchedulerNodes {
+        let known = names.filter_map(|name| {
+            let node = Arc::clone(self.nodes.get(name)?);
+            if expected.contains(name) {
+                return Some((name.clone(), node));
+            }
+            let extra = SchedulerNode { is_extra: true, ..SchedulerNode::clone(&node) };
+            Some((name.clone(), Arc::new(extra)))
+        });
         SchedulerNodes { nodes: known.collect(), at: self.at }
     }
 
@@ -228,6 +239,9 @@ mod tests {
         let in_debug = ["debug".to_owned()];
         assert_eq!(list.names_in(&in_debug).collect::<Vec<_>>(), [&name("gpu01")]);
         assert_eq!(list.names_in(&[]).count(), 2);
+        let known = list.of(list.names_in(&[]), &[&name("gpu02")].into());
+        let extra = known.nodes.values().map(|node| node.is_extra).collect::<Vec<_>>();
+        assert_eq!((extra, known.at), (vec![true, false], Some(NOW)));
     }
 
     #[test]

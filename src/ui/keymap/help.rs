@@ -107,6 +107,11 @@ const LEGEND: &[(&str, Tone, &str)] = &[
     ("busy", Tone::Strong, "a device that is doing work"),
     ("idle-held", Tone::Strong, "a device allocated to a job or process that does nothing"),
     ("free", Tone::Strong, "a device that nobody uses"),
+    (
+        "unavailable",
+        Tone::Warn,
+        "the same, on a node to which Slurm gives no jobs, such as a drained one",
+    ),
     ("✗", Tone::Bad, "faulty: a node that is down, a device that reports no values"),
     ("!", Tone::Warn, "warning: stale, throttled, or a failing source"),
     ("–", Tone::Faint, "unknown; the last line gives the reason for the selected row"),
