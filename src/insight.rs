@@ -96,6 +96,8 @@ pub struct FleetProblem {
     pub nodes: String,
     /// The number of nodes.
     pub count: usize,
+    /// The indices of the nodes in the fleet.
+    pub indices: Vec<usize>,
     pub sentence: String,
     /// What the user can do about it.
     pub remedy: &'static str,
@@ -115,6 +117,8 @@ pub struct Extents {
     pub power: f32,
     /// True if some process belongs to a job.
     pub has_jobs: bool,
+    /// True if some device is cut into slices.
+    pub has_slices: bool,
 }
 
 impl FleetView {
@@ -274,6 +278,7 @@ impl Extents {
             extents.devices = extents.devices.max(devices);
             extents.memory = extents.memory.max(memory);
             extents.power = extents.power.max(power);
+            extents.has_slices |= node.devices.iter().any(|device| device.parent.is_some());
             extents.has_jobs |= node.processes.iter().any(|process| process.statics.job.is_some());
         }
         extents
@@ -290,17 +295,19 @@ enum ProblemKey {
 }
 
 fn find_problems(fleet: &Fleet, now: Timestamp) -> Vec<FleetProblem> {
-    let mut by_key: BTreeMap<ProblemKey, (Vec<&str>, &'static str)> = BTreeMap::new();
-    for node in fleet.nodes.iter() {
+    let mut by_key: BTreeMap<ProblemKey, (Vec<usize>, &'static str)> = BTreeMap::new();
+    for (index, node) in fleet.nodes.iter().enumerate() {
         for (key, remedy) in problem_keys(node, now) {
-            by_key.entry(key).or_insert((Vec::new(), remedy)).0.push(node.name.label());
+            by_key.entry(key).or_insert((Vec::new(), remedy)).0.push(index);
         }
     }
+    let name = |index: &usize| fleet.nodes.get(*index).map(|node| node.name.label());
     let mut all: Vec<FleetProblem> = by_key
         .into_iter()
-        .map(|(key, (names, remedy))| FleetProblem {
-            count: names.len(),
-            nodes: nodeset::fold(names),
+        .map(|(key, (indices, remedy))| FleetProblem {
+            count: indices.len(),
+            nodes: nodeset::fold(indices.iter().filter_map(name).collect::<Vec<_>>()),
+            indices,
             severity: if key == ProblemKey::Stale { Severity::Warning } else { Severity::Error },
             sentence: key.sentence(),
             remedy,

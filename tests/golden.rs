@@ -13,6 +13,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 mod defects;
+mod drawing;
 mod events;
 mod fleet;
 mod fleets;

@@ -379,6 +379,15 @@ impl Node {
         self.devices.iter().enumerate().filter(|(_, device)| device.parent.is_none())
     }
 
+    /// Returns how many slices of the device with this UUID processes use, and how many it has; `None` if it has none.
+    pub fn slices_in_use(&self, uuid: &str) -> Option<(usize, usize)> {
+        let is_slice = |device: &&Device| device.parent.as_deref() == Some(uuid);
+        let slices = self.devices.iter().filter(is_slice);
+        let used =
+            slices.clone().filter(|slice| self.uses_of(&slice.uuid).next().is_some()).count();
+        Some((used, slices.count())).filter(|(_, count)| *count > 0)
+    }
+
     /// Returns the device, or slice, with this UUID.
     pub fn device(&self, uuid: &str) -> Option<&Device> {
         self.devices.iter().find(|device| *device.uuid == *uuid)

@@ -220,8 +220,8 @@ fn tabs(
     width: u16,
 ) -> Line {
     let notices = notices(fleet_view, screen);
-    // Narrow tabs show digits instead of names, except for the current view.
-    let full = tab_line(view, true, fleet_view.runs.is_some());
+    let tabs = |form| tab_line(view, form, fleet_view.runs.is_some());
+    let full = tabs(TabForm::Wide);
     let room = width.saturating_sub(full.width().saturating_add(notices.width()));
     let is_unfiltered = fleet_view.filter.is_empty() && screen.filter_prompt.is_none();
     // "filter: none" is dropped first.
@@ -230,12 +230,27 @@ fn tabs(
         return full
             .with_right(notices.gap(if info.width() > 0 { 2 } else { 0 }).append(info), width);
     }
-    let fits = |line: &Line| line.width().saturating_add(notices.width()) < width;
-    let short = tab_line(view, false, fleet_view.runs.is_some());
-    let alone = || Line::styled(view.title(), Tone::Accent).gap(2);
-    let line = [full, short].into_iter().find(fits).unwrap_or_else(alone);
+    // A notice is cut before a tab is.
+    let needed = notices.width().min(MIN_NOTICE_WIDTH);
+    let fits = |line: &Line| line.width().saturating_add(needed) <= width;
+    let is_whole = full.width().saturating_add(notices.width()) < width;
+    let forms = [TabForm::Wide, TabForm::Narrow, TabForm::Digits];
+    let mut lines = forms.into_iter().skip(usize::from(!is_whole)).map(tabs);
+    let line = lines.find(fits).unwrap_or_else(|| Line::styled(view.title(), Tone::Accent).gap(2));
     let rest = width.saturating_sub(line.width());
     line.with_right(notices.truncated(rest), width)
+}
+
+/// The columns that notices get beside the tabs if they need as many.
+const MIN_NOTICE_WIDTH: u16 = 16;
+
+/// How the tabs are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TabForm {
+    Wide,
+    Narrow,
+    /// Digits instead of names, except for the current view.
+    Digits,
 }
 
 /// The sort order, and "filter: none" if requested: shown only if there is room.
@@ -248,21 +263,22 @@ fn sort_and_filter(is_unfiltered: bool, order: Option<SortOrder>) -> Line {
     line.gap(gap).text(format!("sort: {column}{inverted}"), Tone::Faint)
 }
 
-fn tab_line(view: View, is_full: bool, has_runs: bool) -> Line {
+fn tab_line(view: View, form: TabForm, has_runs: bool) -> Line {
+    let gap = if form == TabForm::Wide { 3 } else { 2 };
     View::shown(has_runs).enumerate().fold(Line::new(), |line, (index, tab)| {
         let digit = index + 1;
-        let text = if is_full || tab == view {
+        let text = if form != TabForm::Digits || tab == view {
             format!("{digit} {}", tab.title())
         } else {
             digit.to_string()
         };
         let tone = if view == tab { Tone::Accent } else { Tone::Faint };
-        line.text(text, tone).clickable(Click::View(tab)).gap(if is_full { 3 } else { 2 })
+        line.text(text, tone).clickable(Click::View(tab)).gap(gap)
     })
 }
 
-/// The exceptions: an outdated job list, hidden devices and processes, focus, pause, and a message, which is
-/// cut first.
+/// The exceptions: an outdated job list, hidden devices and processes, focus, pause, and a message that has no other
+/// place, which is cut first.
 fn notices(fleet_view: &FleetView, screen: &ScreenState<'_>) -> Line {
     let problem =
         fleet_view.fleet.jobs.as_ref().and_then(|list| Some(&*list.error.as_ref()?.message));
@@ -340,6 +356,20 @@ mod tests {
         let narrow = tabs("util<10", 50);
         assert!(narrow.starts_with("1 Fleet  2  3") && narrow.contains("/util<10"), "{narrow}");
         assert!(tabs("util<10", 120).contains("/util<10  0 of 1"), "{}", tabs("util<10", 120));
+    }
+
+    #[test]
+    fn notices_never_hide_the_tabs() {
+        let filter = "util<10 and mem>90 or temp>80 and not job=8421";
+        for width in 72..200 {
+            let tabs = header_texts(filter, None, width)[2].clone();
+            for name in ["1 Fleet", "2 Job", "3 Node", "4 Processes", "5 Users", "6 Events"] {
+                assert!(tabs.contains(name), "{width}: {tabs}");
+            }
+            assert!(tabs.contains("/util<10"), "{width}: {tabs}");
+        }
+        let narrow = header_texts(filter, None, 40)[2].clone();
+        assert!(narrow.starts_with("1 Fleet  2  3  4  5  6  /util"), "{narrow}");
     }
 
     #[test]

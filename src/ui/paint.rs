@@ -12,9 +12,14 @@ use crate::ui::surface::Hyperlink;
 use crate::ui::theme::{GlyphSet, Theme};
 use crate::ui::{Line, RowStyle, Span, SpanContent, Symbol, Tone};
 
-const EIGHTHS_ACROSS: [&str; 8] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+/// The cells of a bar: empty, half full and full. They leave the upper half of the row blank, so that the bars of
+/// neighbouring rows never merge.
+const BAR: [&str; 3] = [" ", "▖", "▄"];
+/// The levels of symbols and sparklines, which leave the upper quarter of the row blank for the same reason.
+const LEVELS_UP: [&str; 6] = ["▁", "▂", "▃", "▄", "▅", "▆"];
+/// The levels of a row of a graph that is several rows high.
 const EIGHTHS_UP: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
-const ASCII_UP: [&str; 8] = ["_", ".", ":", "-", "=", "+", "*", "#"];
+const ASCII_UP: [&str; 6] = ["_", ".", "-", "=", "+", "#"];
 /// Graph levels without braille: one column shows the larger of two points.
 const ASCII_GRAPH: [&str; 5] = [" ", ".", ":", "|", "#"];
 const ASCII_GRAPH_DOWN: [&str; 5] = [" ", "'", "\"", "|", "#"];
@@ -65,19 +70,19 @@ struct LinePainter<'a> {
 impl LinePainter<'_> {
     fn piece(&mut self, x: u16, width: u16, piece: &Span) {
         let style = self.theme.style(piece.tone, self.row_style);
-        // Filled blocks are heavier than text: stale or low values must not stand out.
-        let tone = if piece.tone == Tone::Faint { Tone::Low } else { piece.tone };
+        let tone = piece.tone;
         match &piece.content {
             SpanContent::Text(text) => self.text(x, width, text, style),
             SpanContent::Bar(part) => {
                 let is_load = matches!(tone, Tone::Low | Tone::Mid | Tone::High);
-                let is_graded = self.theme.is_colorful && is_load && piece.tone != Tone::Faint;
+                let is_graded = self.theme.is_colorful && is_load;
                 self.bar(x, width, *part, self.bar_style(tone), is_graded);
             }
             SpanContent::Spark(points) => {
-                for (x, point) in (x..x + width).zip(points) {
-                    self.glyph(x, self.spark_glyph(*point), self.bar_style(tone));
-                }
+                self.marks(x, width, points, &LEVELS_UP, self.bar_style(tone));
+            }
+            SpanContent::Area(points) => {
+                self.marks(x, width, points, &EIGHTHS_UP, self.bar_style(tone));
             }
             SpanContent::Strip(marks) => {
                 for (x, (symbol, tone)) in (x..x + width).zip(marks) {
@@ -86,6 +91,7 @@ impl LinePainter<'_> {
                         Symbol::Idle
                         | Symbol::Faulty
                         | Symbol::Overflow
+                        | Symbol::Slices(_)
                         | Symbol::Char(_)
                         | Symbol::Letter(..) => self.theme.style(*tone, self.row_style),
                     };
@@ -155,27 +161,31 @@ impl LinePainter<'_> {
     fn bar(&mut self, x: u16, width: u16, part: Option<f32>, style: Style, is_graded: bool) {
         let Some(part) = part else { return };
         let (start, whole) = (x, f32::from(width.saturating_sub(1).max(1)));
-        let full = style.patch(self.theme.bar_background(self.row_style));
-        let filled_eighths = filled_eighths(part, width);
+        let filled_halves = filled_halves(part, width);
+        let track = self.theme.track_style(self.row_style).filter(|_| !self.is_ascii());
         for (index, x) in (x..x + width).enumerate() {
-            let eighths = filled_eighths.saturating_sub(index * 8).min(8);
-            let glyph = match (self.is_ascii(), eighths) {
-                (true, 4..) => "#",
-                (true, _) => ".",
-                (false, 8) => "█",
-                (false, eighths) => EIGHTHS_ACROSS.get(eighths).copied().unwrap_or(" "),
+            let halves = filled_halves.saturating_sub(index * 2).min(2);
+            let (glyph, style) = match (self.is_ascii(), halves) {
+                (true, 0) => (".", self.theme.style(Tone::Faint, self.row_style)),
+                (false, 0) => match track {
+                    Some(track) => ("▄", track),
+                    None => (" ", style),
+                },
+                _ if is_graded => {
+                    let part = f32::from(x - start) / whole;
+                    (self.bar_glyph(halves), self.theme.gradient_style(part, self.row_style))
+                }
+                _ => (self.bar_glyph(halves), style),
             };
-            let is_track = self.is_ascii() && eighths < 4;
-            let full = if is_graded {
-                let gradient =
-                    self.theme.gradient_style(f32::from(x - start) / whole, self.row_style);
-                gradient.patch(self.theme.bar_background(self.row_style))
-            } else {
-                full
-            };
-            let style = if is_track { self.theme.style(Tone::Faint, self.row_style) } else { full };
             self.glyph(x, glyph, style);
         }
+    }
+
+    fn bar_glyph(&self, halves: usize) -> &'static str {
+        if self.is_ascii() {
+            return if halves < 2 { "-" } else { "#" };
+        }
+        BAR.get(halves).copied().unwrap_or(" ")
     }
 
     fn graph(&mut self, x: u16, pair: &[u8], grows_down: bool, style: Style) {
@@ -195,10 +205,20 @@ impl LinePainter<'_> {
         self.glyph(x, sign.encode_utf8(&mut [0; 4]), style);
     }
 
-    fn spark_glyph(&self, point: Option<f32>) -> &'static str {
-        let Some(value) = point else { return " " };
-        let steps = if self.is_ascii() { &ASCII_UP } else { &EIGHTHS_UP };
-        steps.get(step(value, 8)).copied().unwrap_or(" ")
+    /// Draws one mark per point, one of `glyphs` or blank if the point is unknown.
+    fn marks(
+        &mut self,
+        x: u16,
+        width: u16,
+        points: &[Option<f32>],
+        glyphs: &[&'static str],
+        style: Style,
+    ) {
+        let glyphs = if self.is_ascii() { &ASCII_UP } else { glyphs };
+        for (x, point) in (x..x + width).zip(points) {
+            let glyph = point.and_then(|value| glyphs.get(step(value, glyphs.len())).copied());
+            self.glyph(x, glyph.unwrap_or(" "), style);
+        }
     }
 
     fn symbol(&mut self, x: u16, symbol: Symbol, style: Style) {
@@ -209,7 +229,12 @@ impl LinePainter<'_> {
                 (letter, style)
             }
             Symbol::Letter(letter, hue) => (letter, style.patch(self.theme.hue(hue))),
-            Symbol::Level(_) | Symbol::Idle | Symbol::Faulty | Symbol::Overflow => {
+            Symbol::Slices(count) if !self.is_ascii() => (slices_sign(count), style),
+            Symbol::Level(_)
+            | Symbol::Slices(_)
+            | Symbol::Idle
+            | Symbol::Faulty
+            | Symbol::Overflow => {
                 return self.glyph(x, self.symbol_glyph(symbol), style);
             }
         };
@@ -219,7 +244,8 @@ impl LinePainter<'_> {
     fn symbol_glyph(&self, symbol: Symbol) -> &'static str {
         match (symbol, self.is_ascii()) {
             (Symbol::Level(value), true) => DIGITS.get(step(value, 10)).copied().unwrap_or(" "),
-            (Symbol::Level(value), false) => EIGHTHS_UP.get(step(value, 8)).copied().unwrap_or(" "),
+            (Symbol::Level(value), false) => LEVELS_UP.get(step(value, 6)).copied().unwrap_or(" "),
+            (Symbol::Slices(_), _) => "m",
             (Symbol::Idle, true) => ".",
             (Symbol::Idle, false) => "·",
             (Symbol::Faulty, true) => "X",
@@ -230,27 +256,35 @@ impl LinePainter<'_> {
     }
 }
 
-/// Returns the filled eighths of a bar's columns; a value above zero fills at least one.
+/// Returns the filled halves of a bar's columns; a value above zero fills at least one.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a float cast saturates, which is what we want"
 )]
-fn filled_eighths(part: f32, width: u16) -> usize {
-    let all = usize::from(width) * 8;
-    let filled = (part / 100.0 * f32::from(width) * 8.0).round() as usize;
+fn filled_halves(part: f32, width: u16) -> usize {
+    let all = usize::from(width) * 2;
+    let filled = (part / 100.0 * f32::from(width) * 2.0).round() as usize;
     if part > 0.0 { filled.clamp(1, all.max(1)) } else { 0 }
+}
+
+/// Returns the braille pattern of as many dots, filled from the bottom; a device has at most eight slices.
+fn slices_sign(count: usize) -> char {
+    let [left, right] = DOTS_UP;
+    let dots = left.into_iter().zip(right).flat_map(|(left, right)| [left, right]).take(count);
+    char::from_u32(0x2800 + dots.sum::<u32>()).unwrap_or(' ')
 }
 
 /// Returns the level of a share among `steps`.
 #[expect(
     clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
     clippy::cast_sign_loss,
-    reason = "a float cast saturates, which is what we want"
+    reason = "a float cast saturates, which is what we want; there are a few steps"
 )]
-fn step(part: f32, steps: u8) -> usize {
-    let top = f32::from(steps - 1);
-    (part / 100.0 * f32::from(steps)).floor().clamp(0.0, top) as usize
+fn step(part: f32, steps: usize) -> usize {
+    let level = (part / 100.0 * steps as f32).floor().max(0.0) as usize;
+    level.min(steps.saturating_sub(1))
 }
 
 /// Replaces characters outside ASCII by others of the same width.
@@ -303,14 +337,14 @@ mod tests {
     }
 
     #[test]
-    fn bars_fill_by_eighths_and_a_small_value_is_visible() {
+    fn bars_fill_by_halves_and_a_small_value_is_visible() {
         for (part, unicode, ascii) in [
             (None, "    ", "    "),
             (Some(0.0), "    ", "...."),
-            (Some(0.1), "▏   ", "...."),
-            (Some(50.0), "██  ", "##.."),
-            (Some(99.0), "████", "####"),
-            (Some(60.0), "██▍ ", "##.."),
+            (Some(0.1), "▖   ", "-..."),
+            (Some(50.0), "▄▄  ", "##.."),
+            (Some(99.0), "▄▄▄▄", "####"),
+            (Some(60.0), "▄▄▖ ", "##-."),
         ] {
             let line = || Line::new().bar(part, 4, Tone::Mid);
             assert_eq!(paint_line(line(), GlyphSet::Unicode, 4), unicode, "{part:?}");
@@ -319,16 +353,34 @@ mod tests {
     }
 
     #[test]
+    fn no_mark_of_load_touches_the_row_above() {
+        let full = Line::new()
+            .bar(Some(100.0), 3, Tone::High)
+            .sparkline(vec![Some(100.0); 3], Tone::High)
+            .strip(vec![(Symbol::Level(100.0), Tone::High); 3], 3);
+        for glyphs in [GlyphSet::Unicode, GlyphSet::Ascii] {
+            let text = paint_line(full.clone(), glyphs, 9);
+            assert!(!text.contains(['█', '▇', '▉']), "{text}");
+        }
+    }
+
+    #[test]
     fn sparklines_and_strips_show_gaps_and_faults() {
         let spark =
             || Line::new().sparkline(vec![Some(0.0), None, Some(50.0), Some(100.0)], Tone::Mid);
-        assert_eq!(paint_line(spark(), GlyphSet::Unicode, 4), "▁ ▅█");
+        assert_eq!(paint_line(spark(), GlyphSet::Unicode, 4), "▁ ▄▆");
         assert_eq!(paint_line(spark(), GlyphSet::Ascii, 4), "_ =#");
         let marks = [Symbol::Level(100.0), Symbol::Idle, Symbol::Faulty, Symbol::Overflow];
         let strip =
             || Line::new().strip(marks.iter().map(|symbol| (*symbol, Tone::Plain)).collect(), 5);
-        assert_eq!(paint_line(strip(), GlyphSet::Unicode, 5), "█·✗+ ");
+        assert_eq!(paint_line(strip(), GlyphSet::Unicode, 5), "▆·✗+ ");
         assert_eq!(paint_line(strip(), GlyphSet::Ascii, 5), "9.X+ ");
+        let slices = || {
+            Line::new()
+                .strip([1, 3, 7, 99].map(|used| (Symbol::Slices(used), Tone::Plain)).to_vec(), 4)
+        };
+        assert_eq!(paint_line(slices(), GlyphSet::Unicode, 4), "⡀⣄⣷⣿");
+        assert_eq!(paint_line(slices(), GlyphSet::Ascii, 4), "mmmm");
     }
 
     #[test]

@@ -5,6 +5,9 @@ use crate::ui::views::job;
 use crate::ui::widgets::line::{self, Line, Tone};
 use crate::ui::{RenderContext, ScreenState, View, header};
 
+/// The columns between a message and the key hints.
+const MESSAGE_GAP: u16 = 3;
+
 /// Draws the whole screen: at most `height` lines, none wider than `width`.
 pub fn render_screen(
     context: RenderContext<'_>,
@@ -22,7 +25,10 @@ pub fn render_screen(
     let fixed = top + usize::from(has_footer) + usize::from(timeline.is_some());
     let body_height = body_height.min(height.saturating_sub(fixed));
     let mut lines = if top > 0 {
-        header::lines(context, (navigation.view, navigation.sort_order()), screen, width, top)
+        // A message is in the last line, unless something is typed there.
+        let message = screen.message.filter(|_| is_prompting || !has_footer);
+        let screen = ScreenState { message, ..*screen };
+        header::lines(context, (navigation.view, navigation.sort_order()), &screen, width, top)
     } else {
         Vec::new()
     };
@@ -94,8 +100,16 @@ fn body(
     navigation.lines(context, width, height)
 }
 
-/// Draws the key hints; drops those that do not fit from the end, but never the last two.
+/// Draws the message, if there is one, and as many key hints as fit.
 fn footer(screen: &ScreenState<'_>, width: u16) -> Line {
+    let Some(message) = screen.message else { return hints(screen, width) };
+    let message = Line::styled(message, Tone::Strong).gap(MESSAGE_GAP).truncated(width);
+    let room = width.saturating_sub(message.width());
+    message.append(hints(screen, room)).truncated(width)
+}
+
+/// Draws the key hints; drops those that do not fit from the end, but never the last two.
+fn hints(screen: &ScreenState<'_>, width: u16) -> Line {
     let hint = |(key, meaning): &(String, &str)| {
         Line::styled(key.as_str(), Tone::Accent).text(format!(" {meaning}"), Tone::Faint)
     };

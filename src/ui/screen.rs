@@ -115,13 +115,22 @@ pub struct Ui {
     is_focusing: bool,
     /// Since when the terminal has no focus, if it reports focus.
     unattended: Option<Timestamp>,
-    message: Option<(String, Timestamp)>,
+    message: Option<ShownMessage>,
     /// The lines of the last frame, to resolve clicks.
     drawn: Vec<Line>,
     /// Requests to nodes that are not sent yet.
     due: Vec<NodeRequest>,
     /// The same about runs.
     due_runs: Vec<RunRequest>,
+}
+
+/// A message on the screen.
+#[derive(Debug)]
+struct ShownMessage {
+    text: String,
+    until: Timestamp,
+    /// The view it concerns; `None` if it concerns all.
+    view: Option<View>,
 }
 
 impl Ui {
@@ -560,7 +569,12 @@ impl Ui {
     /// Performs the effects on the screen, and returns the others.
     fn apply(&mut self, effect: Effect, now: Timestamp) -> Effect {
         match effect {
-            Effect::Message(words) => self.show_message(words, now),
+            Effect::Message(words) => {
+                self.show_message(words, now);
+                // It answers a key of this view and means nothing in another one.
+                let view = self.navigation.view;
+                self.message.iter_mut().for_each(|message| message.view = Some(view));
+            }
             Effect::SwitchView(view) => self.navigation.open(self.shown.view(), view),
             Effect::OpenNode(name, row_id) => {
                 self.navigation.open_node(self.shown.view(), name, row_id);
@@ -688,7 +702,7 @@ impl Ui {
 
     /// Shows a message for `span`.
     pub fn show_message_for(&mut self, words: String, span: Duration, now: Timestamp) {
-        self.message = Some((words, now.plus(span)));
+        self.message = Some(ShownMessage { text: words, until: now.plus(span), view: None });
     }
 
     /// Requests a full sample of every node, with a message: the screen would otherwise show no effect of the
@@ -801,9 +815,12 @@ impl Ui {
     /// Draws a frame; returns its hyperlinks.
     pub fn draw(&mut self, now: Timestamp, buffer: &mut Buffer) -> Vec<Hyperlink> {
         let area: Rect = buffer.area;
-        self.message.take_if(|(_, until)| *until <= now);
         let focus = self.focus();
         let view = self.navigation.view;
+        let is_over = |message: &mut ShownMessage| {
+            message.until <= now || message.view.is_some_and(|concerned| concerned != view)
+        };
+        self.message.take_if(is_over);
         if let Some(Dialog::Output(dialog)) = &mut self.dialog {
             let height = render::body_height(area.height, false);
             dialog.resize(area.width, height.saturating_sub(1));
@@ -828,7 +845,7 @@ impl Ui {
             focus: focus.as_ref(),
             timeline: self.timeline.as_ref(),
             recorder: self.recorder.as_ref(),
-            message: self.message.as_ref().map(|(text, _)| text.as_str()),
+            message: self.message.as_ref().map(|message| message.text.as_str()),
             hints: &hints,
             help: help.as_ref().map(|(lines, _)| lines.as_slice()),
             filter_prompt: self.filter_prompt.as_ref(),

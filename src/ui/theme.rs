@@ -50,12 +50,15 @@ impl Palette {
     /// Returns the legend of the load colours for the help page.
     pub(crate) const fn legend(self) -> &'static str {
         match self {
-            Self::Dark | Self::Light => "load: greener is busier; high load is good",
+            Self::Dark | Self::Light => "load: greener is busier; high load is good; red is broken",
             Self::Mono => "load: shown by the length of bars, not by colour",
-            Self::ColourBlind | Self::ColourBlindLight => {
-                "load: bluer is busier; high load is good; orange marks problems"
+            Self::ColourBlind => "load: bluer is busier; high load is good; orange marks problems",
+            Self::ColourBlindLight => {
+                "load: bluer is busier; high load is good; brown marks problems"
             }
-            Self::Hot | Self::HotLight => "load: green, yellow, red as load rises",
+            Self::Hot | Self::HotLight => {
+                "load: green, yellow, red as load rises; pink marks problems"
+            }
         }
     }
 
@@ -241,18 +244,18 @@ impl Theme {
         }
     }
 
-    /// Returns the style of the empty part of a bar.
-    pub fn bar_background(self, row_style: RowStyle) -> Style {
+    /// Returns the style of the empty part of a bar; `None` if the terminal cannot show shades.
+    pub fn track_style(self, row_style: RowStyle) -> Option<Style> {
         if self.has_no_shades() {
-            return Style::new();
+            return None;
         }
         let shade = match (self.palette.is_light(), row_style) {
-            (false, RowStyle::Plain) => 235,
-            (false, RowStyle::Selected) => 239,
-            (true, RowStyle::Plain) => 255,
-            (true, RowStyle::Selected) => 251,
+            (false, RowStyle::Plain) => 236,
+            (false, RowStyle::Selected) => 240,
+            (true, RowStyle::Plain) => 253,
+            (true, RowStyle::Selected) => 250,
         };
-        Style::new().bg(Color::Indexed(shade))
+        Some(self.row_style(row_style).fg(Color::Indexed(shade)))
     }
 
     /// Returns true if the terminal cannot show shades of grey.
@@ -358,9 +361,10 @@ mod tests {
         assert_eq!(theme(ascii(Some(false)), &[]).glyphs, GlyphSet::Unicode);
     }
 
-    const TONES: [Tone; 10] = [
+    const TONES: [Tone; 11] = [
         Tone::Plain,
         Tone::Faint,
+        Tone::Stale,
         Tone::Strong,
         Tone::Accent,
         Tone::Caret,
@@ -389,7 +393,9 @@ mod tests {
         for theme in themes().filter(|theme| theme.palette == Palette::Mono) {
             for row_style in [RowStyle::Plain, RowStyle::Selected] {
                 for tone in TONES {
-                    let style = theme.style(tone, row_style).patch(theme.bar_background(row_style));
+                    let style = theme
+                        .style(tone, row_style)
+                        .patch(theme.track_style(row_style).unwrap_or_default());
                     let style = style.patch(theme.gradient_style(0.5, row_style));
                     assert_eq!((style.fg, style.bg), (None, None));
                 }
@@ -427,10 +433,7 @@ mod tests {
 
     /// The relative luminance of WCAG 2.
     fn luminance(colour: [u8; 3]) -> f64 {
-        let [red, green, blue] = colour.map(|part| {
-            let part = f64::from(part) / 255.0;
-            if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
-        });
+        let [red, green, blue] = colour.map(linear);
         0.2126 * red + 0.7152 * green + 0.0722 * blue
     }
 
@@ -468,15 +471,43 @@ mod tests {
                     );
                 }
             }
-            let parts = (0..=20_u8).map(|part| f32::from(part) / 20.0);
-            let bars = parts.map(|part| theme.gradient_style(part, RowStyle::Plain));
-            let loads = TONES.map(|tone| theme.bar_style(tone, RowStyle::Plain));
-            for style in loads.into_iter().chain(bars) {
-                let lowest_contrast = lowest_contrast(theme, style);
-                assert!(
-                    lowest_contrast.is_none_or(|lowest_contrast| lowest_contrast >= 3.0),
-                    "{theme:?} {style:?} {lowest_contrast:?}"
-                );
+            for row_style in [RowStyle::Plain, RowStyle::Selected] {
+                let parts = (0..=20_u8).map(|part| f32::from(part) / 20.0);
+                let bars = parts.map(|part| theme.gradient_style(part, row_style));
+                let loads = TONES.map(|tone| theme.bar_style(tone, row_style));
+                for style in loads.into_iter().chain(bars) {
+                    let lowest_contrast = lowest_contrast(theme, style);
+                    assert!(
+                        lowest_contrast.is_none_or(|lowest_contrast| lowest_contrast >= 3.0),
+                        "{theme:?} {style:?} {lowest_contrast:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// Returns the saturation of a colour as the distance of its channels.
+    fn spread(style: Style) -> u8 {
+        let colour = rgb(style.fg.expect("a colour")).expect("a fixed colour");
+        let [lowest, highest] = [colour.iter().min(), colour.iter().max()].map(Option::unwrap);
+        highest - lowest
+    }
+
+    #[test]
+    fn grey_is_old_and_nothing_else() {
+        let coloured =
+            |theme: &Theme| theme.palette != Palette::Mono && theme.depth != ColourDepth::Ansi16;
+        let is_grey = |style: Style| style.fg.is_some() && spread(style) < 16;
+        for theme in themes().filter(coloured) {
+            for tone in TONES {
+                for style in
+                    [theme.style(tone, RowStyle::Plain), theme.bar_style(tone, RowStyle::Plain)]
+                {
+                    assert_eq!(is_grey(style), tone == Tone::Stale, "{theme:?} {tone:?}");
+                }
+            }
+            for part in (0..=20_u8).map(|part| f32::from(part) / 20.0) {
+                assert!(!is_grey(theme.gradient_style(part, RowStyle::Plain)), "{theme:?} {part}");
             }
         }
     }
@@ -503,6 +534,87 @@ mod tests {
                 let may_be =
                     theme.depth == ColourDepth::TrueColour && theme.palette != Palette::Mono;
                 assert_eq!(is_full, may_be, "{theme:?}");
+            }
+        }
+    }
+
+    /// How people without red or green receptors see colours, as matrices over linear RGB.
+    ///
+    /// G. M. Machado, M. M. Oliveira, L. A. F. Fernandes: A Physiologically-based Model for Simulation of Color Vision
+    /// Deficiency, IEEE Transactions on Visualization and Computer Graphics 15 (6), 2009; severity 1.0.
+    const PROTANOPIA: [[f64; 3]; 3] = [
+        [0.152_286, 1.052_583, -0.204_868],
+        [0.114_503, 0.786_281, 0.099_216],
+        [-0.003_882, -0.048_116, 1.051_998],
+    ];
+    const DEUTERANOPIA: [[f64; 3]; 3] = [
+        [0.367_322, 0.860_646, -0.227_968],
+        [0.280_085, 0.672_501, 0.047_413],
+        [-0.011_820, 0.042_940, 0.968_881],
+    ];
+    const USUAL_SIGHT: [[f64; 3]; 3] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+
+    fn linear(part: u8) -> f64 {
+        let part = f64::from(part) / 255.0;
+        if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+    }
+
+    fn times(matrix: [[f64; 3]; 3], vector: [f64; 3]) -> [f64; 3] {
+        matrix.map(|row| row.iter().zip(vector).map(|(one, other)| one * other).sum())
+    }
+
+    /// Returns a colour as it is seen, in CIELAB of 1976 for the white point D65 of sRGB (IEC 61966-2-1).
+    fn lab(colour: [u8; 3], sight: [[f64; 3]; 3]) -> [f64; 3] {
+        const TO_XYZ: [[f64; 3]; 3] = [
+            [0.412_456_4, 0.357_576_1, 0.180_437_5],
+            [0.212_672_9, 0.715_152_2, 0.072_175],
+            [0.019_333_9, 0.119_192, 0.950_304_1],
+        ];
+        let seen = times(sight, colour.map(linear)).map(|part| part.clamp(0.0, 1.0));
+        let [x, y, z] = times(TO_XYZ, seen);
+        let [x, y, z] = [x / 0.950_47, y, z / 1.088_83].map(|part| {
+            if part > 216.0 / 24_389.0 {
+                part.cbrt()
+            } else {
+                (24_389.0 / 27.0 * part + 16.0) / 116.0
+            }
+        });
+        [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+    }
+
+    /// The distance of two colours in CIELAB; 2.3 is a just noticeable one (Mahy and others, 1994).
+    fn difference(one: [u8; 3], other: [u8; 3], sight: [[f64; 3]; 3]) -> f64 {
+        let (one, other) = (lab(one, sight), lab(other, sight));
+        let squares = one.iter().zip(other).map(|(one, other)| (one - other).powi(2));
+        squares.sum::<f64>().sqrt()
+    }
+
+    #[test]
+    fn meanings_are_told_apart_without_red_or_green() {
+        assert!((difference([0; 3], [255; 3], USUAL_SIGHT) - 100.0).abs() < 0.01);
+        let values = [Tone::Stale, Tone::Low, Tone::Mid, Tone::High, Tone::Warn, Tone::Bad];
+        let is_problem = |tone| matches!(tone, Tone::Warn | Tone::Bad);
+        let for_all = [Palette::ColourBlind, Palette::ColourBlindLight];
+        for theme in themes().filter(|theme| for_all.contains(&theme.palette)) {
+            if theme.depth == ColourDepth::Ansi16 {
+                continue;
+            }
+            let styles: [fn(Theme, Tone) -> Style; 2] = [
+                |theme, tone| theme.style(tone, RowStyle::Plain),
+                |theme, tone| theme.bar_style(tone, RowStyle::Plain),
+            ];
+            for (style, sight) in styles.into_iter().flat_map(|style| {
+                [USUAL_SIGHT, PROTANOPIA, DEUTERANOPIA].map(|sight| (style, sight))
+            }) {
+                let colour = |tone| rgb(style(theme, tone).fg.unwrap()).unwrap();
+                for (index, one) in values.into_iter().enumerate() {
+                    for other in values[..index].iter().copied() {
+                        // A problem must never be taken for a load or an old value.
+                        let least = if is_problem(one) == is_problem(other) { 10.0 } else { 30.0 };
+                        let found = difference(colour(one), colour(other), sight);
+                        assert!(found >= least, "{theme:?} {one:?} {other:?}: {found}");
+                    }
+                }
             }
         }
     }

@@ -8,4 +8,5 @@ pub(crate) mod list;
 pub(crate) mod menu;
 pub(crate) mod number_format;
 pub(crate) mod series;
+pub(crate) mod spark_range;
 pub(crate) mod table;

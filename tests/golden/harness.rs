@@ -129,11 +129,19 @@ pub fn check_sizes(name: &str, fleet: &Fleet, keys: &[KeyCode], theme: Theme) {
     }
 }
 
+/// Checks a view on the smallest screen that shows all of its parts.
+pub fn check_small(name: &str, fleet: &Fleet, keys: &[KeyCode]) {
+    let mut ui = new_ui(fleet.clone(), DARK);
+    press(&mut ui, keys);
+    check(&format!("{name}-40x12"), &draw(&mut ui, 40, 12));
+}
+
 /// Checks a view in each size and theme, on the fleet with every state.
 pub fn check_themes(view: &str, keys: &[KeyCode]) {
     for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
         check_sizes(&format!("{view}-look-{name}"), &fleets::every_state(), keys, theme);
     }
+    check_small(&format!("{view}-look-dark"), &fleets::every_state(), keys);
 }
 
 /// Checks a view on an empty fleet, one node, a thousand, a stale fleet, and hostile names.

@@ -28,6 +28,7 @@ fn job_in_every_theme() {
     for (name, theme) in [("dark", DARK), ("light", LIGHT), ("mono", MONO), ("ascii", ASCII)] {
         check_sizes(&format!("job-look-{name}"), &fleets::with_jobs(), KEYS, theme);
     }
+    check_small("job-look-dark", &fleets::with_jobs(), KEYS);
 }
 
 #[test]

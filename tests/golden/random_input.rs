@@ -132,7 +132,7 @@ fn line_error(line: &Line, width: u16) -> Option<String> {
                 }
                 text.width()
             }
-            SpanContent::Spark(points) => points.len(),
+            SpanContent::Spark(points) | SpanContent::Area(points) => points.len(),
             SpanContent::Strip(symbols) => {
                 let is_one_column = |symbol: &Symbol| {
                     let (Symbol::Char(letter) | Symbol::Letter(letter, _)) = symbol else {

@@ -115,7 +115,7 @@ const LEGEND: &[(&str, Tone, &str)] = &[
     ("✗", Tone::Bad, "faulty: a node that is down, a device that reports no values"),
     ("!", Tone::Warn, "warning: stale, throttled, or a failing source"),
     ("–", Tone::Faint, "unknown; the last line gives the reason for the selected row"),
-    ("grey", Tone::Faint, "stale values; AGE shows how old"),
+    ("grey", Tone::Stale, "stale values; AGE shows how old"),
     (
         "▒ idle-held",
         Tone::Plain,

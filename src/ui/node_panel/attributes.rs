@@ -164,6 +164,25 @@ pub(crate) fn chart_text(chart: &DeviceChart, context: AttributeContext<'_>) -> 
     text.unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
+/// Bytes per GiB.
+const GIB: f32 = 1_073_741_824.0;
+
+/// Formats the value at the top of a chart: what its share is of, in the unit of the value, in at most 6 columns.
+pub(crate) fn chart_end_text(chart: &DeviceChart, context: AttributeContext<'_>) -> String {
+    let whole = || {
+        let field = chart.field.filter(|field| field.kind != ValueKind::Text)?;
+        let share = chart.share(context.device).filter(|share| *share >= 1.0)?;
+        Some((field.number_of(context.device)? / share * 100.0, field.unit()))
+    };
+    match whole() {
+        Some((celsius, "°C")) => context.units.temperature_text(celsius),
+        Some((bytes, "B")) => context.units.amount_of_gib(bytes / GIB),
+        Some((watts, "W")) => format!("{watts:.0}W"),
+        Some((clock, "MHz")) => format!("{:.1}GHz", clock / 1_000.0),
+        Some(_) | None => "100%".to_owned(),
+    }
+}
+
 fn detail<T>(
     context: AttributeContext<'_>,
     read: impl FnOnce(&DeviceDetails) -> Reading<T>,

@@ -12,17 +12,17 @@ use crate::ui::action::{Action, NodeAction};
 use crate::ui::chart_metric::ChartMetric;
 use crate::ui::dialog::Dialog;
 use crate::ui::display_options::DisplayOptions;
-use crate::ui::node_panel::attributes::{AttributeContext, chart_text};
-use crate::ui::node_panel::host::history_points;
+use crate::ui::node_panel::attributes::{AttributeContext, chart_end_text, chart_text};
+use crate::ui::node_panel::host::{history_points, newest_label};
 use crate::ui::node_panel::series::{NodeSeries, SeriesId};
-use crate::ui::widgets::graph::{Graph, visible_seconds};
+use crate::ui::widgets::graph::{Graph, SCALE_WIDTH, scale, visible_seconds};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::menu::Menu;
 
 /// Width of a graph's label: device, metric and value.
 const LABEL_WIDTH: u16 = 15;
-/// Minimum width of a graph with its label.
-const MIN_WIDTH: u16 = 36;
+/// Minimum width of a graph with its label and scale.
+const MIN_WIDTH: u16 = 40;
 /// Height limit of one graph, in rows.
 const MAX_ROWS: u16 = 8;
 
@@ -123,7 +123,7 @@ pub(crate) fn lines(
     let columns = u16::try_from(grid.columns).unwrap_or(1).max(1);
     let column_width = (width + 2) / columns;
     let graph = Graph {
-        width: column_width.saturating_sub(LABEL_WIDTH + 2),
+        width: column_width.saturating_sub(LABEL_WIDTH + SCALE_WIDTH + 2),
         height: grid.height,
         grows_down: false,
         is_reversed: context.options.chart.is_reversed,
@@ -153,9 +153,11 @@ pub(crate) fn lines(
         let shown_text =
             Line::styled(format!("{} of {} metrics", grid.metrics, charted.len()), Tone::Faint);
         let shown_text = if grid.metrics < charted.len() { shown_text } else { Line::new() };
+        let newest = newest_label(node, node.taken_at(), context.view.now);
         let ticks = (0..columns).fold(shown_text, |line, column| {
-            let gap = (column_width * column + LABEL_WIDTH).saturating_sub(line.width());
-            line.gap(gap).append(graph.time_axis())
+            let start = column_width * column + LABEL_WIDTH + SCALE_WIDTH;
+            let gap = start.saturating_sub(line.width());
+            line.gap(gap).append(graph.time_axis(&newest))
         });
         lines.push(ticks);
     }
@@ -178,31 +180,35 @@ impl Pane<'_> {
         let now = context.view.now;
         let (count, _) = visible_seconds(graph.width, now);
         let source = node.device_sources.get(index);
+        let is_fresh = node.link == Link::Up && node.device_freshness(index, now).is_fresh();
+        let taken_at = source.and_then(|source| node.source(source)?.taken_at);
+        // What is no longer measured keeps its last graph.
+        let now = if is_fresh { now } else { taken_at.unwrap_or(now) };
         let points = if let Some(history_metric) = chart.metric.history {
             history_points(node, (&device.uuid, history_metric), source, now, count)
         } else {
             let id = SeriesId::Device(Arc::clone(&device.uuid), ChartMetric::of(chart));
             series.last(node, &id, now, count)
         };
-        let is_fresh = node.link == Link::Up && node.device_freshness(index, now).is_fresh();
         let units = context.options.units();
+        let attributes = AttributeContext { node, device, units };
+        let end = chart_end_text(chart, attributes);
         let tone = context.options.device.tone(chart.share(device));
         let first = Line::new()
             .right_aligned(&device_label(node, device), self.label, Tone::Strong)
             .gap(1)
             .left_aligned(chart.alias, 5, Tone::Faint)
             .right_aligned(
-                &chart_text(chart, AttributeContext { node, device, units }),
+                &chart_text(chart, attributes),
                 LABEL_WIDTH.saturating_sub(self.label + 7),
                 Tone::Plain,
             )
             .gap(1);
+        let height = usize::from(graph.height);
         let rows = graph.rows(&points, tone).into_iter().enumerate();
         rows.map(|(row, line)| {
-            let line = match row {
-                0 => first.clone().append(line),
-                _ => Line::new().gap(LABEL_WIDTH).append(line),
-            };
+            let label = if row == 0 { first.clone() } else { Line::new().gap(LABEL_WIDTH) };
+            let line = label.append(scale(&end, (row, height))).append(line);
             if is_fresh { line } else { line.dimmed() }
         })
         .collect()

@@ -5,26 +5,31 @@ use std::sync::Arc;
 use crate::fleet::{Metric, Node, Totals};
 use crate::insight::RowId;
 use crate::insight::node_status::{Note, device_flags, device_label, model_name};
-use crate::metrics::{MetricColumn, bandwidth_share, utilization};
+use crate::metrics::{bandwidth_share, utilization};
 use crate::model::{Bytes, Device, Link, Megahertz, Percent, Reading, Reason, Throttle, Watts};
 use crate::text::{UNKNOWN, width_of};
 use crate::time::Timestamp;
 use crate::ui::RenderContext;
-use crate::ui::display_options::DisplayOptions;
+use crate::ui::display_options::{DisplayOptions, Thresholds};
 use crate::ui::node_panel::NodePanel;
 use crate::ui::node_panel::attributes;
 use crate::ui::node_panel::attributes::{Attribute, AttributeContext};
-use crate::ui::node_panel::host::history_points;
+use crate::ui::node_panel::host::{history_points, shown_until};
 use crate::ui::node_panel::process_table::has_only_tpus;
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{or_unknown, percent};
+use crate::ui::widgets::spark_range::{marks, sparkline};
 use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
 
 /// From this width on, device names and memory clocks have columns.
 const WIDE_WIDTH: u16 = 100;
 /// Number of attributes that have a column even if each device has a second line.
 const ATTRIBUTE_COLUMNS_IN_FULL: usize = 2;
+/// Columns between two columns of the second lines.
+const SECOND_LINE_GAP: u16 = 2;
+/// How many more marks the last seconds get before bars are widened.
+const MORE_MARKS: u16 = 8;
 /// Width of a bar in the second line of a device.
 const SECOND_LINE_BAR_WIDTH: u16 = 8;
 
@@ -126,8 +131,15 @@ impl<'a> DeviceTable<'a> {
         .named("temp", "", "device temperature")
         .rank(6)
         .sized(|table, _| table.if_supported(4, |device| device.temperature.reason())),
-        DeviceColumn::left("UTIL", UTIL_WIDTH, |_, row, place| {
+        DeviceColumn::left("UTIL", UTIL_WIDTH, |table, row, place| {
             let (util, tone) = row.util;
+            let slices = row.device.filter(|_| util.is_none());
+            let slices = slices.and_then(|(_, device)| table.node.slices_in_use(&device.uuid));
+            if let Some((used, count)) = slices {
+                let text = format!("{used}/{count} slices used");
+                let short = || format!("{used}/{count} used");
+                return if width_of(&text) <= place.width { text } else { short() }.into();
+            }
             let bar = Line::new().bar(util, place.width.saturating_sub(4), tone);
             Cell::Line(bar.right_aligned(&percent(util), 4, Tone::Plain))
         })
@@ -192,15 +204,19 @@ impl<'a> DeviceTable<'a> {
             row.of_device(|index, device| {
                 let series = (&*device.uuid, Metric::Utilization);
                 let source = table.node.device_sources.get(index);
-                let count = usize::from(place.width);
-                let points = history_points(table.node, series, source, table.now, count);
-                Cell::Line(Line::new().sparkline(points, Tone::Mid))
+                let count = usize::from(marks(place.width));
+                let until = shown_until(table.node, table.now);
+                let points = history_points(table.node, series, source, until, count);
+                let tone = table.display.device.tone(utilization(device));
+                Cell::Line(sparkline(&points, place.width, tone))
             })
         })
-        .named("last", "", "utilization over the last seconds")
+        .named("last", "", "utilization over the last seconds, and the range drawn")
         .rank(10)
-        .wider(15, |table, room| table.if_roomy(room.min(9)))
-        .titled(|_, width| format!("{}{width}s", if width >= 8 { "LAST " } else { "" }).into()),
+        .wider(15, |table, room| table.if_roomy(room.min(14)))
+        .titled(|_, width| {
+            format!("{}{}s", if width >= 8 { "LAST " } else { "" }, marks(width)).into()
+        }),
         DeviceColumn::rest("FLAGS", 0, |_, row, _| {
             row.of_device(|_, device| {
                 let flags = device_flags(device).into_iter();
@@ -307,6 +323,7 @@ impl<'a> DeviceRow<'a> {
 
 /// Gives the width that is left to bars, and as much of the rest to the flags.
 fn distribute(table: &mut LaidOutDevices<'_, '_>) {
+    table.widen("last", MORE_MARKS);
     let room = table.spare;
     table.widen("util", (room * 2 / 5).min(18));
     table.widen("membar", (room / 5).min(12));
@@ -364,17 +381,20 @@ pub(crate) fn lines(
     let mut lines = vec![panel.devices.with_position(table.titles(), count, width)];
     let is_fresh = |index| node.link == Link::Up && node.device_freshness(index, now).is_fresh();
     let has_no_column = |attribute: &&Attribute| table.width_of(attribute.name) == 0;
-    let second_lines = is_full.then(|| {
+    let second_columns = is_full.then(|| {
         let without_column = attributes.iter().filter(has_no_column).filter(is_available);
-        (table.context.label_width() + 1, without_column.collect::<Vec<_>>())
+        table.context.second_columns(without_column)
     });
+    if let Some(columns) = &second_columns {
+        lines.push(table.context.second_titles(columns));
+    }
     for index in panel.devices.range(count) {
         let Some(device) = node.devices.get(index) else { continue };
         let fade = Fade::if_old(!is_fresh(index));
         let row = table.context.row((index, device));
         lines.push(table.row(Line::new(), &row, fade).selected(has_cursor(device)));
-        if let Some((start, without_column)) = &second_lines {
-            let line = table.context.second_line(device, *start, without_column);
+        if let Some(columns) = &second_columns {
+            let line = table.context.second_line(device, columns);
             let line = if fade == Fade::None { line } else { line.dimmed() };
             lines.push(line.selected(has_cursor(device)));
         }
@@ -387,50 +407,96 @@ pub(crate) fn lines(
 }
 
 impl DeviceTable<'_> {
-    /// Draws the second line of a device: bars of power and bandwidth, then the attributes without a column.
-    /// A slice has only what it reports itself.
-    fn second_line(&self, device: &Device, start: u16, without_column: &[&Attribute]) -> Line {
-        let mut line = Line::new().gap(start);
-        if device.fault.is_some() {
-            return line;
-        }
-        let is_slice = device.parent.is_some();
+    /// Returns the columns of the second lines: bars of power and bandwidth, then the attributes that have no column of
+    /// their own; as many as fit.
+    fn second_columns<'b>(
+        &self,
+        without_column: impl Iterator<Item = &'b Attribute>,
+    ) -> Vec<SecondColumn<'b>> {
         let devices = || self.node.devices.iter();
         let has_power = devices().any(|device| device.power_share().is_some());
         let has_traffic = devices().any(|device| bandwidth_share(device).get().is_some());
-        let power = device.power_share().map(Percent::get);
-        let traffic = bandwidth_share(device).get().map(Percent::get);
-        let bars = [
-            ("power", power, self.display.device, has_power),
-            ("membw", traffic, self.display.memory, has_traffic),
-        ];
-        for (label, share, thresholds, is_reported) in bars {
-            let has_room = line.width() + 16 + SECOND_LINE_BAR_WIDTH <= self.width;
-            if !is_reported || !has_room || (is_slice && share.is_none()) {
-                continue;
+        let bars = [(has_power, SecondColumn::Power), (has_traffic, SecondColumn::Bandwidth)];
+        let bars = bars.into_iter().filter(|(is_reported, _)| *is_reported).map(|(_, bar)| bar);
+        let attributes = without_column.filter(|attribute| attribute.name != "membw");
+        let mut room = self.width.saturating_sub(self.second_start());
+        let mut all = Vec::new();
+        for column in bars.chain(attributes.map(SecondColumn::Attribute)) {
+            let needed = column.width() + SECOND_LINE_GAP;
+            if needed <= room {
+                room -= needed;
+                all.push(column);
             }
-            line = line
-                .gap(1)
-                .text(format!("{label} "), Tone::Faint)
+        }
+        all
+    }
+
+    /// Returns where the second lines begin: below what follows the label of the device.
+    fn second_start(&self) -> u16 {
+        self.label_width() + 2
+    }
+
+    /// Draws the titles of the second lines.
+    fn second_titles(&self, columns: &[SecondColumn<'_>]) -> Line {
+        columns.iter().fold(Line::new().gap(self.second_start()), |line, column| {
+            line.left_aligned(column.title(), column.width(), Tone::Faint).gap(SECOND_LINE_GAP)
+        })
+    }
+
+    /// Draws the second line of a device. A slice has only what it reports itself.
+    fn second_line(&self, device: &Device, columns: &[SecondColumn<'_>]) -> Line {
+        let start = Line::new().gap(self.second_start());
+        if device.fault.is_some() {
+            return start;
+        }
+        let bar = |share: Option<Percent>, thresholds: Thresholds| {
+            let share = share.map(Percent::get);
+            if device.parent.is_some() && share.is_none() {
+                return Line::new().gap(SECOND_LINE_BAR_WIDTH + 5);
+            }
+            Line::new()
                 .bar(share, SECOND_LINE_BAR_WIDTH, thresholds.tone(share))
                 .right_aligned(&percent(share), 4, Tone::Plain)
                 .text(if share.is_some() { "%" } else { " " }, Tone::Faint)
-                .gap(1);
+        };
+        columns.iter().fold(start, |line, column| {
+            let cell = match column {
+                SecondColumn::Power => bar(device.power_share(), self.display.device),
+                SecondColumn::Bandwidth => bar(bandwidth_share(device).get(), self.display.memory),
+                SecondColumn::Attribute(attribute) => {
+                    let (text, tone) = attribute_text(**attribute, self.attribute_context(device));
+                    let is_blank = device.parent.is_some() && text == UNKNOWN;
+                    let text = if is_blank { "" } else { &text };
+                    Line::new().left_aligned(text, column.width(), tone)
+                }
+            };
+            line.append(cell).gap(SECOND_LINE_GAP)
+        })
+    }
+}
+
+/// A column of the second lines of devices.
+#[derive(Clone, Copy, Debug)]
+enum SecondColumn<'a> {
+    Power,
+    Bandwidth,
+    Attribute(&'a Attribute),
+}
+
+impl SecondColumn<'_> {
+    const fn title(&self) -> &'static str {
+        match self {
+            Self::Power => "POWER",
+            Self::Bandwidth => "MEMBW",
+            Self::Attribute(attribute) => attribute.column.title,
         }
-        for attribute in without_column.iter().filter(|attribute| attribute.name != "membw") {
-            let room = self.width.saturating_sub(line.width());
-            let (text, tone) = attribute_text(**attribute, self.attribute_context(device));
-            let MetricColumn { label, width, .. } = attribute.column;
-            if room < width_of(label) + 2 + width || (is_slice && text == UNKNOWN) {
-                continue;
-            }
-            let gap = if line.width() > start { 2 } else { 1 };
-            line = line
-                .gap(gap)
-                .text(format!("{label} "), Tone::Faint)
-                .left_aligned(&text, width, tone);
+    }
+
+    fn width(&self) -> u16 {
+        match self {
+            Self::Power | Self::Bandwidth => SECOND_LINE_BAR_WIDTH + 5,
+            Self::Attribute(attribute) => attribute.column.width.max(width_of(self.title())),
         }
-        line
     }
 }
 

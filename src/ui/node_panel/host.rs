@@ -3,18 +3,20 @@
 use std::time::Duration;
 
 use crate::fleet::{Metric, Node, Totals, Traffic};
+use crate::insight::node_status::NodeStatus;
 use crate::model::{Bytes, Freshness, Link, Percent, Source, stale_after};
 use crate::text::UNKNOWN;
-use crate::time::{Timestamp, format_duration};
+use crate::time::{Timestamp, format_age, format_duration};
 use crate::ui::RenderContext;
 use crate::ui::node_panel::series::{NodeSeries, SeriesId};
 use crate::ui::widgets::graph::{Graph, visible_seconds};
 use crate::ui::widgets::line::{Line, Tone, flow};
 use crate::ui::widgets::number_format::{Units, percent, percent_value, rate, used_percent};
 use crate::ui::widgets::series::Means;
+use crate::ui::widgets::spark_range::{RANGE_WIDTH, sparkline};
 
 /// Width of the CPU sparkline, in points.
-const CPU_SPARK_POINTS: usize = 20;
+const CPU_SPARK_POINTS: u16 = 20;
 /// Limit of the seconds for which a value is repeated where no newer one is known.
 const MAX_HOLD_SECONDS: usize = 60;
 /// A file system is highlighted from this usage on.
@@ -24,6 +26,8 @@ const FULL_PERCENT: f32 = 90.0;
 pub(crate) const FULL_HEIGHT: usize = 13;
 /// Rows of each graph.
 const GRAPH_ROWS: u16 = 5;
+/// The width of a scale of percentages, without the gap behind it.
+const PERCENT_WIDTH: u16 = 4;
 /// Minimum width of a graph; below twice this width only one fits in a row.
 const MIN_GRAPH_WIDTH: u16 = 36;
 
@@ -64,12 +68,12 @@ pub(crate) fn graph_lines(
         let is_double = width >= MIN_GRAPH_WIDTH * 2 && !node.devices.is_empty();
         let graph_width = if is_double { (width - 3) / 2 } else { width };
         let graph = Graph {
-            width: graph_width,
+            width: graph_width.saturating_sub(PERCENT_WIDTH + 1),
             height: GRAPH_ROWS,
             grows_down: false,
             is_reversed: context.options.chart.is_reversed,
         };
-        let (count, _) = visible_seconds(graph_width, now);
+        let (count, _) = visible_seconds(graph.width, shown_until(node, now));
         let left = host_graphs(context, node, series, graph, count);
         let mut lines = if is_double {
             let right = device_graphs(context, node, graph, count);
@@ -88,18 +92,46 @@ pub(crate) fn graph_lines(
     })
 }
 
-/// Stacks two graphs, the lower one filled from the top, with the time axis between them.
+/// Says what the newest end of a time axis is: now, or when the values were seen last.
+pub(crate) fn newest_label(node: &Node, taken_at: Option<Timestamp>, now: Timestamp) -> String {
+    match taken_at.filter(|_| !NodeStatus::of(node, now).is_fresh()) {
+        Some(taken_at) => format!("last seen {} ago", format_age(now.since(taken_at))),
+        None => "now".to_owned(),
+    }
+}
+
+/// Returns the time up to which graphs are drawn: that of the last sample if the node has no fresh one, so that its last
+/// graph stays.
+pub(crate) fn shown_until(node: &Node, now: Timestamp) -> Timestamp {
+    let last = node.taken_at().filter(|_| !NodeStatus::of(node, now).is_fresh());
+    last.unwrap_or(now)
+}
+
+/// Stacks two graphs of shares, the lower one filled from the top, with the time axis between them and a scale in front.
 fn stack_graphs(
+    newest: &str,
     graph: Graph,
     upper: (Line, &[Option<f32>], Tone),
     lower: (Line, &[Option<f32>], Tone),
 ) -> Vec<Line> {
     let inverted = Graph { grows_down: true, ..graph };
-    let mut lines = vec![upper.0.truncated(graph.width)];
-    lines.extend(graph.rows(upper.1, upper.2));
-    lines.push(graph.time_axis());
-    lines.extend(inverted.rows(lower.1, lower.2));
-    lines.push(lower.0.truncated(graph.width));
+    let ends = |at_end: bool| {
+        Line::new()
+            .right_aligned(if at_end { "100%" } else { "" }, PERCENT_WIDTH, Tone::Faint)
+            .gap(1)
+    };
+    let rows = |rows: Vec<Line>, end: usize| {
+        let numbered = rows.into_iter().enumerate();
+        numbered.map(move |(row, line)| ends(row == end).append(line)).collect::<Vec<_>>()
+    };
+    let last = usize::from(graph.height).saturating_sub(1);
+    let axis = Line::new().right_aligned("0%", PERCENT_WIDTH, Tone::Faint).gap(1);
+    let width = graph.width + PERCENT_WIDTH + 1;
+    let mut lines = vec![upper.0.truncated(width)];
+    lines.extend(rows(graph.rows(upper.1, upper.2), 0));
+    lines.push(axis.append(graph.time_axis(newest)));
+    lines.extend(rows(inverted.rows(lower.1, lower.2), last));
+    lines.push(lower.0.truncated(width));
     lines
 }
 
@@ -110,7 +142,8 @@ fn host_graphs(
     graph: Graph,
     count: usize,
 ) -> Vec<Line> {
-    let now = context.view.now;
+    let newest = newest_label(node, node.taken_at(), context.view.now);
+    let now = shown_until(node, context.view.now);
     let units = context.options.units();
     let fast = &node.host.fast;
     let cpu = history_points(node, ("", Metric::Cpu), Some(&Source::host()), now, count);
@@ -132,6 +165,7 @@ fn host_graphs(
     }
     let upper_title = cpu_item(node, now, 0).gap(3).append(load_item(node));
     let mut lines = stack_graphs(
+        &newest,
         graph,
         (upper_title, &cpu, context.options.load.tone(cpu_percent(node))),
         (lower_title, &memory, context.options.memory.tone(share)),
@@ -142,14 +176,15 @@ fn host_graphs(
         let row = Graph { height: 1, ..graph }.rows(&swap, Tone::Warn).pop();
         let index = lines.len().saturating_sub(2);
         if let (Some(slot), Some(row)) = (lines.get_mut(index), row) {
-            *slot = row;
+            *slot = std::mem::take(slot).truncated(PERCENT_WIDTH + 1).append(row);
         }
     }
     lines
 }
 
 fn device_graphs(context: RenderContext<'_>, node: &Node, graph: Graph, count: usize) -> Vec<Line> {
-    let now = context.view.now;
+    let newest = newest_label(node, node.taken_at(), context.view.now);
+    let now = shown_until(node, context.view.now);
     let totals = Totals::of_devices(node);
     let used_and_total = totals.memory_used.zip(totals.memory_total);
     let memory =
@@ -163,6 +198,7 @@ fn device_graphs(context: RenderContext<'_>, node: &Node, graph: Graph, count: u
     let count_text = format!(" mean of {}", totals.utilization_devices);
     let lower_title = title("DEVICE UTIL", load).text(count_text, Tone::Faint);
     stack_graphs(
+        &newest,
         graph,
         (
             upper_title,
@@ -254,15 +290,21 @@ fn labelled(label: &str) -> Line {
     Line::styled(format!("{label} "), Tone::Faint)
 }
 
-fn cpu_item(node: &Node, now: Timestamp, points: usize) -> Line {
+fn cpu_item(node: &Node, now: Timestamp, points: u16) -> Line {
     let cpu = percent_value(node.host.cpu);
-    let line = labelled("CPU")
-        .right_aligned(&percent(cpu), 3, Tone::Strong)
-        .text(if points > 0 { "% " } else { "%" }, Tone::Faint)
-        .sparkline(
-            history_points(node, ("", Metric::Cpu), Some(&Source::host()), now, points),
-            Tone::Mid,
+    let mut line =
+        labelled("CPU").right_aligned(&percent(cpu), 3, Tone::Strong).text("%", Tone::Faint);
+    if points > 0 {
+        let series = ("", Metric::Cpu);
+        let history = history_points(
+            node,
+            series,
+            Some(&Source::host()),
+            shown_until(node, now),
+            usize::from(points),
         );
+        line = line.gap(1).append(sparkline(&history, points + RANGE_WIDTH, Tone::Mid));
+    }
     match node.hello.as_ref().map(|hello| hello.host.cpus) {
         Some(cpus) if cpus > 0 => line.text(format!(" of {cpus}"), Tone::Faint),
         _ => line,

@@ -127,12 +127,12 @@ impl PanelDetail {
         let fits = |lines: usize| frame_lines + lines <= room;
         let (is_device_full, is_host_full) = match panel.density.unwrap_or(context.options.density)
         {
-            Density::Full => (true, fits(count * 2 + graph_lines)),
+            Density::Full => (true, fits(count * 2 + 1 + graph_lines)),
             Density::Compact => (false, false),
             Density::Auto if has_chart => (false, false),
             Density::Auto => {
                 let is_host_full = fits(count + graph_lines + process_rows);
-                (is_host_full && fits(count * 2 + graph_lines + process_rows), is_host_full)
+                (is_host_full && fits(count * 2 + 1 + graph_lines + process_rows), is_host_full)
             }
         };
         Self { is_device_full, is_host_full, has_chart }
@@ -155,7 +155,12 @@ struct PanelHeights {
 
 impl PanelHeights {
     fn of(node: &Node, panel: &NodePanel, detail: PanelDetail, host: usize, room: usize) -> Self {
-        let frame_lines = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
+        let second_titles = usize::from(detail.is_device_full);
+        let frame_lines = if node.devices.is_empty() {
+            0
+        } else {
+            device_table::frame_lines(node) + second_titles
+        };
         let lines_per_device = 1 + usize::from(detail.is_device_full);
         let device_lines = node.devices.len() * lines_per_device;
         let is_shown = !panel.hides_processes && (device_lines > 0 || !node.uses.is_empty());
@@ -200,8 +205,12 @@ fn title(fleet_view: &FleetView, node: &Node, width: u16) -> Line {
     let tone = if status == NodeStatus::Down { Tone::Bad } else { Tone::Accent };
     let mut right = Line::new();
     if let Some(taken_at) = node.taken_at() {
-        let tone = if status.is_fresh() { Tone::Faint } else { Tone::Warn };
-        right = right.right_aligned(&format_age(fleet_view.now.since(taken_at)), 6, tone);
+        let age = format_age(fleet_view.now.since(taken_at));
+        right = if status.is_fresh() {
+            right.right_aligned(&age, 6, Tone::Faint)
+        } else {
+            right.gap(2).text(format!("last seen {age} ago"), Tone::Warn)
+        };
     }
     let position = fleet_view.position(&node.name).map(|position| (position + 1).to_string());
     let position = position.unwrap_or_else(|| "hidden".to_owned());

@@ -41,12 +41,15 @@ impl NodeSeries {
         let index = self.nodes.iter().position(|(name, _)| *name == node.name);
         let record = index.and_then(|index| self.nodes.remove(index));
         let (name, mut series) = record.unwrap_or_else(|| (node.name.clone(), BTreeMap::new()));
-        for (id, share) in current_values(node, now) {
+        let values = current_values(node, now);
+        let is_measured = !values.is_empty();
+        for (id, share) in values {
             series.entry(id).or_default().record(second, Some(half_percents(share)), KEPT_SECONDS);
         }
-        // Time goes back when a recording is searched.
+        // Time goes back when a recording is searched. A node that is down keeps its last graphs.
         let age = |points: &TimeSeries<_>| usize::try_from(second - points.last_second());
-        series.retain(|_, points| age(points).is_ok_and(|age| age < KEPT_SECONDS));
+        let is_kept = |age: usize| age < KEPT_SECONDS || !is_measured;
+        series.retain(|_, points| age(points).is_ok_and(is_kept));
         self.nodes.push_back((name, series));
         if self.nodes.len() > KEPT_NODES {
             self.nodes.pop_front();
@@ -154,6 +157,16 @@ mod tests {
         // A stale value is not recorded.
         series.record(&node("a", 60, 14), at(30));
         assert_eq!(last(&series, 30, 2), [None, None]);
+    }
+
+    #[test]
+    fn a_node_that_is_down_keeps_its_last_points() {
+        let mut series = NodeSeries::default();
+        series.record(&node("a", 90, 10), at(10));
+        let mut down = node("a", 90, 10);
+        down.link = Link::Idle;
+        series.record(&down, at(10_000));
+        assert_eq!(last(&series, 10, 1), [Some(10.0)]);
     }
 
     #[test]

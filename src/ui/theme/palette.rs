@@ -11,12 +11,13 @@ use crate::ui::Tone;
 struct Colours {
     faint: u8,
     accent: u8,
-    text: LoadColours,
-    fill: LoadColours,
+    text: ValueColours,
+    fill: ValueColours,
 }
 
-/// The colours of load levels and faults.
-struct LoadColours {
+/// The colours of old values, load levels and faults. Grey is for old values only.
+struct ValueColours {
+    stale: u8,
     low: u8,
     mid: u8,
     high: u8,
@@ -25,40 +26,40 @@ struct LoadColours {
 }
 
 const DARK: Colours = Colours {
-    faint: 247,
+    faint: 146,
     accent: 75,
-    text: LoadColours { low: 247, mid: 73, high: 78, warn: 221, bad: 210 },
-    fill: LoadColours { low: 243, mid: 66, high: 72, warn: 221, bad: 203 },
+    text: ValueColours { stale: 247, low: 110, mid: 73, high: 78, warn: 221, bad: 210 },
+    fill: ValueColours { stale: 244, low: 67, mid: 73, high: 72, warn: 221, bad: 203 },
 };
 const LIGHT: Colours = Colours {
-    faint: 241,
+    faint: 60,
     accent: 25,
-    text: LoadColours { low: 241, mid: 23, high: 22, warn: 94, bad: 124 },
-    fill: LoadColours { low: 245, mid: 66, high: 29, warn: 130, bad: 160 },
+    text: ValueColours { stale: 241, low: 24, mid: 23, high: 22, warn: 94, bad: 124 },
+    fill: ValueColours { stale: 243, low: 31, mid: 30, high: 28, warn: 130, bad: 160 },
 };
 const COLOUR_BLIND: Colours = Colours {
-    faint: 247,
-    accent: 153,
-    text: LoadColours { low: 247, mid: 74, high: 39, warn: 222, bad: 208 },
-    fill: LoadColours { low: 243, mid: 67, high: 39, warn: 222, bad: 208 },
+    faint: 146,
+    accent: 183,
+    text: ValueColours { stale: 247, low: 195, mid: 117, high: 39, warn: 222, bad: 208 },
+    fill: ValueColours { stale: 244, low: 103, mid: 68, high: 39, warn: 222, bad: 208 },
 };
 const COLOUR_BLIND_LIGHT: Colours = Colours {
-    faint: 241,
-    accent: 19,
-    text: LoadColours { low: 241, mid: 24, high: 20, warn: 58, bad: 94 },
-    fill: LoadColours { low: 245, mid: 67, high: 25, warn: 136, bad: 166 },
+    faint: 60,
+    accent: 54,
+    text: ValueColours { stale: 241, low: 24, mid: 25, high: 20, warn: 94, bad: 88 },
+    fill: ValueColours { stale: 243, low: 31, mid: 26, high: 19, warn: 130, bad: 88 },
 };
 const HOT: Colours = Colours {
-    faint: 247,
+    faint: 146,
     accent: 75,
-    text: LoadColours { low: 71, mid: 179, high: 209, warn: 213, bad: 205 },
-    fill: LoadColours { low: 71, mid: 179, high: 167, warn: 213, bad: 205 },
+    text: ValueColours { stale: 247, low: 71, mid: 179, high: 209, warn: 213, bad: 205 },
+    fill: ValueColours { stale: 244, low: 71, mid: 179, high: 167, warn: 213, bad: 205 },
 };
 const HOT_LIGHT: Colours = Colours {
-    faint: 241,
+    faint: 60,
     accent: 25,
-    text: LoadColours { low: 22, mid: 94, high: 124, warn: 90, bad: 125 },
-    fill: LoadColours { low: 64, mid: 136, high: 167, warn: 90, bad: 125 },
+    text: ValueColours { stale: 241, low: 22, mid: 94, high: 124, warn: 90, bad: 125 },
+    fill: ValueColours { stale: 243, low: 64, mid: 130, high: 160, warn: 90, bad: 125 },
 };
 
 const fn colours(palette: Palette) -> &'static Colours {
@@ -80,6 +81,7 @@ pub(super) fn text_style_256(palette: Palette, tone: Tone) -> Style {
     match tone {
         Tone::Plain => Style::new(),
         Tone::Faint => colour(of.faint),
+        Tone::Stale => colour(of.text.stale),
         Tone::Strong => Style::new().add_modifier(Modifier::BOLD),
         Tone::Accent => colour(of.accent).add_modifier(Modifier::BOLD),
         Tone::Caret => Style::new().add_modifier(Modifier::REVERSED),
@@ -96,12 +98,15 @@ pub(super) fn bar_style_256(palette: Palette, tone: Tone) -> Style {
     let of = &colours(palette).fill;
     let colour = |index: u8| Style::new().fg(Color::Indexed(index));
     match tone {
-        Tone::Faint | Tone::Low => colour(of.low),
+        Tone::Stale => colour(of.stale),
+        Tone::Low => colour(of.low),
         Tone::Mid => colour(of.mid),
         Tone::High => colour(of.high),
         Tone::Warn => colour(of.warn),
         Tone::Bad => colour(of.bad),
-        Tone::Plain | Tone::Strong | Tone::Accent | Tone::Caret => text_style_256(palette, tone),
+        Tone::Plain | Tone::Faint | Tone::Strong | Tone::Accent | Tone::Caret => {
+            text_style_256(palette, tone)
+        }
     }
 }
 
@@ -119,13 +124,14 @@ fn emphasized(palette: Palette, style: Style) -> Style {
 pub(super) fn style_16(palette: Palette, tone: Tone) -> Style {
     let named = |colour| Style::new().fg(colour);
     let bold = |colour| named(colour).add_modifier(Modifier::BOLD);
-    // In some terminals bright black is the background colour.
+    // In some terminals bright black is the background colour. There is no other shade for secondary text and old values:
+    // an age beside these says what they are.
     let grey = Style::new().add_modifier(Modifier::DIM);
     let (yellow, red) = (Color::Yellow, Color::Red);
     let (blue, bright) = (Color::Blue, Color::LightBlue);
     let [low, mid, high, warn, bad] = match palette {
         Palette::Dark | Palette::Mono => [
-            grey,
+            named(Color::Cyan),
             named(Color::Green),
             named(Color::LightGreen),
             named(yellow),
@@ -133,11 +139,13 @@ pub(super) fn style_16(palette: Palette, tone: Tone) -> Style {
         ],
         Palette::Light => {
             let green = Color::Green;
-            [grey, named(green), bold(green), bold(yellow), bold(red)]
+            [named(blue), named(green), bold(green), bold(yellow), bold(red)]
         }
-        Palette::ColourBlind => [grey, named(blue), bold(bright), named(yellow), named(yellow)],
+        Palette::ColourBlind => {
+            [named(Color::Cyan), named(blue), bold(bright), named(yellow), named(yellow)]
+        }
         Palette::ColourBlindLight => {
-            [grey, named(bright), bold(blue), named(yellow), named(yellow)]
+            [named(Color::Cyan), named(bright), bold(blue), named(yellow), named(yellow)]
         }
         Palette::Hot | Palette::HotLight => {
             [named(Color::Green), named(yellow), named(red), bold(Color::Magenta), named(red)]
@@ -145,7 +153,7 @@ pub(super) fn style_16(palette: Palette, tone: Tone) -> Style {
     };
     match tone {
         Tone::Plain => Style::new(),
-        Tone::Faint => grey,
+        Tone::Faint | Tone::Stale => grey,
         Tone::Strong => Style::new().add_modifier(Modifier::BOLD),
         Tone::Accent => bold(if palette.is_light() { blue } else { Color::Cyan }),
         Tone::Caret => Style::new().add_modifier(Modifier::REVERSED),
@@ -161,7 +169,7 @@ pub(super) fn style_16(palette: Palette, tone: Tone) -> Style {
 pub(super) fn style_mono(tone: Tone) -> Style {
     match tone {
         Tone::Plain | Tone::Low | Tone::Mid | Tone::High => Style::new(),
-        Tone::Faint => Style::new().add_modifier(Modifier::DIM),
+        Tone::Faint | Tone::Stale => Style::new().add_modifier(Modifier::DIM),
         Tone::Caret => Style::new().add_modifier(Modifier::REVERSED),
         Tone::Strong | Tone::Accent | Tone::Warn => Style::new().add_modifier(Modifier::BOLD),
         Tone::Bad => Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
@@ -175,28 +183,28 @@ struct Gradient {
 }
 
 const GREEN: Gradient = Gradient {
-    steps: [243, 66, 72, 78, 84, 120],
-    stops: [[118.0, 118.0, 118.0], [70.0, 150.0, 130.0], [110.0, 220.0, 130.0]],
+    steps: [67, 73, 72, 78, 84, 120],
+    stops: [[95.0, 135.0, 175.0], [80.0, 170.0, 150.0], [110.0, 220.0, 130.0]],
 };
 const GREEN_LIGHT: Gradient = Gradient {
-    steps: [245, 66, 30, 29, 28, 22],
-    stops: [[138.0, 138.0, 138.0], [0.0, 135.0, 110.0], [0.0, 95.0, 30.0]],
+    steps: [31, 30, 30, 29, 28, 22],
+    stops: [[0.0, 130.0, 175.0], [0.0, 130.0, 110.0], [0.0, 95.0, 30.0]],
 };
 const BLUE: Gradient = Gradient {
-    steps: [243, 67, 68, 74, 75, 39],
-    stops: [[118.0, 118.0, 118.0], [95.0, 135.0, 175.0], [0.0, 175.0, 255.0]],
+    steps: [103, 103, 68, 68, 75, 39],
+    stops: [[135.0, 135.0, 175.0], [95.0, 135.0, 215.0], [0.0, 175.0, 255.0]],
 };
 const BLUE_LIGHT: Gradient = Gradient {
-    steps: [245, 67, 68, 26, 25, 19],
-    stops: [[138.0, 138.0, 138.0], [80.0, 130.0, 190.0], [0.0, 75.0, 150.0]],
+    steps: [31, 31, 26, 26, 25, 19],
+    stops: [[0.0, 130.0, 175.0], [0.0, 95.0, 215.0], [0.0, 0.0, 175.0]],
 };
 const RED: Gradient = Gradient {
     steps: [71, 107, 143, 179, 173, 167],
     stops: [[80.0, 170.0, 90.0], [215.0, 175.0, 85.0], [215.0, 80.0, 80.0]],
 };
 const RED_LIGHT: Gradient = Gradient {
-    steps: [64, 100, 136, 130, 166, 160],
-    stops: [[95.0, 135.0, 0.0], [165.0, 125.0, 0.0], [215.0, 0.0, 0.0]],
+    steps: [64, 64, 100, 130, 130, 160],
+    stops: [[85.0, 130.0, 0.0], [150.0, 105.0, 0.0], [215.0, 0.0, 0.0]],
 };
 
 /// Returns the style of a gradient bar at `part` of its length, 0 to 1.

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::insight::FleetView;
 use crate::insight::RowId;
 use crate::insight::ownership::AllocationIndex;
+use crate::insight::{FleetProblem, FleetView};
 use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::View;
@@ -376,9 +376,16 @@ impl State {
     ) -> Vec<Line> {
         let fleet_view = context.view;
         let max_lines = if height < 10 { 0 } else { (height / 6).min(MAX_PROBLEM_LINES) };
-        let problems = problem_lines::lines(fleet_view, width, max_lines);
         let cursor = self.cursor(fleet_view, &shared.selection);
         let is_large = width >= MIN_SPLIT_SIZE.0 && height >= MIN_SPLIT_SIZE.1;
+        // Where lines are scarce, what a visible row says is not said again.
+        let told =
+            if is_large { BTreeSet::new() } else { self.told_nodes(cursor, height, max_lines) };
+        let is_told =
+            |problem: &&FleetProblem| problem.indices.iter().all(|one| told.contains(one));
+        let untold: Vec<&FleetProblem> =
+            fleet_view.problems.iter().filter(|problem| !is_told(problem)).collect();
+        let problems = problem_lines::lines(&untold, width, max_lines);
         let rows = self.grouped_rows.rows.len() + usize::from(self.grouped_rows.shared.is_some());
         let panel = 1 + PANEL_HEIGHT + usize::from(fleet_view.extents.devices.min(8));
         let is_split = match self.layout {
@@ -418,6 +425,34 @@ impl State {
         detail.resize(detail_height, Line::new());
         lines.extend(detail);
         lines
+    }
+
+    /// Returns the indices of the nodes whose rows are visible even with `max_problems` lines of problems below.
+    fn told_nodes(
+        &self,
+        cursor: Option<CellCursor>,
+        height: usize,
+        max_problems: usize,
+    ) -> BTreeSet<usize> {
+        if self.layout == Layout::Map {
+            return BTreeSet::new();
+        }
+        let mut viewport = self.table_viewport;
+        let count = self.grouped_rows.rows.len();
+        // Besides the problems, there are the titles and the line of the selected node.
+        viewport.scroll_to(
+            height.saturating_sub(max_problems + 2),
+            count,
+            Some(self.row_of_cursor(cursor)),
+        );
+        let visible = self.grouped_rows.rows.get(viewport.range(count)).unwrap_or_default();
+        let node_index = |row: &GroupedRow| match *row {
+            GroupedRow::Header(_) => None,
+            GroupedRow::Node(group, member) => {
+                Some(self.grouped_rows.groups.get(group)?.members.get(member)?.node_index)
+            }
+        };
+        visible.iter().filter_map(node_index).collect()
     }
 
     fn detail(

@@ -1,4 +1,4 @@
-//! Graphs over time: two seconds per column, several rows high, with a time axis below.
+//! Graphs over time: two seconds per column, several rows high, with a scale beside them and a time axis below.
 
 use crate::time::Timestamp;
 use crate::ui::widgets::line::{Line, Tone};
@@ -19,6 +19,20 @@ pub(crate) struct Graph {
     pub(crate) grows_down: bool,
     /// Draws the newest point on the left.
     pub(crate) is_reversed: bool,
+}
+
+/// The width of a scale, gap included.
+pub(crate) const SCALE_WIDTH: u16 = 7;
+
+/// Draws one row of the scale beside a graph of `rows` rows that is filled from the bottom: its end at the top, 0 at the
+/// bottom if that is another row.
+pub(crate) fn scale(end: &str, (row, rows): (usize, usize)) -> Line {
+    let text = match row {
+        0 => end,
+        _ if row + 1 == rows => "0",
+        _ => "",
+    };
+    Line::new().right_aligned(text, SCALE_WIDTH - 1, Tone::Faint).gap(1)
 }
 
 /// Returns how many seconds a graph of this width shows, and whether its newest column is half full.
@@ -62,10 +76,16 @@ impl Graph {
         point.map_or(0, |share| ((share / 100.0 * f32::from(all)).round() as u16).clamp(1, all))
     }
 
-    /// Returns the time axis.
-    pub(crate) fn time_axis(self) -> Line {
+    /// Returns the time axis, which says at its newest end what that is: `now`, or how old.
+    pub(crate) fn time_axis(self, newest: &str) -> Line {
         let width = usize::from(self.width);
         let mut line = vec!['─'; width];
+        let label: Vec<char> = newest.chars().collect();
+        let start = if self.is_reversed { Some(0) } else { width.checked_sub(label.len()) };
+        let slots = start.and_then(|start| line.get_mut(start..start + label.len()));
+        if let Some(slots) = slots.filter(|_| label.len() < width) {
+            slots.copy_from_slice(&label);
+        }
         for seconds in TICKS {
             let column = seconds / PER_COLUMN;
             let label: Vec<char> = if self.is_reversed {
@@ -129,10 +149,13 @@ mod tests {
     #[test]
     fn tick_labels_are_at_their_age() {
         let ticks =
-            |width, is_reversed| Graph { width, is_reversed, ..UP }.time_axis().plain_text();
-        assert_eq!(ticks(40, false), "──────────├60s───────────├30s───────────");
-        assert_eq!(ticks(40, true), "────────────30s┤───────────60s┤─────────");
-        assert_eq!(ticks(10, false), "──────────");
+            |width, is_reversed| Graph { width, is_reversed, ..UP }.time_axis("now").plain_text();
+        assert_eq!(ticks(40, false), "──────────├60s───────────├30s────────now");
+        assert_eq!(ticks(40, true), "now─────────30s┤───────────60s┤─────────");
+        assert_eq!(ticks(10, false), "───────now");
+        assert_eq!(ticks(3, false), "───");
+        let old = Graph { width: 40, is_reversed: false, ..UP }.time_axis("last seen 3h12m ago");
+        assert_eq!(old.plain_text(), "──────────├60s───────last seen 3h12m ago");
         assert_eq!(ticks(0, false), "");
         let all = ticks(150, false);
         for seconds in TICKS {

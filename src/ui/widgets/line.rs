@@ -17,8 +17,10 @@ pub enum Tone {
     /// Ordinary text.
     #[default]
     Plain,
-    /// Secondary text: labels, units, old values.
+    /// Secondary text: labels and units.
     Faint,
+    /// Old values, and nothing else.
+    Stale,
     /// Emphasised text.
     Strong,
     /// The accent colour: the current item and the available keys.
@@ -67,6 +69,8 @@ impl From<NodeStatus> for Tone {
 pub enum Symbol {
     /// The load, 0 to 100.
     Level(f32),
+    /// The slices in use of a device that is cut into slices, one dot each.
+    Slices(usize),
     /// No load.
     Idle,
     /// The device reports no values.
@@ -86,8 +90,10 @@ pub enum SpanContent {
     Text(String),
     /// A horizontal bar, 0 to 100; empty if the share is unknown.
     Bar(Option<f32>),
-    /// A sparkline: one column per point, 0 to 100, with gaps.
+    /// A sparkline: one column per point, 0 to 100, with gaps. Its highest mark leaves some of the row blank.
     Spark(Vec<Option<f32>>),
+    /// One row of a graph of several rows: one column per point, 0 to 100, which fills the row.
+    Area(Vec<Option<f32>>),
     /// One column per symbol, each with its own tone.
     Strip(Vec<(Symbol, Tone)>),
     /// One row of a graph: two points per column.
@@ -235,6 +241,13 @@ impl Line {
         self.push_span(SpanContent::Spark(points), tone, width)
     }
 
+    /// Adds one row of a graph, one column per point.
+    #[must_use]
+    pub fn area(self, points: Vec<Option<f32>>, tone: Tone) -> Self {
+        let width = u16::try_from(points.len()).unwrap_or(u16::MAX);
+        self.push_span(SpanContent::Area(points), tone, width)
+    }
+
     /// Adds one row of a graph, two points per column.
     #[must_use]
     pub fn graph(self, points: Vec<u8>, grows_down: bool, tone: Tone) -> Self {
@@ -314,15 +327,23 @@ impl Line {
         self
     }
 
-    /// Makes the whole line secondary text, for old values.
+    /// Shows the whole line as old values.
     #[must_use]
-    pub fn dimmed(mut self) -> Self {
+    pub fn dimmed(self) -> Self {
+        self.in_tone(Tone::Stale)
+    }
+
+    /// Makes the whole line secondary text.
+    #[must_use]
+    pub fn subdued(self) -> Self {
+        self.in_tone(Tone::Faint)
+    }
+
+    fn in_tone(mut self, tone: Tone) -> Self {
         for span in &mut self.spans {
-            span.tone = Tone::Faint;
+            span.tone = tone;
             if let SpanContent::Strip(symbols) = &mut span.content {
-                for (_, tone) in symbols {
-                    *tone = Tone::Low;
-                }
+                symbols.iter_mut().for_each(|(_, own)| *own = tone);
             }
         }
         self

@@ -176,13 +176,13 @@ pub(crate) const fn specs<C, R, const N: usize>(
     specs
 }
 
-/// What of a row is secondary text.
+/// Whether a row is less than current and one's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fade {
     None,
-    /// The cells.
+    /// The cells are secondary text.
     Cells,
-    /// The cells and the gaps between them, as in rows of old values.
+    /// The cells and the gaps between them are old values.
     All,
 }
 
@@ -399,10 +399,11 @@ impl<'c, C, R> Table<'c, C, R> {
         self.joined(part, before, fade == Fade::All, |line, column, width, is_last| {
             let place = CellPlace { name: column.spec.name, width };
             let cell = (column.cell)(&self.context, row, place);
-            if fade == Fade::None || column.keeps_tone {
-                column.fit_cell(line, cell, width, is_last)
-            } else {
-                line.append(column.fit_cell(Line::new(), cell, width, is_last).dimmed())
+            let own = |line| column.fit_cell(line, cell, width, is_last);
+            match fade {
+                Fade::All if !column.keeps_tone => line.append(own(Line::new()).dimmed()),
+                Fade::Cells if !column.keeps_tone => line.append(own(Line::new()).subdued()),
+                Fade::None | Fade::Cells | Fade::All => own(line),
             }
         })
     }

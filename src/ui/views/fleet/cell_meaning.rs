@@ -47,6 +47,7 @@ impl MapCell<'_> {
                 metric => format!("no value of {} reported", metric.label()),
             },
             Symbol::Idle => self.idle(context),
+            Symbol::Slices(used) => format!("{used} of its slices in use"),
             Symbol::Faulty => self.device.fault.as_ref().map_or_else(
                 || "its node is down".to_owned(),
                 |fault| format!("fault: {}", device_fault(fault)),

@@ -1,6 +1,6 @@
 //! The cell of one device in the heat map: its load, temperature, user or job.
 //!
-//! Loads have eight levels, and a cell leaves its level only if the load is clearly outside of it: this
+//! Loads have five levels, and a cell leaves its level only if the load is clearly outside of it: this
 //! hysteresis prevents flicker at the limits.
 
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ table! {
 }
 
 /// The number of levels.
-const LEVELS: u8 = 8;
+pub(super) const LEVELS: u8 = 5;
 /// Up to this many cells update each second; twice as many update every other second, and so on.
 const MAX_CELLS_PER_SECOND: usize = 1_024;
 /// How far a load must leave its level before the cell changes, in levels.
@@ -58,9 +58,9 @@ pub(super) const MULTIPLE: (Symbol, Tone) = (Symbol::Char('*'), Tone::Plain);
 pub(super) const NOT_REPORTED: (Symbol, Tone) = (Symbol::Char('–'), Tone::Faint);
 /// The legend of devices without fresh values, which keep their last ones.
 pub(super) const STALE: [(Symbol, Tone); 3] = [
-    (Symbol::Level(20.0), Tone::Faint),
-    (Symbol::Level(60.0), Tone::Faint),
-    (Symbol::Level(100.0), Tone::Faint),
+    (Symbol::Level(20.0), Tone::Stale),
+    (Symbol::Level(60.0), Tone::Stale),
+    (Symbol::Level(100.0), Tone::Stale),
 ];
 /// Held by a user or job, but idle.
 pub(super) const IDLE_HELD: (Symbol, Tone) = (Symbol::Char('▒'), Tone::Plain);
@@ -110,8 +110,8 @@ impl MapMetric {
 pub(super) enum StaleStyle {
     /// Unchanged; the row says that they are old.
     Unchanged,
-    /// Faint.
-    Faint,
+    /// In the tone of old values.
+    Grey,
 }
 
 /// The cells drawn last, by node index.
@@ -258,12 +258,13 @@ impl CellContext<'_> {
             return value_cell;
         }
         match value_cell.0 {
-            Symbol::Letter(letter, _) => (Symbol::Char(letter), Tone::Faint),
+            Symbol::Letter(letter, _) => (Symbol::Char(letter), Tone::Stale),
             symbol @ (Symbol::Level(_)
+            | Symbol::Slices(_)
             | Symbol::Idle
             | Symbol::Faulty
             | Symbol::Overflow
-            | Symbol::Char(_)) => (symbol, Tone::Faint),
+            | Symbol::Char(_)) => (symbol, Tone::Stale),
         }
     }
 
@@ -281,7 +282,7 @@ impl CellContext<'_> {
             MapMetric::Utilization
                 if percent_value(self.device.utilization) < Some(ACTIVE_PERCENT) =>
             {
-                let Some(percent) = percent else { return NOT_REPORTED };
+                let Some(percent) = percent else { return self.slices_cell() };
                 let is_allocated = fleet_view.allocated.contains(self.node, self.device);
                 if is_idle_held(self.node, self.device, is_allocated) {
                     IDLE_HELD
@@ -306,6 +307,15 @@ impl CellContext<'_> {
             device_flags(self.device).into_iter().map(|(_, severity)| Tone::from(severity)).max();
         let tone = flag.unwrap_or_else(|| metric.tone(self.context, middle));
         (Symbol::Level(middle), tone)
+    }
+
+    /// Returns the cell of a device that reports no load: how many of its slices are in use, if it has any.
+    fn slices_cell(&self) -> (Symbol, Tone) {
+        match self.node.slices_in_use(&self.device.uuid) {
+            None => NOT_REPORTED,
+            Some((0, _)) => UNUSED,
+            Some((used, _)) => (Symbol::Slices(used), Tone::Plain),
+        }
     }
 
     fn owner_cell(&self) -> (Symbol, Tone) {
@@ -346,15 +356,15 @@ mod tests {
     fn a_level_changes_only_beyond_its_hysteresis() {
         for (percent, before, expected) in [
             (0.0, None, 0),
-            (12.4, None, 0),
-            (12.5, None, 1),
-            (100.0, None, 7),
-            (13.0, Some(0), 0),
-            (15.0, Some(0), 0),
-            (16.0, Some(0), 1),
-            (11.0, Some(1), 1),
-            (9.0, Some(1), 0),
-            (99.0, Some(0), 7),
+            (19.9, None, 0),
+            (20.0, None, 1),
+            (100.0, None, 4),
+            (21.0, Some(0), 0),
+            (24.0, Some(0), 0),
+            (26.0, Some(0), 1),
+            (16.0, Some(1), 1),
+            (14.0, Some(1), 0),
+            (99.0, Some(0), 4),
         ] {
             assert_eq!(level(percent, before), expected, "{percent} {before:?}");
         }

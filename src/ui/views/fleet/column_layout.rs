@@ -15,9 +15,12 @@ use crate::ui::views::fleet::node_series::SPARKLINE;
 use crate::ui::views::fleet::node_sort::{arrow, to_f32};
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Symbol, Tone};
+use crate::ui::widgets::spark_range::{RANGE_WIDTH, sparkline};
 use crate::ui::widgets::table::{self, Cell, Table, TableColumn, TableRoom};
 
-/// From this width on, jobs and power limits are shown.
+/// From this width on, jobs and users are shown: whose a node is comes before power and CPU.
+const OWNERS_WIDTH: u16 = 60;
+/// From this width on, power limits are shown.
 const WIDE_WIDTH: u16 = 100;
 /// From this width on, all columns are shown.
 const WIDEST_WIDTH: u16 = 140;
@@ -97,8 +100,8 @@ impl<'a> FleetTable<'a> {
             row.of_node(|node| jobs_text(table.allocations, &node.owners, place.width).into())
         })
         .named("job", "job", "jobs on the node")
-        .rank(10)
-        .shown_from(WIDE_WIDTH)
+        .rank(6)
+        .shown_from(OWNERS_WIDTH)
         .sized(|table, _| {
             let FleetView { extents, fleet, .. } = table.context.view;
             let is_chosen = !table.context.options.columns.fleet.is_empty();
@@ -108,8 +111,8 @@ impl<'a> FleetTable<'a> {
             row.of_node(|node| users_text(&node.owners).into())
         })
         .named("user", "user", "users of its devices")
-        .rank(13)
-        .shown_from(WIDEST_WIDTH),
+        .rank(7)
+        .shown_from(OWNERS_WIDTH),
         FleetColumn::left("DEVICES", 0, |_, row, place| {
             row.of_node(|node| Cell::Line(Line::new().strip(node.marks.clone(), place.width)))
         })
@@ -156,16 +159,16 @@ impl<'a> FleetTable<'a> {
         }),
         FleetColumn::left("UTIL", 6, |table, row, _| Cell::Bar(row.util(), table.load_tone(row)))
             .named("bar", "util", "mean utilization as a bar")
-            .rank(6),
+            .rank(8),
         FleetColumn::right("%", 3, |_, row, _| Cell::percent(row.util()))
             .named("util", "util", "mean utilization in percent")
             .rank(2),
-        FleetColumn::left("LAST 60s", SPARKLINE.0, |table, row, place| {
-            let unknown = || vec![None; usize::from(place.width)];
-            let series = row.values.as_ref().map_or_else(unknown, |node| node.series.clone());
-            Cell::Line(Line::new().sparkline(series, table.load_tone(row)))
+        FleetColumn::left("LAST 60s", SPARKLINE.0 + RANGE_WIDTH, |table, row, place| {
+            row.of_node(|node| {
+                Cell::Line(sparkline(&node.series, place.width, table.load_tone(row)))
+            })
         })
-        .named("last", "util", "utilization over the last minute")
+        .named("last", "util", "utilization over the last minute, and the range drawn")
         .rank(14)
         .shown_from(WIDEST_WIDTH),
         FleetColumn::left("MEM", 4, |table, row, _| {
@@ -174,7 +177,7 @@ impl<'a> FleetTable<'a> {
             Cell::Bar(share, table.context.options.memory.tone(share))
         })
         .named("membar", "mem", "device memory as a bar")
-        .rank(9),
+        .rank(11),
         FleetColumn::right("GiB", 0, |table, row, place| {
             let formats = (table.context.options.units(), table.memory_decimals);
             memory_text(&row.totals, formats, place.width).into()
@@ -193,8 +196,8 @@ impl<'a> FleetTable<'a> {
             power_text(&row.totals, formats, place.width).into()
         })
         .named("power", "power", "power draw, with the limit if it fits")
-        .rank(7)
-        .wider(11, |table, room| {
+        .rank(9)
+        .wider(12, |table, room| {
             let limit = LIMIT_WIDTH + table.gap();
             if table.width >= WIDE_WIDTH && room >= limit { limit } else { 0 }
         })
@@ -204,7 +207,7 @@ impl<'a> FleetTable<'a> {
             row.of_node(|node| Cell::of(node.hottest, |celsius| units.temperature_text(celsius)))
         })
         .named("temp", "temp", "hottest device")
-        .rank(12)
+        .rank(13)
         .shown_from(WIDEST_WIDTH)
         .titled(|table, _| {
             if table.context.options.units().is_fahrenheit { "MAXF" } else { "MAX°" }.into()
@@ -213,7 +216,7 @@ impl<'a> FleetTable<'a> {
             row.of_node(|node| Cell::of(node.cpu, |cpu| format!("{cpu:.0}%")))
         })
         .named("cpu", "cpu", "CPU utilization")
-        .rank(8),
+        .rank(10),
         FleetColumn::right("AGE", 6, |_, row, _| Cell::toned(row.age.clone(), row.age_tone))
             .named("age", "age", "age of the sample")
             .rank(5)

@@ -61,7 +61,12 @@ pub(super) fn lines(
     parts.push((model_name(device).to_owned(), Tone::Plain));
     if cell.as_ref().is_none_or(|cell| !cell.shows_utilization()) {
         let util = percent_value(device.utilization);
-        parts.push((or_unknown(util, |util| format!("{}%", percent(Some(util)))), Tone::Plain));
+        let slices = node.slices_in_use(&device.uuid).filter(|_| util.is_none());
+        let load = match slices {
+            Some((used, count)) => format!("{used} of {count} slices used"),
+            None => or_unknown(util, |util| format!("{}%", percent(Some(util)))),
+        };
+        parts.push((load, Tone::Plain));
     }
     let units = context.options.units();
     let memory = units.usage_with_unit(device.memory_used.get(), device.memory_total.get());

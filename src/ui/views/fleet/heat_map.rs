@@ -194,7 +194,7 @@ pub(super) fn lines(
     let all_cells = state.grouped_rows.rows.len() * usize::from(state.grid.cells);
     state.cells.refresh(
         context.view,
-        (state.metric, StaleStyle::Faint),
+        (state.metric, StaleStyle::Grey),
         visible_cells.min(all_cells),
     );
     let rows = height.saturating_sub(lines.len());
@@ -328,7 +328,8 @@ pub(super) fn cursor_symbol(symbol: Symbol) -> Symbol {
             let digit = (part / 10.0) as u32;
             Symbol::Char(char::from_digit(digit.min(9), 10).unwrap_or('9'))
         }
-        other @ (Symbol::Idle
+        other @ (Symbol::Slices(_)
+        | Symbol::Idle
         | Symbol::Faulty
         | Symbol::Overflow
         | Symbol::Char(_)

@@ -9,7 +9,7 @@ use crate::query::SortOrder;
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::State;
 use crate::ui::views::fleet::cells::{
-    FAULTY, IDLE_HELD, MULTIPLE, MapMetric, NOT_REPORTED, STALE, TEMPERATURE_RANGE, UNUSED,
+    FAULTY, IDLE_HELD, LEVELS, MULTIPLE, MapMetric, NOT_REPORTED, STALE, TEMPERATURE_RANGE, UNUSED,
 };
 use crate::ui::views::fleet::grouping::Grouping;
 use crate::ui::views::fleet::node_sort;
@@ -168,6 +168,9 @@ fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
             entries.push(scale(context, metric));
             if metric == MapMetric::Utilization {
                 entries.push(entry(UNUSED, "idle").gap(2).append(entry(IDLE_HELD, "idle-held")));
+                if context.view.extents.has_slices {
+                    entries.push(entry((Symbol::Slices(3), Tone::Plain), "slices in use"));
+                }
             }
             entries.push(strip(&STALE, "stale"));
             entries.push(entry(FAULTY, "fault"));
@@ -181,18 +184,19 @@ fn label(state: &State, name: &str) -> String {
     job.map_or_else(|| name.to_owned(), |job| state.allocations.name(&job))
 }
 
-/// Draws five of the eight levels with their shares.
+/// Draws the levels with the shares at which they begin.
 fn scale(context: RenderContext<'_>, metric: MapMetric) -> Line {
     let (mut line, units) = (Line::new(), context.options.units());
-    for part in [6.25, 31.25, 56.25, 81.25, 100.0] {
+    for level in 0..LEVELS {
+        let step = 100.0 / f32::from(LEVELS);
+        let (start, part) = (f32::from(level) * step, (f32::from(level) + 0.5) * step);
         let tone = metric.tone(context, part);
         let shown = if metric == MapMetric::Temperature {
             units.convert_celsius(
-                TEMPERATURE_RANGE.0
-                    + level_start(part) / 100.0 * (TEMPERATURE_RANGE.1 - TEMPERATURE_RANGE.0),
+                TEMPERATURE_RANGE.0 + start / 100.0 * (TEMPERATURE_RANGE.1 - TEMPERATURE_RANGE.0),
             )
         } else {
-            level_start(part)
+            start
         };
         line = line
             .strip(vec![(Symbol::Level(part), tone)], 1)
@@ -201,9 +205,4 @@ fn scale(context: RenderContext<'_>, metric: MapMetric) -> Line {
     let is_heat = metric == MapMetric::Temperature;
     let unit = if is_heat { units.temperature_unit() } else { "%" };
     line.text(unit, Tone::Faint)
-}
-
-/// Returns the share at which a level begins.
-fn level_start(part: f32) -> f32 {
-    (part / 25.0).floor() * 25.0
 }

@@ -166,7 +166,7 @@ impl NodeRows<'_> {
             let (front, _) = self.table.leading(is_in_front);
             let line = self.table.part_of_row(..front, mark, &row, Fade::All).gap(gap);
             let last = format!(" · last {} ago", row.age);
-            return line.append(row.note).text(last, Tone::Faint);
+            return line.append(row.note).text(last, Tone::Stale);
         }
         let values = self.current_values(allocations, (member, node), owners);
         (row.totals, row.counts, row.values) = (values.totals, values.counts, Some(values));
@@ -208,7 +208,10 @@ impl NodeRows<'_> {
         };
         let is_calm = self.refresh_period > 1;
         let series = if table.width_of("last") > 0 {
-            node_series(series_cache, (member, node), context.view.now, is_calm)
+            // What is no longer measured keeps its last values.
+            let now = context.view.now;
+            let last = node.taken_at().filter(|_| !NodeStatus::of(node, now).is_fresh());
+            node_series(series_cache, (member, node), last.unwrap_or(now), is_calm)
         } else {
             Vec::new()
         };

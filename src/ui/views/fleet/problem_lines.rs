@@ -1,22 +1,17 @@
 //! The problems of the fleet, listed below the node list or the heat map.
 
-use crate::insight::{FleetProblem, FleetView, Severity};
+use crate::insight::{FleetProblem, Severity};
 use crate::ui::widgets::line;
 use crate::ui::widgets::line::{Line, Tone};
 
-/// Draws the problems of the fleet in at most `most` lines.
-pub(super) fn lines(fleet_view: &FleetView, width: u16, max_lines: usize) -> Vec<Line> {
-    let count = fleet_view.problems.len();
+/// Draws problems of the fleet in at most `max_lines` lines.
+pub(super) fn lines(problems: &[&FleetProblem], width: u16, max_lines: usize) -> Vec<Line> {
+    let count = problems.len();
     let shown = if count > max_lines { max_lines.saturating_sub(1) } else { count };
-    let mut lines: Vec<Line> = fleet_view
-        .problems
-        .iter()
-        .take(shown)
-        .map(|problem| problem_line(problem, width))
-        .collect();
+    let mut lines: Vec<Line> =
+        problems.iter().take(shown).map(|problem| problem_line(problem, width)).collect();
     if count > shown && max_lines > 0 {
-        let hidden_nodes: usize =
-            fleet_view.problems.iter().skip(shown).map(|problem| problem.count).sum();
+        let hidden_nodes: usize = problems.iter().skip(shown).map(|problem| problem.count).sum();
         let [and, more] = if shown > 0 { ["and ", "more "] } else { [""; 2] };
         let text =
             format!("  {and}{} {more}kinds of problems on {hidden_nodes} nodes", count - shown);

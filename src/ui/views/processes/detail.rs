@@ -387,7 +387,7 @@ fn graph_row(
         line = if is_empty && has_line {
             line.rule(u16::try_from(run.len()).unwrap_or(0))
         } else {
-            line.sparkline(run.iter().map(|point| filled_part(*point)).collect(), Tone::Mid)
+            line.area(run.iter().map(|point| filled_part(*point)).collect(), Tone::Mid)
         };
     }
     line
@@ -401,7 +401,7 @@ mod tests {
     fn drawn_text(line: &Line) -> String {
         let sign = |part: f32| if part >= 100.0 { '#' } else { '+' };
         let span_text = |span: &crate::ui::widgets::line::Span| {
-            if let SpanContent::Spark(points) = &span.content {
+            if let SpanContent::Area(points) = &span.content {
                 return points.iter().map(|point| point.map_or(' ', sign)).collect();
             }
             let is_rule = span.content == SpanContent::Rule;

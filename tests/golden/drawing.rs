@@ -1,0 +1,111 @@
+//! How load is drawn: graphs that stay when their node is gone, slices, what a small screen tells once, and whose
+//! messages are shown.
+
+use std::time::Duration;
+
+use crossterm::event::KeyCode;
+use gtop::internals::fleet::Fleet;
+use gtop::internals::model::{Fault, FaultKind, Link};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use crate::golden::fleets::{self, NOW};
+use crate::golden::harness::{DARK, check, draw, new_ui, press, text};
+
+/// Returns the keys of these letters.
+fn keys_of(letters: &str) -> Vec<KeyCode> {
+    letters.chars().map(KeyCode::Char).collect()
+}
+
+/// Shows a busy node for two minutes, then takes its connection away and returns the screen of a minute later.
+fn after_the_connection_is_lost(letters: &str) -> Buffer {
+    let mut ui = new_ui(Fleet::default(), DARK);
+    let mut makers = vec![fleets::fully_metered("gpu01").up()];
+    for second in 1..=119 {
+        let now = NOW.plus(Duration::from_secs(second));
+        ui.on_fleet(fleets::changing(&mut makers, second), now);
+        ui.draw(now, &mut Buffer::empty(Rect::new(0, 0, 1, 9)));
+    }
+    press(&mut ui, &keys_of(letters));
+    let fault = Fault::new(FaultKind::SessionLost, "reset");
+    let down = makers.remove(0).link(Link::Down { fault, retry_at: None });
+    let now = NOW.plus(Duration::from_secs(180));
+    ui.on_fleet(Fleet::new(vec![down.node()].into()), now);
+    let mut buffer = Buffer::empty(Rect::new(0, 0, 120, 40));
+    ui.draw(now, &mut buffer);
+    buffer
+}
+
+#[test]
+fn a_node_that_is_down_keeps_its_last_graphs() {
+    for (name, letters) in [("graphs", "3f"), ("chart", "3g")] {
+        let buffer = after_the_connection_is_lost(letters);
+        check(&format!("node-down-{name}-120x40"), &buffer);
+        let screen = text(&buffer).join("\n");
+        assert!(screen.contains("last seen 1m01s ago"), "{screen}");
+        let dots = screen.chars().filter(|letter| ('\u{2801}'..'\u{28ff}').contains(letter));
+        assert!(dots.count() > 100, "{screen}");
+    }
+}
+
+#[test]
+fn a_small_screen_tells_a_problem_once_and_its_remedy_at_the_cursor() {
+    let refused =
+        fleets::busy("gpu02").down(FaultKind::AuthenticationRefused, "offers hostbased", None);
+    let nodes = vec![fleets::busy("gpu01").up().node(), refused.node()];
+    let mut ui = new_ui(Fleet::new(nodes.into()), DARK);
+    let told = |screen: &[String]| {
+        screen.iter().filter(|line| line.contains("authentication refused")).count()
+    };
+    let screen = text(&draw(&mut ui, 80, 24));
+    assert_eq!(told(&screen), 1, "{screen:#?}");
+    press(&mut ui, &[KeyCode::Down]);
+    let screen = text(&draw(&mut ui, 80, 24));
+    assert!(screen.iter().any(|line| line.contains('→')), "{screen:#?}");
+}
+
+#[test]
+fn a_problem_of_a_row_that_is_not_visible_is_told_below() {
+    let mut nodes: Vec<_> =
+        (1..=40).map(|n| fleets::busy(&format!("gpu{n:02}")).up().node()).collect();
+    nodes.push(fleets::busy("gpu41").down(FaultKind::Silent, "", Some(9)).node());
+    let mut ui = new_ui(Fleet::new(nodes.into()), DARK);
+    let screen = text(&draw(&mut ui, 80, 24));
+    assert!(screen.iter().any(|line| line.starts_with("✗ gpu41  silent")), "{screen:#?}");
+}
+
+#[test]
+fn whose_a_node_is_comes_before_its_power() {
+    let mut ui = new_ui(fleets::with_jobs(), DARK);
+    press(&mut ui, &keys_of("1"));
+    let titles = text(&draw(&mut ui, 80, 24))[3].clone();
+    assert!(titles.contains("JOB") && titles.contains("USER"), "{titles}");
+    assert!(!titles.contains("CPU"), "{titles}");
+}
+
+#[test]
+fn a_message_is_below_the_view_it_concerns_and_in_no_other() {
+    let mut ui = new_ui(fleets::every_state(), DARK);
+    press(&mut ui, &keys_of("1b"));
+    let screen = text(&draw(&mut ui, 80, 24));
+    assert!(screen[23].starts_with("press m for the map first   "), "{screen:#?}");
+    assert!(screen[23].ends_with("quit"), "{screen:#?}");
+    assert!(screen[2].starts_with("1 Fleet   2 Job   3 Node   4 Processes"), "{screen:#?}");
+    press(&mut ui, &keys_of("3"));
+    let screen = text(&draw(&mut ui, 80, 24)).join("\n");
+    assert!(!screen.contains("press m"), "{screen}");
+}
+
+#[test]
+fn a_device_that_is_cut_into_slices_shows_them() {
+    let mut ui = new_ui(fleets::accelerators(), DARK);
+    press(&mut ui, &keys_of("1"));
+    let list = text(&draw(&mut ui, 80, 24)).join("\n");
+    assert!(list.contains('⡀'), "{list}");
+    press(&mut ui, &keys_of("m"));
+    let map = text(&draw(&mut ui, 80, 24)).join("\n");
+    assert!(map.contains("slices in use") && map.contains('⡀'), "{map}");
+    press(&mut ui, &[KeyCode::Down, KeyCode::Char('3')]);
+    let node = text(&draw(&mut ui, 120, 40)).join("\n");
+    assert!(node.contains("1/2 slices used") || node.contains("1/2 used"), "{node}");
+}
