@@ -17,6 +17,9 @@ pub use event_loop::{RunFeed, SettingsEvent, SuspendedTask, UiContext, run};
 pub use filter_prompt::FilterPrompt;
 pub use fleet_source::FleetSource;
 pub use input::{Click, Key, KeyParseError, NamedKey};
+pub use key_scheme::KeyScheme;
+#[cfg(feature = "internals")]
+pub use keymap::{ForeignKey, Here};
 pub use keymap::{Keymap, KeymapError};
 pub use navigation::Navigation;
 pub use preferences::{PREFERENCES, preferences, restore_preference};
@@ -59,6 +62,7 @@ mod filter_prompt;
 mod fleet_source;
 mod header;
 mod input;
+mod key_scheme;
 mod keyboard;
 mod keymap;
 mod navigation;

@@ -7,6 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use gtop::internals::ui::KeyScheme;
+
 /// A temporary home directory.
 struct Home(tempfile::TempDir);
 
@@ -281,7 +283,8 @@ fn every_error_begins_with_the_name_of_the_program() {
         );
     }
     let help = home.run("--help", &[]);
-    assert!(help.status.success() && err(&help).is_empty() && !out(&help).contains("gtop: "));
+    let is_error = |line: &str| line.starts_with("gtop: ");
+    assert!(help.status.success() && err(&help).is_empty() && !out(&help).lines().any(is_error));
 }
 
 #[test]
@@ -442,6 +445,10 @@ fn check_page(page: &str, name: &str, generated: &str) {
 fn the_pages_of_settings_and_keys_match_their_tables() {
     check_page("settings.md", "settings", &pages::table_text());
     check_page("keys.md", "keys", &pages::keys_text());
+    for scheme in KeyScheme::ALL.into_iter().skip(1) {
+        let marker = format!("{} keys", scheme.name());
+        check_page("coming-from.md", &marker, &pages::foreign_keys_text(scheme));
+    }
 }
 
 #[test]
@@ -466,7 +473,7 @@ fn help_has_every_option_of_the_table() {
     let flat = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for setting in gtop::internals::config::settings().filter(|setting| setting.name != "hosts") {
         let off = if setting.is_on_by_default() { "no-" } else { "" };
-        assert!(help.contains(&format!("--{off}{}", setting.name)), "{}", setting.name);
+        assert!(help.contains(&format!("--{off}{}", setting.option_name())), "{}", setting.name);
         let text = if setting.off_help.is_empty() { setting.help } else { setting.off_help };
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         // Options that the table does not generate have their own help.

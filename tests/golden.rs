@@ -15,10 +15,12 @@ use ratatui::layout::Rect;
 mod defects;
 mod drawing;
 mod events;
+mod first_sight;
 mod fleet;
 mod fleets;
 pub mod harness;
 mod job;
+mod key_schemes;
 mod node;
 mod playback;
 mod processes;
@@ -77,10 +79,10 @@ fn a_node_in_every_state() {
 fn the_row_under_the_cursor_has_details() {
     let fleet = fleets::every_state();
     let mut slices = keys_to_open(6);
-    slices.extend([KeyCode::Enter, KeyCode::Down]);
+    slices.extend([KeyCode::Home, KeyCode::Down]);
     check_sizes("cursor-device", &fleet, &slices, DARK);
     let mut process = keys_to_open(0);
-    process.extend([KeyCode::Enter, KeyCode::End]);
+    process.extend([KeyCode::Down, KeyCode::End]);
     check_sizes("cursor-process", &fleet, &process, DARK);
 }
 

@@ -6,13 +6,14 @@ use std::path::Path;
 use tokio::sync::mpsc;
 
 use crate::app::variable;
-use crate::config::{self, ConfigPaths, Settings};
+use crate::config::{self, ConfigPaths, Layer, Settings};
+use crate::inventory::slurm;
 use crate::query::{DisplaySelection, NameColumns, ProcessKinds, VisibleDevice};
 use crate::storage::user_dirs;
-use crate::ui::ChartMetric;
 use crate::ui::{
     Chart, Density, DisplayOptions, MemoryUnit, PREFERENCES, TableColumns, Thresholds, UiPreference,
 };
+use crate::ui::{ChartMetric, KeyScheme};
 use crate::ui::{Palette, SettingsEvent, Theme, ThemeOptions, UiConfig};
 
 /// Upper limit for the indices in `CUDA_VISIBLE_DEVICES`.
@@ -124,8 +125,11 @@ fn theme_options(settings: &Settings) -> ThemeOptions {
         ("colour-blind", Palette::ColourBlind),
         ("hot", Palette::Hot),
     ];
+    // As bright as nvitop, unless a theme is chosen.
+    let is_hot = settings.layer("theme") == Layer::Default
+        && settings.choice("key-scheme") == KeyScheme::Nvitop.name();
     ThemeOptions {
-        palette: chosen(settings, "theme", &palettes),
+        palette: chosen(settings, "theme", &palettes).or(is_hot.then_some(Palette::Hot)),
         is_light: chosen(settings, "background", &[("dark", false), ("light", true)]),
         has_colour: chosen(settings, "color", &[("always", true), ("never", false)]),
         is_ascii: settings.value("ascii").map(|_| settings.is_on("ascii")),
@@ -163,6 +167,8 @@ pub(super) fn display_options(
         )
         .unwrap_or(Density::Auto),
         is_readonly: settings.is_on("readonly"),
+        has_slurm: slurm::is_on_path(&variable("PATH").unwrap_or_default()),
+        key_scheme: KeyScheme::from_name(settings.choice("key-scheme")),
         unit: match settings.choice("units") {
             "mb" => MemoryUnit::Mb,
             "mib" => MemoryUnit::Mib,

@@ -82,6 +82,7 @@ fn options(setting: &'static Setting) -> impl Iterator<Item = Arg> {
 /// Returns the option `--NAME` of a setting.
 fn option(setting: &'static Setting) -> Arg {
     let arg = fixed_option(setting.name, setting.help)
+        .long(setting.option_name())
         .short(setting.short)
         .aliases(setting.aliases)
         .global(setting.is_global)
@@ -151,7 +152,7 @@ fn value_parser(kind: SettingKind) -> ValueParser {
 fn rename_hints(setting: &Setting, matches: &ArgMatches) -> Vec<Problem> {
     let values = matches.try_get_many::<String>(setting.name).ok().flatten();
     let values: Vec<&str> = values.into_iter().flatten().map(String::as_str).collect();
-    let hint = |(old, new)| Problem::renamed(&format!("--{}", setting.name), old, new);
+    let hint = |(old, new)| Problem::renamed(&format!("--{}", setting.option_name()), old, new);
     setting.kind.former_names(&values).into_iter().map(hint).collect()
 }
 
@@ -181,7 +182,7 @@ fn parsed_value(
         values.map(String::as_str).collect::<Vec<_>>().join(",")
     };
     setting.kind.parse(&text).map(Some).map_err(|why| {
-        let message = format!("invalid value for '--{}': {why}", setting.name);
+        let message = format!("invalid value for '--{}': {why}", setting.option_name());
         Cli::command().error(ErrorKind::ValueValidation, message)
     })
 }
@@ -245,7 +246,8 @@ mod tests {
             settings.iter().filter(|one| one.has_option).map(move |one| (heading, one))
         };
         for (heading, setting) in SECTIONS.into_iter().flat_map(settings_of) {
-            let shown = if setting.is_on_by_default() { off_id(setting) } else { setting.name };
+            let shown =
+                if setting.is_on_by_default() { off_id(setting) } else { setting.option_name() };
             let arg = command.get_arguments().find(|arg| arg.get_long() == Some(shown)).unwrap();
             let help = if setting.off_help.is_empty() { setting.help } else { setting.off_help };
             assert!(arg.get_help().unwrap().to_string().starts_with(help), "{}", setting.name);

@@ -133,8 +133,8 @@ fn setting_of_option(option: &str) -> Option<&'static Setting> {
     let mut short = option.strip_prefix('-').into_iter().flat_map(str::chars);
     let short = short.next().filter(|_| short.next().is_none());
     settings().filter(|setting| setting.has_option).find(|setting| {
-        let is_long =
-            long.is_some_and(|long| long == setting.name || setting.aliases.contains(&long));
+        let is_long = long
+            .is_some_and(|long| long == setting.option_name() || setting.aliases.contains(&long));
         is_long || short.is_some() && setting.short == short
     })
 }

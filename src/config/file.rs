@@ -11,7 +11,7 @@ use super::table::{self, setting};
 use crate::nodeset;
 use crate::query::nearest;
 use crate::ui::Key;
-use crate::ui::Keymap;
+use crate::ui::{KeyScheme, Keymap};
 
 /// Maximum size of a configuration file.
 pub const MAX_BYTES: u64 = 256 * 1024;
@@ -184,7 +184,13 @@ impl FileParser<'_> {
                 self.report(*at, &why);
             }
         }
-        if let (Some((_, at, _)), Err(why)) = (rows.first(), self.file.keys.check()) {
+        // Settings stand above tables, so the scheme of the file is known.
+        let scheme = match self.file.values.get("key-scheme") {
+            Some((_, SettingValue::Choice(name))) => KeyScheme::from_name(name),
+            _ => KeyScheme::default(),
+        };
+        let keys = self.file.keys.clone().with_scheme(scheme);
+        if let (Some((_, at, _)), Err(why)) = (rows.first(), keys.check()) {
             self.report(*at, &why.to_string());
         }
     }

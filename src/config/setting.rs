@@ -7,8 +7,10 @@ use crate::ui::ColumnSpec;
 /// A setting.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Name in files. The option is `--NAME`, the variable `GTOP_NAME` in upper case.
+    /// Name in files. The option is `--NAME` as a rule, the variable `GTOP_NAME` in upper case.
     pub name: &'static str,
+    /// The option if it is not called as the setting; empty otherwise.
+    long: &'static str,
     /// Short option.
     pub short: Option<char>,
     /// Further long options.
@@ -79,6 +81,7 @@ pub(super) const fn option(
 ) -> Setting {
     Setting {
         name,
+        long: "",
         short: None,
         aliases: &[],
         kind,
@@ -140,6 +143,11 @@ impl Setting {
         Self { short: Some(short), ..self }
     }
 
+    /// Gives the option another name than the setting.
+    pub(super) const fn long(self, long: &'static str) -> Self {
+        Self { long, ..self }
+    }
+
     pub(super) const fn aliases(self, aliases: &'static [&'static str]) -> Self {
         Self { aliases, ..self }
     }
@@ -191,6 +199,11 @@ impl Setting {
 
     pub(super) const fn conflicts(self, conflicts: &'static [&'static str]) -> Self {
         Self { conflicts, ..self }
+    }
+
+    /// Returns the name of the option, without `--`.
+    pub const fn option_name(&self) -> &'static str {
+        if self.long.is_empty() { self.name } else { self.long }
     }
 
     /// Returns the name of the `GTOP_` variable.

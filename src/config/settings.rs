@@ -8,7 +8,7 @@ use super::file::{ConfigFile, Problem};
 use super::kind::SettingValue;
 use super::setting::Setting;
 use super::table::{self, setting};
-use crate::ui::Keymap;
+use crate::ui::{KeyScheme, Keymap};
 
 /// The source of a value, in ascending precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,6 +44,7 @@ pub struct Settings {
     candidates: BTreeMap<&'static str, BTreeMap<Layer, Candidate>>,
     /// Node sets by group name.
     pub groups: BTreeMap<String, String>,
+    /// The key bindings of the scheme and of `[keys]`.
     pub keys: Keymap,
     /// Errors in files and variables; these are ignored.
     pub problems: Vec<Problem>,
@@ -91,6 +92,8 @@ impl Settings {
         for (name, value) in sources.args {
             settings.add(Layer::CommandLine, name, value, "command line".to_owned());
         }
+        let scheme = KeyScheme::from_name(settings.choice("key-scheme"));
+        settings.keys = std::mem::take(&mut settings.keys).with_scheme(scheme);
         settings
     }
 

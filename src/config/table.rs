@@ -199,6 +199,18 @@ const SCREEN: &[Setting] = &[
     switch("mouse")
         .help("Use the mouse to select, scroll and sort")
         .on_by_default("Leave the mouse to the terminal, for selecting text"),
+    choice("key-scheme", "SCHEME")
+        .help(
+            "Whose keys are bound: gtop's own, or those of nvitop, nvtop or htop. Keys of the \
+             config file stand above them. nvitop also makes hot the default theme",
+        )
+        .long("keys")
+        .values(&[
+            value("gtop", "the keys of gtop"),
+            value("nvitop", "k kills, Tab selects, / reverses the order, o and a letter sorts"),
+            value("nvtop", "h and l scroll commands, F-keys as in gtop"),
+            value("htop", "k sends signals, P M T N sort, I reverses, F5 shows the tree"),
+        ]),
     switch("readonly").help("Read-only mode: do not send signals to processes").env_aliases(&[
         env_alias("NVITOP_MONITOR_MODE", EnvMapping::ListWords(&[("readonly", "true")])),
     ]),

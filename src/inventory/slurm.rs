@@ -14,6 +14,7 @@ pub use missing_jobs::is_job_list_private;
 pub use step_jobs::{choose_step_jobs, step_job};
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -99,8 +100,12 @@ pub fn own_uid() -> String {
 
 /// Returns true if `squeue` is on the `PATH`.
 pub fn is_available() -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join("squeue").is_file())
+    is_on_path(&std::env::var_os("PATH").unwrap_or_default())
+}
+
+/// Returns true if `squeue` is in one of the folders of a `PATH`.
+pub fn is_on_path(path: impl AsRef<OsStr>) -> bool {
+    std::env::split_paths(path.as_ref()).any(|folder| folder.join("squeue").is_file())
 }
 
 fn own_user_name() -> String {

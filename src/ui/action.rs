@@ -189,6 +189,12 @@ pub enum ProcessAction {
     /// Shows the process tree of its node.
     Tree,
     Environment,
+    /// Untags all processes.
+    UntagAll,
+    /// Shows or hides the directories of programs.
+    TogglePaths,
+    /// Closes the page in front of the table; ignored on the table.
+    ClosePage,
     /// Queries the node again.
     Refresh,
     /// Opens the menu of signals.

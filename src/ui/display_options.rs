@@ -1,6 +1,7 @@
 //! Display options besides colours: thresholds, units, columns, density.
 
 use crate::ui::chart_metric::ChartMetric;
+use crate::ui::key_scheme::KeyScheme;
 use crate::ui::widgets::column_spec::TableColumns;
 use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::{MemoryUnit, Units};
@@ -27,6 +28,10 @@ pub struct DisplayOptions {
     pub density: Density,
     /// Disables everything that would change a node, such as sending signals.
     pub is_readonly: bool,
+    /// Slurm's commands are on this machine, so jobs can be watched.
+    pub has_slurm: bool,
+    /// Whose keys are bound; their sort menus have the letters of that monitor.
+    pub key_scheme: KeyScheme,
 }
 
 /// Options of graphs.
@@ -77,6 +82,8 @@ impl Default for DisplayOptions {
             columns: TableColumns::default(),
             density: Density::Auto,
             is_readonly: false,
+            has_slurm: false,
+            key_scheme: KeyScheme::Gtop,
         }
     }
 }

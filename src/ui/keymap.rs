@@ -5,17 +5,22 @@ use std::fmt;
 
 use crate::query::nearest;
 use crate::ui::action::Action;
+use crate::ui::key_scheme::KeyScheme;
 use crate::ui::{Key, View};
+#[cfg(feature = "internals")]
+pub use schemes::{ForeignKey, Here};
 
 mod bindings;
 pub(crate) mod help;
+mod schemes;
 
 /// Keys that are bound to one action.
 #[derive(Debug)]
 pub(crate) struct Binding {
     /// Name in the config file.
     name: &'static str,
-    /// Default keys, separated by spaces; the first one is shown in hints.
+    /// Default keys, separated by spaces; the first one is shown in hints. Empty for an action that only other schemes,
+    /// or the config file, bind.
     keys: &'static str,
     action: Action,
     help: &'static str,
@@ -25,7 +30,7 @@ pub(crate) struct Binding {
 
 impl Binding {
     fn default_keys(&self) -> Vec<Key> {
-        self.keys.split(' ').filter_map(|key| key.parse().ok()).collect()
+        parse_keys(self.keys)
     }
 
     /// Returns true if the action changes something on nodes; the names of such bindings share a prefix.
@@ -40,6 +45,11 @@ struct Hint {
     meaning: &'static str,
     /// Name of the binding whose key is shown in the same hint.
     paired_with: Option<&'static str>,
+}
+
+/// Parses keys that are separated by spaces.
+fn parse_keys(keys: &str) -> Vec<Key> {
+    keys.split_whitespace().filter_map(|key| key.parse().ok()).collect()
 }
 
 /// The bindings by view; those of a view precede the ones that hold in all views.
@@ -70,6 +80,7 @@ const FORMER_NAMES: [(&str, &str); 8] = [
 #[derive(Clone, Debug)]
 pub struct Keymap {
     bound: Vec<BoundKeys>,
+    scheme: KeyScheme,
 }
 
 /// A binding and its keys.
@@ -79,6 +90,15 @@ struct BoundKeys {
     view: Option<View>,
     binding: &'static Binding,
     keys: Vec<Key>,
+    /// True for keys of the config file.
+    is_configured: bool,
+}
+
+impl BoundKeys {
+    /// Returns true if the two hold in a common view.
+    fn meets(&self, other: &Self) -> bool {
+        self.view == other.view || self.view.is_none() || other.view.is_none()
+    }
 }
 
 /// Why keys cannot be bound.
@@ -108,10 +128,11 @@ impl Default for Keymap {
                 view: *view,
                 binding,
                 keys: binding.default_keys(),
+                is_configured: false,
             };
             table.iter().map(keys)
         });
-        Self { bound: bound.collect() }
+        Self { bound: bound.collect(), scheme: KeyScheme::default() }
     }
 }
 
@@ -140,7 +161,7 @@ impl Keymap {
     pub fn bind(&mut self, name: &str, keys: Vec<Key>) -> Result<(), KeymapError> {
         let name = Self::current_name(name).unwrap_or(name);
         if let Some(found) = self.bound.iter_mut().find(|bound| bound.binding.name == name) {
-            found.keys = keys;
+            (found.keys, found.is_configured) = (keys, true);
             return Ok(());
         }
         let nearest = nearest(name, self.bound.iter().map(|bound| bound.binding.name));
@@ -148,9 +169,41 @@ impl Keymap {
         Err(KeymapError::Unknown(name, nearest.unwrap_or("quit")))
     }
 
-    /// Returns the names of bindings with other keys than the default, and those keys as text.
+    /// Replaces the default keys by those of a scheme. Bindings of the config file stay, and have their keys for
+    /// themselves.
+    #[must_use]
+    pub fn with_scheme(mut self, scheme: KeyScheme) -> Self {
+        self.scheme = scheme;
+        let configured: Vec<BoundKeys> =
+            self.bound.iter().filter(|bound| bound.is_configured).cloned().collect();
+        for (name, keys) in schemes::scheme(scheme).changes {
+            let is_changed = |bound: &&mut BoundKeys| bound.binding.name == *name;
+            let mut changed = self.bound.iter_mut().filter(|bound| !bound.is_configured);
+            let Some(bound) = changed.find(is_changed) else { continue };
+            bound.keys = parse_keys(keys);
+            let is_taken = |key: &Key| {
+                configured.iter().any(|other| other.meets(bound) && other.keys.contains(key))
+            };
+            let keys = bound.keys.iter().copied().filter(|key| !is_taken(key)).collect();
+            bound.keys = keys;
+        }
+        self
+    }
+
+    /// Returns why a key of the monitor that the scheme is named after does something else here.
+    pub(crate) fn difference(&self, key: Key) -> Option<String> {
+        schemes::scheme(self.scheme).keys.iter().find_map(|row| row.difference(key))
+    }
+
+    /// Returns the account of every key in the help of the monitor that a scheme is named after.
+    #[cfg(feature = "internals")]
+    pub fn foreign_keys(scheme: KeyScheme) -> &'static [ForeignKey] {
+        schemes::scheme(scheme).keys
+    }
+
+    /// Returns the names of the bindings of the config file, and their keys as text.
     pub fn changed_bindings(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let changed = |bound: &&BoundKeys| bound.keys != bound.binding.default_keys();
+        let changed = |bound: &&BoundKeys| bound.is_configured;
         self.bound.iter().filter(changed).map(|bound| {
             let keys: Vec<String> = bound.keys.iter().map(Key::to_string).collect();
             (bound.binding.name, keys.join(" "))
@@ -168,7 +221,7 @@ impl Keymap {
     /// Returns an error for conflicting keys, or if no key quits gtop.
     pub fn check(&self) -> Result<(), KeymapError> {
         let mut seen: Vec<(Option<View>, Key, &'static str)> = Vec::new();
-        for BoundKeys { view, binding, keys } in &self.bound {
+        for BoundKeys { view, binding, keys, .. } in &self.bound {
             for key in keys {
                 let known = seen.iter().find(|(place, known, _)| place == view && known == key);
                 if let Some((_, _, one)) = known {
@@ -255,7 +308,7 @@ impl fmt::Display for Keymap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ui::action::{FleetAction, NodeAction, RowAction};
+    use crate::ui::action::{FleetAction, NodeAction, RowAction, SortAction};
     use crate::ui::{Movement, NamedKey};
 
     fn first(key: Key, view: View) -> Option<&'static Action> {
@@ -267,7 +320,7 @@ mod tests {
     #[test]
     fn default_keys_are_keys_and_do_not_conflict() {
         let all = TABLES.iter().flat_map(|(_, table)| *table);
-        for key in all.flat_map(|binding| binding.keys.split(' ')) {
+        for key in all.flat_map(|binding| binding.keys.split_whitespace()) {
             assert_eq!(key.parse::<Key>().map(|parsed| parsed.to_string()), Ok(key.to_owned()));
         }
         assert_eq!(Keymap::default().check(), Ok(()));
@@ -337,6 +390,22 @@ mod tests {
         let mut keys = Keymap::default();
         keys.bind("quit", Vec::new()).unwrap();
         assert_eq!(keys.check(), Err(KeymapError::NoQuit));
+    }
+
+    #[test]
+    fn keys_of_the_config_file_stand_above_those_of_a_scheme() {
+        let mut keys = Keymap::default();
+        keys.bind("filter", vec![Key::Letter('/')]).unwrap();
+        keys.bind("freeze", vec![Key::Letter('F')]).unwrap();
+        let keys = keys.with_scheme(KeyScheme::Nvitop);
+        let first = |key: char| keys.actions(Key::Letter(key), View::Processes).next();
+        assert_eq!(first('/'), Some(&Action::Filter));
+        assert_eq!(first('F'), Some(&Action::Freeze));
+        assert_eq!(first('\\'), Some(&Action::Sort(SortAction::Reverse)));
+        assert_eq!(first('z'), None);
+        let names: Vec<&str> = keys.changed_bindings().map(|(name, _)| name).collect();
+        assert_eq!(names, ["filter", "freeze"]);
+        assert_eq!(keys.check(), Ok(()));
     }
 
     #[test]

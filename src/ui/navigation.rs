@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::insight::FleetView;
-use crate::model::NodeName;
+use crate::model::{NodeName, Signal};
 use crate::query::SortOrder;
 use crate::ui::action::{
     Action, NodeReply, NodeRequest, ProcessAction, RowAction, RunAction, SortAction,
@@ -65,11 +65,12 @@ impl Navigation {
     pub(crate) fn update(&mut self, context: RenderContext<'_>, action: &Action) -> Effect {
         let shared = &mut self.shared;
         let effect = match action {
+            Action::Rows(RowAction::Open) if self.view == View::Node => self.open_row(context),
             Action::Rows(action) => {
                 let (view, shared) = self.current();
                 view.update(context, shared, action)
             }
-            Action::Sort(action) => self.sort(*action),
+            Action::Sort(action) => self.sort(context, *action),
             Action::Fleet(action) => self.fleet.update_layout(context, shared, *action),
             Action::Job(action) => self.job.update_job(context, shared, *action),
             Action::Node(action) => node::update_panel(context, shared, *action),
@@ -82,28 +83,84 @@ impl Navigation {
         effect
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "only signals hold for other views")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "other actions hold for the process view only"
+    )]
     /// Handles an action of the process view, or one about the process under the cursor of a node's tables.
     fn update_processes(&mut self, context: RenderContext<'_>, action: ProcessAction) -> Effect {
         if self.view == View::Processes {
-            let selection = &mut self.shared.selection;
-            return self.processes.update_processes(context, selection, action);
+            return self.update_process_view(context, action);
         }
-        let signal = match action {
-            ProcessAction::Signals => None,
-            ProcessAction::Signal(signal) => Some(signal),
+        let Shared { selection, panel } = &mut self.shared;
+        let node = selection.node(context.view);
+        let signal = match (action, self.view) {
+            (ProcessAction::Signals, _) => None,
+            (ProcessAction::Signal(signal), _) => Some(signal),
+            (ProcessAction::InterruptSelected, View::Node) => {
+                let target = panel.signal_target(node.map(|node| &**node));
+                if context.options.is_readonly || target.is_err() {
+                    return Effect::Ignored;
+                }
+                Some(Signal::Interrupt)
+            }
+            (ProcessAction::Tag | ProcessAction::Tree | ProcessAction::Environment, View::Node) => {
+                return self
+                    .visit_processes(context, |this| this.update_process_view(context, action));
+            }
+            (action, View::Node) => return panel.scroll_commands(node.map(|node| &**node), action),
             _ => return Effect::Ignored,
         };
-        let Shared { selection, panel } = &self.shared;
         let target = match self.view {
-            View::Node | View::Job => {
-                panel.signal_target(selection.node(context.view).map(|node| &**node))
-            }
+            View::Node | View::Job => panel.signal_target(node.map(|node| &**node)),
             View::Fleet | View::Users | View::Events | View::Processes | View::Runs => {
                 Err("no process is selected here; view 4 lists processes".to_owned())
             }
         };
         Effect::signal(context, signal, target.map(|target| vec![target]))
+    }
+
+    /// Handles an action of the process view in that view.
+    fn update_process_view(&mut self, context: RenderContext<'_>, action: ProcessAction) -> Effect {
+        let closes = action == ProcessAction::ClosePage
+            || (action == ProcessAction::Tree && self.processes.is_on_tree());
+        if closes && self.processes.ends_with_page() {
+            self.back(context.view);
+            return Effect::Handled;
+        }
+        self.processes.update_processes(context, &mut self.shared.selection, action)
+    }
+
+    /// Opens the row under the cursor of a node's tables: the page of a process, and of a device its first process.
+    /// Without a cursor, it starts at the first process.
+    fn open_row(&mut self, context: RenderContext<'_>) -> Effect {
+        let Shared { selection, panel } = &mut self.shared;
+        let Some(node) = selection.node(context.view) else { return Effect::Handled };
+        let node = context.options.selection.filter_node(node);
+        if panel.enter(&node) {
+            return self.visit_processes(context, |this| {
+                this.processes.update(context, &mut this.shared, &RowAction::Open)
+            });
+        }
+        Effect::Handled
+    }
+
+    /// Opens the process view for the processes of the selected node, the cursor on the process under the cursor of
+    /// the node's tables, and performs an action there.
+    fn visit_processes(
+        &mut self,
+        context: RenderContext<'_>,
+        perform: impl FnOnce(&mut Self) -> Effect,
+    ) -> Effect {
+        let Shared { selection, panel } = &mut self.shared;
+        let node =
+            selection.node(context.view).map(|node| context.options.selection.filter_node(node));
+        let row_id = node.and_then(|node| panel.cursor(&node));
+        self.open(context.view, View::Processes);
+        self.processes.start_visit(context, &mut self.shared.selection, row_id.as_ref());
+        let effect = perform(self);
+        self.processes.settle_visit();
+        effect
     }
 
     /// Shows the runs of the selected job.
@@ -121,23 +178,34 @@ impl Navigation {
         Effect::SwitchView(View::Runs)
     }
 
-    fn sort(&mut self, action: SortAction) -> Effect {
+    fn sort(&mut self, context: RenderContext<'_>, action: SortAction) -> Effect {
+        if self.view == View::Node && !matches!(action, SortAction::By(_)) {
+            // The processes of a node are sorted in their own view.
+            return self.visit_processes(context, |this| this.sort(context, action));
+        }
+        let scheme = context.options.key_scheme;
         let is_on_page = self.view == View::Processes && !self.processes.is_on_table();
         let reverses = self.view == View::Processes;
-        let Some((order, columns)) = self.current().0.sorting() else {
+        let Some((order, mut columns)) = self.current().0.sorting() else {
             if action != SortAction::Menu {
                 return Effect::Ignored;
             }
             let text = "not sortable here; only Fleet, Processes and Users can be sorted";
             return Effect::Message(text.to_owned());
         };
+        if reverses {
+            columns = columns.into_iter().map(|one| scheme.process_sort_column(one)).collect();
+        }
         match action {
             SortAction::Menu if is_on_page => return Effect::Ignored,
             SortAction::Menu => {
                 return Effect::OpenDialog(Dialog::sort(*order, &columns, reverses));
             }
             SortAction::By(column) => order.select(column),
-            SortAction::Set(wanted) => *order = wanted,
+            SortAction::Set(wanted) if columns.iter().any(|one| one.name == wanted.column) => {
+                *order = wanted;
+            }
+            SortAction::Set(_) => return Effect::Ignored,
             SortAction::Next => order.cycle(&columns, true),
             SortAction::Previous => order.cycle(&columns, false),
             SortAction::Reverse => order.is_reversed = !order.is_reversed,
@@ -209,6 +277,9 @@ impl Navigation {
         if view == View::Job && self.view != View::Job {
             self.shared.selection.follow_job(fleet_view);
         }
+        if view != View::Processes {
+            self.processes.end_visit();
+        }
         (self.origin, self.view) = (View::Fleet, view);
     }
 
@@ -248,14 +319,17 @@ impl Navigation {
         action: &Action,
         default: &'a str,
     ) -> Option<&'a str> {
-        use crate::ui::action::{FleetAction, JobAction};
+        use crate::ui::action::{FleetAction, JobAction, NodeAction};
 
+        let shown = self.shown_node(fleet_view);
         let is_in_rows = match self.view {
             View::Job => self.job.is_in_table(),
-            View::Node => self
-                .shown_node(fleet_view)
-                .is_some_and(|node| self.shared.panel.cursor(node).is_some()),
-            View::Fleet | View::Processes | View::Users | View::Events | View::Runs => false,
+            View::Fleet
+            | View::Node
+            | View::Processes
+            | View::Users
+            | View::Events
+            | View::Runs => false,
         };
         match (action, self.view) {
             (Action::Sort(SortAction::Menu), View::Job | View::Node | View::Events) => None,
@@ -269,7 +343,13 @@ impl Navigation {
             (Action::Rows(RowAction::Open), View::Job) => {
                 Some(if is_in_rows { "node" } else { "rows" })
             }
-            (Action::Rows(RowAction::Open), View::Node) => (!is_in_rows).then_some("rows"),
+            (Action::Rows(RowAction::Open), View::Node)
+            | (Action::Node(NodeAction::Processes | NodeAction::Chart), _)
+                if shown.is_some_and(|node| node.devices.is_empty()) =>
+            {
+                None
+            }
+            (Action::Node(NodeAction::Previous), _) if fleet_view.count() < 2 => None,
             (Action::Rows(RowAction::Open), View::Processes) => {
                 self.processes.is_on_rows().then_some(default)
             }
@@ -292,7 +372,7 @@ mod tests {
     use crate::model::{Bytes, Device, DeviceUse, Job, Reading};
     use crate::query::Filter;
     use crate::time::Timestamp;
-    use crate::ui::action::FleetAction;
+    use crate::ui::action::{FleetAction, NodeAction};
     use crate::ui::widgets::list::Movement;
 
     fn fleet_view(names: &[&str]) -> FleetView {
@@ -550,7 +630,8 @@ mod tests {
             (View::Node, "", Action::Sort(SortAction::Menu), None),
             (View::Events, "", Action::Sort(SortAction::Menu), None),
             (View::Job, "", Action::Rows(RowAction::Open), Some("rows")),
-            (View::Node, "", Action::Rows(RowAction::Open), Some("rows")),
+            (View::Node, "", Action::Rows(RowAction::Open), Some("usual")),
+            (View::Node, "", Action::Node(NodeAction::Previous), None),
             (View::Users, "", Action::Rows(RowAction::Open), Some("usual")),
             (View::Fleet, "", Action::Fleet(FleetAction::ToggleLayout), Some("usual")),
             (View::Fleet, "", Action::Fleet(FleetAction::NextMetric), None),

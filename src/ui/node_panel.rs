@@ -5,7 +5,10 @@ use std::sync::Arc;
 use crate::fleet::Node;
 use crate::insight::{RowId, process_rows};
 use crate::model::NodeName;
+use crate::text::width_of;
+use crate::ui::action::ProcessAction;
 use crate::ui::display_options::Density;
+use crate::ui::effect::Effect;
 use crate::ui::node_panel::chart::ChartState;
 use crate::ui::node_panel::series::NodeSeries;
 use crate::ui::process_target::ProcessTarget;
@@ -16,9 +19,17 @@ pub(crate) mod attributes;
 pub(crate) mod chart;
 pub(crate) mod device_table;
 pub(crate) mod host;
+mod next_steps;
 pub(crate) mod panel;
 pub(crate) mod process_table;
 pub(crate) mod series;
+
+/// Columns by which one key press scrolls commands.
+const SCROLL_COLUMNS: usize = 8;
+/// Columns by which commands are scrolled at most.
+const MAX_SHIFT: usize = 4_096;
+/// Columns that stay visible of the longest command, scrolled to its end.
+const SHOWN_END: usize = 20;
 
 /// What a panel shows of its node, and the cursor in its tables.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +39,8 @@ pub(crate) struct NodePanel {
     pub(crate) charts: ChartState,
     pub(crate) series: NodeSeries,
     pub(crate) hides_processes: bool,
+    /// Columns by which commands are scrolled to the right.
+    shift: usize,
     devices: Viewport,
     processes: Viewport,
     cursor: Option<RowId>,
@@ -47,24 +60,66 @@ impl NodePanel {
         self.node = selection.node_name().cloned();
     }
 
-    /// Moves the cursor in the tables; without a cursor, scrolls the process table.
+    /// Moves the cursor in the tables. Without a cursor, it appears: at the first process when it moves down, at
+    /// the last device when it moves up, and at either end.
     pub(crate) fn step(&mut self, node: &Node, movement: Movement) {
-        let Some(at) = self.cursor_index(node) else {
-            let count = process_rows(node).len();
-            let scrolled = movement.new_index(self.processes.top, count, self.processes.rows);
-            self.processes.top = scrolled.min(count.saturating_sub(self.processes.rows));
-            return;
-        };
         let row_ids = self.row_ids(node);
-        let page = self.devices.rows.max(self.processes.rows);
-        self.cursor = row_ids.get(movement.new_index(at, row_ids.len(), page)).cloned();
+        let first_process = node.devices.len().min(row_ids.len().saturating_sub(1));
+        let to = match (self.cursor_index(node), movement) {
+            (Some(at), _) => {
+                let page = self.devices.rows.max(self.processes.rows);
+                movement.new_index(at, row_ids.len(), page)
+            }
+            (None, Movement::Down | Movement::PageDown) => first_process,
+            (None, Movement::Up | Movement::PageUp) => node.devices.len().saturating_sub(1),
+            (None, Movement::Home) => 0,
+            (None, Movement::End) => row_ids.len().saturating_sub(1),
+        };
+        self.cursor = row_ids.get(to).cloned();
     }
 
-    /// Moves the cursor to the first row of the tables, unless it is in them already.
-    pub(crate) fn enter(&mut self, node: &Node) {
-        if self.cursor.is_none() {
-            self.cursor = self.row_ids(node).first().cloned();
+    /// Moves the cursor to a process unless it is on one: from a device to its first process, from outside of the
+    /// tables to the first process of the node. Returns true if it was on a process or outside, and is on one now.
+    pub(crate) fn enter(&mut self, node: &Node) -> bool {
+        let cursor = self.cursor(node);
+        if matches!(cursor, Some(RowId::Process { .. })) {
+            return true;
         }
+        let uses = if self.hides_processes { Vec::new() } else { process_rows(node) };
+        let is_wanted = |row_id: &RowId| match (row_id, &cursor) {
+            (RowId::Process { device, .. }, Some(RowId::Device(wanted))) => device == wanted,
+            _ => true,
+        };
+        let found = uses.into_iter().map(|(_, row_id)| row_id).find(is_wanted);
+        let is_found = found.is_some();
+        match (&cursor, found) {
+            (_, Some(row_id)) => self.cursor = Some(row_id),
+            (None, None) => self.cursor = self.row_ids(node).first().cloned(),
+            (Some(_), None) => {}
+        }
+        cursor.is_none() && is_found
+    }
+
+    /// Scrolls the commands of the process table, or ignores the action.
+    pub(crate) fn scroll_commands(&mut self, node: Option<&Node>, action: ProcessAction) -> Effect {
+        let longest = || {
+            let commands = node?.processes.iter().filter_map(|one| one.statics.command.known());
+            commands.map(|command| usize::from(width_of(command))).max()
+        };
+        self.shift = match action {
+            ProcessAction::Scroll { is_forward: true } => {
+                (self.shift + SCROLL_COLUMNS).min(MAX_SHIFT)
+            }
+            ProcessAction::Scroll { is_forward: false } => {
+                self.shift.saturating_sub(SCROLL_COLUMNS)
+            }
+            ProcessAction::ScrollHome => 0,
+            ProcessAction::ScrollEnd => {
+                longest().unwrap_or(0).saturating_sub(SHOWN_END).min(MAX_SHIFT)
+            }
+            _ => return Effect::Ignored,
+        };
+        Effect::Handled
     }
 
     /// Moves the cursor to a row.
@@ -102,7 +157,7 @@ impl NodePanel {
     /// Returns the process under the cursor, or why there is none that can be signalled.
     pub(crate) fn signal_target(&self, node: Option<&Node>) -> Result<ProcessTarget, String> {
         let no_process = |hint: &str| format!("no process is under the cursor; {hint}");
-        let no_cursor = || no_process("Enter moves it into the tables");
+        let no_cursor = || no_process("↑ and ↓ select one");
         let node = node.ok_or_else(no_cursor)?;
         let (pid, start_ticks) = match self.cursor(node) {
             Some(RowId::Process { pid, start_ticks, .. }) => (pid, start_ticks),

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use unicode_width::UnicodeWidthChar;
+
 use crate::fleet::Node;
 use crate::insight::FleetView;
 use crate::model::{Link, NodeName, ProcessKey};
@@ -94,6 +96,26 @@ pub(super) fn short_command(command_line: &str, is_full: bool) -> String {
     let (program, arguments) = command_line.split_once(' ').unwrap_or((command_line, ""));
     let program = program.rsplit_once('/').map_or(program, |(_, name)| name);
     if arguments.is_empty() { program.to_owned() } else { format!("{program} {arguments}") }
+}
+
+/// Returns the text without its first columns; a wide character cut in half becomes a space.
+pub(crate) fn skip_columns(text: &str, columns: usize) -> String {
+    let mut left = columns;
+    let mut characters = text.chars();
+    while left > 0 {
+        let Some(character) = characters.next() else { return String::new() };
+        let width = character.width().unwrap_or(0);
+        if width > left {
+            return format!(" {}", characters.as_str());
+        }
+        left -= width;
+    }
+    // Combining characters belong to the character before, so they are dropped with it.
+    let rest = characters.as_str();
+    if columns == 0 {
+        return rest.to_owned();
+    }
+    rest.trim_start_matches(|character: char| character.width() == Some(0)).to_owned()
 }
 
 #[cfg(test)]

@@ -375,6 +375,11 @@ impl Ui {
             return self.press_in_dialog(dialog, key, now);
         }
         let mut actions: Vec<_> = self.keys.actions(key, self.navigation.view).collect();
+        if actions.is_empty()
+            && let Some(difference) = self.keys.difference(key)
+        {
+            self.show_message(difference, now);
+        }
         if let Some(top) = self.help {
             // The help page scrolls and closes by keys of its own.
             if let Some(step) = Movement::from_dialog_key(key) {

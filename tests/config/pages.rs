@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use gtop::internals::config::{Setting, SettingKind, settings};
 use gtop::internals::metrics::{Field, HOST, JOB, PROCESS, device_fields, unit_of};
 use gtop::internals::query::aliases;
-use gtop::internals::ui::{ChartMetric, ColumnSpec, Keymap};
+use gtop::internals::ui::{
+    ChartMetric, ColumnSpec, ForeignKey, Here, KeyScheme, Keymap, processes,
+};
 
 /// Returns the table of settings in Markdown.
 pub(crate) fn table_text() -> String {
@@ -91,9 +93,48 @@ pub(crate) fn keys_text() -> String {
             writeln!(text, "| **{view}** | | |").ok();
         }
         let keys: Vec<String> = keys.iter().map(|key| inline_code(&key.to_string())).collect();
-        writeln!(text, "| {} | {} | `{name}` |", keys.join(" "), escape_cell(help)).ok();
+        let keys = if keys.is_empty() { "–".to_owned() } else { keys.join(" ") };
+        writeln!(text, "| {keys} | {} | `{name}` |", escape_cell(help)).ok();
     }
     text
+}
+
+/// Returns the table of the keys of another monitor in Markdown: with its scheme, and without.
+pub(crate) fn foreign_keys_text(scheme: KeyScheme) -> String {
+    let name = scheme.name();
+    let mut text =
+        format!("| {name} | what it does | with `--keys {name}` | without |\n|---|---|---|---|\n");
+    for ForeignKey { keys, does, here } in Keymap::foreign_keys(scheme) {
+        let is_sort = matches!(here, Here::Sorts(_));
+        let code =
+            |key: &str| inline_code(&if is_sort { format!("o{key}") } else { key.to_owned() });
+        let is_mouse = matches!(here, Here::Mouse);
+        let written: Vec<String> =
+            keys.split(' ').map(|key| if is_mouse { key.to_owned() } else { code(key) }).collect();
+        let (with, without) = match here {
+            Here::Bound(names) => ("the same".to_owned(), default_keys(names)),
+            Here::Sorts(column) => {
+                ("the same".to_owned(), format!("`o{}`", default_letter(column)))
+            }
+            Here::Mouse => ("the same".to_owned(), "the same".to_owned()),
+            Here::Differs(reason) => (escape_cell(reason), String::new()),
+        };
+        writeln!(text, "| {} | {} | {with} | {without} |", written.join(" "), escape_cell(does))
+            .ok();
+    }
+    text
+}
+
+/// Returns the default keys of the last of these bindings, which is that of the process view.
+fn default_keys(names: &[&str]) -> String {
+    let name = names.last().unwrap();
+    let (_, keys, _) = Keymap::names().find(|(known, ..)| known == name).unwrap();
+    keys.iter().map(|key| inline_code(&key.to_string())).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the letter of a column in the sort menu of processes.
+fn default_letter(column: &str) -> char {
+    processes::sort_columns().into_iter().find(|one| one.name == column).unwrap().key
 }
 
 /// Formats a word as inline code; a bar is escaped, because it separates the cells of a table.
@@ -126,7 +167,7 @@ fn options_cell(setting: &Setting) -> String {
     if setting.name != "hosts" {
         let short = setting.short.map(|short| format!("-{short} ")).unwrap_or_default();
         let no = if setting.is_on_by_default() { "no-" } else { "" };
-        all.push(format!("`{short}--{no}{}{value}`", setting.name));
+        all.push(format!("`{short}--{no}{}{value}`", setting.option_name()));
     }
     for flag in setting.flags {
         let short = flag.short.map(|short| format!("-{short} ")).unwrap_or_default();

@@ -358,7 +358,7 @@ fn a_node_removed_while_shown_is_named_and_a_neighbour_is_selected() {
     // A neighbour is selected without a cursor, and a message names the removed node.
     for is_frozen in [false, true] {
         let mut ui = new_ui(before.clone(), DARK);
-        press(&mut ui, &[KeyCode::Down, KeyCode::Char('3'), KeyCode::Enter, KeyCode::End]);
+        press(&mut ui, &[KeyCode::Down, KeyCode::Char('3'), KeyCode::Down, KeyCode::End]);
         if is_frozen {
             press(&mut ui, &[KeyCode::Char('z')]);
         }

@@ -223,7 +223,7 @@ fn the_detail_line_lists_unknown_values_and_reasons() {
     let fleet = fleets::accelerators();
     let mut chips = new_ui(fleet, DARK);
     let mut key_codes = keys_on_node(2, "");
-    key_codes.extend([KeyCode::Enter, KeyCode::Down, KeyCode::Down]);
+    key_codes.extend([KeyCode::Home, KeyCode::Down, KeyCode::Down]);
     press(&mut chips, &key_codes);
     let screen = text(&draw(&mut chips, 200, 50));
     let detail = &screen[screen.len() - 2];

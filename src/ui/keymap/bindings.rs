@@ -5,6 +5,7 @@
 //! stands in the same hint.
 
 use crate::model::{PlaybackCommand, Signal};
+use crate::query::SortOrder;
 use crate::ui::action::{
     Action, FleetAction, JobAction, NodeAction, ProcessAction, RowAction, RunAction, SortAction,
 };
@@ -28,6 +29,11 @@ macro_rules! bindings {
     (@hint $hint:literal with $pair:literal) => {
         Some(Hint { meaning: $hint, paired_with: Some($pair) })
     };
+}
+
+/// Returns the action that sorts processes by a column in its default direction.
+const fn sort_by(column: &'static str) -> Action {
+    Action::Sort(SortAction::Set(SortOrder::by(column)))
 }
 
 /// The fleet view.
@@ -100,12 +106,36 @@ pub(super) const NODE: &[Binding] = bindings! {
         "compact density: one line per device, few for the host";
     "node.overview" "o" => Action::Show(View::Fleet),
         "switch to the fleet view";
+    "node.tag" "Space" => Action::Processes(ProcessAction::Tag),
+        "tag the process under the cursor, in the list of processes";
+    "node.tree" "t" => Action::Processes(ProcessAction::Tree),
+        "process tree of the node";
+    "node.environment" "e" => Action::Processes(ProcessAction::Environment),
+        "environment of the process under the cursor";
+    "node.left" "Alt-h" => Action::Processes(ProcessAction::Scroll { is_forward: false }),
+        "scroll commands left";
+    "node.right" "Alt-l" => Action::Processes(ProcessAction::Scroll { is_forward: true }),
+        "scroll commands right";
+    "node.line-start" "^ Ctrl-A" => Action::Processes(ProcessAction::ScrollHome),
+        "scroll to the start of commands";
+    "node.line-end" "$ Ctrl-E" => Action::Processes(ProcessAction::ScrollEnd),
+        "scroll to the end of commands";
+    "node.sort" "" => Action::Sort(SortAction::Menu),
+        "sort menu of the node's processes";
+    "node.sort-previous" "" => Action::Sort(SortAction::Previous),
+        "sort the node's processes by the previous column";
+    "node.sort-next" "" => Action::Sort(SortAction::Next),
+        "sort the node's processes by the next column";
+    "node.reverse" "\\" => Action::Sort(SortAction::Reverse),
+        "reverse the order of the node's processes";
     "signal-here.terminate" "T" => Action::Processes(ProcessAction::Signal(Signal::Terminate)),
         "send TERM to the process under the cursor";
     "signal-here.kill" "K" => Action::Processes(ProcessAction::Signal(Signal::Kill)),
         "send KILL to the process under the cursor";
     "signal-here.interrupt" "I" => Action::Processes(ProcessAction::Signal(Signal::Interrupt)),
         "send INT to the process under the cursor";
+    "signal-here.interrupt-selected" "" => Action::Processes(ProcessAction::InterruptSelected),
+        "send INT to the process under the cursor; quit if there is none";
 };
 
 /// The process view.
@@ -128,6 +158,12 @@ pub(super) const PROCESSES: &[Binding] = bindings! {
         "send INT to the selected process; quit if none is selected";
     "processes.refresh" "r" => Action::Processes(ProcessAction::Refresh),
         "reload the tree, environment or details", "reload";
+    "processes.untag" "" => Action::Processes(ProcessAction::UntagAll),
+        "untag all processes";
+    "processes.paths" "" => Action::Processes(ProcessAction::TogglePaths),
+        "show or hide the directories of programs";
+    "processes.close-page" "" => Action::Processes(ProcessAction::ClosePage),
+        "close the tree, environment or details";
     "processes.sort-previous" ", <" => Action::Sort(SortAction::Previous),
         "sort by the previous column";
     "processes.sort-next" ". >" => Action::Sort(SortAction::Next),
@@ -213,7 +249,7 @@ pub(super) const EVERYWHERE: &[Binding] = bindings! {
     "last" "End" => Action::Rows(RowAction::Move(Movement::End)),
         "last row; in a recording that is still written, back to now";
     "open" "Enter" => Action::Rows(RowAction::Open),
-        "open the selected row, or move the cursor into the tables", "open";
+        "open the selected row, or the first one", "open";
     "back" "Esc" => Action::Rows(RowAction::Back),
         "back: leave, clear the filter, or return to the previous view", "back";
     "view-fleet" "1" => Action::Show(View::Fleet),
@@ -258,6 +294,14 @@ pub(super) const EVERYWHERE: &[Binding] = bindings! {
         "filter, such as util<10 user=alice", "filter";
     "sort" "F6" => Action::Sort(SortAction::Menu),
         "sort nodes, processes or users by a column", "sort";
+    "sort-pid" "" => sort_by("pid"),
+        "sort processes by PID";
+    "sort-cpu" "" => sort_by("pcpu"),
+        "sort processes by CPU";
+    "sort-memory" "" => sort_by("prss"),
+        "sort processes by their share of host memory";
+    "sort-time" "" => sort_by("time"),
+        "sort processes by running time";
     "freeze" "z" => Action::Freeze,
         "freeze or resume the display", "freeze";
     "focus" "w" => Action::Focus,

@@ -14,7 +14,7 @@ use crate::ui::chart_metric::ChartMetric;
 use crate::ui::display_options::Density;
 use crate::ui::node_panel::NodePanel;
 use crate::ui::node_panel::series::SeriesId;
-use crate::ui::node_panel::{chart, device_table, host, process_table};
+use crate::ui::node_panel::{chart, device_table, host, next_steps, process_table};
 use crate::ui::widgets::line::{Line, Tone, truncate, wrap};
 
 /// Minimum height of the process table, titles included.
@@ -26,6 +26,8 @@ const RESERVED_PROCESS_ROWS: usize = 9;
 const MIN_DEVICE_ROWS: usize = 8;
 /// From this height on, the host has at least one line.
 const MIN_HEIGHT_WITH_HOST: usize = 8;
+/// From this height on, the next steps have an empty line above and below.
+const MIN_HEIGHT_WITH_AIR: usize = 12;
 /// Lines of the host with ample and with scarce room.
 const HOST_LINES: (usize, usize) = (3, 2);
 /// Lines of the host's items below its graphs.
@@ -44,6 +46,14 @@ pub(crate) fn lines(
     let fleet_view = context.view;
     let mut lines = vec![title(fleet_view, node, width)];
     lines.extend(problem_lines(fleet_view, node, width));
+    let steps = next_steps::lines(context, node, width);
+    if !steps.is_empty() {
+        // Air around them if there is room.
+        let air = usize::from(height >= MIN_HEIGHT_WITH_AIR);
+        lines.resize(lines.len() + air, Line::new());
+        lines.extend(steps);
+        lines.resize(lines.len() + air, Line::new());
+    }
     let room = height.saturating_sub(lines.len());
     let detail = PanelDetail::of(context, node, panel, room);
     let host = if detail.is_host_full {
@@ -90,6 +100,12 @@ pub(crate) fn report(context: RenderContext<'_>, node: &Node, width: u16) -> Vec
             lines.extend(remedy_lines(node, width));
         }
         None => lines.extend(problem_lines(fleet_view, node, width)),
+    }
+    let steps = next_steps::lines(context, node, width);
+    if !steps.is_empty() {
+        lines.push(Line::new());
+        lines.extend(steps);
+        lines.push(Line::new());
     }
     if !node.devices.is_empty() {
         let is_full = context.options.density != Density::Compact;

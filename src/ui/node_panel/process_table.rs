@@ -9,7 +9,7 @@ use crate::text::UNKNOWN;
 use crate::time::Timestamp;
 use crate::ui::RenderContext;
 use crate::ui::node_panel::NodePanel;
-use crate::ui::process_target::short_command;
+use crate::ui::process_target::{short_command, skip_columns};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{Units, format_run_time, percent_value};
 use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
@@ -27,7 +27,7 @@ pub(crate) fn lines(
     let cursor = panel.cursor(node);
     let cursor_index =
         rows_by_device.iter().position(|(_, row_id)| cursor.as_ref() == Some(row_id));
-    let table = UseTable::laid_out(context, node, width);
+    let table = UseTable::laid_out(context, node, width, panel.shift);
     let is_fresh = node.link == Link::Up && has_fresh_process_lists(node, now);
     let lines = panel.processes.lines(
         Some(table.titles()),
@@ -84,6 +84,8 @@ struct UseTable<'a> {
     units: Units,
     width: u16,
     has_only_tpus: bool,
+    /// Columns by which commands are scrolled to the right.
+    shift: usize,
 }
 
 /// The use of a device, and the process that uses it.
@@ -146,8 +148,8 @@ impl<'a> UseTable<'a> {
             if processes.any(|process| process.statics.job.is_some()) { 10 } else { 0 }
         })
         .shown_from(100),
-        UseColumn::rest("COMMAND", 1, |_, (used, process), _| {
-            short_command(command(*process, used), false).into()
+        UseColumn::rest("COMMAND", 1, |table, (used, process), _| {
+            skip_columns(&short_command(command(*process, used), false), table.shift).into()
         }),
     ];
 
@@ -155,10 +157,12 @@ impl<'a> UseTable<'a> {
         context: RenderContext<'a>,
         node: &'a Node,
         width: u16,
+        shift: usize,
     ) -> Table<'a, Self, UseRow<'a>> {
         let jobs = context.view.fleet.jobs.as_deref();
         let units = context.options.units();
-        let table = Self { node, jobs, units, width, has_only_tpus: has_only_tpus(node) };
+        let has_only_tpus = has_only_tpus(node);
+        let table = Self { node, jobs, units, width, has_only_tpus, shift };
         let gap = if width >= 110 { 2 } else { 1 };
         Table::fit(&Self::COLUMNS, table, &[], TableRoom::new(width, 0, gap))
     }
@@ -236,7 +240,7 @@ mod tests {
     fn processes_on_tpu_chips_have_tpu_titles() {
         let node = tpu_node(Reading::Known(true));
         let (jobs, units) = (None, Units::default());
-        let table = UseTable { node: &node, jobs, units, width: 80, has_only_tpus: true };
+        let table = UseTable { node: &node, jobs, units, width: 80, has_only_tpus: true, shift: 0 };
         let room = TableRoom::new(80, 0, 1);
         let titles = Table::fit(&UseTable::COLUMNS, table, &[], room).titles().plain_text();
         assert!(titles.contains("TPU TPU-MEM %TC") && !titles.contains("GPU"), "{titles}");

@@ -26,10 +26,10 @@ impl ViewState for State {
         let node = node.map(|node| context.options.selection.filter_node(node));
         match (action, node) {
             (RowAction::Move(step), Some(node)) => panel.step(&node, *step),
-            (RowAction::Open, Some(node)) => panel.enter(&node),
-            (RowAction::Move(_) | RowAction::Open, None) => {}
+            (RowAction::Move(_), None) => {}
             (RowAction::Back, _) if panel.leave() => {}
-            (RowAction::Back | RowAction::Click(_), _) => return Effect::Ignored,
+            // Opening a row leads to another view.
+            (RowAction::Back | RowAction::Open | RowAction::Click(_), _) => return Effect::Ignored,
         }
         Effect::Handled
     }

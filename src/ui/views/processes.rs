@@ -22,10 +22,11 @@ pub(crate) use columns::column_specs;
 use detail::DetailPage;
 use environ::EnvironPage;
 use row::{ProcessRow, RowKey};
-pub(crate) use row_order::sort_columns;
+pub use row_order::sort_columns;
 use rows::{ProcessRows, ResolvedScope};
 use series::ProcessSeries;
 use tree::Tree;
+use visit::Visit;
 
 mod columns;
 mod detail;
@@ -36,6 +37,7 @@ mod rows;
 mod series;
 mod table;
 mod tree;
+mod visit;
 
 /// Limit of processes tagged at the same time.
 const MAX_TAGS: usize = 1_000;
@@ -55,6 +57,8 @@ pub(crate) enum Scope {
 #[derive(Clone, Debug, Default)]
 pub struct State {
     scope: Scope,
+    /// Another view has opened this one for the processes of a node; `None` otherwise.
+    visit: Option<Visit>,
     pub(crate) order: SortOrder,
     /// Density chosen with a key, `None` for that of the settings.
     pub(crate) density: Option<Density>,
@@ -135,6 +139,11 @@ impl State {
         matches!(self.pages.last(), None | Some(Page::Tree(_)))
     }
 
+    /// Returns true if a tree is in front.
+    pub(crate) fn is_on_tree(&self) -> bool {
+        matches!(self.pages.last(), Some(Page::Tree(_)))
+    }
+
     /// Returns the hint of a key on the current page, `None` if the action does nothing there.
     pub(crate) fn hint<'a>(&self, action: ProcessAction, text: &'a str) -> Option<&'a str> {
         let is_on_environment = matches!(self.pages.last(), Some(Page::Environ(_)));
@@ -142,8 +151,7 @@ impl State {
             && !self.is_on_rows())
             || (action == ProcessAction::Refresh && self.is_on_table())
             || (action == ProcessAction::Environment && is_on_environment);
-        let is_on_tree = self.is_on_rows() && !self.is_on_table();
-        let word = if action == ProcessAction::Tree && is_on_tree { "table" } else { text };
+        let word = if action == ProcessAction::Tree && self.is_on_tree() { "table" } else { text };
         (!is_idle).then_some(word)
     }
 
@@ -277,12 +285,11 @@ impl State {
         });
     }
 
-    /// Opens the selected process. On the table without a cursor, places the cursor instead.
+    /// Opens the selected process; on the table without a cursor, the first visible one.
     fn open(&mut self, context: RenderContext<'_>) -> Effect {
         let is_on_table = self.pages.is_empty();
         if is_on_table && self.find_cursor().is_none() {
             self.step(Movement::Down);
-            return Effect::Handled;
         }
         if !self.is_on_rows() {
             return Effect::Handled;
@@ -314,6 +321,8 @@ impl State {
         }
         if self.is_on_rows() && !self.tags.is_empty() {
             self.tags.clear();
+        } else if self.ends_with_page() {
+            return Effect::Ignored;
         } else if self.pages.pop().is_none() && !self.cursor.clear() {
             return Effect::Ignored;
         }
@@ -386,6 +395,18 @@ impl State {
                 let request = page.request();
                 self.pages.push(Page::Environ(page));
                 return Effect::query(request);
+            }
+            ProcessAction::UntagAll => self.tags.clear(),
+            ProcessAction::TogglePaths => {
+                let is_full = self.density(context) == Density::Full;
+                let density = if is_full { Density::Auto } else { Density::Full };
+                let action = ProcessAction::Density(density);
+                return self.update_processes(context, selection, action);
+            }
+            ProcessAction::ClosePage => {
+                if self.pages.pop().is_none() {
+                    return Effect::Ignored;
+                }
             }
             ProcessAction::Refresh => {
                 let request = match self.pages.last_mut() {

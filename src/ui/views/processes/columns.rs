@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use unicode_width::UnicodeWidthChar;
-
 use crate::insight::node_status::{device_label, shown_id};
 use crate::model::{Freshness, Link, ProcessState, Source, UnseenReason};
 use crate::text::width_of;
 use crate::time::{Timestamp, format_age};
 use crate::ui::RenderContext;
 use crate::ui::display_options::Density;
-use crate::ui::process_target::short_command;
+use crate::ui::process_target::{short_command, skip_columns};
 use crate::ui::views::processes::row::ProcessEntry;
 use crate::ui::views::processes::rows::{ProcessRows, ResolvedScope};
 use crate::ui::widgets::column_spec::ColumnSpec;
@@ -273,26 +271,6 @@ fn staleness(entry: ProcessEntry<'_>, now: Timestamp) -> Option<String> {
         Freshness::Fresh | Freshness::Missing if entry.node.link == Link::Up => None,
         Freshness::Fresh | Freshness::Missing => Some("old".to_owned()),
     }
-}
-
-/// Returns the text without its first columns; a wide character cut in half becomes a space.
-pub(super) fn skip_columns(text: &str, columns: usize) -> String {
-    let mut left = columns;
-    let mut characters = text.chars();
-    while left > 0 {
-        let Some(character) = characters.next() else { return String::new() };
-        let width = character.width().unwrap_or(0);
-        if width > left {
-            return format!(" {}", characters.as_str());
-        }
-        left -= width;
-    }
-    // Combining characters belong to the character before, so they are dropped with it.
-    let rest = characters.as_str();
-    if columns == 0 {
-        return rest.to_owned();
-    }
-    rest.trim_start_matches(|character: char| character.width() == Some(0)).to_owned()
 }
 
 /// Returns the shift at which the command ends at the right edge.

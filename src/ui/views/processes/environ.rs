@@ -3,8 +3,7 @@
 use crate::model::{Environment, ProcessRequest, RequestError, Variable};
 use crate::text::width_of;
 use crate::ui::action::NodeRequest;
-use crate::ui::process_target::ProcessTarget;
-use crate::ui::views::processes::columns::skip_columns;
+use crate::ui::process_target::{ProcessTarget, skip_columns};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Movement, Viewport};
 

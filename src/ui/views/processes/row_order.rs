@@ -96,7 +96,7 @@ static ORDERS: [ProcessOrder; 16] = [
 ];
 
 /// Returns the columns that the table can be sorted by.
-pub(crate) fn sort_columns() -> Vec<SortColumn> {
+pub fn sort_columns() -> Vec<SortColumn> {
     ORDERS.iter().map(|order| order.column).collect()
 }
 

@@ -1,0 +1,67 @@
+//! What to type next on a machine without devices: how gtop watches others.
+
+use crate::fleet::Node;
+use crate::model::TransportKind;
+use crate::ui::RenderContext;
+use crate::ui::widgets::line::{Line, Tone};
+
+/// From this width on, each command has the long form of its meaning.
+const WIDE: u16 = 64;
+/// Columns before and between commands and meanings.
+const GAP: u16 = 2;
+
+/// A command, and what it shows in a long and a short form.
+struct Step {
+    command: &'static str,
+    meaning: &'static str,
+    short: &'static str,
+}
+
+const HOSTS: Step = Step {
+    command: "gtop HOST...",
+    meaning: "machines that ssh reaches, such as gpu[01-16]",
+    short: "over ssh: gpu[01-16]",
+};
+const SLURM: Step = Step {
+    command: "gtop --slurm",
+    meaning: "the nodes of your Slurm jobs",
+    short: "your Slurm jobs",
+};
+const DEMO: Step = Step {
+    command: "gtop --demo",
+    meaning: "a simulated fleet, to look around",
+    short: "a simulated fleet",
+};
+
+/// Draws the next steps. Returns no lines for another machine, while it is not known whether there are devices, or
+/// if there are some.
+pub(super) fn lines(context: RenderContext<'_>, node: &Node, width: u16) -> Vec<Line> {
+    if !is_without_devices(context, node) {
+        return Vec::new();
+    }
+    let steps = if context.options.has_slurm { [SLURM, HOSTS, DEMO] } else { [HOSTS, SLURM, DEMO] };
+    let column = steps.iter().map(|step| crate::text::width_of(step.command)).max().unwrap_or(0);
+    let title = Line::styled("to watch devices elsewhere", Tone::Strong);
+    let step = |step: &Step| {
+        let meaning = if width < WIDE { step.short } else { step.meaning };
+        let line = Line::new().gap(GAP).left_aligned(step.command, column, Tone::Accent);
+        line.gap(GAP).text(meaning, Tone::Plain)
+    };
+    let lines = std::iter::once(title).chain(steps.iter().map(step));
+    lines.map(|line| line.truncated(width)).collect()
+}
+
+/// Returns true if the node is this machine, the only one, and has answered that it has no devices: one that fails
+/// to read its devices may have some, and those that the selection hides are devices.
+fn is_without_devices(context: RenderContext<'_>, node: &Node) -> bool {
+    let nodes = &context.view.fleet.nodes;
+    let Some(hello) = &node.hello else { return false };
+    let states = hello.backends.iter().filter_map(|backend| node.source(&backend.source));
+    nodes.len() == 1
+        && nodes.iter().all(|node| node.devices.is_empty())
+        && node.via == Some(TransportKind::Local)
+        && node.taken_at().is_some()
+        && states.into_iter().all(|state| {
+            state.fault.is_none() && (state.absent.is_some() || state.taken_at.is_some())
+        })
+}
