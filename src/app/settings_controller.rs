@@ -167,7 +167,7 @@ pub(super) fn display_options(
         )
         .unwrap_or(Density::Auto),
         is_readonly: settings.is_on("readonly"),
-        has_slurm: slurm::is_on_path(&variable("PATH").unwrap_or_default()),
+        has_slurm: slurm::is_on_path(variable("PATH").unwrap_or_default()),
         key_scheme: KeyScheme::from_name(settings.choice("key-scheme")),
         unit: match settings.choice("units") {
             "mb" => MemoryUnit::Mb,
@@ -274,6 +274,10 @@ mod tests {
                 false,
             ),
             (vec![("background", "light")], Palette::Light, false),
+            (vec![("key-scheme", "nvitop")], Palette::Hot, true),
+            (vec![("key-scheme", "nvitop"), ("background", "light")], Palette::HotLight, false),
+            (vec![("key-scheme", "nvitop"), ("theme", "mono")], Palette::Mono, false),
+            (vec![("key-scheme", "htop")], Palette::Dark, true),
             (vec![("theme", "light")], Palette::Light, false),
             (vec![("theme", "dark"), ("background", "light")], Palette::Light, false),
             (vec![("theme", "light"), ("background", "auto")], Palette::Light, false),

@@ -294,6 +294,16 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_checked_with_the_scheme_of_the_file() {
+        let taken = "key-scheme = 'nvitop'\n[keys]\nfreeze = 'v'\n";
+        assert_eq!(problems(taken), [""; 0], "the key of a scheme gives way");
+        let freed = "[keys]\nfreeze = 'Tab'\n";
+        assert!(problems(freed)[0].contains("Tab is bound to next-view and to freeze"));
+        assert_eq!(problems(&format!("key-scheme = 'nvitop'\n{freed}")), [""; 0]);
+        assert!(problems("key-scheme = 'emacs'\n")[0].contains("expected one of gtop"));
+    }
+
+    #[test]
     fn a_file_has_settings_groups_and_keys() {
         let text = "interval = 2\nonly = [0, '2']\ngpu-util-thresh = [20, 60]\n\
             [groups]\na100 = 'gpu[01-16]'\nbig = ['@a100', 'gpu20']\n\

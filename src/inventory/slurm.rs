@@ -100,7 +100,7 @@ pub fn own_uid() -> String {
 
 /// Returns true if `squeue` is on the `PATH`.
 pub fn is_available() -> bool {
-    is_on_path(&std::env::var_os("PATH").unwrap_or_default())
+    is_on_path(std::env::var_os("PATH").unwrap_or_default())
 }
 
 /// Returns true if `squeue` is in one of the folders of a `PATH`.

@@ -83,10 +83,6 @@ impl Navigation {
         effect
     }
 
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "other actions hold for the process view only"
-    )]
     /// Handles an action of the process view, or one about the process under the cursor of a node's tables.
     fn update_processes(&mut self, context: RenderContext<'_>, action: ProcessAction) -> Effect {
         if self.view == View::Processes {

@@ -100,6 +100,7 @@ impl NodePanel {
         cursor.is_none() && is_found
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "other actions do not scroll")]
     /// Scrolls the commands of the process table, or ignores the action.
     pub(crate) fn scroll_commands(&mut self, node: Option<&Node>, action: ProcessAction) -> Effect {
         let longest = || {

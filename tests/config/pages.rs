@@ -129,6 +129,9 @@ pub(crate) fn foreign_keys_text(scheme: KeyScheme) -> String {
 fn default_keys(names: &[&str]) -> String {
     let name = names.last().unwrap();
     let (_, keys, _) = Keymap::names().find(|(known, ..)| known == name).unwrap();
+    if keys.is_empty() {
+        return "–".to_owned();
+    }
     keys.iter().map(|key| inline_code(&key.to_string())).collect::<Vec<_>>().join(" ")
 }
 

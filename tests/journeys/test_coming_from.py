@@ -78,6 +78,27 @@ class ForeignKeys(Journey):
             ("q", r"^ended 0$"),
         ])  # fmt: skip
 
+    def test_one_machine_with_the_keys_of_nvitop(self):
+        screen = self.open("--demo=1", "--keys", "nvitop", size=(120, 40))
+        screen.until(r"^ +PID +USER", "the processes of the node")
+        self.press_each(screen, [
+            ("Tab", r"^34768 +katherine"), ("k", r"send KILL to this process\?"), ("Escape", r"^34768 +katherine"),
+            ("Enter", r"^process +34768 "), ("q", r"^gpu01 .* 1/1 "), ("e", r"^environment +34768 "), ("q", r"^gpu01 .* 1/1 "),
+            ("t", r"^tree +gpu01"), ("t", r"^gpu01 .* 1/1 "), ("o m", r"by share of host memory$"),
+            ("/", r"by share of host memory, reversed$"), ("o n", r"by node and device$"), ("3", r"^gpu01 .* 1/1 "), ("q", r"^ended 0$"),
+        ])  # fmt: skip
+
+    def test_htop_and_nvtop_on_one_machine(self):
+        for scheme, steps in (
+            ("htop", [("#", r"# \(hide the meters\): "), ("M", r"by share of host memory$"), ("I", r"reversed$"), ("F10", r"^ended 0$")]),
+            ("nvtop", [("j", r"^34768 +katherine"), ("F9", r"^ T 15 SIGTERM"), ("Escape", r"^34768 "), ("F6", r"^sort by$"),
+                       ("Escape", r"by node and device$"), ("F10", r"^ended 0$")]),
+        ):
+            with self.subTest(scheme=scheme):
+                screen = self.open("--demo=1", "--keys", scheme, size=(120, 40))
+                screen.until(r"^ +PID +USER", "the processes of the node")
+                self.press_each(screen, steps)
+
     def test_options_of_nvitop_are_accepted(self):
         options = (
             "--demo=1 -1 -m=full --interval 0.5 --ascii --readonly --colorful --force-color --light "

@@ -77,6 +77,17 @@ pub(crate) fn attributes() -> Vec<Attribute> {
     attributes
 }
 
+/// Returns the known ones of these attributes, each with its label.
+pub(crate) fn named(context: AttributeContext<'_>, names: &[&str]) -> Vec<String> {
+    let all = attributes();
+    let found = names.iter().filter_map(|name| all.iter().find(|one| one.name == *name));
+    let text = |one: &Attribute| match one.read(context) {
+        Reading::Known((text, _)) => Some(format!("{} {text}", one.column.label)),
+        Reading::Unknown(_) => None,
+    };
+    found.filter_map(text).collect()
+}
+
 /// The attributes that are no single metric.
 const COMBINED: [Attribute; 17] = [
     Attribute::combined(("owner", "OWNER", "by"), (8, 1), "the user of a TPU chip", owner),

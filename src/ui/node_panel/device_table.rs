@@ -569,7 +569,6 @@ pub(crate) fn detail(
         ("clocks", device.sm_clock.reason()),
     ];
     let items = [
-        Some(device.uuid.to_string()),
         device.pci.known().map(|pci| format!("pci {pci}")),
         device.performance_state.get().map(|state| format!("P{state}")),
         device.fan.get().map(|fan| format!("fan {:.0}%", fan.get())),
@@ -583,10 +582,12 @@ pub(crate) fn detail(
             .filter(|text| &***text != "none")
             .map(ToString::to_string),
     ];
-    for item in items.into_iter().flatten() {
+    let context = AttributeContext { node, device, units };
+    let named = attributes::named(context, &["persistence", "mode", "ecc", "mig", "display"]);
+    let uuid = device.uuid.to_string();
+    for item in items.into_iter().flatten().chain(named).chain([uuid]) {
         line = line.text(format!("  {item}"), Tone::Faint);
     }
-    let context = AttributeContext { node, device, units };
     for (text, reason) in attributes::unavailable(context, &first) {
         line = line.text(format!("  {text}: {reason}"), Tone::Faint);
     }

@@ -93,7 +93,7 @@ type UseRow<'a> = (&'a DeviceUse, Option<&'a Process>);
 type UseColumn<'a> = TableColumn<UseTable<'a>, UseRow<'a>>;
 
 impl<'a> UseTable<'a> {
-    const COLUMNS: [UseColumn<'a>; 12] = [
+    const COLUMNS: [UseColumn<'a>; 13] = [
         UseColumn::right("PID", 7, |_, (used, _), _| {
             Cell::toned(used.pid.to_string(), Tone::Strong)
         }),
@@ -113,8 +113,13 @@ impl<'a> UseTable<'a> {
         UseColumn::left("TYPE", 4, |_, (used, _), _| {
             used.kind.get().map_or(UNKNOWN, UseKind::as_str).into()
         })
-        .sized(|table, _| if table.is_reported(|used| used.kind.get().is_some()) { 4 } else { 0 })
-        .shown_from(100),
+        .sized(|table, _| match table.is_reported(|used| used.kind.get().is_some()) {
+            true if table.width < 100 => 3,
+            true => 4,
+            false => 0,
+        })
+        .titled(|table, _| if table.width < 100 { "TYP" } else { "TYPE" }.into())
+        .shown_from(76),
         UseColumn::right("GPU-MEM", 7, |table, (used, _), _| table.amount(used.memory.get()))
             .titled(|table, _| if table.has_only_tpus { "TPU-MEM" } else { "GPU-MEM" }.into()),
         UseColumn::right("%SM", 3, |_, (used, _), _| Cell::percent(percent_value(used.sm)))
@@ -125,11 +130,16 @@ impl<'a> UseTable<'a> {
         .sized(|table, _| {
             if table.is_reported(|used| used.memory_utilization.get().is_some()) { 3 } else { 0 }
         })
-        .shown_from(100),
+        .shown_from(76),
         UseColumn::right("%CPU", 5, |_, (_, process), _| {
             Cell::percent(process.and_then(|process| process.cpu_percent.get()))
         })
         .shown_from(60),
+        UseColumn::right("%MEM", 4, |_, (_, process), _| {
+            let share = process.and_then(|process| percent_value(process.resident_share));
+            Cell::of(share, |percent| format!("{percent:.1}"))
+        })
+        .shown_from(110),
         UseColumn::right("RSS", 6, |table, (_, process), _| {
             table.amount(process.and_then(|process| process.resident.get()))
         })

@@ -321,9 +321,7 @@ impl State {
         }
         if self.is_on_rows() && !self.tags.is_empty() {
             self.tags.clear();
-        } else if self.ends_with_page() {
-            return Effect::Ignored;
-        } else if self.pages.pop().is_none() && !self.cursor.clear() {
+        } else if self.ends_with_page() || (self.pages.pop().is_none() && !self.cursor.clear()) {
             return Effect::Ignored;
         }
         Effect::Handled
@@ -513,14 +511,16 @@ impl State {
         }
     }
 
-    /// Records the processes on the screen and those recorded before.
+    /// Records the processes on the screen, the selected one, and those recorded before.
     fn record_series(&mut self, context: RenderContext<'_>) {
+        let selected = self.find_cursor();
         let (rows, now) = (&self.rows.list, context.view.now);
         self.series.remove_stale(now);
         let range = self.cursor.viewport.range(rows.len());
         let on_screen = rows.get(range).unwrap_or_default();
         self.series.extend_known(rows, now);
-        self.series.record(on_screen.iter(), now);
+        let selected = selected.and_then(|at| rows.get(at));
+        self.series.record(on_screen.iter().chain(selected), now);
     }
 
     /// Updates the view to a new fleet view, records series, and returns the requests now due.

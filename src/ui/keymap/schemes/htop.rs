@@ -64,7 +64,7 @@ const KEYS: &[ForeignKey] = &[
     differs("c", "tag a process and its children", "compact density; Space tags, in the tree too"),
     bound("U", "untag all processes", &["processes.untag"]),
     differs("0 1 2 3 4 5 6 7 8 9", "search a PID", "digits switch the views"),
-    bound("F3 /", "search by name", &["filter"]),
+    differs("F3 /", "search by name", "filters, as F4 does: gtop has a filter, and no search"),
     bound("F4 \\", "filter by name", &["filter"]),
     bound("F5 t", "tree", &["node.tree", "processes.tree"]),
     bound("p", "show the directories of programs", &["processes.paths"]),
