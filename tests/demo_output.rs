@@ -29,18 +29,17 @@ const SEED: u64 = 1;
 const INTERVAL: Duration = Duration::from_secs(1);
 const HISTORY: Duration = Duration::from_secs(60);
 /// 2026-01-01T00:00:00Z.
-const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
+pub const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 
 /// The simulated fleet, with samples delivered by the test.
-struct Demo {
+pub struct Demo {
     spec: FleetSpec,
     machines: Vec<(NodeName, Machine, EventSink)>,
     store: Arc<FleetStore>,
 }
 
 impl Demo {
-    fn new() -> Self {
-        let spec = FleetSpec { devices: DEVICES, ..FleetSpec::demo(NODES, SEED) };
+    pub fn new(spec: FleetSpec) -> Self {
         let names = spec.names();
         let store = FleetStore::new(names.clone(), HISTORY);
         let pipeline = Pipeline::new(Arc::clone(&store));
@@ -55,7 +54,7 @@ impl Demo {
     }
 
     /// Delivers the sample of second `t` of every node, and at second 0 also the hello frames.
-    fn tick(&mut self, t: u32) {
+    pub fn tick(&mut self, t: u32) {
         let at = START.plus(Duration::from_secs(u64::from(t)));
         let (second, is_first) = (f64::from(t), t == 0);
         let names = self.machines.iter().map(|(name, ..)| name.clone()).collect::<Vec<_>>();
@@ -84,7 +83,7 @@ impl Demo {
     }
 
     /// Returns the fleet once it has the samples of the last tick.
-    async fn fleet(&self, now: Timestamp) -> Fleet {
+    pub async fn fleet(&self, now: Timestamp) -> Fleet {
         let mut reader = self.store.reader();
         let publish = Arc::clone(&self.store).publish(PublishRate::default());
         let complete = async {
@@ -159,7 +158,7 @@ fn once(fleet: &Fleet, now: Timestamp, width: u16) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn the_demo_output_equals_the_golden_files() {
-    let mut demo = Demo::new();
+    let mut demo = Demo::new(FleetSpec { devices: DEVICES, ..FleetSpec::demo(NODES, SEED) });
     let mut watch_output = String::new();
     for t in 0..8 {
         demo.tick(t);

@@ -22,6 +22,7 @@ mod cli_docs;
 mod collect;
 mod commit;
 mod config;
+mod demo_filled;
 mod demo_output;
 mod doctor;
 mod exec;

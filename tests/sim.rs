@@ -53,7 +53,8 @@ fn frames_depend_only_on_the_seed() {
         let all = machines(&FleetSpec::demo(12, seed));
         let hello = all.iter().map(|machine| encode(&Body::Hello(machine.hello(3.0, 1.0))));
         let samples = all.iter().flat_map(|machine| {
-            sample_times().map(|t| encode(&Body::Sample(machine.sample(t, full_request(1)))))
+            let times = sample_times().step_by(4);
+            times.map(|t| encode(&Body::Sample(machine.sample(t, full_request(1)))))
         });
         hello.chain(samples).collect()
     };
@@ -70,7 +71,7 @@ fn events_of_failing_devices_are_reported_once() {
         codes.extend(ticks.flat_map(|t| machine.events(t, t + 1.0)).map(|event| event.code));
     }
     codes.sort_by_key(|code| format!("{code:?}"));
-    assert_eq!(codes, [63, 63, 63, 63, 63, 79].map(Raw::Value));
+    assert_eq!(codes, [63, 63, 63, 79].map(Raw::Value));
 }
 
 #[test]
@@ -248,7 +249,7 @@ fn a_demo_shows_every_kind_of_device_and_owner() {
         "not supported",
         "/slurm/uid_",
         "/job_8421/",
-        "/user.slice/",
+        "/kubepods.slice/",
     ] {
         assert!(text.contains(expected), "{expected}");
     }

@@ -1,11 +1,15 @@
 //! Simulated devices and their metrics at a given time.
 
-use crate::sim::rng::{Rng, to_u64};
-use crate::sim::workload::Workload;
+use crate::sim::gpu::board::Board;
+use crate::sim::rng::{Rng, random_uuid, to_u64};
+use crate::sim::workload::{Workload, WorkloadKind};
 use crate::wire::body::{Changes as _, Device, Raw};
 
+mod board;
+
 const MIB: u64 = 1 << 20;
-const DRIVER: &str = "570.124.06";
+/// The version of the driver.
+pub(crate) const DRIVER: &str = "570.124.06";
 /// Memory that the driver itself uses on a device, in MiB.
 const DRIVER_OVERHEAD_MIB: u64 = 4;
 
@@ -26,6 +30,7 @@ pub(crate) struct Model {
     idle_clock: f64,
     memory_clock: f64,
     has_fan: bool,
+    board: Board,
 }
 
 pub(crate) const H100: Model = Model {
@@ -38,6 +43,15 @@ pub(crate) const H100: Model = Model {
     idle_clock: 345.0,
     memory_clock: 2619.0,
     has_fan: false,
+    board: Board {
+        capability: "9.0",
+        pcie_generation: 5,
+        nvlinks: 18,
+        bar1_mib: 131_072,
+        least_watts: 200.0,
+        slowdown: 90.0,
+        has_activity: true,
+    },
 };
 pub(crate) const A100: Model = Model {
     name: "NVIDIA A100-SXM4-80GB",
@@ -49,6 +63,15 @@ pub(crate) const A100: Model = Model {
     idle_clock: 210.0,
     memory_clock: 1593.0,
     has_fan: false,
+    board: Board {
+        capability: "8.0",
+        pcie_generation: 4,
+        nvlinks: 12,
+        bar1_mib: 131_072,
+        least_watts: 100.0,
+        slowdown: 92.0,
+        has_activity: false,
+    },
 };
 pub(crate) const A6000: Model = Model {
     name: "NVIDIA RTX A6000",
@@ -60,11 +83,23 @@ pub(crate) const A6000: Model = Model {
     idle_clock: 210.0,
     memory_clock: 8001.0,
     has_fan: true,
+    board: Board {
+        capability: "8.6",
+        pcie_generation: 4,
+        nvlinks: 0,
+        bar1_mib: 65_536,
+        least_watts: 100.0,
+        slowdown: 95.0,
+        has_activity: false,
+    },
 };
 
 /// The MIG slices of a partitioned device: name and MiB.
 const MIG_SLICES: [(&str, u64); 3] =
     [("MIG 3g.40gb", 40_192), ("MIG 2g.20gb", 19_968), ("MIG 1g.10gb", 9_728)];
+
+/// The mean utilization of a device that lags, in %.
+const LAGGING_LOAD: f64 = 13.0;
 
 /// The fault of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +135,8 @@ pub(crate) struct Gpu {
     pci: String,
     role: Role,
     fault: Option<SimDeviceFault>,
+    /// It reports more than what the frames of benchmarks have.
+    is_detailed: bool,
 }
 
 impl Gpu {
@@ -122,7 +159,14 @@ impl Gpu {
             pci: format!("00000000:{:02X}:00.0", 0x0b + index * 0x11 % 0xf0),
             role: Role::Whole,
             fault,
+            is_detailed: false,
         }
+    }
+
+    /// Makes it report everything that its board has.
+    #[must_use]
+    pub(crate) fn detailed(self) -> Self {
+        Self { is_detailed: true, ..self }
     }
 
     /// Partitions it; returns the device and its slices.
@@ -145,6 +189,11 @@ impl Gpu {
         [vec![Self { role: Role::Split, ..self }], slices].concat()
     }
 
+    /// Returns true if it is a slice of a device.
+    pub(crate) const fn is_slice(&self) -> bool {
+        matches!(self.role, Role::Slice { .. })
+    }
+
     /// Returns true if a process can run on it: not if it is partitioned or lost.
     pub(crate) fn is_usable(&self) -> bool {
         self.role != Role::Split && self.fault != Some(SimDeviceFault::Lost)
@@ -153,8 +202,9 @@ impl Gpu {
     /// Returns the time and number of the last Xid after `since`, until `t`.
     pub(crate) fn xid(&self, since: f64, t: f64) -> Option<(f64, u64)> {
         let (first, every, code) = match self.fault {
-            Some(SimDeviceFault::Lost) => (6.0, f64::INFINITY, 79),
-            Some(SimDeviceFault::MemoryErrors) => (9.0, 45.0, 63),
+            // In the first second, and not again in the first minute.
+            Some(SimDeviceFault::Lost) => (0.3, f64::INFINITY, 79),
+            Some(SimDeviceFault::MemoryErrors) => (0.6, 80.0, 63),
             Some(SimDeviceFault::Hot | SimDeviceFault::Lagging) | None => return None,
         };
         let count = ((since - first) / every).floor() + 1.0;
@@ -164,10 +214,18 @@ impl Gpu {
 
     /// Returns the utilization at `t`, in %.
     pub(crate) fn load(&self, work: &Workload, t: f64) -> f64 {
+        match self.fault {
+            Some(SimDeviceFault::Lagging) => LAGGING_LOAD + 4.0 * self.rng.noise(t, 4.0),
+            _ => self.own_load(work.load(self.rng, t)),
+        }
+    }
+
+    /// Returns what this device makes of the load of its workload, in %.
+    fn own_load(&self, load: f64) -> f64 {
         match (self.fault, &self.role) {
-            (Some(SimDeviceFault::Lagging), _) => 13.0 + 4.0 * self.rng.noise(t, 4.0),
-            (_, Role::Split) => 0.8 * work.load(self.rng, t),
-            _ => work.load(self.rng, t),
+            (Some(SimDeviceFault::Lagging), _) => LAGGING_LOAD,
+            (_, Role::Split) => 0.8 * load,
+            _ => load,
         }
     }
 
@@ -203,6 +261,11 @@ impl Gpu {
         };
         if let Role::Slice { parent, .. } = &self.role {
             device.parent = Some(parent.clone());
+            if is_full && self.is_detailed {
+                let statics = device.statics.get_or_insert_default();
+                statics.gpu_instance = u64::from(self.index + 1).into();
+                statics.compute_instance = 0.into();
+            }
         }
         if is_full {
             self.fill_statics(&mut device);
@@ -213,8 +276,14 @@ impl Gpu {
         }
         self.fill_memory(&mut device, work, t);
         match self.role {
-            Role::Slice { .. } if is_full => mark_unsupported(&mut device, &SLICE_UNSUPPORTED),
-            Role::Slice { .. } => {}
+            Role::Slice { .. } => {
+                if is_full {
+                    mark_unsupported(&mut device, &SLICE_UNSUPPORTED);
+                }
+                if self.is_detailed {
+                    self.fill_activity(&mut device, work, t);
+                }
+            }
             Role::Whole => {
                 let load = self.load(work, t);
                 device.util = load.round().into();
@@ -227,6 +296,9 @@ impl Gpu {
                     mark_unsupported(&mut device, &["util", "memory_util"]);
                 }
             }
+        }
+        if self.is_detailed && !matches!(self.role, Role::Slice { .. }) {
+            self.fill_details(&mut device, work, t, is_full);
         }
         device
     }
@@ -284,22 +356,27 @@ impl Gpu {
         device.pstate = Raw::Value(if is_busy { 0 } else { 8 });
         device.clock_sm = to_u64(self.clock(is_busy, t)).into();
         device.clock_memory = to_u64(self.model.memory_clock).into();
-        device.throttle = self.throttle(is_busy, watts).into();
+        device.throttle = self.throttle(is_busy, work.kind == WorkloadKind::Training).into();
         let errors = self.fault == Some(SimDeviceFault::MemoryErrors);
         device.ecc_corrected = Raw::Value(if errors { 412 + to_u64(t / 7.0) } else { 0 });
         device.ecc_uncorrected = Raw::Value(if errors { 2 } else { 0 });
     }
 
     fn watts(&self, work: &Workload, t: f64) -> f64 {
+        let ripple = 1.0 + 0.012 * self.rng.branch(5).noise(t, 0.8);
+        self.watts_at(self.load(work, t)) * ripple
+    }
+
+    /// Returns the power at a utilization in %.
+    fn watts_at(&self, load: f64) -> f64 {
         let factor = match self.fault {
             Some(SimDeviceFault::Hot) => 0.62,
             Some(SimDeviceFault::Lagging) => 0.9,
             Some(SimDeviceFault::Lost | SimDeviceFault::MemoryErrors) | None => 1.0,
         };
-        let share = (self.load(work, t) / 100.0).powf(0.8) * factor;
-        let ripple = 1.0 + 0.012 * self.rng.branch(5).noise(t, 0.8);
+        let share = (load / 100.0).powf(0.8) * factor;
         let span = self.model.limit_watts - self.model.idle_watts;
-        (self.model.idle_watts + span * share * 0.985) * ripple
+        self.model.idle_watts + span * share * 0.985
     }
 
     /// Returns the temperature in °C, which follows the power of the last half minute.
@@ -325,11 +402,16 @@ impl Gpu {
         }
     }
 
-    fn throttle(&self, is_busy: bool, watts: f64) -> u64 {
+    /// Returns true if the driver holds it at its power limit while it trains.
+    fn is_power_capped(&self) -> bool {
+        self.fault.is_none() && self.rng.branch(7).below(4) == 0
+    }
+
+    fn throttle(&self, is_busy: bool, is_training: bool) -> u64 {
         match self.fault {
             Some(SimDeviceFault::Hot) => SLOWDOWN | THERMAL,
             Some(SimDeviceFault::Lagging) => SLOWDOWN | POWER_BRAKE,
-            _ if watts > 0.97 * self.model.limit_watts => POWER_CAP,
+            _ if is_busy && is_training && self.is_power_capped() => POWER_CAP,
             _ if is_busy => 0,
             Some(SimDeviceFault::Lost | SimDeviceFault::MemoryErrors) | None => IDLE,
         }
@@ -345,19 +427,6 @@ fn mark_unsupported(device: &mut Device, keys: &[&str]) {
         device.set_null(key);
         device.lacks.insert((*key).to_owned(), "not supported".to_owned());
     }
-}
-
-/// Returns a random UUID.
-pub(crate) fn random_uuid(rng: Rng) -> String {
-    let (front, back) = (rng.branch(10).bits(), rng.branch(11).bits());
-    format!(
-        "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
-        front >> 32,
-        (front >> 16) & 0xffff,
-        front & 0xfff,
-        back >> 52,
-        back & 0xffff_ffff_ffff
-    )
 }
 
 #[expect(clippy::cast_precision_loss, reason = "MiB of one device are far below 2^53")]

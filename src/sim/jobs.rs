@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobList, JobState, NodeName};
 use crate::sim::rng::Rng;
 use crate::sim::scenario::{FleetSpec, NodeRole};
-use crate::sim::workload::{Workload, WorkloadKind, node_workloads};
+use crate::sim::workload::{Workload, WorkloadKind, YOU, node_workloads};
 use crate::time::Timestamp;
 
 /// Job names by a word of the command line.
@@ -25,7 +25,7 @@ const JOB_NAMES: [(&str, &str); 9] = [
 /// Time limits, in hours.
 const TIME_LIMITS: [u64; 5] = [4, 12, 24, 48, 168];
 /// Cycle of the recurring short job: period, start within the period, and run time, in seconds.
-const SHORT_JOB_CYCLE: (u64, u64, u64) = (180, 45, 90);
+const SHORT_JOB_CYCLE: (u64, u64, u64) = (240, 80, 110);
 /// Id of the first short job.
 const FIRST_SHORT_JOB: u64 = 30_000;
 
@@ -37,7 +37,7 @@ struct JobBuilder<'a> {
 
 impl FleetSpec {
     /// Returns the jobs at `now` of a fleet that was started at `began`: the running ones, a recurring
-    /// short one, and one that stays pending.
+    /// short one, and those that stay pending.
     pub fn jobs(&self, began: Timestamp, now: Timestamp) -> JobList {
         let names = self.names();
         let mut builders: BTreeMap<u32, JobBuilder<'_>> = BTreeMap::new();
@@ -67,7 +67,7 @@ impl FleetSpec {
             .filter_map(|(number, builder)| running_job(number, builder, began));
         let mut jobs: Vec<Job> = running.collect();
         jobs.extend(short_job(free_devices, began, now));
-        jobs.extend(pending_job(self.nodes));
+        jobs.extend(waiting_jobs(began, self.nodes));
         jobs.sort_by_key(|job| job.state == JobState::Pending);
         let nodes = Arc::new(self.scheduler_nodes(began));
         JobList {
@@ -97,6 +97,8 @@ fn short_job(
         name: "notebook".into(),
         user: "barbara".into(),
         partition: "interactive".into(),
+        account: Some("teaching".into()),
+        submitted_at: Some(starts_at.minus(Duration::from_secs(start))),
         starts_at: Some(starts_at),
         ends_at: Some(starts_at.plus(Duration::from_secs(length))),
         limit: Some(Duration::from_secs(length)),
@@ -130,8 +132,10 @@ fn running_job(number: u32, builder: JobBuilder<'_>, began: Timestamp) -> Option
         name: job_name.map_or("batch", |(_, name)| *name).into(),
         user: work.owner.name.into(),
         partition: if work.kind == WorkloadKind::Serving { "serve" } else { "gpu" }.into(),
+        account: Some(if work.kind == WorkloadKind::Serving { "services" } else { "ml" }.into()),
         state: JobState::Running,
         reason: None,
+        submitted_at: Some(starts_at.minus(Duration::from_secs(60 + u64::from(number % 7) * 900))),
         starts_at: Some(starts_at),
         ends_at: Some(starts_at.plus(limit)),
         limit: Some(limit),
@@ -141,16 +145,31 @@ fn running_job(number: u32, builder: JobBuilder<'_>, began: Timestamp) -> Option
     })
 }
 
-/// Returns the job that is too large to start.
-fn pending_job(nodes: u32) -> Option<Job> {
-    Some(Job {
-        name: "gpt-180b".into(),
-        user: "katherine".into(),
-        partition: "gpu".into(),
-        reason: Some("Priority".into()),
-        node_count: nodes.saturating_mul(2),
-        ..blank_job("29999")?
-    })
+/// Returns the jobs that stay pending: one of the user who looks at the demo, which will start, and one of another,
+/// whose start is unknown.
+fn waiting_jobs(began: Timestamp, nodes: u32) -> impl Iterator<Item = Job> {
+    let hours = |count: u64| Duration::from_secs(count * 3_600);
+    let waiting = |id: &str, name: &str, user: &str, reason: &str, nodes: u32| {
+        Some(Job {
+            name: name.into(),
+            user: user.into(),
+            partition: "gpu".into(),
+            account: Some("ml".into()),
+            reason: Some(reason.into()),
+            submitted_at: Some(began.minus(Duration::from_secs(2_400))),
+            limit: Some(hours(24)),
+            node_count: nodes,
+            ..blank_job(id)?
+        })
+    };
+    let starts_at = began.plus(Duration::from_secs(6_420));
+    let yours = waiting("29998", "gpt-180b", YOU, "Resources", nodes.clamp(1, 4)).map(|job| Job {
+        starts_at: Some(starts_at),
+        ends_at: Some(starts_at.plus(hours(24))),
+        ..job
+    });
+    let other = waiting("29999", "protein-fold", "katherine", "Priority", nodes.clamp(1, 2));
+    yours.into_iter().chain(other)
 }
 
 fn blank_job(id: &str) -> Option<Job> {
@@ -215,10 +234,33 @@ mod tests {
             let found = list.jobs.into_iter().find(|job| &*job.name == "notebook").unwrap();
             (found.id.to_string(), found.state)
         };
-        assert_eq!(short(0), ("30000".to_owned(), JobState::Pending));
-        assert_eq!(short(60), ("30000".to_owned(), JobState::Running));
-        assert_eq!(short(150), ("30001".to_owned(), JobState::Pending));
-        assert_eq!(short(240), ("30001".to_owned(), JobState::Running));
+        assert_eq!(short(60), ("30000".to_owned(), JobState::Pending));
+        assert_eq!(short(80), ("30000".to_owned(), JobState::Running));
+        assert_eq!(short(200), ("30001".to_owned(), JobState::Pending));
+        assert_eq!(short(330), ("30001".to_owned(), JobState::Running));
+    }
+
+    #[test]
+    fn you_have_a_job_of_several_nodes_and_wait_for_another_with_an_expected_start() {
+        for nodes in [6, 12, 300] {
+            let list = FleetSpec::demo(nodes, 1).jobs(BEGAN, BEGAN);
+            let is_large = |job: &&Job| &*job.user == YOU && job.allocations.len() >= 2;
+            assert!(list.with_nodes().any(|job| is_large(&job)), "{nodes}");
+            let waiting = list.pending().find(|job| &*job.user == YOU).unwrap();
+            assert!(waiting.starts_at.unwrap() > BEGAN && waiting.reason.is_some());
+            assert!(waiting.submitted_at.unwrap() < BEGAN);
+        }
+    }
+
+    #[test]
+    fn the_list_is_the_same_throughout_the_first_minute() {
+        for nodes in [1, 12, 300] {
+            let list = |second| {
+                let now = BEGAN.plus(Duration::from_secs(second));
+                FleetSpec::demo(nodes, 1).jobs(BEGAN, now).jobs
+            };
+            assert_eq!(list(0), list(60), "{nodes}");
+        }
     }
 
     #[test]

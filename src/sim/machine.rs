@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::NodeName;
-use crate::sim::gpu::{A100, A6000, Gpu, H100, SimDeviceFault, random_uuid};
+use crate::sim::gpu::{A100, A6000, DRIVER, Gpu, H100, SimDeviceFault};
 use crate::sim::host::SimHost;
-use crate::sim::rng::{Rng, round_milli, to_u64};
+use crate::sim::rng::{Rng, random_uuid, round_milli, to_u64};
 use crate::sim::scenario::{FleetSpec, NodeRole};
-use crate::sim::workload::{Lifetime, Workload, WorkloadKind, node_workloads};
+use crate::sim::workload::{Lifetime, Workload, WorkloadKind, YOU, YOUR_UID, node_workloads};
 use crate::wire::body::{
     Backend, BackendState, Changes as _, Event, Hello, Process, ProcessStatics, Processes, RawText,
     Sample, SourceError, Use, Uses,
@@ -88,7 +88,7 @@ impl Machine {
         let serves = matches!(role, NodeRole::Sweep | NodeRole::Serving);
         let model = if matches!(role, NodeRole::IdleHeld | NodeRole::Free) {
             &A6000
-        } else if role == NodeRole::Mig || (serves && rng.branch(1).below(2) == 0) {
+        } else if serves && rng.branch(1).below(2) == 0 {
             &A100
         } else {
             &H100
@@ -105,6 +105,7 @@ impl Machine {
             .flat_map(|(index, work)| {
                 let fault = device_fault(role, index, spec.devices);
                 let gpu = Gpu::new(model, rng, index, work, fault);
+                let gpu = if spec.is_detailed() { gpu.detailed() } else { gpu };
                 if role == NodeRole::Mig && index < mig_devices { gpu.split() } else { vec![gpu] }
             })
             .collect();
@@ -152,8 +153,8 @@ impl Machine {
             cpus: self.sim_host.cpus(),
             tick: 100,
             page: 4096,
-            uid: 1001,
-            user: "ada".to_owned(),
+            uid: YOUR_UID,
+            user: YOU.to_owned(),
             commands: COMMANDS.map(str::to_owned).to_vec(),
             intervals: BTreeMap::from([
                 ("host".to_owned(), interval),
@@ -163,7 +164,12 @@ impl Machine {
             ]),
             backends: vec![BackendState {
                 kind: BACKEND.to_owned(),
-                state: "starting".to_owned(),
+                state: "ready".to_owned(),
+                driver: Some(DRIVER.to_owned()),
+                library: Some(format!("12.{DRIVER}")),
+                cuda: Some("12.8".to_owned()),
+                devices: count_u64(self.gpus.iter().filter(|gpu| !gpu.is_slice()).count()).into(),
+                slices: count_u64(self.gpus.iter().filter(|gpu| gpu.is_slice()).count()).into(),
                 ..BackendState::default()
             }],
             ..Hello::default()
@@ -260,14 +266,21 @@ impl Machine {
         slot.gpus.iter().filter_map(move |(index, sharing)| {
             let gpu = self.gpus.get(*index)?;
             let work = self.workload(slot)?;
-            let read = |t| Use {
-                device: gpu.uuid.clone(),
-                pid,
-                memory: (gpu.used_mib(work, t) / sharing * MIB).into(),
-                sm: (gpu.load(work, t) / to_f64(*sharing)).round().into(),
-                ..Use::default()
+            let read = |t| {
+                let share = gpu.load(work, t) / to_f64(*sharing);
+                Use {
+                    device: gpu.uuid.clone(),
+                    pid,
+                    memory: (gpu.used_mib(work, t) / sharing * MIB).into(),
+                    sm: share.round().into(),
+                    mem: (share * 0.55).round().into(),
+                    enc: 0.0.into(),
+                    dec: 0.0.into(),
+                    ..Use::default()
+                }
             };
             let mut used = read(t);
+            used.kind = listed.is_none().then(|| "C".to_owned());
             if let Some(before) = listed.map(read) {
                 used.omit_unchanged(&before);
             }
@@ -300,7 +313,7 @@ impl Machine {
                 command: Some(work.command_line(lifetime.generation)),
                 cgroup: Some(work.cgroup()),
                 cwd: match work.owner.uid {
-                    1001 => RawText::Text("/scratch/ada/run".to_owned()),
+                    YOUR_UID => RawText::Text("/scratch/ada/run".to_owned()),
                     _ => RawText::Null,
                 },
                 parents: vec![(parent, 2_900, "slurmstepd".to_owned())],

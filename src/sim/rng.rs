@@ -70,6 +70,19 @@ const fn mix(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// Returns a random UUID.
+pub(crate) fn random_uuid(rng: Rng) -> String {
+    let (front, back) = (rng.branch(10).bits(), rng.branch(11).bits());
+    format!(
+        "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
+        front >> 32,
+        (front >> 16) & 0xffff,
+        front & 0xfff,
+        back >> 52,
+        back & 0xffff_ffff_ffff
+    )
+}
+
 /// Truncates to an integer; 0 for negative numbers and NaN.
 #[expect(
     clippy::cast_possible_truncation,
@@ -83,6 +96,11 @@ pub(crate) const fn to_u64(value: f64) -> u64 {
 /// Rounds to thousandths, as the probes do.
 pub(crate) fn round_milli(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
+}
+
+/// Rounds to tenths.
+pub(crate) fn round_deci(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
 }
 
 /// A periodic pulse; times are in seconds.

@@ -68,9 +68,10 @@ const fn scripted(rank: u32, role: NodeRole, fault: Option<InjectedFault>) -> Sc
     ScriptedNode { role, fault, rank }
 }
 
+// In the first minute one node changes its state, whose driver hangs: who looks for the first time looks at a calm fleet.
 const STALLING: InjectedFault =
-    InjectedFault::Stall { after: Duration::from_secs(20), lasting: Duration::from_secs(12) };
-const FLAPPING: InjectedFault = InjectedFault::DropSession { after: Duration::from_secs(40) };
+    InjectedFault::Stall { after: Duration::from_secs(62), lasting: Duration::from_secs(12) };
+const FLAPPING: InjectedFault = InjectedFault::DropSession { after: Duration::from_secs(130) };
 const STUCK_DRIVER: InjectedFault = InjectedFault::StuckBackend { after: Duration::from_secs(15) };
 
 /// The first nodes of a mixed fleet, in the order of their names.
@@ -136,6 +137,16 @@ impl FleetSpec {
             Scenario::Mixed => scripted_node(node, self.nodes)
                 .map_or_else(|| generated_role(node), |scripted| scripted.role),
         }
+    }
+
+    /// Returns true if devices report everything that their boards have, not only what benchmarks compare.
+    pub(crate) fn is_detailed(&self) -> bool {
+        self.scenario == Scenario::Mixed
+    }
+
+    /// Returns true if this job of several nodes is that of the user who looks at the demo.
+    pub(crate) fn is_your_job(&self, block: u32) -> bool {
+        self.scenario == Scenario::Mixed && block == 0
     }
 
     /// Returns which job of several nodes a node belongs to.
@@ -207,6 +218,21 @@ mod tests {
                 InjectedFault::RefusedPort
             ]
         );
+    }
+
+    #[test]
+    fn one_node_changes_its_state_in_the_first_minute() {
+        let minute = Duration::from_secs(60);
+        for nodes in [6, 12, 300] {
+            let faults = FleetSpec::demo(nodes, 1).faults;
+            let changes = faults.values().filter(|fault| match fault {
+                InjectedFault::Stall { after, .. }
+                | InjectedFault::DropSession { after }
+                | InjectedFault::StuckBackend { after } => *after <= minute,
+                _ => false,
+            });
+            assert_eq!(changes.count(), usize::from(nodes > 8), "{nodes}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::f64::consts::TAU;
 
-use crate::sim::rng::{Pulse, Rng, to_u64};
+use crate::sim::rng::{Pulse, Rng, random_uuid, to_u64};
 use crate::sim::scenario::{FleetSpec, NodeRole};
 
 #[derive(Debug)]
@@ -11,7 +11,12 @@ pub(crate) struct Owner {
     pub(crate) uid: u32,
 }
 
-const ADA: Owner = Owner { name: "ada", uid: 1001 };
+/// The user who looks at the demo, as whom the probes run.
+pub(crate) const YOU: &str = "ada";
+/// Their uid.
+pub(crate) const YOUR_UID: u32 = 1001;
+
+const ADA: Owner = Owner { name: YOU, uid: YOUR_UID };
 static OWNERS: [Owner; 6] = [
     ADA,
     Owner { name: "grace", uid: 1002 },
@@ -20,6 +25,12 @@ static OWNERS: [Owner; 6] = [
     Owner { name: "edsger", uid: 1005 },
     Owner { name: "katherine", uid: 1006 },
 ];
+
+/// The cycle of a serving load, in seconds, and its amplitude, in %.
+const DAY: f64 = 300.0;
+const DAY_SWING: f64 = 24.0;
+/// The utilization of a device in a pause, in %; below that of a busy one.
+pub(crate) const PAUSED_LOAD: f64 = 2.0;
 
 const TRAINING: [&str; 4] = [
     "python -m torch.distributed.run --nproc-per-node=8 train.py --model llama-70b --tp 8",
@@ -105,6 +116,7 @@ impl Workload {
             let rng = seed.branch(2).branch(u64::from(node)).branch(u64::from(index));
             (rng, 20_000 + node * 4 + index)
         };
+        let is_yours = kind == WorkloadKind::Training && spec.is_your_job(block);
         let commands: &[&'static str] = match kind {
             WorkloadKind::Training => &TRAINING,
             WorkloadKind::Serving => &SERVING,
@@ -118,13 +130,13 @@ impl Workload {
             kind,
             rng,
             job: has_job.then_some(number),
-            owner: rng.branch(3).pick(&OWNERS).unwrap_or(&ADA),
+            owner: rng.branch(3).pick(&OWNERS).filter(|_| !is_yours).unwrap_or(&ADA),
             command: rng.branch(4).pick(commands).copied().unwrap_or_default(),
             checkpoint: Pulse {
                 period: rng.branch(5).range(120.0, 220.0).round(),
                 width: if kind == WorkloadKind::Training { 8.0 } else { 0.0 },
-                // No checkpoint in the first seconds.
-                phase: rng.branch(6).range(20.0, 60.0).round(),
+                // No checkpoint in the first minute.
+                phase: rng.branch(6).range(20.0, 50.0).round(),
             },
         }
     }
@@ -132,27 +144,55 @@ impl Workload {
     /// Returns the utilization of a device at `t`, in %.
     pub(crate) fn load(&self, device: Rng, t: f64) -> f64 {
         let load = match self.kind {
-            WorkloadKind::Training if self.checkpoint.is_on(t) => 4.0 + 3.0 * device.noise(t, 1.5),
+            WorkloadKind::Training if self.checkpoint.is_on(t) => {
+                PAUSED_LOAD + 2.0 * device.noise(t, 1.5)
+            }
             WorkloadKind::Training => {
                 let plateau = 97.0 + 1.5 * self.rng.branch(7).noise(t, 90.0);
                 let data_shortage = 5.0 * ((t + self.checkpoint.phase) / 22.0).rem_euclid(1.0);
                 plateau - data_shortage + 1.6 * device.noise(t, 1.2)
             }
             WorkloadKind::Serving => {
-                let day = (TAU * (t / 300.0 + self.rng.branch(8).unit())).sin();
-                54.0 + 24.0 * day
+                54.0 + DAY_SWING * (TAU * (t / DAY + self.rng.branch(8).unit())).sin()
                     + 7.0 * device.noise(t, 9.0)
                     + 6.0 * device.branch(1).noise(t, 1.5)
             }
             WorkloadKind::Sweep => {
-                let lifetime = self.lifetime(device, t);
-                let (age, remaining) = (t - lifetime.began, lifetime.began + lifetime.lasts - t);
-                let running = age > 6.0 && remaining > 3.0;
-                if running { 84.0 + 9.0 * device.noise(t, 5.0) } else { 2.0 }
+                let is_paused = self.pauses(device).is_on(t);
+                if is_paused { PAUSED_LOAD } else { 84.0 + 9.0 * device.noise(t, 5.0) }
             }
             WorkloadKind::IdleHeld | WorkloadKind::Free => 0.0,
         };
         load.clamp(0.0, 100.0)
+    }
+
+    /// Returns when a device does next to nothing: it waits for a checkpoint, or for the next run of a sweep.
+    pub(crate) fn pauses(&self, device: Rng) -> Pulse {
+        let never = Pulse { period: 60.0, width: 0.0, phase: 0.0 };
+        match self.kind {
+            WorkloadKind::Training => self.checkpoint,
+            WorkloadKind::Sweep => {
+                let (period, phase) = sweep_cycle(device);
+                Pulse { period, width: 9.0, phase: phase + 3.0 }
+            }
+            WorkloadKind::Serving | WorkloadKind::IdleHeld | WorkloadKind::Free => never,
+        }
+    }
+
+    /// Returns the integral of a serving load's excess over its mean from 0 to `t`, in % times seconds.
+    pub(crate) fn served_excess(&self, t: f64) -> f64 {
+        let angle = |t: f64| TAU * (t / DAY + self.rng.branch(8).unit());
+        DAY_SWING * DAY / TAU * (angle(0.0).cos() - angle(t).cos())
+    }
+
+    /// Returns the mean utilization outside of pauses, in %.
+    pub(crate) const fn mean_load(&self) -> f64 {
+        match self.kind {
+            WorkloadKind::Training => 94.5,
+            WorkloadKind::Serving => 54.0,
+            WorkloadKind::Sweep => 84.0,
+            WorkloadKind::IdleHeld | WorkloadKind::Free => 0.0,
+        }
     }
 
     /// Returns the used share of a device's memory at `t`, 0 to 1.
@@ -178,8 +218,7 @@ impl Workload {
             let age = self.rng.branch(10).range(1_500.0, 100_000.0).round();
             return Lifetime { generation: 0, began: -age, lasts: f64::INFINITY };
         }
-        let lasts = device.branch(3).range(60.0, 110.0).round();
-        let phase = device.branch(4).range(10.0, lasts - 10.0).round();
+        let (lasts, phase) = sweep_cycle(device);
         let generation = ((t + phase) / lasts).floor().max(0.0);
         Lifetime { generation: to_u64(generation), began: generation * lasts - phase, lasts }
     }
@@ -193,14 +232,29 @@ impl Workload {
         }
     }
 
-    /// Returns the control group of its processes.
+    /// Returns the control group of its processes: that of the job, or of a pod of a notebook server.
     pub(crate) fn cgroup(&self) -> String {
         let uid = self.owner.uid;
+        let (pod, container) = (self.rng.branch(13), self.rng.branch(14));
+        let hex = |name| container.branch(name).bits();
+        let pod = random_uuid(pod).replace('-', "_");
         self.job.map_or_else(
-            || format!("/user.slice/user-{uid}.slice/session-4.scope"),
+            || {
+                format!(
+                    "/kubepods.slice/kubepods-burstable-pod{pod}.slice/cri-containerd-{:016x}{:016x}{:016x}{:016x}.scope",
+                    hex(0), hex(1), hex(2), hex(3)
+                )
+            },
             |job| format!("/slurm/uid_{uid}/job_{job}/step_0"),
         )
     }
+}
+
+/// Returns how long a run of a sweep lasts on a device, and how much of the first has passed at 0, in seconds. No run
+/// ends in the first minute.
+fn sweep_cycle(device: Rng) -> (f64, f64) {
+    let lasts = device.branch(3).range(110.0, 260.0).round();
+    (lasts, device.branch(4).range(10.0, lasts - 75.0).round())
 }
 
 #[cfg(test)]

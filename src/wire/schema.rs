@@ -138,6 +138,17 @@ macro_rules! in_place {
                     $crate::wire::raw::OptionalKey::omit_if_equal(&mut self.$field, &before.$field);
                     $($optional)?
                 )?)*
+                $(
+                    if let (Some(known), Some(before)) = (&mut self.$place, &before.$place) {
+                        $($(
+                            $crate::wire::raw::OptionalKey::omit_if_equal(
+                                &mut known.$group_field,
+                                &before.$group_field,
+                            );
+                            $($group_optional)?
+                        )?)*
+                    }
+                )*
             }
 
             fn set_null(&mut self, key: &str) {
@@ -147,6 +158,13 @@ macro_rules! in_place {
                         $($optional)?
                     }
                 )?)*
+                $($($(
+                    if key == stringify!($group_field) {
+                        let known = self.$place.get_or_insert_default();
+                        $crate::wire::raw::OptionalKey::set_null(&mut known.$group_field);
+                        $($group_optional)?
+                    }
+                )?)*)*
             }
 
             fn update(&mut self, newer: Self) {

@@ -2,11 +2,9 @@
 
 use crate::model::{ProcessKey, ProcessRequest};
 use crate::sim::machine::{Machine, ProcessSlot, SampleRequest};
-use crate::sim::workload::WorkloadKind;
+use crate::sim::workload::{WorkloadKind, YOUR_UID};
 use crate::wire::body::{Answer, Detail, Process, TreeRow};
 
-/// The uid of the simulated probe.
-const PROBE_UID: u32 = 1001;
 /// First pid of child processes, far from all others.
 const FIRST_CHILD_PID: u32 = 1_000_000;
 /// Clock ticks between the start of a process and of its children.
@@ -61,7 +59,7 @@ impl Machine {
 
     fn find_own_slot(&self, t: f64, key: ProcessKey) -> Result<&ProcessSlot, RefusedRequest> {
         let slot = self.find_slot(t, key)?;
-        let is_ours = self.workload(slot).is_some_and(|work| work.owner.uid == PROBE_UID);
+        let is_ours = self.workload(slot).is_some_and(|work| work.owner.uid == YOUR_UID);
         is_ours.then_some(slot).ok_or(RefusedRequest("refused", "it belongs to another user"))
     }
 
@@ -112,7 +110,7 @@ impl Machine {
 
     fn detail(&self, slot: &ProcessSlot, t: f64, key: ProcessKey) -> Answer {
         let process = self.full_process(slot, t);
-        let is_ours = self.workload(slot).is_some_and(|work| work.owner.uid == PROBE_UID);
+        let is_ours = self.workload(slot).is_some_and(|work| work.owner.uid == YOUR_UID);
         let own_text = |text: &str| is_ours.then(|| text.to_owned());
         let limit = |name: &str, soft: &str, hard: &str| [name, soft, hard].map(str::to_owned);
         let detail = Detail {
