@@ -184,6 +184,7 @@ pub(super) fn display_options(
             fleet: settings.list("columns-fleet"),
             node: settings.list("columns-node"),
             processes: settings.list("columns-processes"),
+            jobs: settings.list("columns-jobs"),
             users: settings.list("columns-users"),
         },
     }

@@ -5,7 +5,7 @@ use super::check;
 use super::kind::SettingKind::{Count, DistinctList, List, PercentPair, Seconds, Text};
 use super::kind::value;
 use super::setting::{EnvMapping, Setting, choice, columns, env_alias, flag, option, sort, switch};
-use crate::ui::{ChartMetric, fleet, node, processes, users};
+use crate::ui::{ChartMetric, fleet, job, node, processes, users};
 
 /// All settings by the heading under which help lists them, in the order of `--help`.
 pub const SECTIONS: [(&str, &[Setting]); 7] = [
@@ -309,6 +309,11 @@ const SCREEN: &[Setting] = &[
         .help("Show processes below the devices of a node; p toggles them")
         .on_by_default("Hide processes below the devices of a node; p shows them")
         .page(PROCESSES),
+    sort("sort-jobs", job::sort_columns)
+        .help("Initial sort column of the list of jobs")
+        .default("worst")
+        .page(PROCESSES),
+    switch("reverse-jobs").help("Reverse the sort order of the list of jobs").page(PROCESSES),
     sort("sort-users", users::sort_columns)
         .help("Initial sort column of the user view")
         .default("devices")
@@ -323,6 +328,8 @@ const SCREEN: &[Setting] = &[
         .help("Columns of the device table after the device, from left to right"),
     columns("columns-processes", processes::column_specs)
         .help("Columns of the process table before the command, from left to right"),
+    columns("columns-jobs", || job::COLUMN_SPECS.to_vec())
+        .help("Columns of the list of jobs after the id, from left to right"),
     columns("columns-users", || users::COLUMN_SPECS.to_vec())
         .help("Columns of the user table after the user, from left to right"),
     option("charted", DistinctList(check::metric, ChartMetric::MAX_CHARTED), "METRIC")

@@ -306,6 +306,7 @@ impl Anonymizer {
             limit: job.limit,
             run_time: job.run_time,
             node_count: job.node_count,
+            devices_per_node: job.devices_per_node,
         }
     }
 }

@@ -130,6 +130,7 @@ fn jobs_from_processes(
                 limit: None,
                 run_time: None,
                 node_count: u32::try_from(uses.len()).unwrap_or(u32::MAX),
+                devices_per_node: None,
                 allocations: uses.iter().map(allocation).collect(),
             }
         })

@@ -42,6 +42,8 @@ pub struct Job {
     pub run_time: Option<Duration>,
     /// Number of nodes allocated or requested.
     pub node_count: u32,
+    /// Devices requested on each node; `None` when the scheduler does not tell.
+    pub devices_per_node: Option<u32>,
     /// Its allocation on each node; empty while pending.
     pub allocations: Arc<[Allocation]>,
 }
@@ -67,6 +69,7 @@ impl Job {
             limit: None,
             run_time: None,
             node_count: 1,
+            devices_per_node: None,
             allocations: Arc::default(),
         }
     }

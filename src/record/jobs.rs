@@ -69,6 +69,8 @@ struct JobLine {
     #[serde(skip_serializing_if = "Option::is_none")]
     run_time: Option<f64>,
     node_count: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    devices_per_node: Option<u32>,
     allocations: Vec<AllocationLine>,
 }
 
@@ -161,6 +163,7 @@ impl From<&Job> for JobLine {
             limit: job.limit.map(|limit| limit.as_secs_f64()),
             run_time: job.run_time.map(|time| time.as_secs_f64()),
             node_count: job.node_count,
+            devices_per_node: job.devices_per_node,
             allocations: job.allocations.iter().map(AllocationLine::from).collect(),
         }
     }
@@ -186,6 +189,7 @@ impl JobLine {
             limit: self.limit.and_then(duration),
             run_time: self.run_time.and_then(duration),
             node_count: self.node_count,
+            devices_per_node: self.devices_per_node,
             allocations: self
                 .allocations
                 .iter()

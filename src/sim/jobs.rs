@@ -99,6 +99,7 @@ fn short_job(
         partition: "interactive".into(),
         account: Some("teaching".into()),
         submitted_at: Some(starts_at.minus(Duration::from_secs(start))),
+        devices_per_node: Some(2),
         starts_at: Some(starts_at),
         ends_at: Some(starts_at.plus(Duration::from_secs(length))),
         limit: Some(Duration::from_secs(length)),
@@ -159,6 +160,7 @@ fn waiting_jobs(began: Timestamp, nodes: u32) -> impl Iterator<Item = Job> {
             submitted_at: Some(began.minus(Duration::from_secs(2_400))),
             limit: Some(hours(24)),
             node_count: nodes,
+            devices_per_node: Some(8),
             ..blank_job(id)?
         })
     };
@@ -189,6 +191,7 @@ fn blank_job(id: &str) -> Option<Job> {
         limit: None,
         run_time: None,
         node_count: 1,
+        devices_per_node: None,
         allocations: Arc::default(),
     })
 }

@@ -146,6 +146,8 @@ pub enum FleetAction {
 /// Actions of the job view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobAction {
+    /// Opens the selected job.
+    Open,
     PreviousJob,
     NextJob,
     PreviousNode,

@@ -7,7 +7,7 @@ use crate::insight::FleetView;
 use crate::model::{NodeName, Signal};
 use crate::query::SortOrder;
 use crate::ui::action::{
-    Action, NodeReply, NodeRequest, ProcessAction, RowAction, RunAction, SortAction,
+    Action, JobAction, NodeReply, NodeRequest, ProcessAction, RowAction, RunAction, SortAction,
 };
 use crate::ui::dialog::Dialog;
 use crate::ui::effect::Effect;
@@ -72,6 +72,11 @@ impl Navigation {
             }
             Action::Sort(action) => self.sort(context, *action),
             Action::Fleet(action) => self.fleet.update_layout(context, shared, *action),
+            Action::Job(JobAction::Open) if self.view == View::Fleet => {
+                self.open(context.view, View::Job);
+                self.job.open();
+                Effect::Handled
+            }
             Action::Job(action) => self.job.update_job(context, shared, *action),
             Action::Node(action) => node::update_panel(context, shared, *action),
             Action::Processes(action) => self.update_processes(context, *action),
@@ -183,10 +188,21 @@ impl Navigation {
         let is_on_page = self.view == View::Processes && !self.processes.is_on_table();
         let reverses = self.view == View::Processes;
         let Some((order, mut columns)) = self.current().0.sorting() else {
+            // The keys of an open job are those of its nodes.
+            let step = match action {
+                SortAction::Previous => Some(JobAction::PreviousNode),
+                SortAction::Next => Some(JobAction::NextNode),
+                SortAction::Menu | SortAction::By(_) | SortAction::Set(_) | SortAction::Reverse => {
+                    None
+                }
+            };
+            if let Some(step) = step.filter(|_| self.view == View::Job) {
+                return self.job.update_job(context, &mut self.shared, step);
+            }
             if action != SortAction::Menu {
                 return Effect::Ignored;
             }
-            let text = "not sortable here; only Fleet, Processes and Users can be sorted";
+            let text = "not sortable here; Fleet, Processes, Users and the list of jobs are";
             return Effect::Message(text.to_owned());
         };
         if reverses {
@@ -272,6 +288,11 @@ impl Navigation {
         }
         if view == View::Job && self.view != View::Job {
             self.shared.selection.follow_job(fleet_view);
+            if !self.job.is_open() {
+                self.job.show_list(&self.shared.selection);
+            }
+        } else if view == View::Job {
+            self.job.show_list(&self.shared.selection);
         }
         if view != View::Processes {
             self.processes.end_visit();
@@ -315,7 +336,7 @@ impl Navigation {
         action: &Action,
         default: &'a str,
     ) -> Option<&'a str> {
-        use crate::ui::action::{FleetAction, JobAction, NodeAction};
+        use crate::ui::action::{FleetAction, NodeAction};
 
         let shown = self.shown_node(fleet_view);
         let is_in_rows = match self.view {
@@ -328,7 +349,8 @@ impl Navigation {
             | View::Runs => false,
         };
         match (action, self.view) {
-            (Action::Sort(SortAction::Menu), View::Job | View::Node | View::Events) => None,
+            (Action::Sort(SortAction::Menu), View::Job) => (!self.job.is_open()).then_some(default),
+            (Action::Sort(SortAction::Menu), View::Node | View::Events) => None,
             (Action::Sort(SortAction::Menu), View::Processes) => {
                 self.processes.is_on_table().then_some(default)
             }
@@ -336,6 +358,12 @@ impl Navigation {
             (Action::Rows(RowAction::Back), View::Fleet) => {
                 (!fleet_view.filter.is_empty()).then_some(default)
             }
+            (
+                Action::Job(JobAction::PreviousNode | JobAction::NextMetric)
+                | Action::Runs(RunAction::OfJob),
+                View::Job,
+            ) if !self.job.is_open() => None,
+            (Action::Rows(RowAction::Open), View::Job) if !self.job.is_open() => Some(default),
             (Action::Rows(RowAction::Open), View::Job) => {
                 Some(if is_in_rows { "node" } else { "rows" })
             }

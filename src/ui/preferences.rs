@@ -6,15 +6,18 @@ use crate::ui::action::UiPreference;
 use crate::ui::display_options::{Density, DisplayOptions};
 use crate::ui::navigation::Navigation;
 use crate::ui::views::fleet;
+use crate::ui::views::job;
 use crate::ui::views::processes;
 use crate::ui::views::users;
 
 /// The settings that keys change too.
-pub const PREFERENCES: [&str; 13] = [
+pub const PREFERENCES: [&str; 15] = [
     "sort-fleet",
     "reverse-fleet",
     "sort-processes",
     "reverse-processes",
+    "sort-jobs",
+    "reverse-jobs",
     "sort-users",
     "reverse-users",
     "fleet-form",
@@ -31,9 +34,9 @@ const fn bool_text(is_on: bool) -> &'static str {
 }
 
 /// Returns the current values of [`PREFERENCES`], in their order.
-pub fn preferences(navigation: &Navigation, display: &DisplayOptions) -> [UiPreference; 13] {
-    let [fleet, processes, users] =
-        [navigation.fleet.order, navigation.processes.order, navigation.users.order];
+pub fn preferences(navigation: &Navigation, display: &DisplayOptions) -> [UiPreference; 15] {
+    let [fleet, processes] = [navigation.fleet.order, navigation.processes.order];
+    let [jobs, users] = [navigation.job.list.order, navigation.users.order];
     let (layout, metric, grouping) = navigation.fleet.preferences();
     let density = navigation.shared.panel.density.or(navigation.processes.density);
     let monitor = match density.unwrap_or(display.density) {
@@ -46,6 +49,8 @@ pub fn preferences(navigation: &Navigation, display: &DisplayOptions) -> [UiPref
         bool_text(fleet.is_reversed),
         processes.column,
         bool_text(processes.is_reversed),
+        jobs.column,
+        bool_text(jobs.is_reversed),
         users.column,
         bool_text(users.is_reversed),
         layout,
@@ -72,6 +77,8 @@ pub fn restore_preference(navigation: &mut Navigation, name: &str, value: &str) 
         "reverse-fleet" => navigation.fleet.order.is_reversed = is_on,
         "sort-processes" => set_column(&mut navigation.processes.order, processes::sort_columns()),
         "reverse-processes" => navigation.processes.order.is_reversed = is_on,
+        "sort-jobs" => set_column(&mut navigation.job.list.order, job::sort_columns()),
+        "reverse-jobs" => navigation.job.list.order.is_reversed = is_on,
         "sort-users" => set_column(&mut navigation.users.order, users::sort_columns()),
         "reverse-users" => navigation.users.order.is_reversed = is_on,
         "node-processes" => navigation.shared.panel.hides_processes = !is_on,
@@ -96,6 +103,8 @@ mod tests {
             "util",
             "true",
             "gpumem",
+            "true",
+            "outliers",
             "true",
             "idle-held",
             "true",

@@ -9,9 +9,6 @@ use crate::insight::FleetView;
 use crate::model::{Job, NodeName};
 use crate::ui::widgets::list::Movement;
 
-/// Rows by which a page key moves among jobs and their nodes.
-const PAGE: usize = 10;
-
 #[derive(Clone, Debug, Default)]
 pub struct SharedSelection {
     node: Option<NodeName>,
@@ -169,16 +166,10 @@ impl SharedSelection {
         self.job = Some(job);
     }
 
-    /// Moves the selection among the jobs that have nodes.
-    pub fn step_job(&mut self, fleet_view: &FleetView, movement: Movement) {
-        let jobs: Vec<&Job> = fleet_view.job_index().shown().map(|entry| &entry.job).collect();
-        let index = match self.job(fleet_view) {
-            Some(JobSelection::Listed { index, .. }) => movement.new_index(index, jobs.len(), PAGE),
-            Some(JobSelection::Hidden(_) | JobSelection::Ended(_)) | None => 0,
-        };
-        let Some(job) = jobs.get(index) else { return };
+    /// Selects another job, and one of its nodes.
+    pub fn show_job(&mut self, fleet_view: &FleetView, job: Job) {
         if self.job.as_ref().is_none_or(|known| known.id != job.id) {
-            self.job = Some((*job).clone());
+            self.job = Some(job);
             (self.node, self.version) = (None, self.version + 1);
         }
         self.refresh_job(fleet_view);

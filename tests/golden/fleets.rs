@@ -772,6 +772,7 @@ fn running_job(id: &str, name: &str, user: &str, (began, limit): (i64, u64)) -> 
         limit: Some(Duration::from_secs(limit)),
         run_time: None,
         node_count: 1,
+        devices_per_node: None,
         allocations: Arc::default(),
     }
 }

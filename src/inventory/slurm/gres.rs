@@ -44,6 +44,11 @@ pub(super) fn count_devices(text: &str) -> u32 {
     devices.fold(0, |count: u32, part| count.saturating_add(resource_count(part))).min(MAX_DEVICES)
 }
 
+/// Returns how many devices the resources ask for; `None` if they name no accelerator.
+pub(super) fn requested_devices(text: &str) -> Option<u32> {
+    Some(count_devices(text)).filter(|count| *count > 0)
+}
+
 /// Splits at commas outside parentheses.
 fn split_resources(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_usize;
@@ -62,6 +67,7 @@ fn is_accelerator(part: &str) -> bool {
     ACCELERATORS.contains(&resource_name(part))
 }
 
+/// Returns true for shares of devices.
 fn is_share(part: &str) -> bool {
     ["shard", "mps"].contains(&resource_name(part))
 }
@@ -92,9 +98,8 @@ fn parse_indices(part: &str) -> Option<Vec<u32>> {
         }
         indices.extend(first..=last);
     }
-    let is_share = is_share(part);
     let is_complete = u32::try_from(indices.len()) == Ok(resource_count(part));
-    (is_share || is_complete).then_some(indices)
+    (is_share(part) || is_complete).then_some(indices)
 }
 
 #[cfg(test)]
@@ -144,11 +149,18 @@ mod tests {
             ("gpu:h100:0(IDX:N/A),shard:h100:0(0/4)", 0),
             ("gpu:(null):4(S:0-1)", 4),
             ("gres/gpu=8", 8),
+            ("gres/gpu:8", 8),
+            ("gres:gpu:h100:4", 4),
+            ("gres/gpu", 1),
+            ("gres/nic:2,gres/tpu:4", 4),
+            ("shard:3", 0),
+            ("N/A", 0),
             ("(null)", 0),
             ("", 0),
             ("gpu:4294967295", 4096),
         ] {
             assert_eq!(count_devices(text), count, "{text}");
+            assert_eq!(requested_devices(text), (count > 0).then_some(count), "{text}");
         }
     }
 

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::inventory::slurm::JobFilter;
+use crate::inventory::slurm::gres::requested_devices;
 use crate::inventory::slurm::time_format::{parse_duration, parse_time};
 use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName};
 use crate::nodeset;
@@ -25,9 +26,9 @@ const MAX_TEXT_CHARS: usize = 256;
 
 /// Precedes each field.
 const FIELD_SEPARATOR: char = '\u{1f}';
-/// The fields in order; the name is last.
+/// The fields in order; the name is last. The devices requested on each node follow the number of nodes.
 const FIELDS: [&str; 15] =
-    ["%A", "%i", "%u", "%P", "%a", "%T", "%V", "%S", "%e", "%l", "%M", "%D", "%N", "%r", "%j"];
+    ["%A", "%i", "%u", "%P", "%a", "%T", "%V", "%S", "%e", "%l", "%M", "%D %b", "%N", "%r", "%j"];
 /// The header of the first field.
 const FIRST_HEADER: &str = "JOBID";
 
@@ -166,6 +167,7 @@ fn parse_job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'
     let text = |text: &str| sanitize_shared(text, MAX_TEXT_CHARS);
     let non_empty = |word: &str| (!is_empty_value(word)).then(|| text(word));
     let state = parse_state(state);
+    let (count, gres) = count.split_once(' ').unwrap_or((count, ""));
     let nodes = if state == JobState::Pending { Ok(Vec::new()) } else { parse_nodelist(list) };
     let nodes = nodes.unwrap_or_else(|why| {
         rejected.push(format!("the nodes of job {}: {why}", text(shown)));
@@ -187,6 +189,7 @@ fn parse_job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'
         limit: parse_duration(limit),
         run_time: parse_duration(run_time),
         node_count: count.parse().unwrap_or_default(),
+        devices_per_node: requested_devices(gres),
         allocations: nodes
             .into_iter()
             .map(|node| Allocation { node, devices: DeviceAllocation::Unknown })
@@ -322,7 +325,7 @@ mod tests {
             "N/A",
             "UNLIMITED",
             "0:00",
-            "4",
+            "4 gres/gpu:h100:8",
             "",
             "Dependency",
             "sweep",
@@ -338,6 +341,7 @@ mod tests {
             (Some("phys"), Some("Dependency"))
         );
         assert_eq!((second.node_count, second.starts_at, second.limit), (4, None, None));
+        assert_eq!((second.devices_per_node, first.devices_per_node), (Some(8), None));
     }
 
     #[test]

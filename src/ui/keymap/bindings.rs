@@ -58,6 +58,8 @@ pub(super) const FLEET: &[Binding] = bindings! {
         "fold all groups";
     "fleet.unfold-all" "+ =" => Action::Fleet(FleetAction::UnfoldAll),
         "unfold all groups";
+    "fleet.job" "J" => Action::Job(JobAction::Open),
+        "open the job of the node";
     "fleet.sort-next" "." => Action::Sort(SortAction::Next),
         "sort by the next column";
     "fleet.sort-previous" "," => Action::Sort(SortAction::Previous),
@@ -72,10 +74,16 @@ pub(super) const JOB: &[Binding] = bindings! {
         "previous job; with the cursor in the table, up", "job" with "job.next";
     "job.next" "Down j J" => Action::Job(JobAction::NextJob),
         "next job; with the cursor in the table, down";
-    "job.previous-node" "Left < ," => Action::Job(JobAction::PreviousNode),
+    "job.previous-node" "Left <" => Action::Job(JobAction::PreviousNode),
         "previous node of the job", "node" with "job.next-node";
-    "job.next-node" "Right > ." => Action::Job(JobAction::NextNode),
+    "job.next-node" "Right >" => Action::Job(JobAction::NextNode),
         "next node of the job";
+    "job.sort-previous" "," => Action::Sort(SortAction::Previous),
+        "in the list, sort by the previous column; in a job, previous node";
+    "job.sort-next" "." => Action::Sort(SortAction::Next),
+        "in the list, sort by the next column; in a job, next node";
+    "job.reverse" "\\" => Action::Sort(SortAction::Reverse),
+        "reverse the sort order of the list";
     "job.processes" "p" => Action::Job(JobAction::ToggleProcesses),
         "show or hide processes of the selected node";
     "job.next-metric" "m" => Action::Job(JobAction::NextMetric),
@@ -255,7 +263,7 @@ pub(super) const EVERYWHERE: &[Binding] = bindings! {
     "view-fleet" "1" => Action::Show(View::Fleet),
         "the fleet";
     "view-job" "2" => Action::Show(View::Job),
-        "the selected job";
+        "jobs: the list; again, from a job back to the list";
     "view-node" "3" => Action::Show(View::Node),
         "the selected node";
     "view-processes" "4" => Action::Show(View::Processes),
@@ -293,7 +301,7 @@ pub(super) const EVERYWHERE: &[Binding] = bindings! {
     "filter" "/" => Action::Filter,
         "filter, such as util<10 user=alice", "filter";
     "sort" "F6" => Action::Sort(SortAction::Menu),
-        "sort nodes, processes or users by a column", "sort";
+        "sort nodes, jobs, processes or users by a column", "sort";
     "sort-pid" "" => sort_by("pid"),
         "sort processes by PID";
     "sort-cpu" "" => sort_by("pcpu"),

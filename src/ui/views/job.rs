@@ -1,8 +1,9 @@
-//! The job view: the selected job's summary, its nodes, the selected node's panel and the pending jobs.
+//! The job view: the list of jobs, and the selected job's summary, its nodes and the selected node's panel.
 
 use std::sync::Arc;
 
 use crate::model::{JobId, JobList};
+use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::View;
 use crate::ui::action::{JobAction, RowAction};
@@ -16,23 +17,27 @@ use crate::ui::widgets::list::{Movement, Viewport, cycled};
 
 mod distribution;
 mod header;
+mod list;
 pub(crate) mod pending;
 mod series;
 mod summary;
 mod table;
 
 use crate::insight::jobs::JobIndex;
+use list::JobListState;
+pub(crate) use list::{COLUMN_SPECS, sort_columns};
 use series::MeanSeries;
 use summary::{JobMetric, JobSummary};
 
 /// Below this height the panel of the selected node is left out.
 const MIN_PANEL_HEIGHT: usize = 14;
-/// Height limit of the list of pending jobs, titles included.
-const MAX_PENDING_LINES: usize = 4;
 
 /// State of the job view that lasts between frames.
 #[derive(Clone, Debug, Default)]
 pub struct State {
+    /// True if the selected job is shown, false if the list of jobs is.
+    is_open: bool,
+    pub(crate) list: JobListState,
     /// True if Up and Down select a node of the job, false if they select another job.
     is_in_table: bool,
     viewport: Viewport,
@@ -49,11 +54,15 @@ impl ViewState for State {
         Shared { selection, .. }: &mut Shared,
         action: &RowAction,
     ) -> Effect {
+        if !self.is_open {
+            return self.update_list(context, selection, action);
+        }
         match action {
             RowAction::Move(movement) => self.step(context, selection, *movement),
             RowAction::Open if self.is_in_table => return Effect::SwitchView(View::Node),
             RowAction::Open => self.is_in_table = true,
             RowAction::Back if std::mem::take(&mut self.is_in_table) => {}
+            RowAction::Back => self.show_list(selection),
             RowAction::Click(Click::Row(row)) => {
                 let Some(summary) = self.refresh(context, selection) else {
                     return Effect::Handled;
@@ -64,12 +73,16 @@ impl ViewState for State {
                     return Effect::SwitchView(View::Node);
                 }
             }
-            RowAction::Back | RowAction::Click(_) => return Effect::Ignored,
+            RowAction::Click(_) => return Effect::Ignored,
         }
         Effect::Handled
     }
 
-    /// Draws the header and the node table; pending jobs and the node panel follow if there is room.
+    fn sorting(&mut self) -> Option<(&mut SortOrder, Vec<SortColumn>)> {
+        (!self.is_open).then(|| (&mut self.list.order, sort_columns()))
+    }
+
+    /// Draws the list, or the header and the node table of a job; the node panel follows if there is room.
     fn lines(
         &mut self,
         context: RenderContext<'_>,
@@ -77,16 +90,15 @@ impl ViewState for State {
         width: u16,
         height: usize,
     ) -> Vec<Line> {
+        if !self.is_open {
+            return self.list.lines(context, selection, width, height);
+        }
         let fleet_view = context.view;
         let Some(summary) = self.refresh(context, selection) else {
             return lines_without_job(context, selection, width, height);
         };
         panel.follow(selection);
-        let count = fleet_view.job_index().shown().count();
-        let index = match selection.job(fleet_view) {
-            Some(JobSelection::Listed { index, .. }) => index,
-            Some(JobSelection::Hidden(_) | JobSelection::Ended(_)) | None => 0,
-        };
+        let (index, count) = self.list.place(context, &summary.job);
         let position = header::Position { index, count };
         let size = (width, height);
         let mut lines =
@@ -98,7 +110,7 @@ impl ViewState for State {
             lines.push(table::caption(self.metric, summary.units, width));
         }
         let room = height.saturating_sub(lines.len());
-        let heights = JobHeights::of(&summary, pending_count(context), room);
+        let heights = JobHeights::of(&summary, room);
         let table_context = table::TableContext {
             fleet_view,
             display: context.options,
@@ -114,12 +126,6 @@ impl ViewState for State {
             lines.push(Line::new().rule(width));
             lines.extend(node_panel::panel::lines(context, node, panel, width, heights.panel));
         }
-        if heights.pending > 0
-            && let Some(list) = &fleet_view.fleet.jobs
-        {
-            lines.resize(height.saturating_sub(heights.pending), Line::new());
-            lines.extend(pending::lines(fleet_view, list, context.zone, width, heights.pending));
-        }
         lines.truncate(height);
         lines
     }
@@ -129,10 +135,64 @@ impl State {
     /// Forgets the series of earlier snapshots.
     pub(crate) fn forget_series(&mut self) {
         self.series = MeanSeries::default();
+        self.list.forget_series();
+    }
+
+    /// Returns true if a job is shown, false if the list is.
+    pub(crate) const fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Shows the selected job.
+    pub(crate) fn open(&mut self) {
+        self.is_open = true;
+    }
+
+    /// Shows the list, with the cursor on the selected job.
+    pub(crate) fn show_list(&mut self, selection: &SharedSelection) {
+        (self.is_open, self.is_in_table) = (false, false);
+        self.list.follow(selection);
     }
 
     pub(crate) const fn is_in_table(&self) -> bool {
-        self.is_in_table
+        self.is_open && self.is_in_table
+    }
+
+    /// Performs an action on the list.
+    fn update_list(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &mut SharedSelection,
+        action: &RowAction,
+    ) -> Effect {
+        match action {
+            RowAction::Move(movement) => self.list.step(context, selection, *movement),
+            RowAction::Click(Click::Row(row)) => {
+                if self.list.click(context, selection, *row) {
+                    return self.open_selected(context, selection);
+                }
+            }
+            RowAction::Open => return self.open_selected(context, selection),
+            RowAction::Back | RowAction::Click(_) => return Effect::Ignored,
+        }
+        Effect::Handled
+    }
+
+    /// Opens the job under the cursor, or tells why that is not possible.
+    fn open_selected(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &mut SharedSelection,
+    ) -> Effect {
+        match self.list.open(context, selection) {
+            Ok(()) => {
+                self.is_open = true;
+                selection.refresh_job(context.view);
+                Effect::Handled
+            }
+            Err(Some(message)) => Effect::Message(message),
+            Err(None) => Effect::Handled,
+        }
     }
 
     /// Performs an action that only the job view has.
@@ -143,6 +203,17 @@ impl State {
         action: JobAction,
     ) -> Effect {
         match action {
+            JobAction::PreviousJob | JobAction::NextJob if !self.is_open => {
+                let is_up = action == JobAction::PreviousJob;
+                let movement = if is_up { Movement::Up } else { Movement::Down };
+                self.list.step(context, selection, movement);
+            }
+            JobAction::PreviousNode | JobAction::NextNode | JobAction::NextMetric
+                if !self.is_open =>
+            {
+                return Effect::Ignored;
+            }
+            JobAction::Open => self.open(),
             JobAction::PreviousJob => self.step(context, selection, Movement::Up),
             JobAction::NextJob => self.step(context, selection, Movement::Down),
             JobAction::PreviousNode => self.step_node(context, selection, Movement::Up),
@@ -162,8 +233,8 @@ impl State {
     ) {
         if self.is_in_table {
             self.step_node(context, selection, step);
-        } else {
-            selection.step_job(context.view, step);
+        } else if let Some(job) = self.list.neighbour(context, selection, step) {
+            selection.show_job(context.view, job);
         }
     }
 
@@ -229,30 +300,18 @@ struct JobHeights {
     table: usize,
     /// Excludes the rule above the panel.
     panel: usize,
-    /// Includes the title line.
-    pending: usize,
 }
 
 impl JobHeights {
-    fn of(summary: &JobSummary, pending: usize, room: usize) -> Self {
-        let table_lines = summary.rows.len() + 1;
-        let min_table = table_lines.min(room / 2);
-        let pending = if pending > 0 { (pending + 1).min(MAX_PENDING_LINES) } else { 0 };
-        // Needs one more line, for the gap above the pending jobs.
-        let pending = if room > min_table + pending && room >= 8 { pending } else { 0 };
-        let without_pending = room - pending;
-        let table = table_lines.min(without_pending.saturating_sub(usize::from(pending > 0)));
-        let left = without_pending.saturating_sub(table + 2);
+    fn of(summary: &JobSummary, room: usize) -> Self {
+        let table = (summary.rows.len() + 1).min(room);
+        let left = room.saturating_sub(table + 2);
         let panel = if left >= MIN_PANEL_HEIGHT { left } else { 0 };
-        Self { table, panel, pending }
+        Self { table, panel }
     }
 }
 
-fn pending_count(context: RenderContext<'_>) -> usize {
-    context.view.fleet.jobs.as_ref().map_or(0, |list| list.pending().count())
-}
-
-/// Draws the view when no job is selected.
+/// Draws a job that has no shown nodes: hidden by the filter, or ended.
 fn lines_without_job(
     context: RenderContext<'_>,
     selection: &SharedSelection,
@@ -261,38 +320,20 @@ fn lines_without_job(
 ) -> Vec<Line> {
     let fleet_view = context.view;
     let list = fleet_view.fleet.jobs.as_deref();
-    let mut lines = match selection.job(fleet_view) {
+    let lines = match selection.job(fleet_view) {
         Some(JobSelection::Ended(job)) => {
             let outcome = list.map(|list| list.outcome(&job.id)).unwrap_or_default();
             header::ended_lines(job, outcome, width)
         }
         Some(JobSelection::Hidden(job)) => header::hidden_lines(job, width),
-        Some(JobSelection::Listed { .. }) | None if !fleet_view.job_index().entries.is_empty() => {
-            vec![Line::styled("no node of any job matches the filter", Tone::Warn).truncated(width)]
+        Some(JobSelection::Listed { .. }) | None => {
+            vec![Line::styled("no job is selected; Esc lists them", Tone::Faint).truncated(width)]
         }
-        Some(JobSelection::Listed { .. }) | None => match list {
-            Some(list) => return lines_without_running_jobs(context, list, width, height),
-            None => NO_JOBS_TEXT
-                .iter()
-                .map(|line| Line::styled(*line, Tone::Faint).truncated(width))
-                .collect(),
-        },
     };
-    if let Some(list) = list {
-        lines.push(Line::new());
-        let room = height.saturating_sub(lines.len());
-        lines.extend(pending::lines(fleet_view, list, context.zone, width, room));
-    }
-    lines
+    lines.into_iter().take(height).collect()
 }
 
-/// Shown when there are no jobs at all.
-const NO_JOBS_TEXT: [&str; 2] = [
-    "no process belongs to a job, and no scheduler is queried",
-    "gtop --slurm shows your jobs and their nodes",
-];
-
-/// Draws the view while no job runs: why, what to do about it, and the pending jobs.
+/// Draws the other views while no job runs: why, what to do about it, and the pending jobs.
 pub(crate) fn lines_without_running_jobs(
     context: RenderContext<'_>,
     list: &JobList,

@@ -36,6 +36,8 @@ pub struct TableColumns {
     pub node: Vec<String>,
     /// Of the process table.
     pub processes: Vec<String>,
+    /// Of the list of jobs.
+    pub jobs: Vec<String>,
     /// Of the user table.
     pub users: Vec<String>,
 }

@@ -85,7 +85,7 @@ fn job_line(
 }
 
 /// Formats the expected start of a job.
-fn expected_start(job: &Job, now: Timestamp, zone: &TimeZone) -> String {
+pub(super) fn expected_start(job: &Job, now: Timestamp, zone: &TimeZone) -> String {
     let moment = job
         .starts_at
         .and_then(|starts_at| jiff::Timestamp::from_microsecond(starts_at.as_micros()).ok());

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::fleet::{Fleet, Metric};
 use crate::model::JobId;
 use crate::time::Timestamp;
-use crate::ui::views::job::summary::JobSummary;
+use crate::ui::views::job::summary::{JobSummary, NodeRow};
 use crate::ui::widgets::series::Means;
 
 /// Equals the history that nodes keep.
@@ -25,20 +25,40 @@ pub(crate) struct MeanSeries {
 }
 
 impl MeanSeries {
-    /// Appends the means up to `now`.
+    /// Appends the means of all devices of a job up to `now`.
     pub(crate) fn update(&mut self, fleet: &Fleet, summary: &JobSummary, now: Timestamp) {
+        self.update_with(fleet, &summary.job.id, now, || {
+            let of_row = |row: &NodeRow| {
+                let cells = row.cells.iter().map(|cell| cell.device);
+                row.node_index
+                    .map(|node| cells.map(move |device| (node, device)).collect::<Vec<_>>())
+            };
+            summary.rows.iter().filter_map(of_row).flatten().collect()
+        });
+    }
+
+    /// Appends the means of these devices of a job up to `now`: the indices of their node and of the device.
+    pub(crate) fn update_with(
+        &mut self,
+        fleet: &Fleet,
+        job: &JobId,
+        now: Timestamp,
+        devices: impl FnOnce() -> Vec<(usize, usize)>,
+    ) {
         let second = now.second();
         let span = i64::try_from(KEPT_SECONDS).unwrap_or(i64::MAX);
         let passed = second - self.last_second;
-        if self.job.as_ref() != Some(&summary.job.id) || passed < 0 || passed >= span {
-            *self = Self { job: Some(summary.job.id.clone()), ..Self::default() };
+        if self.job.as_ref() != Some(job) || passed < 0 || passed >= span {
+            *self = Self { job: Some(job.clone()), ..Self::default() };
+        } else if passed == 0 {
+            return;
         }
         let count =
             if self.means.is_empty() { span } else { (passed + RECOMPUTED_SECONDS).min(span) };
         let count = usize::try_from(count).unwrap_or(KEPT_SECONDS);
         let revised = count.saturating_sub(usize::try_from(passed).unwrap_or(0));
         self.means.truncate(self.means.len().saturating_sub(revised));
-        self.means.extend(means(fleet, summary, now, count));
+        self.means.extend(means(fleet, &devices(), now, count));
         let excess = self.means.len().saturating_sub(KEPT_SECONDS);
         self.means.drain(..excess);
         self.last_second = second;
@@ -65,16 +85,19 @@ impl MeanSeries {
     }
 }
 
-fn means(fleet: &Fleet, summary: &JobSummary, now: Timestamp, count: usize) -> Vec<Option<f32>> {
+fn means(
+    fleet: &Fleet,
+    devices: &[(usize, usize)],
+    now: Timestamp,
+    count: usize,
+) -> Vec<Option<f32>> {
     let mut means = Means::new(count);
-    for row in &summary.rows {
-        let Some(node) = row.node_index.and_then(|index| fleet.nodes.get(index)) else { continue };
-        for cell in &row.cells {
-            let Some(device) = node.devices.get(cell.device) else { continue };
-            let points = node.history.last(&device.uuid, Metric::Utilization, now, count);
-            for (at, point) in points.into_iter().enumerate() {
-                means.add(at, point, 1.0);
-            }
+    for (node, device) in devices {
+        let Some(node) = fleet.nodes.get(*node) else { continue };
+        let Some(device) = node.devices.get(*device) else { continue };
+        let points = node.history.last(&device.uuid, Metric::Utilization, now, count);
+        for (at, point) in points.into_iter().enumerate() {
+            means.add(at, point, 1.0);
         }
     }
     means.finish()

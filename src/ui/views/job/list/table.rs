@@ -1,0 +1,202 @@
+//! The columns of the list of jobs. Jobs that wait share the first columns; what they wait for takes the others' place.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+
+use crate::model::{Job, JobState};
+use crate::query::{SortColumn, SortOrder};
+use crate::text::UNKNOWN;
+use crate::time::format_duration;
+use crate::ui::RenderContext;
+use crate::ui::views::job::list::rows::{JobRow, JobRows};
+use crate::ui::views::job::pending::expected_start;
+use crate::ui::views::job::series::MeanSeries;
+use crate::ui::widgets::column_spec::ColumnSpec;
+use crate::ui::widgets::line::{Line, Tone};
+use crate::ui::widgets::number_format::or_unknown;
+use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
+
+/// The columns that the list can be sorted by.
+pub(super) const SORT_COLUMNS: [SortColumn; 11] = [
+    SortColumn::new("worst", 'w', "worst first", "your jobs first, the worst of them on top"),
+    SortColumn::new("job", 'j', "id", "by job id"),
+    SortColumn::new("name", 'n', "name", "by name"),
+    SortColumn::new("user", 'u', "user", "by user"),
+    SortColumn::new("devices", 'd', "devices", "by number of devices"),
+    SortColumn::new("util", '%', "utilization", "by utilization"),
+    SortColumn::new("idle", 'i', "idle devices", "by number of idle devices"),
+    SortColumn::new("outliers", 'o', "outliers", "by number of outliers"),
+    SortColumn::new("time", 't', "time used", "by time used"),
+    SortColumn::new("state", 's', "state", "by state"),
+    SortColumn::new("partition", 'p', "partition", "by partition"),
+];
+
+/// All columns of the list; the id always comes first.
+pub(crate) const COLUMN_SPECS: [ColumnSpec; 11] = table::specs(&JobTable::COLUMNS);
+
+/// The names of the columns that jobs that wait have too.
+const SHARED_COLUMNS: [&str; 4] = ["job", "name", "user", "devices"];
+
+/// What cells are drawn from, apart from their row.
+pub(super) struct JobTable<'a> {
+    context: RenderContext<'a>,
+    widths: [u16; 3],
+    series: &'a BTreeMap<Arc<str>, MeanSeries>,
+}
+
+/// One job and what it does.
+pub(super) struct JobCells<'a> {
+    job: &'a Job,
+    row: &'a JobRow,
+}
+
+type JobColumn<'a> = TableColumn<JobTable<'a>, JobCells<'a>>;
+pub(super) type LaidOutJobs<'a> = Table<'a, JobTable<'a>, JobCells<'a>>;
+
+impl<'a> JobTable<'a> {
+    const COLUMNS: [JobColumn<'a>; 11] = [
+        JobColumn::left("ID", 0, |_, cells, _| {
+            Cell::toned(cells.job.shown_id.to_string(), Tone::Strong)
+        })
+        .named("job", "job", "the job's id, as squeue writes it; always shown first")
+        .sized(|table, _| table.widths[0].clamp(4, 14)),
+        JobColumn::left("NAME", 0, |_, cells, _| Cell::from(cells.job.name.to_string()))
+            .named("name", "name", "the job's name")
+            .sized(|table, _| table.widths[1].clamp(4, 10))
+            .rank(3)
+            .wider(8, |table, room| table.widths[1].saturating_sub(10).min(20).min(room)),
+        JobColumn::left("USER", 0, |_, cells, _| {
+            let tone = if cells.row.is_own { Tone::Accent } else { Tone::Plain };
+            Cell::toned(cells.job.user.to_string(), tone)
+        })
+        .named("user", "user", "whose job it is; yours stand first")
+        .sized(|table, _| table.widths[2].clamp(4, 9))
+        .rank(4),
+        JobColumn::left("DEVICES", 7, |_, cells, _| Cell::from(cells.row.size_text(cells.job)))
+            .named(
+                "devices",
+                "devices",
+                "nodes × devices on each, or those it asks for; 3n 20 if the nodes differ",
+            )
+            .rank(1),
+        JobColumn::right("UTIL", 4, |table, cells, _| {
+            let share = cells.row.load.as_ref().and_then(|load| load.utilization);
+            let tone = table.context.options.load.tone(share);
+            Cell::Text(or_unknown(share, |share| format!("{share:.0}%")).into(), tone)
+        })
+        .named("util", "util", "mean utilization of its devices now")
+        .rank(1),
+        JobColumn::left("5 MIN", 8, |table, cells, place| {
+            let series = table.series.get(&cells.job.shown_id);
+            let count = usize::from(place.width);
+            let points = series.map(|series| series.columns(count).0).unwrap_or_default();
+            let share = cells.row.load.as_ref().and_then(|load| load.utilization);
+            Cell::Line(Line::new().sparkline(points, table.context.options.load.tone(share)))
+        })
+        .named("chart", "util", "mean utilization of its devices over the last five minutes")
+        .rank(7)
+        .wider(9, |_, room| room.min(12)),
+        JobColumn::right("IDLE", 4, |_, cells, _| count_cell(cells, |row| row.idle))
+            .named("idle", "idle", "its devices that are idle: below 5 % of utilization")
+            .rank(2),
+        JobColumn::right("OUTL", 4, |_, cells, _| count_cell(cells, |row| row.outliers))
+            .named("outliers", "outliers", "its devices far from the utilization of the others")
+            .rank(5),
+        JobColumn::right("USED/LIMIT", 13, |table, cells, _| {
+            let job = cells.job;
+            let used = job.elapsed(table.context.view.now).map(format_duration);
+            match (used, job.limit.map(format_duration)) {
+                (Some(used), Some(limit)) => format!("{used}/{limit}").into(),
+                (Some(used), None) => used.into(),
+                (None, _) => UNKNOWN.into(),
+            }
+        })
+        .named("time", "time", "how long it has run, and its time limit")
+        .rank(6),
+        JobColumn::left("STATE", 9, |_, cells, _| {
+            let state = cells.job.state;
+            let tone = if state == JobState::Running { Tone::Plain } else { Tone::Warn };
+            Cell::toned(state.as_str(), tone)
+        })
+        .named("state", "state", "the scheduler's state of the job")
+        .rank(8),
+        JobColumn::left("PARTITION", 12, |_, cells, _| Cell::from(cells.job.partition.to_string()))
+            .named("partition", "partition", "the partition it runs in")
+            .rank(10),
+    ];
+
+    /// Lays out the table in `width`.
+    pub(super) fn laid_out(
+        context: RenderContext<'a>,
+        rows: &JobRows,
+        series: &'a BTreeMap<Arc<str>, MeanSeries>,
+        width: u16,
+    ) -> LaidOutJobs<'a> {
+        let table = Self { context, widths: rows.widths, series };
+        let room = TableRoom::new(width, 0, if width >= 100 { 2 } else { 1 });
+        Table::fit(&Self::COLUMNS, table, &context.options.columns.jobs, room)
+    }
+}
+
+/// Makes a cell of a number that is bad unless it is 0; unknown for a job without fresh nodes.
+fn count_cell(
+    cells: &JobCells<'_>,
+    read: fn(&crate::ui::views::job::list::rows::JobLoad) -> usize,
+) -> Cell {
+    let load = cells.row.load.as_ref().filter(|load| load.utilization.is_some());
+    match load.map(read) {
+        None => Cell::toned(UNKNOWN, Tone::Faint),
+        Some(0) => Cell::toned("0", Tone::Faint),
+        Some(count) => Cell::toned(count.to_string(), Tone::Warn),
+    }
+}
+
+/// Returns the title line, with the sort column marked.
+pub(super) fn titles(table: &LaidOutJobs<'_>, order: SortOrder) -> Line {
+    let arrow = if order.is_reversed { "↑" } else { "↓" };
+    table.marked_titles(|spec, title, width| {
+        let is_marked = spec.sort == order.column && spec.name != "chart";
+        let fits = usize::from(width) > title.chars().count();
+        let title = if is_marked && fits { format!("{title}{arrow}").into() } else { title };
+        (title, if is_marked { Tone::Strong } else { Tone::Faint })
+    })
+}
+
+/// Draws one job as a line.
+pub(super) fn row<'a>(table: &LaidOutJobs<'a>, job: &'a Job, row: &'a JobRow) -> Line {
+    let cells = JobCells { job, row };
+    let Some(load) = &row.load else {
+        let (count, _) = table.leading(|name| SHARED_COLUMNS.contains(&name));
+        let line = table.part_of_row(..count, Line::new(), &cells, Fade::None);
+        return line.gap(table.room.gap).append(waiting_text(job, table.context.context));
+    };
+    table.row(Line::new(), &cells, Fade::if_old(load.is_stale))
+}
+
+/// Tells what a job without nodes waits for, and when it is expected to start.
+fn waiting_text(job: &Job, context: RenderContext<'_>) -> Line {
+    let RenderContext { view, zone, .. } = context;
+    let mut line = Line::styled(job.state.as_str(), Tone::Faint);
+    if let Some(reason) = job.reason.as_deref() {
+        line = line.text(": ", Tone::Faint).text(reason, Tone::Plain);
+    }
+    line = line.text(" · ", Tone::Faint).text(start_text(job, view.now, zone), Tone::Plain);
+    let mut others = Vec::new();
+    if !job.partition.is_empty() {
+        others.push(format!("partition {}", job.partition));
+    }
+    others.extend(job.limit.map(|limit| format!("limit {}", format_duration(limit))));
+    for text in others {
+        line = line.text(" · ", Tone::Faint).text(text, Tone::Faint);
+    }
+    line
+}
+
+fn start_text(job: &Job, now: crate::time::Timestamp, zone: &TimeZone) -> String {
+    if job.starts_at.is_none() || job.state != JobState::Pending {
+        return "start unknown".to_owned();
+    }
+    format!("starts {}", expected_start(job, now, zone))
+}
