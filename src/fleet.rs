@@ -16,6 +16,8 @@ pub use node::{DeviceNumbering, EventRecord, Host, Node, Process, SourceState, T
 pub use node_builder::NodeBuilder;
 pub use store::{FleetReader, FleetStore, PublishRate};
 pub use totals::Totals;
+pub use user::{User, user_of};
+pub use waste::{AllocationsByNode, IdleSpan, NodeWaste, Waste};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,6 +35,8 @@ mod node_builder;
 mod rates;
 mod store;
 mod totals;
+mod user;
+mod waste;
 
 /// All monitored nodes at one moment.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +47,8 @@ pub struct Fleet {
     pub same_as: Arc<BTreeMap<NodeName, NodeName>>,
     /// The scheduler's job list; `None` when no scheduler is queried.
     pub jobs: Option<Arc<JobList>>,
+    /// What users have held and left idle since gtop watches.
+    pub waste: Arc<Waste>,
 }
 
 impl Fleet {
@@ -62,7 +68,7 @@ impl Fleet {
                 }
             }
         }
-        Self { same_as: Arc::new(same_as), nodes, jobs: None }
+        Self { same_as: Arc::new(same_as), nodes, jobs: None, waste: Arc::default() }
     }
 
     /// Returns the node of this name.

@@ -134,7 +134,7 @@ fn machines_of(fleet: &Fleet) -> Fleet {
         Arc::new(JobList { jobs: list.jobs.iter().map(renamed).collect(), ..JobList::clone(list) })
     });
     let nodes = fleet.machines().filter_map(|first| chosen.get(&first.name)).copied();
-    Fleet { nodes: nodes.cloned().collect(), same_as: Arc::default(), jobs }
+    Fleet { same_as: Arc::default(), jobs, ..Fleet::new(nodes.cloned().collect()) }
 }
 
 impl<'a> ServedFleet<'a> {
@@ -300,6 +300,7 @@ mod tests {
                 nodes: nodes.iter().cloned().map(Arc::new).collect(),
                 same_as: Arc::new([(second.clone(), first.clone())].into()),
                 jobs: Some(Arc::new(JobList { jobs: vec![job], ..JobList::default() })),
+                ..Fleet::default()
             };
             let lines = lines(&fleet, false);
             assert!(has(&lines, "gtop_node_up{node=\"a\"} 1"), "{lines:#?}");

@@ -2,11 +2,12 @@
 //!
 //! Structs are listed field by field, so that the compiler asks about each new one.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::Fleet;
 use crate::fleet::node::{DeviceNumbering, EventRecord, Host, Node, Process, SourceState, Traffic};
+use crate::fleet::{Fleet, User, Waste};
 use crate::model::{
     Allocation, BackendState, Container, Device, DeviceFault, DeviceUse, DriverFacts, Event,
     EventKind, Fault, Hello, HostFacts, HostReading, HostSlowReading, Job, JobId, JobList,
@@ -26,13 +27,28 @@ impl Anonymizer {
     /// Returns the fleet with users, hosts, jobs, paths, device ids and addresses replaced, and without command lines
     /// and free text, such as error messages.
     pub fn anonymize(&mut self, fleet: &Fleet) -> Fleet {
-        let Fleet { nodes, same_as, jobs } = fleet;
+        let Fleet { nodes, same_as, jobs, waste } = fleet;
         let nodes = nodes.iter().map(|node| Arc::new(self.node(node))).collect();
         let pair =
             |(name, first): (&NodeName, &NodeName)| (self.node_name(name), self.node_name(first));
         let same_as = Arc::new(same_as.iter().map(pair).collect());
         let jobs = jobs.as_ref().map(|list| Arc::new(self.job_list(list)));
-        Fleet { nodes, same_as, jobs }
+        let waste = Arc::new(self.waste(waste));
+        Fleet { nodes, same_as, jobs, waste }
+    }
+
+    fn waste(&mut self, waste: &Waste) -> Waste {
+        let anonymizer = RefCell::new(self);
+        waste.renamed(
+            |name| anonymizer.borrow_mut().node_name(name),
+            |user| match user {
+                User::Named(name) => User::Named(anonymizer.borrow_mut().name("user", name)),
+                // As users of processes whose name is unknown.
+                User::Number(_) | User::Unknown => User::Unknown,
+                User::Hidden => User::Hidden,
+            },
+            |uuid| anonymizer.borrow_mut().uuid(uuid),
+        )
     }
 
     fn replace(&mut self, kind: &'static str, name: &str) -> Arc<str> {

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::fleet::Fleet;
 use crate::fleet::node::Node;
+use crate::fleet::waste::{AllocationsByNode, Waste};
 use crate::model::{JobId, JobList, NodeName, ProcessStatics, SchedulerNode, SchedulerNodes};
 
 /// Minimum intervals between two publications of the fleet.
@@ -60,6 +61,8 @@ struct StoreState {
     job_ids: BTreeMap<JobId, JobId>,
     /// What the scheduler says of nodes.
     scheduler: Arc<SchedulerNodes>,
+    allocations: AllocationsByNode,
+    waste: Arc<Waste>,
 }
 
 /// Reads the newest published fleet.
@@ -82,6 +85,8 @@ impl FleetStore {
             jobs: None,
             job_ids: BTreeMap::new(),
             scheduler: Arc::default(),
+            allocations: AllocationsByNode::default(),
+            waste: Arc::default(),
         };
         let (published, _) = watch::channel(fleet);
         Arc::new(Self { inner: Mutex::new(inner), changed: Notify::new(), published, history_span })
@@ -105,6 +110,7 @@ impl FleetStore {
         let inner = &mut *guard;
         inner.job_ids = jobs.iter().flat_map(|jobs| &jobs.jobs).filter_map(sluid_to_id).collect();
         inner.scheduler = jobs.as_ref().map(|jobs| Arc::clone(&jobs.nodes)).unwrap_or_default();
+        inner.allocations = AllocationsByNode::of(jobs.as_ref());
         inner.jobs = jobs;
         let now = Instant::now();
         inner.removed.retain(|_, (_, since)| now.duration_since(*since) < REMOVED_RETENTION);
@@ -137,6 +143,10 @@ impl FleetStore {
         inner.nodes = nodes;
         drop(inner);
         self.list_nodes(names, jobs);
+        // What was watched before does not lead to this moment; the histories of the nodes do.
+        let mut inner = self.lock();
+        inner.waste = Arc::new(Waste::seeded(&inner.nodes, &inner.allocations));
+        drop(inner);
         self.publish_now(change);
     }
 
@@ -179,7 +189,12 @@ impl FleetStore {
         if let Some(entry) = entry {
             let [known, newer] = [&*entry, &node].map(|node| node.hello.as_ref().map(Arc::as_ptr));
             inner.has_new_hello |= known != newer;
-            *entry = with_scheduler(resolve_job_ids(node, &inner.job_ids), &inner.scheduler);
+            let newer = with_scheduler(resolve_job_ids(node, &inner.job_ids), &inner.scheduler);
+            let before = std::mem::replace(entry, Arc::clone(&newer));
+            let waste = &mut inner.waste;
+            if Waste::concerns(&before, &newer) {
+                Arc::make_mut(waste).observe(&before, &newer, &inner.allocations);
+            }
         } else if let Some((known, _)) = inner.removed.get_mut(&node.name) {
             *known = node;
         }
@@ -213,11 +228,13 @@ impl FleetStore {
         let nodes: Arc<[Arc<Node>]> = inner.nodes.as_slice().into();
         let jobs = inner.jobs.clone();
         if std::mem::take(&mut inner.has_new_hello) {
-            let fleet = Fleet { jobs, ..Fleet::new(nodes) };
+            let waste = Arc::clone(&inner.waste);
+            let fleet = Fleet { jobs, waste, ..Fleet::new(nodes) };
             inner.same_as = Arc::clone(&fleet.same_as);
             return fleet;
         }
-        Fleet { nodes, same_as: Arc::clone(&inner.same_as), jobs }
+        let waste = Arc::clone(&inner.waste);
+        Fleet { nodes, same_as: Arc::clone(&inner.same_as), jobs, waste }
     }
 
     fn next_publish_at(&self, last: Option<Instant>, rate: PublishRate) -> Option<Instant> {

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::fleet::{MIN_HELD_BYTES, Node, allocated_on, is_in_use};
-use crate::insight::users::{User, user_of};
+use crate::fleet::{MIN_HELD_BYTES, Node, User, allocated_on, is_in_use, user_of};
 use crate::model::{Allocation, DeviceUse, Job, JobId, JobList, NodeName};
 
 /// An index of the allocations in a job list, built once per list.

@@ -3,41 +3,14 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::fleet::{self, Node, is_busy, is_idle_held};
+use crate::fleet::{self, IdleSpan, Node, User, is_busy, is_idle_held, user_of};
 use crate::insight::FleetView;
 use crate::insight::node_status::NodeStatus;
 use crate::insight::{RowId, process_rows};
-use crate::model::{Bytes, Device, DeviceUse, JobId, UnseenReason};
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum User {
-    /// A user with a known name.
-    Named(Arc<str>),
-    /// A user of whom only the uid is known.
-    Number(u32),
-    /// The owner of processes whose owner was not reported.
-    Unknown,
-    /// The owner of processes that the node does not let gtop see.
-    Hidden,
-}
-
-impl User {
-    /// Returns the text shown for the user.
-    pub(crate) fn text(&self) -> String {
-        match self {
-            Self::Named(name) => name.to_string(),
-            Self::Number(number) => format!("uid {number}"),
-            Self::Unknown => "unknown".to_owned(),
-            Self::Hidden => "hidden".to_owned(),
-        }
-    }
-
-    /// Returns true if the name or uid is known.
-    pub(crate) const fn is_known(&self) -> bool {
-        matches!(self, Self::Named(_) | Self::Number(_))
-    }
-}
+use crate::model::{Bytes, Device, JobId, NodeName};
+use crate::time::Timestamp;
 
 /// Usage of one user. Sums cover fresh nodes only.
 #[derive(Clone, Debug, Default)]
@@ -53,11 +26,26 @@ pub(crate) struct UserUsage {
     /// Power of the user's devices in watts; the power of a shared device is divided evenly.
     pub(crate) power: Option<f32>,
     pub(crate) processes: usize,
+    /// Device time that the user has held and left idle since gtop watches, also on devices held no longer.
+    pub(crate) wasted: Duration,
+    /// The idle-held devices, those that have been idle for longest first.
+    pub(crate) idle: Vec<IdleDevice>,
     pub(crate) jobs: BTreeSet<JobId>,
     /// Nodes where the user holds devices or has processes.
     pub(crate) nodes: Vec<NodeUsage>,
     /// Number of `nodes` that are fresh.
     pub(crate) fresh_nodes: usize,
+}
+
+/// A device that a user holds and leaves idle.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct IdleDevice {
+    /// Index of the node in the fleet.
+    pub(crate) node_index: usize,
+    pub(crate) uuid: Arc<str>,
+    pub(crate) job: Option<JobId>,
+    /// Since when; `None` if it was not idle at the samples that gtop has watched.
+    pub(crate) span: Option<IdleSpan>,
 }
 
 /// Usage of one user on one node.
@@ -83,13 +71,15 @@ pub(crate) struct Users {
     pub(crate) power: Option<f32>,
     /// Number of fresh nodes, and of all nodes.
     pub(crate) nodes: (usize, usize),
+    /// When the waste began to be counted; `None` if nothing has been watched.
+    pub(crate) watched_since: Option<Timestamp>,
 }
 
 /// A job with its owner and the devices it was allocated on one node.
 type AllocatedJob = (User, JobId, Vec<Arc<str>>);
 
-/// Users of each device of one node, by device UUID.
-type DeviceHolders = BTreeMap<Arc<str>, BTreeSet<User>>;
+/// Users of each device of one node, by device UUID, each with a job if there is one.
+type DeviceHolders = BTreeMap<Arc<str>, BTreeMap<User, Option<JobId>>>;
 
 impl Users {
     /// Computes the usage. Too slow for every frame with thousands of nodes, so it is cached per snapshot.
@@ -107,7 +97,17 @@ impl Users {
             usage.nodes.0 += usize::from(is_fresh);
             let allocated = allocated.remove(index).unwrap_or_default();
             let jobs = &fleet_view.allocated;
-            usage.add_node(&mut users, (*index, node, is_fresh), (allocated, jobs));
+            let waste = fleet_view.fleet.waste.node(&node.name);
+            let context = (allocated, jobs, waste);
+            usage.add_node(&mut users, (*index, node, is_fresh), context);
+        }
+        usage.watched_since = fleet_view.fleet.waste.since;
+        add_waste(fleet_view, &mut users);
+        for user_usage in users.values_mut() {
+            // Devices of which nothing is known have begun to be idle just now.
+            user_usage.idle.sort_by_key(|idle| {
+                idle.span.as_ref().map_or(Timestamp::from_micros(i64::MAX), |span| span.since)
+            });
         }
         usage.entries = users.into_iter().collect();
         usage
@@ -118,30 +118,39 @@ impl Users {
         &mut self,
         users: &mut BTreeMap<User, UserUsage>,
         (node_index, node, is_fresh): (usize, &Node, bool),
-        (allocated, jobs): (Vec<AllocatedJob>, &fleet::AllocatedDevices),
+        (allocated, jobs, waste): (
+            Vec<AllocatedJob>,
+            &fleet::AllocatedDevices,
+            Option<&fleet::NodeWaste>,
+        ),
     ) {
         let mut holders = DeviceHolders::new();
         let mut node_usages: BTreeMap<User, NodeUsage> = BTreeMap::new();
-        let mut add_holder =
-            |node_usages: &mut BTreeMap<User, NodeUsage>, user: &User, device: &Arc<str>| {
-                let device = node.whole_uuid(device);
-                let is_new = holders.entry(Arc::clone(device)).or_default().insert(user.clone());
-                let new_usage = || NodeUsage { node_index, is_fresh, devices: 0, uses: Vec::new() };
-                let node_usage = node_usages.entry(user.clone()).or_insert_with(new_usage);
-                node_usage.devices += usize::from(is_new);
-            };
+        let mut add_holder = |node_usages: &mut BTreeMap<User, NodeUsage>,
+                              user: &User,
+                              device: &Arc<str>,
+                              job: Option<&JobId>| {
+            let device = node.whole_uuid(device);
+            let of_device = holders.entry(Arc::clone(device)).or_default();
+            let is_new = !of_device.contains_key(user);
+            of_device.entry(user.clone()).or_insert_with(|| job.cloned());
+            let new_usage = || NodeUsage { node_index, is_fresh, devices: 0, uses: Vec::new() };
+            let node_usage = node_usages.entry(user.clone()).or_insert_with(new_usage);
+            node_usage.devices += usize::from(is_new);
+        };
         for (user, job, devices) in allocated {
-            users.entry(user.clone()).or_default().jobs.insert(job);
             for device in &devices {
-                add_holder(&mut node_usages, &user, device);
+                add_holder(&mut node_usages, &user, device, Some(&job));
             }
+            users.entry(user).or_default().jobs.insert(job);
         }
         for (use_index, row_id) in process_rows(node) {
             let Some(device_use) = node.uses.get(use_index) else { continue };
             let Some(user) = user_of(node, device_use) else { continue };
-            add_holder(&mut node_usages, &user, &device_use.device);
+            let job = node.job_of(device_use.pid);
+            add_holder(&mut node_usages, &user, &device_use.device, job);
             let user_usage = users.entry(user.clone()).or_default();
-            user_usage.jobs.extend(node.job_of(device_use.pid).cloned());
+            user_usage.jobs.extend(job.cloned());
             if is_fresh {
                 user_usage.processes += 1;
                 if let Some(memory) = device_use.memory.get() {
@@ -166,7 +175,7 @@ impl Users {
             user_usage.nodes.push(node_usage);
         }
         if is_fresh {
-            self.count_devices(users, node, (&holders, jobs));
+            self.count_devices(users, (node_index, node), (&holders, jobs, waste));
         }
     }
 
@@ -174,8 +183,12 @@ impl Users {
     fn count_devices(
         &mut self,
         users: &mut BTreeMap<User, UserUsage>,
-        node: &Node,
-        (holders, jobs): (&DeviceHolders, &fleet::AllocatedDevices),
+        (node_index, node): (usize, &Node),
+        (holders, jobs, waste): (
+            &DeviceHolders,
+            &fleet::AllocatedDevices,
+            Option<&fleet::NodeWaste>,
+        ),
     ) {
         for (_, device) in node.whole_devices() {
             self.devices += 1;
@@ -188,11 +201,16 @@ impl Users {
             let is_busy = is_busy(device);
             let is_idle_held = is_idle_held(node, device, jobs.contains(node, device));
             let count = u16::try_from(holders.len()).unwrap_or(u16::MAX);
-            for user in holders {
+            for (user, job) in holders {
                 let user_usage = users.entry(user.clone()).or_default();
                 user_usage.devices += 1;
                 user_usage.busy += usize::from(is_busy);
-                user_usage.idle_held += usize::from(is_idle_held);
+                if is_idle_held {
+                    user_usage.idle_held += 1;
+                    let span = waste.and_then(|waste| waste.idle.get(&device.uuid)).cloned();
+                    let (uuid, job) = (Arc::clone(&device.uuid), job.clone());
+                    user_usage.idle.push(IdleDevice { node_index, uuid, job, span });
+                }
                 if let Some(power) = power {
                     let sum =
                         user_usage.power.unwrap_or_default() + power / f32::from(count.max(1));
@@ -214,6 +232,7 @@ impl UserUsage {
         let memory = |usage: &Self| usage.memory.map(|bytes| bytes.0);
         match column {
             "busy" => other.busy.cmp(&self.busy),
+            "wasted" => other.wasted.cmp(&self.wasted).then(other.idle_held.cmp(&self.idle_held)),
             "idle-held" => other.idle_held.cmp(&self.idle_held),
             "mem" => memory(other).cmp(&memory(self)),
             "power" => other.power.unwrap_or(-1.0).total_cmp(&self.power.unwrap_or(-1.0)),
@@ -245,18 +264,21 @@ fn allocated_jobs(fleet_view: &FleetView) -> BTreeMap<usize, Vec<AllocatedJob>> 
     allocated
 }
 
-/// Returns the owner of a process; `None` when the process has ended.
-pub(crate) fn user_of(node: &Node, used: &DeviceUse) -> Option<User> {
-    let is_visible = node.process(used.pid).is_some();
-    let unseen = node.unseen_process(used.pid);
-    if !is_visible && unseen.is_some_and(|process| process.why == UnseenReason::Gone) {
-        return None;
+/// Adds the device time that users have wasted, on all nodes or on those that match the filter.
+fn add_waste(fleet_view: &FleetView, users: &mut BTreeMap<User, UserUsage>) {
+    let fleet = &fleet_view.fleet;
+    let shown: Option<BTreeSet<&NodeName>> = (!fleet_view.filter.is_empty())
+        .then(|| fleet_view.nodes().map(|node| &node.name).collect());
+    for (name, waste) in fleet.waste.nodes() {
+        let is_hidden = shown.as_ref().is_some_and(|shown| !shown.contains(name));
+        if is_hidden || fleet.same_as.contains_key(name) {
+            continue;
+        }
+        for (user, time) in &waste.by_user {
+            let user_usage = users.entry(user.clone()).or_default();
+            user_usage.wasted = user_usage.wasted.saturating_add(*time);
+        }
     }
-    let owner = node.statics_of(used.pid).and_then(|statics| {
-        let name = statics.user.known().map(|name| User::Named(Arc::clone(name)));
-        name.or_else(|| statics.uid.get().map(User::Number))
-    });
-    Some(owner.unwrap_or(if unseen.is_some() { User::Hidden } else { User::Unknown }))
 }
 
 fn add_hidden_holder(
@@ -265,22 +287,19 @@ fn add_hidden_holder(
     device: &Device,
     (node_index, is_fresh): (usize, bool),
 ) {
-    holders.entry(Arc::clone(&device.uuid)).or_default().insert(User::Hidden);
+    holders.entry(Arc::clone(&device.uuid)).or_default().insert(User::Hidden, None);
     let new_usage = || NodeUsage { node_index, is_fresh, devices: 0, uses: Vec::new() };
     node_usages.entry(User::Hidden).or_insert_with(new_usage).devices += 1;
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::fleet::{Fleet, Process, SourceState};
+    use crate::fleet::{AllocationsByNode, Fleet, Process, SourceState, Waste};
     use crate::model::{
-        Allocation, DeviceAllocation, Job, JobList, Link, NodeName, Percent, ProcessKey,
-        ProcessStatics, Reading, Source, TpuDetails, UnseenProcess, Watts,
+        Allocation, DeviceAllocation, DeviceUse, Job, JobList, Link, Percent, ProcessKey,
+        ProcessStatics, Reading, Source, TpuDetails, UnseenProcess, UnseenReason, Watts,
     };
-    use crate::time::Timestamp;
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
 
@@ -409,5 +428,38 @@ mod tests {
         assert_eq!((counts(&usage, "alice"), counts(&usage, "bob")), ((1, 0, 1), (0, 0, 0)));
         let bob = usage.usage_of(&User::Named("bob".into())).unwrap();
         assert_eq!((bob.fresh_nodes, bob.nodes.len(), bob.memory), (0, 1, None));
+    }
+
+    #[test]
+    fn a_user_s_idle_devices_and_waste_are_listed_also_after_the_job_has_ended() {
+        let earlier = Timestamp::from_micros(NOW.as_micros() - 2_000_000);
+        let devices = || vec![device("GPU-1", 0.0), device("GPU-2", 90.0)];
+        let (before, after) = (node("a", devices(), earlier), node("a", devices(), NOW));
+        let devices = DeviceAllocation::Indices([0, 1].into());
+        let allocation = Allocation { node: after.name.clone(), devices };
+        let job = Job { allocations: [allocation].into(), ..Job::example("7") };
+        let jobs = Some(Arc::new(JobList { jobs: vec![job], ..JobList::default() }));
+        let mut waste = Waste::default();
+        waste.observe(&before, &after, &AllocationsByNode::of(jobs.as_ref()));
+        let users = |jobs: Option<Arc<JobList>>, filter: &str| {
+            let fleet = Fleet {
+                jobs,
+                waste: Arc::new(waste.clone()),
+                ..Fleet::new([Arc::new(after.clone())].into())
+            };
+            let filter = crate::query::Filter::new(filter).unwrap();
+            Arc::clone(FleetView::filtered(fleet, NOW, filter).users())
+        };
+        let alice = User::Named("alice".into());
+        let now = users(jobs.clone(), "");
+        let usage = now.usage_of(&alice).unwrap();
+        assert_eq!((usage.idle_held, usage.wasted), (1, Duration::from_secs(2)));
+        let [idle] = usage.idle.as_slice() else { panic!("{usage:?}") };
+        assert_eq!((&*idle.uuid, idle.job.as_ref().unwrap().as_str()), ("GPU-1", "7"));
+        assert_eq!(idle.span.as_ref().unwrap().since, NOW);
+        let ended = users(None, "");
+        let usage = ended.usage_of(&alice).unwrap();
+        assert_eq!((usage.devices, usage.wasted), (0, Duration::from_secs(2)));
+        assert!(users(jobs, "node=b").usage_of(&alice).is_none());
     }
 }

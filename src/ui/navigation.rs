@@ -397,6 +397,7 @@ mod tests {
     use crate::query::Filter;
     use crate::time::Timestamp;
     use crate::ui::action::{FleetAction, NodeAction};
+    use crate::ui::display_options::DisplayOptions;
     use crate::ui::widgets::list::Movement;
 
     fn fleet_view(names: &[&str]) -> FleetView {
@@ -531,6 +532,14 @@ mod tests {
         fleet_view
     }
 
+    /// Presses a key in an open job.
+    fn step_job(navigation: &mut Navigation, fleet_view: &FleetView, action: JobAction) {
+        let (options, zone) = (DisplayOptions::default(), jiff::tz::TimeZone::UTC);
+        let context = RenderContext { view: fleet_view, options: &options, zone: &zone };
+        navigation.job.open();
+        navigation.job.update_job(context, &mut navigation.shared, action);
+    }
+
     #[test]
     fn a_job_stays_selected_until_it_ends() {
         let shown = |navigation: &Navigation, fleet_view: &FleetView| match navigation
@@ -548,7 +557,7 @@ mod tests {
         let mut navigation = Navigation::default();
         navigation.shared.selection.refresh_job(&three);
         assert_eq!(shown(&navigation, &three), "1");
-        navigation.shared.selection.step_job(&three, Movement::Down);
+        step_job(&mut navigation, &three, JobAction::NextJob);
         assert_eq!(
             (shown(&navigation, &three), selected(&navigation, &three)),
             ("2".into(), "b".into())
@@ -565,14 +574,14 @@ mod tests {
         let gone = with_jobs(&["c"], &[("3", &["c"])]);
         navigation.shared.selection.refresh_job(&gone);
         assert_eq!(shown(&navigation, &gone), "2 ended");
-        navigation.shared.selection.step_job(&gone, Movement::Down);
+        step_job(&mut navigation, &gone, JobAction::NextJob);
         assert_eq!(
             (shown(&navigation, &gone), selected(&navigation, &gone)),
             ("3".into(), "c".into())
         );
         let none = with_jobs(&[], &[]);
         assert_eq!(shown(&navigation, &none), "3 ended");
-        navigation.shared.selection.step_job(&none, Movement::Up);
+        step_job(&mut navigation, &none, JobAction::PreviousJob);
         assert_eq!(shown(&Navigation::default(), &none), "none");
     }
 
@@ -594,7 +603,7 @@ mod tests {
             assert_eq!((&*shown.shown_id, selected(&navigation, &jobs)), (job, node.to_owned()));
         }
         // The selected job stays if the node has several.
-        navigation.shared.selection.step_job(&jobs, Movement::Down);
+        step_job(&mut navigation, &jobs, JobAction::NextJob);
         navigation.show_view(&jobs, View::Node);
         navigation.show_view(&jobs, View::Job);
         let Some(JobSelection::Listed { job: shown, .. }) = navigation.shared.selection.job(&jobs)
@@ -650,10 +659,11 @@ mod tests {
             (View::Fleet, "gpu", Action::Rows(RowAction::Back), Some("usual")),
             (View::Node, "", Action::Rows(RowAction::Back), Some("usual")),
             (View::Fleet, "", Action::Sort(SortAction::Menu), Some("usual")),
-            (View::Job, "", Action::Sort(SortAction::Menu), None),
+            (View::Job, "", Action::Sort(SortAction::Menu), Some("usual")),
             (View::Node, "", Action::Sort(SortAction::Menu), None),
             (View::Events, "", Action::Sort(SortAction::Menu), None),
-            (View::Job, "", Action::Rows(RowAction::Open), Some("rows")),
+            (View::Job, "", Action::Rows(RowAction::Open), Some("usual")),
+            (View::Job, "", Action::Job(JobAction::PreviousNode), None),
             (View::Node, "", Action::Rows(RowAction::Open), Some("usual")),
             (View::Node, "", Action::Node(NodeAction::Previous), None),
             (View::Users, "", Action::Rows(RowAction::Open), Some("usual")),

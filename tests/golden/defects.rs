@@ -20,12 +20,13 @@ use crate::golden::fleets::{self, NOW, NodeFixture};
 use crate::golden::harness::*;
 
 /// The keys that open each view, its variants and its dialogs.
-const SCREENS: [&[KeyCode]; 13] = [
+const SCREENS: [&[KeyCode]; 14] = [
     &[KeyCode::Char('1')],
     &[KeyCode::Char('1'), KeyCode::Char('m')],
     &[KeyCode::Char('1'), KeyCode::Char('g'), KeyCode::Char('g'), KeyCode::Char('g')],
     &[KeyCode::Char('2')],
     &[KeyCode::Char('2'), KeyCode::Enter],
+    &[KeyCode::Char('2'), KeyCode::Enter, KeyCode::Enter],
     &[KeyCode::Char('3')],
     &[KeyCode::Char('3'), KeyCode::Enter, KeyCode::Down],
     &[KeyCode::Char('4')],

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::internals::fleet::{Fleet, Node, NodeBuilder};
+use gtop::internals::fleet::{AllocationsByNode, Fleet, Node, NodeBuilder, Waste};
 use gtop::internals::model::{
     Allocation, BackendReading, BackendState, Bytes, Celsius, ComputeMode, Counter, CpuTicks,
     Device, DeviceActivity, DeviceAllocation, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse,
@@ -798,7 +798,9 @@ fn pending_job(id: &str, name: &str, reason: &str, starts_in: Option<u64>) -> Jo
 fn with_job_list(fleet: Fleet, jobs: Vec<Job>) -> Fleet {
     let filter_text = "of alice".into();
     let list = JobList { jobs, at: Some(ago(12_000)), filter_text, ..JobList::default() };
-    Fleet { jobs: Some(Arc::new(list)), ..fleet }
+    let jobs = Some(Arc::new(list));
+    let waste = Waste::seeded(&fleet.nodes, &AllocationsByNode::of(jobs.as_ref()));
+    Fleet { jobs, waste: Arc::new(waste), ..fleet }
 }
 
 fn device_indices(indices: &[u32]) -> DeviceAllocation {
@@ -838,6 +840,21 @@ pub fn with_jobs() -> Fleet {
 pub fn only_pending_jobs() -> Fleet {
     let pending = pending_job("8450", "eval-long", "Priority", Some(1_800));
     with_job_list(Fleet::default(), vec![pending])
+}
+
+/// [`with_jobs`] without the jobs that wait, and `count` others that do.
+pub fn long_queue(count: u32) -> Fleet {
+    let fleet = with_jobs();
+    let mut jobs = fleet.jobs.as_deref().unwrap().jobs.clone();
+    jobs.retain(|job| job.id.as_str() == "8421");
+    jobs.extend((0..count).map(|index| {
+        let id = (9_000 + index).to_string();
+        let starts_in = (index % 3 == 0).then_some(u64::from(index) * 60 + 60);
+        let job = pending_job(&id, "sweep", "Priority", starts_in);
+        let user = ["bob", "carol", "erin"][usize::try_from(index % 3).unwrap()];
+        Job { user: user.into(), node_count: 1 + index % 4, devices_per_node: Some(8), ..job }
+    }));
+    with_job_list(fleet, jobs)
 }
 
 /// One job on `count` nodes.

@@ -10,9 +10,12 @@ use ratatui::layout::Rect;
 use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::*;
 
-const KEYS: &[KeyCode] = &[KeyCode::Char('2')];
+/// Opens the worst of the own jobs.
+const KEYS: &[KeyCode] = &[KeyCode::Char('2'), KeyCode::Enter];
+/// Opens the list of jobs.
+const LIST: &[KeyCode] = &[KeyCode::Char('2')];
 
-/// Returns the key of the view, followed by `keys`.
+/// Returns the keys that open the first job, followed by `keys`.
 fn view_keys(keys: &[KeyCode]) -> Vec<KeyCode> {
     KEYS.iter().chain(keys).copied().collect()
 }
@@ -41,10 +44,10 @@ fn jobs_of_every_kind() {
     let down = KeyCode::Down;
     for (name, fleet, keys) in [
         ("idle", fleets::with_jobs(), view_keys(&[down])),
-        ("unknown-devices", fleets::with_jobs(), view_keys(&[down, down])),
-        ("unlisted", fleets::with_jobs(), view_keys(&[KeyCode::Char('j'); 3])),
+        ("unknown-devices", fleets::with_jobs(), view_keys(&[KeyCode::Char('j'); 3])),
+        ("unlisted", fleets::with_jobs(), view_keys(&[down, down])),
         ("without-list", fleets::every_state(), view_keys(&[])),
-        ("waiting", fleets::only_pending_jobs(), view_keys(&[])),
+        ("waiting", fleets::only_pending_jobs(), LIST.to_vec()),
         ("large", fleets::one_large_job(1_000), view_keys(&[KeyCode::Right, KeyCode::Right])),
         ("hostile", fleets::hostile_jobs(), view_keys(&[])),
         ("cursor", fleets::with_jobs(), view_keys(&[KeyCode::Enter, down])),
@@ -52,6 +55,78 @@ fn jobs_of_every_kind() {
     ] {
         check_sizes(&format!("job-{name}"), &fleet, &keys, DARK);
     }
+}
+
+#[test]
+fn the_list_of_jobs_in_every_size() {
+    for (name, fleet, keys) in [
+        ("with-jobs", fleets::with_jobs(), LIST.to_vec()),
+        ("without-list", fleets::every_state(), LIST.to_vec()),
+        ("hostile", fleets::hostile_jobs(), LIST.to_vec()),
+        ("many", fleets::many_jobs(300), [LIST, &[KeyCode::Down, KeyCode::PageDown]].concat()),
+        ("queue", fleets::long_queue(400), [LIST, &[KeyCode::End]].concat()),
+        ("by-user", fleets::with_jobs(), [LIST, &[KeyCode::F(6), KeyCode::Char('u')]].concat()),
+    ] {
+        check_sizes(&format!("jobs-{name}"), &fleet, &keys, DARK);
+        let mut ui = new_ui(fleet, ASCII);
+        press(&mut ui, &keys);
+        check(&format!("jobs-{name}-ascii-40x12"), &draw(&mut ui, 40, 12));
+    }
+}
+
+#[test]
+fn the_worst_own_job_is_the_first_row_and_enter_opens_it() {
+    let rows = screen(fleets::with_jobs(), LIST, (80, 24));
+    let order = ["8421 ", "8450 ", "8451_[3-5%3] ", "8425 ", "8430 ", "8440 "];
+    let first = rows.lines().position(|line| line.starts_with("ID")).unwrap() + 1;
+    for (line, id) in rows.lines().skip(first).zip(order) {
+        assert!(line.starts_with(id), "{id}: {rows}");
+    }
+    let first = screen(fleets::with_jobs(), KEYS, (80, 24));
+    assert!(first.contains("job 8421") && first.contains("job 1 of 4"), "{first}");
+}
+
+#[test]
+fn a_job_that_waits_stands_in_the_list_with_what_it_waits_for() {
+    let rows = screen(fleets::with_jobs(), LIST, (120, 40));
+    let row = rows.lines().find(|line| line.starts_with("8450 ")).unwrap();
+    for text in ["eval-long", "alice", "1n", "Priority", "starts Fri 14:35, in 30:00", "h100"] {
+        assert!(row.contains(text), "{text}: {row}");
+    }
+    let keys = [LIST, &[KeyCode::Down, KeyCode::Enter]].concat();
+    let opened = screen(fleets::with_jobs(), &keys, (120, 40));
+    assert!(opened.contains("job 8450 has no nodes yet: Priority"), "{opened}");
+}
+
+#[test]
+fn hundreds_of_jobs_that_wait_are_scrolled() {
+    let keys = [LIST, &[KeyCode::End]].concat();
+    let rows = screen(fleets::long_queue(400), &keys, (80, 24));
+    assert!(rows.contains("401/401") || rows.contains("of 401"), "{rows}");
+    assert!(rows.contains("9399"), "{rows}");
+}
+
+#[test]
+fn escape_and_the_key_of_the_view_return_to_the_list_and_escape_leaves_it() {
+    for back in [KeyCode::Esc, KeyCode::Char('2')] {
+        let keys = view_keys(&[KeyCode::Down, back]);
+        let rows = screen(fleets::with_jobs(), &keys, (80, 24));
+        assert!(rows.contains("\nID ") && rows.contains("sort: worst"), "{rows}");
+        // The cursor is on the job that was open.
+        let again = [keys.clone(), vec![KeyCode::Enter]].concat();
+        assert!(screen(fleets::with_jobs(), &again, (80, 24)).contains("job 8425"));
+        let left = [keys, vec![KeyCode::Esc]].concat();
+        assert!(screen(fleets::with_jobs(), &left, (80, 24)).contains("filter: none"));
+    }
+}
+
+#[test]
+fn the_fleet_opens_the_job_of_its_node() {
+    let keys = [KeyCode::Down, KeyCode::Down, KeyCode::Char('J')];
+    let opened = screen(fleets::with_jobs(), &keys, (80, 24));
+    assert!(opened.contains("job 8425"), "{opened}");
+    let back = screen(fleets::with_jobs(), &[&keys[..], &[KeyCode::Esc]].concat(), (80, 24));
+    assert!(back.contains("\nID "), "{back}");
 }
 
 #[test]

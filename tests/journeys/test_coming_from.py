@@ -23,7 +23,7 @@ class ForeignKeys(Journey):
 
     def test_jobs_and_nodes_as_in_nvnodetop(self):
         screen = self.demo()
-        self.press_each(screen, [("2", r"job 1 of \d$")])
+        self.press_each(screen, [("2", r"^ID +NAME "), ("Enter", r"job 1 of \d$")])
         for forward, back in (("Down", "Up"), ("j", "k"), ("J", "K")):
             self.press_each(screen, [(forward, r"job 2 of \d$"), (back, r"job 1 of \d$")])
         for forward, back in ((">", "<"), (".", ","), ("Right", "Left")):

@@ -38,6 +38,7 @@ mod grouped_rows;
 mod grouping;
 mod heat_map;
 mod idle_time;
+mod lag;
 mod legend;
 mod node_cells;
 mod node_notes;

@@ -16,18 +16,20 @@ use crate::ui::widgets::list::{ListCursor, Movement};
 mod rows;
 mod table;
 
-use crate::insight::users::{User, Users};
+use crate::fleet::User;
+use crate::insight::users::Users;
 use rows::{UserRow, UserRows};
 pub(crate) use table::COLUMN_SPECS;
 use table::UserTable;
 
 /// The columns that the table can be sorted by.
-const COLUMNS: [SortColumn; 9] = [
+const COLUMNS: [SortColumn; 10] = [
     SortColumn::new("user", 'u', "name", "by name"),
     SortColumn::new("devices", 'd', "devices held", "by number of devices"),
     SortColumn::new("busy", 'b', "busy devices", "by number of busy devices"),
     SortColumn::new("idle-held", 'i', "idle-held devices", "by number of idle-held devices")
         .formerly("idle"),
+    SortColumn::new("wasted", 'h', "wasted device-hours", "by wasted device-hours"),
     SortColumn::new("mem", 'm', "device memory", "by device memory"),
     SortColumn::new("power", 'w', "power", "by power"),
     SortColumn::new("nodes", 'n', "nodes", "by nodes"),
@@ -59,7 +61,8 @@ type UserRowCache = (Arc<Users>, SortOrder, Option<User>, Arc<UserRows>);
 struct UserRowIdentity {
     user: User,
     node: Option<NodeName>,
-    process: Option<RowId>,
+    /// A process, or an idle device.
+    row: Option<RowId>,
 }
 
 impl Default for State {
@@ -107,7 +110,7 @@ impl ViewState for State {
         }
         let mut lines = Vec::with_capacity(height);
         if height >= 6 {
-            lines.extend(table::summary(usage, width));
+            lines.extend(table::summary(context, usage, width, height));
             lines.push(Line::new());
         }
         if rows.list.is_empty() {
@@ -166,15 +169,15 @@ impl UnfoldingList for State {
                 self.cursor.select(0, Some(identity));
                 Effect::Handled
             }
-            UserRow::Node { .. } | UserRow::Process { .. } => identity
-                .node
-                .map_or(Effect::Handled, |node| Effect::OpenNode(node, identity.process)),
+            UserRow::Idle { .. } | UserRow::Node { .. } | UserRow::Process { .. } => {
+                identity.node.map_or(Effect::Handled, |node| Effect::OpenNode(node, identity.row))
+            }
         }
     }
 
     fn fold(&mut self) -> bool {
         let Some(user) = self.unfolded.take() else { return false };
-        self.cursor.select(0, Some(UserRowIdentity { user, node: None, process: None }));
+        self.cursor.select(0, Some(UserRowIdentity { user, node: None, row: None }));
         true
     }
 

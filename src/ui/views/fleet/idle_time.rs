@@ -1,5 +1,4 @@
-//! How long a device has been idle, as far as its history reaches; and stragglers, devices that lag behind
-//! their peers.
+//! How long a device has been idle, as far as its history reaches.
 
 use std::time::Duration;
 
@@ -14,12 +13,6 @@ pub(super) const IDLE_HELD_WARNING: Duration = Duration::from_secs(5 * 60);
 pub(super) const MAX_LOOKBACK: Duration = Duration::from_secs(60 * 60);
 /// Shorter idle times are not reported: the job may be waiting for its next batch.
 const MIN_IDLE_TIME: Duration = Duration::from_secs(60);
-/// Stragglers are reported only if the median of their peers reaches this utilization, in percent.
-const MIN_PEER_PERCENT: f32 = 50.0;
-/// The minimum number of peers.
-const MIN_PEERS: usize = 2;
-/// Shorter lags are not reported.
-const MIN_LAG_TIME: Duration = Duration::from_secs(10);
 /// After this many seconds without a sample, what happened before is unknown.
 const MAX_GAP_SECONDS: usize = 90;
 
@@ -29,15 +22,6 @@ pub(super) struct ElapsedTime {
     pub(super) span: Duration,
     /// It may have lasted longer: the history does not reach further back.
     pub(super) is_lower_bound: bool,
-}
-
-/// A device that lags behind its peers.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Straggler {
-    /// Its index.
-    pub(super) position: usize,
-    pub(super) percent: f32,
-    pub(super) elapsed: ElapsedTime,
 }
 
 /// Returns how long a device has been below `limit`, looking back at most `reach`; `None` if it is not below
@@ -81,42 +65,6 @@ pub(super) fn idle_held_time(
     owners.devices.get(position).filter(|owner| owner.is_held)?;
     time_below(node, position, ACTIVE_PERCENT, now, lookback)
         .filter(|idle| idle.span >= MIN_IDLE_TIME)
-}
-
-/// Returns the device that lags furthest behind the others of its job; on a node without jobs, behind the
-/// other devices in use.
-pub(super) fn find_straggler(
-    node: &Node,
-    owners: &DeviceOwners,
-    now: Timestamp,
-) -> Option<Straggler> {
-    let used = |position: usize| owners.devices.get(position).filter(|owner| owner.is_used);
-    let load = |position: usize| percent_value(node.devices.get(position)?.utilization);
-    let mut stragglers = Vec::new();
-    for (position, device) in node.devices.iter().enumerate() {
-        let (Some(device_owner), Some(percent)) = (used(position), load(position)) else {
-            continue;
-        };
-        if device.fault.is_some() || percent >= MIN_PEER_PERCENT {
-            continue;
-        }
-        let is_peer = |other: &usize| {
-            *other != position && used(*other).is_some_and(|owner| owner.jobs == device_owner.jobs)
-        };
-        let mut peers: Vec<f32> =
-            (0..node.devices.len()).filter(is_peer).filter_map(load).collect();
-        peers.sort_unstable_by(f32::total_cmp);
-        let Some(median) = peers.get(peers.len() / 2).copied() else { continue };
-        if peers.len() < MIN_PEERS || median < MIN_PEER_PERCENT || percent >= median / 2.0 {
-            continue;
-        }
-        let lookback = Duration::from_secs(900);
-        let elapsed = time_below(node, position, median / 2.0, now, lookback);
-        if let Some(elapsed) = elapsed.filter(|elapsed| elapsed.span >= MIN_LAG_TIME) {
-            stragglers.push(Straggler { position, percent, elapsed });
-        }
-    }
-    stragglers.into_iter().min_by(|one, other| one.percent.total_cmp(&other.percent))
 }
 
 #[cfg(test)]
@@ -195,19 +143,6 @@ mod tests {
             let nobody =
                 DeviceOwners { devices: vec![DeviceOwner::default()], ..DeviceOwners::default() };
             assert_eq!(idle_held_time(&node, &nobody, 0, NOW, lookback), None);
-        }
-    }
-
-    #[test]
-    fn a_device_far_below_the_others_of_its_job_is_a_straggler() {
-        let busy = vec![Some(97.0); 40];
-        let slow = [vec![Some(90.0); 10], vec![Some(12.0); 30]].concat();
-        let node = node(&[&busy, &busy, &slow, &busy]);
-        let found = find_straggler(&node, &owners_of(&["1", "1", "1", "1"]), NOW);
-        let elapsed = seconds(30, false);
-        assert_eq!(found, Some(Straggler { position: 2, percent: 12.0, elapsed }));
-        for (jobs, lags) in [(["1", "1", "2", "1"], None), (["1", "2", "2", "2"], Some(2))] {
-            assert_eq!(find_straggler(&node, &owners_of(&jobs), NOW).map(|lag| lag.position), lags);
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::time::format_duration;
 use crate::ui::views::fleet::group::GroupMember;
 use crate::ui::views::fleet::idle_time;
 use crate::ui::views::fleet::idle_time::{ElapsedTime, IDLE_HELD_WARNING, MAX_LOOKBACK};
+use crate::ui::views::fleet::lag::find_straggler;
 use crate::ui::widgets::line::Tone;
 
 /// Returns the notes on a node, the most important first.
@@ -26,8 +27,8 @@ pub(super) fn row_notes(
     }
     // A more precise note may replace "free".
     let free = all.iter().position(|(words, tone)| words == "free" && *tone == Tone::Faint);
-    let lag = idle_time::find_straggler(node, owners, fleet_view.now)
-        .filter(|lag| member.has_device(lag.position));
+    let lag =
+        find_straggler(node, owners, fleet_view.now).filter(|lag| member.has_device(lag.position));
     if let Some(lag) = lag {
         let name = node.devices.get(lag.position).map(|device| device_label(node, device));
         let name = name.unwrap_or_default();

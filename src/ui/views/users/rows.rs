@@ -1,10 +1,11 @@
-//! Builds the rows of the users table: sorted users, with the nodes and processes of the unfolded one.
+//! Builds the rows of the users table: sorted users, with the idle devices, nodes and processes of the unfolded one.
 
 use std::sync::Arc;
 
+use crate::fleet::User;
 use crate::insight::FleetView;
 use crate::insight::RowId;
-use crate::insight::users::{User, UserUsage, Users};
+use crate::insight::users::{UserUsage, Users};
 use crate::query::SortOrder;
 use crate::text::width_of;
 use crate::ui::RenderContext;
@@ -14,6 +15,8 @@ use crate::ui::views::users::UserRowIdentity;
 pub(super) enum UserRow {
     /// The row with a user's sums.
     User { user: User },
+    /// An idle device of the user: its index in `UserUsage::idle`.
+    Idle { user: User, at: usize, node_index: usize, row_id: RowId },
     /// A node of the user: its index in `UserUsage::nodes` and in the fleet.
     Node { user: User, node_usage: usize, node_index: usize },
     /// A process of the user: the index of its node in the fleet, and of its use among the node's uses.
@@ -27,16 +30,15 @@ impl UserRow {
             context.view.fleet.nodes.get(node_index).map(|node| node.name.clone())
         };
         match self {
-            Self::User { user } => {
-                UserRowIdentity { user: user.clone(), node: None, process: None }
-            }
+            Self::User { user } => UserRowIdentity { user: user.clone(), node: None, row: None },
             Self::Node { user, node_index, .. } => {
-                UserRowIdentity { user: user.clone(), node: name(*node_index), process: None }
+                UserRowIdentity { user: user.clone(), node: name(*node_index), row: None }
             }
-            Self::Process { user, node_index, row_id, .. } => UserRowIdentity {
+            Self::Process { user, node_index, row_id, .. }
+            | Self::Idle { user, node_index, row_id, .. } => UserRowIdentity {
                 user: user.clone(),
                 node: name(*node_index),
-                process: Some(row_id.clone()),
+                row: Some(row_id.clone()),
             },
         }
     }
@@ -73,6 +75,12 @@ impl UserRows {
             if unfolded != Some(user) {
                 continue;
             }
+            list.extend(user_usage.idle.iter().enumerate().map(|(at, idle)| UserRow::Idle {
+                user: user.clone(),
+                at,
+                node_index: idle.node_index,
+                row_id: RowId::Device(Arc::clone(&idle.uuid)),
+            }));
             for (index, node_usage) in user_usage.nodes.iter().enumerate() {
                 let node = fleet_view.fleet.nodes.get(node_usage.node_index);
                 name = name.max(node.map_or(0, |node| width_of(node.name.label()) + 2));
@@ -98,7 +106,7 @@ impl UserRows {
         context: RenderContext<'_>,
         gone: &UserRowIdentity,
     ) -> Option<usize> {
-        let node = UserRowIdentity { process: None, ..gone.clone() };
+        let node = UserRowIdentity { row: None, ..gone.clone() };
         let user = UserRowIdentity { node: None, ..node.clone() };
         let position = |wanted: &UserRowIdentity| {
             self.list.iter().position(|row| row.identity(context) == *wanted)

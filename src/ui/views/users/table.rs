@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::fleet::Node;
+use crate::fleet::{Node, User};
 use crate::insight::node_status::{NodeStatus, device_label};
-use crate::insight::users::{NodeUsage, User, UserUsage, Users};
+use crate::insight::users::{IdleDevice, NodeUsage, UserUsage, Users};
 use crate::query::SortOrder;
 use crate::text::UNKNOWN;
-use crate::time::format_age;
+use crate::time::{Timestamp, format_age, format_duration};
 use crate::ui::RenderContext;
 use crate::ui::views::users::COLUMNS;
 use crate::ui::views::users::rows::{UserRow, UserRows};
@@ -24,8 +24,13 @@ const MARK_WIDTH: u16 = 2;
 /// Where the number of devices of a node is drawn, under the first column after the name.
 const DEVICES_WIDTH: u16 = 8;
 
+/// Device time from which waste is marked.
+const WASTE_WARNING: Duration = Duration::from_secs(600);
+/// Below this height, who wastes most has no line of its own.
+const MIN_WASTE_HEIGHT: usize = 10;
+
 /// All columns of the table; `user` always comes first.
-pub(crate) const COLUMN_SPECS: [ColumnSpec; 10] = table::specs(&UserTable::COLUMNS);
+pub(crate) const COLUMN_SPECS: [ColumnSpec; 11] = table::specs(&UserTable::COLUMNS);
 
 /// What cells are drawn from, apart from their row.
 pub(super) struct UserTable<'a> {
@@ -46,7 +51,7 @@ type UserColumn<'a> = TableColumn<UserTable<'a>, UserSums<'a>>;
 pub(super) type LaidOutUsers<'a> = Table<'a, UserTable<'a>, UserSums<'a>>;
 
 impl<'a> UserTable<'a> {
-    const COLUMNS: [UserColumn<'a>; 10] = [
+    const COLUMNS: [UserColumn<'a>; 11] = [
         UserColumn::left("USER", 0, |_, row, _| {
             let tone = if row.user.is_known() { Tone::Strong } else { Tone::Faint };
             Cell::toned(row.user.text(), tone)
@@ -74,6 +79,17 @@ impl<'a> UserTable<'a> {
         })
         .named("idle-held", "idle-held", "idle-held devices")
         .rank(2),
+        UserColumn::right("WASTED", 7, |_, row, _| {
+            let wasted = row.usage.wasted;
+            let tone = if wasted >= WASTE_WARNING { Tone::Warn } else { Tone::Plain };
+            Cell::Text(device_time(wasted).into(), tone)
+        })
+        .named(
+            "wasted",
+            "wasted",
+            "device-hours held but idle since gtop watches; gaps between samples count as nothing",
+        )
+        .rank(3),
         UserColumn::right("MEM", 7, |table, row, _| {
             Cell::of(row.usage.memory, |bytes| table.context.options.units().amount(bytes))
         })
@@ -139,7 +155,12 @@ pub(super) fn titles(table: &LaidOutUsers<'_>, order: SortOrder) -> Line {
 }
 
 /// Returns the summary: how much of the fleet is held, and what the sums leave out.
-pub(super) fn summary(usage: &Users, width: u16) -> Vec<Line> {
+pub(super) fn summary(
+    context: RenderContext<'_>,
+    usage: &Users,
+    width: u16,
+    height: usize,
+) -> Vec<Line> {
     let (fresh, all) = usage.nodes;
     let known = usage.entries.iter().filter(|(user, _)| user.is_known()).count();
     let mut line = Line::styled(counted(known, "user"), Tone::Strong)
@@ -162,7 +183,48 @@ pub(super) fn summary(usage: &Users, width: u16) -> Vec<Line> {
         };
         line = line.text(format!(" · {text}"), Tone::Faint);
     }
-    vec![line.truncated(width)]
+    let wasted = waste_line(context, usage).filter(|_| height >= MIN_WASTE_HEIGHT);
+    [Some(line), wasted].into_iter().flatten().map(|line| line.truncated(width)).collect()
+}
+
+/// Names those who have wasted most device time, whatever the order of the rows.
+fn waste_line(context: RenderContext<'_>, usage: &Users) -> Option<Line> {
+    let since = clock_text(context, usage.watched_since?);
+    let mut users: Vec<&(User, UserUsage)> =
+        usage.entries.iter().filter(|(_, usage)| !usage.wasted.is_zero()).collect();
+    users.sort_by(|(_, one), (_, other)| one.compare(other, "wasted"));
+    let mut line = Line::styled(format!("wasted since {since}: "), Tone::Faint);
+    if users.is_empty() {
+        return Some(line.text("nothing", Tone::Plain));
+    }
+    for (at, (user, usage)) in users.iter().take(3).enumerate() {
+        let tone = if at == 0 { Tone::Warn } else { Tone::Plain };
+        let gap = if at == 0 { "" } else { " · " };
+        let text = format!("{} {}", user.text(), device_time(usage.wasted));
+        line = line.text(gap, Tone::Faint).text(text, tone);
+    }
+    Some(line.text(" of device time held but idle", Tone::Faint))
+}
+
+/// Formats device time in at most 6 columns: `45s`, `12m`, `3.4h`, `1200h`.
+fn device_time(time: Duration) -> String {
+    let hours = time.as_secs_f64() / 3_600.0;
+    match time.as_secs() {
+        seconds @ 0..60 => format!("{seconds}s"),
+        seconds @ 60..3_600 => format!("{}m", seconds / 60),
+        3_600..360_000 => format!("{hours:.1}h"),
+        _ => format!("{hours:.0}h"),
+    }
+}
+
+/// Formats a moment as a time of day; with its day if it is not of the last 24 hours.
+fn clock_text(context: RenderContext<'_>, at: Timestamp) -> String {
+    let Ok(moment) = jiff::Timestamp::from_microsecond(at.as_micros()) else {
+        return UNKNOWN.to_owned();
+    };
+    let is_old = context.view.now.since(at) >= Duration::from_secs(86_400);
+    let format = if is_old { "%a %H:%M" } else { "%H:%M:%S" };
+    moment.to_zoned(context.zone.clone()).strftime(format).to_string()
 }
 
 fn watts(power: f32) -> String {
@@ -181,9 +243,17 @@ pub(super) fn row<'a>(table: &LaidOutUsers<'a>, row: &'a UserRow) -> Option<Line
     match row {
         UserRow::User { user } => {
             let usage = usage.usage_of(user)?;
-            let sums = UserSums { user, usage, is_stale: usage.fresh_nodes == 0 };
+            let sums = UserSums {
+                user,
+                usage,
+                is_stale: usage.fresh_nodes == 0 && !usage.nodes.is_empty(),
+            };
             let mark = if unfolded == Some(user) { "- " } else { "+ " };
             Some(table.row(Line::styled(mark, Tone::Faint), &sums, Fade::if_old(sums.is_stale)))
+        }
+        UserRow::Idle { user, at, node_index, .. } => {
+            let idle = usage.usage_of(user)?.idle.get(*at)?;
+            Some(idle_row(table, node(*node_index)?, idle))
         }
         UserRow::Node { user, node_usage, node_index } => {
             let node_usage = usage.usage_of(user)?.nodes.get(*node_usage)?;
@@ -213,6 +283,32 @@ fn node_row(table: &LaidOutUsers<'_>, node: &Node, node_usage: &NodeUsage) -> Li
         None => "  no current data".to_owned(),
     };
     line.dimmed().text(text, Tone::Warn)
+}
+
+/// Draws a device that the user holds and leaves idle: where, for which job, and since when.
+fn idle_row(table: &LaidOutUsers<'_>, node: &Node, idle: &IdleDevice) -> Line {
+    let context = table.context.context;
+    let device = or_unknown(node.device(&idle.uuid), |device| device_label(node, device));
+    let mut line = Line::new()
+        .gap(MARK_WIDTH + 2)
+        .text(format!("{} #{device}", node.name.label()), Tone::Warn)
+        .text("  idle ", Tone::Warn);
+    line = match &idle.span {
+        None => line,
+        Some(span) => {
+            let lasted = format_duration(context.view.now.since(span.since));
+            if span.is_lower_bound {
+                line.text(format!("≥ {lasted}, since gtop watches"), Tone::Plain)
+            } else {
+                let since = clock_text(context, span.since);
+                line.text(format!("since {since}, for {lasted}"), Tone::Plain)
+            }
+        }
+    };
+    let Some(id) = &idle.job else { return line };
+    let job = context.view.fleet.jobs.as_ref().and_then(|jobs| jobs.job(id));
+    let (id, name) = job.map_or((id.as_str(), ""), |job| (&job.shown_id, &job.name));
+    line.text(format!("  job {id} {name}"), Tone::Faint)
 }
 
 fn process_row(table: &LaidOutUsers<'_>, node: &Node, at: usize) -> Option<Line> {
@@ -263,6 +359,21 @@ mod tests {
         ] {
             assert_eq!(watts(power), text);
             assert!(watts(power).len() <= 8);
+        }
+    }
+
+    #[test]
+    fn device_time_fits_its_column() {
+        for (seconds, text) in [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (3_599, "59m"),
+            (3_600, "1.0h"),
+            (359_999, "100.0h"),
+            (4_320_000, "1200h"),
+        ] {
+            assert_eq!(device_time(Duration::from_secs(seconds)), text);
         }
     }
 }
