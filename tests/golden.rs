@@ -125,7 +125,7 @@ fn on_a_small_screen_devices_come_first() {
     press(&mut ui, &keys_to_open(0));
     for (width, height, min_devices) in [(40, 10, 3), (20, 5, 1), (80, 16, 7)] {
         let screen = text(&draw(&mut ui, width, height));
-        let devices = screen.iter().filter(|line| line.contains("██") && !line.contains("SUM"));
+        let devices = screen.iter().filter(|line| line.contains("▄▄") && !line.contains("SUM"));
         assert!(devices.count() >= min_devices, "{screen:#?}");
     }
     press(&mut ui, &[KeyCode::Char('4')]);

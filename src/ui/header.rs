@@ -231,12 +231,16 @@ fn tabs(
             .with_right(notices.gap(if info.width() > 0 { 2 } else { 0 }).append(info), width);
     }
     // A notice is cut before a tab is.
-    let needed = notices.width().min(MIN_NOTICE_WIDTH);
-    let fits = |line: &Line| line.width().saturating_add(needed) <= width;
-    let is_whole = full.width().saturating_add(notices.width()) < width;
-    let forms = [TabForm::Wide, TabForm::Narrow, TabForm::Digits];
-    let mut lines = forms.into_iter().skip(usize::from(!is_whole)).map(tabs);
-    let line = lines.find(fits).unwrap_or_else(|| Line::styled(view.title(), Tone::Accent).gap(2));
+    let forms = [
+        (TabForm::Wide, notices.width()),
+        (TabForm::Narrow, notices.width()),
+        (TabForm::Dense, notices.width().min(MIN_NOTICE_WIDTH)),
+        (TabForm::Digits, notices.width().min(MIN_NOTICE_WIDTH)),
+    ];
+    let fits = |(line, needed): &(Line, u16)| line.width().saturating_add(*needed) <= width;
+    let line = forms.into_iter().map(|(form, needed)| (tabs(form), needed)).find(fits);
+    let alone = || Line::styled(view.title(), Tone::Accent).gap(2);
+    let line = line.map_or_else(alone, |(line, _)| line);
     let rest = width.saturating_sub(line.width());
     line.with_right(notices.truncated(rest), width)
 }
@@ -249,6 +253,7 @@ const MIN_NOTICE_WIDTH: u16 = 16;
 enum TabForm {
     Wide,
     Narrow,
+    Dense,
     /// Digits instead of names, except for the current view.
     Digits,
 }
@@ -264,7 +269,11 @@ fn sort_and_filter(is_unfiltered: bool, order: Option<SortOrder>) -> Line {
 }
 
 fn tab_line(view: View, form: TabForm, has_runs: bool) -> Line {
-    let gap = if form == TabForm::Wide { 3 } else { 2 };
+    let gap = match form {
+        TabForm::Wide => 3,
+        TabForm::Narrow | TabForm::Digits => 2,
+        TabForm::Dense => 1,
+    };
     View::shown(has_runs).enumerate().fold(Line::new(), |line, (index, tab)| {
         let digit = index + 1;
         let text = if form != TabForm::Digits || tab == view {

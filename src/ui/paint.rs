@@ -15,6 +15,8 @@ use crate::ui::{Line, RowStyle, Span, SpanContent, Symbol, Tone};
 /// The cells of a bar: empty, half full and full. They leave the upper half of the row blank, so that the bars of
 /// neighbouring rows never merge.
 const BAR: [&str; 3] = [" ", "▖", "▄"];
+/// The empty part of a bar, which without colours is still another glyph than the filled part.
+const TRACK: &str = "▁";
 /// The levels of symbols and sparklines, which leave the upper quarter of the row blank for the same reason.
 const LEVELS_UP: [&str; 6] = ["▁", "▂", "▃", "▄", "▅", "▆"];
 /// The levels of a row of a graph that is several rows high.
@@ -168,7 +170,7 @@ impl LinePainter<'_> {
             let (glyph, style) = match (self.is_ascii(), halves) {
                 (true, 0) => (".", self.theme.style(Tone::Faint, self.row_style)),
                 (false, 0) => match track {
-                    Some(track) => ("▄", track),
+                    Some(track) => (TRACK, track),
                     None => (" ", style),
                 },
                 _ if is_graded => {

@@ -250,10 +250,10 @@ impl Theme {
             return None;
         }
         let shade = match (self.palette.is_light(), row_style) {
-            (false, RowStyle::Plain) => 236,
-            (false, RowStyle::Selected) => 240,
-            (true, RowStyle::Plain) => 253,
-            (true, RowStyle::Selected) => 250,
+            (false, RowStyle::Plain) => 238,
+            (false, RowStyle::Selected) => 241,
+            (true, RowStyle::Plain) => 251,
+            (true, RowStyle::Selected) => 248,
         };
         Some(self.row_style(row_style).fg(Color::Indexed(shade)))
     }

@@ -105,6 +105,7 @@ fn a_device_that_is_cut_into_slices_shows_them() {
     press(&mut ui, &keys_of("m"));
     let map = text(&draw(&mut ui, 80, 24)).join("\n");
     assert!(map.contains("slices in use") && map.contains('⡀'), "{map}");
+    let mut ui = new_ui(fleets::accelerators(), DARK);
     press(&mut ui, &[KeyCode::Down, KeyCode::Char('3')]);
     let node = text(&draw(&mut ui, 120, 40)).join("\n");
     assert!(node.contains("1/2 slices used") || node.contains("1/2 used"), "{node}");
