@@ -36,6 +36,7 @@ mod playback;
 mod printer;
 mod privacy;
 mod prompter;
+mod recent_filters;
 mod recording;
 mod replay;
 mod report;

@@ -3,6 +3,7 @@
 //! Readers take a snapshot, which never changes. Knows nothing of how samples arrive.
 
 pub use anonymizer::Anonymizer;
+pub use headline::{DeviceCount, NodeCount};
 pub use history::{History, Metric};
 pub use idle::{
     ACTIVE_PERCENT, AllocatedDevices, DeviceState, MIN_HELD_BYTES, is_busy, is_free, is_idle,
@@ -26,6 +27,7 @@ use crate::model::{JobList, MachineId, NodeName};
 
 mod anonymizer;
 mod devices;
+mod headline;
 mod hidden;
 mod history;
 mod idle;

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use crate::fleet::{AllocatedDevices, Fleet, Node, Totals};
 use crate::insight::events::rows::DeviceEvents;
 use crate::insight::jobs::JobIndex;
+use crate::insight::matched::MatchedDevices;
 use crate::insight::node_status::NodeStatus;
 use crate::insight::runs::Runs;
 use crate::insight::users::Users;
@@ -23,6 +24,7 @@ use crate::time::Timestamp;
 
 pub mod events;
 pub mod jobs;
+pub mod matched;
 pub mod node_status;
 pub mod ownership;
 pub mod pick;
@@ -37,10 +39,10 @@ pub struct FleetView {
     pub fleet: Fleet,
     /// The time of the view.
     pub now: Timestamp,
-    /// Sums over fresh nodes.
+    /// Sums over fresh nodes; with a filter, over their devices that match.
     pub totals: Totals,
     /// The devices that the scheduler has allocated to jobs.
-    pub allocated: AllocatedDevices,
+    pub allocated: Arc<AllocatedDevices>,
     /// Problems, equal ones grouped, those of most nodes first.
     pub problems: Vec<FleetProblem>,
     /// The maximum widths and values of the columns.
@@ -53,6 +55,8 @@ pub struct FleetView {
     whole: Fleet,
     /// The indices of the nodes that match the filter, in fleet order.
     pub matching: Vec<usize>,
+    /// What of these nodes matches; `None` without a filter.
+    pub matched: Option<Arc<MatchedDevices>>,
     /// Training runs, if they are watched.
     pub runs: Option<Arc<Runs>>,
     /// Data that only some views need.
@@ -181,18 +185,19 @@ impl FleetView {
     }
 
     fn of(fleet: Fleet, now: Timestamp, filter: Filter) -> Self {
-        let filter = filter.with_jobs(fleet.jobs.as_ref());
-        let allocated = AllocatedDevices::of(&fleet);
-        let all = 0..fleet.nodes.len();
-        let (matching, totals) = if filter.is_empty() {
-            (all.collect(), Totals::of_nodes(fleet.machines().map(|node| &**node), now, &allocated))
+        let allocated = Arc::new(AllocatedDevices::of(&fleet));
+        let filter = filter.with_jobs(fleet.jobs.as_ref(), &allocated);
+        let (matching, matched) = if filter.is_empty() {
+            ((0..fleet.nodes.len()).collect(), None)
         } else {
-            let matches = |node: &Node| filter.matches_node(node, now);
-            let is_shown =
-                |index: &usize| fleet.nodes.get(*index).is_some_and(|node| matches(node));
-            let machines = fleet.machines().map(|node| &**node).filter(|node| matches(node));
-            (all.filter(is_shown).collect(), Totals::of_nodes(machines, now, &allocated))
+            let (matching, matched) = MatchedDevices::of(&fleet, &filter, now);
+            (matching, Some(Arc::new(matched)))
         };
+        let machines = fleet.machines().filter_map(|node| match &matched {
+            None => Some((&**node, None)),
+            Some(matched) => Some((&**node, Some(&**matched.positions(node)?))),
+        });
+        let totals = Totals::of_node_parts(machines, now, &allocated);
         let problems = find_problems(&fleet, now);
         let extents = Extents::of(&fleet);
         let lazy = LazyParts::default();
@@ -208,6 +213,7 @@ impl FleetView {
             selection,
             whole,
             matching,
+            matched,
             runs: None,
             lazy,
         }
@@ -239,6 +245,13 @@ impl FleetView {
             now: self.now,
             filter: self.filter.text().to_owned(),
         }
+    }
+
+    /// Returns true if the device at this position of a node, or a slice of it, matches the filter.
+    pub fn matches_device(&self, node: &Node, position: usize) -> bool {
+        self.matched.as_ref().is_none_or(|matched| {
+            matched.positions(node).is_some_and(|positions| positions.contains(&position))
+        })
     }
 
     /// Returns the number of shown nodes.

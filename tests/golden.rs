@@ -16,6 +16,7 @@ mod defects;
 mod drawing;
 mod events;
 mod first_sight;
+mod filter;
 mod fleet;
 mod fleets;
 pub mod harness;

@@ -295,6 +295,7 @@ async fn panic_on_the_screen(how: &str) {
         keys: Keymap::default(),
         message: None,
         settings_events,
+        recent_filters: Vec::new(),
         has_mouse: true,
     };
     let breaking = async {

@@ -12,6 +12,7 @@ use crate::app::env::Env;
 use crate::app::monitor::Monitor;
 use crate::app::playback::Rewind;
 use crate::app::prompter::{self, PromptOutcome, Prompter};
+use crate::app::recent_filters::RecentFilterFile;
 use crate::app::run_server::RunsOnScreen;
 use crate::app::settings_controller::SettingsController;
 use crate::collect::NodeClient;
@@ -66,6 +67,7 @@ fn context(env: &Env, title: String, source: FleetSource) -> (UiContext, ScreenE
         keys: settings.keys.clone(),
         message: settings.problem_summary(),
         settings_events,
+        recent_filters: RecentFilterFile::of_user().read(),
         has_mouse: settings.is_on("mouse"),
     };
     let ends = ScreenEnds {
@@ -127,6 +129,7 @@ pub(super) async fn run(
                 }
                 UiRequest::ChangeSetting(name, text) => controller.change(name, &text).await,
                 UiRequest::SaveSettings(preferences) => controller.save(preferences).await,
+                UiRequest::RememberFilter(filter) => controller.remember_filter(filter).await,
                 UiRequest::Runs(requests) => {
                     if let Some(runs) = &runs {
                         runs.serve(requests);
@@ -185,6 +188,7 @@ pub(super) async fn run_replay(
                 UiRequest::Playback(command) => drop(commands.send(command).await),
                 UiRequest::ChangeSetting(name, text) => controller.change(name, &text).await,
                 UiRequest::SaveSettings(preferences) => controller.save(preferences).await,
+                UiRequest::RememberFilter(filter) => controller.remember_filter(filter).await,
                 UiRequest::Refresh
                 | UiRequest::FocusNode(_)
                 | UiRequest::WatchJob(_)

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use tokio::sync::mpsc;
 
+use crate::app::recent_filters::RecentFilterFile;
 use crate::app::variable;
 use crate::config::{self, ConfigPaths, Layer, Settings};
 use crate::inventory::slurm;
@@ -73,6 +74,13 @@ impl SettingsController {
         };
         self.send_event(SettingsEvent::Message(message)).await;
         self.publish().await;
+    }
+
+    /// Keeps a filter for later runs.
+    pub(super) async fn remember_filter(&self, filter: String) {
+        if let Err(problem) = RecentFilterFile::of_user().remember(filter).await {
+            self.send_event(SettingsEvent::Message(problem)).await;
+        }
     }
 
     async fn publish(&self) {

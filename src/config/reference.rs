@@ -156,9 +156,9 @@ mod tests {
                 assert!(table::setting(name).unwrap().kind.parse("wobble").is_ok(), "{name}");
             }
             let matches =
-                |text: &str| Filter::new(text).unwrap().matches_node(&fleet.nodes[0], now);
+                |text: &str| Filter::new(text).unwrap().match_node(&fleet.nodes[0], now).is_match;
             assert!(matches("wobble>80") && !matches("wobble>95"));
-            assert_eq!(complete("wob", 3, &fleet), ["wobble"]);
+            assert_eq!(complete("wob", 3, &fleet).words[0].word, "wobble>");
             let json = written(&|out| write_json(out, &fleet, now, "").unwrap());
             assert!(json.contains("\"wobble_celsius\":90.0"), "{json}");
             let schema = written(&|out| write_json_schema(out).unwrap());

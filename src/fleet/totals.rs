@@ -1,6 +1,7 @@
 //! Sums and means over fresh nodes. Only device counts cover all nodes.
 
 use crate::fleet::Fleet;
+use crate::fleet::headline::{DeviceCount, NodeCount};
 use crate::fleet::idle::{AllocatedDevices, DeviceState};
 use crate::fleet::node::Node;
 use crate::model::{Bytes, Device, Percent, SchedulerNode, Watts};
@@ -74,22 +75,24 @@ impl Totals {
         let mut sums = Sums::default();
         for (node, positions) in parts {
             totals.nodes += 1;
+            let count = NodeCount::of(node, now);
+            match count {
+                NodeCount::Fresh => totals.fresh += 1,
+                NodeCount::Stale => totals.stale += 1,
+                NodeCount::Down => totals.down += 1,
+                NodeCount::Connecting => {}
+                NodeCount::Reported => totals.reported += 1,
+            }
             if let Some(reported) = node.reported() {
                 totals.add_reported(reported);
                 continue;
             }
-            if node.fault().is_some() {
-                totals.down += 1;
-            } else if node.freshness(now).is_fresh() {
-                totals.fresh += 1;
+            if count == NodeCount::Fresh {
                 totals.add(node, positions, allocated, &mut sums);
-            } else if node.taken_at().is_some() {
-                totals.stale += 1;
-            }
-            if node.fault().is_some() || !node.freshness(now).is_fresh() {
+            } else {
                 let count = whole_devices(node, positions).count();
                 totals.devices += count;
-                totals.stale_devices += count;
+                *totals.devices_counted_as(DeviceCount::Stale) += count;
             }
         }
         sums.finish(&mut totals);
@@ -125,15 +128,27 @@ impl Totals {
         totals
     }
 
-    /// Adds a node of which only the scheduler's word is known: jobs have some devices, how busy is unknown.
+    /// Adds the devices of a node of which only the scheduler's word is known: jobs have some, how busy is unknown.
     fn add_reported(&mut self, node: &SchedulerNode) {
-        self.reported += 1;
         let count = |number: Option<u32>| usize::try_from(number.unwrap_or(0)).unwrap_or(0);
         let (all, unallocated) = (count(node.devices), count(node.unallocated()));
         self.devices += all;
         self.unknown_devices += all - unallocated.min(all);
         let usable = if node.takes_jobs() { &mut self.free } else { &mut self.unavailable };
         *usable += unallocated.min(all);
+    }
+
+    /// Returns how many devices count as this.
+    pub const fn devices_counted_as(&mut self, count: DeviceCount) -> &mut usize {
+        match count {
+            DeviceCount::Busy => &mut self.busy,
+            DeviceCount::IdleHeld => &mut self.idle_held,
+            DeviceCount::Free => &mut self.free,
+            DeviceCount::Faulty => &mut self.faulty,
+            DeviceCount::Stale => &mut self.stale_devices,
+            DeviceCount::Unavailable => &mut self.unavailable,
+            DeviceCount::Unknown => &mut self.unknown_devices,
+        }
     }
 
     fn add(
@@ -145,16 +160,8 @@ impl Totals {
     ) {
         for (index, device) in whole_devices(node, positions) {
             self.devices += 1;
-            let count = match DeviceState::of(node, index, device, allocated.contains(node, device))
-            {
-                DeviceState::Busy => &mut self.busy,
-                DeviceState::IdleHeld => &mut self.idle_held,
-                DeviceState::Free => &mut self.free,
-                DeviceState::Faulty => &mut self.faulty,
-                DeviceState::Unknown => &mut self.unknown_devices,
-                DeviceState::Unavailable => &mut self.unavailable,
-            };
-            *count += 1;
+            let state = DeviceState::of(node, index, device, allocated.contains(node, device));
+            *self.devices_counted_as(state.into()) += 1;
             if device.fault.is_none() {
                 sums.add(device);
             }

@@ -1,26 +1,36 @@
-//! Filter expressions: words and comparisons over any field.
+//! Filter expressions: words and comparisons over any field, joined by and, `or` and `not`.
 //!
-//! `util<10 mem>50% user=alice node~gpu0 !debug stale`: all terms must match the same node, device and
-//! process. A term about processes matches processes only, one about devices matches devices only; an unknown
-//! value matches no comparison but `=unknown`. `job=2_1 jobname~train partition=gpu left<1h` compare fields
-//! of the job a process belongs to, or to which a device or node is allocated.
+//! `util<10 mem>50% user=alice node~gpu0 !debug stale`, `(free or idle-held) partition=a100`: terms that are joined must
+//! match the same node, device and process. A term about processes matches processes only, one about devices matches
+//! devices only; an unknown value matches no comparison but `=unknown`. `not` holds for what its expression does not
+//! match anywhere: a node is `not busy` if none of its devices is busy, and a device of unknown utilization is. The
+//! words of the summary lines have the meaning that they have there. `job=2_1 jobname~train partition=gpu left<1h`
+//! compare fields of the job a process belongs to, or to which a device or node is allocated.
 
 mod complete;
+mod expression;
 mod job_lookup;
+mod lexer;
 mod matching;
 mod operand;
 mod parse;
+#[cfg(test)]
+mod properties;
+mod words;
 
-pub use complete::complete;
+pub use complete::{Completion, Completions, complete};
+pub use matching::NodeMatch;
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::fleet::Node;
+use crate::fleet::{AllocatedDevices, Node};
 use crate::metrics::{Field, HOST, JOB, JobAt, PROCESS, Usage, current_aliases, device_fields};
 use crate::model::{Device, JobList};
+use expression::Conditions;
 use job_lookup::JobLookup;
 use operand::Operand;
+use words::StateWord;
 
 /// The maximum length of a filter in bytes; further input is refused.
 pub const MAX_FILTER_LENGTH: usize = 500;
@@ -29,9 +39,11 @@ pub const MAX_FILTER_LENGTH: usize = 500;
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     text: String,
-    terms: Vec<Term>,
+    conditions: Conditions,
+    reads: FilterInputs,
     /// The jobs listed by the scheduler.
     jobs: Option<Arc<JobLookup>>,
+    allocated: Arc<AllocatedDevices>,
 }
 
 /// A syntax error in a filter, with its position.
@@ -44,12 +56,11 @@ pub struct FilterError {
     pub message: String,
 }
 
-/// One term of a filter.
-#[derive(Clone, Debug)]
-struct Term {
-    /// The term matches where its predicate does not.
-    is_negated: bool,
-    predicate: Predicate,
+/// What the predicates of a filter read besides nodes and devices.
+#[derive(Clone, Copy, Debug, Default)]
+struct FilterInputs {
+    processes: bool,
+    jobs: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -60,33 +71,21 @@ enum Predicate {
     Compare(FilterField, Comparison, Operand),
 }
 
-/// A word that stands for a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum StateWord {
-    Fresh,
-    Stale,
-    Up,
-    Down,
-    Fault,
-    Throttled,
-    Busy,
-    Idle,
-    Free,
-}
-
-impl StateWord {
-    /// Every state with its word.
-    const WORDS: [(&str, Self); 9] = [
-        ("fresh", Self::Fresh),
-        ("stale", Self::Stale),
-        ("up", Self::Up),
-        ("down", Self::Down),
-        ("fault", Self::Fault),
-        ("throttled", Self::Throttled),
-        ("busy", Self::Busy),
-        ("idle", Self::Idle),
-        ("free", Self::Free),
-    ];
+impl Predicate {
+    fn reads(&self) -> FilterInputs {
+        match self {
+            Self::Word(_) | Self::Compare(FilterField::Job, ..) => {
+                FilterInputs { processes: true, jobs: true }
+            }
+            Self::Compare(FilterField::OfJob(_), ..) => {
+                FilterInputs { processes: true, jobs: true }
+            }
+            Self::Compare(FilterField::Pid | FilterField::Process(_), ..) => {
+                FilterInputs { processes: true, jobs: false }
+            }
+            Self::StateWord(_) | Self::Compare(..) => FilterInputs::default(),
+        }
+    }
 }
 
 /// The field a term compares.
@@ -210,6 +209,15 @@ impl Comparison {
         ("~", Self::Contains),
     ];
 
+    /// Finds the first sign in a word: where it begins, in bytes, and what it means.
+    fn find(word: &str) -> Option<(usize, &'static str, Self)> {
+        word.char_indices().find_map(|(at, _)| {
+            let rest = word.get(at..)?;
+            let found = Self::SYMBOLS.iter().find(|(symbol, _)| rest.starts_with(symbol));
+            found.map(|(symbol, comparison)| (at, *symbol, *comparison))
+        })
+    }
+
     /// Returns true if it compares by order.
     const fn is_order(self) -> bool {
         matches!(self, Self::Less | Self::AtMost | Self::More | Self::AtLeast)
@@ -221,21 +229,25 @@ impl Filter {
     ///
     /// Terms are separated by spaces; quotes keep a value with spaces together.
     pub fn new(text: &str) -> Result<Self, FilterError> {
-        Ok(Self { text: text.trim().to_owned(), terms: parse::parse_terms(text)?, jobs: None })
+        let conditions = parse::parse(text)?;
+        let all = conditions.predicates().into_iter().map(Predicate::reads);
+        let reads = all.fold(FilterInputs::default(), |sum, one| FilterInputs {
+            processes: sum.processes || one.processes,
+            jobs: sum.jobs || one.jobs,
+        });
+        Ok(Self { text: text.trim().to_owned(), conditions, reads, ..Self::default() })
     }
 
-    /// Returns the filter with the jobs of the scheduler. Without them, only the job ids of processes are
-    /// known.
+    /// Returns the filter with the jobs of the scheduler and the devices allocated to them. Without them, only the job
+    /// ids of processes are known.
     #[must_use]
-    pub fn with_jobs(mut self, jobs: Option<&Arc<JobList>>) -> Self {
-        let needs_jobs = self.terms.iter().any(|term| match &term.predicate {
-            Predicate::Word(_) => true,
-            Predicate::StateWord(state) => *state == StateWord::Free,
-            Predicate::Compare(field, ..) => {
-                matches!(field, FilterField::Job | FilterField::OfJob(_))
-            }
-        });
-        self.jobs = jobs.filter(|_| needs_jobs).map(|jobs| Arc::new(JobLookup::of(jobs)));
+    pub fn with_jobs(
+        mut self,
+        jobs: Option<&Arc<JobList>>,
+        allocated: &Arc<AllocatedDevices>,
+    ) -> Self {
+        self.jobs = jobs.filter(|_| self.reads.jobs).map(|jobs| Arc::new(JobLookup::of(jobs)));
+        self.allocated = Arc::clone(allocated);
         self
     }
 
@@ -246,6 +258,6 @@ impl Filter {
 
     /// Returns true if it matches everything.
     pub fn is_empty(&self) -> bool {
-        self.terms.is_empty()
+        self.conditions.matched.is_none()
     }
 }

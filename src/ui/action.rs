@@ -269,6 +269,8 @@ pub enum UiRequest {
     /// Writes the settings to `setup.toml`, with these preferences that keys changed.
     SaveSettings(Vec<UiPreference>),
     SetInterval(Duration),
+    /// Keeps this filter among the recent ones.
+    RememberFilter(String),
     /// Plays the recording, or moves in it.
     Playback(PlaybackCommand),
     /// Requests about training runs.
@@ -288,6 +290,7 @@ impl UiRequest {
             | Self::SetInterval(_) => true,
             Self::ChangeSetting(..)
             | Self::SaveSettings(_)
+            | Self::RememberFilter(_)
             | Self::Playback(_)
             | Self::Runs(_)
             | Self::UnfoldRuns(_) => false,

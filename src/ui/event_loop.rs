@@ -61,6 +61,8 @@ pub struct UiContext {
     /// Shown at startup.
     pub message: Option<String>,
     pub settings_events: mpsc::Receiver<SettingsEvent>,
+    /// The filters used last in earlier runs, the newest first.
+    pub recent_filters: Vec<String>,
     /// Captures mouse clicks and the wheel; the terminal's own selection then needs Shift.
     pub has_mouse: bool,
 }
@@ -206,6 +208,7 @@ impl EventLoop {
         let display = context.config.display.clone();
         let mut ui =
             Ui::new(title, interval, zone, theme).with_options(display, context.keys.clone());
+        ui = ui.with_recent_filters(context.recent_filters.clone());
         ui.apply_config(context.config.clone());
         if let Some(words) = context.message.clone() {
             ui.show_message_for(words, STARTUP_MESSAGE_DURATION, context.clock.now());

@@ -1,16 +1,22 @@
-//! The filter prompt: applies the filter while it is typed, and completes words on Tab.
+//! The filter prompt: applies the filter while it is typed, completes words on Tab, and recalls recent filters.
 
 use std::ops::ControlFlow;
 
 use crate::fleet::Fleet;
 use crate::query::{Filter, FilterError, MAX_FILTER_LENGTH, complete};
 use crate::ui::RenderContext;
+use crate::ui::filter_prompt::menu::CompletionMenu;
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::line::{Line, Tone, flow};
 use crate::ui::widgets::line_editor::LineEditor;
 
+mod menu;
+pub(crate) mod syntax;
+
 /// The prompt string.
 const PROMPT: &str = "/ ";
+/// The maximum number of lines of completions.
+const MAX_MENU_LINES: usize = 10;
 
 /// The state of the filter prompt.
 #[derive(Clone, Debug)]
@@ -19,21 +25,33 @@ pub struct FilterPrompt {
     /// The filter before the prompt was opened.
     before: Filter,
     error: Option<FilterError>,
-    /// The completions that Tab cycles through, and the current one.
-    completions: Option<(Vec<String>, usize)>,
+    /// The completions, while they are listed.
+    menu: Option<CompletionMenu>,
+    /// Filters that Up and Down recall, the newest first, after the text that is typed.
+    recalled: Vec<String>,
+    /// The index of the text in `recalled`.
+    recalled_at: usize,
 }
 
 impl FilterPrompt {
-    /// Opens the prompt with the current filter.
-    pub fn new(filter: &Filter) -> Self {
-        let prompt = LineEditor::new(filter.text(), MAX_FILTER_LENGTH);
-        Self { editor: prompt, before: filter.clone(), error: None, completions: None }
+    /// Opens the prompt with the current filter; `recent` filters can be recalled, the newest first.
+    pub fn new(filter: &Filter, recent: &[String]) -> Self {
+        let others = recent.iter().filter(|text| *text != filter.text());
+        Self {
+            editor: LineEditor::new(filter.text(), MAX_FILTER_LENGTH),
+            before: filter.clone(),
+            error: None,
+            menu: None,
+            recalled: std::iter::once(filter.text().to_owned()).chain(others.cloned()).collect(),
+            recalled_at: 0,
+        }
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "most keys are the line's")]
     /// Handles a key; it closes the prompt with a filter, or changes the filter, or keeps the current one.
     pub fn on_key(&mut self, key: Key, fleet: &Fleet) -> ControlFlow<Filter, Option<Filter>> {
         let text_before = self.editor.text().to_owned();
+        let has_menu = self.menu.as_ref().is_some_and(|menu| !menu.is_empty());
         match key {
             Key::Named(NamedKey::Enter) if self.error.is_none() => {
                 return ControlFlow::Break(Filter::new(&text_before).unwrap_or_default());
@@ -41,18 +59,25 @@ impl FilterPrompt {
             Key::Named(NamedKey::Escape) | Key::Control('c') => {
                 return ControlFlow::Break(self.before.clone());
             }
-            Key::Named(NamedKey::Tab) => self.complete_word(fleet, true),
-            Key::Shift(NamedKey::Tab) => self.complete_word(fleet, false),
+            Key::Named(NamedKey::Tab | NamedKey::Down | NamedKey::Up)
+            | Key::Shift(NamedKey::Tab)
+                if has_menu =>
+            {
+                self.choose(matches!(key, Key::Named(NamedKey::Tab | NamedKey::Down)));
+            }
+            Key::Named(NamedKey::Tab) | Key::Shift(NamedKey::Tab) => self.list_completions(fleet),
+            Key::Named(NamedKey::Up) => self.recall(self.recalled_at + 1),
+            Key::Named(NamedKey::Down) => self.recall(self.recalled_at.saturating_sub(1)),
             _ => {
                 if !self.editor.on_key(key) {
                     return ControlFlow::Continue(None);
                 }
-                self.completions = None;
-                // A full line ignores further input, pasted text too.
-                if self.editor.text() == text_before {
-                    return ControlFlow::Continue(None);
-                }
+                self.menu = None;
             }
+        }
+        // A full line ignores further input, pasted text too.
+        if self.editor.text() == text_before {
+            return ControlFlow::Continue(None);
         }
         let filter = Filter::new(self.editor.text());
         self.error = filter.as_ref().err().cloned();
@@ -68,29 +93,48 @@ impl FilterPrompt {
         )
     }
 
+    /// Lists the completions of the word before the caret, or inserts the only one.
+    fn list_completions(&mut self, fleet: &Fleet) {
+        let menu = CompletionMenu::new(complete(self.editor.text(), self.editor.caret(), fleet));
+        let only = menu.only().map(|word| (menu.start(), word.to_owned()));
+        self.menu = only.is_none().then_some(menu);
+        if let Some((start, word)) = only {
+            self.replace_word(start, &word);
+        }
+    }
+
     /// Replaces the word before the caret with the next or previous completion.
-    fn complete_word(&mut self, fleet: &Fleet, is_forward: bool) {
-        let (completions, at) = match self.completions.take() {
-            Some((completions, at)) => {
-                let count = completions.len();
-                (completions, if is_forward { at + 1 } else { at + count - 1 } % count)
-            }
-            None => (complete(self.editor.text(), self.editor.caret(), fleet), 0),
-        };
-        let Some(word) = completions.get(at) else { return };
-        let (before_caret, after_caret) = self.editor.parts();
-        let prefix = before_caret.trim_end_matches(|letter: char| !letter.is_whitespace());
-        let caret = prefix.chars().count() + word.chars().count();
-        let text = format!("{prefix}{word}{after_caret}");
-        self.editor.set(&text, caret);
-        self.completions = Some((completions, at));
+    fn choose(&mut self, is_forward: bool) {
+        let Some(menu) = &mut self.menu else { return };
+        let start = menu.start();
+        if let Some(word) = menu.step(is_forward).map(str::to_owned) {
+            self.replace_word(start, &word);
+        }
+    }
+
+    fn replace_word(&mut self, start: usize, word: &str) {
+        let before: String = self.editor.text().chars().take(start).collect();
+        let text = format!("{before}{word}{}", self.editor.parts().1);
+        self.editor.set(&text, start + word.chars().count());
+    }
+
+    /// Shows the recalled filter at this index, if there is one; index 0 is what was typed.
+    fn recall(&mut self, index: usize) {
+        let is_at_draft = self.recalled_at == 0;
+        if let Some(draft) = self.recalled.first_mut().filter(|_| is_at_draft) {
+            self.editor.text().clone_into(draft);
+        }
+        if let Some(text) = self.recalled.get(index) {
+            self.editor.set(text, text.chars().count());
+            (self.recalled_at, self.menu) = (index, None);
+        }
     }
 
     pub(crate) fn line(&self, width: u16) -> Line {
         self.editor.line(PROMPT, width)
     }
 
-    /// Draws the lines above the prompt: the error below a mark, or the completions.
+    /// Draws the lines above the prompt: the completions, the error below a mark, or what matches and hints.
     pub(crate) fn lines(
         &self,
         context: RenderContext<'_>,
@@ -100,25 +144,45 @@ impl FilterPrompt {
         if max_lines < 2 {
             return Vec::new();
         }
-        let line = if let Some(error) = &self.error {
-            // The mark points down at the character where the error begins.
-            let at = u16::try_from(error.at).unwrap_or(u16::MAX);
-            let column = at.saturating_add(2).min(width.saturating_sub(1));
-            let words = format!("▼ {}", error.message);
-            Line::new().gap(column.min(width / 2)).text(words, Tone::Bad)
-        } else if let Some((words, at)) = &self.completions {
-            let shown = words.iter().enumerate().skip(at.saturating_sub(2)).map(|(index, word)| {
-                Line::styled(word.as_str(), if index == *at { Tone::Accent } else { Tone::Faint })
-            });
-            flow(shown.collect(), 2, width, 1).pop().unwrap_or_default()
+        let mut lines = vec![Line::new().rule(width)];
+        if let Some(menu) = &self.menu {
+            lines.extend(menu.lines(width, (max_lines / 2).clamp(1, MAX_MENU_LINES)));
+        } else if let Some(error) = &self.error {
+            lines.push(self.error_line(error, width));
         } else {
-            let fleet_view = context.view;
-            let found = format!("{} of {} nodes", fleet_view.count(), fleet_view.fleet.nodes.len());
-            let keys = "   Enter applies  Esc cancels  Tab completes";
-            let examples = "   words, or util<10 mem>50% user=alice node~gpu0 temp>=80 stale";
-            Line::styled(found, Tone::Strong).text(keys, Tone::Faint).text(examples, Tone::Faint)
-        };
-        vec![Line::new().rule(width), line.truncated(width)]
+            let [keys, forms] = syntax::hints(self.recalled.len() > 1);
+            let found = std::iter::once(match_counts(context)).chain(keys).collect();
+            lines.extend(flow(found, 2, width, 1));
+            if max_lines >= 6 {
+                lines.extend(flow(forms, 3, width, 1));
+            }
+        }
+        lines
+    }
+
+    /// Draws an error below a mark that points at the character where it begins. What is missing at the end may still
+    /// be typed.
+    fn error_line(&self, error: &FilterError, width: u16) -> Line {
+        let is_unfinished = error.at >= self.editor.text().trim_end().chars().count();
+        let tone = if is_unfinished { Tone::Faint } else { Tone::Bad };
+        let at = u16::try_from(error.at).unwrap_or(u16::MAX);
+        let column = at.saturating_add(2).min(width.saturating_sub(1));
+        let words = Line::styled(format!("▼ {}", error.message), tone);
+        let column = column.min(width.saturating_sub(words.width()).max(width / 3));
+        Line::new().gap(column).append(words).truncated(width)
+    }
+}
+
+/// Draws how many nodes match, and how many devices do not only because a value is unknown.
+fn match_counts(context: RenderContext<'_>) -> Line {
+    let fleet_view = context.view;
+    let nodes = format!("{} of {} nodes", fleet_view.count(), fleet_view.fleet.nodes.len());
+    let line = Line::styled(nodes, Tone::Strong);
+    let unknown = fleet_view.matched.as_ref().map_or(0, |matched| matched.unknown_devices);
+    match unknown {
+        0 => line,
+        1 => line.text(" · 1 device unknown", Tone::Warn),
+        count => line.text(format!(" · {count} devices unknown"), Tone::Warn),
     }
 }
 
@@ -126,21 +190,26 @@ impl FilterPrompt {
 mod tests {
     use super::*;
 
-    fn type_text(prompt: &mut FilterPrompt, text: &str) -> Option<Filter> {
-        let fleet = Fleet::default();
-        let mut found = None;
-        for letter in text.chars() {
-            match prompt.on_key(Key::Letter(letter), &fleet) {
-                ControlFlow::Continue(filter) => found = filter,
-                ControlFlow::Break(_) => panic!("it is done too early"),
-            }
+    const TAB: Key = Key::Named(NamedKey::Tab);
+
+    fn prompt() -> FilterPrompt {
+        FilterPrompt::new(&Filter::default(), &["busy".to_owned(), "free".to_owned()])
+    }
+
+    fn press(prompt: &mut FilterPrompt, key: Key) -> Option<Filter> {
+        match prompt.on_key(key, &Fleet::default()) {
+            ControlFlow::Continue(filter) => filter,
+            ControlFlow::Break(_) => panic!("it is done too early"),
         }
-        found
+    }
+
+    fn type_text(prompt: &mut FilterPrompt, text: &str) -> Option<Filter> {
+        text.chars().fold(None, |_, letter| press(prompt, Key::Letter(letter)))
     }
 
     #[test]
     fn the_filter_applies_while_it_is_typed_and_errors_are_shown() {
-        let mut prompt = FilterPrompt::new(&Filter::default());
+        let mut prompt = prompt();
         assert_eq!(type_text(&mut prompt, "util<10").unwrap().text(), "util<10");
         assert_eq!(type_text(&mut prompt, " mem>").unwrap().text(), "util<10");
         assert!(prompt.error.is_some());
@@ -157,9 +226,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_missing_at_the_end_is_no_error_yet() {
+        let tone = |text: &str| {
+            let mut prompt = prompt();
+            type_text(&mut prompt, text);
+            let line = prompt.error_line(prompt.error.as_ref().unwrap(), 80);
+            line.spans.last().unwrap().tone
+        };
+        assert_eq!(tone("(free or"), Tone::Faint);
+        assert_eq!(tone("util<"), Tone::Faint);
+        assert_eq!(tone("utl<10 busy"), Tone::Bad);
+    }
+
+    #[test]
     fn a_full_line_ignores_the_rest_of_a_long_paste() {
         let fleet = Fleet::default();
-        let mut prompt = FilterPrompt::new(&Filter::default());
+        let mut prompt = prompt();
         let edited = (0..100_000)
             .filter(|number| {
                 let letter = if number % 7 == 0 { ' ' } else { 'x' };
@@ -170,12 +252,43 @@ mod tests {
     }
 
     #[test]
-    fn tab_cycles_through_completions() {
-        let mut prompt = FilterPrompt::new(&Filter::default());
-        type_text(&mut prompt, "stale ut");
-        assert!(prompt.on_key(Key::Named(NamedKey::Tab), &Fleet::default()).is_continue());
-        assert_eq!(prompt.editor.text(), "stale util");
-        assert!(prompt.on_key(Key::Letter('<'), &Fleet::default()).is_continue());
-        assert_eq!(prompt.editor.text(), "stale util<");
+    fn the_first_tab_lists_and_the_second_chooses() {
+        let mut prompt = prompt();
+        type_text(&mut prompt, "(stale or u");
+        press(&mut prompt, TAB);
+        assert_eq!(prompt.editor.text(), "(stale or u", "it is only listed");
+        press(&mut prompt, TAB);
+        assert_eq!(prompt.editor.text(), "(stale or util<");
+        press(&mut prompt, Key::Named(NamedKey::Down));
+        assert_eq!(prompt.editor.text(), "(stale or user=");
+        press(&mut prompt, Key::Named(NamedKey::Up));
+        type_text(&mut prompt, "10)");
+        assert_eq!(prompt.editor.text(), "(stale or util<10)");
+        assert!(prompt.menu.is_none() && prompt.error.is_none());
+    }
+
+    #[test]
+    fn a_single_completion_is_inserted_at_once() {
+        let mut prompt = prompt();
+        type_text(&mut prompt, "stale parti");
+        press(&mut prompt, TAB);
+        assert_eq!(prompt.editor.text(), "stale partition=");
+        press(&mut prompt, TAB);
+        let lines = prompt.menu.as_ref().unwrap().lines(80, 5);
+        assert_eq!(lines[0].plain_text(), "no partition is known now");
+    }
+
+    #[test]
+    fn arrows_recall_recent_filters_and_return_to_what_was_typed() {
+        let mut prompt = prompt();
+        type_text(&mut prompt, "my dra");
+        let (up, down) = (Key::Named(NamedKey::Up), Key::Named(NamedKey::Down));
+        assert_eq!(press(&mut prompt, up).unwrap().text(), "busy");
+        assert_eq!(press(&mut prompt, up).unwrap().text(), "free");
+        assert!(press(&mut prompt, up).is_none(), "there is no older one");
+        assert_eq!(press(&mut prompt, down).unwrap().text(), "busy");
+        assert_eq!(press(&mut prompt, down).unwrap().text(), "my dra");
+        assert!(press(&mut prompt, down).is_none());
+        assert_eq!(type_text(&mut prompt, "ft").unwrap().text(), "my draft");
     }
 }

@@ -1,6 +1,6 @@
 //! The header lines: the title, how many nodes are fresh, the tabs, and the totals.
 
-use crate::fleet::{Node, Totals};
+use crate::fleet::{DeviceCount, Node, Totals};
 use crate::insight::FleetView;
 use crate::model::RecorderState;
 use crate::query::SortOrder;
@@ -110,10 +110,11 @@ fn node_counts(fleet_view: &FleetView, is_short: bool) -> Line {
     let digits = totals.nodes.to_string().len();
     let tone = if totals.fresh == totals.nodes { Tone::Plain } else { Tone::Strong };
     let word = if totals.nodes == 1 { "node" } else { "nodes" };
+    let matching = if fleet_view.matched.is_some() { "matching " } else { "" };
     let fresh = if is_short {
         format!("{:>digits$}/{} fresh", totals.fresh, totals.nodes)
     } else {
-        format!("{:>digits$} of {} {word} fresh", totals.fresh, totals.nodes)
+        format!("{:>digits$} of {} {matching}{word} fresh", totals.fresh, totals.nodes)
     };
     let mut line = Line::styled(fresh, tone);
     let connecting =
@@ -137,10 +138,14 @@ fn node_counts(fleet_view: &FleetView, is_short: bool) -> Line {
 fn totals_line(context: RenderContext<'_>, width: u16) -> Line {
     let units = context.options.units();
     let totals = &context.view.totals;
+    let fleet_devices = context.view.matched.as_ref().map(|matched| matched.fleet_devices);
+    let device_counts = |gap| device_counts(totals, fleet_devices, width, gap);
     if totals.devices == totals.stale_devices {
         // Zeros would suggest that there are devices and that they are idle.
         let any = |matches: fn(&Node) -> bool| context.view.nodes().any(|node| matches(node));
-        let message = if totals.fresh == 0 {
+        let message = if fleet_devices.is_some() && totals.devices == 0 {
+            return device_counts(2);
+        } else if totals.fresh == 0 {
             "no fresh samples"
         } else if totals.devices > 0 {
             "no fresh device samples"
@@ -149,7 +154,7 @@ fn totals_line(context: RenderContext<'_>, width: u16) -> Line {
         } else {
             "no devices"
         };
-        let line = if totals.devices > 0 { device_counts(totals, width, 2) } else { Line::new() };
+        let line = if totals.devices > 0 { device_counts(2) } else { Line::new() };
         let gap = if line.width() > 0 { 2 } else { 0 };
         return line.gap(gap).text(message, Tone::Faint).truncated(width);
     }
@@ -171,40 +176,57 @@ fn totals_line(context: RenderContext<'_>, width: u16) -> Line {
     // If it fits, a number stands closer to its label than to the next one.
     let fits = |label_gap: u16, count: usize| {
         let rest = groups.iter().take(count).map(|line| gap + line.width());
-        rest.fold(device_counts(totals, width, label_gap).width(), u16::saturating_add) <= width
+        rest.fold(device_counts(label_gap).width(), u16::saturating_add) <= width
     };
     let all = groups.len();
     let is_wide = if fits(1, all) { fits(2, all) } else { fits(2, all.saturating_sub(1)) };
-    groups.insert(0, device_counts(totals, width, if is_wide { 2 } else { 1 }));
+    groups.insert(0, device_counts(if is_wide { 2 } else { 1 }));
     crate::ui::widgets::line::flow(groups, gap, width, 1).pop().unwrap_or_default()
 }
 
 /// The device counts by state, which add up to the total; if space is short, labels are dropped, never a
-/// count.
-fn device_counts(totals: &Totals, width: u16, gap: u16) -> Line {
-    let (first, held) =
-        if width >= 100 { ("DEVICES ", "idle-held ") } else { ("DEV ", "idle-held ") };
+/// count. With a filter, they are those of the devices that match, and `fleet_devices` is the number of all.
+fn device_counts(totals: &Totals, fleet_devices: Option<usize>, width: u16, gap: u16) -> Line {
     // Common states show a zero too, unless space is short.
     let parts = [
-        (["busy ", "busy ", "b"], totals.busy, Tone::Plain, true),
-        ([held, "idle-held ", "h"], totals.idle_held, Tone::Plain, true),
-        (["free ", "free ", "f"], totals.free, Tone::Plain, true),
-        (["faulty ", "faulty ", "x"], totals.faulty, Tone::Bad, false),
-        (["stale ", "stale ", "o"], totals.stale_devices, Tone::Warn, false),
-        (["unavailable ", "off ", "u"], totals.unavailable, Tone::Warn, false),
-        (["unknown ", "? ", "?"], totals.unknown_devices, Tone::Faint, false),
+        (DeviceCount::Busy, ["busy", "b"], Tone::Plain, true),
+        (DeviceCount::IdleHeld, ["idle-held", "h"], Tone::Plain, true),
+        (DeviceCount::Free, ["free", "f"], Tone::Plain, true),
+        (DeviceCount::Faulty, ["faulty", "x"], Tone::Bad, false),
+        (DeviceCount::Stale, ["stale", "o"], Tone::Warn, false),
+        (DeviceCount::Unavailable, ["off", "u"], Tone::Warn, false),
+        (DeviceCount::Unknown, ["?", "?"], Tone::Faint, false),
     ];
+    let mut counts = *totals;
+    let parts = parts.map(|(state, [short, letter], tone, is_always_shown)| {
+        let labels = [format!("{} ", state.word()), format!("{short} "), letter.to_owned()];
+        (labels, *counts.devices_counted_as(state), tone, is_always_shown)
+    });
     let is_fresh = totals.devices > totals.stale_devices;
     let line = |(gap, form): (u16, usize)| {
         let is_full = form == 0;
-        let digits = if is_full { totals.devices.to_string().len() } else { 0 };
-        let all = Line::styled(if form < 2 { first } else { "" }, Tone::Faint)
-            .text(format!("{:>digits$}", totals.devices), Tone::Plain);
+        let most = fleet_devices.unwrap_or(totals.devices);
+        let digits = if is_full { most.to_string().len() } else { 0 };
+        let all = match (fleet_devices, form) {
+            (Some(all), 0) => {
+                let text = format!("{:>digits$} of {all} devices match", totals.devices);
+                Line::styled(text, Tone::Accent)
+            }
+            (Some(all), 1) => {
+                Line::styled(format!("{} of {all} match", totals.devices), Tone::Accent)
+            }
+            (Some(all), _) => Line::styled(format!("{}/{all}", totals.devices), Tone::Accent),
+            (None, form) => {
+                let label = if width >= 100 { "DEVICES " } else { "DEV " };
+                Line::styled(if form < 2 { label } else { "" }, Tone::Faint)
+                    .text(format!("{:>digits$}", totals.devices), Tone::Plain)
+            }
+        };
         let shown = parts.iter().filter(|(_, count, _, is_always_shown)| {
             *count > 0 || (*is_always_shown && is_full && is_fresh)
         });
-        shown.fold(all, |line, (words, count, tone, is_always_shown)| {
-            let word = words.get(form).copied().unwrap_or_default();
+        shown.fold(all, |line, (labels, count, tone, is_always_shown)| {
+            let word = labels.get(form).map_or("", String::as_str);
             let label = if *is_always_shown { Tone::Faint } else { *tone };
             line.gap(gap).text(word, label).text(format!("{count:>digits$}"), *tone)
         })
@@ -404,7 +426,7 @@ mod tests {
         ] {
             let totals = fleet(parts);
             for (width, gap) in (40..200).flat_map(|width| [(width, 1), (width, 2)]) {
-                let line = device_counts(&totals, width, gap);
+                let line = device_counts(&totals, None, width, gap);
                 assert!(line.width() <= width, "{width}: {line:?}");
                 let text = line.plain_text();
                 let numbers = text.split(|letter: char| !letter.is_ascii_digit());
@@ -415,6 +437,20 @@ mod tests {
                 assert_eq!((*all, sum), (totals.devices, totals.devices), "{width}: {text}");
             }
         }
+    }
+
+    #[test]
+    fn with_a_filter_the_counts_are_marked_as_those_of_matching_devices() {
+        let totals = Totals { devices: 12, idle_held: 12, ..Totals::default() };
+        let line = |width| device_counts(&totals, Some(496), width, 2).plain_text();
+        assert_eq!(line(80), " 12 of 496 devices match  busy   0  idle-held  12  free   0");
+        assert_eq!(line(40), "12 of 496 match idle-held 12");
+        assert_eq!(line(16), "12/496 h12");
+        let none = Totals::default();
+        let text = device_counts(&none, Some(496), 80, 2).plain_text();
+        assert_eq!(text, "  0 of 496 devices match");
+        assert!(header_texts("util<10", None, 120)[1].contains("0 of 0 devices match"));
+        assert!(header_texts("util<10", None, 120)[0].contains("0 of 0 matching nodes fresh"));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::model::{
     JobId, Link, NodeName, OutputGrowth, Playback, PlaybackCommand, RecorderState, RunList,
     RunReply, RunRequest,
 };
-use crate::query::Filter;
+use crate::query::{Filter, remember_filter};
 use crate::text::sanitized_chars;
 use crate::time::Timestamp;
 use crate::ui::action::{
@@ -104,6 +104,8 @@ pub struct Ui {
     help: Option<usize>,
     /// The filter prompt, while it is open.
     filter_prompt: Option<FilterPrompt>,
+    /// The filters used last, the newest first.
+    recent_filters: Vec<String>,
     /// The prompt for a time of the recording, while it is open.
     time_prompt: Option<TimePrompt>,
     /// The dialog that takes all keys, while one is open.
@@ -151,6 +153,7 @@ impl Ui {
             recorder: None,
             help: None,
             filter_prompt: None,
+            recent_filters: Vec::new(),
             time_prompt: None,
             dialog: None,
             setup: Setup::default(),
@@ -169,6 +172,13 @@ impl Ui {
     pub fn with_options(mut self, display: DisplayOptions, keys: Keymap) -> Self {
         self.keys = if display.is_readonly { keys.readonly() } else { keys };
         self.shown.display = display;
+        self
+    }
+
+    /// Returns the same with the filters of earlier runs, the newest first.
+    #[must_use]
+    pub fn with_recent_filters(mut self, recent: Vec<String>) -> Self {
+        self.recent_filters = recent;
         self
     }
 
@@ -361,7 +371,11 @@ impl Ui {
             match prompt.on_key(key, &self.shown.live.fleet) {
                 ControlFlow::Break(filter) => {
                     self.filter_prompt = None;
+                    let text = filter.text().to_owned();
                     self.shown.set_filter(filter);
+                    if remember_filter(&mut self.recent_filters, &text) {
+                        return Effect::Request(UiRequest::RememberFilter(text));
+                    }
                 }
                 ControlFlow::Continue(Some(filter)) => self.shown.set_filter(filter),
                 ControlFlow::Continue(None) => {}
@@ -494,7 +508,10 @@ impl Ui {
             Action::Focus => self.is_focusing = !self.is_focusing,
             Action::Setup => self.dialog = Some(Dialog::Setup(self.setup.clone())),
             Action::Save => return self.save(),
-            Action::Filter => self.filter_prompt = Some(FilterPrompt::new(&self.shown.filter)),
+            Action::Filter => {
+                let prompt = FilterPrompt::new(&self.shown.filter, &self.recent_filters);
+                self.filter_prompt = Some(prompt);
+            }
             Action::Playback(command) => return self.request_playback(*command, now),
             Action::GoTo if self.has_recording(now) => self.time_prompt = Some(TimePrompt::new()),
             Action::GoTo => {}

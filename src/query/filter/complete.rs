@@ -1,109 +1,272 @@
-//! Completion of the word before the caret.
+//! Completion of the word before the caret: what can be typed there, the most useful first.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use crate::fleet::Fleet;
-use crate::metrics::{JobAt, Usage, Value};
+use crate::metrics::{JobAt, Usage, Value, ValueKind};
 use crate::model::Job;
+use crate::query::filter::lexer::{last_word, quoted};
+use crate::query::filter::operand::example;
 use crate::query::filter::{Comparison, FilterField, StateWord};
+use crate::text::is_unprintable;
 use crate::time::Timestamp;
 
-const MAX_COMPLETIONS: usize = 24;
-/// The maximum number of nodes scanned for values.
-const MAX_SCANNED_NODES: usize = 200;
-/// The maximum number of jobs scanned for values.
-const MAX_SCANNED_JOBS: usize = 2000;
+/// The maximum number of completions; the others are counted.
+const MAX_COMPLETIONS: usize = 60;
+/// The maximum number of nodes and jobs scanned for values.
+const MAX_SCANNED: usize = 2000;
+/// Longer values are not completed, in bytes.
+const MAX_VALUE_LENGTH: usize = 120;
+/// From this length on, a word is also looked for in descriptions.
+const MIN_DESCRIBED_LENGTH: usize = 3;
 
-/// Returns completions of the word before the caret, the likeliest first.
+/// The fields that most filters are about, with a description of a few words; the most useful first.
+const USEFUL_FIELDS: [(&str, &str); 12] = [
+    ("util", "utilization of the device"),
+    ("user", "user of a process"),
+    ("job", "job id, as squeue writes it"),
+    ("node", "node name"),
+    ("mem", "device memory in use, also in %"),
+    ("power", "power draw"),
+    ("temp", "temperature of the device"),
+    ("partition", "partition of the job"),
+    ("name", "device model"),
+    ("jobname", "job name"),
+    ("jobuser", "user of the job"),
+    ("left", "time left of the job"),
+];
+
+/// A word that can be typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// What replaces the word before the caret.
+    pub word: String,
+    /// What it is, in a few words; empty if it says so itself.
+    pub help: Cow<'static, str>,
+}
+
+/// What can be typed before the caret.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Completions {
+    /// Where the word before the caret begins, in characters.
+    pub start: usize,
+    /// The completions, the most useful first.
+    pub words: Vec<Completion>,
+    /// The number of further ones.
+    pub more: usize,
+    /// What can be typed if it cannot be listed, such as a number.
+    pub note: Option<String>,
+}
+
+/// Returns completions of the word before the caret.
 ///
-/// `caret` counts characters. Before a comparison sign, field names are completed; after it, the values of
-/// that field in the fleet.
-pub fn complete(text: &str, caret: usize, fleet: &Fleet) -> Vec<String> {
+/// `caret` counts characters. Before a comparison sign, states and field names are completed, these with a sign; after
+/// it, the values of that field in the fleet.
+pub fn complete(text: &str, caret: usize, fleet: &Fleet) -> Completions {
     let before_caret: String = text.chars().take(caret).collect();
-    let word = before_caret.rsplit(char::is_whitespace).next().unwrap_or_default();
-    let (prefix, word) = match word.strip_prefix('!') {
-        Some(rest) => ("!", rest),
-        None => ("", word),
-    };
-    let symbols =
-        Comparison::SYMBOLS.iter().filter_map(|(symbol, _)| Some((word.find(symbol)?, *symbol)));
-    // The first sign; of several that start there, the longest.
-    let found = symbols.min_by_key(|(at, symbol)| (*at, std::cmp::Reverse(symbol.len())));
-    let completions: Vec<String> = match found {
-        None => complete_name(&word.to_lowercase()),
-        Some((at, symbol)) => {
-            let (name, value) = word.split_at_checked(at).unwrap_or((word, ""));
+    let (start, word) = last_word(&before_caret);
+    let (mut words, note) = match Comparison::find(&word) {
+        None => (complete_name(&word.to_lowercase()), None),
+        Some((at, symbol, _)) => {
+            let (name, value) = word.split_at_checked(at).unwrap_or((&word, ""));
             let value = value.strip_prefix(symbol).unwrap_or_default().to_lowercase();
-            let field_values = FilterField::from_name(&name.to_lowercase())
-                .map(|field| field_values(field, fleet))
-                .unwrap_or_default();
-            let fitting =
-                field_values.into_iter().filter(|known| known.to_lowercase().starts_with(&value));
-            fitting.map(|known| format!("{name}{symbol}{known}")).collect()
+            match FilterField::from_name(&name.to_lowercase()) {
+                Ok(field) => {
+                    let known = field_values(field, fleet);
+                    let note = known.is_empty().then(|| value_note(field, name));
+                    (complete_value((name, symbol), &value, known), note)
+                }
+                Err(_) => (Vec::new(), Some(format!("no field {name}"))),
+            }
         }
     };
-    completions.into_iter().take(MAX_COMPLETIONS).map(|word| format!("{prefix}{word}")).collect()
+    let more = words.len().saturating_sub(MAX_COMPLETIONS);
+    words.truncate(MAX_COMPLETIONS);
+    Completions { start, words, more, note }
 }
 
-fn complete_name(start: &str) -> Vec<String> {
-    let states = StateWord::WORDS.iter().map(|(word, _)| *word);
-    let known = FilterField::aliases().chain(states).filter(|name| name.starts_with(start));
-    let mut known: Vec<String> = known.map(str::to_owned).collect();
-    known.sort_by_cached_key(|name| (name.len(), name.clone()));
-    known.dedup();
-    known
-}
-
-/// Returns the text values of a field in the fleet; numbers are not completed.
-fn field_values(field: FilterField, fleet: &Fleet) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    if matches!(field, FilterField::Job | FilterField::OfJob(_)) {
-        return job_values(field, fleet);
-    }
-    for node in fleet.nodes.iter().take(MAX_SCANNED_NODES) {
-        match field {
-            FilterField::Node => {
-                found.insert(node.name.to_string());
-            }
-            FilterField::Device(field) => {
-                found.extend(
-                    node.devices.iter().filter_map(|device| completion_text((field.read)(device))),
-                );
-            }
-            FilterField::Process(field) => {
-                let usages = node.devices.iter().flat_map(|device| Usage::of(node, device));
-                found.extend(usages.filter_map(|usage| completion_text((field.read)(&usage))));
-            }
-            FilterField::Host(_)
-            | FilterField::Index
-            | FilterField::Uuid
-            | FilterField::Pid
-            | FilterField::Job
-            | FilterField::OfJob(_)
-            | FilterField::MemoryShare => {}
+/// Returns the states and fields that begin with these letters, and then those described by such a word.
+fn complete_name(start: &str) -> Vec<Completion> {
+    let described = |name: &str, help: &str| {
+        let is_described = start.len() >= MIN_DESCRIBED_LENGTH && names_start(help, start);
+        (!name.starts_with(start), name.starts_with(start) || is_described)
+    };
+    let mut found: Vec<(bool, usize, Completion)> = Vec::new();
+    for (rank, (name, help)) in known_names().enumerate() {
+        let (is_described, is_found) = described(&name.0, help);
+        if is_found {
+            let word = format!("{}{}", name.0, name.1);
+            found.push((is_described, rank, Completion { word, help: help.into() }));
         }
     }
-    found
+    found.sort_by_key(|(is_described, rank, _)| (*is_described, *rank));
+    found.into_iter().map(|(.., completion)| completion).collect()
 }
 
-/// Returns the text values of a job field.
-fn job_values(field: FilterField, fleet: &Fleet) -> BTreeSet<String> {
-    let jobs = fleet.jobs.iter().flat_map(|jobs| &jobs.jobs).take(MAX_SCANNED_JOBS);
-    let FilterField::OfJob(field) = field else {
-        return jobs.map(|job| job.shown_id.to_string()).collect();
+/// Returns every state and field with the sign that is typed after it and what it is, the most useful first.
+fn known_names() -> impl Iterator<Item = ((&'static str, &'static str), &'static str)> {
+    let state = |(word, _, help): &(&'static str, StateWord, &'static str)| ((*word, ""), *help);
+    // Six states stand before the fields: those that summaries show most, and problems.
+    let (first, rest) = StateWord::WORDS.split_at(6);
+    let useful = USEFUL_FIELDS.iter().map(|(name, help)| {
+        let field = FilterField::all().find(|(alias, ..)| alias == name);
+        ((*name, field.map_or("=", |(.., field)| field.likely_symbol())), *help)
+    });
+    let is_useful = |alias: &str| USEFUL_FIELDS.iter().any(|(name, _)| *name == alias);
+    let mut seen: Vec<&str> = Vec::new();
+    let others = FilterField::all().filter(move |(alias, ..)| {
+        let is_new = !is_useful(alias) && !seen.contains(alias);
+        seen.push(alias);
+        is_new
+    });
+    let others = others.map(|(alias, _, field)| ((alias, field.likely_symbol()), field.help()));
+    first.iter().map(state).chain(useful).chain(rest.iter().map(state)).chain(others)
+}
+
+/// Returns true if a word of the description begins with these letters.
+fn names_start(help: &str, start: &str) -> bool {
+    help.split(|letter: char| !letter.is_alphanumeric())
+        .any(|word| word.to_lowercase().starts_with(start))
+}
+
+/// Returns the most useful field that is described by this word.
+pub(super) fn described_by(word: &str) -> Option<&'static str> {
+    let is_word = |help: &str| help.split(' ').any(|one| one == word);
+    USEFUL_FIELDS.iter().find(|(_, help)| is_word(help)).map(|(name, _)| *name)
+}
+
+fn complete_value(
+    (name, symbol): (&str, &str),
+    start: &str,
+    known: Vec<(String, Cow<'static, str>)>,
+) -> Vec<Completion> {
+    let is_safe = |value: &str| {
+        value.len() <= MAX_VALUE_LENGTH && !value.is_empty() && !value.chars().any(is_unprintable)
     };
-    // No text value depends on the time.
-    let at = |job: &Job| JobAt { job: job.clone(), now: Timestamp::default() };
-    jobs.filter_map(|job| completion_text((field.read)(&at(job)))).collect()
+    let fits = known
+        .into_iter()
+        .filter(|(value, _)| is_safe(value) && value.to_lowercase().starts_with(start));
+    let completion = |(value, help): (String, Cow<'static, str>)| Completion {
+        word: format!("{name}{symbol}{}", quoted(&value)),
+        help,
+    };
+    fits.map(completion).collect()
 }
 
-/// Returns a value as it must be typed; `None` if it would need quotes.
-fn completion_text(value: Value) -> Option<String> {
-    match value {
-        Value::Text(text) if !text.contains([' ', '"', '\'']) => Some(text.to_string()),
-        Value::Flag(_) => Some("yes".to_owned()),
-        Value::Text(_) | Value::Unknown(_) | Value::Number(_) | Value::Integer(_) => None,
+/// Says what can be compared with a field whose values are not listed.
+fn value_note(field: FilterField, name: &str) -> String {
+    match field.unit() {
+        "" if field.is_number() => format!("{name} is a number"),
+        "" => format!("no {name} is known now"),
+        unit => format!("{name} is in {unit}: {}", example(unit)),
     }
+}
+
+impl FilterField {
+    /// Returns the comparison sign that is used most with it.
+    fn likely_symbol(self) -> &'static str {
+        let rarely_low =
+            |alias: &str| if matches!(alias, "util" | "cpu" | "left") { "<" } else { ">" };
+        let of_kind = |kind: ValueKind, alias: &str| match kind {
+            ValueKind::Share | ValueKind::Number | ValueKind::Integer => rarely_low(alias),
+            ValueKind::Text if matches!(alias, "command" | "cwd") => "~",
+            ValueKind::Text | ValueKind::Flag | ValueKind::Timestamp => "=",
+        };
+        match self {
+            Self::Node | Self::Index | Self::Uuid | Self::Pid | Self::Job => "=",
+            Self::MemoryShare => ">",
+            Self::Host(field) => of_kind(field.kind, field.alias),
+            Self::Device(field) => of_kind(field.kind, field.alias),
+            Self::Process(field) => of_kind(field.kind, field.alias),
+            Self::OfJob(field) => of_kind(field.kind, field.alias),
+        }
+    }
+
+    fn is_number(self) -> bool {
+        matches!(self, Self::Index | Self::Pid) || !matches!(self.likely_symbol(), "=" | "~")
+    }
+
+    fn help(self) -> &'static str {
+        match self {
+            Self::Node => "node name",
+            Self::Index => "index of the device",
+            Self::Uuid => "UUID of the device",
+            Self::Pid => "process id",
+            Self::Job => "job id, as squeue writes it",
+            Self::MemoryShare => "device memory in use, in %",
+            Self::Host(field) => field.help,
+            Self::Device(field) => field.help,
+            Self::Process(field) => field.help,
+            Self::OfJob(field) => field.help,
+        }
+    }
+}
+
+/// Returns the text values of a field in the fleet, each with what it is; those of most devices or processes first.
+/// Numbers are not listed.
+fn field_values(field: FilterField, fleet: &Fleet) -> Vec<(String, Cow<'static, str>)> {
+    let nodes = || fleet.nodes.iter().take(MAX_SCANNED);
+    match field {
+        FilterField::Node => {
+            nodes().map(|node| (node.name.to_string(), Cow::Borrowed(""))).collect()
+        }
+        FilterField::Device(field) => {
+            let devices = nodes().flat_map(|node| node.whole_devices());
+            counted(devices.map(|(_, device)| (field.read)(device)), "device")
+        }
+        FilterField::Process(field) => {
+            let usages = nodes().flat_map(|node| {
+                node.devices.iter().flat_map(move |device| Usage::of(node, device))
+            });
+            counted(usages.map(|usage| (field.read)(&usage)), "process")
+        }
+        FilterField::Job => {
+            let job = |job: &Job| {
+                (job.shown_id.to_string(), Cow::Owned(format!("{} of {}", job.name, job.user)))
+            };
+            jobs(fleet).map(job).collect()
+        }
+        FilterField::OfJob(field) => {
+            // No text value depends on the time.
+            let at = |job: &Job| JobAt { job: job.clone(), now: Timestamp::default() };
+            counted(jobs(fleet).map(|job| (field.read)(&at(job))), "job")
+        }
+        FilterField::Host(_)
+        | FilterField::Index
+        | FilterField::Uuid
+        | FilterField::Pid
+        | FilterField::MemoryShare => Vec::new(),
+    }
+}
+
+fn jobs(fleet: &Fleet) -> impl Iterator<Item = &Job> {
+    fleet.jobs.iter().flat_map(|jobs| &jobs.jobs).take(MAX_SCANNED)
+}
+
+/// Counts text values; the most frequent come first.
+fn counted(
+    values: impl Iterator<Item = Value>,
+    what: &'static str,
+) -> Vec<(String, Cow<'static, str>)> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for value in values {
+        let words = match value {
+            Value::Text(text) => text.to_string(),
+            Value::Flag(true) => "yes".to_owned(),
+            Value::Flag(false) => "no".to_owned(),
+            Value::Unknown(_) | Value::Number(_) | Value::Integer(_) => continue,
+        };
+        *counts.entry(words).or_default() += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| Reverse(*count));
+    let plural = if what == "process" { "processes".to_owned() } else { format!("{what}s") };
+    let words = |count: usize| {
+        if count == 1 { format!("1 {what}") } else { format!("{count} {plural}") }
+    };
+    counts.into_iter().map(|(value, count)| (value, words(count).into())).collect()
 }
 
 #[cfg(test)]
@@ -113,26 +276,84 @@ mod tests {
 
     use super::*;
     use crate::fleet::Node;
-    use crate::model::{JobList, NodeName};
+    use crate::model::{Device, JobList, NodeName, Reading};
+    use crate::query::filter::Filter;
+
+    fn words(text: &str, fleet: &Fleet) -> Vec<String> {
+        let completions = complete(text, text.chars().count(), fleet);
+        completions.words.into_iter().map(|completion| completion.word).collect()
+    }
+
+    fn fleet() -> Fleet {
+        let node = |name| {
+            let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
+            let name = Reading::Known("NVIDIA H100 80GB".into());
+            node.devices = vec![Device { name, ..Device::default() }];
+            Arc::new(node)
+        };
+        let job = Job { name: "train".into(), ..Job::example("12") };
+        Fleet {
+            jobs: Some(Arc::new(JobList { jobs: vec![job], ..JobList::default() })),
+            ..Fleet::new(vec![node("gpu01"), node("gpu02"), node("login1")].into())
+        }
+    }
 
     #[test]
-    fn fields_states_and_values_are_completed() {
-        let node = |name| Arc::new(Node::new(NodeName::new(name).unwrap(), Duration::ZERO));
-        let fleet = Fleet::new(vec![node("gpu01"), node("gpu02"), node("login1")].into());
-        let at_end = |text: &str| complete(text, text.chars().count(), &fleet);
-        assert_eq!(at_end("alice ut"), ["util"]);
-        assert!(at_end("st").contains(&"stale".to_owned()));
-        assert_eq!(at_end("!thr").first().map(String::as_str), Some("!threads"));
-        assert_eq!(at_end("x node=gpu"), ["node=gpu01", "node=gpu02"]);
-        assert_eq!(at_end("nosuch=x"), [""; 0]);
-        let mut fleet = fleet.clone();
-        let job = Job { name: "train".into(), ..Job::example("12") };
-        fleet.jobs = Some(Arc::new(JobList { jobs: vec![job], ..JobList::default() }));
-        let at_end = |text: &str| complete(text, text.chars().count(), &fleet);
-        assert_eq!(at_end("job=1"), ["job=12"]);
-        assert_eq!(at_end("jobname="), ["jobname=train"]);
-        assert_eq!(at_end("part").first().map(String::as_str), Some("partition"));
-        assert!(at_end("job").contains(&"jobname".to_owned()));
-        assert_eq!(complete("util<10 st", 2, &fleet).first().map(String::as_str), Some("util"));
+    fn headline_words_and_common_fields_come_first_each_with_what_it_is() {
+        let all = complete("", 0, &fleet());
+        let first: Vec<_> = all.words.iter().take(15).map(|one| one.word.as_str()).collect();
+        let expected = "idle-held free busy faulty stale down util< user= job= node= mem> power> \
+                        temp> partition= name=";
+        assert_eq!(first.join(" "), expected);
+        assert!(all.words.iter().all(|one| !one.help.is_empty()));
+        assert_eq!(all.words.len(), MAX_COMPLETIONS);
+        assert!(all.more > 40, "{}", all.more);
+        // A word may be a state and a field, as `throttled` is, but is not listed twice as one of them.
+        let names: Vec<_> = known_names().map(|(name, _)| name).collect();
+        let unique: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(names.len(), unique.len());
+    }
+
+    #[test]
+    fn fields_are_completed_with_their_sign_and_then_with_values() {
+        let fleet = fleet();
+        for (text, expected) in [
+            ("alice ut", vec!["util<"]),
+            ("(partit", vec!["partition="]),
+            ("x or node=gpu", vec!["node=gpu01", "node=gpu02"]),
+            ("!name=", vec!["name=\"NVIDIA H100 80GB\""]),
+            ("name=\"nvidia h", vec!["name=\"NVIDIA H100 80GB\""]),
+            ("job=1", vec!["job=12"]),
+            ("jobname=", vec!["jobname=train"]),
+            ("nosuch=x", vec![]),
+            ("util<", vec![]),
+        ] {
+            assert_eq!(words(text, &fleet), expected, "{text}");
+        }
+        assert_eq!(words("st", &fleet)[..2], ["stale", "state="]);
+        assert_eq!(words("throt", &fleet)[0], "throttled");
+        // The model of a device is its name.
+        assert_eq!(words("model", &fleet)[0], "name=");
+        assert_eq!(complete("util<10 st", 2, &fleet).words[0].word, "util<");
+        let help = |text: &str| complete(text, text.len(), &fleet).words[0].help.to_string();
+        assert_eq!((help("name="), help("job=")), ("3 devices".into(), "train of alice".into()));
+        let note = |text: &str| complete(text, text.len(), &fleet).note.unwrap();
+        assert_eq!(
+            (note("util<"), note("pid=")),
+            ("util is in %: 50%".into(), "pid is a number".into())
+        );
+    }
+
+    #[test]
+    fn every_completion_of_a_value_is_a_filter() {
+        let mut fleet = fleet();
+        let hostile = ["a b", "it's", "\"q\"", "(x", "or", "x\u{1b}[31m", "\u{202e}x", "", "日本"];
+        let jobs = hostile.map(|name| Job { name: name.into(), ..Job::example("1") });
+        fleet.jobs = Some(Arc::new(JobList { jobs: jobs.into(), ..JobList::default() }));
+        let found = words("jobname=", &fleet);
+        assert_eq!(found.len(), 6, "{found:?}");
+        for word in found {
+            assert!(Filter::new(&word).is_ok(), "{word}");
+        }
     }
 }

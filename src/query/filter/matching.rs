@@ -1,39 +1,61 @@
 //! Matches nodes, devices and processes against a filter.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
-use crate::fleet::{Node, allocated_on};
+use crate::fleet::{AllocatedDevices, DeviceCount, Node, NodeCount, allocated_on};
 use crate::metrics::{JobAt, Usage, Value};
 use crate::model::{Device, Job, JobId, Link, Reason};
+use crate::query::filter::expression::{Conditions, Expression};
 use crate::query::filter::operand::Operand;
-use crate::query::filter::{Comparison, Filter, FilterField, Predicate, StateWord, Term};
+use crate::query::filter::words::StateWord;
+use crate::query::filter::{Comparison, Filter, FilterField, Predicate};
 use crate::time::Timestamp;
 
-/// Utilization below which a device counts as idle, in percent.
-const ACTIVE_PERCENT: f32 = 5.0;
+/// What of a node matches a filter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeMatch {
+    /// The node, or a device or process on it, matches.
+    pub is_match: bool,
+    /// The positions of the devices that match, themselves or by a slice; without slices.
+    pub devices: Vec<usize>,
+    /// The number of devices that do not match only because a compared value of theirs is unknown.
+    pub unknown_devices: usize,
+}
 
 /// One combination of node, device, process and job that terms are matched against.
 #[derive(Clone, Copy)]
 struct FilterRow<'a> {
     node: &'a Node,
     device: Option<&'a Device>,
+    /// The position of the device; of a slice, that of its device.
+    position: Option<usize>,
     usage: Option<&'a Usage>,
     /// The job the process belongs to, or to which the device or node is allocated.
     job: Option<&'a Job>,
+    allocated: &'a AllocatedDevices,
     now: Timestamp,
 }
 
 impl Filter {
-    /// Returns true if the node, or a device or process on it, matches.
-    pub fn matches_node(&self, node: &Node, now: Timestamp) -> bool {
-        self.terms.is_empty() || self.matches_rows(&self.rows_of_node(node, now))
-    }
-
-    /// Returns true if the device, or a process on it, matches.
-    pub fn matches_device(&self, node: &Node, device: &Device, now: Timestamp) -> bool {
-        let rows = || self.rows(node, std::slice::from_ref(device), now);
-        self.terms.is_empty() || self.matches_rows(&rows())
+    /// Returns what of a node matches.
+    pub fn match_node(&self, node: &Node, now: Timestamp) -> NodeMatch {
+        let parts = self.parts_of_node(node);
+        let rows = self.rows(node, &parts, now);
+        let is_match = Evaluation::new(&self.conditions, &rows).matches();
+        let mut found = NodeMatch { is_match, ..NodeMatch::default() };
+        for (position, _) in node.whole_devices() {
+            let of_device = rows.iter().filter(|row| row.position == Some(position));
+            let of_device: Vec<FilterRow<'_>> = of_device.copied().collect();
+            let evaluation = Evaluation::new(&self.conditions, &of_device);
+            if evaluation.matches() {
+                found.devices.push(position);
+            } else if evaluation.could_match() {
+                found.unknown_devices += 1;
+            }
+        }
+        found
     }
 
     /// Returns true if the process on this device matches.
@@ -44,83 +66,127 @@ impl Filter {
         usage: &Usage,
         now: Timestamp,
     ) -> bool {
-        let job = self.listed_job(usage);
-        let parts = [RowParts { device, usage: Some(Cow::Borrowed(usage)), job }];
-        self.terms.is_empty() || self.matches_rows(&Rows { node, parts: parts.into(), now })
+        if self.is_empty() {
+            return true;
+        }
+        let position = device.and_then(|device| position_of(node, device));
+        let (usage, job) = (Some(Cow::Borrowed(usage)), self.listed_job(usage));
+        let parts = [RowParts { device, position, usage, job }];
+        Evaluation::new(&self.conditions, &self.rows(node, &parts, now)).matches()
+    }
+}
+
+/// Whether an unknown value matches a comparison.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum UnknownValues {
+    Differ,
+    Match,
+}
+
+/// The rows of a node, a device or a process, matched against the conditions of a filter.
+struct Evaluation<'a> {
+    conditions: &'a Conditions,
+    rows: &'a [FilterRow<'a>],
+    /// For each negated expression, whether no row matches it; computed on first use.
+    is_absent: Vec<OnceCell<bool>>,
+}
+
+impl<'a> Evaluation<'a> {
+    fn new(conditions: &'a Conditions, rows: &'a [FilterRow<'a>]) -> Self {
+        let is_absent = conditions.negated.iter().map(|_| OnceCell::new()).collect();
+        Self { conditions, rows, is_absent }
     }
 
-    /// Returns true if one row matches every positive term and no row matches a negated one.
-    fn matches_rows(&self, rows: &Rows<'_>) -> bool {
-        let (negated, positive): (Vec<&Term>, Vec<&Term>) =
-            self.terms.iter().partition(|term| term.is_negated);
-        rows.iter().any(|row| positive.iter().all(|term| term.predicate.matches(row)))
-            && !rows.iter().any(|row| negated.iter().any(|term| term.predicate.matches(row)))
+    fn matches(&self) -> bool {
+        self.any_row(self.conditions.matched.as_ref(), UnknownValues::Differ)
+    }
+
+    /// Returns true if a row would match with other values in place of those that are unknown.
+    fn could_match(&self) -> bool {
+        self.any_row(self.conditions.matched.as_ref(), UnknownValues::Match)
+    }
+
+    fn any_row(&self, expression: Option<&Expression>, unknown: UnknownValues) -> bool {
+        let Some(expression) = expression else { return true };
+        self.rows.iter().any(|row| self.holds(expression, *row, unknown))
+    }
+
+    fn holds(&self, expression: &Expression, row: FilterRow<'_>, unknown: UnknownValues) -> bool {
+        match expression {
+            Expression::Is(predicate) => {
+                predicate.matches(row)
+                    || (unknown == UnknownValues::Match && predicate.reads_unknown(row))
+            }
+            Expression::All(parts) => parts.iter().all(|part| self.holds(part, row, unknown)),
+            Expression::Any(parts) => parts.iter().any(|part| self.holds(part, row, unknown)),
+            Expression::Not(index) => {
+                let absent =
+                    || !self.any_row(self.conditions.negated.get(*index), UnknownValues::Differ);
+                self.is_absent.get(*index).is_some_and(|known| *known.get_or_init(absent))
+            }
+        }
     }
 }
 
 /// A device with one of its processes, or with one of the jobs it is allocated to.
 struct RowParts<'a> {
     device: Option<&'a Device>,
+    position: Option<usize>,
     usage: Option<Cow<'a, Usage>>,
     job: Option<&'a Job>,
 }
 
-/// All rows of a node or of one of its devices.
-struct Rows<'a> {
-    node: &'a Node,
-    parts: Vec<RowParts<'a>>,
-    now: Timestamp,
-}
-
-impl Rows<'_> {
-    fn iter(&self) -> impl Iterator<Item = FilterRow<'_>> {
-        self.parts.iter().map(|parts| FilterRow {
-            node: self.node,
-            device: parts.device,
-            usage: parts.usage.as_deref(),
-            job: parts.job,
-            now: self.now,
-        })
-    }
+/// Returns the position of a device; of a slice, that of its device.
+fn position_of(node: &Node, device: &Device) -> Option<usize> {
+    let uuid = device.parent.as_ref().unwrap_or(&device.uuid);
+    node.devices.iter().position(|other| other.uuid == *uuid)
 }
 
 impl Filter {
-    fn rows<'a>(&'a self, node: &'a Node, devices: &'a [Device], now: Timestamp) -> Rows<'a> {
+    fn rows<'a>(
+        &'a self,
+        node: &'a Node,
+        parts: &'a [RowParts<'a>],
+        now: Timestamp,
+    ) -> Vec<FilterRow<'a>> {
+        let row = |parts: &'a RowParts<'a>| FilterRow {
+            node,
+            device: parts.device,
+            position: parts.position,
+            usage: parts.usage.as_deref(),
+            job: parts.job,
+            allocated: &self.allocated,
+            now,
+        };
+        parts.iter().map(row).collect()
+    }
+
+    /// Returns the rows of a node: those of its devices, and its jobs without known devices.
+    fn parts_of_node<'a>(&'a self, node: &'a Node) -> Vec<RowParts<'a>> {
         let mut parts = vec![];
         let listed: Vec<_> = self.jobs.iter().flat_map(|jobs| jobs.on_node(&node.name)).collect();
         let allocated = allocated_on(node, &listed);
-        for device in devices {
-            let count = parts.len();
-            parts.extend(Usage::of(node, device).map(|usage| {
-                let job = self.listed_job(&usage);
-                RowParts { device: Some(device), usage: Some(Cow::Owned(usage)), job }
-            }));
+        for device in &node.devices {
+            let (count, position) = (parts.len(), position_of(node, device));
+            let part = |usage, job| RowParts { device: Some(device), position, usage, job };
+            if self.reads.processes {
+                parts.extend(Usage::of(node, device).map(|usage| {
+                    let job = self.listed_job(&usage);
+                    part(Some(Cow::Owned(usage)), job)
+                }));
+            }
             let jobs_here = allocated.iter().filter(|(_, uuid)| *uuid == device.uuid);
-            parts.extend(jobs_here.map(|(job, _)| RowParts {
-                device: Some(device),
-                usage: None,
-                job: Some(*job),
-            }));
+            parts.extend(jobs_here.map(|(job, _)| part(None, Some(*job))));
             if parts.len() == count {
-                parts.push(RowParts { device: Some(device), usage: None, job: None });
+                parts.push(part(None, None));
             }
         }
+        let without_device = |job| RowParts { device: None, position: None, usage: None, job };
         if parts.is_empty() {
-            parts.push(RowParts { device: None, usage: None, job: None });
+            parts.push(without_device(None));
         }
-        Rows { node, parts, now }
-    }
-
-    /// Returns the rows of a whole node, including its jobs without known devices.
-    fn rows_of_node<'a>(&'a self, node: &'a Node, now: Timestamp) -> Rows<'a> {
-        let mut rows = self.rows(node, &node.devices, now);
-        let jobs = self.jobs.iter().flat_map(|jobs| jobs.on_node(&node.name));
-        rows.parts.extend(jobs.map(|(job, _)| RowParts {
-            device: None,
-            usage: None,
-            job: Some(job),
-        }));
-        rows
+        parts.extend(listed.into_iter().map(|(job, _)| without_device(Some(job))));
+        parts
     }
 
     fn listed_job(&self, usage: &Usage) -> Option<&Job> {
@@ -148,6 +214,14 @@ impl Predicate {
             Self::Compare(field, comparison, operand) => {
                 field.value(row).is_some_and(|value| operand.matches(*comparison, &value))
             }
+        }
+    }
+
+    /// Returns true if it compares a value that is unknown, and not with `unknown`.
+    fn reads_unknown(&self, row: FilterRow<'_>) -> bool {
+        match self {
+            Self::Compare(_, _, Operand::Unknown) | Self::Word(_) | Self::StateWord(_) => false,
+            Self::Compare(field, ..) => matches!(field.value(row), Some(Value::Unknown(_))),
         }
     }
 }
@@ -199,29 +273,28 @@ fn searchable_names(row: FilterRow<'_>) -> impl Iterator<Item = Cow<'_, str>> {
 
 impl StateWord {
     fn matches(self, row: FilterRow<'_>) -> bool {
-        let FilterRow { node, device, .. } = row;
+        let FilterRow { node, device, now, .. } = row;
         match self {
-            Self::Fresh => is_fresh(row),
-            Self::Stale => node.taken_at().is_some() && !is_fresh(row),
+            Self::Device(count) => device_count(row) == Some(count),
+            Self::Node(count) => NodeCount::of(node, now) == count,
+            Self::Stale if device.is_some() => device_count(row) == Some(DeviceCount::Stale),
+            Self::Stale => {
+                node.taken_at().is_some() && NodeCount::of(node, now) != NodeCount::Fresh
+            }
             Self::Up => matches!(node.link, Link::Up),
-            Self::Down => matches!(node.link, Link::Down { .. }),
             Self::Fault => {
                 node.fault().is_some() || device.is_some_and(|device| device.fault.is_some())
             }
             Self::Throttled => device.is_some_and(is_throttled),
-            Self::Busy => is_active(device) == Some(true),
-            Self::Idle => is_active(device) == Some(false),
-            Self::Free => row.usage.is_none() && row.job.is_none() && device.is_some_and(is_free),
         }
     }
 }
 
-/// Returns true if nothing runs on a device; a TPU chip is free if no process has it open.
-fn is_free(device: &Device) -> bool {
-    match &device.tpu {
-        Some(_) => device.is_open() == Some(false),
-        None => is_active(Some(device)) == Some(false),
-    }
+/// Returns what the device of a row counts as in summaries.
+fn device_count(row: FilterRow<'_>) -> Option<DeviceCount> {
+    let (position, node) = (row.position?, row.node);
+    let is_allocated = row.allocated.contains(node, node.devices.get(position)?);
+    DeviceCount::of(node, position, is_allocated, row.now)
 }
 
 /// Returns true if clocks are throttled by heat, by the power supply, or by the hardware for another reason;
@@ -230,20 +303,6 @@ fn is_throttled(device: &Device) -> bool {
     device.throttle.get().is_some_and(|throttle| {
         throttle.is_thermal() || throttle.is_power_brake() || throttle.is_hardware_slowdown()
     })
-}
-
-fn is_active(device: Option<&Device>) -> Option<bool> {
-    device?.utilization.get().map(|share| share.get() >= ACTIVE_PERCENT)
-}
-
-fn is_fresh(row: FilterRow<'_>) -> bool {
-    let index = row
-        .device
-        .and_then(|device| row.node.devices.iter().position(|other| other.uuid == device.uuid));
-    match index {
-        Some(index) => row.node.device_freshness(index, row.now).is_fresh(),
-        None => row.node.freshness(row.now).is_fresh(),
-    }
 }
 
 impl FilterField {
@@ -276,10 +335,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::Process;
+    use crate::fleet::{Fleet, Process, SourceState};
     use crate::model::{
         Allocation, Bytes, DeviceAllocation, DeviceUse, JobList, NodeName, Percent, ProcessKey,
-        ProcessStatics, Reading, Throttle,
+        ProcessStatics, Reading, Source, Throttle,
     };
 
     fn device(uuid: &str, util: Option<f32>, throttle: u64) -> Device {
@@ -294,9 +353,22 @@ mod tests {
         }
     }
 
+    fn host_sampled(taken_at: Option<Timestamp>) -> SourceState {
+        let interval = Duration::from_secs(1);
+        SourceState { source: Source::host(), taken_at, interval, fault: None, absent: None }
+    }
+
+    /// Returns true if the device, or a process on it, matches, whether its node does or not.
+    fn matches_device(filter: &Filter, node: &Node, device: &Device) -> bool {
+        let position = node.devices.iter().position(|other| other.uuid == device.uuid).unwrap();
+        filter.match_node(node, Timestamp::default()).devices.contains(&position)
+    }
+
     /// A busy device of alice's, an idle throttled one without a user, and one that reports nothing.
     fn node() -> Node {
         let mut node = Node::new(NodeName::new("gpu07").unwrap(), Duration::ZERO);
+        node.link = Link::Up;
+        node.sources = vec![host_sampled(Some(Timestamp::default()))];
         node.devices = vec![
             device("GPU-a", Some(97.0), 0),
             device("GPU-b", Some(1.0), 0x40),
@@ -325,13 +397,7 @@ mod tests {
         let second = Duration::from_secs(1);
         let seen = |taken_at: Option<Timestamp>| {
             let mut node = Node::new(NodeName::new("gpu07").unwrap(), Duration::ZERO);
-            node.sources = vec![crate::fleet::SourceState {
-                source: crate::model::Source::host(),
-                taken_at,
-                interval: second,
-                fault: None,
-                absent: None,
-            }];
+            node.sources = vec![host_sampled(taken_at)];
             node
         };
         let now = Timestamp::default().plus(second * 1000);
@@ -342,23 +408,11 @@ mod tests {
             ("new", seen(Some(now)), true, false),
             ("old", seen(Some(now.minus(second * 100))), false, true),
         ] {
-            let matches = |text: &str| Filter::new(text).unwrap().matches_node(&node, now);
+            let matches = |text: &str| Filter::new(text).unwrap().match_node(&node, now).is_match;
             assert_eq!((matches("fresh"), matches("stale")), (fresh, stale), "{what}");
             assert_eq!((matches("!fresh"), matches("!stale")), (!fresh, !stale), "{what}");
             assert_eq!(matches("!fresh !stale"), !fresh && !stale, "{what}");
         }
-    }
-
-    #[test]
-    fn a_chip_is_free_only_if_it_is_known_that_no_process_has_it_open() {
-        let chip = |is_held| {
-            let tpu = crate::model::TpuDetails { is_held, ..crate::model::TpuDetails::default() };
-            Device { tpu: Some(Arc::new(tpu)), ..Device::default() }
-        };
-        assert!(is_free(&chip(Reading::Known(false))));
-        assert!(!is_free(&chip(Reading::Known(true))));
-        assert!(!is_free(&chip(Reading::Unknown(Reason::NoPermission))));
-        assert!(!is_free(&Device::default()));
     }
 
     #[test]
@@ -368,15 +422,9 @@ mod tests {
             let filter = Filter::new(text).unwrap();
             let devices = node.devices.iter();
             let of_devices: String = devices
-                .map(|device| {
-                    if filter.matches_device(&node, device, Timestamp::default()) {
-                        '+'
-                    } else {
-                        '.'
-                    }
-                })
+                .map(|device| if matches_device(&filter, &node, device) { '+' } else { '.' })
                 .collect();
-            (filter.matches_node(&node, Timestamp::default()), of_devices)
+            (filter.match_node(&node, Timestamp::default()).is_match, of_devices)
         };
         for (text, on_node, on_devices) in [
             ("", true, "+++"),
@@ -386,15 +434,25 @@ mod tests {
             ("alice util<50", false, "..."),
             ("util<10", true, ".+."),
             ("util=unknown", true, "..+"),
-            ("idle", true, ".+."),
             ("free", true, ".+."),
+            ("unknown", true, "..+"),
             ("busy user=al*", true, "+.."),
             ("!alice", false, ".++"),
             ("!user=bob", true, "+++"),
             ("!alice !throttled", false, "..+"),
             ("!alice !user=bob", false, ".++"),
             ("!user=bob !alice", false, ".++"),
-            ("!busy !idle", false, "..+"),
+            ("!busy !free", false, "..+"),
+            ("busy or free", true, "++."),
+            ("not (busy or free)", false, "..+"),
+            ("!(alice busy)", false, ".++"),
+            ("alice or util<10", true, "++."),
+            ("(alice or throttled) util<50", true, ".+."),
+            ("alice or throttled util<50", true, "++."),
+            ("not not alice", true, "+.."),
+            ("not util<10", false, "+.+"),
+            ("not util<10 not util=unknown", false, "+.."),
+            ("util>=10", true, "+.."),
             ("user!=bob", true, "+.."),
             ("mem>50%", true, "+++"),
             ("mem>70GiB", false, "..."),
@@ -412,10 +470,30 @@ mod tests {
     }
 
     #[test]
+    fn devices_left_out_only_for_an_unknown_value_are_counted() {
+        let node = node();
+        let unknown = |text: &str| {
+            Filter::new(text).unwrap().match_node(&node, Timestamp::default()).unknown_devices
+        };
+        for (text, expected) in [
+            ("util<10", 1),
+            ("util<10 throttled", 0),
+            ("util<10 or gpu07", 0),
+            ("not util<10", 0),
+            ("util=unknown", 0),
+            ("busy", 0),
+            ("mem>50% temp>10", 3),
+        ] {
+            assert_eq!(unknown(text), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn a_node_without_devices_is_found_by_its_name() {
         let node = Node::new(NodeName::new("login1").unwrap(), Duration::ZERO);
-        let matches =
-            |text: &str| Filter::new(text).unwrap().matches_node(&node, Timestamp::default());
+        let matches = |text: &str| {
+            Filter::new(text).unwrap().match_node(&node, Timestamp::default()).is_match
+        };
         assert!(matches("login"));
         assert!(!matches("util<10"));
         assert!(!matches("free"));
@@ -449,12 +527,14 @@ mod tests {
         let list = Arc::new(JobList { jobs, ..JobList::default() });
         let now = Timestamp::default();
         let matches = |text: &str, list: Option<&Arc<JobList>>| {
-            let filter = Filter::new(text).unwrap().with_jobs(list);
-            let mark = |device| if filter.matches_device(&node, device, now) { '+' } else { '.' };
+            let fleet = Fleet::new(vec![Arc::new(node.clone())].into());
+            let allocated = AllocatedDevices::of(&Fleet { jobs: list.cloned(), ..fleet });
+            let filter = Filter::new(text).unwrap().with_jobs(list, &Arc::new(allocated));
+            let mark = |device| if matches_device(&filter, &node, device) { '+' } else { '.' };
             let usage = Usage::of(&node, &node.devices[0]).next().unwrap();
             let of_usage = filter.matches_usage(&node, node.devices.first(), &usage, now);
             let of_devices: String = node.devices.iter().map(mark).collect();
-            (filter.matches_node(&node, now), of_devices, of_usage)
+            (filter.match_node(&node, now).is_match, of_devices, of_usage)
         };
         for (text, on_node, on_devices, on_usage) in [
             ("job=11", true, "+..", true),
@@ -479,6 +559,7 @@ mod tests {
             ("jobleft>1h", false, "...", false),
             ("llama", true, "+..", true),
             ("free", false, "...", false),
+            ("idle-held", true, ".+.", false),
         ] {
             let found = matches(text, Some(&list));
             assert_eq!(found, (on_node, on_devices.to_owned(), on_usage), "{text}");

@@ -116,7 +116,7 @@ impl Operand {
     }
 }
 
-fn example(unit: &str) -> &'static str {
+pub(super) fn example(unit: &str) -> &'static str {
     match unit {
         "%" => "50%",
         "B" | "B/s" => "40GiB",
@@ -133,7 +133,7 @@ fn number(lower: &str, unit: &str) -> Option<f64> {
     let is_digit = |letter: char| letter.is_ascii_digit() || letter == '.' || letter == '-';
     let end = lower.find(|letter| !is_digit(letter)).unwrap_or(lower.len());
     let (digits, suffix) = lower.split_at_checked(end)?;
-    let number: f64 = digits.parse().ok()?;
+    let number = digits.parse::<f64>().ok().filter(|number| number.is_finite())?;
     let amount = unit.trim_end_matches("/s");
     let suffix = suffix.trim_end_matches("/s");
     if amount == "°C" && matches!(suffix, "f" | "°f") {

@@ -1,6 +1,7 @@
 //! The help page: all keys, and the legend of colours and symbols.
 
 use super::{BoundKeys, Keymap, keys_text};
+use crate::ui::filter_prompt::syntax;
 use crate::ui::theme::Palette;
 use crate::ui::widgets::line::wrap;
 use crate::ui::{Line, Tone, View};
@@ -46,6 +47,8 @@ pub(crate) fn page(keys: &Keymap, view: View, palette: Palette, width: u16) -> V
             right.push(Line::new());
         }
     }
+    right.extend(syntax::help_lines(column));
+    right.push(Line::new());
     right.extend(legend(palette, column));
     if width < TWO_COLUMN_WIDTH {
         left.push(Line::new());

@@ -239,9 +239,7 @@ impl CellContext<'_> {
         level: Option<u8>,
     ) -> (Symbol, Tone) {
         let RenderContext { view: fleet_view, .. } = self.context;
-        if !fleet_view.filter.is_empty()
-            && !fleet_view.filter.matches_device(self.node, self.device, fleet_view.now)
-        {
+        if !fleet_view.matches_device(self.node, self.position) {
             return FILTERED_OUT;
         }
         if self.device.fault.is_some() {

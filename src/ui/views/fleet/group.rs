@@ -35,6 +35,19 @@ impl GroupMember {
         Self { node_index: index, devices: None }
     }
 
+    /// Returns the same with only those devices that match the filter.
+    pub(super) fn matching(&self, fleet_view: &FleetView, node: &Node) -> Self {
+        let matched = fleet_view.matched.as_ref().and_then(|matched| matched.positions(node));
+        let Some(positions) = matched else { return self.clone() };
+        let devices = match &self.devices {
+            None => Arc::clone(positions),
+            Some(devices) => {
+                devices.iter().copied().filter(|index| positions.contains(index)).collect()
+            }
+        };
+        Self { devices: Some(devices), ..*self }
+    }
+
     /// Returns true if the device at this index belongs to the group.
     pub(super) fn has_device(&self, position: usize) -> bool {
         self.devices.as_ref().is_none_or(|devices| devices.contains(&position))
@@ -56,8 +69,10 @@ impl Group {
                 let node = fleet.nodes.get(member.node_index)?;
                 // A host watched under two names counts once.
                 let is_first = !fleet.same_as.contains_key(&node.name);
-                is_first.then(|| (&**node, member.devices.as_deref()))
+                is_first.then(|| (&**node, member.matching(fleet_view, node).devices))
             });
+            let parts: Vec<_> = parts.collect();
+            let parts = parts.iter().map(|(node, devices)| (*node, devices.as_deref()));
             Totals::of_node_parts(parts, *now, allocated)
         })
     }

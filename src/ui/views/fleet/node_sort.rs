@@ -205,6 +205,7 @@ impl Values {
         allocations: &AllocationIndex,
         (node, member): (&Node, &GroupMember),
     ) -> Option<NodeSortKey> {
+        let member = &member.matching(fleet_view, node);
         let number = match self {
             Self::Positions => return None,
             Self::Names(read) => {

@@ -137,6 +137,7 @@ impl NodeRows<'_> {
         (member, node): (&GroupMember, &Node),
     ) -> Line {
         let fleet_view = self.context.view;
+        let member = &member.matching(fleet_view, node);
         let status = NodeStatus::of(node, fleet_view.now);
         let owners = allocations.owners(node);
         let notes = row_notes(fleet_view, node, member, &owners);

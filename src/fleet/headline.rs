@@ -1,0 +1,91 @@
+//! What each node and each device counts as in the summary lines: one declaration for the totals, their labels and the
+//! words of filters.
+
+use crate::fleet::idle::DeviceState;
+use crate::fleet::node::Node;
+use crate::model::declare::table;
+use crate::time::Timestamp;
+
+table! {
+    /// What a node counts as, with its word: exactly one of these.
+    pub enum NodeCount {
+        /// Its newest samples are fresh.
+        Fresh = "fresh",
+        /// It has not sent a sample yet.
+        Connecting = "connecting",
+        /// It is connected, and its newest samples are old.
+        Stale = "stale",
+        /// It is not connected.
+        Down = "down",
+        /// It lets in only users with a job there: what the scheduler reports is all that is known.
+        Reported = "reported",
+    }
+    /// Returns its word in summaries and filters.
+    pub fn word -> &'static str;
+}
+
+table! {
+    /// What a device counts as, with its word: exactly one of these. Slices count with their device.
+    pub enum DeviceCount {
+        /// At 5 % utilization or more.
+        Busy = "busy",
+        /// Allocated or in use, and idle.
+        IdleHeld = "idle-held",
+        /// Neither allocated nor in use, and idle.
+        Free = "free",
+        /// The driver reports a fault.
+        Faulty = "faulty",
+        /// Its node is not fresh.
+        Stale = "stale",
+        /// Idle and unused, on a node to which the scheduler gives no jobs.
+        Unavailable = "unavailable",
+        /// Not known to be busy, idle-held or free.
+        Unknown = "unknown",
+    }
+    /// Returns its word in summaries and filters.
+    pub fn word -> &'static str;
+}
+
+impl NodeCount {
+    /// Returns what a node counts as.
+    pub fn of(node: &Node, now: Timestamp) -> Self {
+        if node.reported().is_some() {
+            Self::Reported
+        } else if node.fault().is_some() {
+            Self::Down
+        } else if node.freshness(now).is_fresh() {
+            Self::Fresh
+        } else if node.taken_at().is_some() {
+            Self::Stale
+        } else {
+            Self::Connecting
+        }
+    }
+}
+
+impl DeviceCount {
+    /// Returns what the device at this position of a node counts as; `None` if there is none.
+    pub fn of(node: &Node, position: usize, is_allocated: bool, now: Timestamp) -> Option<Self> {
+        let device = node.devices.get(position)?;
+        Some(match NodeCount::of(node, now) {
+            NodeCount::Fresh => DeviceState::of(node, position, device, is_allocated).into(),
+            NodeCount::Connecting
+            | NodeCount::Stale
+            | NodeCount::Down
+            | NodeCount::Reported => Self::Stale,
+        })
+    }
+}
+
+impl From<DeviceState> for DeviceCount {
+    fn from(state: DeviceState) -> Self {
+        match state {
+            DeviceState::Busy => Self::Busy,
+            DeviceState::IdleHeld => Self::IdleHeld,
+            DeviceState::Free => Self::Free,
+            DeviceState::Faulty => Self::Faulty,
+            DeviceState::Unknown => Self::Unknown,
+            DeviceState::Unavailable => Self::Unavailable,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Words that stand for a condition: those of the summary lines, with the same meaning, and a few more.
+
+use crate::fleet::{DeviceCount, NodeCount};
+
+/// A word that stands for a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StateWord {
+    /// What the device counts as.
+    Device(DeviceCount),
+    /// What the node counts as.
+    Node(NodeCount),
+    /// The device, or a node without devices, has only old values.
+    Stale,
+    Up,
+    Fault,
+    Throttled,
+}
+
+impl StateWord {
+    /// Every word with its condition and what it means; the most useful first.
+    pub(super) const WORDS: [(&str, Self, &str); 14] = [
+        Self::of_device(DeviceCount::IdleHeld, "devices that a job or process has and leaves idle"),
+        Self::of_device(DeviceCount::Free, "devices that nobody has"),
+        Self::of_device(DeviceCount::Busy, "devices at 5% utilization or more"),
+        Self::of_device(DeviceCount::Faulty, "devices for which the driver reports a fault"),
+        (DeviceCount::Stale.word(), Self::Stale, "without fresh values"),
+        Self::of_node(NodeCount::Down, "nodes that are not connected"),
+        ("throttled", Self::Throttled, "devices slowed down by heat or the power supply"),
+        Self::of_device(DeviceCount::Unavailable, "free devices of nodes that take no jobs"),
+        Self::of_device(DeviceCount::Unknown, "devices not known to be busy, held or free"),
+        Self::of_node(NodeCount::Fresh, "nodes with fresh values"),
+        Self::of_node(NodeCount::Connecting, "nodes that have sent nothing yet"),
+        Self::of_node(NodeCount::Reported, "nodes of which only the scheduler reports"),
+        ("fault", Self::Fault, "nodes that are down, and faulty devices"),
+        ("up", Self::Up, "nodes that are connected"),
+    ];
+
+    const fn of_device(
+        count: DeviceCount,
+        help: &'static str,
+    ) -> (&'static str, Self, &'static str) {
+        (count.word(), Self::Device(count), help)
+    }
+
+    const fn of_node(count: NodeCount, help: &'static str) -> (&'static str, Self, &'static str) {
+        (count.word(), Self::Node(count), help)
+    }
+
+    /// Returns the condition of a word in lower case; `None` if it is a name.
+    pub(super) fn find(word: &str) -> Option<Self> {
+        Self::WORDS.iter().find(|(known, ..)| *known == word).map(|(_, state, _)| *state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_of_the_summary_lines_is_a_word_of_filters() {
+        use {DeviceCount as Device, NodeCount as Node};
+        let devices = [
+            Device::Busy,
+            Device::IdleHeld,
+            Device::Free,
+            Device::Faulty,
+            Device::Unavailable,
+            Device::Unknown,
+        ];
+        for count in devices {
+            assert_eq!(StateWord::find(count.word()), Some(StateWord::Device(count)));
+        }
+        for count in [Node::Fresh, Node::Connecting, Node::Down, Node::Reported] {
+            assert_eq!(StateWord::find(count.word()), Some(StateWord::Node(count)));
+        }
+        for word in [Device::Stale.word(), Node::Stale.word()] {
+            assert_eq!(StateWord::find(word), Some(StateWord::Stale));
+        }
+        assert_eq!(StateWord::find("idle"), None);
+    }
+}
