@@ -21,7 +21,7 @@ pub use detail::DEVICE_DETAIL;
 pub use device::DEVICE;
 pub use host::{HOST, is_slow_host_metric};
 pub use job::{JOB, JobAt};
-pub use process::{PROCESS, Usage};
+pub use process::{PROCESS, Usage, is_driver_metric};
 pub use tpu::DEVICE_TPU;
 
 mod amd;
@@ -155,6 +155,28 @@ impl<S> Field<S> {
     pub fn unit(&self) -> &'static str {
         unit_of(self.id)
     }
+}
+
+/// Returns the description of the metric with this alias, for a column that shows it; empty if there is none.
+pub(crate) const fn help_of<S>(fields: &[Field<S>], alias: &str) -> &'static str {
+    let mut rest = fields;
+    while let [field, others @ ..] = rest {
+        if is_same(field.alias.as_bytes(), alias.as_bytes()) {
+            return field.help;
+        }
+        rest = others;
+    }
+    ""
+}
+
+const fn is_same(mut one: &[u8], mut other: &[u8]) -> bool {
+    while let ([first, more @ ..], [second, others @ ..]) = (one, other) {
+        if *first != *second {
+            return false;
+        }
+        (one, other) = (more, others);
+    }
+    one.is_empty() && other.is_empty()
 }
 
 /// Returns the unit that an id ends in, as printed after a number; empty for counts and texts.

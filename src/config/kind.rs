@@ -106,6 +106,22 @@ impl SettingKind {
         if let Self::Columns(columns) = self { columns() } else { Vec::new() }
     }
 
+    /// Returns the unit of its values; empty if they have none.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::Seconds { .. } => "s",
+            Self::PercentPair => "%",
+            Self::Switch
+            | Self::Count { .. }
+            | Self::Text(_)
+            | Self::List(_)
+            | Self::DistinctList(..)
+            | Self::Choice(_)
+            | Self::Sort(_)
+            | Self::Columns(_) => "",
+        }
+    }
+
     /// Returns true if the value is a list of texts.
     pub const fn is_list(self) -> bool {
         matches!(self, Self::List(_) | Self::DistinctList(..) | Self::Columns(_))

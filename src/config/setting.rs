@@ -27,6 +27,8 @@ pub struct Setting {
     pub help: &'static str,
     /// Help of `--no-NAME`, for a switch that is on by default.
     pub off_help: &'static str,
+    /// What the setup dialog calls it; empty for its name.
+    pub label: &'static str,
     /// Its page in the setup dialog; empty if it is not there.
     pub page: &'static str,
     /// Values to step through on the setup page, where the type does not define them.
@@ -91,6 +93,7 @@ pub(super) const fn option(
         flags: &[],
         help: "",
         off_help: "",
+        label: "",
         page: "",
         steps: &[],
         env_aliases: &[],
@@ -178,6 +181,11 @@ impl Setting {
 
     pub(super) const fn page(self, page: &'static str) -> Self {
         Self { page, ..self }
+    }
+
+    /// Names it in words for the setup dialog.
+    pub(super) const fn label(self, label: &'static str) -> Self {
+        Self { label, ..self }
     }
 
     pub(super) const fn steps(self, steps: &'static [&'static str]) -> Self {

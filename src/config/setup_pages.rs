@@ -30,6 +30,9 @@ fn entry(settings: &Settings, setting: &'static Setting) -> SetupEntry {
     let choice = choices.iter().find(|choice| choice.name == value);
     SetupEntry {
         name: setting.name,
+        label: if setting.label.is_empty() { setting.name } else { setting.label },
+        unit: setting.kind.unit(),
+        default: setting.default,
         steps: if is_switch {
             vec!["false", "true"]
         } else {

@@ -65,12 +65,14 @@ const SLURM: &[Setting] = &[
 
 const INTERVALS: &[Setting] = &[
     option("interval", Seconds { min: 0.05, max: 3600.0 }, "SECONDS")
+        .label("time between samples")
         .help("Seconds between samples, 0.05 to 3600")
         .default("1")
         .short('i')
         .page(GENERAL)
         .steps(&["0.1", "0.25", "0.5", "1", "2", "5", "10", "30", "60"]),
     option("redraw", Seconds { min: 0.02, max: 3600.0 }, "SECONDS")
+        .label("time between redraws, at least")
         .help("Minimum seconds between redraws for new data, 0.02 to 3600")
         .default("0.5")
         .page(GENERAL)
@@ -137,6 +139,7 @@ const CONNECTION: &[Setting] = &[
 
 const SCREEN: &[Setting] = &[
     choice("theme", "THEME")
+        .label("colours")
         .help(
             "Colour theme: auto (greener when busier), hot (green, yellow, red with rising \
              load), colour-blind (blue for load, orange for warnings) or mono; dark and light \
@@ -152,6 +155,7 @@ const SCREEN: &[Setting] = &[
         ])
         .page(GENERAL),
     choice("background", "WHICH")
+        .label("background of the terminal")
         .help(
             "Background of the terminal: dark, light, or auto (ask the terminal, then \
              COLORFGBG)",
@@ -168,6 +172,7 @@ const SCREEN: &[Setting] = &[
             env_alias("NVITOP_MONITOR_THEME", EnvMapping::ListWords(BACKGROUNDS)),
         ]),
     choice("color", "WHEN")
+        .label("use colours")
         .help("When to use colours: auto (if the terminal supports them), always or never")
         .values(&[
             value("auto", "if the terminal supports them"),
@@ -184,13 +189,16 @@ const SCREEN: &[Setting] = &[
             env_alias("NO_COLOR", EnvMapping::IfSet("never")),
             env_alias("CLICOLOR_FORCE", EnvMapping::IfNotZero("always")),
         ]),
-    switch("colorful").help("Draw bars with a colour gradient").page(GENERAL).env_aliases(&[
-        env_alias(
+    switch("colorful")
+        .label("bars with a gradient")
+        .help("Draw bars with a colour gradient")
+        .page(GENERAL)
+        .env_aliases(&[env_alias(
             "NVITOP_MONITOR_MODE",
             EnvMapping::ListWords(&[("colorful", "true"), ("plain", "false")]),
-        ),
-    ]),
+        )]),
     switch("ascii")
+        .label("plain characters only (ASCII)")
         .help("Draw with ASCII characters only; default: on if the locale is not UTF-8")
         .default("")
         .short('U')
@@ -215,6 +223,7 @@ const SCREEN: &[Setting] = &[
         env_alias("NVITOP_MONITOR_MODE", EnvMapping::ListWords(&[("readonly", "true")])),
     ]),
     choice("monitor", "LEVEL")
+        .label("lines per device")
         .help(
             "Level of detail per device and node: as many lines as fit (auto), all lines \
              (full) or one line each (compact)",
@@ -232,6 +241,7 @@ const SCREEN: &[Setting] = &[
             EnvMapping::ListWords(&[("auto", "auto"), ("full", "full"), ("compact", "compact")]),
         )]),
     choice("units", "UNIT")
+        .label("unit of memory")
         .help("Unit for memory on the screen; exports always use bytes")
         .values(&[
             value("mb", "MB, 10^6 bytes"),
@@ -247,8 +257,12 @@ const SCREEN: &[Setting] = &[
             flag("gib", "gib", "Same as --units gib"),
         ])
         .page(GENERAL),
-    switch("fahrenheit").help("Show temperatures in degrees Fahrenheit").page(GENERAL),
+    switch("fahrenheit")
+        .label("temperatures in °F")
+        .help("Show temperatures in degrees Fahrenheit")
+        .page(GENERAL),
     option("gpu-util-thresh", PercentPair, "PERCENT")
+        .label("medium, high utilization and power")
         .help(
             "Medium and high thresholds for utilization and power, in %; default: 10 75, and \
              60 85 for the bars of a device",
@@ -257,22 +271,33 @@ const SCREEN: &[Setting] = &[
         .steps(&["10,75", "25,75", "50,90", "60,85"])
         .env_aliases(&[env_alias("NVITOP_GPU_UTILIZATION_THRESHOLDS", EnvMapping::SameSyntax)]),
     option("mem-util-thresh", PercentPair, "PERCENT")
+        .label("medium, high memory")
         .help("Medium and high thresholds for memory, in %")
         .default("10,80")
         .page(DEVICES)
         .steps(&["10,80", "25,75", "50,90", "60,85"])
         .env_aliases(&[env_alias("NVITOP_MEMORY_UTILIZATION_THRESHOLDS", EnvMapping::SameSyntax)]),
     switch("gpu-index")
+        .label("device numbers")
         .help("Show device indices")
         .on_by_default("Hide device indices")
         .page(DEVICES),
-    switch("gpu-name").help("Show device names").on_by_default("Hide device names").page(DEVICES),
-    switch("gpu-uuid").help("Show device UUIDs").page(DEVICES),
+    switch("gpu-name")
+        .label("device names")
+        .help("Show device names")
+        .on_by_default("Hide device names")
+        .page(DEVICES),
+    switch("gpu-uuid").label("device UUIDs").help("Show device UUIDs").page(DEVICES),
     sort("sort-fleet", fleet::sort_columns)
+        .label("nodes sorted by")
         .help("Initial sort column of the fleet view")
         .page(FLEET),
-    switch("reverse-fleet").help("Reverse the sort order of the fleet view").page(FLEET),
+    switch("reverse-fleet")
+        .label("nodes in reverse order")
+        .help("Reverse the sort order of the fleet view")
+        .page(FLEET),
     choice("fleet-form", "FORM")
+        .label("list or map of devices")
         .help(
             "Initial layout of the fleet view: one line per node (table) or one cell per \
              device (map)",
@@ -280,6 +305,7 @@ const SCREEN: &[Setting] = &[
         .values(&[value("table", "one line per node"), value("map", "one cell per device")])
         .page(FLEET),
     choice("fleet-map", "WHAT")
+        .label("the map shows")
         .help("Initial metric of the fleet map")
         .values(&[
             value("util", "utilization of each device"),
@@ -291,6 +317,7 @@ const SCREEN: &[Setting] = &[
         ])
         .page(FLEET),
     choice("fleet-group", "WHAT")
+        .label("nodes grouped by")
         .help("Initial grouping of the fleet view")
         .values(&[
             value("none", "all nodes in one list"),
@@ -302,10 +329,15 @@ const SCREEN: &[Setting] = &[
         ])
         .page(FLEET),
     sort("sort-processes", processes::sort_columns)
+        .label("processes sorted by")
         .help("Initial sort column of the process view")
         .page(PROCESSES),
-    switch("reverse-processes").help("Reverse the sort order of the process view").page(PROCESSES),
+    switch("reverse-processes")
+        .label("processes in reverse order")
+        .help("Reverse the sort order of the process view")
+        .page(PROCESSES),
     switch("node-processes")
+        .label("processes below a node's devices")
         .help("Show processes below the devices of a node; p toggles them")
         .on_by_default("Hide processes below the devices of a node; p shows them")
         .page(PROCESSES),
@@ -315,24 +347,35 @@ const SCREEN: &[Setting] = &[
         .page(PROCESSES),
     switch("reverse-jobs").help("Reverse the sort order of the list of jobs").page(PROCESSES),
     sort("sort-users", users::sort_columns)
+        .label("users sorted by")
         .help("Initial sort column of the user view")
         .default("devices")
         .page(PROCESSES),
-    switch("reverse-users").help("Reverse the sort order of the user view").page(PROCESSES),
-    switch("node-chart").help("Show the chart of a node at start; g toggles it").page(CHART),
-    columns("columns-fleet", fleet::column_specs).help(
+    switch("reverse-users")
+        .label("users in reverse order")
+        .help("Reverse the sort order of the user view")
+        .page(PROCESSES),
+    switch("node-chart")
+        .label("chart of a node at start")
+        .help("Show the chart of a node at start; g toggles it")
+        .page(CHART),
+    columns("columns-fleet", fleet::column_specs).label("columns of nodes").help(
         "Columns of the fleet table after the node, from left to right; the rightmost are \
              dropped if there is no room",
     ),
     columns("columns-node", node::column_specs)
+        .label("columns of devices")
         .help("Columns of the device table after the device, from left to right"),
     columns("columns-processes", processes::column_specs)
+        .label("columns of processes")
         .help("Columns of the process table before the command, from left to right"),
     columns("columns-jobs", || job::COLUMN_SPECS.to_vec())
         .help("Columns of the list of jobs after the id, from left to right"),
     columns("columns-users", || users::COLUMN_SPECS.to_vec())
+        .label("columns of users")
         .help("Columns of the user table after the user, from left to right"),
     option("charted", DistinctList(check::metric, ChartMetric::MAX_CHARTED), "METRIC")
+        .label("metrics in the chart")
         .help(
             "Metrics charted per device, at most four: util, mem, power, temp, membw, smclock, \
              memclock, fan, enc, dec, pcie, throttled",
@@ -340,21 +383,27 @@ const SCREEN: &[Setting] = &[
         .default("util,mem")
         .page(CHART)
         .steps(&["util,mem", "util,power", "util,mem,power,temp", "util,enc,dec"]),
-    switch("reverse-chart").help("Draw charts with the newest sample on the left").page(CHART),
+    switch("reverse-chart")
+        .label("newest values on the left")
+        .help("Draw charts with the newest sample on the left")
+        .page(CHART),
 ];
 
 const FILTERS: &[Setting] = &[
     option("only", List(check::device), "INDEX")
+        .label("only devices with these numbers")
         .help("Show only the devices with these indices, on every node")
         .short('o')
         .page(SELECTION),
     switch("only-visible")
+        .label("only CUDA_VISIBLE_DEVICES")
         .help(
             "Show only the devices in CUDA_VISIBLE_DEVICES: of this machine, or of any node if \
              it lists UUIDs; also -ov",
         )
         .page(SELECTION),
     choice("process-type", "TYPE")
+        .label("only processes of this type")
         .help("Show only processes of this type")
         .values(&[
             value("all", "all processes"),
@@ -372,11 +421,13 @@ const FILTERS: &[Setting] = &[
         ])
         .page(PROCESSES),
     option("user-processes", List(check::name), "USER")
+        .label("only processes of these users")
         .help("Show only processes of these users; without USER, your own")
         .short('u')
         .bare(CURRENT_USER)
         .page(PROCESSES),
     option("pid", List(check::pid), "PID")
+        .label("only these process ids")
         .help("Show only processes with these PIDs")
         .short('p')
         .page(SELECTION),

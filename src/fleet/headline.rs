@@ -69,10 +69,9 @@ impl DeviceCount {
         let device = node.devices.get(position)?;
         Some(match NodeCount::of(node, now) {
             NodeCount::Fresh => DeviceState::of(node, position, device, is_allocated).into(),
-            NodeCount::Connecting
-            | NodeCount::Stale
-            | NodeCount::Down
-            | NodeCount::Reported => Self::Stale,
+            NodeCount::Connecting | NodeCount::Stale | NodeCount::Down | NodeCount::Reported => {
+                Self::Stale
+            }
         })
     }
 }

@@ -96,7 +96,7 @@ impl Users {
             usage.nodes.1 += 1;
             usage.nodes.0 += usize::from(is_fresh);
             let allocated = allocated.remove(index).unwrap_or_default();
-            let jobs = &fleet_view.allocated;
+            let jobs = &*fleet_view.allocated;
             let waste = fleet_view.fleet.waste.node(&node.name);
             let context = (allocated, jobs, waste);
             usage.add_node(&mut users, (*index, node, is_fresh), context);

@@ -64,6 +64,11 @@ impl Usage {
     }
 }
 
+/// Returns true if the driver of the device measures a metric of a process; the kernel measures the others.
+pub fn is_driver_metric(alias: &str) -> bool {
+    matches!(alias, "gpumem" | "psm" | "pmembw" | "penc" | "pdec" | "pcu" | "type")
+}
+
 /// The metrics of a process on a device.
 pub const PROCESS: &[Field<Usage>] = fields! { Usage:
     Text("user", "user", "owner", |usage| usage.of_statics(|statics| statics.user.clone()));

@@ -194,6 +194,51 @@ impl FaultKind {
         self.texts().1
     }
 
+    /// Returns what has happened, in plain words.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::NameNotFound => "no name server knows an address for this name",
+            Self::Unreachable => {
+                "the network has no way to the node: it may be off, or the network down"
+            }
+            Self::Refused => {
+                "the node is up, but nothing listens on the port: sshd does not run there"
+            }
+            Self::TimedOut => {
+                "the node did not answer in time: it may be off, overloaded or behind a firewall"
+            }
+            Self::KeyExchange => "what answers there and gtop have no way of encryption in common",
+            Self::HostKeyUnknown => {
+                "gtop cannot tell whether this is the right node: its key is not known yet"
+            }
+            Self::HostKeyChanged => {
+                "the node shows another key than before: it was reinstalled, or it is another machine"
+            }
+            Self::HostKeyRevoked => "the key of the node is marked as no longer to be trusted",
+            Self::AuthenticationRefused => "the node answers, but does not accept the login",
+            Self::PromptUnanswered => "the node asks a question at login, such as a one-time code",
+            Self::KeyLocked => {
+                "the key for the login is encrypted, and nobody has typed its passphrase"
+            }
+            Self::Configuration => "the ssh configuration of this machine cannot be used as it is",
+            Self::ChannelRefused => "the login works, but the node opens no further session",
+            Self::NoInterpreter => {
+                "the login works, but the node starts neither Python nor a shell for gtop"
+            }
+            Self::Silent => "the connection is open, but nothing comes through it any more",
+            Self::BadReply => "something else than gtop's probe answers after the login",
+            Self::NoBanner => {
+                "the node accepts the connection and closes it before saying anything"
+            }
+            Self::AccountRefused => "the login is right, but the node sends this account away",
+            Self::NoJob => "the node lets in only users with a job there, and you have none now",
+            Self::FileLimit => "this machine, where gtop runs, allows no more open files",
+            Self::SessionLost => {
+                "the connection ended: the node may have restarted, or the network failed"
+            }
+        }
+    }
+
     /// Returns true if retrying can succeed without user action.
     ///
     /// Refused logins and host keys are never retried automatically: repeated failures can get the whole login

@@ -26,6 +26,10 @@ pub enum Action {
     Redraw,
     /// Opens or closes the help page.
     Help,
+    /// Explains the row at the cursor.
+    Explain,
+    /// Moves the cursor to the sickest node, then to the next one.
+    NextProblem,
     /// Freezes or unfreezes the screen.
     Freeze,
     /// Starts or stops sampling the selected node faster.
@@ -61,7 +65,9 @@ impl Action {
     pub fn belongs_to_view(&self) -> bool {
         matches!(
             self,
-            Self::Rows(_)
+            Self::Explain
+                | Self::NextProblem
+                | Self::Rows(_)
                 | Self::Sort(_)
                 | Self::Fleet(_)
                 | Self::Job(_)

@@ -7,6 +7,7 @@ use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::action::{Action, SortAction, UiRequest};
 use crate::ui::dialog::delete::DeleteDialog;
+use crate::ui::dialog::explain::ExplanationDialog;
 use crate::ui::dialog::output::OutputDialog;
 use crate::ui::dialog::run_filter::RunFilter;
 use crate::ui::dialog::setup::Setup;
@@ -17,6 +18,7 @@ use crate::ui::widgets::line::Line;
 use crate::ui::widgets::menu::Menu;
 
 pub(crate) mod delete;
+pub(crate) mod explain;
 pub(crate) mod output;
 pub(crate) mod run_filter;
 pub(crate) mod setup;
@@ -39,6 +41,8 @@ pub enum Dialog {
     Output(Box<OutputDialog>),
     /// What deleting a run removes, and the confirmation.
     Delete(Box<DeleteDialog>),
+    /// The explanation of a row.
+    Explanation(Box<ExplanationDialog>),
 }
 
 /// What a key does to a dialog: it closes, and an action is performed; or it stays open and makes a request.
@@ -48,10 +52,13 @@ impl Dialog {
     /// Makes the sort menu, the cursor on the current column. If `reverses`, uppercase letters sort in reverse.
     pub(crate) fn sort(order: SortOrder, columns: &[SortColumn], reverses: bool) -> Self {
         let menu = columns.iter().fold(Menu::new("sort by"), |menu, column| {
-            let state = match (column.name == order.column, order.is_reversed) {
-                (false, _) => "",
-                (true, false) => "current",
-                (true, true) => "current, reversed",
+            let is_current = column.name == order.column;
+            let state = match (is_current, order.is_reversed, reverses) {
+                (false, ..) => "",
+                (true, false, false) => "sorts now; again: reverse",
+                (true, true, false) => "sorts now, reversed; again: reverse back",
+                (true, false, true) => "current",
+                (true, true, true) => "current, reversed",
             };
             let set = |is_reversed| {
                 Action::Sort(SortAction::Set(SortOrder { column: column.name, is_reversed }))
@@ -63,7 +70,13 @@ impl Dialog {
                 column.label,
                 state,
             );
-            if reverses { menu.with_uppercase(set(true)) } else { menu }
+            match (reverses, is_current) {
+                (true, _) => menu.with_uppercase(set(true)),
+                (false, true) => {
+                    menu.with_question(format!("reverse it? {} or Enter again: yes", column.key))
+                }
+                (false, false) => menu,
+            }
         });
         let current = columns.iter().position(|column| column.name == order.column);
         Self::Menu(menu.with_cursor(current.unwrap_or(0)), "choose")
@@ -78,6 +91,7 @@ impl Dialog {
             Self::Variables(dialog) => dialog.on_key(key),
             Self::Output(dialog) => dialog.on_key(key),
             Self::Delete(dialog) => dialog.on_key(key),
+            Self::Explanation(dialog) => dialog.on_key(key),
         }
     }
 
@@ -88,7 +102,7 @@ impl Dialog {
             Self::RunFilter(_) => true,
             Self::Variables(dialog) => dialog.is_typing(),
             Self::Output(dialog) => dialog.is_typing(),
-            Self::Menu(..) | Self::Signal(_) | Self::Delete(_) => false,
+            Self::Menu(..) | Self::Signal(_) | Self::Delete(_) | Self::Explanation(_) => false,
         }
     }
 
@@ -101,7 +115,8 @@ impl Dialog {
             | Self::Setup(_)
             | Self::Signal(_)
             | Self::RunFilter(_)
-            | Self::Variables(_) => return None,
+            | Self::Variables(_)
+            | Self::Explanation(_) => return None,
         };
         Some(UiRequest::Runs(vec![request]))
     }
@@ -121,7 +136,11 @@ impl Dialog {
             Self::Delete(dialog) => dialog.on_reply(reply),
             Self::Variables(dialog) => dialog.on_reply(reply),
             Self::Output(dialog) => dialog.on_reply(reply),
-            Self::Menu(..) | Self::Setup(_) | Self::Signal(_) | Self::RunFilter(_) => None,
+            Self::Menu(..)
+            | Self::Setup(_)
+            | Self::Signal(_)
+            | Self::RunFilter(_)
+            | Self::Explanation(_) => None,
         }
     }
 
@@ -142,6 +161,7 @@ impl Dialog {
             Self::Variables(dialog) => dialog.lines(context, width, room),
             Self::Output(dialog) => dialog.lines(width, room),
             Self::Delete(dialog) => dialog.lines(width, room),
+            Self::Explanation(dialog) => dialog.lines(context.view.now, width, room),
         });
         lines.truncate(max_lines);
         lines
@@ -160,6 +180,7 @@ impl Dialog {
             Self::Variables(dialog) => dialog.hints(),
             Self::Output(dialog) => dialog.hints(),
             Self::Delete(dialog) => dialog.hints(),
+            Self::Explanation(_) => &[("↑ ↓ PgUp PgDn", "scroll"), ("Esc", "close")],
         };
         hints.iter().map(|(key, meaning)| ((*key).to_owned(), *meaning)).collect()
     }

@@ -4,17 +4,22 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::insight::FleetView;
+use crate::insight::next_problem::sick_nodes;
+use crate::insight::node_status::notes;
 use crate::model::{NodeName, Signal};
 use crate::query::SortOrder;
 use crate::ui::action::{
     Action, JobAction, NodeReply, NodeRequest, ProcessAction, RowAction, RunAction, SortAction,
 };
 use crate::ui::dialog::Dialog;
+use crate::ui::dialog::explain::ExplanationDialog;
 use crate::ui::effect::Effect;
 use crate::ui::node_panel::series::NodeSeries;
 use crate::ui::selection::JobSelection;
 use crate::ui::view_state::{Shared, ViewState};
 use crate::ui::views::{events, fleet, job, node, processes, runs, users};
+use crate::ui::widgets::column_spec::ColumnGroup;
+use crate::ui::widgets::explanation::Explanation;
 use crate::ui::widgets::line::Line;
 use crate::ui::{RenderContext, View};
 
@@ -24,6 +29,8 @@ pub struct Navigation {
     pub view: View,
     /// The view to go back to.
     origin: View,
+    /// The node that the key for the next problem moved to last.
+    last_problem: Option<NodeName>,
     pub(crate) shared: Shared,
     pub(crate) fleet: fleet::State,
     pub(crate) job: job::State,
@@ -70,6 +77,14 @@ impl Navigation {
                 let (view, shared) = self.current();
                 view.update(context, shared, action)
             }
+            Action::Explain => match self.explain(context) {
+                Ok(explanation) => {
+                    let dialog = ExplanationDialog::new(explanation, context.view.version());
+                    Effect::OpenDialog(Dialog::Explanation(Box::new(dialog)))
+                }
+                Err(reason) => Effect::Message(reason),
+            },
+            Action::NextProblem => self.next_problem(context),
             Action::Sort(action) => self.sort(context, *action),
             Action::Fleet(action) => self.fleet.update_layout(context, shared, *action),
             Action::Job(JobAction::Open) if self.view == View::Fleet => {
@@ -162,6 +177,40 @@ impl Navigation {
         let effect = perform(self);
         self.processes.settle_visit();
         effect
+    }
+
+    /// Returns the columns of the tables of the current view.
+    pub(crate) fn columns(&mut self) -> Vec<ColumnGroup> {
+        self.current().0.columns()
+    }
+
+    /// Explains the row at the cursor of the current view, or says why there is none.
+    pub(crate) fn explain(&mut self, context: RenderContext<'_>) -> Result<Explanation, String> {
+        let (view, shared) = self.current();
+        view.explain(context, shared)
+    }
+
+    /// Moves the cursor to the sickest shown node, or from the one it moved to before to the next one.
+    fn next_problem(&mut self, context: RenderContext<'_>) -> Effect {
+        let fleet_view = context.view;
+        let sick = sick_nodes(fleet_view);
+        let name = |index: &usize| fleet_view.fleet.nodes.get(*index).map(|node| &node.name);
+        let selected = self.shared.selection.node_name();
+        let last = self.last_problem.as_ref().filter(|last| selected == Some(*last));
+        let before = last.and_then(|last| sick.iter().position(|index| name(index) == Some(last)));
+        let at = before.map_or(0, |before| (before + 1) % sick.len().max(1));
+        let Some(node) = sick.get(at).and_then(|index| fleet_view.fleet.nodes.get(*index)) else {
+            return Effect::Message(no_problem_text(fleet_view));
+        };
+        if self.view != View::Node {
+            self.show_view(fleet_view, View::Fleet);
+            self.fleet.reveal(fleet_view, &mut self.shared.selection, node);
+        }
+        self.shared.selection.select(node.name.clone());
+        self.last_problem = Some(node.name.clone());
+        let notes = notes(fleet_view, node);
+        let what = notes.first().map_or("", |(note, _)| note.as_str());
+        Effect::Message(format!("problem {} of {}: {} {what}", at + 1, sick.len(), node.name))
     }
 
     /// Shows the runs of the selected job.
@@ -384,6 +433,15 @@ impl Navigation {
             _ => Some(default),
         }
     }
+}
+
+/// Says that no shown node has a problem.
+fn no_problem_text(fleet_view: &FleetView) -> String {
+    let (shown, all) = (fleet_view.count(), fleet_view.fleet.nodes.len());
+    if shown < all {
+        return format!("no problem on the {shown} of {all} nodes that match the filter");
+    }
+    "no problem: every node answers, and no device has a fault".to_owned()
 }
 
 #[cfg(test)]

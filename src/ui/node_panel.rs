@@ -13,11 +13,13 @@ use crate::ui::node_panel::chart::ChartState;
 use crate::ui::node_panel::series::NodeSeries;
 use crate::ui::process_target::ProcessTarget;
 use crate::ui::selection::SharedSelection;
+use crate::ui::widgets::column_spec::ColumnGroup;
 use crate::ui::widgets::list::{Movement, Viewport};
 
 pub(crate) mod attributes;
 pub(crate) mod chart;
 pub(crate) mod device_table;
+pub(crate) mod explain;
 pub(crate) mod host;
 mod next_steps;
 pub(crate) mod panel;
@@ -30,6 +32,16 @@ const SCROLL_COLUMNS: usize = 8;
 const MAX_SHIFT: usize = 4_096;
 /// Columns that stay visible of the longest command, scrolled to its end.
 const SHOWN_END: usize = 20;
+
+/// Returns the columns of the tables of a node.
+pub(crate) fn column_groups() -> Vec<ColumnGroup> {
+    let [devices, more] = device_table::explained_columns();
+    vec![
+        ("Columns of devices", devices),
+        ("Columns of processes", process_table::column_specs()),
+        ("More columns of devices, where there is room or F2 chooses them", more),
+    ]
+}
 
 /// What a panel shows of its node, and the cursor in its tables.
 #[derive(Clone, Debug, Default)]

@@ -64,7 +64,6 @@ const MAX_PASTE_CHARS: usize = 1_000;
 /// Rows that one turn of the wheel scrolls, without and with Ctrl.
 const WHEEL_ROWS: usize = 3;
 const FAST_WHEEL_ROWS: usize = 5 * WHEEL_ROWS;
-const HELP_PAGE_LINES: usize = 10;
 
 /// The settings that the UI depends on; they may change while it runs.
 #[derive(Clone, Debug)]
@@ -397,7 +396,11 @@ impl Ui {
         if let Some(top) = self.help {
             // The help page scrolls and closes by keys of its own.
             if let Some(step) = Movement::from_dialog_key(key) {
-                self.help = Some(step.new_index(top, usize::MAX, HELP_PAGE_LINES));
+                // One line of the page before stays in sight.
+                let height = u16::try_from(self.drawn.len()).unwrap_or(u16::MAX);
+                let has_timeline = self.timeline.is_some() && render::has_timeline(height);
+                let page = render::body_height(height, has_timeline).saturating_sub(1).max(1);
+                self.help = Some(step.new_index(top, usize::MAX, page));
                 return Effect::Handled;
             }
             let closes = matches!(actions.first(), Some(Action::Help | Action::Quit))
@@ -431,7 +434,8 @@ impl Ui {
             | Dialog::RunFilter(_)
             | Dialog::Variables(_)
             | Dialog::Output(_)
-            | Dialog::Delete(_) => None,
+            | Dialog::Delete(_)
+            | Dialog::Explanation(_) => None,
         };
         let step = match action {
             Some(Action::Setup) => ControlFlow::Break(None),
@@ -525,7 +529,9 @@ impl Ui {
             Action::Show(view) => self.navigation.show_view(self.shown.view(), *view),
             Action::NextView => self.cycle_view(true),
             Action::PreviousView => self.cycle_view(false),
-            Action::Rows(_)
+            Action::Explain
+            | Action::NextProblem
+            | Action::Rows(_)
             | Action::Sort(_)
             | Action::Fleet(_)
             | Action::Job(_)
@@ -834,6 +840,19 @@ impl Ui {
         &self.drawn
     }
 
+    /// Brings an open explanation up to date with the snapshot.
+    fn refresh_explanation(&mut self, area: Rect) {
+        let Some(Dialog::Explanation(dialog)) = &mut self.dialog else { return };
+        let context = self.shown.context();
+        let version = context.view.version();
+        if dialog.is_old(&version) {
+            dialog.update(self.navigation.explain(context).ok(), version);
+        }
+        let has_timeline = self.timeline.is_some() && render::has_timeline(area.height);
+        let rows = render::body_height(area.height, has_timeline).saturating_sub(1);
+        dialog.resize(context.view.now, area.width, rows);
+    }
+
     /// Draws a frame; returns its hyperlinks.
     pub fn draw(&mut self, now: Timestamp, buffer: &mut Buffer) -> Vec<Hyperlink> {
         let area: Rect = buffer.area;
@@ -849,13 +868,16 @@ impl Ui {
             let wanted = dialog.due();
             self.due_runs.extend(wanted);
         }
+        self.refresh_explanation(area);
         let hints = match (&self.help, &self.dialog) {
             (Some(_), _) => help::hints(),
             (None, Some(dialog)) => self.dialog_hints(dialog),
             (None, None) => self.hints(),
         };
         let help = self.help.map(|top| {
-            let page = help::page(&self.keys, view, self.theme.palette, area.width);
+            let columns = self.navigation.columns();
+            let about = help::HelpSubject { view, palette: self.theme.palette, columns: &columns };
+            let page = help::page(&self.keys, &about, area.width);
             let has_timeline = self.is_recorded() && render::has_timeline(area.height);
             help::scroll_page(page, top, render::body_height(area.height, has_timeline))
         });

@@ -7,6 +7,8 @@ use crate::ui::effect::Effect;
 use crate::ui::input::Click;
 use crate::ui::node_panel::NodePanel;
 use crate::ui::selection::SharedSelection;
+use crate::ui::widgets::column_spec::ColumnGroup;
+use crate::ui::widgets::explanation::Explanation;
 use crate::ui::widgets::line::Line;
 use crate::ui::widgets::list::Movement;
 
@@ -76,6 +78,16 @@ pub(crate) trait ViewState {
         width: u16,
         height: usize,
     ) -> Vec<Line>;
+
+    /// Explains the row at the cursor, or says why there is none.
+    fn explain(
+        &mut self,
+        context: RenderContext<'_>,
+        shared: &mut Shared,
+    ) -> Result<Explanation, String>;
+
+    /// Returns the columns of its tables, its own first.
+    fn columns(&self) -> Vec<ColumnGroup>;
 
     /// Returns the sort order and the columns to sort by; `None` if the rows cannot be sorted.
     fn sorting(&mut self) -> Option<(&mut SortOrder, Vec<SortColumn>)> {

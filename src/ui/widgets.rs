@@ -1,6 +1,7 @@
 //! The parts that views are made of: lines, lists, menus, tables, charts, numbers.
 
 pub(crate) mod column_spec;
+pub(crate) mod explanation;
 pub(crate) mod graph;
 pub(crate) mod line;
 pub(crate) mod line_editor;

@@ -4,7 +4,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::text::width_of;
+use crate::text::{UNKNOWN, width_of};
 use crate::ui::action::UiRequest;
 use crate::ui::dialog::DialogStep;
 use crate::ui::input::{Key, NamedKey};
@@ -26,6 +26,12 @@ const MAX_ROWS: usize = 13;
 pub struct SetupEntry {
     /// Name in the config file.
     pub name: &'static str,
+    /// What it is in words.
+    pub label: &'static str,
+    /// The unit of its value; empty if it has none.
+    pub unit: &'static str,
+    /// Its default, as it would be typed; empty for none.
+    pub default: &'static str,
     /// Current value, as it would be typed.
     pub value: String,
     /// Values that the arrow keys cycle through.
@@ -200,21 +206,21 @@ impl Setup {
         let max_lines = max_lines.min(MAX_ROWS);
         let mut lines = vec![self.tabs(width)];
         if let (Some(list), Some(entry)) = (&self.checklist, self.entry()) {
-            lines.extend(list.lines(entry.name, width, max_lines.saturating_sub(1)));
+            lines.extend(list.lines(entry.label, width, max_lines.saturating_sub(1)));
             lines.truncate(max_lines);
             return lines;
         }
         let entries = self.entries();
-        let help = self.entry().map(|entry| help_lines(&entry.help, width)).unwrap_or_default();
+        let help = self.entry().map(|entry| help_lines(entry, width)).unwrap_or_default();
         let name =
-            self.pages.iter().flat_map(|page| &page.entries).map(|entry| width_of(entry.name));
+            self.pages.iter().flat_map(|page| &page.entries).map(|entry| width_of(entry.label));
         let name = name.max().unwrap_or(0).min(width / 2);
         let row = |index: usize| {
             let entry = entries.get(index)?;
             let Some(editor) = self.editor.as_ref().filter(|_| index == self.row) else {
                 return Some(entry_line(entry, name, width));
             };
-            let front = Line::new().gap(1).left_aligned(entry.name, name, Tone::Plain).gap(2);
+            let front = Line::new().gap(1).left_aligned(entry.label, name, Tone::Plain).gap(2);
             let room = width.saturating_sub(front.width());
             Some(front.append(editor.line("", room)))
         };
@@ -263,31 +269,43 @@ impl Setup {
     }
 }
 
-/// Wraps a help text into two lines at most.
-fn help_lines(text: &str, width: u16) -> Vec<Line> {
-    let mut texts = wrap(text, width.saturating_sub(1), usize::MAX).into_iter();
+/// Wraps the help of a setting into two lines at most; its default and its name in files follow.
+fn help_lines(entry: &SetupEntry, width: u16) -> Vec<Line> {
+    let mut texts = wrap(&entry.help, width.saturating_sub(1), usize::MAX).into_iter();
     let (first, rest) = (texts.next().unwrap_or_default(), texts.collect::<Vec<_>>().join(" "));
     let line = |text: &str| {
         let words = text.split(' ');
         words.fold(Line::new(), |line, word| line.gap(1).text(word, Tone::Faint)).truncated(width)
     };
     let rest = Some(line(&rest)).filter(|_| !rest.is_empty());
-    [line(&first)].into_iter().chain(rest).collect()
+    let default = match entry.default {
+        "" if entry.columns.is_empty() => String::new(),
+        "" => "default: auto   ".to_owned(),
+        default => format!("default: {}   ", value_text(entry, default)),
+    };
+    let name = line(&format!("{default}in config files: {}", entry.name));
+    [line(&first)].into_iter().chain(rest).chain([name]).collect()
+}
+
+/// Returns a value in words, with its unit.
+fn value_text(entry: &SetupEntry, value: &str) -> String {
+    match value {
+        "" if !entry.columns.is_empty() => "auto".to_owned(),
+        "" => UNKNOWN.to_owned(),
+        "true" => "yes".to_owned(),
+        "false" => "no".to_owned(),
+        other if entry.unit.is_empty() => other.to_owned(),
+        other => format!("{other} {}", entry.unit),
+    }
 }
 
 fn entry_line(entry: &SetupEntry, name: u16, width: u16) -> Line {
-    let value_text = match entry.value.as_str() {
-        "" if !entry.columns.is_empty() => "auto",
-        "" => "–",
-        "true" => "yes",
-        "false" => "no",
-        other => other,
-    };
+    let value_text = value_text(entry, &entry.value);
     let tone = if entry.is_changed { Tone::Strong } else { Tone::Plain };
-    let line = Line::new().gap(1).left_aligned(entry.name, name, Tone::Plain).gap(2);
+    let line = Line::new().gap(1).left_aligned(entry.label, name, Tone::Plain).gap(2);
     let room = width.saturating_sub(line.width() + 1);
-    let value = width_of(value_text).clamp(16, 34).min(room);
-    line.left_aligned(value_text, value, tone).gap(2).text(entry.origin.as_str(), Tone::Faint)
+    let value = width_of(&value_text).clamp(16, 34).min(room);
+    line.left_aligned(&value_text, value, tone).gap(2).text(entry.origin.as_str(), Tone::Faint)
 }
 
 #[cfg(test)]
@@ -302,6 +320,9 @@ mod tests {
     ) -> SetupEntry {
         SetupEntry {
             name,
+            label: name,
+            unit: "",
+            default: "",
             value: value.to_owned(),
             steps: steps.to_vec(),
             is_typed,

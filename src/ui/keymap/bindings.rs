@@ -298,6 +298,10 @@ pub(super) const EVERYWHERE: &[Binding] = bindings! {
         "recording: previous event";
     "playback.go-to" ":" => Action::GoTo,
         "recording: go to a time, such as 14:05 or -3m", "go to";
+    "explain" "i" => Action::Explain,
+        "explain the row: each number, each note and what to do about it", "explain";
+    "next-problem" "!" => Action::NextProblem,
+        "move to the sickest node, then to the next one", "problem";
     "filter" "/" => Action::Filter,
         "filter, such as util<10 user=alice", "filter";
     "sort" "F6" => Action::Sort(SortAction::Menu),

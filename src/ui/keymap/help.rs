@@ -1,15 +1,17 @@
-//! The help page: all keys, and the legend of colours and symbols.
+//! The help page: the signs and columns of the view, then all keys.
 
 use super::{BoundKeys, Keymap, keys_text};
+use crate::insight::note_meaning::meaning_of;
 use crate::ui::filter_prompt::syntax;
 use crate::ui::theme::Palette;
+use crate::ui::widgets::column_spec::ColumnGroup;
 use crate::ui::widgets::line::wrap;
 use crate::ui::{Line, Tone, View};
 
 /// Width from which the help page has two columns.
 const TWO_COLUMN_WIDTH: u16 = 110;
-/// Columns for keys and symbols.
-const KEY_WIDTH: u16 = 12;
+/// Columns for keys, signs and titles.
+const KEY_WIDTH: u16 = 13;
 
 /// Returns the key hints of the help page.
 pub(crate) fn hints() -> Vec<(String, &'static str)> {
@@ -30,30 +32,35 @@ pub(crate) fn scroll_page(page: Vec<Line>, top: usize, rows: usize) -> (Vec<Line
     (shown, top)
 }
 
-/// Returns the help page; the current view's keys come first.
-pub(crate) fn page(keys: &Keymap, view: View, palette: Palette, width: u16) -> Vec<Line> {
-    let column = if width < TWO_COLUMN_WIDTH { width } else { (width / 2).saturating_sub(1) };
+/// What the help page is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HelpSubject<'a> {
+    pub(crate) view: View,
+    pub(crate) palette: Palette,
+    /// The columns of the view's tables.
+    pub(crate) columns: &'a [ColumnGroup],
+}
+
+/// Returns the help page: the signs of the view, its columns and its keys come first.
+pub(crate) fn page(keys: &Keymap, subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
+    let HelpSubject { view, palette, columns } = *subject;
+    let is_narrow = width < TWO_COLUMN_WIDTH;
+    let column = if is_narrow { width } else { (width / 2).saturating_sub(1) };
     let section = |wanted: Option<View>| section(keys, wanted, column);
-    let mut left = section(Some(view));
-    if !left.is_empty() {
-        left.push(Line::new());
+    let signs_and_columns = std::iter::once(signs(view, palette, column))
+        .chain(columns.iter().map(|group| column_lines(group, column)));
+    let mut left = joined(signs_and_columns);
+    let others = View::ALL.into_iter().filter(|other| *other != view).map(Some);
+    let own_keys = [Some(view), None].into_iter().map(section);
+    let mut right = joined(own_keys.chain(std::iter::once(syntax::help_lines(column))));
+    let mut others = others.map(section).filter(|lines| !lines.is_empty());
+    if is_narrow {
+        return joined([left, right].into_iter().chain(others));
     }
-    left.extend(section(None));
-    let mut right = Vec::new();
-    for other in View::ALL.into_iter().filter(|other| *other != view) {
-        let lines = section(Some(other));
-        if !lines.is_empty() {
-            right.extend(lines);
-            right.push(Line::new());
-        }
-    }
-    right.extend(syntax::help_lines(column));
-    right.push(Line::new());
-    right.extend(legend(palette, column));
-    if width < TWO_COLUMN_WIDTH {
-        left.push(Line::new());
-        left.extend(right);
-        return left;
+    // Keys of the other views fill the shorter column.
+    for lines in &mut others {
+        let shorter = if left.len() < right.len() { &mut left } else { &mut right };
+        *shorter = joined([std::mem::take(shorter), lines]);
     }
     let rows = left.len().max(right.len());
     left.resize(rows, Line::new());
@@ -69,6 +76,29 @@ pub(crate) fn page(keys: &Keymap, view: View, palette: Palette, width: u16) -> V
         .collect()
 }
 
+/// Joins sections with an empty line between two.
+fn joined(sections: impl IntoIterator<Item = Vec<Line>>) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for section in sections.into_iter().filter(|section| !section.is_empty()) {
+        if !lines.is_empty() {
+            lines.push(Line::new());
+        }
+        lines.extend(section);
+    }
+    lines
+}
+
+/// Explains the columns of a table, each from its declaration.
+fn column_lines((heading, columns): &ColumnGroup, width: u16) -> Vec<Line> {
+    let title = Line::styled(*heading, Tone::Strong);
+    let entries = columns.iter().filter(|column| !column.title.is_empty()).flat_map(|column| {
+        let titles: Vec<&str> =
+            std::iter::once(column.title).chain(column.other_titles.iter().copied()).collect();
+        entry((&titles.join(" "), Tone::Strong), column.help, width)
+    });
+    std::iter::once(title).chain(entries).collect()
+}
+
 fn section(keys: &Keymap, wanted: Option<View>, width: u16) -> Vec<Line> {
     let mut lines = vec![Line::styled(wanted.map_or("Everywhere", View::title), Tone::Strong)];
     // Unbound actions are left out.
@@ -82,17 +112,26 @@ fn section(keys: &Keymap, wanted: Option<View>, width: u16) -> Vec<Line> {
 /// Returns the lines for one key or symbol.
 fn entry((key_text, tone): (&str, Tone), meaning: &str, width: u16) -> Vec<Line> {
     let texts = wrap(meaning, width.saturating_sub(KEY_WIDTH + 3), usize::MAX);
-    let first_column = std::iter::once(key_text).chain(std::iter::repeat(""));
-    let line = |(key_text, text): (&str, String)| {
-        Line::new().gap(2).left_aligned(key_text, KEY_WIDTH, tone).gap(1).text(text, Tone::Plain)
+    let keys = wrap(key_text, KEY_WIDTH, usize::MAX);
+    let part = |of: &[String], at: usize| of.get(at).cloned().unwrap_or_default();
+    let line = |at: usize| {
+        let key = Line::new().gap(2).left_aligned(&part(&keys, at), KEY_WIDTH, tone);
+        key.gap(1).text(part(&texts, at), Tone::Plain)
     };
-    first_column.zip(texts).map(line).collect()
+    (0..keys.len().max(texts.len())).map(line).collect()
 }
 
-fn legend(palette: Palette, width: u16) -> Vec<Line> {
-    let entry = |(key_text, tone, meaning): &(&'static str, Tone, &'static str)| {
-        entry((key_text, *tone), meaning, width)
-    };
+/// A sign or a word on the screen.
+struct Sign {
+    text: &'static str,
+    tone: Tone,
+    meaning: &'static str,
+    /// The views that use it.
+    views: &'static [View],
+}
+
+/// Explains the signs and colours that a view uses.
+fn signs(view: View, palette: Palette, width: u16) -> Vec<Line> {
     let load = Line::new()
         .gap(2)
         .text("low", Tone::Low)
@@ -102,32 +141,67 @@ fn legend(palette: Palette, width: u16) -> Vec<Line> {
         .text("high", Tone::High)
         .gap(2)
         .text(palette.legend(), Tone::Plain);
-    let title = Line::styled("Symbols and colours", Tone::Strong);
-    [title, load].into_iter().chain(LEGEND.iter().flat_map(entry)).collect()
+    let title = Line::styled(format!("Signs and colours in {}", view.title()), Tone::Strong);
+    let has_load = WITH_DEVICES.contains(&view);
+    let used = SIGNS.iter().filter(|sign| sign.views.contains(&view));
+    let entries = used.flat_map(|sign| entry((sign.text, sign.tone), sign.meaning, width));
+    let flags = FLAGS.iter().filter(|_| has_load).flat_map(|(flag, tone)| {
+        let meaning = meaning_of(flag).map_or("", |known| known.meaning);
+        entry((flag, *tone), meaning, width)
+    });
+    std::iter::once(title)
+        .chain(Some(load).filter(|_| has_load))
+        .chain(entries)
+        .chain(flags)
+        .collect()
 }
 
-const LEGEND: &[(&str, Tone, &str)] = &[
-    ("busy", Tone::Strong, "a device that is doing work"),
-    ("idle-held", Tone::Strong, "a device allocated to a job or process that does nothing"),
-    ("free", Tone::Strong, "a device that nobody uses"),
-    (
+const WITH_DEVICES: &[View] = &[View::Fleet, View::Job, View::Node];
+const WITH_STATES: &[View] = &[View::Fleet, View::Job, View::Node, View::Events];
+const WITH_VALUES: &[View] =
+    &[View::Fleet, View::Job, View::Node, View::Processes, View::Users, View::Runs];
+
+/// The flags of devices; what they mean is declared with the notes.
+const FLAGS: [(&str, Tone); 4] =
+    [("!THERM", Tone::Warn), ("!PWR", Tone::Warn), ("!SLOW", Tone::Warn), ("ECC:N", Tone::Bad)];
+
+const fn sign(
+    text: &'static str,
+    tone: Tone,
+    meaning: &'static str,
+    views: &'static [View],
+) -> Sign {
+    Sign { text, tone, meaning, views }
+}
+
+const SIGNS: [Sign; 12] = [
+    sign("busy", Tone::Strong, "a device that is doing work", &[View::Fleet, View::Users]),
+    sign(
+        "▒ idle-held",
+        Tone::Strong,
+        "allocated to a job, or 256 MiB used by processes, and below 5% now",
+        &[View::Fleet, View::Users],
+    ),
+    sign("free", Tone::Strong, "a device that nobody uses", &[View::Fleet]),
+    sign(
         "unavailable",
         Tone::Warn,
         "the same, on a node to which Slurm gives no jobs, such as a drained one",
+        &[View::Fleet],
     ),
-    ("✗", Tone::Bad, "faulty: a node that is down, a device that reports no values"),
-    ("!", Tone::Warn, "warning: stale, throttled, or a failing source"),
-    ("–", Tone::Faint, "unknown; the last line gives the reason for the selected row"),
-    ("grey", Tone::Stale, "stale values; AGE shows how old"),
-    (
-        "▒ idle-held",
-        Tone::Plain,
-        "allocated to a job, or 256 MiB used by processes, and below 5% now",
+    sign(
+        "✗",
+        Tone::Bad,
+        "faulty: a node that is down, a device that reports no values",
+        WITH_STATES,
     ),
-    ("!THERM", Tone::Warn, "thermal throttling"),
-    ("!PWR", Tone::Warn, "power brake: slowed down by the power supply"),
-    ("!SLOW", Tone::Warn, "hardware slowdown, reason not reported"),
-    ("ECC:N", Tone::Bad, "N uncorrected memory errors since the driver was loaded"),
+    sign("!", Tone::Warn, "warning: stale, throttled, or a failing source", WITH_STATES),
+    sign("–", Tone::Faint, "unknown; i on the row says why", WITH_VALUES),
+    sign("grey", Tone::Stale, "old values; AGE shows how old", WITH_VALUES),
+    sign("▾ ▸", Tone::Accent, "a group of nodes, unfolded or folded", &[View::Fleet]),
+    sign("+ -", Tone::Faint, "a row that Enter unfolds, or that is", &[View::Users, View::Events]),
+    sign("*", Tone::Accent, "a tagged process", &[View::Processes]),
+    sign("=", Tone::Accent, "another row of the process under the cursor", &[View::Processes]),
 ];
 
 #[cfg(test)]
@@ -138,7 +212,7 @@ mod tests {
     #[test]
     fn the_legend_describes_the_palette() {
         for palette in Palette::ALL {
-            let legend = legend(palette, 80);
+            let legend = signs(View::Fleet, palette, 80);
             let texts = legend.iter().flat_map(|line| &line.spans);
             let is_meaning =
                 |kind: &SpanContent| *kind == SpanContent::Text(palette.legend().to_owned());
@@ -179,7 +253,8 @@ mod tests {
         let keys = Keymap::default();
         let count = Keymap::names().count();
         for view in View::ALL {
-            let page = |width| page(&keys, view, Palette::Dark, width);
+            let subject = HelpSubject { view, palette: Palette::Dark, columns: &[] };
+            let page = |width| page(&keys, &subject, width);
             assert!(page(80).len() > count);
             assert!(page(160).len() < page(80).len());
         }

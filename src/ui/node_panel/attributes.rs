@@ -53,6 +53,14 @@ impl Attribute {
         Some(Self { name: field.alias, column: field.column?, source })
     }
 
+    /// Returns its description in one line, that of the metric if it shows one.
+    pub(crate) const fn help(&self) -> &'static str {
+        match self.source {
+            AttributeSource::Metric(field) => field.help,
+            AttributeSource::Combined(_) => self.column.help,
+        }
+    }
+
     pub(crate) fn read(&self, context: AttributeContext<'_>) -> AttributeText {
         match self.source {
             AttributeSource::Metric(field) => plain(metric_text(field, context)),

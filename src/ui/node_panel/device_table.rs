@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::fleet::{Metric, Node, Totals};
 use crate::insight::RowId;
 use crate::insight::node_status::{Note, device_flags, device_label, model_name};
-use crate::metrics::{bandwidth_share, utilization};
+use crate::metrics::{DEVICE, bandwidth_share, help_of, utilization};
 use crate::model::{Bytes, Device, Link, Megahertz, Percent, Reading, Reason, Throttle, Watts};
 use crate::text::{UNKNOWN, width_of};
 use crate::time::Timestamp;
@@ -17,6 +17,7 @@ use crate::ui::node_panel::attributes::{Attribute, AttributeContext};
 use crate::ui::node_panel::host::{history_points, shown_until};
 use crate::ui::node_panel::process_table::has_only_tpus;
 use crate::ui::widgets::column_spec::ColumnSpec;
+use crate::ui::widgets::explanation::Fact;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{or_unknown, percent};
 use crate::ui::widgets::spark_range::{marks, sparkline};
@@ -66,6 +67,17 @@ const UTIL_WIDTH: u16 = 6 + 4;
 /// Width of the clocks, and what the memory clock adds.
 const CLOCK_WIDTHS: (u16, u16) = (4, 5);
 
+/// Returns the columns for help: those of every device, and those of attributes.
+pub(crate) fn explained_columns() -> [Vec<ColumnSpec>; 2] {
+    let attributes = attributes::attributes();
+    let is_attribute =
+        |spec: &ColumnSpec| attributes.iter().any(|attribute| attribute.name == spec.name);
+    let columns = DeviceTable::columns(true, &attributes);
+    let all = columns.iter().map(TableColumn::spec);
+    let (more, first) = all.partition(is_attribute);
+    [first, more]
+}
+
 /// Returns the columns that can be chosen.
 pub(crate) fn column_specs() -> Vec<ColumnSpec> {
     let columns = DeviceTable::columns(true, &attributes::attributes());
@@ -76,11 +88,12 @@ impl<'a> DeviceTable<'a> {
     /// Returns the columns, with those of some attributes.
     fn columns(has_index: bool, attributes: &[Attribute]) -> Vec<DeviceColumn<'a>> {
         let ranked = (FIRST_RANKS + 1..).zip(attributes);
-        let attributes = ranked.map(|(rank, Attribute { name, column, .. })| {
+        let attributes = ranked.map(|(rank, attribute)| {
+            let (Attribute { name, column, .. }, help) = (attribute, attribute.help());
             DeviceColumn::right(column.title, column.width, |table, row, place| {
                 row.of_device(|_, device| table.attribute_cell(place.name, device))
             })
-            .named(name, "", column.help)
+            .named(name, "", help)
             .rank(rank)
         });
         // Without its index, a device is known by its name.
@@ -93,6 +106,7 @@ impl<'a> DeviceTable<'a> {
     /// The columns in front of the attributes.
     const FIRST: [DeviceColumn<'a>; 9] = [
         DeviceColumn::right("#", 0, |_, row, _| Cell::toned(row.label.0.clone(), row.label.1))
+            .named("index", "", "number of the device; 3.1 is a slice of device 3")
             .sized(|table, _| table.label_width())
             .titled(|table, _| if table.has_index() { "#" } else { "" }.into()),
         DeviceColumn::left("UUID", 0, |_, row, _| {
@@ -128,7 +142,7 @@ impl<'a> DeviceTable<'a> {
                 Cell::toned(text, if is_hot { Tone::Warn } else { Tone::Plain })
             })
         })
-        .named("temp", "", "device temperature")
+        .named("temp", "", "core temperature, °C or °F; yellow while that slows it down")
         .rank(6)
         .sized(|table, _| table.if_supported(4, |device| device.temperature.reason())),
         DeviceColumn::left("UTIL", UTIL_WIDTH, |table, row, place| {
@@ -143,7 +157,8 @@ impl<'a> DeviceTable<'a> {
             let bar = Line::new().bar(util, place.width.saturating_sub(4), tone);
             Cell::Line(bar.right_aligned(&percent(util), 4, Tone::Plain))
         })
-        .named("util", "", "utilization as a bar and in percent")
+        .named("util", "", help_of(DEVICE, "util"))
+        .or_titled(&["UTIL %", "DUTY"])
         .rank(1)
         .wider(13, |table, room| table.if_roomy(room.min(6)))
         .titled(|table, width| {
@@ -156,14 +171,16 @@ impl<'a> DeviceTable<'a> {
             let share = share.map(Percent::get);
             Cell::Bar(share, table.display.device.tone(share))
         })
-        .named("membar", "", "memory as a bar")
+        .named("membar", "", "device memory in use, of the total, as a bar")
+        .or_titled(&["HBM"])
         .rank(9)
         .wider(14, |table, room| table.if_roomy(room.min(4)))
         .titled(|table, _| if table.has_only_tpus { "HBM" } else { "MEM" }.into()),
         DeviceColumn::right("GiB", 0, |table, row, _| {
             table.display.units().usage(row.memory_used, row.memory_total).into()
         })
-        .named("mem", "", "memory in use and total")
+        .named("mem", "", "device memory in use/total")
+        .or_titled(&["MiB", "GB", "MB"])
         .rank(2)
         .sized(|table, _| {
             let total = Totals::of_devices(table.node).memory_total;
@@ -171,7 +188,7 @@ impl<'a> DeviceTable<'a> {
         })
         .titled(|table, _| table.display.units().unit_name().into()),
         DeviceColumn::right("W", 0, |_, row, _| power_text(row.power, row.power_limit).into())
-            .named("power", "", "power and its limit")
+            .named("power", "", "power draw/limit in force, in watts")
             .rank(7)
             .sized(|table, _| {
                 // The widest text that can occur.
@@ -182,7 +199,8 @@ impl<'a> DeviceTable<'a> {
         DeviceColumn::right("MHz", 0, |_, row, place| {
             row.of_device(|_, device| clocks_text(device, has_memory_clock(place.width)).into())
         })
-        .named("clocks", "", "SM clock, and memory clock if there is room")
+        .named("clocks", "", "SM clock, and memory clock if there is room, in MHz")
+        .or_titled(&["SM/MEM"])
         .rank(8)
         .sized(|table, _| {
             let (width, more) = CLOCK_WIDTHS;
@@ -211,7 +229,7 @@ impl<'a> DeviceTable<'a> {
                 Cell::Line(sparkline(&points, place.width, tone))
             })
         })
-        .named("last", "", "utilization over the last seconds, and the range drawn")
+        .named("last", "", "utilization over the last seconds, newest right, and the range drawn")
         .rank(10)
         .wider(15, |table, room| table.if_roomy(room.min(14)))
         .titled(|_, width| {
@@ -224,7 +242,7 @@ impl<'a> DeviceTable<'a> {
                 Cell::Line(flags.fold(Line::new(), add))
             })
         })
-        .named(FLAGS, "", "problems")
+        .named(FLAGS, "", "problems of the device; the signs above tell what each means")
         .rank(3)
         .sized(|table, _| if table.width >= 110 && !table.is_chosen() { 14 } else { 8 })
         .titled(|_, width| format!("{:<1$}", "FLAGS", usize::from(width)).into())
@@ -312,6 +330,24 @@ impl<'a> DeviceTable<'a> {
             power_limit: totals.power_limit,
         }
     }
+}
+
+/// Returns the numbers of a device's row, those of all columns.
+pub(crate) fn facts(context: RenderContext<'_>, node: &Node, position: usize) -> Vec<Fact> {
+    let attributes = attributes::attributes();
+    let table = DeviceTable {
+        node,
+        display: context.options,
+        attributes: &attributes,
+        now: context.view.now,
+        width: u16::MAX,
+        has_only_tpus: has_only_tpus(node),
+    };
+    let columns = DeviceTable::columns(context.options.selection.names.has_index, &attributes);
+    let room = TableRoom::new(u16::MAX, 0, 1);
+    let table = Table::fit(&columns, table, &context.options.columns.node, room);
+    let device = node.devices.get(position);
+    device.map(|device| table.facts(&table.context.row((position, device)))).unwrap_or_default()
 }
 
 impl<'a> DeviceRow<'a> {

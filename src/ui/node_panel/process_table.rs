@@ -3,6 +3,7 @@
 use crate::fleet::{Node, Process};
 use crate::insight::node_status::{device_label, shown_id};
 use crate::insight::{RowId, process_rows};
+use crate::metrics::{PROCESS, help_of};
 use crate::model::{Bytes, DeviceUse, JobList, Link, Reading, Reason, UseKind, Vendor};
 use crate::query::DisplaySelection;
 use crate::text::UNKNOWN;
@@ -10,9 +11,11 @@ use crate::time::Timestamp;
 use crate::ui::RenderContext;
 use crate::ui::node_panel::NodePanel;
 use crate::ui::process_target::{short_command, skip_columns};
+use crate::ui::widgets::column_spec::ColumnSpec;
+use crate::ui::widgets::explanation::Fact;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{Units, format_run_time, percent_value};
-use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
+use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 
 /// Draws the titles and the visible rows in `height` lines.
 pub(crate) fn lines(
@@ -43,6 +46,15 @@ pub(crate) fn lines(
         return vec![empty_line(node, &context.options.selection).truncated(width)];
     }
     lines
+}
+
+/// Returns the numbers of a process's row, those of all columns.
+pub(crate) fn facts(context: RenderContext<'_>, node: &Node, row_id: &RowId) -> Vec<Fact> {
+    let rows = process_rows(node);
+    let found = rows.into_iter().find(|(_, known)| known == row_id);
+    let used = found.and_then(|(index, _)| node.uses.get(index));
+    let table = UseTable::laid_out(context, node, u16::MAX, 0);
+    used.map(|used| table.facts(&(used, node.process(used.pid)))).unwrap_or_default()
 }
 
 fn has_fresh_process_lists(node: &Node, now: Timestamp) -> bool {
@@ -92,18 +104,27 @@ struct UseTable<'a> {
 type UseRow<'a> = (&'a DeviceUse, Option<&'a Process>);
 type UseColumn<'a> = TableColumn<UseTable<'a>, UseRow<'a>>;
 
+/// Returns the columns of the table.
+pub(crate) fn column_specs() -> Vec<ColumnSpec> {
+    table::specs(&UseTable::COLUMNS).to_vec()
+}
+
 impl<'a> UseTable<'a> {
     const COLUMNS: [UseColumn<'a>; 13] = [
         UseColumn::right("PID", 7, |_, (used, _), _| {
             Cell::toned(used.pid.to_string(), Tone::Strong)
-        }),
+        })
+        .named("pid", "", "process id of the node"),
         UseColumn::left("USER", 8, |_, (_, process), _| user(*process).to_owned().into())
+            .named("user", "", help_of(PROCESS, "user"))
             .sized(|table, _| if table.width >= 110 { 12 } else { 8 }),
         UseColumn::right("GPU", 3, |table, (used, _), _| {
             let mut devices = table.node.devices.iter();
             let device = devices.find(|device| device.uuid == used.device);
             Cell::of(device, |device| device_label(table.node, device))
         })
+        .named("gpu", "", "number of the device")
+        .or_titled(&["TPU"])
         .sized(
             |table, _| {
                 if table.node.devices.iter().any(|device| device.parent.is_some()) { 4 } else { 3 }
@@ -113,6 +134,8 @@ impl<'a> UseTable<'a> {
         UseColumn::left("TYPE", 4, |_, (used, _), _| {
             used.kind.get().map_or(UNKNOWN, UseKind::as_str).into()
         })
+        .named("type", "", help_of(PROCESS, "type"))
+        .or_titled(&["TYP"])
         .sized(|table, _| match table.is_reported(|used| used.kind.get().is_some()) {
             true if table.width < 100 => 3,
             true => 4,
@@ -121,12 +144,17 @@ impl<'a> UseTable<'a> {
         .titled(|table, _| if table.width < 100 { "TYP" } else { "TYPE" }.into())
         .shown_from(76),
         UseColumn::right("GPU-MEM", 7, |table, (used, _), _| table.amount(used.memory.get()))
+            .named("gpumem", "", help_of(PROCESS, "gpumem"))
+            .or_titled(&["TPU-MEM"])
             .titled(|table, _| if table.has_only_tpus { "TPU-MEM" } else { "GPU-MEM" }.into()),
         UseColumn::right("%SM", 3, |_, (used, _), _| Cell::percent(percent_value(used.sm)))
+            .named("psm", "", help_of(PROCESS, "psm"))
+            .or_titled(&["%TC"])
             .titled(|table, _| if table.has_only_tpus { "%TC" } else { "%SM" }.into()),
         UseColumn::right("%BW", 3, |_, (used, _), _| {
             Cell::percent(percent_value(used.memory_utilization))
         })
+        .named("pmembw", "", help_of(PROCESS, "pmembw"))
         .sized(|table, _| {
             if table.is_reported(|used| used.memory_utilization.get().is_some()) { 3 } else { 0 }
         })
@@ -134,25 +162,30 @@ impl<'a> UseTable<'a> {
         UseColumn::right("%CPU", 5, |_, (_, process), _| {
             Cell::percent(process.and_then(|process| process.cpu_percent.get()))
         })
+        .named("pcpu", "", help_of(PROCESS, "pcpu"))
         .shown_from(60),
         UseColumn::right("%MEM", 4, |_, (_, process), _| {
             let share = process.and_then(|process| percent_value(process.resident_share));
             Cell::of(share, |percent| format!("{percent:.1}"))
         })
+        .named("prss", "", help_of(PROCESS, "prss"))
         .shown_from(110),
         UseColumn::right("RSS", 6, |table, (_, process), _| {
             table.amount(process.and_then(|process| process.resident.get()))
         })
+        .named("rss", "", help_of(PROCESS, "rss"))
         .shown_from(60),
         UseColumn::right("TIME", 8, |table, (_, process), _| {
             let time = process.and_then(|process| table.node.run_time(process.key));
             Cell::of(time, format_run_time)
         })
+        .named("time", "", help_of(PROCESS, "time"))
         .shown_from(70),
         UseColumn::left("JOB", 10, |table, (_, process), _| {
             let job = process.and_then(|process| process.statics.job.as_ref());
             job.map_or(UNKNOWN, |job| shown_id(table.jobs, job)).to_owned().into()
         })
+        .named("job", "", help_of(PROCESS, "job"))
         .sized(|table, _| {
             let mut processes = table.node.processes.iter();
             if processes.any(|process| process.statics.job.is_some()) { 10 } else { 0 }
@@ -160,7 +193,8 @@ impl<'a> UseTable<'a> {
         .shown_from(100),
         UseColumn::rest("COMMAND", 1, |table, (used, process), _| {
             skip_columns(&short_command(command(*process, used), false), table.shift).into()
-        }),
+        })
+        .named("command", "", help_of(PROCESS, "command")),
     ];
 
     fn laid_out(

@@ -10,15 +10,19 @@ use crate::ui::RenderContext;
 use crate::ui::action::RowAction;
 use crate::ui::effect::Effect;
 use crate::ui::input::Click;
+use crate::ui::node_panel::explain;
 use crate::ui::view_state::{Shared, UnfoldingList, ViewState};
+use crate::ui::widgets::column_spec::ColumnGroup;
+use crate::ui::widgets::explanation::{Explanation, Remark};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{ListCursor, Movement};
-use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
+use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 
 use crate::insight::Severity;
 use crate::insight::events::changes::{self, EventSummary, ObservedEvent};
 use crate::insight::events::event_log::EventLog;
 use crate::insight::events::rows::{DeviceEvents, EventRow, EventRows};
+use crate::insight::note_meaning::meaning_of;
 
 /// The view's cursor, scroll position and log of noticed events.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +54,37 @@ impl ViewState for State {
         action: &RowAction,
     ) -> Effect {
         self.update_rows(context, action)
+    }
+
+    fn columns(&self) -> Vec<ColumnGroup> {
+        vec![("Columns of events", table::specs(&EventTable::COLUMNS).to_vec())]
+    }
+
+    /// Explains the event of the row, and its node as it is now.
+    fn explain(
+        &mut self,
+        context: RenderContext<'_>,
+        _shared: &mut Shared,
+    ) -> Result<Explanation, String> {
+        let rows = self.refresh(context);
+        let row = rows.list.get(self.position(context)).ok_or("no events so far")?;
+        let table = EventTable::laid_out(context, &rows, self.unfolded.as_ref(), u16::MAX);
+        let text = &*row.summary.text;
+        let known = meaning_of(text);
+        let remark = Remark {
+            note: text.to_owned(),
+            tone: row.summary.severity.into(),
+            meaning: known.map_or("", |known| known.meaning).to_owned(),
+            remedy: known.map_or("", |known| known.remedy).to_owned(),
+        };
+        let event = Explanation::new(format!("event on {}", row.nodes))
+            .with_remarks([remark])
+            .with_numbers("numbers of the row", None, table.facts(row));
+        let node = row.target.as_ref().and_then(|(node, _)| context.view.fleet.node(node));
+        Ok(match node {
+            Some(node) => event.followed_by(explain::node_alone(context, node)),
+            None => event,
+        })
     }
 
     /// Returns the title line and the visible rows.
@@ -195,18 +230,22 @@ type EventColumn<'a> = TableColumn<EventTable<'a>, EventRow>;
 impl<'a> EventTable<'a> {
     const COLUMNS: [EventColumn<'a>; 6] = [
         EventColumn::left("TIME", 8, |table, row, _| time_text(table.context, row.at).into())
+            .named("time", "", "when it happened last: time of day, or the date if not today")
             .rank(4),
         EventColumn::right("AGE", 6, |table, row, _| {
             Cell::toned(format_age(table.context.view.now.since(row.at)), Tone::Faint)
         })
+        .named("age", "", "how long ago it happened last")
         .rank(1),
         EventColumn::left("NODES", 0, |_, row, place| {
             let inset = if row.is_detail { 2 } else { 0 };
             let room = place.width.saturating_sub(inset);
             Cell::Line(Line::new().gap(inset).left_aligned(&row.nodes, room, Tone::Strong))
         })
+        .named("nodes", "", "the nodes concerned, as a node set")
         .sized(|table, _| table.widths.0),
         EventColumn::left("DEV", 0, |_, row, _| row.devices.clone().into())
+            .named("dev", "", "the devices concerned, by their numbers")
             .sized(|table, _| table.widths.1)
             .rank(2),
         EventColumn::right("TIMES", 6, |_, row, _| match row.count {
@@ -214,8 +253,13 @@ impl<'a> EventTable<'a> {
             2..=9_999 => format!("×{}", row.count).into(),
             _ => "many".into(),
         })
+        .named("times", "", "how often it happened")
         .rank(3),
-        EventColumn::rest("WHAT", 23, |table, row, _| Cell::Line(table.what(row))),
+        EventColumn::rest("WHAT", 23, |table, row, _| Cell::Line(table.what(row))).named(
+            "what",
+            "",
+            "what happened; + unfolds its occurrences",
+        ),
     ];
 
     /// Lays out the table in `width`; the text of the event needs the most room.

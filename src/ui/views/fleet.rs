@@ -13,7 +13,7 @@ use crate::ui::View;
 use crate::ui::action::{FleetAction, RowAction};
 use crate::ui::effect::Effect;
 use crate::ui::input::Click;
-use crate::ui::node_panel::panel;
+use crate::ui::node_panel::{self, panel};
 use crate::ui::selection::SharedSelection;
 use crate::ui::view_state::{Shared, ViewState};
 use crate::ui::views::fleet::cells::{CellCache, MapMetric};
@@ -24,6 +24,8 @@ use crate::ui::views::fleet::heat_map::{CellCursor, CellGrid};
 use crate::ui::views::fleet::legend::OwnerCounts;
 pub(crate) use crate::ui::views::fleet::node_sort::sort_columns;
 use crate::ui::views::fleet::symbol_map::SymbolMap;
+use crate::ui::widgets::column_spec::ColumnGroup;
+use crate::ui::widgets::explanation::Explanation;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Viewport, cycled};
 
@@ -46,6 +48,7 @@ mod node_series;
 mod node_sort;
 mod node_table;
 mod problem_lines;
+mod row_explanation;
 mod symbol_map;
 
 /// The minimum screen size to show the node list and the panel of the selected node together.
@@ -138,6 +141,24 @@ impl ViewState for State {
         let mut lines = self.body(context, shared, node, (width, height));
         lines.truncate(height);
         lines
+    }
+
+    fn columns(&self) -> Vec<ColumnGroup> {
+        let own = ("Columns of nodes", column_specs());
+        std::iter::once(own).chain(node_panel::column_groups()).collect()
+    }
+
+    /// Explains the node, the group, or the device of the map at the cursor.
+    fn explain(
+        &mut self,
+        context: RenderContext<'_>,
+        Shared { selection, .. }: &mut Shared,
+    ) -> Result<Explanation, String> {
+        self.refresh(context.view);
+        let cursor = self.cursor(context.view, selection);
+        cursor
+            .and_then(|cursor| row_explanation::of_cursor(context, self, cursor))
+            .ok_or_else(|| "no row is selected".to_owned())
     }
 
     fn sorting(&mut self) -> Option<(&mut SortOrder, Vec<SortColumn>)> {

@@ -10,13 +10,17 @@ use crate::ui::action::{JobAction, RowAction};
 use crate::ui::effect::Effect;
 use crate::ui::input::Click;
 use crate::ui::node_panel;
+use crate::ui::node_panel::explain;
 use crate::ui::selection::{JobSelection, SharedSelection};
 use crate::ui::view_state::{Shared, ViewState};
+use crate::ui::widgets::column_spec::ColumnGroup;
+use crate::ui::widgets::explanation::Explanation;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Movement, Viewport, cycled};
 
 mod distribution;
 mod header;
+mod job_explanation;
 mod list;
 pub(crate) mod pending;
 mod series;
@@ -80,6 +84,41 @@ impl ViewState for State {
 
     fn sorting(&mut self) -> Option<(&mut SortOrder, Vec<SortColumn>)> {
         (!self.is_open).then(|| (&mut self.list.order, sort_columns()))
+    }
+
+    fn columns(&self) -> Vec<ColumnGroup> {
+        if !self.is_open {
+            return vec![("Columns of jobs", COLUMN_SPECS.to_vec())];
+        }
+        let own = ("Columns of the job's nodes", table::column_specs());
+        std::iter::once(own).chain(node_panel::column_groups()).collect()
+    }
+
+    /// Explains the job under the cursor of the list, the node under the cursor of the table, or else the open job.
+    fn explain(
+        &mut self,
+        context: RenderContext<'_>,
+        Shared { selection, .. }: &mut Shared,
+    ) -> Result<Explanation, String> {
+        if !self.is_open {
+            let job = self.list.selected_job(context, selection);
+            let job = job.ok_or_else(|| "there are no jobs".to_owned())?;
+            return Ok(job_explanation::of_job(context, &job));
+        }
+        self.refresh(context, selection);
+        if self.is_in_table
+            && let Some(node) = selection.node(context.view)
+        {
+            return Ok(explain::node_alone(context, node));
+        }
+        match selection.job(context.view) {
+            Some(
+                JobSelection::Listed { job, .. }
+                | JobSelection::Hidden(job)
+                | JobSelection::Ended(job),
+            ) => Ok(job_explanation::of_job(context, job)),
+            None => Err("no job is selected".to_owned()),
+        }
     }
 
     /// Draws the list, or the header and the node table of a job; the node panel follows if there is room.

@@ -4,8 +4,10 @@ use crate::ui::RenderContext;
 use crate::ui::action::{NodeAction, RowAction};
 use crate::ui::display_options::Density;
 use crate::ui::effect::Effect;
-use crate::ui::node_panel::panel;
+use crate::ui::node_panel::{self, explain, panel};
 use crate::ui::view_state::{Shared, ViewState};
+use crate::ui::widgets::column_spec::ColumnGroup;
+use crate::ui::widgets::explanation::Explanation;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::Movement;
 
@@ -32,6 +34,24 @@ impl ViewState for State {
             (RowAction::Back | RowAction::Open | RowAction::Click(_), _) => return Effect::Ignored,
         }
         Effect::Handled
+    }
+
+    fn columns(&self) -> Vec<ColumnGroup> {
+        node_panel::column_groups()
+    }
+
+    /// Explains the row under the cursor of the tables, or else the node.
+    fn explain(
+        &mut self,
+        context: RenderContext<'_>,
+        Shared { selection, panel }: &mut Shared,
+    ) -> Result<Explanation, String> {
+        let node = selection.node(context.view).ok_or("no nodes to watch")?;
+        let node = context.options.selection.filter_node(node);
+        Ok(match panel.cursor(&node) {
+            Some(row_id) => explain::row(context, &node, &row_id),
+            None => explain::node_alone(context, &node),
+        })
     }
 
     /// Draws the panel of the selected node, with details of the row under the cursor below it.

@@ -13,9 +13,12 @@ use crate::ui::dialog::signal::LateReplies;
 use crate::ui::display_options::Density;
 use crate::ui::effect::Effect;
 use crate::ui::input::Click;
+use crate::ui::node_panel::explain;
 use crate::ui::process_target::ProcessTarget;
 use crate::ui::selection::{JobSelection, SharedSelection};
 use crate::ui::view_state::{Shared, ViewState};
+use crate::ui::widgets::column_spec::ColumnGroup;
+use crate::ui::widgets::explanation::Explanation;
 use crate::ui::widgets::line::Line;
 use crate::ui::widgets::list::{ListCursor, Movement};
 pub(crate) use columns::column_specs;
@@ -249,6 +252,34 @@ impl ViewState for State {
             }
             None => table::lines(context, self, width, height),
         }
+    }
+
+    fn columns(&self) -> Vec<ColumnGroup> {
+        vec![
+            ("Columns of processes", column_specs()),
+            ("Columns of the tree", tree::column_specs()),
+        ]
+    }
+
+    /// Explains the process under the cursor of the table.
+    fn explain(
+        &mut self,
+        context: RenderContext<'_>,
+        Shared { selection, .. }: &mut Shared,
+    ) -> Result<Explanation, String> {
+        self.refresh(context, selection);
+        if !self.is_on_table() {
+            return Err("the rows of the table are explained; Esc returns to it".to_owned());
+        }
+        let at = self.find_cursor().unwrap_or(0);
+        let density = self.density(context);
+        let row = self.rows.list.get(at).and_then(ProcessRow::entry);
+        let entry = row.ok_or("no process uses a device")?;
+        let table = columns::ProcessTable::laid_out(context, &self.rows, density, u16::MAX);
+        let facts = table.facts(&entry);
+        let key = (&*entry.used.device, entry.used.pid);
+        explain::process(context, entry.node, key, facts)
+            .ok_or_else(|| "the process has ended".to_owned())
     }
 
     fn sorting(&mut self) -> Option<(&mut SortOrder, Vec<SortColumn>)> {

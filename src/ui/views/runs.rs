@@ -21,6 +21,8 @@ use crate::ui::effect::Effect;
 use crate::ui::input::Click;
 use crate::ui::process_target::ProcessTarget;
 use crate::ui::view_state::{Shared, ViewState};
+use crate::ui::widgets::column_spec::ColumnGroup;
+use crate::ui::widgets::explanation::{Explanation, Fact};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{ListCursor, cycled};
 use crate::ui::{DisplayOptions, RenderContext};
@@ -126,6 +128,31 @@ impl ViewState for State {
             RowAction::Back | RowAction::Click(_) => return Effect::Ignored,
         }
         Effect::Handled
+    }
+
+    fn columns(&self) -> Vec<ColumnGroup> {
+        vec![("Columns of runs", columns::column_specs())]
+    }
+
+    /// Explains the run of the row.
+    fn explain(
+        &mut self,
+        context: RenderContext<'_>,
+        _shared: &mut Shared,
+    ) -> Result<Explanation, String> {
+        let rows = self.rows(context);
+        let row = rows.get(self.position(&rows)).ok_or("no run is selected")?;
+        let fact = |column: &columns::RunColumn| {
+            let (value, _) = column.cell(context, &row.run);
+            Fact::known(column.title.to_string(), value, column.help)
+        };
+        let all = [columns::STATUS].into_iter().chain(columns::COLUMNS).chain([columns::NOTE]);
+        let facts = all.map(|column| fact(&column)).filter(Fact::has_value).collect();
+        Ok(Explanation::new(format!("run {}", row.run.title())).with_numbers(
+            "from its files and processes",
+            None,
+            facts,
+        ))
     }
 
     fn lines(

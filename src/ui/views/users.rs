@@ -9,7 +9,10 @@ use crate::ui::RenderContext;
 use crate::ui::action::RowAction;
 use crate::ui::effect::Effect;
 use crate::ui::input::Click;
+use crate::ui::node_panel::explain;
 use crate::ui::view_state::{Shared, UnfoldingList, ViewState};
+use crate::ui::widgets::column_spec::ColumnGroup;
+use crate::ui::widgets::explanation::Explanation;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{ListCursor, Movement};
 
@@ -21,6 +24,9 @@ use crate::insight::users::Users;
 use rows::{UserRow, UserRows};
 pub(crate) use table::COLUMN_SPECS;
 use table::UserTable;
+
+/// Wide enough for all columns.
+const EXPLAINED_WIDTH: u16 = 400;
 
 /// The columns that the table can be sorted by.
 const COLUMNS: [SortColumn; 10] = [
@@ -84,6 +90,40 @@ impl ViewState for State {
         action: &RowAction,
     ) -> Effect {
         self.update_rows(context, action)
+    }
+
+    fn columns(&self) -> Vec<ColumnGroup> {
+        vec![("Columns of users", COLUMN_SPECS.to_vec())]
+    }
+
+    /// Explains the user, the node or the process of the row.
+    fn explain(
+        &mut self,
+        context: RenderContext<'_>,
+        _shared: &mut Shared,
+    ) -> Result<Explanation, String> {
+        let rows = self.refresh(context);
+        let row = rows.list.get(self.position(context)).ok_or("nobody uses a device")?;
+        let node = |at: usize| context.view.fleet.nodes.get(at).ok_or("the node is gone");
+        match row {
+            UserRow::User { user } => {
+                let table = UserTable::laid_out(context, &rows, None, EXPLAINED_WIDTH);
+                let facts = table::facts(&table, user);
+                let title = format!("user {}", user.text());
+                Ok(Explanation::new(title).with_numbers(
+                    "sums over the fresh nodes, from the scheduler and the processes",
+                    Some(context.view.now),
+                    facts,
+                ))
+            }
+            UserRow::Node { node_index, .. } => {
+                Ok(explain::node_alone(context, node(*node_index)?))
+            }
+            UserRow::Process { node_index, row_id, .. }
+            | UserRow::Idle { node_index, row_id, .. } => {
+                Ok(explain::row(context, node(*node_index)?, row_id))
+            }
+        }
     }
 
     fn sorting(&mut self) -> Option<(&mut SortOrder, Vec<SortColumn>)> {

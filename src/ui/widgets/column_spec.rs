@@ -13,7 +13,12 @@ pub struct ColumnSpec {
     pub help: &'static str,
     /// Always shown, at its default position.
     pub is_fixed: bool,
+    /// The titles that it has in other units or for other devices.
+    pub other_titles: &'static [&'static str],
 }
+
+/// The columns of one table of a view, with the heading under which help explains them.
+pub(crate) type ColumnGroup = (&'static str, Vec<ColumnSpec>);
 
 impl ColumnSpec {
     pub(crate) const fn new(
@@ -22,7 +27,7 @@ impl ColumnSpec {
         sort: &'static str,
         help: &'static str,
     ) -> Self {
-        Self { name, title, sort, help, is_fixed: false }
+        Self { name, title, sort, help, is_fixed: false, other_titles: &[] }
     }
 }
 

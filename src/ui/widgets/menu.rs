@@ -11,6 +11,8 @@ pub struct Menu<T> {
     pub title: String,
     items: Vec<Item<T>>,
     selected: usize,
+    /// The item whose question is asked.
+    asked: Option<usize>,
 }
 
 /// One item.
@@ -23,11 +25,13 @@ struct Item<T> {
     uppercase: Option<T>,
     label: String,
     help: String,
+    /// What is asked before it is selected; empty if nothing.
+    question: String,
 }
 
 impl<T: Clone> Menu<T> {
     pub fn new(title: impl Into<String>) -> Self {
-        Self { title: title.into(), items: Vec::new(), selected: 0 }
+        Self { title: title.into(), items: Vec::new(), selected: 0, asked: None }
     }
 
     /// Adds an item; the key `letter` selects it at once.
@@ -40,7 +44,8 @@ impl<T: Clone> Menu<T> {
         help: impl Into<String>,
     ) -> Self {
         let (label, help) = (label.into(), help.into());
-        self.items.push(Item { value, key, uppercase: None, label, help });
+        let question = String::new();
+        self.items.push(Item { value, key, uppercase: None, label, help, question });
         self
     }
 
@@ -49,6 +54,15 @@ impl<T: Clone> Menu<T> {
     pub fn with_uppercase(mut self, value: T) -> Self {
         if let Some(item) = self.items.last_mut() {
             item.uppercase = Some(value);
+        }
+        self
+    }
+
+    /// Asks this before the last item is selected; selecting it again confirms.
+    #[must_use]
+    pub fn with_question(mut self, question: impl Into<String>) -> Self {
+        if let Some(item) = self.items.last_mut() {
+            item.question = question.into();
         }
         self
     }
@@ -92,11 +106,17 @@ impl<T: Clone> Menu<T> {
         }
         if let Some(movement) = Movement::from_dialog_key(key) {
             self.selected = movement.new_index(self.selected, self.items.len(), 8);
+            self.asked = None;
         }
         ControlFlow::Continue(())
     }
 
-    fn select(&self, index: usize) -> ControlFlow<Option<T>> {
+    fn select(&mut self, index: usize) -> ControlFlow<Option<T>> {
+        let asks = self.items.get(index).is_some_and(|item| !item.question.is_empty());
+        if asks && self.asked != Some(index) {
+            (self.selected, self.asked) = (index, Some(index));
+            return ControlFlow::Continue(());
+        }
         ControlFlow::Break(self.items.get(index).map(|item| item.value.clone()))
     }
 
@@ -110,7 +130,11 @@ impl<T: Clone> Menu<T> {
             let key = item.key.map(String::from).unwrap_or_default();
             let line = Line::new().gap(1).left_aligned(&key, 1, Tone::Accent).gap(1);
             let line = line.left_aligned(&item.label, label_width, Tone::Plain).gap(2);
-            Some(line.text(item.help.as_str(), Tone::Faint))
+            Some(if self.asked == Some(index) {
+                line.text(item.question.as_str(), Tone::Warn)
+            } else {
+                line.text(item.help.as_str(), Tone::Faint)
+            })
         };
         let rows = (self.items.len(), Some(self.selected));
         Viewport::default().lines(Some(title), rows, (width, height), row)
@@ -145,6 +169,15 @@ mod tests {
         assert_eq!(moved.on_key(Key::Named(NamedKey::Enter)), ControlFlow::Break(Some(1)));
         let mut plain = Menu::new("").with_item(1, Some('u'), "util", "");
         assert_eq!(plain.on_key(Key::Letter('Q')), ControlFlow::Continue(()));
+        let mut asking = menu().with_question("reverse?");
+        for key in [Key::Named(NamedKey::Enter), Key::Named(NamedKey::Up)] {
+            assert_eq!(asking.on_key(key), ControlFlow::Continue(()));
+        }
+        // A move takes the question back.
+        assert_eq!(asking.on_key(Key::Named(NamedKey::Down)), ControlFlow::Continue(()));
+        assert_eq!(asking.on_key(Key::Named(NamedKey::Enter)), ControlFlow::Continue(()));
+        assert_eq!(asking.lines(40, 9)[2].plain_text().trim(), "memory  reverse?");
+        assert_eq!(asking.on_key(Key::Named(NamedKey::Enter)), ControlFlow::Break(Some(2)));
         assert!(menu().lines(20, 2).len() == 2 && menu().height() == 3);
     }
 }

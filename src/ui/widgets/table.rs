@@ -5,8 +5,12 @@ use std::ops::RangeBounds;
 
 use crate::ui::input::Click;
 use crate::ui::widgets::column_spec::ColumnSpec;
+use crate::ui::widgets::explanation::Fact;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{or_unknown, percent};
+
+/// The width in which a cell is written for an explanation.
+const MAX_FACT_WIDTH: u16 = 60;
 
 /// One column: its declaration, its width and worth, and how its cells are drawn, for tables of what `C`
 /// says of the whole table and `R` of one row.
@@ -128,7 +132,7 @@ impl<C, R> TableColumn<C, R> {
         sort: &'static str,
         help: &'static str,
     ) -> Self {
-        Self { spec: ColumnSpec::new(name, self.spec.title, sort, help), ..self }
+        Self { spec: ColumnSpec { name, sort, help, ..self.spec }, ..self }
     }
 
     /// Makes the width depend on the table and the room that is left; 0 hides the column.
@@ -155,6 +159,11 @@ impl<C, R> TableColumn<C, R> {
     /// Makes the title depend on the table and the width of the column.
     pub(crate) const fn titled(self, title: fn(&C, u16) -> Cow<'static, str>) -> Self {
         Self { title: Some(title), ..self }
+    }
+
+    /// Tells the titles that the column has in other units or for other devices.
+    pub(crate) const fn or_titled(self, other_titles: &'static [&'static str]) -> Self {
+        Self { spec: ColumnSpec { other_titles, ..self.spec }, ..self }
     }
 
     /// Keeps the tone of the cells in rows of old values.
@@ -386,6 +395,25 @@ impl<'c, C, R> Table<'c, C, R> {
     /// Draws a row behind its mark.
     pub(crate) fn row(&self, mark: Line, row: &R, fade: Fade) -> Line {
         self.part_of_row(.., mark, row, fade)
+    }
+
+    /// Returns what every column says of a row in words, shown or not; bars as percentages, strips of cells not at all.
+    pub(crate) fn facts(&self, row: &R) -> Vec<Fact> {
+        let fact = |column: &TableColumn<C, R>| {
+            let width = MAX_FACT_WIDTH;
+            let title = match column.title {
+                Some(title) => title(&self.context, width).trim_end().to_owned(),
+                None => column.spec.title.to_owned(),
+            };
+            let place = CellPlace { name: column.spec.name, width };
+            let value = match (column.cell)(&self.context, row, place) {
+                Cell::Text(text, _) => text.into_owned(),
+                Cell::Bar(share, _) => or_unknown(share, |share| format!("{share:.0}%")),
+                Cell::Line(_) => return None,
+            };
+            (!value.is_empty()).then(|| Fact::known(title, value, column.spec.help))
+        };
+        self.columns.iter().filter_map(fact).collect()
     }
 
     /// Draws some columns of a row behind what takes the place of those before.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::fleet::Totals;
 use crate::insight::FleetView;
 use crate::insight::ownership::{AllocationIndex, DeviceOwners};
+use crate::metrics::{HOST, help_of};
 use crate::model::Percent;
 use crate::query::SortOrder;
 use crate::text::{UNKNOWN, width_of};
@@ -158,17 +159,21 @@ impl<'a> FleetTable<'a> {
             if has_any { table.count_width("unknown", 3) } else { 0 }
         }),
         FleetColumn::left("UTIL", 6, |table, row, _| Cell::Bar(row.util(), table.load_tone(row)))
-            .named("bar", "util", "mean utilization as a bar")
+            .named("bar", "util", "mean utilization of its devices as a bar")
             .rank(8),
         FleetColumn::right("%", 3, |_, row, _| Cell::percent(row.util()))
-            .named("util", "util", "mean utilization in percent")
+            .named("util", "util", "mean utilization of its devices, in percent")
             .rank(2),
         FleetColumn::left("LAST 60s", SPARKLINE.0 + RANGE_WIDTH, |table, row, place| {
             row.of_node(|node| {
                 Cell::Line(sparkline(&node.series, place.width, table.load_tone(row)))
             })
         })
-        .named("last", "util", "utilization over the last minute, and the range drawn")
+        .named(
+            "last",
+            "util",
+            "utilization over the last minute, newest right, and the range drawn",
+        )
         .rank(14)
         .shown_from(WIDEST_WIDTH),
         FleetColumn::left("MEM", 4, |table, row, _| {
@@ -176,13 +181,14 @@ impl<'a> FleetTable<'a> {
             let share = to_f32(used.and_then(|(used, total)| Percent::of(used.0, total.0)));
             Cell::Bar(share, table.context.options.memory.tone(share))
         })
-        .named("membar", "mem", "device memory as a bar")
+        .named("membar", "mem", "device memory in use, of the total, as a bar")
         .rank(11),
         FleetColumn::right("GiB", 0, |table, row, place| {
             let formats = (table.context.options.units(), table.memory_decimals);
             memory_text(&row.totals, formats, place.width).into()
         })
-        .named("mem", "mem", "device memory, used and total")
+        .named("mem", "mem", "device memory of all its devices, in use/total")
+        .or_titled(&["MiB", "GB", "MB"])
         .rank(4)
         .sized(|table, _| {
             let largest =
@@ -195,7 +201,8 @@ impl<'a> FleetTable<'a> {
             let formats = (table.is_kilowatts, place.width > POWER_WIDTH);
             power_text(&row.totals, formats, place.width).into()
         })
-        .named("power", "power", "power draw, with the limit if it fits")
+        .named("power", "power", "power draw in watts or kilowatts; /limit if it fits")
+        .or_titled(&["kW"])
         .rank(9)
         .wider(12, |table, room| {
             let limit = LIMIT_WIDTH + table.gap();
@@ -206,7 +213,8 @@ impl<'a> FleetTable<'a> {
             let units = table.context.options.units();
             row.of_node(|node| Cell::of(node.hottest, |celsius| units.temperature_text(celsius)))
         })
-        .named("temp", "temp", "hottest device")
+        .named("temp", "temp", "temperature of the hottest device")
+        .or_titled(&["MAXF"])
         .rank(13)
         .shown_from(WIDEST_WIDTH)
         .titled(|table, _| {
@@ -215,14 +223,14 @@ impl<'a> FleetTable<'a> {
         FleetColumn::right("CPU", 4, |_, row, _| {
             row.of_node(|node| Cell::of(node.cpu, |cpu| format!("{cpu:.0}%")))
         })
-        .named("cpu", "cpu", "CPU utilization")
+        .named("cpu", "cpu", help_of(HOST, "cpu"))
         .rank(10),
         FleetColumn::right("AGE", 6, |_, row, _| Cell::toned(row.age.clone(), row.age_tone))
-            .named("age", "age", "age of the sample")
+            .named("age", "age", "age of the numbers: how long ago they were measured")
             .rank(5)
             .keeps_tone(),
         FleetColumn::left("NOTE", 14, |_, row, _| Cell::Line(row.note.clone()))
-            .named("note", "note", "problems")
+            .named("note", "note", "problems, and what is idle or free; i explains each")
             .rank(3)
             .keeps_tone(),
     ];

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::fleet::Node;
 use crate::insight::FleetView;
+use crate::insight::next_problem::sick_device;
 use crate::ui::selection::SharedSelection;
 use crate::ui::views::fleet::grouped_rows::GroupedRow;
 use crate::ui::views::fleet::heat_map;
@@ -75,6 +77,36 @@ impl State {
         let device = member.device_indices(node).get(cell).and_then(|at| node.devices.get(*at));
         self.device = device.map(|device| Arc::clone(&device.uuid));
         selection.select(node.name.clone());
+    }
+
+    /// Moves the cursor to a node, in the map to its device that needs attention, and unfolds its group.
+    pub(crate) fn reveal(
+        &mut self,
+        fleet_view: &FleetView,
+        selection: &mut SharedSelection,
+        node: &Node,
+    ) {
+        self.refresh(fleet_view);
+        let preferred = self.group.as_deref();
+        let found = self.grouped_rows.find(&fleet_view.fleet, preferred, &node.name);
+        let Some((group, member)) = found else { return };
+        let Some(key) = self.grouped_rows.groups.get(group).map(|group| Arc::clone(&group.key))
+        else {
+            return;
+        };
+        if self.folded_groups.remove(&key) {
+            self.fold_version += 1;
+            self.refresh(fleet_view);
+        }
+        let sick = sick_device(node);
+        let cell = self.grouped_rows.member(&fleet_view.fleet, group, member).and_then(
+            |(member, node)| member.device_indices(node).iter().position(|at| Some(*at) == sick),
+        );
+        self.set_cursor(
+            fleet_view,
+            selection,
+            CellCursor::Cell(group, member, cell.unwrap_or_default()),
+        );
     }
 
     pub(super) fn move_vertically(

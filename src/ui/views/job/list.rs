@@ -158,6 +158,17 @@ impl JobListState {
         (jobs.position(|one| one.id == job.id).unwrap_or(0), count)
     }
 
+    /// Returns the job under the cursor; `None` for an empty list.
+    pub(super) fn selected_job(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &SharedSelection,
+    ) -> Option<Job> {
+        let rows = self.refresh(context);
+        let row = rows.list.get(self.position(context, selection))?;
+        rows.job(context.view, row).cloned()
+    }
+
     pub(super) fn forget_series(&mut self) {
         self.series.clear();
     }

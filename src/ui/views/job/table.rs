@@ -3,16 +3,18 @@
 use crate::fleet::{Node, Traffic};
 use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, status_notes};
+use crate::metrics::{HOST, help_of};
 use crate::model::Bytes;
 use crate::text::UNKNOWN;
 use crate::time::{Timestamp, format_age};
 use crate::ui::display_options::DisplayOptions;
 use crate::ui::input::Click;
 use crate::ui::views::job::summary::{DeviceCell, JobMetric, JobSummary, NodeRow};
+use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::Viewport;
 use crate::ui::widgets::number_format::{Units, or_unknown, percent_value, rate, used_percent};
-use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
+use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 
 /// Width of the cursor mark and the gap behind it.
 const MARK_WIDTH: u16 = 2;
@@ -69,6 +71,18 @@ struct DeviceColumns {
     now: Timestamp,
 }
 
+/// Returns the columns of the table for help; those of devices as one.
+pub(super) fn column_specs() -> Vec<ColumnSpec> {
+    let node = ColumnSpec::new("node", "NODE", "", "node of the job");
+    let devices = ColumnSpec::new(
+        "devices",
+        "0 1 2 …",
+        "",
+        "one column per device of the node: what the line above says, ! where it stands out",
+    );
+    [node, devices].into_iter().chain(table::specs(&JobTable::HOST_COLUMNS)).collect()
+}
+
 /// The node table of a job, laid out.
 struct JobTable<'a> {
     context: TableContext<'a>,
@@ -84,15 +98,18 @@ impl<'a> JobTable<'a> {
     /// Most important are the age and then the devices.
     const HOST_COLUMNS: [HostColumn<'a>; 4] = [
         HostColumn::right("CPU", 4, |_, (node, _), _| with_sign(percent_value(node.host.cpu)))
+            .named("cpu", "", help_of(HOST, "cpu"))
             .sized(|devices, room| if room >= 4 + devices.wanted_width { 4 } else { 0 })
             .rank(2),
         HostColumn::right("MEM", 4, |_, (node, _), _| {
             let fast = &node.host.fast;
             with_sign(used_percent(fast.memory_total.get(), fast.memory_available.get()))
         })
+        .named("hostmem", "", "host memory in use, of the total")
         .sized(|devices, room| if room >= 4 + devices.wanted_width { 4 } else { 0 })
         .rank(4),
         HostColumn::right("NET/s", 5, |_, (node, _), _| network(node).into())
+            .named("net", "", "bytes per second over the network, received and sent")
             .sized(|devices, room| if room >= 5 + devices.wanted_width { 5 } else { 0 })
             .rank(3),
         HostColumn::right("AGE", 6, |devices, (node, is_fresh), _| {
@@ -100,6 +117,7 @@ impl<'a> JobTable<'a> {
             let age = or_unknown(node.taken_at(), |at| format_age(devices.now.since(at)));
             Cell::toned(age, tone)
         })
+        .named("age", "", "age of the numbers")
         .sized(|devices, room| if room >= 6 + devices.device_width { 6 } else { 0 })
         .rank(1)
         .keeps_tone(),

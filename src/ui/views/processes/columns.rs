@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::insight::node_status::{device_label, shown_id};
+use crate::metrics::{PROCESS, help_of};
 use crate::model::{Freshness, Link, ProcessState, Source, UnseenReason};
 use crate::text::width_of;
 use crate::time::{Timestamp, format_age};
@@ -53,7 +54,8 @@ impl<'a> ProcessTable<'a> {
         ProcessColumn::right("GPU", 4, |_, entry, _| {
             Cell::of(entry.device, |device| device_label(entry.node, device))
         })
-        .named("gpu", "gpu", "the device")
+        .named("gpu", "gpu", "number of the device")
+        .or_titled(&["TPU", "DEV"])
         .rank(3)
         .titled(|table, _| table.device_titles()[0].into()),
         ProcessColumn::right("PID", 7, |_, entry, _| {
@@ -64,10 +66,10 @@ impl<'a> ProcessTable<'a> {
         ProcessColumn::left("TYPE", 4, |_, entry, _| {
             Cell::of(entry.used.kind.get(), |kind| kind.as_str().to_owned())
         })
-        .named("type", "type", "compute, graphics, or both")
+        .named("type", "type", help_of(PROCESS, "type"))
         .rank(11),
         ProcessColumn::left("USER", 0, |_, entry, _| Cell::of(entry.user(), str::to_owned))
-            .named("user", "user", "the owner")
+            .named("user", "user", help_of(PROCESS, "user"))
             .rank(2)
             .sized(|table, _| {
                 table.rows.user_width.clamp(4, if table.width >= 110 { 16 } else { 9 })
@@ -75,62 +77,64 @@ impl<'a> ProcessTable<'a> {
         ProcessColumn::right("GPU-MEM", 7, |table, entry, _| {
             Cell::of(entry.used.memory.get(), |bytes| table.units.amount(bytes))
         })
-        .named("gpumem", "gpumem", "device memory in use")
+        .named("gpumem", "gpumem", help_of(PROCESS, "gpumem"))
+        .or_titled(&["TPU-MEM", "DEV-MEM"])
         .rank(5)
         .titled(|table, _| table.device_titles()[1].into()),
         ProcessColumn::right("%SM", 4, |_, entry, _| {
             let mark = if entry.is_whole_device_load() { "*" } else { "" };
             format!("{}{mark}", percent(entry.load())).into()
         })
-        .named("psm", "psm", "device load")
+        .named("psm", "psm", "SM utilization of the process; * if that of the whole device")
+        .or_titled(&["%TPU", "%DEV"])
         .rank(6)
         .titled(|table, _| table.device_titles()[2].into()),
         ProcessColumn::right("%GMBW", 5, |_, entry, _| {
             Cell::percent(percent_value(entry.used.memory_utilization))
         })
-        .named("pmembw", "pmembw", "device memory bandwidth in use")
+        .named("pmembw", "pmembw", help_of(PROCESS, "pmembw"))
         .rank(13),
         ProcessColumn::right("%ENC", 0, |_, entry, _| {
             Cell::percent(percent_value(entry.used.encoder))
         })
-        .named("penc", "penc", "video encoder load")
+        .named("penc", "penc", help_of(PROCESS, "penc"))
         .rank(14)
         .sized(Self::video_width),
         ProcessColumn::right("%DEC", 0, |_, entry, _| {
             Cell::percent(percent_value(entry.used.decoder))
         })
-        .named("pdec", "pdec", "video decoder load")
+        .named("pdec", "pdec", help_of(PROCESS, "pdec"))
         .rank(15)
         .sized(Self::video_width),
         ProcessColumn::right("%CPU", 5, |_, entry, _| {
             Cell::percent(entry.process.and_then(|process| process.cpu_percent.get()))
         })
-        .named("pcpu", "pcpu", "CPU in use, 100% per core")
+        .named("pcpu", "pcpu", help_of(PROCESS, "pcpu"))
         .rank(7),
         ProcessColumn::right("%MEM", 4, |_, entry, _| {
             let share = entry.process.and_then(|process| percent_value(process.resident_share));
             Cell::of(share, |share| format!("{share:.1}"))
         })
-        .named("prss", "prss", "share of host memory")
+        .named("prss", "prss", help_of(PROCESS, "prss"))
         .rank(10),
         ProcessColumn::right("RSS", 0, |table, entry, _| {
             let resident = entry.process.and_then(|process| process.resident.get());
             Cell::of(resident, |bytes| table.units.amount(bytes))
         })
-        .named("rss", "rss", "host memory in use")
+        .named("rss", "rss", help_of(PROCESS, "rss"))
         .rank(9)
         .sized(|table, _| table.units.amount_width()),
         ProcessColumn::right("TIME", 8, |_, entry, _| {
             let seconds = entry.process.and_then(|process| process.running_seconds.get());
             Cell::of(seconds.map(Duration::from_secs), format_run_time)
         })
-        .named("time", "time", "running time")
+        .named("time", "time", help_of(PROCESS, "time"))
         .rank(8),
         ProcessColumn::left("JOB", 0, |table, entry, _| {
             let jobs = table.rows.jobs().map(|jobs| &**jobs);
             Cell::of(entry.job(), |job| shown_id(jobs, job).to_owned())
         })
-        .named("job", "job", "the job")
+        .named("job", "job", help_of(PROCESS, "job"))
         .rank(12)
         .sized(|table, _| match table.has_long_ids() {
             _ if !table.rows.has_jobs => 0,

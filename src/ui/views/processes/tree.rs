@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::fleet::{Node, Process};
 use crate::insight::node_status::device_label;
+use crate::metrics::{PROCESS, help_of};
 use crate::model::{
     NodeName, ProcessKey, ProcessRequest, ProcessState, ProcessTree, RequestError, TreeProcess,
 };
@@ -15,10 +16,11 @@ use crate::ui::RenderContext;
 use crate::ui::action::NodeRequest;
 use crate::ui::input::Click;
 use crate::ui::process_target::{ProcessTarget, short_command, skip_columns};
+use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{ListCursor, Movement};
 use crate::ui::widgets::number_format::format_run_time;
-use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
+use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 
 /// Interval at which the tree is queried.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
@@ -327,39 +329,52 @@ struct DrawnProcess<'a> {
 
 type TreeColumn<'a> = TableColumn<TreeTable<'a>, DrawnProcess<'a>>;
 
+/// Returns the columns of the tree.
+pub(super) fn column_specs() -> Vec<ColumnSpec> {
+    table::specs(&TreeTable::COLUMNS).to_vec()
+}
+
 impl<'a> TreeTable<'a> {
     const COLUMNS: [TreeColumn<'a>; 8] = [
         TreeColumn::right("PID", 7, |_, drawn, _| {
             Cell::toned(drawn.row.process.key.pid.to_string(), drawn.tone)
-        }),
+        })
+        .named("", "", "process id of the node"),
         TreeColumn::left("USER", 8, |_, drawn, _| {
             drawn.row.process.user.known().map_or(UNKNOWN, |user| user).to_owned().into()
         })
+        .named("", "", help_of(PROCESS, "user"))
         .sized(|table, _| if table.is_wide { 12 } else { 8 }),
         TreeColumn::left("DEVICE", 8, |_, drawn, _| {
             drawn.devices.as_deref().unwrap_or("host").to_owned().into()
         })
+        .named("", "", "the device that it uses; host for a process without one")
         .sized(|table, _| if table.is_wide { 12 } else { 8 }),
         TreeColumn::right("THREADS", 7, |_, drawn, _| {
             let threads = drawn.known.and_then(|known| known.threads.get());
             Cell::of(threads, |threads| threads.to_string())
         })
+        .named("", "", help_of(PROCESS, "threads"))
         .shown_from(70),
         TreeColumn::right("%CPU", 5, |_, drawn, _| {
             let sampled = drawn.known.and_then(|known| known.cpu_percent.get());
             Cell::percent(sampled.or(drawn.row.cpu))
-        }),
+        })
+        .named("", "", help_of(PROCESS, "pcpu")),
         TreeColumn::right("%MEM", 4, |table, drawn, _| {
             let total = table.node.and_then(|node| node.host.fast.memory_total.get());
             let share = drawn.row.process.resident.get().zip(total.filter(|total| total.0 > 0));
             Cell::of(share, |(used, total)| format!("{:.1}", used.gib() / total.gib() * 100.0))
-        }),
+        })
+        .named("", "", help_of(PROCESS, "prss")),
         TreeColumn::right("TIME", 8, |table, drawn, _| {
             let run_time = table.node.and_then(|node| node.run_time(drawn.row.process.key));
             Cell::of(run_time, format_run_time)
         })
+        .named("", "", help_of(PROCESS, "time"))
         .shown_from(60),
         TreeColumn::rest("COMMAND", 1, |table, drawn, _| Cell::Line(table.command(drawn)))
+            .named("", "", help_of(PROCESS, "command"))
             .keeps_tone(),
     ];
 

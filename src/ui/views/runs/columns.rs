@@ -9,11 +9,15 @@ use crate::model::{Bytes, MetricValue, RunStatus};
 use crate::text::UNKNOWN;
 use crate::time::format_duration;
 use crate::ui::RenderContext;
+use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::or_unknown;
 
 /// Maximum width of a name.
 pub(super) const MAX_NAME_WIDTH: u16 = 40;
+
+/// The description of the columns of metrics.
+const METRIC_HELP: &str = "a metric that the run writes, as last written";
 
 /// The title of the column of URLs.
 const WEB_PAGE: &str = "W&B";
@@ -21,6 +25,8 @@ const WEB_PAGE: &str = "W&B";
 /// A column.
 pub(super) struct RunColumn {
     pub(super) title: Cow<'static, str>,
+    /// The description in one line.
+    pub(super) help: &'static str,
     pub(super) is_right: bool,
     pub(super) kind: ColumnKind,
 }
@@ -35,21 +41,23 @@ pub(super) enum ColumnKind {
 impl RunColumn {
     const fn left(
         title: &'static str,
+        help: &'static str,
         cell: fn(RenderContext<'_>, &RunRow) -> (String, Tone),
     ) -> Self {
-        Self { title: Cow::Borrowed(title), is_right: false, kind: ColumnKind::Value(cell) }
+        Self { title: Cow::Borrowed(title), help, is_right: false, kind: ColumnKind::Value(cell) }
     }
 
     const fn right(
         title: &'static str,
+        help: &'static str,
         cell: fn(RenderContext<'_>, &RunRow) -> (String, Tone),
     ) -> Self {
-        Self { title: Cow::Borrowed(title), is_right: true, kind: ColumnKind::Value(cell) }
+        Self { title: Cow::Borrowed(title), help, is_right: true, kind: ColumnKind::Value(cell) }
     }
 
     pub(super) fn metric(name: &str) -> Self {
         let title = Cow::Owned(name.to_uppercase());
-        Self { title, is_right: true, kind: ColumnKind::Metric(name.to_owned()) }
+        Self { title, help: METRIC_HELP, is_right: true, kind: ColumnKind::Metric(name.to_owned()) }
     }
 
     /// Returns where the value leads to in a browser.
@@ -71,101 +79,153 @@ impl RunColumn {
 }
 
 /// The columns that are always shown: the status, behind the name.
-pub(super) const STATUS: RunColumn = RunColumn::left("STATUS", status);
+pub(super) const STATUS: RunColumn =
+    RunColumn::left("STATUS", "what the run says of itself, and whether that is true", status);
 
 /// The columns that scroll: ttop's, those first that matter most on a narrow screen.
 pub(super) const COLUMNS: [RunColumn; 33] = [
-    RunColumn::left("PHASE", |_, row| {
+    RunColumn::left("PHASE", "what it does now, such as train or validate", |_, row| {
         let phase = row.run.progress.as_ref().and_then(|progress| progress.phase.as_deref());
         (phase.unwrap_or(UNKNOWN).to_owned(), phase_tone(row))
     }),
-    RunColumn::right("EPOCH", |_, row| {
+    RunColumn::right("EPOCH", "epoch, of how many", |_, row| {
         let progress = row.run.progress.as_ref();
         plain(progress.and_then(|progress| {
             // Counted from 0 in the file.
             Some(of_total(progress.epoch?.saturating_add(1), progress.total_epochs))
         }))
     }),
-    RunColumn::right("BATCH", |_, row| {
+    RunColumn::right("BATCH", "batch of the epoch, of how many", |_, row| {
         let progress = row.run.progress.as_ref();
         plain(progress.and_then(|progress| Some(of_total(progress.batch?, progress.total_batches))))
     }),
-    RunColumn::right("LOSS", |_, row| {
+    RunColumn::right("LOSS", "loss as last written", |_, row| {
         let loss = row.run.progress.as_ref().and_then(|progress| progress.loss.as_ref());
         plain(loss.map(|loss| metric_text(loss, 4)))
     }),
-    RunColumn::right("LEFT", |_, row| plain(remaining(&row.times.run))),
-    RunColumn::right("ELAPSED", |_, row| plain(elapsed(&row.times.run))),
-    RunColumn::right("TOTAL", |_, row| plain(total(&row.times.run))),
-    RunColumn::right("LR", |_, row| {
+    RunColumn::right("LEFT", "time left for the whole run", |_, row| {
+        plain(remaining(&row.times.run))
+    }),
+    RunColumn::right("ELAPSED", "time since the run started", |_, row| {
+        plain(elapsed(&row.times.run))
+    }),
+    RunColumn::right("TOTAL", "expected time of the whole run", |_, row| {
+        plain(total(&row.times.run))
+    }),
+    RunColumn::right("LR", "learning rate", |_, row| {
         let rate = row.run.progress.as_ref().and_then(|progress| progress.learning_rate.as_ref());
         plain(rate.map(|rate| metric_text(rate, 6)))
     }),
-    RunColumn::right("IT/S", |_, row| plain(row.times.rate.map(|rate| number(rate, 2)))),
-    RunColumn::right("VAL BATCH", |_, row| {
+    RunColumn::right("IT/S", "batches per second", |_, row| {
+        plain(row.times.rate.map(|rate| number(rate, 2)))
+    }),
+    RunColumn::right("VAL BATCH", "batch of the validation", |_, row| {
         let progress = row.run.progress.as_ref();
         plain(progress.and_then(|progress| Some(progress.validation_batch?.to_string())))
     }),
-    RunColumn::right("EP ELAPSED", |_, row| plain(elapsed(&row.times.epoch))),
-    RunColumn::right("EP LEFT", |_, row| plain(remaining(&row.times.epoch))),
-    RunColumn::right("EP TOTAL", |_, row| plain(total(&row.times.epoch))),
-    RunColumn::right("TR ELAPSED", |_, row| plain(elapsed(&row.times.training))),
-    RunColumn::right("TR LEFT", |_, row| plain(remaining(&row.times.training))),
-    RunColumn::right("TR TOTAL", |_, row| plain(total(&row.times.training))),
-    RunColumn::right("VAL TIME", |_, row| plain(row.times.validation_mean.map(format_duration))),
-    RunColumn::right("VAL ELAPSED", |_, row| plain(elapsed(&row.times.validation))),
-    RunColumn::right("VAL LEFT", |_, row| plain(remaining(&row.times.validation))),
-    RunColumn::right("VAL TOTAL", |_, row| plain(total(&row.times.validation))),
-    RunColumn::right("CPU%", |_, row| {
+    RunColumn::right("EP ELAPSED", "time since the epoch started", |_, row| {
+        plain(elapsed(&row.times.epoch))
+    }),
+    RunColumn::right("EP LEFT", "time left for the epoch", |_, row| {
+        plain(remaining(&row.times.epoch))
+    }),
+    RunColumn::right("EP TOTAL", "expected time of the epoch", |_, row| {
+        plain(total(&row.times.epoch))
+    }),
+    RunColumn::right(
+        "TR ELAPSED",
+        "time since the training part of the epoch started",
+        |_, row| plain(elapsed(&row.times.training)),
+    ),
+    RunColumn::right("TR LEFT", "time left for the training part of the epoch", |_, row| {
+        plain(remaining(&row.times.training))
+    }),
+    RunColumn::right("TR TOTAL", "expected time of the training part of the epoch", |_, row| {
+        plain(total(&row.times.training))
+    }),
+    RunColumn::right("VAL TIME", "mean time of a validation", |_, row| {
+        plain(row.times.validation_mean.map(format_duration))
+    }),
+    RunColumn::right("VAL ELAPSED", "time since the validation started", |_, row| {
+        plain(elapsed(&row.times.validation))
+    }),
+    RunColumn::right("VAL LEFT", "time left for the validation", |_, row| {
+        plain(remaining(&row.times.validation))
+    }),
+    RunColumn::right("VAL TOTAL", "expected time of the validation", |_, row| {
+        plain(total(&row.times.validation))
+    }),
+    RunColumn::right("CPU%", "CPU use of its processes; 100 is one core", |_, row| {
         resource(row, row.resources.cpu_percent.map(|percent| number(percent, 0)))
     }),
-    RunColumn::right("RAM", |context, row| {
+    RunColumn::right("RAM", "host memory of its processes", |context, row| {
         resource(row, row.resources.resident.map(|bytes| amount(context, bytes)))
     }),
-    RunColumn::right("GPU MEM", |context, row| {
+    RunColumn::right("GPU MEM", "device memory of its processes", |context, row| {
         resource(row, row.resources.device_memory.map(|bytes| amount(context, bytes)))
     }),
-    RunColumn::right("GPU%", |_, row| {
+    RunColumn::right("GPU%", "mean utilization of its devices, in percent", |_, row| {
         resource(row, row.resources.device_utilization.map(|share| format!("{share:.0}")))
     }),
-    RunColumn::left("DEVICES", |_, row| {
+    RunColumn::left("DEVICES", "its devices, by their numbers", |_, row| {
         let devices = &row.resources.devices;
         let text = devices.iter().map(|device| &**device).collect::<Vec<_>>().join(",");
         plain(Some(text).filter(|text| !text.is_empty()))
     }),
-    RunColumn::right("PROCS", |_, row| {
+    RunColumn::right("PROCS", "number of its processes", |_, row| {
         resource(row, row.resources.processes.map(|count| count.to_string()))
     }),
-    RunColumn::right("THREADS", |_, row| {
+    RunColumn::right("THREADS", "number of their threads", |_, row| {
         resource(row, row.resources.threads.map(|count| count.to_string()))
     }),
-    RunColumn::left("HOST", |_, row| match (&row.node, &row.liveness) {
-        (_, Liveness::Elsewhere(host)) => (format!("elsewhere: {host}"), Tone::Faint),
-        (Some(node), Liveness::Unreachable) => (format!("{} ?", node.label()), Tone::Warn),
-        (Some(node), _) => (node.label().to_owned(), Tone::Plain),
-        (None, _) => {
-            let host = row.run.progress.as_ref().and_then(|progress| progress.host.as_deref());
-            plain(host.map(str::to_owned))
-        }
+    RunColumn::left(
+        "HOST",
+        "the host that it runs on; ? if that does not answer",
+        |_, row| match (&row.node, &row.liveness) {
+            (_, Liveness::Elsewhere(host)) => (format!("elsewhere: {host}"), Tone::Faint),
+            (Some(node), Liveness::Unreachable) => (format!("{} ?", node.label()), Tone::Warn),
+            (Some(node), _) => (node.label().to_owned(), Tone::Plain),
+            (None, _) => {
+                let host = row.run.progress.as_ref().and_then(|progress| progress.host.as_deref());
+                plain(host.map(str::to_owned))
+            }
+        },
+    ),
+    RunColumn::left("JOB", "job of the scheduler", |_, row| {
+        plain(row.job.as_ref().map(ToString::to_string))
     }),
-    RunColumn::left("JOB", |_, row| plain(row.job.as_ref().map(ToString::to_string))),
-    RunColumn::right("PID", |_, row| {
+    RunColumn::right("PID", "id of its main process", |_, row| {
         let pid = row.run.progress.as_ref().and_then(|progress| progress.pid);
         plain(pid.map(|pid| pid.to_string()))
     }),
-    RunColumn::right("STALLED", |context, row| {
+    RunColumn::right("STALLED", "for how long it has not advanced", |context, row| {
         let span = row.stalled_since.map(|since| context.view.now.since(since));
         (or_unknown(span, format_duration), Tone::Warn)
     }),
-    RunColumn::left("USER", |_, row| plain(row.run.user.as_deref().map(str::to_owned))),
-    RunColumn::left(WEB_PAGE, |_, row| {
+    RunColumn::left("USER", "owner of its files", |_, row| {
+        plain(row.run.user.as_deref().map(str::to_owned))
+    }),
+    RunColumn::left(WEB_PAGE, "its page on the web", |_, row| {
         let url = row.run.progress.as_ref().and_then(|progress| progress.url.as_deref());
         (url.unwrap_or(UNKNOWN).to_owned(), Tone::Accent)
     }),
 ];
 
 /// The last column, behind those of metrics.
-pub(super) const NOTE: RunColumn = RunColumn::left("NOTE", note);
+pub(super) const NOTE: RunColumn = RunColumn::left("NOTE", "problems, and what it says last", note);
+
+/// Returns the columns for help; those of metrics as one.
+pub(super) fn column_specs() -> Vec<ColumnSpec> {
+    let name = ColumnSpec::new("run", "RUN", "", "name of the run");
+    let of = |column: &RunColumn| match column.title {
+        Cow::Borrowed(title) => Some(ColumnSpec::new(title, title, "", column.help)),
+        Cow::Owned(_) => None,
+    };
+    let metrics = ColumnSpec::new("metrics", "others", "", METRIC_HELP);
+    let all = [STATUS].into_iter().chain(COLUMNS).chain([NOTE]);
+    let own: Vec<ColumnSpec> = all.filter_map(|column| of(&column)).collect();
+    [name].into_iter().chain(own).chain([metrics]).collect()
+}
 
 /// Returns a number of columns wide enough for usual values, so that the table does not jump.
 pub(super) fn min_width(title: &str) -> u16 {

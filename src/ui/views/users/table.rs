@@ -13,6 +13,7 @@ use crate::ui::RenderContext;
 use crate::ui::views::users::COLUMNS;
 use crate::ui::views::users::rows::{UserRow, UserRows};
 use crate::ui::widgets::column_spec::ColumnSpec;
+use crate::ui::widgets::explanation::Fact;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{
     counted, format_run_time, or_unknown, percent, percent_value,
@@ -62,7 +63,7 @@ impl<'a> UserTable<'a> {
         UserColumn::right("DEVICES", DEVICES_WIDTH, |_, row, _| {
             row.number(row.usage.devices).into()
         })
-        .named("devices", "devices", "devices held")
+        .named("devices", "devices", "devices that jobs or processes of the user hold")
         .rank(1),
         UserColumn::left("FLEET", 10, |table, row, _| Cell::Bar(table.share(row), Tone::Mid))
             .named("bar", "devices", "the share of all devices as a bar")
@@ -71,13 +72,13 @@ impl<'a> UserTable<'a> {
             .named("share", "devices", "the share of all devices in percent")
             .rank(8),
         UserColumn::right("BUSY", 5, |_, row, _| row.number(row.usage.busy).into())
-            .named("busy", "busy", "busy devices")
+            .named("busy", "busy", "devices of these at 5% utilization or more")
             .rank(4),
         UserColumn::right("IDLE-HELD", 9, |_, row, _| {
             let tone = if row.usage.idle_held > 0 { Tone::Warn } else { Tone::Plain };
             Cell::Text(row.number(row.usage.idle_held), tone)
         })
-        .named("idle-held", "idle-held", "idle-held devices")
+        .named("idle-held", "idle-held", "devices of these that do no work")
         .rank(2),
         UserColumn::right("WASTED", 7, |_, row, _| {
             let wasted = row.usage.wasted;
@@ -93,10 +94,10 @@ impl<'a> UserTable<'a> {
         UserColumn::right("MEM", 7, |table, row, _| {
             Cell::of(row.usage.memory, |bytes| table.context.options.units().amount(bytes))
         })
-        .named("mem", "mem", "device memory")
+        .named("mem", "mem", "device memory in use by the user's processes")
         .rank(3),
         UserColumn::right("POWER", 8, |_, row, _| Cell::of(row.usage.power, watts))
-            .named("power", "power", "power")
+            .named("power", "power", "power draw of the devices; that of a shared one is divided")
             .rank(6),
         UserColumn::right("NODES", 6, |_, row, _| match row.usage.nodes.len() {
             all if all == row.usage.fresh_nodes => all.to_string().into(),
@@ -105,7 +106,7 @@ impl<'a> UserTable<'a> {
         .named("nodes", "nodes", "nodes, as fresh/all if some are stale")
         .rank(5),
         UserColumn::right("JOBS", 5, |_, row, _| row.usage.jobs.len().to_string().into())
-            .named("jobs", "jobs", "jobs")
+            .named("jobs", "jobs", "number of jobs that run")
             .rank(7),
     ];
 
@@ -263,6 +264,14 @@ pub(super) fn row<'a>(table: &LaidOutUsers<'a>, row: &'a UserRow) -> Option<Line
             process_row(table, node(*node_index)?, *use_index)
         }
     }
+}
+
+/// Returns the numbers of a user's row, those of all columns.
+pub(super) fn facts<'a>(table: &LaidOutUsers<'a>, user: &'a User) -> Vec<Fact> {
+    let usage: Option<&'a UserUsage> = table.context.usage.usage_of(user);
+    usage
+        .map(|usage| table.facts(&UserSums { user, usage, is_stale: usage.fresh_nodes == 0 }))
+        .unwrap_or_default()
 }
 
 fn node_row(table: &LaidOutUsers<'_>, node: &Node, node_usage: &NodeUsage) -> Line {

@@ -1,0 +1,340 @@
+//! Explains a node, a device and a process: every number with its source, its age and its meaning.
+
+use crate::fleet::Node;
+use crate::insight::RowId;
+use crate::insight::node_status::{NodeStatus, device_flags, device_label, model_name, notes};
+use crate::insight::note_meaning::explain_note;
+use crate::metrics::{
+    DEVICE, HOST, PROCESS, Usage, device_fields, is_driver_metric, is_slow_host_metric,
+};
+use crate::model::{Device, Link, Reading, Reason, Source, TransportKind};
+use crate::time::{Timestamp, format_age, format_duration};
+use crate::ui::RenderContext;
+use crate::ui::node_panel::{device_table, process_table};
+use crate::ui::widgets::explanation::{Explanation, Fact, Remark};
+use crate::ui::widgets::line::Tone;
+
+/// Explains a node: its notes, the numbers of its row, how it is reached, and its host.
+pub(crate) fn node(
+    context: RenderContext<'_>,
+    node: &Node,
+    notes: Vec<(String, Tone)>,
+    row: Vec<Fact>,
+) -> Explanation {
+    let now = context.view.now;
+    let units = context.options.units();
+    let host = |is_slow: bool| {
+        let fields = HOST.iter().filter(|field| is_slow_host_metric(field.id) == is_slow);
+        fields.map(|field| Fact::of_metric(field, node, units)).collect()
+    };
+    let (fast, slow) = (Source::host(), Source::host_slow());
+    Explanation::new(format!("node {}", node.name))
+        .with_remarks(remarks(node, notes, now))
+        .with_numbers("connection", None, connection(context, node))
+        .with_numbers("numbers of the row", node.taken_at(), row)
+        .with_numbers(
+            format!("host, from {}", source_text(&fast)),
+            taken_at(node, &fast),
+            host(false),
+        )
+        .with_numbers(
+            format!("host, from {}", source_text(&slow)),
+            taken_at(node, &slow),
+            host(true),
+        )
+        .with_numbers("sources of its values", None, sources(node, now))
+}
+
+/// Explains a node by what is known of it without a row in a list.
+pub(crate) fn node_alone(context: RenderContext<'_>, shown: &Node) -> Explanation {
+    let notes = notes(context.view, shown).into_iter();
+    let notes = notes.map(|(note, severity)| (note, severity.into())).collect();
+    node(context, shown, notes, Vec::new())
+}
+
+/// Explains the row of a node's tables; the node if the row is gone.
+pub(crate) fn row(context: RenderContext<'_>, node: &Node, row_id: &RowId) -> Explanation {
+    let found = match row_id {
+        RowId::Device(uuid) => {
+            let position = node.devices.iter().position(|device| device.uuid == *uuid);
+            position.and_then(|position| device(context, node, position))
+        }
+        RowId::Process { device, pid, .. } => {
+            process(context, node, (device, *pid), process_table::facts(context, node, row_id))
+        }
+    };
+    found.unwrap_or_else(|| node_alone(context, node))
+}
+
+/// Explains a device; `None` if the node has none at this position.
+pub(crate) fn device(
+    context: RenderContext<'_>,
+    node: &Node,
+    position: usize,
+) -> Option<Explanation> {
+    let device = node.devices.get(position)?;
+    let now = context.view.now;
+    let units = context.options.units();
+    let source = node.device_sources.get(position);
+    let is_common = |alias: &str| DEVICE.iter().any(|field| field.alias == alias);
+    let facts = |is_wanted: bool| {
+        let fields = device_fields().filter(|field| is_common(field.alias) == is_wanted);
+        let facts = fields.map(|field| Fact::of_metric(field, device, units));
+        // What no source of this device reports is not listed.
+        let is_reported =
+            |fact: &Fact| is_wanted || fact.value.reason() != Some(Reason::NotSampled);
+        facts.filter(is_reported).collect::<Vec<_>>()
+    };
+    let name = source.map_or_else(|| "an unknown source".to_owned(), source_text);
+    let slow = source.map(Source::slow);
+    let slow_at = slow.and_then(|slow| taken_at(node, &slow));
+    let at = source.and_then(|source| taken_at(node, source));
+    let mut notes: Vec<(String, Tone)> =
+        device_flags(device).into_iter().map(|(flag, severity)| (flag, severity.into())).collect();
+    if !node.device_freshness(position, now).is_fresh() || node.link != Link::Up {
+        let of_node = crate::insight::node_status::status_notes(context.view, node);
+        notes.extend(of_node.into_iter().map(|(note, severity)| (note, severity.into())));
+    }
+    let label = device_label(node, device);
+    let title = format!("device {label} of {}: {}", node.name, model_name(device));
+    Some(
+        Explanation::new(title)
+            .with_remarks(remarks(node, notes, now))
+            .with_numbers("numbers of the row", at, device_table::facts(context, node, position))
+            .with_numbers(format!("measured by {name}"), at, facts(true))
+            .with_numbers(format!("more from {name}"), slow_at.or(at), facts(false)),
+    )
+}
+
+/// Explains the use of a device by a process; `None` if it is gone.
+pub(crate) fn process(
+    context: RenderContext<'_>,
+    node: &Node,
+    (device, pid): (&str, u32),
+    row: Vec<Fact>,
+) -> Option<Explanation> {
+    let position = node.devices.iter().position(|known| *known.uuid == *device);
+    let shown: Option<&Device> = position.and_then(|position| node.devices.get(position));
+    let usage = Usage::of(node, shown?).find(|usage| usage.used.pid == pid)?;
+    let units = context.options.units();
+    let facts = |is_driver: bool| {
+        let fields = PROCESS.iter().filter(|field| is_driver_metric(field.alias) == is_driver);
+        let facts = fields.map(|field| Fact::of_metric(field, &usage, units));
+        facts.filter(|fact| fact.value.reason() != Some(Reason::NotSampled)).collect::<Vec<_>>()
+    };
+    let backend = position.and_then(|position| node.device_sources.get(position));
+    let list = backend.map(Source::processes);
+    let driver = backend.map_or_else(|| "the driver".to_owned(), source_text);
+    let listed_at = list.and_then(|list| taken_at(node, &list));
+    let at = listed_at.or_else(|| taken_at(node, backend?));
+    let label = shown.map(|device| device_label(node, device)).unwrap_or_default();
+    let unseen = usage.unseen.as_ref().filter(|_| usage.process.is_none());
+    let hidden = unseen.map(|unseen| Remark {
+        note: format!("the kernel's values are unknown: {}", unseen.why.reason().text()),
+        tone: Tone::Warn,
+        meaning: "the driver reports the process, but /proc does not show it to gtop's login"
+            .to_owned(),
+        remedy: "log in as its user or as administrator to see it".to_owned(),
+    });
+    Some(
+        Explanation::new(format!("process {pid} on device {label} of {}", node.name))
+            .with_remarks(hidden)
+            .with_numbers("numbers of the row", at, row)
+            .with_numbers(format!("measured by {driver}"), at, facts(true))
+            .with_numbers("from /proc of the node", at, facts(false)),
+    )
+}
+
+/// Explains notes on a node or a device of it.
+pub(crate) fn remarks(node: &Node, notes: Vec<(String, Tone)>, now: Timestamp) -> Vec<Remark> {
+    let remark = |(note, tone): (String, Tone)| {
+        let (meaning, remedy) = explain_note(node, &note, now);
+        Remark { note, tone, meaning, remedy }
+    };
+    notes.into_iter().map(remark).collect()
+}
+
+fn taken_at(node: &Node, source: &Source) -> Option<Timestamp> {
+    node.source(source)?.taken_at
+}
+
+/// Returns the name of a source as people know it.
+pub(crate) fn source_text(source: &Source) -> String {
+    match source.as_str() {
+        "host" => "/proc of the node".to_owned(),
+        "host.slow" => "/sys and the file systems of the node".to_owned(),
+        "nvml" => "NVML".to_owned(),
+        "tpu" => "the TPU runtime".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// Formats a time of day and how long ago it was.
+pub(crate) fn time_text(context: RenderContext<'_>, at: Timestamp) -> String {
+    let age = format!("{} ago", format_age(context.view.now.since(at)));
+    let moment = jiff::Timestamp::from_microsecond(at.as_micros()).ok();
+    let moment = moment.map(|moment| moment.to_zoned(context.zone.clone()));
+    moment.map_or_else(|| age.clone(), |moment| format!("{}, {age}", moment.strftime("%H:%M:%S")))
+}
+
+/// Tells how the node is reached: its state, since when, what was tried, and when it is tried again.
+fn connection(context: RenderContext<'_>, node: &Node) -> Vec<Fact> {
+    let now = context.view.now;
+    let state = match NodeStatus::of(node, now) {
+        NodeStatus::Waiting => "waiting to connect",
+        NodeStatus::Opening(_) => "connecting",
+        NodeStatus::Starting => "connected, no values yet",
+        NodeStatus::Fresh => "connected, values are fresh",
+        NodeStatus::Stale(_) => "connected, values are old",
+        NodeStatus::Down => "down",
+        NodeStatus::Reported => "closed to you without a job there; known from the scheduler",
+    };
+    let way = node.via.map(|via| match via {
+        TransportKind::Native => "gtop's built-in SSH",
+        TransportKind::SshProgram => "the ssh program",
+        TransportKind::Exec => "the command of --exec",
+        TransportKind::Step => "a step of a Slurm job (srun)",
+        TransportKind::Local => "locally, without SSH",
+    });
+    let seen = node.sources.iter().filter_map(|state| state.taken_at).max();
+    let seen =
+        seen.map_or_else(|| "never since gtop started".to_owned(), |at| time_text(context, at));
+    let next = match &node.link {
+        Link::Down { retry_at: Some(at), .. } if *at > now => {
+            Some(format!("in {}", format_duration(at.since(now))))
+        }
+        Link::Down { retry_at: None, .. } => Some("when F5 or R is pressed".to_owned()),
+        Link::Down { .. } => Some("now".to_owned()),
+        Link::Opening { attempt } => Some(format!("now, for the {attempt}. time")),
+        Link::Idle | Link::Up => None,
+    };
+    let is_down = node.fault().is_some();
+    let seen_meaning = if is_down {
+        "the last values that it sent; it has been silent or down since"
+    } else {
+        "the last values that it sent"
+    };
+    let tried = node.fault().map(|fault| Fact::known("tried", fault.message(), "what failed last"));
+    let way = match way {
+        Some(way) => Fact::known("reached by", way, "the way of the last connection"),
+        None => Fact {
+            name: "reached by".to_owned(),
+            value: Reading::Unknown(Reason::NotSampled),
+            meaning: "no connection has worked since gtop started".to_owned(),
+        },
+    };
+    let next = next.map(|next| {
+        Fact::known("next try", next, "gtop tries again by itself, unless it waits for F5")
+    });
+    [
+        Some(Fact::known("state", state, "")),
+        Some(Fact::known("last seen", seen, seen_meaning)),
+        Some(way),
+    ]
+    .into_iter()
+    .chain([tried, next])
+    .flatten()
+    .collect()
+}
+
+/// Lists where the values come from, and since when or why not.
+fn sources(node: &Node, now: Timestamp) -> Vec<Fact> {
+    let fact = |state: &crate::fleet::SourceState| {
+        let seen = match (&state.absent, state.taken_at) {
+            (Some(_), _) => "not there".to_owned(),
+            (None, Some(at)) => format!("{} ago", format_age(now.since(at))),
+            (None, None) => "never".to_owned(),
+        };
+        let meaning = match (&state.fault, &state.absent) {
+            (Some(fault), _) if fault.message.is_empty() => fault.kind.label().to_owned(),
+            (Some(fault), _) => format!("{}: {}", fault.kind.label(), fault.message),
+            (None, Some(why)) => why.to_string(),
+            (None, None) => format!("asked every {}", format_duration(state.interval)),
+        };
+        Fact::known(state.source.as_str(), seen, meaning)
+    };
+    node.sources.iter().map(fact).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::Fleet;
+    use crate::insight::FleetView;
+    use crate::model::{Fault, FaultKind, NodeName, Percent};
+    use crate::ui::display_options::DisplayOptions;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
+
+    fn text(node: Node, explained: impl Fn(RenderContext<'_>, &Node) -> Explanation) -> String {
+        let view = FleetView::new(Fleet::new(vec![Arc::new(node)].into()), NOW);
+        let (options, zone) = (DisplayOptions::default(), jiff::tz::TimeZone::UTC);
+        let context = RenderContext { view: &view, options: &options, zone: &zone };
+        let lines = explained(context, &view.fleet.nodes[0]).lines(NOW, 120);
+        lines.iter().map(|line| line.plain_text() + "\n").collect()
+    }
+
+    fn node(change: impl FnOnce(&mut Node)) -> Node {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        change(&mut node);
+        node
+    }
+
+    #[test]
+    fn a_down_node_tells_why_since_when_and_what_to_do() {
+        let retry_at = Some(NOW.plus(Duration::from_secs(12)));
+        let down = node(|node| {
+            let fault = Fault::new(FaultKind::Refused, "port 22");
+            node.link = Link::Down { fault, retry_at };
+            let seen = NOW.minus(Duration::from_secs(180));
+            node.sources.push(crate::fleet::SourceState {
+                source: Source::host(),
+                taken_at: Some(seen),
+                interval: Duration::from_secs(1),
+                fault: None,
+                absent: None,
+            });
+        });
+        let text = text(down, node_alone);
+        for part in [
+            "✗ connection refused: port 22",
+            FaultKind::Refused.meaning(),
+            &format!("→ {}", FaultKind::Refused.remedy()),
+            "last seen",
+            "00:13:40, 3m0s ago",
+            "in 12s",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_was_never_reached_says_so() {
+        let text = text(node(|_| {}), node_alone);
+        assert!(text.contains("never since gtop started"), "{text}");
+        assert!(text.contains("– not sampled"), "{text}");
+    }
+
+    #[test]
+    fn a_device_explains_each_metric_from_its_declaration() {
+        let with_device = node(|node| {
+            node.link = Link::Up;
+            node.devices = vec![Device {
+                utilization: Reading::Known(Percent::new(97.0).unwrap()),
+                power: Reading::Unknown(Reason::NotSupported),
+                ..Device::default()
+            }];
+            node.device_sources = vec![Source::new("nvml")].into();
+        });
+        let text = text(with_device, |context, node| device(context, node, 0).unwrap());
+        for field in DEVICE {
+            let help = field.help.split(' ').next().unwrap();
+            assert!(text.contains(help), "{} in {text}", field.alias);
+        }
+        assert!(text.contains("measured by NVML"), "{text}");
+        assert!(text.contains("– not supported"), "{text}");
+    }
+}

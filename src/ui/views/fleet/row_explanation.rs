@@ -1,0 +1,134 @@
+//! Explains the row of the fleet view at the cursor: a node, a group, or a device of the map.
+
+use std::sync::Arc;
+
+use crate::fleet::Node;
+use crate::insight::node_status::NodeStatus;
+use crate::time::format_age;
+use crate::ui::RenderContext;
+use crate::ui::node_panel::explain;
+use crate::ui::views::fleet::column_layout::{FleetRow, FleetTable, NodeValues};
+use crate::ui::views::fleet::device_detail;
+use crate::ui::views::fleet::group::GroupMember;
+use crate::ui::views::fleet::grouping::Grouping;
+use crate::ui::views::fleet::heat_map::CellCursor;
+use crate::ui::views::fleet::node_notes::row_notes;
+use crate::ui::views::fleet::node_sort::hottest;
+use crate::ui::views::fleet::{Layout, State};
+use crate::ui::widgets::explanation::{Explanation, Fact};
+use crate::ui::widgets::line::{Line, Tone};
+use crate::ui::widgets::number_format::{counted, percent_value};
+
+/// Wide enough for all columns.
+const TABLE_WIDTH: u16 = 400;
+
+/// Explains what the cursor is on; `None` if it is gone.
+pub(super) fn of_cursor(
+    context: RenderContext<'_>,
+    state: &mut State,
+    cursor: CellCursor,
+) -> Option<Explanation> {
+    let fleet = &context.view.fleet;
+    match cursor {
+        CellCursor::Header(group) => of_group(context, state, group),
+        CellCursor::Cell(group, member, cell) => {
+            let (member, node) = state.grouped_rows.member(fleet, group, member)?;
+            let position =
+                device_detail::position(node, member, cell).filter(|_| state.layout == Layout::Map);
+            let device = position.and_then(|position| explain::device(context, node, position));
+            Some(device.unwrap_or_else(|| of_node(context, state, (member, node))))
+        }
+    }
+}
+
+fn of_node(
+    context: RenderContext<'_>,
+    state: &State,
+    (member, node): (&GroupMember, &Arc<Node>),
+) -> Explanation {
+    let now = context.view.now;
+    let owners = state.allocations.owners(node);
+    let notes = row_notes(context.view, node, member, &owners);
+    let totals = crate::fleet::Totals::of_part(node, member.devices.as_deref());
+    let row = FleetRow {
+        name: node.name.to_string(),
+        name_tone: Tone::Plain,
+        totals,
+        counts: None,
+        nodes: String::new(),
+        values: Some(Arc::new(NodeValues {
+            totals,
+            counts: None,
+            owners,
+            marks: Vec::new(),
+            series: Vec::new(),
+            hottest: hottest(node, member),
+            cpu: percent_value(node.host.cpu),
+        })),
+        age: node.taken_at().map(|at| format_age(now.since(at))).unwrap_or_default(),
+        age_tone: Tone::Plain,
+        note: Line::new(),
+    };
+    let is_empty = node.taken_at().is_none();
+    let facts = if is_empty { Vec::new() } else { facts(context, state, &row) };
+    explain::node(context, node, notes, facts)
+}
+
+fn of_group(context: RenderContext<'_>, state: &mut State, group: usize) -> Option<Explanation> {
+    let fleet_view = context.view;
+    let group = state.grouped_rows.groups.get_mut(group)?;
+    let totals = group.totals(fleet_view);
+    let (title, description) = (group.title.clone(), group.description.clone());
+    let count =
+        |name: &str, count: usize, meaning: &str| Fact::known(name, count.to_string(), meaning);
+    let counts = vec![
+        count("nodes", totals.nodes, "nodes of the group"),
+        count("fresh", totals.fresh, "nodes whose numbers are new: only these are in the sums"),
+        count("stale", totals.stale, "nodes that are connected and send no new numbers"),
+        count("down", totals.down, "nodes that are not connected"),
+        count("devices", totals.devices, "all devices; each is in one of the following counts"),
+        count("busy", totals.busy, "devices at 5% utilization or more"),
+        count("idle-held", totals.idle_held, "devices that are allocated or in use and do nothing"),
+        count("free", totals.free, "devices that nobody uses"),
+        count("faulty", totals.faulty, "devices for which the driver reports a fault"),
+        count("unavailable", totals.unavailable, "free devices of nodes that take no jobs"),
+        count("old", totals.stale_devices, "devices of nodes that are down or stale"),
+        count("unknown", totals.unknown_devices, "devices that report too little to tell"),
+    ];
+    let members: Vec<&str> = group
+        .members
+        .iter()
+        .filter_map(|member| fleet_view.fleet.nodes.get(member.node_index))
+        .filter(|node| !NodeStatus::of(node, fleet_view.now).is_fresh())
+        .map(|node| node.name.label())
+        .collect();
+    let not_fresh = if members.is_empty() {
+        Vec::new()
+    } else {
+        let names = crate::nodeset::fold(members.iter().copied());
+        vec![Fact::known(counted(members.len(), "node"), names, "not fresh, so not in the sums")]
+    };
+    let row = FleetRow {
+        name: String::new(),
+        name_tone: Tone::Plain,
+        totals,
+        counts: None,
+        nodes: String::new(),
+        values: None,
+        age: String::new(),
+        age_tone: Tone::Plain,
+        note: Line::new(),
+    };
+    let facts = facts(context, state, &row);
+    let space = if description.is_empty() { "" } else { "  " };
+    Some(
+        Explanation::new(format!("group {title}{space}{description}"))
+            .with_numbers("sums over its fresh nodes", None, facts)
+            .with_numbers("counts", None, counts)
+            .with_numbers("left out", None, not_fresh),
+    )
+}
+
+fn facts(context: RenderContext<'_>, state: &State, row: &FleetRow) -> Vec<Fact> {
+    FleetTable::laid_out(context, &state.allocations, Grouping::None, TABLE_WIDTH).facts(row)
+}

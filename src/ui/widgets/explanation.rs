@@ -1,0 +1,374 @@
+//! What a row of the screen means: each number with its unit, its source, its age and its meaning, and each note
+//! with what to do about it.
+
+use crate::metrics::{Field, Value, ValueKind};
+use crate::model::{Bytes, Reading};
+use crate::text::{UNKNOWN, width_of};
+use crate::time::{Timestamp, format_age, format_duration};
+use crate::ui::widgets::line::{Line, Tone, wrap};
+use crate::ui::widgets::number_format::{Units, rate};
+
+/// Maximum width of the names and of the values, where meanings stand beside them.
+const MAX_NAME_WIDTH: u16 = 18;
+const MAX_VALUE_WIDTH: u16 = 24;
+/// With less room than this for meanings, they stand below their values.
+const MIN_MEANING_WIDTH: u16 = 24;
+/// The columns before a line of a part.
+const INDENT: u16 = 2;
+
+/// The explanation of one row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Explanation {
+    /// What is explained; the same row keeps its title.
+    pub(crate) title: String,
+    parts: Vec<ExplanationPart>,
+}
+
+/// A part of an explanation.
+#[derive(Clone, Debug, PartialEq)]
+enum ExplanationPart {
+    Remark(Remark),
+    /// Numbers that come from one source.
+    Numbers {
+        source: String,
+        /// When the source measured them; `None` if that has no time.
+        taken_at: Option<Timestamp>,
+        facts: Vec<Fact>,
+    },
+}
+
+/// A note in words.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Remark {
+    /// The note as the row shows it.
+    pub(crate) note: String,
+    pub(crate) tone: Tone,
+    /// What it means; may be empty.
+    pub(crate) meaning: String,
+    /// What to do about it; empty if nothing.
+    pub(crate) remedy: String,
+}
+
+/// A number of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fact {
+    /// Its title or its word in filters.
+    pub(crate) name: String,
+    /// The value with its unit, or why it is unknown.
+    pub(crate) value: Reading<String>,
+    /// What it means, from its declaration.
+    pub(crate) meaning: String,
+}
+
+impl Fact {
+    /// Makes a fact of a known text.
+    pub(crate) fn known(
+        name: impl Into<String>,
+        value: impl Into<String>,
+        meaning: impl Into<String>,
+    ) -> Self {
+        Self { name: name.into(), value: Reading::Known(value.into()), meaning: meaning.into() }
+    }
+
+    /// Makes a fact of a metric.
+    pub(crate) fn of_metric<S>(field: &Field<S>, subject: &S, units: Units) -> Self {
+        let value = match field.kind {
+            ValueKind::Timestamp => {
+                reading_of((field.read)(subject), |value| value.text().map(|text| text.to_string()))
+            }
+            ValueKind::Number
+            | ValueKind::Share
+            | ValueKind::Integer
+            | ValueKind::Text
+            | ValueKind::Flag => with_unit((field.read)(subject), field.unit(), units),
+        };
+        Self { name: field.alias.to_owned(), value, meaning: field.help.to_owned() }
+    }
+
+    /// Returns true if there is a value to show.
+    pub(crate) fn has_value(&self) -> bool {
+        self.value.known().is_some_and(|text| text != UNKNOWN)
+    }
+
+    fn value_text(&self) -> String {
+        match &self.value {
+            Reading::Known(text) if text.is_empty() => UNKNOWN.to_owned(),
+            Reading::Known(text) => text.clone(),
+            Reading::Unknown(reason) => format!("{UNKNOWN} {}", reason.text()),
+        }
+    }
+}
+
+fn reading_of(value: Value, text: impl FnOnce(Value) -> Option<String>) -> Reading<String> {
+    match value {
+        Value::Unknown(reason) => Reading::Unknown(reason),
+        known @ (Value::Number(_) | Value::Integer(_) | Value::Text(_) | Value::Flag(_)) => {
+            Reading::checked(text(known))
+        }
+    }
+}
+
+/// Formats a value with its unit in full.
+fn with_unit(value: Value, unit: &str, units: Units) -> Reading<String> {
+    let spaced = |number: String| match unit {
+        "" | "%" => format!("{number}{unit}"),
+        _ => format!("{number} {unit}"),
+    };
+    Reading::Known(match (value, unit) {
+        (Value::Unknown(reason), _) => return Reading::Unknown(reason),
+        (Value::Number(celsius), "°C") => {
+            format!("{}{}", units.temperature_text(celsius), units.temperature_unit())
+        }
+        (Value::Number(number), "") => format!("{number:.2}"),
+        (Value::Number(number), _) => spaced(format!("{number:.0}")),
+        (Value::Integer(amount), "B") => format!("{}B", units.amount(Bytes(amount))),
+        (Value::Integer(amount), "B/s") => format!("{}B/s", rate(amount)),
+        (Value::Integer(seconds), "s") => format_duration(std::time::Duration::from_secs(seconds)),
+        (Value::Integer(number), _) => spaced(number.to_string()),
+        (Value::Text(text), _) => text.to_string(),
+        (Value::Flag(is_on), _) => if is_on { "yes" } else { "no" }.to_owned(),
+    })
+}
+
+impl Explanation {
+    pub(crate) fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), parts: Vec::new() }
+    }
+
+    /// Adds notes.
+    #[must_use]
+    pub(crate) fn with_remarks(mut self, remarks: impl IntoIterator<Item = Remark>) -> Self {
+        self.parts.extend(remarks.into_iter().map(ExplanationPart::Remark));
+        self
+    }
+
+    /// Adds numbers of one source, unless there are none.
+    #[must_use]
+    pub(crate) fn with_numbers(
+        mut self,
+        source: impl Into<String>,
+        taken_at: Option<Timestamp>,
+        facts: Vec<Fact>,
+    ) -> Self {
+        if !facts.is_empty() {
+            self.parts.push(ExplanationPart::Numbers { source: source.into(), taken_at, facts });
+        }
+        self
+    }
+
+    /// Appends the parts of another one.
+    #[must_use]
+    pub(crate) fn followed_by(mut self, other: Self) -> Self {
+        self.parts.extend(other.parts);
+        self
+    }
+
+    /// Draws everything; no text is cut, however narrow the screen is.
+    pub(crate) fn lines(&self, now: Timestamp, width: u16) -> Vec<Line> {
+        let mut lines: Vec<Line> = wrap(&self.title, width, usize::MAX)
+            .into_iter()
+            .map(|text| Line::styled(text, Tone::Strong))
+            .collect();
+        let columns = self.columns(width);
+        for part in &self.parts {
+            match part {
+                ExplanationPart::Remark(remark) => lines.extend(remark_lines(remark, width)),
+                ExplanationPart::Numbers { source, taken_at, facts } => {
+                    let age = taken_at.map(|at| format!(", {} ago", format_age(now.since(at))));
+                    let heading = format!("{source}{}", age.unwrap_or_default());
+                    lines.push(Line::new());
+                    lines.extend(wrapped(&heading, Tone::Accent, 0, width));
+                    lines.extend(facts.iter().flat_map(|fact| fact_lines(fact, columns, width)));
+                }
+            }
+        }
+        lines.into_iter().map(|line| line.truncated(width)).collect()
+    }
+
+    /// Returns the widths of the names and the values, the same in all parts.
+    fn columns(&self, width: u16) -> (u16, u16) {
+        let facts = self.parts.iter().flat_map(|part| match part {
+            ExplanationPart::Numbers { facts, .. } => facts.as_slice(),
+            ExplanationPart::Remark(_) => &[],
+        });
+        let (name, value) = facts.fold((4, 4), |(name, value): (u16, u16), fact| {
+            let fits = |width: u16, max| if width <= max { width } else { 0 };
+            (
+                name.max(fits(width_of(&fact.name), MAX_NAME_WIDTH)),
+                value.max(fits(width_of(&fact.value_text()), MAX_VALUE_WIDTH)),
+            )
+        });
+        (name.min(width / 3), value.min(width / 3))
+    }
+}
+
+fn wrapped(text: &str, tone: Tone, indent: u16, width: u16) -> impl Iterator<Item = Line> {
+    wrap_all(text, width.saturating_sub(indent))
+        .into_iter()
+        .map(move |text| Line::new().gap(indent).text(text, tone))
+}
+
+/// Wraps a text and breaks words that are wider than a line, such as addresses and commands.
+fn wrap_all(text: &str, width: u16) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = Vec::new();
+    for line in text.lines().flat_map(|line| wrap(line, width, usize::MAX)) {
+        let mut part = String::new();
+        for letter in line.chars() {
+            let mut bytes = [0; 4];
+            if width_of(&part) + width_of(letter.encode_utf8(&mut bytes)) > width {
+                lines.push(std::mem::take(&mut part));
+            }
+            part.push(letter);
+        }
+        lines.push(part);
+    }
+    lines
+}
+
+fn remark_lines(remark: &Remark, width: u16) -> Vec<Line> {
+    let symbol = match remark.tone {
+        Tone::Bad => "✗",
+        Tone::Warn => "!",
+        Tone::Plain
+        | Tone::Faint
+        | Tone::Stale
+        | Tone::Strong
+        | Tone::Accent
+        | Tone::Caret
+        | Tone::Low
+        | Tone::Mid
+        | Tone::High => "·",
+    };
+    let mut lines: Vec<Line> = wrapped(&remark.note, remark.tone, INDENT, width).collect();
+    if let Some(first) = lines.first_mut() {
+        let text = wrap_all(&remark.note, width.saturating_sub(INDENT)).into_iter().next();
+        *first =
+            Line::styled(symbol, remark.tone).gap(1).text(text.unwrap_or_default(), remark.tone);
+    }
+    lines.extend(wrapped(&remark.meaning, Tone::Plain, INDENT, width));
+    let arrow = Line::new().gap(INDENT).text("→ ", Tone::Accent);
+    for (index, text) in
+        wrap_all(&remark.remedy, width.saturating_sub(INDENT + 2)).into_iter().enumerate()
+    {
+        let front = if index == 0 { arrow.clone() } else { Line::new().gap(INDENT + 2) };
+        lines.push(front.text(text, Tone::Plain));
+    }
+    lines
+}
+
+fn fact_lines(fact: &Fact, (name, value): (u16, u16), width: u16) -> Vec<Line> {
+    let tone = if fact.value.known().is_some() { Tone::Strong } else { Tone::Faint };
+    let text = fact.value_text();
+    let front = Line::new().gap(INDENT).left_aligned(&fact.name, name, Tone::Plain).gap(1);
+    let room = width.saturating_sub(INDENT + name + value + 3);
+    let is_beside = room >= MIN_MEANING_WIDTH && width_of(&text) <= value;
+    let values = if is_beside {
+        vec![text]
+    } else {
+        wrap_all(&text, width.saturating_sub(INDENT + name + 1))
+    };
+    let mut meanings = wrap_all(
+        &fact.meaning,
+        if is_beside { room } else { width.saturating_sub(INDENT + name + 1) },
+    )
+    .into_iter();
+    let mut lines = Vec::new();
+    for (index, text) in values.into_iter().enumerate() {
+        let front = if index == 0 { front.clone() } else { Line::new().gap(INDENT + name + 1) };
+        lines.push(if is_beside {
+            let line = front.left_aligned(&text, value, tone).gap(2);
+            line.text(meanings.next().unwrap_or_default(), Tone::Faint)
+        } else {
+            front.text(text, tone)
+        });
+    }
+    let indent = INDENT + name + 1 + if is_beside { value + 2 } else { 0 };
+    lines.extend(meanings.map(|text| Line::new().gap(indent).text(text, Tone::Faint)));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::DEVICE;
+    use crate::model::{Device, Percent, Reason};
+
+    fn fact(name: &str, value: &str, meaning: &str) -> Fact {
+        Fact::known(name, value, meaning)
+    }
+
+    fn texts(explanation: &Explanation, width: u16) -> Vec<String> {
+        let lines = explanation.lines(Timestamp::from_micros(5_000_000), width);
+        assert!(lines.iter().all(|line| line.width() <= width), "{width}");
+        lines.iter().map(|line| line.plain_text().trim_end().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_number_has_its_source_its_age_and_its_meaning() {
+        let page = Explanation::new("gpu01").with_numbers(
+            "NVML",
+            Some(Timestamp::from_micros(3_000_000)),
+            vec![fact("util", "97%", "share of time in which the device was executing work")],
+        );
+        assert_eq!(
+            texts(&page, 80),
+            [
+                "gpu01",
+                "",
+                "NVML, 2.0s ago",
+                "  util 97%   share of time in which the device was executing work"
+            ]
+        );
+        assert_eq!(
+            texts(&page, 40)[3..],
+            ["  util 97%   share of time in which the", "             device was executing work"]
+        );
+    }
+
+    #[test]
+    fn an_unknown_number_says_why() {
+        let units = Units::default();
+        let field = |alias| DEVICE.iter().find(|field| field.alias == alias).unwrap();
+        let device = Device {
+            utilization: Reading::Known(Percent::new(97.0).unwrap()),
+            power: Reading::Unknown(Reason::NotSupported),
+            ..Device::default()
+        };
+        let value = |alias| Fact::of_metric(field(alias), &device, units).value_text();
+        assert_eq!(value("util"), "97%");
+        assert_eq!(value("power"), "– not supported");
+        assert_eq!(value("temp"), "– not sampled");
+    }
+
+    #[test]
+    fn a_remedy_is_never_cut() {
+        let remedy = "check that sshd runs there and that the port is right; \
+                      try: ssh -p 2222 ada@a-very-long-name-of-a-node.cluster.example.org true";
+        let remark = Remark {
+            note: "connection refused: port 22".to_owned(),
+            tone: Tone::Bad,
+            meaning: "nothing listens on the port".to_owned(),
+            remedy: remedy.to_owned(),
+        };
+        let page = Explanation::new("gpu01").with_remarks([remark]);
+        for width in [12, 20, 40, 80, 200] {
+            let all: String = texts(&page, width).concat();
+            let letters = |text: &str| text.replace([' ', '→'], "");
+            assert!(letters(&all).contains(&letters(remedy)), "{width}: {all}");
+            assert!(!all.contains('…'));
+        }
+        assert!(texts(&page, 80).contains(&"✗ connection refused: port 22".to_owned()));
+    }
+
+    #[test]
+    fn any_width_is_drawn() {
+        let long = "x".repeat(300);
+        let page =
+            Explanation::new(&long).with_numbers(&long, None, vec![fact(&long, &long, &long)]);
+        for width in 0..120 {
+            let lines = page.lines(Timestamp::default(), width);
+            assert!(lines.iter().all(|line| line.width() <= width), "{width}");
+        }
+    }
+}
