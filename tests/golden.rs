@@ -20,6 +20,7 @@ mod first_sight;
 mod fleet;
 mod fleets;
 pub mod harness;
+mod help;
 mod job;
 mod key_schemes;
 mod node;

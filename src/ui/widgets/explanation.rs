@@ -18,7 +18,7 @@ const INDENT: u16 = 2;
 
 /// The explanation of one row.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Explanation {
+pub(crate) struct Explanation {
     /// What is explained; the same row keeps its title.
     pub(crate) title: String,
     parts: Vec<ExplanationPart>,

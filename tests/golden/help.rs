@@ -1,0 +1,149 @@
+//! Golden screens of the help page, of the explanations of rows and of the next problem, and what they answer.
+
+use crossterm::event::KeyCode;
+
+use crate::golden::fleets;
+use crate::golden::harness::*;
+
+const FOUR_SIZES: [(u16, u16); 4] = [(80, 24), (120, 40), (200, 50), (40, 12)];
+
+fn screen(fleet: &gtop::internals::fleet::Fleet, keys: &[KeyCode], size: (u16, u16)) -> String {
+    let mut ui = new_ui(fleet.clone(), DARK);
+    draw(&mut ui, size.0, size.1);
+    press(&mut ui, keys);
+    text(&draw(&mut ui, size.0, size.1)).join("\n")
+}
+
+fn check_at_four_sizes(name: &str, fleet: &gtop::internals::fleet::Fleet, keys: &[KeyCode]) {
+    for (width, height) in FOUR_SIZES {
+        let mut ui = new_ui(fleet.clone(), DARK);
+        draw(&mut ui, width, height);
+        press(&mut ui, keys);
+        check(&format!("{name}-{width}x{height}"), &draw(&mut ui, width, height));
+    }
+}
+
+#[test]
+fn the_help_begins_with_signs_and_columns() {
+    let fleet = fleets::every_state();
+    check_at_four_sizes("help-fleet", &fleet, &[KeyCode::Char('?')]);
+    for view in ['2', '3', '4', '5', '6'] {
+        let keys = [KeyCode::Char(view), KeyCode::Char('?')];
+        let mut ui = new_ui(fleet.clone(), DARK);
+        press(&mut ui, &keys);
+        check(&format!("help-view-{view}-80x24"), &draw(&mut ui, 80, 24));
+    }
+}
+
+#[test]
+fn a_column_is_explained_with_two_keys_at_most() {
+    let fleet = fleets::large(300);
+    let pages = [&[KeyCode::Char('?')][..], &[KeyCode::Char('?'), KeyCode::PageDown][..]];
+    let answer: String = pages.iter().map(|keys| screen(&fleet, keys, (80, 24))).collect();
+    for (title, meaning) in [
+        ("MAX°", "temperature of the hottest device"),
+        ("AGE", "age of the numbers"),
+        ("CPU", "CPU utilization of the node"),
+        ("NOTE", "problems"),
+    ] {
+        let is_answer = |line: &str| line.contains(title) && line.contains(meaning);
+        assert!(answer.lines().any(is_answer), "{title} in {answer}");
+    }
+}
+
+#[test]
+fn rows_are_explained_in_every_view() {
+    let fleet = fleets::every_state();
+    check_at_four_sizes("explain-fleet", &fleet, &[KeyCode::Char('i')]);
+    let enter = KeyCode::Enter;
+    let explain = KeyCode::Char('i');
+    let jobs = fleets::with_jobs();
+    for (name, fleet, keys) in [
+        ("group", &fleet, &[KeyCode::Char('g'), KeyCode::Home, explain][..]),
+        ("map", &fleet, &[KeyCode::Char('m'), explain][..]),
+        ("node", &fleet, &[KeyCode::Char('3'), explain][..]),
+        ("device", &fleet, &[KeyCode::Char('3'), enter, explain][..]),
+        ("process", &fleet, &[KeyCode::Char('4'), KeyCode::Down, explain][..]),
+        ("user", &fleet, &[KeyCode::Char('5'), explain][..]),
+        ("event", &fleet, &[KeyCode::Char('6'), explain][..]),
+        ("job", &jobs, &[KeyCode::Char('2'), explain][..]),
+    ] {
+        let mut ui = new_ui(fleet.clone(), DARK);
+        press(&mut ui, keys);
+        check(&format!("explain-{name}-80x24"), &draw(&mut ui, 80, 24));
+    }
+}
+
+#[test]
+fn the_sickest_node_is_one_key_away_and_its_reason_two() {
+    let fleet = fleets::every_state();
+    check_at_four_sizes("next-problem", &fleet, &[KeyCode::Char('!')]);
+    let answer = screen(&fleet, &[KeyCode::Char('!'), KeyCode::Char('i')], (80, 24));
+    for part in ["✗", "→ ", "last seen", "state", "down"] {
+        assert!(answer.contains(part), "{part} in {answer}");
+    }
+    assert!(!answer.contains('…'), "{answer}");
+    check_at_four_sizes("explain-down", &fleet, &[KeyCode::Char('!'), KeyCode::Char('i')]);
+    let twice = screen(&fleet, &[KeyCode::Char('!'), KeyCode::Char('!')], (80, 24));
+    assert!(twice.contains("problem 2 of"), "{twice}");
+}
+
+#[test]
+fn without_a_problem_the_key_says_so() {
+    let answer = screen(&fleets::single(), &[KeyCode::Char('1'), KeyCode::Char('!')], (80, 24));
+    assert!(answer.contains("no problem"), "{answer}");
+    let none = gtop::internals::fleet::Fleet::default();
+    for key in ['i', '!', '?'] {
+        screen(&none, &[KeyCode::Char(key), KeyCode::PageDown], (80, 24));
+    }
+}
+
+#[test]
+fn the_sort_menu_asks_before_it_reverses() {
+    let fleet = fleets::every_state();
+    let menu = [KeyCode::F(6), KeyCode::Char('u'), KeyCode::F(6)];
+    let asked = screen(&fleet, &[&menu[..], &[KeyCode::Char('u')]].concat(), (80, 24));
+    assert!(asked.contains("reverse it? u or Enter again: yes"), "{asked}");
+    let kept = screen(&fleet, &[&menu[..], &[KeyCode::Char('u'), KeyCode::Esc]].concat(), (80, 24));
+    let sorted = screen(&fleet, &menu[..2], (80, 24));
+    assert_eq!(kept, sorted);
+    let twice = [&menu[..], &[KeyCode::Char('u'), KeyCode::Char('u')]].concat();
+    assert_ne!(screen(&fleet, &twice, (80, 24)), sorted);
+}
+
+#[test]
+fn every_title_on_the_screen_is_in_the_help_of_its_view() {
+    for fleet in [fleets::every_state(), fleets::accelerators(), fleets::with_jobs()] {
+        for view in ['1', '2', '3', '4', '5', '6'] {
+            let keys = [KeyCode::Char(view), KeyCode::Char('?')];
+            let help = screen(&fleet, &keys, (300, 400));
+            for width in [40, 80, 120, 200] {
+                let shown = screen(&fleet, &keys[..1], (width, 50));
+                for word in titles(&shown) {
+                    assert!(help.contains(word), "{view} {width}: {word} in\n{help}");
+                }
+            }
+        }
+    }
+}
+
+/// Returns the words of the lines that are titles of tables: two columns at least that every table of a view has.
+fn titles(screen: &str) -> Vec<&str> {
+    const KNOWN: [&[&str]; 6] = [
+        &["NODE", "NOTE"],
+        &["TEMP", "W"],
+        &["PID", "COMMAND"],
+        &["USER", "DEVICES"],
+        &["AGE", "WHAT"],
+        &["NODE", "AGE"],
+    ];
+    let is_title = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        KNOWN.iter().any(|all| all.iter().all(|one| words.contains(one)))
+    };
+    let words = screen.lines().filter(is_title).flat_map(str::split_whitespace);
+    words
+        .filter(|word| word.chars().any(|letter| letter.is_ascii_uppercase()))
+        .filter(|word| !word.ends_with(['↓', '↑', '…']))
+        .collect()
+}
