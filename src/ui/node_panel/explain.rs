@@ -13,6 +13,7 @@ use crate::ui::RenderContext;
 use crate::ui::node_panel::{device_table, process_table};
 use crate::ui::widgets::explanation::{Explanation, Fact, Remark};
 use crate::ui::widgets::line::Tone;
+use crate::ui::widgets::number_format::interval;
 
 /// Explains a node: its notes, the numbers of its row, how it is reached, and its host.
 pub(crate) fn node(
@@ -249,7 +250,7 @@ fn sources(node: &Node, now: Timestamp) -> Vec<Fact> {
             (Some(fault), _) if fault.message.is_empty() => fault.kind.label().to_owned(),
             (Some(fault), _) => format!("{}: {}", fault.kind.label(), fault.message),
             (None, Some(why)) => why.to_string(),
-            (None, None) => format!("asked every {}", format_duration(state.interval)),
+            (None, None) => format!("asked every {}", interval(state.interval)),
         };
         Fact::known(state.source.as_str(), seen, meaning)
     };
@@ -304,7 +305,7 @@ mod tests {
             FaultKind::Refused.meaning(),
             &format!("→ {}", FaultKind::Refused.remedy()),
             "last seen",
-            "00:13:40, 3m0s ago",
+            "00:13:40, 3m00s ago",
             "in 12s",
         ] {
             assert!(text.contains(part), "{part} in {text}");

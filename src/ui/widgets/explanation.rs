@@ -316,7 +316,7 @@ mod tests {
             [
                 "gpu01",
                 "",
-                "NVML, 2.0s ago",
+                "NVML, 2s ago",
                 "  util 97%   share of time in which the device was executing work"
             ]
         );
