@@ -500,8 +500,10 @@ mod tests {
         "busy",
         "clocks",
         "devices",
+        "down",
         "enc-dec",
         "flags",
+        "free",
         "gi-ci",
         "idle-held",
         "jobs",
@@ -516,6 +518,7 @@ mod tests {
         "pcie",
         "procs",
         "share",
+        "unknown",
     ];
 
     #[test]

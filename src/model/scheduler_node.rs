@@ -123,7 +123,8 @@ impl SchedulerNode {
     /// Returns its state in words, with the reason if it takes no jobs: `drained: bad cable`.
     pub fn state_text(&self) -> String {
         let state = self.state.as_str();
-        let silent = if self.is_responding { "" } else { ", not responding" };
+        let is_silent = !self.is_responding && self.state != NodeState::Down;
+        let silent = if is_silent { ", not responding" } else { "" };
         match &self.reason {
             Some(reason) if !self.takes_jobs() => format!("{state}{silent}: {reason}"),
             Some(_) | None => format!("{state}{silent}"),
@@ -168,6 +169,7 @@ mod tests {
         for (node, takes_jobs, text) in [
             (node(NodeState::Idle, true), true, "idle"),
             (node(NodeState::Idle, false), false, "idle, not responding: bad cable"),
+            (node(NodeState::Down, false), false, "down: bad cable"),
             (node(NodeState::Drained, true), false, "drained: bad cable"),
             (node(NodeState::Draining, true), false, "draining: bad cable"),
             (node(NodeState::Other, true), false, "other: bad cable"),

@@ -144,11 +144,11 @@ pub(super) fn values_of(
     device: &Device,
     is_allocated: bool,
 ) -> DeviceValues {
-    let state = match DeviceState::of(node, position, device, is_allocated) {
+    let mut state = DeviceState::of(node, position, device, is_allocated);
+    if state == DeviceState::Unavailable {
         // Nobody could have used it, so it was not free.
-        DeviceState::Unavailable => DeviceState::Unknown,
-        state => state,
-    };
+        state = DeviceState::Unknown;
+    }
     let is_known = device.fault.is_none();
     let throttle = device.throttle.get().filter(|_| is_known).unwrap_or_default();
     let memory = device.memory_used.get().zip(device.memory_total.get());

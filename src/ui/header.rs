@@ -407,8 +407,14 @@ mod tests {
     fn the_counts_add_up_at_every_width() {
         let fleet =
             |[busy, held, free, faulty, stale_devices, unknown_devices]: [usize; 6]| Totals {
-                devices: busy + held + free + 2 * faulty + stale_devices + unknown_devices,
-                unavailable: faulty,
+                devices: busy
+                    + held
+                    + free
+                    + faulty
+                    + faulty.min(9)
+                    + stale_devices
+                    + unknown_devices,
+                unavailable: faulty.min(9),
                 busy,
                 idle_held: held,
                 free,

@@ -195,7 +195,8 @@ fn the_detail_line_follows_the_cursor_and_enter_opens_the_device() {
         detail_line(ui)
     };
     let first = after_keys(&mut ui, &[]);
-    assert!(first.starts_with("gpu-001 · device 0 · H100 80GB HBM3 · 97% · "), "{first}");
+    let start = "gpu-001 · device 0 · 9 utilization 97% · H100 80GB HBM3 · ";
+    assert!(first.starts_with(start), "{first}");
     assert!(after_keys(&mut ui, &[KeyCode::Right; 3]).starts_with("gpu-001 · device 3 · "));
     let next = after_keys(&mut ui, &[KeyCode::Right; 11]);
     assert!(next.starts_with("gpu-002 · device 6 · "), "{next}");

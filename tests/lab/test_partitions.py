@@ -36,7 +36,7 @@ class Partitions(SlurmCase):
         self.addCleanup(watch.close)
         return watch.until(
             "every node of the partition",
-            lambda seen: len(seen.up()) == 2 and self.by_name(seen).get("gpu02", {}).get("fault") and seen.value["totals"]["reported"] == 1,
+            lambda seen: len(seen.up()) == 2 and (seen.value["totals"]["reported"], seen.value["totals"]["devices"]) == (1, 12),
         )
 
     def test_nodes_of_jobs_have_their_partitions(self):

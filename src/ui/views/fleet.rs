@@ -72,6 +72,8 @@ pub struct State {
     fold_version: u64,
     /// Groups that do not fit are to be folded the next time the table is drawn.
     folds_if_long: bool,
+    /// The groups were folded because they did not fit, not by the user.
+    is_folded_to_fit: bool,
     /// The key of the group that the cursor is in, and whether it is on the header of that group.
     group: Option<Arc<str>>,
     is_on_header: bool,
@@ -226,6 +228,7 @@ impl State {
         self.grouping = grouping;
         self.folds_if_long = grouping != Grouping::None;
         self.folded_groups.clear();
+        self.is_folded_to_fit = false;
         self.group = None;
         self.is_on_header = false;
     }
@@ -242,10 +245,12 @@ impl State {
         match action {
             FleetAction::ToggleLayout => {
                 if self.layout == Layout::Table {
-                    // A map of folded groups would show no device.
-                    self.folds_if_long = !self.folded_groups.is_empty();
-                    self.folded_groups.clear();
-                    self.fold_version += 1;
+                    if std::mem::take(&mut self.is_folded_to_fit) {
+                        // A map of folded groups would show no device.
+                        self.folded_groups.clear();
+                        self.fold_version += 1;
+                        self.folds_if_long = true;
+                    }
                     self.layout = Layout::Map;
                 } else {
                     self.layout = Layout::Table;
@@ -282,6 +287,7 @@ impl State {
             FleetAction::Left => self.fold(fleet_view, selection, Some(true)),
             FleetAction::Right => self.fold(fleet_view, selection, Some(false)),
             FleetAction::FoldAll => {
+                self.is_folded_to_fit = false;
                 self.fold_all(fleet_view, selection);
             }
             FleetAction::UnfoldAll => {
@@ -299,11 +305,14 @@ impl State {
         selection: &mut SharedSelection,
         height: usize,
     ) {
-        if self.layout == Layout::Table && std::mem::take(&mut self.folds_if_long) {
-            if self.grouped_rows.rows.len() >= height {
-                self.fold_all(fleet_view, selection);
-                self.refresh(fleet_view);
-            }
+        if self.layout != Layout::Table {
+            return;
+        }
+        let is_new = std::mem::take(&mut self.folds_if_long);
+        if is_new && self.grouped_rows.rows.len() >= height {
+            self.fold_all(fleet_view, selection);
+            self.is_folded_to_fit = true;
+            self.refresh(fleet_view);
         }
     }
 

@@ -37,14 +37,19 @@ impl MapCell<'_> {
             symbol if symbol == IDLE_HELD.0 => {
                 format!("idle-held: allocated or in use at {}", self.utilization())
             }
-            symbol if symbol == MULTIPLE.0 => match self.metric {
-                MapMetric::Job => "several jobs".to_owned(),
-                _ => "several users".to_owned(),
-            },
+            symbol if symbol == MULTIPLE.0 => {
+                let is_job = self.metric == MapMetric::Job;
+                if is_job { "several jobs" } else { "several users" }.to_owned()
+            }
             symbol if symbol == NOT_REPORTED.0 => match self.metric {
                 MapMetric::Owner => "its user is unknown".to_owned(),
                 MapMetric::Job => "its job is unknown".to_owned(),
-                metric => format!("no value of {} reported", metric.label()),
+                MapMetric::Utilization
+                | MapMetric::Memory
+                | MapMetric::Power
+                | MapMetric::Temperature => {
+                    format!("no value of {} reported", self.metric.label())
+                }
             },
             Symbol::Idle => self.idle(context),
             Symbol::Slices(used) => format!("{used} of its slices in use"),
@@ -106,9 +111,10 @@ impl MapCell<'_> {
     }
 
     fn owner(&self, allocations: &AllocationIndex) -> String {
-        let (word, name) = match self.metric {
-            MapMetric::Job => ("job", self.owner.jobs.first().map(|job| allocations.name(job))),
-            _ => ("user", self.owner.users.first().map(ToString::to_string)),
+        let (word, name) = if self.metric == MapMetric::Job {
+            ("job", self.owner.jobs.first().map(|job| allocations.name(job)))
+        } else {
+            ("user", self.owner.users.first().map(ToString::to_string))
         };
         let name = name.unwrap_or_else(|| "unknown".to_owned());
         let letter =
@@ -157,7 +163,7 @@ mod tests {
         let level = Symbol::Level(56.0);
         for (metric, symbol, expected) in [
             (MapMetric::Utilization, level, "utilization 57%"),
-            (MapMetric::Temperature, level, "62 °C on a scale of 20 to 100 °C"),
+            (MapMetric::Temperature, level, "62° on a scale of 20 to 100 °C"),
             (MapMetric::Utilization, Symbol::Char('▒'), "idle-held: allocated or in use at 57%"),
             (MapMetric::Utilization, Symbol::Char('–'), "no value of util reported"),
             (MapMetric::Utilization, Symbol::Faulty, "its node is down"),

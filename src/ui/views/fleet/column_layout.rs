@@ -131,10 +131,10 @@ impl<'a> FleetTable<'a> {
         FleetColumn::right("HELD", 0, |_, row, _| {
             row.count(|counts| counts.idle_held, Tone::Plain)
         })
-        .named("held", "held", "idle-held devices: allocated or in use, and idle")
+        .named("idle-held", "idle-held", "idle-held devices: allocated or in use, and idle")
         .rank(1)
         .sized(|table, _| {
-            table.count_width("held", if table.width >= LONG_TITLE_WIDTH { 9 } else { 4 })
+            table.count_width("idle-held", if table.width >= LONG_TITLE_WIDTH { 9 } else { 4 })
         })
         .titled(|_, width| if width < 9 { "HELD" } else { "IDLE-HELD" }.into()),
         FleetColumn::right("FREE", 0, |_, row, _| row.count(|counts| counts.free, Tone::Strong))

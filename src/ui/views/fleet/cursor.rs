@@ -184,6 +184,7 @@ impl State {
         let Some(current) = self.grouped_rows.groups.get(group) else { return };
         let key = Arc::clone(&current.key);
         self.fold_version += 1;
+        self.is_folded_to_fit = false;
         if folds.unwrap_or(!current.is_folded) {
             self.folded_groups.insert(key);
             self.set_cursor(fleet_view, selection, CellCursor::Header(group));

@@ -55,7 +55,12 @@ const FIRST: [NodeOrder; 9] = [
         values: Values::Counts(|totals| totals.free),
     },
     NodeOrder {
-        column: SortColumn::new("held", 'h', "idle-held devices", "by number of idle-held devices"),
+        column: SortColumn::new(
+            "idle-held",
+            'h',
+            "idle-held devices",
+            "by number of idle-held devices",
+        ),
         values: Values::Counts(|totals| totals.idle_held),
     },
     NodeOrder {
