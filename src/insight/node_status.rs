@@ -80,7 +80,7 @@ pub(crate) fn status_notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
         NodeStatus::Opening(attempt) => notes.push((connecting_text(attempt), Severity::Info)),
         NodeStatus::Down => notes.extend(down_notes(node, now)),
         NodeStatus::Reported => {
-            notes.extend(node.reported().map(|known| reported_note(known, now)))
+            notes.extend(node.reported().map(|known| reported_note(known, now)));
         }
         NodeStatus::Starting if node.hello.is_none() => {
             notes.push(("starting the probe".to_owned(), Severity::Info));

@@ -25,6 +25,8 @@ class Partitions(SlurmCase):
         cls.mine = cls.sbatch("--gres=gpu:1", "-w", "gpu01")
         cls.other = cls.sbatch("--gres=gpu:3", "-w", "gpu02", user="bob")
         cls.wait_until_running(cls.mine, cls.other)
+        for node in ("gpu01", "gpu03"):
+            cls.lab.set_gpus(node, re.sub(r"\butil=\d+", "util=0", cls.lab.gpu_file(node)))
         # Only who has a job there may log in.
         cls.lab("sshd", "gpu02", "AllowUsers root bob")
 
@@ -36,7 +38,7 @@ class Partitions(SlurmCase):
         self.addCleanup(watch.close)
         return watch.until(
             "every node of the partition",
-            lambda seen: len(seen.up()) == 2 and (seen.value["totals"]["reported"], seen.value["totals"]["devices"]) == (1, 12),
+            lambda seen: len(seen.up()) == 2 and [seen.value["totals"][key] for key in ("reported", "devices", "devices_unavailable")] == [1, 12, 4],
         )
 
     def test_nodes_of_jobs_have_their_partitions(self):

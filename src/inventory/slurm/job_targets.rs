@@ -20,18 +20,18 @@ pub fn targets_of_nodelist(list: &str) -> Vec<Target> {
     nodes.iter().map(|node| target(node, &names)).collect()
 }
 
-/// Returns the static targets, the nodes of all jobs and those named, without duplicates, in natural order.
+/// Returns the static targets, the nodes of all jobs and the extra ones, without duplicates, in natural order.
 pub(super) fn merge_targets<'a>(
     static_targets: &[Target],
     jobs: &'a [Job],
-    named: impl Iterator<Item = &'a NodeName>,
+    extra: impl Iterator<Item = &'a NodeName>,
 ) -> Vec<Target> {
     let names = own_names();
     let mut targets = static_targets.to_vec();
     let mut seen: BTreeSet<NodeName> =
         static_targets.iter().map(|target| target.name.clone()).collect();
     let allocations = jobs.iter().flat_map(|job| job.allocations.iter());
-    for node in allocations.map(|allocation| &allocation.node).chain(named) {
+    for node in allocations.map(|allocation| &allocation.node).chain(extra) {
         if targets.len() < nodeset::MAX_NAMES && seen.insert(node.clone()) {
             targets.push(target(node, &names));
         }
