@@ -79,7 +79,7 @@ mod tests {
             Line::new(),
             Line::styled("\u{1b}[31mred\r\n", Tone::Bad),
         ];
-        assert_eq!(render_text(&lines, THEME, 20, false), "name  ██\n\n[31mred\n");
+        assert_eq!(render_text(&lines, THEME, 20, false), "name  ▄▄▁▁\n\n[31mred\n");
         let ascii = Theme { glyphs: GlyphSet::Ascii, ..THEME };
         assert_eq!(render_text(&lines, ascii, 20, false), "name  ##..\n\n[31mred\n");
     }
