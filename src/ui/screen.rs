@@ -600,8 +600,9 @@ impl Ui {
             Effect::Message(words) => {
                 self.show_message(words, now);
                 // It answers a key of this view and means nothing in another one.
-                let view = self.navigation.view;
-                self.message.iter_mut().for_each(|message| message.view = Some(view));
+                if let Some(message) = &mut self.message {
+                    message.view = Some(self.navigation.view);
+                }
             }
             Effect::SwitchView(view) => self.navigation.open(self.shown.view(), view),
             Effect::OpenNode(name, row_id) => {

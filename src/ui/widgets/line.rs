@@ -343,7 +343,9 @@ impl Line {
         for span in &mut self.spans {
             span.tone = tone;
             if let SpanContent::Strip(symbols) = &mut span.content {
-                symbols.iter_mut().for_each(|(_, own)| *own = tone);
+                for (_, own) in symbols {
+                    *own = tone;
+                }
             }
         }
         self
