@@ -24,13 +24,13 @@ const MIN_DESCRIBED_LENGTH: usize = 3;
 
 /// The fields that most filters are about, with a description of a few words; the most useful first.
 const USEFUL_FIELDS: [(&str, &str); 12] = [
-    ("util", "utilization of the device"),
+    ("util", "utilization in %"),
     ("user", "user of a process"),
-    ("job", "job id, as squeue writes it"),
+    ("job", "job id as in squeue"),
     ("node", "node name"),
-    ("mem", "device memory in use, also in %"),
-    ("power", "power draw"),
-    ("temp", "temperature of the device"),
+    ("mem", "memory in use, also %"),
+    ("power", "power draw in W"),
+    ("temp", "temperature in °C"),
     ("partition", "partition of the job"),
     ("name", "device model"),
     ("jobname", "job name"),
@@ -87,22 +87,21 @@ pub fn complete(text: &str, caret: usize, fleet: &Fleet) -> Completions {
     Completions { start, words, more, note }
 }
 
-/// Returns the states and fields that begin with these letters, and then those described by such a word.
+/// Returns the states and fields that begin with these letters, or else those described by such a word.
 fn complete_name(start: &str) -> Vec<Completion> {
-    let described = |name: &str, help: &str| {
-        let is_described = start.len() >= MIN_DESCRIBED_LENGTH && names_start(help, start);
-        (!name.starts_with(start), name.starts_with(start) || is_described)
+    let named = |matches: &dyn Fn(&str, &str) -> bool| -> Vec<Completion> {
+        let found = known_names().filter(|((name, _), help)| matches(name, help));
+        let completion = |((name, symbol), help): ((&str, &str), &'static str)| Completion {
+            word: format!("{name}{symbol}"),
+            help: help.into(),
+        };
+        found.map(completion).collect()
     };
-    let mut found: Vec<(bool, usize, Completion)> = Vec::new();
-    for (rank, (name, help)) in known_names().enumerate() {
-        let (is_described, is_found) = described(&name.0, help);
-        if is_found {
-            let word = format!("{}{}", name.0, name.1);
-            found.push((is_described, rank, Completion { word, help: help.into() }));
-        }
+    let by_name = named(&|name, _| name.starts_with(start));
+    if by_name.is_empty() && start.len() >= MIN_DESCRIBED_LENGTH {
+        return named(&|_, help| names_start(help, start));
     }
-    found.sort_by_key(|(is_described, rank, _)| (*is_described, *rank));
-    found.into_iter().map(|(.., completion)| completion).collect()
+    by_name
 }
 
 /// Returns every state and field with the sign that is typed after it and what it is, the most useful first.
@@ -194,7 +193,7 @@ impl FilterField {
             Self::Index => "index of the device",
             Self::Uuid => "UUID of the device",
             Self::Pid => "process id",
-            Self::Job => "job id, as squeue writes it",
+            Self::Job => "job id as in squeue",
             Self::MemoryShare => "device memory in use, in %",
             Self::Host(field) => field.help,
             Self::Device(field) => field.help,

@@ -54,13 +54,12 @@ struct PartialWord {
 
 impl PartialWord {
     fn kind(&self) -> TokenKind {
-        let is = |keyword: &str| self.text.eq_ignore_ascii_case(keyword);
-        match () {
-            () if self.is_quoted => TokenKind::QuotedWord,
-            () if is("or") => TokenKind::Or,
-            () if is("and") => TokenKind::And,
-            () if is("not") => TokenKind::Not,
-            () => TokenKind::Word,
+        let keywords = [("or", TokenKind::Or), ("and", TokenKind::And), ("not", TokenKind::Not)];
+        let keyword = keywords.into_iter().find(|(word, _)| self.text.eq_ignore_ascii_case(word));
+        match (self.is_quoted, keyword) {
+            (true, _) => TokenKind::QuotedWord,
+            (false, Some((_, kind))) => kind,
+            (false, None) => TokenKind::Word,
         }
     }
 

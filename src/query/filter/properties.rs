@@ -105,7 +105,7 @@ fn a_filter_that_is_written_and_read_again_is_the_same() {
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(state >> 33).unwrap() % limit
     };
-    for _ in 0..60_000 {
+    for _ in 0..20_000 {
         let text: String = (0..random(14)).map(|_| FRAGMENTS[random(FRAGMENTS.len())]).collect();
         let Ok(conditions) = parse(&text) else { continue };
         let Some(matched) = &conditions.matched else { continue };
@@ -119,5 +119,5 @@ fn a_filter_that_is_written_and_read_again_is_the_same() {
         Filter::new(&text).unwrap().match_node(&node, Timestamp::default());
         read += 1;
     }
-    assert!(read > 5_000, "{read} are filters");
+    assert!(read > 500, "{read} are filters");
 }

@@ -19,20 +19,20 @@ pub(super) enum StateWord {
 impl StateWord {
     /// Every word with its condition and what it means; the most useful first.
     pub(super) const WORDS: [(&str, Self, &str); 14] = [
-        Self::of_device(DeviceCount::IdleHeld, "devices that a job or process has and leaves idle"),
-        Self::of_device(DeviceCount::Free, "devices that nobody has"),
-        Self::of_device(DeviceCount::Busy, "devices at 5% utilization or more"),
-        Self::of_device(DeviceCount::Faulty, "devices for which the driver reports a fault"),
-        (DeviceCount::Stale.word(), Self::Stale, "without fresh values"),
-        Self::of_node(NodeCount::Down, "nodes that are not connected"),
-        ("throttled", Self::Throttled, "devices slowed down by heat or the power supply"),
-        Self::of_device(DeviceCount::Unavailable, "free devices of nodes that take no jobs"),
-        Self::of_device(DeviceCount::Unknown, "devices not known to be busy, held or free"),
-        Self::of_node(NodeCount::Fresh, "nodes with fresh values"),
-        Self::of_node(NodeCount::Connecting, "nodes that have sent nothing yet"),
-        Self::of_node(NodeCount::Reported, "nodes of which only the scheduler reports"),
-        ("fault", Self::Fault, "nodes that are down, and faulty devices"),
-        ("up", Self::Up, "nodes that are connected"),
+        Self::of_device(DeviceCount::IdleHeld, "held, and idle now"),
+        Self::of_device(DeviceCount::Free, "idle, nobody has it"),
+        Self::of_device(DeviceCount::Busy, "5% utilization or more"),
+        Self::of_device(DeviceCount::Faulty, "driver reports a fault"),
+        (DeviceCount::Stale.word(), Self::Stale, "no fresh values"),
+        Self::of_node(NodeCount::Down, "node is not connected"),
+        ("throttled", Self::Throttled, "slowed by heat or power"),
+        Self::of_device(DeviceCount::Unavailable, "idle, node takes no jobs"),
+        Self::of_device(DeviceCount::Unknown, "its use is not known"),
+        Self::of_node(NodeCount::Fresh, "node has fresh values"),
+        Self::of_node(NodeCount::Connecting, "node sent nothing yet"),
+        Self::of_node(NodeCount::Reported, "known from the scheduler"),
+        ("fault", Self::Fault, "faulty, or node down"),
+        ("up", Self::Up, "node is connected"),
     ];
 
     const fn of_device(

@@ -66,7 +66,7 @@ impl CompletionMenu {
         let shown: Vec<&Completion> = words.iter().skip(first).take(per_page).collect();
         let below = words.len().saturating_sub(first + shown.len()) + more;
         let rows = (shown.len() + usize::from(below > 0)).div_ceil(columns);
-        let column = width / u16::try_from(columns).unwrap_or(1);
+        let column = (width / u16::try_from(columns).unwrap_or(1)).max(1);
         let widest = shown.iter().map(|one| width_of(&one.word)).max().unwrap_or_default();
         let word_width = widest.min(column / 2);
         let cell = |place: usize| match shown.get(place) {
@@ -82,9 +82,7 @@ impl CompletionMenu {
         let line = |row: usize| {
             let cells = (0..columns).map(|at| cell(at * rows + row));
             cells.fold(Line::new(), |line, cell| {
-                let gap =
-                    (column * u16::from(line.width() > 0)).saturating_sub(line.width() % column);
-                let gap = if line.width() % column == 0 { 0 } else { gap };
+                let gap = (column - line.width() % column) % column;
                 line.gap(gap).append(cell)
             })
         };
@@ -145,7 +143,7 @@ mod tests {
 
     #[test]
     fn no_line_is_wider_than_the_screen() {
-        for width in 1..250 {
+        for width in 0..250 {
             for rows in 0..12 {
                 for line in menu(40, 3).lines(width, rows) {
                     assert!(line.width() <= width, "{width}");
