@@ -74,10 +74,7 @@ enum Predicate {
 impl Predicate {
     fn reads(&self) -> FilterInputs {
         match self {
-            Self::Word(_) | Self::Compare(FilterField::Job, ..) => {
-                FilterInputs { processes: true, jobs: true }
-            }
-            Self::Compare(FilterField::OfJob(_), ..) => {
+            Self::Word(_) | Self::Compare(FilterField::Job | FilterField::OfJob(_), ..) => {
                 FilterInputs { processes: true, jobs: true }
             }
             Self::Compare(FilterField::Pid | FilterField::Process(_), ..) => {

@@ -44,7 +44,7 @@ impl CompletionMenu {
         let last = count.checked_sub(1)?;
         self.chosen = Some(match (self.chosen, is_forward) {
             (None, true) => 0,
-            (None, false) | (Some(0), false) => last,
+            (None | Some(0), false) => last,
             (Some(chosen), false) => chosen - 1,
             (Some(chosen), true) => (chosen + 1) % count,
         });
