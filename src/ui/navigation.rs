@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::fleet::Node;
-use crate::insight::FleetView;
 use crate::insight::next_problem::sick_nodes;
 use crate::insight::node_status::notes;
+use crate::insight::{FleetView, RowId};
 use crate::model::{NodeName, Signal};
 use crate::query::SortOrder;
 use crate::ui::action::{
@@ -361,7 +361,7 @@ impl Navigation {
         &mut self,
         fleet_view: &FleetView,
         name: NodeName,
-        row_id: Option<crate::insight::RowId>,
+        row_id: Option<RowId>,
     ) {
         let Shared { selection, panel } = &mut self.shared;
         selection.select(name);
@@ -422,6 +422,11 @@ impl Navigation {
             {
                 None
             }
+            // Signals need a process under the cursor.
+            (Action::Processes(ProcessAction::Signal(_)), View::Node) => {
+                let row_id = shown.and_then(|node| self.shared.panel.cursor(node));
+                matches!(row_id, Some(RowId::Process { .. })).then_some(default)
+            }
             (Action::Node(NodeAction::Previous), _) if fleet_view.count() < 2 => None,
             (Action::Rows(RowAction::Open), View::Processes) => {
                 self.processes.is_on_rows().then_some(default)
@@ -450,7 +455,6 @@ mod tests {
 
     use super::*;
     use crate::fleet::Fleet;
-    use crate::insight::RowId;
     use crate::model::{Bytes, Device, DeviceUse, Job, Reading};
     use crate::query::Filter;
     use crate::time::Timestamp;

@@ -137,7 +137,7 @@ pub(super) const NODE: &[Binding] = bindings! {
     "node.reverse" "\\" => Action::Sort(SortAction::Reverse),
         "reverse the order of the node's processes";
     "signal-here.terminate" "T" => Action::Processes(ProcessAction::Signal(Signal::Terminate)),
-        "send TERM to the process under the cursor";
+        "send TERM to the process under the cursor", "signal" with "signal-here.kill";
     "signal-here.kill" "K" => Action::Processes(ProcessAction::Signal(Signal::Kill)),
         "send KILL to the process under the cursor";
     "signal-here.interrupt" "I" => Action::Processes(ProcessAction::Signal(Signal::Interrupt)),
