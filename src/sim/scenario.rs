@@ -225,12 +225,12 @@ mod tests {
         let minute = Duration::from_secs(60);
         for nodes in [6, 12, 300] {
             let faults = FleetSpec::demo(nodes, 1).faults;
-            let changes = faults.values().filter(|fault| match fault {
-                InjectedFault::Stall { after, .. }
-                | InjectedFault::DropSession { after }
-                | InjectedFault::StuckBackend { after } => *after <= minute,
-                _ => false,
-            });
+            let is_early = |fault: &&InjectedFault| {
+                matches!(fault, InjectedFault::Stall { after, .. }
+                    | InjectedFault::DropSession { after }
+                    | InjectedFault::StuckBackend { after } if *after <= minute)
+            };
+            let changes = faults.values().filter(is_early);
             assert_eq!(changes.count(), usize::from(nodes > 8), "{nodes}");
         }
     }

@@ -58,7 +58,9 @@ impl Gpu {
         let shares = match work.kind {
             WorkloadKind::Training => [0.99, 0.86, 0.31, 0.52, 0.44, 0.0, 0.07, 0.05],
             WorkloadKind::Serving => [0.98, 0.71, 0.24, 0.33, 0.62, 0.0, 0.05, 0.04],
-            _ => [0.99, 0.78, 0.42, 0.08, 0.51, 0.19, 0.23, 0.01],
+            WorkloadKind::Sweep | WorkloadKind::IdleHeld | WorkloadKind::Free => {
+                [0.99, 0.78, 0.42, 0.08, 0.51, 0.19, 0.23, 0.01]
+            }
         };
         let mut branch = 20;
         let activity = device.activity.get_or_insert_default();
