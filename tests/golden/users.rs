@@ -30,10 +30,31 @@ fn users_unfolded_sorted_and_with_names_that_do_not_fit() {
         ("open", fleets::with_jobs(), view_keys(&[KeyCode::Enter, down, down])),
         ("by-idle", fleets::with_jobs(), view_keys(&[KeyCode::Char('.'), KeyCode::Char('.')])),
         ("menu", fleets::with_jobs(), view_keys(&[KeyCode::F(6)])),
+        (
+            "wasted",
+            fleets::with_jobs(),
+            view_keys(&[KeyCode::F(6), KeyCode::Char('h'), KeyCode::Enter]),
+        ),
         ("hostile", fleets::hostile_jobs(), view_keys(&[KeyCode::Enter])),
     ] {
         check_sizes(&format!("users-{name}"), &fleet, &keys, DARK);
     }
+}
+
+#[test]
+fn who_wastes_most_is_told_after_one_key_and_unfolds_into_idle_devices() {
+    let screen = |keys: &[KeyCode]| {
+        let mut ui = new_ui(fleets::with_jobs(), DARK);
+        press(&mut ui, keys);
+        text(&draw(&mut ui, 120, 40)).join("\n")
+    };
+    let shown = screen(KEYS);
+    assert!(shown.contains("wasted since 14:03:53: carol 5m"), "{shown}");
+    let shown = screen(&view_keys(&[KeyCode::F(6), KeyCode::Char('h'), KeyCode::Enter]));
+    let rows: Vec<&str> = shown.lines().skip_while(|line| !line.contains("USER")).collect();
+    assert!(rows[1].starts_with("- carol") && rows[1].contains("5m"), "{shown}");
+    let idle = "gpu03 #0  idle ≥ 1m15s, since gtop watches  job 8425 interactive";
+    assert!(rows[2].contains(idle), "{shown}");
 }
 
 #[test]
