@@ -519,6 +519,7 @@ mod tests {
         "procs",
         "share",
         "unknown",
+        "wasted",
     ];
 
     #[test]

@@ -125,7 +125,7 @@ mod tests {
         }
         let values_now = preferences(&navigation, &display).map(|(_, value)| value);
         assert_eq!(
-            [0, 6, 8].map(|index: usize| values_now[index].as_str()),
+            [0, 8, 10].map(|index: usize| values_now[index].as_str()),
             ["util", "map", "job"]
         );
     }

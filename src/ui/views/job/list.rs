@@ -76,7 +76,7 @@ impl JobListState {
         let visible = room.saturating_sub(1);
         self.cursor.viewport.scroll_to(visible, rows.list.len(), Some(cursor));
         self.update_series(context, &rows);
-        let table = table::JobTable::laid_out(context, &rows, &self.series, width);
+        let table = table::JobListTable::laid_out(context, &rows, &self.series, width);
         let titles = (room > 1).then(|| table::titles(&table, self.order));
         lines.extend(self.cursor.viewport.lines(
             titles,

@@ -187,14 +187,14 @@ impl JobRow {
                 let number = |job: &Job| job.id.as_str().parse::<u64>().unwrap_or(u64::MAX);
                 number(job).cmp(&number(other_job)).then(job.shown_id.cmp(&other_job.shown_id))
             }
-            "name" => job.name.cmp(&other_job.name),
-            "user" => job.user.cmp(&other_job.user),
+            "jobname" => job.name.cmp(&other_job.name),
+            "jobuser" => job.user.cmp(&other_job.user),
             "partition" => job.partition.cmp(&other_job.partition),
-            "state" => job.state.cmp(&other_job.state),
+            "jobstate" => job.state.cmp(&other_job.state),
             "idle" => by(|load| Some(load.idle)),
             "outliers" => by(|load| Some(load.outliers)),
             "util" => share(other).unwrap_or(-1.0).total_cmp(&share(self).unwrap_or(-1.0)),
-            "time" => {
+            "used" => {
                 let elapsed = |row: &Self, job: &Job| row.load.as_ref().and(job.elapsed(now));
                 Reverse(elapsed(self, job)).cmp(&Reverse(elapsed(other, other_job)))
             }
@@ -395,7 +395,7 @@ mod tests {
             ("idle", ["1", "3", "4", "2", "5", "6"]),
             ("util", ["3", "2", "4", "1", "5", "6"]),
             ("devices", ["3", "1", "4", "2", "5", "6"]),
-            ("user", ["3", "4", "2", "5", "1", "6"]),
+            ("jobuser", ["3", "4", "2", "5", "1", "6"]),
         ] {
             assert_eq!(ids(&fleet_view, SortOrder::by(column)), expected, "{column}");
         }

@@ -22,73 +22,73 @@ use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom}
 pub(super) const SORT_COLUMNS: [SortColumn; 11] = [
     SortColumn::new("worst", 'w', "worst first", "your jobs first, the worst of them on top"),
     SortColumn::new("job", 'j', "id", "by job id"),
-    SortColumn::new("name", 'n', "name", "by name"),
-    SortColumn::new("user", 'u', "user", "by user"),
+    SortColumn::new("jobname", 'n', "name", "by name"),
+    SortColumn::new("jobuser", 'u', "user", "by user"),
     SortColumn::new("devices", 'd', "devices", "by number of devices"),
     SortColumn::new("util", '%', "utilization", "by utilization"),
     SortColumn::new("idle", 'i', "idle devices", "by number of idle devices"),
     SortColumn::new("outliers", 'o', "outliers", "by number of outliers"),
-    SortColumn::new("time", 't', "time used", "by time used"),
-    SortColumn::new("state", 's', "state", "by state"),
+    SortColumn::new("used", 't', "time used", "by time used"),
+    SortColumn::new("jobstate", 's', "state", "by state"),
     SortColumn::new("partition", 'p', "partition", "by partition"),
 ];
 
 /// All columns of the list; the id always comes first.
-pub(crate) const COLUMN_SPECS: [ColumnSpec; 11] = table::specs(&JobTable::COLUMNS);
+pub(crate) const COLUMN_SPECS: [ColumnSpec; 11] = table::specs(&JobListTable::COLUMNS);
 
 /// The names of the columns that jobs that wait have too.
-const SHARED_COLUMNS: [&str; 4] = ["job", "name", "user", "devices"];
+const SHARED_COLUMNS: [&str; 4] = ["job", "jobname", "jobuser", "devices"];
 
 /// What cells are drawn from, apart from their row.
-pub(super) struct JobTable<'a> {
+pub(super) struct JobListTable<'a> {
     context: RenderContext<'a>,
     widths: [u16; 3],
     series: &'a BTreeMap<Arc<str>, MeanSeries>,
 }
 
 /// One job and what it does.
-pub(super) struct JobCells<'a> {
+pub(super) struct JobListCells<'a> {
     job: &'a Job,
     row: &'a JobRow,
 }
 
-type JobColumn<'a> = TableColumn<JobTable<'a>, JobCells<'a>>;
-pub(super) type LaidOutJobs<'a> = Table<'a, JobTable<'a>, JobCells<'a>>;
+type JobListColumn<'a> = TableColumn<JobListTable<'a>, JobListCells<'a>>;
+pub(super) type LaidOutJobList<'a> = Table<'a, JobListTable<'a>, JobListCells<'a>>;
 
-impl<'a> JobTable<'a> {
-    const COLUMNS: [JobColumn<'a>; 11] = [
-        JobColumn::left("ID", 0, |_, cells, _| {
+impl<'a> JobListTable<'a> {
+    const COLUMNS: [JobListColumn<'a>; 11] = [
+        JobListColumn::left("ID", 0, |_, cells, _| {
             Cell::toned(cells.job.shown_id.to_string(), Tone::Strong)
         })
         .named("job", "job", "the job's id, as squeue writes it; always shown first")
         .sized(|table, _| table.widths[0].clamp(4, 14)),
-        JobColumn::left("NAME", 0, |_, cells, _| Cell::from(cells.job.name.to_string()))
-            .named("name", "name", "the job's name")
+        JobListColumn::left("NAME", 0, |_, cells, _| Cell::from(cells.job.name.to_string()))
+            .named("jobname", "jobname", "the job's name")
             .sized(|table, _| table.widths[1].clamp(4, 10))
             .rank(3)
             .wider(8, |table, room| table.widths[1].saturating_sub(10).min(20).min(room)),
-        JobColumn::left("USER", 0, |_, cells, _| {
+        JobListColumn::left("USER", 0, |_, cells, _| {
             let tone = if cells.row.is_own { Tone::Accent } else { Tone::Plain };
             Cell::toned(cells.job.user.to_string(), tone)
         })
-        .named("user", "user", "whose job it is; yours stand first")
+        .named("jobuser", "jobuser", "whose job it is; yours stand first")
         .sized(|table, _| table.widths[2].clamp(4, 9))
         .rank(4),
-        JobColumn::left("DEVICES", 7, |_, cells, _| Cell::from(cells.row.size_text(cells.job)))
+        JobListColumn::left("DEVICES", 7, |_, cells, _| Cell::from(cells.row.size_text(cells.job)))
             .named(
                 "devices",
                 "devices",
                 "nodes × devices on each, or those it asks for; 3n 20 if the nodes differ",
             )
             .rank(1),
-        JobColumn::right("UTIL", 4, |table, cells, _| {
+        JobListColumn::right("UTIL", 4, |table, cells, _| {
             let share = cells.row.load.as_ref().and_then(|load| load.utilization);
             let tone = table.context.options.load.tone(share);
             Cell::Text(or_unknown(share, |share| format!("{share:.0}%")).into(), tone)
         })
         .named("util", "util", "mean utilization of its devices now")
         .rank(1),
-        JobColumn::left("5 MIN", 8, |table, cells, place| {
+        JobListColumn::left("5 MIN", 8, |table, cells, place| {
             let series = table.series.get(&cells.job.shown_id);
             let count = usize::from(place.width);
             let points = series.map(|series| series.columns(count).0).unwrap_or_default();
@@ -98,13 +98,13 @@ impl<'a> JobTable<'a> {
         .named("chart", "util", "mean utilization of its devices over the last five minutes")
         .rank(7)
         .wider(9, |_, room| room.min(12)),
-        JobColumn::right("IDLE", 4, |_, cells, _| count_cell(cells, |row| row.idle))
+        JobListColumn::right("IDLE", 4, |_, cells, _| count_cell(cells, |row| row.idle))
             .named("idle", "idle", "its devices that are idle: below 5 % of utilization")
             .rank(2),
-        JobColumn::right("OUTL", 4, |_, cells, _| count_cell(cells, |row| row.outliers))
+        JobListColumn::right("OUTL", 4, |_, cells, _| count_cell(cells, |row| row.outliers))
             .named("outliers", "outliers", "its devices far from the utilization of the others")
             .rank(5),
-        JobColumn::right("USED/LIMIT", 13, |table, cells, _| {
+        JobListColumn::right("USED/LIMIT", 13, |table, cells, _| {
             let job = cells.job;
             let used = job.elapsed(table.context.view.now).map(format_duration);
             match (used, job.limit.map(format_duration)) {
@@ -113,18 +113,20 @@ impl<'a> JobTable<'a> {
                 (None, _) => UNKNOWN.into(),
             }
         })
-        .named("time", "time", "how long it has run, and its time limit")
+        .named("used", "used", "how long it has run, and its time limit")
         .rank(6),
-        JobColumn::left("STATE", 9, |_, cells, _| {
+        JobListColumn::left("STATE", 9, |_, cells, _| {
             let state = cells.job.state;
             let tone = if state == JobState::Running { Tone::Plain } else { Tone::Warn };
             Cell::toned(state.as_str(), tone)
         })
-        .named("state", "state", "the scheduler's state of the job")
+        .named("jobstate", "jobstate", "the scheduler's state of the job")
         .rank(8),
-        JobColumn::left("PARTITION", 12, |_, cells, _| Cell::from(cells.job.partition.to_string()))
-            .named("partition", "partition", "the partition it runs in")
-            .rank(10),
+        JobListColumn::left("PARTITION", 12, |_, cells, _| {
+            Cell::from(cells.job.partition.to_string())
+        })
+        .named("partition", "partition", "the partition it runs in")
+        .rank(10),
     ];
 
     /// Lays out the table in `width`.
@@ -133,7 +135,7 @@ impl<'a> JobTable<'a> {
         rows: &JobRows,
         series: &'a BTreeMap<Arc<str>, MeanSeries>,
         width: u16,
-    ) -> LaidOutJobs<'a> {
+    ) -> LaidOutJobList<'a> {
         let table = Self { context, widths: rows.widths, series };
         let room = TableRoom::new(width, 0, if width >= 100 { 2 } else { 1 });
         Table::fit(&Self::COLUMNS, table, &context.options.columns.jobs, room)
@@ -142,7 +144,7 @@ impl<'a> JobTable<'a> {
 
 /// Makes a cell of a number that is bad unless it is 0; unknown for a job without fresh nodes.
 fn count_cell(
-    cells: &JobCells<'_>,
+    cells: &JobListCells<'_>,
     read: fn(&crate::ui::views::job::list::rows::JobLoad) -> usize,
 ) -> Cell {
     let load = cells.row.load.as_ref().filter(|load| load.utilization.is_some());
@@ -154,7 +156,7 @@ fn count_cell(
 }
 
 /// Returns the title line, with the sort column marked.
-pub(super) fn titles(table: &LaidOutJobs<'_>, order: SortOrder) -> Line {
+pub(super) fn titles(table: &LaidOutJobList<'_>, order: SortOrder) -> Line {
     let arrow = if order.is_reversed { "↑" } else { "↓" };
     table.marked_titles(|spec, title, width| {
         let is_marked = spec.sort == order.column && spec.name != "chart";
@@ -165,8 +167,8 @@ pub(super) fn titles(table: &LaidOutJobs<'_>, order: SortOrder) -> Line {
 }
 
 /// Draws one job as a line.
-pub(super) fn row<'a>(table: &LaidOutJobs<'a>, job: &'a Job, row: &'a JobRow) -> Line {
-    let cells = JobCells { job, row };
+pub(super) fn row<'a>(table: &LaidOutJobList<'a>, job: &'a Job, row: &'a JobRow) -> Line {
+    let cells = JobListCells { job, row };
     let Some(load) = &row.load else {
         let (count, _) = table.leading(|name| SHARED_COLUMNS.contains(&name));
         let line = table.part_of_row(..count, Line::new(), &cells, Fade::None);
