@@ -3,6 +3,7 @@
 
     benches/probe.py [--ticks 1000] [--devices 8] [--processes 5] [--interval 0.5] [--python PYTHON]
     benches/probe.py --amd ...
+    benches/probe.py --focus ...      also in focus: the rate of each group, and what the probe says that it costs
     benches/probe.py --sh [SHELL] [--interval 1] ...
 
 Needs Linux, a C compiler and a `cargo build`. Prints figures and checks nothing. The Python probe runs with the NVML
@@ -182,6 +183,7 @@ def main():
     parser.add_argument('--interval', type=float, default=0.5, help='seconds between two ticks')
     parser.add_argument('--python', default='/usr/bin/python3')
     parser.add_argument('--amd', action='store_true', help='AMD devices instead of NVIDIA ones')
+    parser.add_argument('--focus', action='store_true', help='also measure what `w` does')
     parser.add_argument('--strace', action='store_true', help='count the forks by strace; CPU then means nothing')
     parser.add_argument('--sh', nargs='?', const='dash', metavar='SHELL', help='the sh probe; "busybox sh" is one word')
     options = parser.parse_args()
@@ -198,7 +200,7 @@ def main():
 
 def python_source(interval):
     text = open(os.path.join(ROOT, 'src/probe.rs')).read()
-    load = re.search(r'COMPILE: &str = r#"(.*?)"#', text, re.S).group(1)
+    load = re.search(r'BOOTSTRAP: &str = r#"(.*?)"#', text, re.S).group(1)
     head = 'NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nSHORT=0\n%s\0' % (interval, load)
     return head.encode() + built_probe('probe.py.z')
 
@@ -211,7 +213,7 @@ def python_command(python, path):
 def loader_environment(**more):
     """Returns the environment that the loader sets up."""
     text = open(os.path.join(ROOT, 'src/probe.rs')).read()
-    words = re.search(r'MALLOC: &str = "(.*?)"', text).group(1).split()
+    words = re.search(r'MALLOC_SETTINGS: &str =\s*"(.*?)"', text).group(1).split()
     return dict(os.environ, **dict([word.split('=') for word in words], **more))
 
 
@@ -301,6 +303,25 @@ def prepare(options, folder, pids):
     run(options, command, environment, trace)
 
 
+def measure_focus(session, seconds=13.0):
+    """Prints the samples per second of each group in focus, and the probe's CPU use: measured here, and as it says itself."""
+    session.process.stdin.write(b'{"id":1,"node":"bench","verb":"focus","seconds":0.05}\n')
+    session.process.stdin.flush()
+    pids, counts, costs = session.process_tree(), {}, []
+    began, before = time.monotonic(), cpu_seconds(pids)
+    while time.monotonic() - began < seconds:
+        frame = session.sample()[1]
+        parts = [part for part in frame.get('backends', []) if 'devices' in part or 'csv' in part]
+        groups = ['host'] + ['devices'] * bool(parts) + [key for key in ('processes', 'host_slow') if key in frame]
+        for group in groups:
+            counts[group] = counts.get(group, 0) + 1
+        costs += [frame['cost']['cpu']] if 'cost' in frame else []
+    lasted, cpu = time.monotonic() - began, cpu_seconds(pids) - before
+    print('focus     %s per second; CPU %.2f %% of a core, by the probe itself %s' % (
+        ', '.join('%s %.1f' % (group, count / lasted) for group, count in sorted(counts.items())), 100 * cpu / lasted,
+        ' '.join('%.2f' % cost for cost in costs) or 'unknown'))
+
+
 def run(options, command, environment, trace):
     session, cpu_of = Session(command, environment), cpu_with_children if options.sh else cpu_seconds
     for _ in range(5):
@@ -331,6 +352,8 @@ def run(options, command, environment, trace):
         print('forks     %d lines of strace' % open(trace).read()[traced:].count('\n'))
     else:
         print('forks     %d on the whole machine in that time' % forked)
+    if options.focus:
+        measure_focus(session)
     print('end       %.0f ms after stdin was closed' % (1000 * session.end()))
     sys.stdout.flush()
 

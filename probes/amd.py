@@ -150,7 +150,7 @@ class Amd:
         if now < self.due - slack and not full and self.samples_taken != 1:
             return None
         self.samples_taken += 1
-        self.due = now + floor
+        self.due = next_due(self.due, now, floor)
         is_slow, is_listing = now >= self.slow_due - slack, now >= self.list_due - slack
         if is_slow:
             self.slow_due, self.slow_at = now + 10.0, now

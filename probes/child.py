@@ -33,6 +33,11 @@ def kill_own_group():
     os._exit(1)
 
 
+def next_due(due, now, interval):
+    """Returns when the next sample is due: on the grid of the last one, so that one late tick does not cost the next."""
+    return (due if 0 <= now - due < interval else now) + interval
+
+
 class CallPage:
     """Shared memory with the name and the start of a child's current call; the parent can read it while the call hangs."""
 

@@ -6,6 +6,8 @@ BACKENDS = ((LazyBackend('nvml', 'Nvml', None, (0.5, 2.0, 10.0), 0.1, True, nvml
 SLOW_INTERVAL = 10.0
 FULL_INTERVAL = 60.0
 MIN_INTERVAL = 0.05
+FOCUS_TIMEOUT = 65.0  # a focus that no command ends, because the connection is lost, ends by itself
+COST_INTERVAL = 4.0  # seconds between two reports of the probe's own CPU time, in focus only
 MAX_EVENTS = 32
 RETRY_ABSENT = 60.0  # seconds between attempts to start an absent backend
 PROCESSES_SUFFIX = '.processes'  # suffix of the source of errors that concern processes only
@@ -63,7 +65,8 @@ class Probe:
         self.requests = Requests(self.processes)
         self.families = [[Backend(kind) for kind in kinds] for kinds in BACKENDS]
         self.backends = [backend for family in self.families for backend in family]
-        self.interval, self.focus = max(MIN_INTERVAL, INTERVAL), 0.0
+        self.interval, self.focus, self.focus_end = max(MIN_INTERVAL, INTERVAL), 0.0, 0.0
+        self.cost_at, self.cost_cpu = 0.0, 0.0  # when the probe's own CPU time was last read, and its seconds
         self.n = 0
         self.errors = {}  # unsent errors by source and call
         self.events = []  # unsent events, oldest first
@@ -109,6 +112,8 @@ class Probe:
         self.next_tick_at = self.started
         while True:
             now = time.monotonic()
+            if self.focus and now >= self.focus_end:
+                self.focus = 0.0
             if now >= self.next_tick_at:
                 self.tick(now)
                 self.schedule_next(now)
@@ -186,11 +191,13 @@ class Probe:
                 self.full = True
             elif verb in ('interval', 'focus') and seconds is not None:
                 seconds = min(3600.0, max(MIN_INTERVAL, seconds)) if seconds else 0.0
+                now = time.monotonic()
                 if verb == 'focus':
-                    self.focus = seconds
+                    self.focus, self.focus_end = seconds, now + FOCUS_TIMEOUT
+                    self.cost_at, self.cost_cpu = now, self.cpu_seconds()
                 else:
                     self.interval = seconds or self.interval
-                self.next_tick_at = min(self.next_tick_at, time.monotonic() + self.tick_interval())
+                self.next_tick_at = min(self.next_tick_at, now + self.tick_interval())
             else:
                 self.requests.add(number, verb, values)
 
@@ -419,6 +426,21 @@ class Probe:
                 out.append(dict(part, kind=backend.kind))
         return out
 
+    def cpu_seconds(self):
+        """Returns the CPU time so far of the probe, its children and the programs that they have run."""
+        ticks = 0
+        for pid in [os.getpid()] + [worker.pid for worker in self.all_workers() if worker.pid]:
+            ticks += sum([int(word) for word in read('/proc/%d/stat' % pid).rpartition(b')')[2].split()[11:15]])
+        return ticks / float(self.identity['tick'])
+
+    def cost(self, now):
+        """Returns the probe's own CPU use, if it is due: percent of one core over the seconds before."""
+        seconds = now - self.cost_at
+        if not self.focus or seconds < COST_INTERVAL:
+            return None
+        before, self.cost_at, self.cost_cpu = self.cost_cpu, now, self.cpu_seconds()
+        return {'cpu': max(0.0, 100.0 * (self.cost_cpu - before) / seconds), 'seconds': seconds}
+
     def frame(self, began, host, parts, processes):
         """Returns the sample, without processes or backends if it would exceed the maximum frame."""
         end = time.monotonic()
@@ -433,6 +455,9 @@ class Probe:
             out['backends'] = parts
         if processes:
             out['processes'] = processes
+        cost = self.cost(end)
+        if cost:
+            out['cost'] = cost
         frame = encode(out)
         for section in ('processes', 'backends'):
             if len(frame) >= MAX_FRAME - 64:

@@ -133,7 +133,7 @@ class Nvml:
         if now < self.due - slack and not full and self.samples_taken != 1:
             return None
         self.samples_taken += 1
-        self.due = now + floor
+        self.due = next_due(self.due, now, floor)
         must_recreate = self.read_events()
         is_slow = now >= self.slow_due - slack
         if is_slow:

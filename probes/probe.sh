@@ -465,6 +465,17 @@ real_or_saved_uid() {     # pid: prints this user's uid if it is the real or sav
     done <"/proc/$1/status"
 }
 
+set_focus() {   # samples every `cs` hundredths while a user looks closely, or ends that; each sample costs several processes
+    clock
+    focus=$cs focus_end=$((now + focus_timeout)) period=$interval
+    if [ $focus != 0 ]; then
+        [ $focus -ge 25 ] || focus=25
+        [ $focus -le "$interval" ] || focus=$interval
+        period=$focus
+    fi
+    apply_interval
+}
+
 apply_interval() {  # applies a new period: sends hello and restarts the timer
     hello
     signal_own "$timer" TERM
@@ -504,7 +515,7 @@ main() {
     version=$(readlink "/proc/$$/exe")
     version=${version##*/}
     names=" $uid:$user"
-    n=0 sequence=0 every=100 tries=0 smi_limit=6000 smi_due=0 apps_due=0 more_due=0 slow_due=0 focus=0
+    n=0 sequence=0 every=100 tries=0 smi_limit=6000 smi_due=0 apps_due=0 more_due=0 slow_due=0 focus=0 focus_timeout=6500 focus_end=0
     smi_job='' facts_job='' slow_job='' name_job='' csv='' csv_last='' apps='' apps_last='' slow='' slow_last=''
     details='' details_last='' details_new='' smi_worked='' has_mig='' newer=1 known='' minors=''
     csv_new='' apps_new='' pids='' sent_facts='' requested='' new='' facts='' pending='' full=1
@@ -528,6 +539,8 @@ main() {
             if [ "$rest" = $sequence ]; then
                 wait "$timer"
                 clock
+                # A focus that no command ends, because the connection is lost, ends by itself.
+                if [ $focus != 0 ] && [ "$now" -ge $focus_end ]; then focus=0 period=$interval; hello; fi
                 if [ "$now" -lt $((due - 2)) ]; then set_timer; else tick; fi
             fi
             ;;
@@ -564,7 +577,7 @@ main() {
             esac
             ;;
         interval) hundredths "$rest"; [ $cs = 0 ] || interval=$cs; [ $focus != 0 ] || period=$interval; apply_interval ;;
-        focus) hundredths "$rest"; focus=$cs period=$interval; [ $cs = 0 ] || period=$cs; apply_interval ;;
+        focus) hundredths "$rest"; set_focus ;;
         full) full=1 ;;
         signal) send_signal "$rest" ;;
         bad) answer "$rest" bad 'no such command' ;;

@@ -38,7 +38,7 @@ class Tpu:
         slack = min(0.1 * interval, 0.05)  # ticks are never exactly on time
         if now < self.due - slack and not full:
             return None
-        self.due = now + floor
+        self.due = next_due(self.due, now, floor)
         is_slow = now >= self.slow_due - slack
         if is_slow:
             self.slow_due, self.slow_at = now + 10.0, now

@@ -16,7 +16,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::collect::park::{NoDelay, ParkPolicy};
 use crate::collect::requests::RequestQueue;
-use crate::model::NodeName;
+use crate::model::Focus;
 use crate::time::Clock;
 use crate::transport::Transport;
 
@@ -30,8 +30,8 @@ mod session;
 mod stderr;
 mod supervisor;
 
-/// How often a node in focus is sampled.
-const FOCUS_INTERVAL: Duration = Duration::from_millis(250);
+/// How often the probe of a node in focus is asked to sample; it knows the sources that must not be read so often.
+const FOCUS_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The collector's settings for all nodes; each node's task follows changes.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +39,7 @@ pub struct CollectorConfig {
     /// Sampling interval.
     pub interval: Duration,
     /// The focused node, which is sampled more often.
-    pub focus: Option<NodeName>,
+    pub focus: Option<Focus>,
     /// Incremented on each refresh: asks for complete samples, and retries every node that is down.
     pub refresh: u64,
     /// Incremented each time a job of the user starts on the node: a login refused before may succeed now.

@@ -4,7 +4,7 @@
 
 pub use anonymizer::Anonymizer;
 pub use headline::{DeviceCount, NodeCount};
-pub use history::{History, Metric};
+pub use history::{CLOSE_UP_STEP, History, Metric};
 pub use idle::{
     ACTIVE_PERCENT, AllocatedDevices, DeviceState, MIN_HELD_BYTES, is_busy, is_free, is_idle,
     is_idle_held, is_in_use,
@@ -51,6 +51,8 @@ pub struct Fleet {
     pub jobs: Option<Arc<JobList>>,
     /// What users have held and left idle since gtop watches.
     pub waste: Arc<Waste>,
+    /// Counts the arrivals of values that were not known before, such as the first sample of a node.
+    pub arrivals: u64,
 }
 
 impl Fleet {
@@ -70,7 +72,7 @@ impl Fleet {
                 }
             }
         }
-        Self { same_as: Arc::new(same_as), nodes, jobs: None, waste: Arc::default() }
+        Self { same_as: Arc::new(same_as), nodes, jobs: None, waste: Arc::default(), arrivals: 0 }
     }
 
     /// Returns the node of this name.

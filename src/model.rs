@@ -9,6 +9,7 @@ pub use details::{
 pub use device::{Device, DeviceFault, Throttle};
 pub use event::{Event, EventKind, xid_meaning};
 pub use fault::{Fault, FaultKind, Link, SourceFault, SourceFaultKind, TransportKind};
+pub use focus::Focus;
 pub use freshness::{Freshness, max_interval, stale_after};
 pub use health::{ComputeMode, FabricHealth, FabricState, RecoveryAction};
 pub use host::{
@@ -36,8 +37,8 @@ pub use run_request::{
     RunRequestError, RunResponse,
 };
 pub use sample::{
-    BackendReading, BackendState, DevicesReading, DriverFacts, Hello, ProcessesReading, Sample,
-    UsesReading,
+    BackendReading, BackendState, DevicesReading, DriverFacts, Hello, ProbeCost, ProcessesReading,
+    Sample, UsesReading,
 };
 pub use scheduler_node::{NodeState, SchedulerNode, SchedulerNodes};
 pub use signal::Signal;
@@ -50,6 +51,7 @@ mod details;
 mod device;
 mod event;
 mod fault;
+mod focus;
 mod freshness;
 mod health;
 mod host;

@@ -56,10 +56,12 @@ mod background;
 mod chart_metric;
 mod dialog;
 mod display_options;
+mod draw_pace;
 mod effect;
 mod event_loop;
 mod filter_prompt;
 mod fleet_source;
+mod focus;
 mod header;
 mod input;
 mod key_scheme;
@@ -137,8 +139,8 @@ pub struct ScreenState<'a> {
     pub interval: Duration,
     /// How long the display has been paused; `None` if it is live.
     pub frozen: Option<Duration>,
-    /// The node that samples at the faster focus interval.
-    pub focus: Option<&'a NodeName>,
+    /// The focus: how often its node is sampled, and what that costs.
+    pub focus: Option<&'a str>,
     /// What is played, and its position; `None` if the fleet is live.
     pub timeline: Option<&'a Timeline>,
     /// The recorder of the live fleet, if it is recorded.

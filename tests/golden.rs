@@ -191,13 +191,49 @@ fn keys_perform_their_bound_actions() {
     assert_eq!(ui.on_key(control('c'), NOW), Effect::Exit(StopReason::Interrupted));
     assert_eq!(ui.on_key(control('z'), NOW), Effect::Suspend);
     assert_eq!(ui.on_key(control('l'), NOW), Effect::Redraw);
-    assert_eq!(ui.focus(), None);
+}
+
+#[test]
+fn a_focus_ends_by_itself_and_when_its_node_is_left() {
+    let mut ui = new_ui(fleets::every_state(), DARK);
+    let press_key = |ui: &mut Ui, code| ui.on_key(key(code), NOW);
+    let focused = |ui: &Ui| ui.focus().map(|node| node.as_str().to_owned());
+    let gpu01 = Some("gpu01".to_owned());
+    let screen = |ui: &mut Ui| text(&draw(ui, 160, 24)).join("\n");
+    assert_eq!(focused(&ui), None);
     press_key(&mut ui, KeyCode::Char('w'));
-    assert_eq!(ui.focus(), Some(NodeName::new("gpu01").unwrap()));
+    assert_eq!(focused(&ui), gpu01);
+    assert!(screen(&mut ui).contains("FOCUS gpu01 1m00s"), "{}", screen(&mut ui));
+    // The node stays the same in its own view.
+    press_key(&mut ui, KeyCode::Enter);
+    assert_eq!(focused(&ui), gpu01);
+    press_key(&mut ui, KeyCode::Char('1'));
     press_key(&mut ui, KeyCode::Char('j'));
-    assert_eq!(ui.focus(), Some(NodeName::new("gpu02").unwrap()));
+    assert_eq!(focused(&ui), None);
+    assert!(screen(&mut ui).contains("focus on gpu01 ended: it is not shown"));
+    press_key(&mut ui, KeyCode::Char('k'));
+    for leave in [KeyCode::Char('w'), KeyCode::Char('5')] {
+        press_key(&mut ui, KeyCode::Char('1'));
+        press_key(&mut ui, KeyCode::Char('w'));
+        assert_eq!(focused(&ui), gpu01);
+        press_key(&mut ui, leave);
+        assert_eq!(focused(&ui), None);
+    }
+    press_key(&mut ui, KeyCode::Char('1'));
     press_key(&mut ui, KeyCode::Char('w'));
-    assert_eq!(ui.focus(), None);
+    ui.set_attended(false, NOW);
+    assert_eq!(focused(&ui), None);
+    ui.set_attended(true, NOW);
+    press_key(&mut ui, KeyCode::Char('w'));
+    ui.on_fleet(fleets::every_state(), NOW.plus(Duration::from_secs(59)));
+    assert_eq!(focused(&ui), gpu01);
+    let later = NOW.plus(Duration::from_secs(60));
+    ui.on_fleet(fleets::every_state(), later);
+    assert_eq!(focused(&ui), None);
+    let mut buffer = Buffer::empty(Rect::new(0, 0, 160, 24));
+    ui.draw(later, &mut buffer);
+    let shown = text(&buffer).join("\n");
+    assert!(shown.contains("ended after a minute; w starts it again"), "{shown}");
 }
 
 #[test]

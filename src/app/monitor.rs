@@ -13,7 +13,7 @@ use crate::app::env::Env;
 use crate::collect::{Collector, CollectorConfig, NodeClient};
 use crate::fleet::{FleetReader, FleetStore};
 use crate::inventory::Roster;
-use crate::model::{JobId, NodeName};
+use crate::model::{Focus, JobId};
 use crate::record::RecorderSink;
 use crate::source::live;
 
@@ -96,9 +96,9 @@ impl Monitor {
     }
 
     /// Samples this node faster than the others; `None` ends that.
-    pub(super) fn focus(&self, node: Option<NodeName>) {
-        self.store.set_focus(node.clone());
-        self.update_config(|config| config.focus = node);
+    pub(super) fn focus(&self, focus: Option<Focus>) {
+        self.store.set_focus(focus.as_ref().map(|focus| focus.node.clone()));
+        self.update_config(|config| config.focus = focus);
     }
 
     fn update_config(&self, change: impl FnOnce(&mut CollectorConfig)) {

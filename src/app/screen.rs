@@ -121,7 +121,7 @@ pub(super) async fn run(
                     retried.notify_one();
                     monitor.refresh();
                 }
-                UiRequest::FocusNode(node) => monitor.focus(node),
+                UiRequest::FocusNode(focus) => monitor.focus(focus),
                 UiRequest::WatchJob(job) => monitor.set_detailed_job(job),
                 UiRequest::SetInterval(interval) => monitor.set_interval(interval),
                 UiRequest::QueryNodes(requests) => {

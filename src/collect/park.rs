@@ -118,7 +118,8 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::model::NodeName;
+    use crate::model::{Focus, NodeName};
+    use crate::time::Timestamp;
 
     fn policy() -> (watch::Sender<CollectorConfig>, ParkPolicy) {
         let (config, receiver) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));
@@ -135,7 +136,8 @@ mod tests {
         assert_eq!(policy.length(), Duration::from_millis(25));
         config.send_modify(|config| {
             config.interval = Duration::from_secs(1);
-            config.focus = NodeName::new("gpu01").ok();
+            let node = NodeName::new("gpu01").unwrap();
+            config.focus = Some(Focus { node, until: Timestamp::default() });
         });
         assert_eq!(policy.length(), FOCUS_INTERVAL / 4);
     }

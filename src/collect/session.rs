@@ -11,7 +11,7 @@ use crate::collect::handshake::{Handshake, close_fault, exit_fault};
 use crate::collect::park::NoDelayGuard;
 use crate::collect::requests::{MAX_OPEN_REQUESTS, PendingRequest, RequestQueue};
 use crate::collect::{Collector, CollectorConfig, FOCUS_INTERVAL};
-use crate::model::{Fault, FaultKind, Link, NodeName, ProcessRequest, RequestError};
+use crate::model::{Fault, FaultKind, Focus, Link, NodeName, ProcessRequest, RequestError};
 use crate::probe::{self, ProbeCommand};
 use crate::process::Output;
 use crate::text::sanitize;
@@ -37,7 +37,7 @@ pub(super) struct ProbeSession {
     hello: Option<Box<Frame>>,
     /// The configuration as last sent to the probe.
     interval: Duration,
-    in_focus: bool,
+    focus: Option<Focus>,
     refresh: Option<u64>,
     /// The id of the last command.
     commands_sent: u64,
@@ -95,7 +95,7 @@ impl ProbeSession {
             reader,
             hello: Some(hello),
             interval,
-            in_focus: false,
+            focus: None,
             refresh: None,
             commands_sent: 0,
             heartbeat_ticks: 0,
@@ -241,10 +241,11 @@ impl ProbeSession {
             self.interval = config.interval;
             self.send_command(ProbeCommand::Interval(config.interval)).await;
         }
-        let in_focus = config.focus.as_ref() == Some(&self.node);
-        if in_focus != self.in_focus {
-            self.in_focus = in_focus;
-            self.send_command(ProbeCommand::Focus(in_focus.then_some(FOCUS_INTERVAL))).await;
+        let focus = config.focus.as_ref().filter(|focus| focus.node == self.node);
+        if focus != self.focus.as_ref() {
+            self.focus = focus.cloned();
+            let interval = self.focus.as_ref().map(|_| FOCUS_INTERVAL);
+            self.send_command(ProbeCommand::Focus(interval)).await;
         }
         // The first sample of a session is always complete.
         if self.refresh.replace(config.refresh).is_some_and(|before| before != config.refresh) {

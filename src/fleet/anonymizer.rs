@@ -27,14 +27,14 @@ impl Anonymizer {
     /// Returns the fleet with users, hosts, jobs, paths, device ids and addresses replaced, and without command lines
     /// and free text, such as error messages.
     pub fn anonymize(&mut self, fleet: &Fleet) -> Fleet {
-        let Fleet { nodes, same_as, jobs, waste } = fleet;
+        let Fleet { nodes, same_as, jobs, waste, arrivals } = fleet;
         let nodes = nodes.iter().map(|node| Arc::new(self.node(node))).collect();
         let pair =
             |(name, first): (&NodeName, &NodeName)| (self.node_name(name), self.node_name(first));
         let same_as = Arc::new(same_as.iter().map(pair).collect());
         let jobs = jobs.as_ref().map(|list| Arc::new(self.job_list(list)));
         let waste = Arc::new(self.waste(waste));
-        Fleet { nodes, same_as, jobs, waste }
+        Fleet { nodes, same_as, jobs, waste, arrivals: *arrivals }
     }
 
     fn waste(&mut self, waste: &Waste) -> Waste {
@@ -92,7 +92,7 @@ impl Anonymizer {
     fn node(&mut self, node: &Node) -> Node {
         let name = self.node_name(&node.name);
         let mut history = node.history.clone();
-        history.rename_subjects(|uuid| self.uuid(uuid));
+        history.rename_subjects(&mut |uuid| self.uuid(uuid));
         Node {
             link: link(&node.link),
             via: node.via,
@@ -109,6 +109,7 @@ impl Anonymizer {
             unseen: node.unseen.iter().map(|process| self.unseen(process)).collect(),
             events: node.events.iter().map(|record| self.event_record(record)).collect(),
             history,
+            probe_cost: node.probe_cost,
             is_settled: node.is_settled,
             name,
         }

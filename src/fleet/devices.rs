@@ -156,7 +156,7 @@ fn rebuild_devices(node: &mut Node, source: &Source, at: NodeTime, list: Vec<Dev
     let surplus = merged.split_off(merged.len().min(MAX_DEVICES));
     let mut removed = own_devices;
     removed.extend(surplus.into_iter().map(|(device, _)| device));
-    node.history.drop_series(|uuid| removed.iter().any(|device| &*device.uuid == uuid));
+    node.history.drop_series(&|uuid| removed.iter().any(|device| &*device.uuid == uuid));
     sort_devices(&mut merged);
     let (devices, sources): (_, Vec<_>) = merged.into_iter().unzip();
     (node.devices, node.device_sources) = (devices, sources.into());

@@ -1,4 +1,4 @@
-//! The last minutes of a node, one point per second.
+//! The last minutes of a node, one point per second, and the last minute in finer steps while it is sampled often.
 //!
 //! A point is a percentage in steps of 0.5, stored in one byte.
 //! All series of a node share one time base. Whole chunks are frozen and shared between snapshots;
@@ -16,6 +16,11 @@ const CHUNK_POINTS: usize = 25;
 /// Maximum number of series per node; further ones are not recorded.
 const MAX_SERIES: usize = 4096;
 
+/// The time between two points of a close-up: the shortest interval of a probe.
+pub const CLOSE_UP_STEP: Duration = Duration::from_millis(50);
+/// How long a close-up is kept.
+const CLOSE_UP_SPAN: Duration = Duration::from_secs(60);
+
 /// Marks a second without a sample.
 const NO_POINT: u8 = u8::MAX;
 /// Precedes a single point: all points of the chunk have this value.
@@ -32,9 +37,11 @@ pub enum Metric {
     Cpu,
 }
 
-/// The series of one node.
+/// The series of one node. In a close-up, what is called a second here is a [`CLOSE_UP_STEP`].
 #[derive(Clone, Debug)]
 pub struct History {
+    /// The time between two points, in microseconds.
+    step: i64,
     /// Number of frozen chunks to keep.
     max_chunks: usize,
     /// The second of the first point of the open chunk.
@@ -48,6 +55,8 @@ pub struct History {
     frozen: Arc<Vec<Arc<[u8]>>>,
     /// The points of each series in turn, for the open chunk.
     open: Arc<[u8]>,
+    /// The last points in finer steps, while they are kept.
+    close_up: Option<Arc<History>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -60,15 +69,42 @@ struct SeriesKey {
 impl History {
     /// Makes an empty history that keeps at least `keep`.
     pub fn new(keep: Duration) -> Self {
-        let max_chunks =
-            usize::try_from(keep.as_secs()).unwrap_or(usize::MAX).div_ceil(CHUNK_POINTS);
+        Self::in_steps(keep, Duration::from_secs(1))
+    }
+
+    fn in_steps(keep: Duration, step: Duration) -> Self {
+        let points = keep.as_micros() / step.as_micros().max(1);
+        let max_chunks = usize::try_from(points).unwrap_or(usize::MAX).div_ceil(CHUNK_POINTS);
         let (series, frozen, open) = Default::default();
-        Self { max_chunks, base: 0, series, last: 0, frozen, open }
+        let step = i64::try_from(step.as_micros()).unwrap_or(i64::MAX).max(1);
+        Self { step, max_chunks, base: 0, series, last: 0, frozen, open, close_up: None }
+    }
+
+    /// Begins to keep points in finer steps too, or ends that.
+    pub(super) fn keep_close_up(&mut self, is_kept: bool) {
+        if is_kept && self.close_up.is_none() {
+            self.close_up = Some(Arc::new(Self::in_steps(CLOSE_UP_SPAN, CLOSE_UP_STEP)));
+        } else if !is_kept {
+            self.close_up = None;
+        }
+    }
+
+    /// Returns the last minute, one point per [`CLOSE_UP_STEP`]; `None` if the node is not sampled often.
+    pub fn close_up(&self) -> Option<&Self> {
+        self.close_up.as_deref()
+    }
+
+    /// Returns the number of the step that holds `at`.
+    fn slot(&self, at: Timestamp) -> i64 {
+        at.as_micros().div_euclid(self.step)
     }
 
     /// Records a value for the second of `at`; points older than the open chunk are ignored.
     pub fn record(&mut self, subject: &Arc<str>, metric: Metric, at: Timestamp, share: Percent) {
-        let second = at.second();
+        if let Some(close_up) = &mut self.close_up {
+            Arc::make_mut(close_up).record(subject, metric, at, share);
+        }
+        let second = self.slot(at);
         self.advance_to(second);
         let Some(point) =
             usize::try_from(second - self.base).ok().filter(|point| *point < CHUNK_POINTS)
@@ -103,10 +139,13 @@ impl History {
     }
 
     /// Drops the series of devices for which `is_gone` returns true.
-    pub fn drop_series(&mut self, is_gone: impl Fn(&str) -> bool) {
+    pub fn drop_series(&mut self, is_gone: &dyn Fn(&str) -> bool) {
         let is_kept = |key: &SeriesKey| key.subject.is_empty() || !is_gone(&key.subject);
         if self.series.iter().all(is_kept) {
             return;
+        }
+        if let Some(close_up) = &mut self.close_up {
+            Arc::make_mut(close_up).drop_series(is_gone);
         }
         let kept: Vec<bool> = self.series.iter().map(is_kept).collect();
         for chunk in Arc::make_mut(&mut self.frozen) {
@@ -117,7 +156,10 @@ impl History {
     }
 
     /// Renames the devices of the series.
-    pub(super) fn rename_subjects(&mut self, mut rename: impl FnMut(&str) -> Arc<str>) {
+    pub(super) fn rename_subjects(&mut self, rename: &mut dyn FnMut(&str) -> Arc<str>) {
+        if let Some(close_up) = &mut self.close_up {
+            Arc::make_mut(close_up).rename_subjects(rename);
+        }
         for key in Arc::make_mut(&mut self.series).iter_mut().filter(|key| !key.subject.is_empty())
         {
             key.subject = rename(&key.subject);
@@ -133,7 +175,7 @@ impl History {
         count: usize,
     ) -> Vec<Option<f32>> {
         let Some(index) = self.series_index(subject, metric) else { return vec![None; count] };
-        let now = now.second();
+        let now = self.slot(now);
         let first = now - i64::try_from(count).unwrap_or(0) + 1;
         let mut cached: (usize, &[u8]) = (usize::MAX, &[]);
         let point = |second: i64| {
@@ -178,7 +220,10 @@ impl History {
             .saturating_mul(i64::try_from(self.max_chunks.saturating_add(1)).unwrap_or(i64::MAX));
         if self.series.is_empty() || second - self.base > remembered {
             // All points are older than what is kept.
-            *self = Self { max_chunks: self.max_chunks, base: second, ..Self::new(Duration::ZERO) };
+            let close_up = self.close_up.take();
+            let (step, max_chunks) = (self.step, self.max_chunks);
+            let empty = Self::new(Duration::ZERO);
+            *self = Self { step, max_chunks, base: second, close_up, ..empty };
         }
         while second - self.base >= chunk {
             self.base += chunk;
@@ -307,7 +352,7 @@ mod tests {
         let mut history = history_with(0..100, 300);
         history.record(&"GPU-2".into(), Metric::Utilization, at(99), percent(2));
         history.record(&"".into(), Metric::Cpu, at(99), percent(3));
-        history.drop_series(|device| device == "GPU-1");
+        history.drop_series(&|device| device == "GPU-1");
         assert_eq!(history.last("GPU-1", Metric::Utilization, at(99), 1), [None]);
         assert_eq!(history.last("GPU-2", Metric::Utilization, at(99), 2), [None, Some(2.0)]);
         assert_eq!(history.last("", Metric::Cpu, at(99), 1), [Some(3.0)]);
@@ -342,9 +387,36 @@ mod tests {
         assert_eq!(known(&history, "GPU-1"), expected(|_| 50));
         assert_eq!(known(&history, "GPU-2"), expected(|second| second));
         assert_eq!(known(&history, "GPU-3"), last);
-        history.drop_series(|device| device == "GPU-1");
+        history.drop_series(&|device| device == "GPU-1");
         assert_eq!(known(&history, "GPU-2"), expected(|second| second));
         assert_eq!(known(&history, "GPU-3"), last);
+    }
+
+    #[test]
+    fn a_close_up_has_finer_steps_for_a_minute() {
+        let mut history = history_with(0..100, 300);
+        assert!(history.close_up().is_none());
+        history.keep_close_up(true);
+        let subject: Arc<str> = "GPU-1".into();
+        let moment = |step: u32| at(100).plus(CLOSE_UP_STEP * step);
+        for step in 0..2000 {
+            let share = percent(step.into());
+            history.record(&subject, Metric::Utilization, moment(step), share);
+        }
+        let last = |history: &History, count| {
+            let close_up = history.close_up().unwrap();
+            close_up.last("GPU-1", Metric::Utilization, moment(1999), count)
+        };
+        assert_eq!(last(&history, 3), [Some(97.0), Some(98.0), Some(99.0)]);
+        let known = last(&history, 2000).into_iter().flatten().count();
+        assert!((1200..=1250).contains(&known), "{known}");
+        // The seconds go on beside it, with the last value of each.
+        let seconds = history.last("GPU-1", Metric::Utilization, moment(1999), 2);
+        assert_eq!(seconds, [Some(79.0), Some(99.0)]);
+        history.drop_series(&|device| device == "GPU-1");
+        assert_eq!(last(&history, 1), [None]);
+        history.keep_close_up(false);
+        assert!(history.close_up().is_none());
     }
 
     #[test]

@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::fleet::history::History;
 use crate::model::{
     Bytes, Device, DeviceUse, Event, Fault, FaultKind, Freshness, Hello, HostReading,
-    HostSlowReading, JobId, Link, NodeName, Percent, ProcessKey, ProcessState, ProcessStatics,
-    Reading, Reason, SchedulerNode, Source, SourceFault, SourceFaultKind, TransportKind,
-    UnseenProcess, stale_after,
+    HostSlowReading, JobId, Link, NodeName, Percent, ProbeCost, ProcessKey, ProcessState,
+    ProcessStatics, Reading, Reason, SchedulerNode, Source, SourceFault, SourceFaultKind,
+    TransportKind, UnseenProcess, stale_after,
 };
 use crate::time::Timestamp;
 
@@ -65,8 +65,10 @@ pub struct Node {
     pub unseen: Arc<[UnseenProcess]>,
     /// Device events, latest last.
     pub events: Arc<[EventRecord]>,
-    /// The last minutes, one point per second.
+    /// The last minutes, one point per second, and a close-up while the node is sampled often.
     pub history: History,
+    /// What the probe costs the node; measured in focus only.
+    pub probe_cost: Option<ProbeCost>,
     /// True once rates are known: the session has had two samples at least 250 ms apart.
     pub is_settled: bool,
 }
@@ -175,6 +177,7 @@ impl Node {
             unseen: Arc::default(),
             events: Arc::default(),
             history: History::new(keep),
+            probe_cost: None,
             is_settled: false,
         }
     }
@@ -306,6 +309,13 @@ impl Node {
     /// Returns the first source with a fault.
     pub fn source_fault(&self) -> Option<(&Source, &SourceFault)> {
         self.sources.iter().find_map(|state| Some((&state.source, state.fault.as_deref()?)))
+    }
+
+    /// Returns how many kinds of values are known: those of the host, its rates, the devices.
+    pub(super) fn known_parts(&self) -> usize {
+        let is_sampled = self.sources.iter().any(|state| state.taken_at.is_some());
+        let parts = [is_sampled, self.host.cpu.get().is_some(), !self.devices.is_empty()];
+        parts.into_iter().filter(|is_known| *is_known).count()
     }
 
     /// Returns the uses of one device.

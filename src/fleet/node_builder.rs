@@ -15,6 +15,9 @@ use crate::model::{
 };
 use crate::time::{ClockOffset, NodeTime, Timestamp};
 
+/// A node that is sampled at least this often has a close-up in its history.
+const MAX_CLOSE_UP_INTERVAL: Duration = Duration::from_millis(250);
+
 /// One node's state, and the counters needed to derive rates from the next sample.
 #[derive(Debug)]
 pub struct NodeBuilder {
@@ -159,6 +162,9 @@ impl NodeBuilder {
             let state = node.source_mut(&backend.source);
             state.absent.clone_from(&backend.absent);
         }
+        let host = node.source(&Source::host());
+        let is_often = host.is_some_and(|host| host.interval <= MAX_CLOSE_UP_INTERVAL);
+        node.history.keep_close_up(is_often);
         node.hello = Some(Arc::new(hello));
         self.apply_min_interval();
     }
@@ -181,6 +187,7 @@ impl NodeBuilder {
                 node.host.slow.space = slow.space;
             }
         }
+        node.probe_cost = sample.cost.or(node.probe_cost);
         let has_users = sample.backends.iter().any(|backend| backend.uses.is_some());
         for backend in sample.backends {
             apply_backend(node, backend, sample.clock);

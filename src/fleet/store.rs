@@ -56,6 +56,9 @@ struct StoreState {
     has_new_hello: bool,
     focus: Option<NodeName>,
     is_urgent: bool,
+    /// Values that were not known before have arrived.
+    has_arrived: bool,
+    arrivals: u64,
     jobs: Option<Arc<JobList>>,
     /// Job ids by SLUID, for processes that know only the SLUID of their job.
     job_ids: BTreeMap<JobId, JobId>,
@@ -82,6 +85,8 @@ impl FleetStore {
             nodes,
             focus: None,
             is_urgent: true,
+            has_arrived: false,
+            arrivals: 0,
             jobs: None,
             job_ids: BTreeMap::new(),
             scheduler: Arc::default(),
@@ -189,6 +194,10 @@ impl FleetStore {
         if let Some(entry) = entry {
             let [known, newer] = [&*entry, &node].map(|node| node.hello.as_ref().map(Arc::as_ptr));
             inner.has_new_hello |= known != newer;
+            if node.known_parts() > entry.known_parts() {
+                inner.has_arrived = true;
+                inner.arrivals += 1;
+            }
             let newer = with_scheduler(resolve_job_ids(node, &inner.job_ids), &inner.scheduler);
             let before = std::mem::replace(entry, Arc::clone(&newer));
             let waste = &mut inner.waste;
@@ -202,7 +211,7 @@ impl FleetStore {
         self.changed.notify_one();
     }
 
-    /// Publishes changes until dropped, at most at `rate`.
+    /// Publishes changes until dropped: values that were not known before at once, others at most at `rate`.
     pub async fn publish(self: Arc<Self>, rate: PublishRate) {
         let mut last = None;
         loop {
@@ -211,7 +220,7 @@ impl FleetStore {
                 if next_publish_at <= Instant::now() {
                     break;
                 }
-                // A change of the focused node brings the deadline forward.
+                // A change of the focused node, or an arrival, brings the deadline forward.
                 tokio::select! {
                     () = sleep_until(next_publish_at) => {}
                     () = self.changed.notified() => {}
@@ -225,21 +234,26 @@ impl FleetStore {
     fn snapshot(&self) -> Fleet {
         let mut inner = self.lock();
         inner.is_urgent = false;
+        inner.has_arrived = false;
+        let arrivals = inner.arrivals;
         let nodes: Arc<[Arc<Node>]> = inner.nodes.as_slice().into();
         let jobs = inner.jobs.clone();
         if std::mem::take(&mut inner.has_new_hello) {
             let waste = Arc::clone(&inner.waste);
-            let fleet = Fleet { jobs, waste, ..Fleet::new(nodes) };
+            let fleet = Fleet { jobs, waste, arrivals, ..Fleet::new(nodes) };
             inner.same_as = Arc::clone(&fleet.same_as);
             return fleet;
         }
         let waste = Arc::clone(&inner.waste);
-        Fleet { nodes, same_as: Arc::clone(&inner.same_as), jobs, waste }
+        Fleet { nodes, same_as: Arc::clone(&inner.same_as), jobs, waste, arrivals }
     }
 
     fn next_publish_at(&self, last: Option<Instant>, rate: PublishRate) -> Option<Instant> {
-        let interval =
-            if self.lock().is_urgent { rate.focus_interval } else { rate.default_interval };
+        let inner = self.lock();
+        if inner.has_arrived {
+            return None;
+        }
+        let interval = if inner.is_urgent { rate.focus_interval } else { rate.default_interval };
         last.map(|last| last + interval)
     }
 
@@ -301,6 +315,7 @@ mod tests {
     use super::*;
     use crate::model::Hello;
     use crate::model::{HostFacts, Link, NodeState};
+    use crate::time::Timestamp;
 
     fn name(name: &str) -> NodeName {
         NodeName::new(name).unwrap()
@@ -438,6 +453,32 @@ mod tests {
             () = writing => {}
         }
         count
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_values_of_a_node_are_published_at_once() {
+        let store = FleetStore::new([name("a"), name("b")], Duration::ZERO);
+        let mut reader = store.reader();
+        let publishing = tokio::spawn(Arc::clone(&store).publish(PublishRate::default()));
+        let arrivals = |reader: &mut FleetReader| reader.borrow_and_update().arrivals;
+        store.update(node_opening("a", 1));
+        reader.changed().await.unwrap();
+        assert_eq!(arrivals(&mut reader), 0);
+        let began = Instant::now();
+        for (count, node) in (1..).zip(["a", "b"]) {
+            let mut sampled = Node::new(name(node), Duration::ZERO);
+            sampled.mark_sampled(&crate::model::Source::host(), Timestamp::default());
+            store.update(Arc::new(sampled.clone()));
+            reader.changed().await.unwrap();
+            assert_eq!(arrivals(&mut reader), count);
+            assert_eq!(began.elapsed(), Duration::ZERO);
+            // The same values again are no arrival.
+            store.update(Arc::new(sampled));
+        }
+        reader.changed().await.unwrap();
+        assert_eq!(arrivals(&mut reader), 2);
+        assert_eq!(began.elapsed(), PublishRate::default().default_interval);
+        publishing.abort();
     }
 
     #[tokio::test(start_paused = true)]

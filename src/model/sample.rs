@@ -70,8 +70,19 @@ pub struct Sample {
     pub backends: Vec<BackendReading>,
     /// The processes that use devices.
     pub processes: Option<ProcessesReading>,
+    /// What the probe costs the node, if it has just been measured.
+    pub cost: Option<ProbeCost>,
     /// Sources that failed.
     pub faults: Vec<(Source, SourceFault)>,
+}
+
+/// The CPU use of a probe itself, as it has measured it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProbeCost {
+    /// Percent of one core, over some seconds.
+    pub core_percent: f32,
+    /// The end of these seconds.
+    pub at: Timestamp,
 }
 
 /// The readings of one backend.

@@ -73,6 +73,8 @@ pub struct SampleRequest {
 pub enum DriverState {
     /// Nothing, because it hangs.
     Hangs,
+    /// Nothing, because the devices are not due.
+    Waits,
     /// The devices.
     #[default]
     Devices,
@@ -179,7 +181,7 @@ impl Machine {
     /// Returns the sample of a tick.
     pub fn sample(&self, t: f64, request: SampleRequest) -> Sample {
         let at = self.clock(t);
-        let answers = request.driver != DriverState::Hangs;
+        let answers = !matches!(request.driver, DriverState::Hangs | DriverState::Waits);
         let uses = request.full || request.driver == DriverState::DevicesAndUses;
         Sample {
             n: request.number,
@@ -194,6 +196,7 @@ impl Machine {
                 list: self.live_slots(t).map(|slot| self.process(slot, t, &request)).collect(),
                 unseen: Vec::new(),
             }),
+            cost: None,
         }
     }
 

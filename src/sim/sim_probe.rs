@@ -14,9 +14,9 @@ use crate::probe::ProbeCommand;
 use crate::sim::corrupt::{BANNER, corrupt_answers, corrupt_frame};
 use crate::sim::injected_fault::InjectedFault;
 use crate::sim::launch::{LaunchLine, LineSplitter, SourceHeader, parse_command};
-use crate::sim::machine::{DriverState, Machine, SampleRequest};
+use crate::sim::machine::{BACKEND, DriverState, Machine, SampleRequest};
 use crate::sim::rng::Rng;
-use crate::wire::body::{Body, Bye};
+use crate::wire::body::{Body, Bye, Cost, Sample};
 use crate::wire::encode;
 
 const SLOW_INTERVAL: f64 = 10.0;
@@ -27,6 +27,12 @@ const STUCK_AFTER: f64 = 3.0;
 const STUCK_REPEAT: f64 = 2.0;
 /// A session that begins so soon after the fleet gets the events since the fleet's start.
 const EARLY: f64 = 10.0;
+/// A focus that no command ends, ends by itself.
+const FOCUS_TIMEOUT: f64 = 65.0;
+/// Seconds between samples of the devices in focus, as with NVML.
+const FOCUSED_DEVICES: f64 = 0.1;
+/// Seconds between two reports of the probe's own CPU time, in focus.
+const COST_INTERVAL: f64 = 4.0;
 
 /// The state of a node that its sessions share.
 #[derive(Clone, Debug)]
@@ -142,6 +148,15 @@ async fn read_shell_source(
     }
 }
 
+/// Samples are taken more often until a command or this time ends it.
+#[derive(Clone, Copy, Debug)]
+struct SimFocus {
+    interval: f64,
+    end: f64,
+    devices_at: f64,
+    cost_at: f64,
+}
+
 struct SimProbe<'a> {
     node: &'a ProbedNode,
     machine: Cow<'a, Machine>,
@@ -150,7 +165,7 @@ struct SimProbe<'a> {
     lines: LineSplitter,
     began: f64,
     interval: f64,
-    focus: Option<f64>,
+    focus: Option<SimFocus>,
     /// The interval in the last hello.
     announced: Option<f64>,
     next: f64,
@@ -206,7 +221,7 @@ impl<'a> SimProbe<'a> {
     }
 
     fn tick_interval(&self) -> f64 {
-        self.focus.unwrap_or(self.interval)
+        self.focus.map_or(self.interval, |focus| focus.interval)
     }
 
     /// Handles ticks and commands until the input ends, the alarm fires, or a fault ends the session.
@@ -244,7 +259,7 @@ impl<'a> SimProbe<'a> {
             match command {
                 ProbeCommand::Heartbeat => self.dies_at = Instant::now() + self.dead_man,
                 ProbeCommand::Interval(time) => self.interval = time.as_secs_f64(),
-                ProbeCommand::Focus(time) => self.focus = time.map(|time| time.as_secs_f64()),
+                ProbeCommand::Focus(time) => self.focus = time.map(|time| self.focus_of(time)),
                 ProbeCommand::Full => self.is_full_due = true,
                 ProbeCommand::Request(request) => {
                     let t = self.node.now();
@@ -264,6 +279,36 @@ impl<'a> SimProbe<'a> {
         self.next = self.next.min(self.node.now() + self.tick_interval());
     }
 
+    fn focus_of(&self, interval: Duration) -> SimFocus {
+        let now = self.node.now();
+        SimFocus {
+            interval: interval.as_secs_f64(),
+            end: now + FOCUS_TIMEOUT,
+            devices_at: now,
+            cost_at: now + COST_INTERVAL,
+        }
+    }
+
+    /// Returns true if the devices are not due at this tick.
+    fn skips_devices(&mut self, t: f64) -> bool {
+        let is_full_due = self.is_full_due;
+        let Some(focus) = self.focus.as_mut().filter(|_| !is_full_due) else { return false };
+        let is_due = t >= focus.devices_at - 0.1 * focus.interval;
+        if is_due {
+            focus.devices_at = t + FOCUSED_DEVICES;
+        }
+        !is_due
+    }
+
+    /// Returns what the probe costs, if it is due.
+    fn cost(&mut self, t: f64) -> Option<Cost> {
+        let focus = self.focus.as_mut().filter(|focus| t >= focus.cost_at)?;
+        focus.cost_at = t + COST_INTERVAL;
+        // What the probe in Python was measured to use with eight devices.
+        let cpu = 2.3 + 0.3 * self.node.rng.branch(3).noise(t, 4.0);
+        Some(Cost { cpu, seconds: COST_INTERVAL })
+    }
+
     /// Schedules the next tick: the second one early, to have rates, then on the node's own grid.
     fn schedule_next(&mut self) {
         let (now, interval) = (self.node.now(), self.tick_interval());
@@ -281,6 +326,7 @@ impl<'a> SimProbe<'a> {
     /// Handles a tick; `Some` if the session ends.
     async fn tick(&mut self) -> Option<ProbeExit> {
         let t = self.node.now();
+        self.focus = self.focus.filter(|focus| t < focus.end);
         let age = t - self.began;
         let reached = |after: Duration| age >= after.as_secs_f64();
         let mut sampled_at = t;
@@ -321,6 +367,9 @@ impl<'a> SimProbe<'a> {
         }
         self.announced = Some(interval);
         let mut hello = self.machine.hello(t, interval);
+        if self.focus.is_some() {
+            hello.intervals.insert(BACKEND.to_owned(), interval.max(FOCUSED_DEVICES));
+        }
         match self.node.fault {
             Some(InjectedFault::WrongVersion) => hello.v = 2,
             Some(InjectedFault::NoPython) => {
@@ -361,19 +410,26 @@ impl<'a> SimProbe<'a> {
             self.is_full_due = true;
             self.full_at += FULL_INTERVAL;
         }
+        let driver = if is_stuck {
+            DriverState::Hangs
+        } else if self.skips_devices(t) {
+            DriverState::Waits
+        } else if t >= self.uses_at {
+            DriverState::DevicesAndUses
+        } else {
+            DriverState::Devices
+        };
         let request = SampleRequest {
             number: self.number,
             since: self.since,
             uses_since: self.uses_since,
             full: self.is_full_due,
             slow: t >= self.slow_at,
-            driver: match (is_stuck, t >= self.uses_at) {
-                (true, _) => DriverState::Hangs,
-                (false, true) => DriverState::DevicesAndUses,
-                (false, false) => DriverState::Devices,
-            },
+            driver,
         };
-        let frame = encode(&Body::Sample(self.machine.sample(sampled_at, request)));
+        let cost = self.cost(t);
+        let sample = Sample { cost, ..self.machine.sample(sampled_at, request) };
+        let frame = encode(&Body::Sample(sample));
         let sent = if self.node.fault == Some(InjectedFault::SlowFrames) {
             self.send_slowly(&frame).await
         } else {
@@ -386,7 +442,7 @@ impl<'a> SimProbe<'a> {
                 if request.slow || request.full {
                     self.slow_at = t + SLOW_INTERVAL - 0.05;
                 }
-                if !is_stuck {
+                if !matches!(driver, DriverState::Hangs | DriverState::Waits) {
                     self.since = sampled_at;
                     if request.full || request.driver == DriverState::DevicesAndUses {
                         self.uses_since = sampled_at;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::model::{
-    JobId, NodeName, PlaybackCommand, ProcessRequest, ProcessResponse, RequestError, RunId,
+    Focus, JobId, NodeName, PlaybackCommand, ProcessRequest, ProcessResponse, RequestError, RunId,
     RunRequest, Signal,
 };
 use crate::query::SortOrder;
@@ -266,7 +266,7 @@ pub enum UiRequest {
     /// Takes a full sample of each node and reconnects each node that is down.
     Refresh,
     /// Samples this node faster, and no other; `None` for none.
-    FocusNode(Option<NodeName>),
+    FocusNode(Option<Focus>),
     /// Collects the details of this job; `None` for none.
     WatchJob(Option<JobId>),
     QueryNodes(Vec<NodeRequest>),

@@ -18,6 +18,7 @@ use crate::model::{OutputGrowth, RecorderState, RequestError, RunList, RunReply}
 use crate::time::{Clock, Timestamp};
 use crate::ui::action::{NodeReply, UiRequest};
 use crate::ui::background::{BACKGROUND_QUERY, BackgroundDetector};
+use crate::ui::draw_pace::DrawPace;
 use crate::ui::effect::Effect;
 use crate::ui::fleet_source::{FleetSource, playback_changed};
 use crate::ui::keyboard::{DEVICE_STATUS_QUERY, Keyboard};
@@ -167,32 +168,12 @@ enum UiEvent {
     Tick,
 }
 
-/// What has happened to the fleet since it was drawn.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FleetChange {
-    None,
-    /// A new one is drawn when it is due.
-    New,
-    /// The source or its player has changed: the fleet is drawn without delay.
-    Urgent,
-    /// The publisher is gone.
-    Closed,
-}
-
-impl FleetChange {
-    /// Returns the same with a new fleet, unless more is due.
-    const fn or_new(self) -> Self {
-        if matches!(self, Self::None) { Self::New } else { self }
-    }
-}
-
 struct EventLoop {
     context: UiContext,
     terminal: Terminal,
     surface: Surface,
     ui: Ui,
-    drawn_at: Timestamp,
-    fleet_change: FleetChange,
+    pace: DrawPace,
     /// The state that other tasks know.
     sent_state: [UiRequest; 4],
     /// Ctrl-Z has already handled the SIGCONT that is still to be delivered.
@@ -215,11 +196,10 @@ impl EventLoop {
         }
         Self {
             ui,
+            pace: DrawPace::new(context.redraw_interval),
             context,
             terminal,
             surface: Surface::new(),
-            drawn_at: Timestamp::default(),
-            fleet_change: FleetChange::Urgent,
             sent_state: [
                 UiRequest::WatchJob(None),
                 UiRequest::SetInterval(interval),
@@ -290,8 +270,8 @@ impl EventLoop {
         signals: &mut TerminalSignals,
     ) -> UiEvent {
         loop {
-            let delay = self.time_to_next_draw();
-            let listens = self.fleet_change == FleetChange::None;
+            let delay = self.pace.delay(self.context.clock.now(), self.ui.focus().is_some());
+            let listens = self.pace.listens();
             return tokio::select! {
                 input = keyboard.events.recv() => UiEvent::Input(input),
                 Ok(()) = keyboard.background.changed() => {
@@ -303,7 +283,7 @@ impl EventLoop {
                 news = run_news(&mut self.context.runs) => match news {
                     // A new list is drawn with the next fleet, or when it is due.
                     RunNews::List => {
-                        self.fleet_change = self.fleet_change.or_new();
+                        self.pace.on_other_news();
                         continue;
                     }
                     RunNews::Reply(_) | RunNews::Growth(_) => UiEvent::Runs(news),
@@ -312,22 +292,18 @@ impl EventLoop {
                 Some(source) = self.context.sources.recv() => UiEvent::Source(source),
                 () = playback_changed(&mut self.context.source.playback) => UiEvent::Playback,
                 changed = self.context.source.fleet.changed(), if listens => {
-                    self.fleet_change =
-                        changed.map_or(FleetChange::Closed, |()| FleetChange::New);
+                    match changed {
+                        Ok(()) => {
+                            let arrivals = self.context.source.fleet.borrow_and_update().arrivals;
+                            self.pace.on_fleet(arrivals);
+                        }
+                        Err(_closed) => self.pace.on_closed(),
+                    }
                     continue;
                 }
                 () = tokio::time::sleep(delay) => UiEvent::Tick,
             };
         }
-    }
-
-    /// Returns the time to the next full second, or less if a new fleet is due earlier.
-    fn time_to_next_draw(&self) -> Duration {
-        let now = self.context.clock.now();
-        let micros = now.as_micros().rem_euclid(1_000_000);
-        let second = Duration::from_micros(u64::try_from(1_000_000 - micros).unwrap_or(1_000_000));
-        let fleet = self.context.redraw_interval.saturating_sub(now.since(self.drawn_at));
-        if self.fleet_change == FleetChange::New { fleet.min(second) } else { second }
     }
 
     /// Handles an event; keys that are already queued are handled before the next draw.
@@ -368,7 +344,7 @@ impl EventLoop {
                 }
             }
             UiEvent::Settings(SettingsEvent::Changed(config, redraw_interval)) => {
-                self.context.redraw_interval = redraw_interval;
+                self.pace.interval = redraw_interval;
                 self.ui.apply_config(*config);
             }
             UiEvent::Settings(SettingsEvent::Message(words)) => {
@@ -381,9 +357,9 @@ impl EventLoop {
             UiEvent::Source(source) => {
                 self.context.source = source;
                 self.ui.on_source();
-                self.fleet_change = FleetChange::Urgent;
+                self.pace.on_source();
             }
-            UiEvent::Playback => self.fleet_change = FleetChange::Urgent,
+            UiEvent::Playback => self.pace.on_source(),
             // The size may have changed twice, and terminals drop what does not fit.
             UiEvent::Resize => self.surface.invalidate(),
             UiEvent::SuspendedTask(_) | UiEvent::Tick => {}
@@ -490,12 +466,12 @@ impl EventLoop {
 
     /// Sends the state that has changed; retried while the channel is full.
     fn send_changed_state(&mut self) {
-        if self.ui.is_recorded() {
-            return;
-        }
+        let is_recorded = self.ui.is_recorded();
         let state = self.ui.followed_state(self.context.clock.now());
         for (state, sent) in state.into_iter().zip(&mut self.sent_state) {
-            if state != *sent && self.context.requests.try_send(state.clone()).is_ok() {
+            // Nothing about nodes is asked for while a recording is shown, but a focus ends.
+            let is_sent = !is_recorded || state == UiRequest::FocusNode(None);
+            if is_sent && state != *sent && self.context.requests.try_send(state.clone()).is_ok() {
                 *sent = state;
             }
         }
@@ -503,15 +479,9 @@ impl EventLoop {
 
     fn draw(&mut self) -> io::Result<()> {
         let now = self.context.clock.now();
-        let is_second = now.second() != self.drawn_at.second();
-        let is_due = now.since(self.drawn_at) >= self.context.redraw_interval;
-        let is_fleet_due = match self.fleet_change {
-            FleetChange::Urgent => true,
-            FleetChange::New => is_due,
-            FleetChange::None | FleetChange::Closed => false,
-        };
-        if is_second || is_fleet_due {
+        if self.pace.is_due(now, self.ui.focus().is_some()) {
             let (fleet, timeline) = self.context.source.read();
+            self.pace.on_draw(now, fleet.arrivals);
             let recorder = self.context.recorder.as_ref().map(|state| state.borrow().clone());
             self.ui.on_recorder(recorder, now);
             self.ui.on_timeline(timeline, now);
@@ -523,10 +493,6 @@ impl EventLoop {
             if let Some(request) = self.ui.due() {
                 self.send_request(request);
             }
-            if self.fleet_change != FleetChange::Closed {
-                self.fleet_change = FleetChange::None;
-            }
-            self.drawn_at = now;
         }
         if !self.terminal.can_draw() {
             return Ok(());

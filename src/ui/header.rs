@@ -308,8 +308,8 @@ fn tab_line(view: View, form: TabForm, has_runs: bool) -> Line {
     })
 }
 
-/// The exceptions: an outdated job list, hidden devices and processes, focus, pause, and a message that has no other
-/// place, which is cut first.
+/// The exceptions: an outdated job list, hidden devices and processes, pause, and a message that has no other place,
+/// which is cut first.
 fn notices(fleet_view: &FleetView, screen: &ScreenState<'_>) -> Line {
     let problem =
         fleet_view.fleet.jobs.as_ref().and_then(|list| Some(&*list.error.as_ref()?.message));
@@ -319,13 +319,11 @@ fn notices(fleet_view: &FleetView, screen: &ScreenState<'_>) -> Line {
         Line::styled(format!("/{}  ", fleet_view.filter.text()), Tone::Accent)
             .text(shown, Tone::Faint)
     });
-    let focus = screen.focus.map(|node| format!("FOCUS {}", node.as_str()));
     let frozen = screen.frozen.map(|span| format!("FROZEN {}", format_age(span)));
     let all = [
         problem.map(|text| Line::styled(text, Tone::Bad)),
         fleet_view.selection.summary().map(|text| Line::styled(text, Tone::Accent)),
         filter,
-        focus.map(|text| Line::styled(text, Tone::Accent)),
         frozen.map(|text| Line::styled(text, Tone::Warn)),
         screen.message.map(|text| Line::styled(text, Tone::Plain)),
     ];

@@ -18,6 +18,7 @@ use crate::ui::widgets::list::{Movement, Viewport};
 
 pub(crate) mod attributes;
 pub(crate) mod chart;
+pub(crate) mod close_up;
 pub(crate) mod device_table;
 pub(crate) mod explain;
 pub(crate) mod host;

@@ -16,7 +16,7 @@ pub fn render_screen(
     width: u16,
     height: u16,
 ) -> Vec<Line> {
-    let timeline = screen.timeline.filter(|_| has_timeline(height));
+    let timeline = timeline_or_focus(context, screen, width).filter(|_| has_timeline(height));
     let body_height = body_height(height, timeline.is_some());
     let height = usize::from(height);
     let top = top_height(height);
@@ -44,7 +44,7 @@ pub fn render_screen(
     body.resize(view_height, Line::new());
     lines.append(&mut body);
     lines.extend(dialog_lines);
-    lines.extend(timeline.map(|timeline| timeline.line(context.zone, width)));
+    lines.extend(timeline);
     if has_footer {
         lines.push(match (screen.filter_prompt, screen.time_prompt) {
             (Some(prompt), _) => prompt.line(width),
@@ -54,6 +54,18 @@ pub fn render_screen(
     }
     lines.truncate(height);
     lines
+}
+
+/// Returns the line above the footer: the timeline of a recording, or the focus on a live node.
+fn timeline_or_focus(
+    context: RenderContext<'_>,
+    screen: &ScreenState<'_>,
+    width: u16,
+) -> Option<Line> {
+    if let Some(timeline) = screen.timeline {
+        return Some(timeline.line(context.zone, width));
+    }
+    screen.focus.map(|text| Line::styled(text, Tone::Accent).truncated(width))
 }
 
 /// Returns the number of lines between the header and the timeline, if there is one, or the footer.

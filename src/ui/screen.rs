@@ -9,10 +9,10 @@ use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Node};
 use crate::insight::FleetView;
 use crate::model::{
-    JobId, Link, NodeName, OutputGrowth, Playback, PlaybackCommand, RecorderState, RunList,
+    Focus, JobId, Link, NodeName, OutputGrowth, Playback, PlaybackCommand, RecorderState, RunList,
     RunReply, RunRequest,
 };
 use crate::query::{Filter, remember_filter};
@@ -27,6 +27,7 @@ use crate::ui::dialog::setup::Setup;
 use crate::ui::display_options::DisplayOptions;
 use crate::ui::effect::Effect;
 use crate::ui::filter_prompt::FilterPrompt;
+use crate::ui::focus;
 use crate::ui::input::{Click, Key, NamedKey};
 use crate::ui::keyboard;
 use crate::ui::keymap::{Keymap, help};
@@ -113,7 +114,8 @@ pub struct Ui {
     setup: Setup,
     /// Preferences as the settings last had them, to find those that keys have changed since.
     saved_preferences: Vec<UiPreference>,
-    is_focusing: bool,
+    /// The node in focus.
+    focus: Option<Focus>,
     /// Since when the terminal has no focus, if it reports focus.
     unattended: Option<Timestamp>,
     message: Option<ShownMessage>,
@@ -157,7 +159,7 @@ impl Ui {
             dialog: None,
             setup: Setup::default(),
             saved_preferences: Vec::new(),
-            is_focusing: false,
+            focus: None,
             unattended: None,
             message: None,
             drawn: Vec::new(),
@@ -301,6 +303,7 @@ impl Ui {
             }
             self.due = self.navigation.on_tick(self.shown.context());
         }
+        self.check_focus(now);
     }
 
     /// Continues with the events before the time jumped to; back in the live fleet, with those before the user left it.
@@ -340,14 +343,53 @@ impl Ui {
     }
 
     /// Returns the node to sample faster, if any.
-    pub fn focus(&self) -> Option<NodeName> {
-        let node = self.navigation.shown_node(self.shown.view()).filter(|_| self.is_focusing)?;
-        Some(node.name.clone())
+    pub fn focus(&self) -> Option<&NodeName> {
+        self.focus.as_ref().map(|focus| &focus.node)
+    }
+
+    /// Begins a focus on the selected node, or ends the one there is.
+    fn toggle_focus(&mut self, now: Timestamp) {
+        if self.focus.take().is_some() {
+            return;
+        }
+        match focus::begin(self.focusable_node().map(|node| &**node), now) {
+            Ok(focus) => {
+                // Another order of the rows must not move the focus.
+                self.navigation.shared.selection.select(focus.node.clone());
+                self.focus = Some(focus);
+            }
+            Err(reason) => self.show_message(reason, now),
+        }
+    }
+
+    /// Returns the shown node, in the views that show nodes.
+    fn focusable_node(&self) -> Option<&Arc<Node>> {
+        let shows_nodes = match self.navigation.view {
+            View::Fleet | View::Job | View::Node => !self.is_recorded(),
+            View::Processes | View::Users | View::Events | View::Runs => false,
+        };
+        self.navigation.shown_node(self.shown.view()).filter(|_| shows_nodes)
+    }
+
+    /// Ends the focus, with a message, if its node is no longer looked at or its time is over.
+    fn check_focus(&mut self, now: Timestamp) {
+        let Some(focus) = &self.focus else { return };
+        let shown = self.focusable_node().map(|node| &**node);
+        if let Some(reason) = focus::end_reason(focus, shown, now) {
+            let again = self.keys.key_text_of("focus").filter(|_| shown.is_some());
+            self.focus = None;
+            let again = again.map(|key| format!("; {key} starts it again")).unwrap_or_default();
+            self.show_message(reason + &again, now);
+        }
     }
 
     /// Records whether the terminal has focus.
     pub fn set_attended(&mut self, is_attended: bool, now: Timestamp) {
         self.unattended = if is_attended { None } else { self.unattended.or(Some(now)) };
+        if let Some(focus) = self.focus.take_if(|_| !is_attended) {
+            let text = format!("focus on {} ended: the terminal was left", focus.node);
+            self.show_message(text, now);
+        }
     }
 
     /// Returns the sampling interval: longer when the terminal has been without focus for a while.
@@ -362,7 +404,9 @@ impl Ui {
 
     /// Handles a key.
     pub fn on_key(&mut self, event: KeyEvent, now: Timestamp) -> Effect {
-        keyboard::to_key(event).map_or(Effect::Ignored, |key| self.press(key, now))
+        let effect = keyboard::to_key(event).map_or(Effect::Ignored, |key| self.press(key, now));
+        self.check_focus(now);
+        effect
     }
 
     fn press(&mut self, key: Key, now: Timestamp) -> Effect {
@@ -504,12 +548,15 @@ impl Ui {
         match action {
             Action::Quit => return Effect::Exit(StopReason::Quit),
             Action::Interrupt => return Effect::Exit(StopReason::Interrupted),
-            Action::Suspend => return Effect::Suspend,
+            Action::Suspend => {
+                self.focus = None;
+                return Effect::Suspend;
+            }
             Action::Redraw => return Effect::Redraw,
             Action::Refresh => return self.refresh(now),
             Action::Help => self.help = Some(0),
             Action::Freeze => self.freeze(now),
-            Action::Focus => self.is_focusing = !self.is_focusing,
+            Action::Focus => self.toggle_focus(now),
             Action::Setup => self.dialog = Some(Dialog::Setup(self.setup.clone())),
             Action::Save => return self.save(),
             Action::Filter => {
@@ -772,7 +819,7 @@ impl Ui {
         [
             UiRequest::WatchJob(self.watched_job()),
             UiRequest::SetInterval(self.interval(now)),
-            UiRequest::FocusNode(self.focus()),
+            UiRequest::FocusNode(self.focus.clone()),
             UiRequest::UnfoldRuns(self.navigation.runs.unfolded()),
         ]
     }
@@ -857,7 +904,10 @@ impl Ui {
     /// Draws a frame; returns its hyperlinks.
     pub fn draw(&mut self, now: Timestamp, buffer: &mut Buffer) -> Vec<Hyperlink> {
         let area: Rect = buffer.area;
-        let focus = self.focus();
+        let focus = self.focus.as_ref().and_then(|focus| {
+            let node = self.shown.view().fleet.node(&focus.node)?;
+            Some(focus::text(focus, node, now))
+        });
         let view = self.navigation.view;
         let is_over = |message: &mut ShownMessage| {
             message.until <= now || message.view.is_some_and(|concerned| concerned != view)
@@ -879,7 +929,8 @@ impl Ui {
             let columns = self.navigation.columns();
             let about = help::HelpSubject { view, palette: self.theme.palette, columns: &columns };
             let page = help::page(&self.keys, &about, area.width);
-            let has_timeline = self.is_recorded() && render::has_timeline(area.height);
+            let has_line = self.is_recorded() || focus.is_some();
+            let has_timeline = has_line && render::has_timeline(area.height);
             help::scroll_page(page, top, render::body_height(area.height, has_timeline))
         });
         self.help = help.as_ref().map(|(_, top)| *top);
@@ -887,7 +938,7 @@ impl Ui {
             title: &self.title,
             interval: self.interval(now),
             frozen: self.shown.frozen.as_ref().map(|frozen| now.since(frozen.since)),
-            focus: focus.as_ref(),
+            focus: focus.as_deref(),
             timeline: self.timeline.as_ref(),
             recorder: self.recorder.as_ref(),
             message: self.message.as_ref().map(|message| message.text.as_str()),

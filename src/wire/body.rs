@@ -118,6 +118,17 @@ objects! {
         /// Backends with new readings.
         pub backends?: Vec<Backend>,
         pub processes?: Option<Processes>,
+        /// What the probe costs; sent in focus only.
+        pub cost?: Option<Cost>,
+    }
+
+    /// The probe's own CPU use.
+    #[derive(Copy)]
+    pub struct Cost {
+        /// Percent of one core.
+        pub cpu: f64,
+        /// Seconds over which it was measured, up to the sample.
+        pub seconds: f64,
     }
 
     /// The host's fast group of readings.

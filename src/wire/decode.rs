@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use crate::model::{
     BackendReading, BackendState, Bytes, Counter, CpuTicks, Device, DevicesReading, DriverFacts,
-    Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading, Pressure, ProcessesReading,
-    Reading, Reason, Sample, Source, SourceFault, SourceFaultKind, Space, UsesReading, Vendor,
+    Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading, Pressure, ProbeCost,
+    ProcessesReading, Reading, Reason, Sample, Source, SourceFault, SourceFaultKind, Space,
+    UsesReading, Vendor,
 };
 use crate::text::sanitize_shared;
 use crate::time::{ClockOffset, Timestamp};
 use crate::wire::body::{self, Body, Raw};
-use crate::wire::checked::MAX_NAME_LENGTH;
+use crate::wire::checked::{MAX_NAME_LENGTH, to_f32};
 use crate::wire::csv::{self, MAX_DEVICES, MAX_USES, Slices};
 use crate::wire::decode::names::NameInterner;
 
@@ -25,6 +26,8 @@ mod process;
 
 /// Maximum number of interfaces, ports, disks or file systems of one node.
 const MAX_PARTS: usize = 64;
+/// A probe that claims to use more cores is wrong.
+const MAX_CORES: f64 = 1024.0;
 
 /// Decodes the bodies of one session; learns the node's clock as it goes.
 #[derive(Clone, Debug, Default)]
@@ -111,6 +114,7 @@ impl Decoder {
                     .filter_map(process::unseen_process)
                     .collect(),
             }),
+            cost: sent.cost.and_then(|cost| probe_cost(cost, self.local_time(sent.at, arrival))),
             faults: Vec::new(),
         }
     }
@@ -196,6 +200,12 @@ impl Decoder {
 
 fn seconds(value: f64) -> Option<Duration> {
     (0.0..1e9).contains(&value).then(|| Duration::from_secs_f64(value))
+}
+
+/// Returns what a probe costs; `None` if that is impossible.
+fn probe_cost(sent: body::Cost, at: Timestamp) -> Option<ProbeCost> {
+    let is_possible = (0.0..=MAX_CORES * 100.0).contains(&sent.cpu) && sent.seconds > 0.0;
+    is_possible.then(|| ProbeCost { core_percent: to_f32(sent.cpu), at })
 }
 
 fn hello(sent: &body::Hello) -> Hello {

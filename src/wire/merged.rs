@@ -41,6 +41,7 @@ impl MergedSample {
             }
         }
         merge(&mut known.processes, newer.processes, update_processes);
+        known.cost = newer.cost.or(known.cost);
     }
 
     /// Removes the backends that a new hello no longer announces.

@@ -44,7 +44,7 @@ pub(crate) struct Setup {
     /// Replaces the list of Pythons in the launch line.
     pub(crate) pythons: Option<String>,
     pub(crate) path: Option<PathBuf>,
-    /// A replacement in the compressed script, such as a shorter timeout: (old, new).
+    /// A replacement in the script, such as a shorter timeout: (old, new).
     pub(crate) replacement: Option<(&'static str, &'static str)>,
     /// The same in the part for the devices of a vendor.
     pub(crate) vendor_replacement: Option<(&'static str, &'static str)>,
@@ -99,6 +99,12 @@ impl Setup {
         let source = probe::source(self.interpreter, &settings);
         let [head, body, tail] = source.parts();
         let mut head = String::from_utf8(head.to_vec()).unwrap();
+        if let (Interpreter::Shell, Some((old, new))) = (self.interpreter, self.replacement) {
+            // The script of sh is not compressed.
+            let script = String::from_utf8([head.as_bytes(), body, tail].concat()).unwrap();
+            assert!(script.contains(old));
+            return self.start_source(script.replace(old, new).as_bytes(), configure);
+        }
         let in_vendor = self.vendor_replacement.map(|(old, new)| {
             let split = "(PACKED[kind]))";
             (split, format!("{split}.replace(b'{old}',b'{new}')"))
@@ -110,10 +116,14 @@ impl Setup {
             head = head.replace(split, &format!(".replace(b{old:?},b{new:?}){split}"));
         }
         let source = [head.as_bytes(), body, tail].concat();
-        let mut rig = self.spawn(&source, configure);
+        self.start_source(&source, configure)
+    }
+
+    fn start_source(&self, source: &[u8], configure: fn(&mut Command) -> &mut Command) -> Rig {
+        let mut rig = self.spawn(source, configure);
         if self.program.is_none() {
             assert_eq!(rig.read_announcement(), Some(self.interpreter));
-            rig.write(&source);
+            rig.write(source);
         }
         rig
     }

@@ -370,6 +370,7 @@ const SAMPLE: Shape = Object(&[
     ("n", MUST, Count(1 << 53)),
     ("at", MUST, CLOCK),
     ("took", MAY, Number(0.0, 1e6)),
+    ("cost", MAY, Object(&[("cpu", MUST, LOAD), ("seconds", MUST, Number(0.0, 1e6))])),
     ("full", MAY, Flag),
     ("host", MAY, HOST),
     (

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gtop::internals::probe::ProbeCommand;
+use gtop::internals::probe::{Interpreter, ProbeCommand};
 use serde_json::Value;
 
 use crate::harness::probe::{BOTH, NODE, Rig, Setup, at_once, gpus};
@@ -236,17 +236,62 @@ fn the_interval_and_the_focus_follow_commands() {
         rig.sample();
         rig.sample();
         // The interval alone would send no sample for ten minutes.
-        rig.command(ProbeCommand::Interval(Duration::from_millis(200)));
-        rig.until("the new interval", announced(0.2));
+        rig.command(ProbeCommand::Interval(Duration::from_millis(600)));
+        rig.until("the new interval", announced(0.6));
         rig.sample();
-        rig.command(ProbeCommand::Focus(Some(Duration::from_millis(100))));
-        rig.until("the focus", announced(0.1));
+        rig.command(ProbeCommand::Focus(Some(FOCUS)));
+        rig.until("the focus", announced(focus_seconds(interpreter)));
         rig.sample();
         rig.command(ProbeCommand::Focus(None));
-        rig.until("the end of the focus", announced(0.2));
+        rig.until("the end of the focus", announced(0.6));
         rig.sample();
         rig.finish();
     });
+}
+
+const FOCUS: Duration = Duration::from_millis(50);
+
+/// Returns the interval of the host in focus: sh starts several processes for each sample, so it does not follow.
+fn focus_seconds(interpreter: Interpreter) -> f64 {
+    match interpreter {
+        Interpreter::Python => 0.05,
+        Interpreter::Shell => 0.25,
+    }
+}
+
+#[test]
+fn a_focus_that_no_command_ends_ends_by_itself() {
+    let announced =
+        |seconds: f64| move |frame: &Value| (frame["intervals"]["host"] == seconds).then_some(());
+    at_once(BOTH, |interpreter| {
+        let interval = Duration::from_secs(600);
+        let replacement = Some(match interpreter {
+            Interpreter::Python => ("FOCUS_TIMEOUT = 65.0", "FOCUS_TIMEOUT = 0.6"),
+            Interpreter::Shell => ("focus_timeout=6500", "focus_timeout=60"),
+        });
+        let mut rig = Setup { interval, replacement, ..Setup::new(interpreter) }.start();
+        rig.sample();
+        rig.sample();
+        rig.command(ProbeCommand::Focus(Some(FOCUS)));
+        rig.until("the focus", announced(focus_seconds(interpreter)));
+        rig.until("its end", announced(600.0));
+        rig.finish();
+    });
+}
+
+#[test]
+fn the_cost_of_a_focus_is_measured() {
+    let replacement = Some(("COST_INTERVAL = 4.0", "COST_INTERVAL = 0.3"));
+    let mut rig = Setup { replacement, ..Setup::new(Interpreter::Python) }.start();
+    assert!(rig.sample()["cost"].is_null());
+    rig.command(ProbeCommand::Focus(Some(FOCUS)));
+    let cost = rig.until("the cost", |frame| frame["cost"].as_object().cloned());
+    let number = |key: &str| cost[key].as_f64().unwrap();
+    assert!((0.0..=6400.0).contains(&number("cpu")) && number("seconds") >= 0.3, "{cost:?}");
+    rig.command(ProbeCommand::Focus(None));
+    rig.until("the end", |frame| (frame["intervals"]["host"] == 0.5).then_some(()));
+    assert!(rig.sample()["cost"].is_null());
+    rig.finish();
 }
 
 #[test]

@@ -13,9 +13,10 @@ use crate::ui::chart_metric::ChartMetric;
 use crate::ui::dialog::Dialog;
 use crate::ui::display_options::DisplayOptions;
 use crate::ui::node_panel::attributes::{AttributeContext, chart_end_text, chart_text};
-use crate::ui::node_panel::host::{history_points, newest_label};
+use crate::ui::node_panel::close_up::{chart_step, metric_points, series_points};
+use crate::ui::node_panel::host::newest_label;
 use crate::ui::node_panel::series::{NodeSeries, SeriesId};
-use crate::ui::widgets::graph::{Graph, SCALE_WIDTH, scale, visible_seconds};
+use crate::ui::widgets::graph::{Graph, SCALE_WIDTH, scale};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::menu::Menu;
 
@@ -127,6 +128,7 @@ pub(crate) fn lines(
         height: grid.height,
         grows_down: false,
         is_reversed: context.options.chart.is_reversed,
+        step: chart_step(node),
     };
     let widest = node.devices.iter().map(|device| width_of(&device_label(node, device))).max();
     let pane = Pane { context, node, series, graph, label: widest.unwrap_or(1).min(4) };
@@ -178,17 +180,17 @@ impl Pane<'_> {
     fn graph_of(&self, index: usize, device: &Device, chart: &DeviceChart) -> Vec<Line> {
         let Self { context, node, series, graph, .. } = *self;
         let now = context.view.now;
-        let (count, _) = visible_seconds(graph.width, now);
+        let count = graph.visible_points(now);
         let source = node.device_sources.get(index);
         let is_fresh = node.link == Link::Up && node.device_freshness(index, now).is_fresh();
         let taken_at = source.and_then(|source| node.source(source)?.taken_at);
         // What is no longer measured keeps its last graph.
         let now = if is_fresh { now } else { taken_at.unwrap_or(now) };
         let points = if let Some(history_metric) = chart.metric.history {
-            history_points(node, (&device.uuid, history_metric), source, now, count)
+            metric_points(node, (&device.uuid, history_metric), source, now, count)
         } else {
             let id = SeriesId::Device(Arc::clone(&device.uuid), ChartMetric::of(chart));
-            series.last(node, &id, now, count)
+            series_points(node, series, &id, now, count)
         };
         let units = context.options.units();
         let attributes = AttributeContext { node, device, units };

@@ -72,6 +72,7 @@ pub(crate) fn graph_lines(
             height: GRAPH_ROWS,
             grows_down: false,
             is_reversed: context.options.chart.is_reversed,
+            step: Duration::from_secs(1),
         };
         let (count, _) = visible_seconds(graph.width, shown_until(node, now));
         let left = host_graphs(context, node, series, graph, count);

@@ -1,5 +1,7 @@
 //! Graphs over time: two seconds per column, several rows high, with a scale beside them and a time axis below.
 
+use std::time::Duration;
+
 use crate::time::Timestamp;
 use crate::ui::widgets::line::{Line, Tone};
 
@@ -7,8 +9,9 @@ use crate::ui::widgets::line::{Line, Tone};
 const PER_COLUMN: usize = 2;
 /// Steps per row.
 const STEPS: u16 = 4;
-/// The ages marked on the time axis, in seconds.
+/// The ages marked on the time axis, in seconds; the short ones for steps below a second.
 const TICKS: [usize; 6] = [30, 60, 120, 180, 240, 300];
+const SHORT_TICKS: [usize; 5] = [1, 2, 5, 10, 20];
 
 /// The size and orientation of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +22,8 @@ pub(crate) struct Graph {
     pub(crate) grows_down: bool,
     /// Draws the newest point on the left.
     pub(crate) is_reversed: bool,
+    /// The time between two points.
+    pub(crate) step: Duration,
 }
 
 /// The width of a scale, gap included.
@@ -44,6 +49,13 @@ pub(crate) fn visible_seconds(width: u16, now: Timestamp) -> (usize, bool) {
 }
 
 impl Graph {
+    /// Returns how many points it shows. Columns begin at even steps, so a full column never changes again.
+    pub(crate) fn visible_points(self, now: Timestamp) -> usize {
+        let step = i64::try_from(self.step.as_micros()).unwrap_or(i64::MAX).max(1);
+        let is_half = now.as_micros().div_euclid(step).rem_euclid(2) == 0;
+        usize::from(self.width) * PER_COLUMN - usize::from(is_half && self.width > 0)
+    }
+
     /// Returns the rows from top to bottom. `points` has the length that [`visible_seconds`] returns, values from 0 to
     /// 100, oldest first.
     pub(crate) fn rows(self, points: &[Option<f32>], tone: Tone) -> Vec<Line> {
@@ -86,8 +98,10 @@ impl Graph {
         if let Some(slots) = slots.filter(|_| label.len() < width) {
             slots.copy_from_slice(&label);
         }
-        for seconds in TICKS {
-            let column = seconds / PER_COLUMN;
+        let millis = usize::try_from(self.step.as_millis()).unwrap_or(1).max(1);
+        let ticks: &[usize] = if millis < 1000 { &SHORT_TICKS } else { &TICKS };
+        for seconds in ticks {
+            let column = seconds * 1000 / millis / PER_COLUMN;
             let label: Vec<char> = if self.is_reversed {
                 format!("{seconds}s┤").chars().collect()
             } else {
@@ -123,7 +137,9 @@ mod tests {
         graph.rows(points, Tone::Mid).into_iter().map(row).collect()
     }
 
-    const UP: Graph = Graph { width: 2, height: 2, grows_down: false, is_reversed: false };
+    const SECOND: Duration = Duration::from_secs(1);
+    const UP: Graph =
+        Graph { width: 2, height: 2, grows_down: false, is_reversed: false, step: SECOND };
 
     #[test]
     fn a_graph_fills_from_its_base_and_only_gaps_are_empty() {
@@ -144,6 +160,10 @@ mod tests {
         assert_eq!(visible_seconds(5, at(10)), (9, true));
         assert_eq!(visible_seconds(5, at(11)), (10, false));
         assert_eq!(visible_seconds(0, at(10)), (0, true));
+        for second in [10, 11] {
+            let graph = Graph { width: 5, ..UP };
+            assert_eq!(graph.visible_points(at(second)), visible_seconds(5, at(second)).0);
+        }
     }
 
     #[test]
@@ -157,6 +177,9 @@ mod tests {
         let old = Graph { width: 40, is_reversed: false, ..UP }.time_axis("last seen 3h12m ago");
         assert_eq!(old.plain_text(), "──────────├60s───────last seen 3h12m ago");
         assert_eq!(ticks(0, false), "");
+        let step = Duration::from_millis(50);
+        let close_up = Graph { width: 40, step, ..UP }.time_axis("now").plain_text();
+        assert_eq!(close_up, "────────────────────├2s───────├1s────now");
         let all = ticks(150, false);
         for seconds in TICKS {
             let axis = all.chars().collect::<Vec<_>>();
