@@ -49,7 +49,7 @@ use jiff::tz::TimeZone;
 
 use crate::insight::FleetView;
 use crate::model::declare::table;
-use crate::model::{NodeName, RecorderState};
+use crate::model::RecorderState;
 
 mod action;
 mod background;

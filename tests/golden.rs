@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gtop::internals::fleet::Fleet;
-use gtop::internals::model::NodeName;
 use gtop::internals::ui::{Effect, StopReason, Ui, UiRequest};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

@@ -151,6 +151,8 @@ impl ProbeSession {
         let mut heartbeat = heartbeat_timer();
         let mut last_frame_at = Instant::now();
         config.mark_changed();
+        // The first sample may have come together with the hello.
+        self.deliver_frames(clock, queue, sink).await?;
         loop {
             self.warm_up.take_if(|(_, until)| *until < Instant::now());
             let silence = SILENCE_TIMEOUT.max(self.interval * 5);
@@ -158,11 +160,8 @@ impl ProbeSession {
                 output = self.channel.next() => {
                     let Some(bytes) = self.check_output(output)? else { continue };
                     self.reader.push(&bytes);
-                    while let Some(received) = self.reader.next_frame() {
-                        let Some(frame) = self.on_received(received).await? else { continue };
+                    if self.deliver_frames(clock, queue, sink).await? {
                         last_frame_at = Instant::now();
-                        self.on_hello(queue, &frame);
-                        sink(Delivery { at: clock.now(), event: NodeEvent::Frame(frame) });
                     }
                 }
                 _ = heartbeat.tick() => self.on_heartbeat_tick().await,
@@ -183,6 +182,23 @@ impl ProbeSession {
                 }
             }
         }
+    }
+
+    /// Delivers the frames that have arrived whole; returns true if there was one.
+    async fn deliver_frames(
+        &mut self,
+        clock: &Clock,
+        queue: &RequestQueue,
+        sink: &mut EventSink,
+    ) -> Result<bool, Fault> {
+        let mut has_frame = false;
+        while let Some(received) = self.reader.next_frame() {
+            let Some(frame) = self.on_received(received).await? else { continue };
+            has_frame = true;
+            self.on_hello(queue, &frame);
+            sink(Delivery { at: clock.now(), event: NodeEvent::Frame(frame) });
+        }
+        Ok(has_frame)
     }
 
     /// Returns the bytes of frames in a channel's output, or the fault that ended it.
