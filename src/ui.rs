@@ -48,8 +48,8 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use crate::insight::FleetView;
-use crate::model::declare::table;
 use crate::model::RecorderState;
+use crate::model::declare::table;
 
 mod action;
 mod background;
