@@ -146,6 +146,7 @@ async fn every_column_has_a_value_somewhere() {
                 fleet: chosen("fleet"),
                 node: chosen("node"),
                 processes: chosen("processes"),
+                jobs: chosen("jobs"),
                 users: chosen("users"),
             };
             // The node with memory errors, that of slices, that of a workstation, and that of a large job.
@@ -153,6 +154,7 @@ async fn every_column_has_a_value_somewhere() {
                 "columns-fleet" => &["1"],
                 "columns-node" => &["13", "1jjj3", "1jjjj3", "1jjjjjj3"],
                 "columns-processes" => &["4"],
+                "columns-jobs" => &["2"],
                 _ => &["5"],
             };
             let is_of_devices = setting.name == "columns-node";

@@ -56,7 +56,7 @@ pub struct History {
     /// The points of each series in turn, for the open chunk.
     open: Arc<[u8]>,
     /// The last points in finer steps, while they are kept.
-    close_up: Option<Arc<History>>,
+    close_up: Option<Arc<Self>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -93,21 +93,21 @@ pub(crate) const MEANINGS: [NoteMeaning; 22] = [
 ];
 
 /// Returns what a note on a node means and what to do about it; both may be empty.
-pub(crate) fn explain_note(node: &Node, note: &str, now: Timestamp) -> (String, String) {
-    if let Some(fault) = node.fault().filter(|fault| fault.message() == note) {
+pub(crate) fn explain_note(node: &Node, text: &str, now: Timestamp) -> (String, String) {
+    if let Some(fault) = node.fault().filter(|fault| fault.message() == text) {
         return (fault.kind.meaning().to_owned(), fault.remedy().to_owned());
     }
     let faults = node.sources.iter().filter_map(|state| Some((state, state.fault.as_deref()?)));
     let of_source = faults
         .into_iter()
-        .find(|(state, fault)| source_fault_text(&state.source, fault, now) == note);
+        .find(|(state, fault)| source_fault_text(&state.source, fault, now) == text);
     if let Some((_, fault)) = of_source {
         let call = if fault.call.is_empty() { "" } else { "the call " };
         let colon = if fault.message.is_empty() { "" } else { ": " };
         let meaning = format!("{call}{}{colon}{}", fault.call, fault.message);
         return (meaning, fault.kind.remedy().to_owned());
     }
-    meaning_of(note)
+    meaning_of(text)
         .map_or_else(Default::default, |known| (known.meaning.to_owned(), known.remedy.to_owned()))
 }
 

@@ -534,7 +534,7 @@ mod tests {
         }
     }
 
-    fn samples(frames: &[(f64, Body)]) -> Vec<(f64, &crate::wire::body::Sample)> {
+    fn samples(frames: &[(f64, Body)]) -> Vec<(f64, &Sample)> {
         frames
             .iter()
             .filter_map(

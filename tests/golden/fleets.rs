@@ -547,8 +547,8 @@ pub fn partitioned() -> Fleet {
         Arc::new(node)
     };
     let fleet = Fleet::new((1..=300).map(numbered).collect::<Vec<_>>().into());
-    let list = JobList { at: Some(ago(12_000)), ..JobList::default() };
-    Fleet { jobs: Some(Arc::new(list)), ..fleet }
+    let jobs = JobList { at: Some(ago(12_000)), ..JobList::default() };
+    Fleet { jobs: Some(Arc::new(jobs)), ..fleet }
 }
 
 /// A single workstation.

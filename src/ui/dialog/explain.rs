@@ -57,9 +57,10 @@ impl ExplanationDialog {
         if closes {
             return ControlFlow::Break(None);
         }
-        let movement = match key {
-            Key::Letter(' ') => Some(Movement::PageDown),
-            other => Movement::from_dialog_key(other),
+        let movement = if key == Key::Letter(' ') {
+            Some(Movement::PageDown)
+        } else {
+            Movement::from_dialog_key(key)
         };
         if let Some(movement) = movement {
             self.top = movement.new_index(self.top, usize::MAX, self.rows.max(2) - 1);

@@ -204,13 +204,11 @@ impl JobRow {
 
     /// Returns the number of devices it has or, while it waits, asks for.
     fn device_count(&self, job: &Job) -> Option<usize> {
-        match &self.load {
-            Some(load) => load.devices.as_ref().map(|devices| devices.iter().sum()),
-            None => {
-                let asked = u64::from(job.devices_per_node?) * u64::from(job.node_count.max(1));
-                usize::try_from(asked).ok()
-            }
+        if let Some(load) = &self.load {
+            return load.devices.as_ref().map(|devices| devices.iter().sum());
         }
+        let asked = u64::from(job.devices_per_node?) * u64::from(job.node_count.max(1));
+        usize::try_from(asked).ok()
     }
 
     /// Returns nodes × devices of each: `3×8`; `3n 20` if nodes differ, `3n` if the devices are unknown.
