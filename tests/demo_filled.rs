@@ -1,5 +1,6 @@
 //! The demo shows everything: each metric and each column has a value somewhere, and in the first minute states stay.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -8,6 +9,7 @@ use gtop::internals::fleet::{Fleet, Totals};
 use gtop::internals::metrics::{
     DEVICE_AMD, DEVICE_TPU, HOST, JOB, JobAt, PROCESS, Usage, Value, device_fields,
 };
+use gtop::internals::model::Throttle;
 use gtop::internals::sim::FleetSpec;
 use gtop::internals::time::Timestamp;
 use gtop::internals::ui::{
@@ -121,7 +123,7 @@ fn has_value(lines: &[String], title: &str, is_of_devices: bool) -> bool {
     let title_row = body.find_map(|(row, line)| Some((row, line.find(title)?)));
     let Some((row, place)) = title_row else { return false };
     let body = &lines[3..];
-    let start = body[row][..place].chars().count();
+    let start = body[row].bytes().take(place).filter(|byte| byte & 0xc0 != 0x80).count();
     let is_row = |line: &&String| {
         !is_of_devices || line.trim_start().starts_with(|letter: char| letter.is_ascii_digit())
     };
@@ -187,7 +189,7 @@ async fn no_device_changes_its_state_in_the_first_minute() {
                 .iter()
                 .flat_map(|node| node.devices.iter())
                 .map(|device| {
-                    let text = device.throttle.get().map(|bits| bits.text());
+                    let text = device.throttle.get().map(Throttle::text);
                     format!("{} {text:?} {:?}", device.uuid, device.fault)
                 })
                 .collect();
@@ -211,7 +213,7 @@ async fn energy_grows_by_power_and_time() {
                 continue;
             };
             let watts = f64::from(device.power.get().unwrap().get());
-            let (start, sum) = sums.entry(device.uuid.clone()).or_insert((energy, 0.0));
+            let (start, sum) = sums.entry(Arc::clone(&device.uuid)).or_insert((energy, 0.0));
             if second == 50 {
                 #[expect(clippy::cast_precision_loss, reason = "joules of a minute")]
                 let joules = (energy - *start) as f64 / 1000.0;

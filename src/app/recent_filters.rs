@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(file.read(), ["free", "user=ada"]);
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
-        std::fs::write(&path, [0xff; 100_000]).unwrap();
+        std::fs::write(&path, vec![0xff; 100_000]).unwrap();
         assert_eq!(file.read(), [""; 0]);
         write(&path, "busy").unwrap();
         assert_eq!(file.read(), ["busy"]);

@@ -233,8 +233,8 @@ fn idle_held_devices<'a>(
         }
         if users.is_empty() {
             let is_own = |uuid: &Arc<str>| *node.whole_uuid(uuid) == device.uuid;
-            let own = node.uses.iter().filter(|used| is_own(&used.device));
-            users = own.filter_map(|used| user_of(node, used)).collect();
+            let of_device = node.uses.iter().filter(|used| is_own(&used.device));
+            users = of_device.filter_map(|used| user_of(node, used)).collect();
         }
         if users.is_empty() {
             users.insert(User::Hidden);

@@ -110,7 +110,7 @@ mod tests {
             node("lost", |node| node.devices[1].fault = Some(DeviceFault::Lost)),
             node("down", |node| node.link = Link::Down { fault, retry_at: None }),
             node("stale", |node| {
-                node.sources[0].taken_at = Some(NOW.minus(Duration::from_secs(9)))
+                node.sources[0].taken_at = Some(NOW.minus(Duration::from_secs(9)));
             }),
             node("opening", |node| node.link = Link::Opening { attempt: 1 }),
         ];

@@ -61,7 +61,7 @@ mod tests {
         let text = "free\n\nutil<\n free \nidle\n\u{1b}[31m\nx or y\n";
         assert_eq!(read_recent_filters(text), ["free", "x or y"]);
         assert_eq!(read_recent_filters(&"x".repeat(100_000)), [""; 0]);
-        let many: String = (0..9_000).map(|number| format!("a{number}\n")).collect();
+        let many = (0..9_000).map(|number| format!("a{number}")).collect::<Vec<_>>().join("\n");
         assert_eq!(read_recent_filters(&many).len(), MAX_RECENT_FILTERS);
     }
 }
