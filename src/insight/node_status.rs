@@ -136,15 +136,19 @@ fn connecting_text(attempt: u32) -> String {
 /// Returns why a node is down, and when the next attempt is due.
 pub(crate) fn down_notes(node: &Node, now: Timestamp) -> Vec<Note> {
     let Some(fault) = node.fault() else { return Vec::new() };
-    let next = match &node.link {
+    vec![(fault.message(), Severity::Error), (next_attempt_text(node, now), Severity::Info)]
+}
+
+/// Returns when a node that is down is tried again.
+pub(crate) fn next_attempt_text(node: &Node, now: Timestamp) -> String {
+    match &node.link {
         Link::Opening { attempt } => connecting_text(*attempt),
         Link::Down { retry_at: Some(at), .. } if *at > now => {
             format!("retry in {}", format_duration(at.since(now)))
         }
         Link::Down { retry_at: None, .. } => "F5 retries".to_owned(),
         Link::Down { .. } | Link::Idle | Link::Up => "retrying".to_owned(),
-    };
-    vec![(fault.message(), Severity::Error), (next, Severity::Info)]
+    }
 }
 
 fn source_fault_notes(node: &Node, now: Timestamp) -> Vec<Note> {

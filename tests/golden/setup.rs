@@ -105,7 +105,7 @@ fn changed_settings_apply_and_the_page_stays_open() {
     });
     let screen = text(&draw(&mut ui, 120, 40)).join("\n");
     assert!(screen.is_ascii() && screen.contains("every 7s"), "{screen}");
-    let row = screen.lines().find(|line| line.contains("fahrenheit")).unwrap();
+    let row = screen.lines().find(|line| line.contains("temperatures in")).unwrap();
     assert!(row.contains("yes") && row.contains("not saved"), "{row}");
 }
 

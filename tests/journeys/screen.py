@@ -88,9 +88,9 @@ class Screen:
         self.press("F2")
         self.until(r"^Setup ", "the setup")
         self.type("jjjjjjjj")
-        self.until(r"fahrenheit +no", "the row of the setting")
+        self.until(r"temperatures in °F +no", "the row of the setting")
         self.press("Right")
-        self.until(r"fahrenheit +yes", "the change")
+        self.until(r"temperatures in °F +yes", "the change")
         self.press("F12")
         self.until(r"saved to .*setup\.toml", "the path of the saved file")
 

@@ -179,14 +179,14 @@ const SIGNS: [Sign; 12] = [
     sign(
         "▒ idle-held",
         Tone::Strong,
-        "allocated to a job, or 256 MiB used by processes, and below 5% now",
+        "a job has it, or processes use 256 MiB of it; below 5% now",
         &[View::Fleet, View::Users],
     ),
     sign("free", Tone::Strong, "a device that nobody uses", &[View::Fleet]),
     sign(
         "unavailable",
         Tone::Warn,
-        "the same, on a node to which Slurm gives no jobs, such as a drained one",
+        "free, on a node that Slurm gives no jobs, such as a drained one",
         &[View::Fleet],
     ),
     sign(

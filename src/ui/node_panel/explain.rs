@@ -2,7 +2,9 @@
 
 use crate::fleet::Node;
 use crate::insight::RowId;
-use crate::insight::node_status::{NodeStatus, device_flags, device_label, model_name, notes};
+use crate::insight::node_status::{
+    NodeStatus, device_flags, device_label, model_name, next_attempt_text, notes,
+};
 use crate::insight::note_meaning::explain_note;
 use crate::metrics::{
     DEVICE, HOST, PROCESS, Usage, device_fields, is_driver_metric, is_slow_host_metric,
@@ -146,13 +148,16 @@ pub(crate) fn process(
     )
 }
 
-/// Explains notes on a node or a device of it.
+/// Explains notes on a node or a device of it, but for the next attempt to connect, which has its place among the numbers
+/// of the connection.
 pub(crate) fn remarks(node: &Node, notes: Vec<(String, Tone)>, now: Timestamp) -> Vec<Remark> {
     let remark = |(note, tone): (String, Tone)| {
         let (meaning, remedy) = explain_note(node, &note, now);
         Remark { note, tone, meaning, remedy }
     };
-    notes.into_iter().map(remark).collect()
+    let next_attempt = node.fault().map(|_| next_attempt_text(node, now));
+    let is_remark = |(note, _): &(String, Tone)| next_attempt.as_ref() != Some(note);
+    notes.into_iter().filter(is_remark).map(remark).collect()
 }
 
 fn taken_at(node: &Node, source: &Source) -> Option<Timestamp> {
