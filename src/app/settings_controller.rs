@@ -285,7 +285,7 @@ mod tests {
             (vec![("background", "light")], Palette::Light, false),
             (vec![("key-scheme", "nvitop")], Palette::Hot, true),
             (vec![("key-scheme", "nvitop"), ("background", "light")], Palette::HotLight, false),
-            (vec![("key-scheme", "nvitop"), ("theme", "mono")], Palette::Mono, false),
+            (vec![("key-scheme", "nvitop"), ("theme", "mono")], Palette::Mono, true),
             (vec![("key-scheme", "htop")], Palette::Dark, true),
             (vec![("theme", "light")], Palette::Light, false),
             (vec![("theme", "dark"), ("background", "light")], Palette::Light, false),

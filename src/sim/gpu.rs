@@ -1,11 +1,11 @@
 //! Simulated devices and their metrics at a given time.
 
-use crate::sim::gpu::board::Board;
+use crate::sim::gpu::hardware::Hardware;
 use crate::sim::rng::{Rng, random_uuid, to_u64};
 use crate::sim::workload::{Workload, WorkloadKind};
 use crate::wire::body::{Changes as _, Device, Raw};
 
-mod board;
+mod hardware;
 
 const MIB: u64 = 1 << 20;
 /// The version of the driver.
@@ -30,7 +30,7 @@ pub(crate) struct Model {
     idle_clock: f64,
     memory_clock: f64,
     has_fan: bool,
-    board: Board,
+    hardware: Hardware,
 }
 
 pub(crate) const H100: Model = Model {
@@ -43,7 +43,7 @@ pub(crate) const H100: Model = Model {
     idle_clock: 345.0,
     memory_clock: 2619.0,
     has_fan: false,
-    board: Board {
+    hardware: Hardware {
         capability: "9.0",
         pcie_generation: 5,
         nvlinks: 18,
@@ -63,7 +63,7 @@ pub(crate) const A100: Model = Model {
     idle_clock: 210.0,
     memory_clock: 1593.0,
     has_fan: false,
-    board: Board {
+    hardware: Hardware {
         capability: "8.0",
         pcie_generation: 4,
         nvlinks: 12,
@@ -83,7 +83,7 @@ pub(crate) const A6000: Model = Model {
     idle_clock: 210.0,
     memory_clock: 8001.0,
     has_fan: true,
-    board: Board {
+    hardware: Hardware {
         capability: "8.6",
         pcie_generation: 4,
         nvlinks: 0,
@@ -288,10 +288,10 @@ impl Gpu {
                 let load = self.load(work, t);
                 device.util = load.round().into();
                 device.memory_util = (load * 0.55).round().into();
-                self.fill_board(&mut device, work, t);
+                self.fill_hardware(&mut device, work, t);
             }
             Role::Split => {
-                self.fill_board(&mut device, work, t);
+                self.fill_hardware(&mut device, work, t);
                 if is_full {
                     mark_unsupported(&mut device, &["util", "memory_util"]);
                 }
@@ -341,8 +341,8 @@ impl Gpu {
         device.memory_reserved = (reserved * MIB).into();
     }
 
-    /// Sets the values of the board: power, temperature, clocks, errors.
-    fn fill_board(&self, device: &mut Device, work: &Workload, t: f64) {
+    /// Sets the values of the hardware: power, temperature, clocks, errors.
+    fn fill_hardware(&self, device: &mut Device, work: &Workload, t: f64) {
         let watts = self.watts(work, t);
         let heat = self.temperature(work, t);
         device.power = to_u64(watts * 1000.0).into();

@@ -684,6 +684,10 @@ mod tests {
         let mut navigation = Navigation::default();
         assert_eq!(navigation.shared.panel.cursor(&node), None);
         navigation.shared.panel.enter(&node);
+        let is_first_process =
+            |row: Option<RowId>| matches!(row, Some(RowId::Process { pid: 8, .. }));
+        assert!(is_first_process(navigation.shared.panel.cursor(&node)));
+        navigation.shared.panel.step(&node, Movement::Home);
         let mut seen = Vec::new();
         for _ in 0..5 {
             seen.push(match navigation.shared.panel.cursor(&node).unwrap() {

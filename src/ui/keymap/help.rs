@@ -47,7 +47,7 @@ pub(crate) fn page(keys: &Keymap, subject: &HelpSubject<'_>, width: u16) -> Vec<
     let is_narrow = width < TWO_COLUMN_WIDTH;
     let column = if is_narrow { width } else { (width / 2).saturating_sub(1) };
     let section = |wanted: Option<View>| section(keys, wanted, column);
-    let signs_and_columns = std::iter::once(signs(view, palette, column))
+    let signs_and_columns = std::iter::once(symbol_lines(view, palette, column))
         .chain(columns.iter().map(|group| column_lines(group, column)));
     let mut left = joined(signs_and_columns);
     let others = View::ALL.into_iter().filter(|other| *other != view).map(Some);
@@ -131,7 +131,7 @@ struct Sign {
 }
 
 /// Explains the signs and colours that a view uses.
-fn signs(view: View, palette: Palette, width: u16) -> Vec<Line> {
+fn symbol_lines(view: View, palette: Palette, width: u16) -> Vec<Line> {
     let load = Line::new()
         .gap(2)
         .text("low", Tone::Low)
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn the_legend_describes_the_palette() {
         for palette in Palette::ALL {
-            let legend = signs(View::Fleet, palette, 80);
+            let legend = symbol_lines(View::Fleet, palette, 80);
             let texts = legend.iter().flat_map(|line| &line.spans);
             let is_meaning =
                 |kind: &SpanContent| *kind == SpanContent::Text(palette.legend().to_owned());
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_long_description_wraps() {
-        let lines = entry(("b", Tone::Accent), "what the map shows", 24);
+        let lines = entry(("b", Tone::Accent), "what the map shows", 25);
         let texts: Vec<&SpanContent> =
             lines.iter().filter_map(|line| Some(&line.spans.last()?.content)).collect();
         let expected = ["what the", "map shows"].map(|text| SpanContent::Text(text.to_owned()));

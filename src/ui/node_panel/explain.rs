@@ -32,7 +32,7 @@ pub(crate) fn node(
     };
     let (fast, slow) = (Source::host(), Source::host_slow());
     Explanation::new(format!("node {}", node.name))
-        .with_remarks(remarks(node, notes, now))
+        .with_remarks(explained_notes(node, notes, now))
         .with_numbers("connection", None, connection(context, node))
         .with_numbers("numbers of the row", node.taken_at(), row)
         .with_numbers(
@@ -102,7 +102,7 @@ pub(crate) fn device(
     let title = format!("device {label} of {}: {}", node.name, model_name(device));
     Some(
         Explanation::new(title)
-            .with_remarks(remarks(node, notes, now))
+            .with_remarks(explained_notes(node, notes, now))
             .with_numbers("numbers of the row", at, device_table::facts(context, node, position))
             .with_numbers(format!("measured by {name}"), at, facts(true))
             .with_numbers(format!("more from {name}"), slow_at.or(at), facts(false)),
@@ -150,7 +150,11 @@ pub(crate) fn process(
 
 /// Explains notes on a node or a device of it, but for the next attempt to connect, which has its place among the numbers
 /// of the connection.
-pub(crate) fn remarks(node: &Node, notes: Vec<(String, Tone)>, now: Timestamp) -> Vec<Remark> {
+pub(crate) fn explained_notes(
+    node: &Node,
+    notes: Vec<(String, Tone)>,
+    now: Timestamp,
+) -> Vec<Remark> {
     let remark = |(note, tone): (String, Tone)| {
         let (meaning, remedy) = explain_note(node, &note, now);
         Remark { note, tone, meaning, remedy }

@@ -410,8 +410,11 @@ impl State {
         let cursor = self.cursor(fleet_view, &shared.selection);
         let is_large = width >= MIN_SPLIT_SIZE.0 && height >= MIN_SPLIT_SIZE.1;
         // Where lines are scarce, what a visible row says is not said again.
-        let told =
-            if is_large { BTreeSet::new() } else { self.told_nodes(cursor, height, max_lines) };
+        let told = if is_large {
+            BTreeSet::new()
+        } else {
+            self.nodes_with_visible_notes(cursor, height, max_lines)
+        };
         let is_told =
             |problem: &&FleetProblem| problem.indices.iter().all(|one| told.contains(one));
         let untold: Vec<&FleetProblem> =
@@ -459,7 +462,7 @@ impl State {
     }
 
     /// Returns the indices of the nodes whose rows are visible even with `max_problems` lines of problems below.
-    fn told_nodes(
+    fn nodes_with_visible_notes(
         &self,
         cursor: Option<CellCursor>,
         height: usize,

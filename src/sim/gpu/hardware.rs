@@ -21,7 +21,7 @@ const RESET: u64 = 1;
 
 /// What a board can do, besides what its processor does.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct Hardware {
     pub(super) capability: &'static str,
     pub(super) pcie_generation: u64,
     pub(super) nvlinks: u64,
@@ -38,12 +38,12 @@ impl Gpu {
     pub(super) fn fill_details(&self, device: &mut Device, work: &Workload, t: f64, is_full: bool) {
         let slow = (t / SLOW_INTERVAL).floor() * SLOW_INTERVAL;
         device.persistence = Raw::Value(true);
-        let board = &self.model.board;
-        device.pcie_generation = board.pcie_generation.into();
+        let hardware = &self.model.hardware;
+        device.pcie_generation = hardware.pcie_generation.into();
         device.pcie_lanes = 16.into();
         self.fill_counters(device.counters.get_or_insert_default(), work, t);
         self.fill_slow(device.details.get_or_insert_default(), work, slow);
-        if board.has_activity && self.role == Role::Whole {
+        if hardware.has_activity && self.role == Role::Whole {
             self.fill_activity(device, work, t);
         }
         if is_full {
@@ -90,7 +90,7 @@ impl Gpu {
         };
         counters.pcie_rx = total(30, received);
         counters.pcie_tx = total(32, sent);
-        if self.model.board.nvlinks > 0 {
+        if self.model.hardware.nvlinks > 0 {
             counters.nvlink_rx = total(34, link);
             counters.nvlink_tx = total(36, link);
         }
@@ -137,7 +137,7 @@ impl Gpu {
         details.clock_graphics = to_u64(self.clock(is_busy, t)).into();
         details.clock_video = to_u64(self.clock(is_busy, t) * 0.78).into();
         details.temperature_margin =
-            (self.model.board.slowdown - self.temperature(work, t)).round().into();
+            (self.model.hardware.slowdown - self.temperature(work, t)).round().into();
         details.display = Raw::Value(false);
         details.display_mode = Raw::Value(false);
         details.compute_mode = 0.into();
@@ -151,16 +151,16 @@ impl Gpu {
         details.sram_threshold = Raw::Value(false);
         details.pcie_replays = u64::from(self.rng.branch(42).below(4)).into();
         let used = if is_busy { 21 } else { 1 };
-        details.bar1_total = (self.model.board.bar1_mib * MIB).into();
+        details.bar1_total = (self.model.hardware.bar1_mib * MIB).into();
         details.bar1_used = (used * MIB).into();
-        details.bar1_free = ((self.model.board.bar1_mib - used) * MIB).into();
+        details.bar1_free = ((self.model.hardware.bar1_mib - used) * MIB).into();
         details.recovery = errors(RESET);
         if has_errors {
             let count = u64::from(self.xid(f64::NEG_INFINITY, t).is_some());
             details.xid = 63.into();
             details.xids = count.max(1).into();
         }
-        if self.model.board.has_activity {
+        if self.model.hardware.has_activity {
             details.fabric = REGISTERED.into();
             details.fabric_health = HEALTHY_FABRIC.into();
         }
@@ -181,27 +181,27 @@ impl Gpu {
 
     /// Sets what never changes, and what the board does not have.
     fn fill_limits(&self, device: &mut Device) {
-        let (model, board) = (self.model, &self.model.board);
+        let (model, hardware) = (self.model, &self.model.hardware);
         let limit = Raw::Value(to_u64(model.limit_watts * 1000.0));
         let statics = device.statics.get_or_insert_default();
-        statics.pcie_generation_max = board.pcie_generation.into();
+        statics.pcie_generation_max = hardware.pcie_generation.into();
         statics.pcie_lanes_max = 16.into();
         statics.power_limit_default = limit;
-        statics.power_limit_min = to_u64(board.least_watts * 1000.0).into();
+        statics.power_limit_min = to_u64(hardware.least_watts * 1000.0).into();
         statics.power_limit_max = limit;
         statics.clock_graphics_max = to_u64(model.clock).into();
         statics.clock_video_max = to_u64(model.clock * 0.78).into();
-        statics.temperature_slowdown = board.slowdown.into();
-        statics.temperature_shutdown = (board.slowdown + 5.0).into();
-        statics.nvlinks = board.nvlinks.into();
+        statics.temperature_slowdown = hardware.slowdown.into();
+        statics.temperature_shutdown = (hardware.slowdown + 5.0).into();
+        statics.nvlinks = hardware.nvlinks.into();
         statics.numa_node = u64::from(self.index / 4).into();
-        statics.capability = Some(board.capability.to_owned());
+        statics.capability = Some(hardware.capability.to_owned());
         // These boards remap rows instead.
         mark_unsupported(device, &["retired_single", "retired_double", "retired_pending"]);
-        if !board.has_activity {
+        if !hardware.has_activity {
             mark_unsupported(device, &["activity", "fabric", "fabric_health"]);
         }
-        if board.nvlinks == 0 {
+        if hardware.nvlinks == 0 {
             mark_unsupported(device, &["nvlink_tx", "nvlink_rx"]);
         }
     }
