@@ -55,9 +55,10 @@ pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Start, AppErr
     {
         return Ok(Start::Stopped(reason));
     }
-    // Neither simulated nodes nor this machine prompt for input.
+    // Neither simulated nodes, nor this machine, nor a command prompts for input, so the screen does not wait for logins.
     let ssh_count = targets::ssh_count(&targets);
-    let can_prompt = !is_demo && (ssh_count > 0 || env.cli.slurm.is_requested());
+    let uses_ssh = !is_demo && env.cli.connection.exec.is_none();
+    let can_prompt = uses_ssh && (ssh_count > 0 || env.cli.slurm.is_requested());
     env.prompter = env.prompter.take().filter(|_| can_prompt);
     env.prompter.iter().for_each(Prompter::open);
     let recorder = recording::start(env, &title)?;
