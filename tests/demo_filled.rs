@@ -127,7 +127,9 @@ fn has_value(lines: &[String], title: &str, is_of_devices: bool) -> bool {
     let is_row = |line: &&String| {
         !is_of_devices || line.trim_start().starts_with(|letter: char| letter.is_ascii_digit())
     };
-    let rows = body[row + 1..].iter().take_while(|line| !line.trim().is_empty()).filter(is_row);
+    // The host's values follow the devices.
+    let is_in_table = |line: &&String| !line.trim().is_empty() && !line.starts_with("CPU");
+    let rows = body[row + 1..].iter().take_while(is_in_table).filter(is_row);
     let mut texts = rows.map(|line| line.chars().skip(start).collect::<String>());
     texts.any(|text| !text.trim_matches([' ', '–', '-']).is_empty())
 }

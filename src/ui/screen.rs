@@ -656,6 +656,8 @@ impl Ui {
                 self.navigation.open_node(self.shown.view(), name, row_id);
             }
             Effect::OpenDialog(dialog) => {
+                // What it says may have no other room.
+                self.message = None;
                 let request = dialog.opening_request();
                 self.dialog = Some(dialog);
                 if let Some(request) = request {

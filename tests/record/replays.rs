@@ -54,7 +54,10 @@ fn the_picture_of_a_time_is_the_live_one() {
 fn in_milliseconds(json: &str) -> String {
     let parts = json.split("at\":\"").map(|part| match part.split_once('"') {
         Some((time, rest)) if time.ends_with('Z') => {
-            format!("{}\"{rest}", time.trim_end_matches('Z').chars().take(23).collect::<String>())
+            let time = time.trim_end_matches('Z');
+            let point = if time.contains('.') { "" } else { "." };
+            let whole = format!("{:0<23}", format!("{time}{point}"));
+            format!("{}\"{rest}", whole.chars().take(23).collect::<String>())
         }
         _ => part.to_owned(),
     });
@@ -193,7 +196,8 @@ fn the_screens_of_a_time_are_the_live_ones() {
     session.run(20);
     let fleets = [session.fleet(), replayed(&session.path, after(95))];
     for (width, height) in [(80, 24), (120, 40), (200, 50)] {
-        for view in "123456".chars() {
+        // Users (5) have their waste since the begin of what is watched, which is another here.
+        for view in "12346".chars() {
             let [live, played] = fleets.each_ref().map(|fleet| {
                 let theme = crate::golden::harness::DARK;
                 let mut ui = Ui::new("x".to_owned(), SECOND, TimeZone::UTC, theme);

@@ -229,7 +229,7 @@ impl<'a> DeviceTable<'a> {
                 Cell::Line(sparkline(&points, place.width, tone))
             })
         })
-        .named("last", "", "utilization over the last seconds, newest right, and the range drawn")
+        .named("last", "", "utilization over the last seconds, and its range")
         .rank(10)
         .wider(15, |table, room| table.if_roomy(room.min(14)))
         .titled(|_, width| {

@@ -142,11 +142,7 @@ impl<'a> FleetTable<'a> {
             .rank(1)
             .sized(|table, _| table.count_width("free", 4)),
         FleetColumn::right("DOWN", 0, |_, row, _| row.count(Totals::unusable, Tone::Warn))
-            .named(
-                "down",
-                "free",
-                "devices out of use: stale, faulty, or on a node that takes no jobs",
-            )
+            .named("down", "free", "stale, faulty, or on a node that takes no jobs")
             .rank(1)
             .sized(|table, _| table.count_width("down", 4)),
         FleetColumn::right("?", 0, |_, row, _| {
@@ -169,11 +165,7 @@ impl<'a> FleetTable<'a> {
                 Cell::Line(sparkline(&node.series, place.width, table.load_tone(row)))
             })
         })
-        .named(
-            "last",
-            "util",
-            "utilization over the last minute, newest right, and the range drawn",
-        )
+        .named("last", "util", "utilization over the last minute, and its range")
         .rank(14)
         .shown_from(WIDEST_WIDTH),
         FleetColumn::left("MEM", 4, |table, row, _| {

@@ -1,0 +1,95 @@
+"""Six questions about 300 nodes, each answered from the first frame with default settings in a few keystrokes."""
+
+import re
+
+from screen import Journey
+
+SIZES = ((80, 24), (200, 50))
+
+
+class Answers(Journey):
+    def fleets(self):
+        """Yields the screen of the fleet at each size, once all nodes have answered or are down."""
+        for size in SIZES:
+            screen = self.open("--demo=300", size=size)
+            screen.until(r"298(/300| of 300 nodes) fresh", "all nodes that answer")
+            yield screen
+
+    def test_free_devices_of_a_partition_take_two_keys(self):
+        for screen in self.fleets():
+            screen.press("g", "g")
+            screen.until(r"grouped by partition", "groups by partition")
+            titles = screen.until(r"^ +NODE .*NODES +BUSY +(IDLE-HELD|HELD) +FREE +DOWN", "columns of devices by state")
+            screen.settle()
+            column = titles[0].split().index("FREE") - titles[0].split().index("NODES")
+            free = {}
+            for line in screen.rows(r"^▸ "):
+                name, *numbers = line[2:].split()
+                free[name] = int(numbers[column])
+            self.assertEqual(set(free), {"gpu", "interactive", "serve"})
+            self.assertTrue(all(count > 0 for count in free.values()), free)
+            shared = screen.until(r"(\d+) nodes in several partitions.* (\d+) free|(\d+) free, \d+ down", "shared nodes")
+            in_two = next(int(number) for number in reversed(shared.groups()) if number)
+            total = int(screen.until(r"^DEV.* free +(\d+)", "the free devices of the fleet")[1])
+            self.assertEqual(sum(free.values()) - in_two, total)
+
+    def test_my_worst_job_takes_one_key_and_is_opened_by_the_next(self):
+        for screen in self.fleets():
+            screen.press("2")
+            screen.until(r"^\d+ jobs · \d+ yours", "the list of jobs")
+            screen.settle()
+            first, second = screen.rows(r"^\d+ +\S+ +ada ")[:2]
+            job = first.split()[0]
+            self.assertEqual(self.outliers(first), 1)
+            self.assertLessEqual(self.outliers(second), 1)
+            screen.press("Enter")
+            screen.until(rf"^job {job}  .*  ada  ", "the job, opened")
+            screen.until(r"^ *UTIL .*gpu\d+:\d", "its outlier")
+
+    @staticmethod
+    def outliers(line):
+        """The number of outliers of a row of the list: the last number before the time used of the limit."""
+        return int(re.search(r" (\d+) +\S+/\S+", line)[1])
+
+    def test_the_sickest_node_takes_one_key_and_its_reason_two(self):
+        for screen in self.fleets():
+            screen.press("!")
+            screen.until(r"problem 1 of \d+: gpu011 authentication refused", "the sickest node")
+            screen.press("i")
+            screen.until(r"^node gpu011$", "its explanation")
+            screen.until(r"✗ authentication refused: node offers: hostbased", "why it is down")
+            screen.until(r"load your key with ssh-add", "what to do about it")
+            screen.until(r"last seen +never since gtop started", "since when")
+
+    def test_who_wastes_most_takes_one_key(self):
+        for screen in self.fleets():
+            screen.press("5")
+            said = screen.until(r"^wasted since \d\d:\d\d:\d\d: (\w+) (\d+)m", "the user who wastes most")
+            screen.settle()
+            said = screen.until(r"^wasted since \d\d:\d\d:\d\d: (\w+) (\d+)m", "the user who wastes most")
+            wasted = {}
+            for line in screen.rows(r"^\+ \w+ "):
+                # Name, devices, share, busy, idle-held, wasted.
+                name, *values = line[2:].split()
+                minutes = re.fullmatch(r"(\d+)m", values[4])
+                wasted[name] = int(minutes[1]) if minutes else 0
+            self.assertEqual(wasted[said[1]], max(wasted.values()), wasted)
+
+    def test_the_meaning_of_a_column_takes_two_keys(self):
+        for screen in self.fleets():
+            screen.press("?")
+            screen.until(r"^Signs and colours in Fleet", "the help page")
+            found = {}
+            for key in (None, "PageDown"):
+                if key:
+                    screen.press(key)
+                    screen.until(r"\bAGE +age", "the second page, or all of the first")
+                for title, meaning in (
+                    ("AGE", "age of the numbers"),
+                    ("kW", "power draw"),
+                    ("DEVICES", "one cell per device"),
+                    ("NOTE", "problems"),
+                ):
+                    found.setdefault(title, False)
+                    found[title] |= bool(screen.rows(rf"\b{title} +{meaning}"))
+            self.assertEqual(set(found.values()), {True}, found)
