@@ -733,7 +733,7 @@ async fn the_outcome_of_a_job_is_queried_until_it_is_known() {
 async fn the_address_of_a_node_is_queried_once() {
     if std::env::var_os(IN_CHILD).is_none() {
         let name = "the_address_of_a_node_is_queried_once";
-        let sinfo = "#!/bin/sh\necho sinfo >>${0%/*}/asked\nprintf '%s\\n' 'n1|10.0.0.1|n1' 'n2|n2|host2' 'n3|n3|n3' \
+        let sinfo = "#!/bin/sh\ncase $* in *%o*) echo sinfo >>${0%/*}/asked ;; *) exit 1 ;; esac\nprintf '%s\\n' 'n1|10.0.0.1|n1' 'n2|n2|host2' 'n3|n3|n3' \
                      'n4|-oProxyCommand=x|n4' 'n5|root@n5|n5' 'other|10.0.0.9|other'\n";
         let squeue = squeue("record(7, 'RUNNING', 'n[1-6]')");
         let asked = run_with_programs(

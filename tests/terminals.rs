@@ -122,7 +122,7 @@ async fn terminals_of_zero_and_huge_size_are_drawn_on() {
 #[tokio::test]
 async fn a_late_background_reply_in_pieces_changes_the_theme_and_presses_no_key() {
     /// What is faint is drawn so.
-    const FAINT: [&str; 2] = ["\x1b[38;5;247m", "\x1b[38;5;241m"];
+    const FAINT: [&str; 2] = ["\x1b[38;5;146m", "\x1b[38;5;60m"];
     for pieces in [
         &["\x1b]11;rgb:ffff/ffff/ffff\x07"][..],
         &["\x1b", "]1", "1;", "rgb:fdfd/f6", "f6/e3e3\x1b", "\\"],
@@ -153,7 +153,7 @@ async fn an_immediate_background_reply_avoids_the_dark_theme() {
     let answer = b"\x1b]11;rgb:ffff/ffff/ffff\x07";
     child.stdin.as_mut().unwrap().write_all(answer).await.unwrap();
     let text = read_until(&mut child, "gpu02").await;
-    assert!(text.contains("38;5;241") && !text.contains("38;5;247"), "{text:?}");
+    assert!(text.contains("38;5;60m") && !text.contains("38;5;146"), "{text:?}");
     child.stdin.as_mut().unwrap().write_all(b"q").await.unwrap();
     assert_eq!(read_to_end(child).await.1, Some(0));
 }

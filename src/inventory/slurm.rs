@@ -129,6 +129,8 @@ pub struct SlurmPoller {
     interval: Duration,
     /// Targets that are watched in addition to the nodes of jobs.
     static_targets: Vec<Target>,
+    /// Targets that are watched until the first answer of `squeue`.
+    initial_targets: Vec<Target>,
     known_details: BTreeMap<JobId, KnownDetail>,
     list: JobList,
     /// Unescaped names of the listed jobs, to match records of `scontrol`; never shown.
@@ -229,6 +231,7 @@ impl SlurmPoller {
             interval,
             targets: static_targets.clone(),
             static_targets,
+            initial_targets: Vec::new(),
             known_details: BTreeMap::new(),
             list: JobList {
                 filter_text: filter.describe().into(),
@@ -257,7 +260,8 @@ impl SlurmPoller {
     pub fn with_initial_nodes(mut self, nodes: Vec<Target>) -> Self {
         let is_new =
             |node: &Target| self.static_targets.iter().all(|known| known.name != node.name);
-        self.targets.extend(nodes.into_iter().filter(is_new));
+        self.initial_targets = nodes.into_iter().filter(is_new).collect();
+        self.targets.extend(self.initial_targets.iter().cloned());
         self
     }
 
@@ -393,6 +397,7 @@ impl SlurmPoller {
         self.list.jobs = queue.jobs;
         self.names = queue.names;
         self.apply_known_details();
+        self.initial_targets.clear();
         self.update_targets(clock);
         self.list.notes = queue.notes.into_iter().map(Into::into).collect();
         self.list.at = Some(clock.now());
@@ -403,7 +408,8 @@ impl SlurmPoller {
     fn update_targets(&mut self, clock: &Clock) {
         let partitions = &self.filter.partitions;
         let all = self.nodes.list.names_in(partitions).filter(|_| self.nodes.has_all_nodes);
-        self.targets = merge_targets(&self.static_targets, &self.list.jobs, all);
+        let constant = [self.static_targets.as_slice(), &self.initial_targets].concat();
+        self.targets = merge_targets(&constant, &self.list.jobs, all);
         let names = self.targets.iter().map(|target| &target.name);
         let allocations = self.list.jobs.iter().flat_map(|job| job.allocations.iter());
         let expected = allocations.map(|allocation| &allocation.node);
