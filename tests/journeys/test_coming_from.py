@@ -41,7 +41,7 @@ class ForeignKeys(Journey):
         self.wait_until_gone(screen, r"^0 power ")
         self.press_each(screen, [
             ("G", r"^ p \* power"), ("m", r"^ m \* mem"), ("Escape", r"^← → node"),
-            ("F2", r"^Setup "), ("4", r"^ charted +power,temp "), ("Escape", r"^← → node"),
+            ("F2", r"^Setup "), ("4", r"^ metrics in the chart +power,temp "), ("Escape", r"^← → node"),
             ("4", r"by node and device$"), ("F6", r"^sort by$"), ("m", r"by device memory$"),
             ("Home", r"^\d+ \w+ on gpu\d+ "), ("F9", r"^ T 15 SIGTERM"), ("End", r"31 SIGSYS"),
             ("Escape", r"^s scope"), ("F12", r"saved to .*setup\.toml"), ("F10", r"^ended 0$"),
@@ -74,7 +74,7 @@ class ForeignKeys(Journey):
             ("Home", r"^34768 ada on gpu01 "), ("e", r"^environment +34768 "), ("Escape", r"^34768 ada on gpu01 "),
             ("t", r"^tree +gpu01"), ("t", r"^ NODE +GPU"), ("Enter", r"^process +34768 "), ("Escape", r"^ NODE +GPU"),
             ("c", r"density: compact|^ NODE +GPU +PID USER +GPU-MEM +%SM +COMMAND"), ("C-c", r"send INT to this process\?"),
-            ("Escape", r"^s scope"), ("I", r"send INT to"), ("Escape", r"^s scope"), ("h", r"^Processes"), ("Escape", r"^s scope"),
+            ("Escape", r"^s scope"), ("I", r"send INT to"), ("Escape", r"^s scope"), ("h", r"^Signs and colours in Processes"), ("Escape", r"^s scope"),
             ("q", r"^ended 0$"),
         ])  # fmt: skip
 
@@ -82,7 +82,7 @@ class ForeignKeys(Journey):
         screen = self.open("--demo=1", "--keys", "nvitop", size=(120, 40))
         screen.until(r"^ +PID +USER", "the processes of the node")
         self.press_each(screen, [
-            ("Tab", r"^34768 +katherine"), ("k", r"send KILL to this process\?"), ("Escape", r"^34768 +katherine"),
+            ("Tab", r"^34768 +ada"), ("k", r"send KILL to this process\?"), ("Escape", r"^34768 +ada"),
             ("Enter", r"^process +34768 "), ("q", r"^gpu01 .* 1/1 "), ("e", r"^environment +34768 "), ("q", r"^gpu01 .* 1/1 "),
             ("t", r"^tree +gpu01"), ("t", r"^gpu01 .* 1/1 "), ("o m", r"by share of host memory$"),
             ("/", r"by share of host memory, reversed$"), ("o n", r"by node and device$"), ("3", r"^gpu01 .* 1/1 "), ("q", r"^ended 0$"),
@@ -91,7 +91,7 @@ class ForeignKeys(Journey):
     def test_htop_and_nvtop_on_one_machine(self):
         for scheme, steps in (
             ("htop", [("#", r"# \(hide the meters\): "), ("M", r"by share of host memory$"), ("I", r"reversed$"), ("F10", r"^ended 0$")]),
-            ("nvtop", [("j", r"^34768 +katherine"), ("F9", r"^ T 15 SIGTERM"), ("Escape", r"^34768 "), ("F6", r"^sort by$"),
+            ("nvtop", [("j", r"^34768 +ada"), ("F9", r"^ T 15 SIGTERM"), ("Escape", r"^34768 "), ("F6", r"^sort by$"),
                        ("Escape", r"by node and device$"), ("F10", r"^ended 0$")]),
         ):
             with self.subTest(scheme=scheme):
@@ -108,7 +108,7 @@ class ForeignKeys(Journey):
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("\x1b[", done.stdout)
         self.assertTrue(done.stdout.isascii(), done.stdout)
-        self.assertIn("power ", done.stdout)
+        self.assertIn("POWER ", done.stdout)
 
     def wait_until_gone(self, screen, pattern):
         for _ in range(100):
