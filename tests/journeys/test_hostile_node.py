@@ -71,7 +71,7 @@ class HostileNode(Journey):
         self.assertEqual(column(devices[0], "41°"), column(devices[1], "41°"), screen.text())
         # A value that is not a number is unknown; a missing counter is neither an error nor zero.
         self.assertRegex(devices[1], r"3\.9/–|–/–|–")
-        self.assertNotIn("ECC", screen.text())
+        self.assertNotIn("ECC:", screen.text())
         self.assertFalse(os.path.exists(self.touched))
         self.assertEqual(screen.tmux("display-message", "-p", "-t", "s", "#{pane_title}"), title)
         for size in [(1, 1), (2, 40), (300, 2), (7, 7), (80, 24)]:
