@@ -85,7 +85,7 @@ class Journeys(LabCase):
     def filter(self, screen, text, left):
         """Applies a filter, and waits for the text `left`."""
         screen.type("/")
-        screen.until(r"words, or util<10", "the filter prompt")
+        screen.until(r"util<10 user=alice", "the filter prompt")
         screen.type(text)
         screen.until(left, "the filtered nodes")
         screen.press("Enter")
@@ -93,12 +93,12 @@ class Journeys(LabCase):
     def test_idle_devices_of_my_job(self):
         screen = self.open("--slurm")
         screen.until(r"([23]) of \1 nodes fresh", "the nodes of her jobs")
-        screen.press("2")
+        screen.press("2", "Enter")
         screen.until(rf"^job {self.train}  train  alice .*running", "the job")
         row = screen.until(r"^  gpu02 +(\d+) +(\d+) +(\d+) +(\d+) ", "its devices on gpu02")
         self.assertEqual(row[4], "0")
         screen.press("1")
-        screen.until(r"^  NODE  DEVICES", "the fleet")
+        screen.until(r"^  NODE  JOB", "the fleet")
         self.filter(screen, f"job={self.train} util<1", r"^1 of [23] nodes ")
         screen.until(r"/job=\d+ util<1", "the filter in the header")
         self.assertTrue(screen.rows(r"^  gpu02 "))
@@ -162,10 +162,10 @@ class Journeys(LabCase):
         screen.press("F6")
         screen.until(r"^sort by$", "columns to choose from")
         screen.type("m")
-        screen.until(r"MEM↓", "the column that was chosen")
+        screen.until(r"GiB↓", "the column that was chosen")
         self.assertEqual(self.node_order(screen, 6), ["gpu08", "gpu07", "gpu04", "gpu03", "gpu02", "gpu01"])
         screen.type("\\")
-        screen.until(r"MEM↑", "the reversed order")
+        screen.until(r"GiB↑", "the reversed order")
         self.assertEqual(self.node_order(screen, 6), ["gpu01", "gpu02", "gpu03", "gpu04", "gpu07", "gpu08"])
 
     def node_order(self, screen, count):
@@ -174,7 +174,7 @@ class Journeys(LabCase):
 
         def are_all():
             screen.settle()
-            names[:] = [row.split()[0] for row in screen.rows(r"^  gpu\d+ +[^ ]{4} ")]
+            names[:] = [row.split()[0] for row in screen.rows(r"^  gpu\d+ +\S+ +\S+ +[^ ]{4} ")]
             return len(names) == count
 
         wait_for(f"{count} fresh nodes", are_all)
@@ -183,7 +183,7 @@ class Journeys(LabCase):
     def test_a_misspelt_filter_field_is_explained(self):
         screen = self.open_all_nodes()
         screen.type("/")
-        screen.until(r"words, or util<10", "the filter prompt")
+        screen.until(r"util<10 user=alice", "the filter prompt")
         screen.type("utl<20")
         screen.until(r"▼ no field utl; did you mean util\?", "the error above the word")
         screen.press("C-u")
@@ -233,11 +233,11 @@ class Journeys(LabCase):
         screen.type("t")
         screen.until(r"waiting for the node", "the pending request")
         screen.type("h")
-        screen.until(r"tag or untag the process", "help")
+        screen.until(r"Signs and colours in Processes", "help")
         screen.press("Escape")
         screen.until(r"waiting for the node", "the page again")
         screen.type("/")
-        screen.until(r"words, or util<10", "the filter prompt")
+        screen.until(r"util<10 user=alice", "the filter prompt")
         screen.type("user=alice")
         screen.until(r"^/ .*user=alice", "what was typed")
         screen.press("Escape")

@@ -167,7 +167,7 @@ class Signals(LabCase):
         for key in ("K", "T", "I", "F9"):
             terminal.type(key)
         terminal.type("h")
-        page = terminal.until("help", r"Everywhere")
+        page = terminal.until("help", r"Signs and colours")
         self.assertNotRegex(page, r"send |SIGTERM")
         terminal.type("Escape")
         self.assertEqual(self.start_time("gpu01", pid), started_at)
