@@ -322,9 +322,9 @@ fn notices(fleet_view: &FleetView, screen: &ScreenState<'_>) -> Line {
     let frozen = screen.frozen.map(|span| format!("FROZEN {}", format_age(span)));
     let all = [
         problem.map(|text| Line::styled(text, Tone::Bad)),
+        frozen.map(|text| Line::styled(text, Tone::Warn)),
         fleet_view.selection.summary().map(|text| Line::styled(text, Tone::Accent)),
         filter,
-        frozen.map(|text| Line::styled(text, Tone::Warn)),
         screen.message.map(|text| Line::styled(text, Tone::Plain)),
     ];
     let join = |line: Line, part| if line.width() > 0 { line.gap(2).append(part) } else { part };
