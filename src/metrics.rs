@@ -67,8 +67,6 @@ pub struct MetricColumn {
     pub width: u16,
     /// Its place among the columns; the first get room first.
     pub rank: u8,
-    /// The description in the list of columns.
-    pub help: &'static str,
 }
 
 /// How nodes are sorted by a metric: the highest value first, of a device metric by the highest of the node.
@@ -126,9 +124,8 @@ impl<S> Field<S> {
         self,
         (title, label): (&'static str, &'static str),
         (width, rank): (u16, u8),
-        help: &'static str,
     ) -> Self {
-        Self { column: Some(MetricColumn { title, label, width, rank, help }), ..self }
+        Self { column: Some(MetricColumn { title, label, width, rank }), ..self }
     }
 
     /// Makes the metric one that can be charted.
@@ -373,7 +370,7 @@ pub(crate) mod made_up {
 
     const FIELDS: &[Field<Device>] = fields! { Device:
         Number("wobble_celsius", "wobble", "a made-up metric", memory_temperature)
-            .column(("WOBBLE", "wobble"), (6, 30), "made up")
+            .column(("WOBBLE", "wobble"), (6, 30))
             .chart(MetricChart::new(30, 'w', "made up"))
             .order('o', "wobble", "by wobble");
     };

@@ -31,7 +31,7 @@ pub const DEVICE: &[Field<Device>] = fields! { Device:
         .chart(MetricChart::new(4, 't', "temperature, to 100 °C"))
         .order('t', "hottest device", "by the highest device temperature");
     Number("memory_temperature_celsius", "memtemp", "memory temperature", memory_temperature)
-        .column(("MEMTEMP", "memtemp"), (7, 4), "memory temperature");
+        .column(("MEMTEMP", "memtemp"), (7, 4));
     Number("power_watts", "power", "power draw", power)
         .chart(MetricChart::new(3, 'p', "power, of its limit")
             .share(|device: &Device| device.power_share().map(Percent::get)));
@@ -57,7 +57,7 @@ pub const DEVICE: &[Field<Device>] = fields! { Device:
     Integer("pcie_lanes", "pciewidth", "current PCIe link width, in lanes", pcie => |(_, lanes)| lanes);
     Flag("persistence_enabled", "persistence", "persistence mode: the driver stays loaded while the device is unused",
         persistence)
-        .column(("PERS", "pers"), (4, 17), "persistence mode");
+        .column(("PERS", "pers"), (4, 17));
     Flag("mig_enabled", "mig", "MIG mode is enabled", mig)
-        .column(("MIG", "MIG"), (3, 24), "MIG mode");
+        .column(("MIG", "MIG"), (3, 24));
 };

@@ -47,6 +47,13 @@ fn events_in_every_theme() {
 }
 
 #[test]
+fn an_event_is_explained_with_its_node() {
+    let mut ui = ui_with_events(DARK);
+    press(&mut ui, &[KeyCode::Down, KeyCode::Char('i')]);
+    check("explain-event-80x24", &draw_later(&mut ui, 80, 24));
+}
+
+#[test]
 fn events_on_every_kind_of_fleet() {
     check_fleets("events", KEYS);
 }

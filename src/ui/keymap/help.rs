@@ -47,9 +47,11 @@ pub(crate) fn page(keys: &Keymap, subject: &HelpSubject<'_>, width: u16) -> Vec<
     let is_narrow = width < TWO_COLUMN_WIDTH;
     let column = if is_narrow { width } else { (width / 2).saturating_sub(1) };
     let section = |wanted: Option<View>| section(keys, wanted, column);
-    let signs_and_columns = std::iter::once(symbol_lines(view, palette, column))
-        .chain(columns.iter().map(|group| column_lines(group, column)));
-    let mut left = joined(signs_and_columns);
+    let mut sections = vec![symbol_lines(view, palette, column)];
+    sections.extend(columns.iter().map(|group| column_lines(group, column)));
+    // Behind the view's own columns, all of which then stand on the first two pages of a small screen.
+    sections.insert(sections.len().min(2), flag_lines(view, column));
+    let mut left = joined(sections);
     let others = View::ALL.into_iter().filter(|other| *other != view).map(Some);
     let own_keys = [Some(view), None].into_iter().map(section);
     let mut right = joined(own_keys.chain(std::iter::once(syntax::help_lines(column))));
@@ -145,15 +147,19 @@ fn symbol_lines(view: View, palette: Palette, width: u16) -> Vec<Line> {
     let has_load = WITH_DEVICES.contains(&view);
     let used = SIGNS.iter().filter(|sign| sign.views.contains(&view));
     let entries = used.flat_map(|sign| entry((sign.text, sign.tone), sign.meaning, width));
-    let flags = FLAGS.iter().filter(|_| has_load).flat_map(|(flag, tone)| {
+    std::iter::once(title).chain(Some(load).filter(|_| has_load)).chain(entries).collect()
+}
+
+/// Explains the flags of devices, if the view has devices.
+fn flag_lines(view: View, width: u16) -> Vec<Line> {
+    if !WITH_DEVICES.contains(&view) {
+        return Vec::new();
+    }
+    let entries = FLAGS.iter().flat_map(|(flag, tone)| {
         let meaning = meaning_of(flag).map_or("", |known| known.meaning);
         entry((flag, *tone), meaning, width)
     });
-    std::iter::once(title)
-        .chain(Some(load).filter(|_| has_load))
-        .chain(entries)
-        .chain(flags)
-        .collect()
+    std::iter::once(Line::styled("Flags of devices", Tone::Strong)).chain(entries).collect()
 }
 
 const WITH_DEVICES: &[View] = &[View::Fleet, View::Job, View::Node];

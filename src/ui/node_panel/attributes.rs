@@ -27,6 +27,8 @@ pub(crate) struct Attribute {
     /// The name in settings.
     pub(crate) name: &'static str,
     pub(crate) column: MetricColumn,
+    /// Its description in one line, that of the metric if it shows one.
+    pub(crate) help: &'static str,
     source: AttributeSource,
 }
 
@@ -44,21 +46,13 @@ impl Attribute {
         help: &'static str,
         read: fn(AttributeContext<'_>) -> AttributeText,
     ) -> Self {
-        let column = MetricColumn { title, label, width, rank, help };
-        Self { name, column, source: AttributeSource::Combined(read) }
+        let column = MetricColumn { title, label, width, rank };
+        Self { name, column, help, source: AttributeSource::Combined(read) }
     }
 
     fn of_metric(field: &'static Field<Device>) -> Option<Self> {
         let source = AttributeSource::Metric(field);
-        Some(Self { name: field.alias, column: field.column?, source })
-    }
-
-    /// Returns its description in one line, that of the metric if it shows one.
-    pub(crate) const fn help(&self) -> &'static str {
-        match self.source {
-            AttributeSource::Metric(field) => field.help,
-            AttributeSource::Combined(_) => self.column.help,
-        }
+        Some(Self { name: field.alias, column: field.column?, help: field.help, source })
     }
 
     pub(crate) fn read(&self, context: AttributeContext<'_>) -> AttributeText {

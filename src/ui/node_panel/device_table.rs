@@ -88,8 +88,7 @@ impl<'a> DeviceTable<'a> {
     /// Returns the columns, with those of some attributes.
     fn columns(has_index: bool, attributes: &[Attribute]) -> Vec<DeviceColumn<'a>> {
         let ranked = (FIRST_RANKS + 1..).zip(attributes);
-        let attributes = ranked.map(|(rank, attribute)| {
-            let (Attribute { name, column, .. }, help) = (attribute, attribute.help());
+        let attributes = ranked.map(|(rank, Attribute { name, column, help, .. })| {
             DeviceColumn::right(column.title, column.width, |table, row, place| {
                 row.of_device(|_, device| table.attribute_cell(place.name, device))
             })
@@ -242,7 +241,7 @@ impl<'a> DeviceTable<'a> {
                 Cell::Line(flags.fold(Line::new(), add))
             })
         })
-        .named(FLAGS, "", "problems of the device; the signs above tell what each means")
+        .named(FLAGS, "", "problems of the device; each is explained with the flags")
         .rank(3)
         .sized(|table, _| if table.width >= 110 && !table.is_chosen() { 14 } else { 8 })
         .titled(|_, width| format!("{:<1$}", "FLAGS", usize::from(width)).into())

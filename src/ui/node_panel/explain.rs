@@ -25,10 +25,10 @@ pub(crate) fn node(
     row: Vec<Fact>,
 ) -> Explanation {
     let now = context.view.now;
-    let units = context.options.units();
+    let format = (context.options.units(), context.zone);
     let host = |is_slow: bool| {
         let fields = HOST.iter().filter(|field| is_slow_host_metric(field.id) == is_slow);
-        fields.map(|field| Fact::of_metric(field, node, units)).collect()
+        fields.map(|field| Fact::of_metric(field, node, format)).collect()
     };
     let (fast, slow) = (Source::host(), Source::host_slow());
     Explanation::new(format!("node {}", node.name))
@@ -77,12 +77,12 @@ pub(crate) fn device(
 ) -> Option<Explanation> {
     let device = node.devices.get(position)?;
     let now = context.view.now;
-    let units = context.options.units();
+    let format = (context.options.units(), context.zone);
     let source = node.device_sources.get(position);
     let is_common = |alias: &str| DEVICE.iter().any(|field| field.alias == alias);
     let facts = |is_wanted: bool| {
         let fields = device_fields().filter(|field| is_common(field.alias) == is_wanted);
-        let facts = fields.map(|field| Fact::of_metric(field, device, units));
+        let facts = fields.map(|field| Fact::of_metric(field, device, format));
         // What no source of this device reports is not listed.
         let is_reported =
             |fact: &Fact| is_wanted || fact.value.reason() != Some(Reason::NotSampled);
@@ -119,10 +119,10 @@ pub(crate) fn process(
     let position = node.devices.iter().position(|known| *known.uuid == *device);
     let shown: Option<&Device> = position.and_then(|position| node.devices.get(position));
     let usage = Usage::of(node, shown?).find(|usage| usage.used.pid == pid)?;
-    let units = context.options.units();
+    let format = (context.options.units(), context.zone);
     let facts = |is_driver: bool| {
         let fields = PROCESS.iter().filter(|field| is_driver_metric(field.alias) == is_driver);
-        let facts = fields.map(|field| Fact::of_metric(field, &usage, units));
+        let facts = fields.map(|field| Fact::of_metric(field, &usage, format));
         facts.filter(|fact| fact.value.reason() != Some(Reason::NotSampled)).collect::<Vec<_>>()
     };
     let backend = position.and_then(|position| node.device_sources.get(position));

@@ -1,6 +1,8 @@
 //! What a row of the screen means: each number with its unit, its source, its age and its meaning, and each note
 //! with what to do about it.
 
+use jiff::tz::TimeZone;
+
 use crate::metrics::{Field, Value, ValueKind};
 use crate::model::{Bytes, Reading};
 use crate::text::{UNKNOWN, width_of};
@@ -70,12 +72,14 @@ impl Fact {
         Self { name: name.into(), value: Reading::Known(value.into()), meaning: meaning.into() }
     }
 
-    /// Makes a fact of a metric.
-    pub(crate) fn of_metric<S>(field: &Field<S>, subject: &S, units: Units) -> Self {
+    /// Makes a fact of a metric; times are those of the zone.
+    pub(crate) fn of_metric<S>(
+        field: &Field<S>,
+        subject: &S,
+        (units, zone): (Units, &TimeZone),
+    ) -> Self {
         let value = match field.kind {
-            ValueKind::Timestamp => {
-                reading_of((field.read)(subject), |value| value.text().map(|text| text.to_string()))
-            }
+            ValueKind::Timestamp => local_time((field.read)(subject), zone),
             ValueKind::Number
             | ValueKind::Share
             | ValueKind::Integer
@@ -99,13 +103,14 @@ impl Fact {
     }
 }
 
-fn reading_of(value: Value, text: impl FnOnce(Value) -> Option<String>) -> Reading<String> {
-    match value {
-        Value::Unknown(reason) => Reading::Unknown(reason),
-        known @ (Value::Number(_) | Value::Integer(_) | Value::Text(_) | Value::Flag(_)) => {
-            Reading::checked(text(known))
-        }
+/// Formats a time as the clock of the zone shows it.
+fn local_time(value: Value, zone: &TimeZone) -> Reading<String> {
+    if let Value::Unknown(reason) = value {
+        return Reading::Unknown(reason);
     }
+    let moment = value.text().and_then(|text| text.parse::<jiff::Timestamp>().ok());
+    let local = moment.map(|moment| moment.to_zoned(zone.clone()));
+    Reading::checked(local.map(|local| local.strftime("%b %d %H:%M:%S").to_string()))
 }
 
 /// Formats a value with its unit in full.
@@ -335,10 +340,20 @@ mod tests {
             power: Reading::Unknown(Reason::NotSupported),
             ..Device::default()
         };
-        let value = |alias| Fact::of_metric(field(alias), &device, units).value_text();
+        let value =
+            |alias| Fact::of_metric(field(alias), &device, (units, &TimeZone::UTC)).value_text();
         assert_eq!(value("util"), "97%");
         assert_eq!(value("power"), "– not supported");
         assert_eq!(value("temp"), "– not sampled");
+    }
+
+    #[test]
+    fn a_time_is_that_of_the_clock_here() {
+        let text = |text: &str| local_time(Value::Text(text.into()), &TimeZone::UTC);
+        assert_eq!(text("2025-11-20T09:53:07Z"), Reading::Known("Nov 20 09:53:07".to_owned()));
+        assert_eq!(text("soon").reason(), Some(Reason::Malformed));
+        let unknown = Value::Unknown(Reason::NotAvailable);
+        assert_eq!(local_time(unknown, &TimeZone::UTC).reason(), Some(Reason::NotAvailable));
     }
 
     #[test]

@@ -12,9 +12,9 @@ use crate::ui::widgets::explanation::{Explanation, Fact};
 /// Explains a job, running, pending or ended.
 pub(super) fn of_job(context: RenderContext<'_>, job: &Job) -> Explanation {
     let fleet_view = context.view;
-    let units = context.options.units();
+    let format = (context.options.units(), context.zone);
     let at = JobAt { job: job.clone(), now: fleet_view.now };
-    let facts = JOB.iter().map(|field| Fact::of_metric(field, &at, units)).collect();
+    let facts = JOB.iter().map(|field| Fact::of_metric(field, &at, format)).collect();
     let listed_at = fleet_view.fleet.jobs.as_ref().and_then(|list| list.at);
     let entry = fleet_view.job_index().entry(&job.id);
     let is_listed = entry.is_none_or(|entry| entry.is_listed);
