@@ -1,7 +1,9 @@
 //! What the notes on nodes and devices mean, and what to do about each.
 
 use crate::fleet::Node;
+use crate::insight::Severity;
 use crate::insight::node_status::source_fault_text;
+use crate::model::FaultKind;
 use crate::time::Timestamp;
 
 /// What a note means.
@@ -111,6 +113,19 @@ pub(crate) fn explain_note(node: &Node, text: &str, now: Timestamp) -> (String, 
         .map_or_else(Default::default, |known| (known.meaning.to_owned(), known.remedy.to_owned()))
 }
 
+/// Returns what an event means and what to do about it; both are empty where nothing is wrong any more.
+pub(crate) fn explain_event(text: &str, severity: Severity) -> (&'static str, &'static str) {
+    if matches!(severity, Severity::Recovery | Severity::Info) {
+        return ("", "");
+    }
+    // A session that is lost is no lost device: faults of connections have names of their own.
+    let fault = FaultKind::ALL.into_iter().find(|kind| text.starts_with(kind.label()));
+    if let Some(kind) = fault {
+        return (kind.meaning(), kind.remedy());
+    }
+    meaning_of(text).map_or(("", ""), |known| (known.meaning, known.remedy))
+}
+
 /// Returns what a note or a flag means; `None` if it is none of the known ones.
 pub(crate) fn meaning_of(note: &str) -> Option<&'static NoteMeaning> {
     let note = note.to_lowercase();
@@ -122,7 +137,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{Fault, FaultKind, Link, NodeName};
+    use crate::model::{Fault, Link, NodeName};
 
     #[test]
     fn a_down_node_has_the_remedy_of_its_own_fault() {
@@ -140,6 +155,16 @@ mod tests {
             let meaning = kind.meaning();
             assert!(meaning.contains(' ') && !meaning.ends_with('.'), "{kind:?}");
         }
+    }
+
+    #[test]
+    fn a_lost_session_is_no_lost_device() {
+        let explained = |text, severity| explain_event(text, severity).1;
+        let error = Severity::Error;
+        assert_eq!(explained("session lost", error), FaultKind::SessionLost.remedy());
+        assert!(explained("device lost", error).contains("fell off the bus"));
+        assert_eq!(explained("job 8450 of lost-and-found started", Severity::Info), "");
+        assert_eq!(explained("no longer throttled: thermal", Severity::Recovery), "");
     }
 
     #[test]

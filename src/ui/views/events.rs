@@ -22,7 +22,7 @@ use crate::insight::Severity;
 use crate::insight::events::changes::{self, EventSummary, ObservedEvent};
 use crate::insight::events::event_log::EventLog;
 use crate::insight::events::rows::{DeviceEvents, EventRow, EventRows};
-use crate::insight::note_meaning::meaning_of;
+use crate::insight::note_meaning::explain_event;
 
 /// The view's cursor, scroll position and log of noticed events.
 #[derive(Clone, Debug, Default)]
@@ -70,12 +70,12 @@ impl ViewState for State {
         let row = rows.list.get(self.position(context)).ok_or("no events so far")?;
         let table = EventTable::laid_out(context, &rows, self.unfolded.as_ref(), u16::MAX);
         let text = &*row.summary.text;
-        let known = meaning_of(text);
+        let (meaning, remedy) = explain_event(text, row.summary.severity);
         let remark = Remark {
             note: text.to_owned(),
             tone: row.summary.severity.into(),
-            meaning: known.map_or("", |known| known.meaning).to_owned(),
-            remedy: known.map_or("", |known| known.remedy).to_owned(),
+            meaning: meaning.to_owned(),
+            remedy: remedy.to_owned(),
         };
         let event = Explanation::new(format!("event on {}", row.nodes))
             .with_remarks([remark])
