@@ -64,6 +64,7 @@ fn rows_are_explained_in_every_view() {
         ("node", &fleet, &[KeyCode::Char('3'), explain][..]),
         ("device", &fleet, &[KeyCode::Char('3'), enter, explain][..]),
         ("process", &fleet, &[KeyCode::Char('4'), KeyCode::Down, explain][..]),
+        ("process-page", &fleet, &[KeyCode::Char('4'), KeyCode::Down, enter, explain][..]),
         ("user", &fleet, &[KeyCode::Char('5'), explain][..]),
         ("job", &jobs, &[KeyCode::Char('2'), explain][..]),
     ] {

@@ -261,17 +261,25 @@ impl ViewState for State {
         ]
     }
 
-    /// Explains the process under the cursor of the table.
+    /// Explains the process of the page, or the one under the cursor.
     fn explain(
         &mut self,
         context: RenderContext<'_>,
         Shared { selection, .. }: &mut Shared,
     ) -> Result<Explanation, String> {
         self.refresh(context, selection);
-        if !self.is_on_table() {
-            return Err("the rows of the table are explained; Esc returns to it".to_owned());
-        }
-        let at = self.find_cursor().unwrap_or(0);
+        let at = if self.is_on_table() {
+            self.find_cursor().unwrap_or(0)
+        } else {
+            let target = self.selected(context)?;
+            let is_target = |row: &ProcessRow| {
+                let key =
+                    row.entry().and_then(|entry| Some((&entry.node.name, entry.process?.key)));
+                key == Some((&target.node, target.key))
+            };
+            let found = self.rows.list.iter().position(is_target);
+            found.ok_or("this process uses no device, so it has no row to explain")?
+        };
         let density = self.density(context);
         let row = self.rows.list.get(at).and_then(ProcessRow::entry);
         let entry = row.ok_or("no process uses a device")?;
