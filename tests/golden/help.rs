@@ -62,7 +62,7 @@ fn rows_are_explained_in_every_view() {
         ("group", &fleet, &[KeyCode::Char('g'), KeyCode::Home, explain][..]),
         ("map", &fleet, &[KeyCode::Char('m'), explain][..]),
         ("node", &fleet, &[KeyCode::Char('3'), explain][..]),
-        ("device", &fleet, &[KeyCode::Char('3'), enter, explain][..]),
+        ("device", &fleet, &[KeyCode::Char('3'), KeyCode::Down, KeyCode::Home, explain][..]),
         ("process", &fleet, &[KeyCode::Char('4'), KeyCode::Down, explain][..]),
         ("process-page", &fleet, &[KeyCode::Char('4'), KeyCode::Down, enter, explain][..]),
         ("user", &fleet, &[KeyCode::Char('5'), explain][..]),
