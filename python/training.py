@@ -97,7 +97,7 @@ class TrainingMonitor:
         self._pid = os.getpid()
         # Signal handlers run in the main thread, which may hold it.
         self._lock = threading.RLock()
-        self._is_dirty = threading.Event()
+        self._dirty = _Wake()
         self._has_warned = False
         self._clock = {}  # type: Dict[str, float]
         self._told = {}  # type: Dict[str, Tuple[float, float, float]]
@@ -122,8 +122,8 @@ class TrainingMonitor:
         self._callbacks = {}  # type: Dict[str, List[OnChange]]
         self._changes = {}  # type: Dict[str, Change]
         self._control_thread = None  # type: Optional[threading.Thread]
-        self._control_stopped = threading.Event()
-        self._is_closed = threading.Event()
+        self._control_stopped = _Wake()
+        self._is_closed = False
         self._write_control({})
         self._write_now()
         self._writer = threading.Thread(target=self._write_when_dirty, name="gtop progress", daemon=True)
@@ -308,11 +308,11 @@ class TrainingMonitor:
 
     def shutdown(self) -> None:
         """Writes what is left to write, and stops. Done at exit too."""
-        if os.getpid() != self._pid or self._is_closed.is_set():
+        if os.getpid() != self._pid or self._is_closed:
             return
         self.stop_monitoring()
-        self._is_closed.set()
-        self._is_dirty.set()
+        self._is_closed = True
+        self._dirty.wake()
         self._write_now()
         atexit.unregister(self.shutdown)
 
@@ -335,11 +335,10 @@ class TrainingMonitor:
         return _Changed(self)
 
     def _write_when_dirty(self) -> None:
-        while not self._is_closed.is_set():
-            self._is_dirty.wait()
-            self._is_dirty.clear()
+        while not self._is_closed:
+            self._dirty.wait()
             self._write_now()
-            self._is_closed.wait(_WRITE_SECONDS)
+            time.sleep(_WRITE_SECONDS)
 
     def _write_now(self) -> None:
         if os.getpid() != self._pid:
@@ -405,14 +404,14 @@ class TrainingMonitor:
     def start_monitoring(self) -> None:
         """Reads `control.json` every second from now on, in a thread."""
         if self._control_thread is None or not self._control_thread.is_alive():
-            self._control_stopped = threading.Event()
+            self._control_stopped = _Wake()
             self._control_thread = threading.Thread(target=self._watch_control, args=(self._control_stopped,),
                                                     name="gtop control", daemon=True)
             self._control_thread.start()
 
     def stop_monitoring(self) -> None:
         """Stops reading it."""
-        self._control_stopped.set()
+        self._control_stopped.wake()
         thread, self._control_thread = self._control_thread, None
         if thread is not None and thread is not threading.current_thread():
             thread.join(2)
@@ -448,10 +447,11 @@ class TrainingMonitor:
             lines.append("the data loader must be made anew")
         return "\n".join(lines) or "no changes"
 
-    def _watch_control(self, stopped: threading.Event) -> None:
-        while not stopped.is_set():
+    def _watch_control(self, stopped: "_Wake") -> None:
+        while True:
             self._take_changes()
-            stopped.wait(_CONTROL_SECONDS)
+            if stopped.wait(_CONTROL_SECONDS):
+                return
 
     def _take_changes(self) -> Dict[str, Change]:
         wanted = self._read_control()
@@ -527,7 +527,27 @@ class _Changed:
     def __exit__(self, *_why: Any) -> None:
         if os.getpid() == self._monitor._pid:
             self._monitor._lock.release()
-            self._monitor._is_dirty.set()
+            self._monitor._dirty.wake()
+
+
+class _Wake:
+    """Wakes one thread that waits. Unlike `threading.Event`, whose lock a signal handler would wait for that interrupts
+    `set`, the same thread can wake it again at any moment."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def wake(self) -> None:
+        try:
+            self._lock.release()
+        except RuntimeError:
+            # It is awake already.
+            pass
+
+    def wait(self, seconds: float = -1) -> bool:
+        """Waits until `wake` was called since the last time; returns false if the time is over before. -1: no limit."""
+        return self._lock.acquire(timeout=seconds)
 
 
 def _ratio(part: float, total: Optional[float]) -> Optional[float]:

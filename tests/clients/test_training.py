@@ -186,8 +186,8 @@ monitor.set_finished()
         for number in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(number):
                 program = self.start(self.TRAIN + """
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     while True:
         monitor.update_metrics(loss=1.0)
 except KeyboardInterrupt:
@@ -201,6 +201,38 @@ except KeyboardInterrupt:
                 said = self.progress("signal.json")
                 self.assertEqual(set(said), set(fixture("ttop-signal.json")))
                 self.assertEqual((said["signal_name"], said["batch"]), (number.name, 3))
+
+    def test_a_signal_at_any_moment_of_a_call_ends_the_training(self):
+        self.run_on("""
+import faulthandler
+faulthandler.dump_traceback_later(240, exit=True)
+CALLS = [lambda one: one.update_metrics(loss=1.0), lambda one: one.stop_monitoring(), lambda one: one.shutdown()]
+for number, call in enumerate(CALLS):
+    line, is_interrupted = 0, True
+    while is_interrupted:
+        line += 1
+        monitor = TrainingMonitor(os.path.join(RUN, "%d-%d" % (number, line)))
+        monitor.start_monitoring()
+        left = [line]
+        def interrupt(*_event):
+            left[0] -= 1
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGTERM)
+                # The handler runs here at the latest.
+                time.sleep(0)
+            return interrupt
+        sys.settrace(interrupt)
+        try:
+            call(monitor)
+            is_interrupted = False
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(None)
+        monitor.shutdown()
+    assert line > 5, line
+""")
+        self.assertEqual(self.progress("0-3/progress.json")["status"], "CANCELED")
 
     def test_a_forked_worker_changes_nothing(self):
         self.run_on(self.TRAIN + """
