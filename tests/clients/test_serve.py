@@ -399,7 +399,7 @@ class Agreement(Served):
         self.assertLessEqual(abs(count("busy") - totals["devices_busy"]), len(partitioned))
         self.assertEqual(count("faulty"), totals["devices_faulty"])
         self.assertEqual(count("idle_held"), totals["devices_held"])
-        self.assertLessEqual(set(states.values()), {"busy", "idle_held", "free", "faulty", "unknown"})
+        self.assertLessEqual(set(states.values()), {"busy", "idle_held", "free", "faulty", "unavailable", "unknown"})
 
     def test_jobs_and_their_devices(self):
         names = {one["uuid"]: (name, device_label(node, one)) for name, node in self.nodes.items() for one in node["devices"]}
