@@ -19,6 +19,8 @@ pub struct PublishRate {
     pub default_interval: Duration,
     /// When the focused node changed.
     pub focus_interval: Duration,
+    /// When values arrived that were not known before, such as the first sample of a node.
+    pub arrival_interval: Duration,
 }
 
 impl Default for PublishRate {
@@ -27,6 +29,7 @@ impl Default for PublishRate {
         Self {
             default_interval: Duration::from_millis(200),
             focus_interval: Duration::from_millis(50),
+            arrival_interval: Duration::from_millis(20),
         }
     }
 }
@@ -211,15 +214,14 @@ impl FleetStore {
         self.changed.notify_one();
     }
 
-    /// Publishes changes until dropped: values that were not known before at once, others at most at `rate`.
+    /// Publishes changes until dropped, at most at `rate`.
     pub async fn publish(self: Arc<Self>, rate: PublishRate) {
         let mut last = None;
         loop {
             self.changed.notified().await;
-            while let Some(next_publish_at) = self.next_publish_at(last, rate) {
-                if next_publish_at <= Instant::now() {
-                    break;
-                }
+            while let Some(next_publish_at) = last.map(|last| last + self.publish_interval(rate))
+                && next_publish_at > Instant::now()
+            {
                 // A change of the focused node, or an arrival, brings the deadline forward.
                 tokio::select! {
                     () = sleep_until(next_publish_at) => {}
@@ -248,13 +250,13 @@ impl FleetStore {
         Fleet { nodes, same_as: Arc::clone(&inner.same_as), jobs, waste, arrivals }
     }
 
-    fn next_publish_at(&self, last: Option<Instant>, rate: PublishRate) -> Option<Instant> {
+    fn publish_interval(&self, rate: PublishRate) -> Duration {
         let inner = self.lock();
-        if inner.has_arrived {
-            return None;
+        match (inner.has_arrived, inner.is_urgent) {
+            (true, _) => rate.arrival_interval,
+            (_, true) => rate.focus_interval,
+            _ => rate.default_interval,
         }
-        let interval = if inner.is_urgent { rate.focus_interval } else { rate.default_interval };
-        last.map(|last| last + interval)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, StoreState> {
@@ -456,28 +458,37 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_values_of_a_node_are_published_at_once() {
-        let store = FleetStore::new([name("a"), name("b")], Duration::ZERO);
+    async fn the_first_values_of_a_node_are_published_early() {
+        let store = FleetStore::new([name("a"), name("b"), name("c")], Duration::ZERO);
         let mut reader = store.reader();
-        let publishing = tokio::spawn(Arc::clone(&store).publish(PublishRate::default()));
+        let rate = PublishRate::default();
+        let publishing = tokio::spawn(Arc::clone(&store).publish(rate));
         let arrivals = |reader: &mut FleetReader| reader.borrow_and_update().arrivals;
         store.update(node_opening("a", 1));
         reader.changed().await.unwrap();
         assert_eq!(arrivals(&mut reader), 0);
         let began = Instant::now();
-        for (count, node) in (1..).zip(["a", "b"]) {
+        let sampled = |node| {
             let mut sampled = Node::new(name(node), Duration::ZERO);
             sampled.mark_sampled(&crate::model::Source::host(), Timestamp::default());
-            store.update(Arc::new(sampled.clone()));
-            reader.changed().await.unwrap();
-            assert_eq!(arrivals(&mut reader), count);
-            assert_eq!(began.elapsed(), Duration::ZERO);
-            // The same values again are no arrival.
-            store.update(Arc::new(sampled));
-        }
+            Arc::new(sampled)
+        };
+        // Two that come together are published together.
+        store.update(sampled("a"));
+        store.update(sampled("b"));
+        reader.changed().await.unwrap();
+        assert_eq!((arrivals(&mut reader), began.elapsed()), (2, rate.arrival_interval));
+        // The same values again are no arrival.
+        store.update(sampled("b"));
         reader.changed().await.unwrap();
         assert_eq!(arrivals(&mut reader), 2);
-        assert_eq!(began.elapsed(), PublishRate::default().default_interval);
+        assert_eq!(began.elapsed(), rate.arrival_interval + rate.default_interval);
+        // After a pause, nothing is waited for.
+        tokio::time::sleep(rate.default_interval).await;
+        let began = Instant::now();
+        store.update(sampled("c"));
+        reader.changed().await.unwrap();
+        assert_eq!((arrivals(&mut reader), began.elapsed()), (3, Duration::ZERO));
         publishing.abort();
     }
 

@@ -32,7 +32,7 @@ pub enum Action {
     NextProblem,
     /// Freezes or unfreezes the screen.
     Freeze,
-    /// Starts or stops sampling the selected node faster.
+    /// Starts or stops sampling the selected node 10 to 20 times a second.
     Focus,
     /// Requests a full sample of every node, and reconnects to nodes that are down.
     Refresh,

@@ -63,7 +63,11 @@ pub(crate) fn collect(
     let (config, config_updates) = watch::channel(CollectorConfig::every(interval));
     let collector = Collector::new(Transport::new(options), clock.clone(), config_updates, 64);
     let (client, fleet) = (collector.client(), store.reader());
-    let rate = PublishRate { default_interval: Duration::ZERO, focus_interval: Duration::ZERO };
+    let rate = PublishRate {
+        default_interval: Duration::ZERO,
+        focus_interval: Duration::ZERO,
+        arrival_interval: Duration::ZERO,
+    };
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         tokio::select! {

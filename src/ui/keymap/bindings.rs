@@ -317,7 +317,7 @@ pub(super) const EVERYWHERE: &[Binding] = bindings! {
     "freeze" "z" => Action::Freeze,
         "freeze or resume the display", "freeze";
     "focus" "w" => Action::Focus,
-        "focus: sample the selected node faster", "focus";
+        "focus: sample the node 10 to 20 times a second, for a minute", "focus";
     "setup" "F2" => Action::Setup,
         "setup: colours, units, thresholds, what is shown";
     "save" "F12" => Action::Save,
