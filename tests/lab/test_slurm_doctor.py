@@ -106,7 +106,7 @@ class Doctor(SlurmCase):
         command = re.search("> submit a job to this node: (salloc .*)", out)[1]
         done = self.lab.run("sh", "-c", command, stdin="gtop --json gpu02", user="alice")
         self.assertEqual(json.loads(done.stdout)["nodes"][0]["link"], "up", done.stdout + done.stderr)
-        seen = self.lab.snapshot("--job", self.bobs).node("gpu02")
+        seen = self.lab.snapshot("--job", self.bobs, "--deadline", "60").node("gpu02")
         self.assertRegex(seen.fault, r"no job on the node: Access denied by pam_slurm_adopt")
 
     def test_a_login_that_is_adopted_into_a_job(self):
