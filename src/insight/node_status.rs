@@ -52,6 +52,11 @@ impl NodeStatus {
     }
 }
 
+/// The beginning of a note on a node to which the scheduler gives no jobs.
+pub(crate) const SCHEDULER_GIVES_NO_JOBS: &str = "Slurm: ";
+/// The beginning of a note on a node that only the scheduler tells of.
+pub(crate) const SCHEDULER_SAYS: &str = "Slurm ";
+
 /// A short text and its tone.
 pub(crate) type Note = (String, Severity);
 
@@ -115,7 +120,7 @@ fn reported_note(node: &SchedulerNode, now: Timestamp) -> Note {
     };
     let severity = if node.takes_jobs() { Severity::Info } else { Severity::Warning };
     let age = format_age(now.since(node.at));
-    (format!("Slurm {age} ago: {}{devices}", node.state_text()), severity)
+    (format!("{SCHEDULER_SAYS}{age} ago: {}{devices}", node.state_text()), severity)
 }
 
 fn counted_devices(count: u32) -> String {
@@ -126,7 +131,8 @@ fn counted_devices(count: u32) -> String {
 fn scheduler_note(node: &Node, status: NodeStatus) -> Option<Note> {
     let known = node.scheduler.as_ref().filter(|known| !known.takes_jobs())?;
     let is_told = status == NodeStatus::Reported;
-    (!is_told).then(|| (format!("Slurm: {}", known.state_text()), Severity::Warning))
+    (!is_told)
+        .then(|| (format!("{SCHEDULER_GIVES_NO_JOBS}{}", known.state_text()), Severity::Warning))
 }
 
 fn connecting_text(attempt: u32) -> String {

@@ -1,97 +1,132 @@
 //! What the notes on nodes and devices mean, and what to do about each.
 
 use crate::fleet::Node;
-use crate::insight::Severity;
-use crate::insight::node_status::source_fault_text;
-use crate::model::FaultKind;
+use crate::insight::node_status::{SCHEDULER_GIVES_NO_JOBS, SCHEDULER_SAYS, source_fault_text};
+use crate::insight::{Severity, device_fault};
+use crate::model::{DeviceFault, FaultKind, SourceFaultKind};
 use crate::time::Timestamp;
 
-/// What a note means.
+/// What a note or an event means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoteMeaning {
-    /// A word that only notes of this kind have.
-    pub(crate) word: &'static str,
+    /// How the notes and events of this kind begin, after the devices or the number of devices. What follows may be text of
+    /// others, such as a reason that an administrator has written.
+    beginnings: &'static [&'static str],
     pub(crate) meaning: &'static str,
     /// What to do about it; empty if nothing.
     pub(crate) remedy: &'static str,
 }
 
-const fn meaning(word: &'static str, meaning: &'static str, remedy: &'static str) -> NoteMeaning {
-    NoteMeaning { word, meaning, remedy }
+const fn meaning(
+    beginnings: &'static [&'static str],
+    meaning: &'static str,
+    remedy: &'static str,
+) -> NoteMeaning {
+    NoteMeaning { beginnings, meaning, remedy }
 }
 
-/// The notes, those with more particular words first.
-pub(crate) const MEANINGS: [NoteMeaning; 22] = [
+/// What is known of a device whose driver names a fault that gtop does not know.
+const FAULTY: NoteMeaning = meaning(
+    &["faulty", "device faulty"],
+    "the driver reports a fault of the device",
+    "run nvidia-smi there by hand",
+);
+
+/// The meanings, those of longer beginnings first.
+const MEANINGS: [NoteMeaning; 25] = [
     meaning(
-        "!THERM",
+        &["!THERM", "throttled: thermal"],
         "thermal throttling: the device is too hot and runs slower",
         "check cooling and airflow, and that the fans turn; nvidia-smi -q -d TEMPERATURE,PERFORMANCE there",
     ),
     meaning(
-        "!PWR",
+        &["!PWR", "throttled: power brake"],
         "power brake: slowed down by the power supply",
         "ask the administrator to check the power supplies and the rack's power limit",
     ),
     meaning(
-        "!SLOW",
+        &["!SLOW", "throttled: hardware slowdown"],
         "hardware slowdown, reason not reported",
         "check temperature and power; nvidia-smi -q -d PERFORMANCE there",
     ),
     meaning(
-        "ECC",
+        &["ECC", "uncorrected memory error"],
         "uncorrected memory errors since the driver was loaded",
         "results on this device may be wrong: stop using it, and ask the administrator to reset or replace it",
     ),
     meaning(
-        "needs a reset",
+        &["needs a reset", "device needs a reset"],
         "the driver asks for a reset of the device",
         "when nothing uses it: nvidia-smi --gpu-reset there, as administrator",
     ),
-    meaning("lost", "the device no longer answers", "the device fell off the bus; reboot the node"),
     meaning(
-        "no permission",
+        &["lost", "device lost"],
+        "the device no longer answers",
+        "the device fell off the bus; reboot the node",
+    ),
+    meaning(
+        &["no permission", "device no permission"],
         "the login may not read the device",
         "ask the administrator for access to the devices",
     ),
-    meaning("faulty", "the driver reports a fault of the device", "run nvidia-smi there by hand"),
+    FAULTY,
     meaning(
-        "lags",
+        &["lags"],
         "far below the other devices of its job for a while: they may wait for it",
         "look at its temperature, clocks and processes; if nothing is wrong there, ask its user",
     ),
     meaning(
-        "idle-held",
+        &["idle-held"],
         "allocated to a job, or with much memory in use, and does no work",
         "ask its user whether the job hangs or may end; view 5 shows who holds idle devices",
     ),
     meaning(
-        "same machine as",
+        &["same machine as"],
         "another name of a node that is listed too; its devices are counted once",
         "leave one of the names out",
     ),
-    meaning("waiting to connect", "other nodes are connected first", ""),
-    meaning("connecting", "a connection is being opened", ""),
-    meaning("starting the probe", "connected; the probe has not said hello yet", ""),
-    meaning("waiting for the first sample", "connected; the first values are on their way", ""),
+    meaning(&["waiting to connect"], "other nodes are connected first", ""),
+    meaning(&["connecting"], "a connection is being opened", ""),
+    meaning(&["starting the probe"], "connected; the probe has not said hello yet", ""),
+    meaning(&["waiting for the first sample"], "connected; the first values are on their way", ""),
     meaning(
-        "starting",
+        &["starting"],
         "the driver is being loaded, which takes seconds where it is not kept loaded",
         "persistence mode keeps the driver loaded: nvidia-smi -pm 1 there, as administrator",
     ),
     meaning(
-        "stale",
+        &["stale"],
         "no new values: the numbers are old",
         "check the node; gtop reconnects automatically",
     ),
-    meaning("no devices selected", "a setting hides all its devices", "F2 shows what is selected"),
+    meaning(&["rebooted"], "the node has started anew: what ran there before has ended", ""),
     meaning(
-        "no devices",
+        &["no devices selected"],
+        "a setting hides all its devices",
+        "F2 shows what is selected",
+    ),
+    meaning(
+        &["no devices"],
         "no driver reports a device there",
         "a node without devices needs nothing",
     ),
-    meaning("F5", "trying again would not help unless something changes", "F5 or R tries again"),
-    meaning("retry", "gtop tries again by itself", "F5 or R tries at once"),
-    meaning("free", "nobody uses it and no job holds it", ""),
+    meaning(
+        &["F5 retries"],
+        "trying again would not help unless something changes",
+        "F5 or R tries again",
+    ),
+    meaning(&["retry"], "gtop tries again by itself", "F5 or R tries at once"),
+    meaning(&["free"], "nobody uses it and no job holds it", ""),
+    meaning(
+        &[SCHEDULER_GIVES_NO_JOBS],
+        "the scheduler starts no new job there",
+        "scontrol show node tells who set the state, and why",
+    ),
+    meaning(
+        &[SCHEDULER_SAYS],
+        "the node lets in only users with a job on it: this is what the scheduler says of it",
+        "a job of yours on the node lets gtop in",
+    ),
 ];
 
 /// Returns what a note on a node means and what to do about it; both may be empty.
@@ -109,8 +144,11 @@ pub(crate) fn explain_note(node: &Node, text: &str, now: Timestamp) -> (String, 
         let meaning = format!("{call}{}{colon}{}", fault.call, fault.message);
         return (meaning, fault.kind.remedy().to_owned());
     }
-    meaning_of(text)
-        .map_or_else(Default::default, |known| (known.meaning.to_owned(), known.remedy.to_owned()))
+    let is_shown =
+        |fault: &DeviceFault| device_fault(fault).eq_ignore_ascii_case(without_devices(text));
+    let is_faulty = || node.devices.iter().filter_map(|device| device.fault.as_ref()).any(is_shown);
+    let known = meaning_of(text).or_else(|| is_faulty().then_some(&FAULTY));
+    known.map_or_else(Default::default, |known| (known.meaning.to_owned(), known.remedy.to_owned()))
 }
 
 /// Returns what an event means and what to do about it; both are empty where nothing is wrong any more.
@@ -123,13 +161,29 @@ pub(crate) fn explain_event(text: &str, severity: Severity) -> (&'static str, &'
     if let Some(kind) = fault {
         return (kind.meaning(), kind.remedy());
     }
+    let is_of_source = |kind: &SourceFaultKind| {
+        text.strip_prefix(kind.label()).is_some_and(|rest| rest.starts_with(": "))
+    };
+    if let Some(kind) = SourceFaultKind::ALL.into_iter().find(is_of_source) {
+        return ("the source gives no values", kind.remedy());
+    }
     meaning_of(text).map_or(("", ""), |known| (known.meaning, known.remedy))
 }
 
 /// Returns what a note or a flag means; `None` if it is none of the known ones.
 pub(crate) fn meaning_of(note: &str) -> Option<&'static NoteMeaning> {
-    let note = note.to_lowercase();
-    MEANINGS.iter().find(|known| note.contains(&known.word.to_lowercase()))
+    let note = without_devices(note);
+    let begins = |beginning: &&str| {
+        note.get(..beginning.len()).is_some_and(|start| start.eq_ignore_ascii_case(beginning))
+    };
+    MEANINGS.iter().find(|known| known.beginnings.iter().any(begins))
+}
+
+/// Returns a note without the devices that it begins with: `#3,5 !THERM` or `2 free`.
+fn without_devices(note: &str) -> &str {
+    let is_devices =
+        |word: &str| word.starts_with('#') || word.bytes().all(|letter| letter.is_ascii_digit());
+    note.split_once(' ').filter(|(first, _)| is_devices(first)).map_or(note, |(_, rest)| rest)
 }
 
 #[cfg(test)]
@@ -137,7 +191,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{Fault, Link, NodeName};
+    use crate::model::{Device, Fault, Link, NodeName};
 
     #[test]
     fn a_down_node_has_the_remedy_of_its_own_fault() {
@@ -168,11 +222,12 @@ mod tests {
     }
 
     #[test]
-    fn notes_are_told_apart_by_their_words() {
-        for (note, word) in [
+    fn notes_are_told_apart_by_their_beginnings() {
+        for (note, beginning) in [
             ("#3,5 !THERM", "!THERM"),
             ("ECC:4", "ECC"),
             ("LOST", "lost"),
+            ("#0,1.2 needs a reset", "needs a reset"),
             ("#2 lags: 12% for 3m", "lags"),
             ("4 idle-held for 20m", "idle-held"),
             ("2 free", "free"),
@@ -180,12 +235,44 @@ mod tests {
             ("starting nvml (3s)", "starting"),
             ("starting the probe", "starting the probe"),
             ("retry in 12s", "retry"),
-            ("F5 retries", "F5"),
+            ("F5 retries", "F5 retries"),
             ("no devices (nvml found none)", "no devices"),
+            ("no devices selected", "no devices selected"),
+            // The words of others do not decide.
+            ("Slurm: drained: free the lost stale device", SCHEDULER_GIVES_NO_JOBS),
+            ("Slurm 12s ago: idle · 3 of 4 devices free", SCHEDULER_SAYS),
         ] {
-            let found = meaning_of(note).map(|known| known.word);
-            assert_eq!(found, Some(word), "{note}");
+            let found = meaning_of(note).map(|known| known.beginnings[0]);
+            assert_eq!(found, Some(beginning), "{note}");
         }
-        assert_eq!(meaning_of("something else"), None);
+        for unknown in ["something else", "job 7 was cancelled · lost of free", "ü", "#", "# ", ""]
+        {
+            assert_eq!(meaning_of(unknown), None, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn a_fault_in_the_driver_s_own_words_is_explained() {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        let fault = Some(DeviceFault::Other("Free fan failure".into()));
+        node.devices = vec![Device { fault, ..Device::default() }];
+        for text in ["FREE FAN FAILURE", "#0 free fan failure"] {
+            let found = explain_note(&node, text, Timestamp::default());
+            assert_eq!(found.0, FAULTY.meaning, "{text}");
+        }
+    }
+
+    #[test]
+    fn events_of_devices_and_sources_are_explained() {
+        for text in [
+            "throttled: thermal",
+            "uncorrected memory error",
+            "stuck: nvml",
+            "rebooted",
+            "device no permission",
+        ] {
+            assert_ne!(explain_event(text, Severity::Error).0, "", "{text}");
+        }
+        assert_eq!(explain_event("job 9 failed · lost of free", Severity::Error), ("", ""));
     }
 }
