@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use gtop::internals::collect::{Collector, CollectorConfig};
-use gtop::internals::fleet::{FleetReader, FleetStore, PublishRate};
+use gtop::internals::fleet::{FleetReader, FleetStore, PublishIntervals};
 use gtop::internals::model::{NodeName, Source};
 use gtop::internals::sim::{FleetSpec, SimNode, serve};
 use gtop::internals::source::Pipeline;
@@ -296,7 +296,7 @@ fn target(node: SimNode) -> Target {
 async fn run(targets: Vec<Target>, collector: Collector, store: Arc<FleetStore>) {
     let pipeline = Pipeline::new(Arc::clone(&store));
     let (_list, listed) = watch::channel(targets.into());
-    let publishing = tokio::spawn(store.publish(PublishRate::default()));
+    let publishing = tokio::spawn(store.publish(PublishIntervals::default()));
     tokio::select! {
         () = collector.follow(listed, |name| pipeline.sink(name.clone())) => {}
         _ended = publishing => {}

@@ -15,7 +15,7 @@ pub use jobs::{
 };
 pub use node::{DeviceNumbering, EventRecord, Host, Node, Process, SourceState, Traffic};
 pub use node_builder::NodeBuilder;
-pub use store::{FleetReader, FleetStore, PublishRate};
+pub use store::{FleetReader, FleetStore, PublishIntervals};
 pub use totals::Totals;
 pub use user::{User, user_of};
 pub use waste::{AllocationsByNode, IdleSpan, NodeWaste, Waste};

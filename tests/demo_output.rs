@@ -10,7 +10,7 @@ use std::time::Duration;
 use gtop::internals::export::{
     OutputField, write_csv, write_csv_header, write_jobs, write_json, write_json_schema,
 };
-use gtop::internals::fleet::{Fleet, FleetStore, PublishRate};
+use gtop::internals::fleet::{Fleet, FleetStore, PublishIntervals};
 use gtop::internals::insight::FleetView;
 use gtop::internals::model::{Link, NodeName, TransportKind};
 use gtop::internals::sim::{DriverState, FleetSpec, Machine, SampleRequest};
@@ -85,7 +85,7 @@ impl Demo {
     /// Returns the fleet once it has the samples of the last tick.
     pub async fn fleet(&self, now: Timestamp) -> Fleet {
         let mut reader = self.store.reader();
-        let publish = Arc::clone(&self.store).publish(PublishRate::default());
+        let publish = Arc::clone(&self.store).publish(PublishIntervals::default());
         let complete = async {
             loop {
                 let fleet = reader.borrow_and_update().clone();

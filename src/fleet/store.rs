@@ -14,22 +14,22 @@ use crate::model::{JobId, JobList, NodeName, ProcessStatics, SchedulerNode, Sche
 
 /// Minimum intervals between two publications of the fleet.
 #[derive(Clone, Copy, Debug)]
-pub struct PublishRate {
+pub struct PublishIntervals {
     /// When any other node changed.
-    pub default_interval: Duration,
+    pub usual: Duration,
     /// When the focused node changed.
-    pub focus_interval: Duration,
+    pub focus: Duration,
     /// When values arrived that were not known before, such as the first sample of a node.
-    pub arrival_interval: Duration,
+    pub arrival: Duration,
 }
 
-impl Default for PublishRate {
+impl Default for PublishIntervals {
     /// Below 250 ms, the interval at which the collector processes samples, so that each batch is published.
     fn default() -> Self {
         Self {
-            default_interval: Duration::from_millis(200),
-            focus_interval: Duration::from_millis(50),
-            arrival_interval: Duration::from_millis(20),
+            usual: Duration::from_millis(200),
+            focus: Duration::from_millis(50),
+            arrival: Duration::from_millis(20),
         }
     }
 }
@@ -214,12 +214,13 @@ impl FleetStore {
         self.changed.notify_one();
     }
 
-    /// Publishes changes until dropped, at most at `rate`.
-    pub async fn publish(self: Arc<Self>, rate: PublishRate) {
+    /// Publishes changes until dropped, at most so often.
+    pub async fn publish(self: Arc<Self>, intervals: PublishIntervals) {
         let mut last = None;
         loop {
             self.changed.notified().await;
-            while let Some(next_publish_at) = last.map(|last| last + self.publish_interval(rate))
+            while let Some(next_publish_at) =
+                last.map(|last| last + self.publish_interval(intervals))
                 && next_publish_at > Instant::now()
             {
                 // A change of the focused node, or an arrival, brings the deadline forward.
@@ -250,12 +251,12 @@ impl FleetStore {
         Fleet { nodes, same_as: Arc::clone(&inner.same_as), jobs, waste, arrivals }
     }
 
-    fn publish_interval(&self, rate: PublishRate) -> Duration {
+    fn publish_interval(&self, intervals: PublishIntervals) -> Duration {
         let inner = self.lock();
         match (inner.has_arrived, inner.is_urgent) {
-            (true, _) => rate.arrival_interval,
-            (_, true) => rate.focus_interval,
-            _ => rate.default_interval,
+            (true, _) => intervals.arrival,
+            (_, true) => intervals.focus,
+            _ => intervals.usual,
         }
     }
 
@@ -450,7 +451,7 @@ mod tests {
             }
         };
         tokio::select! {
-            () = Arc::clone(&store).publish(PublishRate::default()) => {}
+            () = Arc::clone(&store).publish(PublishIntervals::default()) => {}
             () = counting => {}
             () = writing => {}
         }
@@ -461,8 +462,8 @@ mod tests {
     async fn the_first_values_of_a_node_are_published_early() {
         let store = FleetStore::new([name("a"), name("b"), name("c")], Duration::ZERO);
         let mut reader = store.reader();
-        let rate = PublishRate::default();
-        let publishing = tokio::spawn(Arc::clone(&store).publish(rate));
+        let intervals = PublishIntervals::default();
+        let publishing = tokio::spawn(Arc::clone(&store).publish(intervals));
         let arrivals = |reader: &mut FleetReader| reader.borrow_and_update().arrivals;
         store.update(node_opening("a", 1));
         reader.changed().await.unwrap();
@@ -477,14 +478,14 @@ mod tests {
         store.update(sampled("a"));
         store.update(sampled("b"));
         reader.changed().await.unwrap();
-        assert_eq!((arrivals(&mut reader), began.elapsed()), (2, rate.arrival_interval));
+        assert_eq!((arrivals(&mut reader), began.elapsed()), (2, intervals.arrival));
         // The same values again are no arrival.
         store.update(sampled("b"));
         reader.changed().await.unwrap();
         assert_eq!(arrivals(&mut reader), 2);
-        assert_eq!(began.elapsed(), rate.arrival_interval + rate.default_interval);
+        assert_eq!(began.elapsed(), intervals.arrival + intervals.usual);
         // After a pause, nothing is waited for.
-        tokio::time::sleep(rate.default_interval).await;
+        tokio::time::sleep(intervals.usual).await;
         let began = Instant::now();
         store.update(sampled("c"));
         reader.changed().await.unwrap();

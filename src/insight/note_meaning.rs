@@ -144,10 +144,13 @@ pub(crate) fn explain_note(node: &Node, text: &str, now: Timestamp) -> (String, 
         let meaning = format!("{call}{}{colon}{}", fault.call, fault.message);
         return (meaning, fault.kind.remedy().to_owned());
     }
-    let is_shown =
-        |fault: &DeviceFault| device_fault(fault).eq_ignore_ascii_case(without_devices(text));
-    let is_faulty = || node.devices.iter().filter_map(|device| device.fault.as_ref()).any(is_shown);
-    let known = meaning_of(text).or_else(|| is_faulty().then_some(&FAULTY));
+    // The driver's own words, which may be any.
+    let is_shown = |fault: &DeviceFault| {
+        matches!(fault, DeviceFault::Other(_))
+            && device_fault(fault).eq_ignore_ascii_case(without_devices(text))
+    };
+    let is_faulty = node.devices.iter().filter_map(|device| device.fault.as_ref()).any(is_shown);
+    let known = if is_faulty { Some(&FAULTY) } else { meaning_of(text) };
     known.map_or_else(Default::default, |known| (known.meaning.to_owned(), known.remedy.to_owned()))
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::collect::Collector;
-use crate::fleet::{FleetStore, PublishRate};
+use crate::fleet::{FleetStore, PublishIntervals};
 use crate::inventory::{Roster, slurm};
 use crate::record::RecorderSink;
 use crate::source::pipeline::Pipeline;
@@ -51,7 +51,7 @@ pub async fn run(
         std::future::pending::<()>().await;
     };
     // In its own task, publishing runs after all events that arrived together are in the store.
-    let publishing = tokio::spawn(Arc::clone(&store).publish(PublishRate::default()));
+    let publishing = tokio::spawn(Arc::clone(&store).publish(PublishIntervals::default()));
     tokio::select! {
         () = collector.follow(target_changes, |node| pipeline.sink(node.clone())) => {}
         _ended = publishing => {}

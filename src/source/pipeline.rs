@@ -91,7 +91,7 @@ impl NodePipeline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::PublishRate;
+    use crate::fleet::PublishIntervals;
     use crate::time::Timestamp;
     use crate::wire::body::{Body, Hello, Host, Sample};
     use crate::wire::{FrameReader, Received, encode};
@@ -111,7 +111,7 @@ mod tests {
         let mut reader = store.reader();
         let pipeline = Pipeline::new(Arc::clone(&store));
         let mut sink = pipeline.sink(node.clone());
-        let publisher = async move { store.publish(PublishRate::default()).await };
+        let publisher = async move { store.publish(PublishIntervals::default()).await };
         let hello = Body::Hello(Hello { v: 1, at: 10.0, host: "gpu01".into(), ..Hello::default() });
         let host = Host { at: 11.0, memory_total: 5.into(), ..Host::default() };
         let sample = Body::Sample(Sample { n: 1, at: 11.0, host: Some(host), ..Sample::default() });

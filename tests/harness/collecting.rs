@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use gtop::internals::collect::{Collector, CollectorConfig, NodeClient};
-use gtop::internals::fleet::{FleetReader, FleetStore, PublishRate};
+use gtop::internals::fleet::{FleetReader, FleetStore, PublishIntervals};
 use gtop::internals::model::NodeName;
 use gtop::internals::sim::SimNode;
 use gtop::internals::source::Pipeline;
@@ -63,16 +63,13 @@ pub(crate) fn collect(
     let (config, config_updates) = watch::channel(CollectorConfig::every(interval));
     let collector = Collector::new(Transport::new(options), clock.clone(), config_updates, 64);
     let (client, fleet) = (collector.client(), store.reader());
-    let rate = PublishRate {
-        default_interval: Duration::ZERO,
-        focus_interval: Duration::ZERO,
-        arrival_interval: Duration::ZERO,
-    };
+    let intervals =
+        PublishIntervals { usual: Duration::ZERO, focus: Duration::ZERO, arrival: Duration::ZERO };
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         tokio::select! {
             () = follow_all(collector, targets) => {}
-            () = store.publish(rate) => {}
+            () = store.publish(intervals) => {}
         }
     });
     Collected { fleet, config, client, tasks }
