@@ -128,8 +128,9 @@ impl Navigation {
             _ => return Effect::Ignored,
         };
         let target = match self.view {
-            View::Node | View::Job => panel.signal_target(node.map(|node| &**node)),
-            View::Fleet | View::Users | View::Events | View::Processes | View::Runs => {
+            View::Node => panel.signal_target(node.map(|node| &**node)),
+            View::Job if self.job.is_open() => panel.signal_target(node.map(|node| &**node)),
+            View::Job | View::Fleet | View::Users | View::Events | View::Processes | View::Runs => {
                 Err("no process is selected here; view 4 lists processes".to_owned())
             }
         };

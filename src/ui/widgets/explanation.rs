@@ -121,9 +121,7 @@ fn with_unit(value: Value, unit: &str, units: Units) -> Reading<String> {
     };
     Reading::Known(match (value, unit) {
         (Value::Unknown(reason), _) => return Reading::Unknown(reason),
-        (Value::Number(celsius), "°C") => {
-            format!("{}{}", units.temperature_text(celsius), units.temperature_unit())
-        }
+        (Value::Number(celsius), "°C") => units.temperature_text(celsius),
         (Value::Number(number), "") => format!("{number:.2}"),
         (Value::Number(number), _) => spaced(format!("{number:.0}")),
         (Value::Integer(amount), "B") => format!("{}B", units.amount(Bytes(amount))),
