@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{JobList, MachineId, NodeName};
+use crate::time::Timestamp;
 
 mod anonymizer;
 mod devices;
@@ -78,6 +79,11 @@ impl Fleet {
     /// Returns the node of this name.
     pub fn node(&self, name: &NodeName) -> Option<&Arc<Node>> {
         self.nodes.iter().find(|node| node.name == *name)
+    }
+
+    /// Returns when the scheduler last said what its nodes are.
+    pub fn nodes_listed_at(&self) -> Option<Timestamp> {
+        self.jobs.as_ref()?.nodes.at
     }
 
     /// Returns each machine once, under its first name.

@@ -8,7 +8,7 @@ pub use row_id::{RowId, process_rows};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use crate::fleet::{AllocatedDevices, Fleet, Node, Totals};
+use crate::fleet::{AllocatedDevices, DeviceCount, Fleet, Node, Totals};
 use crate::insight::events::rows::DeviceEvents;
 use crate::insight::jobs::JobIndex;
 use crate::insight::matched::MatchedDevices;
@@ -256,6 +256,13 @@ impl FleetView {
         })
     }
 
+    /// Returns true if the device at this position of a node counts as free.
+    pub(crate) fn is_free(&self, node: &Node, position: usize) -> bool {
+        let is_allocated =
+            node.devices.get(position).is_some_and(|device| self.allocated.contains(node, device));
+        DeviceCount::of(node, position, is_allocated, self.now) == Some(DeviceCount::Free)
+    }
+
     /// Returns the number of shown nodes.
     pub fn count(&self) -> usize {
         self.matching.len()
@@ -311,8 +318,9 @@ enum ProblemKey {
 
 fn find_problems(fleet: &Fleet, now: Timestamp) -> Vec<FleetProblem> {
     let mut by_key: BTreeMap<ProblemKey, (Vec<usize>, &'static str)> = BTreeMap::new();
+    let any_let_in = fleet.nodes.iter().any(|node| node.taken_at().is_some());
     for (index, node) in fleet.nodes.iter().enumerate() {
-        for (key, remedy) in problem_keys(node, now) {
+        for (key, remedy) in problem_keys(node, any_let_in, now) {
             by_key.entry(key).or_insert((Vec::new(), remedy)).0.push(index);
         }
     }
@@ -332,11 +340,13 @@ fn find_problems(fleet: &Fleet, now: Timestamp) -> Vec<FleetProblem> {
     all
 }
 
-fn problem_keys(node: &Node, now: Timestamp) -> Vec<(ProblemKey, &'static str)> {
-    if node.reported().is_some() {
-        return Vec::new();
-    }
+/// Returns the problems of a node. That one which needs not let gtop in refuses it is a problem only if no node has.
+fn problem_keys(node: &Node, any_let_in: bool, now: Timestamp) -> Vec<(ProblemKey, &'static str)> {
     if let Some(fault) = node.fault() {
+        let is_login = fault.kind == FaultKind::AuthenticationRefused && !any_let_in;
+        if node.reported().is_some() && !is_login {
+            return Vec::new();
+        }
         let key = ProblemKey::Down(fault.kind, Arc::clone(&fault.detail));
         return vec![(key, fault.kind.remedy())];
     }

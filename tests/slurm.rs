@@ -184,6 +184,47 @@ fn an_unknown_partition_is_named_with_those_that_exist() {
     assert_eq!(status, 1);
     let sentence = "Slurm has no partition \"gpux\"; use one of gpu, cpu, debug";
     assert!(out.contains(sentence), "{out}");
+    // The list of jobs is as new as without it.
+    let (_, out) = gtop_with_sinfo(&["--slurm", "--partition", "gpux", "--json"]);
+    let out: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(out["roster"]["notes"], serde_json::json!([sentence]));
+    assert_eq!(out["roster"]["problem"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_hidden_partition_is_known_to_whom_names_it() {
+    let hidden = format!(
+        "{SINFO}if '--all' in sys.argv: put('d.invalid', 'secret', 'idle', '(null)', '(null)', 'none')\n"
+    );
+    let names = |words: &[&str]| {
+        let programs = [("squeue", squeue("")), ("sinfo", hidden.clone())];
+        let programs = programs.each_ref().map(|(name, text)| (*name, text.as_str()));
+        let (_, out) = gtop(&programs, &[words, &["--json", "--deadline", "3"]].concat());
+        let out: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(out["roster"]["notes"], serde_json::json!([]));
+        let nodes = out["nodes"].as_array().unwrap().clone();
+        nodes.iter().map(|node| node["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&["--all-nodes", "--partition", "secret"]), ["d.invalid"]);
+    assert_eq!(names(&["--all-nodes"]), ["a.invalid", "b.invalid", "c.invalid"]);
+}
+
+#[test]
+fn the_first_snapshot_has_what_a_slow_sinfo_says_of_nodes() {
+    let slow = SINFO.replace("import os, sys\n", "import os, sys, time\ntime.sleep(1)\n");
+    let squeue = squeue("record(1, 'RUNNING', 'b.invalid')");
+    let (_, out) = gtop(&[("squeue", &squeue), ("sinfo", &slow)], &["--slurm", "--json"]);
+    let out: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(out["nodes"][0]["scheduler"]["state"], "drained");
+}
+
+#[test]
+fn jobs_are_listed_while_sinfo_hangs() {
+    let squeue = squeue("record(1)");
+    let programs = [("squeue", squeue.as_str()), ("sinfo", "#!/bin/sh\nexec /bin/sleep 100\n")];
+    let (_, out) = gtop(&programs, &["--slurm", "--all-nodes", "--json", "--deadline", "4"]);
+    let out: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(out["jobs"][0]["id"], "1");
 }
 
 #[test]
@@ -416,7 +457,7 @@ fn thousands_of_running_jobs_take_one_squeue_and_no_scontrol() {
     ));
     let scontrol = format!("#!/bin/sh\necho scontrol >>'{}'\n", log.display());
     let programs = [("squeue", stub.as_str()), ("scontrol", scontrol.as_str())];
-    let (_, out) = gtop(&programs, &["--all-users", "--json"]);
+    let (_, out) = gtop(&programs, &["--all-users", "--json", "--discovery-interval", "3600"]);
     let out: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(out["jobs"].as_array().unwrap().len(), 20_000);
     assert_eq!(out["nodes"][0]["name"], host.as_str());
@@ -488,8 +529,9 @@ impl Watcher {
     fn start() -> Self {
         let slurm = SlurmPoller::new(JobFilter::default(), Duration::from_secs(3600), Vec::new());
         let (requests, receiver) = watch::channel(PollRequest::default());
-        let (sender, rosters) = watch::channel(Arc::new(slurm.roster()));
-        tokio::spawn(slurm.run(Clock::system(), receiver, sender));
+        let clock = Clock::system();
+        let (sender, rosters) = watch::channel(Arc::new(slurm.roster(clock.now())));
+        tokio::spawn(slurm.run(clock, receiver, sender));
         Self { requests, rosters }
     }
 

@@ -47,7 +47,7 @@ impl Discovery {
 
     /// Returns a source that polls Slurm.
     pub(super) fn slurm(slurm: SlurmPoller, clock: Clock) -> io::Result<Self> {
-        let initial = slurm.roster();
+        let initial = slurm.roster(clock.now());
         Self::spawn("slurm", initial, |requests, rosters| slurm.run(clock, requests, rosters))
     }
 

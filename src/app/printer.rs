@@ -67,15 +67,13 @@ impl<'a> Printer<'a> {
         let deadline = self.env.settings.seconds("deadline");
         let mut signals = StopSignals::new();
         let mut fleet = monitor.fleet();
-        let waiting = async {
-            // An error means that the publisher has stopped: print what there is.
-            drop(fleet.wait_for(is_complete).await);
-        };
-        tokio::select! {
-            _elapsed = timeout(deadline, waiting) => {}
+        let complete = async { fleet.wait_for(is_complete).await.ok().map(|fleet| fleet.clone()) };
+        let complete = tokio::select! {
+            complete = timeout(deadline, complete) => complete.ok().flatten(),
             reason = signals.next() => return Ok(reason.into()),
-        }
-        let fleet = monitor.fleet().borrow().clone();
+        };
+        // After the deadline, or if the publisher has stopped: what there is.
+        let fleet = complete.unwrap_or_else(|| monitor.fleet().borrow().clone());
         self.print_picture(&fleet, out)
     }
 

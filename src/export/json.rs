@@ -156,7 +156,7 @@ object! {
             node.events.iter().map(|record| EventJson::of(node, record, now)).collect(),
         /// What the scheduler says of the node; null without a scheduler that knows it.
         scheduler: Option<SchedulerNodeJson<'a>> =
-            node.scheduler.as_deref().map(|known| SchedulerNodeJson::of(known, now)),
+            node.scheduler.as_deref().map(|known| SchedulerNodeJson::of(known, nodes.fleet.nodes_listed_at(), now)),
         /// Ids of the jobs on the node.
         jobs: Vec<&'a str> =
             nodes.job_devices.jobs_on(&node.name).into_iter().map(JobId::as_str).collect(),
@@ -165,7 +165,7 @@ object! {
 
 object! {
     /// What the scheduler says of a node.
-    SchedulerNodeJson<'a> as "scheduler" of (node: &'a SchedulerNode, now: Timestamp) {
+    SchedulerNodeJson<'a> as "scheduler" of (node: &'a SchedulerNode, at: Option<Timestamp>, now: Timestamp) {
         /// Its partitions.
         partitions: Vec<&'a str> = node.partitions.iter().map(|name| &**name).collect(),
         /// Its state, such as idle, mixed, allocated, draining, drained or down.
@@ -181,7 +181,7 @@ object! {
         /// Number of devices that jobs have; null unless nodes without a job are watched.
         devices_allocated: Option<u32> = node.allocated,
         /// How long ago the scheduler said so.
-        age_seconds: f64 = age(node.at, now),
+        age_seconds: Option<f64> = at.map(|at| age(at, now)),
     }
 }
 

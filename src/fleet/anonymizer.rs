@@ -275,6 +275,7 @@ impl Anonymizer {
             filter_text: WITHHELD.into(),
             is_by_id: list.is_by_id,
             awaits_devices: list.awaits_devices,
+            awaits_nodes: list.awaits_nodes,
             awaiting_outcome: list.awaiting_outcome.iter().map(|job| self.job(job)).collect(),
             ended: list.ended.iter().map(|(id, how)| (self.job_id(id), *how)).collect(),
             nodes: Arc::new(SchedulerNodes {

@@ -3,6 +3,7 @@
 
 use crate::fleet::idle::DeviceState;
 use crate::fleet::node::Node;
+use crate::model::SchedulerNode;
 use crate::model::declare::table;
 use crate::time::Timestamp;
 
@@ -17,7 +18,7 @@ table! {
         Stale = "stale",
         /// It is not connected.
         Down = "down",
-        /// It lets in only users with a job there: what the scheduler reports is all that is known.
+        /// It does not let gtop in, and needs not: what the scheduler reports is all that is known.
         Reported = "reported",
     }
     /// Returns its word in summaries and filters.
@@ -73,6 +74,18 @@ impl DeviceCount {
                 Self::Stale
             }
         })
+    }
+}
+
+impl DeviceCount {
+    /// Returns what devices count as of which only the scheduler's word is known, and how many: how busy those of jobs
+    /// are is unknown, and so is all if the word is old.
+    pub fn of_reported(node: &SchedulerNode) -> [(Self, usize); 2] {
+        let count = |number: Option<u32>| usize::try_from(number.unwrap_or(0)).unwrap_or(0);
+        let all = count(node.devices);
+        let unused = if node.is_old { 0 } else { count(node.unallocated()).min(all) };
+        let usable = if node.takes_jobs() { Self::Free } else { Self::Unavailable };
+        [(usable, unused), (Self::Unknown, all - unused)]
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::fleet::headline::DeviceCount;
 use crate::fleet::history::History;
 use crate::model::{
     Bytes, Device, DeviceUse, Event, Fault, FaultKind, Freshness, Hello, HostReading,
@@ -207,17 +208,22 @@ impl Node {
         self.scheduler.as_ref().is_none_or(|node| node.takes_jobs())
     }
 
-    /// Returns what the scheduler says of a node that lets in only users with a job there: all that is known of it. A
-    /// node where a listed job runs should let the user in, so its refusal stays a fault.
+    /// Returns what the scheduler says of a node that does not let gtop in and needs not, as one that admits only users
+    /// with a job there: all that is known of it. A node where a listed job runs should let the user in, so its refusal
+    /// stays a fault.
     pub fn reported(&self) -> Option<&SchedulerNode> {
         let kind = self.fault()?.kind;
-        let refuses = matches!(
-            kind,
-            FaultKind::AuthenticationRefused | FaultKind::AccountRefused | FaultKind::Refused
-        );
+        let refuses = matches!(kind, FaultKind::AuthenticationRefused | FaultKind::AccountRefused);
         let is_closed =
             |known: &&SchedulerNode| kind == FaultKind::NoJob || (refuses && known.is_extra);
         self.scheduler.as_deref().filter(is_closed)
+    }
+
+    /// Returns the number of its devices, without slices: as the scheduler says if it is known from there alone.
+    pub fn device_count(&self) -> usize {
+        let reported =
+            |node| DeviceCount::of_reported(node).map(|(_, devices)| devices).iter().sum();
+        self.reported().map_or_else(|| self.whole_devices().count(), reported)
     }
 
     /// Returns the state of a source.

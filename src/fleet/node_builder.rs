@@ -102,7 +102,7 @@ impl NodeBuilder {
 
     /// Sets what the scheduler says of the node.
     pub fn set_scheduler(&mut self, scheduler: Option<&Arc<SchedulerNode>>) {
-        if self.node.scheduler.as_ref().map(Arc::as_ptr) != scheduler.map(Arc::as_ptr) {
+        if self.node.scheduler.as_ref() != scheduler {
             Arc::make_mut(&mut self.node).scheduler = scheduler.cloned();
         }
     }

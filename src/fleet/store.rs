@@ -277,7 +277,8 @@ fn sluid_to_id(job: &crate::model::Job) -> Option<(JobId, JobId)> {
 /// Sets what the scheduler says of the node, unless that is the case already.
 fn with_scheduler(mut node: Arc<Node>, scheduler: &SchedulerNodes) -> Arc<Node> {
     let known = scheduler.nodes.get(&node.name);
-    if node.scheduler.as_ref().map(Arc::as_ptr) != known.map(Arc::as_ptr) {
+    // `Arc` compares by value only what is not the same allocation.
+    if node.scheduler.as_ref() != known {
         Arc::make_mut(&mut node).scheduler = known.cloned();
     }
     node

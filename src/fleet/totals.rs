@@ -4,7 +4,7 @@ use crate::fleet::Fleet;
 use crate::fleet::headline::{DeviceCount, NodeCount};
 use crate::fleet::idle::{AllocatedDevices, DeviceState};
 use crate::fleet::node::Node;
-use crate::model::{Bytes, Device, Percent, SchedulerNode, Watts};
+use crate::model::{Bytes, Device, Percent, Watts};
 use crate::time::Timestamp;
 
 /// Totals over a group of nodes.
@@ -18,7 +18,7 @@ pub struct Totals {
     pub stale: usize,
     /// Nodes that are not connected.
     pub down: usize,
-    /// Nodes that let in only users with a job there, known from the scheduler alone.
+    /// Nodes that do not let gtop in, known from the scheduler alone.
     pub reported: usize,
     /// All known devices, each in exactly one of the seven counts that follow; slices count with their device.
     pub devices: usize,
@@ -84,7 +84,10 @@ impl Totals {
                 NodeCount::Reported => totals.reported += 1,
             }
             if let Some(reported) = node.reported() {
-                totals.add_reported(reported);
+                for (count, devices) in DeviceCount::of_reported(reported) {
+                    totals.devices += devices;
+                    *totals.devices_counted_as(count) += devices;
+                }
                 continue;
             }
             if count == NodeCount::Fresh {
@@ -126,16 +129,6 @@ impl Totals {
         totals.add(node, positions, &AllocatedDevices::default(), &mut sums);
         sums.finish(&mut totals);
         totals
-    }
-
-    /// Adds the devices of a node of which only the scheduler's word is known: jobs have some, how busy is unknown.
-    fn add_reported(&mut self, node: &SchedulerNode) {
-        let count = |number: Option<u32>| usize::try_from(number.unwrap_or(0)).unwrap_or(0);
-        let (all, unallocated) = (count(node.devices), count(node.unallocated()));
-        self.devices += all;
-        self.unknown_devices += all - unallocated.min(all);
-        let usable = if node.takes_jobs() { &mut self.free } else { &mut self.unavailable };
-        *usable += unallocated.min(all);
     }
 
     /// Returns how many devices count as this.
@@ -231,8 +224,8 @@ mod tests {
 
     use super::*;
     use crate::model::{
-        DeviceFault, Fault, FaultKind, Link, NodeName, NodeState, Reading, Reason, Source,
-        TpuDetails,
+        DeviceFault, Fault, FaultKind, Link, NodeName, NodeState, Reading, Reason, SchedulerNode,
+        Source, TpuDetails,
     };
 
     #[test]
@@ -261,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_node_that_lets_nobody_in_counts_as_the_scheduler_says() {
-        let node = |state, devices, allocated| {
+        let node = |state, devices, allocated, is_old| {
             let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
             node.link = Link::Down { fault: Fault::new(FaultKind::NoJob, ""), retry_at: None };
             node.scheduler = Some(Arc::new(SchedulerNode {
@@ -269,6 +262,7 @@ mod tests {
                 is_responding: true,
                 devices,
                 allocated,
+                is_old,
                 ..SchedulerNode::default()
             }));
             let all = Totals::of(&Fleet::new([Arc::new(node)].into()), Timestamp::default());
@@ -276,11 +270,13 @@ mod tests {
             assert_eq!(all.free + all.unknown_devices + all.unavailable, all.devices);
             (all.devices, all.free, all.unknown_devices, all.unavailable)
         };
-        assert_eq!(node(NodeState::Mixed, Some(8), Some(3)), (8, 5, 3, 0));
-        assert_eq!(node(NodeState::Draining, Some(8), Some(3)), (8, 0, 3, 5));
-        assert_eq!(node(NodeState::Idle, Some(8), None), (8, 0, 8, 0));
-        assert_eq!(node(NodeState::Idle, None, Some(3)), (0, 0, 0, 0));
-        assert_eq!(node(NodeState::Idle, Some(8), Some(9)), (8, 0, 8, 0));
+        assert_eq!(node(NodeState::Mixed, Some(8), Some(3), false), (8, 5, 3, 0));
+        assert_eq!(node(NodeState::Draining, Some(8), Some(3), false), (8, 0, 3, 5));
+        assert_eq!(node(NodeState::Idle, Some(8), None, false), (8, 0, 8, 0));
+        assert_eq!(node(NodeState::Idle, None, Some(3), false), (0, 0, 0, 0));
+        assert_eq!(node(NodeState::Idle, Some(8), Some(9), false), (8, 0, 8, 0));
+        // Jobs may have come since an old answer.
+        assert_eq!(node(NodeState::Mixed, Some(8), Some(3), true), (8, 0, 8, 0));
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl MatchedDevices {
             let NodeMatch { is_match, devices, unknown_devices } = filter.match_node(node, now);
             // A machine that is watched under two names counts once.
             if !fleet.same_as.contains_key(&node.name) {
-                matched.fleet_devices += node.whole_devices().count();
+                matched.fleet_devices += node.device_count();
                 matched.unknown_devices += unknown_devices;
             }
             if is_match {

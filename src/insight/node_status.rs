@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::fleet::{Node, SourceState, is_idle};
+use crate::fleet::{Node, SourceState};
 use crate::insight::Severity;
 use crate::insight::{FleetView, device_fault};
 use crate::model::{
-    Device, Fault, Freshness, JobId, JobList, Link, SchedulerNode, Source, SourceFault,
+    Device, Fault, FaultKind, Freshness, JobId, JobList, Link, SchedulerNode, Source, SourceFault,
     SourceFaultKind,
 };
 use crate::text::UNKNOWN;
@@ -26,7 +26,7 @@ pub(crate) enum NodeStatus {
     Stale(Duration),
     /// The connection is down.
     Down,
-    /// It lets in only users with a job there; the scheduler's word is all that is known.
+    /// It does not let gtop in, and needs not; the scheduler's word is all that is known.
     Reported,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
     if node.link == Link::Up {
         notes.extend(device_notes(node));
     }
-    if notes.is_empty() && is_free(node) {
+    if notes.is_empty() && is_free(fleet_view, node) {
         notes.push(("free".to_owned(), Severity::Info));
     }
     notes
@@ -85,7 +85,7 @@ pub(crate) fn status_notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
         NodeStatus::Opening(attempt) => notes.push((connecting_text(attempt), Severity::Info)),
         NodeStatus::Down => notes.extend(down_notes(node, now)),
         NodeStatus::Reported => {
-            notes.extend(node.reported().map(|known| reported_note(known, now)));
+            notes.extend(node.reported().map(|known| reported_note(fleet_view, node, known)));
         }
         NodeStatus::Starting if node.hello.is_none() => {
             notes.push(("starting the probe".to_owned(), Severity::Info));
@@ -95,7 +95,7 @@ pub(crate) fn status_notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
         }
         NodeStatus::Stale(_) | NodeStatus::Fresh => {}
     }
-    notes.extend(scheduler_note(node, status));
+    notes.extend(scheduler_note(fleet_view, node, status));
     if node.link != Link::Up {
         return notes;
     }
@@ -111,28 +111,48 @@ pub(crate) fn status_notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
 }
 
 /// Returns what the scheduler says of a node that cannot be reached, and how long ago.
-fn reported_note(node: &SchedulerNode, now: Timestamp) -> Note {
-    let devices = match (node.unallocated(), node.devices) {
-        (Some(_), Some(all)) if !node.takes_jobs() => format!(" · {}", counted_devices(all)),
-        (Some(free), Some(all)) => format!(" · {free} of {} free", counted_devices(all)),
-        (None, Some(all)) => format!(" · {}", counted_devices(all)),
+fn reported_note(fleet_view: &FleetView, node: &Node, known: &SchedulerNode) -> Note {
+    let devices = match (known.unallocated(), known.devices) {
+        (Some(free), Some(all)) if known.takes_jobs() => {
+            format!(" · {free} of {} free", counted_devices(all))
+        }
+        (_, Some(all)) => format!(" · {}", counted_devices(all)),
         (_, None) => String::new(),
     };
-    let severity = if node.takes_jobs() { Severity::Info } else { Severity::Warning };
-    let age = format_age(now.since(node.at));
-    (format!("{SCHEDULER_SAYS}{age} ago: {}{devices}", node.state_text()), severity)
+    let doubt = login_doubt(node).map(|fault| format!(" · {}", fault.kind.label()));
+    let severity =
+        if known.takes_jobs() && !known.is_old { Severity::Info } else { Severity::Warning };
+    let begin = scheduler_said(fleet_view);
+    (format!("{begin}{}{devices}{}", known.state_text(), doubt.unwrap_or_default()), severity)
+}
+
+/// Returns the beginning of a sentence of the scheduler, such as `Slurm 12s ago: `.
+fn scheduler_said(fleet_view: &FleetView) -> String {
+    match fleet_view.fleet.nodes_listed_at() {
+        Some(at) => format!("{SCHEDULER_SAYS}{} ago: ", format_age(fleet_view.now.since(at))),
+        None => SCHEDULER_GIVES_NO_JOBS.to_owned(),
+    }
+}
+
+/// Returns the fault of a node that may be closed, unless the node says that it is: the login may be wrong too.
+fn login_doubt(node: &Node) -> Option<&Fault> {
+    node.reported()?;
+    node.fault().filter(|fault| fault.kind == FaultKind::AuthenticationRefused)
 }
 
 fn counted_devices(count: u32) -> String {
     format!("{count} {}", if count == 1 { "device" } else { "devices" })
 }
 
-/// Says that the scheduler gives a node no jobs, and why.
-fn scheduler_note(node: &Node, status: NodeStatus) -> Option<Note> {
+/// Says that the scheduler gives a node no jobs, and why; if it said so long ago, also when.
+fn scheduler_note(fleet_view: &FleetView, node: &Node, status: NodeStatus) -> Option<Note> {
     let known = node.scheduler.as_ref().filter(|known| !known.takes_jobs())?;
-    let is_told = status == NodeStatus::Reported;
-    (!is_told)
-        .then(|| (format!("{SCHEDULER_GIVES_NO_JOBS}{}", known.state_text()), Severity::Warning))
+    if status == NodeStatus::Reported {
+        return None;
+    }
+    let begin =
+        if known.is_old { scheduler_said(fleet_view) } else { SCHEDULER_GIVES_NO_JOBS.to_owned() };
+    Some((format!("{begin}{}", known.state_text()), Severity::Warning))
 }
 
 fn connecting_text(attempt: u32) -> String {
@@ -182,7 +202,7 @@ pub(crate) fn source_fault_text(source: &Source, fault: &SourceFault, now: Times
 /// Returns the full remedy for the fault of a node.
 pub(crate) fn full_remedy(node: &Node) -> Option<&str> {
     if node.reported().is_some() {
-        return None;
+        return login_doubt(node).map(Fault::remedy);
     }
     let fault = node.fault().map(Fault::remedy);
     fault.or_else(|| node.source_fault().map(|(_, fault)| fault.kind.remedy()))
@@ -191,7 +211,7 @@ pub(crate) fn full_remedy(node: &Node) -> Option<&str> {
 /// Returns the remedy in a few words.
 pub(crate) fn short_remedy(node: &Node) -> Option<&'static str> {
     if node.reported().is_some() {
-        return None;
+        return login_doubt(node).map(|fault| fault.kind.remedy());
     }
     let fault = node.fault().map(|fault| fault.kind.remedy());
     fault.or_else(|| node.source_fault().map(|(_, fault)| fault.kind.remedy()))
@@ -289,12 +309,10 @@ pub(crate) fn backend_notes(node: &Node) -> Vec<Note> {
     vec![(format!("no devices ({})", absent.join(", ")), Severity::Info)]
 }
 
-fn is_free(node: &Node) -> bool {
-    let is_free = |device: &Device| device.fault.is_none() && is_idle(device);
-    node.takes_jobs()
-        && !node.devices.is_empty()
-        && node.uses.is_empty()
-        && node.devices.iter().all(is_free)
+/// Returns true if all devices of a node are free.
+fn is_free(fleet_view: &FleetView, node: &Node) -> bool {
+    !node.devices.is_empty()
+        && node.whole_devices().all(|(position, _)| fleet_view.is_free(node, position))
 }
 
 #[cfg(test)]
@@ -303,7 +321,9 @@ mod tests {
 
     use super::*;
     use crate::fleet::Fleet;
-    use crate::model::{DeviceFault, FaultKind, Job, NodeName, Percent, Reading, Throttle};
+    use crate::model::{
+        DeviceFault, Job, NodeName, NodeState, Percent, Reading, SchedulerNodes, Throttle,
+    };
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
 
@@ -430,6 +450,55 @@ mod tests {
     fn the_software_power_limit_is_no_flag() {
         let device = Device { throttle: Reading::Known(Throttle(0x04)), ..Device::default() };
         assert_eq!(device_flags(&device), []);
+    }
+
+    #[test]
+    fn what_the_scheduler_said_of_a_node_has_its_age() {
+        let known = |kind, is_extra, is_old, state| {
+            let mut node = node(Link::Down { fault: Fault::new(kind, ""), retry_at: None });
+            node.scheduler = Some(Arc::new(SchedulerNode {
+                state,
+                is_responding: true,
+                devices: Some(8),
+                allocated: Some(5),
+                is_extra,
+                is_old,
+                ..SchedulerNode::default()
+            }));
+            let at = Timestamp::from_micros(NOW.as_micros() - 90_000_000);
+            let nodes = Arc::new(SchedulerNodes { at: Some(at), ..SchedulerNodes::default() });
+            let jobs = Some(Arc::new(JobList { nodes, ..JobList::default() }));
+            let fleet = Fleet { jobs, ..Fleet::new(vec![Arc::new(node.clone())].into()) };
+            let fleet_view = FleetView::new(fleet, NOW);
+            let problems = fleet_view.problems.len();
+            (notes(&fleet_view, &node)[0].0.clone(), problems)
+        };
+        let (closed, login) = (FaultKind::NoJob, FaultKind::AuthenticationRefused);
+        for (kind, is_extra, state, note, problems) in [
+            (closed, false, NodeState::Mixed, "Slurm 1m30s ago: mixed · 3 of 8 devices free", 0),
+            (closed, false, NodeState::Down, "Slurm 1m30s ago: down · 8 devices", 0),
+            // Nobody was let in, so the login may be wrong.
+            (
+                login,
+                true,
+                NodeState::Mixed,
+                "Slurm 1m30s ago: mixed · 3 of 8 devices free · authentication refused",
+                1,
+            ),
+            // A job runs there, and a daemon that is not there refuses everybody.
+            (login, false, NodeState::Mixed, "authentication refused", 1),
+            (FaultKind::Refused, true, NodeState::Mixed, "connection refused", 1),
+        ] {
+            let found = known(kind, is_extra, false, state);
+            assert_eq!(found, (note.to_owned(), problems), "{kind:?}");
+        }
+        let mut reachable = node(Link::Up);
+        reachable.scheduler = Some(Arc::new(SchedulerNode {
+            state: NodeState::Drained,
+            is_responding: true,
+            ..SchedulerNode::default()
+        }));
+        assert!(notes_text(&reachable).contains("Slurm: drained"), "{}", notes_text(&reachable));
     }
 
     #[test]

@@ -124,8 +124,8 @@ const MEANINGS: [NoteMeaning; 25] = [
     ),
     meaning(
         &[SCHEDULER_SAYS],
-        "the node lets in only users with a job on it: this is what the scheduler says of it",
-        "a job of yours on the node lets gtop in",
+        "this is what the scheduler said of the node, and when",
+        "where a node lets in only users with a job on it, a job of yours there lets gtop in",
     ),
 ];
 

@@ -145,8 +145,6 @@ pub struct SlurmPoller {
     details: DetailSchedule,
     addresses: SchedulerAddresses,
     nodes: NodePoll,
-    /// A partition of the filter that Slurm does not have.
-    unknown_partition: Option<JobListError>,
 }
 
 /// When details of jobs are queried.
@@ -227,6 +225,7 @@ struct KnownDetail {
 impl SlurmPoller {
     /// Returns a poller; the targets in `static_targets` are watched as well.
     pub fn new(filter: JobFilter, interval: Duration, static_targets: Vec<Target>) -> Self {
+        let names_partitions = !filter.partitions.is_empty();
         Self {
             interval,
             targets: static_targets.clone(),
@@ -244,8 +243,7 @@ impl SlurmPoller {
             departed: BTreeMap::new(),
             missing_reasons: BTreeMap::new(),
             addresses: SchedulerAddresses::default(),
-            nodes: NodePoll::new(interval),
-            unknown_partition: None,
+            nodes: NodePoll::new(interval, names_partitions),
             details: DetailSchedule {
                 is_due: false,
                 not_before: Instant::now(),
@@ -283,7 +281,7 @@ impl SlurmPoller {
         let mut not_before = due;
         let mut refresh = requests.borrow().refresh;
         let mut pending_query: Option<PendingQuery> = None;
-        let mut node_query: Option<NodeQuery> = None;
+        let mut node_query = NodeQuery::new();
         loop {
             let request = requests.borrow_and_update().clone();
             let began = Instant::now();
@@ -292,15 +290,7 @@ impl SlurmPoller {
             if is_refreshed {
                 self.details.not_before = began;
             }
-            if node_query.is_none() {
-                node_query = self.nodes.next_query(is_refreshed, &clock);
-            }
-            if self.nodes.is_awaited() {
-                let answer = await_nodes(&mut node_query).await;
-                node_query = None;
-                self.nodes.apply(answer);
-                self.update_targets(&clock);
-            }
+            self.nodes.start_query(&mut node_query, is_refreshed, &clock);
             if began >= due || is_refreshed {
                 self.poll_queue(&clock).await;
                 let took = began.elapsed();
@@ -316,11 +306,12 @@ impl SlurmPoller {
                     .map(|query| -> PendingQuery { Box::pin(query.run()) });
             }
             self.list.awaits_devices = pending_query.is_some();
+            self.list.awaits_nodes = self.nodes.is_awaited();
             if pending_query.is_none() {
                 self.list.awaiting_outcome.clear();
             }
             self.addresses.is_query_running = pending_query.is_some();
-            if rosters.send(Arc::new(self.roster())).is_err() {
+            if rosters.send(Arc::new(self.roster(clock.now()))).is_err() {
                 return;
             }
             let requested = async {
@@ -331,9 +322,8 @@ impl SlurmPoller {
                 () = sleep_until(due) => {}
                 () = requested => self.details.is_due = true,
                 answer = await_nodes(&mut node_query) => {
-                    node_query = None;
                     self.nodes.apply(answer);
-                    self.update_targets(&clock);
+                    self.update_targets(clock.now());
                 }
                 result = await_query(&mut pending_query) => {
                     pending_query = None;
@@ -369,12 +359,13 @@ impl SlurmPoller {
         }
     }
 
-    /// Returns the roster as of now.
-    pub fn roster(&self) -> Roster {
+    /// Returns the roster as of `now`.
+    pub fn roster(&self, now: Timestamp) -> Roster {
         let mut list = self.list.clone();
         list.notes.extend(self.details.note.iter().map(|note| note.as_str().into()));
-        list.notes.extend(self.nodes.note().map(Into::into));
-        list.error = list.error.or_else(|| self.unknown_partition.clone());
+        list.notes.extend(self.nodes.note(now).map(Into::into));
+        list.notes
+            .extend(self.nodes.list.unknown_partition(&self.unlisted_partitions()).map(Into::into));
         list.notes.extend(self.missing_reasons.values().map(|note| note.as_str().into()));
         let addresses = self.addresses.clone();
         Roster { addresses, ..Roster::from_scheduler(self.targets.clone(), Arc::new(list)) }
@@ -398,14 +389,14 @@ impl SlurmPoller {
         self.names = queue.names;
         self.apply_known_details();
         self.initial_targets.clear();
-        self.update_targets(clock);
+        self.update_targets(clock.now());
         self.list.notes = queue.notes.into_iter().map(Into::into).collect();
         self.list.at = Some(clock.now());
         self.list.error = None;
     }
 
     /// Lists the watched nodes, and what Slurm says of them.
-    fn update_targets(&mut self, clock: &Clock) {
+    fn update_targets(&mut self, now: Timestamp) {
         let partitions = &self.filter.partitions;
         let all = self.nodes.list.names_in(partitions).filter(|_| self.nodes.has_all_nodes);
         let constant = [self.static_targets.as_slice(), &self.initial_targets].concat();
@@ -414,18 +405,14 @@ impl SlurmPoller {
         let allocations = self.list.jobs.iter().flat_map(|job| job.allocations.iter());
         let expected = allocations.map(|allocation| &allocation.node);
         let expected = expected.chain(self.static_targets.iter().map(|target| &target.name));
-        self.list.nodes = Arc::new(self.nodes.list.of(names, &expected.collect()));
-        let is_listed = |name: &String| self.list.jobs.iter().any(|job| *job.partition == **name);
-        // A hidden partition is not listed, but its jobs are.
-        let unlisted: Vec<String> =
-            partitions.iter().filter(|name| !is_listed(name)).cloned().collect();
-        let unknown = self.nodes.list.unknown_partition(&unlisted);
-        let since = self.unknown_partition.as_ref().map_or_else(|| clock.now(), |one| one.since);
-        self.unknown_partition = unknown.map(|(message, remedy)| JobListError {
-            message: message.into(),
-            remedy: remedy.into(),
-            since,
-        });
+        let is_old = self.nodes.is_old(now);
+        self.list.nodes = Arc::new(self.nodes.list.of(names, &expected.collect(), is_old));
+    }
+
+    /// Returns the partitions of the filter in which no job is listed.
+    fn unlisted_partitions(&self) -> Vec<String> {
+        let is_listed = |name: &&String| self.list.jobs.iter().any(|job| *job.partition == ***name);
+        self.filter.partitions.iter().filter(|name| !is_listed(name)).cloned().collect()
     }
 
     fn record_failure(&mut self, error: SlurmError, clock: &Clock) {

@@ -202,6 +202,8 @@ pub struct JobList {
     pub is_by_id: bool,
     /// The scheduler has not answered yet which devices the jobs have.
     pub awaits_devices: bool,
+    /// The scheduler has not answered yet what its nodes are.
+    pub awaits_nodes: bool,
     /// Jobs that left the list and whose outcome the scheduler has not reported yet.
     pub awaiting_outcome: Vec<Job>,
     /// Outcomes of the last jobs that left the list.
@@ -240,7 +242,12 @@ impl JobList {
 
     /// Returns true if the scheduler has answered everything, or failed.
     pub fn is_answered(&self) -> bool {
-        self.error.is_some() || (self.at.is_some() && !self.awaits_devices)
+        self.error.is_some() || (self.lists_devices() && !self.awaits_nodes)
+    }
+
+    /// Returns true if the scheduler has answered which devices the jobs have.
+    pub const fn lists_devices(&self) -> bool {
+        self.at.is_some() && !self.awaits_devices
     }
 
     /// Returns the jobs that have nodes.

@@ -26,8 +26,8 @@ pub struct SchedulerNode {
     pub allocated: Option<u32>,
     /// It is watched only because all nodes of its partition are: no listed job runs there.
     pub is_extra: bool,
-    /// When the scheduler said so.
-    pub at: Timestamp,
+    /// The scheduler said so long ago, and has not confirmed it since.
+    pub is_old: bool,
 }
 
 table! {

@@ -138,6 +138,7 @@ impl JobListLine {
             filter_text: text(&self.filter),
             is_by_id: self.by_id,
             awaits_devices: self.awaits_devices,
+            awaits_nodes: false,
             awaiting_outcome: self.awaiting_outcome.iter().filter_map(JobLine::to_job).collect(),
             ended: self.ended.iter().filter_map(ended).collect(),
             nodes: Arc::new(scheduler_nodes::to_nodes(&self.nodes, self.nodes_at)),

@@ -26,6 +26,8 @@ pub(super) struct SchedulerNodesLine {
     silent: bool,
     #[serde(skip_serializing_if = "is_false")]
     extra: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    old: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -57,6 +59,7 @@ pub(super) fn to_lines(nodes: &SchedulerNodes) -> Vec<SchedulerNodesLine> {
         state: node.state.as_str().to_owned(),
         silent: !node.is_responding,
         extra: node.is_extra,
+        old: node.is_old,
         reason: node.reason.clone(),
         features: node.features.clone(),
         devices: node.devices,
@@ -67,7 +70,6 @@ pub(super) fn to_lines(nodes: &SchedulerNodes) -> Vec<SchedulerNodesLine> {
 
 /// Returns the nodes of some lines; `at` is when the scheduler answered.
 pub(super) fn to_nodes(lines: &[SchedulerNodesLine], at: Option<f64>) -> SchedulerNodes {
-    let at = at.map(from_seconds);
     let text = |text: &Arc<str>| sanitize_shared(text, MAX_TEXT_LENGTH);
     let mut nodes = BTreeMap::new();
     for line in lines {
@@ -81,13 +83,14 @@ pub(super) fn to_nodes(lines: &[SchedulerNodesLine], at: Option<f64>) -> Schedul
             devices: line.devices,
             allocated: line.allocated,
             is_extra: line.extra,
-            at: at.unwrap_or_default(),
+            is_old: line.old,
         });
         let names = nodeset::expand(&line.names).unwrap_or_default();
-        let names = names.iter().filter_map(|name| NodeName::new(name).ok());
+        let room = nodeset::MAX_NAMES.saturating_sub(nodes.len());
+        let names = names.iter().filter_map(|name| NodeName::new(name).ok()).take(room);
         nodes.extend(names.map(|name| (name, Arc::clone(&node))));
     }
-    SchedulerNodes { nodes, at }
+    SchedulerNodes { nodes, at: at.map(from_seconds) }
 }
 
 #[cfg(test)]
@@ -108,7 +111,7 @@ mod tests {
                 devices: Some(8),
                 allocated: Some(3),
                 is_extra: reason.is_some(),
-                at,
+                is_old: reason.is_some(),
             })
         };
         let named = |name: &str, node| (NodeName::new(name).unwrap(), node);
@@ -126,6 +129,16 @@ mod tests {
         let text = serde_json::to_string(&lines).unwrap();
         let lines: Vec<SchedulerNodesLine> = serde_json::from_str(&text).unwrap();
         assert_eq!(to_nodes(&lines, Some(5.0)), nodes);
+    }
+
+    #[test]
+    fn the_number_of_nodes_is_limited_over_all_lines() {
+        let line = |first: char| SchedulerNodesLine {
+            names: format!("{first}[1-40000]"),
+            ..SchedulerNodesLine::default()
+        };
+        let nodes = to_nodes(&[line('a'), line('b'), line('c')], None);
+        assert_eq!(nodes.nodes.len(), nodeset::MAX_NAMES);
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl FleetSpec {
                 devices: Some(self.devices),
                 allocated: None,
                 is_extra: false,
-                at: began,
+                is_old: false,
             };
             nodes.insert(name, Arc::new(said));
         }

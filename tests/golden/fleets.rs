@@ -10,8 +10,8 @@ use gtop::internals::model::{
     DevicesReading, FanSpeed, Fault, FaultKind, Hello, HostFacts, HostReading, HostSlowReading,
     Job, JobId, JobList, JobState, Link, Megahertz, NodeName, NodeState, Percent, Pressure,
     ProcessKey, ProcessReading, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason,
-    Sample, SchedulerNode, Source, SourceFault, SourceFaultKind, Space, Throttle, TpuCore,
-    TpuDetails, UnseenProcess, UnseenReason, UseKind, UsesReading, Vendor, Watts,
+    Sample, SchedulerNode, SchedulerNodes, Source, SourceFault, SourceFaultKind, Space, Throttle,
+    TpuCore, TpuDetails, UnseenProcess, UnseenReason, UseKind, UsesReading, Vendor, Watts,
 };
 use gtop::internals::time::Timestamp;
 
@@ -541,13 +541,13 @@ pub fn partitioned() -> Fleet {
             reason: reason.map(Into::into),
             devices: Some(8),
             allocated: Some(3),
-            at: ago(70_000),
             ..SchedulerNode::default()
         }));
         Arc::new(node)
     };
     let fleet = Fleet::new((1..=300).map(numbered).collect::<Vec<_>>().into());
-    let jobs = JobList { at: Some(ago(12_000)), ..JobList::default() };
+    let nodes = Arc::new(SchedulerNodes { at: Some(ago(70_000)), ..SchedulerNodes::default() });
+    let jobs = JobList { at: Some(ago(12_000)), nodes, ..JobList::default() };
     Fleet { jobs: Some(Arc::new(jobs)), ..fleet }
 }
 

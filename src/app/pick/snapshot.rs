@@ -72,7 +72,8 @@ fn problem(jobs: &JobList) -> Option<String> {
     if let Some(error) = &jobs.error {
         return Some(format!("{}; {}", error.message, error.remedy));
     }
-    (!jobs.is_answered()).then(|| "Slurm has not answered; a longer --deadline may help".to_owned())
+    (!jobs.lists_devices())
+        .then(|| "Slurm has not answered; a longer --deadline may help".to_owned())
 }
 
 /// Returns the names that a scheduler may have for a node, which may be listed by an alias: the name and the host

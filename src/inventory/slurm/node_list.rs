@@ -27,7 +27,7 @@ const MAX_REASON_CHARS: usize = 256;
 const MAX_NAME_CHARS: usize = 64;
 /// Maximum number of partitions, and of features, of a node.
 const MAX_WORDS: usize = 64;
-/// Maximum number of partitions named in an error.
+/// Maximum number of partitions named in a note.
 const MAX_SUGGESTIONS: usize = 5;
 
 /// The nodes of a cluster and their partitions, as `sinfo` lists them.
@@ -37,21 +37,37 @@ pub(super) struct NodeList {
     pub(super) partitions: BTreeSet<Arc<str>>,
     /// When `sinfo` answered; `None` when it never has.
     pub(super) at: Option<Timestamp>,
+    /// The output was longer than gtop reads, so nodes are missing.
+    pub(super) is_truncated: bool,
+}
+
+/// What `sinfo` is asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct NodeQuestion {
+    /// How many devices of each node jobs have.
+    pub(super) with_use: bool,
+    /// Also nodes of hidden partitions.
+    pub(super) with_hidden: bool,
 }
 
 /// Runs `sinfo`, and once more for the devices in use if these are wanted.
-pub(super) async fn fetch(with_use: bool, now: Timestamp) -> Result<NodeList, SlurmError> {
+pub(super) async fn fetch(question: NodeQuestion, now: Timestamp) -> Result<NodeList, SlurmError> {
     let boundary = command::random_boundary();
-    let answer = command::run_command("sinfo", &arguments(&boundary), "").await?;
+    let all = question.with_hidden.then_some("--all");
+    let words = || [Some("--Node"), all].into_iter().flatten().map(str::to_owned);
+    let words_with = |more: &[String]| words().chain(more.iter().cloned()).collect::<Vec<_>>();
+    let listed = words_with(&[format_option(&boundary)]);
+    let answer = command::run_command("sinfo", &listed, "").await?;
     if !answer.succeeded {
         return Err(SlurmError::from_stderr("sinfo", &answer.stderr));
     }
     let mut list = parse(&answer.stdout, &boundary, now)
         .map_err(|message| SlurmError::unexpected_output("sinfo", &message))?;
-    if with_use {
-        let words = ["--Node", "--noheader", USED_FORMAT];
+    list.is_truncated = answer.is_truncated;
+    if question.with_use {
+        let used = words_with(&["--noheader".to_owned(), USED_FORMAT.to_owned()]);
         // Without this answer, the devices in use stay unknown.
-        let used = command::run_command("sinfo", &words, "").await.ok();
+        let used = command::run_command("sinfo", &used, "").await.ok();
         if let Some(used) = used.filter(|used| used.succeeded) {
             add_used(&mut list, &used.stdout);
         }
@@ -59,10 +75,9 @@ pub(super) async fn fetch(with_use: bool, now: Timestamp) -> Result<NodeList, Sl
     Ok(list)
 }
 
-fn arguments(boundary: &str) -> Vec<String> {
+fn format_option(boundary: &str) -> String {
     let fields = FIELDS.map(|field| format!("{FIELD_SEPARATOR}{field}")).concat();
-    let format = format!("--format=\u{1e}{boundary}{fields}\u{1e}{boundary}");
-    vec!["--Node".to_owned(), format]
+    format!("--format=\u{1e}{boundary}{fields}\u{1e}{boundary}")
 }
 
 /// Parses the output; an error if it is something else.
@@ -78,7 +93,7 @@ fn parse(output: &str, boundary: &str, now: Timestamp) -> Result<NodeList, Strin
             has_header = true;
             continue;
         }
-        let Some((name, node)) = parse_node(&fields, now) else { continue };
+        let Some((name, node)) = parse_node(&fields) else { continue };
         partitions.extend(node.partitions.iter().cloned());
         if nodes.len() >= MAX_NODES && !nodes.contains_key(&name) {
             break;
@@ -96,7 +111,7 @@ fn parse(output: &str, boundary: &str, now: Timestamp) -> Result<NodeList, Strin
         return Err(queue::unexpected_output("sinfo", "list of nodes", output));
     }
     let nodes = nodes.into_iter().map(|(name, node)| (name, Arc::new(node))).collect();
-    Ok(NodeList { nodes, partitions, at: Some(now) })
+    Ok(NodeList { nodes, partitions, at: Some(now), is_truncated: false })
 }
 
 fn split_record(record: &str) -> Option<Vec<&str>> {
@@ -105,7 +120,7 @@ fn split_record(record: &str) -> Option<Vec<&str>> {
     (fields.len() == FIELDS.len()).then_some(fields)
 }
 
-fn parse_node(fields: &[&str], now: Timestamp) -> Option<(NodeName, SchedulerNode)> {
+fn parse_node(fields: &[&str]) -> Option<(NodeName, SchedulerNode)> {
     let [name, partition, state, features, resources, reason] = *fields else { return None };
     let name = NodeName::new(name).ok()?;
     let words = |list: &str| -> Vec<Arc<str>> {
@@ -122,7 +137,7 @@ fn parse_node(fields: &[&str], now: Timestamp) -> Option<(NodeName, SchedulerNod
         devices: Some(gres::count_devices(resources)),
         allocated: None,
         is_extra: false,
-        at: now,
+        is_old: false,
     };
     Some((name, node))
 }
@@ -158,21 +173,23 @@ impl NodeList {
         &self,
         names: impl Iterator<Item = &'a NodeName>,
         expected: &BTreeSet<&NodeName>,
+        is_old: bool,
     ) -> SchedulerNodes {
         let known = names.filter_map(|name| {
-            let node = Arc::clone(self.nodes.get(name)?);
-            if expected.contains(name) {
-                return Some((name.clone(), node));
+            let node = self.nodes.get(name)?;
+            let is_extra = !expected.contains(name);
+            if !is_extra && !is_old {
+                return Some((name.clone(), Arc::clone(node)));
             }
-            let extra = SchedulerNode { is_extra: true, ..SchedulerNode::clone(&node) };
-            Some((name.clone(), Arc::new(extra)))
+            let marked = SchedulerNode { is_extra, is_old, ..SchedulerNode::clone(node) };
+            Some((name.clone(), Arc::new(marked)))
         });
         SchedulerNodes { nodes: known.collect(), at: self.at }
     }
 
-    /// Returns which of these partitions the cluster lacks, and those with the most similar names.
-    pub(super) fn unknown_partition(&self, names: &[String]) -> Option<(String, String)> {
-        if self.partitions.is_empty() {
+    /// Returns a note on one of these partitions that the cluster lacks, with the most similar names.
+    pub(super) fn unknown_partition(&self, names: &[String]) -> Option<String> {
+        if self.partitions.is_empty() || self.is_truncated {
             return None;
         }
         let unknown = names.iter().find(|name| !self.partitions.contains(name.as_str()))?;
@@ -181,10 +198,8 @@ impl NodeList {
         let rest = known.len().saturating_sub(MAX_SUGGESTIONS);
         let shown: Vec<&str> = known.iter().take(MAX_SUGGESTIONS).map(|one| &***one).collect();
         let more = if rest > 0 { format!(" and {rest} more (sinfo)") } else { String::new() };
-        Some((
-            format!("Slurm has no partition {:?}", sanitize_shared(unknown, MAX_NAME_CHARS)),
-            format!("use one of {}{more}", shown.join(", ")),
-        ))
+        let unknown = sanitize_shared(unknown, MAX_NAME_CHARS);
+        Some(format!("Slurm has no partition {unknown:?}; use one of {}{more}", shown.join(", ")))
     }
 }
 
@@ -235,13 +250,17 @@ mod tests {
         let both = &list.nodes[&name("gpu01")];
         assert_eq!(both.partitions, ["gpu".into(), "debug".into()]);
         assert_eq!(both.features, ["a100".into(), "ib".into()]);
-        assert_eq!((both.devices, both.allocated, both.at), (Some(8), None, NOW));
+        assert_eq!((both.devices, both.allocated, list.at), (Some(8), None, Some(NOW)));
         let in_debug = ["debug".to_owned()];
         assert_eq!(list.names_in(&in_debug).collect::<Vec<_>>(), [&name("gpu01")]);
         assert_eq!(list.names_in(&[]).count(), 2);
-        let known = list.of(list.names_in(&[]), &[&name("gpu02")].into());
-        let extra = known.nodes.values().map(|node| node.is_extra).collect::<Vec<_>>();
-        assert_eq!((extra, known.at), (vec![true, false], Some(NOW)));
+        let known = |is_old| {
+            let known = list.of(list.names_in(&[]), &[&name("gpu02")].into(), is_old);
+            assert_eq!(known.at, Some(NOW));
+            known.nodes.into_values().map(|node| (node.is_extra, node.is_old)).collect::<Vec<_>>()
+        };
+        assert_eq!(known(false), [(true, false), (false, false)]);
+        assert_eq!(known(true), [(true, true), (false, true)]);
     }
 
     #[test]
@@ -286,10 +305,13 @@ mod tests {
         let list = parsed(&(header() + &lines.concat()));
         let unknown = |name: &str| list.unknown_partition(&[name.to_owned()]);
         assert_eq!(unknown("gpu"), None);
-        let (message, remedy) = unknown("gpu-lng").unwrap();
-        assert_eq!(message, "Slurm has no partition \"gpu-lng\"");
-        assert!(remedy.starts_with("use one of gpu, gpu-long, gpu-short"), "{remedy}");
-        assert!(remedy.ends_with("and 2 more (sinfo)"), "{remedy}");
+        let note = unknown("gpu-lng").unwrap();
+        let begins = "Slurm has no partition \"gpu-lng\"; use one of gpu, gpu-long, gpu-short";
+        assert!(note.starts_with(begins), "{note}");
+        assert!(note.ends_with("and 2 more (sinfo)"), "{note}");
+        // What is cut off may name it.
+        let cut = NodeList { is_truncated: true, ..list.clone() };
+        assert_eq!(cut.unknown_partition(&["gpu-lng".to_owned()]), None);
         assert_eq!(NodeList::default().unknown_partition(&["x".to_owned()]), None);
     }
 }

@@ -1,19 +1,21 @@
 //! When the nodes of the cluster are listed: rarely, because their partitions and states seldom change.
 
-use std::pin::Pin;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::inventory::slurm::SlurmError;
-use crate::inventory::slurm::node_list::{self, NodeList};
+use crate::inventory::slurm::node_list::{self, NodeList, NodeQuestion};
 use crate::inventory::slurm::poll::{WAIT_PER_QUERY_TIME, next_wait, random_byte};
-use crate::time::Clock;
+use crate::time::{Clock, Timestamp};
 
 /// Nodes are listed this many times less often than jobs.
 const JOB_LISTS_PER_NODE_LIST: u32 = 10;
 /// The same if nodes are watched of which nothing but this list may be known.
 const JOB_LISTS_PER_FULL_NODE_LIST: u32 = 2;
+/// After so many usual waits without an answer, what the last list says may no longer be true.
+const WAITS_UNTIL_OLD: u32 = 3;
 
 /// The last list of nodes, and when the next one is due.
 #[derive(Debug)]
@@ -21,8 +23,12 @@ pub(super) struct NodePoll {
     pub(super) list: NodeList,
     /// All nodes of the partitions are watched, also those without a listed job.
     pub(super) has_all_nodes: bool,
+    /// Partitions are named, which may be hidden ones.
+    names_partitions: bool,
     interval: Duration,
     due: Instant,
+    /// The wait after the last list.
+    usual_wait: Duration,
     failures: u32,
     /// Why the list is missing or old.
     error: Option<SlurmError>,
@@ -35,46 +41,60 @@ pub(super) struct NodeAnswer {
     took: Duration,
 }
 
-/// A running query.
-pub(super) type NodeQuery = Pin<Box<dyn Future<Output = NodeAnswer> + Send>>;
+/// The running query, if any: a task, which goes on while `squeue` runs.
+pub(super) type NodeQuery = JoinSet<NodeAnswer>;
 
 /// Waits for the running query; for ever if there is none.
-pub(super) async fn await_nodes(query: &mut Option<NodeQuery>) -> NodeAnswer {
-    match query {
-        Some(query) => query.await,
-        None => std::future::pending().await,
+pub(super) async fn await_nodes(query: &mut NodeQuery) -> NodeAnswer {
+    match query.join_next().await {
+        Some(Ok(answer)) => answer,
+        Some(Err(_)) | None => std::future::pending().await,
     }
 }
 
 impl NodePoll {
     /// Returns a poll for lists of jobs in this interval.
-    pub(super) fn new(job_interval: Duration) -> Self {
+    pub(super) fn new(job_interval: Duration, names_partitions: bool) -> Self {
         Self {
             list: NodeList::default(),
             has_all_nodes: false,
+            names_partitions,
             interval: job_interval,
             due: Instant::now(),
+            usual_wait: Duration::ZERO,
             failures: 0,
             error: None,
         }
     }
 
-    /// Returns the query if one is due; `is_refreshed` makes it due.
-    pub(super) fn next_query(&mut self, is_refreshed: bool, clock: &Clock) -> Option<NodeQuery> {
-        if !is_refreshed && Instant::now() < self.due {
-            return None;
+    /// Starts the query if one is due and none runs; `is_refreshed` makes it due.
+    pub(super) fn start_query(&self, query: &mut NodeQuery, is_refreshed: bool, clock: &Clock) {
+        if !query.is_empty() || !self.is_due(is_refreshed) {
+            return;
         }
-        let (with_use, now) = (self.has_all_nodes, clock.now());
-        Some(Box::pin(async move {
+        let now = clock.now();
+        let question =
+            NodeQuestion { with_use: self.has_all_nodes, with_hidden: self.names_partitions };
+        query.spawn(async move {
             let began = Instant::now();
-            let list = node_list::fetch(with_use, now).await;
+            let list = node_list::fetch(question, now).await;
             NodeAnswer { list, took: began.elapsed() }
-        }))
+        });
     }
 
-    /// Returns true if nothing can be watched before the first list.
+    fn is_due(&self, is_refreshed: bool) -> bool {
+        is_refreshed || Instant::now() >= self.due
+    }
+
+    /// Returns true until the first list has arrived or failed.
     pub(super) fn is_awaited(&self) -> bool {
-        self.has_all_nodes && self.list.at.is_none() && self.error.is_none()
+        self.list.at.is_none() && self.error.is_none()
+    }
+
+    /// Returns true if the last list is so old that it may no longer be true.
+    pub(super) fn is_old(&self, now: Timestamp) -> bool {
+        let limit = self.usual_wait.saturating_mul(WAITS_UNTIL_OLD);
+        self.error.is_some() && self.list.at.is_some_and(|at| now.since(at) > limit)
     }
 
     /// Keeps the list, or the last one if there is none.
@@ -93,12 +113,19 @@ impl NodePoll {
         }
         let interval = self.interval.saturating_mul(every);
         let took = answer.took.saturating_mul(WAIT_PER_QUERY_TIME);
-        self.due = Instant::now() + next_wait(interval, took, self.failures, random_byte());
+        let wait = next_wait(interval, took, self.failures, random_byte());
+        if self.failures == 0 {
+            self.usual_wait = wait;
+        }
+        self.due = Instant::now() + wait;
     }
 
-    /// Returns a note if nodes without a job are wanted and cannot be listed.
-    pub(super) fn note(&self) -> Option<String> {
-        let error = self.error.as_ref().filter(|_| self.has_all_nodes)?;
+    /// Returns a note if what is known of nodes is old or not complete, or if nodes without a job cannot be listed.
+    pub(super) fn note(&self, now: Timestamp) -> Option<String> {
+        if self.list.is_truncated {
+            return Some("sinfo lists more nodes than gtop reads; some are missing".to_owned());
+        }
+        let error = self.error.as_ref().filter(|_| self.has_all_nodes || self.is_old(now))?;
         let what = match self.list.at {
             Some(_) => "partitions and states of nodes are old",
             None => "only nodes of jobs are shown",
@@ -129,29 +156,47 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nodes_are_listed_rarely_and_when_somebody_asks() {
         let clock = Clock::system();
-        let mut poll = NodePoll::new(Duration::from_secs(30));
-        assert!(poll.next_query(false, &clock).is_some());
+        let mut poll = NodePoll::new(Duration::from_secs(30), false);
+        assert!(poll.is_due(false));
         poll.apply(listed(&clock));
         tokio::time::advance(Duration::from_secs(200)).await;
-        assert!(poll.next_query(false, &clock).is_none());
-        assert!(poll.next_query(true, &clock).is_some());
+        assert!(!poll.is_due(false));
+        assert!(poll.is_due(true));
         tokio::time::advance(Duration::from_secs(200)).await;
-        assert!(poll.next_query(false, &clock).is_some());
+        assert!(poll.is_due(false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_is_old_only_if_several_answers_are_missing() {
+        let clock = Clock::system();
+        let after = |minutes: u64| clock.now().plus(Duration::from_secs(60 * minutes));
+        let mut poll = NodePoll::new(Duration::from_secs(30), false);
+        poll.apply(listed(&clock));
+        assert!(!poll.is_old(after(60)), "the next answer is awaited");
+        poll.apply(failed());
+        assert!(!poll.is_old(after(10)));
+        assert_eq!(poll.note(after(10)), None);
+        assert!(poll.is_old(after(20)));
+        assert!(poll.note(after(20)).unwrap().ends_with("partitions and states of nodes are old"));
+        poll.apply(listed(&clock));
+        assert!(!poll.is_old(after(20)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_missing_list_is_told_only_to_whom_it_matters() {
         let clock = Clock::system();
-        let mut poll = NodePoll::new(Duration::from_secs(30));
+        let now = clock.now();
+        let mut poll = NodePoll::new(Duration::from_secs(30), false);
+        assert!(poll.is_awaited());
         poll.apply(failed());
-        assert_eq!(poll.note(), None);
+        assert_eq!(poll.note(now), None);
         poll.has_all_nodes = true;
         let note = "sinfo is not on the PATH of this machine; only nodes of jobs are shown";
-        assert_eq!(poll.note().as_deref(), Some(note));
+        assert_eq!(poll.note(now).as_deref(), Some(note));
         assert!(!poll.is_awaited());
         poll.apply(listed(&clock));
-        assert_eq!(poll.note(), None);
+        assert_eq!(poll.note(now), None);
         poll.apply(failed());
-        assert!(poll.note().unwrap().ends_with("partitions and states of nodes are old"));
+        assert!(poll.note(now).unwrap().ends_with("partitions and states of nodes are old"));
     }
 }

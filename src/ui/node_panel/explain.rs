@@ -197,7 +197,9 @@ fn connection(context: RenderContext<'_>, node: &Node) -> Vec<Fact> {
         NodeStatus::Fresh => "connected, values are fresh",
         NodeStatus::Stale(_) => "connected, values are old",
         NodeStatus::Down => "down",
-        NodeStatus::Reported => "closed to you without a job there; known from the scheduler",
+        NodeStatus::Reported => {
+            "not open to you, maybe because no job of yours runs there; known from the scheduler"
+        }
     };
     let way = node.via.map(|via| match via {
         TransportKind::Native => "gtop's built-in SSH",

@@ -1,6 +1,6 @@
 //! The notes of a node in the list: problems, stragglers, idle-held devices, free devices.
 
-use crate::fleet::{Node, is_idle};
+use crate::fleet::Node;
 use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, device_label, notes};
 use crate::insight::ownership::DeviceOwners;
@@ -44,7 +44,7 @@ pub(super) fn row_notes(
     });
     all.extend(idle_held_note(&spans.collect::<Vec<_>>()));
     if free.is_none() {
-        all.extend(free_note(node, member, owners));
+        all.extend(free_note(fleet_view, node, member));
     }
     all.sort_by_key(|(_, tone)| std::cmp::Reverse((*tone).max(Tone::High)));
     all
@@ -64,16 +64,8 @@ fn idle_held_note(spans: &[ElapsedTime]) -> Option<(String, Tone)> {
 }
 
 /// Returns the note on free devices of a node that is not free as a whole.
-fn free_note(node: &Node, member: &GroupMember, owners: &DeviceOwners) -> Option<(String, Tone)> {
-    let is_free = |position: &usize| {
-        let (Some(device), Some(owner)) =
-            (node.devices.get(*position), owners.devices.get(*position))
-        else {
-            return false;
-        };
-        let is_claimed = owner.is_held || owner.is_unknown || !owner.users.is_empty();
-        device.fault.is_none() && is_idle(device) && !is_claimed
-    };
-    let count = member.device_indices(node).iter().filter(|position| is_free(position)).count();
+fn free_note(fleet_view: &FleetView, node: &Node, member: &GroupMember) -> Option<(String, Tone)> {
+    let meant = member.device_indices(node).into_iter();
+    let count = meant.filter(|position| fleet_view.is_free(node, *position)).count();
     (count > 0).then(|| (format!("{count} free"), Tone::Faint))
 }
