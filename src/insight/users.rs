@@ -271,7 +271,7 @@ fn add_waste(fleet_view: &FleetView, users: &mut BTreeMap<User, UserUsage>) {
         .then(|| fleet_view.nodes().map(|node| &node.name).collect());
     for (name, waste) in fleet.waste.nodes() {
         let is_hidden = shown.as_ref().is_some_and(|shown| !shown.contains(name));
-        if is_hidden || fleet.same_as.contains_key(name) {
+        if is_hidden {
             continue;
         }
         for (user, time) in &waste.by_user {
@@ -295,7 +295,7 @@ fn add_hidden_holder(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::{AllocationsByNode, Fleet, Process, SourceState, Waste};
+    use crate::fleet::{Fleet, JobLookup, Process, SourceState, Waste};
     use crate::model::{
         Allocation, DeviceAllocation, DeviceUse, Job, JobList, Link, Percent, ProcessKey,
         ProcessStatics, Reading, Source, TpuDetails, UnseenProcess, UnseenReason, Watts,
@@ -440,7 +440,7 @@ mod tests {
         let job = Job { allocations: [allocation].into(), ..Job::example("7") };
         let jobs = Some(Arc::new(JobList { jobs: vec![job], ..JobList::default() }));
         let mut waste = Waste::default();
-        waste.observe(&before, &after, &AllocationsByNode::of(jobs.as_ref()));
+        waste.observe(&before, &after, Some(&JobLookup::of(jobs.as_ref())));
         let users = |jobs: Option<Arc<JobList>>, filter: &str| {
             let fleet = Fleet {
                 jobs,

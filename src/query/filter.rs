@@ -9,7 +9,6 @@
 
 mod complete;
 mod expression;
-mod job_lookup;
 mod lexer;
 mod matching;
 mod operand;
@@ -24,11 +23,10 @@ pub use matching::NodeMatch;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::fleet::{AllocatedDevices, Node};
+use crate::fleet::{AllocatedDevices, JobLookup, Node};
 use crate::metrics::{Field, HOST, JOB, JobAt, PROCESS, Usage, current_aliases, device_fields};
 use crate::model::{Device, JobList};
 use expression::Conditions;
-use job_lookup::JobLookup;
 use operand::Operand;
 use words::StateWord;
 
@@ -42,7 +40,7 @@ pub struct Filter {
     conditions: Conditions,
     reads: FilterInputs,
     /// The jobs listed by the scheduler.
-    jobs: Option<Arc<JobLookup>>,
+    jobs: Arc<JobLookup>,
     allocated: Arc<AllocatedDevices>,
 }
 
@@ -243,7 +241,7 @@ impl Filter {
         jobs: Option<&Arc<JobList>>,
         allocated: &Arc<AllocatedDevices>,
     ) -> Self {
-        self.jobs = jobs.filter(|_| self.reads.jobs).map(|jobs| Arc::new(JobLookup::of(jobs)));
+        self.jobs = Arc::new(JobLookup::of(jobs.filter(|_| self.reads.jobs)));
         self.allocated = Arc::clone(allocated);
         self
     }

@@ -164,7 +164,7 @@ impl Filter {
     /// Returns the rows of a node: those of its devices, and its jobs without known devices.
     fn parts_of_node<'a>(&'a self, node: &'a Node) -> Vec<RowParts<'a>> {
         let mut parts = vec![];
-        let listed: Vec<_> = self.jobs.iter().flat_map(|jobs| jobs.on_node(&node.name)).collect();
+        let listed = self.jobs.on_node(&node.name);
         let allocated = allocated_on(node, &listed);
         for device in &node.devices {
             let (count, position) = (parts.len(), position_of(node, device));
@@ -190,7 +190,7 @@ impl Filter {
     }
 
     fn listed_job(&self, usage: &Usage) -> Option<&Job> {
-        self.jobs.as_ref()?.by_process_job_id(process_job_id(usage)?)
+        self.jobs.job(process_job_id(usage)?)
     }
 }
 
