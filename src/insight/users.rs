@@ -232,7 +232,10 @@ impl UserUsage {
         let memory = |usage: &Self| usage.memory.map(|bytes| bytes.0);
         match column {
             "busy" => other.busy.cmp(&self.busy),
-            "wasted" => other.wasted.cmp(&self.wasted).then(other.idle_held.cmp(&self.idle_held)),
+            "wasted" => {
+                let wasted = |usage: &Self| shown_device_time(usage.wasted);
+                wasted(other).cmp(&wasted(self)).then(other.idle_held.cmp(&self.idle_held))
+            }
             "idle-held" => other.idle_held.cmp(&self.idle_held),
             "mem" => memory(other).cmp(&memory(self)),
             "power" => other.power.unwrap_or(-1.0).total_cmp(&self.power.unwrap_or(-1.0)),
@@ -242,6 +245,17 @@ impl UserUsage {
             _ => other.devices.cmp(&self.devices),
         }
     }
+}
+
+/// Returns device time as exact as it is shown: in seconds, from one hour on in tenths of hours, from a hundred on in hours.
+/// What looks the same is the same for sorting.
+pub(crate) fn shown_device_time(time: Duration) -> Duration {
+    let step = match time.as_secs() {
+        0..3_600 => 1,
+        3_600..360_000 => 360,
+        _ => 3_600,
+    };
+    Duration::from_secs((time.as_secs() + step / 2) / step * step)
 }
 
 /// Returns the devices that a scheduler allocated to jobs, by position of the node.
@@ -428,6 +442,24 @@ mod tests {
         assert_eq!((counts(&usage, "alice"), counts(&usage, "bob")), ((1, 0, 1), (0, 0, 0)));
         let bob = usage.usage_of(&User::Named("bob".into())).unwrap();
         assert_eq!((bob.fresh_nodes, bob.nodes.len(), bob.memory), (0, 1, None));
+    }
+
+    #[test]
+    fn those_who_seem_to_waste_the_same_are_ordered_by_idle_devices() {
+        let usage = |seconds, idle_held| UserUsage {
+            wasted: Duration::from_secs(seconds),
+            idle_held,
+            ..UserUsage::default()
+        };
+        for (one, other, expected) in [
+            (usage(62, 0), usage(61, 8), Ordering::Less),
+            (usage(61, 1), usage(61, 8), Ordering::Greater),
+            (usage(7_210, 1), usage(7_200, 8), Ordering::Greater),
+            (usage(7_600, 1), usage(7_200, 8), Ordering::Less),
+            (usage(61, 1), usage(61, 1), Ordering::Equal),
+        ] {
+            assert_eq!(one.compare(&other, "wasted"), expected, "{one:?} {other:?}");
+        }
     }
 
     #[test]
