@@ -9,6 +9,7 @@ pub use idle::{
     ACTIVE_PERCENT, AllocatedDevices, DeviceState, MIN_HELD_BYTES, is_busy, is_free, is_idle,
     is_idle_held, is_in_use,
 };
+pub use job_lookup::JobLookup;
 pub use jobs::{
     Assigned, Evidence, JobAllocation, JobDevices, NodeDevices, allocated_on, device_numbering,
     devices_at,
@@ -18,7 +19,7 @@ pub use node_builder::NodeBuilder;
 pub use store::{FleetReader, FleetStore, PublishIntervals};
 pub use totals::Totals;
 pub use user::{User, user_of};
-pub use waste::{AllocationsByNode, IdleSpan, NodeWaste, Waste};
+pub use waste::{IdleSpan, NodeWaste, Waste};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ mod headline;
 mod hidden;
 mod history;
 mod idle;
+mod job_lookup;
 mod jobs;
 mod node;
 mod node_builder;

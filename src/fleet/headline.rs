@@ -21,6 +21,8 @@ table! {
         /// It does not let gtop in, and needs not: what the scheduler reports is all that is known.
         Reported = "reported",
     }
+    /// All of them.
+    pub const ALL;
     /// Returns its word in summaries and filters.
     pub fn word -> &'static str;
 }
@@ -43,6 +45,8 @@ table! {
         /// Not known to be busy, idle-held or free.
         Unknown = "unknown",
     }
+    /// All of them.
+    pub const ALL;
     /// Returns its word in summaries and filters.
     pub fn word -> &'static str;
 }
@@ -65,15 +69,15 @@ impl NodeCount {
 }
 
 impl DeviceCount {
-    /// Returns what the device at this position of a node counts as; `None` if there is none.
+    /// Returns what the device at this position of a node counts as; `None` if there is none, or if the node counts as
+    /// the scheduler reports it.
     pub fn of(node: &Node, position: usize, is_allocated: bool, now: Timestamp) -> Option<Self> {
         let device = node.devices.get(position)?;
-        Some(match NodeCount::of(node, now) {
-            NodeCount::Fresh => DeviceState::of(node, position, device, is_allocated).into(),
-            NodeCount::Connecting | NodeCount::Stale | NodeCount::Down | NodeCount::Reported => {
-                Self::Stale
-            }
-        })
+        match NodeCount::of(node, now) {
+            NodeCount::Fresh => Some(DeviceState::of(node, position, device, is_allocated).into()),
+            NodeCount::Connecting | NodeCount::Stale | NodeCount::Down => Some(Self::Stale),
+            NodeCount::Reported => None,
+        }
     }
 }
 

@@ -96,11 +96,8 @@ pub fn is_idle(device: &Device) -> bool {
 
 /// Returns true if processes, visible or not, hold a device or a slice of it. Unknown memory counts as held.
 pub fn is_in_use(node: &Node, device: &Device) -> bool {
-    let is_of_device =
-        |uuid: &Arc<str>| *uuid == device.uuid || *node.whole_uuid(uuid) == device.uuid;
-    let uses = node.uses.iter().filter(|used| is_of_device(&used.device));
     let mut bytes = 0_u64;
-    for used in uses {
+    for used in node.uses_on(device) {
         let Some(memory) = used.memory.get() else { return true };
         bytes = bytes.saturating_add(memory.0);
     }

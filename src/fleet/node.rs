@@ -329,6 +329,15 @@ impl Node {
         self.uses.iter().filter(move |used| &*used.device == device)
     }
 
+    /// Returns the uses of a device and of its slices.
+    pub fn uses_on<'a>(&'a self, device: &'a Device) -> impl Iterator<Item = &'a DeviceUse> {
+        let is_slice = |one: &&Device| one.parent.as_ref() == Some(&device.uuid);
+        let slices: Vec<&Arc<str>> =
+            self.devices.iter().filter(is_slice).map(|slice| &slice.uuid).collect();
+        let is_own = move |uuid: &Arc<str>| *uuid == device.uuid || slices.contains(&uuid);
+        self.uses.iter().filter(move |used| is_own(&used.device))
+    }
+
     /// Returns why the users of the device at this position are unknown; `None` when they are known.
     pub fn users_unknown_reason(&self, position: usize) -> Option<Reason> {
         let device = self.devices.get(position)?;

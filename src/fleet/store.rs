@@ -8,8 +8,9 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
 use crate::fleet::Fleet;
+use crate::fleet::job_lookup::JobLookup;
 use crate::fleet::node::Node;
-use crate::fleet::waste::{AllocationsByNode, Waste};
+use crate::fleet::waste::Waste;
 use crate::model::{JobId, JobList, NodeName, ProcessStatics, SchedulerNode, SchedulerNodes};
 
 /// Minimum intervals between two publications of the fleet.
@@ -67,7 +68,8 @@ struct StoreState {
     job_ids: BTreeMap<JobId, JobId>,
     /// What the scheduler says of nodes.
     scheduler: Arc<SchedulerNodes>,
-    allocations: AllocationsByNode,
+    /// The jobs that run; `None` while the scheduler does not say.
+    running: Option<JobLookup>,
     waste: Arc<Waste>,
 }
 
@@ -93,7 +95,7 @@ impl FleetStore {
             jobs: None,
             job_ids: BTreeMap::new(),
             scheduler: Arc::default(),
-            allocations: AllocationsByNode::default(),
+            running: Some(JobLookup::default()),
             waste: Arc::default(),
         };
         let (published, _) = watch::channel(fleet);
@@ -118,7 +120,8 @@ impl FleetStore {
         let inner = &mut *guard;
         inner.job_ids = jobs.iter().flat_map(|jobs| &jobs.jobs).filter_map(sluid_to_id).collect();
         inner.scheduler = jobs.as_ref().map(|jobs| Arc::clone(&jobs.nodes)).unwrap_or_default();
-        inner.allocations = AllocationsByNode::of(jobs.as_ref());
+        let is_known = jobs.as_ref().is_none_or(|list| list.is_current());
+        inner.running = is_known.then(|| JobLookup::of(jobs.as_ref()));
         inner.jobs = jobs;
         let now = Instant::now();
         inner.removed.retain(|_, (_, since)| now.duration_since(*since) < REMOVED_RETENTION);
@@ -153,7 +156,10 @@ impl FleetStore {
         self.list_nodes(names, jobs);
         // What was watched before does not lead to this moment; the histories of the nodes do.
         let mut inner = self.lock();
-        inner.waste = Arc::new(Waste::seeded(&inner.nodes, &inner.allocations));
+        inner.find_same_machines();
+        let machines = inner.nodes.iter().filter(|node| !inner.same_as.contains_key(&node.name));
+        let waste = Waste::seeded(machines, inner.running.as_ref());
+        inner.waste = Arc::new(waste);
         drop(inner);
         self.publish_now(change);
     }
@@ -203,9 +209,10 @@ impl FleetStore {
             }
             let newer = with_scheduler(resolve_job_ids(node, &inner.job_ids), &inner.scheduler);
             let before = std::mem::replace(entry, Arc::clone(&newer));
-            let waste = &mut inner.waste;
-            if Waste::concerns(&before, &newer) {
-                Arc::make_mut(waste).observe(&before, &newer, &inner.allocations);
+            // A machine that is watched under two names counts once.
+            if Waste::concerns(&before, &newer) && !inner.same_as.contains_key(&newer.name) {
+                let waste = Arc::make_mut(&mut inner.waste);
+                waste.observe(&before, &newer, inner.running.as_ref());
             }
         } else if let Some((known, _)) = inner.removed.get_mut(&node.name) {
             *known = node;
@@ -239,16 +246,10 @@ impl FleetStore {
         inner.is_urgent = false;
         inner.has_arrived = false;
         let arrivals = inner.arrivals;
-        let nodes: Arc<[Arc<Node>]> = inner.nodes.as_slice().into();
-        let jobs = inner.jobs.clone();
-        if std::mem::take(&mut inner.has_new_hello) {
-            let waste = Arc::clone(&inner.waste);
-            let fleet = Fleet { jobs, waste, arrivals, ..Fleet::new(nodes) };
-            inner.same_as = Arc::clone(&fleet.same_as);
-            return fleet;
-        }
-        let waste = Arc::clone(&inner.waste);
-        Fleet { nodes, same_as: Arc::clone(&inner.same_as), jobs, waste, arrivals }
+        inner.find_same_machines();
+        let same_as = Arc::clone(&inner.same_as);
+        let (jobs, waste) = (inner.jobs.clone(), Arc::clone(&inner.waste));
+        Fleet { nodes: inner.nodes.as_slice().into(), same_as, jobs, waste, arrivals }
     }
 
     fn publish_interval(&self, intervals: PublishIntervals) -> Duration {
@@ -263,6 +264,15 @@ impl FleetStore {
     fn lock(&self) -> std::sync::MutexGuard<'_, StoreState> {
         // A panic elsewhere cannot leave a half-written node: each is replaced in one assignment.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl StoreState {
+    /// Finds the nodes that are the same machine as another one, if that may have changed.
+    fn find_same_machines(&mut self) {
+        if std::mem::take(&mut self.has_new_hello) {
+            self.same_as = Fleet::new(self.nodes.as_slice().into()).same_as;
+        }
     }
 }
 
@@ -317,8 +327,11 @@ fn resolve_job_ids(mut node: Arc<Node>, job_ids: &BTreeMap<JobId, JobId>) -> Arc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Hello;
-    use crate::model::{HostFacts, Link, NodeState};
+    use crate::fleet::{History, Metric, User};
+    use crate::model::{
+        Allocation, Device, DeviceAllocation, Hello, HostFacts, Job, JobListError, Link, NodeState,
+        Percent, Reading, Source,
+    };
     use crate::time::Timestamp;
 
     fn name(name: &str) -> NodeName {
@@ -369,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_sluid_resolves_to_the_job_id_whichever_comes_first() {
-        use crate::model::{Job, UnseenProcess, UnseenReason};
+        use crate::model::{UnseenProcess, UnseenReason};
         let statics =
             ProcessStatics { sluid: Some("s1MXM7XYD0DV00".into()), ..ProcessStatics::default() };
         let mut node = Node::new(name("a"), Duration::ZERO);
@@ -392,16 +405,100 @@ mod tests {
         assert_eq!(number(&store).as_deref(), Some("11"));
     }
 
+    fn node_with(node: &str, boot: &str) -> Arc<Node> {
+        let mut node = Node::new(name(node), Duration::ZERO);
+        let host =
+            HostFacts { boot_id: boot.into(), host_name: "a".into(), ..HostFacts::default() };
+        node.hello = Some(Arc::new(Hello { host, ..Hello::default() }));
+        Arc::new(node)
+    }
+
+    /// A node of machine `boot-1` with an idle device, sampled at a second.
+    fn idle_node(node: &str, second: i64) -> Arc<Node> {
+        let mut node = Node::clone(&node_with(node, "boot-1"));
+        node.mark_sampled(&Source::host(), Timestamp::from_micros(second * 1_000_000));
+        node.device_sources = [Source::host()].into();
+        node.devices = vec![Device {
+            uuid: "GPU-1".into(),
+            utilization: Reading::checked(Percent::new(0.0)),
+            ..Device::default()
+        }];
+        Arc::new(node)
+    }
+
+    /// Alice's job, which has the device of each of these nodes, in a list made at a second, and whether the scheduler
+    /// has failed since.
+    fn job_list(nodes: &[&str], has_failed: bool) -> Arc<JobList> {
+        let allocation = |node: &&str| Allocation {
+            node: name(node),
+            devices: DeviceAllocation::Indices([0].into()),
+        };
+        let allocations = nodes.iter().map(allocation).collect();
+        let error = has_failed.then(|| JobListError {
+            message: "squeue failed".into(),
+            remedy: "wait".into(),
+            since: Timestamp::from_micros(1),
+        });
+        let at = Some(Timestamp::default());
+        let starts_at = Some(Timestamp::default());
+        let jobs = vec![Job { starts_at, allocations, ..Job::example("7") }];
+        Arc::new(JobList { jobs, at, error, ..JobList::default() })
+    }
+
+    /// Returns the seconds that alice has left devices idle on all nodes.
+    fn wasted(store: &FleetStore) -> u64 {
+        let alice = User::Named("alice".into());
+        let waste = store.snapshot().waste;
+        waste.nodes().filter_map(|(_, node)| node.by_user.get(&alice)).map(Duration::as_secs).sum()
+    }
+
+    #[test]
+    fn while_the_scheduler_fails_nobody_is_charged_for_allocations() {
+        let store = FleetStore::new([name("a")], Duration::ZERO);
+        for (second, has_failed, expected) in
+            [(0, false, 0), (1, false, 1), (2, true, 1), (3, true, 1), (4, false, 2)]
+        {
+            store.set_nodes([name("a")], Some(job_list(&["a"], has_failed)));
+            store.update(idle_node("a", second));
+            assert_eq!(wasted(&store), expected, "{second}");
+        }
+    }
+
+    #[test]
+    fn a_machine_with_two_names_wastes_once_also_after_one_has_left() {
+        let both = [name("a"), name("b")];
+        let store = FleetStore::new(both.clone(), Duration::ZERO);
+        store.set_nodes(both, Some(job_list(&["a", "b"], false)));
+        for second in 0..=10 {
+            store.update(idle_node("a", second));
+            store.update(idle_node("b", second));
+            store.snapshot();
+        }
+        assert_eq!(wasted(&store), 10);
+        store.set_nodes([name("b")], Some(job_list(&["b"], false)));
+        assert_eq!(wasted(&store), 10);
+        for second in 11..=15 {
+            store.update(idle_node("b", second));
+        }
+        assert_eq!(wasted(&store), 15);
+        // Where watching begins anew, it counts once too.
+        let nodes = ["a", "b"].map(|node| {
+            let mut node = Node::clone(&idle_node(node, 9));
+            node.history = History::new(Duration::from_secs(60));
+            for second in 0..10 {
+                let at = Timestamp::from_micros(second * 1_000_000);
+                let idle = Percent::new(0.0).unwrap();
+                node.history.record(&"GPU-1".into(), Metric::Utilization, at, idle);
+            }
+            Arc::new(node)
+        });
+        store.replace(nodes.into(), Some(job_list(&["a", "b"], false)), || {});
+        assert_eq!(wasted(&store), 9);
+    }
+
     #[test]
     fn a_machine_with_two_names_is_detected_at_once() {
         let store = FleetStore::new([name("a"), name("b")], Duration::ZERO);
-        let node_with = |node: &str, boot: &str| {
-            let mut node = Node::new(name(node), Duration::ZERO);
-            let host =
-                HostFacts { boot_id: boot.into(), host_name: "a".into(), ..HostFacts::default() };
-            node.hello = Some(Arc::new(Hello { host, ..Hello::default() }));
-            Arc::new(node)
-        };
         let duplicates = |store: &FleetStore| store.snapshot().same_as.len();
         store.update(node_with("a", "boot-1"));
         store.update(node_with("b", "boot-2"));
@@ -472,7 +569,7 @@ mod tests {
         let began = Instant::now();
         let sampled = |node| {
             let mut sampled = Node::new(name(node), Duration::ZERO);
-            sampled.mark_sampled(&crate::model::Source::host(), Timestamp::default());
+            sampled.mark_sampled(&Source::host(), Timestamp::default());
             Arc::new(sampled)
         };
         // Two that come together are published together.

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use crate::fleet::history::Metric;
 use crate::fleet::idle::{ACTIVE_PERCENT, is_idle, is_idle_held};
-use crate::fleet::jobs::{JobAllocation, allocated_on};
-use crate::fleet::node::Node;
+use crate::fleet::job_lookup::JobLookup;
+use crate::fleet::jobs::allocated_on;
+use crate::fleet::node::{Node, SourceState};
 use crate::fleet::user::{User, user_of};
-use crate::model::{Device, JobList, NodeName, stale_after};
+use crate::model::{Device, Job, NodeName, stale_after};
 use crate::time::Timestamp;
 
 /// A device is taken to have stayed idle between two samples that are no further apart.
@@ -54,54 +55,24 @@ pub struct IdleSpan {
     users: BTreeSet<User>,
 }
 
-/// The jobs that the scheduler placed on each node.
-#[derive(Debug, Default)]
-pub struct AllocationsByNode {
-    list: Option<Arc<JobList>>,
-    /// Per node, the indices of its jobs in the list, and of its allocations in each job.
-    by_node: BTreeMap<NodeName, Vec<(usize, usize)>>,
-}
-
-impl AllocationsByNode {
-    /// Indexes the allocations of a list.
-    pub fn of(list: Option<&Arc<JobList>>) -> Self {
-        let mut index = Self { list: list.cloned(), by_node: BTreeMap::new() };
-        for (at, job) in list.iter().flat_map(|list| &list.jobs).enumerate() {
-            for (position, allocation) in job.allocations.iter().enumerate() {
-                index.by_node.entry(allocation.node.clone()).or_default().push((at, position));
-            }
-        }
-        index
-    }
-
-    fn on(&self, node: &NodeName) -> Vec<JobAllocation<'_>> {
-        let Some(list) = &self.list else { return Vec::new() };
-        let found = self.by_node.get(node).into_iter().flatten();
-        let allocation = |(job, position): &(usize, usize)| {
-            let job = list.jobs.get(*job)?;
-            Some((job, job.allocations.get(*position)?))
-        };
-        found.filter_map(allocation).collect()
-    }
-}
-
 impl Waste {
-    /// Returns what the histories of nodes tell: devices that are idle-held now count from where they became idle.
-    pub fn seeded(nodes: &[Arc<Node>], allocations: &AllocationsByNode) -> Self {
+    /// Returns what the histories of machines tell: devices that are idle-held now count from where they became idle, or
+    /// from where their holders began. `jobs` is `None` where it is not known which jobs run.
+    pub fn seeded<'a>(
+        machines: impl IntoIterator<Item = &'a Arc<Node>>,
+        jobs: Option<&JobLookup>,
+    ) -> Self {
         let mut waste = Self::default();
-        for node in nodes {
-            for (source_at, device, users) in idle_held_devices(node, &allocations.on(&node.name)) {
-                let Some((since, sampled, is_lower_bound)) = idle_history(node, device, source_at)
-                else {
-                    continue;
-                };
+        for node in machines {
+            for held in idle_held_devices(node, jobs) {
+                let (since, watched, is_lower_bound) = idle_history(node, &held);
                 waste.since = Some(waste.since.map_or(since, |first| first.min(since)));
                 let Some(entry) = waste.entry(&node.name) else { continue };
-                let span = IdleSpan { since, is_lower_bound, last: source_at, users };
-                for user in &span.users {
-                    entry.add(user, sampled);
+                for user in &held.users {
+                    entry.add(user, watched);
                 }
-                entry.idle.insert(Arc::clone(&device.uuid), span);
+                let span = IdleSpan { since, is_lower_bound, last: held.at, users: held.users };
+                entry.idle.insert(Arc::clone(&held.device.uuid), span);
             }
         }
         waste
@@ -114,8 +85,9 @@ impl Waste {
         sources().any(|source| taken_at(before, source) != taken_at(after, source))
     }
 
-    /// Adds what the newest state of a node tells, given the one before.
-    pub fn observe(&mut self, before: &Node, after: &Node, allocations: &AllocationsByNode) {
+    /// Adds what the newest state of a node tells, given the one before. `jobs` is `None` where it is not known which
+    /// jobs run: then only what processes hold counts.
+    pub fn observe(&mut self, before: &Node, after: &Node, jobs: Option<&JobLookup>) {
         if !Self::concerns(before, after) {
             return;
         }
@@ -126,24 +98,25 @@ impl Waste {
         if !is_any_idle && known.is_none_or(|known| known.idle.is_empty()) {
             return;
         }
-        let held = idle_held_devices(after, &allocations.on(&after.name));
+        let held = idle_held_devices(after, jobs);
         if held.is_empty() && known.is_none_or(|known| known.idle.is_empty()) {
             return;
         }
         let Some(entry) = self.entry(&after.name) else { return };
-        let is_held = |uuid: &str| held.iter().any(|(_, device, _)| *device.uuid == *uuid);
-        entry.idle.retain(|uuid, _| is_held(uuid));
-        for (at, device, users) in held {
-            let watched = watched_span(before, after, device, at);
+        let is_held = |uuid: &str| held.iter().any(|held| *held.device.uuid == *uuid);
+        // A job that is not known to run may still have its devices.
+        let may_be_held = |uuid: &str| jobs.is_none() && after.device(uuid).is_some_and(is_idle);
+        entry.idle.retain(|uuid, _| is_held(uuid) || may_be_held(uuid));
+        for IdleHeldDevice { device, source, at, users, .. } in held {
+            let watched = watched_span(before, source, device);
             for user in users.iter().filter(|_| watched > Some(Duration::ZERO)) {
                 entry.add(user, watched.unwrap_or_default());
             }
-            match entry.idle.get_mut(&device.uuid) {
-                Some(span) if span.users == users && at.since(span.last) <= MAX_BRIDGED_GAP => {
-                    span.last = at;
-                }
+            let known = entry.idle.get_mut(&device.uuid).filter(|span| span.users == users);
+            let is_lower_bound = watched.is_none() || known.is_some();
+            match known {
+                Some(span) if at.since(span.last) <= MAX_BRIDGED_GAP => span.last = at,
                 _ => {
-                    let is_lower_bound = watched.is_none();
                     let span = IdleSpan { since: at, is_lower_bound, last: at, users };
                     entry.idle.insert(Arc::clone(&device.uuid), span);
                 }
@@ -161,7 +134,7 @@ impl Waste {
         self.nodes.get(name).map(|node| &**node)
     }
 
-    /// Returns the same with other names of nodes, users and devices.
+    /// Returns the same with other names of nodes, users and devices; what then has one name is added up.
     #[must_use]
     pub(super) fn renamed(
         &self,
@@ -171,13 +144,14 @@ impl Waste {
     ) -> Self {
         let mut renamed = Self { since: self.since, nodes: BTreeMap::new() };
         for (node, waste) in &self.nodes {
-            let by_user = waste.by_user.iter().map(|(one, time)| (user(one), *time)).collect();
-            let mut idle = BTreeMap::new();
+            let Some(entry) = renamed.entry(&name(node)) else { continue };
+            for (one, time) in &waste.by_user {
+                entry.add(&user(one), *time);
+            }
             for (device, span) in &waste.idle {
                 let users = span.users.iter().map(&mut user).collect();
-                idle.insert(uuid(device), IdleSpan { users, ..span.clone() });
+                entry.idle.insert(uuid(device), IdleSpan { users, ..span.clone() });
             }
-            renamed.nodes.insert(name(node), Arc::new(NodeWaste { by_user, idle }));
         }
         renamed
     }
@@ -200,83 +174,99 @@ impl NodeWaste {
     }
 }
 
-/// Returns the time from the sample before to that at `at` for a device; `None` if there is none, or if they are further
-/// apart than its source stays fresh.
-fn watched_span(before: &Node, after: &Node, device: &Device, at: Timestamp) -> Option<Duration> {
-    let position = after.devices.iter().position(|one| one.uuid == device.uuid)?;
-    let source = after.device_sources.get(position)?;
-    before.device(&device.uuid)?;
-    let earlier = before.source(source)?.taken_at?;
-    let span = at.since(earlier);
-    (span <= stale_after(after.source(source)?.interval)).then_some(span)
+/// A device that is idle-held.
+struct IdleHeldDevice<'a> {
+    device: &'a Device,
+    source: &'a SourceState,
+    /// When it was sampled.
+    at: Timestamp,
+    users: BTreeSet<User>,
+    /// Since when each of them has had a job or process there; `None` if that is not known of all.
+    held_since: Option<Timestamp>,
 }
 
-/// Returns the devices of a node that are idle-held, when they were sampled, and by whom they are held.
-fn idle_held_devices<'a>(
-    node: &'a Node,
-    listed: &[JobAllocation<'_>],
-) -> Vec<(Timestamp, &'a Device, BTreeSet<User>)> {
-    let allocated = allocated_on(node, listed);
-    let owners = |device: &Device| -> BTreeSet<User> {
-        let is_own = |uuid: &Arc<str>| *node.whole_uuid(uuid) == device.uuid;
-        let jobs = allocated.iter().filter(|(_, uuid)| is_own(uuid));
-        jobs.map(|(job, _)| User::Named(Arc::clone(&job.user))).collect()
-    };
+/// Returns the time since the sample before for a device; `None` if there is none, or if they are further apart than its
+/// source stays fresh.
+fn watched_span(before: &Node, source: &SourceState, device: &Device) -> Option<Duration> {
+    before.device(&device.uuid)?;
+    let earlier = before.source(&source.source)?.taken_at?;
+    let span = source.taken_at?.since(earlier);
+    (span <= stale_after(source.interval)).then_some(span)
+}
+
+/// Returns the devices of a node that are idle-held.
+fn idle_held_devices<'a>(node: &'a Node, jobs: Option<&JobLookup>) -> Vec<IdleHeldDevice<'a>> {
+    let listed = jobs.map(|jobs| jobs.on_node(&node.name)).unwrap_or_default();
+    let allocated = allocated_on(node, &listed);
+    let allocated: Vec<_> =
+        allocated.iter().map(|(job, uuid)| (*job, node.whole_uuid(uuid))).collect();
     let held = |(position, device): (usize, &'a Device)| {
-        let at = node.source(node.device_sources.get(position)?)?.taken_at?;
         if !is_idle(device) {
             return None;
         }
-        let mut users = owners(device);
-        if !is_idle_held(node, device, !users.is_empty()) {
+        let source = node.source(node.device_sources.get(position)?)?;
+        let at = source.taken_at?;
+        let jobs = allocated.iter().filter(|(_, uuid)| **uuid == device.uuid);
+        let holder = |job: &Job| (User::Named(Arc::clone(&job.user)), job.starts_at);
+        let mut holders: Vec<_> = jobs.map(|(job, _)| holder(job)).collect();
+        if !is_idle_held(node, device, !holders.is_empty()) {
             return None;
         }
-        if users.is_empty() {
-            let is_own = |uuid: &Arc<str>| *node.whole_uuid(uuid) == device.uuid;
-            let of_device = node.uses.iter().filter(|used| is_own(&used.device));
-            users = of_device.filter_map(|used| user_of(node, used)).collect();
+        if holders.is_empty() {
+            holders.extend(node.uses_on(device).filter_map(|used| {
+                let began = node.process(used.pid).and_then(|process| process.started_at.get());
+                Some((user_of(node, used)?, began))
+            }));
         }
-        if users.is_empty() {
-            users.insert(User::Hidden);
+        if holders.is_empty() {
+            holders.push((User::Hidden, None));
         }
-        Some((at, device, users))
+        let mut began_by_user = BTreeMap::<User, Option<Timestamp>>::new();
+        for (user, began) in holders {
+            let first = began_by_user.entry(user).or_default();
+            *first = [*first, began].into_iter().flatten().min();
+        }
+        let began: Option<Vec<Timestamp>> = began_by_user.values().copied().collect();
+        let held_since = began.and_then(|began| began.into_iter().max());
+        let users = began_by_user.into_keys().collect();
+        Some(IdleHeldDevice { device, source, at, users, held_since })
     };
     node.whole_devices().filter_map(held).collect()
 }
 
-/// Returns since when a device is idle by its history, for how many seconds of these it was sampled, and whether it may
-/// have been idle before.
-fn idle_history(
-    node: &Node,
-    device: &Device,
-    at: Timestamp,
-) -> Option<(Timestamp, Duration, bool)> {
-    let points = node.history.last(&device.uuid, Metric::Utilization, at, MAX_SEED_SECONDS);
+/// Returns since when a device is idle-held by its history, how much of that time was watched, and whether it may have
+/// been so before.
+fn idle_history(node: &Node, held: &IdleHeldDevice<'_>) -> (Timestamp, Duration, bool) {
+    let held_seconds = held.held_since.map_or(0, |since| held.at.since(since).as_secs() + 1);
+    let count = usize::try_from(held_seconds).unwrap_or(usize::MAX).min(MAX_SEED_SECONDS);
+    let points = node.history.last(&held.device.uuid, Metric::Utilization, held.at, count);
+    let max_watched = stale_after(held.source.interval).as_secs();
     let max_gap = MAX_BRIDGED_GAP.as_secs();
-    let (mut first, mut sampled, mut gap, mut is_lower_bound) = (0, 0, 0, true);
+    let reaches_further = held.held_since.is_none() || count == MAX_SEED_SECONDS;
+    let (mut first, mut watched, mut is_lower_bound) = (0_u64, 0, reaches_further);
     for (ago, point) in (0_u64..).zip(points.iter().rev()) {
-        match point {
-            Some(share) if *share < ACTIVE_PERCENT => (first, sampled, gap) = (ago, sampled + 1, 0),
-            Some(_) => {
-                is_lower_bound = false;
-                break;
-            }
-            None => gap += 1,
-        }
-        if gap > max_gap {
+        let distance = ago - first;
+        if distance > max_gap {
+            is_lower_bound = true;
             break;
         }
+        let Some(share) = point else { continue };
+        watched += if distance <= max_watched { distance } else { 0 };
+        if *share >= ACTIVE_PERCENT {
+            is_lower_bound = false;
+            break;
+        }
+        first = ago;
     }
-    let since = at.minus(Duration::from_secs(first));
-    (sampled > 0).then_some((since, Duration::from_secs(sampled), is_lower_bound))
+    let since = held.at.minus(Duration::from_secs(first));
+    (since, Duration::from_secs(watched), is_lower_bound)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::node::SourceState;
     use crate::model::{
-        Allocation, Bytes, DeviceAllocation, DeviceUse, Job, Percent, Reading, Source,
+        Allocation, Bytes, DeviceAllocation, DeviceUse, JobList, Percent, Reading, Source,
     };
 
     fn at(second: i64) -> Timestamp {
@@ -311,17 +301,27 @@ mod tests {
         node
     }
 
-    fn alice_has(devices: &[u32]) -> AllocationsByNode {
+    /// The job of a user with these devices, which began at a second.
+    fn job_of(user: &str, devices: &[u32], began: i64) -> JobLookup {
         let devices = DeviceAllocation::Indices(devices.into());
         let allocation = Allocation { node: NodeName::new("gpu01").unwrap(), devices };
-        let job = Job { allocations: [allocation].into(), ..Job::example("7") };
-        AllocationsByNode::of(Some(&Arc::new(JobList { jobs: vec![job], ..JobList::default() })))
+        let job = Job {
+            user: user.into(),
+            starts_at: Some(at(began)),
+            allocations: [allocation].into(),
+            ..Job::example("7")
+        };
+        JobLookup::of(Some(&Arc::new(JobList { jobs: vec![job], ..JobList::default() })))
     }
 
-    fn watched(nodes: &[Node], allocations: &AllocationsByNode) -> Waste {
+    fn alice_has(devices: &[u32]) -> JobLookup {
+        job_of("alice", devices, 0)
+    }
+
+    fn watched(nodes: &[Node], jobs: &JobLookup) -> Waste {
         let mut waste = Waste::default();
         for pair in nodes.windows(2) {
-            waste.observe(&pair[0], &pair[1], allocations);
+            waste.observe(&pair[0], &pair[1], Some(jobs));
         }
         waste
     }
@@ -363,8 +363,8 @@ mod tests {
     #[test]
     fn an_idle_span_begins_where_gtop_saw_it_or_is_a_lower_bound() {
         let name = NodeName::new("gpu01").unwrap();
-        let span = |nodes: &[Node], allocations: &AllocationsByNode| {
-            let waste = watched(nodes, allocations);
+        let span = |nodes: &[Node], jobs: &JobLookup| {
+            let waste = watched(nodes, jobs);
             let span = waste.node(&name)?.idle.get("GPU-0")?.clone();
             Some((span.since, span.is_lower_bound))
         };
@@ -385,30 +385,78 @@ mod tests {
     fn a_new_holder_begins_a_new_span() {
         let idle = |second| node(second, [0.0, 90.0]);
         let mut waste = watched(&[idle(0), idle(1)], &alice_has(&[0]));
-        let bob = {
-            let known = alice_has(&[0]);
-            let list = known.list.as_deref().unwrap().clone();
-            let jobs = vec![Job { user: "bob".into(), ..list.jobs[0].clone() }];
-            AllocationsByNode::of(Some(&Arc::new(JobList { jobs, ..list })))
-        };
-        waste.observe(&idle(1), &idle(2), &bob);
+        waste.observe(&idle(1), &idle(2), Some(&job_of("bob", &[0], 1)));
         let node = waste.node(&NodeName::new("gpu01").unwrap()).unwrap();
         assert_eq!(node.idle["GPU-0"].since, at(2));
         assert_eq!(seconds_of(&waste, &alice()), Some(1));
         assert_eq!(seconds_of(&waste, &User::Named("bob".into())), Some(1));
     }
 
-    #[test]
-    fn where_watching_begins_anew_the_history_tells_what_it_can() {
-        let mut node = node(100, [0.0, 90.0]);
-        for second in 0..=100_i64 {
-            let share = if second < 40 { 80.0 } else { 1.0 };
+    /// A node whose first device was idle at these seconds, and busy at any in `busy`.
+    fn node_with_history(idle: impl IntoIterator<Item = i64>, busy: &[i64]) -> Arc<Node> {
+        let mut points: Vec<(i64, f32)> = busy.iter().map(|second| (*second, 80.0)).collect();
+        points.extend(idle.into_iter().map(|second| (second, 1.0)));
+        points.sort_by_key(|(second, _)| *second);
+        let mut node = node(points.last().unwrap().0, [0.0, 90.0]);
+        for (second, share) in points {
             let share = Percent::new(share).unwrap();
             node.history.record(&"GPU-0".into(), Metric::Utilization, at(second), share);
         }
-        let waste = Waste::seeded(&[Arc::new(node)], &alice_has(&[0]));
-        assert_eq!((waste.since, seconds_of(&waste, &alice())), (Some(at(40)), Some(61)));
+        Arc::new(node)
+    }
+
+    #[test]
+    fn where_watching_begins_anew_the_history_tells_what_it_can() {
+        let name = NodeName::new("gpu01").unwrap();
+        for (what, node, began, (since, is_lower_bound), seconds) in [
+            ("idle after work", node_with_history(40..=100, &[38, 39]), 0, (40, false), 61),
+            ("nothing known before", node_with_history(40..=100, &[]), -4_000, (40, true), 60),
+            ("every 3 s", node_with_history((40..=100).step_by(3), &[38]), 0, (40, false), 62),
+            (
+                "with a gap of 30 s",
+                node_with_history((40..60).chain(90..=100), &[39]),
+                0,
+                (40, false),
+                30,
+            ),
+            (
+                "after a long gap",
+                node_with_history((0..9).chain(100..=110), &[]),
+                0,
+                (100, true),
+                10,
+            ),
+            ("idle before the job", node_with_history(0..=100, &[]), 90, (90, false), 10),
+        ] {
+            let waste = Waste::seeded([&node], Some(&job_of("alice", &[0], began)));
+            let span = &waste.node(&name).unwrap().idle["GPU-0"];
+            assert_eq!((span.since, span.is_lower_bound), (at(since), is_lower_bound), "{what}");
+            assert_eq!(seconds_of(&waste, &alice()), Some(seconds), "{what}");
+            assert_eq!(waste.since, Some(at(since)), "{what}");
+        }
+    }
+
+    #[test]
+    fn without_a_current_job_list_only_what_processes_hold_counts() {
+        let idle = |second| node(second, [0.0, 0.0]);
+        let mut waste = watched(&[idle(0), idle(1), idle(2)], &alice_has(&[0]));
+        for second in 2..200 {
+            waste.observe(&idle(second), &idle(second + 1), None);
+        }
+        assert_eq!(seconds_of(&waste, &alice()), Some(2));
+        assert_eq!(seconds_of(&waste, &User::Unknown), Some(200));
+        // It may have been held all the time: how long is not known.
+        waste.observe(&idle(200), &idle(201), Some(&alice_has(&[0])));
+        assert_eq!(seconds_of(&waste, &alice()), Some(3));
         let node = waste.node(&NodeName::new("gpu01").unwrap()).unwrap();
-        assert_eq!((node.idle["GPU-0"].since, node.idle["GPU-0"].is_lower_bound), (at(40), false));
+        assert_eq!((node.idle["GPU-0"].since, node.idle["GPU-0"].is_lower_bound), (at(201), true));
+    }
+
+    #[test]
+    fn users_who_get_one_name_are_added_up() {
+        let idle = |second| node(second, [0.0, 0.0]);
+        let waste = watched(&[idle(0), idle(1), idle(2)], &alice_has(&[0]));
+        let renamed = waste.renamed(NodeName::clone, |_| User::Unknown, |uuid| uuid.into());
+        assert_eq!(seconds_of(&renamed, &User::Unknown), Some(4));
     }
 }

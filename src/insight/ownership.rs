@@ -3,17 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::fleet::{MIN_HELD_BYTES, Node, User, allocated_on, is_in_use, user_of};
-use crate::model::{Allocation, DeviceUse, Job, JobId, JobList, NodeName};
+use crate::fleet::{JobLookup, MIN_HELD_BYTES, Node, User, allocated_on, is_in_use, user_of};
+use crate::model::{DeviceUse, Job, JobId, JobList};
 
 /// An index of the allocations in a job list, built once per list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AllocationIndex {
-    list: Option<Arc<JobList>>,
+    jobs: JobLookup,
     generation: u64,
-    /// Per node, the indices of its jobs in the list, and of its allocations in each job.
-    by_node: BTreeMap<NodeName, Vec<(usize, usize)>>,
-    by_id: BTreeMap<JobId, usize>,
 }
 
 /// The jobs and users of one device, or of a node.
@@ -57,42 +54,13 @@ pub(crate) struct DeviceOwners {
 impl AllocationIndex {
     /// Rebuilds the index if the job list has changed.
     pub(crate) fn refresh(&mut self, list: Option<&Arc<JobList>>) {
-        let is_same = match (&self.list, list) {
-            (Some(current), Some(list)) => Arc::ptr_eq(current, list),
-            (None, None) => true,
-            (Some(_), None) | (None, Some(_)) => false,
-        };
-        if is_same {
-            return;
-        }
-        let generation = self.generation + 1;
-        *self = Self { list: list.cloned(), generation, ..Self::default() };
-        for (index, job) in list.iter().flat_map(|list| &list.jobs).enumerate() {
-            self.by_id.insert(job.id.clone(), index);
-            if let Some(sluid) = &job.sluid {
-                self.by_id.insert(sluid.clone(), index);
-            }
-            for (current, allocation) in job.allocations.iter().enumerate() {
-                self.by_node.entry(allocation.node.clone()).or_default().push((index, current));
-            }
+        if self.jobs.list().map(Arc::as_ptr) != list.map(Arc::as_ptr) {
+            *self = Self { jobs: JobLookup::of(list), generation: self.generation + 1 };
         }
     }
 
     pub(crate) fn job(&self, id: &JobId) -> Option<&Job> {
-        self.at(*self.by_id.get(id)?)
-    }
-
-    fn at(&self, index: usize) -> Option<&Job> {
-        self.list.as_ref()?.jobs.get(index)
-    }
-
-    /// Returns the allocations on a node, each with its job.
-    fn allocations_on(&self, node: &Node) -> impl Iterator<Item = (&Job, &Allocation)> {
-        let indices = self.by_node.get(&node.name).into_iter().flatten();
-        indices.filter_map(|(job, allocation)| {
-            let job = self.at(*job)?;
-            Some((job, job.allocations.get(*allocation)?))
-        })
+        self.jobs.job(id)
     }
 
     /// Returns the id and name of a job, as users know it.
@@ -120,7 +88,7 @@ impl AllocationIndex {
     /// for their device. A user of less than [`MIN_HELD_BYTES`] counts only where nobody uses more.
     pub(crate) fn holders(&self, node: &Node) -> Vec<HolderSet> {
         let mut found = vec![HolderSet::default(); node.devices.len()];
-        let listed: Vec<_> = self.allocations_on(node).collect();
+        let listed = self.jobs.on_node(&node.name);
         for (job, uuid) in allocated_on(node, &listed) {
             let user = User::Named(Arc::clone(&job.user));
             let index = whole_device_index(node, &uuid);
@@ -172,7 +140,7 @@ impl AllocationIndex {
                 owner.is_used = true;
             }
         }
-        let listed: Vec<_> = self.allocations_on(node).collect();
+        let listed = self.jobs.on_node(&node.name);
         for (job, _) in &listed {
             owners.on_node.add(Some(&job.id), Some(&job.user));
         }
@@ -218,7 +186,9 @@ mod tests {
     use super::*;
     use crate::fleet::{Fleet, Process};
     use crate::insight::FleetView;
-    use crate::model::{Bytes, Device, DeviceAllocation, ProcessKey, ProcessStatics, Reading};
+    use crate::model::{
+        Allocation, Bytes, Device, DeviceAllocation, NodeName, ProcessKey, ProcessStatics, Reading,
+    };
     use crate::time::Timestamp;
 
     /// Two devices, the second with one slice; a process of bob's on the slice.

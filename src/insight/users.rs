@@ -232,7 +232,10 @@ impl UserUsage {
         let memory = |usage: &Self| usage.memory.map(|bytes| bytes.0);
         match column {
             "busy" => other.busy.cmp(&self.busy),
-            "wasted" => other.wasted.cmp(&self.wasted).then(other.idle_held.cmp(&self.idle_held)),
+            "wasted" => {
+                let wasted = |usage: &Self| shown_device_time(usage.wasted);
+                wasted(other).cmp(&wasted(self)).then(other.idle_held.cmp(&self.idle_held))
+            }
             "idle-held" => other.idle_held.cmp(&self.idle_held),
             "mem" => memory(other).cmp(&memory(self)),
             "power" => other.power.unwrap_or(-1.0).total_cmp(&self.power.unwrap_or(-1.0)),
@@ -242,6 +245,17 @@ impl UserUsage {
             _ => other.devices.cmp(&self.devices),
         }
     }
+}
+
+/// Returns device time as exact as it is shown: in seconds, from one hour on in tenths of hours, from a hundred on in hours.
+/// What looks the same is the same for sorting.
+pub(crate) fn shown_device_time(time: Duration) -> Duration {
+    let step = match time.as_secs() {
+        0..3_600 => 1,
+        3_600..360_000 => 360,
+        _ => 3_600,
+    };
+    Duration::from_secs((time.as_secs() + step / 2) / step * step)
 }
 
 /// Returns the devices that a scheduler allocated to jobs, by position of the node.
@@ -271,7 +285,7 @@ fn add_waste(fleet_view: &FleetView, users: &mut BTreeMap<User, UserUsage>) {
         .then(|| fleet_view.nodes().map(|node| &node.name).collect());
     for (name, waste) in fleet.waste.nodes() {
         let is_hidden = shown.as_ref().is_some_and(|shown| !shown.contains(name));
-        if is_hidden || fleet.same_as.contains_key(name) {
+        if is_hidden {
             continue;
         }
         for (user, time) in &waste.by_user {
@@ -295,7 +309,7 @@ fn add_hidden_holder(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::{AllocationsByNode, Fleet, Process, SourceState, Waste};
+    use crate::fleet::{Fleet, JobLookup, Process, SourceState, Waste};
     use crate::model::{
         Allocation, DeviceAllocation, DeviceUse, Job, JobList, Link, Percent, ProcessKey,
         ProcessStatics, Reading, Source, TpuDetails, UnseenProcess, UnseenReason, Watts,
@@ -431,6 +445,24 @@ mod tests {
     }
 
     #[test]
+    fn those_who_seem_to_waste_the_same_are_ordered_by_idle_devices() {
+        let usage = |seconds, idle_held| UserUsage {
+            wasted: Duration::from_secs(seconds),
+            idle_held,
+            ..UserUsage::default()
+        };
+        for (one, other, expected) in [
+            (usage(62, 0), usage(61, 8), Ordering::Less),
+            (usage(61, 1), usage(61, 8), Ordering::Greater),
+            (usage(7_210, 1), usage(7_200, 8), Ordering::Greater),
+            (usage(7_600, 1), usage(7_200, 8), Ordering::Less),
+            (usage(61, 1), usage(61, 1), Ordering::Equal),
+        ] {
+            assert_eq!(one.compare(&other, "wasted"), expected, "{one:?} {other:?}");
+        }
+    }
+
+    #[test]
     fn a_user_s_idle_devices_and_waste_are_listed_also_after_the_job_has_ended() {
         let earlier = Timestamp::from_micros(NOW.as_micros() - 2_000_000);
         let devices = || vec![device("GPU-1", 0.0), device("GPU-2", 90.0)];
@@ -440,7 +472,7 @@ mod tests {
         let job = Job { allocations: [allocation].into(), ..Job::example("7") };
         let jobs = Some(Arc::new(JobList { jobs: vec![job], ..JobList::default() }));
         let mut waste = Waste::default();
-        waste.observe(&before, &after, &AllocationsByNode::of(jobs.as_ref()));
+        waste.observe(&before, &after, Some(&JobLookup::of(jobs.as_ref())));
         let users = |jobs: Option<Arc<JobList>>, filter: &str| {
             let fleet = Fleet {
                 jobs,

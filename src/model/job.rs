@@ -240,6 +240,13 @@ impl JobList {
         found.map(|(_, outcome)| *outcome).unwrap_or_default()
     }
 
+    /// Returns true unless the scheduler has failed to list its jobs since it last did. An error that was there before is
+    /// about something else, such as a partition.
+    pub fn is_current(&self) -> bool {
+        let is_earlier = |error: &JobListError| self.at.is_some_and(|at| error.since <= at);
+        self.error.as_ref().is_none_or(is_earlier)
+    }
+
     /// Returns true if the scheduler has answered everything, or failed.
     pub fn is_answered(&self) -> bool {
         self.error.is_some() || (self.lists_devices() && !self.awaits_nodes)
@@ -290,6 +297,23 @@ impl JobList {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_is_current_until_the_scheduler_fails_to_list_its_jobs() {
+        let second = |second: i64| Timestamp::from_micros(second * 1_000_000);
+        let is_current = |at: Option<i64>, failed_at: Option<i64>| {
+            let error = failed_at.map(|failed_at| JobListError {
+                message: "squeue failed".into(),
+                remedy: "wait".into(),
+                since: second(failed_at),
+            });
+            JobList { at: at.map(second), error, ..JobList::default() }.is_current()
+        };
+        assert!(is_current(None, None) && is_current(Some(5), None));
+        assert!(!is_current(None, Some(5)) && !is_current(Some(5), Some(6)));
+        // It answered after that, so the error is about what was asked for.
+        assert!(is_current(Some(5), Some(4)));
+    }
 
     #[test]
     fn an_empty_list_says_why_nothing_is_monitored() {

@@ -2,14 +2,14 @@
 //!
 //! `util<10 mem>50% user=alice node~gpu0 !debug stale`, `(free or idle-held) partition=a100`: terms that are joined must
 //! match the same node, device and process. A term about processes matches processes only, one about devices matches
-//! devices only; an unknown value matches no comparison but `=unknown`. `not` holds for what its expression does not
-//! match anywhere: a node is `not busy` if none of its devices is busy, and a device of unknown utilization is. The
-//! words of the summary lines have the meaning that they have there. `job=2_1 jobname~train partition=gpu left<1h`
-//! compare fields of the job a process belongs to, or to which a device or node is allocated.
+//! devices only; an unknown value matches no comparison but `=unknown`. `not` holds for a device where its expression
+//! matches nothing on it: a device is `not user=alice` if none of its processes is hers. A node matches if a device or
+//! something else on it does. The words of the summary lines have the meaning that they have there. `job=2_1
+//! jobname~train partition=gpu left<1h` compare fields of the job a process belongs to, or to which a device or node is
+//! allocated; a device without a job has the partitions of its node.
 
 mod complete;
 mod expression;
-mod job_lookup;
 mod lexer;
 mod matching;
 mod operand;
@@ -24,11 +24,10 @@ pub use matching::NodeMatch;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::fleet::{AllocatedDevices, Node};
+use crate::fleet::{AllocatedDevices, JobLookup, Node};
 use crate::metrics::{Field, HOST, JOB, JobAt, PROCESS, Usage, current_aliases, device_fields};
 use crate::model::{Device, JobList};
 use expression::Conditions;
-use job_lookup::JobLookup;
 use operand::Operand;
 use words::StateWord;
 
@@ -42,7 +41,7 @@ pub struct Filter {
     conditions: Conditions,
     reads: FilterInputs,
     /// The jobs listed by the scheduler.
-    jobs: Option<Arc<JobLookup>>,
+    jobs: Arc<JobLookup>,
     allocated: Arc<AllocatedDevices>,
 }
 
@@ -74,9 +73,11 @@ enum Predicate {
 impl Predicate {
     fn reads(&self) -> FilterInputs {
         match self {
-            Self::Word(_) | Self::Compare(FilterField::Job | FilterField::OfJob(_), ..) => {
-                FilterInputs { processes: true, jobs: true }
-            }
+            Self::Word(_)
+            | Self::Compare(
+                FilterField::Job | FilterField::Partition | FilterField::OfJob(_),
+                ..,
+            ) => FilterInputs { processes: true, jobs: true },
             Self::Compare(FilterField::Pid | FilterField::Process(_), ..) => {
                 FilterInputs { processes: true, jobs: false }
             }
@@ -96,6 +97,8 @@ enum FilterField {
     Pid,
     /// The job id, in any of the forms that users and processes know.
     Job,
+    /// The partition of the job, or those of the node where no job has the device.
+    Partition,
     /// Used device memory as a share of the total, for `mem>50%`.
     MemoryShare,
     Host(&'static Field<Node>),
@@ -106,12 +109,13 @@ enum FilterField {
 
 impl FilterField {
     /// Fields outside the field tables: alias, id.
-    const KEYS: [(&str, &str, Self); 5] = [
+    const KEYS: [(&str, &str, Self); 6] = [
         ("node", "node", Self::Node),
         ("gpu", "index", Self::Index),
         ("uuid", "uuid", Self::Uuid),
         ("pid", "pid", Self::Pid),
         ("job", "job", Self::Job),
+        ("partition", "partition", Self::Partition),
     ];
 
     /// Finds a field by its alias, then by its id or by a word of earlier versions. The error lists the
@@ -145,7 +149,7 @@ impl FilterField {
     /// Returns the unit of its values; empty if it has none.
     fn unit(self) -> &'static str {
         match self {
-            Self::Node | Self::Index | Self::Uuid | Self::Pid | Self::Job => "",
+            Self::Node | Self::Index | Self::Uuid | Self::Pid | Self::Job | Self::Partition => "",
             Self::MemoryShare => "%",
             Self::Host(field) => field.unit(),
             Self::Device(field) => field.unit(),
@@ -163,6 +167,7 @@ impl fmt::Debug for FilterField {
             Self::Uuid => "uuid",
             Self::Pid => "pid",
             Self::Job => "job",
+            Self::Partition => "partition",
             Self::MemoryShare => "memory share",
             Self::Host(field) => field.id,
             Self::Device(field) => field.id,
@@ -243,7 +248,7 @@ impl Filter {
         jobs: Option<&Arc<JobList>>,
         allocated: &Arc<AllocatedDevices>,
     ) -> Self {
-        self.jobs = jobs.filter(|_| self.reads.jobs).map(|jobs| Arc::new(JobLookup::of(jobs)));
+        self.jobs = Arc::new(JobLookup::of(jobs.filter(|_| self.reads.jobs)));
         self.allocated = Arc::clone(allocated);
         self
     }

@@ -25,6 +25,8 @@ pub struct FilterPrompt {
     /// The filter before the prompt was opened.
     before: Filter,
     error: Option<FilterError>,
+    /// It was to be applied in spite of its error.
+    is_refused: bool,
     /// The completions, while they are listed.
     menu: Option<CompletionMenu>,
     /// Filters that Up and Down recall, the newest first, after the text that is typed.
@@ -41,6 +43,7 @@ impl FilterPrompt {
             editor: LineEditor::new(filter.text(), MAX_FILTER_LENGTH),
             before: filter.clone(),
             error: None,
+            is_refused: false,
             menu: None,
             recalled: std::iter::once(filter.text().to_owned()).chain(others.cloned()).collect(),
             recalled_at: 0,
@@ -56,6 +59,7 @@ impl FilterPrompt {
             Key::Named(NamedKey::Enter) if self.error.is_none() => {
                 return ControlFlow::Break(Filter::new(&text_before).unwrap_or_default());
             }
+            Key::Named(NamedKey::Enter) => (self.is_refused, self.menu) = (true, None),
             Key::Named(NamedKey::Escape) | Key::Control('c') => {
                 return ControlFlow::Break(self.before.clone());
             }
@@ -81,6 +85,7 @@ impl FilterPrompt {
         }
         let filter = Filter::new(self.editor.text());
         self.error = filter.as_ref().err().cloned();
+        self.is_refused = false;
         ControlFlow::Continue(
             filter
                 .or_else(|error| {
@@ -161,13 +166,14 @@ impl FilterPrompt {
     }
 
     /// Draws an error below a mark that points at the character where it begins. What is missing at the end may still
-    /// be typed.
+    /// be typed, until the filter is to be applied.
     fn error_line(&self, error: &FilterError, width: u16) -> Line {
-        let is_unfinished = error.at >= self.editor.text().trim_end().chars().count();
-        let tone = if is_unfinished { Tone::Faint } else { Tone::Bad };
+        let is_at_end = error.at >= self.editor.text().trim_end().chars().count();
+        let tone = if is_at_end && !self.is_refused { Tone::Faint } else { Tone::Bad };
         let at = u16::try_from(error.at).unwrap_or(u16::MAX);
         let column = at.saturating_add(2).min(width.saturating_sub(1));
-        let words = Line::styled(format!("▼ {}", error.message), tone);
+        let refused = if self.is_refused { "not applied: " } else { "" };
+        let words = Line::styled(format!("▼ {refused}{}", error.message), tone);
         let column = column.min(width.saturating_sub(words.width()).max(width / 3));
         Line::new().gap(column).append(words).truncated(width)
     }
@@ -236,6 +242,23 @@ mod tests {
         assert_eq!(tone("(free or"), Tone::Faint);
         assert_eq!(tone("util<"), Tone::Faint);
         assert_eq!(tone("utl<10 busy"), Tone::Bad);
+    }
+
+    #[test]
+    fn enter_in_an_unfinished_filter_says_what_is_missing() {
+        let mut prompt = prompt();
+        type_text(&mut prompt, "busy util>");
+        press(&mut prompt, TAB);
+        assert!(press(&mut prompt, Key::Named(NamedKey::Enter)).is_none());
+        let shown = |prompt: &FilterPrompt| {
+            assert!(prompt.menu.is_none());
+            let line = prompt.error_line(prompt.error.as_ref().unwrap(), 80);
+            (line.plain_text().trim().to_owned(), line.spans.last().unwrap().tone)
+        };
+        let words = "▼ not applied: a value is missing after util>".to_owned();
+        assert_eq!(shown(&prompt), (words, Tone::Bad));
+        type_text(&mut prompt, "5 not");
+        assert_eq!(shown(&prompt).1, Tone::Faint);
     }
 
     #[test]

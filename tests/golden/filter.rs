@@ -55,29 +55,23 @@ fn a_word_of_the_summary_matches_what_it_counts() {
             FleetView::default().updated(fleet, NOW, filter, &DisplaySelection::default())
         };
         let mut all = view("").totals;
-        for count in [
-            DeviceCount::Busy,
-            DeviceCount::IdleHeld,
-            DeviceCount::Free,
-            DeviceCount::Faulty,
-            DeviceCount::Stale,
-            DeviceCount::Unknown,
-        ] {
+        for count in DeviceCount::ALL {
             let matching = view(count.word());
             let expected = *all.devices_counted_as(count);
             let mut totals = matching.totals;
             assert_eq!(totals.devices, expected, "{name}: {}", count.word());
             assert_eq!(*totals.devices_counted_as(count), expected, "{name}: {}", count.word());
         }
-        let connecting = all.nodes - all.fresh - all.stale - all.down;
+        let connecting = all.nodes - all.fresh - all.stale - all.down - all.reported;
         for (count, expected) in [
             (NodeCount::Fresh, all.fresh),
             (NodeCount::Down, all.down),
+            (NodeCount::Reported, all.reported),
             (NodeCount::Connecting, connecting),
         ] {
             assert_eq!(view(count.word()).totals.nodes, expected, "{name}: {}", count.word());
         }
-        let parts = ["busy", "idle-held", "free", "faulty", "stale", "unknown"];
+        let parts = DeviceCount::ALL.map(DeviceCount::word);
         assert_eq!(view(&parts.join(" or ")).totals.devices, all.devices, "{name}");
         assert_eq!(view(&format!("not ({})", parts.join(" or "))).totals.devices, 0, "{name}");
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::internals::fleet::{AllocationsByNode, Fleet, Node, NodeBuilder, Waste};
+use gtop::internals::fleet::{Fleet, JobLookup, Node, NodeBuilder, Waste};
 use gtop::internals::model::{
     Allocation, BackendReading, BackendState, Bytes, Celsius, ComputeMode, Counter, CpuTicks,
     Device, DeviceActivity, DeviceAllocation, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse,
@@ -799,7 +799,7 @@ fn with_job_list(fleet: Fleet, jobs: Vec<Job>) -> Fleet {
     let filter_text = "of alice".into();
     let list = JobList { jobs, at: Some(ago(12_000)), filter_text, ..JobList::default() };
     let jobs = Some(Arc::new(list));
-    let waste = Waste::seeded(&fleet.nodes, &AllocationsByNode::of(jobs.as_ref()));
+    let waste = Waste::seeded(fleet.machines(), Some(&JobLookup::of(jobs.as_ref())));
     Fleet { jobs, waste: Arc::new(waste), ..fleet }
 }
 

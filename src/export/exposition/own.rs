@@ -211,7 +211,7 @@ fn seconds_since(at: Timestamp, served: &ServedFleet<'_>) -> SampleValue {
 /// Writes which job has which device; with names also whose jobs they are. The list of a scheduler that does not answer
 /// is not what runs now: then there are only the jobs of processes.
 fn write_jobs(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names: bool) {
-    let list = served.machines.jobs.clone().filter(|list| list.error.is_none());
+    let list = served.machines.jobs.clone().filter(|list| list.is_current());
     let fleet = Fleet { jobs: list, ..served.machines.clone() };
     let job_devices = JobDevices::of(&fleet);
     let jobs: Vec<&Job> = fleet.jobs.iter().flat_map(|list| list.with_nodes()).collect();

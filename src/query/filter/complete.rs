@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::fleet::Fleet;
 use crate::metrics::{JobAt, Usage, Value, ValueKind};
@@ -31,7 +32,7 @@ const USEFUL_FIELDS: [(&str, &str); 12] = [
     ("mem", "memory in use, also %"),
     ("power", "power draw in W"),
     ("temp", "temperature in °C"),
-    ("partition", "partition of the job"),
+    ("partition", "partition of job or node"),
     ("name", "device model"),
     ("jobname", "job name"),
     ("jobuser", "user of the job"),
@@ -174,7 +175,7 @@ impl FilterField {
             ValueKind::Text | ValueKind::Flag | ValueKind::Timestamp => "=",
         };
         match self {
-            Self::Node | Self::Index | Self::Uuid | Self::Pid | Self::Job => "=",
+            Self::Node | Self::Index | Self::Uuid | Self::Pid | Self::Job | Self::Partition => "=",
             Self::MemoryShare => ">",
             Self::Host(field) => of_kind(field.kind, field.alias),
             Self::Device(field) => of_kind(field.kind, field.alias),
@@ -194,6 +195,7 @@ impl FilterField {
             Self::Uuid => "UUID of the device",
             Self::Pid => "process id",
             Self::Job => "job id as in squeue",
+            Self::Partition => "partition of job or node",
             Self::MemoryShare => "device memory in use, in %",
             Self::Host(field) => field.help,
             Self::Device(field) => field.help,
@@ -226,6 +228,18 @@ fn field_values(field: FilterField, fleet: &Fleet) -> Vec<(String, Cow<'static, 
                 (job.shown_id.to_string(), Cow::Owned(format!("{} of {}", job.name, job.user)))
             };
             jobs(fleet).map(job).collect()
+        }
+        FilterField::Partition => {
+            let of_jobs = jobs(fleet).map(|job| &job.partition);
+            let of_nodes = nodes().filter_map(|node| node.scheduler.as_ref());
+            let of_nodes = of_nodes.flat_map(|known| &known.partitions);
+            let text = |name: &Arc<str>| Value::Text(Arc::clone(name));
+            let mut values = counted(of_nodes.map(text), "node");
+            let others = counted(of_jobs.map(text), "job");
+            let is_new = |(name, _): &(String, _)| !values.iter().any(|(known, _)| known == name);
+            let others: Vec<_> = others.into_iter().filter(is_new).collect();
+            values.extend(others);
+            values
         }
         FilterField::OfJob(field) => {
             // No text value depends on the time.
@@ -270,12 +284,11 @@ fn counted(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
     use crate::fleet::Node;
-    use crate::model::{Device, JobList, NodeName, Reading};
+    use crate::model::{Device, JobList, NodeName, Reading, SchedulerNode};
     use crate::query::filter::Filter;
 
     fn words(text: &str, fleet: &Fleet) -> Vec<String> {
@@ -288,6 +301,9 @@ mod tests {
             let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
             let name = Reading::Known("NVIDIA H100 80GB".into());
             node.devices = vec![Device { name, ..Device::default() }];
+            let partitions = vec!["gpu".into(), "debug".into()];
+            node.scheduler =
+                Some(Arc::new(SchedulerNode { partitions, ..SchedulerNode::default() }));
             Arc::new(node)
         };
         let job = Job { name: "train".into(), ..Job::example("12") };
@@ -324,6 +340,7 @@ mod tests {
             ("name=\"nvidia h", vec!["name=\"NVIDIA H100 80GB\""]),
             ("job=1", vec!["job=12"]),
             ("jobname=", vec!["jobname=train"]),
+            ("partition=", vec!["partition=debug", "partition=gpu"]),
             ("nosuch=x", vec![]),
             ("util<", vec![]),
         ] {

@@ -34,17 +34,51 @@ struct FilterRow<'a> {
     usage: Option<&'a Usage>,
     /// The job the process belongs to, or to which the device or node is allocated.
     job: Option<&'a Job>,
+    counts: &'a Counts<'a>,
+}
+
+/// What a node and its devices count as in summaries; found on first use, once for all rows.
+struct Counts<'a> {
+    node: &'a Node,
     allocated: &'a AllocatedDevices,
     now: Timestamp,
+    of_node: OnceCell<NodeCount>,
+    /// By position.
+    of_devices: Vec<OnceCell<Option<DeviceCount>>>,
+}
+
+impl<'a> Counts<'a> {
+    fn new(node: &'a Node, allocated: &'a AllocatedDevices, now: Timestamp) -> Self {
+        let of_devices = node.devices.iter().map(|_| OnceCell::new()).collect();
+        Self { node, allocated, now, of_node: OnceCell::new(), of_devices }
+    }
+
+    fn node(&self) -> NodeCount {
+        *self.of_node.get_or_init(|| NodeCount::of(self.node, self.now))
+    }
+
+    fn device(&self, position: usize) -> Option<DeviceCount> {
+        let count = || {
+            let is_allocated = self.is_allocated(position);
+            DeviceCount::of(self.node, position, is_allocated, self.now)
+        };
+        *self.of_devices.get(position)?.get_or_init(count)
+    }
+
+    /// Returns true if the scheduler allocated the device to a job.
+    fn is_allocated(&self, position: usize) -> bool {
+        let device = self.node.devices.get(position);
+        device.is_some_and(|device| self.allocated.contains(self.node, device))
+    }
 }
 
 impl Filter {
-    /// Returns what of a node matches.
+    /// Returns what of a node matches: devices one by one, then what is there besides them.
     pub fn match_node(&self, node: &Node, now: Timestamp) -> NodeMatch {
+        let counts = Counts::new(node, &self.allocated, now);
         let parts = self.parts_of_node(node);
-        let rows = self.rows(node, &parts, now);
-        let is_match = Evaluation::new(&self.conditions, &rows).matches();
-        let mut found = NodeMatch { is_match, ..NodeMatch::default() };
+        let rows = rows(&counts, &parts);
+        let mut found = NodeMatch::default();
         for (position, _) in node.whole_devices() {
             let of_device = rows.iter().filter(|row| row.position == Some(position));
             let of_device: Vec<FilterRow<'_>> = of_device.copied().collect();
@@ -55,6 +89,8 @@ impl Filter {
                 found.unknown_devices += 1;
             }
         }
+        found.is_match =
+            !found.devices.is_empty() || Evaluation::new(&self.conditions, &rows).matches();
         found
     }
 
@@ -72,7 +108,8 @@ impl Filter {
         let position = device.and_then(|device| position_of(node, device));
         let (usage, job) = (Some(Cow::Borrowed(usage)), self.listed_job(usage));
         let parts = [RowParts { device, position, usage, job }];
-        Evaluation::new(&self.conditions, &self.rows(node, &parts, now)).matches()
+        let counts = Counts::new(node, &self.allocated, now);
+        Evaluation::new(&self.conditions, &rows(&counts, &parts)).matches()
     }
 }
 
@@ -142,29 +179,23 @@ fn position_of(node: &Node, device: &Device) -> Option<usize> {
     node.devices.iter().position(|other| other.uuid == *uuid)
 }
 
-impl Filter {
-    fn rows<'a>(
-        &'a self,
-        node: &'a Node,
-        parts: &'a [RowParts<'a>],
-        now: Timestamp,
-    ) -> Vec<FilterRow<'a>> {
-        let row = |parts: &'a RowParts<'a>| FilterRow {
-            node,
-            device: parts.device,
-            position: parts.position,
-            usage: parts.usage.as_deref(),
-            job: parts.job,
-            allocated: &self.allocated,
-            now,
-        };
-        parts.iter().map(row).collect()
-    }
+fn rows<'a>(counts: &'a Counts<'a>, parts: &'a [RowParts<'a>]) -> Vec<FilterRow<'a>> {
+    let row = |parts: &'a RowParts<'a>| FilterRow {
+        node: counts.node,
+        device: parts.device,
+        position: parts.position,
+        usage: parts.usage.as_deref(),
+        job: parts.job,
+        counts,
+    };
+    parts.iter().map(row).collect()
+}
 
+impl Filter {
     /// Returns the rows of a node: those of its devices, and its jobs without known devices.
     fn parts_of_node<'a>(&'a self, node: &'a Node) -> Vec<RowParts<'a>> {
         let mut parts = vec![];
-        let listed: Vec<_> = self.jobs.iter().flat_map(|jobs| jobs.on_node(&node.name)).collect();
+        let listed = self.jobs.on_node(&node.name);
         let allocated = allocated_on(node, &listed);
         for device in &node.devices {
             let (count, position) = (parts.len(), position_of(node, device));
@@ -190,7 +221,7 @@ impl Filter {
     }
 
     fn listed_job(&self, usage: &Usage) -> Option<&Job> {
-        self.jobs.as_ref()?.by_process_job_id(process_job_id(usage)?)
+        self.jobs.job(process_job_id(usage)?)
     }
 }
 
@@ -210,6 +241,9 @@ impl Predicate {
             Self::StateWord(state) => state.matches(row),
             Self::Compare(FilterField::Job, comparison, operand) => {
                 matches_job_id(row, *comparison, operand)
+            }
+            Self::Compare(FilterField::Partition, comparison, operand) => {
+                matches_name(partitions(row), *comparison, operand)
             }
             Self::Compare(field, comparison, operand) => {
                 field.value(row).is_some_and(|value| operand.matches(*comparison, &value))
@@ -232,19 +266,39 @@ fn matches_job_id(row: FilterRow<'_>, comparison: Comparison, operand: &Operand)
     let shown = row.job.map(|job| &*job.shown_id);
     let whole = shown.and_then(|shown| shown.split(['_', '+']).next());
     let id = row.job.map(|job| &job.id).or_else(|| process_job_id(row.usage?)).map(JobId::as_str);
-    let matches = |name: &str| operand.matches(comparison, &Value::Text(name.into()));
-    let mut ids = [id, shown, whole].into_iter().flatten().peekable();
-    if ids.peek().is_none() {
+    if id.is_none() {
         let unknown = Value::Unknown(Reason::NotAvailable);
         return row.usage.is_some() && operand.matches(comparison, &unknown);
     }
-    match comparison {
-        Comparison::Unequal | Comparison::NotContains => ids.all(matches),
-        Comparison::Equal | Comparison::Contains => ids.any(matches),
-        Comparison::Less | Comparison::AtMost | Comparison::More | Comparison::AtLeast => {
-            id.is_some_and(matches)
-        }
+    let ids = if comparison.is_order() { [id, None, None] } else { [id, shown, whole] };
+    matches_name(ids.into_iter().flatten(), comparison, operand)
+}
+
+/// Returns true if one of several names of the same thing matches, or, where it must differ, all of them do.
+fn matches_name<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+    comparison: Comparison,
+    operand: &Operand,
+) -> bool {
+    let mut names = names.into_iter().peekable();
+    let matches = |name: &str| operand.matches(comparison, &Value::Text(name.into()));
+    if matches!(comparison, Comparison::Unequal | Comparison::NotContains) {
+        names.peek().is_some() && names.all(matches)
+    } else {
+        names.any(matches)
     }
+}
+
+/// Returns the partition of the job of a row; of a row that has none, the partitions of the node. They are unknown for
+/// a process of a job that is not listed.
+fn partitions(row: FilterRow<'_>) -> Vec<&str> {
+    if let Some(job) = row.job {
+        return vec![&*job.partition];
+    }
+    let has_job = row.usage.and_then(process_job_id).is_some()
+        || row.position.is_some_and(|position| row.counts.is_allocated(position));
+    let node = row.node.scheduler.as_deref().filter(|_| !has_job);
+    node.into_iter().flat_map(|node| &node.partitions).map(|name| &**name).collect()
 }
 
 /// Returns the names of a row that a word may match.
@@ -273,28 +327,21 @@ fn searchable_names(row: FilterRow<'_>) -> impl Iterator<Item = Cow<'_, str>> {
 
 impl StateWord {
     fn matches(self, row: FilterRow<'_>) -> bool {
-        let FilterRow { node, device, now, .. } = row;
+        let FilterRow { node, device, position, counts, .. } = row;
+        let device_count = || counts.device(position?);
         match self {
-            Self::Device(count) => device_count(row) == Some(count),
-            Self::Node(count) => NodeCount::of(node, now) == count,
-            Self::Stale if device.is_some() => device_count(row) == Some(DeviceCount::Stale),
-            Self::Stale => {
-                node.taken_at().is_some() && NodeCount::of(node, now) != NodeCount::Fresh
-            }
+            Self::Device(count) => device_count() == Some(count),
+            Self::Node(count) => counts.node() == count,
+            Self::Stale if device.is_some() => device_count() == Some(DeviceCount::Stale),
+            Self::Stale => counts.node() == NodeCount::Stale,
             Self::Up => matches!(node.link, Link::Up),
             Self::Fault => {
-                node.fault().is_some() || device.is_some_and(|device| device.fault.is_some())
+                let is_faulty = device.is_some_and(|device| device.fault.is_some());
+                is_faulty || counts.node() == NodeCount::Down
             }
             Self::Throttled => device.is_some_and(is_throttled),
         }
     }
-}
-
-/// Returns what the device of a row counts as in summaries.
-fn device_count(row: FilterRow<'_>) -> Option<DeviceCount> {
-    let (position, node) = (row.position?, row.node);
-    let is_allocated = row.allocated.contains(node, node.devices.get(position)?);
-    DeviceCount::of(node, position, is_allocated, row.now)
 }
 
 /// Returns true if clocks are throttled by heat, by the power supply, or by the hardware for another reason;
@@ -323,9 +370,11 @@ impl FilterField {
             Self::Host(field) => (field.read)(row.node),
             Self::Device(field) => (field.read)(row.device?),
             Self::Process(field) => (field.read)(row.usage?),
-            // Compared by `is_job`, since a job has several ids.
-            Self::Job => return None,
-            Self::OfJob(field) => (field.read)(&JobAt { job: row.job?.clone(), now: row.now }),
+            // Compared by `matches_name`, since there may be several.
+            Self::Job | Self::Partition => return None,
+            Self::OfJob(field) => {
+                (field.read)(&JobAt { job: row.job?.clone(), now: row.counts.now })
+            }
         })
     }
 }
@@ -337,8 +386,8 @@ mod tests {
     use super::*;
     use crate::fleet::{Fleet, Process, SourceState};
     use crate::model::{
-        Allocation, Bytes, DeviceAllocation, DeviceUse, JobList, NodeName, Percent, ProcessKey,
-        ProcessStatics, Reading, Source, Throttle,
+        Allocation, Bytes, DeviceAllocation, DeviceUse, Fault, FaultKind, JobList, NodeName,
+        NodeState, Percent, ProcessKey, ProcessStatics, Reading, SchedulerNode, Source, Throttle,
     };
 
     fn device(uuid: &str, util: Option<f32>, throttle: u64) -> Device {
@@ -437,21 +486,24 @@ mod tests {
             ("free", true, ".+."),
             ("unknown", true, "..+"),
             ("busy user=al*", true, "+.."),
-            ("!alice", false, ".++"),
+            ("!alice", true, ".++"),
             ("!user=bob", true, "+++"),
-            ("!alice !throttled", false, "..+"),
-            ("!alice !user=bob", false, ".++"),
-            ("!user=bob !alice", false, ".++"),
-            ("!busy !free", false, "..+"),
+            ("!alice !throttled", true, "..+"),
+            ("!alice !user=bob", true, ".++"),
+            ("!user=bob !alice", true, ".++"),
+            ("!busy !free", true, "..+"),
+            ("free not busy", true, ".+."),
+            ("not busy", true, ".++"),
+            ("not mem>50%", false, "..."),
             ("busy or free", true, "++."),
-            ("not (busy or free)", false, "..+"),
-            ("!(alice busy)", false, ".++"),
+            ("not (busy or free)", true, "..+"),
+            ("!(alice busy)", true, ".++"),
             ("alice or util<10", true, "++."),
             ("(alice or throttled) util<50", true, ".+."),
             ("alice or throttled util<50", true, "++."),
             ("not not alice", true, "+.."),
-            ("not util<10", false, "+.+"),
-            ("not util<10 not util=unknown", false, "+.."),
+            ("not util<10", true, "+.+"),
+            ("not util<10 not util=unknown", true, "+.."),
             ("util>=10", true, "+.."),
             ("user!=bob", true, "+.."),
             ("mem>50%", true, "+++"),
@@ -485,6 +537,68 @@ mod tests {
             ("mem>50% temp>10", 3),
         ] {
             assert_eq!(unknown(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn devices_without_a_job_have_the_partitions_of_their_node() {
+        let mut node = node();
+        let partitions = vec!["gpu".into(), "debug".into()];
+        node.scheduler = Some(Arc::new(SchedulerNode {
+            partitions,
+            state: NodeState::Idle,
+            is_responding: true,
+            ..SchedulerNode::default()
+        }));
+        // The last device is allocated to a job.
+        let devices = DeviceAllocation::Indices([2].into());
+        let jobs = vec![Job { partition: "debug".into(), ..job("12", "12", "eval", devices) }];
+        let list = Some(Arc::new(JobList { jobs, ..JobList::default() }));
+        let fleet = Fleet::new(vec![Arc::new(node.clone())].into());
+        let allocated = Arc::new(AllocatedDevices::of(&Fleet { jobs: list.clone(), ..fleet }));
+        for (text, on_devices) in [
+            ("partition=gpu", "++."),
+            ("partition=debug", "+++"),
+            ("partition=gpu free", ".+."),
+            ("partition=g* busy", "+.."),
+            ("partition!=gpu", "..+"),
+            ("partition!~other", "+++"),
+            ("not partition=gpu", "..+"),
+            ("partition=other", "..."),
+            ("partition=unknown", "..."),
+        ] {
+            let filter = Filter::new(text).unwrap().with_jobs(list.as_ref(), &allocated);
+            let mark = |device| if matches_device(&filter, &node, device) { '+' } else { '.' };
+            let found: String = node.devices.iter().map(mark).collect();
+            assert_eq!(found, on_devices, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_node_known_from_the_scheduler_alone_has_neither_fault_nor_stale_devices() {
+        let with_link = |kind: Option<FaultKind>| {
+            let mut node = node();
+            node.scheduler = Some(Arc::new(SchedulerNode::default()));
+            if let Some(kind) = kind {
+                let (fault, retry_at) = (Fault::new(kind, "refused"), None);
+                node.link = Link::Down { fault, retry_at };
+            }
+            node
+        };
+        let matches = |node: &Node, text: &str| {
+            Filter::new(text).unwrap().match_node(node, Timestamp::default()).is_match
+        };
+        for (kind, [fault, stale, down, reported]) in [
+            (None, [false, false, false, false]),
+            (Some(FaultKind::NoJob), [false, false, false, true]),
+            (Some(FaultKind::Refused), [true, true, true, false]),
+        ] {
+            let mut node = with_link(kind);
+            let words = ["fault", "stale", "down", "reported"].map(|word| matches(&node, word));
+            assert_eq!(words, [fault, stale, down, reported], "{kind:?}");
+            // Without devices, only a node that is connected counts as stale.
+            node.devices.clear();
+            assert!(!matches(&node, "stale"), "{kind:?}");
         }
     }
 
@@ -545,7 +659,7 @@ mod tests {
             ("job=13", true, "...", false),
             ("job=1", false, "...", false),
             ("job!=11", true, ".+.", false),
-            ("!job=11", false, ".++", false),
+            ("!job=11", true, ".++", false),
             ("job>11", true, ".+.", false),
             ("job=11 util>50", true, "+..", true),
             ("job=12 util>50", false, "...", false),

@@ -195,7 +195,7 @@ fn parse_predicate(token: &FilterToken) -> Result<Predicate, FilterError> {
     let field = FilterField::from_name(&name.to_lowercase())
         .map_err(|candidates| error(at, unknown_field_message(name, &candidates)))?;
     if value.is_empty() {
-        return Err(error(value_at, format!("no value after {name}{symbol}")));
+        return Err(error(value_at, format!("a value is missing after {name}{symbol}")));
     }
     let is_memory = matches!(field, FilterField::Device(field) if field.id == "memory_used_bytes");
     let field = if is_memory && value.ends_with('%') { FilterField::MemoryShare } else { field };
@@ -296,7 +296,7 @@ mod tests {
     fn an_error_has_its_position_and_a_remedy() {
         for (text, at, words) in [
             ("alice utl<10", 6, "no field utl; did you mean util?"),
-            ("util<", 5, "no value after util<"),
+            ("util<", 5, "a value is missing after util<"),
             ("<10", 0, "no field before <; write util<10"),
             ("util<warm", 5, "warm is not a value in %; write 50%"),
             ("a \"b", 2, "the quote \" is not closed"),

@@ -9,7 +9,7 @@ pub(super) enum StateWord {
     Device(DeviceCount),
     /// What the node counts as.
     Node(NodeCount),
-    /// The device, or a node without devices, has only old values.
+    /// The device counts as stale, or a node without devices does.
     Stale,
     Up,
     Fault,
@@ -59,22 +59,14 @@ mod tests {
     #[test]
     fn every_word_of_the_summary_lines_is_a_word_of_filters() {
         use {DeviceCount as Device, NodeCount as Node};
-        let devices = [
-            Device::Busy,
-            Device::IdleHeld,
-            Device::Free,
-            Device::Faulty,
-            Device::Unavailable,
-            Device::Unknown,
-        ];
-        for count in devices {
-            assert_eq!(StateWord::find(count.word()), Some(StateWord::Device(count)));
-        }
-        for count in [Node::Fresh, Node::Connecting, Node::Down, Node::Reported] {
-            assert_eq!(StateWord::find(count.word()), Some(StateWord::Node(count)));
-        }
-        for word in [Device::Stale.word(), Node::Stale.word()] {
-            assert_eq!(StateWord::find(word), Some(StateWord::Stale));
+        // Of a node and of a device.
+        let of_both = |word: &str, state| if word == "stale" { StateWord::Stale } else { state };
+        let devices = Device::ALL.map(|count| (count.word(), StateWord::Device(count)));
+        let nodes = Node::ALL.map(|count| (count.word(), StateWord::Node(count)));
+        let docs = include_str!("../../../docs/filter.md");
+        for (word, state) in devices.into_iter().chain(nodes) {
+            assert_eq!(StateWord::find(word), Some(of_both(word, state)));
+            assert!(docs.contains(&format!("| `{word}` |")), "{word} is not documented");
         }
         assert_eq!(StateWord::find("idle"), None);
     }

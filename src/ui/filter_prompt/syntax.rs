@@ -6,18 +6,19 @@ use crate::ui::widgets::line::{Line, Tone, wrap};
 const EXAMPLE_WIDTH: u16 = 13;
 
 /// Each form of a filter and what it matches.
-const FORMS: [(&str, &str); 10] = [
+const FORMS: [(&str, &str); 11] = [
     ("a b", "both, on the same device and process; also a and b"),
     ("a or b", "one of them; binds less than a space"),
-    ("not a", "nothing there matches a; also !a"),
+    ("not a", "devices on which nothing matches a; also !a"),
     ("(a or b) c", "parentheses group"),
     ("util<10", "compares a field: < <= > >= = !=, with units: mem>50% left<1h"),
     ("user=al*", "the whole text, * for any part; jobname~train for a part"),
+    ("partition=x", "of the job; of the node, where a device has no job"),
     ("util=unknown", "unknown values; no other comparison matches them"),
     ("alice", "a name that contains it: node, model, user, command or job"),
     (
         "free",
-        "as the lines at the top count: busy idle-held free faulty stale unknown, fresh down connecting",
+        "as the lines at the top count: busy idle-held free faulty stale unavailable unknown, fresh connecting down reported",
     ),
     ("\"free\"", "in quotes: the name, not the state or operator"),
 ];
@@ -64,10 +65,18 @@ pub(super) fn hints(has_recent: bool) -> [Vec<Line>; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fleet::{DeviceCount, NodeCount};
     use crate::query::Filter;
 
     #[test]
     fn every_form_in_the_help_and_the_hints_is_a_filter() {
+        for word in DeviceCount::ALL
+            .map(DeviceCount::word)
+            .into_iter()
+            .chain(NodeCount::ALL.map(NodeCount::word))
+        {
+            assert!(FORMS.iter().any(|(_, meaning)| meaning.contains(word)), "{word}");
+        }
         for (form, meaning) in FORMS {
             assert!(Filter::new(form).is_ok(), "{form}");
             assert!(!meaning.ends_with('.'), "{meaning}");

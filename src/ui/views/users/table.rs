@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::fleet::{Node, User};
 use crate::insight::node_status::{NodeStatus, device_label};
-use crate::insight::users::{IdleDevice, NodeUsage, UserUsage, Users};
+use crate::insight::users::{IdleDevice, NodeUsage, UserUsage, Users, shown_device_time};
 use crate::query::SortOrder;
-use crate::text::UNKNOWN;
+use crate::text::{UNKNOWN, width_of};
 use crate::time::{Timestamp, format_age, format_duration};
 use crate::ui::RenderContext;
 use crate::ui::views::users::COLUMNS;
@@ -133,7 +133,11 @@ impl<'a> UserTable<'a> {
     }
 }
 
-impl UserSums<'_> {
+impl<'a> UserSums<'a> {
+    fn new(user: &'a User, usage: &'a UserUsage) -> Self {
+        Self { user, usage, is_stale: usage.fresh_nodes == 0 && !usage.nodes.is_empty() }
+    }
+
     fn number(&self, number: usize) -> Cow<'static, str> {
         if self.is_stale { UNKNOWN.into() } else { number.to_string().into() }
     }
@@ -184,15 +188,16 @@ pub(super) fn summary(
         };
         line = line.text(format!(" · {text}"), Tone::Faint);
     }
-    let wasted = waste_line(context, usage).filter(|_| height >= MIN_WASTE_HEIGHT);
+    let wasted = waste_line(context, usage, width).filter(|_| height >= MIN_WASTE_HEIGHT);
     [Some(line), wasted].into_iter().flatten().map(|line| line.truncated(width)).collect()
 }
 
-/// Names those who have wasted most device time, whatever the order of the rows.
-fn waste_line(context: RenderContext<'_>, usage: &Users) -> Option<Line> {
+/// Names those who have wasted most device time, with their idle devices now, whatever the order of the rows.
+fn waste_line(context: RenderContext<'_>, usage: &Users, width: u16) -> Option<Line> {
     let since = clock_text(context, usage.watched_since?);
+    let is_wasting = |usage: &UserUsage| !usage.wasted.is_zero() || usage.idle_held > 0;
     let mut users: Vec<&(User, UserUsage)> =
-        usage.entries.iter().filter(|(_, usage)| !usage.wasted.is_zero()).collect();
+        usage.entries.iter().filter(|(_, usage)| is_wasting(usage)).collect();
     users.sort_by(|(_, one), (_, other)| one.compare(other, "wasted"));
     let mut line = Line::styled(format!("wasted since {since}: "), Tone::Faint);
     if users.is_empty() {
@@ -201,20 +206,24 @@ fn waste_line(context: RenderContext<'_>, usage: &Users) -> Option<Line> {
     for (at, (user, usage)) in users.iter().take(3).enumerate() {
         let tone = if at == 0 { Tone::Warn } else { Tone::Plain };
         let gap = if at == 0 { "" } else { " · " };
-        let text = format!("{} {}", user.text(), device_time(usage.wasted));
+        let idle = UserSums::new(user, usage).number(usage.idle_held);
+        let unit = if at == 0 { " idle now" } else { "" };
+        let text = format!("{} {}, {idle}{unit}", user.text(), device_time(usage.wasted));
         line = line.text(gap, Tone::Faint).text(text, tone);
     }
-    Some(line.text(" of device time held but idle", Tone::Faint))
+    let meaning = "  (device time held but idle)";
+    let is_fitting = line.width() + width_of(meaning) <= width;
+    Some(if is_fitting { line.text(meaning, Tone::Faint) } else { line })
 }
 
-/// Formats device time in at most 6 columns: `45s`, `12m`, `3.4h`, `1200h`.
+/// Formats device time in at most 6 columns: `45s`, `2m24s`, `3.4h`, `1200h`.
 fn device_time(time: Duration) -> String {
-    let hours = time.as_secs_f64() / 3_600.0;
-    match time.as_secs() {
-        seconds @ 0..60 => format!("{seconds}s"),
-        seconds @ 60..3_600 => format!("{}m", seconds / 60),
-        3_600..360_000 => format!("{hours:.1}h"),
-        _ => format!("{hours:.0}h"),
+    let seconds = shown_device_time(time).as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3_600..360_000 => format!("{}.{}h", seconds / 3_600, seconds % 3_600 / 360),
+        _ => format!("{}h", seconds / 3_600),
     }
 }
 
@@ -243,12 +252,7 @@ pub(super) fn row<'a>(table: &LaidOutUsers<'a>, row: &'a UserRow) -> Option<Line
     let node = |at: usize| context.view.fleet.nodes.get(at);
     match row {
         UserRow::User { user } => {
-            let usage = usage.usage_of(user)?;
-            let sums = UserSums {
-                user,
-                usage,
-                is_stale: usage.fresh_nodes == 0 && !usage.nodes.is_empty(),
-            };
+            let sums = UserSums::new(user, usage.usage_of(user)?);
             let mark = if unfolded == Some(user) { "- " } else { "+ " };
             Some(table.row(Line::styled(mark, Tone::Faint), &sums, Fade::if_old(sums.is_stale)))
         }
@@ -269,9 +273,7 @@ pub(super) fn row<'a>(table: &LaidOutUsers<'a>, row: &'a UserRow) -> Option<Line
 /// Returns the numbers of a user's row, those of all columns.
 pub(super) fn facts<'a>(table: &LaidOutUsers<'a>, user: &'a User) -> Vec<Fact> {
     let usage: Option<&'a UserUsage> = table.context.usage.usage_of(user);
-    usage
-        .map(|usage| table.facts(&UserSums { user, usage, is_stale: usage.fresh_nodes == 0 }))
-        .unwrap_or_default()
+    usage.map(|usage| table.facts(&UserSums::new(user, usage))).unwrap_or_default()
 }
 
 fn node_row(table: &LaidOutUsers<'_>, node: &Node, node_usage: &NodeUsage) -> Line {
@@ -372,14 +374,25 @@ mod tests {
     }
 
     #[test]
+    fn the_sums_of_a_user_without_nodes_are_known_and_those_of_stale_nodes_are_not() {
+        let user = User::Named("ada".into());
+        let ended = UserUsage::default();
+        let node = NodeUsage { node_index: 0, is_fresh: false, devices: 1, uses: Vec::new() };
+        let stale = UserUsage { nodes: vec![node], ..UserUsage::default() };
+        let shown = |usage| UserSums::new(&user, usage).number(0).into_owned();
+        assert_eq!((shown(&ended), shown(&stale)), ("0".to_owned(), UNKNOWN.to_owned()));
+    }
+
+    #[test]
     fn device_time_fits_its_column() {
         for (seconds, text) in [
             (0, "0s"),
             (59, "59s"),
-            (60, "1m"),
-            (3_599, "59m"),
+            (144, "2m24s"),
+            (3_599, "59m59s"),
             (3_600, "1.0h"),
-            (359_999, "100.0h"),
+            (12_250, "3.4h"),
+            (359_999, "100h"),
             (4_320_000, "1200h"),
         ] {
             assert_eq!(device_time(Duration::from_secs(seconds)), text);
