@@ -45,6 +45,7 @@ pub(super) struct FleetTable<'a> {
 }
 
 /// A node in the list, or the header of a group.
+#[derive(Default)]
 pub(super) struct FleetRow {
     pub(super) name: String,
     pub(super) name_tone: Tone,
