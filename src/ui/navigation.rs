@@ -273,6 +273,9 @@ impl Navigation {
             SortAction::Previous => order.cycle(&columns, false),
             SortAction::Reverse => order.is_reversed = !order.is_reversed,
         }
+        // Rows are sorted to look at the first ones.
+        let (view, shared) = self.current();
+        view.show_top(context, shared);
         Effect::Handled
     }
 
@@ -728,6 +731,24 @@ mod tests {
         assert!(matches!(navigation.shared.panel.cursor(&node), Some(RowId::Device(_))));
         assert!(navigation.shared.panel.leave());
         assert!(!navigation.shared.panel.leave());
+    }
+
+    #[test]
+    fn a_new_sort_order_shows_its_first_row() {
+        let fleet_view = fleet_view(&["a", "b", "c"]);
+        let (options, zone) = (DisplayOptions::default(), jiff::tz::TimeZone::UTC);
+        let context = RenderContext { view: &fleet_view, options: &options, zone: &zone };
+        let mut navigation = Navigation::default();
+        navigation.shared.selection.select(NodeName::new("a").unwrap());
+        for (action, first) in [
+            (SortAction::Reverse, "c"),
+            (SortAction::Reverse, "a"),
+            (SortAction::By("node"), "c"),
+            (SortAction::By("util"), "a"),
+        ] {
+            navigation.update(context, &Action::Sort(action));
+            assert_eq!(selected(&navigation, &fleet_view), first, "{action:?}");
+        }
     }
 
     #[test]
