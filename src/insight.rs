@@ -5,7 +5,7 @@
 
 pub use row_id::{RowId, process_rows};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use crate::fleet::{AllocatedDevices, DeviceCount, Fleet, Node, Totals};
@@ -230,6 +230,12 @@ impl FleetView {
         self.lazy.jobs.get_or_init(|| Arc::new(JobIndex::build(self)))
     }
 
+    /// Returns the users as whom gtop reaches the nodes.
+    pub(crate) fn own_users(&self) -> BTreeSet<&str> {
+        let hellos = self.fleet.nodes.iter().filter_map(|node| node.hello.as_ref());
+        hellos.map(|hello| &*hello.host.user).filter(|user| !user.is_empty()).collect()
+    }
+
     pub(crate) fn users(&self) -> &Arc<Users> {
         self.lazy.users.get_or_init(|| Arc::new(Users::build(self)))
     }
@@ -348,7 +354,7 @@ fn problem_keys(node: &Node, any_let_in: bool, now: Timestamp) -> Vec<(ProblemKe
             return Vec::new();
         }
         let key = ProblemKey::Down(fault.kind, Arc::clone(&fault.detail));
-        return vec![(key, fault.kind.remedy())];
+        return vec![(key, fault.common_remedy())];
     }
     let mut all: Vec<_> = node
         .sources
@@ -448,6 +454,6 @@ mod tests {
                 "gpu01 silent",
             ]
         );
-        assert_eq!(fleet_view.problems[0].remedy, refused.remedy());
+        assert_eq!(fleet_view.problems[0].remedy, refused.remedy_for("offers hostbased"));
     }
 }

@@ -152,6 +152,11 @@ impl<S> Field<S> {
     pub fn unit(&self) -> &'static str {
         unit_of(self.id)
     }
+
+    /// Returns true if it is the difference of two temperatures: 0 °C of it are 0 °F.
+    pub fn is_temperature_difference(&self) -> bool {
+        self.id.ends_with("_margin_celsius")
+    }
 }
 
 /// Returns the description of the metric with this alias, for a column that shows it; empty if there is none.

@@ -31,7 +31,7 @@ fn from_ssh(fault: &ssh::Fault) -> Fault {
     use crate::ssh::Fault as From;
     let refused = |detail: String| Fault::new(Kind::AuthenticationRefused, detail);
     let with_remedy =
-        |kind: Kind, detail: &str| Fault::new(kind, detail).with_remedy(kind.remedy());
+        |kind: Kind, detail: &str| Fault::new(kind, detail).with_remedy(kind.remedy_for(detail));
     match fault {
         From::NameNotFound { .. } => Fault::new(Kind::NameNotFound, ""),
         From::Unreachable { why } => Fault::new(Kind::Unreachable, why.as_str()),
@@ -129,12 +129,12 @@ mod tests {
     fn nodes_behind_a_faulty_gateway_have_one_message() {
         let refused = ssh::Fault::AuthenticationRefused {
             user: "ada".to_owned(),
-            offers: vec!["password".to_owned()],
+            offers: vec!["publickey".to_owned()],
             tried: vec![],
         };
         let refused = from_transport(&refused.at_gateway("bastion").into());
         let message = refused.message();
-        assert_eq!(message, "authentication refused: via bastion, node offers: password");
+        assert_eq!(message, "authentication refused: via bastion, node offers: publickey");
         let remedy = refused.remedy();
         assert!(
             remedy.ends_with("; check the login name, and load your key with ssh-add"),

@@ -30,7 +30,7 @@ fn entry(settings: &Settings, setting: &'static Setting) -> SetupEntry {
     let choice = choices.iter().find(|choice| choice.name == value);
     SetupEntry {
         name: setting.name,
-        label: if setting.label.is_empty() { setting.name } else { setting.label },
+        label: setting.label,
         unit: setting.kind.unit(),
         default: setting.default,
         steps: if is_switch {
@@ -59,5 +59,12 @@ mod tests {
         }
         let mut pages = table::settings().map(|setting| setting.page);
         assert!(pages.all(|page| page.is_empty() || PAGES.contains(&page)));
+    }
+
+    #[test]
+    fn every_setting_of_a_page_is_named_in_words() {
+        for setting in table::settings().filter(|setting| !setting.page.is_empty()) {
+            assert!(!setting.label.is_empty(), "{}", setting.name);
+        }
     }
 }

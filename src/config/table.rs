@@ -342,10 +342,14 @@ const SCREEN: &[Setting] = &[
         .on_by_default("Hide processes below the devices of a node; p shows them")
         .page(PROCESSES),
     sort("sort-jobs", job::sort_columns)
+        .label("jobs sorted by")
         .help("Initial sort column of the list of jobs")
         .default("worst")
         .page(PROCESSES),
-    switch("reverse-jobs").help("Reverse the sort order of the list of jobs").page(PROCESSES),
+    switch("reverse-jobs")
+        .label("jobs in reverse order")
+        .help("Reverse the sort order of the list of jobs")
+        .page(PROCESSES),
     sort("sort-users", users::sort_columns)
         .label("users sorted by")
         .help("Initial sort column of the user view")
@@ -370,6 +374,7 @@ const SCREEN: &[Setting] = &[
         .label("columns of processes")
         .help("Columns of the process table before the command, from left to right"),
     columns("columns-jobs", || job::COLUMN_SPECS.to_vec())
+        .label("columns of jobs")
         .help("Columns of the list of jobs after the id, from left to right"),
     columns("columns-users", || users::COLUMN_SPECS.to_vec())
         .label("columns of users")

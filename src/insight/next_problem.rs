@@ -1,35 +1,57 @@
-//! The nodes that need somebody, the sickest first.
+//! The nodes that need somebody, those where the problem does most harm first.
 
-use crate::fleet::Node;
+use std::collections::BTreeMap;
+
+use crate::fleet::{Assigned, Node};
 use crate::insight::node_status::{NodeStatus, device_flags};
 use crate::insight::{FleetView, Severity};
-use crate::model::SourceFaultKind;
+use crate::model::{Device, SourceFaultKind};
 use crate::time::Timestamp;
 
 /// How sick a node is, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Illness {
-    /// It cannot be reached.
-    Down,
+    /// A device of a job of one's own is lost or faulty.
+    OwnDeviceFault,
+    /// It cannot be reached, and a job of one's own runs there.
+    OwnDown,
     /// A device is lost or faulty.
     DeviceFault,
+    /// It cannot be reached.
+    Down,
     /// A source of values is stuck or fails.
     SourceFault,
     /// A device has uncorrected errors.
     DeviceErrors,
+    /// It answers, and refuses this user's login.
+    Login,
     /// No new values arrive.
     Stale,
     /// A device is slowed down.
     Slowed,
 }
 
-fn illness(node: &Node, now: Timestamp) -> Option<Illness> {
+/// Returns how sick a node is; `own` is what jobs of one's own have there.
+fn illness(node: &Node, own: &[&Assigned], now: Timestamp) -> Option<Illness> {
     let status = NodeStatus::of(node, now);
     if status == NodeStatus::Down {
-        return Some(Illness::Down);
+        let is_of_login = node.fault().is_some_and(|fault| fault.kind.is_of_login());
+        return Some(match (own, is_of_login) {
+            ([], true) => Illness::Login,
+            ([], false) => Illness::Down,
+            _ => Illness::OwnDown,
+        });
     }
-    if node.devices.iter().any(|device| device.fault.is_some()) {
-        return Some(Illness::DeviceFault);
+    // A job whose devices are not known may have any.
+    let is_own = |device: &Device| {
+        own.iter().any(|assigned| {
+            assigned.devices.as_ref().is_none_or(|devices| devices.contains(&device.uuid))
+        })
+    };
+    let mut ill = node.devices.iter().filter(|device| device.fault.is_some()).peekable();
+    if ill.peek().is_some() {
+        let is_own = ill.any(is_own);
+        return Some(if is_own { Illness::OwnDeviceFault } else { Illness::DeviceFault });
     }
     let mut faults = node.sources.iter().filter_map(|state| state.fault.as_deref());
     if faults.any(|fault| fault.kind != SourceFaultKind::Starting) {
@@ -47,16 +69,33 @@ fn illness(node: &Node, now: Timestamp) -> Option<Illness> {
 ///
 /// Looks at every shown node, so it is asked on a key press and not in each frame.
 pub(crate) fn sick_nodes(fleet_view: &FleetView) -> Vec<usize> {
+    let own = own_assignments(fleet_view);
     let mut sick: Vec<(Illness, usize)> = fleet_view
         .matching
         .iter()
         .filter_map(|index| {
             let node = fleet_view.fleet.nodes.get(*index)?;
-            Some((illness(node, fleet_view.now)?, *index))
+            let own = own.get(index).map_or([].as_slice(), Vec::as_slice);
+            Some((illness(node, own, fleet_view.now)?, *index))
         })
         .collect();
     sick.sort_by_key(|(illness, _)| *illness);
     sick.into_iter().map(|(_, index)| index).collect()
+}
+
+/// Returns what jobs of one's own have, by the index of the node.
+fn own_assignments(fleet_view: &FleetView) -> BTreeMap<usize, Vec<&Assigned>> {
+    let own = fleet_view.own_users();
+    let entries = fleet_view.job_index().entries.iter();
+    let nodes =
+        entries.filter(|entry| own.contains(&*entry.job.user)).flat_map(|entry| &entry.nodes);
+    let mut assignments: BTreeMap<usize, Vec<&Assigned>> = BTreeMap::new();
+    for job_node in nodes {
+        if let Some(index) = job_node.node_index {
+            assignments.entry(index).or_default().push(&job_node.assigned);
+        }
+    }
+    assignments
 }
 
 /// Returns the position of the device to look at first: one with a fault, else with errors, else slowed down.
@@ -76,7 +115,10 @@ mod tests {
 
     use super::*;
     use crate::fleet::{Fleet, SourceState};
-    use crate::model::{Device, DeviceFault, Fault, FaultKind, Link, NodeName, Reading, Source};
+    use crate::model::{
+        Allocation, DeviceAllocation, DeviceFault, Fault, FaultKind, Hello, HostFacts, Job,
+        JobList, Link, NodeName, Reading, Source,
+    };
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
 
@@ -96,26 +138,69 @@ mod tests {
     }
 
     fn names(nodes: Vec<Arc<Node>>) -> Vec<String> {
-        let view = FleetView::new(Fleet::new(nodes.into()), NOW);
+        names_with_jobs(nodes, None)
+    }
+
+    fn names_with_jobs(nodes: Vec<Arc<Node>>, jobs: Option<JobList>) -> Vec<String> {
+        let fleet = Fleet { jobs: jobs.map(Arc::new), ..Fleet::new(nodes.into()) };
+        let view = FleetView::new(fleet, NOW);
         let name = |index: usize| view.fleet.nodes[index].name.to_string();
         sick_nodes(&view).into_iter().map(name).collect()
     }
 
     #[test]
     fn the_sickest_node_comes_first_and_healthy_ones_do_not_come() {
-        let fault = Fault::new(FaultKind::Refused, "");
+        let down = |kind| Link::Down { fault: Fault::new(kind, ""), retry_at: None };
         let nodes = vec![
             node("healthy", |_| {}),
+            node("login", |node| node.link = down(FaultKind::AuthenticationRefused)),
             node("errors", |node| node.devices[1].ecc_uncorrected = Reading::Known(2)),
             node("lost", |node| node.devices[1].fault = Some(DeviceFault::Lost)),
-            node("down", |node| node.link = Link::Down { fault, retry_at: None }),
+            node("down", |node| node.link = down(FaultKind::Refused)),
             node("stale", |node| {
                 node.sources[0].taken_at = Some(NOW.minus(Duration::from_secs(9)));
             }),
             node("opening", |node| node.link = Link::Opening { attempt: 1 }),
         ];
-        assert_eq!(names(nodes), ["down", "lost", "errors", "stale"]);
+        assert_eq!(names(nodes), ["lost", "down", "errors", "login", "stale"]);
         assert_eq!(names(Vec::new()), [""; 0]);
+    }
+
+    #[test]
+    fn nodes_of_own_jobs_come_before_those_of_others() {
+        let refused = || Fault::new(FaultKind::AuthenticationRefused, "");
+        let down = |node: &mut Node| node.link = Link::Down { fault: refused(), retry_at: None };
+        let lost = |node: &mut Node| {
+            node.devices[0].uuid = "GPU-0".into();
+            node.devices[0].fault = Some(DeviceFault::Lost);
+        };
+        let hello = Hello {
+            host: HostFacts { user: "ada".into(), ..HostFacts::default() },
+            ..Hello::default()
+        };
+        let nodes = vec![
+            node("healthy", |node| node.hello = Some(Arc::new(hello))),
+            node("lost", lost),
+            node("down", down),
+            node("own-down", down),
+            node("own-lost", lost),
+        ];
+        let job = |id: &str, user: &str, nodes: &[&str]| Job {
+            user: user.into(),
+            allocations: nodes
+                .iter()
+                .map(|node| Allocation {
+                    node: NodeName::new(node).unwrap(),
+                    devices: DeviceAllocation::Unknown,
+                })
+                .collect(),
+            ..Job::example(id)
+        };
+        let jobs =
+            vec![job("1", "bob", &["lost", "down"]), job("2", "ada", &["own-down", "own-lost"])];
+        let jobs = JobList { jobs, ..JobList::default() };
+        let expected = ["own-lost", "own-down", "lost", "down"];
+        assert_eq!(names_with_jobs(nodes, Some(jobs)), expected);
     }
 
     #[test]

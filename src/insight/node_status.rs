@@ -213,7 +213,7 @@ pub(crate) fn short_remedy(node: &Node) -> Option<&'static str> {
     if node.reported().is_some() {
         return login_doubt(node).map(|fault| fault.kind.remedy());
     }
-    let fault = node.fault().map(|fault| fault.kind.remedy());
+    let fault = node.fault().map(Fault::common_remedy);
     fault.or_else(|| node.source_fault().map(|(_, fault)| fault.kind.remedy()))
 }
 
@@ -255,7 +255,8 @@ fn device_notes(node: &Node) -> Vec<Note> {
             }
         }
     }
-    grouped.sort_by_key(|((_, severity), _)| *severity);
+    // A device that is gone is worse than one with errors in its memory.
+    grouped.sort_by_key(|((word, severity), _)| (*severity, word == "ECC"));
     grouped
         .into_iter()
         .map(|((word, severity), labels)| (format!("#{} {word}", labels.join(",")), severity))
@@ -441,9 +442,15 @@ mod tests {
             fault: Some(DeviceFault::Lost),
             ..Device::default()
         };
-        busy.devices = vec![throttled(3, 0x40), throttled(5, 0x60), throttled(6, 0x08), lost];
-        busy.device_sources = vec![Source::host(); 4].into();
-        assert_eq!(notes_text(&busy), "#7 lost · #3,5 !THERM · #6 !SLOW");
+        let errors = Device {
+            index: Reading::Known(2),
+            ecc_uncorrected: Reading::Known(1),
+            ..Device::default()
+        };
+        busy.devices =
+            vec![errors, throttled(3, 0x40), throttled(5, 0x60), throttled(6, 0x08), lost];
+        busy.device_sources = vec![Source::host(); 5].into();
+        assert_eq!(notes_text(&busy), "#7 lost · #2 ECC · #3,5 !THERM · #6 !SLOW");
     }
 
     #[test]

@@ -162,7 +162,7 @@ pub(crate) fn explain_event(text: &str, severity: Severity) -> (&'static str, &'
     // A session that is lost is no lost device: faults of connections have names of their own.
     let fault = FaultKind::ALL.into_iter().find(|kind| text.starts_with(kind.label()));
     if let Some(kind) = fault {
-        return (kind.meaning(), kind.remedy());
+        return (kind.meaning(), kind.remedy_for(text));
     }
     let is_of_source = |kind: &SourceFaultKind| {
         text.strip_prefix(kind.label()).is_some_and(|rest| rest.starts_with(": "))

@@ -145,6 +145,9 @@ table! {
     fn texts -> (&'static str, &'static str);
 }
 
+/// What to do about a node that offers no login with a key.
+const KEYLESS_REMEDY: &str = "check the login name; a key cannot help, --ssh-binary may";
+
 impl Fault {
     /// Makes a fault with its kind's remedy.
     pub fn new(kind: FaultKind, detail: impl Into<Arc<str>>) -> Self {
@@ -168,9 +171,14 @@ impl Fault {
         self.with_remedy(remedy.replace("HOST", node))
     }
 
-    /// Returns the remedy: the one for this node, or else its kind's.
+    /// Returns the remedy: the one for this node, or else the one for all nodes with this fault.
     pub fn remedy(&self) -> &str {
-        if self.node_remedy.is_empty() { self.kind.remedy() } else { &self.node_remedy }
+        if self.node_remedy.is_empty() { self.common_remedy() } else { &self.node_remedy }
+    }
+
+    /// Returns the remedy for all nodes with this fault.
+    pub fn common_remedy(&self) -> &'static str {
+        self.kind.remedy_for(&self.detail)
     }
 
     /// Returns the fault as one line: `label: detail`.
@@ -192,6 +200,28 @@ impl FaultKind {
     /// Returns what the user can do about it.
     pub const fn remedy(self) -> &'static str {
         self.texts().1
+    }
+
+    /// Returns true if the node answers and what is wrong is this user's login to it.
+    pub const fn is_of_login(self) -> bool {
+        matches!(
+            self,
+            Self::AuthenticationRefused
+                | Self::PromptUnanswered
+                | Self::KeyLocked
+                | Self::HostKeyUnknown
+                | Self::AccountRefused
+                | Self::NoJob
+        )
+    }
+
+    /// Returns what the user can do about it where the details say which methods the node offers.
+    pub fn remedy_for(self, detail: &str) -> &'static str {
+        let is_keyless = detail.contains("offers ") || detail.contains("offers: ");
+        if self == Self::AuthenticationRefused && is_keyless && !detail.contains("publickey") {
+            return KEYLESS_REMEDY;
+        }
+        self.remedy()
     }
 
     /// Returns what has happened, in plain words.
@@ -344,6 +374,18 @@ mod tests {
         assert_eq!(lost.message(), "session lost: why");
         assert_eq!(remedy(lost), FaultKind::SessionLost.remedy());
         assert_eq!(unknown().message(), "host key unknown");
+    }
+
+    #[test]
+    fn a_key_is_no_remedy_where_the_node_takes_none() {
+        let remedy =
+            |detail| Fault::new(FaultKind::AuthenticationRefused, detail).remedy().to_owned();
+        for detail in ["", "node offers: publickey,password", "too many keys offered"] {
+            assert!(remedy(detail).contains("ssh-add"), "{detail}");
+        }
+        for detail in ["node offers: password", "node offers: hostbased", "offers hostbased"] {
+            assert!(!remedy(detail).contains("ssh-add"), "{detail}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::fleet::Node;
+use crate::fleet::{Node, NodeCount};
 use crate::insight::next_problem::sick_nodes;
 use crate::insight::node_status::notes;
 use crate::insight::{FleetView, RowId};
@@ -21,6 +21,7 @@ use crate::ui::views::{events, fleet, job, node, processes, runs, users};
 use crate::ui::widgets::column_spec::ColumnGroup;
 use crate::ui::widgets::explanation::Explanation;
 use crate::ui::widgets::line::Line;
+use crate::ui::widgets::number_format::counted;
 use crate::ui::{RenderContext, View};
 
 /// The views, and which of them is shown.
@@ -272,6 +273,9 @@ impl Navigation {
             SortAction::Previous => order.cycle(&columns, false),
             SortAction::Reverse => order.is_reversed = !order.is_reversed,
         }
+        // Rows are sorted to look at the first ones.
+        let (view, shared) = self.current();
+        view.show_top(context, shared);
         Effect::Handled
     }
 
@@ -441,13 +445,33 @@ impl Navigation {
     }
 }
 
-/// Says that no shown node has a problem.
+/// Says that no shown node has a problem, and of which nodes that is not known.
 fn no_problem_text(fleet_view: &FleetView) -> String {
     let (shown, all) = (fleet_view.count(), fleet_view.fleet.nodes.len());
-    if shown < all {
-        return format!("no problem on the {shown} of {all} nodes that match the filter");
+    let place = match (shown, all) {
+        (_, 0) => return "no nodes".to_owned(),
+        (0, _) => return "no node matches the filter".to_owned(),
+        _ if shown < all => format!(" on the {shown} of {all} nodes that match the filter"),
+        _ => String::new(),
+    };
+    let count = |wanted: NodeCount| {
+        let nodes = fleet_view.matching.iter().filter_map(|at| fleet_view.fleet.nodes.get(*at));
+        nodes.filter(|node| NodeCount::of(node, fleet_view.now) == wanted).count()
+    };
+    let unknown = [
+        (count(NodeCount::Connecting), "connecting"),
+        (count(NodeCount::Reported), "known from the scheduler alone"),
+    ];
+    let unknown = unknown.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| {
+        let verb = if count == 1 { "is" } else { "are" };
+        format!("{} {verb} {what}", counted(count, "node"))
+    });
+    let unknown: Vec<String> = unknown.collect();
+    match (unknown.is_empty(), place.is_empty()) {
+        (true, true) => "no problem: every node answers, and no device has a fault".to_owned(),
+        (true, false) => format!("no problem{place}"),
+        (false, _) => format!("no problem{place} so far: {}", unknown.join(", ")),
     }
-    "no problem: every node answers, and no device has a fault".to_owned()
 }
 
 #[cfg(test)]
@@ -455,8 +479,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::Fleet;
-    use crate::model::{Bytes, Device, DeviceUse, Job, Reading};
+    use crate::fleet::{Fleet, SourceState};
+    use crate::model::{Bytes, Device, DeviceUse, Fault, FaultKind, Job, Link, Reading, Source};
     use crate::query::Filter;
     use crate::time::Timestamp;
     use crate::ui::action::{FleetAction, NodeAction};
@@ -707,6 +731,64 @@ mod tests {
         assert!(matches!(navigation.shared.panel.cursor(&node), Some(RowId::Device(_))));
         assert!(navigation.shared.panel.leave());
         assert!(!navigation.shared.panel.leave());
+    }
+
+    #[test]
+    fn a_new_sort_order_shows_its_first_row() {
+        let fleet_view = fleet_view(&["a", "b", "c"]);
+        let (options, zone) = (DisplayOptions::default(), jiff::tz::TimeZone::UTC);
+        let context = RenderContext { view: &fleet_view, options: &options, zone: &zone };
+        let mut navigation = Navigation::default();
+        navigation.shared.selection.select(NodeName::new("a").unwrap());
+        for (action, first) in [
+            (SortAction::Reverse, "c"),
+            (SortAction::Reverse, "a"),
+            (SortAction::By("node"), "c"),
+            (SortAction::By("util"), "a"),
+        ] {
+            navigation.update(context, &Action::Sort(action));
+            assert_eq!(selected(&navigation, &fleet_view), first, "{action:?}");
+        }
+    }
+
+    #[test]
+    fn no_problem_is_said_only_of_nodes_that_answer() {
+        let text = |nodes: Vec<Node>, filter: &str| {
+            let nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
+            let filter = Filter::new(filter).unwrap();
+            let fleet = Fleet::new(nodes.into());
+            no_problem_text(&FleetView::filtered(fleet, Timestamp::default(), filter))
+        };
+        let node = |name: &str| Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
+        let fresh = |name: &str| Node {
+            link: Link::Up,
+            sources: vec![SourceState {
+                source: Source::host(),
+                taken_at: Some(Timestamp::default()),
+                interval: Duration::from_secs(1),
+                fault: None,
+                absent: None,
+            }],
+            ..node(name)
+        };
+        let reported = |name: &str| Node {
+            link: Link::Down { fault: Fault::new(FaultKind::NoJob, ""), retry_at: None },
+            scheduler: Some(Arc::default()),
+            ..node(name)
+        };
+        assert_eq!(text(vec![], ""), "no nodes");
+        assert_eq!(text(vec![fresh("a")], "b"), "no node matches the filter");
+        let all_answer = "no problem: every node answers, and no device has a fault";
+        assert_eq!(text(vec![fresh("a")], ""), all_answer);
+        let one = text(vec![fresh("a"), node("b")], "");
+        assert_eq!(one, "no problem so far: 1 node is connecting");
+        let both = text(vec![fresh("a"), node("b"), node("c"), reported("d")], "");
+        assert_eq!(
+            both,
+            "no problem so far: 2 nodes are connecting, 1 node is known from the scheduler alone"
+        );
+        let filtered = text(vec![fresh("a"), node("b")], "a");
+        assert_eq!(filtered, "no problem on the 1 of 2 nodes that match the filter");
     }
 
     fn with_filter(filter: &str) -> FleetView {

@@ -89,7 +89,8 @@ impl LinePainter<'_> {
             SpanContent::Strip(marks) => {
                 for (x, (symbol, tone)) in (x..x + width).zip(marks) {
                     let style = match symbol {
-                        Symbol::Level(_) => self.bar_style(*tone),
+                        Symbol::Level(_) if self.is_ascii() => self.bar_style(*tone),
+                        Symbol::Level(_) => self.theme.level_style(*tone, self.row_style),
                         Symbol::Idle
                         | Symbol::Faulty
                         | Symbol::Overflow

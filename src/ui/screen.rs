@@ -442,8 +442,7 @@ impl Ui {
             if let Some(step) = Movement::from_dialog_key(key) {
                 // One line of the page before stays in sight.
                 let height = u16::try_from(self.drawn.len()).unwrap_or(u16::MAX);
-                let has_timeline = self.timeline.is_some() && render::has_timeline(height);
-                let page = render::body_height(height, has_timeline).saturating_sub(1).max(1);
+                let page = self.body_height(height).saturating_sub(1).max(1);
                 self.help = Some(step.new_index(top, usize::MAX, page));
                 return Effect::Handled;
             }
@@ -750,6 +749,8 @@ impl Ui {
         let rows = if is_fast { FAST_WHEEL_ROWS } else { WHEEL_ROWS };
         if let Some(top) = self.help {
             self.help = Some((0..rows).fold(top, |top, _| step.new_index(top, usize::MAX, 1)));
+        } else if let Some(Dialog::Explanation(dialog)) = &mut self.dialog {
+            (0..rows).for_each(|_| dialog.scroll(step));
         } else if self.dialog.is_none() && !self.is_prompting() {
             for _ in 0..rows {
                 self.perform_in_view(&Action::Rows(RowAction::Move(step)), now);
@@ -890,34 +891,43 @@ impl Ui {
         &self.drawn
     }
 
+    /// Returns the number of lines between the header and what is below the view, on a screen of this height.
+    fn body_height(&self, height: u16) -> usize {
+        let is_focused = self.focused_node().is_some();
+        let has_line = (self.is_recorded() || is_focused) && render::has_timeline(height);
+        render::body_height(height, has_line)
+    }
+
+    /// Returns the focus and its node.
+    fn focused_node(&self) -> Option<(&Focus, &Node)> {
+        let focus = self.focus.as_ref()?;
+        Some((focus, self.shown.view().fleet.node(&focus.node)?))
+    }
+
     /// Brings an open explanation up to date with the snapshot.
     fn refresh_explanation(&mut self, area: Rect) {
+        let rows = self.body_height(area.height).saturating_sub(1);
         let Some(Dialog::Explanation(dialog)) = &mut self.dialog else { return };
         let context = self.shown.context();
         let version = context.view.version();
         if dialog.is_old(&version) {
             dialog.update(self.navigation.explain(context).ok(), version);
         }
-        let has_timeline = self.timeline.is_some() && render::has_timeline(area.height);
-        let rows = render::body_height(area.height, has_timeline).saturating_sub(1);
         dialog.resize(context.view.now, area.width, rows);
     }
 
     /// Draws a frame; returns its hyperlinks.
     pub fn draw(&mut self, now: Timestamp, buffer: &mut Buffer) -> Vec<Hyperlink> {
         let area: Rect = buffer.area;
-        let focus = self.focus.as_ref().and_then(|focus| {
-            let node = self.shown.view().fleet.node(&focus.node)?;
-            Some(focus::text(focus, node, now))
-        });
+        let focus = self.focused_node().map(|(focus, node)| focus::text(focus, node, now));
+        let body_height = self.body_height(area.height);
         let view = self.navigation.view;
         let is_over = |message: &mut ShownMessage| {
             message.until <= now || message.view.is_some_and(|concerned| concerned != view)
         };
         self.message.take_if(is_over);
         if let Some(Dialog::Output(dialog)) = &mut self.dialog {
-            let height = render::body_height(area.height, false);
-            dialog.resize(area.width, height.saturating_sub(1));
+            dialog.resize(area.width, body_height.saturating_sub(1));
             let wanted = dialog.due();
             self.due_runs.extend(wanted);
         }
@@ -931,9 +941,7 @@ impl Ui {
             let columns = self.navigation.columns();
             let about = help::HelpSubject { view, palette: self.theme.palette, columns: &columns };
             let page = help::page(&self.keys, &about, area.width);
-            let has_line = self.is_recorded() || focus.is_some();
-            let has_timeline = has_line && render::has_timeline(area.height);
-            help::scroll_page(page, top, render::body_height(area.height, has_timeline))
+            help::scroll_page(page, top, body_height)
         });
         self.help = help.as_ref().map(|(_, top)| *top);
         let screen = ScreenState {

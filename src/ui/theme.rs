@@ -200,6 +200,17 @@ impl Theme {
         self.row_style(row_style).patch(palette::bar_style_256(self.palette, tone))
     }
 
+    /// Returns the style of a level in a cell of its own. On a light background, a thin line of a warning or a fault is
+    /// lost among full cells, so its cell is tinted.
+    pub(crate) fn level_style(self, tone: Tone, row_style: RowStyle) -> Style {
+        let style = self.bar_style(tone, row_style);
+        let is_flagged = matches!(tone, Tone::Warn | Tone::Bad);
+        if is_flagged && self.palette.is_light() && !self.has_no_shades() {
+            return style.bg(Color::Indexed(if tone == Tone::Warn { 223 } else { 224 }));
+        }
+        style
+    }
+
     /// Returns the style of a gradient bar at `part` of its length, 0 to 1.
     pub(crate) fn gradient_style(self, part: f32, row_style: RowStyle) -> Style {
         let gradient = palette::gradient(self.palette, self.depth, part);
@@ -475,7 +486,8 @@ mod tests {
                 let parts = (0..=20_u8).map(|part| f32::from(part) / 20.0);
                 let bars = parts.map(|part| theme.gradient_style(part, row_style));
                 let loads = TONES.map(|tone| theme.bar_style(tone, row_style));
-                for style in loads.into_iter().chain(bars) {
+                let levels = TONES.map(|tone| theme.level_style(tone, row_style));
+                for style in loads.into_iter().chain(levels).chain(bars) {
                     let lowest_contrast = lowest_contrast(theme, style);
                     assert!(
                         lowest_contrast.is_none_or(|lowest_contrast| lowest_contrast >= 3.0),
@@ -483,6 +495,19 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_flagged_level_is_tinted_on_a_light_background() {
+        let shaded = |theme: &Theme| theme.palette != Palette::Mono && !theme.has_no_shades();
+        for theme in themes().filter(shaded) {
+            let tint = |tone| theme.level_style(tone, RowStyle::Plain).bg;
+            let is_light = theme.palette.is_light();
+            for tone in [Tone::Warn, Tone::Bad] {
+                assert_eq!(tint(tone).is_some(), is_light, "{theme:?} {tone:?}");
+            }
+            assert_eq!(tint(Tone::High), None, "{theme:?}");
         }
     }
 

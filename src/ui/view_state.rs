@@ -70,6 +70,11 @@ pub(crate) trait ViewState {
         action: &RowAction,
     ) -> Effect;
 
+    /// Moves the cursor to the first row.
+    fn show_top(&mut self, context: RenderContext<'_>, shared: &mut Shared) {
+        self.update(context, shared, &RowAction::Move(Movement::Home));
+    }
+
     /// Draws the view in at most `height` lines, none wider than `width`.
     fn lines(
         &mut self,

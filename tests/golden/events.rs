@@ -16,10 +16,11 @@ const KEYS: &[KeyCode] = &[KeyCode::Char('6')];
 
 const LATER: Duration = Duration::from_secs(2);
 
+static FLEETS: LazyLock<(Fleet, Fleet)> =
+    LazyLock::new(|| (fleets::with_jobs(), fleets::a_minute_later()));
+
 /// Shows the events of a fleet that has changed three times.
 fn ui_with_events(theme: Theme) -> Ui {
-    static FLEETS: LazyLock<(Fleet, Fleet)> =
-        LazyLock::new(|| (fleets::with_jobs(), fleets::a_minute_later()));
     let (before, after) = &*FLEETS;
     let mut ui = new_ui(before.clone(), theme);
     ui.on_fleet(after.clone(), NOW.plus(LATER));
@@ -51,6 +52,22 @@ fn an_event_is_explained_with_its_node() {
     let mut ui = ui_with_events(DARK);
     press(&mut ui, &[KeyCode::Down, KeyCode::Char('i')]);
     check("explain-event-80x24", &draw_later(&mut ui, 80, 24));
+}
+
+#[test]
+fn the_explained_event_stays_when_newer_ones_arrive() {
+    let mut ui = ui_with_events(DARK);
+    press(&mut ui, &[KeyCode::Char('i')]);
+    let line = |buffer: &Buffer, start: &str| {
+        let lines = text(buffer);
+        lines.into_iter().rfind(|line| line.starts_with(start)).unwrap().trim_end().to_owned()
+    };
+    let before = draw_later(&mut ui, 80, 24);
+    ui.on_fleet(FLEETS.0.clone(), NOW.plus(LATER * 4));
+    let mut after = Buffer::empty(Rect::new(0, 0, 80, 24));
+    ui.draw(NOW.plus(LATER * 4), &mut after);
+    assert_eq!(line(&before, "event: "), line(&after, "event: "));
+    assert_ne!(line(&before, "  AGE "), line(&after, "  AGE "));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crossterm::event::KeyCode;
 
-use crate::golden::fleets;
+use crate::golden::fleets::{self, NOW};
 use crate::golden::harness::*;
 
 const FOUR_SIZES: [(u16, u16); 4] = [(80, 24), (120, 40), (200, 50), (40, 12)];
@@ -75,11 +75,39 @@ fn rows_are_explained_in_every_view() {
 }
 
 #[test]
+fn an_explanation_scrolls_to_its_last_line_with_a_node_in_focus_too() {
+    let fleet = fleets::single();
+    let last = |keys: &[KeyCode]| {
+        let down = [KeyCode::PageDown; 20];
+        let screen = screen(&fleet, &[keys, &[KeyCode::Char('i')], &down].concat(), (80, 24));
+        let mut lines = screen.lines().rev().skip_while(|line| !line.starts_with("  "));
+        lines.next().map(str::trim_end).map(str::to_owned).unwrap_or_default()
+    };
+    let plain = last(&[]);
+    assert!(!plain.is_empty() && !plain.contains("more lines"), "{plain}");
+    assert_eq!(last(&[KeyCode::Char('w')]), plain);
+}
+
+#[test]
+fn the_wheel_scrolls_an_explanation() {
+    use crossterm::event::{KeyModifiers, MouseEvent, MouseEventKind};
+    let mut ui = new_ui(fleets::every_state(), DARK);
+    press(&mut ui, &[KeyCode::Char('i')]);
+    let before = text(&draw(&mut ui, 80, 24));
+    let wheel = |kind| MouseEvent { kind, column: 0, row: 0, modifiers: KeyModifiers::NONE };
+    ui.on_mouse(wheel(MouseEventKind::ScrollDown), NOW);
+    let below = text(&draw(&mut ui, 80, 24));
+    assert_eq!(below[4..10], before[7..13]);
+    ui.on_mouse(wheel(MouseEventKind::ScrollUp), NOW);
+    assert_eq!(text(&draw(&mut ui, 80, 24)), before);
+}
+
+#[test]
 fn the_sickest_node_is_one_key_away_and_its_reason_two() {
     let fleet = fleets::every_state();
     check_at_four_sizes("next-problem", &fleet, &[KeyCode::Char('!')]);
     let answer = screen(&fleet, &[KeyCode::Char('!'), KeyCode::Char('i')], (80, 24));
-    for part in ["✗", "→ ", "last seen", "state", "down"] {
+    for part in ["✗ session lost", "→ ", "last seen", "state", "down"] {
         assert!(answer.contains(part), "{part} in {answer}");
     }
     // All but the footer, in which the message leaves little room for hints.

@@ -19,6 +19,8 @@ class Answers(Journey):
         for screen in self.fleets():
             screen.press("g", "g")
             screen.until(r"grouped by partition", "groups by partition")
+            screen.press("z")
+            screen.until(r"FROZEN", "values that stay as they are")
             titles = screen.until(r"^ +NODE .*NODES +BUSY +(IDLE-HELD|HELD) +FREE +DOWN", "columns of devices by state")
             screen.settle()
             column = titles[0].split().index("FREE") - titles[0].split().index("NODES")
@@ -54,17 +56,19 @@ class Answers(Journey):
     def test_the_sickest_node_takes_one_key_and_its_reason_two(self):
         for screen in self.fleets():
             screen.press("!")
-            screen.until(r"problem 1 of \d+: gpu011 authentication refused", "the sickest node")
+            screen.until(r"problem 1 of \d+: gpu004 #7 lost", "the sickest node")
             screen.press("i")
-            screen.until(r"^node gpu011$", "its explanation")
-            screen.until(r"✗ authentication refused: node offers: hostbased", "why it is down")
-            screen.until(r"load your key with ssh-add", "what to do about it")
-            screen.until(r"last seen +never since gtop started", "since when")
+            screen.until(r"^node gpu004$", "its explanation")
+            screen.until(r"✗ #7 lost", "what is wrong")
+            screen.until(r"reboot the node", "what to do about it")
+            screen.until(r"last seen +\d\d:\d\d:\d\d, \d+s ago", "since when")
 
     def test_who_wastes_most_takes_one_key(self):
         for screen in self.fleets():
             screen.press("5")
-            said = screen.until(r"^wasted since \d\d:\d\d:\d\d: (\w+) (\d+)m", "the user who wastes most")
+            screen.until(r"^wasted since \d\d:\d\d:\d\d: (\w+) (\d+)m", "the user who wastes most")
+            screen.press("z")
+            screen.until(r"FROZEN", "values that stay as they are")
             screen.settle()
             said = screen.until(r"^wasted since \d\d:\d\d:\d\d: (\w+) (\d+)m", "the user who wastes most")
             wasted = {}

@@ -63,9 +63,13 @@ impl ExplanationDialog {
             Movement::from_dialog_key(key)
         };
         if let Some(movement) = movement {
-            self.top = movement.new_index(self.top, usize::MAX, self.rows.max(2) - 1);
+            self.scroll(movement);
         }
         ControlFlow::Continue(None)
+    }
+
+    pub(crate) fn scroll(&mut self, movement: Movement) {
+        self.top = movement.new_index(self.top, usize::MAX, self.rows.max(2) - 1);
     }
 
     /// Draws the visible lines in at most `max_lines`; the last one tells how many are below.

@@ -143,7 +143,7 @@ pub(super) const NODE: &[Binding] = bindings! {
     "signal-here.interrupt" "I" => Action::Processes(ProcessAction::Signal(Signal::Interrupt)),
         "send INT to the process under the cursor";
     "signal-here.interrupt-selected" "" => Action::Processes(ProcessAction::InterruptSelected),
-        "send INT to the process under the cursor; quit if there is none";
+        "send INT to the process under the cursor, after a question; quit if there is none";
 };
 
 /// The process view.
@@ -163,7 +163,7 @@ pub(super) const PROCESSES: &[Binding] = bindings! {
     "signal.interrupt" "I" => Action::Processes(ProcessAction::Signal(Signal::Interrupt)),
         "send INT";
     "signal.interrupt-selected" "Ctrl-C" => Action::Processes(ProcessAction::InterruptSelected),
-        "send INT to the selected process; quit if none is selected";
+        "send INT to the selected process, after a question; quit if none is selected";
     "processes.refresh" "r" => Action::Processes(ProcessAction::Refresh),
         "reload the tree, environment or details", "reload";
     "processes.untag" "" => Action::Processes(ProcessAction::UntagAll),
@@ -331,7 +331,7 @@ pub(super) const EVERYWHERE: &[Binding] = bindings! {
     "quit" "q Q F10" => Action::Quit,
         "quit", "quit";
     "interrupt" "Ctrl-C" => Action::Interrupt,
-        "quit as on SIGINT";
+        "quit, with exit status 130";
     "suspend" "Ctrl-Z" => Action::Suspend,
         "suspend; fg in the shell resumes";
     "redraw" "Ctrl-L" => Action::Redraw,

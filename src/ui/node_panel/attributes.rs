@@ -216,6 +216,9 @@ pub(crate) fn metric_text(field: &Field<Device>, context: AttributeContext<'_>) 
     let units = context.units;
     Reading::Known(match ((field.read)(context.device), field.unit()) {
         (Value::Unknown(reason), _) => return Reading::Unknown(reason),
+        (Value::Number(celsius), "°C") if field.is_temperature_difference() => {
+            units.temperature_difference_text(celsius)
+        }
         (Value::Number(celsius), "°C") => units.temperature_text(celsius),
         (Value::Number(number), unit) => format!("{number:.0}{unit}"),
         (Value::Integer(amount), "B") => units.amount(Bytes(amount)),

@@ -141,7 +141,7 @@ impl<'a> DeviceTable<'a> {
                 Cell::toned(text, if is_hot { Tone::Warn } else { Tone::Plain })
             })
         })
-        .named("temp", "", "core temperature, °C or °F; yellow while that slows it down")
+        .named("temp", "", "core temperature, °C or °F; a warning while heat slows it down")
         .rank(6)
         .sized(|table, _| table.if_supported(4, |device| device.temperature.reason())),
         DeviceColumn::left("UTIL", UTIL_WIDTH, |table, row, place| {

@@ -9,7 +9,7 @@ use crate::insight::note_meaning::explain_note;
 use crate::metrics::{
     DEVICE, HOST, PROCESS, Usage, device_fields, is_driver_metric, is_slow_host_metric,
 };
-use crate::model::{Device, Link, Reading, Reason, Source, TransportKind};
+use crate::model::{Device, Link, Source, TransportKind};
 use crate::time::{Timestamp, format_age, format_duration};
 use crate::ui::RenderContext;
 use crate::ui::node_panel::{device_table, process_table};
@@ -84,8 +84,7 @@ pub(crate) fn device(
         let fields = device_fields().filter(|field| is_common(field.alias) == is_wanted);
         let facts = fields.map(|field| Fact::of_metric(field, device, format));
         // What no source of this device reports is not listed.
-        let is_reported =
-            |fact: &Fact| is_wanted || fact.value.reason() != Some(Reason::NotSampled);
+        let is_reported = |fact: &Fact| is_wanted || !fact.is_unsampled();
         facts.filter(is_reported).collect::<Vec<_>>()
     };
     let name = source.map_or_else(|| "an unknown source".to_owned(), source_text);
@@ -123,7 +122,7 @@ pub(crate) fn process(
     let facts = |is_driver: bool| {
         let fields = PROCESS.iter().filter(|field| is_driver_metric(field.alias) == is_driver);
         let facts = fields.map(|field| Fact::of_metric(field, &usage, format));
-        facts.filter(|fact| fact.value.reason() != Some(Reason::NotSampled)).collect::<Vec<_>>()
+        facts.filter(|fact| !fact.is_unsampled()).collect::<Vec<_>>()
     };
     let backend = position.and_then(|position| node.device_sources.get(position));
     let list = backend.map(Source::processes);
@@ -209,8 +208,6 @@ fn connection(context: RenderContext<'_>, node: &Node) -> Vec<Fact> {
         TransportKind::Local => "locally, without SSH",
     });
     let seen = node.sources.iter().filter_map(|state| state.taken_at).max();
-    let seen =
-        seen.map_or_else(|| "never since gtop started".to_owned(), |at| time_text(context, at));
     let next = match &node.link {
         Link::Down { retry_at: Some(at), .. } if *at > now => {
             Some(format!("in {}", format_duration(at.since(now))))
@@ -220,33 +217,22 @@ fn connection(context: RenderContext<'_>, node: &Node) -> Vec<Fact> {
         Link::Opening { attempt } => Some(format!("now, for the {attempt}. time")),
         Link::Idle | Link::Up => None,
     };
-    let is_down = node.fault().is_some();
-    let seen_meaning = if is_down {
-        "the last values that it sent; it has been silent or down since"
-    } else {
-        "the last values that it sent"
+    let (last, meaning) = match seen {
+        None => ("never since gtop started".to_owned(), "it has sent no values"),
+        Some(at) if node.fault().is_some() => {
+            let meaning = "the last values that it sent; it has been silent or down since";
+            (time_text(context, at), meaning)
+        }
+        Some(at) => (time_text(context, at), "the last values that it sent"),
     };
     let tried = node.fault().map(|fault| Fact::known("tried", fault.message(), "what failed last"));
-    let way = match way {
-        Some(way) => Fact::known("reached by", way, "the way of the last connection"),
-        None => Fact {
-            name: "reached by".to_owned(),
-            value: Reading::Unknown(Reason::NotSampled),
-            meaning: "no connection has worked since gtop started".to_owned(),
-        },
-    };
+    let way = way.map(|way| Fact::known("reached by", way, "the way of the last connection"));
     let next = next.map(|next| {
         Fact::known("next try", next, "gtop tries again by itself, unless it waits for F5")
     });
-    [
-        Some(Fact::known("state", state, "")),
-        Some(Fact::known("last seen", seen, seen_meaning)),
-        Some(way),
-    ]
-    .into_iter()
-    .chain([tried, next])
-    .flatten()
-    .collect()
+    let state = Fact::known("state", state, "");
+    let seen = Fact::known("last seen", last, meaning);
+    [Some(state), Some(seen), way, tried, next].into_iter().flatten().collect()
 }
 
 /// Lists where the values come from, and since when or why not.
@@ -276,7 +262,7 @@ mod tests {
     use super::*;
     use crate::fleet::Fleet;
     use crate::insight::FleetView;
-    use crate::model::{Fault, FaultKind, NodeName, Percent};
+    use crate::model::{Fault, FaultKind, NodeName, Percent, Reading, Reason};
     use crate::ui::display_options::DisplayOptions;
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
@@ -327,6 +313,8 @@ mod tests {
     fn a_node_that_was_never_reached_says_so() {
         let text = text(node(|_| {}), node_alone);
         assert!(text.contains("never since gtop started"), "{text}");
+        assert!(text.contains("it has sent no values"), "{text}");
+        assert!(!text.contains("the last values") && !text.contains("reached by"), "{text}");
         assert!(text.contains("– not sampled"), "{text}");
     }
 

@@ -9,7 +9,7 @@ use crate::text::UNKNOWN;
 use crate::time::{Timestamp, format_age, format_duration};
 use crate::ui::RenderContext;
 use crate::ui::node_panel::series::{NodeSeries, SeriesId};
-use crate::ui::widgets::graph::{Graph, visible_seconds};
+use crate::ui::widgets::graph::Graph;
 use crate::ui::widgets::line::{Line, Tone, flow};
 use crate::ui::widgets::number_format::{Units, percent, percent_value, rate, used_percent};
 use crate::ui::widgets::series::Means;
@@ -74,7 +74,7 @@ pub(crate) fn graph_lines(
             is_reversed: context.options.chart.is_reversed,
             step: Duration::from_secs(1),
         };
-        let (count, _) = visible_seconds(graph.width, shown_until(node, now));
+        let count = graph.visible_points(shown_until(node, now));
         let left = host_graphs(context, node, series, graph, count);
         let mut lines = if is_double {
             let right = device_graphs(context, node, graph, count);

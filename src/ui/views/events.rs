@@ -67,19 +67,24 @@ impl ViewState for State {
         _shared: &mut Shared,
     ) -> Result<Explanation, String> {
         let rows = self.refresh(context);
-        let row = rows.list.get(self.position(context)).ok_or("no events so far")?;
+        let at = self.position(context);
+        let row = rows.list.get(at).ok_or("no events so far")?;
+        // New events above it move the explained one down, and the cursor with it.
+        self.cursor.select(at, Some(identity(row)));
         let table = EventTable::laid_out(context, &rows, self.unfolded.as_ref(), u16::MAX);
         let text = &*row.summary.text;
         let (meaning, remedy) = explain_event(text, row.summary.severity);
         let remark = Remark {
-            note: text.to_owned(),
+            note: if row.nodes.is_empty() { text.to_owned() } else { format!("on {}", row.nodes) },
             tone: row.summary.severity.into(),
             meaning: meaning.to_owned(),
             remedy: remedy.to_owned(),
         };
-        let event = Explanation::new(format!("event on {}", row.nodes))
-            .with_remarks([remark])
-            .with_numbers("numbers of the row", None, table.facts(row));
+        let event = Explanation::new(format!("event: {text}")).with_remarks([remark]).with_numbers(
+            "numbers of the row",
+            None,
+            table.facts(row),
+        );
         let node = row.target.as_ref().and_then(|(node, _)| context.view.fleet.node(node));
         Ok(match node {
             Some(node) => event.followed_by(explain::node_alone(context, node)),

@@ -230,6 +230,15 @@ impl ViewState for State {
         Effect::Handled
     }
 
+    /// Shows the first row, without a cursor if there was none: what is under it is what signals are sent to.
+    fn show_top(&mut self, context: RenderContext<'_>, Shared { selection, .. }: &mut Shared) {
+        self.refresh(context, selection);
+        if self.find_cursor().is_some() {
+            self.step(Movement::Home);
+        }
+        self.cursor.viewport.top = 0;
+    }
+
     fn lines(
         &mut self,
         context: RenderContext<'_>,

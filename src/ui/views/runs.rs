@@ -144,7 +144,7 @@ impl ViewState for State {
         let row = rows.get(self.position(&rows)).ok_or("no run is selected")?;
         let fact = |column: &columns::RunColumn| {
             let (value, _) = column.cell(context, &row.run);
-            Fact::known(column.title.to_string(), value, column.help)
+            Fact::of_cell(column.title.to_string(), value, column.help)
         };
         let all = [columns::STATUS].into_iter().chain(columns::COLUMNS).chain([columns::NOTE]);
         let facts = all.map(|column| fact(&column)).filter(Fact::has_value).collect();

@@ -4,7 +4,7 @@
 use jiff::tz::TimeZone;
 
 use crate::metrics::{Field, Value, ValueKind};
-use crate::model::{Bytes, Reading};
+use crate::model::{Bytes, Reading, Reason};
 use crate::text::{UNKNOWN, width_of};
 use crate::time::{Timestamp, format_age, format_duration};
 use crate::ui::widgets::line::{Line, Tone, wrap};
@@ -56,10 +56,28 @@ pub(crate) struct Remark {
 pub(crate) struct Fact {
     /// Its title or its word in filters.
     pub(crate) name: String,
-    /// The value with its unit, or why it is unknown.
-    pub(crate) value: Reading<String>,
+    pub(crate) value: FactValue,
     /// What it means, from its declaration.
     pub(crate) meaning: String,
+}
+
+/// The value of a fact.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum FactValue {
+    /// The value with its unit.
+    Known(String),
+    Unknown(Reason),
+    /// The row has no value and does not say why.
+    Absent,
+}
+
+impl From<Reading<String>> for FactValue {
+    fn from(reading: Reading<String>) -> Self {
+        match reading {
+            Reading::Known(text) => Self::Known(text),
+            Reading::Unknown(reason) => Self::Unknown(reason),
+        }
+    }
 }
 
 impl Fact {
@@ -69,7 +87,19 @@ impl Fact {
         value: impl Into<String>,
         meaning: impl Into<String>,
     ) -> Self {
-        Self { name: name.into(), value: Reading::Known(value.into()), meaning: meaning.into() }
+        Self { name: name.into(), value: FactValue::Known(value.into()), meaning: meaning.into() }
+    }
+
+    /// Makes a fact of the text of a cell, where a dash stands for no value.
+    pub(crate) fn of_cell(
+        name: impl Into<String>,
+        text: impl Into<String>,
+        meaning: impl Into<String>,
+    ) -> Self {
+        let fact = Self::known(name, text, meaning);
+        let is_absent =
+            matches!(&fact.value, FactValue::Known(text) if text.is_empty() || text == UNKNOWN);
+        if is_absent { Self { value: FactValue::Absent, ..fact } } else { fact }
     }
 
     /// Makes a fact of a metric; times are those of the zone.
@@ -84,21 +114,26 @@ impl Fact {
             | ValueKind::Share
             | ValueKind::Integer
             | ValueKind::Text
-            | ValueKind::Flag => with_unit((field.read)(subject), field.unit(), units),
+            | ValueKind::Flag => with_unit(field, (field.read)(subject), units),
         };
-        Self { name: field.alias.to_owned(), value, meaning: field.help.to_owned() }
+        Self { name: field.alias.to_owned(), value: value.into(), meaning: field.help.to_owned() }
     }
 
     /// Returns true if there is a value to show.
-    pub(crate) fn has_value(&self) -> bool {
-        self.value.known().is_some_and(|text| text != UNKNOWN)
+    pub(crate) const fn has_value(&self) -> bool {
+        matches!(self.value, FactValue::Known(_))
+    }
+
+    /// Returns true if no source reports the value.
+    pub(crate) fn is_unsampled(&self) -> bool {
+        self.value == FactValue::Unknown(Reason::NotSampled)
     }
 
     fn value_text(&self) -> String {
         match &self.value {
-            Reading::Known(text) if text.is_empty() => UNKNOWN.to_owned(),
-            Reading::Known(text) => text.clone(),
-            Reading::Unknown(reason) => format!("{UNKNOWN} {}", reason.text()),
+            FactValue::Known(text) => text.clone(),
+            FactValue::Unknown(reason) => format!("{UNKNOWN} {}", reason.text()),
+            FactValue::Absent => UNKNOWN.to_owned(),
         }
     }
 }
@@ -113,18 +148,22 @@ fn local_time(value: Value, zone: &TimeZone) -> Reading<String> {
     Reading::checked(local.map(|local| local.strftime("%b %d %H:%M:%S").to_string()))
 }
 
-/// Formats a value with its unit in full.
-fn with_unit(value: Value, unit: &str, units: Units) -> Reading<String> {
+/// Formats a value of a metric with its unit in full.
+fn with_unit<S>(field: &Field<S>, value: Value, units: Units) -> Reading<String> {
+    let unit = field.unit();
     let spaced = |number: String| match unit {
         "" | "%" => format!("{number}{unit}"),
         _ => format!("{number} {unit}"),
     };
     Reading::Known(match (value, unit) {
         (Value::Unknown(reason), _) => return Reading::Unknown(reason),
+        (Value::Number(celsius), "°C") if field.is_temperature_difference() => {
+            units.temperature_difference_text(celsius)
+        }
         (Value::Number(celsius), "°C") => units.temperature_text(celsius),
         (Value::Number(number), "") => format!("{number:.2}"),
         (Value::Number(number), _) => spaced(format!("{number:.0}")),
-        (Value::Integer(amount), "B") => format!("{}B", units.amount(Bytes(amount))),
+        (Value::Integer(amount), "B") => units.amount_with_unit(Bytes(amount)),
         (Value::Integer(amount), "B/s") => format!("{}B/s", rate(amount)),
         (Value::Integer(seconds), "s") => format_duration(std::time::Duration::from_secs(seconds)),
         (Value::Integer(number), _) => spaced(number.to_string()),
@@ -261,7 +300,7 @@ fn remark_lines(remark: &Remark, width: u16) -> Vec<Line> {
 }
 
 fn fact_lines(fact: &Fact, (name, value): (u16, u16), width: u16) -> Vec<Line> {
-    let tone = if fact.value.known().is_some() { Tone::Strong } else { Tone::Faint };
+    let tone = if fact.has_value() { Tone::Strong } else { Tone::Faint };
     let text = fact.value_text();
     let front = Line::new().gap(INDENT).left_aligned(&fact.name, name, Tone::Plain).gap(1);
     let room = width.saturating_sub(INDENT + name + value + 3);
@@ -294,8 +333,9 @@ fn fact_lines(fact: &Fact, (name, value): (u16, u16), width: u16) -> Vec<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::DEVICE;
-    use crate::model::{Device, Percent, Reason};
+    use crate::metrics::{DEVICE, device_fields};
+    use crate::model::{Celsius, Device, DeviceDetails, Percent};
+    use crate::ui::widgets::number_format::MemoryUnit;
 
     fn fact(name: &str, value: &str, meaning: &str) -> Fact {
         Fact::known(name, value, meaning)
@@ -343,6 +383,36 @@ mod tests {
         assert_eq!(value("util"), "97%");
         assert_eq!(value("power"), "– not supported");
         assert_eq!(value("temp"), "– not sampled");
+    }
+
+    #[test]
+    fn amounts_have_their_unit_and_differences_of_temperatures_no_zero_point() {
+        let field = |alias| device_fields().find(|field| field.alias == alias).unwrap();
+        let degrees = |degrees| Reading::Known(Celsius::new(degrees).unwrap());
+        let details = DeviceDetails { temperature_margin: degrees(20.0), ..Default::default() };
+        let device = Device {
+            memory_total: Reading::Known(Bytes(80 << 30)),
+            temperature: degrees(60.0),
+            details: Some(details.into()),
+            ..Device::default()
+        };
+        let texts = |units| {
+            ["memtotal", "temp", "margin"].map(|alias| {
+                Fact::of_metric(field(alias), &device, (units, &TimeZone::UTC)).value_text()
+            })
+        };
+        assert_eq!(texts(Units::default()), ["80.0 GiB", "60°", "20°"]);
+        let units = Units { memory: MemoryUnit::Gb, is_fahrenheit: true };
+        assert_eq!(texts(units), ["85.9 GB", "140F", "36F"]);
+    }
+
+    #[test]
+    fn a_dash_of_a_cell_is_no_value() {
+        assert!(Fact::of_cell("busy", "0", "").has_value());
+        for text in ["–", ""] {
+            let absent = Fact::of_cell("user", text, "");
+            assert_eq!((absent.has_value(), absent.value_text()), (false, "–".to_owned()));
+        }
     }
 
     #[test]

@@ -40,14 +40,6 @@ pub(crate) fn scale(end: &str, (row, rows): (usize, usize)) -> Line {
     Line::new().right_aligned(text, SCALE_WIDTH - 1, Tone::Faint).gap(1)
 }
 
-/// Returns how many seconds a graph of this width shows, and whether its newest column is half full.
-///
-/// Columns begin at even seconds, so a full column never changes again.
-pub(crate) fn visible_seconds(width: u16, now: Timestamp) -> (usize, bool) {
-    let is_half = now.second().rem_euclid(2) == 0;
-    (usize::from(width) * PER_COLUMN - usize::from(is_half && width > 0), is_half)
-}
-
 impl Graph {
     /// Returns how many points it shows. Columns begin at even steps, so a full column never changes again.
     pub(crate) fn visible_points(self, now: Timestamp) -> usize {
@@ -56,7 +48,7 @@ impl Graph {
         usize::from(self.width) * PER_COLUMN - usize::from(is_half && self.width > 0)
     }
 
-    /// Returns the rows from top to bottom. `points` has the length that [`visible_seconds`] returns, values from 0 to
+    /// Returns the rows from top to bottom. `points` has the length that [`Self::visible_points`] returns, values from 0 to
     /// 100, oldest first.
     pub(crate) fn rows(self, points: &[Option<f32>], tone: Tone) -> Vec<Line> {
         let columns = usize::from(self.width) * PER_COLUMN;
@@ -157,12 +149,9 @@ mod tests {
     #[test]
     fn columns_begin_at_even_seconds() {
         let at = |second: i64| Timestamp::from_micros(second * 1_000_000);
-        assert_eq!(visible_seconds(5, at(10)), (9, true));
-        assert_eq!(visible_seconds(5, at(11)), (10, false));
-        assert_eq!(visible_seconds(0, at(10)), (0, true));
-        for second in [10, 11] {
-            let graph = Graph { width: 5, ..UP };
-            assert_eq!(graph.visible_points(at(second)), visible_seconds(5, at(second)).0);
+        for (width, second, points) in [(5, 10, 9), (5, 11, 10), (0, 10, 0)] {
+            let graph = Graph { width, ..UP };
+            assert_eq!(graph.visible_points(at(second)), points, "{width} {second}");
         }
     }
 

@@ -69,6 +69,12 @@ impl Units {
         format!("{:.0}{}", self.convert_celsius(celsius), self.temperature_unit())
     }
 
+    /// Formats a difference of temperatures, of degrees Celsius; it has no zero point to convert.
+    pub(crate) fn temperature_difference_text(self, celsius: f32) -> String {
+        let difference = if self.is_fahrenheit { celsius * 1.8 } else { celsius };
+        format!("{difference:.0}{}", self.temperature_unit())
+    }
+
     /// Converts degrees Celsius to the display unit.
     pub(crate) fn convert_celsius(self, celsius: f32) -> f32 {
         if self.is_fahrenheit { celsius.mul_add(1.8, 32.0) } else { celsius }
@@ -186,19 +192,35 @@ impl Units {
 
     /// Formats an amount with a unit letter in at most [`Self::amount_width`] columns.
     pub(crate) fn amount(self, bytes: Bytes) -> String {
+        let (number, letter) = self.scaled(bytes);
+        format!("{number}{letter}")
+    }
+
+    /// Formats an amount with its unit in full: `77.0 GiB`.
+    pub(crate) fn amount_with_unit(self, bytes: Bytes) -> String {
+        let (number, letter) = self.scaled(bytes);
+        let unit = match self.memory {
+            MemoryUnit::Mb | MemoryUnit::Gb => "B",
+            MemoryUnit::Mib | MemoryUnit::Gib => "iB",
+        };
+        format!("{number} {letter}{unit}")
+    }
+
+    /// Returns an amount in the unit that suits it, and the letter of the unit.
+    fn scaled(self, bytes: Bytes) -> (String, char) {
         let (size, step) = (self.value(bytes), self.next_unit_factor());
         if self.is_small() {
             return if size < 999_999.5 {
-                format!("{size:.0}M")
+                (format!("{size:.0}"), 'M')
             } else {
-                format!("{:.0}G", size / step)
+                (format!("{:.0}", size / step), 'G')
             };
         }
         match size {
-            size if size >= 1_000.0 => format!("{:.1}T", size / step),
-            size if size >= 1.0 => format!("{size:.1}G"),
-            size if size * step >= 1.0 => format!("{:.0}M", size * step),
-            size => format!("{:.0}K", size * step * step),
+            size if size >= 1_000.0 => (format!("{:.1}", size / step), 'T'),
+            size if size >= 1.0 => (format!("{size:.1}"), 'G'),
+            size if size * step >= 1.0 => (format!("{:.0}", size * step), 'M'),
+            size => (format!("{:.0}", size * step * step), 'K'),
         }
     }
 }
@@ -305,6 +327,11 @@ mod tests {
         let celsius = Celsius::new(61.0).unwrap();
         assert_eq!(units(MemoryUnit::Gib, false).temperature(celsius), "61°");
         assert_eq!(units(MemoryUnit::Gib, true).temperature(celsius), "142F");
+        assert_eq!(units(MemoryUnit::Gib, true).temperature_difference_text(20.0), "36F");
+        let amount = |memory| units(memory, false).amount_with_unit(Bytes(72 << 30));
+        assert_eq!(amount(MemoryUnit::Gib), "72.0 GiB");
+        assert_eq!(amount(MemoryUnit::Mib), "73728 MiB");
+        assert_eq!(amount(MemoryUnit::Gb), "77.3 GB");
     }
 
     #[test]

@@ -411,7 +411,7 @@ impl<'c, C, R> Table<'c, C, R> {
                 Cell::Bar(share, _) => or_unknown(share, |share| format!("{share:.0}%")),
                 Cell::Line(_) => return None,
             };
-            (!value.is_empty()).then(|| Fact::known(title, value, column.spec.help))
+            (!value.is_empty()).then(|| Fact::of_cell(title, value, column.spec.help))
         };
         self.columns.iter().filter_map(fact).collect()
     }

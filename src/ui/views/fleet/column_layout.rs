@@ -45,6 +45,7 @@ pub(super) struct FleetTable<'a> {
 }
 
 /// A node in the list, or the header of a group.
+#[derive(Default)]
 pub(super) struct FleetRow {
     pub(super) name: String,
     pub(super) name_tone: Tone,
@@ -121,7 +122,7 @@ impl<'a> FleetTable<'a> {
         .rank(1)
         .sized(|table, _| table.context.view.extents.devices.clamp(7, 16)),
         FleetColumn::right("NODES", 0, |_, row, _| row.nodes.clone().into())
-            .named("nodes", "node", "nodes of the group; `shared` on a node that is in several")
+            .named("nodes", "", "nodes of the group; `shared` on a node that is in several")
             .rank(3)
             .sized(|table, _| table.count_width("nodes", 6)),
         FleetColumn::right("BUSY", 0, |_, row, _| row.count(|counts| counts.busy, Tone::Plain))
@@ -142,13 +143,13 @@ impl<'a> FleetTable<'a> {
             .rank(1)
             .sized(|table, _| table.count_width("free", 4)),
         FleetColumn::right("DOWN", 0, |_, row, _| row.count(Totals::unusable, Tone::Warn))
-            .named("down", "free", "stale, faulty, or on a node that takes no jobs")
+            .named("down", "", "stale, faulty, or on a node that takes no jobs")
             .rank(1)
             .sized(|table, _| table.count_width("down", 4)),
         FleetColumn::right("?", 0, |_, row, _| {
             row.count(|counts| counts.unknown_devices, Tone::Plain)
         })
-        .named("unknown", "free", "devices whose load or users are unknown")
+        .named("unknown", "", "devices whose load or users are unknown")
         .rank(1)
         .sized(|table, _| {
             let has_any = table.context.view.totals.unknown_devices > 0;
@@ -291,9 +292,13 @@ impl FleetRow {
 
 /// Draws the titles; the sort column is highlighted and has an arrow.
 pub(super) fn titles(table: &LaidOutFleet<'_>, order: SortOrder) -> Line {
+    // Without the column itself, one that shows the same values stands for it.
+    let is_shown = table.width_of(order.column) > 0;
     table.marked_titles(|spec, title, width| {
+        let is_sorted =
+            if is_shown { spec.name == order.column } else { spec.sort == order.column };
         // The default order has none.
-        if spec.sort != order.column || order == SortOrder::by("node") {
+        if !is_sorted || order == SortOrder::by("node") {
             return (title, Tone::Faint);
         }
         let full = format!("{title}{}", arrow(order));
@@ -308,13 +313,36 @@ mod tests {
 
     /// Returns the titles of a table with these columns, or of the usual ones.
     fn titles(names: &[&str], width: u16) -> Line {
+        sorted_titles(names, width, if names.is_empty() { "util" } else { "node" })
+    }
+
+    fn sorted_titles(names: &[&str], width: u16, order: &'static str) -> Line {
         let mut options = DisplayOptions::default();
         options.columns.fleet = names.iter().map(|name| (*name).to_owned()).collect();
         let (view, allocations) = (FleetView::default(), AllocationIndex::default());
         let zone = jiff::tz::TimeZone::UTC;
         let context = RenderContext { view: &view, options: &options, zone: &zone };
         let table = FleetTable::laid_out(context, &allocations, Grouping::None, width);
-        super::titles(&table, SortOrder::by(if names.is_empty() { "util" } else { "node" }))
+        super::titles(&table, SortOrder::by(order))
+    }
+
+    #[test]
+    fn only_the_sorted_column_is_marked() {
+        let marked = |names: &[&str], order| {
+            let mut line = sorted_titles(names, 400, order);
+            line.spans.retain(|span| span.tone == Tone::Accent);
+            line.plain_text().split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let all: Vec<&str> = column_specs().iter().map(|spec| spec.name).collect();
+        for (order, title) in
+            [("free", "FREE"), ("util", "%↓"), ("mem", "GiB↓"), ("busy", "BUSY"), ("user", "USER↑")]
+        {
+            assert_eq!(marked(&all, order), [title], "{order}");
+        }
+        assert_eq!(marked(&["bar"], "util"), ["UTIL↓"]);
+        for spec in column_specs().iter().filter(|spec| ["down", "unknown"].contains(&spec.name)) {
+            assert_eq!(spec.sort, "", "{}", spec.name);
+        }
     }
 
     #[test]

@@ -87,7 +87,7 @@ const LAST: [NodeOrder; 2] = [
         }),
     },
     NodeOrder {
-        column: SortColumn::new("note", 'w', "problems", "by notes, such as faults"),
+        column: SortColumn::new("note", 'w', "note", "by note: the worst problems first"),
         values: Values::Numbers(|fleet_view, node| severity(fleet_view, node).map(i64::from)),
     },
 ];

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::fleet::Node;
+use crate::fleet::{Node, Totals};
+use crate::insight::FleetView;
 use crate::insight::node_status::NodeStatus;
 use crate::time::format_age;
 use crate::ui::RenderContext;
@@ -16,7 +17,6 @@ use crate::ui::views::fleet::node_notes::row_notes;
 use crate::ui::views::fleet::node_sort::hottest;
 use crate::ui::views::fleet::{Layout, State};
 use crate::ui::widgets::explanation::{Explanation, Fact};
-use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{counted, percent_value};
 
 /// Wide enough for all columns.
@@ -46,19 +46,20 @@ fn of_node(
     state: &State,
     (member, node): (&GroupMember, &Arc<Node>),
 ) -> Explanation {
-    let now = context.view.now;
+    let FleetView { now, allocated, .. } = context.view;
+    let member = &member.matching(context.view, node);
     let owners = state.allocations.owners(node);
     let notes = row_notes(context.view, node, member, &owners);
-    let totals = crate::fleet::Totals::of_part(node, member.devices.as_deref());
+    let devices = member.devices.as_deref();
+    let totals = Totals::of_part(node, devices);
+    let counts = Some(Totals::of_node_part(node, devices, *now, allocated));
     let row = FleetRow {
         name: node.name.to_string(),
-        name_tone: Tone::Plain,
         totals,
-        counts: None,
-        nodes: String::new(),
+        counts,
         values: Some(Arc::new(NodeValues {
             totals,
-            counts: None,
+            counts,
             owners,
             marks: Vec::new(),
             series: Vec::new(),
@@ -66,8 +67,7 @@ fn of_node(
             cpu: percent_value(node.host.cpu),
         })),
         age: node.taken_at().map(|at| format_age(now.since(at))).unwrap_or_default(),
-        age_tone: Tone::Plain,
-        note: Line::new(),
+        ..FleetRow::default()
     };
     let is_empty = node.taken_at().is_none();
     let facts = if is_empty { Vec::new() } else { facts(context, state, &row) };
@@ -81,19 +81,20 @@ fn of_group(context: RenderContext<'_>, state: &mut State, group: usize) -> Opti
     let (title, description) = (group.title.clone(), group.description.clone());
     let count =
         |name: &str, count: usize, meaning: &str| Fact::known(name, count.to_string(), meaning);
-    let counts = vec![
-        count("nodes", totals.nodes, "nodes of the group"),
+    let nodes = vec![
         count("fresh", totals.fresh, "nodes whose numbers are new: only these are in the sums"),
         count("stale", totals.stale, "nodes that are connected and send no new numbers"),
         count("down", totals.down, "nodes that are not connected"),
-        count("devices", totals.devices, "all devices; each is in one of the following counts"),
-        count("busy", totals.busy, "devices at 5% utilization or more"),
-        count("idle-held", totals.idle_held, "devices that are allocated or in use and do nothing"),
-        count("free", totals.free, "devices that nobody uses"),
+    ];
+    let devices = vec![
+        count(
+            "devices",
+            totals.devices,
+            "all devices: those counted in the row, of which are DOWN:",
+        ),
         count("faulty", totals.faulty, "devices for which the driver reports a fault"),
         count("unavailable", totals.unavailable, "free devices of nodes that take no jobs"),
         count("old", totals.stale_devices, "devices of nodes that are down or stale"),
-        count("unknown", totals.unknown_devices, "devices that report too little to tell"),
     ];
     let members: Vec<&str> = group
         .members
@@ -109,22 +110,18 @@ fn of_group(context: RenderContext<'_>, state: &mut State, group: usize) -> Opti
         vec![Fact::known(counted(members.len(), "node"), names, "not fresh, so not in the sums")]
     };
     let row = FleetRow {
-        name: String::new(),
-        name_tone: Tone::Plain,
         totals,
-        counts: None,
-        nodes: String::new(),
-        values: None,
-        age: String::new(),
-        age_tone: Tone::Plain,
-        note: Line::new(),
+        counts: Some(totals),
+        nodes: group.members.len().to_string(),
+        ..FleetRow::default()
     };
     let facts = facts(context, state, &row);
     let space = if description.is_empty() { "" } else { "  " };
     Some(
         Explanation::new(format!("group {title}{space}{description}"))
             .with_numbers("sums over its fresh nodes", None, facts)
-            .with_numbers("counts", None, counts)
+            .with_numbers("its nodes", None, nodes)
+            .with_numbers("its devices", None, devices)
             .with_numbers("left out", None, not_fresh),
     )
 }

@@ -1,7 +1,6 @@
 //! The rows of the list of jobs: what each job does with its devices, and the order of the rows.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::fleet::is_idle;
@@ -67,7 +66,7 @@ impl JobRows {
     /// Builds the rows. Too slow for each frame: a fleet may have thousands of jobs.
     pub(super) fn of(fleet_view: &FleetView, order: SortOrder) -> Self {
         let index = Arc::clone(fleet_view.job_index());
-        let own = own_users(fleet_view);
+        let own = fleet_view.own_users();
         let is_own = |job: &Job| own.contains(&*job.user);
         let entries = index.entries.iter().enumerate().filter(|(_, entry)| entry.is_shown);
         let mut list: Vec<JobRow> = entries
@@ -288,12 +287,6 @@ fn device_positions(fleet_view: &FleetView, job_node: &JobNode) -> Vec<(usize, u
     let devices = node.devices.iter().enumerate();
     let own = devices.filter(|(_, device)| assigned.contains(&device.uuid));
     own.map(|(position, _)| (at, position)).collect()
-}
-
-/// Returns the users as whom gtop reaches the nodes.
-fn own_users(fleet_view: &FleetView) -> BTreeSet<&str> {
-    let hellos = fleet_view.fleet.nodes.iter().filter_map(|node| node.hello.as_ref());
-    hellos.map(|hello| &*hello.host.user).filter(|user| !user.is_empty()).collect()
 }
 
 #[cfg(test)]
