@@ -226,6 +226,17 @@ impl Node {
         self.reported().map_or_else(|| self.whole_devices().count(), reported)
     }
 
+    /// Returns the positions of its devices, without slices. Of a node known from the scheduler alone they are those in
+    /// [`DeviceCount::of_reported`], where devices that count as the same share one.
+    pub fn device_positions(&self) -> impl Iterator<Item = usize> {
+        let reported = self.reported().map(DeviceCount::of_reported);
+        let own = reported.is_none().then(|| self.whole_devices().map(|(position, _)| position));
+        let counted = reported.into_iter().flatten().enumerate();
+        let counted =
+            counted.filter(|(_, (_, devices))| *devices > 0).map(|(position, _)| position);
+        counted.chain(own.into_iter().flatten())
+    }
+
     /// Returns the state of a source.
     pub fn source(&self, source: &Source) -> Option<&SourceState> {
         self.sources.iter().find(|state| state.source == *source)

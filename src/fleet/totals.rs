@@ -65,7 +65,7 @@ impl Totals {
         Self::of_node_parts(nodes.into_iter().map(|node| (node, None)), now, allocated)
     }
 
-    /// Returns the totals of parts of nodes: the devices at these positions, or all.
+    /// Returns the totals of parts of nodes: the devices at these [positions](Node::device_positions), or all.
     pub fn of_node_parts<'a>(
         parts: impl IntoIterator<Item = (&'a Node, Option<&'a [usize]>)>,
         now: Timestamp,
@@ -84,7 +84,11 @@ impl Totals {
                 NodeCount::Reported => totals.reported += 1,
             }
             if let Some(reported) = node.reported() {
-                for (count, devices) in DeviceCount::of_reported(reported) {
+                let counted = DeviceCount::of_reported(reported).into_iter().enumerate();
+                let is_part = |position: &usize| {
+                    positions.is_none_or(|positions| positions.contains(position))
+                };
+                for (_, (count, devices)) in counted.filter(|(position, _)| is_part(position)) {
                     totals.devices += devices;
                     *totals.devices_counted_as(count) += devices;
                 }

@@ -43,3 +43,49 @@ impl MatchedDevices {
         self.by_node.get(&node.name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::insight::FleetView;
+    use crate::model::{Fault, FaultKind, Link, NodeState, SchedulerNode};
+
+    #[test]
+    fn devices_that_only_the_scheduler_knows_match_as_it_says() {
+        let mut node = Node::new(NodeName::new("gpu07").unwrap(), Duration::ZERO);
+        node.link = Link::Down { fault: Fault::new(FaultKind::NoJob, ""), retry_at: None };
+        node.scheduler = Some(Arc::new(SchedulerNode {
+            partitions: vec!["gpu".into()],
+            state: NodeState::Mixed,
+            is_responding: true,
+            devices: Some(8),
+            allocated: Some(3),
+            ..SchedulerNode::default()
+        }));
+        let fleet = Fleet::new(vec![Arc::new(node.clone())].into());
+        for (text, free, unknown) in [
+            ("free", 5, 0),
+            ("partition=gpu free", 5, 0),
+            ("partition=cpu free", 0, 0),
+            ("partition=gpu", 5, 3),
+            ("not free", 0, 3),
+            ("reported", 5, 3),
+            ("gpu07", 5, 3),
+            ("unknown", 0, 3),
+            ("busy", 0, 0),
+            ("util<10", 0, 0),
+            ("stale", 0, 0),
+            ("alice", 0, 0),
+        ] {
+            let filter = Filter::new(text).unwrap();
+            let fleet_view = FleetView::filtered(fleet.clone(), Timestamp::default(), filter);
+            let totals = fleet_view.totals;
+            assert_eq!((totals.free, totals.unknown_devices), (free, unknown), "{text}");
+            assert_eq!(totals.devices, free + unknown, "{text}");
+            assert_eq!(fleet_view.matching.len(), usize::from(free + unknown > 0), "{text}");
+            assert_eq!(fleet_view.matched.unwrap().fleet_devices, 8);
+        }
+    }
+}

@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 pub struct NodeMatch {
     /// The node, or a device or process on it, matches.
     pub is_match: bool,
-    /// The positions of the devices that match, themselves or by a slice; without slices.
+    /// Those of [`Node::device_positions`] that match, themselves or by a slice.
     pub devices: Vec<usize>,
     /// The number of devices that do not match only because a compared value of theirs is unknown.
     pub unknown_devices: usize,
@@ -29,7 +29,7 @@ pub struct NodeMatch {
 struct FilterRow<'a> {
     node: &'a Node,
     device: Option<&'a Device>,
-    /// The position of the device; of a slice, that of its device.
+    /// The position of the device; of a slice, that of its device; see [`Node::device_positions`].
     position: Option<usize>,
     usage: Option<&'a Usage>,
     /// The job the process belongs to, or to which the device or node is allocated.
@@ -58,6 +58,9 @@ impl<'a> Counts<'a> {
     }
 
     fn device(&self, position: usize) -> Option<DeviceCount> {
+        if let Some(known) = self.node.reported() {
+            return Some(DeviceCount::of_reported(known).get(position)?.0);
+        }
         let count = || {
             let is_allocated = self.is_allocated(position);
             DeviceCount::of(self.node, position, is_allocated, self.now)
@@ -65,9 +68,9 @@ impl<'a> Counts<'a> {
         *self.of_devices.get(position)?.get_or_init(count)
     }
 
-    /// Returns true if the scheduler allocated the device to a job.
+    /// Returns true if the scheduler is known to have allocated the device to a job.
     fn is_allocated(&self, position: usize) -> bool {
-        let device = self.node.devices.get(position);
+        let device = self.node.devices.get(position).filter(|_| self.node.reported().is_none());
         device.is_some_and(|device| self.allocated.contains(self.node, device))
     }
 }
@@ -79,7 +82,7 @@ impl Filter {
         let parts = self.parts_of_node(node);
         let rows = rows(&counts, &parts);
         let mut found = NodeMatch::default();
-        for (position, _) in node.whole_devices() {
+        for position in node.device_positions() {
             let of_device = rows.iter().filter(|row| row.position == Some(position));
             let of_device: Vec<FilterRow<'_>> = of_device.copied().collect();
             let evaluation = Evaluation::new(&self.conditions, &of_device);
@@ -197,7 +200,12 @@ impl Filter {
         let mut parts = vec![];
         let listed = self.jobs.on_node(&node.name);
         let allocated = allocated_on(node, &listed);
-        for device in &node.devices {
+        let is_reported = node.reported().is_some();
+        if is_reported {
+            let part = |position| RowParts { device: None, position, usage: None, job: None };
+            parts.extend(node.device_positions().map(|position| part(Some(position))));
+        }
+        for device in node.devices.iter().filter(|_| !is_reported) {
             let (count, position) = (parts.len(), position_of(node, device));
             let part = |usage, job| RowParts { device: Some(device), position, usage, job };
             if self.reads.processes {
