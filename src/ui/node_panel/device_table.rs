@@ -20,7 +20,6 @@ use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::explanation::Fact;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{or_unknown, percent};
-use crate::ui::widgets::spark_range::{marks, sparkline};
 use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
 
 /// From this width on, device names and memory clocks have columns.
@@ -221,19 +220,17 @@ impl<'a> DeviceTable<'a> {
             row.of_device(|index, device| {
                 let series = (&*device.uuid, Metric::Utilization);
                 let source = table.node.device_sources.get(index);
-                let count = usize::from(marks(place.width));
+                let count = usize::from(place.width);
                 let until = shown_until(table.node, table.now);
                 let points = history_points(table.node, series, source, until, count);
                 let tone = table.display.device.tone(utilization(device));
-                Cell::Line(sparkline(&points, place.width, tone))
+                Cell::Line(Line::new().sparkline(points, tone))
             })
         })
-        .named("last", "", "utilization over the last seconds, and its range")
+        .named("last", "", "utilization over the last seconds, 0 to 100 %")
         .rank(10)
         .wider(15, |table, room| table.if_roomy(room.min(14)))
-        .titled(|_, width| {
-            format!("{}{}s", if width >= 8 { "LAST " } else { "" }, marks(width)).into()
-        }),
+        .titled(|_, width| format!("{}{}s", if width >= 8 { "LAST " } else { "" }, width).into()),
         DeviceColumn::rest("FLAGS", 0, |_, row, _| {
             row.of_device(|_, device| {
                 let flags = device_flags(device).into_iter();

@@ -16,7 +16,6 @@ use crate::ui::views::fleet::node_series::SPARKLINE;
 use crate::ui::views::fleet::node_sort::{arrow, to_f32};
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Symbol, Tone};
-use crate::ui::widgets::spark_range::{RANGE_WIDTH, sparkline};
 use crate::ui::widgets::table::{self, Cell, Table, TableColumn, TableRoom};
 
 /// From this width on, jobs and users are shown: whose a node is comes before power and CPU.
@@ -160,12 +159,12 @@ impl<'a> FleetTable<'a> {
         FleetColumn::right("%", 3, |_, row, _| Cell::percent(row.util()))
             .named("util", "util", "mean utilization of its devices, in percent")
             .rank(2),
-        FleetColumn::left("LAST 60s", SPARKLINE.0 + RANGE_WIDTH, |table, row, place| {
+        FleetColumn::left("LAST 60s", SPARKLINE.0, |table, row, _| {
             row.of_node(|node| {
-                Cell::Line(sparkline(&node.series, place.width, table.load_tone(row)))
+                Cell::Line(Line::new().sparkline(node.series.clone(), table.load_tone(row)))
             })
         })
-        .named("last", "util", "utilization over the last minute, and its range")
+        .named("last", "util", "utilization over the last minute, 0 to 100 %")
         .rank(14)
         .shown_from(WIDEST_WIDTH),
         FleetColumn::left("MEM", 4, |table, row, _| {
