@@ -17,7 +17,7 @@ const FORMS: [(&str, &str); 10] = [
     ("alice", "a name that contains it: node, model, user, command or job"),
     (
         "free",
-        "as the lines at the top count: busy idle-held free faulty stale unknown, fresh down connecting",
+        "as the lines at the top count: busy idle-held free faulty stale unavailable unknown, fresh down connecting",
     ),
     ("\"free\"", "in quotes: the name, not the state or operator"),
 ];

@@ -66,21 +66,14 @@ const UTIL_WIDTH: u16 = 6 + 4;
 /// Width of the clocks, and what the memory clock adds.
 const CLOCK_WIDTHS: (u16, u16) = (4, 5);
 
-/// Returns the columns for help: those of every device, and those of attributes.
-pub(crate) fn explained_columns() -> [Vec<ColumnSpec>; 2] {
-    let attributes = attributes::attributes();
-    let is_attribute =
-        |spec: &ColumnSpec| attributes.iter().any(|attribute| attribute.name == spec.name);
-    let columns = DeviceTable::columns(true, &attributes);
-    let all = columns.iter().map(TableColumn::spec);
-    let (more, first) = all.partition(is_attribute);
-    [first, more]
+/// Returns the columns for help.
+pub(crate) fn explained_columns() -> Vec<ColumnSpec> {
+    DeviceTable::columns(true, &attributes::attributes()).iter().map(TableColumn::spec).collect()
 }
 
 /// Returns the columns that can be chosen.
 pub(crate) fn column_specs() -> Vec<ColumnSpec> {
-    let columns = DeviceTable::columns(true, &attributes::attributes());
-    columns.iter().map(TableColumn::spec).filter(|spec| !spec.is_fixed).collect()
+    explained_columns().into_iter().filter(|spec| !spec.is_fixed).collect()
 }
 
 impl<'a> DeviceTable<'a> {
@@ -470,8 +463,12 @@ impl DeviceTable<'_> {
 
     /// Draws the titles of the second lines.
     fn second_titles(&self, columns: &[SecondColumn<'_>]) -> Line {
+        let specs = explained_columns();
         columns.iter().fold(Line::new().gap(self.second_start()), |line, column| {
-            line.left_aligned(column.title(), column.width(), Tone::Faint).gap(SECOND_LINE_GAP)
+            let title = column.title();
+            let line = line.left_aligned(title, column.width(), Tone::Faint).gap(SECOND_LINE_GAP);
+            let known = specs.iter().find(|spec| spec.title == title);
+            known.into_iter().fold(line, |line, spec| line.titles(*spec, title))
         })
     }
 

@@ -11,7 +11,9 @@ use crate::query::SortOrder;
 use crate::text::{UNKNOWN, width_of};
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::grouping::Grouping;
-use crate::ui::views::fleet::node_cells::{jobs_text, memory_text, power_text, users_text};
+use crate::ui::views::fleet::node_cells::{
+    count_cell, down_cell, jobs_text, memory_text, power_text, users_text,
+};
 use crate::ui::views::fleet::node_series::SPARKLINE;
 use crate::ui::views::fleet::node_sort::{arrow, to_f32};
 use crate::ui::widgets::column_spec::ColumnSpec;
@@ -32,6 +34,12 @@ const LIMIT_WIDTH: u16 = 3;
 const LONG_TITLE_WIDTH: u16 = 120;
 /// The width of the status mark before the name, gap included.
 pub(super) const MARK_WIDTH: u16 = 2;
+
+/// What `FREE` counts.
+pub(super) const FREE_HELP: &str = "devices free to use: idle, unused, on a node that takes jobs";
+/// What `DOWN` counts.
+pub(super) const DOWN_HELP: &str = "devices that cannot be used now: faulty, unavailable, or on a node that is down or \
+     stale; ? or + where the devices of a node are not known";
 
 /// What cells are drawn from, apart from their row.
 pub(super) struct FleetTable<'a> {
@@ -137,13 +145,15 @@ impl<'a> FleetTable<'a> {
         })
         .titled(|_, width| if width < 9 { "HELD" } else { "IDLE-HELD" }.into()),
         FleetColumn::right("FREE", 0, |_, row, _| row.count(|counts| counts.free, Tone::Strong))
-            .named("free", "free", "devices free to use: idle, unused, on a node that takes jobs")
+            .named("free", "free", FREE_HELP)
             .rank(1)
             .sized(|table, _| table.count_width("free", 4)),
-        FleetColumn::right("DOWN", 0, |_, row, _| row.count(Totals::unusable, Tone::Warn))
-            .named("down", "free", "stale, faulty, or on a node that takes no jobs")
-            .rank(1)
-            .sized(|table, _| table.count_width("down", 4)),
+        FleetColumn::right("DOWN", 0, |_, row, _| {
+            row.counts.as_ref().map_or_else(|| UNKNOWN.into(), down_cell)
+        })
+        .named("down", "free", DOWN_HELP)
+        .rank(1)
+        .sized(|table, _| table.count_width("down", 4)),
         FleetColumn::right("?", 0, |_, row, _| {
             row.count(|counts| counts.unknown_devices, Tone::Plain)
         })
@@ -275,11 +285,8 @@ impl FleetRow {
 
     /// Makes a cell of a count, in this tone unless it is zero.
     fn count(&self, read: fn(&Totals) -> usize, tone: Tone) -> Cell {
-        match self.counts.as_ref().map(read) {
-            Some(0) => Cell::toned("0", Tone::Faint),
-            Some(count) => Cell::toned(count.to_string(), tone),
-            None => UNKNOWN.into(),
-        }
+        let counts = self.counts.as_ref();
+        counts.map_or_else(|| UNKNOWN.into(), |counts| count_cell(counts, read(counts), tone))
     }
 
     /// Makes a cell of a node, blank for a group.

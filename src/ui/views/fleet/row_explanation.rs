@@ -86,6 +86,7 @@ fn of_group(context: RenderContext<'_>, state: &mut State, group: usize) -> Opti
         count("fresh", totals.fresh, "nodes whose numbers are new: only these are in the sums"),
         count("stale", totals.stale, "nodes that are connected and send no new numbers"),
         count("down", totals.down, "nodes that are not connected"),
+        count("unseen", totals.unseen, "nodes without a sample, whose devices are in no count"),
         count("devices", totals.devices, "all devices; each is in one of the following counts"),
         count("busy", totals.busy, "devices at 5% utilization or more"),
         count("idle-held", totals.idle_held, "devices that are allocated or in use and do nothing"),
