@@ -309,6 +309,11 @@ impl Node {
         self.source(source).map_or(Freshness::Missing, |state| state.freshness(now))
     }
 
+    /// Returns true if the node has not sent a sample yet, so that its devices are unknown.
+    pub fn is_unseen(&self) -> bool {
+        self.devices.is_empty() && self.taken_at().is_none()
+    }
+
     /// Returns when the oldest of the host and device sources was sampled; `None` if the host never was.
     pub fn taken_at(&self) -> Option<Timestamp> {
         let host = self.source(&Source::host()).and_then(|state| state.taken_at)?;

@@ -18,6 +18,8 @@ pub struct Totals {
     pub stale: usize,
     /// Nodes that are not connected.
     pub down: usize,
+    /// Nodes that have not sent a sample yet, so that their devices are unknown and in none of the counts.
+    pub unseen: usize,
     /// Nodes that do not let gtop in, known from the scheduler alone.
     pub reported: usize,
     /// All known devices, each in exactly one of the seven counts that follow; slices count with their device.
@@ -97,9 +99,10 @@ impl Totals {
             if count == NodeCount::Fresh {
                 totals.add(node, positions, allocated, &mut sums);
             } else {
-                let count = whole_devices(node, positions).count();
-                totals.devices += count;
-                *totals.devices_counted_as(DeviceCount::Stale) += count;
+                let devices = whole_devices(node, positions).count();
+                totals.devices += devices;
+                *totals.devices_counted_as(DeviceCount::Stale) += devices;
+                totals.unseen += usize::from(node.is_unseen());
             }
         }
         sums.finish(&mut totals);
@@ -116,7 +119,7 @@ impl Totals {
         Self::of_node_parts([(node, positions)], now, allocated)
     }
 
-    /// Returns the devices that cannot be used: faulty, stale, or of nodes that take no jobs.
+    /// Returns the known devices that cannot be used: faulty, stale, or free on nodes that take no jobs.
     pub const fn unusable(&self) -> usize {
         self.faulty + self.stale_devices + self.unavailable
     }
@@ -325,5 +328,21 @@ mod tests {
         };
         assert_eq!(counts(0), (8, [1, 0, 1, 1, 4, 1]));
         assert_eq!(counts(600), (8, [0, 0, 0, 0, 8, 0]));
+        assert_eq!(Totals::of(&fleet, start).unseen, 0);
+    }
+
+    #[test]
+    fn a_node_without_a_sample_is_unseen_until_its_devices_are_known() {
+        let mut node = Node::new(NodeName::new("a").unwrap(), Duration::ZERO);
+        let unseen = |node: &Node| {
+            let nodes = [Arc::new(node.clone())];
+            Totals::of(&Fleet::new(nodes.into()), Timestamp::default()).unseen
+        };
+        assert_eq!(unseen(&node), 1);
+        let fault = Fault::new(FaultKind::Refused, "");
+        node.link = Link::Down { fault, retry_at: None };
+        assert_eq!(unseen(&node), 1);
+        node.mark_sampled(&Source::host(), Timestamp::default());
+        assert_eq!(unseen(&node), 0);
     }
 }

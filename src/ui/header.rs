@@ -194,7 +194,7 @@ fn device_counts(totals: &Totals, fleet_devices: Option<usize>, width: u16, gap:
         (DeviceCount::Free, ["free", "f"], Tone::Plain, true),
         (DeviceCount::Faulty, ["faulty", "x"], Tone::Bad, false),
         (DeviceCount::Stale, ["stale", "o"], Tone::Warn, false),
-        (DeviceCount::Unavailable, ["off", "u"], Tone::Warn, false),
+        (DeviceCount::Unavailable, ["unavail", "u"], Tone::Warn, false),
         (DeviceCount::Unknown, ["?", "?"], Tone::Faint, false),
     ];
     let mut counts = *totals;

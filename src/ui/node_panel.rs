@@ -36,11 +36,9 @@ const SHOWN_END: usize = 20;
 
 /// Returns the columns of the tables of a node.
 pub(crate) fn column_groups() -> Vec<ColumnGroup> {
-    let [devices, more] = device_table::explained_columns();
     vec![
-        ("Columns of devices", devices),
+        ("Columns of devices", device_table::explained_columns()),
         ("Columns of processes", process_table::column_specs()),
-        ("More columns of devices, where there is room or F2 chooses them", more),
     ]
 }
 

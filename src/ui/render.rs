@@ -13,8 +13,7 @@ pub fn render_screen(
     context: RenderContext<'_>,
     navigation: &mut Navigation,
     screen: &ScreenState<'_>,
-    width: u16,
-    height: u16,
+    (width, height): (u16, u16),
 ) -> Vec<Line> {
     let timeline = timeline_or_focus(context, screen, width).filter(|_| has_timeline(height));
     let body_height = body_height(height, timeline.is_some());

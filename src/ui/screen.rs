@@ -100,8 +100,8 @@ pub struct Ui {
     shown_loss: Option<Arc<str>>,
     /// The recorder of the live fleet, if it is recorded.
     recorder: Option<RecorderState>,
-    /// The first visible line of the help page, while help is open.
-    help: Option<usize>,
+    /// The help page, while it is open.
+    help: Option<OpenHelp>,
     /// The filter prompt, while it is open.
     filter_prompt: Option<FilterPrompt>,
     /// The filters used last, the newest first.
@@ -125,6 +125,15 @@ pub struct Ui {
     due: Vec<NodeRequest>,
     /// The same about runs.
     due_runs: Vec<RunRequest>,
+}
+
+/// The open help page.
+#[derive(Clone, Debug, Default)]
+struct OpenHelp {
+    /// The first visible line.
+    top: usize,
+    /// What the screen shows at this size, so that the page stays the same while it is read.
+    shown: Option<((u16, u16), help::ShownSigns)>,
 }
 
 /// A message on the screen.
@@ -437,13 +446,13 @@ impl Ui {
         {
             self.show_message(difference, now);
         }
-        if let Some(top) = self.help {
+        let height = u16::try_from(self.drawn.len()).unwrap_or(u16::MAX);
+        // One line of the page before stays in sight.
+        let page = self.body_height(height).saturating_sub(1).max(1);
+        if let Some(help) = &mut self.help {
             // The help page scrolls and closes by keys of its own.
             if let Some(step) = Movement::from_dialog_key(key) {
-                // One line of the page before stays in sight.
-                let height = u16::try_from(self.drawn.len()).unwrap_or(u16::MAX);
-                let page = self.body_height(height).saturating_sub(1).max(1);
-                self.help = Some(step.new_index(top, usize::MAX, page));
+                help.top = step.new_index(help.top, usize::MAX, page);
                 return Effect::Handled;
             }
             let closes = matches!(actions.first(), Some(Action::Help | Action::Quit))
@@ -553,7 +562,7 @@ impl Ui {
             }
             Action::Redraw => return Effect::Redraw,
             Action::Refresh => return self.refresh(now),
-            Action::Help => self.help = Some(0),
+            Action::Help => self.help = Some(OpenHelp::default()),
             Action::Freeze => self.freeze(now),
             Action::Focus => self.toggle_focus(now),
             Action::Setup => self.dialog = Some(Dialog::Setup(self.setup.clone())),
@@ -747,8 +756,8 @@ impl Ui {
         };
         let is_fast = event.modifiers.contains(KeyModifiers::CONTROL);
         let rows = if is_fast { FAST_WHEEL_ROWS } else { WHEEL_ROWS };
-        if let Some(top) = self.help {
-            self.help = Some((0..rows).fold(top, |top, _| step.new_index(top, usize::MAX, 1)));
+        if let Some(help) = &mut self.help {
+            help.top = (0..rows).fold(help.top, |top, _| step.new_index(top, usize::MAX, 1));
         } else if let Some(Dialog::Explanation(dialog)) = &mut self.dialog {
             (0..rows).for_each(|_| dialog.scroll(step));
         } else if self.dialog.is_none() && !self.is_prompting() {
@@ -937,14 +946,8 @@ impl Ui {
             (None, Some(dialog)) => self.dialog_hints(dialog),
             (None, None) => self.hints(),
         };
-        let help = self.help.map(|top| {
-            let columns = self.navigation.columns();
-            let about = help::HelpSubject { view, palette: self.theme.palette, columns: &columns };
-            let page = help::page(&self.keys, &about, area.width);
-            help::scroll_page(page, top, body_height)
-        });
-        self.help = help.as_ref().map(|(_, top)| *top);
-        let screen = ScreenState {
+        let is_recorded = self.is_recorded();
+        let mut screen = ScreenState {
             title: &self.title,
             interval: self.interval(now),
             frozen: self.shown.frozen.as_ref().map(|frozen| now.since(frozen.since)),
@@ -953,14 +956,36 @@ impl Ui {
             recorder: self.recorder.as_ref(),
             message: self.message.as_ref().map(|message| message.text.as_str()),
             hints: &hints,
-            help: help.as_ref().map(|(lines, _)| lines.as_slice()),
+            help: None,
             filter_prompt: self.filter_prompt.as_ref(),
             time_prompt: self.time_prompt.as_ref(),
             dialog: self.dialog.as_ref(),
         };
         let context = self.shown.context();
-        let lines =
-            render::render_screen(context, &mut self.navigation, &screen, area.width, area.height);
+        let size = (area.width, area.height);
+        let help = self.help.as_mut().map(|help| {
+            let shown = help.shown.take().filter(|(at, _)| *at == size);
+            let (_, shown) = help.shown.insert(shown.unwrap_or_else(|| {
+                let mut lines = render::render_screen(context, &mut self.navigation, &screen, size);
+                // The key hints are in the help anyway.
+                lines.pop();
+                (size, help::ShownSigns::of(&lines))
+            }));
+            let about = help::HelpSubject {
+                view,
+                palette: self.theme.palette,
+                columns: &self.navigation.columns(),
+                shown,
+                has_runs: context.view.runs.is_some(),
+                is_recorded: is_recorded || self.recorder.is_some(),
+            };
+            let page = help::page(&self.keys, &about, area.width);
+            let (lines, top) = help::scroll_page(page, help.top, body_height);
+            help.top = top;
+            lines
+        });
+        screen.help = help.as_deref();
+        let lines = render::render_screen(context, &mut self.navigation, &screen, size);
         let hyperlinks = paint(&lines, self.theme, area, buffer);
         self.drawn = lines;
         hyperlinks

@@ -9,5 +9,4 @@ pub(crate) mod list;
 pub(crate) mod menu;
 pub(crate) mod number_format;
 pub(crate) mod series;
-pub(crate) mod spark_range;
 pub(crate) mod table;

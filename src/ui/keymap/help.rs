@@ -1,12 +1,14 @@
-//! The help page: the signs and columns of the view, then all keys.
+//! The help page: the signs and columns that are on the screen, the keys of the view, then those of all views.
+
+use std::collections::BTreeSet;
 
 use super::{BoundKeys, Keymap, keys_text};
 use crate::insight::note_meaning::meaning_of;
 use crate::ui::filter_prompt::syntax;
 use crate::ui::theme::Palette;
-use crate::ui::widgets::column_spec::ColumnGroup;
-use crate::ui::widgets::line::wrap;
-use crate::ui::{Line, Tone, View};
+use crate::ui::widgets::column_spec::{ColumnGroup, ColumnSpec};
+use crate::ui::widgets::line::{Symbol, wrap};
+use crate::ui::{Action, Line, SpanContent, Tone, View};
 
 /// Width from which the help page has two columns.
 const TWO_COLUMN_WIDTH: u16 = 110;
@@ -39,31 +41,97 @@ pub(crate) struct HelpSubject<'a> {
     pub(crate) palette: Palette,
     /// The columns of the view's tables.
     pub(crate) columns: &'a [ColumnGroup],
+    /// What the screen shows.
+    pub(crate) shown: &'a ShownSigns,
+    /// Training runs are watched, which have a view.
+    pub(crate) has_runs: bool,
+    /// A recording is played or written.
+    pub(crate) is_recorded: bool,
 }
 
-/// Returns the help page: the signs of the view, its columns and its keys come first.
+/// The signs, words and columns that are on a screen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ShownSigns {
+    words: BTreeSet<String>,
+    has_old_values: bool,
+    columns: Vec<(ColumnSpec, String)>,
+}
+
+impl ShownSigns {
+    /// Collects what is on these lines.
+    pub(crate) fn of(lines: &[Line]) -> Self {
+        let mut shown = Self::default();
+        for line in lines {
+            shown.columns.extend(line.columns.iter().cloned());
+            for span in &line.spans {
+                shown.has_old_values |= span.tone == Tone::Stale;
+                match &span.content {
+                    SpanContent::Text(text) => {
+                        shown.words.extend(text.split_whitespace().map(str::to_owned));
+                    }
+                    SpanContent::Strip(symbols) => {
+                        shown
+                            .words
+                            .extend(symbols.iter().filter_map(|(symbol, _)| symbol_text(*symbol)));
+                        shown.has_old_values |=
+                            symbols.iter().any(|(_, tone)| *tone == Tone::Stale);
+                    }
+                    SpanContent::Bar(_)
+                    | SpanContent::Spark(_)
+                    | SpanContent::Area(_)
+                    | SpanContent::Graph { .. }
+                    | SpanContent::Rule => {}
+                }
+            }
+        }
+        shown
+    }
+
+    /// Returns the title with which a column is shown.
+    fn title_of(&self, column: &ColumnSpec) -> Option<&str> {
+        let shown = self.columns.iter().find(|(shown, _)| shown == column);
+        shown.map(|(_, title)| title.as_str())
+    }
+
+    /// Returns true if one of the words of a sign is on the screen.
+    fn has(&self, sign: &str) -> bool {
+        sign.split(' ').any(|word| self.words.contains(word))
+    }
+
+    /// Returns true if a word on the screen begins like this.
+    fn has_start(&self, start: &str) -> bool {
+        self.words.iter().any(|word| word.starts_with(start))
+    }
+}
+
+/// Returns the sign of a symbol as the text of help has it.
+fn symbol_text(symbol: Symbol) -> Option<String> {
+    match symbol {
+        Symbol::Idle => Some("·".to_owned()),
+        Symbol::Faulty => Some("✗".to_owned()),
+        Symbol::Char(letter) => Some(letter.to_string()),
+        Symbol::Level(_) | Symbol::Slices(_) | Symbol::Overflow | Symbol::Letter(..) => None,
+    }
+}
+
+/// Returns the help page: the signs on the screen, the columns there and the keys of the view come first.
 pub(crate) fn page(keys: &Keymap, subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
-    let HelpSubject { view, palette, columns } = *subject;
+    let HelpSubject { view, columns, .. } = *subject;
     let is_narrow = width < TWO_COLUMN_WIDTH;
     let column = if is_narrow { width } else { (width / 2).saturating_sub(1) };
-    let section = |wanted: Option<View>| section(keys, wanted, column);
-    let mut sections = vec![symbol_lines(view, palette, column)];
-    sections.extend(columns.iter().map(|group| column_lines(group, column)));
-    // Behind the view's own columns, all of which then stand on the first two pages of a small screen.
-    sections.insert(sections.len().min(2), flag_lines(view, column));
-    let mut left = joined(sections);
-    let others = View::ALL.into_iter().filter(|other| *other != view).map(Some);
-    let own_keys = [Some(view), None].into_iter().map(section);
-    let mut right = joined(own_keys.chain(std::iter::once(syntax::help_lines(column))));
-    let mut others = others.map(section).filter(|lines| !lines.is_empty());
+    let mut sections = vec![symbol_lines(subject, column)];
+    let mut explained = BTreeSet::new();
+    let groups = columns.iter();
+    sections.extend(groups.map(|group| column_lines(group, subject, &mut explained, column)));
+    // Behind the view's own columns.
+    sections.insert(sections.len().min(2), flag_lines(subject, column));
+    let section = |wanted: Option<View>| section(keys, subject, wanted, column);
+    let filter = syntax::help_lines(column);
     if is_narrow {
-        return joined([left, right].into_iter().chain(others));
+        return joined(sections.into_iter().chain([section(Some(view)), filter, section(None)]));
     }
-    // Keys of the other views fill the shorter column.
-    for lines in &mut others {
-        let shorter = if left.len() < right.len() { &mut left } else { &mut right };
-        *shorter = joined([std::mem::take(shorter), lines]);
-    }
+    let mut left = joined(sections.into_iter().chain([filter]));
+    let mut right = joined([section(Some(view)), section(None)]);
     let rows = left.len().max(right.len());
     left.resize(rows, Line::new());
     right.resize(rows, Line::new());
@@ -90,21 +158,46 @@ fn joined(sections: impl IntoIterator<Item = Vec<Line>>) -> Vec<Line> {
     lines
 }
 
-/// Explains the columns of a table, each from its declaration.
-fn column_lines((heading, columns): &ColumnGroup, width: u16) -> Vec<Line> {
-    let title = Line::styled(*heading, Tone::Strong);
-    let entries = columns.iter().filter(|column| !column.title.is_empty()).flat_map(|column| {
-        let titles: Vec<&str> =
-            std::iter::once(column.title).chain(column.other_titles.iter().copied()).collect();
-        entry((&titles.join(" "), Tone::Strong), column.help, width)
-    });
-    std::iter::once(title).chain(entries).collect()
+/// Explains the columns of a table that are on the screen, each from its declaration and none twice.
+fn column_lines(
+    (heading, columns): &ColumnGroup,
+    subject: &HelpSubject<'_>,
+    explained: &mut BTreeSet<(String, &'static str)>,
+    width: u16,
+) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for column in columns {
+        let Some(title) = subject.shown.title_of(column).filter(|title| !title.is_empty()) else {
+            continue;
+        };
+        if explained.insert((title.to_owned(), column.help)) {
+            lines.extend(entry((title, Tone::Strong), column.help, width));
+        }
+    }
+    if !lines.is_empty() {
+        lines.insert(0, Line::styled(*heading, Tone::Strong));
+    }
+    lines
 }
 
-fn section(keys: &Keymap, wanted: Option<View>, width: u16) -> Vec<Line> {
-    let mut lines = vec![Line::styled(wanted.map_or("Everywhere", View::title), Tone::Strong)];
-    // Unbound actions are left out.
-    let shown = |bound: &&BoundKeys| bound.view == wanted && !bound.keys.is_empty();
+fn section(
+    keys: &Keymap,
+    subject: &HelpSubject<'_>,
+    wanted: Option<View>,
+    width: u16,
+) -> Vec<Line> {
+    let heading =
+        wanted.map_or("Keys everywhere".to_owned(), |view| format!("Keys in {}", view.title()));
+    let mut lines = vec![Line::styled(heading, Tone::Strong)];
+    // Unbound actions are left out, and those of which there is nothing here.
+    let is_of_use = |action: &Action| {
+        let is_of_recording = matches!(action, Action::Playback(_) | Action::GoTo);
+        let is_of_runs = *action == Action::Show(View::Runs);
+        (subject.is_recorded || !is_of_recording) && (subject.has_runs || !is_of_runs)
+    };
+    let shown = |bound: &&BoundKeys| {
+        bound.view == wanted && !bound.keys.is_empty() && is_of_use(&bound.binding.action)
+    };
     for BoundKeys { binding, keys, .. } in keys.bound.iter().filter(shown) {
         lines.extend(entry((&keys_text(keys), Tone::Accent), binding.help, width));
     }
@@ -132,8 +225,9 @@ struct Sign {
     views: &'static [View],
 }
 
-/// Explains the signs and colours that a view uses.
-fn symbol_lines(view: View, palette: Palette, width: u16) -> Vec<Line> {
+/// Explains the signs and colours on the screen.
+fn symbol_lines(subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
+    let HelpSubject { view, palette, shown, .. } = *subject;
     let load = Line::new()
         .gap(2)
         .text("low", Tone::Low)
@@ -145,20 +239,28 @@ fn symbol_lines(view: View, palette: Palette, width: u16) -> Vec<Line> {
         .text(palette.legend(), Tone::Plain);
     let title = Line::styled(format!("Signs and colours in {}", view.title()), Tone::Strong);
     let has_load = WITH_DEVICES.contains(&view);
-    let used = SIGNS.iter().filter(|sign| sign.views.contains(&view));
+    let is_shown = |sign: &&Sign| match sign.text {
+        GREY => shown.has_old_values,
+        text => shown.has(text),
+    };
+    let used = SIGNS.iter().filter(|sign| sign.views.contains(&view)).filter(is_shown);
     let entries = used.flat_map(|sign| entry((sign.text, sign.tone), sign.meaning, width));
     std::iter::once(title).chain(Some(load).filter(|_| has_load)).chain(entries).collect()
 }
 
-/// Explains the flags of devices, if the view has devices.
-fn flag_lines(view: View, width: u16) -> Vec<Line> {
-    if !WITH_DEVICES.contains(&view) {
+/// Explains the flags of devices on the screen, if the view has devices.
+fn flag_lines(subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
+    let start = |flag: &str| flag.split(':').next().unwrap_or_default().to_owned();
+    let shown = FLAGS.iter().filter(|(flag, _)| subject.shown.has_start(&start(flag)));
+    let entries: Vec<Line> = shown
+        .flat_map(|(flag, tone)| {
+            let meaning = meaning_of(flag).map_or("", |known| known.meaning);
+            entry((flag, *tone), meaning, width)
+        })
+        .collect();
+    if entries.is_empty() || !WITH_DEVICES.contains(&subject.view) {
         return Vec::new();
     }
-    let entries = FLAGS.iter().flat_map(|(flag, tone)| {
-        let meaning = meaning_of(flag).map_or("", |known| known.meaning);
-        entry((flag, *tone), meaning, width)
-    });
     std::iter::once(Line::styled("Flags of devices", Tone::Strong)).chain(entries).collect()
 }
 
@@ -180,30 +282,40 @@ const fn sign(
     Sign { text, tone, meaning, views }
 }
 
-const SIGNS: [Sign; 12] = [
-    sign("busy", Tone::Strong, "a device that is doing work", &[View::Fleet, View::Users]),
+/// The sign of old values, which is a colour.
+const GREY: &str = "grey";
+
+const SIGNS: [Sign; 14] = [
+    sign("busy", Tone::Strong, "a device at 5 % utilization or more", &[View::Fleet, View::Users]),
     sign(
         "▒ idle-held",
         Tone::Strong,
         "a job has it, or processes use 256 MiB of it; below 5% now",
         &[View::Fleet, View::Users],
     ),
-    sign("free", Tone::Strong, "a device that nobody uses", &[View::Fleet]),
+    sign("· free", Tone::Strong, "a device that nobody uses", &[View::Fleet]),
     sign(
-        "unavailable",
+        "/ unavailable",
         Tone::Warn,
         "free, on a node that Slurm gives no jobs, such as a drained one",
         &[View::Fleet],
     ),
     sign(
-        "✗",
+        "faulty",
         Tone::Bad,
-        "faulty: a node that is down, a device that reports no values",
-        WITH_STATES,
+        "lost, or reported as failed by the driver; ECC errors are in the notes",
+        &[View::Fleet],
     ),
+    sign(
+        "b h f x o u",
+        Tone::Strong,
+        "busy, idle-held, free, faulty, stale, unavailable devices",
+        &[View::Fleet],
+    ),
+    sign("✗", Tone::Bad, "a node that is down, or a faulty device", WITH_STATES),
     sign("!", Tone::Warn, "warning: stale, throttled, or a failing source", WITH_STATES),
     sign("–", Tone::Faint, "unknown; i on the row says why", WITH_VALUES),
-    sign("grey", Tone::Stale, "old values; AGE shows how old", WITH_VALUES),
+    sign(GREY, Tone::Stale, "old values; AGE shows how old", WITH_VALUES),
     sign("▾ ▸", Tone::Accent, "a group of nodes, unfolded or folded", &[View::Fleet]),
     sign("+ -", Tone::Faint, "a row that Enter unfolds, or that is", &[View::Users, View::Events]),
     sign("*", Tone::Accent, "a tagged process", &[View::Processes]),
@@ -213,12 +325,58 @@ const SIGNS: [Sign; 12] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ui::SpanContent;
+
+    fn subject(view: View, shown: &ShownSigns) -> HelpSubject<'_> {
+        HelpSubject {
+            view,
+            palette: Palette::Dark,
+            columns: &[],
+            shown,
+            has_runs: true,
+            is_recorded: true,
+        }
+    }
+
+    #[test]
+    fn only_signs_and_columns_on_the_screen_are_explained_and_none_twice() {
+        let column = ColumnSpec::new("util", "UTIL", "", "mean utilization");
+        let other = ColumnSpec::new("mem", "GiB", "", "memory");
+        let text = |line: Line, text: &str| line.text(text, Tone::Plain);
+        let lines = [
+            text(Line::new(), "UTIL   %").titles(column, "UTIL   %"),
+            Line::new().strip(vec![(Symbol::Char('▒'), Tone::Plain)], 1),
+            text(Line::new(), "#4 !THERM"),
+        ];
+        let shown = ShownSigns::of(&lines);
+        let groups = [("Columns of nodes", vec![column, other]), ("Columns of jobs", vec![column])];
+        let subject = HelpSubject { columns: &groups, ..subject(View::Fleet, &shown) };
+        let page = page(&Keymap::default(), &subject, 80);
+        let page: Vec<String> = page.iter().map(Line::plain_text).collect();
+        let count = |text: &str| page.iter().filter(|line| line.contains(text)).count();
+        assert_eq!(["UTIL %", "mean utilization", "▒ idle-held", "!THERM"].map(count), [1; 4]);
+        assert_eq!(["GiB", "Columns of jobs", "!PWR", "grey", "▾ ▸"].map(count), [0; 5]);
+    }
+
+    #[test]
+    fn keys_of_what_is_not_there_are_left_out() {
+        let shown = ShownSigns::default();
+        let count = |has_runs, is_recorded| {
+            let subject = HelpSubject { has_runs, is_recorded, ..subject(View::Fleet, &shown) };
+            let page = page(&Keymap::default(), &subject, 80);
+            let page: Vec<String> = page.iter().map(Line::plain_text).collect();
+            let count = |text: &str| page.iter().filter(|line| line.contains(text)).count();
+            (count("training runs"), count("recording: play"))
+        };
+        assert_eq!(count(true, true), (1, 1));
+        assert_eq!(count(false, false), (0, 0));
+    }
 
     #[test]
     fn the_legend_describes_the_palette() {
         for palette in Palette::ALL {
-            let legend = symbol_lines(View::Fleet, palette, 80);
+            let shown = ShownSigns::default();
+            let subject = HelpSubject { palette, ..subject(View::Fleet, &shown) };
+            let legend = symbol_lines(&subject, 80);
             let texts = legend.iter().flat_map(|line| &line.spans);
             let is_meaning =
                 |kind: &SpanContent| *kind == SpanContent::Text(palette.legend().to_owned());
@@ -255,13 +413,18 @@ mod tests {
     }
 
     #[test]
-    fn help_lists_every_binding() {
+    fn help_lists_every_binding_of_the_view_and_of_all_views() {
         let keys = Keymap::default();
-        let count = Keymap::names().count();
+        let shown = ShownSigns::default();
         for view in View::ALL {
-            let subject = HelpSubject { view, palette: Palette::Dark, columns: &[] };
+            let subject = subject(view, &shown);
             let page = |width| page(&keys, &subject, width);
-            assert!(page(80).len() > count);
+            let own = |bound: &&BoundKeys| bound.view.is_none_or(|own| own == view);
+            let bound = keys.bound.iter().filter(|bound| !bound.keys.is_empty()).filter(own);
+            let text: String = page(400).iter().map(Line::plain_text).collect();
+            for BoundKeys { binding, .. } in bound {
+                assert!(text.contains(binding.help), "{view:?}: {}", binding.help);
+            }
             assert!(page(160).len() < page(80).len());
         }
     }

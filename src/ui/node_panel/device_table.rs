@@ -20,7 +20,6 @@ use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::explanation::Fact;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{or_unknown, percent};
-use crate::ui::widgets::spark_range::{marks, sparkline};
 use crate::ui::widgets::table::{Cell, Fade, Table, TableColumn, TableRoom};
 
 /// From this width on, device names and memory clocks have columns.
@@ -67,21 +66,14 @@ const UTIL_WIDTH: u16 = 6 + 4;
 /// Width of the clocks, and what the memory clock adds.
 const CLOCK_WIDTHS: (u16, u16) = (4, 5);
 
-/// Returns the columns for help: those of every device, and those of attributes.
-pub(crate) fn explained_columns() -> [Vec<ColumnSpec>; 2] {
-    let attributes = attributes::attributes();
-    let is_attribute =
-        |spec: &ColumnSpec| attributes.iter().any(|attribute| attribute.name == spec.name);
-    let columns = DeviceTable::columns(true, &attributes);
-    let all = columns.iter().map(TableColumn::spec);
-    let (more, first) = all.partition(is_attribute);
-    [first, more]
+/// Returns the columns for help.
+pub(crate) fn explained_columns() -> Vec<ColumnSpec> {
+    DeviceTable::columns(true, &attributes::attributes()).iter().map(TableColumn::spec).collect()
 }
 
 /// Returns the columns that can be chosen.
 pub(crate) fn column_specs() -> Vec<ColumnSpec> {
-    let columns = DeviceTable::columns(true, &attributes::attributes());
-    columns.iter().map(TableColumn::spec).filter(|spec| !spec.is_fixed).collect()
+    explained_columns().into_iter().filter(|spec| !spec.is_fixed).collect()
 }
 
 impl<'a> DeviceTable<'a> {
@@ -221,19 +213,17 @@ impl<'a> DeviceTable<'a> {
             row.of_device(|index, device| {
                 let series = (&*device.uuid, Metric::Utilization);
                 let source = table.node.device_sources.get(index);
-                let count = usize::from(marks(place.width));
+                let count = usize::from(place.width);
                 let until = shown_until(table.node, table.now);
                 let points = history_points(table.node, series, source, until, count);
                 let tone = table.display.device.tone(utilization(device));
-                Cell::Line(sparkline(&points, place.width, tone))
+                Cell::Line(Line::new().sparkline(points, tone))
             })
         })
-        .named("last", "", "utilization over the last seconds, and its range")
+        .named("last", "", "utilization over the last seconds, 0 to 100 %")
         .rank(10)
         .wider(15, |table, room| table.if_roomy(room.min(14)))
-        .titled(|_, width| {
-            format!("{}{}s", if width >= 8 { "LAST " } else { "" }, marks(width)).into()
-        }),
+        .titled(|_, width| format!("{}{}s", if width >= 8 { "LAST " } else { "" }, width).into()),
         DeviceColumn::rest("FLAGS", 0, |_, row, _| {
             row.of_device(|_, device| {
                 let flags = device_flags(device).into_iter();
@@ -473,8 +463,12 @@ impl DeviceTable<'_> {
 
     /// Draws the titles of the second lines.
     fn second_titles(&self, columns: &[SecondColumn<'_>]) -> Line {
+        let specs = explained_columns();
         columns.iter().fold(Line::new().gap(self.second_start()), |line, column| {
-            line.left_aligned(column.title(), column.width(), Tone::Faint).gap(SECOND_LINE_GAP)
+            let title = column.title();
+            let line = line.left_aligned(title, column.width(), Tone::Faint).gap(SECOND_LINE_GAP);
+            let known = specs.iter().find(|spec| spec.title == title);
+            known.into_iter().fold(line, |line, spec| line.titles(*spec, title))
         })
     }
 

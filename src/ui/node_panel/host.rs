@@ -13,7 +13,6 @@ use crate::ui::widgets::graph::Graph;
 use crate::ui::widgets::line::{Line, Tone, flow};
 use crate::ui::widgets::number_format::{Units, percent, percent_value, rate, used_percent};
 use crate::ui::widgets::series::Means;
-use crate::ui::widgets::spark_range::{RANGE_WIDTH, sparkline};
 
 /// Width of the CPU sparkline, in points.
 const CPU_SPARK_POINTS: u16 = 20;
@@ -304,7 +303,7 @@ fn cpu_item(node: &Node, now: Timestamp, points: u16) -> Line {
             shown_until(node, now),
             usize::from(points),
         );
-        line = line.gap(1).append(sparkline(&history, points + RANGE_WIDTH, Tone::Mid));
+        line = line.gap(1).sparkline(history, Tone::Mid);
     }
     match node.hello.as_ref().map(|hello| hello.host.cpus) {
         Some(cpus) if cpus > 0 => line.text(format!(" of {cpus}"), Tone::Faint),

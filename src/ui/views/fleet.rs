@@ -36,6 +36,7 @@ mod cursor;
 mod device_detail;
 mod group;
 mod group_header;
+mod group_panel;
 mod grouped_rows;
 mod grouping;
 mod heat_map;
@@ -146,8 +147,11 @@ impl ViewState for State {
     }
 
     fn columns(&self) -> Vec<ColumnGroup> {
-        let own = ("Columns of nodes", column_specs());
-        std::iter::once(own).chain(node_panel::column_groups()).collect()
+        let own = [
+            ("Columns of nodes", column_specs()),
+            ("Columns of a group", group_panel::column_specs()),
+        ];
+        own.into_iter().chain(node_panel::column_groups()).collect()
     }
 
     /// Explains the node, the group, or the device of the map at the cursor.
@@ -447,18 +451,29 @@ impl State {
                 node_table::lines(context, self, at, (width, list_height))
             }
         };
-        if is_split {
-            lines.resize(list_height, Line::new());
-            lines.push(Line::new().rule(width));
-            let panel_height = room.saturating_sub(list_height + 1);
-            lines.extend(panel::lines(context, node, &mut shared.panel, width, panel_height));
-        }
-        lines.resize(room, Line::new());
-        lines.extend(problems);
         let mut detail = self.detail(context, cursor, node, (width, detail_height));
         detail.resize(detail_height, Line::new());
+        if is_split {
+            lines.resize(list_height, Line::new());
+            // Below the cells that it describes.
+            lines.append(&mut detail);
+            lines.push(Line::new().rule(width));
+            let panel_height = room.saturating_sub(list_height + 1);
+            lines.extend(match self.selected_group(cursor) {
+                Some(group) => group_panel::lines(context, group, width, panel_height),
+                None => panel::lines(context, node, &mut shared.panel, width, panel_height),
+            });
+        }
+        lines.resize(height.saturating_sub(problems.len() + detail.len()), Line::new());
+        lines.extend(problems);
         lines.extend(detail);
         lines
+    }
+
+    /// Returns the group whose header the cursor is on.
+    fn selected_group(&mut self, cursor: Option<CellCursor>) -> Option<&mut group::Group> {
+        let Some(CellCursor::Header(group)) = cursor else { return None };
+        self.grouped_rows.groups.get_mut(group)
     }
 
     /// Returns the indices of the nodes whose rows are visible even with `max_problems` lines of problems below.
@@ -499,11 +514,10 @@ impl State {
         if max_lines == 0 {
             return Vec::new();
         }
+        if let Some(group) = self.selected_group(cursor) {
+            return vec![group_header::detail(context, group, width)];
+        }
         match (cursor, self.layout) {
-            (Some(CellCursor::Header(group)), _) => {
-                let group = self.grouped_rows.groups.get_mut(group);
-                group.map(|group| group_header::detail(context, group, width)).into_iter().collect()
-            }
             (Some(CellCursor::Cell(group, member, cell)), Layout::Map) => {
                 let member = self.grouped_rows.member(&context.view.fleet, group, member);
                 let place = member.and_then(|(member, node)| {
@@ -511,7 +525,7 @@ impl State {
                 });
                 device_detail::lines(context, self, (node, place), (width, max_lines))
             }
-            (Some(CellCursor::Cell(..)) | None, _) => {
+            (Some(CellCursor::Header(_) | CellCursor::Cell(..)) | None, _) => {
                 vec![node_table::detail(context.view, self, node, width)]
             }
         }

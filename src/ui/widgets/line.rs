@@ -10,6 +10,7 @@ use crate::insight::Severity;
 use crate::insight::node_status::NodeStatus;
 use crate::text::{UNKNOWN, width_of};
 use crate::ui::input::Click;
+use crate::ui::widgets::column_spec::ColumnSpec;
 
 /// The meaning of a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -135,6 +136,8 @@ pub struct Line {
     pub clicks: Vec<(u16, u16, Click)>,
     /// The hyperlinks, from a start column up to but not including an end column.
     pub links: Vec<(u16, u16, Arc<str>)>,
+    /// The table columns whose titles are on the line, each with its title as drawn; help explains them.
+    pub columns: Vec<(ColumnSpec, String)>,
 }
 
 impl Line {
@@ -177,6 +180,13 @@ impl Line {
         let end = self.width();
         let start = end - self.spans.last().map_or(0, |span| span.width);
         self.clicks.push((start, end, click));
+        self
+    }
+
+    /// Says that the last span is the title of a column.
+    #[must_use]
+    pub fn titles(mut self, column: ColumnSpec, title: &str) -> Self {
+        self.columns.push((column, title.split_whitespace().collect::<Vec<_>>().join(" ")));
         self
     }
 
@@ -281,6 +291,7 @@ impl Line {
         self.clicks.extend(clicks.map(|(start, end, click)| (moved(start), moved(end), click)));
         let links = other.links.into_iter();
         self.links.extend(links.map(|(start, end, url)| (moved(start), moved(end), url)));
+        self.columns.extend(other.columns);
         self.spans.extend(other.spans);
         self
     }

@@ -385,8 +385,10 @@ impl<'c, C, R> Table<'c, C, R> {
                 Some(title) => title(&self.context, width),
                 None => column.spec.title.into(),
             };
+            let plain = title.clone();
             let (title, tone) = mark(&column.spec, title, width);
             let line = column.fit_cell(line, Cell::Text(title, tone), width, is_last);
+            let line = line.titles(column.spec(), &plain);
             let ColumnSpec { sort, .. } = column.spec;
             if sort.is_empty() { line } else { line.clickable(Click::Column(sort)) }
         })

@@ -1,11 +1,10 @@
 //! What the symbol under the cursor of the heat map means, in words with units.
 
-use crate::fleet::{DeviceState, Node};
 use crate::insight::device_fault;
 use crate::insight::ownership::{AllocationIndex, DeviceOwner};
 use crate::model::Device;
 use crate::ui::RenderContext;
-use crate::ui::views::fleet::cells::{IDLE_HELD, MULTIPLE, MapMetric, NOT_REPORTED};
+use crate::ui::views::fleet::cells::{IDLE_HELD, MULTIPLE, MapMetric, NOT_REPORTED, UNAVAILABLE};
 use crate::ui::widgets::line::Symbol;
 use crate::ui::widgets::number_format::{percent, percent_value};
 
@@ -13,8 +12,6 @@ use crate::ui::widgets::number_format::{percent, percent_value};
 pub(super) struct MapCell<'a> {
     pub(super) metric: MapMetric,
     pub(super) symbol: Symbol,
-    pub(super) node: &'a Node,
-    pub(super) position: usize,
     pub(super) device: &'a Device,
     pub(super) owner: &'a DeviceOwner,
 }
@@ -41,9 +38,15 @@ impl MapCell<'_> {
                 let is_job = self.metric == MapMetric::Job;
                 if is_job { "several jobs" } else { "several users" }.to_owned()
             }
+            symbol if symbol == UNAVAILABLE.0 => {
+                "unavailable: free, and its node takes no jobs".to_owned()
+            }
             symbol if symbol == NOT_REPORTED.0 => match self.metric {
                 MapMetric::Owner => "its user is unknown".to_owned(),
                 MapMetric::Job => "its job is unknown".to_owned(),
+                MapMetric::Utilization if self.device.utilization.get().is_some() => {
+                    format!("at {}, and its users are unknown", self.utilization())
+                }
                 MapMetric::Utilization
                 | MapMetric::Memory
                 | MapMetric::Power
@@ -51,7 +54,7 @@ impl MapCell<'_> {
                     format!("no value of {} reported", self.metric.label())
                 }
             },
-            Symbol::Idle => self.idle(context),
+            Symbol::Idle => self.idle(),
             Symbol::Slices(used) => format!("{used} of its slices in use"),
             Symbol::Faulty => self.device.fault.as_ref().map_or_else(
                 || "its node is down".to_owned(),
@@ -90,23 +93,17 @@ impl MapCell<'_> {
         format!("{}%", percent(percent_value(self.device.utilization)))
     }
 
-    fn idle(&self, context: RenderContext<'_>) -> String {
+    fn idle(&self) -> String {
         match self.metric {
-            MapMetric::Owner => return "no user".to_owned(),
-            MapMetric::Job => return "no job".to_owned(),
+            MapMetric::Owner => "no user".to_owned(),
+            MapMetric::Job => "no job".to_owned(),
             MapMetric::Utilization
             | MapMetric::Memory
             | MapMetric::Power
-            | MapMetric::Temperature => {}
-        }
-        let is_allocated = context.view.allocated.contains(self.node, self.device);
-        match DeviceState::of(self.node, self.position, self.device, is_allocated) {
-            DeviceState::Free => format!("free to use, at {}", self.utilization()),
-            DeviceState::Unavailable => "unused, and its node takes no jobs".to_owned(),
-            DeviceState::Busy
-            | DeviceState::IdleHeld
-            | DeviceState::Faulty
-            | DeviceState::Unknown => format!("below 5 %, at {}", self.utilization()),
+            | MapMetric::Temperature => match percent_value(self.device.utilization) {
+                Some(_) => format!("free to use, at {}", self.utilization()),
+                None => "free to use".to_owned(),
+            },
         }
     }
 
@@ -125,14 +122,12 @@ impl MapCell<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
+    use crate::fleet::Node;
     use crate::insight::FleetView;
-    use crate::model::{
-        Celsius, DeviceFault, JobId, NodeName, NodeState, Percent, Reading, SchedulerNode,
-    };
+    use crate::model::{Celsius, DeviceFault, JobId, NodeName, Percent, Reading};
     use crate::ui::DisplayOptions;
 
     fn meaning(metric: MapMetric, symbol: Symbol, change: impl Fn(&mut Node)) -> String {
@@ -153,7 +148,7 @@ mod tests {
         let zone = jiff::tz::TimeZone::UTC;
         let context = RenderContext { view: &view, options: &options, zone: &zone };
         let device = &node.devices[0];
-        let cell = MapCell { metric, symbol, node: &node, position: 0, device, owner: &owner };
+        let cell = MapCell { metric, symbol, device, owner: &owner };
         cell.meaning(context, &AllocationIndex::default())
     }
 
@@ -165,7 +160,14 @@ mod tests {
             (MapMetric::Utilization, level, "utilization 57%"),
             (MapMetric::Temperature, level, "62° on a scale of 20 to 100 °C"),
             (MapMetric::Utilization, Symbol::Char('▒'), "idle-held: allocated or in use at 57%"),
-            (MapMetric::Utilization, Symbol::Char('–'), "no value of util reported"),
+            (MapMetric::Utilization, Symbol::Char('–'), "at 57%, and its users are unknown"),
+            (MapMetric::Memory, Symbol::Char('–'), "no value of mem reported"),
+            (MapMetric::Utilization, Symbol::Idle, "free to use, at 57%"),
+            (
+                MapMetric::Utilization,
+                UNAVAILABLE.0,
+                "unavailable: free, and its node takes no jobs",
+            ),
             (MapMetric::Utilization, Symbol::Faulty, "its node is down"),
             (MapMetric::Owner, Symbol::Letter('A', 0), "user ada"),
             (MapMetric::Owner, Symbol::Char('A'), "user ada"),
@@ -181,18 +183,5 @@ mod tests {
             node.devices[0].fault = Some(DeviceFault::Lost);
         });
         assert!(lost.starts_with("fault: "), "{lost}");
-    }
-
-    #[test]
-    fn an_idle_device_is_free_only_if_its_node_takes_jobs() {
-        let idle = |state| {
-            meaning(MapMetric::Utilization, Symbol::Idle, |node| {
-                node.devices[0].utilization = Reading::checked(Percent::new(0.0));
-                let known = SchedulerNode { state, is_responding: true, ..Default::default() };
-                node.scheduler = Some(Arc::new(known));
-            })
-        };
-        assert_eq!(idle(NodeState::Idle), "free to use, at 0%");
-        assert_eq!(idle(NodeState::Drained), "unused, and its node takes no jobs");
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::{ACTIVE_PERCENT, Node, is_idle_held};
+use crate::fleet::{DeviceState, Node, is_busy};
 use crate::insight::node_status::{NodeStatus, device_flags};
 use crate::insight::ownership::{AllocationIndex, DeviceOwners};
 use crate::insight::{FleetView, ViewVersion};
@@ -64,6 +64,8 @@ pub(super) const STALE: [(Symbol, Tone); 3] = [
 ];
 /// Held by a user or job, but idle.
 pub(super) const IDLE_HELD: (Symbol, Tone) = (Symbol::Char('▒'), Tone::Plain);
+/// Free, on a node that takes no jobs.
+pub(super) const UNAVAILABLE: (Symbol, Tone) = (Symbol::Char('/'), Tone::Warn);
 /// Reports no values, or its node is down.
 pub(super) const FAULTY: (Symbol, Tone) = (Symbol::Faulty, Tone::Bad);
 /// Hidden by the filter.
@@ -277,15 +279,19 @@ impl CellContext<'_> {
         match metric {
             MapMetric::Owner => self.owner_cell(),
             MapMetric::Job => self.job_cell(),
-            MapMetric::Utilization
-                if percent_value(self.device.utilization) < Some(ACTIVE_PERCENT) =>
-            {
-                let Some(percent) = percent else { return self.slices_cell() };
+            MapMetric::Utilization if !is_busy(self.device) => {
+                let slices = self.node.slices_in_use(&self.device.uuid);
+                if let Some((used @ 1.., _)) = slices.filter(|_| percent.is_none()) {
+                    return (Symbol::Slices(used), Tone::Plain);
+                }
                 let is_allocated = fleet_view.allocated.contains(self.node, self.device);
-                if is_idle_held(self.node, self.device, is_allocated) {
-                    IDLE_HELD
-                } else {
-                    (Symbol::Idle, metric.tone(self.context, percent))
+                match DeviceState::of(self.node, self.position, self.device, is_allocated) {
+                    DeviceState::IdleHeld => IDLE_HELD,
+                    DeviceState::Free => {
+                        (Symbol::Idle, metric.tone(self.context, percent.unwrap_or(0.0)))
+                    }
+                    DeviceState::Unavailable => UNAVAILABLE,
+                    DeviceState::Unknown | DeviceState::Busy | DeviceState::Faulty => NOT_REPORTED,
                 }
             }
             MapMetric::Utilization
@@ -305,15 +311,6 @@ impl CellContext<'_> {
             device_flags(self.device).into_iter().map(|(_, severity)| Tone::from(severity)).max();
         let tone = flag.unwrap_or_else(|| metric.tone(self.context, middle));
         (Symbol::Level(middle), tone)
-    }
-
-    /// Returns the cell of a device that reports no load: how many of its slices are in use, if it has any.
-    fn slices_cell(&self) -> (Symbol, Tone) {
-        match self.node.slices_in_use(&self.device.uuid) {
-            None => NOT_REPORTED,
-            Some((0, _)) => UNUSED,
-            Some((used, _)) => (Symbol::Slices(used), Tone::Plain),
-        }
     }
 
     fn owner_cell(&self) -> (Symbol, Tone) {
@@ -348,7 +345,11 @@ impl CellContext<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::model::{NodeName, NodeState, Reading, Reason, SchedulerNode};
+    use crate::ui::DisplayOptions;
 
     #[test]
     fn a_level_changes_only_beyond_its_hysteresis() {
@@ -366,6 +367,32 @@ mod tests {
         ] {
             assert_eq!(level(percent, before), expected, "{percent} {before:?}");
         }
+    }
+
+    #[test]
+    fn only_a_free_device_has_the_sign_of_free_devices() {
+        let cell = |state, unknown: Option<Reason>| {
+            let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+            let utilization = Reading::checked(Percent::new(0.0));
+            node.devices = vec![Device { uuid: "a".into(), utilization, ..Device::default() }];
+            let known = SchedulerNode { state, is_responding: true, ..SchedulerNode::default() };
+            node.scheduler = Some(Arc::new(known));
+            if let Some(reason) = unknown {
+                node.devices[0].utilization = Reading::Unknown(reason);
+            }
+            let (view, options) = (FleetView::default(), DisplayOptions::default());
+            let zone = jiff::tz::TimeZone::UTC;
+            let context = RenderContext { view: &view, options: &options, zone: &zone };
+            let device = &node.devices[0];
+            let (owners, symbols) = (DeviceOwners::default(), SymbolMap::default());
+            let (owners, symbols) = (&owners, &symbols);
+            let cell = CellContext { context, node: &node, position: 0, device, owners, symbols };
+            cell.value_cell(MapMetric::Utilization, percent_value(device.utilization), Some(0)).0
+        };
+        assert_eq!(cell(NodeState::Idle, None), Symbol::Idle);
+        assert_eq!(cell(NodeState::Drained, None), UNAVAILABLE.0);
+        assert_eq!(cell(NodeState::Idle, Some(Reason::Asleep)), Symbol::Idle);
+        assert_eq!(cell(NodeState::Idle, Some(Reason::DriverError)), NOT_REPORTED.0);
     }
 
     #[test]

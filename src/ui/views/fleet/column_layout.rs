@@ -11,12 +11,13 @@ use crate::query::SortOrder;
 use crate::text::{UNKNOWN, width_of};
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::grouping::Grouping;
-use crate::ui::views::fleet::node_cells::{jobs_text, memory_text, power_text, users_text};
+use crate::ui::views::fleet::node_cells::{
+    count_cell, down_cell, jobs_text, memory_text, power_text, users_text,
+};
 use crate::ui::views::fleet::node_series::SPARKLINE;
 use crate::ui::views::fleet::node_sort::{arrow, to_f32};
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Symbol, Tone};
-use crate::ui::widgets::spark_range::{RANGE_WIDTH, sparkline};
 use crate::ui::widgets::table::{self, Cell, Table, TableColumn, TableRoom};
 
 /// From this width on, jobs and users are shown: whose a node is comes before power and CPU.
@@ -33,6 +34,12 @@ const LIMIT_WIDTH: u16 = 3;
 const LONG_TITLE_WIDTH: u16 = 120;
 /// The width of the status mark before the name, gap included.
 pub(super) const MARK_WIDTH: u16 = 2;
+
+/// What `FREE` counts.
+pub(super) const FREE_HELP: &str = "devices free to use: idle, unused, on a node that takes jobs";
+/// What `DOWN` counts.
+pub(super) const DOWN_HELP: &str = "devices that cannot be used now: faulty, unavailable, or on a node that is down or \
+     stale; ? or + where the devices of a node are not known";
 
 /// What cells are drawn from, apart from their row.
 pub(super) struct FleetTable<'a> {
@@ -139,13 +146,15 @@ impl<'a> FleetTable<'a> {
         })
         .titled(|_, width| if width < 9 { "HELD" } else { "IDLE-HELD" }.into()),
         FleetColumn::right("FREE", 0, |_, row, _| row.count(|counts| counts.free, Tone::Strong))
-            .named("free", "free", "devices free to use: idle, unused, on a node that takes jobs")
+            .named("free", "free", FREE_HELP)
             .rank(1)
             .sized(|table, _| table.count_width("free", 4)),
-        FleetColumn::right("DOWN", 0, |_, row, _| row.count(Totals::unusable, Tone::Warn))
-            .named("down", "", "stale, faulty, or on a node that takes no jobs")
-            .rank(1)
-            .sized(|table, _| table.count_width("down", 4)),
+        FleetColumn::right("DOWN", 0, |_, row, _| {
+            row.counts.as_ref().map_or_else(|| UNKNOWN.into(), down_cell)
+        })
+        .named("down", "", DOWN_HELP)
+        .rank(1)
+        .sized(|table, _| table.count_width("down", 4)),
         FleetColumn::right("?", 0, |_, row, _| {
             row.count(|counts| counts.unknown_devices, Tone::Plain)
         })
@@ -161,12 +170,12 @@ impl<'a> FleetTable<'a> {
         FleetColumn::right("%", 3, |_, row, _| Cell::percent(row.util()))
             .named("util", "util", "mean utilization of its devices, in percent")
             .rank(2),
-        FleetColumn::left("LAST 60s", SPARKLINE.0 + RANGE_WIDTH, |table, row, place| {
+        FleetColumn::left("LAST 60s", SPARKLINE.0, |table, row, _| {
             row.of_node(|node| {
-                Cell::Line(sparkline(&node.series, place.width, table.load_tone(row)))
+                Cell::Line(Line::new().sparkline(node.series.clone(), table.load_tone(row)))
             })
         })
-        .named("last", "util", "utilization over the last minute, and its range")
+        .named("last", "util", "utilization over the last minute, 0 to 100 %")
         .rank(14)
         .shown_from(WIDEST_WIDTH),
         FleetColumn::left("MEM", 4, |table, row, _| {
@@ -277,11 +286,8 @@ impl FleetRow {
 
     /// Makes a cell of a count, in this tone unless it is zero.
     fn count(&self, read: fn(&Totals) -> usize, tone: Tone) -> Cell {
-        match self.counts.as_ref().map(read) {
-            Some(0) => Cell::toned("0", Tone::Faint),
-            Some(count) => Cell::toned(count.to_string(), tone),
-            None => UNKNOWN.into(),
-        }
+        let counts = self.counts.as_ref();
+        counts.map_or_else(|| UNKNOWN.into(), |counts| count_cell(counts, read(counts), tone))
     }
 
     /// Makes a cell of a node, blank for a group.

@@ -45,14 +45,8 @@ pub(super) fn lines(
     }
     let flags = device_flags(device);
     let drawn = state.cells.drawn(index, position);
-    let cell = drawn.map(|(symbol, _)| MapCell {
-        metric: state.metric,
-        symbol,
-        node,
-        position,
-        device,
-        owner: &owner,
-    });
+    let cell =
+        drawn.map(|(symbol, _)| MapCell { metric: state.metric, symbol, device, owner: &owner });
     let meaning = cell.as_ref().map(|cell| {
         let mark = vec![(cursor_symbol(cell.symbol), Tone::Caret)];
         let meaning = cell.meaning(context, &state.allocations);

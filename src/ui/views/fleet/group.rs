@@ -1,10 +1,13 @@
 //! A group of nodes, with the devices of each node that belong to it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::{Fleet, Node, Totals};
 use crate::insight::FleetView;
+use crate::insight::node_status::model_name;
 use crate::model::NodeName;
+use crate::nodeset;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
@@ -18,6 +21,17 @@ pub(super) struct Group {
     pub(super) is_folded: bool,
     /// Its totals, computed on first use.
     pub(super) totals: Option<Totals>,
+    /// Its totals by device model, computed on first use.
+    pub(super) models: Option<Vec<ModelTotals>>,
+}
+
+/// The devices of one model in a group.
+#[derive(Clone, Debug)]
+pub(super) struct ModelTotals {
+    pub(super) model: String,
+    pub(super) totals: Totals,
+    /// The nodes with free ones, as a node set.
+    pub(super) free_on: String,
 }
 
 /// A node in a group.
@@ -48,6 +62,27 @@ impl GroupMember {
         Self { devices: Some(devices), ..*self }
     }
 
+    /// Returns the nodes of members, each machine once, and their devices that match the filter.
+    fn parts<'a>(
+        members: &'a [Self],
+        fleet_view: &'a FleetView,
+    ) -> impl Iterator<Item = (&'a Node, Option<Arc<[usize]>>)> {
+        let fleet = &fleet_view.fleet;
+        members.iter().filter_map(|member| {
+            let node = fleet.nodes.get(member.node_index)?;
+            // A host watched under two names counts once.
+            let is_first = !fleet.same_as.contains_key(&node.name);
+            is_first.then(|| (&**node, member.matching(fleet_view, node).devices))
+        })
+    }
+
+    /// Returns the totals of members.
+    pub(super) fn totals(members: &[Self], fleet_view: &FleetView) -> Totals {
+        let parts: Vec<_> = Self::parts(members, fleet_view).collect();
+        let parts = parts.iter().map(|(node, devices)| (*node, devices.as_deref()));
+        Totals::of_node_parts(parts, fleet_view.now, &fleet_view.allocated)
+    }
+
     /// Returns true if the device at this index belongs to the group.
     pub(super) fn has_device(&self, position: usize) -> bool {
         self.devices.as_ref().is_none_or(|devices| devices.contains(&position))
@@ -60,21 +95,54 @@ impl GroupMember {
     }
 }
 
+/// The nodes with devices of a model, and the positions of these.
+type ModelParts<'a> = Vec<(&'a Node, Vec<usize>)>;
+
+fn models(members: &[GroupMember], fleet_view: &FleetView) -> Vec<ModelTotals> {
+    let FleetView { now, allocated, .. } = fleet_view;
+    let mut by_model: BTreeMap<&str, ModelParts<'_>> = BTreeMap::new();
+    let mut without_devices: ModelParts<'_> = Vec::new();
+    for (node, positions) in GroupMember::parts(members, fleet_view) {
+        let mut parts: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let is_included = |index: &usize| positions.as_ref().is_none_or(|all| all.contains(index));
+        for (index, device) in node.whole_devices().filter(|(index, _)| is_included(index)) {
+            parts.entry(model_name(device)).or_default().push(index);
+        }
+        if node.devices.is_empty() {
+            without_devices.push((node, Vec::new()));
+        }
+        for (model, positions) in parts {
+            by_model.entry(model).or_default().push((node, positions));
+        }
+    }
+    let totals = |parts: &[(&Node, Vec<usize>)]| {
+        let parts = parts.iter().map(|(node, positions)| (*node, Some(&**positions)));
+        Totals::of_node_parts(parts, *now, allocated)
+    };
+    let all = by_model.into_iter().chain([("unknown", without_devices)]);
+    let rows = all.map(|(model, parts)| {
+        let is_free = |part: &&(&Node, Vec<usize>)| totals(std::slice::from_ref(*part)).free > 0;
+        let names = parts.iter().filter(is_free).map(|(node, _)| node.name.label());
+        let free_on = nodeset::fold(names.collect::<Vec<_>>());
+        ModelTotals { model: model.to_owned(), totals: totals(&parts), free_on }
+    });
+    rows.filter(|row| row.totals.devices > 0 || row.totals.unseen > 0).collect()
+}
+
 impl Group {
     /// Returns the totals of its fresh nodes; computes them once.
     pub(super) fn totals(&mut self, fleet_view: &FleetView) -> Totals {
-        let FleetView { fleet, now, allocated, .. } = fleet_view;
-        *self.totals.get_or_insert_with(|| {
-            let parts = self.members.iter().filter_map(|member| {
-                let node = fleet.nodes.get(member.node_index)?;
-                // A host watched under two names counts once.
-                let is_first = !fleet.same_as.contains_key(&node.name);
-                is_first.then(|| (&**node, member.matching(fleet_view, node).devices))
-            });
-            let parts: Vec<_> = parts.collect();
-            let parts = parts.iter().map(|(node, devices)| (*node, devices.as_deref()));
-            Totals::of_node_parts(parts, *now, allocated)
-        })
+        *self.totals.get_or_insert_with(|| GroupMember::totals(&self.members, fleet_view))
+    }
+
+    /// Returns the totals by device model, with those of nodes whose devices are not known last; computes them once.
+    pub(super) fn models(&mut self, fleet_view: &FleetView) -> &[ModelTotals] {
+        self.models.get_or_insert_with(|| models(&self.members, fleet_view))
+    }
+
+    /// Returns its nodes.
+    pub(super) fn nodes<'a>(&'a self, view: &'a FleetView) -> impl Iterator<Item = &'a Arc<Node>> {
+        self.members.iter().filter_map(|member| view.fleet.nodes.get(member.node_index))
     }
 
     /// Returns the index of a node in the group.

@@ -21,7 +21,7 @@ pub(super) fn row(fleet_view: &FleetView, group: &mut Group, table: &LaidOutFlee
     let has_counts = table.width_of("free") > 0;
     let has_nodes = table.width_of("nodes") > 0;
     let is_narrow = width < NARROW_WIDTH && !has_nodes;
-    let state_counts = if has_counts { Line::new() } else { state_counts(&totals) };
+    let state_counts = if has_counts { node_counts(&totals) } else { state_counts(&totals) };
     let mut note = Line::new();
     if is_narrow {
         let dot = if state_counts.width() > 0 { " · " } else { "" };
@@ -118,12 +118,25 @@ fn title_cell(group: &Group, totals: Option<&Totals>, width: u16) -> Line {
     line.with_right(count, width)
 }
 
-/// Draws the counts of nodes and devices by state; zeros are omitted.
-fn state_counts(totals: &Totals) -> Line {
+/// Draws how many nodes are down or stale.
+fn node_counts(totals: &Totals) -> Line {
+    let parts = [(totals.down, "down", Tone::Bad), (totals.stale, "stale", Tone::Warn)];
+    let known = parts.into_iter().filter(|(count, ..)| *count > 0);
+    known.fold(Line::new(), |line, (count, word, tone)| {
+        joined(line, Line::styled(format!("{} {word}", counted(count, "node")), tone))
+    })
+}
+
+fn joined(line: Line, next: Line) -> Line {
+    let line = if line.width() > 0 { line.text(" · ", Tone::Faint) } else { line };
+    line.append(next)
+}
+
+/// Draws the counts of nodes that are not fresh and of devices by state; zeros are omitted.
+pub(super) fn state_counts(totals: &Totals) -> Line {
     let parts = [
-        (totals.down, "down", Tone::Bad),
-        (totals.stale, "stale", Tone::Warn),
         (totals.faulty, "faulty", Tone::Bad),
+        (totals.stale_devices, "stale", Tone::Warn),
         (totals.busy, "busy", Tone::Plain),
         (totals.idle_held, "idle-held", Tone::Plain),
         (totals.free, "free", Tone::Faint),
@@ -131,17 +144,10 @@ fn state_counts(totals: &Totals) -> Line {
         (totals.unknown_devices, "unknown", Tone::Faint),
     ];
     let digits = totals.devices.to_string().len();
-    let mut line = Line::new();
-    for (index, (count, word, tone)) in parts.into_iter().enumerate() {
-        if count == 0 {
-            continue;
-        }
-        if line.width() > 0 {
-            line = line.text(" · ", Tone::Faint);
-        }
+    let known = parts.into_iter().enumerate().filter(|(_, (count, ..))| *count > 0);
+    known.fold(node_counts(totals), |line, (index, (count, word, tone))| {
         // Counts that change every second keep their width.
-        let digits = if index < 3 { 1 } else { digits };
-        line = line.text(format!("{count:>digits$} {word}"), tone);
-    }
-    line
+        let digits = if index < 2 { 1 } else { digits };
+        joined(line, Line::styled(format!("{count:>digits$} {word}"), tone))
+    })
 }

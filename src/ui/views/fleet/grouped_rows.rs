@@ -126,12 +126,13 @@ impl GroupedRows {
     }
 }
 
-/// Returns the totals of the nodes that are in several partitions.
+/// Returns the totals of the nodes that are in several partitions, of the devices that match the filter.
 fn shared_nodes(fleet_view: &FleetView) -> Totals {
-    let FleetView { fleet, now, allocated, .. } = fleet_view;
-    let nodes = fleet_view.nodes().filter(|node| !fleet.same_as.contains_key(&node.name));
-    let shared = nodes.filter(|node| is_shared(node));
-    Totals::of_nodes(shared.map(|node| &**node), *now, allocated)
+    let nodes = fleet_view.matching.iter().copied();
+    let is_shared =
+        |index: &usize| fleet_view.fleet.nodes.get(*index).is_some_and(|node| is_shared(node));
+    let members: Vec<_> = nodes.filter(is_shared).map(GroupMember::with_all_devices).collect();
+    GroupMember::totals(&members, fleet_view)
 }
 
 /// Returns true if a node is in several partitions.
@@ -144,7 +145,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::fleet::SourceState;
+    use crate::model::{Device, Link, NodeState, Percent, Reading, SchedulerNode, Source};
+    use crate::query::Filter;
     use crate::time::Timestamp;
+    use crate::ui::views::fleet::group::ModelTotals;
 
     fn fleet_view(count: u32) -> FleetView {
         let node = |number: u32| {
@@ -197,6 +202,65 @@ mod tests {
         }
         let other = NodeName::new("other").unwrap();
         assert_eq!(grouped_rows.find(&fleet_view.fleet, None, &other), None);
+    }
+
+    /// Returns two nodes that are in two partitions, each with a free H100 and two free A100.
+    fn mixed_nodes(filter: &str) -> FleetView {
+        let device = |name: &str| Device {
+            uuid: name.into(),
+            name: Reading::Known(name.into()),
+            utilization: Reading::checked(Percent::new(0.0)),
+            ..Device::default()
+        };
+        let node = |name: &str| {
+            let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
+            node.link = Link::Up;
+            node.sources.push(SourceState {
+                source: Source::host(),
+                taken_at: Some(Timestamp::default()),
+                interval: Duration::from_secs(1),
+                fault: None,
+                absent: None,
+            });
+            node.devices = vec![device("H100"), device("A100"), device("A100 too")];
+            node.devices[2].name = Reading::Known("A100".into());
+            let partitions = ["gpu".into(), "serve".into()].into();
+            let known = SchedulerNode {
+                state: NodeState::Idle,
+                is_responding: true,
+                partitions,
+                ..SchedulerNode::default()
+            };
+            node.scheduler = Some(Arc::new(known));
+            Arc::new(node)
+        };
+        let unseen = Node::new(NodeName::new("gpu3").unwrap(), Duration::ZERO);
+        let fleet = Fleet::new([node("gpu1"), node("gpu2"), Arc::new(unseen)].into());
+        FleetView::filtered(fleet, Timestamp::default(), Filter::new(filter).unwrap())
+    }
+
+    #[test]
+    fn nodes_in_several_partitions_count_the_devices_that_match() {
+        for (filter, devices) in [("", 6), ("name=A100", 4), ("node=gpu1 name=A100", 2)] {
+            let fleet_view = mixed_nodes(filter);
+            let rows = grouped_rows(&fleet_view, Grouping::Partition, &[]);
+            let shared = rows.shared.unwrap();
+            assert_eq!((shared.devices, shared.free), (devices, devices), "{filter}");
+        }
+    }
+
+    #[test]
+    fn a_group_counts_its_devices_by_model_and_names_the_nodes_with_free_ones() {
+        let models = |filter: &str| {
+            let fleet_view = mixed_nodes(filter);
+            let mut rows = grouped_rows(&fleet_view, Grouping::Range, &[]);
+            let models = rows.groups[0].models(&fleet_view).iter();
+            let text =
+                |row: &ModelTotals| format!("{} {} {}", row.model, row.totals.free, row.free_on);
+            models.map(text).collect::<Vec<_>>()
+        };
+        assert_eq!(models(""), ["A100 4 gpu[1-2]", "H100 2 gpu[1-2]", "unknown 0 "]);
+        assert_eq!(models("node=gpu2 name=H100"), ["H100 1 gpu2"]);
     }
 
     #[test]

@@ -100,7 +100,10 @@ impl Grouping {
         let mut groups: BTreeMap<GroupKey, Vec<GroupMember>> = BTreeMap::new();
         for index in &fleet_view.matching {
             let Some(node) = fleet_view.fleet.nodes.get(*index) else { continue };
+            let is_known =
+                !node.is_unseen() || self != Self::Model && fleet_view.fleet.jobs.is_some();
             for (key, devices) in self.groups_of_node(node, allocations) {
+                let key = if key.rank == u64::MAX && !is_known { GroupKey::unknown() } else { key };
                 let is_whole = devices.len() == node.whole_devices().count();
                 let devices = (!is_whole).then(|| devices.into());
                 groups.entry(key).or_default().push(GroupMember { node_index: *index, devices });
@@ -181,11 +184,12 @@ impl Grouping {
     fn title(self, key: &GroupKey, allocations: &AllocationIndex) -> (String, String) {
         if key.rank == u64::MAX {
             let title = match self {
+                Self::None | Self::Range => UNKNOWN,
+                _ if *key == GroupKey::unknown() => "devices unknown",
                 Self::Job => "no job",
                 Self::User => "no user",
                 Self::Partition => "no partition",
                 Self::Model => "no devices",
-                Self::None | Self::Range => UNKNOWN,
             };
             return (title.to_owned(), String::new());
         }
@@ -201,6 +205,11 @@ impl Grouping {
 impl GroupKey {
     fn ungrouped() -> Self {
         Self { rank: u64::MAX, text: "".into() }
+    }
+
+    /// Of nodes whose devices are not known.
+    fn unknown() -> Self {
+        Self { rank: u64::MAX, text: "unknown".into() }
     }
 
     fn of_job(id: &JobId) -> Self {
@@ -282,8 +291,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::Fleet;
-    use crate::model::{Device, NodeName, Reading};
+    use crate::fleet::{Fleet, SourceState};
+    use crate::model::{Device, NodeName, Reading, Source};
     use crate::time::Timestamp;
 
     fn fleet_view(names: impl IntoIterator<Item = String>) -> FleetView {
@@ -334,8 +343,16 @@ mod tests {
             ..Device::default()
         };
         mixed.devices = vec![device("A100"), device("H100"), device("H100")];
-        let nodes =
-            vec![Arc::new(mixed), Arc::new(Node::new(NodeName::new("b").unwrap(), Duration::ZERO))];
+        let unseen = |name: &str| Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
+        let mut without = unseen("b");
+        without.sources.push(SourceState {
+            source: Source::host(),
+            taken_at: Some(Timestamp::default()),
+            interval: Duration::from_secs(1),
+            fault: None,
+            absent: None,
+        });
+        let nodes = [mixed, without, unseen("c")].map(Arc::new).to_vec();
         let fleet_view = FleetView::new(Fleet::new(nodes.into()), Timestamp::default());
         let groups = Grouping::Model.groups(&fleet_view, &AllocationIndex::default());
         let found: Vec<_> = groups
@@ -344,7 +361,12 @@ mod tests {
             .collect();
         assert_eq!(
             found,
-            [("A100", Some(&[0][..])), ("H100", Some(&[1, 2][..])), ("no devices", None)]
+            [
+                ("A100", Some(&[0][..])),
+                ("H100", Some(&[1, 2][..])),
+                ("no devices", None),
+                ("devices unknown", None),
+            ]
         );
     }
 

@@ -9,7 +9,8 @@ use crate::query::SortOrder;
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::State;
 use crate::ui::views::fleet::cells::{
-    FAULTY, IDLE_HELD, LEVELS, MULTIPLE, MapMetric, NOT_REPORTED, STALE, TEMPERATURE_RANGE, UNUSED,
+    FAULTY, IDLE_HELD, LEVELS, MULTIPLE, MapMetric, NOT_REPORTED, STALE, TEMPERATURE_RANGE,
+    UNAVAILABLE, UNUSED,
 };
 use crate::ui::views::fleet::grouping::Grouping;
 use crate::ui::views::fleet::node_sort;
@@ -167,7 +168,13 @@ fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
         | MapMetric::Temperature) => {
             entries.push(scale(context, metric));
             if metric == MapMetric::Utilization {
-                entries.push(entry(UNUSED, "idle").gap(2).append(entry(IDLE_HELD, "idle-held")));
+                entries.push(entry(UNUSED, "free").gap(2).append(entry(IDLE_HELD, "idle-held")));
+                if context.view.totals.unavailable > 0 {
+                    entries.push(entry(UNAVAILABLE, "unavailable"));
+                }
+                if context.view.totals.unknown_devices > 0 {
+                    entries.push(entry(NOT_REPORTED, "unknown"));
+                }
                 if context.view.extents.has_slices {
                     entries.push(entry((Symbol::Slices(3), Tone::Plain), "slices in use"));
                 }

@@ -4,8 +4,9 @@ use crate::fleet::Totals;
 use crate::insight::ownership::{AllocationIndex, DeviceOwners};
 use crate::model::{JobId, Watts};
 use crate::text::{UNKNOWN, width_of};
-use crate::ui::widgets::line::truncate;
+use crate::ui::widgets::line::{Tone, truncate};
 use crate::ui::widgets::number_format::{Units, or_unknown};
+use crate::ui::widgets::table::Cell;
 
 /// Formats the first user of a node and the number of others.
 pub(super) fn users_text(owners: &DeviceOwners) -> String {
@@ -36,6 +37,24 @@ pub(super) fn jobs_text(
     let number = allocations.job(first).map_or(first.as_str(), |job| &job.shown_id);
     let name = if width_of(number) < room { truncate(&name, room) } else { number.to_owned() };
     format!("{name}{rest}")
+}
+
+/// Makes a cell of a count of devices, in this tone unless it is zero; unknown if no device of the nodes is known.
+pub(super) fn count_cell(totals: &Totals, count: usize, tone: Tone) -> Cell {
+    match count {
+        0 if totals.devices == 0 && totals.unseen > 0 => UNKNOWN.into(),
+        0 => Cell::toned("0", Tone::Faint),
+        _ => Cell::toned(count.to_string(), tone),
+    }
+}
+
+/// Makes a cell of the devices that cannot be used: at least so many if the devices of a node are unknown.
+pub(super) fn down_cell(totals: &Totals) -> Cell {
+    match (totals.unusable(), totals.unseen) {
+        (count, 0) => count_cell(totals, count, Tone::Warn),
+        (0, _) => Cell::toned("?", Tone::Warn),
+        (count, _) => Cell::toned(format!("{count}+"), Tone::Warn),
+    }
 }
 
 /// Formats used and total memory, that of a group in a unit that fits the column.
@@ -86,6 +105,25 @@ mod tests {
     use crate::fleet::Fleet;
     use crate::insight::ownership::DeviceOwner;
     use crate::model::{Job, JobList};
+
+    #[test]
+    fn devices_of_nodes_without_a_sample_are_unknown_and_not_zero() {
+        let text = |cell: Cell| match cell {
+            Cell::Text(text, _) => text.into_owned(),
+            Cell::Bar(..) | Cell::Line(_) => panic!("no text"),
+        };
+        for (devices, faulty, unseen, [down, free]) in [
+            (8, 0, 0, ["0", "0"]),
+            (8, 2, 0, ["2", "0"]),
+            (8, 2, 1, ["2+", "0"]),
+            (8, 0, 1, ["?", "0"]),
+            (0, 0, 2, ["?", UNKNOWN]),
+        ] {
+            let totals = Totals { unseen, devices, faulty, ..Totals::default() };
+            let cells = [down_cell(&totals), count_cell(&totals, totals.free, Tone::Plain)];
+            assert_eq!(cells.map(text), [down, free], "{totals:?}");
+        }
+    }
 
     #[test]
     fn the_first_job_keeps_its_id_and_the_others_are_counted() {

@@ -85,6 +85,7 @@ fn of_group(context: RenderContext<'_>, state: &mut State, group: usize) -> Opti
         count("fresh", totals.fresh, "nodes whose numbers are new: only these are in the sums"),
         count("stale", totals.stale, "nodes that are connected and send no new numbers"),
         count("down", totals.down, "nodes that are not connected"),
+        count("unseen", totals.unseen, "nodes without a sample, whose devices are in no count"),
     ];
     let devices = vec![
         count(

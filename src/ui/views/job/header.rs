@@ -13,7 +13,6 @@ use crate::ui::views::job::series::{KEPT_SECONDS, MeanSeries};
 use crate::ui::views::job::summary::{JobMetric, JobSummary};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{counted, or_unknown};
-use crate::ui::widgets::spark_range::{marks, sparkline};
 
 /// Body heights from which the second line, the distributions, and more findings are shown.
 const MIN_HEIGHTS: [usize; 3] = [5, 11, 20];
@@ -159,7 +158,7 @@ fn distribution_lines(
     let front = NUMBER_WIDTH * 4 + if name_width > 0 { name_width + 2 } else { 0 };
     let room = width.saturating_sub(front + 2);
     let points = if room >= 12 { room.min(MAX_POINTS) } else { 0 };
-    let (means, seconds_per_point) = series.columns(usize::from(marks(points)));
+    let (means, seconds_per_point) = series.columns(usize::from(points));
     let mut title = Line::new().gap(NUMBER_WIDTH);
     for label in ["min", "mean", "max"] {
         title = title.right_aligned(label, NUMBER_WIDTH, Tone::Faint);
@@ -172,7 +171,7 @@ fn distribution_lines(
         );
     }
     if points > 0 {
-        let minutes = (usize::from(marks(points)) * seconds_per_point).min(KEPT_SECONDS) / 60;
+        let minutes = (usize::from(points) * seconds_per_point).min(KEPT_SECONDS) / 60;
         let caption = format!("mean, last {minutes} min");
         title = title.gap(2).left_aligned(&caption, points, Tone::Faint);
     }
@@ -201,7 +200,7 @@ fn distribution_lines(
         }
         if points > 0 && metric == JobMetric::Utilization {
             let tone = display.load.tone(distribution.map(|distribution| distribution.mean));
-            line = line.gap(2).append(sparkline(&means, points, tone));
+            line = line.gap(2).sparkline(means.clone(), tone);
         }
         lines.push(line.truncated(width));
     }

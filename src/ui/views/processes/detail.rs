@@ -326,7 +326,7 @@ fn axis_max(metric: ProcessMetric, highest: Option<f32>, entry: Option<ProcessEn
     let max = highest.unwrap_or(0.0) * 1.25;
     match metric {
         ProcessMetric::Load => 100.0,
-        ProcessMetric::Cpu => max.max(10.0),
+        ProcessMetric::Cpu => max.max(100.0),
         ProcessMetric::DeviceMemory | ProcessMetric::HostMemory => {
             let total =
                 entry.and_then(|entry| entry.device).and_then(|device| device.memory_total.get());
