@@ -69,7 +69,7 @@ impl Filter {
         if self.is_empty() {
             return true;
         }
-        let position = device.and_then(|device| position_of(node, device));
+        let position = device.and_then(|device| node.whole_position(device));
         let (usage, job) = (Some(Cow::Borrowed(usage)), self.listed_job(usage));
         let parts = [RowParts { device, position, usage, job }];
         Evaluation::new(&self.conditions, &self.rows(node, &parts, now)).matches()
@@ -136,12 +136,6 @@ struct RowParts<'a> {
     job: Option<&'a Job>,
 }
 
-/// Returns the position of a device; of a slice, that of its device.
-fn position_of(node: &Node, device: &Device) -> Option<usize> {
-    let uuid = device.parent.as_ref().unwrap_or(&device.uuid);
-    node.devices.iter().position(|other| other.uuid == *uuid)
-}
-
 impl Filter {
     fn rows<'a>(
         &'a self,
@@ -167,7 +161,7 @@ impl Filter {
         let listed: Vec<_> = self.jobs.iter().flat_map(|jobs| jobs.on_node(&node.name)).collect();
         let allocated = allocated_on(node, &listed);
         for device in &node.devices {
-            let (count, position) = (parts.len(), position_of(node, device));
+            let (count, position) = (parts.len(), node.whole_position(device));
             let part = |usage, job| RowParts { device: Some(device), position, usage, job };
             if self.reads.processes {
                 parts.extend(Usage::of(node, device).map(|usage| {
