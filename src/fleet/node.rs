@@ -429,6 +429,12 @@ impl Node {
         Some((used, slices.count())).filter(|(_, count)| *count > 0)
     }
 
+    /// Returns the position of a device, or of the one that it is a slice of.
+    pub fn whole_position(&self, device: &Device) -> Option<usize> {
+        let uuid = device.parent.as_ref().unwrap_or(&device.uuid);
+        self.devices.iter().position(|other| other.uuid == *uuid)
+    }
+
     /// Returns the device, or slice, with this UUID.
     pub fn device(&self, uuid: &str) -> Option<&Device> {
         self.devices.iter().find(|device| *device.uuid == *uuid)

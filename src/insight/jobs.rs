@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::fleet::{Assigned, Fleet, JobDevices, Node};
 use crate::insight::FleetView;
-use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobState, NodeName};
+use crate::model::{Allocation, Device, DeviceAllocation, Job, JobId, JobState, NodeName};
 use crate::time::Timestamp;
 
 /// The jobs that have nodes, in the order in which the view steps through them.
@@ -21,7 +21,7 @@ pub(crate) struct JobEntry {
     pub(crate) nodes: Vec<JobNode>,
     /// True if the scheduler lists the job, false if only its processes show it.
     pub(crate) is_listed: bool,
-    /// True if the filter matches at least one node of the job.
+    /// True if the filter matches a device of the job, or a node where its devices are unknown.
     pub(crate) is_shown: bool,
 }
 
@@ -30,9 +30,23 @@ pub(crate) struct JobEntry {
 pub(crate) struct JobNode {
     /// Index into the nodes of the fleet, `None` if the node is not monitored.
     pub(crate) node_index: Option<usize>,
-    /// True if the filter matches the node.
+    /// True if the filter matches a device of the job there, or the node if the job has no known device there.
     pub(crate) is_shown: bool,
     pub(crate) assigned: Assigned,
+    /// The positions of the job's devices and slices that match, in the order of the node.
+    pub(crate) positions: Vec<usize>,
+}
+
+impl JobNode {
+    /// Returns the node; `None` if it is not monitored.
+    pub(crate) fn node<'a>(&self, fleet_view: &'a FleetView) -> Option<&'a Node> {
+        fleet_view.fleet.nodes.get(self.node_index?).map(|node| &**node)
+    }
+
+    /// Returns the devices and slices that match, each with its position.
+    pub(crate) fn devices<'a>(&self, node: &'a Node) -> impl Iterator<Item = (usize, &'a Device)> {
+        self.positions.iter().filter_map(|at| Some((*at, node.devices.get(*at)?)))
+    }
 }
 
 impl JobIndex {
@@ -59,8 +73,9 @@ impl JobIndex {
     }
 }
 
-/// Looks up nodes by name, and whether the filter matches them.
+/// Looks up nodes by name, and what of them the filter matches.
 struct NodeLookup<'a> {
+    fleet_view: &'a FleetView,
     by_name: BTreeMap<&'a NodeName, usize>,
     shown: Option<BTreeSet<usize>>,
 }
@@ -70,12 +85,29 @@ impl<'a> NodeLookup<'a> {
         let named = fleet_view.fleet.nodes.iter().map(|node| &node.name).zip(0..);
         let shown =
             (!fleet_view.filter.is_empty()).then(|| fleet_view.matching.iter().copied().collect());
-        Self { by_name: named.collect(), shown }
+        Self { fleet_view, by_name: named.collect(), shown }
     }
 
     fn is_shown(&self, node_index: Option<usize>) -> bool {
         let Some(shown) = &self.shown else { return true };
         node_index.is_some_and(|node_index| shown.contains(&node_index))
+    }
+
+    fn job_node(&self, node_index: Option<usize>, assigned: Assigned) -> JobNode {
+        let node = node_index.and_then(|at| self.fleet_view.fleet.nodes.get(at));
+        let (mut has_devices, mut positions) = (false, Vec::new());
+        if let (Some(node), Some(own)) = (node, &assigned.devices) {
+            let devices = node.devices.iter().enumerate();
+            for (position, device) in devices.filter(|(_, device)| own.contains(&device.uuid)) {
+                has_devices = true;
+                let whole = node.whole_position(device).unwrap_or(position);
+                if self.fleet_view.matches_device(node, whole) {
+                    positions.push(position);
+                }
+            }
+        }
+        let is_shown = self.is_shown(node_index) && (!has_devices || !positions.is_empty());
+        JobNode { node_index, is_shown, assigned, positions }
     }
 }
 
@@ -87,11 +119,7 @@ fn build_entry(
 ) -> JobEntry {
     let job_node = |allocation: &Allocation| {
         let node_index = lookup.by_name.get(&allocation.node).copied();
-        JobNode {
-            node_index,
-            is_shown: lookup.is_shown(node_index),
-            assigned: job_devices.assigned(&job, allocation),
-        }
+        lookup.job_node(node_index, job_devices.assigned(&job, allocation))
     };
     let nodes: Vec<JobNode> = job.allocations.iter().map(job_node).collect();
     JobEntry { is_shown: nodes.iter().any(|job_node| job_node.is_shown), nodes, is_listed, job }

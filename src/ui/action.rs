@@ -30,6 +30,8 @@ pub enum Action {
     Explain,
     /// Moves the cursor to the sickest node, then to the next one.
     NextProblem,
+    /// Opens the job of the selected node.
+    OpenJob,
     /// Freezes or unfreezes the screen.
     Freeze,
     /// Starts or stops sampling the selected node 10 to 20 times a second.
@@ -67,6 +69,7 @@ impl Action {
             self,
             Self::Explain
                 | Self::NextProblem
+                | Self::OpenJob
                 | Self::Rows(_)
                 | Self::Sort(_)
                 | Self::Fleet(_)
@@ -152,8 +155,6 @@ pub enum FleetAction {
 /// Actions of the job view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobAction {
-    /// Opens the selected job.
-    Open,
     PreviousJob,
     NextJob,
     PreviousNode,

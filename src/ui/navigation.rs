@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::fleet::{Node, NodeCount};
+use crate::insight::jobs::JobEntry;
 use crate::insight::next_problem::sick_nodes;
 use crate::insight::node_status::notes;
 use crate::insight::{FleetView, RowId};
@@ -15,7 +16,6 @@ use crate::ui::dialog::Dialog;
 use crate::ui::dialog::explain::ExplanationDialog;
 use crate::ui::effect::Effect;
 use crate::ui::node_panel::series::NodeSeries;
-use crate::ui::selection::JobSelection;
 use crate::ui::view_state::{Shared, ViewState};
 use crate::ui::views::{events, fleet, job, node, processes, runs, users};
 use crate::ui::widgets::column_spec::ColumnGroup;
@@ -86,13 +86,9 @@ impl Navigation {
                 Err(reason) => Effect::Message(reason),
             },
             Action::NextProblem => self.next_problem(context),
+            Action::OpenJob => self.open_job(context.view),
             Action::Sort(action) => self.sort(context, *action),
             Action::Fleet(action) => self.fleet.update_layout(context, shared, *action),
-            Action::Job(JobAction::Open) if self.view == View::Fleet => {
-                self.open(context.view, View::Job);
-                self.job.open();
-                Effect::Handled
-            }
             Action::Job(action) => self.job.update_job(context, shared, *action),
             Action::Node(action) => node::update_panel(context, shared, *action),
             Action::Processes(action) => self.update_processes(context, *action),
@@ -215,17 +211,36 @@ impl Navigation {
         Effect::Message(format!("problem {} of {}: {} {what}", at + 1, sick.len(), node.name))
     }
 
-    /// Shows the runs of the selected job.
+    /// Opens the job of the shown node, or says that there is none.
+    fn open_job(&mut self, fleet_view: &FleetView) -> Effect {
+        let Some(name) = self.shown_node(fleet_view).map(|node| node.name.clone()) else {
+            return Effect::Message("no node is selected".to_owned());
+        };
+        let has_node = |entry: &&JobEntry| entry.job.allocations.iter().any(|one| one.node == name);
+        let mut jobs = fleet_view.job_index().entries.iter().filter(has_node).peekable();
+        if jobs.peek().is_none() {
+            return Effect::Message(format!("no job runs on {name}"));
+        }
+        if !jobs.any(|entry| entry.is_shown) {
+            return Effect::Message(format!("no job on {name} matches the filter"));
+        }
+        self.shared.selection.select(name);
+        self.open(fleet_view, View::Job);
+        self.job.open();
+        Effect::Handled
+    }
+
+    /// Returns true if the list of jobs is shown, on which no node is.
+    pub(crate) fn is_on_job_list(&self) -> bool {
+        self.view == View::Job && !self.job.is_open()
+    }
+
+    /// Shows the runs of the job under the cursor, or of the open one.
     fn show_runs_of_job(&mut self, context: RenderContext<'_>) -> Effect {
         if context.view.runs.is_none() {
             return Effect::Message(runs::NOT_WATCHED.to_owned());
         }
-        let selection = &self.shared.selection;
-        let job = selection.job(context.view).map(|selected| match selected {
-            JobSelection::Listed { job, .. }
-            | JobSelection::Hidden(job)
-            | JobSelection::Ended(job) => job.id.clone(),
-        });
+        let job = self.job.selected_job(context, &self.shared.selection).map(|job| job.id);
         self.runs.show_job(job);
         Effect::SwitchView(View::Runs)
     }
@@ -413,8 +428,7 @@ impl Navigation {
                 (!fleet_view.filter.is_empty()).then_some(default)
             }
             (
-                Action::Job(JobAction::PreviousNode | JobAction::NextMetric)
-                | Action::Runs(RunAction::OfJob),
+                Action::Job(JobAction::PreviousNode | JobAction::NextMetric) | Action::Focus,
                 View::Job,
             ) if !self.job.is_open() => None,
             (Action::Rows(RowAction::Open), View::Job) if !self.job.is_open() => Some(default),
@@ -479,12 +493,15 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::{Fleet, SourceState};
-    use crate::model::{Bytes, Device, DeviceUse, Fault, FaultKind, Job, Link, Reading, Source};
+    use crate::fleet::{Fleet, Process, SourceState};
+    use crate::model::{
+        Bytes, Device, DeviceUse, Fault, FaultKind, Job, Link, ProcessKey, Reading, Source,
+    };
     use crate::query::Filter;
     use crate::time::Timestamp;
     use crate::ui::action::{FleetAction, NodeAction};
     use crate::ui::display_options::DisplayOptions;
+    use crate::ui::selection::JobSelection;
     use crate::ui::widgets::list::Movement;
 
     fn fleet_view(names: &[&str]) -> FleetView {
@@ -634,7 +651,7 @@ mod tests {
             .selection
             .job(fleet_view)
         {
-            Some(JobSelection::Listed { job, .. }) => job.shown_id.to_string(),
+            Some(JobSelection::Listed(job)) => job.shown_id.to_string(),
             Some(JobSelection::Hidden(job)) => format!("{} hidden", job.shown_id),
             Some(JobSelection::Ended(job)) => format!("{} ended", job.shown_id),
             None => "none".to_owned(),
@@ -682,9 +699,7 @@ mod tests {
             navigation.shared.selection.select(NodeName::new(node).unwrap());
             navigation.show_view(&jobs, View::Job);
             navigation.shared.selection.refresh_job(&jobs);
-            let Some(JobSelection::Listed { job: shown, .. }) =
-                navigation.shared.selection.job(&jobs)
-            else {
+            let Some(JobSelection::Listed(shown)) = navigation.shared.selection.job(&jobs) else {
                 panic!()
             };
             assert_eq!((&*shown.shown_id, selected(&navigation, &jobs)), (job, node.to_owned()));
@@ -693,8 +708,7 @@ mod tests {
         step_job(&mut navigation, &jobs, JobAction::NextJob);
         navigation.show_view(&jobs, View::Node);
         navigation.show_view(&jobs, View::Job);
-        let Some(JobSelection::Listed { job: shown, .. }) = navigation.shared.selection.job(&jobs)
-        else {
+        let Some(JobSelection::Listed(shown)) = navigation.shared.selection.job(&jobs) else {
             panic!()
         };
         assert_eq!(&*shown.shown_id, "3");
@@ -791,6 +805,75 @@ mod tests {
         assert_eq!(filtered, "no problem on the 1 of 2 nodes that match the filter");
     }
 
+    /// Performs an action.
+    fn perform(navigation: &mut Navigation, fleet_view: &FleetView, action: &Action) -> Effect {
+        let (options, zone) = (DisplayOptions::default(), jiff::tz::TimeZone::UTC);
+        navigation
+            .update(RenderContext { view: fleet_view, options: &options, zone: &zone }, action)
+    }
+
+    #[test]
+    fn no_signal_reaches_a_process_from_the_list_of_jobs() {
+        let mut fleet_view = with_jobs(&["a"], &[("1", &["a"])]);
+        let mut node = Node::clone(fleet_view.node_at(0).unwrap());
+        node.uses = [using("GPU-a", 7, 1)].into();
+        let key = ProcessKey { pid: 7, start_ticks: 1 };
+        node.processes = [Process { key, ..Process::default() }].into();
+        fleet_view.fleet.nodes = [Arc::new(node.clone())].into();
+        let mut navigation = Navigation { view: View::Job, ..Navigation::default() };
+        navigation.shared.selection.select(node.name.clone());
+        navigation.shared.panel.follow(&navigation.shared.selection);
+        navigation.shared.panel.enter(&node);
+        for action in [
+            ProcessAction::Signals,
+            ProcessAction::Signal(Signal::Kill),
+            ProcessAction::InterruptSelected,
+        ] {
+            let action = Action::Processes(action);
+            let effect = perform(&mut navigation, &fleet_view, &action);
+            assert!(!matches!(effect, Effect::OpenDialog(_)), "{action:?}: {effect:?}");
+        }
+        // An open job shows the process under the cursor.
+        navigation.job.open();
+        let signals = Action::Processes(ProcessAction::Signals);
+        let effect = perform(&mut navigation, &fleet_view, &signals);
+        assert!(matches!(effect, Effect::OpenDialog(_)), "{effect:?}");
+    }
+
+    #[test]
+    fn keys_about_a_node_tell_in_the_list_of_jobs_that_it_shows_none() {
+        let fleet_view = with_jobs(&["a"], &[("1", &["a"])]);
+        let mut navigation = Navigation { view: View::Job, ..Navigation::default() };
+        for action in [
+            JobAction::ToggleProcesses,
+            JobAction::NextMetric,
+            JobAction::PreviousNode,
+            JobAction::NextNode,
+        ] {
+            let effect = perform(&mut navigation, &fleet_view, &Action::Job(action));
+            assert_eq!(effect, Effect::Message(job::NOT_OPEN.to_owned()), "{action:?}");
+        }
+        assert!(!navigation.shared.panel.hides_processes);
+    }
+
+    #[test]
+    fn the_key_for_the_job_of_a_node_opens_no_other_job() {
+        let fleet_view = with_jobs(&["a", "b"], &[("1", &["a"])]);
+        let mut navigation = Navigation::default();
+        navigation.shared.selection.select(NodeName::new("b").unwrap());
+        let effect = perform(&mut navigation, &fleet_view, &Action::OpenJob);
+        assert_eq!(effect, Effect::Message("no job runs on b".to_owned()));
+        assert_eq!(navigation.view, View::Fleet);
+        // The first row, on which the cursor is if no node was selected.
+        let jobs = with_jobs(&["a", "b"], &[("1", &["b"]), ("2", &["a"])]);
+        let mut navigation = Navigation::default();
+        assert_eq!(perform(&mut navigation, &jobs, &Action::OpenJob), Effect::Handled);
+        let Some(JobSelection::Listed(job)) = navigation.shared.selection.job(&jobs) else {
+            panic!()
+        };
+        assert_eq!((&*job.shown_id, navigation.view), ("2", View::Job));
+    }
+
     fn with_filter(filter: &str) -> FleetView {
         let fleet = fleet_view(&["gpu01"]).fleet;
         FleetView::filtered(fleet, Timestamp::default(), Filter::new(filter).unwrap())
@@ -813,6 +896,7 @@ mod tests {
             (View::Events, "", Action::Sort(SortAction::Menu), None),
             (View::Job, "", Action::Rows(RowAction::Open), Some("usual")),
             (View::Job, "", Action::Job(JobAction::PreviousNode), None),
+            (View::Job, "", Action::Focus, None),
             (View::Node, "", Action::Rows(RowAction::Open), Some("usual")),
             (View::Node, "", Action::Node(NodeAction::Previous), None),
             (View::Users, "", Action::Rows(RowAction::Open), Some("usual")),

@@ -1,7 +1,6 @@
 //! The whole screen: header, the current view, dialog or prompt, footer.
 
 use crate::ui::navigation::Navigation;
-use crate::ui::views::job;
 use crate::ui::widgets::line::{self, Line, Tone};
 use crate::ui::{RenderContext, ScreenState, View, header};
 
@@ -105,8 +104,8 @@ fn body(
     // A job that has ended is shown even if no node is.
     let is_empty =
         fleet_view.fleet.nodes.is_empty() && !matches!(navigation.view, View::Job | View::Runs);
-    if let Some(list) = fleet_view.fleet.jobs.as_deref().filter(|_| is_empty) {
-        return job::lines_without_running_jobs(context, list, width, height);
+    if is_empty && fleet_view.fleet.jobs.is_some() {
+        return navigation.job.list_lines(context, width, height);
     }
     navigation.lines(context, width, height)
 }

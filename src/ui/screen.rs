@@ -43,7 +43,7 @@ use crate::ui::theme::Theme;
 use crate::ui::time_prompt::TimePrompt;
 use crate::ui::time_prompt::time_text::TimeContext;
 use crate::ui::timeline::Timeline;
-use crate::ui::views::events;
+use crate::ui::views::{events, job};
 use crate::ui::widgets::line::Line;
 use crate::ui::widgets::list::{Movement, cycled};
 use crate::ui::{ScreenState, View};
@@ -361,6 +361,10 @@ impl Ui {
         if self.focus.take().is_some() {
             return;
         }
+        if self.navigation.is_on_job_list() {
+            self.show_message(job::NOT_OPEN.to_owned(), now);
+            return;
+        }
         match focus::begin(self.focusable_node().map(|node| &**node), now) {
             Ok(focus) => {
                 // Another order of the rows must not move the focus.
@@ -374,7 +378,9 @@ impl Ui {
     /// Returns the shown node, in the views that show nodes.
     fn focusable_node(&self) -> Option<&Arc<Node>> {
         let shows_nodes = match self.navigation.view {
-            View::Fleet | View::Job | View::Node => !self.is_recorded(),
+            View::Fleet | View::Job | View::Node => {
+                !self.is_recorded() && !self.navigation.is_on_job_list()
+            }
             View::Processes | View::Users | View::Events | View::Runs => false,
         };
         self.navigation.shown_node(self.shown.view()).filter(|_| shows_nodes)
@@ -586,6 +592,7 @@ impl Ui {
             Action::PreviousView => self.cycle_view(false),
             Action::Explain
             | Action::NextProblem
+            | Action::OpenJob
             | Action::Rows(_)
             | Action::Sort(_)
             | Action::Fleet(_)
@@ -842,7 +849,7 @@ impl Ui {
         // Only jobs of the scheduler's list can be queried, not those known from processes.
         let list = fleet_view.fleet.jobs.as_ref().filter(|_| self.navigation.view == View::Job)?;
         match self.navigation.shared.selection.job(fleet_view)? {
-            JobSelection::Listed { job, .. } => list.job(&job.id).map(|job| job.id.clone()),
+            JobSelection::Listed(job) => list.job(&job.id).map(|job| job.id.clone()),
             JobSelection::Hidden(_) | JobSelection::Ended(_) => None,
         }
     }

@@ -22,11 +22,7 @@ pub struct SharedSelection {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum JobSelection<'a> {
     /// The job has nodes.
-    Listed {
-        job: &'a Job,
-        /// Its index among the jobs that have nodes.
-        index: usize,
-    },
+    Listed(&'a Job),
     /// The filter matches none of its nodes.
     Hidden(&'a Job),
     /// The job is no longer listed, or it is pending again; this is its last state.
@@ -113,12 +109,10 @@ impl SharedSelection {
     /// Returns the selected job, or the first one if none was selected yet.
     pub fn job<'a>(&'a self, fleet_view: &'a FleetView) -> Option<JobSelection<'a>> {
         let job_index = fleet_view.job_index();
-        let mut shown = job_index.shown().map(|entry| &entry.job).enumerate();
-        let Some(last_listed) = &self.job else {
-            return shown.next().map(|(index, job)| JobSelection::Listed { job, index });
-        };
-        Some(match shown.find(|(_, job)| job.id == last_listed.id) {
-            Some((index, job)) => JobSelection::Listed { job, index },
+        let mut shown = job_index.shown().map(|entry| &entry.job);
+        let Some(last_listed) = &self.job else { return shown.next().map(JobSelection::Listed) };
+        Some(match shown.find(|job| job.id == last_listed.id) {
+            Some(job) => JobSelection::Listed(job),
             None => match job_index.entry(&last_listed.id) {
                 Some(entry) => JobSelection::Hidden(&entry.job),
                 None => JobSelection::Ended(last_listed),
@@ -140,7 +134,7 @@ impl SharedSelection {
     pub fn follow_job(&mut self, fleet_view: &FleetView) {
         let Some(name) = &self.node else { return };
         let has_node = |job: &Job| job.allocations.iter().any(|one| one.node == *name);
-        if let Some(JobSelection::Listed { job, .. }) = self.job(fleet_view)
+        if let Some(JobSelection::Listed(job)) = self.job(fleet_view)
             && has_node(job)
         {
             return;
@@ -153,7 +147,7 @@ impl SharedSelection {
 
     /// Remembers the state of the selected job, and selects one of its nodes if none of them is selected.
     pub fn refresh_job(&mut self, fleet_view: &FleetView) {
-        let Some(JobSelection::Listed { job, .. }) = self.job(fleet_view) else { return };
+        let Some(JobSelection::Listed(job)) = self.job(fleet_view) else { return };
         let job = job.clone();
         let has_node = |name: &NodeName| job.allocations.iter().any(|one| one.node == *name);
         let known = |name: &&NodeName| fleet_view.fleet.node(name).is_some();

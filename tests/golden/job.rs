@@ -43,9 +43,9 @@ fn job_on_every_kind_of_fleet() {
 fn jobs_of_every_kind() {
     let down = KeyCode::Down;
     for (name, fleet, keys) in [
-        ("idle", fleets::with_jobs(), view_keys(&[down])),
+        ("idle", fleets::with_jobs(), view_keys(&[down, down])),
         ("unknown-devices", fleets::with_jobs(), view_keys(&[KeyCode::Char('j'); 3])),
-        ("unlisted", fleets::with_jobs(), view_keys(&[down, down])),
+        ("unlisted", fleets::with_jobs(), view_keys(&[down])),
         ("without-list", fleets::every_state(), view_keys(&[])),
         ("waiting", fleets::only_pending_jobs(), LIST.to_vec()),
         ("large", fleets::one_large_job(1_000), view_keys(&[KeyCode::Right, KeyCode::Right])),
@@ -77,7 +77,7 @@ fn the_list_of_jobs_in_every_size() {
 #[test]
 fn the_worst_own_job_is_the_first_row_and_enter_opens_it() {
     let rows = screen(fleets::with_jobs(), LIST, (80, 24));
-    let order = ["8421 ", "8450 ", "8451_[3-5%3] ", "8425 ", "8430 ", "8440 "];
+    let order = ["8421 ", "8450 ", "8451_[3-5%3] ", "8430 ", "8425 ", "8440 "];
     let first = rows.lines().position(|line| line.starts_with("ID")).unwrap() + 1;
     for (line, id) in rows.lines().skip(first).zip(order) {
         assert!(line.starts_with(id), "{id}: {rows}");
@@ -114,7 +114,7 @@ fn escape_and_the_key_of_the_view_return_to_the_list_and_escape_leaves_it() {
         assert!(rows.contains("\nID ") && rows.contains("sort: worst"), "{rows}");
         // The cursor is on the job that was open.
         let again = [keys.clone(), vec![KeyCode::Enter]].concat();
-        assert!(screen(fleets::with_jobs(), &again, (80, 24)).contains("job 8425"));
+        assert!(screen(fleets::with_jobs(), &again, (80, 24)).contains("job 8430"));
         let left = [keys, vec![KeyCode::Esc]].concat();
         assert!(screen(fleets::with_jobs(), &left, (80, 24)).contains("sort: node"));
     }
@@ -132,7 +132,7 @@ fn the_fleet_opens_the_job_of_its_node() {
 #[test]
 fn a_job_that_ends_while_shown_says_so() {
     let mut ui = new_ui(fleets::with_jobs(), DARK);
-    press(&mut ui, &view_keys(&[KeyCode::Down]));
+    press(&mut ui, &view_keys(&[KeyCode::Down, KeyCode::Down]));
     let later = NOW.plus(Duration::from_secs(60));
     ui.on_fleet(fleets::a_minute_later(), later);
     let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 24));
@@ -151,7 +151,8 @@ fn stale_nodes_are_excluded_from_statistics_and_named() {
 
 #[test]
 fn a_job_row_shows_only_the_devices_of_the_job() {
-    let screen = screen(fleets::with_jobs(), &view_keys(&[KeyCode::Down]), (80, 24));
+    let keys = view_keys(&[KeyCode::Down, KeyCode::Down]);
+    let screen = screen(fleets::with_jobs(), &keys, (80, 24));
     let row = screen.lines().find(|line| line.contains("  gpu03 ")).unwrap();
     let numbers = row.split_whitespace().filter(|word| *word == "0").count();
     assert_eq!(numbers, 4, "{screen}");
@@ -161,6 +162,55 @@ fn a_job_row_shows_only_the_devices_of_the_job() {
 fn slices_are_not_counted_as_devices() {
     let job = screen(fleets::job_with_slices(), KEYS, (120, 40));
     assert!(job.contains("1 node · 1 device and 2 slices"), "{job}");
+    // Both slices are of one device.
+    let list = screen(fleets::job_with_slices(), LIST, (120, 40));
+    let row = list.lines().find(|line| line.starts_with("8421 ")).unwrap();
+    assert!(row.contains(" 1×2 "), "{list}");
+}
+
+#[test]
+fn a_filter_tells_how_many_devices_of_a_job_match_in_the_list_and_in_the_job() {
+    let typed: Vec<KeyCode> = "/node=gpu02".chars().map(KeyCode::Char).collect();
+    let keys = [LIST, &typed, &[KeyCode::Enter]].concat();
+    let list = screen(fleets::with_jobs(), &keys, (120, 40));
+    assert!(list.contains("1 of 4 jobs with nodes match") && list.contains(" 8/40 "), "{list}");
+    let job = screen(fleets::with_jobs(), &[keys, vec![KeyCode::Enter]].concat(), (120, 40));
+    assert!(job.contains("8 of 40 devices match") && job.contains("job 1 of 1"), "{job}");
+}
+
+#[test]
+fn the_list_counts_the_jobs_that_can_be_opened_as_an_open_job_does() {
+    let list = screen(fleets::with_jobs(), LIST, (120, 40));
+    assert!(list.contains("4 jobs with nodes · 2 pending · 3 yours"), "{list}");
+    assert!(screen(fleets::with_jobs(), KEYS, (120, 40)).contains("job 1 of 4"));
+}
+
+#[test]
+fn the_explanation_of_a_job_begins_with_what_its_devices_do() {
+    let keys = [LIST, &[KeyCode::Char('i')]].concat();
+    let shown = screen(fleets::with_jobs(), &keys, (120, 40));
+    let at = |text: &str| shown.find(text).unwrap_or_else(|| panic!("{text}: {shown}"));
+    let order =
+        ["problem", "idle", "outliers", "lowest", "start"].map(|name| at(&format!("\n  {name} ")));
+    assert!(order.is_sorted(), "{shown}");
+    assert!(shown.contains("12% gpu02:3") && shown.contains("1 of 16"), "{shown}");
+}
+
+#[test]
+fn keys_about_a_node_say_that_the_list_of_jobs_shows_none() {
+    for key in ['w', 'p', 'm'] {
+        let keys = [LIST, &[KeyCode::Char(key)]].concat();
+        let shown = screen(fleets::with_jobs(), &keys, (120, 40));
+        assert!(shown.contains("the list of jobs shows no node"), "{key}: {shown}");
+    }
+}
+
+#[test]
+fn while_no_job_runs_every_view_lists_the_jobs_that_wait() {
+    for key in ['1', '3', '5'] {
+        let shown = screen(fleets::only_pending_jobs(), &[KeyCode::Char(key)], (120, 40));
+        assert!(shown.contains("pending: Priority"), "{key}: {shown}");
+    }
 }
 
 #[test]
@@ -168,7 +218,7 @@ fn a_row_opens_its_node_and_escape_leaves_the_table() {
     let open_keys = view_keys(&[KeyCode::Enter, KeyCode::Down, KeyCode::Enter]);
     assert!(screen(fleets::with_jobs(), &open_keys, (80, 24)).contains("gpu02  8× H100"));
     let leave_keys = view_keys(&[KeyCode::Enter, KeyCode::Esc, KeyCode::Down]);
-    assert!(screen(fleets::with_jobs(), &leave_keys, (80, 24)).contains("job 8425"));
+    assert!(screen(fleets::with_jobs(), &leave_keys, (80, 24)).contains("job 8430"));
 }
 
 #[test]

@@ -108,7 +108,7 @@ impl Filter {
         if self.is_empty() {
             return true;
         }
-        let position = device.and_then(|device| position_of(node, device));
+        let position = device.and_then(|device| node.whole_position(device));
         let (usage, job) = (Some(Cow::Borrowed(usage)), self.listed_job(usage));
         let parts = [RowParts { device, position, usage, job }];
         let counts = Counts::new(node, &self.allocated, now);
@@ -176,12 +176,6 @@ struct RowParts<'a> {
     job: Option<&'a Job>,
 }
 
-/// Returns the position of a device; of a slice, that of its device.
-fn position_of(node: &Node, device: &Device) -> Option<usize> {
-    let uuid = device.parent.as_ref().unwrap_or(&device.uuid);
-    node.devices.iter().position(|other| other.uuid == *uuid)
-}
-
 fn rows<'a>(counts: &'a Counts<'a>, parts: &'a [RowParts<'a>]) -> Vec<FilterRow<'a>> {
     let row = |parts: &'a RowParts<'a>| FilterRow {
         node: counts.node,
@@ -206,7 +200,7 @@ impl Filter {
             parts.extend(node.device_positions().map(|position| part(Some(position))));
         }
         for device in node.devices.iter().filter(|_| !is_reported) {
-            let (count, position) = (parts.len(), position_of(node, device));
+            let (count, position) = (parts.len(), node.whole_position(device));
             let part = |usage, job| RowParts { device: Some(device), position, usage, job };
             if self.reads.processes {
                 parts.extend(Usage::of(node, device).map(|usage| {

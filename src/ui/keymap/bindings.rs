@@ -58,7 +58,7 @@ pub(super) const FLEET: &[Binding] = bindings! {
         "fold all groups";
     "fleet.unfold-all" "+ =" => Action::Fleet(FleetAction::UnfoldAll),
         "unfold all groups";
-    "fleet.job" "J" => Action::Job(JobAction::Open),
+    "fleet.job" "J" => Action::OpenJob,
         "open the job of the node";
     "fleet.sort-next" "." => Action::Sort(SortAction::Next),
         "sort by the next column";

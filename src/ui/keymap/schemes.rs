@@ -143,6 +143,21 @@ mod tests {
     }
 
     #[test]
+    fn the_list_of_jobs_is_sorted_by_the_keys_that_sort_nodes() {
+        for name in KeyScheme::ALL {
+            let keymap = Keymap::default().with_scheme(name);
+            for binding_name in ["sort", "fleet.sort-next", "fleet.sort-previous", "fleet.reverse"]
+            {
+                let (_, action) = binding(binding_name);
+                for key in keymap.keys_of(binding_name) {
+                    let found = keymap.actions(*key, View::Job).next();
+                    assert_eq!(found, Some(action), "{name:?} {key} of {binding_name}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn schemes_name_bindings_and_keys_without_conflicts() {
         for name in KeyScheme::ALL {
             for (index, (changed, keys)) in scheme(name).changes.iter().enumerate() {

@@ -72,7 +72,9 @@ mod tests {
 
     use super::*;
     use crate::fleet::NodeBuilder;
-    use crate::model::{BackendReading, Device, DevicesReading, Hello, NodeName, Percent};
+    use crate::model::{
+        BackendReading, Bytes, Device, DevicesReading, Hello, Link, NodeName, Percent,
+    };
     use crate::model::{Reading, Sample};
 
     const DEVICE: &str = "GPU-1";
@@ -124,7 +126,18 @@ mod tests {
     #[test]
     fn a_series_by_seconds_is_stretched_to_the_steps_of_a_close_up() {
         let (node, now) = sampled_node(Duration::from_millis(50));
-        let points = series_points(&node, &NodeSeries::default(), &SeriesId::HostMemory, now, 7);
-        assert_eq!(points, [None; 7]);
+        let mut series = NodeSeries::default();
+        for (second, free) in [(1_001, 80), (1_002, 70)] {
+            let at = Timestamp::from_micros(second * 1_000_000);
+            let mut measured = Node::clone(&node);
+            measured.link = Link::Up;
+            measured.host.fast.memory_total = Reading::Known(Bytes(100));
+            measured.host.fast.memory_available = Reading::Known(Bytes(free));
+            measured.sources.iter_mut().for_each(|state| state.taken_at = Some(at));
+            series.record(&measured, at);
+        }
+        // The newest two steps are of the second that has begun.
+        let points = series_points(&node, &series, &SeriesId::HostMemory, now, 7);
+        assert_eq!(points, [20.0, 20.0, 20.0, 20.0, 20.0, 30.0, 30.0].map(Some));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{JobId, JobList};
+use crate::model::{Job, JobId};
 use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::View;
@@ -22,7 +22,8 @@ mod distribution;
 mod header;
 mod job_explanation;
 mod list;
-pub(crate) mod pending;
+mod load;
+mod metric;
 mod series;
 mod summary;
 mod table;
@@ -30,9 +31,12 @@ mod table;
 use crate::insight::jobs::JobIndex;
 use list::JobListState;
 pub(crate) use list::{COLUMN_SPECS, sort_columns};
+use metric::JobMetric;
 use series::MeanSeries;
-use summary::{JobMetric, JobSummary};
+use summary::JobSummary;
 
+/// Why a key does nothing in the list.
+pub(crate) const NOT_OPEN: &str = "the list of jobs shows no node; open a job first";
 /// Below this height the panel of the selected node is left out.
 const MIN_PANEL_HEIGHT: usize = 14;
 
@@ -100,24 +104,18 @@ impl ViewState for State {
         context: RenderContext<'_>,
         Shared { selection, .. }: &mut Shared,
     ) -> Result<Explanation, String> {
-        if !self.is_open {
-            let job = self.list.selected_job(context, selection);
-            let job = job.ok_or_else(|| "there are no jobs".to_owned())?;
-            return Ok(job_explanation::of_job(context, &job));
+        if self.is_open {
+            self.refresh(context, selection);
         }
-        self.refresh(context, selection);
-        if self.is_in_table
+        if self.is_in_table()
             && let Some(node) = selection.node(context.view)
         {
             return Ok(explain::node_alone(context, node));
         }
-        match selection.job(context.view) {
-            Some(
-                JobSelection::Listed { job, .. }
-                | JobSelection::Hidden(job)
-                | JobSelection::Ended(job),
-            ) => Ok(job_explanation::of_job(context, job)),
-            None => Err("no job is selected".to_owned()),
+        match self.selected_job(context, selection) {
+            Some(job) => Ok(job_explanation::of_job(context, &job)),
+            None if self.is_open => Err("no job is selected".to_owned()),
+            None => Err("there are no jobs".to_owned()),
         }
     }
 
@@ -130,7 +128,7 @@ impl ViewState for State {
         height: usize,
     ) -> Vec<Line> {
         if !self.is_open {
-            return self.list.lines(context, selection, width, height);
+            return self.list.lines(context, Some(selection), width, height);
         }
         let fleet_view = context.view;
         let Some(summary) = self.refresh(context, selection) else {
@@ -193,8 +191,32 @@ impl State {
         self.list.follow(selection);
     }
 
+    /// Returns the job under the cursor of the list, or else the open one.
+    pub(crate) fn selected_job(
+        &mut self,
+        context: RenderContext<'_>,
+        selection: &SharedSelection,
+    ) -> Option<Job> {
+        if !self.is_open {
+            return self.list.selected_job(context, selection);
+        }
+        let (JobSelection::Listed(job) | JobSelection::Hidden(job) | JobSelection::Ended(job)) =
+            selection.job(context.view)?;
+        Some(job.clone())
+    }
+
     pub(crate) const fn is_in_table(&self) -> bool {
         self.is_open && self.is_in_table
+    }
+
+    /// Draws the list without a cursor, in place of other views while no job runs.
+    pub(crate) fn list_lines(
+        &mut self,
+        context: RenderContext<'_>,
+        width: u16,
+        height: usize,
+    ) -> Vec<Line> {
+        self.list.lines(context, None, width, height)
     }
 
     /// Performs an action on the list.
@@ -247,12 +269,14 @@ impl State {
                 let movement = if is_up { Movement::Up } else { Movement::Down };
                 self.list.step(context, selection, movement);
             }
-            JobAction::PreviousNode | JobAction::NextNode | JobAction::NextMetric
+            JobAction::PreviousNode
+            | JobAction::NextNode
+            | JobAction::NextMetric
+            | JobAction::ToggleProcesses
                 if !self.is_open =>
             {
-                return Effect::Ignored;
+                return Effect::Message(NOT_OPEN.to_owned());
             }
-            JobAction::Open => self.open(),
             JobAction::PreviousJob => self.step(context, selection, Movement::Up),
             JobAction::NextJob => self.step(context, selection, Movement::Down),
             JobAction::PreviousNode => self.step_node(context, selection, Movement::Up),
@@ -297,7 +321,7 @@ impl State {
         let fleet_view = context.view;
         selection.refresh_job(fleet_view);
         let id: JobId = match selection.job(fleet_view)? {
-            JobSelection::Listed { job, .. } => job.id.clone(),
+            JobSelection::Listed(job) => job.id.clone(),
             JobSelection::Hidden(_) | JobSelection::Ended(_) => return None,
         };
         let index = fleet_view.job_index();
@@ -365,19 +389,9 @@ fn lines_without_job(
             header::ended_lines(job, outcome, width)
         }
         Some(JobSelection::Hidden(job)) => header::hidden_lines(job, width),
-        Some(JobSelection::Listed { .. }) | None => {
+        Some(JobSelection::Listed(_)) | None => {
             vec![Line::styled("no job is selected; Esc lists them", Tone::Faint).truncated(width)]
         }
     };
     lines.into_iter().take(height).collect()
-}
-
-/// Draws the other views while no job runs: why, what to do about it, and the pending jobs.
-pub(crate) fn lines_without_running_jobs(
-    context: RenderContext<'_>,
-    list: &JobList,
-    width: u16,
-    height: usize,
-) -> Vec<Line> {
-    pending::lines_without_running_jobs(context.view, list, context.zone, width, height)
 }

@@ -315,7 +315,7 @@ impl State {
                 .map_or(ResolvedScope::Fleet, |node| ResolvedScope::Node(node.name.clone())),
             Scope::Job => match selection.job(fleet_view) {
                 Some(
-                    JobSelection::Listed { job, .. }
+                    JobSelection::Listed(job)
                     | JobSelection::Ended(job)
                     | JobSelection::Hidden(job),
                 ) => ResolvedScope::Job(job.id.clone(), job.sluid.clone()),

@@ -8,6 +8,8 @@ const CHANGES: &[(&str, &str)] = &[
     ("help", "? F1"),
     ("fleet.left", "Left h"),
     ("fleet.right", "Right l"),
+    ("job.previous-node", "Left h <"),
+    ("job.next-node", "Right l >"),
     ("node.previous", "< ,"),
     ("node.next", "> ."),
     ("node.left", "Left h Alt-h"),

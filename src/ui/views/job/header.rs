@@ -9,8 +9,9 @@ use crate::text::width_of;
 use crate::time::{Timestamp, format_duration};
 use crate::ui::display_options::DisplayOptions;
 use crate::ui::views::job::distribution::Distribution;
+use crate::ui::views::job::metric::JobMetric;
 use crate::ui::views::job::series::{KEPT_SECONDS, MeanSeries};
-use crate::ui::views::job::summary::{JobMetric, JobSummary};
+use crate::ui::views::job::summary::JobSummary;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{counted, or_unknown};
 
@@ -23,7 +24,7 @@ const MAX_POINTS: u16 = 60;
 /// A job whose devices all stay below this utilization counts as idle-held.
 const ACTIVE_PERCENT: f32 = 5.0;
 
-/// Position of the job among the listed ones.
+/// Position of the job among those of the list that have nodes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Position {
     /// Index from 0.
@@ -83,6 +84,11 @@ fn size_line(summary: &JobSummary) -> Line {
         line = line.text(format!(" ({} hidden by the filter)", summary.hidden), Tone::Warn);
     }
     line = line.text(" · ", Tone::Faint);
+    if let (Some(matching), Some(all)) = (summary.load.matching, summary.load.device_total())
+        && matching < all
+    {
+        return line.text(format!("{matching} of {all} devices match"), Tone::Accent);
+    }
     let devices = match (summary.devices, summary.slices) {
         (devices, 0) => counted(devices, "device"),
         (0, slices) => counted(slices, "slice"),
@@ -234,15 +240,12 @@ fn note_lines(summary: &JobSummary, width: u16, max_findings: usize) -> Vec<Line
         let line = Line::styled(format!("processes contradict Slurm on {names}"), Tone::Warn);
         lines.push(line.text(text, Tone::Faint).truncated(width));
     }
-    let loads = summary.distribution(JobMetric::Utilization);
-    if let Some(loads) = loads.filter(|loads| loads.max < ACTIVE_PERCENT)
+    let load = &summary.load;
+    if let Some(shares) = load.utilization.as_ref().filter(|shares| shares.max < ACTIVE_PERCENT)
         && summary.findings.is_empty()
     {
-        let text = if loads.count == summary.fresh_devices {
-            format!("idle-held: none of its {} devices is busy", loads.count)
-        } else {
-            format!("idle-held: none of its {} reporting devices is busy", loads.count)
-        };
+        let reporting = if shares.count == load.measured { "" } else { "reporting " };
+        let text = format!("idle-held: none of its {} {reporting}devices is busy", shares.count);
         lines.push(Line::styled(text, Tone::Warn).truncated(width));
     }
     let count = summary.findings.len();

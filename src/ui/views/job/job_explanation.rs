@@ -1,13 +1,11 @@
-//! Explains a job: what the scheduler says of it, and what its devices do.
+//! Explains a job: how its devices do, then what the scheduler says of it.
 
-use crate::fleet::Node;
-use crate::insight::FleetView;
-use crate::insight::jobs::JobEntry;
-use crate::insight::node_status::NodeStatus;
 use crate::metrics::{JOB, JobAt};
-use crate::model::{Device, Job, Percent};
+use crate::model::Job;
 use crate::ui::RenderContext;
+use crate::ui::views::job::load::JobLoad;
 use crate::ui::widgets::explanation::{Explanation, Fact};
+use crate::ui::widgets::number_format::or_unknown;
 
 /// Explains a job, running, pending or ended.
 pub(super) fn of_job(context: RenderContext<'_>, job: &Job) -> Explanation {
@@ -19,56 +17,52 @@ pub(super) fn of_job(context: RenderContext<'_>, job: &Job) -> Explanation {
     let entry = fleet_view.job_index().entry(&job.id);
     let is_listed = entry.is_none_or(|entry| entry.is_listed);
     let source = if is_listed { "from the scheduler" } else { "from the processes of the job" };
-    let measured = entry.map(|entry| measured(fleet_view, entry)).unwrap_or_default();
+    let load = entry.map(|entry| load_facts(&JobLoad::of(fleet_view, entry))).unwrap_or_default();
     Explanation::new(format!("job {} {}", job.shown_id, job.name))
+        .with_numbers("its devices now", None, load)
         .with_numbers(source, listed_at.filter(|_| is_listed), facts)
-        .with_numbers("measured on its nodes", None, measured)
 }
 
-/// Counts what is measured of the job.
-fn measured(fleet_view: &FleetView, entry: &JobEntry) -> Vec<Fact> {
-    let nodes: Vec<&Node> = entry
-        .nodes
-        .iter()
-        .filter_map(|node| fleet_view.fleet.nodes.get(node.node_index?))
-        .map(|node| &**node)
-        .collect();
-    let is_fresh = |node: &&&Node| NodeStatus::of(node, fleet_view.now).is_fresh();
-    let fresh = nodes.iter().filter(is_fresh).count();
-    let devices: Vec<&Device> = entry
-        .nodes
-        .iter()
-        .filter_map(|job_node| {
-            let node = fleet_view.fleet.nodes.get(job_node.node_index?)?;
-            Some((node, &job_node.assigned))
-        })
-        .filter(|(node, _)| NodeStatus::of(node, fleet_view.now).is_fresh())
-        .flat_map(|(node, assigned)| {
-            let own = assigned.devices.iter().flatten();
-            own.filter_map(|uuid| node.device(uuid))
-        })
-        .collect();
-    let loads: Vec<f32> =
-        devices.iter().filter_map(|device| device.utilization.get().map(Percent::get)).collect();
-    let idle = loads.iter().filter(|load| **load < 5.0).count();
-    #[expect(clippy::cast_precision_loss, reason = "a mean of percentages")]
-    let mean = (!loads.is_empty()).then(|| loads.iter().sum::<f32>() / loads.len() as f32);
-    let mut facts = vec![
+/// Tells what places the job where it stands in the list, then what that is counted of.
+fn load_facts(load: &JobLoad) -> Vec<Fact> {
+    let measured = load.utilization.as_ref().map_or(0, |shares| shares.count);
+    let problems: Vec<String> =
+        load.problems().map(|(count, word, _)| format!("{count} {word}")).collect();
+    let problem = if problems.is_empty() { "none".to_owned() } else { problems.join(" · ") };
+    let count = |count: Option<usize>| or_unknown(count, |count| format!("{count} of {measured}"));
+    let lowest = load.utilization.as_ref().zip(load.lowest.as_ref());
+    let lowest = or_unknown(lowest, |(shares, name)| format!("{:.0}% {name}", shares.min));
+    let devices = match (load.matching, load.device_total()) {
+        (Some(matching), Some(all)) if matching < all => format!("{matching} of {all}"),
+        (_, all) => or_unknown(all, |all| all.to_string()),
+    };
+    vec![
         Fact::known(
-            "nodes",
-            format!("{} of {}", nodes.len(), entry.nodes.len()),
-            "nodes of the job that gtop watches, of all its nodes",
+            "problem",
+            problem,
+            "devices that are lost, faulty or have uncorrected memory errors (ECC), and nodes that are down or stale",
         ),
-        Fact::known("fresh", fresh.to_string(), "nodes of these whose numbers are new"),
-        Fact::known("devices", devices.len().to_string(), "devices of the job on fresh nodes"),
-    ];
-    if let Some(mean) = mean {
-        facts.push(Fact::known("util", format!("{mean:.0}%"), "mean utilization of these devices"));
-        facts.push(Fact::known(
-            "idle",
-            idle.to_string(),
-            "devices of these below 5% utilization now",
-        ));
-    }
-    facts
+        Fact::known("idle", count(load.idle()), "devices below 5% utilization now"),
+        Fact::known(
+            "outliers",
+            count(load.outliers()),
+            "devices far from the utilization of the others",
+        ),
+        Fact::known(
+            "lowest",
+            lowest,
+            "the lowest utilization, and the node and device that has it",
+        ),
+        Fact::known(
+            "util",
+            or_unknown(load.mean(), |mean| format!("{mean:.0}%")),
+            "mean utilization",
+        ),
+        Fact::known("devices", devices, "devices of the job; with a filter, those that match"),
+        Fact::known(
+            "fresh",
+            format!("{} of {}", load.fresh, load.nodes),
+            "nodes of the job whose numbers are new; the above is counted on these",
+        ),
+    ]
 }

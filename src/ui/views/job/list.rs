@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::insight::jobs::JobIndex;
-use crate::model::Job;
+use crate::model::{Job, JobList};
 use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::input::Click;
 use crate::ui::selection::SharedSelection;
-use crate::ui::views::job::pending::expected_start;
+use crate::ui::views::job::load::JobLoad;
 use crate::ui::views::job::series::MeanSeries;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{ListCursor, Movement};
@@ -20,6 +20,7 @@ mod table;
 
 use rows::{JobRow, JobRows};
 pub(crate) use table::COLUMN_SPECS;
+use table::expected_start;
 
 /// Below this height, only rows are shown.
 const MIN_SUMMARY_HEIGHT: usize = 6;
@@ -55,11 +56,11 @@ pub(crate) fn sort_columns() -> Vec<SortColumn> {
 }
 
 impl JobListState {
-    /// Draws the list in at most `height` lines.
+    /// Draws the list in at most `height` lines, with a cursor if there is a selection to follow.
     pub(super) fn lines(
         &mut self,
         context: RenderContext<'_>,
-        selection: &SharedSelection,
+        selection: Option<&SharedSelection>,
         width: u16,
         height: usize,
     ) -> Vec<Line> {
@@ -71,16 +72,16 @@ impl JobListState {
         if height >= MIN_SUMMARY_HEIGHT {
             lines.push(Line::new());
         }
-        let cursor = self.position(context, selection);
+        let cursor = selection.map(|selection| self.position(context, selection));
         let room = height.saturating_sub(lines.len());
         let visible = room.saturating_sub(1);
-        self.cursor.viewport.scroll_to(visible, rows.list.len(), Some(cursor));
+        self.cursor.viewport.scroll_to(visible, rows.list.len(), cursor);
         self.update_series(context, &rows);
         let table = table::JobListTable::laid_out(context, &rows, &self.series, width);
         let titles = (room > 1).then(|| table::titles(&table, self.order));
         lines.extend(self.cursor.viewport.lines(
             titles,
-            (rows.list.len(), Some(cursor)),
+            (rows.list.len(), cursor),
             (width, room),
             |at| {
                 let row = rows.list.get(at)?;
@@ -139,9 +140,8 @@ impl JobListState {
         selection: &SharedSelection,
         movement: Movement,
     ) -> Option<Job> {
-        let rows = self.refresh(context);
-        let with_nodes = rows.list.iter().filter(|row| row.load.is_some());
-        let jobs: Vec<&Job> = with_nodes.filter_map(|row| rows.job(context.view, row)).collect();
+        let rows = self.settled(context);
+        let jobs: Vec<&Job> = rows.with_nodes(context.view).collect();
         let selected = selection.last_job();
         let at = jobs.iter().position(|job| selected.is_some_and(|known| known.id == job.id));
         let page = self.cursor.viewport.rows;
@@ -151,9 +151,8 @@ impl JobListState {
 
     /// Returns the position of a job among those that have nodes, and their number.
     pub(super) fn place(&mut self, context: RenderContext<'_>, job: &Job) -> (usize, usize) {
-        let rows = self.refresh(context);
-        let with_nodes = rows.list.iter().filter(|row| row.load.is_some());
-        let mut jobs = with_nodes.filter_map(|row| rows.job(context.view, row));
+        let rows = self.settled(context);
+        let mut jobs = rows.with_nodes(context.view);
         let count = jobs.clone().count();
         (jobs.position(|one| one.id == job.id).unwrap_or(0), count)
     }
@@ -171,6 +170,7 @@ impl JobListState {
 
     pub(super) fn forget_series(&mut self) {
         self.series.clear();
+        self.rows = None;
     }
 
     /// Returns the row under the cursor: that of the job last selected here or elsewhere, or else the first.
@@ -205,6 +205,19 @@ impl JobListState {
         }
     }
 
+    /// Returns the rows as they were when jobs began or ended last. While a job is shown in place of the list, their
+    /// order stays and their loads are not needed.
+    fn settled(&mut self, context: RenderContext<'_>) -> Arc<JobRows> {
+        match &self.rows {
+            Some((_, order, rows))
+                if *order == self.order && rows.has_jobs_of(context.view.job_index()) =>
+            {
+                Arc::clone(rows)
+            }
+            Some(_) | None => self.refresh(context),
+        }
+    }
+
     /// Returns the rows, cached until the data or the sort order changes.
     fn refresh(&mut self, context: RenderContext<'_>) -> Arc<JobRows> {
         let index = context.view.job_index();
@@ -214,7 +227,8 @@ impl JobListState {
         {
             return Arc::clone(rows);
         }
-        let rows = Arc::new(JobRows::of(context.view, self.order));
+        let before = self.rows.as_ref().map(|(.., rows)| &**rows);
+        let rows = Arc::new(JobRows::of(context.view, self.order, before));
         self.rows = Some((Arc::clone(index), self.order, Arc::clone(&rows)));
         rows
     }
@@ -229,7 +243,7 @@ impl JobListState {
             };
             let mut series = before.remove(&job.shown_id).unwrap_or_default();
             series.update_with(&context.view.fleet, &job.id, context.view.now, || {
-                rows.sampled_devices(context.view, row)
+                rows.sampled_devices(row)
             });
             self.series.insert(Arc::clone(&job.shown_id), series);
         }
@@ -240,7 +254,7 @@ impl JobListState {
 fn notes(context: RenderContext<'_>, rows: &JobRows, height: usize) -> Vec<Line> {
     let list = context.view.fleet.jobs.as_deref();
     let mut lines: Vec<Line> = list
-        .and_then(crate::model::JobList::empty_reason)
+        .and_then(JobList::empty_reason)
         .map(|sentence| Line::styled(sentence, Tone::Plain))
         .into_iter()
         .collect();
@@ -260,35 +274,32 @@ fn notes(context: RenderContext<'_>, rows: &JobRows, height: usize) -> Vec<Line>
     lines
 }
 
-/// Counts the jobs, and the devices that they leave idle.
+/// Counts the jobs that have nodes, those that wait for some, and the devices that they leave idle.
 fn summary(context: RenderContext<'_>, rows: &JobRows) -> Line {
+    let fleet_view = context.view;
     let own = rows.list.iter().filter(|row| row.is_own).count();
-    let waiting = rows.list.iter().filter(|row| row.load.is_none()).count();
+    let shown = rows.with_nodes(fleet_view).count();
+    let waiting = rows.list.len() - shown;
     let loads = || rows.list.iter().filter_map(|row| row.load.as_ref());
-    let idle: usize = loads().map(|load| load.idle).sum();
-    let outliers: usize = loads().map(|load| load.outliers).sum();
-    let mut line = Line::styled(counted(rows.list.len(), "job"), Tone::Strong);
-    if own > 0 {
-        line = line.text(format!(" · {own} yours"), Tone::Accent);
-    }
-    if waiting > 0 {
-        line = line.text(format!(" · {waiting} pending"), Tone::Plain);
-    }
-    if idle > 0 {
-        line = line.text(format!(" · {} idle", counted(idle, "device")), Tone::Warn);
-    }
-    if outliers > 0 {
-        line = line.text(format!(" · {}", counted(outliers, "outlier")), Tone::Warn);
-    }
-    if rows.hidden > 0 {
-        let text = format!(" · {} pending not shown: the filter selects nodes", rows.hidden);
-        line = line.text(text, Tone::Faint);
-    }
-    if context.view.fleet.jobs.is_none() {
-        let text = " · known from processes; gtop --slurm shows pending ones too";
-        line = line.text(text, Tone::Faint);
-    }
-    line
+    let idle: usize = loads().filter_map(JobLoad::idle).sum();
+    let outliers: usize = loads().filter_map(JobLoad::outliers).sum();
+    let (jobs, tone) = if fleet_view.filter.is_empty() {
+        (format!("{} with nodes", counted(shown, "job")), Tone::Strong)
+    } else {
+        let all = counted(fleet_view.job_index().entries.len(), "job");
+        (format!("{shown} of {all} with nodes match"), Tone::Accent)
+    };
+    let mut parts = vec![(shown > 0, jobs, tone)];
+    parts.push((waiting > 0, format!("{waiting} pending"), Tone::Plain));
+    parts.push((own > 0, format!("{own} yours"), Tone::Accent));
+    parts.push((idle > 0, format!("{} idle", counted(idle, "device")), Tone::Warn));
+    parts.push((outliers > 0, counted(outliers, "outlier"), Tone::Warn));
+    let hidden = format!("{} pending not shown: the filter selects nodes", rows.hidden);
+    parts.push((rows.hidden > 0, hidden, Tone::Faint));
+    let unlisted = "known from processes; gtop --slurm shows pending ones too".to_owned();
+    parts.push((fleet_view.fleet.jobs.is_none(), unlisted, Tone::Faint));
+    let present = parts.into_iter().filter(|(is_present, ..)| *is_present);
+    Line::of_notes(&present.map(|(_, text, tone)| (text, tone)).collect::<Vec<_>>())
 }
 
 /// Tells why a job without nodes cannot be opened.

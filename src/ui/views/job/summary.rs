@@ -6,91 +6,20 @@ use crate::fleet::{Evidence, Node};
 use crate::insight::FleetView;
 use crate::insight::jobs::{JobEntry, JobNode};
 use crate::insight::node_status::{NodeStatus, device_flags};
-use crate::model::{Allocation, Device, DeviceAllocation, Job, NodeName};
+use crate::model::{Allocation, Device, Job, NodeName};
 use crate::nodeset;
 use crate::text::width_of;
-use crate::ui::views::job::distribution::{Distribution, Tolerance};
+use crate::ui::views::job::distribution::Distribution;
+use crate::ui::views::job::load::{JobLoad, asked_devices};
+use crate::ui::views::job::metric::JobMetric;
 use crate::ui::views::job::summary::findings::{Finding, Outliers, findings};
 use crate::ui::widgets::line::truncate;
-use crate::ui::widgets::number_format::{Units, percent_value};
+use crate::ui::widgets::number_format::Units;
 
 pub(super) mod findings;
 
 /// Widest node name in the names of outliers.
 const MAX_NAME_WIDTH: u16 = 19;
-
-/// The metric shown in the device columns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum JobMetric {
-    /// In percent.
-    #[default]
-    Utilization,
-    /// In GiB.
-    Memory,
-    /// In watts.
-    Power,
-    /// In °C.
-    Temperature,
-}
-
-impl JobMetric {
-    /// In the order in which a key cycles through them.
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Utilization, Self::Memory, Self::Power, Self::Temperature];
-
-    /// Returns the name of the metric with its unit.
-    pub(crate) fn caption(self, units: Units) -> String {
-        let (name, unit) = match self {
-            Self::Utilization => ("utilization", "%"),
-            Self::Memory => ("memory in use", units.unit_name()),
-            Self::Power => ("power", "W"),
-            Self::Temperature => ("temperature", units.temperature_unit()),
-        };
-        format!("{name} of each device, {unit}")
-    }
-
-    /// Converts a value to the unit of the caption.
-    pub(crate) fn to_unit(self, value: f32, units: Units) -> f64 {
-        match self {
-            Self::Utilization | Self::Power => value.into(),
-            Self::Memory => units.convert_gib(value.into()),
-            Self::Temperature => units.convert_celsius(value).into(),
-        }
-    }
-
-    /// Reads the metric of a device.
-    pub(crate) fn read(self, device: &Device) -> Option<f32> {
-        #[expect(clippy::cast_possible_truncation, reason = "a few digits are shown")]
-        let memory = || device.memory_used.get().map(|bytes| bytes.gib() as f32);
-        match self {
-            Self::Utilization => percent_value(device.utilization),
-            Self::Memory => memory(),
-            Self::Power => device.power.get().map(crate::model::Watts::get),
-            Self::Temperature => device.temperature.get().map(crate::model::Celsius::get),
-        }
-    }
-
-    /// Formats a value with its unit, in at most 6 columns.
-    pub(crate) fn format(self, value: f32, units: Units) -> String {
-        match self {
-            Self::Utilization => format!("{value:.0}%"),
-            Self::Memory => units.amount_of_gib(value),
-            Self::Power => format!("{value:.0} W"),
-            Self::Temperature => {
-                format!("{:.0}{}", units.convert_celsius(value), units.temperature_unit())
-            }
-        }
-    }
-
-    const fn tolerance(self) -> Option<Tolerance> {
-        match self {
-            Self::Utilization => Some(Tolerance::Fixed(20.0)),
-            Self::Memory | Self::Power => Some(Tolerance::Fraction(0.25)),
-            // Temperature depends on the position in the rack, so it has no outliers.
-            Self::Temperature => None,
-        }
-    }
-}
 
 /// A job, summarised once per `JobIndex`.
 #[derive(Debug)]
@@ -102,7 +31,7 @@ pub(crate) struct JobSummary {
     pub(crate) evidence: Option<Evidence>,
     /// Labels of the device columns.
     pub(crate) columns: Vec<String>,
-    /// The nodes that match the filter.
+    /// The nodes with devices that match the filter.
     pub(crate) rows: Vec<NodeRow>,
     /// Width of the longest node name.
     pub(crate) name_width: u16,
@@ -114,8 +43,7 @@ pub(crate) struct JobSummary {
     pub(crate) disputed: Option<String>,
     /// Nodes left out of the statistics because their samples are not fresh: count and folded host list.
     pub(crate) stale: Option<(usize, String)>,
-    /// Devices and slices on nodes with fresh samples.
-    pub(crate) fresh_devices: usize,
+    pub(super) load: JobLoad,
     /// Devices without slices, as far as they are known.
     pub(crate) devices: usize,
     /// Slices (MIG instances).
@@ -135,7 +63,7 @@ pub(crate) struct NodeRow {
     pub(crate) is_fresh: bool,
     /// True if neither scheduler nor processes say which devices the job has here.
     pub(crate) has_unknown_devices: bool,
-    /// The devices of the job on this node.
+    /// The devices of the job on this node that match the filter.
     pub(crate) cells: Vec<DeviceCell>,
 }
 
@@ -187,18 +115,11 @@ impl JobSummary {
         let stale: Vec<&str> =
             rows.iter().filter(|row| !row.is_fresh).map(|row| row.name.label()).collect();
         // A node that has not reported its devices counts with the number it was asked for.
-        let device_count = |(row, allocation): (&NodeRow, &Allocation)| match &allocation.devices {
-            DeviceAllocation::Indices(indices) if row.has_unknown_devices => indices.len(),
-            DeviceAllocation::Count(count) if row.has_unknown_devices => {
-                usize::try_from(*count).unwrap_or(0)
-            }
-            DeviceAllocation::Indices(_)
-            | DeviceAllocation::Count(_)
-            | DeviceAllocation::None
-            | DeviceAllocation::Unknown => row.cells.len(),
+        let device_count = |(row, (allocation, _)): (&NodeRow, (&Allocation, &JobNode))| {
+            let asked = asked_devices(allocation).filter(|_| row.has_unknown_devices);
+            asked.unwrap_or(row.cells.len())
         };
-        let allocations = nodes().map(|(allocation, _)| allocation);
-        let device_total: usize = rows.iter().zip(allocations).map(device_count).sum();
+        let device_total: usize = rows.iter().zip(nodes()).map(device_count).sum();
         let disputed: Vec<&str> = nodes()
             .filter(|(_, job_node)| job_node.assigned.is_disputed)
             .map(|(allocation, _)| allocation.node.label())
@@ -213,7 +134,7 @@ impl JobSummary {
             hidden: entry.nodes.len() - rows.len(),
             disputed: (!disputed.is_empty()).then(|| nodeset::fold(disputed)),
             stale: (!stale.is_empty()).then(|| (stale.len(), nodeset::fold(stale))),
-            fresh_devices: rows.iter().filter(|row| row.is_fresh).map(|row| row.cells.len()).sum(),
+            load: JobLoad::of(fleet_view, entry),
             devices: device_total.saturating_sub(slices),
             slices,
             name_width: rows.iter().map(|row| width_of(row.name.label())).max().unwrap_or(0),
@@ -267,8 +188,9 @@ impl JobSummary {
                     }
                 }
             }
-            let tolerance = metric.tolerance().unwrap_or(Tolerance::Fixed(f32::INFINITY));
-            let Some(distribution) = Distribution::of(&values, tolerance) else { continue };
+            let Some(distribution) = Distribution::of(&values, metric.tolerance()) else {
+                continue;
+            };
             let names = distribution
                 .outliers
                 .iter()
@@ -302,20 +224,14 @@ impl JobSummary {
     }
 }
 
-/// Labels the devices of a job on a node, in the order in which the node lists them.
+/// Labels the matching devices of a job on a node, in the order in which the node lists them.
 fn device_labels(fleet_view: &FleetView, job_node: &JobNode) -> Vec<(DeviceLabel, usize)> {
-    let node = job_node.node_index.and_then(|index| fleet_view.fleet.nodes.get(index));
-    let (Some(node), Some(assigned)) = (node, &job_node.assigned.devices) else {
-        return Vec::new();
-    };
+    let Some(node) = job_node.node(fleet_view) else { return Vec::new() };
     let number = |device: &Device, index: usize| {
         device.index.get().unwrap_or_else(|| u32::try_from(index).unwrap_or(u32::MAX))
     };
     let mut device_labels: Vec<(DeviceLabel, usize)> = Vec::new();
-    for (index, device) in node.devices.iter().enumerate() {
-        if !assigned.contains(&device.uuid) {
-            continue;
-        }
+    for (index, device) in job_node.devices(node) {
         let parent_number = device.parent.as_ref().and_then(|parent| {
             let at = node.devices.iter().position(|other| other.uuid == *parent)?;
             Some(number(node.devices.get(at)?, at))

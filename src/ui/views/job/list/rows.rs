@@ -1,22 +1,24 @@
-//! The rows of the list of jobs: what each job does with its devices, and the order of the rows.
+//! The rows of the list of jobs, and their order.
 
 use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::fleet::is_idle;
 use crate::insight::FleetView;
-use crate::insight::jobs::{JobEntry, JobIndex, JobNode};
-use crate::insight::node_status::NodeStatus;
-use crate::model::{Allocation, DeviceAllocation, Job, JobState};
+use crate::insight::jobs::JobIndex;
+use crate::model::{Job, JobId, JobState};
 use crate::query::SortOrder;
 use crate::text::width_of;
-use crate::ui::views::job::distribution::{Distribution, Tolerance};
-use crate::ui::widgets::number_format::percent_value;
+use crate::time::Timestamp;
+use crate::ui::views::job::load::JobLoad;
+use crate::ui::widgets::line::Line;
+use crate::ui::widgets::number_format::or_unknown;
 
-/// Utilization, in percentage points, by which a device may differ from its peers; the job itself uses the same.
-const TOLERANCE: Tolerance = Tolerance::Fixed(20.0);
 /// Maximum number of devices that the sparkline of a row is made of.
 const MAX_SAMPLED_DEVICES: usize = 64;
+/// A job keeps its worst grade for this long, so that rows do not swap while loads merely vary.
+const HELD_GRADE: Duration = Duration::from_secs(30);
 
 /// Where the job of a row stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,20 +37,54 @@ pub(super) struct JobRow {
     pub(super) is_own: bool,
     /// What its devices do; `None` while it has no nodes.
     pub(super) load: Option<JobLoad>,
+    grade: HeldGrade,
 }
 
-/// What the devices of a job do. Counts of idle devices and outliers are those of fresh nodes.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct JobLoad {
-    pub(super) nodes: usize,
-    /// The devices on each node; `None` where they are unknown on some node.
-    pub(super) devices: Option<Vec<usize>>,
-    /// Mean utilization of the devices that report one, in percent.
-    pub(super) utilization: Option<f32>,
-    pub(super) idle: usize,
-    pub(super) outliers: usize,
-    /// True if no node is fresh.
-    pub(super) is_stale: bool,
+/// How bad the load of a job is, in coarse steps; a worse one is greater.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Grade {
+    has_bad_devices: bool,
+    has_old_nodes: bool,
+    /// Binary orders of magnitude.
+    idle: u32,
+    outliers: u32,
+    /// The quarters of utilization that are missing.
+    slack: u32,
+}
+
+/// A grade, and when the job had it last.
+type HeldGrade = (Grade, Timestamp);
+
+impl Grade {
+    fn of(load: &JobLoad) -> Self {
+        let magnitude = |count: Option<usize>| {
+            count.and_then(usize::checked_ilog2).map_or(0, |magnitude| magnitude + 1)
+        };
+        let missing = |mean: f32| percent_steps(100.0 - mean, 25.0);
+        Self {
+            has_bad_devices: load.has_bad_devices(),
+            has_old_nodes: load.has_old_nodes(),
+            idle: magnitude(load.idle()),
+            outliers: magnitude(load.outliers()),
+            slack: load.mean().map_or(0, missing),
+        }
+    }
+
+    /// Returns the grade of the job before if that is worse and not long ago.
+    fn held(self, before: Option<&HeldGrade>, now: Timestamp) -> HeldGrade {
+        let is_held = |(grade, at): &HeldGrade| *grade > self && now.since(*at) < HELD_GRADE;
+        before.copied().filter(is_held).unwrap_or((self, now))
+    }
+}
+
+/// Returns how many whole steps a percentage has.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a percentage is not negative, and small"
+)]
+fn percent_steps(percent: f32, step: f32) -> u32 {
+    (percent.max(0.0) / step) as u32
 }
 
 /// All rows, in the order of the list.
@@ -56,24 +92,34 @@ pub(super) struct JobLoad {
 pub(super) struct JobRows {
     pub(super) list: Vec<JobRow>,
     index: Arc<JobIndex>,
-    /// Columns of the widest id, name and user.
-    pub(super) widths: [u16; 3],
+    /// The text of the filter.
+    filter: String,
+    /// Columns of the widest id, name and user, and of the widest text about problems, 0 if no job has any.
+    pub(super) widths: [u16; 4],
     /// Jobs without nodes that are left out because a filter selects nodes.
     pub(super) hidden: usize,
 }
 
 impl JobRows {
-    /// Builds the rows. Too slow for each frame: a fleet may have thousands of jobs.
-    pub(super) fn of(fleet_view: &FleetView, order: SortOrder) -> Self {
+    /// Builds the rows; grades are held from those `before`. Too slow for each frame: a fleet may have thousands of
+    /// jobs.
+    pub(super) fn of(fleet_view: &FleetView, order: SortOrder, before: Option<&Self>) -> Self {
         let index = Arc::clone(fleet_view.job_index());
+        let filter = fleet_view.filter.text();
+        let held = before.filter(|before| before.filter == filter).map(Self::grades);
         let own = fleet_view.own_users();
         let is_own = |job: &Job| own.contains(&*job.user);
         let entries = index.entries.iter().enumerate().filter(|(_, entry)| entry.is_shown);
         let mut list: Vec<JobRow> = entries
-            .map(|(at, entry)| JobRow {
-                place: JobPlace::Entry(at),
-                is_own: is_own(&entry.job),
-                load: Some(JobLoad::of(fleet_view, entry)),
+            .map(|(at, entry)| {
+                let load = JobLoad::of(fleet_view, entry);
+                let before = held.as_ref().and_then(|held| held.get(&entry.job.id));
+                JobRow {
+                    place: JobPlace::Entry(at),
+                    is_own: is_own(&entry.job),
+                    grade: Grade::of(&load).held(before, fleet_view.now),
+                    load: Some(load),
+                }
             })
             .collect();
         let listed = fleet_view.fleet.jobs.iter().flat_map(|jobs| jobs.jobs.iter().enumerate());
@@ -85,18 +131,40 @@ impl JobRows {
                 hidden += 1;
                 continue;
             }
-            list.push(JobRow { place: JobPlace::Listed(at), is_own: is_own(job), load: None });
+            let grade = HeldGrade::default();
+            let place = JobPlace::Listed(at);
+            list.push(JobRow { place, is_own: is_own(job), load: None, grade });
         }
-        let mut rows = Self { list, index, widths: [2, 4, 4], hidden };
+        let mut rows =
+            Self { list, index, filter: filter.to_owned(), widths: [2, 4, 4, 0], hidden };
         rows.sort(fleet_view, order);
-        let mut widths = rows.widths;
-        for job in rows.list.iter().filter_map(|row| rows.job(fleet_view, row)) {
-            for (width, text) in widths.iter_mut().zip([&job.shown_id, &job.name, &job.user]) {
-                *width = width_of(text).max(*width);
-            }
-        }
-        rows.widths = widths;
+        rows.widths = rows.widest(fleet_view);
         rows
+    }
+
+    fn widest(&self, fleet_view: &FleetView) -> [u16; 4] {
+        let [mut id, mut name, mut user, mut problems] = self.widths;
+        for row in &self.list {
+            let Some(job) = self.job(fleet_view, row) else { continue };
+            id = width_of(&job.shown_id).max(id);
+            name = width_of(&job.name).max(name);
+            user = width_of(&job.user).max(user);
+            problems = row.problems().width().max(problems);
+        }
+        [id, name, user, problems]
+    }
+
+    fn grades(&self) -> BTreeMap<&JobId, HeldGrade> {
+        let id = |row: &JobRow| match row.place {
+            JobPlace::Entry(at) => self.index.entries.get(at).map(|entry| &entry.job.id),
+            JobPlace::Listed(_) => None,
+        };
+        self.list.iter().filter_map(|row| Some((id(row)?, row.grade))).collect()
+    }
+
+    /// Returns true if the same jobs have nodes that match as in `index`.
+    pub(super) fn has_jobs_of(&self, index: &JobIndex) -> bool {
+        self.index.shown().map(|entry| &entry.job.id).eq(index.shown().map(|entry| &entry.job.id))
     }
 
     pub(super) fn job<'a>(&'a self, fleet_view: &'a FleetView, row: &JobRow) -> Option<&'a Job> {
@@ -106,19 +174,23 @@ impl JobRows {
         }
     }
 
+    /// Returns the jobs that have nodes, in the order of the rows.
+    pub(super) fn with_nodes<'a>(
+        &'a self,
+        fleet_view: &'a FleetView,
+    ) -> impl Iterator<Item = &'a Job> + Clone {
+        let rows = self.list.iter().filter(|row| row.load.is_some());
+        rows.filter_map(|row| self.job(fleet_view, row))
+    }
+
     /// Returns some devices of a job by the indices of their node and of the device, evenly spread over all of them.
-    pub(super) fn sampled_devices(
-        &self,
-        fleet_view: &FleetView,
-        row: &JobRow,
-    ) -> Vec<(usize, usize)> {
+    pub(super) fn sampled_devices(&self, row: &JobRow) -> Vec<(usize, usize)> {
         let JobPlace::Entry(at) = row.place else { return Vec::new() };
         let Some(entry) = self.index.entries.get(at) else { return Vec::new() };
-        let all: Vec<(usize, usize)> = entry
-            .nodes
-            .iter()
-            .filter(|job_node| job_node.is_shown)
-            .flat_map(|job_node| device_positions(fleet_view, job_node))
+        let nodes =
+            entry.nodes.iter().filter_map(|job_node| Some((job_node.node_index?, job_node)));
+        let all: Vec<(usize, usize)> = nodes
+            .flat_map(|(node, job_node)| job_node.positions.iter().map(move |at| (node, *at)))
             .collect();
         let step = all.len().div_ceil(MAX_SAMPLED_DEVICES).max(1);
         all.into_iter().step_by(step).collect()
@@ -131,80 +203,83 @@ impl JobRows {
         if order.column != "worst" {
             list.sort_by(|one, other| {
                 let jobs = self.job(fleet_view, one).zip(self.job(fleet_view, other));
-                let Some((one_job, other_job)) = jobs else { return Ordering::Equal };
-                one.compare((one_job, other_job), other, order.column, fleet_view)
+                jobs.map_or(Ordering::Equal, |jobs| one.compare(jobs, other, order, fleet_view.now))
             });
-        }
-        if order.is_reversed {
+        } else if order.is_reversed {
             list.reverse();
+            list.sort_by_key(|row| row.load.is_none());
         }
         self.list = list;
     }
 }
 
-/// The default order: own jobs before others, those with nodes before those that wait, and the worst first: the most
-/// idle devices, then the most outliers, then the lowest utilization.
-type Rank = (bool, bool, Reverse<usize>, Reverse<usize>, u32, Option<u64>, String);
+/// The default order: own jobs before others, those with nodes before those that wait, and the worst first.
+type Rank = (bool, bool, Reverse<Grade>, Option<u64>, String);
 
 impl JobRow {
     fn rank(&self, job: Option<&Job>) -> Rank {
-        let load = self.load.as_ref();
-        let share = load.and_then(|load| load.utilization);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a percentage in thousandths"
-        )]
-        let share = share.map_or(u32::MAX, |share| (share.max(0.0) * 1_000.0) as u32);
         (
             !self.is_own,
-            load.is_none(),
-            Reverse(load.map_or(0, |load| load.idle)),
-            Reverse(load.map_or(0, |load| load.outliers)),
-            share,
+            self.load.is_none(),
+            Reverse(self.grade.0),
             job.and_then(|job| job.id.as_str().parse().ok()),
             job.map(|job| job.shown_id.to_string()).unwrap_or_default(),
         )
     }
 
-    /// Compares by a column: numbers largest first, unknown ones last, and texts in rising order.
+    /// Compares by a column: numbers largest first, texts in rising order, or reversed; unknown values always last.
     fn compare(
         &self,
         (job, other_job): (&Job, &Job),
         other: &Self,
-        column: &str,
-        fleet_view: &FleetView,
+        order: SortOrder,
+        now: Timestamp,
     ) -> Ordering {
-        let number = |row: &Self, read: fn(&JobLoad) -> Option<usize>| {
-            Reverse(row.load.as_ref().and_then(read))
+        let is_reversed = order.is_reversed;
+        let text = |read: fn(&Job) -> &str| {
+            let known = |job| Some(read(job)).filter(|text| !text.is_empty());
+            compare_known(known(job), known(other_job), is_reversed)
         };
-        let by = |read: fn(&JobLoad) -> Option<usize>| number(self, read).cmp(&number(other, read));
-        let share = |row: &Self| row.load.as_ref().and_then(|load| load.utilization);
-        let now = fleet_view.now;
-        match column {
+        let count = |read: fn(&JobLoad) -> Option<usize>| {
+            let known = |row: &Self| row.load.as_ref().and_then(read).map(Reverse);
+            compare_known(known(self), known(other), is_reversed)
+        };
+        match order.column {
             "job" => {
-                let number = |job: &Job| job.id.as_str().parse::<u64>().unwrap_or(u64::MAX);
-                number(job).cmp(&number(other_job)).then(job.shown_id.cmp(&other_job.shown_id))
+                let id = |job: &Job| {
+                    (job.id.as_str().parse::<u64>().unwrap_or(u64::MAX), job.shown_id.to_string())
+                };
+                compare_known(Some(id(job)), Some(id(other_job)), is_reversed)
             }
-            "jobname" => job.name.cmp(&other_job.name),
-            "jobuser" => job.user.cmp(&other_job.user),
-            "partition" => job.partition.cmp(&other_job.partition),
-            "jobstate" => job.state.cmp(&other_job.state),
-            "idle" => by(|load| Some(load.idle)),
-            "outliers" => by(|load| Some(load.outliers)),
-            "util" => share(other).unwrap_or(-1.0).total_cmp(&share(self).unwrap_or(-1.0)),
+            "jobname" => text(|job| &job.name),
+            "jobuser" => text(|job| &job.user),
+            "partition" => text(|job| &job.partition),
+            "jobstate" => compare_known(Some(job.state), Some(other_job.state), is_reversed),
+            "idle" => count(JobLoad::idle),
+            "outliers" => count(JobLoad::outliers),
+            "util" => {
+                let share = |row: &Self| {
+                    let mean = row.load.as_ref().and_then(JobLoad::mean);
+                    mean.map(|mean| Reverse(percent_steps(mean, 0.001)))
+                };
+                compare_known(share(self), share(other), is_reversed)
+            }
             "used" => {
-                let elapsed = |row: &Self, job: &Job| row.load.as_ref().and(job.elapsed(now));
-                Reverse(elapsed(self, job)).cmp(&Reverse(elapsed(other, other_job)))
+                let elapsed =
+                    |row: &Self, job: &Job| row.load.as_ref().and(job.elapsed(now)).map(Reverse);
+                compare_known(elapsed(self, job), elapsed(other, other_job), is_reversed)
             }
-            _ => Reverse(self.device_count(job)).cmp(&Reverse(other.device_count(other_job))),
+            _ => {
+                let devices = |row: &Self, job| row.device_count(job).map(Reverse);
+                compare_known(devices(self, job), devices(other, other_job), is_reversed)
+            }
         }
     }
 
     /// Returns the number of devices it has or, while it waits, asks for.
     fn device_count(&self, job: &Job) -> Option<usize> {
         if let Some(load) = &self.load {
-            return load.devices.as_ref().map(|devices| devices.iter().sum());
+            return load.matching;
         }
         let asked = u64::from(job.devices_per_node?) * u64::from(job.node_count.max(1));
         usize::try_from(asked).ok()
@@ -228,78 +303,44 @@ impl JobRow {
         }
     }
 
+    /// Returns the number of devices that match, of all: `8/24`; `None` while the job waits.
+    pub(super) fn matching_text(&self) -> Option<String> {
+        let load = self.load.as_ref()?;
+        let all = or_unknown(load.device_total(), |all| all.to_string());
+        Some(format!("{}/{all}", or_unknown(load.matching, |count| count.to_string())))
+    }
+
+    /// Returns what is wrong with its devices and nodes.
+    pub(super) fn problems(&self) -> Line {
+        let problems = self.load.iter().flat_map(JobLoad::problems);
+        let notes = problems.map(|(count, word, severity)| (format!("{count} {word}"), severity));
+        Line::of_notes(&notes.collect::<Vec<_>>())
+    }
+
     /// Returns true while the job waits for nodes.
     pub(super) fn is_pending(&self, job: &Job) -> bool {
         self.load.is_none() && job.state == JobState::Pending
     }
 }
 
-impl JobLoad {
-    fn of(fleet_view: &FleetView, entry: &JobEntry) -> Self {
-        let mut load = Self { devices: Some(Vec::new()), is_stale: true, ..Self::default() };
-        let mut shares = Vec::new();
-        let shown = entry.job.allocations.iter().zip(&entry.nodes);
-        for (allocation, job_node) in shown.filter(|(_, job_node)| job_node.is_shown) {
-            load.nodes += 1;
-            match (device_count(allocation, job_node), &mut load.devices) {
-                (Some(count), Some(counts)) => counts.push(count),
-                _ => load.devices = None,
-            }
-            let Some(node) = job_node.node_index.and_then(|at| fleet_view.fleet.nodes.get(at))
-            else {
-                continue;
-            };
-            if !NodeStatus::of(node, fleet_view.now).is_fresh() {
-                continue;
-            }
-            load.is_stale = false;
-            for (_, position) in device_positions(fleet_view, job_node) {
-                let Some(device) = node.devices.get(position) else { continue };
-                load.idle += usize::from(is_idle(device));
-                shares.extend(percent_value(device.utilization));
-            }
-        }
-        if let Some(distribution) = Distribution::of(&shares, TOLERANCE) {
-            load.utilization = Some(distribution.mean);
-            load.outliers = distribution.outliers.len();
-        }
-        load
+/// Compares values, those that are unknown last in both directions.
+fn compare_known<T: Ord>(one: Option<T>, other: Option<T>, is_reversed: bool) -> Ordering {
+    match (one, other) {
+        (Some(one), Some(other)) if is_reversed => other.cmp(&one),
+        (Some(one), Some(other)) => one.cmp(&other),
+        (one, other) => one.is_none().cmp(&other.is_none()),
     }
-}
-
-/// Returns how many devices a job has on a node.
-fn device_count(allocation: &Allocation, job_node: &JobNode) -> Option<usize> {
-    match (&job_node.assigned.devices, &allocation.devices) {
-        (Some(devices), _) => Some(devices.len()),
-        (None, DeviceAllocation::Indices(indices)) => Some(indices.len()),
-        (None, DeviceAllocation::Count(count)) => usize::try_from(*count).ok(),
-        (None, DeviceAllocation::None) => Some(0),
-        (None, DeviceAllocation::Unknown) => None,
-    }
-}
-
-/// Returns the devices of a job on a node, by the indices of the node and of the device.
-fn device_positions(fleet_view: &FleetView, job_node: &JobNode) -> Vec<(usize, usize)> {
-    let found = job_node.node_index.and_then(|at| Some((at, fleet_view.fleet.nodes.get(at)?)));
-    let (Some((at, node)), Some(assigned)) = (found, &job_node.assigned.devices) else {
-        return Vec::new();
-    };
-    let devices = node.devices.iter().enumerate();
-    let own = devices.filter(|(_, device)| assigned.contains(&device.uuid));
-    own.map(|(position, _)| (at, position)).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::fleet::{Fleet, Node, SourceState};
     use crate::model::{
-        Device, Hello, HostFacts, JobList, Link, NodeName, Percent, Reading, Source,
+        Allocation, Device, DeviceAllocation, DeviceFault, Fault, FaultKind, Hello, HostFacts,
+        JobList, Link, NodeName, Percent, Reading, Source,
     };
     use crate::query::Filter;
-    use crate::time::Timestamp;
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
 
@@ -342,19 +383,41 @@ mod tests {
         Job { state: JobState::Pending, node_count: 4, ..job(id, user, &[]) }
     }
 
+    fn view_of(nodes: Vec<Arc<Node>>, jobs: Vec<Job>, filter: &str) -> FleetView {
+        let list = JobList { jobs, ..JobList::default() };
+        let fleet = Fleet { jobs: Some(Arc::new(list)), ..Fleet::new(nodes.into()) };
+        FleetView::filtered(fleet, NOW, Filter::new(filter).unwrap())
+    }
+
     fn view(jobs: Vec<Job>, filter: &str) -> FleetView {
         let nodes = vec![
             node("a", &[90.0, 91.0, 92.0, 30.0]),
             node("b", &[0.0, 95.0]),
             node("c", &[50.0, 60.0]),
         ];
-        let list = JobList { jobs, ..JobList::default() };
-        let fleet = Fleet { jobs: Some(Arc::new(list)), ..Fleet::new(nodes.into()) };
-        FleetView::filtered(fleet, NOW, Filter::new(filter).unwrap())
+        view_of(nodes, jobs, filter)
+    }
+
+    /// The same with fresh nodes, some seconds later.
+    fn later(mut fleet_view: FleetView, seconds: u64) -> FleetView {
+        let now = NOW.plus(Duration::from_secs(seconds));
+        let fresh = |node: &Arc<Node>| changed(node, |node| node.sources[0].taken_at = Some(now));
+        fleet_view.fleet.nodes = fleet_view.fleet.nodes.iter().map(fresh).collect();
+        fleet_view.now = now;
+        fleet_view
+    }
+
+    fn changed(node: &Arc<Node>, change: impl FnOnce(&mut Node)) -> Arc<Node> {
+        let mut node = Node::clone(node);
+        change(&mut node);
+        Arc::new(node)
     }
 
     fn ids(fleet_view: &FleetView, order: SortOrder) -> Vec<String> {
-        let rows = JobRows::of(fleet_view, order);
+        ids_of(fleet_view, &JobRows::of(fleet_view, order, None))
+    }
+
+    fn ids_of(fleet_view: &FleetView, rows: &JobRows) -> Vec<String> {
         rows.list.iter().map(|row| rows.job(fleet_view, row).unwrap().id.to_string()).collect()
     }
 
@@ -375,7 +438,85 @@ mod tests {
         // Job 3 has an outlier; 4 has a lower utilization than 2; 1 has an idle device, but is not ada's.
         assert_eq!(ids(&fleet_view, SortOrder::by("worst")), ["3", "4", "2", "5", "1", "6"]);
         let reversed = SortOrder { is_reversed: true, ..SortOrder::by("worst") };
-        assert_eq!(ids(&fleet_view, reversed), ["6", "1", "5", "2", "4", "3"]);
+        assert_eq!(ids(&fleet_view, reversed), ["1", "2", "4", "3", "6", "5"]);
+    }
+
+    #[test]
+    fn jobs_with_bad_devices_come_first_then_those_with_old_nodes() {
+        let errors = node("errors", &[99.0]);
+        let errors = changed(&errors, |node| node.devices[0].ecc_uncorrected = Reading::Known(2));
+        let lost = changed(&node("lost", &[99.0, 99.0]), |node| {
+            node.devices[1].fault = Some(DeviceFault::Lost);
+            node.devices[1].utilization = Reading::default();
+        });
+        let old = Some(NOW.minus(Duration::from_secs(99)));
+        let stale = changed(&node("stale", &[99.0]), |node| node.sources[0].taken_at = old);
+        let fault = Fault::new(FaultKind::Refused, "");
+        let down = changed(&node("down", &[99.0]), |node| {
+            node.link = Link::Down { fault, retry_at: None };
+        });
+        let jobs = vec![
+            job("1", "ada", &[("idle", &[0, 1])]),
+            job("2", "ada", &[("busy", &[0]), ("stale", &[0])]),
+            job("3", "ada", &[("busy", &[0]), ("down", &[0]), ("stale", &[0])]),
+            job("4", "ada", &[("lost", &[0, 1]), ("stale", &[0])]),
+            job("5", "ada", &[("errors", &[0])]),
+            job("6", "bob", &[("lost", &[1])]),
+        ];
+        let (idle, busy) = (node("idle", &[0.0, 0.0]), node("busy", &[99.0]));
+        let fleet_view = view_of(vec![errors, lost, stale, down, idle, busy], jobs, "");
+        let rows = JobRows::of(&fleet_view, SortOrder::by("worst"), None);
+        assert_eq!(ids_of(&fleet_view, &rows), ["4", "5", "2", "3", "1", "6"]);
+        let problems: Vec<String> =
+            rows.list.iter().map(|row| row.problems().plain_text()).collect();
+        let expected = ["1 lost · 1 stale", "1 ECC", "1 stale", "1 down · 1 stale", "", "1 lost"];
+        assert_eq!(problems, expected);
+    }
+
+    #[test]
+    fn rows_do_not_swap_while_loads_merely_vary() {
+        let jobs = || {
+            ["1", "2", "3", "4"].map(|id| job(id, "ada", &[(&*format!("n{id}"), &[0, 1])])).to_vec()
+        };
+        let of = |loads: [[f32; 2]; 4]| {
+            let nodes = loads.iter().zip(1..).map(|(loads, at)| node(&format!("n{at}"), loads));
+            view_of(nodes.collect(), jobs(), "")
+        };
+        let first = of([[76.0, 74.0], [90.0, 90.0], [4.0, 30.0], [60.0, 60.0]]);
+        let mut rows = JobRows::of(&first, SortOrder::by("worst"), None);
+        let order = ["3", "1", "4", "2"];
+        assert_eq!(ids_of(&first, &rows), order);
+        // Job 1 has 75 % on the mean, where a step begins; a device of job 3 is idle in some samples.
+        for (second, change) in (1..=60).zip([3.0, -3.0].into_iter().cycle()) {
+            let loads = [
+                [76.0 + change, 74.0],
+                [90.0 - change, 90.0],
+                [4.0 + change, 30.0],
+                [60.0, 60.0 + change],
+            ];
+            let next = later(of(loads), second);
+            rows = JobRows::of(&next, SortOrder::by("worst"), Some(&rows));
+            assert_eq!(ids_of(&next, &rows), order, "{second}");
+        }
+    }
+
+    #[test]
+    fn a_job_that_gets_worse_rises_at_once_and_one_that_recovers_sinks_later() {
+        let jobs = || vec![job("1", "ada", &[("n1", &[0])]), job("2", "ada", &[("n2", &[0])])];
+        let mut before = None;
+        for (second, loads, order) in [
+            (0, [90.0, 90.0], ["1", "2"]),
+            (1, [90.0, 0.0], ["2", "1"]),
+            (2, [90.0, 90.0], ["2", "1"]),
+            (30, [90.0, 90.0], ["2", "1"]),
+            (31, [90.0, 90.0], ["1", "2"]),
+        ] {
+            let nodes = vec![node("n1", &loads[..1]), node("n2", &loads[1..])];
+            let fleet_view = later(view_of(nodes, jobs(), ""), second);
+            let rows = JobRows::of(&fleet_view, SortOrder::by("worst"), before.as_ref());
+            assert_eq!(ids_of(&fleet_view, &rows), order, "{second}");
+            before = Some(rows);
+        }
     }
 
     #[test]
@@ -390,13 +531,55 @@ mod tests {
         ] {
             assert_eq!(ids(&fleet_view, SortOrder::by(column)), expected, "{column}");
         }
+        for (column, expected) in [
+            ("job", ["6", "5", "4", "3", "2", "1"]),
+            ("idle", ["3", "4", "2", "1", "5", "6"]),
+            ("util", ["1", "4", "2", "3", "5", "6"]),
+            ("devices", ["4", "2", "1", "3", "5", "6"]),
+        ] {
+            let reversed = SortOrder { is_reversed: true, ..SortOrder::by(column) };
+            assert_eq!(ids(&fleet_view, reversed), expected, "{column}, reversed");
+        }
+    }
+
+    #[test]
+    fn with_a_filter_only_matching_devices_count_and_the_size_tells_of_how_many() {
+        let jobs = vec![
+            job("1", "ada", &[("a", &[0, 1, 2, 3]), ("b", &[0, 1])]),
+            job("2", "ada", &[("c", &[0, 1])]),
+        ];
+        for (filter, expected) in [
+            ("node=b", vec![("1", "2/6", 47.5, 1)]),
+            ("util<40", vec![("1", "2/6", 15.0, 1)]),
+            ("util>=50", vec![("1", "4/6", 92.0, 0), ("2", "2/2", 55.0, 0)]),
+        ] {
+            let fleet_view = view(jobs.clone(), filter);
+            let rows = JobRows::of(&fleet_view, SortOrder::by("job"), None);
+            let told: Vec<_> = rows
+                .list
+                .iter()
+                .map(|row| {
+                    let load = row.load.as_ref().unwrap();
+                    (row.matching_text().unwrap(), load.mean().unwrap(), load.idle().unwrap())
+                })
+                .collect();
+            let id = |row: &JobRow| rows.job(&fleet_view, row).unwrap().id.to_string();
+            let ids: Vec<String> = rows.list.iter().map(id).collect();
+            let expected_ids: Vec<&str> = expected.iter().map(|(id, ..)| *id).collect();
+            assert_eq!(ids, expected_ids, "{filter}");
+            for ((size, mean, idle), (_, expected, share, count)) in told.into_iter().zip(expected)
+            {
+                assert_eq!((&*size, idle), (expected, count), "{filter}");
+                assert!((mean - share).abs() < 0.01, "{filter}: {mean}");
+            }
+        }
     }
 
     #[test]
     fn a_filter_of_nodes_hides_jobs_without_nodes_and_counts_them() {
         let fleet_view = view(some_jobs(), "node=b");
         assert_eq!(ids(&fleet_view, SortOrder::by("worst")), ["1"]);
-        assert_eq!(JobRows::of(&fleet_view, SortOrder::by("worst")).hidden, 2);
+        assert_eq!(JobRows::of(&fleet_view, SortOrder::by("worst"), None).hidden, 2);
     }
 
     #[test]
@@ -417,7 +600,7 @@ mod tests {
             pending("6", "ada"),
         ];
         let fleet_view = view(jobs, "");
-        let rows = JobRows::of(&fleet_view, SortOrder::by("job"));
+        let rows = JobRows::of(&fleet_view, SortOrder::by("job"), None);
         let size = |row: &JobRow| row.size_text(rows.job(&fleet_view, row).unwrap());
         let sizes: Vec<String> = rows.list.iter().map(size).collect();
         assert_eq!(sizes, ["2×2", "2n 4", "1n", "4×8", "4n"]);
@@ -430,9 +613,9 @@ mod tests {
         let list = JobList { jobs: some_jobs(), ..JobList::default() };
         let fleet = Fleet { jobs: Some(Arc::new(list)), ..Fleet::new([Arc::new(old)].into()) };
         let fleet_view = FleetView::new(fleet, NOW);
-        let rows = JobRows::of(&fleet_view, SortOrder::by("job"));
+        let rows = JobRows::of(&fleet_view, SortOrder::by("job"), None);
         let load = rows.list[0].load.as_ref().unwrap();
-        assert_eq!((load.idle, load.utilization, load.is_stale), (0, None, true));
+        assert_eq!((load.idle(), load.outliers(), load.mean(), load.fresh), (None, None, None, 0));
         assert_eq!(load.devices.as_deref(), Some(&[2][..]));
     }
 }

@@ -5,23 +5,24 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
+use crate::insight::Severity;
 use crate::model::{Job, JobState};
 use crate::query::{SortColumn, SortOrder};
 use crate::text::UNKNOWN;
-use crate::time::format_duration;
+use crate::time::{Timestamp, format_duration};
 use crate::ui::RenderContext;
 use crate::ui::views::job::list::rows::{JobRow, JobRows};
-use crate::ui::views::job::pending::expected_start;
+use crate::ui::views::job::load::JobLoad;
 use crate::ui::views::job::series::MeanSeries;
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Tone};
-use crate::ui::widgets::number_format::or_unknown;
+use crate::ui::widgets::number_format::{format_run_time, or_unknown};
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 
 /// The columns that the list can be sorted by.
 pub(super) const SORT_COLUMNS: [SortColumn; 11] = [
     SortColumn::new("worst", 'w', "worst first", "your jobs first, the worst of them on top"),
-    SortColumn::new("job", 'j', "id", "by job id"),
+    SortColumn::new("job", '#', "id", "by job id"),
     SortColumn::new("jobname", 'n', "name", "by name"),
     SortColumn::new("jobuser", 'u', "user", "by user"),
     SortColumn::new("devices", 'd', "devices", "by number of devices"),
@@ -34,7 +35,13 @@ pub(super) const SORT_COLUMNS: [SortColumn; 11] = [
 ];
 
 /// All columns of the list; the id always comes first.
-pub(crate) const COLUMN_SPECS: [ColumnSpec; 11] = table::specs(&JobListTable::COLUMNS);
+pub(crate) const COLUMN_SPECS: [ColumnSpec; 12] = table::specs(&JobListTable::COLUMNS);
+
+/// Width from which problems are told in words.
+const WIDE_WIDTH: u16 = 100;
+const MAX_PROBLEM_WIDTH: u16 = 18;
+/// Width of a sign and a number.
+const SIGN_WIDTH: u16 = 3;
 
 /// The names of the columns that jobs that wait have too.
 const SHARED_COLUMNS: [&str; 4] = ["job", "jobname", "jobuser", "devices"];
@@ -42,7 +49,8 @@ const SHARED_COLUMNS: [&str; 4] = ["job", "jobname", "jobuser", "devices"];
 /// What cells are drawn from, apart from their row.
 pub(super) struct JobListTable<'a> {
     context: RenderContext<'a>,
-    widths: [u16; 3],
+    widths: [u16; 4],
+    is_wide: bool,
     series: &'a BTreeMap<Arc<str>, MeanSeries>,
 }
 
@@ -56,7 +64,7 @@ type JobListColumn<'a> = TableColumn<JobListTable<'a>, JobListCells<'a>>;
 pub(super) type LaidOutJobList<'a> = Table<'a, JobListTable<'a>, JobListCells<'a>>;
 
 impl<'a> JobListTable<'a> {
-    const COLUMNS: [JobListColumn<'a>; 11] = [
+    const COLUMNS: [JobListColumn<'a>; 12] = [
         JobListColumn::left("ID", 0, |_, cells, _| {
             Cell::toned(cells.job.shown_id.to_string(), Tone::Strong)
         })
@@ -74,34 +82,63 @@ impl<'a> JobListTable<'a> {
         .named("jobuser", "jobuser", "whose job it is; yours stand first")
         .sized(|table, _| table.widths[2].clamp(4, 9))
         .rank(4),
-        JobListColumn::left("DEVICES", 7, |_, cells, _| Cell::from(cells.row.size_text(cells.job)))
-            .named(
-                "devices",
-                "devices",
-                "nodes × devices on each, or those it asks for; 3n 20 if the nodes differ",
-            )
-            .rank(1),
+        JobListColumn::left("DEVICES", 7, |table, cells, _| {
+            let is_filtered = !table.context.view.filter.is_empty();
+            match cells.row.matching_text().filter(|_| is_filtered) {
+                Some(text) => Cell::toned(text, Tone::Accent),
+                None => Cell::from(cells.row.size_text(cells.job)),
+            }
+        })
+        .named(
+            "devices",
+            "devices",
+            "nodes × devices on each, or those it asks for; 3n 20 if the nodes differ; with a filter, 8/24: those \
+             that match, of all; only these count in the columns behind",
+        )
+        .rank(1),
+        JobListColumn::left("PROBLEM", 0, |_, cells, place| {
+            let problems = cells.row.problems();
+            let sign = cells.row.load.as_ref().filter(|_| problems.width() > place.width);
+            Cell::Line(sign.map_or(problems, problem_sign))
+        })
+        .named(
+            "problem",
+            "worst",
+            "what is wrong with its devices and nodes: lost, faulty or with ECC errors; down or stale; these jobs \
+             stand first",
+        )
+        .titled(|_, width| if width > SIGN_WIDTH { "PROBLEM" } else { "!" }.into())
+        .or_titled(&["!"])
+        .sized(|table, _| match table.widths[3] {
+            0 => 0,
+            width if table.is_wide => width.clamp(8, MAX_PROBLEM_WIDTH),
+            _ => SIGN_WIDTH,
+        })
+        .keeps_tone()
+        .rank(2),
         JobListColumn::right("UTIL", 4, |table, cells, _| {
-            let share = cells.row.load.as_ref().and_then(|load| load.utilization);
+            let share = cells.row.load.as_ref().and_then(JobLoad::mean);
             let tone = table.context.options.load.tone(share);
             Cell::Text(or_unknown(share, |share| format!("{share:.0}%")).into(), tone)
         })
         .named("util", "util", "mean utilization of its devices now")
         .rank(1),
-        JobListColumn::left("5 MIN", 8, |table, cells, place| {
+        JobListColumn::left("5 MIN", 0, |table, cells, place| {
             let series = table.series.get(&cells.job.shown_id);
             let count = usize::from(place.width);
             let points = series.map(|series| series.columns(count).0).unwrap_or_default();
-            let share = cells.row.load.as_ref().and_then(|load| load.utilization);
+            let share = cells.row.load.as_ref().and_then(JobLoad::mean);
             Cell::Line(Line::new().sparkline(points, table.context.options.load.tone(share)))
         })
         .named("chart", "util", "mean utilization of its devices over the last five minutes")
+        // Its title needs five columns.
+        .sized(|_, room| if room < 5 { 0 } else { room.min(8) })
         .rank(7)
         .wider(9, |_, room| room.min(12)),
-        JobListColumn::right("IDLE", 4, |_, cells, _| count_cell(cells, |row| row.idle))
+        JobListColumn::right("IDLE", 4, |_, cells, _| count_cell(cells, JobLoad::idle))
             .named("idle", "idle", "its devices that are idle: below 5 % of utilization")
             .rank(2),
-        JobListColumn::right("OUTL", 4, |_, cells, _| count_cell(cells, |row| row.outliers))
+        JobListColumn::right("OUTL", 4, |_, cells, _| count_cell(cells, JobLoad::outliers))
             .named("outliers", "outliers", "its devices far from the utilization of the others")
             .rank(5),
         JobListColumn::right("USED/LIMIT", 13, |table, cells, _| {
@@ -136,23 +173,27 @@ impl<'a> JobListTable<'a> {
         series: &'a BTreeMap<Arc<str>, MeanSeries>,
         width: u16,
     ) -> LaidOutJobList<'a> {
-        let table = Self { context, widths: rows.widths, series };
-        let room = TableRoom::new(width, 0, if width >= 100 { 2 } else { 1 });
+        let is_wide = width >= WIDE_WIDTH;
+        let table = Self { context, widths: rows.widths, is_wide, series };
+        let room = TableRoom::new(width, 0, if is_wide { 2 } else { 1 });
         Table::fit(&Self::COLUMNS, table, &context.options.columns.jobs, room)
     }
 }
 
 /// Makes a cell of a number that is bad unless it is 0; unknown for a job without fresh nodes.
-fn count_cell(
-    cells: &JobListCells<'_>,
-    read: fn(&crate::ui::views::job::list::rows::JobLoad) -> usize,
-) -> Cell {
-    let load = cells.row.load.as_ref().filter(|load| load.utilization.is_some());
-    match load.map(read) {
+fn count_cell(cells: &JobListCells<'_>, read: fn(&JobLoad) -> Option<usize>) -> Cell {
+    match cells.row.load.as_ref().and_then(read) {
         None => Cell::toned(UNKNOWN, Tone::Faint),
         Some(0) => Cell::toned("0", Tone::Faint),
         Some(count) => Cell::toned(count.to_string(), Tone::Warn),
     }
+}
+
+/// Draws the worst problem of a job as a sign, and how often it has it.
+fn problem_sign(load: &JobLoad) -> Line {
+    let Some((count, _, severity)) = load.problems().next() else { return Line::new() };
+    let sign = if severity == Severity::Error { "✗" } else { "!" };
+    Line::styled(format!("{sign}{count}"), severity)
 }
 
 /// Returns the title line, with the sort column marked.
@@ -174,7 +215,7 @@ pub(super) fn row<'a>(table: &LaidOutJobList<'a>, job: &'a Job, row: &'a JobRow)
         let line = table.part_of_row(..count, Line::new(), &cells, Fade::None);
         return line.gap(table.room.gap).append(waiting_text(job, table.context.context));
     };
-    table.row(Line::new(), &cells, Fade::if_old(load.is_stale))
+    table.row(Line::new(), &cells, Fade::if_old(load.fresh == 0))
 }
 
 /// Tells what a job without nodes waits for, and when it is expected to start.
@@ -196,9 +237,25 @@ fn waiting_text(job: &Job, context: RenderContext<'_>) -> Line {
     line
 }
 
-fn start_text(job: &Job, now: crate::time::Timestamp, zone: &TimeZone) -> String {
+fn start_text(job: &Job, now: Timestamp, zone: &TimeZone) -> String {
     if job.starts_at.is_none() || job.state != JobState::Pending {
         return "start unknown".to_owned();
     }
     format!("starts {}", expected_start(job, now, zone))
+}
+
+/// Formats the expected start of a job.
+pub(super) fn expected_start(job: &Job, now: Timestamp, zone: &TimeZone) -> String {
+    let moment = job
+        .starts_at
+        .and_then(|starts_at| jiff::Timestamp::from_microsecond(starts_at.as_micros()).ok());
+    let (Some(starts_at), Some(moment)) = (job.starts_at, moment) else {
+        return "start unknown".to_owned();
+    };
+    let clock = moment.to_zoned(zone.clone()).strftime("%a %H:%M").to_string();
+    if starts_at <= now {
+        format!("{clock}, any moment")
+    } else {
+        format!("{clock}, in {}", format_run_time(starts_at.since(now)))
+    }
 }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::insight::node_status::device_flags;
 use crate::insight::{FleetView, device_fault};
 use crate::model::{Device, Reading};
-use crate::ui::views::job::summary::{JobMetric, JobSummary};
+use crate::ui::views::job::metric::JobMetric;
+use crate::ui::views::job::summary::JobSummary;
 use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::Units;
 

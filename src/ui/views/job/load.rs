@@ -1,0 +1,212 @@
+//! What the devices of a job do now: the one source of the numbers in its row, its header and its explanation.
+
+use std::sync::Arc;
+
+use crate::fleet::{Node, is_idle};
+use crate::insight::jobs::{JobEntry, JobNode};
+use crate::insight::node_status::{NodeStatus, device_label};
+use crate::insight::{FleetView, Severity};
+use crate::model::{Allocation, Device, DeviceAllocation, DeviceFault};
+use crate::ui::views::job::distribution::Distribution;
+use crate::ui::views::job::metric::JobMetric;
+
+/// What the devices of a job do. A device with slices counts as one. With a filter, only what matches counts, but for
+/// the size of the job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct JobLoad {
+    /// All devices of the job by node; `None` if they are unknown on some node.
+    pub(super) devices: Option<Vec<usize>>,
+    /// The nodes of the job.
+    pub(super) nodes: usize,
+    /// The devices that match; `None` if they are unknown on some node that does.
+    pub(super) matching: Option<usize>,
+    /// Nodes whose numbers are new. What follows is about their devices.
+    pub(super) fresh: usize,
+    /// Whole devices and slices.
+    pub(super) measured: usize,
+    /// The utilization of those that report one.
+    pub(super) utilization: Option<Distribution>,
+    /// The device of the lowest utilization, as `gpu02:3`.
+    pub(super) lowest: Option<String>,
+    idle: usize,
+    lost: usize,
+    faulty: usize,
+    with_errors: usize,
+    /// Nodes that cannot be reached, and those without new numbers.
+    down: usize,
+    stale: usize,
+}
+
+impl JobLoad {
+    pub(super) fn of(fleet_view: &FleetView, entry: &JobEntry) -> Self {
+        let mut load = Self { devices: Some(Vec::new()), matching: Some(0), ..Self::default() };
+        let mut shares = Vec::new();
+        let mut lowest: Option<(f32, &Node, &Device)> = None;
+        for (allocation, job_node) in entry.job.allocations.iter().zip(&entry.nodes) {
+            let node = job_node.node(fleet_view);
+            load.add_size(node, allocation, job_node);
+            let Some(node) = node.filter(|_| job_node.is_shown) else { continue };
+            if !load.add_node(node, fleet_view) {
+                continue;
+            }
+            load.add_devices(node, job_node);
+            for (_, device) in job_node.devices(node) {
+                let Some(share) = JobMetric::Utilization.read(device) else { continue };
+                shares.push(share);
+                if lowest.is_none_or(|(least, ..)| share < least) {
+                    lowest = Some((share, node, device));
+                }
+            }
+        }
+        load.utilization = Distribution::of(&shares, JobMetric::Utilization.tolerance());
+        load.lowest = lowest.map(|(_, node, device)| {
+            format!("{}:{}", node.name.label(), device_label(node, device))
+        });
+        load
+    }
+
+    /// Adds the devices of the job on a node. One that has not reported them counts with the number it was asked for.
+    fn add_size(&mut self, node: Option<&Node>, allocation: &Allocation, job_node: &JobNode) {
+        self.nodes += 1;
+        let (all, matching) = match (node, &job_node.assigned.devices) {
+            (Some(node), Some(own)) => {
+                let matching = job_node.devices(node).map(|(_, device)| &device.uuid);
+                (Some(count_whole(node, own)), Some(count_whole(node, matching)))
+            }
+            (None, Some(own)) => (Some(own.len()), Some(own.len())),
+            (_, None) => (asked_devices(allocation), asked_devices(allocation)),
+        };
+        match (all, &mut self.devices) {
+            (Some(count), Some(counts)) => counts.push(count),
+            (None, _) | (_, None) => self.devices = None,
+        }
+        if job_node.is_shown {
+            self.matching = self.matching.zip(matching).map(|(sum, count)| sum + count);
+        }
+    }
+
+    /// Counts a node by its status; returns true if its numbers are new.
+    fn add_node(&mut self, node: &Node, fleet_view: &FleetView) -> bool {
+        let status = NodeStatus::of(node, fleet_view.now);
+        match status {
+            NodeStatus::Fresh => self.fresh += 1,
+            NodeStatus::Stale(_) => self.stale += 1,
+            NodeStatus::Down => self.down += 1,
+            NodeStatus::Waiting
+            | NodeStatus::Opening(_)
+            | NodeStatus::Starting
+            | NodeStatus::Reported => {}
+        }
+        status.is_fresh()
+    }
+
+    /// Counts the devices of a fresh node by what they do. A sliced one is idle if each slice of the job is.
+    fn add_devices(&mut self, node: &Node, job_node: &JobNode) {
+        let mut whole: Vec<(&Arc<str>, bool, Option<DeviceProblem>)> = Vec::new();
+        for (_, device) in job_node.devices(node) {
+            self.measured += 1;
+            let uuid = device.parent.as_ref().unwrap_or(&device.uuid);
+            let problem = DeviceProblem::of(device);
+            match whole.iter_mut().find(|(known, ..)| *known == uuid) {
+                Some((_, is_all_idle, worst)) => {
+                    *is_all_idle &= is_idle(device);
+                    *worst = (*worst).max(problem);
+                }
+                None => whole.push((uuid, is_idle(device), problem)),
+            }
+        }
+        for (_, is_idle, problem) in whole {
+            self.idle += usize::from(is_idle);
+            match problem {
+                Some(DeviceProblem::Lost) => self.lost += 1,
+                Some(DeviceProblem::Fault) => self.faulty += 1,
+                Some(DeviceProblem::Errors) => self.with_errors += 1,
+                None => {}
+            }
+        }
+    }
+
+    /// Returns the number of devices of the job, whether they match or not.
+    pub(super) fn device_total(&self) -> Option<usize> {
+        self.devices.as_ref().map(|devices| devices.iter().sum())
+    }
+
+    /// Returns the number of idle devices; `None` if no device reports its utilization.
+    pub(super) fn idle(&self) -> Option<usize> {
+        self.utilization.as_ref().map(|_| self.idle)
+    }
+
+    /// Returns the number of devices far from the others; `None` if no device reports its utilization.
+    pub(super) fn outliers(&self) -> Option<usize> {
+        self.utilization.as_ref().map(|shares| shares.outliers.len())
+    }
+
+    /// Returns the mean utilization in percent.
+    pub(super) fn mean(&self) -> Option<f32> {
+        self.utilization.as_ref().map(|shares| shares.mean)
+    }
+
+    /// Returns true if a device is lost, faulty, or has uncorrected memory errors.
+    pub(super) const fn has_bad_devices(&self) -> bool {
+        self.lost + self.faulty + self.with_errors > 0
+    }
+
+    /// Returns true if a node is down or stale.
+    pub(super) const fn has_old_nodes(&self) -> bool {
+        self.down + self.stale > 0
+    }
+
+    /// Returns what is wrong with its devices and nodes, the worst first: how many, the word, and how bad it is.
+    pub(super) fn problems(&self) -> impl Iterator<Item = (usize, &'static str, Severity)> {
+        let all = [
+            (self.lost, "lost", Severity::Error),
+            (self.faulty, "faulty", Severity::Error),
+            (self.with_errors, "ECC", Severity::Error),
+            (self.down, "down", Severity::Error),
+            (self.stale, "stale", Severity::Warning),
+        ];
+        all.into_iter().filter(|(count, ..)| *count > 0)
+    }
+}
+
+/// What is wrong with a device, the worst last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum DeviceProblem {
+    /// Uncorrected memory errors.
+    Errors,
+    Fault,
+    Lost,
+}
+
+impl DeviceProblem {
+    fn of(device: &Device) -> Option<Self> {
+        match &device.fault {
+            Some(DeviceFault::Lost) => Some(Self::Lost),
+            Some(DeviceFault::NeedsReset | DeviceFault::NoPermission | DeviceFault::Other(_)) => {
+                Some(Self::Fault)
+            }
+            None => {
+                let has_errors = device.ecc_uncorrected.get().is_some_and(|count| count > 0);
+                has_errors.then_some(Self::Errors)
+            }
+        }
+    }
+}
+
+/// Counts devices, those with slices as one.
+fn count_whole<'a>(node: &'a Node, uuids: impl IntoIterator<Item = &'a Arc<str>>) -> usize {
+    let mut whole: Vec<&Arc<str>> = uuids.into_iter().map(|uuid| node.whole_uuid(uuid)).collect();
+    whole.sort_unstable();
+    whole.dedup();
+    whole.len()
+}
+
+/// Returns how many devices a job was given on a node, as far as its scheduler tells.
+pub(super) fn asked_devices(allocation: &Allocation) -> Option<usize> {
+    match &allocation.devices {
+        DeviceAllocation::Indices(indices) => Some(indices.len()),
+        DeviceAllocation::Count(count) => usize::try_from(*count).ok(),
+        DeviceAllocation::None => Some(0),
+        DeviceAllocation::Unknown => None,
+    }
+}
