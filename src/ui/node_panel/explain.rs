@@ -213,7 +213,7 @@ fn connection(context: RenderContext<'_>, node: &Node) -> Vec<Fact> {
         Link::Down { retry_at: Some(at), .. } if *at > now => {
             Some(format!("in {}", format_duration(at.since(now))))
         }
-        Link::Down { retry_at: None, .. } => Some("when F5 or R is pressed".to_owned()),
+        Link::Down { retry_at: None, .. } => Some("when R is pressed".to_owned()),
         Link::Down { .. } => Some("now".to_owned()),
         Link::Opening { attempt } => Some(format!("now, for the {attempt}. time")),
         Link::Idle | Link::Up => None,
@@ -234,7 +234,7 @@ fn connection(context: RenderContext<'_>, node: &Node) -> Vec<Fact> {
         },
     };
     let next = next.map(|next| {
-        Fact::known("next try", next, "gtop tries again by itself, unless it waits for F5")
+        Fact::known("next try", next, "gtop tries again by itself, unless it waits for R")
     });
     [
         Some(Fact::known("state", state, "")),
