@@ -172,7 +172,7 @@ pub(crate) fn next_attempt_text(node: &Node, now: Timestamp) -> String {
         Link::Down { retry_at: Some(at), .. } if *at > now => {
             format!("retry in {}", format_duration(at.since(now)))
         }
-        Link::Down { retry_at: None, .. } => "F5 retries".to_owned(),
+        Link::Down { retry_at: None, .. } => "R retries".to_owned(),
         Link::Down { .. } | Link::Idle | Link::Up => "retrying".to_owned(),
     }
 }
@@ -392,7 +392,7 @@ mod tests {
             (down(FaultKind::Silent, "", Some(0)), "silent · retrying"),
             (
                 down(FaultKind::AuthenticationRefused, "offers hostbased", None),
-                "authentication refused: offers hostbased · F5 retries",
+                "authentication refused: offers hostbased · R retries",
             ),
         ] {
             assert_eq!(notes_text(&node(link)), words);

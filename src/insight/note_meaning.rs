@@ -111,11 +111,11 @@ const MEANINGS: [NoteMeaning; 25] = [
         "a node without devices needs nothing",
     ),
     meaning(
-        &["F5 retries"],
+        &["R retries"],
         "trying again would not help unless something changes",
-        "F5 or R tries again",
+        "R tries again",
     ),
-    meaning(&["retry"], "gtop tries again by itself", "F5 or R tries at once"),
+    meaning(&["retry"], "gtop tries again by itself", "R tries at once"),
     meaning(&["free"], "nobody uses it and no job holds it", ""),
     meaning(
         &[SCHEDULER_GIVES_NO_JOBS],
@@ -238,7 +238,7 @@ mod tests {
             ("starting nvml (3s)", "starting"),
             ("starting the probe", "starting the probe"),
             ("retry in 12s", "retry"),
-            ("F5 retries", "F5 retries"),
+            ("R retries", "R retries"),
             ("no devices (nvml found none)", "no devices"),
             ("no devices selected", "no devices selected"),
             // The words of others do not decide.

@@ -144,6 +144,7 @@ impl Users {
             }
             users.entry(user).or_default().jobs.insert(job);
         }
+        let mut counted = BTreeSet::new();
         for (use_index, row_id) in process_rows(node) {
             let Some(device_use) = node.uses.get(use_index) else { continue };
             let Some(user) = user_of(node, device_use) else { continue };
@@ -152,7 +153,8 @@ impl Users {
             let user_usage = users.entry(user.clone()).or_default();
             user_usage.jobs.extend(job.cloned());
             if is_fresh {
-                user_usage.processes += 1;
+                // A process on several devices counts once.
+                user_usage.processes += usize::from(counted.insert(device_use.pid));
                 if let Some(memory) = device_use.memory.get() {
                     let sum = user_usage.memory.unwrap_or_default();
                     user_usage.memory = Some(Bytes(sum.0.saturating_add(memory.0)));
@@ -398,6 +400,19 @@ mod tests {
         add_process(&mut node, 1, owned_by("ada"));
         let usage = usage(vec![node], None);
         assert_eq!((usage.devices, usage.held, counts(&usage, "ada")), (1, 1, (1, 1, 0)));
+    }
+
+    #[test]
+    fn a_process_on_several_devices_counts_once() {
+        let mut node = node("a", vec![device("GPU-1", 90.0), device("GPU-2", 1.0)], NOW);
+        for (device, pid) in [("GPU-1", 1), ("GPU-2", 1), ("GPU-2", 2)] {
+            add_use(&mut node, device, pid);
+        }
+        add_process(&mut node, 1, owned_by("ada"));
+        add_process(&mut node, 2, owned_by("ada"));
+        let usage = usage(vec![node], None);
+        let ada = usage.usage_of(&User::Named("ada".into())).unwrap();
+        assert_eq!((ada.processes, ada.memory), (2, Some(Bytes(3 << 30))));
     }
 
     #[test]

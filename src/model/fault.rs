@@ -96,7 +96,7 @@ table! {
             ("authentication refused", "check the login name, and load your key with ssh-add"),
         /// The node prompts for input, such as a one-time code, and nobody answered.
         PromptUnanswered =
-            ("login prompt", "press F5 to answer it, or start gtop again from a terminal"),
+            ("login prompt", "press R to answer it, or start gtop again from a terminal"),
         /// The only usable key needs a passphrase.
         KeyLocked = (
             "key needs a passphrase",
@@ -124,13 +124,13 @@ table! {
         /// The node ends the session after login, with a message.
         AccountRefused = (
             "login refused",
-            "the node says why; gtop retries every few minutes, or press F5 to retry now",
+            "the node says why; gtop retries every few minutes, or press R to retry now",
         ),
         /// The node admits only users with a job there.
         NoJob = (
             "no job on the node",
             "gtop retries every few minutes, and at once when a job of yours starts there (gtop --slurm) \
-             or on F5",
+             or on R",
         ),
         /// The local limit of open files is reached.
         FileLimit = (

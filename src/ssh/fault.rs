@@ -385,15 +385,15 @@ pub enum UnansweredReason {
     #[error("a master connection is open and needs no answer")]
     MasterOpen,
     /// Prompts are not shown at the moment.
-    #[error("prompts are shown only at start; press F5 to see it, or restart gtop")]
+    #[error("prompts are shown only at start; press R to see it, or restart gtop")]
     PromptsClosed,
     /// The host key has changed and was accepted only because of `StrictHostKeyChecking no`.
     #[error("the host key has changed; check that key, then correct known_hosts")]
     ChangedHostKey,
-    #[error("skipped; press F5 to see it again, or restart gtop")]
+    #[error("skipped; press R to see it again, or restart gtop")]
     Skipped,
     /// The node disconnected before the answer.
-    #[error("the node closed the connection first; press F5 to see it again, or restart gtop")]
+    #[error("the node closed the connection first; press R to see it again, or restart gtop")]
     HungUp,
     /// One request had this many prompts.
     #[error("it has {0} prompts, more than gtop accepts; try ssh by hand")]

@@ -336,7 +336,7 @@ async fn no_answer_is_distinguished_from_a_wrong_answer() {
     prompt_queue.set_open(false);
     let fault = open(&transport).await.unwrap_err();
     assert_eq!(unanswered_reason(&fault), UnansweredReason::PromptsClosed);
-    assert!(fault.to_string().contains("press F5"), "{fault}");
+    assert!(fault.to_string().contains("press R"), "{fault}");
     assert!(node.log().is_empty());
 
     // Closing the queue ends the requests that wait for an answer.

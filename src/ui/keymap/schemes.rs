@@ -158,6 +158,17 @@ mod tests {
     }
 
     #[test]
+    fn the_key_that_texts_name_retries_in_every_scheme_where_nodes_are_shown() {
+        for name in KeyScheme::ALL {
+            let keymap = Keymap::default().with_scheme(name);
+            for view in [View::Fleet, View::Job, View::Node, View::Events] {
+                let found = keymap.actions(Key::Letter('R'), view).next();
+                assert_eq!(found, Some(&Action::Refresh), "{name:?} in {view:?}");
+            }
+        }
+    }
+
+    #[test]
     fn schemes_name_bindings_and_keys_without_conflicts() {
         for name in KeyScheme::ALL {
             for (index, (changed, keys)) in scheme(name).changes.iter().enumerate() {

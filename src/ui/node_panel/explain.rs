@@ -212,7 +212,7 @@ fn connection(context: RenderContext<'_>, node: &Node) -> Vec<Fact> {
         Link::Down { retry_at: Some(at), .. } if *at > now => {
             Some(format!("in {}", format_duration(at.since(now))))
         }
-        Link::Down { retry_at: None, .. } => Some("when F5 or R is pressed".to_owned()),
+        Link::Down { retry_at: None, .. } => Some("when R is pressed".to_owned()),
         Link::Down { .. } => Some("now".to_owned()),
         Link::Opening { attempt } => Some(format!("now, for the {attempt}. time")),
         Link::Idle | Link::Up => None,
@@ -228,7 +228,7 @@ fn connection(context: RenderContext<'_>, node: &Node) -> Vec<Fact> {
     let tried = node.fault().map(|fault| Fact::known("tried", fault.message(), "what failed last"));
     let way = way.map(|way| Fact::known("reached by", way, "the way of the last connection"));
     let next = next.map(|next| {
-        Fact::known("next try", next, "gtop tries again by itself, unless it waits for F5")
+        Fact::known("next try", next, "gtop tries again by itself, unless it waits for R")
     });
     let state = Fact::known("state", state, "");
     let seen = Fact::known("last seen", last, meaning);
