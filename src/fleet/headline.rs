@@ -22,6 +22,7 @@ table! {
         Reported = "reported",
     }
     /// All of them.
+    #[cfg(feature = "internals")]
     pub const ALL;
     /// Returns its word in summaries and filters.
     pub fn word -> &'static str;
@@ -46,6 +47,7 @@ table! {
         Unknown = "unknown",
     }
     /// All of them.
+    #[cfg(feature = "internals")]
     pub const ALL;
     /// Returns its word in summaries and filters.
     pub fn word -> &'static str;

@@ -90,7 +90,7 @@ pub(super) fn lines(
     let rows = group.models(context.view);
     let table = ModelTable::laid_out(rows, width);
     if !rows.is_empty() {
-        lines.push(table.titles());
+        lines.push(table.titles().truncated(width));
     }
     let row = |row| table.row(Line::new().gap(2), row, table::Fade::None).truncated(width);
     lines.extend(rows.iter().map(row));
