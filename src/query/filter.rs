@@ -28,7 +28,7 @@ use crate::fleet::{AllocatedDevices, JobLookup, Node};
 use crate::metrics::{Field, HOST, JOB, JobAt, PROCESS, Usage, current_aliases, device_fields};
 use crate::model::{Device, JobList};
 use expression::Conditions;
-use operand::Operand;
+use operand::{KELVIN, Operand};
 use words::StateWord;
 
 /// The maximum length of a filter in bytes; further input is refused.
@@ -146,12 +146,13 @@ impl FilterField {
         Self::all().map(|(alias, ..)| alias)
     }
 
-    /// Returns the unit of its values; empty if it has none.
+    /// Returns the unit of its values; empty if it has none, kelvin for a difference of temperatures.
     fn unit(self) -> &'static str {
         match self {
             Self::Node | Self::Index | Self::Uuid | Self::Pid | Self::Job | Self::Partition => "",
             Self::MemoryShare => "%",
             Self::Host(field) => field.unit(),
+            Self::Device(field) if field.is_temperature_difference() => KELVIN,
             Self::Device(field) => field.unit(),
             Self::Process(field) => field.unit(),
             Self::OfJob(field) => field.unit(),

@@ -13,8 +13,13 @@ pub(super) enum Operand {
     Unknown,
 }
 
+/// The unit of differences of temperatures.
+pub(super) const KELVIN: &str = "K";
+/// Degrees Celsius in one degree Fahrenheit.
+const FAHRENHEIT: f64 = 5.0 / 9.0;
+
 /// Suffix, the unit it applies to, and its factor to that unit.
-const SUFFIXES: [(&str, &str, f64); 30] = [
+const SUFFIXES: [(&str, &str, f64); 36] = [
     ("%", "%", 1.0),
     ("k", "B", 1024.0),
     ("kb", "B", 1000.0),
@@ -32,6 +37,12 @@ const SUFFIXES: [(&str, &str, f64); 30] = [
     ("c", "°C", 1.0),
     ("°c", "°C", 1.0),
     ("°", "°C", 1.0),
+    ("c", KELVIN, 1.0),
+    ("°c", KELVIN, 1.0),
+    ("°", KELVIN, 1.0),
+    ("k", KELVIN, 1.0),
+    ("f", KELVIN, FAHRENHEIT),
+    ("°f", KELVIN, FAHRENHEIT),
     ("w", "W", 1.0),
     ("kw", "W", 1e3),
     ("mhz", "MHz", 1.0),
@@ -121,6 +132,7 @@ pub(super) fn example(unit: &str) -> &'static str {
         "%" => "50%",
         "B" | "B/s" => "40GiB",
         "°C" => "80C or 176F",
+        KELVIN => "10C or 18F",
         "W" => "300W",
         "MHz" => "1400MHz",
         "s" => "10m",
@@ -137,7 +149,7 @@ fn number(lower: &str, unit: &str) -> Option<f64> {
     let amount = unit.trim_end_matches("/s");
     let suffix = suffix.trim_end_matches("/s");
     if amount == "°C" && matches!(suffix, "f" | "°f") {
-        return Some((number - 32.0) * 5.0 / 9.0);
+        return Some((number - 32.0) * FAHRENHEIT);
     }
     let fits = |(word, of, _): &&(&str, &str, f64)| {
         *word == suffix
@@ -207,6 +219,8 @@ mod tests {
             ("80c", "°C", Some(80.0)),
             ("-3", "°C", Some(-3.0)),
             ("212f", "°C", Some(100.0)),
+            ("18f", KELVIN, Some(10.0)),
+            ("10c", KELVIN, Some(10.0)),
             ("212f", "W", None),
             ("1.4ghz", "MHz", Some(1400.0)),
             ("10m", "s", Some(600.0)),
