@@ -249,9 +249,10 @@ impl Theme {
                 Style::new().add_modifier(Modifier::REVERSED)
             }
             (RowStyle::Selected, palette) if palette.is_light() => {
-                Style::new().bg(Color::Indexed(254))
+                Style::new().fg(Color::Indexed(235)).bg(Color::Indexed(254))
             }
-            (RowStyle::Selected, _) => Style::new().bg(Color::Indexed(236)),
+            // With both colours, the row can be read also if the background is not what the palette is for.
+            (RowStyle::Selected, _) => Style::new().fg(Color::Indexed(252)).bg(Color::Indexed(236)),
         }
     }
 

@@ -1,11 +1,17 @@
 //! Explains a job: how its devices do, then what the scheduler says of it.
 
+use crate::insight::jobs::JobEntry;
 use crate::metrics::{JOB, JobAt};
 use crate::model::Job;
 use crate::ui::RenderContext;
 use crate::ui::views::job::load::JobLoad;
-use crate::ui::widgets::explanation::{Explanation, Fact};
+use crate::ui::views::job::summary::JobSummary;
+use crate::ui::views::job::summary::findings::Finding;
+use crate::ui::widgets::explanation::{Explanation, Fact, Remark};
 use crate::ui::widgets::number_format::or_unknown;
+
+/// Maximum number of devices that are told one by one; the open job tells more.
+const MAX_FINDINGS: usize = 4;
 
 /// Explains a job, running, pending or ended.
 pub(super) fn of_job(context: RenderContext<'_>, job: &Job) -> Explanation {
@@ -18,9 +24,23 @@ pub(super) fn of_job(context: RenderContext<'_>, job: &Job) -> Explanation {
     let is_listed = entry.is_none_or(|entry| entry.is_listed);
     let source = if is_listed { "from the scheduler" } else { "from the processes of the job" };
     let load = entry.map(|entry| load_facts(&JobLoad::of(fleet_view, entry))).unwrap_or_default();
+    let remarks = entry.map(|entry| findings(context, entry)).unwrap_or_default();
     Explanation::new(format!("job {} {}", job.shown_id, job.name))
+        .with_remarks(remarks)
         .with_numbers("its devices now", None, load)
         .with_numbers(source, listed_at.filter(|_| is_listed), facts)
+}
+
+/// Tells which of its devices are faulty or differ from the others, and how.
+fn findings(context: RenderContext<'_>, entry: &JobEntry) -> Vec<Remark> {
+    let summary = JobSummary::build(context.view, entry, context.options.units());
+    let remark = |found: &Finding| Remark {
+        note: format!("{} {}", found.device, found.text),
+        tone: found.tone,
+        meaning: String::new(),
+        remedy: String::new(),
+    };
+    summary.findings.iter().take(MAX_FINDINGS).map(remark).collect()
 }
 
 /// Tells what places the job where it stands in the list, then what that is counted of.
@@ -28,7 +48,7 @@ fn load_facts(load: &JobLoad) -> Vec<Fact> {
     let measured = load.utilization.as_ref().map_or(0, |shares| shares.count);
     let problems: Vec<String> =
         load.problems().map(|(count, word, _)| format!("{count} {word}")).collect();
-    let problem = if problems.is_empty() { "none".to_owned() } else { problems.join(" · ") };
+    let problem = if problems.is_empty() { "no fault".to_owned() } else { problems.join(" · ") };
     let count = |count: Option<usize>| or_unknown(count, |count| format!("{count} of {measured}"));
     let lowest = load.utilization.as_ref().zip(load.lowest.as_ref());
     let lowest = or_unknown(lowest, |(shares, name)| format!("{:.0}% {name}", shares.min));
