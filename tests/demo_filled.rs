@@ -87,8 +87,8 @@ async fn every_metric_has_a_value_somewhere() {
     assert_eq!(missing, sorted);
 }
 
-/// Returns the screen of a view with these columns, as lines.
-fn screen(fleet: &Fleet, columns: TableColumns, keys: &str) -> Vec<String> {
+/// Returns the screen of a view with these columns, as lines of this width.
+fn screen(fleet: &Fleet, columns: TableColumns, keys: &str, width: u16) -> Vec<String> {
     let theme = Theme {
         palette: Palette::Mono,
         depth: ColourDepth::Ansi16,
@@ -105,14 +105,14 @@ fn screen(fleet: &Fleet, columns: TableColumns, keys: &str) -> Vec<String> {
         setup: Setup::default(),
     });
     ui.on_fleet(fleet.clone(), at(12));
-    let mut buffer = Buffer::empty(Rect::new(0, 0, 96, 120));
+    let mut buffer = Buffer::empty(Rect::new(0, 0, width, 120));
     for key in keys.chars() {
         ui.on_key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE), at(12));
         ui.draw(at(12), &mut buffer);
     }
     buffer.reset();
     ui.draw(at(12), &mut buffer);
-    let line = |y| (0..96).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+    let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
     (0..120).map(line).collect()
 }
 
@@ -162,8 +162,14 @@ async fn every_column_has_a_value_somewhere() {
                 _ => &["5"],
             };
             let is_of_devices = setting.name == "columns-node";
+            // The list of jobs has a sign instead of the words of a problem on a narrow screen.
+            let width = if setting.name == "columns-jobs" { 110 } else { 96 };
             let is_filled = |keys: &&str| {
-                has_value(&screen(&fleet, columns.clone(), keys), column.title, is_of_devices)
+                has_value(
+                    &screen(&fleet, columns.clone(), keys, width),
+                    column.title,
+                    is_of_devices,
+                )
             };
             if !views.iter().any(is_filled) {
                 empty.push(column.name);

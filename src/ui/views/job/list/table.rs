@@ -21,7 +21,12 @@ use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom}
 
 /// The columns that the list can be sorted by.
 pub(super) const SORT_COLUMNS: [SortColumn; 11] = [
-    SortColumn::new("worst", 'w', "worst first", "your jobs first; on top the worst of the last 30 s"),
+    SortColumn::new(
+        "worst",
+        'w',
+        "worst first",
+        "your jobs first; on top the worst of the last 30 s",
+    ),
     SortColumn::new("job", '#', "id", "by job id"),
     SortColumn::new("jobname", 'n', "name", "by name"),
     SortColumn::new("jobuser", 'u', "user", "by user"),
