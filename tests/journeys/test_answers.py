@@ -38,7 +38,7 @@ class Answers(Journey):
     def test_my_worst_job_takes_one_key_and_is_opened_by_the_next(self):
         for screen in self.fleets():
             screen.press("2")
-            screen.until(r"^\d+ jobs · \d+ yours", "the list of jobs")
+            screen.until(r"^\d+ jobs with nodes · .*\d+ yours", "the list of jobs")
             screen.settle()
             first, second = screen.rows(r"^\d+ +\S+ +ada ")[:2]
             job = first.split()[0]
@@ -66,17 +66,18 @@ class Answers(Journey):
     def test_who_wastes_most_takes_one_key(self):
         for screen in self.fleets():
             screen.press("5")
-            screen.until(r"^wasted since \d\d:\d\d:\d\d: (\w+) (\d+)m", "the user who wastes most")
+            screen.until(r"^wasted since \d\d:\d\d:\d\d: \w+ \d+[ms]", "the user who wastes most")
             screen.press("z")
             screen.until(r"FROZEN", "values that stay as they are")
             screen.settle()
-            said = screen.until(r"^wasted since \d\d:\d\d:\d\d: (\w+) (\d+)m", "the user who wastes most")
+            said = screen.until(r"^wasted since \d\d:\d\d:\d\d: (\w+) \S+, \d+ idle now", "the user who wastes most")
+            titles = screen.until(r"^ +USER .*WASTED", "the columns")[0].split()
             wasted = {}
             for line in screen.rows(r"^\+ \w+ "):
-                # Name, devices, share, busy, idle-held, wasted.
-                name, *values = line[2:].split()
-                minutes = re.fullmatch(r"(\d+)m", values[4])
-                wasted[name] = int(minutes[1]) if minutes else 0
+                values = line[2:].split()
+                minutes, seconds = re.fullmatch(r"(?:(\d+)m)?(?:(\d+)s)?", values[titles.index("WASTED")]).groups()
+                wasted[values[0]] = 60 * int(minutes or 0) + int(seconds or 0)
+            self.assertGreater(wasted[said[1]], 0)
             self.assertEqual(wasted[said[1]], max(wasted.values()), wasted)
 
     def test_the_meaning_of_a_column_takes_two_keys(self):
@@ -86,7 +87,7 @@ class Answers(Journey):
             screen.settle()
             meanings = {
                 "AGE": "age of the numbers",
-                "kW": "power draw",
+                "USER": "users of its devices",
                 "DEVICES": "one cell per device",
                 "NOTE": "problems",
             }
