@@ -305,7 +305,7 @@ class StartAndEnd(SlurmCase):
         terminal.gtop("--slurm", *INTERVAL)
         terminal.until("the message", r"no running job of alice; submit one")
         held = self.sbatch("-J", "held-back", "--hold")
-        terminal.until("the held job", rf"{held} +held-back +JobHeldUser")
+        terminal.until("the held job", rf"{held} +held-back .*JobHeldUser")
         self.lab.run("scontrol", "release", held)
         terminal.until("its node", r"gpu01")
         terminal.until("the source and the age of the list", r"Slurm: jobs of alice  jobs \d+s old")
