@@ -38,7 +38,9 @@ class Partitions(SlurmCase):
         self.addCleanup(watch.close)
         return watch.until(
             "every node of the partition",
-            lambda seen: len(seen.up()) == 2 and [seen.value["totals"][key] for key in ("reported", "devices", "devices_unavailable")] == [1, 12, 4],
+            # A device is known to be free only once its users are.
+            lambda seen: len(seen.up()) == 2
+            and [seen.value["totals"][key] for key in ("reported", "devices", "devices_unavailable", "devices_free")] == [1, 12, 4, 4],
         )
 
     def test_nodes_of_jobs_have_their_partitions(self):
