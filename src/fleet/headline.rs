@@ -81,9 +81,7 @@ impl DeviceCount {
             NodeCount::Reported => None,
         }
     }
-}
 
-impl DeviceCount {
     /// Returns what devices count as of which only the scheduler's word is known, and how many: how busy those of jobs
     /// are is unknown, and so is all if the word is old.
     pub fn of_reported(node: &SchedulerNode) -> [(Self, usize); 2] {
@@ -92,6 +90,26 @@ impl DeviceCount {
         let unused = if node.is_old { 0 } else { count(node.unallocated()).min(all) };
         let usable = if node.takes_jobs() { Self::Free } else { Self::Unavailable };
         [(usable, unused), (Self::Unknown, all - unused)]
+    }
+}
+
+impl Node {
+    /// Returns the number of its devices, without slices: as the scheduler says if it is known from there alone.
+    pub fn device_count(&self) -> usize {
+        let reported =
+            |node| DeviceCount::of_reported(node).map(|(_, devices)| devices).iter().sum();
+        self.reported().map_or_else(|| self.whole_devices().count(), reported)
+    }
+
+    /// Returns the positions of its devices, without slices. Of a node known from the scheduler alone they are those in
+    /// [`DeviceCount::of_reported`], where devices that count as the same share one.
+    pub fn device_positions(&self) -> impl Iterator<Item = usize> {
+        let reported = self.reported().map(DeviceCount::of_reported);
+        let own = reported.is_none().then(|| self.whole_devices().map(|(position, _)| position));
+        let counted = reported.into_iter().flatten().enumerate();
+        let counted =
+            counted.filter(|(_, (_, devices))| *devices > 0).map(|(position, _)| position);
+        counted.chain(own.into_iter().flatten())
     }
 }
 

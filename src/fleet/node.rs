@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fleet::headline::DeviceCount;
 use crate::fleet::history::History;
 use crate::model::{
     Bytes, Device, DeviceUse, Event, Fault, FaultKind, Freshness, Hello, HostReading,
@@ -217,24 +216,6 @@ impl Node {
         let is_closed =
             |known: &&SchedulerNode| kind == FaultKind::NoJob || (refuses && known.is_extra);
         self.scheduler.as_deref().filter(is_closed)
-    }
-
-    /// Returns the number of its devices, without slices: as the scheduler says if it is known from there alone.
-    pub fn device_count(&self) -> usize {
-        let reported =
-            |node| DeviceCount::of_reported(node).map(|(_, devices)| devices).iter().sum();
-        self.reported().map_or_else(|| self.whole_devices().count(), reported)
-    }
-
-    /// Returns the positions of its devices, without slices. Of a node known from the scheduler alone they are those in
-    /// [`DeviceCount::of_reported`], where devices that count as the same share one.
-    pub fn device_positions(&self) -> impl Iterator<Item = usize> {
-        let reported = self.reported().map(DeviceCount::of_reported);
-        let own = reported.is_none().then(|| self.whole_devices().map(|(position, _)| position));
-        let counted = reported.into_iter().flatten().enumerate();
-        let counted =
-            counted.filter(|(_, (_, devices))| *devices > 0).map(|(position, _)| position);
-        counted.chain(own.into_iter().flatten())
     }
 
     /// Returns the state of a source.

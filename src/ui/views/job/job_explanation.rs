@@ -48,7 +48,9 @@ fn load_facts(load: &JobLoad) -> Vec<Fact> {
     let measured = load.utilization.as_ref().map_or(0, |shares| shares.count);
     let problems: Vec<String> =
         load.problems().map(|(count, word, _)| format!("{count} {word}")).collect();
-    let problem = if problems.is_empty() { "no fault".to_owned() } else { problems.join(" · ") };
+    // Of a job whose nodes all have not answered, nothing is known.
+    let no_fault = || or_unknown((load.fresh > 0).then_some("no fault"), str::to_owned);
+    let problem = if problems.is_empty() { no_fault() } else { problems.join(" · ") };
     let count = |count: Option<usize>| or_unknown(count, |count| format!("{count} of {measured}"));
     let lowest = load.utilization.as_ref().zip(load.lowest.as_ref());
     let lowest = or_unknown(lowest, |(shares, name)| format!("{:.0}% {name}", shares.min));
@@ -57,32 +59,49 @@ fn load_facts(load: &JobLoad) -> Vec<Fact> {
         (_, all) => or_unknown(all, |all| all.to_string()),
     };
     vec![
-        Fact::known(
+        Fact::of_cell(
             "problem",
             problem,
             "devices that are lost, faulty or have uncorrected memory errors (ECC), and nodes that are down or stale",
         ),
-        Fact::known("idle", count(load.idle()), "devices below 5% utilization now"),
-        Fact::known(
+        Fact::of_cell("idle", count(load.idle()), "devices below 5% utilization now"),
+        Fact::of_cell(
             "outliers",
             count(load.outliers()),
             "devices far from the utilization of the others",
         ),
-        Fact::known(
+        Fact::of_cell(
             "lowest",
             lowest,
             "the lowest utilization, and the node and device that has it",
         ),
-        Fact::known(
+        Fact::of_cell(
             "util",
             or_unknown(load.mean(), |mean| format!("{mean:.0}%")),
             "mean utilization",
         ),
-        Fact::known("devices", devices, "devices of the job; with a filter, those that match"),
-        Fact::known(
+        Fact::of_cell("devices", devices, "devices of the job; with a filter, those that match"),
+        Fact::of_cell(
             "fresh",
             format!("{} of {}", load.fresh, load.nodes),
             "nodes of the job whose numbers are new; the above is counted on these",
         ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::UNKNOWN;
+
+    #[test]
+    fn nothing_is_said_of_the_devices_of_nodes_that_have_not_answered() {
+        let problem = |fresh| {
+            let mut load = JobLoad::default();
+            (load.fresh, load.nodes) = (fresh, 2);
+            load_facts(&load).into_iter().find(|fact| fact.name == "problem").unwrap()
+        };
+        assert_eq!(problem(1).value, Fact::known("", "no fault", "").value);
+        assert_eq!(problem(0).value, Fact::of_cell("", UNKNOWN, "").value);
+    }
 }
