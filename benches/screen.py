@@ -11,8 +11,8 @@ first   16 nodes, each a stub behind `--exec` that writes its first sample at a 
         of the program to its first frame.
 output  64 simulated nodes: bytes written to the terminal, mean of the first 60 s.
 keys    Nodes over real SSH on loopback, served by another process; without that program, by `--demo`. A frame is a
-        synchronized update; a key's frame is the first one that begins after the key was written. Keys are pressed while
-        nodes connect, and again later; bytes and CPU time are measured in between, without key presses.
+        synchronized update; a key's frame is the first one that begins after the key was written. Keys are pressed from the
+        first frame on, while nodes connect, and again later; bytes and CPU time are measured in between, without key presses.
 """
 
 import argparse
@@ -109,6 +109,14 @@ class Terminal:
             pass
         return got
 
+    def first_frame(self):
+        """Returns the seconds to the end of the first frame."""
+        began, got = time.monotonic(), b""
+        while END not in got and time.monotonic() - began < 10:
+            if select.select([self.fd], [], [], 1)[0]:
+                got += os.read(self.fd, 1 << 16)
+        return time.monotonic() - began
+
     def press(self, key):
         """Presses a key; returns the seconds to the end of its frame, None if there was none."""
         began = time.monotonic()
@@ -156,7 +164,8 @@ def percentiles(times):
     """Formats the median, the 99th percentile and the maximum, in milliseconds."""
     ordered = sorted(times)
     at = lambda share: ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000
-    return f"p50 {at(0.5):5.1f}  p99 {at(0.99):5.1f}  max {ordered[-1] * 1000:5.1f} ms of {len(ordered)}"
+    slowest = times.index(ordered[-1]) + 1
+    return f"p50 {at(0.5):5.1f}  p99 {at(0.99):5.1f}  max {ordered[-1] * 1000:5.1f} ms (number {slowest} of {len(times)})"
 
 
 # One step of a terminal: a control sequence, a hyperlink, or a character.
@@ -305,6 +314,8 @@ def measure_keys(options, program, nodes, size):
     server = Server(options.server, nodes, 600) if options.server else DemoServer(nodes)
     terminal = Terminal(program, server.arguments, server.home, size)
     try:
+        # Before the screen, gtop waits for prompts of logins.
+        first = terminal.first_frame()
         connecting = terminal.type(options.keys)
         terminal.read(20)
         os.write(terminal.fd, b"1")
@@ -315,6 +326,7 @@ def measure_keys(options, program, nodes, size):
         share = (terminal.cpu() - cpu) / lasted
         later = terminal.type(options.keys)
         print(f"  {nodes} nodes × 8 devices, every 1 s{'' if options.server else ', simulated by the program itself'}:")
+        print(f"  first frame               {first * 1000:.0f} ms after the start")
         print(f"  key to frame, connecting  {percentiles(connecting)}")
         print(f"  key to frame, later       {percentiles(later)}")
         print(f"  output                    {count / lasted / 1000:.2f} kB/s in the fleet view")

@@ -153,9 +153,10 @@ async fn every_column_has_a_value_somewhere() {
                 jobs: chosen("jobs"),
                 users: chosen("users"),
             };
-            // The node with memory errors, that of slices, that of a workstation, and that of a large job.
+            // All nodes, and those of partitions; the node with memory errors, that of slices, that of a workstation, and
+            // that of a large job.
             let views: &[&str] = match setting.name {
-                "columns-fleet" => &["1"],
+                "columns-fleet" => &["1", "1gg"],
                 "columns-node" => &["13", "1jjj3", "1jjjj3", "1jjjjjj3"],
                 "columns-processes" => &["4"],
                 "columns-jobs" => &["2"],

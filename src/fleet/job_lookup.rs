@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::jobs::JobAllocation;
-use crate::model::{Job, JobId, JobList, NodeName};
+use crate::model::{Job, JobId, JobList, JobState, NodeName};
 
 /// An index of a job list; of none, it is empty.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +14,7 @@ pub struct JobLookup {
     by_id: BTreeMap<JobId, usize>,
     /// Indices in the list, and of the allocation in the job.
     by_node: BTreeMap<NodeName, Vec<(usize, usize)>>,
+    pending: BTreeMap<Arc<str>, usize>,
 }
 
 impl JobLookup {
@@ -27,6 +28,10 @@ impl JobLookup {
             for (allocation_index, allocation) in job.allocations.iter().enumerate() {
                 let of_node = lookup.by_node.entry(allocation.node.clone()).or_default();
                 of_node.push((job_index, allocation_index));
+            }
+            // A pending job may start in any of several.
+            for partition in job.partition.split(',').filter(|_| job.state == JobState::Pending) {
+                *lookup.pending.entry(partition.into()).or_default() += 1;
             }
         }
         lookup
@@ -42,6 +47,12 @@ impl JobLookup {
         self.list.as_ref()?.jobs.get(*self.by_id.get(id)?)
     }
 
+    /// Returns the number of pending jobs that may start in a partition; `None` without a list.
+    pub fn pending_in(&self, partition: &str) -> Option<usize> {
+        self.list.as_ref()?.at?;
+        Some(self.pending.get(partition).copied().unwrap_or_default())
+    }
+
     /// Returns the jobs on a node, each with its allocation there.
     pub fn on_node(&self, node: &NodeName) -> Vec<JobAllocation<'_>> {
         let Some(list) = &self.list else { return Vec::new() };
@@ -51,5 +62,32 @@ impl JobLookup {
             Some((job, job.allocations.get(*allocation_index)?))
         };
         found.filter_map(allocation).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Timestamp;
+
+    #[test]
+    fn a_job_is_pending_in_each_partition_that_it_may_start_in() {
+        let job = |id, partition: &str, state| Job {
+            partition: partition.into(),
+            state,
+            ..Job::example(id)
+        };
+        let jobs = vec![
+            job("1", "gpu,long", JobState::Pending),
+            job("2", "gpu", JobState::Pending),
+            job("3", "gpu", JobState::Running),
+        ];
+        let list = |at| Arc::new(JobList { jobs: jobs.clone(), at, ..JobList::default() });
+        let lookup = JobLookup::of(Some(&list(Some(Timestamp::default()))));
+        let counts = ["gpu", "long", "other", ""].map(|partition| lookup.pending_in(partition));
+        assert_eq!(counts, [Some(2), Some(1), Some(0), Some(0)]);
+        // Before the scheduler has answered, nothing is known.
+        assert_eq!(JobLookup::of(Some(&list(None))).pending_in("gpu"), None);
+        assert_eq!(JobLookup::default().pending_in("gpu"), None);
     }
 }

@@ -30,6 +30,8 @@ pub struct Totals {
     pub idle_held: usize,
     /// Devices that are not in use, and idle.
     pub free: usize,
+    /// The most of them on one node.
+    pub max_free: usize,
     /// Devices for which the driver reports a fault.
     pub faulty: usize,
     /// Devices of nodes that are not fresh.
@@ -76,34 +78,9 @@ impl Totals {
         let mut totals = Self::default();
         let mut sums = Sums::default();
         for (node, positions) in parts {
-            totals.nodes += 1;
-            let count = NodeCount::of(node, now);
-            match count {
-                NodeCount::Fresh => totals.fresh += 1,
-                NodeCount::Stale => totals.stale += 1,
-                NodeCount::Down => totals.down += 1,
-                NodeCount::Connecting => {}
-                NodeCount::Reported => totals.reported += 1,
-            }
-            if let Some(reported) = node.reported() {
-                let counted = DeviceCount::of_reported(reported).into_iter().enumerate();
-                let is_part = |position: &usize| {
-                    positions.is_none_or(|positions| positions.contains(position))
-                };
-                for (_, (count, devices)) in counted.filter(|(position, _)| is_part(position)) {
-                    totals.devices += devices;
-                    *totals.devices_counted_as(count) += devices;
-                }
-                continue;
-            }
-            if count == NodeCount::Fresh {
-                totals.add(node, positions, allocated, &mut sums);
-            } else {
-                let devices = whole_devices(node, positions).count();
-                totals.devices += devices;
-                *totals.devices_counted_as(DeviceCount::Stale) += devices;
-                totals.unseen += usize::from(node.is_unseen());
-            }
+            let free = totals.free;
+            totals.add_node((node, positions), now, allocated, &mut sums);
+            totals.max_free = totals.max_free.max(totals.free - free);
         }
         sums.finish(&mut totals);
         totals
@@ -134,6 +111,7 @@ impl Totals {
         let mut totals = Self { nodes: 1, ..Self::default() };
         let mut sums = Sums::default();
         totals.add(node, positions, &AllocatedDevices::default(), &mut sums);
+        totals.max_free = totals.free;
         sums.finish(&mut totals);
         totals
     }
@@ -148,6 +126,39 @@ impl Totals {
             DeviceCount::Stale => &mut self.stale_devices,
             DeviceCount::Unavailable => &mut self.unavailable,
             DeviceCount::Unknown => &mut self.unknown_devices,
+        }
+    }
+
+    fn add_node(
+        &mut self,
+        (node, positions): (&Node, Option<&[usize]>),
+        now: Timestamp,
+        allocated: &AllocatedDevices,
+        sums: &mut Sums,
+    ) {
+        self.nodes += 1;
+        let count = NodeCount::of(node, now);
+        match count {
+            NodeCount::Fresh => self.fresh += 1,
+            NodeCount::Stale => self.stale += 1,
+            NodeCount::Down => self.down += 1,
+            NodeCount::Connecting => {}
+            NodeCount::Reported => self.reported += 1,
+        }
+        if let Some(reported) = node.reported() {
+            let is_part = |position: &usize| positions.is_none_or(|all| all.contains(position));
+            let counted = DeviceCount::of_reported(reported).into_iter().enumerate();
+            for (_, (count, devices)) in counted.filter(|(position, _)| is_part(position)) {
+                self.devices += devices;
+                *self.devices_counted_as(count) += devices;
+            }
+        } else if count == NodeCount::Fresh {
+            self.add(node, positions, allocated, sums);
+        } else {
+            let devices = whole_devices(node, positions).count();
+            self.devices += devices;
+            *self.devices_counted_as(DeviceCount::Stale) += devices;
+            self.unseen += usize::from(node.is_unseen());
         }
     }
 
@@ -329,6 +340,32 @@ mod tests {
         assert_eq!(counts(0), (8, [1, 0, 1, 1, 4, 1]));
         assert_eq!(counts(600), (8, [0, 0, 0, 0, 8, 0]));
         assert_eq!(Totals::of(&fleet, start).unseen, 0);
+    }
+
+    #[test]
+    fn the_max_free_devices_are_those_of_one_node() {
+        let now = Timestamp::default();
+        let node = |name: &str, free: usize| {
+            let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
+            node.link = Link::Up;
+            node.mark_sampled(&Source::host(), now);
+            let share = |number: usize| if number < free { 0.0 } else { 90.0 };
+            let device = |number| Device {
+                uuid: format!("{name}-{number}").into(),
+                utilization: Reading::checked(Percent::new(share(number))),
+                ..Device::default()
+            };
+            node.devices = (0..8).map(device).collect();
+            Arc::new(node)
+        };
+        let most = |counts: &[(&str, usize)]| {
+            let nodes: Vec<_> = counts.iter().map(|(name, free)| node(name, *free)).collect();
+            let totals = Totals::of(&Fleet::new(nodes.into()), now);
+            (totals.free, totals.max_free)
+        };
+        assert_eq!(most(&[("a", 3), ("b", 5), ("c", 4)]), (12, 5));
+        assert_eq!(most(&[("a", 0), ("b", 0)]), (0, 0));
+        assert_eq!(most(&[("a", 2), ("b", 8)]), (10, 8));
     }
 
     #[test]

@@ -33,7 +33,7 @@ const FAULTY: NoteMeaning = meaning(
 );
 
 /// The meanings, those of longer beginnings first.
-const MEANINGS: [NoteMeaning; 25] = [
+const MEANINGS: [NoteMeaning; 32] = [
     meaning(
         &["!THERM", "throttled: thermal"],
         "thermal throttling: the device is too hot and runs slower",
@@ -50,17 +50,24 @@ const MEANINGS: [NoteMeaning; 25] = [
         "check temperature and power; nvidia-smi -q -d PERFORMANCE there",
     ),
     meaning(
-        &["ECC", "uncorrected memory error"],
+        &[
+            "ECC",
+            "uncorrected memory error",
+            "poisoned data consumed",
+            "Xid 48:",
+            "Xid 95:",
+            "Xid 140:",
+        ],
         "uncorrected memory errors since the driver was loaded",
         "results on this device may be wrong: stop using it, and ask the administrator to reset or replace it",
     ),
     meaning(
-        &["needs a reset", "device needs a reset"],
+        &["needs a reset", "device needs a reset", "the device needs a reset"],
         "the driver asks for a reset of the device",
         "when nothing uses it: nvidia-smi --gpu-reset there, as administrator",
     ),
     meaning(
-        &["lost", "device lost"],
+        &["lost", "device lost", "the driver lost the device", "Xid 79:"],
         "the device no longer answers",
         "the device fell off the bus; reboot the node",
     ),
@@ -126,6 +133,41 @@ const MEANINGS: [NoteMeaning; 25] = [
         &[SCHEDULER_SAYS],
         "this is what the scheduler said of the node, and when",
         "where a node lets in only users with a job on it, a job of yours there lets gtop in",
+    ),
+    meaning(
+        &["memory retirement pending", "Xid 63:", "Xid 94:"],
+        "memory of the device has failed; a reset puts spare memory in its place",
+        "when nothing uses it: nvidia-smi --gpu-reset there, as administrator",
+    ),
+    meaning(
+        &["recovery action"],
+        "the driver recommends this to make the device work again",
+        "do so when nothing uses the device, as administrator",
+    ),
+    meaning(
+        &["the device is unavailable"],
+        "the driver cannot use the device",
+        "dmesg there tells why; a reset or reboot of the node is likely needed",
+    ),
+    meaning(
+        &["Xid 13:", "Xid 31:", "Xid 43:", "Xid 45:"],
+        "mostly an error of the program that ran there, or what follows one",
+        "look at its output; if different programs fail on this device alone, test it: dcgmi diag -r 3 there",
+    ),
+    meaning(
+        &["Xid 74:", "Xid 144:", "Xid 145:", "Xid 149:", "Xid 155:"],
+        "a link between devices failed: jobs on several devices may hang",
+        "nvidia-smi nvlink --status there shows the links; ask the administrator to check them",
+    ),
+    meaning(
+        &["Xid 61:", "Xid 62:", "Xid 119:", "Xid 120:"],
+        "the device's own firmware does not work",
+        "when nothing uses it: nvidia-smi --gpu-reset there, as administrator; else reboot the node",
+    ),
+    meaning(
+        &["Xid"],
+        "an error that the driver reported",
+        "NVIDIA's list of Xid errors tells what to do; dmesg there has the whole message",
     ),
 ];
 
@@ -194,7 +236,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{Device, Fault, Link, NodeName};
+    use crate::model::{Device, Event, EventKind, Fault, Link, NodeName, Source};
 
     #[test]
     fn a_down_node_has_the_remedy_of_its_own_fault() {
@@ -220,8 +262,31 @@ mod tests {
         let error = Severity::Error;
         assert_eq!(explained("session lost", error), FaultKind::SessionLost.remedy());
         assert!(explained("device lost", error).contains("fell off the bus"));
+        for (text, remedy) in [
+            ("Xid 13: graphics engine exception, usually an application error", "dcgmi"),
+            ("Xid 79: the device has fallen off the bus", "fell off the bus"),
+            ("Xid 95: uncontained memory error: the device needs a reset", "may be wrong"),
+            ("Xid 99999: unknown", "list of Xid errors"),
+        ] {
+            assert!(explained(text, error).contains(remedy), "{text}");
+        }
         assert_eq!(explained("job 8450 of lost-and-found started", Severity::Info), "");
         assert_eq!(explained("no longer throttled: thermal", Severity::Recovery), "");
+    }
+
+    #[test]
+    fn every_event_of_a_driver_has_a_remedy() {
+        for kind in EventKind::known() {
+            let event = Event {
+                at: Timestamp::default(),
+                source: Source::host(),
+                kind,
+                device: "".into(),
+                code: None,
+                message: "".into(),
+            };
+            assert_ne!(explain_event(&event.text(), Severity::Error).1, "", "{}", event.text());
+        }
     }
 
     #[test]

@@ -63,6 +63,11 @@ impl AllocationIndex {
         self.jobs.job(id)
     }
 
+    /// Returns the number of pending jobs that may start in a partition; `None` without a list.
+    pub(crate) fn pending_in(&self, partition: &str) -> Option<usize> {
+        self.jobs.pending_in(partition)
+    }
+
     /// Returns the id and name of a job, as users know it.
     pub(crate) fn name(&self, id: &JobId) -> String {
         match self.job(id) {

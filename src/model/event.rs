@@ -66,6 +66,12 @@ impl EventKind {
         known.map_or_else(|| Self::Other(sanitize_shared(name, 32)), |(_, kind)| kind)
     }
 
+    /// Returns the kinds that this version knows.
+    #[cfg(test)]
+    pub(crate) fn known() -> impl Iterator<Item = Self> {
+        Self::NAMES.into_iter().map(|(_, kind)| kind)
+    }
+
     /// Returns the kind as used in JSON.
     pub fn as_str(&self) -> &str {
         if let Self::Other(name) = self {

@@ -139,12 +139,12 @@ fn totals_line(context: RenderContext<'_>, width: u16) -> Line {
     let units = context.options.units();
     let totals = &context.view.totals;
     let fleet_devices = context.view.matched.as_ref().map(|matched| matched.fleet_devices);
-    let device_counts = |gap| device_counts(totals, fleet_devices, width, gap);
+    let device_counts = |gap, beside| device_counts(totals, fleet_devices, (width, beside), gap);
     if totals.devices == totals.stale_devices {
         // Zeros would suggest that there are devices and that they are idle.
         let any = |matches: fn(&Node) -> bool| context.view.nodes().any(|node| matches(node));
         let message = if fleet_devices.is_some() && totals.devices == 0 {
-            return device_counts(2);
+            return device_counts(2, 0);
         } else if totals.fresh == 0 {
             "no fresh samples"
         } else if totals.devices > 0 {
@@ -154,7 +154,7 @@ fn totals_line(context: RenderContext<'_>, width: u16) -> Line {
         } else {
             "no devices"
         };
-        let line = if totals.devices > 0 { device_counts(2) } else { Line::new() };
+        let line = if totals.devices > 0 { device_counts(2, 0) } else { Line::new() };
         let gap = if line.width() > 0 { 2 } else { 0 };
         return line.gap(gap).text(message, Tone::Faint).truncated(width);
     }
@@ -176,21 +176,28 @@ fn totals_line(context: RenderContext<'_>, width: u16) -> Line {
     // If it fits, a number stands closer to its label than to the next one.
     let fits = |label_gap: u16, count: usize| {
         let rest = groups.iter().take(count).map(|line| gap + line.width());
-        rest.fold(device_counts(label_gap).width(), u16::saturating_add) <= width
+        rest.fold(device_counts(label_gap, 0).width(), u16::saturating_add) <= width
     };
     let all = groups.len();
     let is_wide = if fits(1, all) { fits(2, all) } else { fits(2, all.saturating_sub(1)) };
-    groups.insert(0, device_counts(if is_wide { 2 } else { 1 }));
+    let beside = gap + groups.first().map_or(0, Line::width);
+    groups.insert(0, device_counts(if is_wide { 2 } else { 1 }, beside));
     crate::ui::widgets::line::flow(groups, gap, width, 1).pop().unwrap_or_default()
 }
 
 /// The device counts by state, which add up to the total; if space is short, labels are dropped, never a
-/// count. With a filter, they are those of the devices that match, and `fleet_devices` is the number of all.
-fn device_counts(totals: &Totals, fleet_devices: Option<usize>, width: u16, gap: u16) -> Line {
+/// count: shortened already where that leaves room for `beside`, what follows. With a filter, they are those of the
+/// devices that match, and `fleet_devices` is the number of all.
+fn device_counts(
+    totals: &Totals,
+    fleet_devices: Option<usize>,
+    (width, beside): (u16, u16),
+    gap: u16,
+) -> Line {
     // Common states show a zero too, unless space is short.
     let parts = [
         (DeviceCount::Busy, ["busy", "b"], Tone::Plain, true),
-        (DeviceCount::IdleHeld, ["idle-held", "h"], Tone::Plain, true),
+        (DeviceCount::IdleHeld, ["held", "h"], Tone::Plain, true),
         (DeviceCount::Free, ["free", "f"], Tone::Plain, true),
         (DeviceCount::Faulty, ["faulty", "x"], Tone::Bad, false),
         (DeviceCount::Stale, ["stale", "o"], Tone::Warn, false),
@@ -203,7 +210,7 @@ fn device_counts(totals: &Totals, fleet_devices: Option<usize>, width: u16, gap:
         (labels, *counts.devices_counted_as(state), tone, is_always_shown)
     });
     let is_fresh = totals.devices > totals.stale_devices;
-    let line = |(gap, form): (u16, usize)| {
+    let line = |(gap, form, has_zeros): (u16, usize, bool)| {
         let is_full = form == 0;
         let most = fleet_devices.unwrap_or(totals.devices);
         let digits = if is_full { most.to_string().len() } else { 0 };
@@ -223,7 +230,7 @@ fn device_counts(totals: &Totals, fleet_devices: Option<usize>, width: u16, gap:
             }
         };
         let shown = parts.iter().filter(|(_, count, _, is_always_shown)| {
-            *count > 0 || (*is_always_shown && is_full && is_fresh)
+            *count > 0 || (*is_always_shown && has_zeros && is_fresh)
         });
         shown.fold(all, |line, (labels, count, tone, is_always_shown)| {
             let word = labels.get(form).map_or("", String::as_str);
@@ -231,8 +238,12 @@ fn device_counts(totals: &Totals, fleet_devices: Option<usize>, width: u16, gap:
             line.gap(gap).text(word, label).text(format!("{count:>digits$}"), *tone)
         })
     };
-    let all = [(gap, 0), (1, 1), (1, 2), (0, 2)];
-    all.into_iter().map(line).find(|line| line.width() <= width).unwrap_or_default()
+    let forms = [(gap, 0, true), (1, 1, true), (1, 1, false), (1, 2, false), (0, 2, false)];
+    let fitting = |forms: &[_], room| {
+        forms.iter().copied().map(&line).find(|line: &Line| line.width() <= room)
+    };
+    let shortened = forms.get(..3).and_then(|forms| fitting(forms, width.saturating_sub(beside)));
+    shortened.or_else(|| fitting(&forms, width)).unwrap_or_default()
 }
 
 fn tabs(
@@ -430,7 +441,7 @@ mod tests {
         ] {
             let totals = fleet(parts);
             for (width, gap) in (40..200).flat_map(|width| [(width, 1), (width, 2)]) {
-                let line = device_counts(&totals, None, width, gap);
+                let line = device_counts(&totals, None, (width, 0), gap);
                 assert!(line.width() <= width, "{width}: {line:?}");
                 let text = line.plain_text();
                 let numbers = text.split(|letter: char| !letter.is_ascii_digit());
@@ -444,14 +455,35 @@ mod tests {
     }
 
     #[test]
+    fn words_are_shortened_before_what_follows_is_dropped() {
+        let totals = Totals {
+            devices: 2400,
+            busy: 1700,
+            idle_held: 50,
+            free: 580,
+            faulty: 60,
+            stale_devices: 8,
+            unknown_devices: 2,
+            ..Totals::default()
+        };
+        let text = |beside| device_counts(&totals, None, (80, beside), 1).plain_text();
+        let whole =
+            "DEV 2400 busy 1700 idle-held   50 free  580 faulty   60 stale    8 unknown    2";
+        assert_eq!(text(0), whole);
+        assert_eq!(text(11), "DEV 2400 busy 1700 held 50 free 580 faulty 60 stale 8 ? 2");
+        // What does not fit in any case shortens nothing.
+        assert_eq!(text(40), whole);
+    }
+
+    #[test]
     fn with_a_filter_the_counts_are_marked_as_those_of_matching_devices() {
         let totals = Totals { devices: 12, idle_held: 12, ..Totals::default() };
-        let line = |width| device_counts(&totals, Some(496), width, 2).plain_text();
+        let line = |width| device_counts(&totals, Some(496), (width, 0), 2).plain_text();
         assert_eq!(line(80), " 12 of 496 devices match  busy   0  idle-held  12  free   0");
-        assert_eq!(line(40), "12 of 496 match idle-held 12");
+        assert_eq!(line(40), "12 of 496 match busy 0 held 12 free 0");
         assert_eq!(line(16), "12/496 h12");
         let none = Totals::default();
-        let text = device_counts(&none, Some(496), 80, 2).plain_text();
+        let text = device_counts(&none, Some(496), (80, 0), 2).plain_text();
         assert_eq!(text, "  0 of 496 devices match");
         assert!(header_texts("util<10", None, 120)[1].contains("0 of 0 devices match"));
         assert!(header_texts("util<10", None, 120)[0].contains("0 of 0 matching nodes fresh"));

@@ -37,6 +37,8 @@ pub(super) const MARK_WIDTH: u16 = 2;
 
 /// What `FREE` counts.
 pub(super) const FREE_HELP: &str = "devices free to use: idle, unused, on a node that takes jobs";
+/// What `MOST` counts.
+pub(super) const FREE_ON_ONE_HELP: &str = "of a group: the most free devices on one node";
 /// What `DOWN` counts.
 pub(super) const DOWN_HELP: &str = "devices that cannot be used now: faulty, unavailable, or on a node that is down or \
      stale; ? or + where the devices of a node are not known";
@@ -48,7 +50,15 @@ pub(super) struct FleetTable<'a> {
     memory_decimals: usize,
     is_kilowatts: bool,
     width: u16,
+    grouped: GroupedBy,
+}
+
+/// The grouping of the rows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct GroupedBy {
     pub(super) grouping: Grouping,
+    /// The width of the longest title if all groups are folded, so that no row is a node.
+    pub(super) folded_width: Option<u16>,
 }
 
 /// A node in the list, or the header of a group.
@@ -59,6 +69,8 @@ pub(super) struct FleetRow {
     pub(super) totals: Totals,
     /// Its devices by state; only old values count as such here. `None` if no column shows them.
     pub(super) counts: Option<Totals>,
+    /// The number of pending jobs that may start in the partition; `None` for a node and other groups.
+    pub(super) pending: Option<usize>,
     /// The number of nodes of a group, or that a node is in several.
     pub(super) nodes: String,
     /// `None` for a group.
@@ -98,11 +110,16 @@ pub(super) fn is_in_front(name: &str) -> bool {
 }
 
 impl<'a> FleetTable<'a> {
-    const COLUMNS: [FleetColumn<'a>; 20] = [
+    const COLUMNS: [FleetColumn<'a>; 22] = [
         FleetColumn::left("NODE", 0, |_, row, _| Cell::toned(row.name.clone(), row.name_tone))
             .named("node", "node", "node name, always first")
-            .sized(|table, _| {
-                table.context.view.extents.name.clamp(4, (table.width / 6).clamp(4, 28))
+            .sized(|table, _| match table.grouped.folded_width {
+                Some(width) => width.clamp(8, (table.width / 3).max(8)),
+                None => table.context.view.extents.name.clamp(4, (table.width / 6).clamp(4, 28)),
+            })
+            .or_titled(&["GROUP"])
+            .titled(|table, _| {
+                if table.grouped.folded_width.is_some() { "GROUP" } else { "NODE" }.into()
             })
             .keeps_tone(),
         FleetColumn::left("JOB", 0, |table, row, place| {
@@ -114,20 +131,22 @@ impl<'a> FleetTable<'a> {
         .sized(|table, _| {
             let FleetView { extents, fleet, .. } = table.context.view;
             let is_chosen = !table.context.options.columns.fleet.is_empty();
-            if extents.has_jobs || fleet.jobs.is_some() || is_chosen { 10 } else { 0 }
+            let has_jobs = extents.has_jobs || fleet.jobs.is_some() || is_chosen;
+            table.node_width(if has_jobs { 10 } else { 0 })
         }),
-        FleetColumn::left("USER", 10, |_, row, _| {
+        FleetColumn::left("USER", 0, |_, row, _| {
             row.of_node(|node| users_text(&node.owners).into())
         })
         .named("user", "user", "users of its devices")
         .rank(7)
-        .shown_from(OWNERS_WIDTH),
+        .shown_from(OWNERS_WIDTH)
+        .sized(|table, _| table.node_width(10)),
         FleetColumn::left("DEVICES", 0, |_, row, place| {
             row.of_node(|node| Cell::Line(Line::new().strip(node.marks.clone(), place.width)))
         })
         .named("devices", "busy", "one cell per device, by utilization")
         .rank(1)
-        .sized(|table, _| table.context.view.extents.devices.clamp(7, 16)),
+        .sized(|table, _| table.node_width(table.context.view.extents.devices.clamp(7, 16))),
         FleetColumn::right("NODES", 0, |_, row, _| row.nodes.clone().into())
             .named("nodes", "", "nodes of the group; `shared` on a node that is in several")
             .rank(3)
@@ -149,6 +168,15 @@ impl<'a> FleetTable<'a> {
             .named("free", "free", FREE_HELP)
             .rank(1)
             .sized(|table, _| table.count_width("free", 4)),
+        FleetColumn::right("MOST", 0, |_, row, _| match row.counts {
+            Some(counts) if row.values.is_none() => {
+                count_cell(&counts, counts.max_free, Tone::Plain)
+            }
+            Some(_) | None => "".into(),
+        })
+        .named("most-free", "", FREE_ON_ONE_HELP)
+        .rank(6)
+        .sized(|table, _| if table.is_grouped_by(Grouping::None) { 0 } else { 4 }),
         FleetColumn::right("DOWN", 0, |_, row, _| {
             row.counts.as_ref().map_or_else(|| UNKNOWN.into(), down_cell)
         })
@@ -164,20 +192,31 @@ impl<'a> FleetTable<'a> {
             let has_any = table.context.view.totals.unknown_devices > 0;
             if has_any { table.count_width("unknown", 3) } else { 0 }
         }),
+        FleetColumn::right("PEND", 0, |_, row, _| match row.pending {
+            Some(count) => count.to_string().into(),
+            None => "".into(),
+        })
+        .named("pending", "", "of a partition: listed jobs that wait to start there")
+        .rank(6)
+        .sized(|table, _| {
+            let has_jobs = table.context.view.fleet.jobs.is_some();
+            if has_jobs && table.is_grouped_by(Grouping::Partition) { 4 } else { 0 }
+        }),
         FleetColumn::left("UTIL", 6, |table, row, _| Cell::Bar(row.util(), table.load_tone(row)))
             .named("bar", "util", "mean utilization of its devices as a bar")
             .rank(8),
         FleetColumn::right("%", 3, |_, row, _| Cell::percent(row.util()))
             .named("util", "util", "mean utilization of its devices, in percent")
             .rank(2),
-        FleetColumn::left("LAST 60s", SPARKLINE.0, |table, row, _| {
+        FleetColumn::left("LAST 60s", 0, |table, row, _| {
             row.of_node(|node| {
                 Cell::Line(Line::new().sparkline(node.series.clone(), table.load_tone(row)))
             })
         })
         .named("last", "util", "utilization over the last minute, 0 to 100 %")
         .rank(14)
-        .shown_from(WIDEST_WIDTH),
+        .shown_from(WIDEST_WIDTH)
+        .sized(|table, _| table.node_width(SPARKLINE.0)),
         FleetColumn::left("MEM", 4, |table, row, _| {
             let used = row.totals.memory_used.zip(row.totals.memory_total);
             let share = to_f32(used.and_then(|(used, total)| Percent::of(used.0, total.0)));
@@ -211,7 +250,7 @@ impl<'a> FleetTable<'a> {
             if table.width >= WIDE_WIDTH && room >= limit { limit } else { 0 }
         })
         .titled(|table, _| if table.is_kilowatts { "kW" } else { "W" }.into()),
-        FleetColumn::right("MAX°", 4, |table, row, _| {
+        FleetColumn::right("MAX°", 0, |table, row, _| {
             let units = table.context.options.units();
             row.of_node(|node| Cell::of(node.hottest, |celsius| units.temperature_text(celsius)))
         })
@@ -219,17 +258,20 @@ impl<'a> FleetTable<'a> {
         .or_titled(&["MAXF"])
         .rank(13)
         .shown_from(WIDEST_WIDTH)
+        .sized(|table, _| table.node_width(4))
         .titled(|table, _| {
             if table.context.options.units().is_fahrenheit { "MAXF" } else { "MAX°" }.into()
         }),
-        FleetColumn::right("CPU", 4, |_, row, _| {
+        FleetColumn::right("CPU", 0, |_, row, _| {
             row.of_node(|node| Cell::of(node.cpu, |cpu| format!("{cpu:.0}%")))
         })
         .named("cpu", "cpu", help_of(HOST, "cpu"))
-        .rank(10),
-        FleetColumn::right("AGE", 6, |_, row, _| Cell::toned(row.age.clone(), row.age_tone))
+        .rank(10)
+        .sized(|table, _| table.node_width(4)),
+        FleetColumn::right("AGE", 0, |_, row, _| Cell::toned(row.age.clone(), row.age_tone))
             .named("age", "age", "age of the numbers: how long ago they were measured")
             .rank(5)
+            .sized(|table, _| table.node_width(6))
             .keeps_tone(),
         FleetColumn::left("NOTE", 14, |_, row, _| Cell::Line(row.note.clone()))
             .named("note", "note", "problems, and what is idle or free; i explains each")
@@ -241,13 +283,13 @@ impl<'a> FleetTable<'a> {
     pub(super) fn laid_out(
         context: RenderContext<'a>,
         allocations: &'a AllocationIndex,
-        grouping: Grouping,
+        grouped: GroupedBy,
         width: u16,
     ) -> LaidOutFleet<'a> {
         let FleetView { extents, fleet, .. } = context.view;
         let memory_decimals = context.options.units().decimals(extents.memory);
         let is_kilowatts = extents.power >= 2_000.0;
-        let table = Self { context, allocations, memory_decimals, is_kilowatts, width, grouping };
+        let table = Self { context, allocations, memory_decimals, is_kilowatts, width, grouped };
         let room = TableRoom::new(width, MARK_WIDTH, table.gap());
         let mut table = Table::fit(&Self::COLUMNS, table, &context.options.columns.fleet, room);
         // What is left goes to names of jobs, to bars and to the note.
@@ -268,10 +310,20 @@ impl<'a> FleetTable<'a> {
     /// Returns the width of a column of counts: of groups and their nodes, or chosen.
     fn count_width(&self, name: &str, title: u16) -> u16 {
         let is_chosen = self.context.options.columns.fleet.iter().any(|one| one == name);
-        if self.grouping == Grouping::None && !is_chosen {
+        if self.is_grouped_by(Grouping::None) && !is_chosen {
             return 0;
         }
         width_of(&self.context.view.totals.devices.to_string()).max(title)
+    }
+
+    /// Returns the width of a column that only nodes fill.
+    const fn node_width(&self, width: u16) -> u16 {
+        if self.grouped.folded_width.is_some() { 0 } else { width }
+    }
+
+    /// Returns true if the rows are grouped by this.
+    pub(super) fn is_grouped_by(&self, grouping: Grouping) -> bool {
+        self.grouped.grouping == grouping
     }
 
     fn load_tone(&self, row: &FleetRow) -> Tone {
@@ -328,7 +380,7 @@ mod tests {
         let (view, allocations) = (FleetView::default(), AllocationIndex::default());
         let zone = jiff::tz::TimeZone::UTC;
         let context = RenderContext { view: &view, options: &options, zone: &zone };
-        let table = FleetTable::laid_out(context, &allocations, Grouping::None, width);
+        let table = FleetTable::laid_out(context, &allocations, GroupedBy::default(), width);
         super::titles(&table, SortOrder::by(order))
     }
 
@@ -348,6 +400,24 @@ mod tests {
         assert_eq!(marked(&["bar"], "util"), ["UTIL↓"]);
         for spec in column_specs().iter().filter(|spec| ["down", "unknown"].contains(&spec.name)) {
             assert_eq!(spec.sort, "", "{}", spec.name);
+        }
+    }
+
+    #[test]
+    fn folded_groups_have_no_columns_of_nodes() {
+        let options = DisplayOptions::default();
+        let (view, allocations) = (FleetView::default(), AllocationIndex::default());
+        let zone = jiff::tz::TimeZone::UTC;
+        let context = RenderContext { view: &view, options: &options, zone: &zone };
+        let titles = |folded_width| {
+            let grouped = GroupedBy { grouping: Grouping::Partition, folded_width };
+            let table = FleetTable::laid_out(context, &allocations, grouped, 200);
+            super::titles(&table, SortOrder::by("node")).plain_text()
+        };
+        let (open, folded) = (titles(None), titles(Some(10)));
+        assert!(folded.trim_start().starts_with("GROUP        NODES"), "{folded}");
+        for title in ["NODE ", "USER", "DEVICES", "LAST 60s", "MAX°", "CPU", "AGE"] {
+            assert!(open.contains(title) && !folded.contains(title), "{title}: {open}\n{folded}");
         }
     }
 

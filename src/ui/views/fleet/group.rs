@@ -8,6 +8,7 @@ use crate::insight::FleetView;
 use crate::insight::node_status::model_name;
 use crate::model::NodeName;
 use crate::nodeset;
+use crate::text::width_of;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
@@ -17,6 +18,8 @@ pub(super) struct Group {
     /// A short description.
     pub(super) description: String,
     pub(super) members: Vec<GroupMember>,
+    /// The number of pending jobs that may start in it, if it is a partition.
+    pub(super) pending: Option<usize>,
     /// True if only its header is shown.
     pub(super) is_folded: bool,
     /// Its totals, computed on first use.
@@ -30,7 +33,7 @@ pub(super) struct Group {
 pub(super) struct ModelTotals {
     pub(super) model: String,
     pub(super) totals: Totals,
-    /// The nodes with free ones, as a node set.
+    /// The nodes with free ones by how many are free on each: `8× gpu[001-004], 2× gpu007`.
     pub(super) free_on: String,
 }
 
@@ -121,9 +124,14 @@ fn models(members: &[GroupMember], fleet_view: &FleetView) -> Vec<ModelTotals> {
     };
     let all = by_model.into_iter().chain([("unknown", without_devices)]);
     let rows = all.map(|(model, parts)| {
-        let is_free = |part: &&(&Node, Vec<usize>)| totals(std::slice::from_ref(*part)).free > 0;
-        let names = parts.iter().filter(is_free).map(|(node, _)| node.name.label());
-        let free_on = nodeset::fold(names.collect::<Vec<_>>());
+        let mut free_on: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+        for part in &parts {
+            let free = totals(std::slice::from_ref(part)).free;
+            free_on.entry(free).or_default().push(part.0.name.label());
+        }
+        let most_first = free_on.into_iter().rev().filter(|(free, _)| *free > 0);
+        let texts = most_first.map(|(free, names)| format!("{free}× {}", nodeset::fold(names)));
+        let free_on = texts.collect::<Vec<_>>().join(", ");
         ModelTotals { model: model.to_owned(), totals: totals(&parts), free_on }
     });
     rows.filter(|row| row.totals.devices > 0 || row.totals.unseen > 0).collect()
@@ -138,6 +146,12 @@ impl Group {
     /// Returns the totals by device model, with those of nodes whose devices are not known last; computes them once.
     pub(super) fn models(&mut self, fleet_view: &FleetView) -> &[ModelTotals] {
         self.models.get_or_insert_with(|| models(&self.members, fleet_view))
+    }
+
+    /// Returns the width of its title with the description.
+    pub(super) fn title_width(&self) -> u16 {
+        let description = width_of(&self.description);
+        width_of(&self.title) + if description > 0 { 2 + description } else { 0 }
     }
 
     /// Returns its nodes.

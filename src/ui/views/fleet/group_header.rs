@@ -35,6 +35,7 @@ pub(super) fn row(fleet_view: &FleetView, group: &mut Group, table: &LaidOutFlee
         name_tone: Tone::Plain,
         totals,
         counts: Some(totals),
+        pending: group.pending,
         nodes: group.members.len().to_string(),
         values: None,
         age: String::new(),
@@ -133,7 +134,7 @@ fn joined(line: Line, next: Line) -> Line {
 }
 
 /// Draws the counts of nodes that are not fresh and of devices by state; zeros are omitted.
-pub(super) fn state_counts(totals: &Totals) -> Line {
+fn state_counts(totals: &Totals) -> Line {
     let parts = [
         (totals.faulty, "faulty", Tone::Bad),
         (totals.stale_devices, "stale", Tone::Warn),

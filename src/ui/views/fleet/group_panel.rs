@@ -7,7 +7,6 @@ use crate::text::width_of;
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::column_layout::{DOWN_HELP, FREE_HELP};
 use crate::ui::views::fleet::group::{Group, ModelTotals};
-use crate::ui::views::fleet::group_header::state_counts;
 use crate::ui::views::fleet::node_cells::{count_cell, down_cell};
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Tone};
@@ -61,7 +60,7 @@ impl ModelTable {
         .rank(6)
         .sized(|table, _| if table.has_unknown { 4 } else { 0 }),
         ModelColumn::rest("FREE ON", 8, |_, row, _| row.free_on.clone().into())
-            .named("free-on", "", "the nodes with free devices of the model")
+            .named("free-on", "", "the nodes with free devices of the model, by how many each has")
             .rank(1),
     ];
 
@@ -84,9 +83,7 @@ pub(super) fn lines(
     height: usize,
 ) -> Vec<Line> {
     let totals = group.totals(context.view);
-    let mut lines = vec![title(group, &totals).truncated(width)];
-    lines.push(Line::new().gap(2).append(state_counts(&totals)).truncated(width));
-    lines.push(Line::new());
+    let mut lines = vec![title(group, &totals).truncated(width), Line::new()];
     let rows = group.models(context.view);
     let table = ModelTable::laid_out(rows, width);
     if !rows.is_empty() {

@@ -90,6 +90,12 @@ impl GroupedRows {
         preferred.or_else(|| (0..self.groups.len()).find_map(in_group))
     }
 
+    /// Returns the width of the longest title if all groups are folded.
+    pub(super) fn folded_width(&self) -> Option<u16> {
+        let is_folded = self.is_grouped && self.groups.iter().all(|group| group.is_folded);
+        is_folded.then(|| self.groups.iter().map(Group::title_width).max().unwrap_or_default())
+    }
+
     /// Returns the index of a group.
     pub(super) fn group(&self, key: &str) -> Option<usize> {
         self.groups.iter().position(|group| *group.key == *key)
@@ -259,8 +265,9 @@ mod tests {
                 |row: &ModelTotals| format!("{} {} {}", row.model, row.totals.free, row.free_on);
             models.map(text).collect::<Vec<_>>()
         };
-        assert_eq!(models(""), ["A100 4 gpu[1-2]", "H100 2 gpu[1-2]", "unknown 0 "]);
-        assert_eq!(models("node=gpu2 name=H100"), ["H100 1 gpu2"]);
+        assert_eq!(models(""), ["A100 4 2× gpu[1-2]", "H100 2 1× gpu[1-2]", "unknown 0 "]);
+        assert_eq!(models("node=gpu2 name=H100"), ["H100 1 1× gpu2"]);
+        assert_eq!(models("node=gpu1 or name=H100"), ["A100 2 2× gpu1", "H100 2 1× gpu[1-2]"]);
     }
 
     #[test]

@@ -111,7 +111,9 @@ impl Grouping {
         }
         let group = |(key, members): (GroupKey, Vec<GroupMember>)| {
             let (title, description) = self.title(&key, allocations);
-            Group { key: key.text, title, description, members, ..Group::default() }
+            let is_partition = self == Self::Partition && key.rank == 0;
+            let pending = is_partition.then(|| allocations.pending_in(&key.text)).flatten();
+            Group { key: key.text, title, description, members, pending, ..Group::default() }
         };
         groups.into_iter().map(group).collect()
     }

@@ -15,7 +15,7 @@ use crate::ui::input::Click;
 use crate::ui::views::fleet::State;
 use crate::ui::views::fleet::cells::{CellCache, MapMetric, StaleStyle, is_due};
 use crate::ui::views::fleet::column_layout::{
-    self, FleetRow, FleetTable, LaidOutFleet, MARK_WIDTH, NodeValues, is_in_front,
+    self, FleetRow, FleetTable, GroupedBy, LaidOutFleet, MARK_WIDTH, NodeValues, is_in_front,
 };
 use crate::ui::views::fleet::group::GroupMember;
 use crate::ui::views::fleet::group_header;
@@ -53,7 +53,9 @@ pub(super) fn lines(
 ) -> Vec<Line> {
     let State { grouped_rows, table_viewport, allocations, cells, series_cache, .. } = state;
     let State { rows: cache, rows_key, symbols, order, grouping, .. } = state;
-    let table = FleetTable::laid_out(context, allocations, *grouping, width);
+    let folded_width = grouped_rows.folded_width();
+    let grouped = GroupedBy { grouping: *grouping, folded_width };
+    let table = FleetTable::laid_out(context, allocations, grouped, width);
     let count = grouped_rows.rows.len();
     let has_title = height > 1;
     let footer = grouped_rows.shared.filter(|_| height > MIN_FOOTER_HEIGHT);
@@ -106,13 +108,13 @@ fn shared_line(shared: &Totals, width: u16) -> Line {
     let Totals { busy, idle_held, free, .. } = *shared;
     let down = shared.unusable();
     let long = format!(
-        "{nodes} in several partitions, counted once in the total: \
+        "{nodes} in several partitions, so that the rows count again: \
          {busy} busy, {idle_held} idle-held, {free} free, {down} down"
     );
     let usual = format!(
-        "{nodes} in several partitions, counted once: {busy} busy {idle_held} held {free} free {down} down"
+        "{nodes} in several partitions, counted again: {busy} busy {idle_held} held {free} free {down} down"
     );
-    let short = format!("{nodes} shared, counted once: {free} free");
+    let short = format!("{nodes} shared, counted again: {free} free");
     let room = width.saturating_sub(MARK_WIDTH);
     let fitting = [long, usual, short.clone()].into_iter().find(|text| width_of(text) <= room);
     let text = fitting.unwrap_or(short);
@@ -148,13 +150,14 @@ impl NodeRows<'_> {
             name_tone: status.into(),
             totals: Totals::default(),
             counts: None,
+            pending: None,
             nodes: String::new(),
             values: None,
             age: String::new(),
             age_tone: if status.is_fresh() { Tone::Faint } else { Tone::Warn },
             note: Line::of_notes(&notes),
         };
-        if self.table.context.grouping == Grouping::Partition && is_shared(node) {
+        if self.table.context.is_grouped_by(Grouping::Partition) && is_shared(node) {
             "shared".clone_into(&mut row.nodes);
         }
         let Some(taken_at) = node.taken_at() else {

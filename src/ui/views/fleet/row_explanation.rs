@@ -8,10 +8,9 @@ use crate::insight::node_status::NodeStatus;
 use crate::time::format_age;
 use crate::ui::RenderContext;
 use crate::ui::node_panel::explain;
-use crate::ui::views::fleet::column_layout::{FleetRow, FleetTable, NodeValues};
+use crate::ui::views::fleet::column_layout::{FleetRow, FleetTable, GroupedBy, NodeValues};
 use crate::ui::views::fleet::device_detail;
 use crate::ui::views::fleet::group::GroupMember;
-use crate::ui::views::fleet::grouping::Grouping;
 use crate::ui::views::fleet::heat_map::CellCursor;
 use crate::ui::views::fleet::node_notes::row_notes;
 use crate::ui::views::fleet::node_sort::hottest;
@@ -113,6 +112,7 @@ fn of_group(context: RenderContext<'_>, state: &mut State, group: usize) -> Opti
     let row = FleetRow {
         totals,
         counts: Some(totals),
+        pending: group.pending,
         nodes: group.members.len().to_string(),
         ..FleetRow::default()
     };
@@ -128,5 +128,5 @@ fn of_group(context: RenderContext<'_>, state: &mut State, group: usize) -> Opti
 }
 
 fn facts(context: RenderContext<'_>, state: &State, row: &FleetRow) -> Vec<Fact> {
-    FleetTable::laid_out(context, &state.allocations, Grouping::None, TABLE_WIDTH).facts(row)
+    FleetTable::laid_out(context, &state.allocations, GroupedBy::default(), TABLE_WIDTH).facts(row)
 }

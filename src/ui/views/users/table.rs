@@ -192,13 +192,18 @@ pub(super) fn summary(
     [Some(line), wasted].into_iter().flatten().map(|line| line.truncated(width)).collect()
 }
 
-/// Names those who have wasted most device time, with their idle devices now, whatever the order of the rows.
+/// Names those who have wasted most device time, and who has most idle devices now, whatever the order of the rows.
 fn waste_line(context: RenderContext<'_>, usage: &Users, width: u16) -> Option<Line> {
     let since = clock_text(context, usage.watched_since?);
     let is_wasting = |usage: &UserUsage| !usage.wasted.is_zero() || usage.idle_held > 0;
     let mut users: Vec<&(User, UserUsage)> =
         usage.entries.iter().filter(|(_, usage)| is_wasting(usage)).collect();
     users.sort_by(|(_, one), (_, other)| one.compare(other, "wasted"));
+    let idle_now = |at: &usize| users.get(*at).map(|(_, usage)| usage.idle_held);
+    // The first of those with equally many.
+    if let Some(idlest) = (0..users.len()).rev().max_by_key(idle_now).filter(|at| *at > 2) {
+        users.swap(2, idlest);
+    }
     let mut line = Line::styled(format!("wasted since {since}: "), Tone::Faint);
     if users.is_empty() {
         return Some(line.text("nothing", Tone::Plain));
