@@ -21,7 +21,7 @@ class Answers(Journey):
             screen.until(r"grouped by partition", "groups by partition")
             screen.press("z")
             screen.until(r"FROZEN", "values that stay as they are")
-            titles = screen.until(r"^ +NODE .*NODES +BUSY +(IDLE-HELD|HELD) +FREE +DOWN", "columns of devices by state")
+            titles = screen.until(r"^ +GROUP .*NODES +BUSY +(IDLE-HELD|HELD) +FREE +MOST +DOWN", "columns of devices by state")
             screen.settle()
             column = titles[0].split().index("FREE") - titles[0].split().index("NODES")
             free = {}

@@ -106,7 +106,7 @@ impl PromptQueue {
         self.state.borrow().is_open
     }
 
-    /// Waits until `nodes` nodes have logged in or failed, or until `patience` has passed and no login is being
+    /// Waits until `nodes` nodes have logged in or failed, or until `timeout` has passed and no login is being
     /// prompted.
     pub async fn wait_for_logins(&self, nodes: usize, timeout: Duration) {
         let mut state = self.state.subscribe();
