@@ -16,7 +16,9 @@ pub use host::{
     Counter, CpuTicks, HostFacts, HostReading, HostSlowReading, MachineId, Pressure, Space,
 };
 pub use id::{JobId, NodeName, NodeNameError, ProcessKey, Source};
-pub use job::{Allocation, DeviceAllocation, Job, JobList, JobListError, JobOutcome, JobState};
+pub use job::{
+    Allocation, DeviceAllocation, Job, JobList, JobListError, JobOutcome, JobState, RequestedJobs,
+};
 pub use playback::{Mark, MarkKind, Playback, PlaybackCommand, RecorderState, SPEEDS};
 pub use process::{
     Ancestor, Container, ContainerKind, DeviceUse, ProcessReading, ProcessState, ProcessStatics,

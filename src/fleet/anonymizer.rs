@@ -273,7 +273,7 @@ impl Anonymizer {
             }),
             notes: Vec::new(),
             filter_text: WITHHELD.into(),
-            is_by_id: list.is_by_id,
+            requested: list.requested,
             awaits_devices: list.awaits_devices,
             awaits_nodes: list.awaits_nodes,
             awaiting_outcome: list.awaiting_outcome.iter().map(|job| self.job(job)).collect(),

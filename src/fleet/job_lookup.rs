@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::jobs::JobAllocation;
-use crate::model::{Job, JobId, JobList, JobState, NodeName};
+use crate::model::{Job, JobId, JobList, JobState, NodeName, RequestedJobs};
 
 /// An index of a job list; of none, it is empty.
 #[derive(Clone, Debug, Default)]
@@ -47,9 +47,9 @@ impl JobLookup {
         self.list.as_ref()?.jobs.get(*self.by_id.get(id)?)
     }
 
-    /// Returns the number of pending jobs that may start in a partition; `None` without a list.
+    /// Returns the number of pending jobs that may start in a partition; `None` unless all jobs are listed.
     pub fn pending_in(&self, partition: &str) -> Option<usize> {
-        self.list.as_ref()?.at?;
+        self.list.as_ref().filter(|list| list.requested == RequestedJobs::All)?.at?;
         Some(self.pending.get(partition).copied().unwrap_or_default())
     }
 
@@ -82,12 +82,19 @@ mod tests {
             job("2", "gpu", JobState::Pending),
             job("3", "gpu", JobState::Running),
         ];
-        let list = |at| Arc::new(JobList { jobs: jobs.clone(), at, ..JobList::default() });
-        let lookup = JobLookup::of(Some(&list(Some(Timestamp::default()))));
+        let list = |at, requested| {
+            Arc::new(JobList { jobs: jobs.clone(), at, requested, ..JobList::default() })
+        };
+        let now = Some(Timestamp::default());
+        let lookup = JobLookup::of(Some(&list(now, RequestedJobs::All)));
         let counts = ["gpu", "long", "other", ""].map(|partition| lookup.pending_in(partition));
         assert_eq!(counts, [Some(2), Some(1), Some(0), Some(0)]);
-        // Before the scheduler has answered, nothing is known.
-        assert_eq!(JobLookup::of(Some(&list(None))).pending_in("gpu"), None);
+        // Of one's own jobs alone, and before the scheduler has answered, the number is unknown.
+        assert_eq!(
+            JobLookup::of(Some(&list(now, RequestedJobs::Selected))).pending_in("gpu"),
+            None
+        );
+        assert_eq!(JobLookup::of(Some(&list(None, RequestedJobs::All))).pending_in("gpu"), None);
         assert_eq!(JobLookup::default().pending_in("gpu"), None);
     }
 }

@@ -9,8 +9,8 @@ use crate::fleet::history::Metric;
 use crate::fleet::node::{Node, Process};
 use crate::fleet::rates::{MIN_RATE_SPAN, cpu_utilization, rates};
 use crate::model::{
-    Bytes, Counter, CpuTicks, DeviceUse, Event, Hello, HostReading, Link, NodeName, Percent,
-    ProcessKey, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample,
+    Bytes, Counter, CpuTicks, DeviceRates, DeviceUse, Event, Hello, HostReading, Link, NodeName,
+    Percent, ProcessKey, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample,
     SchedulerNode, Source, SourceFaultKind, TransportKind, max_interval,
 };
 use crate::time::{ClockOffset, NodeTime, Timestamp};
@@ -18,14 +18,19 @@ use crate::time::{ClockOffset, NodeTime, Timestamp};
 /// A node that is sampled at least this often has a close-up in its history.
 const MAX_CLOSE_UP_INTERVAL: Duration = Duration::from_millis(250);
 
+/// A node is settled without the CPU use of its processes if it is still unknown so long after they were first read.
+const MAX_PROCESS_WAIT: Duration = Duration::from_secs(1);
+
 /// One node's state, and the counters needed to derive rates from the next sample.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct NodeBuilder {
     node: Arc<Node>,
     previous_counters: Option<HostCounters>,
     /// The processes of the last sample, in order of their keys.
     processes: Vec<TrackedProcess>,
     has_two_samples: bool,
+    /// When processes were first read in this session.
+    processes_since: Option<NodeTime>,
     /// The subject of the host's own history series: empty.
     host_subject: Arc<str>,
     /// The requested sampling interval.
@@ -35,7 +40,7 @@ pub struct NodeBuilder {
 }
 
 /// The host's counters in an earlier sample, the base of the next rates.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct HostCounters {
     at: NodeTime,
     cpu: Option<CpuTicks>,
@@ -45,7 +50,7 @@ struct HostCounters {
 }
 
 /// What is kept of a process until the next sample.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct TrackedProcess {
     key: ProcessKey,
     statics: Arc<ProcessStatics>,
@@ -71,6 +76,7 @@ impl NodeBuilder {
             previous_counters: None,
             processes: Vec::new(),
             has_two_samples: false,
+            processes_since: None,
             host_subject: "".into(),
             interval: Duration::MAX,
             min_interval: Duration::ZERO,
@@ -89,6 +95,7 @@ impl NodeBuilder {
             self.previous_counters = None;
             self.processes.clear();
             self.has_two_samples = false;
+            self.processes_since = None;
         }
         let node = Arc::make_mut(&mut self.node);
         node.is_settled &= link == Link::Up;
@@ -245,6 +252,7 @@ impl NodeBuilder {
 
     fn apply_processes(&mut self, reading: ProcessesReading, clock: ClockOffset) {
         let at = clock.node_time(reading.at);
+        self.processes_since.get_or_insert(at);
         let per_second = self.node.hello.as_ref().map_or(100, |hello| hello.host.ticks_per_second);
         let fast = &self.node.host.fast;
         let mut tracked = Vec::with_capacity(reading.list.len());
@@ -295,6 +303,8 @@ impl NodeBuilder {
         }
         let Some(hello) = &self.node.hello else { return };
         if has_reported(&self.node, &Source::host_slow())
+            && has_device_rates(&self.node)
+            && self.has_process_rates(hello)
             && hello
                 .backends
                 .iter()
@@ -302,6 +312,18 @@ impl NodeBuilder {
         {
             Arc::make_mut(&mut self.node).is_settled = true;
         }
+    }
+
+    /// Returns true unless the CPU use of all processes needs another sample, and one comes soon: the shell probe reads
+    /// processes only as often as their devices.
+    fn has_process_rates(&self, hello: &Hello) -> bool {
+        let mut loads = self.processes.iter().filter_map(|process| process.load).peekable();
+        let newest = self.previous_counters.as_ref().map(|counters| counters.at);
+        let waited = self.processes_since.and_then(|since| newest?.since(since));
+        hello.is_shell_probe()
+            || loads.peek().is_none()
+            || loads.any(|load| load.percent.get().is_some())
+            || waited.is_some_and(|waited| waited >= MAX_PROCESS_WAIT)
     }
 }
 
@@ -370,6 +392,16 @@ fn has_backend_reported(node: &Node, backend: &Source) -> bool {
     state.taken_at.is_some() && has_uses && has_reported(node, &backend.slow())
 }
 
+/// Returns true unless a rate of a device needs another sample, and its source works.
+fn has_device_rates(node: &Node) -> bool {
+    let works = |source| node.source(source).is_some_and(|state| state.fault.is_none());
+    let mut devices = node.devices.iter().zip(node.device_sources.iter());
+    devices.all(|(device, source)| {
+        let is_due = device.rates.as_deref().is_some_and(DeviceRates::needs_another_sample);
+        !is_due || !works(source)
+    })
+}
+
 /// Returns true if a source is missing, or has reported values or a fault.
 fn has_reported(node: &Node, source: &Source) -> bool {
     node.source(source).is_none_or(|state| state.taken_at.is_some() || state.fault.is_some())
@@ -390,8 +422,8 @@ fn update_boot_time(known: &mut Reading<Timestamp>, newer: Reading<Timestamp>) {
 mod tests {
     use super::*;
     use crate::model::{
-        BackendReading, BackendState, Device, DeviceFault, DevicesReading, Fault, FaultKind,
-        Freshness, HostFacts, ProcessReading, SourceFault, UsesReading,
+        BackendReading, BackendState, Device, DeviceCounters, DeviceFault, DevicesReading, Fault,
+        FaultKind, Freshness, HostFacts, ProcessReading, SourceFault, UsesReading,
     };
 
     fn at(millis: i64) -> Timestamp {
@@ -447,6 +479,29 @@ mod tests {
             pci: Reading::Known(format!("00000000:{index:02X}:00.0").into()),
             utilization: Reading::checked(Percent::new(share)),
             ..Device::default()
+        }
+    }
+
+    fn process_sample(
+        millis: i64,
+        key: ProcessKey,
+        ticks: u64,
+        statics: Option<Arc<ProcessStatics>>,
+    ) -> Sample {
+        Sample {
+            processes: Some(ProcessesReading {
+                at: at(millis),
+                list: vec![ProcessReading {
+                    key,
+                    cpu_ticks: Reading::Known(ticks),
+                    resident: Reading::default(),
+                    state: Reading::default(),
+                    threads: Reading::default(),
+                    statics,
+                }],
+                unseen: Vec::new(),
+            }),
+            ..Sample::default()
         }
     }
 
@@ -544,6 +599,48 @@ mod tests {
     }
 
     #[test]
+    fn a_node_whose_driver_starts_slowly_is_settled_once_its_rates_are_known() {
+        let with_counters = |millis, sent| {
+            let counters = DeviceCounters { pcie_sent: Reading::Known(sent), ..Default::default() };
+            let counted = Device { counters: Some(Arc::new(counters)), ..device("GPU-1", 0, 50.0) };
+            devices_sample(millis, vec![counted])
+        };
+        let key = ProcessKey { pid: 42, start_ticks: 7 };
+        for (probe, needs_load) in [("python 3.11.2", true), ("sh", false)] {
+            let mut builder = builder();
+            builder.on_hello(Hello { probe: probe.into(), ..hello("boot-1") });
+            builder.on_sample(host_sample(0, 1, 1, 0));
+            builder.on_sample(host_sample(300, 2, 2, 0));
+            builder.on_sample(with_counters(400, 1));
+            assert!(!builder.node().is_settled, "{probe}");
+            builder.on_sample(process_sample(400, key, 1, None));
+            builder.on_sample(with_counters(700, 1));
+            assert_eq!(builder.node().is_settled, !needs_load, "{probe}");
+            let mut same_without = builder.clone();
+            builder.on_sample(process_sample(700, key, 1, None));
+            assert!(builder.node().is_settled, "{probe}");
+            // A list of processes that never comes again is not waited for.
+            same_without.on_sample(host_sample(2_000, 3, 3, 0));
+            assert!(same_without.node().is_settled, "{probe}");
+        }
+        // A driver that hangs after its first values does not delay the snapshot.
+        let mut builder = builder();
+        builder.on_sample(with_counters(0, 1));
+        builder.on_sample(host_sample(0, 1, 1, 0));
+        builder.on_sample(host_sample(300, 2, 2, 0));
+        assert!(!builder.node().is_settled);
+        let fault = SourceFault {
+            kind: SourceFaultKind::Stuck,
+            call: "".into(),
+            message: "".into(),
+            duration: Duration::from_secs(3),
+            at: at(300),
+        };
+        builder.on_sample(Sample { faults: vec![(smi(), fault)], ..Sample::default() });
+        assert!(builder.node().is_settled);
+    }
+
+    #[test]
     fn a_node_is_settled_once_slow_groups_have_reported_or_failed() {
         let is_settled_after = |slow: &Source, sample: Sample| {
             let mut builder = builder();
@@ -624,30 +721,15 @@ mod tests {
         let key = ProcessKey { pid: 42, start_ticks: 7 };
         let statics =
             ProcessStatics { user: Reading::Known("ada".into()), ..ProcessStatics::default() };
-        let tick = |millis, ticks, statics| Sample {
-            processes: Some(ProcessesReading {
-                at: at(millis),
-                list: vec![ProcessReading {
-                    key,
-                    cpu_ticks: Reading::Known(ticks),
-                    resident: Reading::default(),
-                    state: Reading::default(),
-                    threads: Reading::default(),
-                    statics,
-                }],
-                unseen: Vec::new(),
-            }),
-            ..Sample::default()
-        };
-        builder.on_sample(tick(0, 100, Some(Arc::new(statics))));
-        builder.on_sample(tick(1_000, 350, None));
+        builder.on_sample(process_sample(0, key, 100, Some(Arc::new(statics))));
+        builder.on_sample(process_sample(1_000, key, 350, None));
         let node = builder.node();
         assert_eq!(node.processes[0].statics.user.known().map(|user| &**user), Some("ada"));
         assert_eq!(node.processes[0].cpu_percent.get(), Some(250.0));
         // Too little time has passed to compute a rate.
-        builder.on_sample(tick(1_001, 360, None));
+        builder.on_sample(process_sample(1_001, key, 360, None));
         assert_eq!(builder.node().processes[0].cpu_percent.get(), Some(250.0));
-        builder.on_sample(tick(2_000, 400, None));
+        builder.on_sample(process_sample(2_000, key, 400, None));
         assert_eq!(builder.node().processes[0].cpu_percent.get(), Some(50.0));
     }
 

@@ -50,7 +50,7 @@ pub struct Totals {
     pub memory_total: Option<Bytes>,
     /// Power drawn by devices that report it.
     pub power: Option<Watts>,
-    /// Power limit of those devices.
+    /// Power limit of those devices, if all report one.
     pub power_limit: Option<Watts>,
 }
 
@@ -195,7 +195,9 @@ struct Sums {
     utilization: f64,
     utilization_devices: usize,
     memory: Option<(u64, u64)>,
-    power: Option<(f32, f32)>,
+    power: Option<f32>,
+    /// `None` once a device that reports its power has no limit.
+    power_limit: Option<f32>,
 }
 
 impl Sums {
@@ -208,9 +210,11 @@ impl Sums {
             let (all_used, all) = self.memory.unwrap_or_default();
             self.memory = Some((all_used.saturating_add(used.0), all.saturating_add(total.0)));
         }
-        if let (Some(drawn), Some(limit)) = (device.power.get(), device.power_limit.get()) {
-            let (all_drawn, all) = self.power.unwrap_or_default();
-            self.power = Some((all_drawn + drawn.get(), all + limit.get()));
+        if let Some(drawn) = device.power.get() {
+            let before = if self.power.is_none() { Some(0.0) } else { self.power_limit };
+            let limit = device.power_limit.get().map(Watts::get);
+            self.power_limit = before.zip(limit).map(|(before, limit)| before + limit);
+            self.power = Some(self.power.unwrap_or_default() + drawn.get());
         }
     }
 
@@ -229,9 +233,8 @@ impl Sums {
             (totals.memory_used, totals.memory_total) = (Some(Bytes(used)), Some(Bytes(total)));
         }
         // A fleet may draw more than the maximum of one device, so add without that check.
-        if let Some((drawn, limit)) = self.power {
-            (totals.power, totals.power_limit) = (Watts::total(drawn), Watts::total(limit));
-        }
+        totals.power = self.power.and_then(Watts::total);
+        totals.power_limit = self.power_limit.and_then(Watts::total);
     }
 }
 
@@ -340,6 +343,30 @@ mod tests {
         assert_eq!(counts(0), (8, [1, 0, 1, 1, 4, 1]));
         assert_eq!(counts(600), (8, [0, 0, 0, 0, 8, 0]));
         assert_eq!(Totals::of(&fleet, start).unseen, 0);
+    }
+
+    #[test]
+    fn power_is_known_without_a_limit() {
+        let watts = |watts: Option<f32>| Reading::checked(watts.and_then(Watts::new));
+        let totals = |devices: &[(Option<f32>, Option<f32>)]| {
+            let mut node = Node::new(NodeName::new("a").unwrap(), Duration::ZERO);
+            let device = |(power, limit): &(Option<f32>, Option<f32>)| Device {
+                power: watts(*power),
+                power_limit: watts(*limit),
+                ..Device::default()
+            };
+            node.devices = devices.iter().map(device).collect();
+            let totals = Totals::of_devices(&node);
+            (totals.power.map(Watts::get), totals.power_limit.map(Watts::get))
+        };
+        assert_eq!(
+            totals(&[(Some(90.0), Some(100.0)), (None, Some(50.0))]),
+            (Some(90.0), Some(100.0))
+        );
+        assert_eq!(totals(&[(Some(90.0), None)]), (Some(90.0), None));
+        assert_eq!(totals(&[(Some(1.0), Some(2.0)), (Some(90.0), None)]), (Some(91.0), None));
+        assert_eq!(totals(&[(Some(90.0), None), (Some(1.0), Some(2.0))]), (Some(91.0), None));
+        assert_eq!(totals(&[(None, None)]), (None, None));
     }
 
     #[test]

@@ -30,7 +30,9 @@ use crate::inventory::slurm::job_targets::merge_targets;
 use crate::inventory::slurm::node_poll::{NodePoll, NodeQuery, await_nodes};
 use crate::inventory::slurm::poll::{WAIT_PER_QUERY_TIME, next_wait, random_byte};
 use crate::inventory::slurm::queue::Queue;
-use crate::model::{Allocation, Job, JobId, JobList, JobListError, JobOutcome, NodeName};
+use crate::model::{
+    Allocation, Job, JobId, JobList, JobListError, JobOutcome, NodeName, RequestedJobs,
+};
 use crate::process::ProgramOutput;
 use crate::ssh::SchedulerAddresses;
 use crate::text::sanitize;
@@ -73,6 +75,14 @@ pub struct JobFilter {
 }
 
 impl JobFilter {
+    fn requested(&self) -> RequestedJobs {
+        match self {
+            _ if *self == Self::default() => RequestedJobs::All,
+            Self { jobs, .. } if jobs.is_empty() => RequestedJobs::Selected,
+            Self { .. } => RequestedJobs::ById,
+        }
+    }
+
     /// Returns the words that follow `jobs` on the screen, such as `of ada in gpu`.
     pub fn describe(&self) -> String {
         let list = |list: &[String]| {
@@ -234,7 +244,7 @@ impl SlurmPoller {
             known_details: BTreeMap::new(),
             list: JobList {
                 filter_text: filter.describe().into(),
-                is_by_id: !filter.jobs.is_empty(),
+                requested: filter.requested(),
                 ..JobList::default()
             },
             names: BTreeMap::new(),

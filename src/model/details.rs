@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::health::{ComputeMode, FabricHealth, FabricState, RecoveryAction};
-use crate::model::reading::Reading;
+use crate::model::reading::{Reading, Reason};
 use crate::model::unit::{Bytes, Celsius, Megahertz, Percent, Watts};
 use crate::time::NodeTime;
 
@@ -268,6 +268,23 @@ pub struct DeviceRates {
     pub hardware_thermal_throttled: Reading<Percent>,
     /// Share of time throttled by the power brake.
     pub power_brake_throttled: Reading<Percent>,
+}
+
+impl DeviceRates {
+    /// Returns true if a rate will be known with the next sample.
+    pub fn needs_another_sample(&self) -> bool {
+        let bytes = [self.pcie_received, self.pcie_sent, self.nvlink_received, self.nvlink_sent]
+            .map(|rate| rate.reason());
+        let shares = [
+            self.power_throttled,
+            self.thermal_throttled,
+            self.sync_boost_throttled,
+            self.hardware_thermal_throttled,
+            self.power_brake_throttled,
+        ]
+        .map(|rate| rate.reason());
+        bytes.into_iter().chain(shares).any(|reason| reason == Some(Reason::NeedsTwoSamples))
+    }
 }
 
 #[cfg(test)]

@@ -198,8 +198,8 @@ pub struct JobList {
     pub notes: Vec<Arc<str>>,
     /// Which jobs are listed, to follow `job` in a sentence: `of alice`, `numbered 11`.
     pub filter_text: Arc<str>,
-    /// The jobs were requested by id.
-    pub is_by_id: bool,
+    /// Which jobs were requested.
+    pub requested: RequestedJobs,
     /// The scheduler has not answered yet which devices the jobs have.
     pub awaits_devices: bool,
     /// The scheduler has not answered yet what its nodes are.
@@ -210,6 +210,18 @@ pub struct JobList {
     pub ended: Arc<[(JobId, JobOutcome)]>,
     /// What the scheduler says of the watched nodes.
     pub nodes: Arc<SchedulerNodes>,
+}
+
+/// Which jobs the scheduler was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RequestedJobs {
+    /// All, whoever's and wherever; it may hide those of others.
+    All,
+    /// Those of some users, partitions, accounts or nodes.
+    #[default]
+    Selected,
+    /// Those of these ids.
+    ById,
 }
 
 /// Why the scheduler does not list its jobs.
@@ -279,7 +291,7 @@ impl JobList {
                 let pending = self.pending().count();
                 let none = format!("no running job {}", self.filter_text);
                 // A job requested by id has its outcome shown elsewhere.
-                if self.is_by_id {
+                if self.requested == RequestedJobs::ById {
                     return Some(none);
                 }
                 match pending {
@@ -324,27 +336,40 @@ mod tests {
             };
             Job { state, allocations: nodes.iter().map(one).collect(), ..Job::example("7") }
         };
-        let reason = |jobs: Vec<Job>, at: Option<Timestamp>, is_by_id| {
-            JobList { jobs, at, is_by_id, filter_text: "of yours".into(), ..JobList::default() }
+        let reason = |jobs: Vec<Job>, at: Option<Timestamp>, requested| {
+            JobList { jobs, at, requested, filter_text: "of yours".into(), ..JobList::default() }
                 .empty_reason()
         };
         let (now, waiting) = (Some(Timestamp::default()), || job(JobState::Pending, &[]));
         let text = |words: &str| Some(words.to_owned());
-        assert_eq!(reason(vec![], None, false), text("asking Slurm which jobs run"));
         assert_eq!(
-            reason(vec![], now, false),
+            reason(vec![], None, RequestedJobs::Selected),
+            text("asking Slurm which jobs run")
+        );
+        assert_eq!(
+            reason(vec![], now, RequestedJobs::Selected),
             text("no running job of yours; submit one with sbatch or salloc and it appears here")
         );
         assert_eq!(
-            reason(vec![waiting()], now, false),
+            reason(vec![waiting()], now, RequestedJobs::Selected),
             text("no running job of yours; 1 job is pending and appears here once it starts")
         );
         assert_eq!(
-            reason(vec![waiting(), waiting()], now, false),
+            reason(vec![waiting(), waiting()], now, RequestedJobs::Selected),
             text("no running job of yours; 2 jobs are pending and appear here once they start")
         );
-        assert_eq!(reason(vec![waiting()], now, true), text("no running job of yours"));
-        assert_eq!(reason(vec![waiting(), job(JobState::Running, &["gpu01"])], now, false), None);
+        assert_eq!(
+            reason(vec![waiting()], now, RequestedJobs::ById),
+            text("no running job of yours")
+        );
+        assert_eq!(
+            reason(
+                vec![waiting(), job(JobState::Running, &["gpu01"])],
+                now,
+                RequestedJobs::Selected
+            ),
+            None
+        );
     }
 
     #[test]

@@ -25,6 +25,13 @@ pub struct Hello {
     pub commands: Vec<Arc<str>>,
 }
 
+impl Hello {
+    /// Returns true if the probe is the one that needs no Python.
+    pub fn is_shell_probe(&self) -> bool {
+        self.probe.starts_with("sh")
+    }
+}
+
 /// One backend as announced by a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackendState {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{
     Allocation, DeviceAllocation, Job, JobId, JobList, JobListError, JobOutcome, JobState,
+    RequestedJobs,
 };
 use crate::record::scheduler_nodes::{self, SchedulerNodesLine};
 use crate::record::value::{from_seconds, node_name, to_seconds};
@@ -24,6 +25,7 @@ pub(super) struct JobListLine {
     notes: Vec<Arc<str>>,
     filter: Arc<str>,
     by_id: bool,
+    all: bool,
     awaits_devices: bool,
     awaiting_outcome: Vec<JobLine>,
     /// Ids and how the jobs ended.
@@ -109,7 +111,8 @@ impl From<&JobList> for JobListLine {
             error: list.error.as_ref().map(error),
             notes: list.notes.clone(),
             filter: Arc::clone(&list.filter_text),
-            by_id: list.is_by_id,
+            by_id: list.requested == RequestedJobs::ById,
+            all: list.requested == RequestedJobs::All,
             awaits_devices: list.awaits_devices,
             awaiting_outcome: list.awaiting_outcome.iter().map(JobLine::from).collect(),
             ended: list.ended.iter().map(ended).collect(),
@@ -126,6 +129,11 @@ impl JobListLine {
             remedy: text(&error.remedy),
             since: from_seconds(error.since),
         };
+        let requested = match (self.all, self.by_id) {
+            (true, _) => RequestedJobs::All,
+            (false, true) => RequestedJobs::ById,
+            (false, false) => RequestedJobs::Selected,
+        };
         let outcome = |word: &str| JobOutcome::ALL.into_iter().find(|one| one.text() == word);
         let ended = |(id, word): &(String, String)| {
             Some((JobId::new(id)?, outcome(word).unwrap_or_default()))
@@ -136,7 +144,7 @@ impl JobListLine {
             error: self.error.as_ref().map(error),
             notes: self.notes.iter().map(|note| text(note)).collect(),
             filter_text: text(&self.filter),
-            is_by_id: self.by_id,
+            requested,
             awaits_devices: self.awaits_devices,
             awaits_nodes: false,
             awaiting_outcome: self.awaiting_outcome.iter().filter_map(JobLine::to_job).collect(),

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobList, JobState, NodeName};
+use crate::model::{
+    Allocation, DeviceAllocation, Job, JobId, JobList, JobState, NodeName, RequestedJobs,
+};
 use crate::sim::rng::Rng;
 use crate::sim::scenario::{FleetSpec, NodeRole};
 use crate::sim::workload::{Workload, WorkloadKind, YOU, node_workloads};
@@ -74,6 +76,7 @@ impl FleetSpec {
             jobs,
             at: Some(now),
             filter_text: "of anybody".into(),
+            requested: RequestedJobs::All,
             nodes,
             ..JobList::default()
         }

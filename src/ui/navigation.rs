@@ -105,6 +105,14 @@ impl Navigation {
         if self.view == View::Processes {
             return self.update_process_view(context, action);
         }
+        let is_signal = matches!(
+            action,
+            ProcessAction::Signals | ProcessAction::Signal(_) | ProcessAction::InterruptSelected
+        );
+        if is_signal && self.view == View::Node && self.processes.has_tags() {
+            // Signals go to tagged processes, which only that view shows.
+            return self.visit_processes(context, |this| this.update_process_view(context, action));
+        }
         let Shared { selection, panel } = &mut self.shared;
         let node = selection.node(context.view);
         let signal = match (action, self.view) {
@@ -136,9 +144,7 @@ impl Navigation {
 
     /// Handles an action of the process view in that view.
     fn update_process_view(&mut self, context: RenderContext<'_>, action: ProcessAction) -> Effect {
-        let closes = action == ProcessAction::ClosePage
-            || (action == ProcessAction::Tree && self.processes.is_on_tree());
-        if closes && self.processes.ends_with_page() {
+        if self.processes.is_left_by(action) && self.processes.ends_with_page() {
             self.back(context.view);
             return Effect::Handled;
         }
@@ -393,9 +399,18 @@ impl Navigation {
     /// Returns to the view from which this one was opened, or to the fleet. The selected job stays, whichever
     /// nodes were opened since.
     pub fn back(&mut self, fleet_view: &FleetView) {
+        if self.is_at_home(fleet_view) {
+            return;
+        }
         let job = self.shared.selection.last_job().cloned();
         self.show_view(fleet_view, self.origin);
         self.shared.selection.set_job(job);
+    }
+
+    /// Returns true in the view of the only node, which gtop opens with: the list of nodes behind it says no more.
+    fn is_at_home(&self, fleet_view: &FleetView) -> bool {
+        let is_single = fleet_view.fleet.nodes.len() == 1;
+        is_single && (self.view, self.origin) == (View::Node, View::Fleet)
     }
 
     /// Returns the hint of a key in the current view, `default` as a rule; `None` if its action has no effect.
@@ -423,6 +438,7 @@ impl Navigation {
             (Action::Sort(SortAction::Menu), View::Processes) => {
                 self.processes.is_on_table().then_some(default)
             }
+            (Action::Rows(RowAction::Back), View::Node) if self.is_at_home(fleet_view) => None,
             // In the fleet view, Esc has only a filter to clear.
             (Action::Rows(RowAction::Back), View::Fleet) => {
                 (!fleet_view.filter.is_empty()).then_some(default)
@@ -581,7 +597,13 @@ mod tests {
 
     #[test]
     fn back_returns_to_the_origin() {
-        let fleet_view = fleet_view(&["a"]);
+        let only = fleet_view(&["a"]);
+        let mut at_home = Navigation { view: View::Node, ..Navigation::default() };
+        at_home.back(&only);
+        assert_eq!(at_home.view, View::Node);
+        let fleet_view = fleet_view(&["a", "b"]);
+        at_home.back(&fleet_view);
+        assert_eq!(at_home.view, View::Fleet);
         let mut navigation = Navigation { view: View::Users, ..Navigation::default() };
         navigation.open(&fleet_view, View::Node);
         navigation.back(&fleet_view);
@@ -889,7 +911,9 @@ mod tests {
         for (view, filter, action, expected) in [
             (View::Fleet, "", Action::Rows(RowAction::Back), None),
             (View::Fleet, "gpu", Action::Rows(RowAction::Back), Some("usual")),
-            (View::Node, "", Action::Rows(RowAction::Back), Some("usual")),
+            // The only node is where gtop starts.
+            (View::Node, "", Action::Rows(RowAction::Back), None),
+            (View::Processes, "", Action::Rows(RowAction::Back), Some("usual")),
             (View::Fleet, "", Action::Sort(SortAction::Menu), Some("usual")),
             (View::Job, "", Action::Sort(SortAction::Menu), Some("usual")),
             (View::Node, "", Action::Sort(SortAction::Menu), None),

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use unicode_width::UnicodeWidthChar;
 
-use crate::fleet::Node;
+use crate::fleet::{Node, Process};
 use crate::insight::FleetView;
-use crate::model::{Link, NodeName, ProcessKey};
-use crate::ui::widgets::line::truncate;
+use crate::model::{Link, NodeName, ProcessKey, ProcessState, UnseenProcess, UnseenReason};
+use crate::ui::widgets::line::{Tone, truncate};
 
 /// Identity of a process, with what identifies it to a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,31 @@ pub(crate) struct ProcessTarget {
     pub(super) is_ours: Option<bool>,
     /// True if the process uses a device, so that samples show when it ends.
     pub(super) is_on_device: bool,
+}
+
+/// Returns what is unusual about a process that uses a device: `gone`, `zombie`, `stopped`.
+pub(super) fn unusual_state(
+    process: Option<&Process>,
+    unseen: Option<&UnseenProcess>,
+) -> Option<(&'static str, Tone)> {
+    if let Some(unseen) = unseen {
+        return Some(match unseen.why {
+            UnseenReason::Gone => ("gone", Tone::Bad),
+            UnseenReason::Hidden => ("no permission", Tone::Warn),
+            UnseenReason::OtherNamespace => ("in another PID namespace", Tone::Warn),
+        });
+    }
+    let text = match process?.state.get()? {
+        ProcessState::Zombie => "zombie",
+        ProcessState::Dead => "ending",
+        ProcessState::Stopped => "stopped",
+        ProcessState::Traced => "traced",
+        ProcessState::Running
+        | ProcessState::Sleeping
+        | ProcessState::Waiting
+        | ProcessState::Idle => return None,
+    };
+    Some((text, Tone::Warn))
 }
 
 impl ProcessTarget {

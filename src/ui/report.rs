@@ -92,8 +92,11 @@ impl<'a> ReportTable<'a> {
         .rank(3)
         .titled(|table, _| table.context.options.units().unit_name().into()),
         ReportColumn::right("W", 11, |_, row, _| {
-            let pair = row.totals.power.zip(row.totals.power_limit);
-            Cell::of(pair, |(drawn, limit)| format!("{:.0}/{:.0}", drawn.get(), limit.get()))
+            Cell::of(row.totals.power, |drawn| {
+                let limit = row.totals.power_limit;
+                let limit = limit.map_or_else(String::new, |limit| format!("/{:.0}", limit.get()));
+                format!("{:.0}{limit}", drawn.get())
+            })
         })
         .rank(5),
         ReportColumn::right("CPU", 4, |_, row, _| {

@@ -23,8 +23,8 @@ const FORMS: [(&str, &str); 11] = [
     ("\"free\"", "in quotes: the name, not the state or operator"),
 ];
 
-/// Returns the section of the help page.
-pub(crate) fn help_lines(width: u16) -> Vec<Line> {
+/// Returns the section of the help page; `key` opens the prompt.
+pub(crate) fn help_lines(key: &str, width: u16) -> Vec<Line> {
     let form = |(example, meaning): &(&str, &str)| {
         let texts = wrap(meaning, width.saturating_sub(EXAMPLE_WIDTH + 3), usize::MAX);
         let examples = std::iter::once(*example).chain(std::iter::repeat(""));
@@ -34,7 +34,7 @@ pub(crate) fn help_lines(width: u16) -> Vec<Line> {
         };
         examples.zip(texts).map(line).collect::<Vec<_>>()
     };
-    let title = Line::styled("Filter: / and then", Tone::Strong);
+    let title = Line::styled(format!("Filter: {key} and then"), Tone::Strong);
     std::iter::once(title).chain(FORMS.iter().flat_map(form)).collect()
 }
 
@@ -84,6 +84,6 @@ mod tests {
         for hint in &hints(false)[1] {
             assert!(Filter::new(&hint.plain_text()).is_ok(), "{hint:?}");
         }
-        assert!(help_lines(60).iter().all(|line| line.width() <= 60));
+        assert!(help_lines("/", 60).iter().all(|line| line.width() <= 60));
     }
 }

@@ -126,7 +126,8 @@ pub(crate) fn page(keys: &Keymap, subject: &HelpSubject<'_>, width: u16) -> Vec<
     // Behind the view's own columns.
     sections.insert(sections.len().min(2), flag_lines(subject, column));
     let section = |wanted: Option<View>| section(keys, subject, wanted, column);
-    let filter = syntax::help_lines(column);
+    let filter_key = keys.key_text_of("filter").unwrap_or_else(|| "/".to_owned());
+    let filter = syntax::help_lines(&filter_key, column);
     if is_narrow {
         return joined(sections.into_iter().chain([section(Some(view)), filter, section(None)]));
     }

@@ -63,8 +63,8 @@ const FIRST_RANKS: u8 = 15;
 const FLAGS: &str = "flags";
 /// Width of the utilization: a bar, its percentage, and a column for the percent sign.
 const UTIL_WIDTH: u16 = 6 + 4;
-/// Width of the clocks, and what the memory clock adds.
-const CLOCK_WIDTHS: (u16, u16) = (4, 5);
+/// Width of the SM clock.
+const SM_CLOCK_WIDTH: u16 = 4;
 
 /// Returns the columns for help.
 pub(crate) fn explained_columns() -> Vec<ColumnSpec> {
@@ -187,23 +187,23 @@ impl<'a> DeviceTable<'a> {
                 let widest = or_unknown(limit, |limit| format!("{0:.0}/{0:.0}", limit.get()));
                 table.if_supported(width_of(&widest).max(7), |device| device.power.reason())
             }),
-        DeviceColumn::right("MHz", 0, |_, row, place| {
-            row.of_device(|_, device| clocks_text(device, has_memory_clock(place.width)).into())
+        DeviceColumn::right("MHz", 0, |table, row, place| {
+            row.of_device(|_, device| {
+                clocks_text(device, place.width, table.memory_clock_width()).into()
+            })
         })
         .named("clocks", "", "SM clock, and memory clock if there is room, in MHz")
         .or_titled(&["SM/MEM"])
         .rank(8)
         .sized(|table, _| {
-            let (width, more) = CLOCK_WIDTHS;
-            let more = if table.is_chosen() { table.if_wide(more) } else { 0 };
-            table.if_supported(width + more, |device| device.sm_clock.reason())
+            let more =
+                if table.is_chosen() { table.if_wide(table.memory_clock_width()) } else { 0 };
+            table.if_supported(SM_CLOCK_WIDTH + more, |device| device.sm_clock.reason())
         })
-        .wider(
-            11,
-            |table, room| {
-                if room >= CLOCK_WIDTHS.1 { table.if_roomy(CLOCK_WIDTHS.1) } else { 0 }
-            },
-        )
+        .wider(11, |table, room| {
+            let more = table.memory_clock_width();
+            if room >= more { table.if_roomy(more) } else { 0 }
+        })
         .titled(|_, width| if has_memory_clock(width) { "SM/MEM" } else { "MHz" }.into()),
     ];
 
@@ -263,6 +263,13 @@ impl<'a> DeviceTable<'a> {
     /// Returns the width, 0 in narrow tables.
     const fn if_wide(&self, width: u16) -> u16 {
         if self.width >= WIDE_WIDTH { width } else { 0 }
+    }
+
+    /// Returns the width that the memory clock adds, separator included.
+    fn memory_clock_width(&self) -> u16 {
+        let clocks = self.node.devices.iter().filter_map(|device| device.memory_clock.get());
+        // That of GDDR6X has five digits.
+        1 + clocks.map(|clock| width_of(&clock.get().to_string())).max().unwrap_or(0).max(4)
     }
 
     /// Returns the width, 0 where it would take room from columns chosen to be shown.
@@ -530,19 +537,20 @@ impl SecondColumn<'_> {
 }
 
 const fn has_memory_clock(width: u16) -> bool {
-    width > CLOCK_WIDTHS.0
+    width > SM_CLOCK_WIDTH
 }
 
-fn clocks_text(device: &Device, has_memory_clock: bool) -> String {
+fn clocks_text(device: &Device, width: u16, memory_width: u16) -> String {
     let clock_text =
         |clock: &Reading<Megahertz>| or_unknown(clock.get(), |clock| clock.get().to_string());
-    if !has_memory_clock {
+    if !has_memory_clock(width) {
         return clock_text(&device.sm_clock);
     }
     if device.sm_clock.get().is_none() && device.memory_clock.get().is_none() {
         return UNKNOWN.to_owned();
     }
-    format!("{}/{:>4}", clock_text(&device.sm_clock), clock_text(&device.memory_clock))
+    let digits = usize::from(memory_width.saturating_sub(1));
+    format!("{}/{:>digits$}", clock_text(&device.sm_clock), clock_text(&device.memory_clock))
 }
 
 fn power_text(drawn: Option<Watts>, limit: Option<Watts>) -> String {

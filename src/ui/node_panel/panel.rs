@@ -19,9 +19,9 @@ use crate::ui::widgets::line::{Line, Tone, truncate, wrap};
 
 /// Minimum height of the process table, titles included.
 const MIN_PROCESS_ROWS: usize = 4;
-/// Lines reserved for processes before devices and host get full density, however many there are, so that the
-/// layout does not change when a process starts or ends.
-const RESERVED_PROCESS_ROWS: usize = 9;
+/// Processes that get lines before devices and host get full density, in steps of as many, so that the layout seldom
+/// changes when a process starts or ends.
+const PROCESS_ROWS_STEP: usize = 8;
 /// Devices shown before processes get any line.
 const MIN_DEVICE_ROWS: usize = 8;
 /// From this height on, the host has at least one line.
@@ -139,7 +139,8 @@ impl PanelDetail {
         let frame_lines = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
         let count = node.devices.len();
         let graph_lines = host::FULL_HEIGHT + HOST_ITEM_LINES;
-        let process_rows = if panel.hides_processes { 0 } else { RESERVED_PROCESS_ROWS };
+        let steps = node.uses.len().div_ceil(PROCESS_ROWS_STEP).max(1);
+        let process_rows = if panel.hides_processes { 0 } else { 1 + steps * PROCESS_ROWS_STEP };
         let fits = |lines: usize| frame_lines + lines <= room;
         let (is_device_full, is_host_full) = match panel.density.unwrap_or(context.options.density)
         {

@@ -4,13 +4,15 @@ use crate::fleet::{Node, Process};
 use crate::insight::node_status::{device_label, shown_id};
 use crate::insight::{RowId, process_rows};
 use crate::metrics::{PROCESS, help_of};
-use crate::model::{Bytes, DeviceUse, JobList, Link, Reading, Reason, UseKind, Vendor};
+use crate::model::{
+    Bytes, DeviceUse, JobList, Link, Reading, Reason, UnseenProcess, UnseenReason, UseKind, Vendor,
+};
 use crate::query::DisplaySelection;
 use crate::text::UNKNOWN;
 use crate::time::Timestamp;
 use crate::ui::RenderContext;
 use crate::ui::node_panel::NodePanel;
-use crate::ui::process_target::{short_command, skip_columns};
+use crate::ui::process_target::{short_command, skip_columns, unusual_state};
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::explanation::Fact;
 use crate::ui::widgets::line::{Line, Tone};
@@ -32,6 +34,8 @@ pub(crate) fn lines(
         rows_by_device.iter().position(|(_, row_id)| cursor.as_ref() == Some(row_id));
     let table = UseTable::laid_out(context, node, width, panel.shift);
     let is_fresh = node.link == Link::Up && has_fresh_process_lists(node, now);
+    // If all processes belong to others, dimming all of them would not help.
+    let has_own = node.uses.iter().any(|used| is_own(node, used.pid) == Some(true));
     let lines = panel.processes.lines(
         Some(table.titles()),
         (rows_by_device.len(), cursor_index),
@@ -39,7 +43,13 @@ pub(crate) fn lines(
         |at| {
             let used = node.uses.get(rows_by_device.get(at)?.0)?;
             let row = (used, node.process(used.pid));
-            Some(table.row(Line::new(), &row, Fade::if_old(!is_fresh)))
+            let fade = match row.1 {
+                _ if !is_fresh => Fade::All,
+                None if node.unseen_process(used.pid).is_some_and(is_gone) => Fade::All,
+                _ if has_own && is_own(node, used.pid) == Some(false) => Fade::Cells,
+                _ => Fade::None,
+            };
+            Some(table.row(Line::new(), &row, fade))
         },
     );
     if rows_by_device.is_empty() {
@@ -55,6 +65,16 @@ pub(crate) fn facts(context: RenderContext<'_>, node: &Node, row_id: &RowId) -> 
     let used = found.and_then(|(index, _)| node.uses.get(index));
     let table = UseTable::laid_out(context, node, u16::MAX, 0);
     used.map(|used| table.facts(&(used, node.process(used.pid)))).unwrap_or_default()
+}
+
+/// Returns true if a process belongs to the login that the probe runs as, `None` if either is unknown.
+fn is_own(node: &Node, pid: u32) -> Option<bool> {
+    let login = &node.hello.as_ref()?.host.user;
+    Some(node.statics_of(pid)?.user.known()? == login)
+}
+
+fn is_gone(process: &UnseenProcess) -> bool {
+    process.why == UnseenReason::Gone
 }
 
 fn has_fresh_process_lists(node: &Node, now: Timestamp) -> bool {
@@ -115,9 +135,11 @@ impl<'a> UseTable<'a> {
             Cell::toned(used.pid.to_string(), Tone::Strong)
         })
         .named("pid", "", "process id of the node"),
-        UseColumn::left("USER", 8, |_, (_, process), _| user(*process).to_owned().into())
-            .named("user", "", help_of(PROCESS, "user"))
-            .sized(|table, _| if table.width >= 110 { 12 } else { 8 }),
+        UseColumn::left("USER", 8, |table, (used, _), _| {
+            user(table.node, used.pid).to_owned().into()
+        })
+        .named("user", "", help_of(PROCESS, "user"))
+        .sized(|table, _| if table.width >= 110 { 12 } else { 8 }),
         UseColumn::right("GPU", 3, |table, (used, _), _| {
             let mut devices = table.node.devices.iter();
             let device = devices.find(|device| device.uuid == used.device);
@@ -192,7 +214,13 @@ impl<'a> UseTable<'a> {
         })
         .shown_from(100),
         UseColumn::rest("COMMAND", 1, |table, (used, process), _| {
-            skip_columns(&short_command(command(*process, used), false), table.shift).into()
+            let command = short_command(command(*process, used), false);
+            let command = skip_columns(&command, table.shift);
+            let unseen = table.node.unseen_process(used.pid);
+            match unusual_state(*process, unseen.filter(|_| process.is_none())) {
+                None => command.into(),
+                Some((state, tone)) => Cell::toned(format!("{state} {command}"), tone),
+            }
         })
         .named("command", "", help_of(PROCESS, "command")),
     ];
@@ -220,8 +248,8 @@ impl<'a> UseTable<'a> {
     }
 }
 
-fn user(process: Option<&Process>) -> &str {
-    process.and_then(|process| process.statics.user.known()).map_or(UNKNOWN, |user| user)
+fn user(node: &Node, pid: u32) -> &str {
+    node.statics_of(pid).and_then(|statics| statics.user.known()).map_or(UNKNOWN, |user| user)
 }
 
 fn command<'a>(process: Option<&'a Process>, used: &'a DeviceUse) -> &'a str {
@@ -237,7 +265,8 @@ pub(crate) fn detail(node: &Node, row_id: &RowId) -> Option<Line> {
     let RowId::Process { device, pid, .. } = row_id else { return None };
     let used = node.uses.iter().find(|used| used.device == *device && used.pid == *pid)?;
     let process = node.process(*pid);
-    let mut line = Line::styled(format!("{pid}  "), Tone::Strong).text(user(process), Tone::Plain);
+    let mut line =
+        Line::styled(format!("{pid}  "), Tone::Strong).text(user(node, *pid), Tone::Plain);
     if let Some(parent) = process.and_then(|process| process.statics.parent_pid.get()) {
         line = line.text(format!("  parent {parent}"), Tone::Faint);
     }
@@ -246,6 +275,10 @@ pub(crate) fn detail(node: &Node, row_id: &RowId) -> Option<Line> {
     }
     if let Reading::Unknown(reason) = &used.memory {
         line = line.text(format!("  memory: {}", reason.text()), Tone::Faint);
+    }
+    let unseen = node.unseen_process(*pid).filter(|_| process.is_none());
+    if let Some((state, tone)) = unusual_state(process, unseen) {
+        line = line.gap(2).text(state, tone);
     }
     Some(line.text(format!("  {}", command(process, used)), Tone::Plain))
 }

@@ -142,19 +142,22 @@ impl State {
         matches!(self.pages.last(), None | Some(Page::Tree(_)))
     }
 
-    /// Returns true if a tree is in front.
-    pub(crate) fn is_on_tree(&self) -> bool {
-        matches!(self.pages.last(), Some(Page::Tree(_)))
+    /// Returns true if the action closes the current page: that which opens it too.
+    pub(crate) fn is_left_by(&self, action: ProcessAction) -> bool {
+        match self.pages.last() {
+            Some(Page::Tree(_)) if action == ProcessAction::Tree => true,
+            Some(Page::Environ(_)) if action == ProcessAction::Environment => true,
+            Some(_) | None => action == ProcessAction::ClosePage,
+        }
     }
 
     /// Returns the hint of a key on the current page, `None` if the action does nothing there.
     pub(crate) fn hint<'a>(&self, action: ProcessAction, text: &'a str) -> Option<&'a str> {
-        let is_on_environment = matches!(self.pages.last(), Some(Page::Environ(_)));
         let is_idle = (matches!(action, ProcessAction::Scope | ProcessAction::Tag)
             && !self.is_on_rows())
-            || (action == ProcessAction::Refresh && self.is_on_table())
-            || (action == ProcessAction::Environment && is_on_environment);
-        let word = if action == ProcessAction::Tree && self.is_on_tree() { "table" } else { text };
+            || (action == ProcessAction::Refresh && self.is_on_table());
+        let is_leaving = action != ProcessAction::ClosePage && self.is_left_by(action);
+        let word = if is_leaving { "table" } else { text };
         (!is_idle).then_some(word)
     }
 
@@ -431,8 +434,8 @@ impl State {
             }
             ProcessAction::Tree => return self.toggle_tree(context, selection),
             ProcessAction::Environment => {
-                if matches!(self.pages.last(), Some(Page::Environ(_))) {
-                    return self.update_processes(context, selection, ProcessAction::Refresh);
+                if self.is_left_by(action) {
+                    return self.update_processes(context, selection, ProcessAction::ClosePage);
                 }
                 let page = match self.selected(context) {
                     Ok(target) => EnvironPage::new(target),
@@ -615,6 +618,11 @@ impl State {
             }
         }
         Effect::Handled
+    }
+
+    /// Returns true if processes are tagged.
+    pub(crate) fn has_tags(&self) -> bool {
+        !self.tags.is_empty()
     }
 
     /// Returns the processes that a signal would be sent to: the tagged ones or, without tags, the selected one.

@@ -260,17 +260,16 @@ pub(crate) fn format_run_time(span: Duration) -> String {
 
 /// Formats power draw and limit in the unit that suits the limit.
 pub(crate) fn power_text(drawn: Option<Watts>, limit: Option<Watts>) -> String {
-    let Some(limit) = limit.map(Watts::get) else {
-        return UNKNOWN.to_owned();
-    };
-    let drawn = drawn.map(Watts::get);
-    let (scale, unit, decimals) = match limit {
-        limit if limit >= 100_000.0 => (1_000.0, "kW", 0),
-        limit if limit >= 2_000.0 => (1_000.0, "kW", 1),
+    let [drawn, limit] = [drawn, limit].map(|watts| watts.map(Watts::get));
+    let Some(largest) = limit.or(drawn) else { return UNKNOWN.to_owned() };
+    let (scale, unit, decimals) = match largest {
+        largest if largest >= 100_000.0 => (1_000.0, "kW", 0),
+        largest if largest >= 2_000.0 => (1_000.0, "kW", 1),
         _ => (1.0, "W", 0),
     };
     let drawn = or_unknown(drawn, |drawn| format!("{:.decimals$}", drawn / scale));
-    format!("{drawn}/{:.decimals$} {unit}", limit / scale)
+    let limit = limit.map_or_else(String::new, |limit| format!("/{:.decimals$}", limit / scale));
+    format!("{drawn}{limit} {unit}")
 }
 
 #[cfg(test)]

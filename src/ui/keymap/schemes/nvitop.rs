@@ -50,7 +50,11 @@ const KEYS: &[ForeignKey] = &[
     bound("Down Alt-j Tab", "next process", &["down"]),
     bound("Left Alt-h", "scroll commands left", &["node.left", "processes.left"]),
     bound("Right Alt-l", "scroll commands right", &["node.right", "processes.right"]),
-    bound("Home", "first process", &["first"]),
+    differs(
+        "Home",
+        "first process",
+        "the first device, as the cursor moves over devices and processes",
+    ),
     bound("End", "last process", &["last"]),
     bound("Ctrl-A ^", "start of commands", &["node.line-start", "processes.line-start"]),
     bound("Ctrl-E $", "end of commands", &["node.line-end", "processes.line-end"]),

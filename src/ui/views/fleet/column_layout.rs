@@ -6,7 +6,7 @@ use crate::fleet::Totals;
 use crate::insight::FleetView;
 use crate::insight::ownership::{AllocationIndex, DeviceOwners};
 use crate::metrics::{HOST, help_of};
-use crate::model::Percent;
+use crate::model::{Percent, RequestedJobs};
 use crate::query::SortOrder;
 use crate::text::{UNKNOWN, width_of};
 use crate::ui::RenderContext;
@@ -196,11 +196,21 @@ impl<'a> FleetTable<'a> {
             Some(count) => count.to_string().into(),
             None => "".into(),
         })
-        .named("pending", "", "of a partition: listed jobs that wait to start there")
+        .named(
+            "pending",
+            "",
+            "of a partition: jobs that wait to start there, if those of all users are listed",
+        )
         .rank(6)
         .sized(|table, _| {
-            let has_jobs = table.context.view.fleet.jobs.is_some();
-            if has_jobs && table.is_grouped_by(Grouping::Partition) { 4 } else { 0 }
+            let list = table.context.view.fleet.jobs.as_ref();
+            if list.is_some_and(|list| list.requested == RequestedJobs::All)
+                && table.is_grouped_by(Grouping::Partition)
+            {
+                4
+            } else {
+                0
+            }
         }),
         FleetColumn::left("UTIL", 6, |table, row, _| Cell::Bar(row.util(), table.load_tone(row)))
             .named("bar", "util", "mean utilization of its devices as a bar")

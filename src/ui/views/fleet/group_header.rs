@@ -56,7 +56,7 @@ pub(super) fn line(context: RenderContext<'_>, group: &mut Group, width: u16) ->
         totals
             .memory_total
             .map(|_| pad_used(&units.usage_with_unit(totals.memory_used, totals.memory_total))),
-        totals.power_limit.map(|_| pad_used(&power_text(totals.power, totals.power_limit))),
+        totals.power.map(|_| pad_used(&power_text(totals.power, totals.power_limit))),
     ];
     for part in parts.into_iter().flatten() {
         totals_line = totals_line.gap(2).text(part, Tone::Plain);

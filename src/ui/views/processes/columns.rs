@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::insight::node_status::{device_label, shown_id};
 use crate::metrics::{PROCESS, help_of};
-use crate::model::{Freshness, Link, ProcessState, Source, UnseenReason};
+use crate::model::{Freshness, Link, Source, UnseenReason};
 use crate::text::width_of;
 use crate::time::{Timestamp, format_age};
 use crate::ui::RenderContext;
 use crate::ui::display_options::Density;
-use crate::ui::process_target::{short_command, skip_columns};
+use crate::ui::process_target::{short_command, skip_columns, unusual_state};
 use crate::ui::views::processes::row::ProcessEntry;
 use crate::ui::views::processes::rows::{ProcessRows, ResolvedScope};
 use crate::ui::widgets::column_spec::ColumnSpec;
@@ -242,23 +242,13 @@ pub(super) fn row_status(entry: ProcessEntry<'_>, now: Timestamp) -> Option<RowS
     if let Some(age) = staleness(entry, now) {
         return status(&age, Tone::Warn, true);
     }
-    if let Some(unseen) = entry.unseen {
-        return match unseen.why {
-            UnseenReason::Gone => status("gone", Tone::Bad, true),
-            UnseenReason::Hidden => status("no permission", Tone::Warn, false),
-            UnseenReason::OtherNamespace => status("in another PID namespace", Tone::Warn, false),
-        };
-    }
-    match entry.process.and_then(|process| process.state.get())? {
-        ProcessState::Zombie => status("zombie", Tone::Warn, false),
-        ProcessState::Dead => status("ending", Tone::Warn, false),
-        ProcessState::Stopped => status("stopped", Tone::Warn, false),
-        ProcessState::Traced => status("traced", Tone::Warn, false),
-        ProcessState::Running
-        | ProcessState::Sleeping
-        | ProcessState::Waiting
-        | ProcessState::Idle => None,
-    }
+    let (text, tone) = unusual_state(entry.process, entry.unseen)?;
+    status(text, tone, entry.unseen.is_some_and(|unseen| unseen.why == UnseenReason::Gone))
+}
+
+/// Returns true if the values of a process are old.
+pub(super) fn is_stale(entry: ProcessEntry<'_>, now: Timestamp) -> bool {
+    row_status(entry, now).is_some_and(|status| status.is_stale)
 }
 
 /// Returns the age of a row, `None` if it is fresh.

@@ -11,7 +11,7 @@ use crate::time::{Timestamp, format_duration};
 use crate::ui::RenderContext;
 use crate::ui::action::NodeRequest;
 use crate::ui::process_target::ProcessTarget;
-use crate::ui::views::processes::columns::row_status;
+use crate::ui::views::processes::columns::{is_stale, row_status};
 use crate::ui::views::processes::row::{ProcessEntry, ProcessRow, RowKey};
 use crate::ui::views::processes::series::{ProcessMetric, ProcessSeries, Series};
 use crate::ui::widgets::line::{Line, Tone};
@@ -103,6 +103,11 @@ impl DetailPage {
             lines.extend(details.into_iter().skip(self.top).take(detail_rows));
         }
         lines.truncate(height);
+        let has_ended = self.target.unreachable_reason(context.view).is_some();
+        if has_ended || entry.is_some_and(|entry| is_stale(entry, context.view.now)) {
+            let old = lines.into_iter().enumerate();
+            return old.map(|(row, line)| if row == 0 { line } else { line.dimmed() }).collect();
+        }
         lines
     }
 
@@ -146,7 +151,7 @@ impl DetailPage {
         add("program", text(&detail.program), plain);
         add("directory", text(&detail.directory), plain);
         let state = detail.process.state.get().map_or(UNKNOWN, state_text);
-        let wait_channel = match detail.wchan.known().filter(|name| !name.is_empty()) {
+        let wait_channel = match detail.wchan.known().filter(|name| !matches!(&***name, "" | "0")) {
             Some(name) => format!(", in {name}"),
             None => String::new(),
         };
@@ -303,8 +308,13 @@ fn graph(
     let [usual, of_chip] = metric.names();
     let name = if entry.is_some_and(ProcessEntry::is_tpu) { of_chip } else { usual };
     let now = points.last().copied().flatten();
+    let total = memory_total(metric, entry);
+    let share = now.zip(total).map_or_else(String::new, |(now, total)| {
+        format!(" of {}, {:.0}%", value_text(metric, total, units), now / total * 100.0)
+    });
     let title = Line::styled(format!("{name} "), Tone::Faint)
         .text(value_or_unknown(now), Tone::Strong)
+        .text(share, Tone::Plain)
         .text(format!("  max {}", value_or_unknown(highest)), Tone::Faint);
     let span = Duration::from_secs(u64::try_from(series.seconds().min(points.len())).unwrap_or(0));
     let title = title
@@ -328,13 +338,16 @@ fn axis_max(metric: ProcessMetric, highest: Option<f32>, entry: Option<ProcessEn
         ProcessMetric::Load => 100.0,
         ProcessMetric::Cpu => max.max(100.0),
         ProcessMetric::DeviceMemory | ProcessMetric::HostMemory => {
-            let total =
-                entry.and_then(|entry| entry.device).and_then(|device| device.memory_total.get());
-            let total = total.filter(|_| metric == ProcessMetric::DeviceMemory);
             let max = max.max(0.1);
-            total.map_or(max, |total| max.min(gib(total)).max(0.1))
+            memory_total(metric, entry).map_or(max, |total| max.min(total).max(0.1))
         }
     }
+}
+
+/// Returns the memory of the device in GiB, if the metric is a part of it.
+fn memory_total(metric: ProcessMetric, entry: Option<ProcessEntry<'_>>) -> Option<f32> {
+    let total = entry?.device?.memory_total.get().filter(|total| total.0 > 0)?;
+    (metric == ProcessMetric::DeviceMemory).then(|| gib(total))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a few digits are shown")]
@@ -378,13 +391,14 @@ fn graph_row(
     };
     let mut line = Line::new().right_aligned(&tick, TICK_WIDTH - 1, Tone::Faint).gap(1);
     let mut rest = points;
+    // Where nothing is known, there is no rule either.
+    let is_below = |point: Option<f32>| point.is_some() && filled_part(point).is_none();
     while let Some(first) = rest.first() {
-        let is_empty = filled_part(*first).is_none();
-        let length =
-            rest.iter().take_while(|point| filled_part(**point).is_none() == is_empty).count();
+        let is_rule = is_below(*first);
+        let length = rest.iter().take_while(|point| is_below(**point) == is_rule).count();
         let (run, after) = rest.split_at(length.max(1));
         rest = after;
-        line = if is_empty && has_line {
+        line = if is_rule && has_line {
             line.rule(u16::try_from(run.len()).unwrap_or(0))
         } else {
             line.area(run.iter().map(|point| filled_part(*point)).collect(), Tone::Mid)
@@ -422,7 +436,7 @@ mod tests {
                 (ProcessMetric::Cpu, Units::default()),
             ))
         };
-        assert_eq!([row(3), row(2), row(1), row(0)], ["     ", "     ", "---#+", " +###"]);
+        assert_eq!([row(3), row(2), row(1), row(0)], ["     ", "     ", " --#+", " +###"]);
     }
 
     #[test]
