@@ -233,7 +233,14 @@ impl<'a> DeviceTable<'a> {
         })
         .named(FLAGS, "", "problems of the device; each is explained with the flags")
         .rank(3)
-        .sized(|table, _| if table.width >= 110 && !table.is_chosen() { 14 } else { 8 })
+        .sized(|table, _| {
+            let usual = if table.width >= 110 && !table.is_chosen() { 14 } else { 8 };
+            // What is wrong comes before what has been.
+            let longest = table.longest(|device| {
+                device_flags(device).into_iter().map(|(flag, _)| flag).collect::<Vec<_>>().join(" ")
+            });
+            longest.clamp(usual, (table.width / 4).max(usual))
+        })
         .titled(|_, width| format!("{:<1$}", "FLAGS", usize::from(width)).into())
         .keeps_tone(),
     ];

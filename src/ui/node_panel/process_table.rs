@@ -219,6 +219,7 @@ impl<'a> UseTable<'a> {
             let unseen = table.node.unseen_process(used.pid);
             match unusual_state(*process, unseen.filter(|_| process.is_none())) {
                 None => command.into(),
+                Some((state, tone)) if command == UNKNOWN => Cell::toned(state, tone),
                 Some((state, tone)) => Cell::toned(format!("{state} {command}"), tone),
             }
         })
@@ -289,7 +290,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{Device, NodeName, TpuDetails};
+    use crate::model::{Device, NodeName, ProcessKey, ProcessState, ProcessStatics, TpuDetails};
 
     fn tpu_node(is_held: Reading<bool>) -> Node {
         let mut node = Node::new(NodeName::new("tpu01").unwrap(), Duration::ZERO);
@@ -311,6 +312,47 @@ mod tests {
         let hidden = "device users unknown: no permission";
         assert_eq!(text(Reading::Known(true)), hidden);
         assert_eq!(text(Reading::Unknown(Reason::NoPermission)), hidden);
+    }
+
+    #[test]
+    fn processes_that_are_gone_or_stopped_say_so_and_those_of_others_have_their_user() {
+        let mut node = tpu_node(Reading::Known(true));
+        let used = |pid| DeviceUse { device: "tpu-1".into(), pid, ..DeviceUse::default() };
+        node.uses = [used(1), used(2), used(3), used(4)].into();
+        let statics = |command: &str| {
+            let command = Reading::Known(command.into());
+            Arc::new(ProcessStatics { command, ..ProcessStatics::default() })
+        };
+        let process = |pid, state| Process {
+            key: ProcessKey { pid, start_ticks: 1 },
+            statics: statics("train.py"),
+            state: Reading::Known(state),
+            ..Process::default()
+        };
+        node.processes =
+            [process(1, ProcessState::Running), process(2, ProcessState::Stopped)].into();
+        let unseen = |pid, why, user: &str| UnseenProcess {
+            pid,
+            why,
+            statics: ProcessStatics { user: Reading::Known(user.into()), ..Default::default() },
+        };
+        node.unseen =
+            [unseen(3, UnseenReason::Gone, "ada"), unseen(4, UnseenReason::Hidden, "eve")].into();
+        let (jobs, units) = (None, Units::default());
+        let table = UseTable { node: &node, jobs, units, width: 50, has_only_tpus: true, shift: 0 };
+        let table = Table::fit(&UseTable::COLUMNS, table, &[], TableRoom::new(50, 0, 1));
+        let row = |at: usize| {
+            let used = &node.uses[at];
+            let row = table.row(Line::new(), &(used, node.process(used.pid)), Fade::None);
+            let text = row.plain_text();
+            text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let rows = [0, 1, 2, 3].map(row);
+        assert_eq!(rows[0].last().unwrap(), "train.py");
+        assert_eq!(rows[1][rows[1].len() - 2..], ["stopped", "train.py"]);
+        assert_eq!((&*rows[2][1], rows[2].last().unwrap().as_str()), ("ada", "gone"));
+        assert_eq!(&*rows[3][1], "eve");
+        assert!(rows[3].join(" ").ends_with("no permission"), "{:?}", rows[3]);
     }
 
     #[test]
