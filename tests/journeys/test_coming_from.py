@@ -84,7 +84,9 @@ class ForeignKeys(Journey):
         self.press_each(screen, [
             ("Tab", r"^34768 +ada"), ("k", r"send KILL to this process\?"), ("Escape", r"^34768 +ada"),
             ("Enter", r"^process +34768 "), ("q", r"^gpu01 .* 1/1 "), ("e", r"^environment +34768 "), ("q", r"^gpu01 .* 1/1 "),
-            ("t", r"^tree +gpu01"), ("t", r"^gpu01 .* 1/1 "), ("o m", r"by share of host memory$"),
+            ("t", r"^tree +gpu01"), ("t", r"^gpu01 .* 1/1 "), ("Space", r"1 tagged"), ("Space", r"2 tagged"),
+            ("3", r"^gpu01 .* 1/1 "), ("T", r"send TERM to 2 processes\?"), ("Escape", r"2 tagged"),
+            ("Escape", r"^node gpu01 +\d+ processes +by"), ("3", r"^gpu01 .* 1/1 "), ("o m", r"by share of host memory$"),
             ("/", r"by share of host memory, reversed$"), ("o n", r"by node and device$"), ("3", r"^gpu01 .* 1/1 "), ("q", r"^ended 0$"),
         ])  # fmt: skip
 
