@@ -32,7 +32,8 @@ pub(crate) fn lines(
     let cursor = panel.cursor(node);
     let cursor_index =
         rows_by_device.iter().position(|(_, row_id)| cursor.as_ref() == Some(row_id));
-    let table = UseTable::laid_out(context, node, width, panel.shift);
+    let selected = cursor_index.and_then(|at| node.uses.get(rows_by_device.get(at)?.0));
+    let table = UseTable::laid_out(context, (node, selected), width, panel.shift);
     let is_fresh = node.link == Link::Up && has_fresh_process_lists(node, now);
     // If all processes belong to others, dimming all of them would not help.
     let has_own = node.uses.iter().any(|used| is_own(node, used.pid) == Some(true));
@@ -63,7 +64,7 @@ pub(crate) fn facts(context: RenderContext<'_>, node: &Node, row_id: &RowId) -> 
     let rows = process_rows(node);
     let found = rows.into_iter().find(|(_, known)| known == row_id);
     let used = found.and_then(|(index, _)| node.uses.get(index));
-    let table = UseTable::laid_out(context, node, u16::MAX, 0);
+    let table = UseTable::laid_out(context, (node, None), u16::MAX, 0);
     used.map(|used| table.facts(&(used, node.process(used.pid)))).unwrap_or_default()
 }
 
@@ -112,6 +113,7 @@ pub(crate) fn has_only_tpus(node: &Node) -> bool {
 #[derive(Clone, Copy)]
 struct UseTable<'a> {
     node: &'a Node,
+    selected: Option<&'a DeviceUse>,
     jobs: Option<&'a JobList>,
     units: Units,
     width: u16,
@@ -131,10 +133,14 @@ pub(crate) fn column_specs() -> Vec<ColumnSpec> {
 
 impl<'a> UseTable<'a> {
     const COLUMNS: [UseColumn<'a>; 13] = [
-        UseColumn::right("PID", 7, |_, (used, _), _| {
-            Cell::toned(used.pid.to_string(), Tone::Strong)
+        UseColumn::right("PID", 0, |table, (used, _), _| {
+            let is_same =
+                |selected: &DeviceUse| selected.pid == used.pid && selected.device != used.device;
+            let mark = if table.selected.is_some_and(is_same) { "=" } else { "" };
+            Cell::toned(format!("{mark}{}", used.pid), Tone::Strong)
         })
-        .named("pid", "", "process id of the node"),
+        .named("pid", "", "process id of the node; = the selected process, on another device")
+        .sized(|table, _| if table.is_reported(|used| used.pid >= 1_000_000) { 8 } else { 7 }),
         UseColumn::left("USER", 8, |table, (used, _), _| {
             user(table.node, used.pid).to_owned().into()
         })
@@ -228,14 +234,14 @@ impl<'a> UseTable<'a> {
 
     fn laid_out(
         context: RenderContext<'a>,
-        node: &'a Node,
+        (node, selected): (&'a Node, Option<&'a DeviceUse>),
         width: u16,
         shift: usize,
     ) -> Table<'a, Self, UseRow<'a>> {
         let jobs = context.view.fleet.jobs.as_deref();
         let units = context.options.units();
         let has_only_tpus = has_only_tpus(node);
-        let table = Self { node, jobs, units, width, has_only_tpus, shift };
+        let table = Self { node, selected, jobs, units, width, has_only_tpus, shift };
         let gap = if width >= 110 { 2 } else { 1 };
         Table::fit(&Self::COLUMNS, table, &[], TableRoom::new(width, 0, gap))
     }
@@ -318,7 +324,8 @@ mod tests {
     fn processes_that_are_gone_or_stopped_say_so_and_those_of_others_have_their_user() {
         let mut node = tpu_node(Reading::Known(true));
         let used = |pid| DeviceUse { device: "tpu-1".into(), pid, ..DeviceUse::default() };
-        node.uses = [used(1), used(2), used(3), used(4)].into();
+        let elsewhere = DeviceUse { device: "tpu-2".into(), ..used(1) };
+        node.uses = [used(1), used(2), used(3), used(4), elsewhere].into();
         let statics = |command: &str| {
             let command = Reading::Known(command.into());
             Arc::new(ProcessStatics { command, ..ProcessStatics::default() })
@@ -339,7 +346,15 @@ mod tests {
         node.unseen =
             [unseen(3, UnseenReason::Gone, "ada"), unseen(4, UnseenReason::Hidden, "eve")].into();
         let (jobs, units) = (None, Units::default());
-        let table = UseTable { node: &node, jobs, units, width: 50, has_only_tpus: true, shift: 0 };
+        let table = UseTable {
+            node: &node,
+            selected: node.uses.get(4),
+            jobs,
+            units,
+            width: 50,
+            has_only_tpus: true,
+            shift: 0,
+        };
         let table = Table::fit(&UseTable::COLUMNS, table, &[], TableRoom::new(50, 0, 1));
         let row = |at: usize| {
             let used = &node.uses[at];
@@ -348,6 +363,8 @@ mod tests {
             text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
         };
         let rows = [0, 1, 2, 3].map(row);
+        // The selected row is that of the same process on another device.
+        assert_eq!((&*rows[0][0], &*rows[1][0]), ("=1", "2"));
         assert_eq!(rows[0].last().unwrap(), "train.py");
         assert_eq!(rows[1][rows[1].len() - 2..], ["stopped", "train.py"]);
         assert_eq!((&*rows[2][1], rows[2].last().unwrap().as_str()), ("ada", "gone"));
@@ -359,7 +376,15 @@ mod tests {
     fn processes_on_tpu_chips_have_tpu_titles() {
         let node = tpu_node(Reading::Known(true));
         let (jobs, units) = (None, Units::default());
-        let table = UseTable { node: &node, jobs, units, width: 80, has_only_tpus: true, shift: 0 };
+        let table = UseTable {
+            node: &node,
+            selected: None,
+            jobs,
+            units,
+            width: 80,
+            has_only_tpus: true,
+            shift: 0,
+        };
         let room = TableRoom::new(80, 0, 1);
         let titles = Table::fit(&UseTable::COLUMNS, table, &[], room).titles().plain_text();
         assert!(titles.contains("TPU TPU-MEM %TC") && !titles.contains("GPU"), "{titles}");
