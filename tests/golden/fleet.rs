@@ -144,7 +144,7 @@ fn the_cursor_of_the_map_explains_its_symbol() {
         ("m", "utilization 9"),
         ("b", "of its memory in use"),
         ("b", "of its power limit"),
-        ("b", "on a scale of 20 to 100 °C"),
+        ("b", "on a scale of 20° to 100°"),
         ("b", "user alice"),
         ("b", "job 8421 llama-70b"),
     ] {

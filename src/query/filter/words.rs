@@ -48,6 +48,12 @@ impl StateWord {
 
     /// Returns the condition of a word in lower case; `None` if it is a name.
     pub(super) fn find(word: &str) -> Option<Self> {
+        // As the summary line has them where space is short.
+        let word = match word {
+            "held" => DeviceCount::IdleHeld.word(),
+            "unavail" => DeviceCount::Unavailable.word(),
+            word => word,
+        };
         Self::WORDS.iter().find(|(known, ..)| *known == word).map(|(_, state, _)| *state)
     }
 }
@@ -64,6 +70,10 @@ mod tests {
         let devices = Device::ALL.map(|count| (count.word(), StateWord::Device(count)));
         let nodes = Node::ALL.map(|count| (count.word(), StateWord::Node(count)));
         let docs = include_str!("../../../docs/filter.md");
+        let short = [("held", Device::IdleHeld), ("unavail", Device::Unavailable)];
+        for (word, count) in short {
+            assert_eq!(StateWord::find(word), Some(StateWord::Device(count)));
+        }
         for (word, state) in devices.into_iter().chain(nodes) {
             assert_eq!(StateWord::find(word), Some(of_both(word, state)));
             assert!(docs.contains(&format!("| `{word}` |")), "{word} is not documented");

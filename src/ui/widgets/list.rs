@@ -166,6 +166,7 @@ impl Viewport {
         let fits = |text: &Line| left.width().saturating_add(text.width() + 2) <= width;
         let position_text =
             Some(position_text(" of ")).filter(fits).unwrap_or_else(|| position_text("/"));
+        let left = left.truncated(width.saturating_sub(position_text.width() + 1));
         left.with_right(position_text, width)
     }
 

@@ -80,7 +80,8 @@ impl MapCell<'_> {
                 let units = context.options.units();
                 let degrees = self.device.temperature.get();
                 degrees.map_or_else(String::new, |degrees| {
-                    format!("{} on a scale of 20 to 100 °C", units.temperature(degrees))
+                    let [low, high] = [20.0, 100.0].map(|celsius| units.temperature_text(celsius));
+                    format!("{} on a scale of {low} to {high}", units.temperature(degrees))
                 })
             }
             MapMetric::Utilization | MapMetric::Owner | MapMetric::Job => {
@@ -158,7 +159,7 @@ mod tests {
         let level = Symbol::Level(56.0);
         for (metric, symbol, expected) in [
             (MapMetric::Utilization, level, "utilization 57%"),
-            (MapMetric::Temperature, level, "62° on a scale of 20 to 100 °C"),
+            (MapMetric::Temperature, level, "62° on a scale of 20° to 100°"),
             (MapMetric::Utilization, Symbol::Char('▒'), "idle-held: allocated or in use at 57%"),
             (MapMetric::Utilization, Symbol::Char('–'), "at 57%, and its users are unknown"),
             (MapMetric::Memory, Symbol::Char('–'), "no value of mem reported"),
