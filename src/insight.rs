@@ -360,6 +360,8 @@ fn problem_keys(node: &Node, any_let_in: bool, now: Timestamp) -> Vec<(ProblemKe
         .sources
         .iter()
         .filter_map(|state| Some((&state.source, state.fault.as_ref()?)))
+        // A driver that is being loaded is no problem.
+        .filter(|(_, fault)| fault.kind != SourceFaultKind::Starting)
         .map(|(source, fault)| {
             (ProblemKey::Source(fault.kind.label(), source.to_string()), fault.kind.remedy())
         })
@@ -367,10 +369,19 @@ fn problem_keys(node: &Node, any_let_in: bool, now: Timestamp) -> Vec<(ProblemKe
     if all.is_empty() && matches!(NodeStatus::of(node, now), NodeStatus::Stale(_)) {
         all.push((ProblemKey::Stale, "check the node; gtop reconnects automatically"));
     }
-    if let Some(fault) = node.devices.iter().find_map(|device| device.fault.as_ref()) {
-        all.push((ProblemKey::Lost(device_fault(fault)), SourceFaultKind::Lost.remedy()));
-    }
+    let faults = node.devices.iter().filter_map(|device| device.fault.as_ref());
+    let remedies: BTreeMap<String, &'static str> =
+        faults.map(|fault| (device_fault(fault), device_fault_remedy(fault))).collect();
+    all.extend(remedies.into_iter().map(|(fault, remedy)| (ProblemKey::Lost(fault), remedy)));
     all
+}
+
+/// Returns what to do about a device with this fault.
+fn device_fault_remedy(fault: &DeviceFault) -> &'static str {
+    let text = device_fault(fault);
+    let is_known = !matches!(fault, DeviceFault::Other(_));
+    let meaning = note_meaning::meaning_of(if is_known { &text } else { "faulty" });
+    meaning.map_or("", |meaning| meaning.remedy)
 }
 
 impl ProblemKey {
@@ -401,14 +412,39 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{Fault, Link};
+    use crate::model::{Device, Fault, Link};
+
+    #[test]
+    fn each_fault_of_a_device_has_its_own_remedy() {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        let faults = [
+            (DeviceFault::Lost, "fell off the bus"),
+            (DeviceFault::NeedsReset, "--gpu-reset"),
+            (DeviceFault::NoPermission, "access to the devices"),
+            (DeviceFault::Other("lost in thought".into()), "nvidia-smi there by hand"),
+        ];
+        let device = |(fault, _): &(DeviceFault, &str)| Device {
+            fault: Some(fault.clone()),
+            ..Device::default()
+        };
+        node.devices = faults.iter().chain(&faults).map(device).collect();
+        let found = problem_keys(&node, true, Timestamp::default());
+        assert_eq!(found.len(), faults.len());
+        for (fault, remedy) in &faults {
+            let key = ProblemKey::Lost(device_fault(fault));
+            assert!(
+                found.iter().any(|(known, text)| *known == key && text.contains(remedy)),
+                "{fault:?}"
+            );
+        }
+    }
 
     #[test]
     fn hidden_devices_are_not_counted_and_unchanged_nodes_are_reused() {
-        let device = |index: u32| crate::model::Device {
+        let device = |index: u32| Device {
             uuid: format!("GPU-{index}").into(),
             index: crate::model::Reading::Known(index),
-            ..crate::model::Device::default()
+            ..Device::default()
         };
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
         node.devices = vec![device(0), device(1), device(2)];

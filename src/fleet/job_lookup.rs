@@ -47,9 +47,12 @@ impl JobLookup {
         self.list.as_ref()?.jobs.get(*self.by_id.get(id)?)
     }
 
-    /// Returns the number of pending jobs that may start in a partition; `None` unless all jobs are listed.
+    /// Returns the number of pending jobs that may start in a partition; `None` unless all jobs are listed now.
     pub fn pending_in(&self, partition: &str) -> Option<usize> {
-        self.list.as_ref().filter(|list| list.requested == RequestedJobs::All)?.at?;
+        self.list
+            .as_ref()
+            .filter(|list| list.requested == RequestedJobs::All && list.is_current())?
+            .at?;
         Some(self.pending.get(partition).copied().unwrap_or_default())
     }
 
