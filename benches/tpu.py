@@ -9,8 +9,8 @@ children, with chips and on a machine without any; memory as in benches/probe.py
 
 With --pod, `gtop record --tpu-pod -i INTERVAL` watches this many hosts, which a stub of the metadata server lists. All run on
 this machine: each with a probe, files and a metrics server of its own. The figures are the samples that gtop has received and
-recorded of each host, from the recording. The probes of 16 hosts at 20 samples a second need two cores for themselves, so on a smaller or
-busy machine the rates tell of that machine.
+recorded of each host, from the recording. The probes of 16 hosts at 20 samples a second need two cores
+for themselves, so on a smaller or busy machine the rates tell of that machine.
 """
 import argparse
 import csv

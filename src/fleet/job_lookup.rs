@@ -14,6 +14,7 @@ pub struct JobLookup {
     by_id: BTreeMap<JobId, usize>,
     /// Indices in the list, and of the allocation in the job.
     by_node: BTreeMap<NodeName, Vec<(usize, usize)>>,
+    /// The number of pending jobs that may start in each partition.
     pending: BTreeMap<Arc<str>, usize>,
 }
 

@@ -63,7 +63,7 @@ impl AllocationIndex {
         self.jobs.job(id)
     }
 
-    /// Returns the number of pending jobs that may start in a partition; `None` unless all jobs are listed.
+    /// Returns the number of pending jobs that may start in a partition; `None` unless all jobs are listed now.
     pub(crate) fn pending_in(&self, partition: &str) -> Option<usize> {
         self.jobs.pending_in(partition)
     }

@@ -185,7 +185,12 @@ impl<'a> DeviceTable<'a> {
                 // The widest text that can occur.
                 let limit = Totals::of_devices(table.node).power_limit;
                 let widest = or_unknown(limit, |limit| format!("{0:.0}/{0:.0}", limit.get()));
-                table.if_supported(width_of(&widest).max(7), |device| device.power.reason())
+                // The limit of all is unknown if that of one is.
+                let of_device = table.longest(|device| {
+                    power_text(device.power_limit.get(), device.power_limit.get())
+                });
+                let width = width_of(&widest).max(of_device).max(7);
+                table.if_supported(width, |device| device.power.reason())
             }),
         DeviceColumn::right("MHz", 0, |table, row, place| {
             row.of_device(|_, device| {
