@@ -20,7 +20,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crate::app::Watcher;
-use crate::fleet::{self, Fleet, is_idle_held};
+use crate::fleet::{self, DeviceState, Fleet};
 use crate::insight::FleetView;
 use crate::insight::jobs::JobEntry;
 use crate::metrics::{HOST, Value, device_fields, is_slow_host_metric};
@@ -238,11 +238,13 @@ impl<'a> Device<'a> {
         self.node.node.device_freshness(self.position, self.node.view.now).is_fresh()
     }
 
-    /// Returns true if a job or a process holds it and it does nothing; `None` if its values are old.
+    /// Returns true if a job or a process holds it and it does nothing; `None` if its values are old or not enough is known.
     pub fn is_idle_held(self) -> Option<bool> {
         let node = self.node.node;
-        let is_allocated = self.node.view.allocated.contains(node, self.readings);
-        self.is_fresh().then(|| is_idle_held(node, self.readings, is_allocated))
+        let is_allocated = self.node.view.allocated.is_allocated(node, self.readings);
+        let state = DeviceState::of(node, self.position, self.readings, is_allocated);
+        let is_known = self.is_fresh() && state != DeviceState::Unknown;
+        is_known.then_some(state == DeviceState::IdleHeld)
     }
 
     /// Returns the number of a metric, such as `"util"` in percent; `None` if it is unknown or old, or if no

@@ -7,11 +7,11 @@ pub use headline::{DeviceCount, NodeCount};
 pub use history::{CLOSE_UP_STEP, History, Metric};
 pub use idle::{
     ACTIVE_PERCENT, AllocatedDevices, DeviceState, MIN_HELD_BYTES, is_busy, is_free, is_idle,
-    is_idle_held, is_in_use,
+    is_idle_held, is_in_use, may_be_more,
 };
 pub use job_lookup::JobLookup;
 pub use jobs::{
-    Assigned, Evidence, JobAllocation, JobDevices, NodeDevices, allocated_on, device_numbering,
+    Assigned, Evidence, JobAllocation, JobDevices, NodeAllocations, NodeDevices, device_numbering,
     devices_at,
 };
 pub use node::{DeviceNumbering, EventRecord, Host, Node, Process, SourceState, Traffic};
@@ -24,7 +24,7 @@ pub use waste::{IdleSpan, NodeWaste, Waste};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{JobList, MachineId, NodeName};
+use crate::model::{Allocation, Job, JobList, Link, MachineId, NodeName};
 use crate::time::Timestamp;
 
 mod anonymizer;
@@ -48,9 +48,10 @@ mod waste;
 pub struct Fleet {
     /// The nodes, in the order of the roster.
     pub nodes: Arc<[Arc<Node>]>,
-    /// Nodes that are the same machine as an earlier node, each with that node's name.
+    /// Other names of machines that are monitored under more than one, each with the name under which the machine counts:
+    /// the first one that is up, and of these the first that the scheduler knows.
     pub same_as: Arc<BTreeMap<NodeName, NodeName>>,
-    /// The scheduler's job list; `None` when no scheduler is queried.
+    /// The scheduler's job list; `None` when no scheduler is queried. Jobs have their devices under the names in `same_as`.
     pub jobs: Option<Arc<JobList>>,
     /// What users have held and left idle since gtop watches.
     pub waste: Arc<Waste>,
@@ -61,19 +62,19 @@ pub struct Fleet {
 impl Fleet {
     /// Builds a fleet and finds the machines that are monitored twice.
     pub fn new(nodes: Arc<[Arc<Node>]>) -> Self {
-        let mut seen: BTreeMap<MachineId, &NodeName> = BTreeMap::new();
-        let mut same_as = BTreeMap::new();
+        let mut machines: BTreeMap<MachineId, Vec<&Node>> = BTreeMap::new();
         for node in nodes.iter() {
             let machine = node.hello.as_ref().and_then(|hello| hello.host.machine_id());
-            let Some(machine) = machine else { continue };
-            match seen.get(&machine) {
-                Some(first) => {
-                    same_as.insert(node.name.clone(), (*first).clone());
-                }
-                None => {
-                    seen.insert(machine, &node.name);
-                }
+            if let Some(machine) = machine {
+                machines.entry(machine).or_default().push(node);
             }
+        }
+        let mut same_as = BTreeMap::new();
+        for names in machines.into_values().filter(|names| names.len() > 1) {
+            let rank = |node: &&&Node| (node.link != Link::Up, node.scheduler.is_none());
+            let Some(chosen) = names.iter().min_by_key(rank) else { continue };
+            let others = names.iter().filter(|node| node.name != chosen.name);
+            same_as.extend(others.map(|node| (node.name.clone(), chosen.name.clone())));
         }
         Self { same_as: Arc::new(same_as), nodes, jobs: None, waste: Arc::default(), arrivals: 0 }
     }
@@ -88,8 +89,25 @@ impl Fleet {
         self.jobs.as_ref()?.nodes.at
     }
 
-    /// Returns each machine once, under its first name.
+    /// Returns each machine once.
     pub fn machines(&self) -> impl Iterator<Item = &Arc<Node>> {
         self.nodes.iter().filter(|node| !self.same_as.contains_key(&node.name))
     }
+}
+
+/// Returns a job list in which the jobs of a machine are on the name under which it counts.
+fn with_machine_names(list: &Arc<JobList>, same_as: &BTreeMap<NodeName, NodeName>) -> Arc<JobList> {
+    let is_other = |allocation: &Allocation| same_as.contains_key(&allocation.node);
+    if !list.jobs.iter().any(|job| job.allocations.iter().any(is_other)) {
+        return Arc::clone(list);
+    }
+    let renamed = |job: &Job| {
+        let allocations = job.allocations.iter().map(|allocation| {
+            let node = same_as.get(&allocation.node).unwrap_or(&allocation.node).clone();
+            Allocation { node, devices: allocation.devices.clone() }
+        });
+        Job { allocations: allocations.collect(), ..job.clone() }
+    };
+    let jobs = list.jobs.iter().map(renamed).collect();
+    Arc::new(JobList { jobs, ..JobList::clone(list) })
 }

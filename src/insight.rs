@@ -258,14 +258,16 @@ impl FleetView {
     /// Returns true if the device at this position of a node, or a slice of it, matches the filter.
     pub fn matches_device(&self, node: &Node, position: usize) -> bool {
         self.matched.as_ref().is_none_or(|matched| {
-            matched.positions(node).is_some_and(|positions| positions.contains(&position))
+            // The positions of a node known from the scheduler alone are not those of devices.
+            let positions = matched.positions(node).filter(|_| node.reported().is_none());
+            positions.is_some_and(|positions| positions.contains(&position))
         })
     }
 
     /// Returns true if the device at this position of a node counts as free.
     pub(crate) fn is_free(&self, node: &Node, position: usize) -> bool {
-        let is_allocated =
-            node.devices.get(position).is_some_and(|device| self.allocated.contains(node, device));
+        let device = node.devices.get(position);
+        let is_allocated = device.and_then(|device| self.allocated.is_allocated(node, device));
         DeviceCount::of(node, position, is_allocated, self.now) == Some(DeviceCount::Free)
     }
 

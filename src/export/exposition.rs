@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::export::exposition::text::{ExpositionText, Labels};
 use crate::fleet::{Fleet, Node};
-use crate::model::{Allocation, Device, Job, JobList, Link, NodeName, Space};
+use crate::model::{Device, Space};
 use crate::time::Timestamp;
 
 mod dcgm;
@@ -106,43 +106,27 @@ struct ServedDevice<'a> {
     has_fresh_processes: bool,
 }
 
-/// Returns a fleet with each machine once: of its names, the first one that is up. Jobs have their devices under that one.
+/// Returns a fleet with each machine once.
 fn machines_of(fleet: &Fleet) -> Fleet {
     if fleet.same_as.is_empty() {
         return fleet.clone();
     }
-    let mut chosen: BTreeMap<&NodeName, &Arc<Node>> = BTreeMap::new();
-    for node in fleet.nodes.iter() {
-        let first = fleet.same_as.get(&node.name).unwrap_or(&node.name);
-        let known = chosen.entry(first).or_insert(node);
-        if known.link != Link::Up && node.link == Link::Up {
-            *known = node;
-        }
-    }
-    let chosen_name = |name: &NodeName| {
-        let machine: Option<&&Arc<Node>> = chosen.get(fleet.same_as.get(name).unwrap_or(name));
-        machine.map_or_else(|| name.clone(), |node| node.name.clone())
-    };
-    let renamed = |job: &Job| {
-        let allocations = job.allocations.iter().map(|allocation| Allocation {
-            node: chosen_name(&allocation.node),
-            devices: allocation.devices.clone(),
-        });
-        Job { allocations: allocations.collect(), ..job.clone() }
-    };
-    let jobs = fleet.jobs.as_ref().map(|list| {
-        Arc::new(JobList { jobs: list.jobs.iter().map(renamed).collect(), ..JobList::clone(list) })
-    });
-    let nodes = fleet.machines().filter_map(|first| chosen.get(&first.name)).copied();
-    Fleet { same_as: Arc::default(), jobs, ..Fleet::new(nodes.cloned().collect()) }
+    let nodes = fleet.machines().cloned().collect();
+    Fleet { nodes, same_as: Arc::default(), ..fleet.clone() }
 }
 
 impl<'a> ServedFleet<'a> {
     /// `fleet` has the names, `machines` each machine once.
     fn of(fleet: &Fleet, machines: &'a Fleet, now: Timestamp) -> Self {
+        // A machine keeps its first name, whichever of its names is up.
+        let mut first_names = BTreeMap::new();
+        for node in fleet.nodes.iter() {
+            let machine = fleet.same_as.get(&node.name).unwrap_or(&node.name);
+            first_names.entry(machine).or_insert(&node.name);
+        }
         let mut names = BTreeSet::new();
         let served = |node: &'a Arc<Node>| {
-            let first = fleet.same_as.get(&node.name).unwrap_or(&node.name);
+            let first = first_names.get(&node.name).copied().unwrap_or(&node.name);
             let mut name = first.without_login().to_owned();
             // Two logins of what may be one machine, which has not answered under the second one.
             while !names.insert(name.clone()) {
@@ -222,8 +206,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::SourceState;
-    use crate::model::{Bytes, DeviceAllocation, Reading, Source};
+    use crate::fleet::{FleetStore, SourceState};
+    use crate::model::{
+        Allocation, Bytes, DeviceAllocation, Hello, HostFacts, Job, JobList, Link, NodeName,
+        Reading, Source,
+    };
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
 
@@ -290,19 +277,21 @@ mod tests {
 
     #[test]
     fn a_machine_with_two_names_is_the_one_that_is_up_and_has_the_jobs_of_both() {
-        let nodes = [node("a", false, &[("host", 600)]), node("b", true, FRESH)];
+        let mut nodes = [node("a", false, &[("host", 600)]), node("b", true, FRESH)];
+        for node in &mut nodes {
+            let host = HostFacts { boot_id: "boot-1".into(), ..HostFacts::default() };
+            node.hello = Some(Arc::new(Hello { host, ..Hello::default() }));
+        }
         let [first, second] = nodes.each_ref().map(|node| node.name.clone());
         let devices = DeviceAllocation::Indices([0].into());
         for listed in [&first, &second] {
             let allocation = Allocation { node: listed.clone(), devices: devices.clone() };
             let job = Job { allocations: [allocation].into(), ..Job::example("7") };
-            let fleet = Fleet {
-                nodes: nodes.iter().cloned().map(Arc::new).collect(),
-                same_as: Arc::new([(second.clone(), first.clone())].into()),
-                jobs: Some(Arc::new(JobList { jobs: vec![job], ..JobList::default() })),
-                ..Fleet::default()
-            };
-            let lines = lines(&fleet, false);
+            let store = FleetStore::new([], Duration::ZERO);
+            let jobs = JobList { jobs: vec![job], ..JobList::default() };
+            let nodes = nodes.iter().cloned().map(Arc::new).collect();
+            store.replace(nodes, Some(Arc::new(jobs)), || {});
+            let lines = lines(&store.reader().borrow(), false);
             assert!(has(&lines, "gtop_node_up{node=\"a\"} 1"), "{lines:#?}");
             let job = "gtop_job_device_info{node=\"a\",device=\"0\",job=\"7\"} 1";
             assert!(has(&lines, job), "{listed:?} {lines:#?}");

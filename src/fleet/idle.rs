@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Fleet;
-use super::jobs::{JobAllocation, allocated_on};
+use super::jobs::{JobAllocation, NodeAllocations};
 use super::node::Node;
-use crate::model::{Device, NodeName, Percent, Reading, Reason};
+use crate::model::{Device, Job, NodeName, Percent, Reading, Reason};
+use crate::time::Timestamp;
 
 /// Utilization, in percent, from which a device counts as busy.
 pub const ACTIVE_PERCENT: f32 = 5.0;
@@ -35,15 +36,16 @@ pub enum DeviceState {
 }
 
 impl DeviceState {
-    /// Returns the state of the device at this position of a node, as last known.
-    pub fn of(node: &Node, position: usize, device: &Device, is_allocated: bool) -> Self {
+    /// Returns the state of the device at this position of a node, as last known. `is_allocated` is what
+    /// [`AllocatedDevices::is_allocated`] returns.
+    pub fn of(node: &Node, position: usize, device: &Device, is_allocated: Option<bool>) -> Self {
         if device.fault.is_some() {
             Self::Faulty
         } else if is_busy(device) {
             Self::Busy
-        } else if is_idle_held(node, device, is_allocated) {
+        } else if is_idle_held(node, device, is_allocated == Some(true)) {
             Self::IdleHeld
-        } else if !is_allocated && is_free(node, position) {
+        } else if is_allocated == Some(false) && is_free(node, position) {
             if node.takes_jobs() { Self::Free } else { Self::Unavailable }
         } else {
             Self::Unknown
@@ -53,7 +55,15 @@ impl DeviceState {
 
 /// The devices that a scheduler allocated to jobs, by node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AllocatedDevices(BTreeMap<NodeName, BTreeSet<Arc<str>>>);
+pub struct AllocatedDevices(BTreeMap<NodeName, NodeDevices>);
+
+/// The devices of one node that a scheduler allocated to jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct NodeDevices {
+    allocated: BTreeSet<Arc<str>>,
+    /// Jobs may have more of them than those known.
+    may_be_more: bool,
+}
 
 impl AllocatedDevices {
     /// Collects the allocated devices; a device with slices is allocated when one of its slices is.
@@ -70,18 +80,57 @@ impl AllocatedDevices {
         }
         for node in fleet.nodes.iter() {
             let Some(node_allocations) = allocations.get(&node.name) else { continue };
-            for (_, uuid) in allocated_on(node, node_allocations) {
-                let device = Arc::clone(node.whole_uuid(&uuid));
-                allocated.0.entry(node.name.clone()).or_default().insert(device);
+            let found = NodeAllocations::of(node, node_allocations);
+            let may_be_more = may_be_more(node, &found, fleet.nodes_listed_at());
+            let uuids = found.devices.iter().map(|(_, uuid)| Arc::clone(node.whole_uuid(uuid)));
+            let devices = NodeDevices { allocated: uuids.collect(), may_be_more };
+            allocated.0.insert(node.name.clone(), devices);
+        }
+        for (other_name, machine) in fleet.same_as.iter() {
+            if let Some(found) = allocated.0.get(machine).cloned() {
+                allocated.0.insert(other_name.clone(), found);
             }
         }
         allocated
     }
 
-    /// Returns true if a device is allocated to a job.
-    pub fn contains(&self, node: &Node, device: &Device) -> bool {
-        self.0.get(&node.name).is_some_and(|devices| devices.contains(&device.uuid))
+    /// Returns true if a device is allocated to a job; `None` if a job whose devices are not all known may have it.
+    pub fn is_allocated(&self, node: &Node, device: &Device) -> Option<bool> {
+        match self.0.get(&node.name) {
+            Some(found) if found.allocated.contains(&device.uuid) => Some(true),
+            Some(found) if found.may_be_more => None,
+            Some(_) | None => Some(false),
+        }
     }
+
+    /// Returns true if a device is known to be allocated to a job.
+    pub fn contains(&self, node: &Node, device: &Device) -> bool {
+        self.is_allocated(node, device) == Some(true)
+    }
+}
+
+/// Returns true if jobs may have more devices of a node than those known. The scheduler may say how many they have, and all
+/// of these may be known. `nodes_listed_at` is when it said so.
+pub fn may_be_more(
+    node: &Node,
+    allocations: &NodeAllocations<'_>,
+    nodes_listed_at: Option<Timestamp>,
+) -> bool {
+    let is_counted = |job: &&Job| job.starts_at.is_some_and(|at| nodes_listed_at > Some(at));
+    if allocations.incomplete.is_empty() {
+        return false;
+    }
+    if !allocations.incomplete.iter().all(is_counted) {
+        return true;
+    }
+    let is_allocated = |device: &Device| {
+        allocations.devices.iter().any(|(_, uuid)| *node.whole_uuid(uuid) == device.uuid)
+    };
+    let is_held = |device: &Device| is_allocated(device) || is_in_use(node, device);
+    let held = node.whole_devices().filter(|(_, device)| is_held(device)).count();
+    let scheduler = node.scheduler.as_ref().filter(|scheduler| !scheduler.is_old);
+    let count = scheduler.and_then(|scheduler| usize::try_from(scheduler.allocated?).ok());
+    count.is_none_or(|count| held < count)
 }
 
 /// Returns true if utilization is known and at least [`ACTIVE_PERCENT`].
@@ -126,10 +175,9 @@ mod tests {
     use super::*;
     use crate::fleet::Totals;
     use crate::model::{
-        Allocation, Bytes, DeviceAllocation, DeviceUse, Job, JobList, Link, NodeState,
-        SchedulerNode, Source,
+        Allocation, Bytes, DeviceAllocation, DeviceUse, JobList, Link, NodeState, SchedulerNode,
+        SchedulerNodes, Source,
     };
-    use crate::time::Timestamp;
 
     /// Returns a node with a device of this utilization, on which a process holds this many MiB.
     fn node(share: Option<f32>, mebibytes: Option<u64>) -> Node {
@@ -184,12 +232,42 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_a_job_may_have_is_free_only_if_all_allocated_ones_are_known() {
+        let at = Timestamp::from_micros;
+        let mut node = node(Some(0.0), None);
+        node.link = Link::Up;
+        node.mark_sampled(&Source::host(), at(0));
+        // Returns how many devices are free and unknown.
+        let counts = |devices, allocated: Option<u32>, starts_at: i64| {
+            let mut node = node.clone();
+            let state = NodeState::Mixed;
+            let scheduler =
+                SchedulerNode { state, is_responding: true, allocated, ..Default::default() };
+            node.scheduler = Some(Arc::new(scheduler));
+            let allocations = [Allocation { node: node.name.clone(), devices }].into();
+            let job = Job { allocations, starts_at: Some(at(starts_at)), ..Job::example("7") };
+            let nodes = Arc::new(SchedulerNodes { at: Some(at(5)), ..SchedulerNodes::default() });
+            let list = JobList { jobs: vec![job], nodes, ..JobList::default() };
+            let fleet = Fleet { jobs: Some(Arc::new(list)), ..Fleet::new([Arc::new(node)].into()) };
+            let totals = Totals::of(&fleet, at(0));
+            (totals.free, totals.unknown_devices)
+        };
+        assert_eq!(counts(DeviceAllocation::None, None, 1), (1, 0));
+        assert_eq!(counts(DeviceAllocation::Count(1), None, 1), (0, 1));
+        assert_eq!(counts(DeviceAllocation::Unknown, None, 1), (0, 1));
+        assert_eq!(counts(DeviceAllocation::Unknown, Some(1), 1), (0, 1));
+        assert_eq!(counts(DeviceAllocation::Unknown, Some(0), 1), (1, 0));
+        // The job has begun since the scheduler said so.
+        assert_eq!(counts(DeviceAllocation::Unknown, Some(0), 9), (0, 1));
+    }
+
+    #[test]
     fn an_unused_device_of_a_drained_node_is_unavailable_and_a_used_one_is_not() {
         let state = |state, share, mebibytes| {
             let mut node = node(Some(share), mebibytes);
             let scheduler = SchedulerNode { state, is_responding: true, ..Default::default() };
             node.scheduler = Some(Arc::new(scheduler));
-            DeviceState::of(&node, 0, &node.devices[0], false)
+            DeviceState::of(&node, 0, &node.devices[0], Some(false))
         };
         assert_eq!(state(NodeState::Idle, 0.0, None), DeviceState::Free);
         assert_eq!(state(NodeState::Drained, 0.0, None), DeviceState::Unavailable);

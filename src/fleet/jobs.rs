@@ -38,6 +38,24 @@ pub struct Assigned {
     pub is_disputed: bool,
 }
 
+impl Assigned {
+    /// Returns true if these are all devices of an allocation.
+    pub fn is_complete(&self, allocation: &DeviceAllocation) -> bool {
+        let known = self.devices.as_ref().map(Vec::len);
+        let has = |count: usize| count == 0 || known.is_some_and(|known| known >= count);
+        match allocation {
+            DeviceAllocation::None => true,
+            // An index without a device is that of a device that the driver does not show.
+            DeviceAllocation::Indices(indices) if !self.is_disputed => {
+                indices.is_empty() || known.is_some()
+            }
+            DeviceAllocation::Indices(indices) => has(indices.len()),
+            DeviceAllocation::Count(count) => has(usize::try_from(*count).unwrap_or(usize::MAX)),
+            DeviceAllocation::Unknown => known.is_some_and(|known| known > 0),
+        }
+    }
+}
+
 /// A job and its allocation on one node.
 pub type JobAllocation<'a> = (&'a Job, &'a Allocation);
 
@@ -147,21 +165,34 @@ fn probe_job_indices<'a>(node: &Node, job: &Job, allocation: &'a Allocation) -> 
     }
 }
 
-/// Returns the devices of a node that the scheduler allocated by index, each with its job, unless processes
-/// contradict it. `listed` holds every job the scheduler placed there.
-pub fn allocated_on<'a>(node: &Node, listed: &[JobAllocation<'a>]) -> Vec<(&'a Job, Arc<str>)> {
-    let by_index =
-        |allocation: &Allocation| matches!(allocation.devices, DeviceAllocation::Indices(_));
-    if !listed.iter().any(|(_, allocation)| by_index(allocation)) {
-        return Vec::new();
+/// What jobs have on one node, as far as it is known.
+#[derive(Debug, Default)]
+pub struct NodeAllocations<'a> {
+    /// The devices that the scheduler allocated by index, each with its job, unless processes contradict it.
+    pub devices: Vec<(&'a Job, Arc<str>)>,
+    /// The jobs that may have further devices.
+    pub incomplete: Vec<&'a Job>,
+}
+
+impl<'a> NodeAllocations<'a> {
+    /// `listed` holds every job the scheduler placed on the node.
+    pub fn of(node: &Node, listed: &[JobAllocation<'a>]) -> Self {
+        let mut allocations = Self::default();
+        if listed.iter().all(|(_, allocation)| allocation.devices == DeviceAllocation::None) {
+            return allocations;
+        }
+        let assigned = assign_devices(node, listed, &devices_by_job(node));
+        for ((job, allocation), assigned) in listed.iter().zip(assigned) {
+            if !assigned.is_complete(&allocation.devices) {
+                allocations.incomplete.push(job);
+            }
+            if matches!(allocation.devices, DeviceAllocation::Indices(_)) {
+                let devices = assigned.devices.into_iter().flatten();
+                allocations.devices.extend(devices.map(|uuid| (*job, uuid)));
+            }
+        }
+        allocations
     }
-    let assigned = assign_devices(node, listed, &devices_by_job(node));
-    let allocated = listed.iter().zip(assigned).filter(|((_, allocation), _)| by_index(allocation));
-    allocated
-        .flat_map(|((job, _), assigned)| {
-            assigned.devices.into_iter().flatten().map(|uuid| (*job, uuid))
-        })
-        .collect()
 }
 
 type DevicesByJob = BTreeMap<JobId, Vec<Arc<str>>>;
@@ -476,7 +507,8 @@ mod tests {
                 .iter()
                 .flat_map(|job| job.allocations.iter().map(move |allocation| (job, allocation)))
                 .collect();
-            let allocated: String = allocated_on(&fleet.nodes[0], &listed)
+            let allocated: String = NodeAllocations::of(&fleet.nodes[0], &listed)
+                .devices
                 .iter()
                 .filter(|(listed, _)| listed.id == job.id)
                 .map(|(_, uuid)| &**uuid)

@@ -360,10 +360,10 @@ impl Node {
         let users = self.process_list(self.device_sources.get(position)?)?;
         let fault = users.fault.as_ref().map(|fault| fault.kind);
         match (users.taken_at, fault) {
-            (Some(_), _) => None,
+            (Some(_), None | Some(SourceFaultKind::Starting)) => None,
             (None, None | Some(SourceFaultKind::Starting)) => Some(Reason::NotSampled),
-            (None, Some(SourceFaultKind::NoPermission)) => Some(Reason::NoPermission),
-            (None, Some(_)) => Some(Reason::DriverError),
+            (_, Some(SourceFaultKind::NoPermission)) => Some(Reason::NoPermission),
+            (_, Some(_)) => Some(Reason::DriverError),
         }
     }
 
@@ -482,6 +482,30 @@ mod tests {
             }
         }
         node
+    }
+
+    #[test]
+    fn a_process_list_that_fails_says_no_more_who_uses_a_device() {
+        let source = Source::new("nvml");
+        let list = source.processes();
+        for (is_sampled, fault, expected) in [
+            (false, None, Some(Reason::NotSampled)),
+            (false, Some(SourceFaultKind::Starting), Some(Reason::NotSampled)),
+            (true, None, None),
+            (true, Some(SourceFaultKind::Starting), None),
+            (true, Some(SourceFaultKind::NoPermission), Some(Reason::NoPermission)),
+            (true, Some(SourceFaultKind::Stuck), Some(Reason::DriverError)),
+        ] {
+            let mut node = node_sampled(&[("nvml", Some(0))]);
+            if is_sampled {
+                node.mark_sampled(&list, START);
+            }
+            node.source_mut(&list).fault = fault.map(|kind| {
+                let (call, message, duration) = ("".into(), "".into(), Duration::ZERO);
+                Box::new(SourceFault { kind, call, message, duration, at: START })
+            });
+            assert_eq!(node.users_unknown_reason(0), expected, "{is_sampled} {fault:?}");
+        }
     }
 
     #[test]

@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
-use crate::fleet::Fleet;
 use crate::fleet::job_lookup::JobLookup;
 use crate::fleet::node::Node;
 use crate::fleet::waste::Waste;
-use crate::model::{JobId, JobList, NodeName, ProcessStatics, SchedulerNode, SchedulerNodes};
+use crate::fleet::{Fleet, with_machine_names};
+use crate::model::{JobId, JobList, Link, NodeName, ProcessStatics, SchedulerNode, SchedulerNodes};
 
 /// Minimum intervals between two publications of the fleet.
 #[derive(Clone, Copy, Debug)]
@@ -55,14 +55,17 @@ struct StoreState {
     positions: BTreeMap<NodeName, usize>,
     /// Nodes that are no longer listed, and when they were removed.
     removed: BTreeMap<NodeName, (Arc<Node>, Instant)>,
-    /// Nodes that are the same machine as another one; recomputed only after a new hello.
+    /// Nodes that are the same machine as another one; recomputed only if `may_have_new_machines`.
     same_as: Arc<BTreeMap<NodeName, NodeName>>,
-    has_new_hello: bool,
+    may_have_new_machines: bool,
     focus: Option<NodeName>,
     is_urgent: bool,
     /// Values that were not known before have arrived.
     has_arrived: bool,
     arrivals: u64,
+    /// The jobs as listed.
+    listed_jobs: Option<Arc<JobList>>,
+    /// The same under the names of machines.
     jobs: Option<Arc<JobList>>,
     /// Job ids by SLUID, for processes that know only the SLUID of their job.
     job_ids: BTreeMap<JobId, JobId>,
@@ -86,12 +89,13 @@ impl FleetStore {
             positions: positions(&nodes),
             removed: BTreeMap::new(),
             same_as: Arc::clone(&fleet.same_as),
-            has_new_hello: false,
+            may_have_new_machines: false,
             nodes,
             focus: None,
             is_urgent: true,
             has_arrived: false,
             arrivals: 0,
+            listed_jobs: None,
             jobs: None,
             job_ids: BTreeMap::new(),
             scheduler: Arc::default(),
@@ -120,9 +124,7 @@ impl FleetStore {
         let inner = &mut *guard;
         inner.job_ids = jobs.iter().flat_map(|jobs| &jobs.jobs).filter_map(sluid_to_id).collect();
         inner.scheduler = jobs.as_ref().map(|jobs| Arc::clone(&jobs.nodes)).unwrap_or_default();
-        let is_known = jobs.as_ref().is_none_or(|list| list.is_current());
-        inner.running = is_known.then(|| JobLookup::of(jobs.as_ref()));
-        inner.jobs = jobs;
+        inner.listed_jobs = jobs;
         let now = Instant::now();
         inner.removed.retain(|_, (_, since)| now.duration_since(*since) < REMOVED_RETENTION);
         let before = std::mem::take(&mut inner.nodes);
@@ -137,7 +139,7 @@ impl FleetStore {
         let nodes: Vec<Arc<Node>> = names.into_iter().map(make).collect();
         inner.positions = positions(&nodes);
         inner.nodes = nodes;
-        inner.has_new_hello = true;
+        inner.find_machines();
     }
 
     /// Replaces all nodes and jobs by those of another moment, which need not follow this one. Readers of the fleet see
@@ -156,7 +158,6 @@ impl FleetStore {
         self.list_nodes(names, jobs);
         // What was watched before does not lead to this moment; the histories of the nodes do.
         let mut inner = self.lock();
-        inner.find_same_machines();
         let machines = inner.nodes.iter().filter(|node| !inner.same_as.contains_key(&node.name));
         let waste = Waste::seeded(machines, inner.running.as_ref());
         inner.waste = Arc::new(waste);
@@ -202,7 +203,10 @@ impl FleetStore {
         let entry = inner.positions.get(&node.name).and_then(|entry| inner.nodes.get_mut(*entry));
         if let Some(entry) = entry {
             let [known, newer] = [&*entry, &node].map(|node| node.hello.as_ref().map(Arc::as_ptr));
-            inner.has_new_hello |= known != newer;
+            let [was_up, is_up] = [&*entry, &node].map(|node| node.link == Link::Up);
+            // A machine counts under a name that is up.
+            let may_change_name = was_up != is_up && !inner.same_as.is_empty();
+            inner.may_have_new_machines |= known != newer || may_change_name;
             if node.known_parts() > entry.known_parts() {
                 inner.has_arrived = true;
                 inner.arrivals += 1;
@@ -246,7 +250,9 @@ impl FleetStore {
         inner.is_urgent = false;
         inner.has_arrived = false;
         let arrivals = inner.arrivals;
-        inner.find_same_machines();
+        if inner.may_have_new_machines {
+            inner.find_machines();
+        }
         let same_as = Arc::clone(&inner.same_as);
         let (jobs, waste) = (inner.jobs.clone(), Arc::clone(&inner.waste));
         Fleet { nodes: inner.nodes.as_slice().into(), same_as, jobs, waste, arrivals }
@@ -268,11 +274,14 @@ impl FleetStore {
 }
 
 impl StoreState {
-    /// Finds the nodes that are the same machine as another one, if that may have changed.
-    fn find_same_machines(&mut self) {
-        if std::mem::take(&mut self.has_new_hello) {
-            self.same_as = Fleet::new(self.nodes.as_slice().into()).same_as;
-        }
+    /// Finds the nodes that are the same machine as another one, and the jobs of each machine.
+    fn find_machines(&mut self) {
+        self.may_have_new_machines = false;
+        self.same_as = Fleet::new(self.nodes.as_slice().into()).same_as;
+        let jobs = self.listed_jobs.as_ref();
+        self.jobs = jobs.map(|list| with_machine_names(list, &self.same_as));
+        let is_known = jobs.is_none_or(|list| list.is_current());
+        self.running = is_known.then(|| JobLookup::of(self.jobs.as_ref()));
     }
 }
 
@@ -327,9 +336,9 @@ fn resolve_job_ids(mut node: Arc<Node>, job_ids: &BTreeMap<JobId, JobId>) -> Arc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::{History, Metric, User};
+    use crate::fleet::{History, Metric, Totals, User};
     use crate::model::{
-        Allocation, Device, DeviceAllocation, Hello, HostFacts, Job, JobListError, Link, NodeState,
+        Allocation, Device, DeviceAllocation, Hello, HostFacts, Job, JobListError, NodeState,
         Percent, Reading, Source,
     };
     use crate::time::Timestamp;
@@ -509,6 +518,48 @@ mod tests {
         let same_as = Arc::clone(&store.snapshot().same_as);
         store.update(Arc::clone(&store.snapshot().nodes[0]));
         assert!(Arc::ptr_eq(&same_as, &store.snapshot().same_as));
+    }
+
+    #[test]
+    fn a_machine_counts_under_its_first_name_that_is_up_and_scheduled_with_all_its_jobs() {
+        let store = FleetStore::new([], Duration::ZERO);
+        // Returns the name, and the devices that are idle-held and free.
+        let machine = |links: [bool; 2], scheduled: &str, job_on: &str| {
+            let node = |(node, is_up)| {
+                let mut node = Node::clone(&idle_node(node, 0));
+                node.link = if is_up { Link::Up } else { Link::Opening { attempt: 1 } };
+                Arc::new(node)
+            };
+            let mut list = JobList::clone(&job_list(&[job_on], false));
+            let scheduler = SchedulerNode { state: NodeState::Mixed, ..SchedulerNode::default() };
+            let nodes = [(name(scheduled), Arc::new(scheduler))].into();
+            list.nodes = Arc::new(SchedulerNodes { nodes, at: None });
+            let nodes = ["a", "b"].into_iter().zip(links).map(node).collect();
+            store.replace(nodes, Some(Arc::new(list)), || {});
+            let fleet = store.reader().borrow().clone();
+            let totals = Totals::of(&fleet, Timestamp::default());
+            let names: String = fleet.machines().map(|node| node.name.as_str()).collect();
+            (names, totals.idle_held, totals.free)
+        };
+        for job_on in ["a", "b"] {
+            for (links, scheduled, expected) in [
+                ([true, true], "c", "a"),
+                ([true, true], "b", "b"),
+                ([true, false], "b", "a"),
+                ([false, true], "a", "b"),
+            ] {
+                let found = machine(links, scheduled, job_on);
+                assert_eq!(found, (expected.to_owned(), 1, 0), "{links:?} {scheduled} {job_on}");
+            }
+        }
+        // A name that goes down gives way to the other one.
+        assert_eq!(machine([true, true], "c", "a").0, "a");
+        let mut down = Node::clone(&store.snapshot().nodes[0]);
+        down.link = Link::Opening { attempt: 1 };
+        store.update(Arc::new(down));
+        let fleet = store.snapshot();
+        assert_eq!(fleet.machines().map(|node| node.name.as_str()).collect::<String>(), "b");
+        assert_eq!(fleet.jobs.unwrap().jobs[0].allocations[0].node, name("b"));
     }
 
     #[test]

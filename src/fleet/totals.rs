@@ -171,7 +171,7 @@ impl Totals {
     ) {
         for (index, device) in whole_devices(node, positions) {
             self.devices += 1;
-            let state = DeviceState::of(node, index, device, allocated.contains(node, device));
+            let state = DeviceState::of(node, index, device, allocated.is_allocated(node, device));
             *self.devices_counted_as(state.into()) += 1;
             if device.fault.is_none() {
                 sums.add(device);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::fleet::history::Metric;
 use crate::fleet::idle::{ACTIVE_PERCENT, is_idle, is_idle_held};
 use crate::fleet::job_lookup::JobLookup;
-use crate::fleet::jobs::allocated_on;
+use crate::fleet::jobs::NodeAllocations;
 use crate::fleet::node::{Node, SourceState};
 use crate::fleet::user::{User, user_of};
 use crate::model::{Device, Job, NodeName, stale_after};
@@ -197,7 +197,7 @@ fn watched_span(before: &Node, source: &SourceState, device: &Device) -> Option<
 /// Returns the devices of a node that are idle-held.
 fn idle_held_devices<'a>(node: &'a Node, jobs: Option<&JobLookup>) -> Vec<IdleHeldDevice<'a>> {
     let listed = jobs.map(|jobs| jobs.on_node(&node.name)).unwrap_or_default();
-    let allocated = allocated_on(node, &listed);
+    let allocated = NodeAllocations::of(node, &listed).devices;
     let allocated: Vec<_> =
         allocated.iter().map(|(job, uuid)| (*job, node.whole_uuid(uuid))).collect();
     let held = |(position, device): (usize, &'a Device)| {

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::fleet::{JobLookup, MIN_HELD_BYTES, Node, User, allocated_on, is_in_use, user_of};
+use crate::fleet::{
+    JobLookup, MIN_HELD_BYTES, Node, NodeAllocations, User, is_in_use, may_be_more, user_of,
+};
 use crate::model::{DeviceUse, Job, JobId, JobList};
 
 /// An index of the allocations in a job list, built once per list.
@@ -35,11 +37,11 @@ pub(crate) struct Holder {
 }
 
 /// The holders of one device.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct HolderSet {
     pub(crate) holders: BTreeSet<Holder>,
-    /// By the scheduler's word.
-    pub(crate) is_allocated: bool,
+    /// By the scheduler's word; `None` if a job whose devices are not all known may have it.
+    pub(crate) is_allocated: Option<bool>,
 }
 
 /// The owners on one node.
@@ -92,13 +94,18 @@ impl AllocationIndex {
     /// Returns the holders of each device of a node: of its allocations or, without one, of its processes. Slices count
     /// for their device. A user of less than [`MIN_HELD_BYTES`] counts only where nobody uses more.
     pub(crate) fn holders(&self, node: &Node) -> Vec<HolderSet> {
-        let mut found = vec![HolderSet::default(); node.devices.len()];
         let listed = self.jobs.on_node(&node.name);
-        for (job, uuid) in allocated_on(node, &listed) {
+        let allocations = NodeAllocations::of(node, &listed);
+        let nodes_listed_at = self.jobs.list().and_then(|list| list.nodes.at);
+        let may_be_more = may_be_more(node, &allocations, nodes_listed_at);
+        let unallocated =
+            HolderSet { is_allocated: (!may_be_more).then_some(false), holders: BTreeSet::new() };
+        let mut found = vec![unallocated; node.devices.len()];
+        for (job, uuid) in allocations.devices {
             let user = User::Named(Arc::clone(&job.user));
             let index = whole_device_index(node, &uuid);
             if let Some(of_device) = index.and_then(|index| found.get_mut(index)) {
-                of_device.is_allocated = true;
+                of_device.is_allocated = Some(true);
                 of_device.holders.insert(Holder { user, job: Some(job.id.clone()) });
             }
         }
@@ -111,7 +118,7 @@ impl AllocationIndex {
             }
         }
         for (of_device, used) in found.iter_mut().zip(used_bytes) {
-            if !of_device.is_allocated {
+            if of_device.is_allocated != Some(true) {
                 let least = used.values().max().map_or(0, |most| MIN_HELD_BYTES.min(*most));
                 let relevant = used.into_iter().filter(|(_, bytes)| *bytes >= least);
                 of_device.holders = relevant.map(|(holder, _)| holder).collect();
@@ -149,7 +156,7 @@ impl AllocationIndex {
         for (job, _) in &listed {
             owners.on_node.add(Some(&job.id), Some(&job.user));
         }
-        for (job, uuid) in allocated_on(node, &listed) {
+        for (job, uuid) in NodeAllocations::of(node, &listed).devices {
             let owner =
                 whole_device_index(node, &uuid).and_then(|index| owners.devices.get_mut(index));
             if let Some(owner) = owner {

@@ -142,7 +142,7 @@ pub(super) fn values_of(
     node: &Node,
     position: usize,
     device: &Device,
-    is_allocated: bool,
+    is_allocated: Option<bool>,
 ) -> DeviceValues {
     let mut state = DeviceState::of(node, position, device, is_allocated);
     if state == DeviceState::Unavailable {

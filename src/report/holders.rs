@@ -54,7 +54,8 @@ pub(super) struct CachedHolders {
 #[derive(Clone, Debug, Default)]
 pub(super) struct CachedHolder {
     pub(super) numbers: Arc<[usize]>,
-    pub(super) is_allocated: bool,
+    /// `None` if that is not known.
+    pub(super) is_allocated: Option<bool>,
     pub(super) commands: Arc<[HeldCommand]>,
 }
 

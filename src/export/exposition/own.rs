@@ -156,7 +156,7 @@ fn write_devices(text: &mut ExpositionText, served: &ServedFleet<'_>) {
         state,
         served.fresh_devices().map(|served| {
             let ServedDevice { node, position, device, .. } = *served;
-            let is_allocated = allocated.contains(node, device);
+            let is_allocated = allocated.is_allocated(node, device);
             let state = match DeviceState::of(node, position, device, is_allocated) {
                 DeviceState::Busy => "busy",
                 DeviceState::IdleHeld => "idle_held",

@@ -87,7 +87,7 @@ impl Holders {
         for device in assigned.devices.iter().flatten() {
             self.foreign.insert(Arc::clone(device), text.clone());
         }
-        if !is_complete(allocation, assigned) {
+        if !assigned.is_complete(allocation) {
             self.unknown = Some(text);
         }
     }
@@ -123,22 +123,6 @@ pub(super) fn is_own(node: &Node, user: &str) -> bool {
 fn is_job_of_probe(node: &Node, job: &Job) -> bool {
     let id: Option<&JobId> = node.hello.as_ref().and_then(|hello| hello.host.job.as_ref());
     id.is_some_and(|id| *id == job.id || job.sluid.as_ref() == Some(id))
-}
-
-/// Returns true if all devices of a job on a node are known.
-fn is_complete(allocation: &DeviceAllocation, assigned: &Assigned) -> bool {
-    let known = assigned.devices.as_ref().map(Vec::len);
-    let has = |count: usize| count == 0 || known.is_some_and(|known| known >= count);
-    match allocation {
-        DeviceAllocation::None => true,
-        // An index without a device is that of a device that the driver does not show.
-        DeviceAllocation::Indices(indices) if !assigned.is_disputed => {
-            indices.is_empty() || known.is_some()
-        }
-        DeviceAllocation::Indices(indices) => has(indices.len()),
-        DeviceAllocation::Count(count) => has(usize::try_from(*count).unwrap_or(usize::MAX)),
-        DeviceAllocation::Unknown => known.is_some_and(|known| known > 0),
-    }
 }
 
 /// Returns the device with its slices, or the slice with its device: who holds one holds the other.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use crate::fleet::{AllocatedDevices, DeviceCount, Node, NodeCount, allocated_on};
+use crate::fleet::{AllocatedDevices, DeviceCount, Node, NodeAllocations, NodeCount};
 use crate::metrics::{JobAt, Usage, Value};
 use crate::model::{Device, Job, JobId, Link, Reason};
 use crate::query::filter::expression::{Conditions, Expression};
@@ -68,10 +68,10 @@ impl<'a> Counts<'a> {
         *self.of_devices.get(position)?.get_or_init(count)
     }
 
-    /// Returns true if the scheduler is known to have allocated the device to a job.
-    fn is_allocated(&self, position: usize) -> bool {
-        let device = self.node.devices.get(position).filter(|_| self.node.reported().is_none());
-        device.is_some_and(|device| self.allocated.contains(self.node, device))
+    /// Returns true if the scheduler allocated the device to a job; `None` if that is not known.
+    fn is_allocated(&self, position: usize) -> Option<bool> {
+        let device = self.node.devices.get(position).filter(|_| self.node.reported().is_none())?;
+        self.allocated.is_allocated(self.node, device)
     }
 }
 
@@ -193,7 +193,7 @@ impl Filter {
     fn parts_of_node<'a>(&'a self, node: &'a Node) -> Vec<RowParts<'a>> {
         let mut parts = vec![];
         let listed = self.jobs.on_node(&node.name);
-        let allocated = allocated_on(node, &listed);
+        let allocated = NodeAllocations::of(node, &listed).devices;
         let is_reported = node.reported().is_some();
         if is_reported {
             let part = |position| RowParts { device: None, position, usage: None, job: None };
@@ -298,7 +298,7 @@ fn partitions(row: FilterRow<'_>) -> Vec<&str> {
         return vec![&*job.partition];
     }
     let has_job = row.usage.and_then(process_job_id).is_some()
-        || row.position.is_some_and(|position| row.counts.is_allocated(position));
+        || row.position.is_some_and(|position| row.counts.is_allocated(position) == Some(true));
     let node = row.node.scheduler.as_deref().filter(|_| !has_job);
     node.into_iter().flat_map(|node| &node.partitions).map(|name| &**name).collect()
 }

@@ -223,9 +223,11 @@ impl State {
         }
     }
 
-    /// Forgets the series of earlier snapshots.
+    /// Forgets the series of earlier snapshots, and what was drawn of them.
     pub(crate) fn forget_series(&mut self) {
         self.series_cache.clear();
+        self.cells = CellCache::default();
+        self.rows.clear();
     }
 
     fn group_by(&mut self, grouping: Grouping) {
@@ -520,10 +522,9 @@ impl State {
         match (cursor, self.layout) {
             (Some(CellCursor::Cell(group, member, cell)), Layout::Map) => {
                 let member = self.grouped_rows.member(&context.view.fleet, group, member);
-                let place = member.and_then(|(member, node)| {
-                    Some((member.node_index, device_detail::position(node, member, cell)?))
-                });
-                device_detail::lines(context, self, (node, place), (width, max_lines))
+                let position =
+                    member.and_then(|(member, node)| device_detail::position(node, member, cell));
+                device_detail::lines(context, self, (node, position), (width, max_lines))
             }
             (Some(CellCursor::Header(_) | CellCursor::Cell(..)) | None, _) => {
                 vec![node_table::detail(context.view, self, node, width)]

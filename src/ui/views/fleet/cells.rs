@@ -11,7 +11,7 @@ use crate::insight::node_status::{NodeStatus, device_flags};
 use crate::insight::ownership::{AllocationIndex, DeviceOwners};
 use crate::insight::{FleetView, ViewVersion};
 use crate::model::declare::table;
-use crate::model::{Celsius, Device, Percent};
+use crate::model::{Celsius, Device, NodeName, Percent};
 use crate::time::Timestamp;
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::symbol_map::SymbolMap;
@@ -116,13 +116,13 @@ pub(super) enum StaleStyle {
     Grey,
 }
 
-/// The cells drawn last, by node index.
+/// The cells drawn last, by node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CellCache {
     key: Option<(ViewVersion, MapMetric, StaleStyle)>,
-    now: BTreeMap<usize, CachedCells>,
+    now: BTreeMap<NodeName, CachedCells>,
     /// The cells of the previous view, needed for hysteresis.
-    before: BTreeMap<usize, CachedCells>,
+    before: BTreeMap<NodeName, CachedCells>,
     /// The loads of each node update once in this many seconds.
     refresh_period: usize,
 }
@@ -153,8 +153,8 @@ impl CellCache {
     }
 
     /// Returns the cell that was drawn for the device at this position of a node.
-    pub(super) fn drawn(&self, index: usize, position: usize) -> Option<(Symbol, Tone)> {
-        self.now.get(&index)?.marks.get(position).copied()
+    pub(super) fn drawn(&self, node: &NodeName, position: usize) -> Option<(Symbol, Tone)> {
+        self.now.get(node)?.marks.get(position).copied()
     }
 
     /// Returns the cells of the node at this index of the fleet, one per device.
@@ -168,11 +168,11 @@ impl CellCache {
         // A remote terminal cannot redraw thousands of cells each second: with many cells, the loads of nodes
         // update in turns. State changes are shown at once.
         let updates_now = is_due(index, context.view.now, self.refresh_period);
-        if let Some(unchanged) = self.now.get(&index) {
+        if let Some(unchanged) = self.now.get(&node.name) {
             return Arc::clone(&unchanged.marks);
         }
         let Some((_, metric, style)) = &self.key else { return Arc::default() };
-        let last = self.before.remove(&index).unwrap_or_default();
+        let last = self.before.remove(&node.name).unwrap_or_default();
         let owners = allocations.owners(node);
         let mut levels = Vec::with_capacity(node.devices.len());
         let cells = node.devices.iter().enumerate().map(|(position, device)| {
@@ -189,7 +189,7 @@ impl CellCache {
             unchanged.unwrap_or(cell)
         });
         let cells: Arc<[_]> = cells.collect();
-        self.now.insert(index, CachedCells { marks: Arc::clone(&cells), levels });
+        self.now.insert(node.name.clone(), CachedCells { marks: Arc::clone(&cells), levels });
         cells
     }
 }
@@ -284,7 +284,7 @@ impl CellContext<'_> {
                 if let Some((used @ 1.., _)) = slices.filter(|_| percent.is_none()) {
                     return (Symbol::Slices(used), Tone::Plain);
                 }
-                let is_allocated = fleet_view.allocated.contains(self.node, self.device);
+                let is_allocated = fleet_view.allocated.is_allocated(self.node, self.device);
                 match DeviceState::of(self.node, self.position, self.device, is_allocated) {
                     DeviceState::IdleHeld => IDLE_HELD,
                     DeviceState::Free => {
@@ -348,7 +348,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{NodeName, NodeState, Reading, Reason, SchedulerNode};
+    use crate::model::{NodeState, Reading, Reason, SchedulerNode};
     use crate::ui::DisplayOptions;
 
     #[test]

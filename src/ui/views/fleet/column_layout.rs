@@ -9,6 +9,7 @@ use crate::metrics::{HOST, help_of};
 use crate::model::{Percent, RequestedJobs};
 use crate::query::SortOrder;
 use crate::text::{UNKNOWN, width_of};
+use crate::time::Timestamp;
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::grouping::Grouping;
 use crate::ui::views::fleet::node_cells::{
@@ -83,6 +84,8 @@ pub(super) struct FleetRow {
 /// What only a node has.
 #[derive(Clone, Debug)]
 pub(super) struct NodeValues {
+    /// When they were measured.
+    pub(super) taken_at: Option<Timestamp>,
     pub(super) totals: Totals,
     /// Its devices by state; `None` if no column shows them.
     pub(super) counts: Option<Totals>,

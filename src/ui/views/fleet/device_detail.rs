@@ -20,18 +20,17 @@ use crate::ui::widgets::number_format::{or_unknown, percent, percent_value};
 /// A longer name is cut to leave room for the values.
 const MAX_NAME_WIDTH: u16 = 40;
 
-/// Returns the detail lines of a device, given by the index of its node and its position there: first what its symbol
-/// means; those of the node if it shows no devices.
+/// Returns the detail lines of the device at this position of a node: first what its symbol means; those of the node if it
+/// shows no devices.
 pub(super) fn lines(
     context: RenderContext<'_>,
     state: &State,
-    (node, place): (&Node, Option<(usize, usize)>),
+    (node, position): (&Node, Option<usize>),
     (width, max_lines): (u16, usize),
 ) -> Vec<Line> {
     let fleet_view = context.view;
-    let found =
-        place.and_then(|(index, position)| Some((index, position, node.devices.get(position)?)));
-    let Some((index, position, device)) = found else {
+    let found = position.and_then(|position| Some((position, node.devices.get(position)?)));
+    let Some((position, device)) = found else {
         return vec![node_table::detail(fleet_view, state, node, width)];
     };
     let owners = state.allocations.owners(node);
@@ -44,7 +43,7 @@ pub(super) fn lines(
         parts.extend(notes(fleet_view, node).into_iter().take(1).map(toned));
     }
     let flags = device_flags(device);
-    let drawn = state.cells.drawn(index, position);
+    let drawn = state.cells.drawn(&node.name, position);
     let cell =
         drawn.map(|(symbol, _)| MapCell { metric: state.metric, symbol, device, owner: &owner });
     let meaning = cell.as_ref().map(|cell| {

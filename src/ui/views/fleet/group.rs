@@ -86,15 +86,18 @@ impl GroupMember {
         Totals::of_node_parts(parts, fleet_view.now, &fleet_view.allocated)
     }
 
-    /// Returns true if the device at this index belongs to the group.
-    pub(super) fn has_device(&self, position: usize) -> bool {
-        self.devices.as_ref().is_none_or(|devices| devices.contains(&position))
+    /// Returns true if the device at this index of the node belongs to the group. Those remembered of a node that is now
+    /// known from the scheduler alone do not match a filter.
+    pub(super) fn has_device(&self, node: &Node, position: usize) -> bool {
+        self.devices
+            .as_ref()
+            .is_none_or(|devices| node.reported().is_none() && devices.contains(&position))
     }
 
     /// Returns the indices of its devices, without slices.
     pub(super) fn device_indices(&self, node: &Node) -> Vec<usize> {
         let positions = node.whole_devices().map(|(position, _)| position);
-        positions.filter(|position| self.has_device(*position)).collect()
+        positions.filter(|position| self.has_device(node, *position)).collect()
     }
 }
 
@@ -104,15 +107,19 @@ type ModelParts<'a> = Vec<(&'a Node, Vec<usize>)>;
 fn models(members: &[GroupMember], fleet_view: &FleetView) -> Vec<ModelTotals> {
     let FleetView { now, allocated, .. } = fleet_view;
     let mut by_model: BTreeMap<&str, ModelParts<'_>> = BTreeMap::new();
-    let mut without_devices: ModelParts<'_> = Vec::new();
+    let mut of_unknown_model: ModelParts<'_> = Vec::new();
     for (node, positions) in GroupMember::parts(members, fleet_view) {
         let mut parts: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         let is_included = |index: &usize| positions.as_ref().is_none_or(|all| all.contains(index));
-        for (index, device) in node.whole_devices().filter(|(index, _)| is_included(index)) {
-            parts.entry(model_name(device)).or_default().push(index);
+        let included = node.device_positions().filter(is_included);
+        if node.reported().is_some() || node.devices.is_empty() {
+            of_unknown_model.push((node, included.collect()));
+            continue;
         }
-        if node.devices.is_empty() {
-            without_devices.push((node, Vec::new()));
+        for index in included {
+            if let Some(device) = node.devices.get(index) {
+                parts.entry(model_name(device)).or_default().push(index);
+            }
         }
         for (model, positions) in parts {
             by_model.entry(model).or_default().push((node, positions));
@@ -122,7 +129,7 @@ fn models(members: &[GroupMember], fleet_view: &FleetView) -> Vec<ModelTotals> {
         let parts = parts.iter().map(|(node, positions)| (*node, Some(&**positions)));
         Totals::of_node_parts(parts, *now, allocated)
     };
-    let all = by_model.into_iter().chain([("unknown", without_devices)]);
+    let all = by_model.into_iter().chain([("unknown", of_unknown_model)]);
     let rows = all.map(|(model, parts)| {
         let mut free_on: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
         for part in &parts {

@@ -152,7 +152,9 @@ mod tests {
 
     use super::*;
     use crate::fleet::SourceState;
-    use crate::model::{Device, Link, NodeState, Percent, Reading, SchedulerNode, Source};
+    use crate::model::{
+        Device, Fault, FaultKind, Link, NodeState, Percent, Reading, SchedulerNode, Source,
+    };
     use crate::query::Filter;
     use crate::time::Timestamp;
     use crate::ui::views::fleet::group::ModelTotals;
@@ -268,6 +270,38 @@ mod tests {
         assert_eq!(models(""), ["A100 4 2× gpu[1-2]", "H100 2 1× gpu[1-2]", "unknown 0 "]);
         assert_eq!(models("node=gpu2 name=H100"), ["H100 1 1× gpu2"]);
         assert_eq!(models("node=gpu1 or name=H100"), ["A100 2 2× gpu1", "H100 2 1× gpu[1-2]"]);
+    }
+
+    #[test]
+    fn the_panel_of_a_group_has_the_devices_of_nodes_known_from_the_scheduler_alone() {
+        let mut node = Node::new(NodeName::new("gpu7").unwrap(), Duration::ZERO);
+        node.link = Link::Down { fault: Fault::new(FaultKind::NoJob, ""), retry_at: None };
+        node.scheduler = Some(Arc::new(SchedulerNode {
+            state: NodeState::Mixed,
+            is_responding: true,
+            devices: Some(8),
+            allocated: Some(3),
+            ..SchedulerNode::default()
+        }));
+        // A device that is remembered from when the node let gtop in.
+        node.devices = vec![Device { uuid: "GPU-1".into(), ..Device::default() }];
+        for (filter, counts) in [("", (8, 5, 3)), ("free", (5, 5, 0)), ("unknown", (3, 0, 3))] {
+            let fleet = Fleet::new([Arc::new(node.clone())].into());
+            let filter = Filter::new(filter).unwrap();
+            let fleet_view = FleetView::filtered(fleet, Timestamp::default(), filter);
+            let mut rows = grouped_rows(&fleet_view, Grouping::Range, &[]);
+            let models = rows.groups[0].models(&fleet_view).iter();
+            let count = |row: &ModelTotals| {
+                let ModelTotals { model, totals, free_on } = row;
+                let counts = (totals.devices, totals.free, totals.unknown_devices);
+                (model.clone(), counts, free_on.is_empty())
+            };
+            let models: Vec<_> = models.map(count).collect();
+            assert_eq!(models, [("unknown".to_owned(), counts, counts.1 == 0)]);
+            let member = rows.groups[0].members[0].matching(&fleet_view, &node);
+            let shown = member.device_indices(&node).len();
+            assert_eq!(shown, usize::from(fleet_view.filter.is_empty()));
+        }
     }
 
     #[test]

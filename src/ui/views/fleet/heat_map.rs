@@ -308,7 +308,7 @@ fn node_block(
     let cursor_device = cursor.and_then(|cell| member.device_indices(node).get(cell).copied());
     let strip = all.into_iter().map(|position| {
         let blank = (Symbol::Char(' '), Tone::Faint);
-        let cell = all_cells.get(position).copied().filter(|_| member.has_device(position));
+        let cell = all_cells.get(position).copied().filter(|_| member.has_device(node, position));
         let cell = cell.unwrap_or(blank);
         if cursor_device == Some(position) { (cursor_symbol(cell.0), Tone::Caret) } else { cell }
     });

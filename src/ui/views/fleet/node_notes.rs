@@ -27,8 +27,8 @@ pub(super) fn row_notes(
     }
     // A more precise note may replace "free".
     let free = all.iter().position(|(words, tone)| words == "free" && *tone == Tone::Faint);
-    let lag =
-        find_straggler(node, owners, fleet_view.now).filter(|lag| member.has_device(lag.position));
+    let lag = find_straggler(node, owners, fleet_view.now)
+        .filter(|lag| member.has_device(node, lag.position));
     if let Some(lag) = lag {
         let name = node.devices.get(lag.position).map(|device| device_label(node, device));
         let name = name.unwrap_or_default();

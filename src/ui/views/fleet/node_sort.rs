@@ -255,7 +255,8 @@ pub(super) fn hottest(node: &Node, member: &GroupMember) -> Option<f32> {
 
 /// Returns the highest value of the devices in the group.
 fn highest(node: &Node, member: &GroupMember, field: &Field<Device>) -> Option<f32> {
-    let devices = node.devices.iter().enumerate().filter(|(index, _)| member.has_device(*index));
+    let devices =
+        node.devices.iter().enumerate().filter(|(index, _)| member.has_device(node, *index));
     devices.filter_map(|(_, device)| field.number_of(device)).reduce(f32::max)
 }
 

@@ -164,15 +164,16 @@ impl NodeRows<'_> {
             // Without values, the reason takes the whole line.
             return self.table.part_of_row(..1, mark, &row, Fade::None).gap(gap).append(row.note);
         };
-        row.age = format_age(fleet_view.now.since(taken_at));
+        let values = self.current_values(allocations, (member, node), owners);
+        // Values that are drawn again are older than those of the node.
+        row.age = format_age(fleet_view.now.since(values.taken_at.unwrap_or(taken_at)));
         if status == NodeStatus::Down && self.table.width_of("note") < WIDE_NOTE_WIDTH {
-            row.values = Some(self.current_values(allocations, (member, node), owners));
+            row.values = Some(values);
             let (front, _) = self.table.leading(is_in_front);
             let line = self.table.part_of_row(..front, mark, &row, Fade::All).gap(gap);
             let last = format!(" · last {} ago", row.age);
             return line.append(row.note).text(last, Tone::Stale);
         }
-        let values = self.current_values(allocations, (member, node), owners);
         (row.totals, row.counts, row.values) = (values.totals, values.counts, Some(values));
         self.table.row(mark, &row, Fade::if_old(!status.is_fresh()))
     }
@@ -207,7 +208,7 @@ impl NodeRows<'_> {
         let Self { context, table, symbols, cells, series_cache, .. } = self;
         let all = cells.of(*context, (member.node_index, node), allocations, symbols);
         let mark = |position: usize| {
-            let mark = all.get(position).copied().filter(|_| member.has_device(position));
+            let mark = all.get(position).copied().filter(|_| member.has_device(node, position));
             mark.unwrap_or((Symbol::Char(' '), Tone::Faint))
         };
         let is_calm = self.refresh_period > 1;
@@ -220,6 +221,7 @@ impl NodeRows<'_> {
             Vec::new()
         };
         NodeValues {
+            taken_at: node.taken_at(),
             totals: Totals::of_part(node, member.devices.as_deref()),
             counts: (table.width_of("free") > 0).then(|| {
                 let FleetView { now, allocated, .. } = context.view;
@@ -266,4 +268,57 @@ pub(super) fn detail(fleet_view: &FleetView, state: &State, node: &Node, width: 
         None => crate::ui::node_panel::panel::node_description(node),
     };
     title.append(notes_line).truncated(width)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::{Fleet, SourceState};
+    use crate::model::{Device, Link, Percent, Reading, Source};
+    use crate::ui::DisplayOptions;
+
+    /// Draws the rows of this many nodes, all sampled at a second with a load of as many percent; returns the load and age
+    /// of the first one.
+    fn first_row(state: &mut State, nodes: usize, second: i64) -> String {
+        let at = Timestamp::from_micros(second * 1_000_000);
+        let node = |number: usize| {
+            let name = NodeName::new(&format!("gpu{number:02}")).unwrap();
+            let mut node = Node::new(name, Duration::ZERO);
+            node.link = Link::Up;
+            node.sources.push(SourceState {
+                source: Source::host(),
+                taken_at: Some(at),
+                interval: Duration::from_secs(1),
+                fault: None,
+                absent: None,
+            });
+            node.device_sources = [Source::host()].into();
+            let load = f32::from(i16::try_from(second).unwrap());
+            let utilization = Reading::checked(Percent::new(load));
+            node.devices = vec![Device { uuid: "GPU-1".into(), utilization, ..Device::default() }];
+            Arc::new(node)
+        };
+        let view = FleetView::new(Fleet::new((0..nodes).map(node).collect()), at);
+        let (options, zone) = (DisplayOptions::default(), jiff::tz::TimeZone::UTC);
+        state.refresh(&view);
+        let context = RenderContext { view: &view, options: &options, zone: &zone };
+        let row = lines(context, state, 0, (80, nodes + 1))[1].plain_text();
+        let mut words = row.split_whitespace();
+        let load = words.find(|word| word.parse::<u8>().is_ok()).unwrap_or("no load").to_owned();
+        format!("{load} {}", words.next_back().unwrap_or("no age"))
+    }
+
+    #[test]
+    fn values_that_are_drawn_again_have_their_own_age() {
+        let mut state = State::default();
+        assert_eq!([42, 43].map(|second| first_row(&mut state, 9, second)), ["42 1s", "43 1s"]);
+        // Of many rows, each updates every third second.
+        let drawn = [45, 46, 47, 48, 49].map(|second| first_row(&mut state, 60, second));
+        assert_eq!(drawn, ["45 1s", "45 1s", "45 2s", "48 1s", "48 1s"]);
+        // After a jump nothing is drawn again.
+        state.forget_series();
+        assert_eq!(first_row(&mut state, 60, 49), "49 1s");
+    }
 }

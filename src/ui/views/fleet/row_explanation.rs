@@ -57,6 +57,7 @@ fn of_node(
         totals,
         counts,
         values: Some(Arc::new(NodeValues {
+            taken_at: node.taken_at(),
             totals,
             counts,
             owners,
