@@ -55,11 +55,11 @@ impl DeviceState {
 
 /// The devices that a scheduler allocated to jobs, by node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AllocatedDevices(BTreeMap<NodeName, NodeDevices>);
+pub struct AllocatedDevices(BTreeMap<NodeName, AllocatedOnNode>);
 
 /// The devices of one node that a scheduler allocated to jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct NodeDevices {
+struct AllocatedOnNode {
     allocated: BTreeSet<Arc<str>>,
     /// Jobs may have more of them than those known.
     may_be_more: bool,
@@ -83,7 +83,7 @@ impl AllocatedDevices {
             let found = NodeAllocations::of(node, node_allocations);
             let may_be_more = may_be_more(node, &found, fleet.nodes_listed_at());
             let uuids = found.devices.iter().map(|(_, uuid)| Arc::clone(node.whole_uuid(uuid)));
-            let devices = NodeDevices { allocated: uuids.collect(), may_be_more };
+            let devices = AllocatedOnNode { allocated: uuids.collect(), may_be_more };
             allocated.0.insert(node.name.clone(), devices);
         }
         for (other_name, machine) in fleet.same_as.iter() {
