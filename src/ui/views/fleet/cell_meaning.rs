@@ -4,7 +4,10 @@ use crate::insight::device_fault;
 use crate::insight::ownership::{AllocationIndex, DeviceOwner};
 use crate::model::Device;
 use crate::ui::RenderContext;
-use crate::ui::views::fleet::cells::{IDLE_HELD, MULTIPLE, MapMetric, NOT_REPORTED, UNAVAILABLE};
+use crate::ui::views::fleet::cells::{
+    FILTERED_OUT, IDLE_HELD, MULTIPLE, MapMetric, NOT_REPORTED, UNAVAILABLE,
+};
+use crate::ui::views::fleet::symbol_map::OVERFLOW_SYMBOL;
 use crate::ui::widgets::line::Symbol;
 use crate::ui::widgets::number_format::{percent, percent_value};
 
@@ -14,6 +17,8 @@ pub(super) struct MapCell<'a> {
     pub(super) symbol: Symbol,
     pub(super) device: &'a Device,
     pub(super) owner: &'a DeviceOwner,
+    /// Its values are old.
+    pub(super) is_old: bool,
 }
 
 impl MapCell<'_> {
@@ -23,12 +28,18 @@ impl MapCell<'_> {
             && matches!(self.symbol, Symbol::Level(_) | Symbol::Char('▒') | Symbol::Idle)
     }
 
-    /// Returns what the symbol means.
+    /// Returns what the symbol means, or meant when the values were taken.
     pub(super) fn meaning(
         &self,
         context: RenderContext<'_>,
         allocations: &AllocationIndex,
     ) -> String {
+        let meaning = self.current_meaning(context, allocations);
+        let is_told_now = self.symbol == Symbol::Faulty || self.symbol == FILTERED_OUT.0;
+        if self.is_old && !is_told_now { format!("last known: {meaning}") } else { meaning }
+    }
+
+    fn current_meaning(&self, context: RenderContext<'_>, allocations: &AllocationIndex) -> String {
         match self.symbol {
             Symbol::Level(_) => self.value(context),
             symbol if symbol == IDLE_HELD.0 => {
@@ -45,7 +56,7 @@ impl MapCell<'_> {
                 MapMetric::Owner => "its user is unknown".to_owned(),
                 MapMetric::Job => "its job is unknown".to_owned(),
                 MapMetric::Utilization if self.device.utilization.get().is_some() => {
-                    format!("at {}, and its users are unknown", self.utilization())
+                    format!("at {}, and who has it is unknown", self.utilization())
                 }
                 MapMetric::Utilization
                 | MapMetric::Memory
@@ -60,7 +71,7 @@ impl MapCell<'_> {
                 || "its node is down".to_owned(),
                 |fault| format!("fault: {}", device_fault(fault)),
             ),
-            Symbol::Char(' ') => "hidden by the filter".to_owned(),
+            symbol if symbol == FILTERED_OUT.0 => "hidden by the filter".to_owned(),
             Symbol::Char(_) | Symbol::Letter(..) | Symbol::Overflow => self.owner(allocations),
         }
     }
@@ -115,8 +126,10 @@ impl MapCell<'_> {
             ("user", self.owner.users.first().map(ToString::to_string))
         };
         let name = name.unwrap_or_else(|| "unknown".to_owned());
-        let letter =
-            if self.symbol == Symbol::Overflow { ", for whom no letter is left" } else { "" };
+        // Old values are drawn without colours.
+        let has_letter = !matches!(self.symbol,
+            Symbol::Letter(letter, _) | Symbol::Char(letter) if letter == OVERFLOW_SYMBOL.0);
+        let letter = if has_letter { "" } else { ", for which no letter is left" };
         format!("{word} {name}{letter}")
     }
 }
@@ -131,7 +144,12 @@ mod tests {
     use crate::model::{Celsius, DeviceFault, JobId, NodeName, Percent, Reading};
     use crate::ui::DisplayOptions;
 
-    fn meaning(metric: MapMetric, symbol: Symbol, change: impl Fn(&mut Node)) -> String {
+    fn meaning(
+        metric: MapMetric,
+        symbol: Symbol,
+        is_old: bool,
+        change: impl Fn(&mut Node),
+    ) -> String {
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
         node.devices = vec![Device {
             uuid: "GPU-1".into(),
@@ -149,7 +167,7 @@ mod tests {
         let zone = jiff::tz::TimeZone::UTC;
         let context = RenderContext { view: &view, options: &options, zone: &zone };
         let device = &node.devices[0];
-        let cell = MapCell { metric, symbol, device, owner: &owner };
+        let cell = MapCell { metric, symbol, device, owner: &owner, is_old };
         cell.meaning(context, &AllocationIndex::default())
     }
 
@@ -161,7 +179,7 @@ mod tests {
             (MapMetric::Utilization, level, "utilization 57%"),
             (MapMetric::Temperature, level, "62° on a scale of 20° to 100°"),
             (MapMetric::Utilization, Symbol::Char('▒'), "idle-held: allocated or in use at 57%"),
-            (MapMetric::Utilization, Symbol::Char('–'), "at 57%, and its users are unknown"),
+            (MapMetric::Utilization, Symbol::Char('–'), "at 57%, and who has it is unknown"),
             (MapMetric::Memory, Symbol::Char('–'), "no value of mem reported"),
             (MapMetric::Utilization, Symbol::Idle, "free to use, at 57%"),
             (
@@ -172,15 +190,23 @@ mod tests {
             (MapMetric::Utilization, Symbol::Faulty, "its node is down"),
             (MapMetric::Owner, Symbol::Letter('A', 0), "user ada"),
             (MapMetric::Owner, Symbol::Char('A'), "user ada"),
-            (MapMetric::Owner, Symbol::Overflow, "user ada, for whom no letter is left"),
+            (MapMetric::Owner, Symbol::Letter('#', 0), "user ada, for which no letter is left"),
             (MapMetric::Owner, Symbol::Idle, "no user"),
             (MapMetric::Job, Symbol::Char('*'), "several jobs"),
             (MapMetric::Job, Symbol::Letter('A', 0), "job 7"),
             (MapMetric::Job, Symbol::Char(' '), "hidden by the filter"),
         ] {
-            assert_eq!(meaning(metric, symbol, same), expected, "{metric:?} {symbol:?}");
+            assert_eq!(meaning(metric, symbol, false, same), expected, "{metric:?} {symbol:?}");
         }
-        let lost = meaning(MapMetric::Utilization, Symbol::Faulty, |node| {
+        for (symbol, expected) in [
+            (level, "last known: utilization 57%"),
+            (Symbol::Idle, "last known: free to use, at 57%"),
+            (Symbol::Faulty, "its node is down"),
+            (FILTERED_OUT.0, "hidden by the filter"),
+        ] {
+            assert_eq!(meaning(MapMetric::Utilization, symbol, true, same), expected);
+        }
+        let lost = meaning(MapMetric::Utilization, Symbol::Faulty, false, |node| {
             node.devices[0].fault = Some(DeviceFault::Lost);
         });
         assert!(lost.starts_with("fault: "), "{lost}");

@@ -69,7 +69,7 @@ pub(super) const UNAVAILABLE: (Symbol, Tone) = (Symbol::Char('/'), Tone::Warn);
 /// Reports no values, or its node is down.
 pub(super) const FAULTY: (Symbol, Tone) = (Symbol::Faulty, Tone::Bad);
 /// Hidden by the filter.
-const FILTERED_OUT: (Symbol, Tone) = (Symbol::Char(' '), Tone::Faint);
+pub(super) const FILTERED_OUT: (Symbol, Tone) = (Symbol::Char(' '), Tone::Faint);
 
 impl MapMetric {
     /// Returns the value of a device within the range of the metric, 0 to 100.

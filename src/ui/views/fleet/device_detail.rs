@@ -39,13 +39,20 @@ pub(super) fn lines(
     let mut parts: Vec<(String, Tone)> = Vec::new();
     let toned = |(text, severity): Note| (text, Tone::from(severity));
     let status = NodeStatus::of(node, fleet_view.now);
-    if !node.device_freshness(position, fleet_view.now).is_fresh() || status == NodeStatus::Down {
+    let is_old =
+        status == NodeStatus::Down || !node.device_freshness(position, fleet_view.now).is_fresh();
+    if is_old {
         parts.extend(notes(fleet_view, node).into_iter().take(1).map(toned));
     }
     let flags = device_flags(device);
     let drawn = state.cells.drawn(&node.name, position);
-    let cell =
-        drawn.map(|(symbol, _)| MapCell { metric: state.metric, symbol, device, owner: &owner });
+    let cell = drawn.map(|(symbol, _)| MapCell {
+        metric: state.metric,
+        symbol,
+        device,
+        owner: &owner,
+        is_old,
+    });
     let meaning = cell.as_ref().map(|cell| {
         let mark = vec![(cursor_symbol(cell.symbol), Tone::Caret)];
         let meaning = cell.meaning(context, &state.allocations);
