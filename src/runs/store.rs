@@ -112,14 +112,13 @@ impl Store {
         }));
     }
 
-    /// Notes that the script of a folder has started.
+    /// Notes that the script of a folder has started. It has answered with its first tick, which follows the runs.
     pub(super) fn on_folder_hello(&mut self, index: usize, hello: &ScriptHello, now: Timestamp) {
         let Some(state) = self.folders.get_mut(index) else { return };
         state.offset = ClockOffset::default();
         state.offset.update(hello.now, now);
         state.folder.is_polled = hello.watch.as_deref() != Some("inotify");
         state.folder.fault = None;
-        state.folder.answered_at = Some(now);
     }
 
     /// Notes why a folder's host does not answer.
@@ -362,5 +361,29 @@ fn found_process(one: ListedProcess, offset: &ClockOffset) -> FoundProcess {
         threads: one.threads,
         tree: tree.collect(),
         outputs: [one.stdout.as_deref().map(clean), one.stderr.as_deref().map(clean)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_has_answered_once_its_runs_are_known() {
+        let now = Timestamp::from_micros(1_000_000);
+        let name = NodeName::new("gpu01").unwrap();
+        let mut store =
+            Store::new([("runs".into(), name, Vec::new())].into_iter(), RunLimits::default());
+        let is_answered = |store: &Store| store.folders[0].folder.answered_at.is_some();
+        let hello =
+            serde_json::from_str(r#"{"v": 1, "host": "gpu01", "now": 1.0, "watch": "inotify"}"#);
+        store.on_folder_hello(0, &hello.unwrap(), now);
+        assert!(!is_answered(&store));
+        let runs = r#"{"now": 1.0, "total": 1, "runs": [{"run": "train"}]}"#;
+        store.on_runs(0, serde_json::from_str(runs).unwrap(), now);
+        assert!(!is_answered(&store));
+        store.on_tick(0, 1.0, None, now);
+        assert!(is_answered(&store));
+        assert_eq!(store.folders[0].folder.total, 1);
     }
 }
