@@ -117,13 +117,8 @@ fn power_text(device: &Device) -> String {
 
 /// Returns why clocks are throttled, and for what share of the time if counted.
 fn throttle(device: &Device) -> Option<(String, Tone)> {
-    let throttle = device.throttle.get()?;
-    let is_throttled =
-        throttle.is_thermal() || throttle.is_power_brake() || throttle.is_hardware_slowdown();
-    if !is_throttled {
-        // The power limit throttles every fully loaded device: not worth a note.
-        return None;
-    }
+    // The power limit throttles every fully loaded device: not worth a note.
+    let throttle = device.throttle.get().filter(|throttle| throttle.is_harmful())?;
     let rates = device.rates.as_ref();
     let share = rates.and_then(|rates| {
         let all = [
