@@ -11,7 +11,6 @@ use crate::ui::views::fleet::cell_meaning::MapCell;
 use crate::ui::views::fleet::group::GroupMember;
 use crate::ui::views::fleet::heat_map::cursor_symbol;
 use crate::ui::views::fleet::idle_time;
-use crate::ui::views::fleet::idle_time::MAX_LOOKBACK;
 use crate::ui::views::fleet::node_notes::format_elapsed;
 use crate::ui::views::fleet::node_table;
 use crate::ui::widgets::line::{Line, Tone, flow, truncate};
@@ -79,9 +78,7 @@ pub(super) fn lines(
     if !jobs.is_empty() {
         parts.push((format!("job {}", join(jobs)), Tone::Plain));
     }
-    if let Some(idle) =
-        idle_time::idle_held_time(node, &owners, position, fleet_view.now, MAX_LOOKBACK)
-    {
+    if let Some(idle) = idle_time::idle_held_time(fleet_view, node, &owners, position) {
         parts.push((format!("idle-held for {}", format_elapsed(idle)), Tone::Warn));
     }
     if device.fault.is_some() {
