@@ -279,7 +279,7 @@ pub(super) fn detail(fleet_view: &FleetView, state: &State, node: &Node, width: 
                 row_notes(fleet_view, node, &with_all_devices, &state.allocations.owners(node));
             Line::of_notes(&notes).text("  → ", Tone::Faint).text(remedy, Tone::Plain)
         }
-        None => crate::ui::node_panel::panel::node_description(node),
+        None => crate::ui::node_panel::panel::node_description(fleet_view, node),
     };
     title.append(notes_line).truncated(width)
 }
