@@ -274,6 +274,7 @@ impl Anonymizer {
             notes: Vec::new(),
             filter_text: WITHHELD.into(),
             requested: list.requested,
+            is_partial: list.is_partial,
             awaits_devices: list.awaits_devices,
             awaits_nodes: list.awaits_nodes,
             awaiting_outcome: list.awaiting_outcome.iter().map(|job| self.job(job)).collect(),

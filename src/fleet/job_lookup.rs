@@ -50,10 +50,10 @@ impl JobLookup {
 
     /// Returns the number of pending jobs that may start in a partition; `None` unless all jobs are listed now.
     pub fn pending_in(&self, partition: &str) -> Option<usize> {
-        self.list
-            .as_ref()
-            .filter(|list| list.requested == RequestedJobs::All && list.is_current())?
-            .at?;
+        let has_all = |list: &&Arc<JobList>| {
+            list.requested == RequestedJobs::All && !list.is_partial && list.is_current()
+        };
+        self.list.as_ref().filter(has_all)?.at?;
         Some(self.pending.get(partition).copied().unwrap_or_default())
     }
 
@@ -100,5 +100,7 @@ mod tests {
         );
         assert_eq!(JobLookup::of(Some(&list(None, RequestedJobs::All))).pending_in("gpu"), None);
         assert_eq!(JobLookup::default().pending_in("gpu"), None);
+        let partial = JobList { is_partial: true, ..(*list(now, RequestedJobs::All)).clone() };
+        assert_eq!(JobLookup::of(Some(&Arc::new(partial))).pending_in("gpu"), None);
     }
 }

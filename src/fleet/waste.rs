@@ -46,7 +46,7 @@ pub struct NodeWaste {
 /// Since when a device is held by the same users and idle.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IdleSpan {
-    /// The first sample at which it was.
+    /// The first sample at which it was, as far as the history tells.
     pub since: Timestamp,
     /// It may have begun earlier: nothing is known of the time before.
     pub is_lower_bound: bool,
@@ -107,18 +107,23 @@ impl Waste {
         // A job that is not known to run may still have its devices.
         let may_be_held = |uuid: &str| jobs.is_none() && after.device(uuid).is_some_and(is_idle);
         entry.idle.retain(|uuid, _| is_held(uuid) || may_be_held(uuid));
-        for IdleHeldDevice { device, source, at, users, .. } in held {
-            let watched = watched_span(before, source, device);
-            for user in users.iter().filter(|_| watched > Some(Duration::ZERO)) {
+        for held in held {
+            let watched = watched_span(before, held.source, held.device);
+            for user in held.users.iter().filter(|_| watched > Some(Duration::ZERO)) {
                 entry.add(user, watched.unwrap_or_default());
             }
-            let known = entry.idle.get_mut(&device.uuid).filter(|span| span.users == users);
-            let is_lower_bound = watched.is_none() || known.is_some();
+            let known = entry.idle.get_mut(&held.device.uuid);
+            let known = known.filter(|span| span.users == held.users);
+            let is_unwatched = watched.is_none() || known.is_some();
             match known {
-                Some(span) if at.since(span.last) <= MAX_BRIDGED_GAP => span.last = at,
+                Some(span) if held.at.since(span.last) <= MAX_BRIDGED_GAP => span.last = held.at,
                 _ => {
-                    let span = IdleSpan { since: at, is_lower_bound, last: at, users };
-                    entry.idle.insert(Arc::clone(&device.uuid), span);
+                    // It may have been so before it was known whose it is.
+                    let (since, _, is_lower_bound) = idle_history(after, &held);
+                    let is_lower_bound = is_lower_bound || is_unwatched;
+                    let (uuid, last) = (Arc::clone(&held.device.uuid), held.at);
+                    let span = IdleSpan { since, is_lower_bound, last, users: held.users };
+                    entry.idle.insert(uuid, span);
                 }
             }
         }
@@ -450,6 +455,20 @@ mod tests {
         assert_eq!(seconds_of(&waste, &alice()), Some(3));
         let node = waste.node(&NodeName::new("gpu01").unwrap()).unwrap();
         assert_eq!((node.idle["GPU-0"].since, node.idle["GPU-0"].is_lower_bound), (at(201), true));
+    }
+
+    #[test]
+    fn a_job_that_is_listed_late_has_left_its_devices_idle_since_it_began() {
+        let name = NodeName::new("gpu01").unwrap();
+        let [before, after] = [99, 100].map(|second| node_with_history(0..=second, &[]));
+        for (began, since, is_lower_bound) in [(40, 40, false), (-4_000, 0, true)] {
+            let mut waste = Waste::default();
+            waste.observe(&before, &after, Some(&job_of("alice", &[0], began)));
+            let span = &waste.node(&name).unwrap().idle["GPU-0"];
+            assert_eq!((span.since, span.is_lower_bound), (at(since), is_lower_bound), "{began}");
+            // Only what was watched is wasted.
+            assert_eq!(seconds_of(&waste, &alice()), Some(1));
+        }
     }
 
     #[test]

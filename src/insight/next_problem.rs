@@ -42,6 +42,10 @@ fn illness(node: &Node, own: &[&Assigned], now: Timestamp) -> Option<Illness> {
             _ => Illness::OwnDown,
         });
     }
+    // What it told while it let gtop in is old.
+    if status == NodeStatus::Reported {
+        return None;
+    }
     // A job whose devices are not known may have any.
     let is_own = |device: &Device| {
         own.iter().any(|assigned| {
@@ -117,7 +121,7 @@ mod tests {
     use crate::fleet::{Fleet, SourceState};
     use crate::model::{
         Allocation, DeviceAllocation, DeviceFault, Fault, FaultKind, Hello, HostFacts, Job,
-        JobList, Link, NodeName, Reading, Source,
+        JobList, Link, NodeName, Reading, SchedulerNode, Source,
     };
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
@@ -161,6 +165,11 @@ mod tests {
                 node.sources[0].taken_at = Some(NOW.minus(Duration::from_secs(9)));
             }),
             node("opening", |node| node.link = Link::Opening { attempt: 1 }),
+            node("reported", |node| {
+                node.link = down(FaultKind::NoJob);
+                node.scheduler = Some(Arc::new(SchedulerNode::default()));
+                node.devices[1].fault = Some(DeviceFault::Lost);
+            }),
         ];
         assert_eq!(names(nodes), ["lost", "down", "errors", "login", "stale"]);
         assert_eq!(names(Vec::new()), [""; 0]);

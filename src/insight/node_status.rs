@@ -246,8 +246,13 @@ fn device_notes(node: &Node) -> Vec<Note> {
     for device in &node.devices {
         for (flag, severity) in device_flags(device) {
             // Error counts differ from device to device; that there are errors is what matters.
-            let word = flag.split(':').next().unwrap_or_default().to_owned();
-            let word = if device.fault.is_some() { word.to_lowercase() } else { word };
+            let word = if flag.starts_with("ECC:") {
+                "ECC".to_owned()
+            } else if device.fault.is_some() {
+                flag.to_lowercase()
+            } else {
+                flag
+            };
             let label = device_label(node, device);
             match grouped.iter_mut().find(|((known, _), _)| *known == word) {
                 Some((_, labels)) => labels.push(label),
@@ -451,6 +456,9 @@ mod tests {
             vec![errors, throttled(3, 0x40), throttled(5, 0x60), throttled(6, 0x08), lost];
         busy.device_sources = vec![Source::host(); 5].into();
         assert_eq!(notes_text(&busy), "#7 lost · #2 ECC · #3,5 !THERM · #6 !SLOW");
+        // What the driver says is told whole.
+        busy.devices[4].fault = Some(DeviceFault::Other("Xid 79: pci: gone".into()));
+        assert!(notes_text(&busy).starts_with("#7 xid 79: pci: gone · "), "{}", notes_text(&busy));
     }
 
     #[test]

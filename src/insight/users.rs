@@ -1,11 +1,12 @@
-//! Computes the devices, memory and power of each user on the visible nodes, once per snapshot.
+//! Computes the devices, memory and power of each user on the visible nodes, once per snapshot; with a filter, of the
+//! devices that match.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fleet::{self, IdleSpan, Node, User, is_busy, is_idle_held, user_of};
+use crate::fleet::{IdleSpan, Node, User, is_busy, is_idle_held, user_of};
 use crate::insight::FleetView;
 use crate::insight::node_status::NodeStatus;
 use crate::insight::{RowId, process_rows};
@@ -63,7 +64,7 @@ pub(crate) struct NodeUsage {
 #[derive(Debug, Default)]
 pub(crate) struct Users {
     pub(crate) entries: Vec<(User, UserUsage)>,
-    /// Number of devices on fresh nodes.
+    /// Number of devices on fresh nodes; with a filter, of those that match.
     pub(crate) devices: usize,
     /// Devices of these that are held by a user.
     pub(crate) held: usize,
@@ -96,10 +97,7 @@ impl Users {
             usage.nodes.1 += 1;
             usage.nodes.0 += usize::from(is_fresh);
             let allocated = allocated.remove(index).unwrap_or_default();
-            let jobs = &*fleet_view.allocated;
-            let waste = fleet_view.fleet.waste.node(&node.name);
-            let context = (allocated, jobs, waste);
-            usage.add_node(&mut users, (*index, node, is_fresh), context);
+            usage.add_node(&mut users, fleet_view, (*index, node, is_fresh), allocated);
         }
         usage.watched_since = fleet_view.fleet.waste.since;
         add_waste(fleet_view, &mut users);
@@ -117,13 +115,13 @@ impl Users {
     fn add_node(
         &mut self,
         users: &mut BTreeMap<User, UserUsage>,
+        fleet_view: &FleetView,
         (node_index, node, is_fresh): (usize, &Node, bool),
-        (allocated, jobs, waste): (
-            Vec<AllocatedJob>,
-            &fleet::AllocatedDevices,
-            Option<&fleet::NodeWaste>,
-        ),
+        allocated: Vec<AllocatedJob>,
     ) {
+        let (matching, others): (Vec<_>, Vec<_>) =
+            node.whole_devices().partition(|(at, _)| fleet_view.matches_device(node, *at));
+        let others: BTreeSet<&Arc<str>> = others.iter().map(|(_, device)| &device.uuid).collect();
         let mut holders = DeviceHolders::new();
         let mut node_usages: BTreeMap<User, NodeUsage> = BTreeMap::new();
         let mut add_holder = |node_usages: &mut BTreeMap<User, NodeUsage>,
@@ -147,6 +145,9 @@ impl Users {
         let mut counted = BTreeSet::new();
         for (use_index, row_id) in process_rows(node) {
             let Some(device_use) = node.uses.get(use_index) else { continue };
+            if others.contains(node.whole_uuid(&device_use.device)) {
+                continue;
+            }
             let Some(user) = user_of(node, device_use) else { continue };
             let job = node.job_of(device_use.pid);
             add_holder(&mut node_usages, &user, &device_use.device, job);
@@ -165,8 +166,7 @@ impl Users {
             }
         }
         // The driver of a TPU chip tells that it is held, without the process that holds it.
-        for (_, device) in node.whole_devices().filter(|(_, device)| device.is_open() == Some(true))
-        {
+        for (_, device) in matching.iter().filter(|(_, device)| device.is_open() == Some(true)) {
             if !holders.contains_key(&device.uuid) {
                 add_hidden_holder(&mut holders, &mut node_usages, device, (node_index, is_fresh));
             }
@@ -177,22 +177,21 @@ impl Users {
             user_usage.nodes.push(node_usage);
         }
         if is_fresh {
-            self.count_devices(users, (node_index, node), (&holders, jobs, waste));
+            let devices = matching.into_iter().map(|(_, device)| device);
+            self.count_devices(users, fleet_view, (node_index, node, devices), &holders);
         }
     }
 
-    /// Adds each device of a fresh node to its holders.
-    fn count_devices(
+    /// Adds these devices of a fresh node to their holders.
+    fn count_devices<'a>(
         &mut self,
         users: &mut BTreeMap<User, UserUsage>,
-        (node_index, node): (usize, &Node),
-        (holders, jobs, waste): (
-            &DeviceHolders,
-            &fleet::AllocatedDevices,
-            Option<&fleet::NodeWaste>,
-        ),
+        fleet_view: &FleetView,
+        (node_index, node, devices): (usize, &Node, impl Iterator<Item = &'a Device>),
+        holders: &DeviceHolders,
     ) {
-        for (_, device) in node.whole_devices() {
+        let waste = fleet_view.fleet.waste.node(&node.name);
+        for device in devices {
             self.devices += 1;
             let Some(holders) = holders.get(&device.uuid) else { continue };
             let power = device.power.get().map(crate::model::Watts::get);
@@ -201,7 +200,8 @@ impl Users {
             }
             self.held += 1;
             let is_busy = is_busy(device);
-            let is_idle_held = is_idle_held(node, device, jobs.contains(node, device));
+            let is_idle_held =
+                is_idle_held(node, device, fleet_view.allocated.contains(node, device));
             let count = u16::try_from(holders.len()).unwrap_or(u16::MAX);
             for (user, job) in holders {
                 let user_usage = users.entry(user.clone()).or_default();
@@ -260,7 +260,7 @@ pub(crate) fn shown_device_time(time: Duration) -> Duration {
     Duration::from_secs((time.as_secs() + step / 2) / step * step)
 }
 
-/// Returns the devices that a scheduler allocated to jobs, by position of the node.
+/// Returns the matching devices that a scheduler allocated to jobs, by position of the node.
 fn allocated_jobs(fleet_view: &FleetView) -> BTreeMap<usize, Vec<AllocatedJob>> {
     let mut allocated: BTreeMap<usize, Vec<_>> = BTreeMap::new();
     if fleet_view.fleet.jobs.is_none() {
@@ -269,11 +269,14 @@ fn allocated_jobs(fleet_view: &FleetView) -> BTreeMap<usize, Vec<AllocatedJob>> 
     for entry in fleet_view.job_index().entries.iter().filter(|entry| entry.is_listed) {
         let user = User::Named(Arc::clone(&entry.job.user));
         for job_node in entry.nodes.iter().filter(|job_node| job_node.is_shown) {
-            let (Some(index), Some(devices)) = (job_node.node_index, &job_node.assigned.devices)
-            else {
+            let Some((index, node)) = job_node.node_index.zip(job_node.node(fleet_view)) else {
                 continue;
             };
-            let job = (user.clone(), entry.job.id.clone(), devices.clone());
+            if job_node.assigned.devices.is_none() {
+                continue;
+            }
+            let devices = job_node.devices(node).map(|(_, device)| Arc::clone(&device.uuid));
+            let job = (user.clone(), entry.job.id.clone(), devices.collect());
             allocated.entry(index).or_default().push(job);
         }
     }
@@ -457,6 +460,39 @@ mod tests {
         assert_eq!((counts(&usage, "alice"), counts(&usage, "bob")), ((1, 0, 1), (0, 0, 0)));
         let bob = usage.usage_of(&User::Named("bob".into())).unwrap();
         assert_eq!((bob.fresh_nodes, bob.nodes.len(), bob.memory), (0, 1, None));
+    }
+
+    #[test]
+    fn with_a_filter_only_devices_that_match_count() {
+        let mut node =
+            node("a", ["GPU-1", "GPU-2", "GPU-3"].map(|uuid| device(uuid, 90.0)).into(), NOW);
+        node.devices[0].utilization = Reading::checked(Percent::new(1.0));
+        for (device, pid) in [("GPU-1", 1), ("GPU-2", 1), ("GPU-3", 2)] {
+            add_use(&mut node, device, pid);
+        }
+        add_process(&mut node, 1, owned_by("alice"));
+        add_process(&mut node, 2, owned_by("bob"));
+        let devices = DeviceAllocation::Indices([0, 1].into());
+        let allocation = Allocation { node: node.name.clone(), devices };
+        let job = Job { allocations: [allocation].into(), ..Job::example("7") };
+        let jobs = JobList { jobs: vec![job], ..JobList::default() };
+        let fleet = Fleet { jobs: Some(Arc::new(jobs)), ..Fleet::new([Arc::new(node)].into()) };
+        for (filter, held, alice, has_bob) in [
+            ("", 3, ((2, 1, 1), 2), true),
+            ("node=a", 3, ((2, 1, 1), 2), true),
+            ("job=7", 2, ((2, 1, 1), 2), false),
+            ("job=7 util<50", 1, ((1, 0, 1), 1), false),
+        ] {
+            let filter = crate::query::Filter::new(filter).unwrap();
+            let fleet_view = FleetView::filtered(fleet.clone(), NOW, filter);
+            let users = fleet_view.users();
+            assert_eq!((users.devices, users.held), (held, held), "{}", fleet_view.filter.text());
+            let usage = users.usage_of(&User::Named("alice".into())).unwrap();
+            let memory = usage.memory.map(|bytes| bytes.0 >> 30);
+            assert_eq!((counts(users, "alice"), memory), (alice.0, Some(alice.1)));
+            assert_eq!((usage.nodes[0].devices, usage.processes), (alice.0.0, 1));
+            assert_eq!(users.usage_of(&User::Named("bob".into())).is_some(), has_bob);
+        }
     }
 
     #[test]

@@ -401,6 +401,7 @@ impl SlurmPoller {
         self.initial_targets.clear();
         self.update_targets(clock.now());
         self.list.notes = queue.notes.into_iter().map(Into::into).collect();
+        self.list.is_partial = queue.is_partial;
         self.list.at = Some(clock.now());
         self.list.error = None;
     }

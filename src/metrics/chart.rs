@@ -145,10 +145,7 @@ pub(super) fn throttled_share(device: &Device) -> Option<f32> {
     let longest = shares.filter_map(|share| Some(share.get()?.get())).max_by(f32::total_cmp);
     longest.or_else(|| {
         let throttle = device.throttle.get()?;
-        let is_throttled = throttle.is_thermal()
-            || throttle.is_power_brake()
-            || throttle.is_hardware_slowdown()
-            || throttle.is_power_capped();
+        let is_throttled = throttle.is_harmful() || throttle.is_power_capped();
         Some(if is_throttled { 100.0 } else { 0.0 })
     })
 }

@@ -59,6 +59,11 @@ impl Throttle {
         self.0 & Self::HW_SLOWDOWN != 0
     }
 
+    /// Returns true if heat, the power supply or the hardware slows the device; the ordinary power limit does not count.
+    pub const fn is_harmful(self) -> bool {
+        self.is_thermal() || self.is_power_brake() || self.is_hardware_slowdown()
+    }
+
     /// Returns true if the device is at its power limit, which is normal under full load.
     pub const fn is_power_capped(self) -> bool {
         self.0 & Self::SW_POWER_CAP != 0
@@ -224,6 +229,7 @@ mod tests {
                 one.is_hardware_slowdown(),
                 one.is_power_capped(),
             ];
+            assert_eq!(one.is_harmful(), kinds.iter().take(3).any(|kind| *kind), "bit {bit}");
             (kinds, one.text())
         };
         for bit in 0..64 {

@@ -200,6 +200,8 @@ pub struct JobList {
     pub filter_text: Arc<str>,
     /// Which jobs were requested.
     pub requested: RequestedJobs,
+    /// Some of these are not listed: there are too many, or their lines are not understood.
+    pub is_partial: bool,
     /// The scheduler has not answered yet which devices the jobs have.
     pub awaits_devices: bool,
     /// The scheduler has not answered yet what its nodes are.

@@ -18,6 +18,7 @@ const MAX_TEXT_LENGTH: usize = 1000;
 /// A job list.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is recorded by its own name")]
 pub(super) struct JobListLine {
     jobs: Vec<JobLine>,
     at: Option<f64>,
@@ -26,6 +27,8 @@ pub(super) struct JobListLine {
     filter: Arc<str>,
     by_id: bool,
     all: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_partial: bool,
     awaits_devices: bool,
     awaiting_outcome: Vec<JobLine>,
     /// Ids and how the jobs ended.
@@ -113,6 +116,7 @@ impl From<&JobList> for JobListLine {
             filter: Arc::clone(&list.filter_text),
             by_id: list.requested == RequestedJobs::ById,
             all: list.requested == RequestedJobs::All,
+            is_partial: list.is_partial,
             awaits_devices: list.awaits_devices,
             awaiting_outcome: list.awaiting_outcome.iter().map(JobLine::from).collect(),
             ended: list.ended.iter().map(ended).collect(),
@@ -145,6 +149,7 @@ impl JobListLine {
             notes: self.notes.iter().map(|note| text(note)).collect(),
             filter_text: text(&self.filter),
             requested,
+            is_partial: self.is_partial,
             awaits_devices: self.awaits_devices,
             awaits_nodes: false,
             awaiting_outcome: self.awaiting_outcome.iter().filter_map(JobLine::to_job).collect(),

@@ -160,8 +160,6 @@ pub(super) fn values_of(
         memory: memory.filter(|_| is_known),
         power: device.power.get().map(Watts::get).filter(|_| is_known),
         temperature: device.temperature.get().map(Celsius::get).filter(|_| is_known),
-        is_throttled: throttle.is_thermal()
-            || throttle.is_power_brake()
-            || throttle.is_hardware_slowdown(),
+        is_throttled: throttle.is_harmful(),
     }
 }

@@ -7,6 +7,7 @@ use crate::query::SortOrder;
 use crate::time::{format_age, format_duration};
 use crate::ui::View;
 use crate::ui::input::Click;
+use crate::ui::timeline::time_text;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{interval, percent, power_text};
 use crate::ui::{RenderContext, ScreenState};
@@ -99,10 +100,7 @@ fn recorder_forms(recorder: &RecorderState) -> [Line; 3] {
 }
 
 fn clock(context: RenderContext<'_>) -> String {
-    jiff::Timestamp::from_microsecond(context.view.now.as_micros()).map_or_else(
-        |_| String::new(),
-        |moment| moment.to_zoned(context.zone.clone()).strftime("%H:%M:%S").to_string(),
-    )
+    time_text(context.view.now, context.zone, "%H:%M:%S")
 }
 
 fn node_counts(fleet_view: &FleetView, is_short: bool) -> Line {

@@ -122,13 +122,14 @@ const fn is_bad(mark: &Mark) -> bool {
     matches!(mark.kind, MarkKind::Down | MarkKind::Device)
 }
 
-pub(super) fn zoned(at: Timestamp, zone: &TimeZone) -> Option<Zoned> {
+/// Returns a time as clocks of the zone show it; `None` if no calendar has it.
+pub(crate) fn zoned(at: Timestamp, zone: &TimeZone) -> Option<Zoned> {
     let moment = jiff::Timestamp::from_microsecond(at.as_micros()).ok()?;
     Some(moment.to_zoned(zone.clone()))
 }
 
 /// Returns a time as text; empty if no calendar has it.
-pub(super) fn time_text(at: Timestamp, zone: &TimeZone, format: &str) -> String {
+pub(crate) fn time_text(at: Timestamp, zone: &TimeZone, format: &str) -> String {
     zoned(at, zone).map_or_else(String::new, |at| at.strftime(format).to_string())
 }
 

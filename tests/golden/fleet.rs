@@ -229,6 +229,16 @@ fn a_click_selects_a_cell_and_the_next_one_opens_it() {
 }
 
 #[test]
+fn without_a_column_of_notes_the_problems_of_visible_rows_are_told_below() {
+    let shown = |width| text(&draw(&mut new_ui(fleets::every_state(), DARK), width, 30)).join("\n");
+    let (narrow, usual) = (shown(30), shown(80));
+    assert!(!narrow.contains("NOTE") && usual.contains("NOTE"), "{narrow}\n{usual}");
+    let is_told = |screen: &str| screen.contains("gpu06  device lost");
+    assert!(is_told(&narrow), "{narrow}");
+    assert!(!is_told(&usual), "{usual}");
+}
+
+#[test]
 fn a_group_header_folds_and_unfolds() {
     let mut ui = new_ui(fleets::cluster(), DARK);
     press(&mut ui, &keys_of("ggg"));

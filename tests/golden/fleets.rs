@@ -470,7 +470,7 @@ pub fn every_state() -> Fleet {
         NodeFixture::new("gpu15").down(FaultKind::HostKeyUnknown, "", None).node(),
         busy("gpu01.cluster").boot_id("boot-of-gpu01").up().node(),
     ];
-    Fleet::new(nodes.into())
+    watched(Fleet::new(nodes.into()))
 }
 
 /// Unusual nodes: long and wide names, connecting, without devices, with 20 devices.
@@ -746,7 +746,7 @@ pub fn cluster() -> Fleet {
         scheduled_job(("8502", "sweep"), ("dave", "a100"), &sweep),
     ];
     let list = JobList { jobs, at: Some(ago(2_000)), ..JobList::default() };
-    Fleet { jobs: Some(Arc::new(list)), ..Fleet::new(nodes.into()) }
+    watched(Fleet { jobs: Some(Arc::new(list)), ..Fleet::new(nodes.into()) })
 }
 
 fn job_id(id: &str) -> JobId {
@@ -798,9 +798,13 @@ fn pending_job(id: &str, name: &str, reason: &str, starts_in: Option<u64>) -> Jo
 fn with_job_list(fleet: Fleet, jobs: Vec<Job>) -> Fleet {
     let filter_text = "of alice".into();
     let list = JobList { jobs, at: Some(ago(12_000)), filter_text, ..JobList::default() };
-    let jobs = Some(Arc::new(list));
-    let waste = Waste::seeded(fleet.machines(), Some(&JobLookup::of(jobs.as_ref())));
-    Fleet { jobs, waste: Arc::new(waste), ..fleet }
+    watched(Fleet { jobs: Some(Arc::new(list)), ..fleet })
+}
+
+/// Adds since when devices are idle-held, as the histories of the nodes tell.
+fn watched(fleet: Fleet) -> Fleet {
+    let waste = Waste::seeded(fleet.machines(), Some(&JobLookup::of(fleet.jobs.as_ref())));
+    Fleet { waste: Arc::new(waste), ..fleet }
 }
 
 fn device_indices(indices: &[u32]) -> DeviceAllocation {

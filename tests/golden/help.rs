@@ -75,6 +75,17 @@ fn rows_are_explained_in_every_view() {
 }
 
 #[test]
+fn nodes_that_the_scheduler_counts_are_not_left_out_of_their_group() {
+    let by_partition = [KeyCode::Char('g'), KeyCode::Char('g'), KeyCode::Home, KeyCode::Char('i')];
+    let shown = screen(&fleets::partitioned(), &by_partition, (120, 60));
+    // gpu020 is closed, gpu033 is down.
+    for text in ["group gpu", "  reported ", "  1 node ", " gpu033 "] {
+        assert!(shown.contains(text), "{text}: {shown}");
+    }
+    assert!(!shown.contains("gpu[020"), "{shown}");
+}
+
+#[test]
 fn an_explanation_scrolls_to_its_last_line_with_a_node_in_focus_too() {
     let fleet = fleets::single();
     let last = |keys: &[KeyCode]| {

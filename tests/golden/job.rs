@@ -1,9 +1,11 @@
 //! Golden screens of the job view, in every theme and on every kind of fleet.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
-use gtop::internals::fleet::Fleet;
+use gtop::internals::fleet::{Fleet, Node};
+use gtop::internals::model::DeviceFault;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -194,6 +196,60 @@ fn the_explanation_of_a_job_begins_with_what_its_devices_do() {
         ["problem", "idle", "outliers", "lowest", "start"].map(|name| at(&format!("\n  {name} ")));
     assert!(order.is_sorted(), "{shown}");
     assert!(shown.contains("12% gpu02:3") && shown.contains("1 of 16"), "{shown}");
+}
+
+#[test]
+fn the_explanation_of_a_pending_job_says_what_it_waits_for() {
+    let keys = [LIST, &[KeyCode::Down, KeyCode::Char('i')]].concat();
+    let shown = screen(fleets::with_jobs(), &keys, (120, 40));
+    for text in ["job 8450 eval-long", "from the scheduler", "pending", "Priority"] {
+        assert!(shown.contains(text), "{text}: {shown}");
+    }
+    assert!(!shown.contains("its devices now"), "{shown}");
+}
+
+#[test]
+fn the_list_of_jobs_is_reversed() {
+    let ids = |keys: &[KeyCode]| -> Vec<String> {
+        let shown = screen(fleets::with_jobs(), &[LIST, keys].concat(), (120, 40));
+        let rows = shown.lines().skip_while(|line| !line.starts_with("ID")).skip(1);
+        let id = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
+        rows.map(id).take_while(|id| !id.is_empty()).collect()
+    };
+    let by_id = [KeyCode::F(6), KeyCode::Char('#')];
+    let reverse = [KeyCode::Char('\\')];
+    let mut sorted = ids(&by_id);
+    assert_eq!(sorted.len(), 6);
+    sorted.reverse();
+    assert_eq!(ids(&[&by_id[..], &reverse].concat()), sorted);
+    // The worst stand last, those that wait below them.
+    assert_eq!(ids(&reverse)[..4], ["8440", "8425", "8430", "8421"]);
+}
+
+#[test]
+fn the_order_of_jobs_stays_while_one_is_open() {
+    let mut ui = new_ui(fleets::with_jobs(), DARK);
+    press(&mut ui, &view_keys(&[KeyCode::Down]));
+    let shown = |ui: &mut _| text(&draw(ui, 80, 24)).join("\n");
+    let open = shown(&mut ui);
+    assert!(open.contains("job 8430") && open.contains("job 2 of 4"), "{open}");
+    // A job below has lost a device.
+    let mut fleet = fleets::with_jobs();
+    let lose = |node: &Arc<Node>| {
+        let mut node = Node::clone(node);
+        if node.name.label() == "gpu03" {
+            node.devices[0].fault = Some(DeviceFault::Lost);
+        }
+        Arc::new(node)
+    };
+    fleet.nodes = fleet.nodes.iter().map(lose).collect();
+    ui.on_fleet(fleet, NOW);
+    let open = shown(&mut ui);
+    assert!(open.contains("job 8430") && open.contains("job 2 of 4"), "{open}");
+    press(&mut ui, &[KeyCode::Esc]);
+    let list = shown(&mut ui);
+    let at = |id: &str| list.find(&format!("\n{id} ")).unwrap_or_else(|| panic!("{id}: {list}"));
+    assert!(at("8425") < at("8430"), "{list}");
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Golden screens of the users view, in every theme and on every kind of fleet.
 
+use std::sync::Arc;
+
 use crossterm::event::KeyCode;
+use gtop::internals::model::JobList;
 
 use crate::golden::fleets;
 use crate::golden::harness::*;
@@ -80,4 +83,29 @@ fn stale_nodes_are_excluded_from_sums_and_never_shown_as_zero() {
     let carol = screen.lines().find(|line| line.contains("+ carol")).unwrap();
     let numbers: Vec<&str> = carol.split_whitespace().collect();
     assert_eq!(numbers[2], "4", "{screen}");
+}
+
+#[test]
+fn jobs_have_the_ids_that_squeue_writes_in_every_view() {
+    let mut fleet = fleets::cluster();
+    fleet.jobs = fleet.jobs.map(|list| {
+        let mut list = JobList::clone(&list);
+        for job in list.jobs.iter_mut().filter(|job| &*job.shown_id == "8430") {
+            job.shown_id = "84_30".into();
+        }
+        Arc::new(list)
+    });
+    let enter = KeyCode::Enter;
+    let filter: Vec<KeyCode> = "/node=gpu-004".chars().map(KeyCode::Char).collect();
+    for (view, keys) in [
+        ("node", &[KeyCode::Char('3')][..]),
+        ("process of a node", &[KeyCode::Char('3'), KeyCode::End]),
+        ("processes", &[KeyCode::Char('4'), KeyCode::Down]),
+        ("users", &[KeyCode::Char('5'), enter]),
+    ] {
+        let mut ui = new_ui(fleet.clone(), DARK);
+        press(&mut ui, &[&filter[..], &[enter], keys].concat());
+        let shown = text(&draw(&mut ui, 160, 50)).join("\n");
+        assert!(shown.contains("job 84_30") && !shown.contains("8430"), "{view}: {shown}");
+    }
 }

@@ -66,6 +66,8 @@ pub(super) struct Queue {
     pub(super) names: BTreeMap<JobId, String>,
     /// Warnings about the list.
     pub(super) notes: Vec<String>,
+    /// Some jobs are missing: there are too many, or their lines are not understood.
+    pub(super) is_partial: bool,
     /// Why the output is incomplete or not a list of jobs.
     pub(super) error: Option<String>,
 }
@@ -109,6 +111,7 @@ pub(super) fn parse(output: &str, boundary: &str, is_cut: bool) -> Queue {
         }
     }
     let is_more = is_cut || nodes > MAX_NODES || records.next().is_some();
+    queue.is_partial = is_more || unparsed > 0;
     if is_more {
         let kept = queue.jobs.len();
         queue.notes.push(format!(
@@ -368,7 +371,7 @@ mod tests {
     fn too_many_jobs_are_truncated_with_a_note() {
         let all: String = (0..20_010).map(|id| running(&id.to_string(), "gpu01", "x")).collect();
         let queue = parse(&all, MARK, false);
-        assert_eq!(queue.jobs.len(), MAX_JOBS);
+        assert_eq!((queue.jobs.len(), queue.is_partial), (MAX_JOBS, true));
         assert!(queue.notes[0].contains("first 20000 jobs"), "{:?}", queue.notes);
         let (cut, _) = all.split_at(all.len() / 30);
         let queue = parse(cut, MARK, true);
@@ -423,7 +426,9 @@ mod tests {
             assert!(parse(text, MARK, false).jobs.is_empty(), "{text:?}");
         }
         let odd = format!("\u{1e}{MARK}\u{1f}x\u{1f}y\u{1e}{MARK}");
-        assert_eq!(parse(&odd, MARK, false).notes, ["1 lines of squeue could not be parsed"]);
+        let queue = parse(&odd, MARK, false);
+        assert_eq!(queue.notes, ["1 lines of squeue could not be parsed"]);
+        assert!(queue.is_partial);
     }
 
     #[test]

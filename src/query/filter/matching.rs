@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::fleet::{AllocatedDevices, DeviceCount, Node, NodeAllocations, NodeCount};
 use crate::metrics::{JobAt, Usage, Value};
-use crate::model::{Device, Job, JobId, Link, Reason};
+use crate::model::{Device, Job, JobId, Link, Reason, Throttle};
 use crate::query::filter::expression::{Conditions, Expression};
 use crate::query::filter::operand::Operand;
 use crate::query::filter::words::StateWord;
@@ -346,12 +346,8 @@ impl StateWord {
     }
 }
 
-/// Returns true if clocks are throttled by heat, by the power supply, or by the hardware for another reason;
-/// the software power limit is normal and does not count.
 fn is_throttled(device: &Device) -> bool {
-    device.throttle.get().is_some_and(|throttle| {
-        throttle.is_thermal() || throttle.is_power_brake() || throttle.is_hardware_slowdown()
-    })
+    device.throttle.get().is_some_and(Throttle::is_harmful)
 }
 
 impl FilterField {
@@ -389,7 +385,7 @@ mod tests {
     use crate::fleet::{Fleet, Process, SourceState};
     use crate::model::{
         Allocation, Bytes, DeviceAllocation, DeviceUse, Fault, FaultKind, JobList, NodeName,
-        NodeState, Percent, ProcessKey, ProcessStatics, Reading, SchedulerNode, Source, Throttle,
+        NodeState, Percent, ProcessKey, ProcessStatics, Reading, SchedulerNode, Source,
     };
 
     fn device(uuid: &str, util: Option<f32>, throttle: u64) -> Device {

@@ -13,6 +13,7 @@ use crate::model::{Device, Link, Source, TransportKind};
 use crate::time::{Timestamp, format_age, format_duration};
 use crate::ui::RenderContext;
 use crate::ui::node_panel::{device_table, process_table};
+use crate::ui::timeline::zoned;
 use crate::ui::widgets::explanation::{Explanation, Fact, Remark};
 use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::interval;
@@ -181,9 +182,8 @@ pub(crate) fn source_text(source: &Source) -> String {
 /// Formats a time of day and how long ago it was.
 pub(crate) fn time_text(context: RenderContext<'_>, at: Timestamp) -> String {
     let age = format!("{} ago", format_age(context.view.now.since(at)));
-    let moment = jiff::Timestamp::from_microsecond(at.as_micros()).ok();
-    let moment = moment.map(|moment| moment.to_zoned(context.zone.clone()));
-    moment.map_or_else(|| age.clone(), |moment| format!("{}, {age}", moment.strftime("%H:%M:%S")))
+    zoned(at, context.zone)
+        .map_or_else(|| age.clone(), |moment| format!("{}, {age}", moment.strftime("%H:%M:%S")))
 }
 
 /// Tells how the node is reached: its state, since when, what was tried, and when it is tried again.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::insight::FleetView;
-use crate::insight::node_status::{NodeStatus, full_remedy, model_name, status_notes};
+use crate::insight::node_status::{NodeStatus, full_remedy, model_name, shown_id, status_notes};
 use crate::insight::{RowId, process_rows};
 use crate::model::TransportKind;
 use crate::time::format_age;
@@ -234,11 +234,13 @@ fn title(fleet_view: &FleetView, node: &Node, width: u16) -> Line {
     let right =
         Line::styled(format!("{position}/{}", fleet_view.count()), Tone::Faint).append(right);
     let name = truncate(node.name.as_str(), width / 2);
-    Line::styled(format!("{name}  "), tone).append(node_description(node)).with_right(right, width)
+    Line::styled(format!("{name}  "), tone)
+        .append(node_description(fleet_view, node))
+        .with_right(right, width)
 }
 
 /// Describes a node: devices, driver, jobs, probe.
-pub(crate) fn node_description(node: &Node) -> Line {
+pub(crate) fn node_description(fleet_view: &FleetView, node: &Node) -> Line {
     let mut models: BTreeMap<&str, usize> = BTreeMap::new();
     for (_, device) in node.whole_devices() {
         *models.entry(model_name(device)).or_default() += 1;
@@ -257,7 +259,8 @@ pub(crate) fn node_description(node: &Node) -> Line {
     }
     let jobs: std::collections::BTreeSet<_> =
         node.processes.iter().filter_map(|process| process.statics.job.as_ref()).collect();
-    for job in jobs.iter().take(3) {
+    for job in jobs.into_iter().take(3) {
+        let job = shown_id(fleet_view.fleet.jobs.as_deref(), job);
         line = line.text(format!("job {job}  "), Tone::Faint);
     }
     // Only transports that cost an extra process or a job step are mentioned.
@@ -325,7 +328,9 @@ pub(crate) fn detail(
             let minute = series.last(node, &id, context.view.now, MINUTE);
             device_table::detail(node, device, mean(&minute), context.options)
         }
-        RowId::Process { .. } => process_table::detail(node, &row_id)?,
+        RowId::Process { .. } => {
+            process_table::detail(node, &row_id, context.view.fleet.jobs.as_deref())?
+        }
     };
     Some(line.truncated(width))
 }

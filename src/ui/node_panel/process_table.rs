@@ -268,7 +268,7 @@ fn command<'a>(process: Option<&'a Process>, used: &'a DeviceUse) -> &'a str {
 }
 
 /// Describes one process, with its full command line at the end.
-pub(crate) fn detail(node: &Node, row_id: &RowId) -> Option<Line> {
+pub(crate) fn detail(node: &Node, row_id: &RowId, jobs: Option<&JobList>) -> Option<Line> {
     let RowId::Process { device, pid, .. } = row_id else { return None };
     let used = node.uses.iter().find(|used| used.device == *device && used.pid == *pid)?;
     let process = node.process(*pid);
@@ -278,6 +278,7 @@ pub(crate) fn detail(node: &Node, row_id: &RowId) -> Option<Line> {
         line = line.text(format!("  parent {parent}"), Tone::Faint);
     }
     if let Some(job) = process.and_then(|process| process.statics.job.as_ref()) {
+        let job = shown_id(jobs, job);
         line = line.text(format!("  job {job}"), Tone::Faint);
     }
     if let Reading::Unknown(reason) = &used.memory {

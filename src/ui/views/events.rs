@@ -11,6 +11,7 @@ use crate::ui::action::RowAction;
 use crate::ui::effect::Effect;
 use crate::ui::input::Click;
 use crate::ui::node_panel::explain;
+use crate::ui::timeline::zoned;
 use crate::ui::view_state::{Shared, UnfoldingList, ViewState};
 use crate::ui::widgets::column_spec::ColumnGroup;
 use crate::ui::widgets::explanation::{Explanation, Remark};
@@ -312,10 +313,7 @@ fn mark(row: &EventRow) -> Line {
 
 /// Returns the time of day, or the date if the event is not from today.
 fn time_text(context: RenderContext<'_>, at: Timestamp) -> String {
-    let zoned = |at: Timestamp| {
-        let moment = jiff::Timestamp::from_microsecond(at.as_micros()).ok()?;
-        Some(moment.to_zoned(context.zone.clone()))
-    };
+    let zoned = |at| zoned(at, context.zone);
     let (Some(moment), Some(now)) = (zoned(at), zoned(context.view.now)) else {
         return String::new();
     };

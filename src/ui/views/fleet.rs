@@ -419,7 +419,7 @@ impl State {
         let told = if is_large {
             BTreeSet::new()
         } else {
-            self.nodes_with_visible_notes(cursor, height, max_lines)
+            self.nodes_with_visible_notes(context, cursor, (width, height), max_lines)
         };
         let is_told =
             |problem: &&FleetProblem| problem.indices.iter().all(|one| told.contains(one));
@@ -481,8 +481,9 @@ impl State {
     /// Returns the indices of the nodes whose rows are visible even with `max_problems` lines of problems below.
     fn nodes_with_visible_notes(
         &self,
+        context: RenderContext<'_>,
         cursor: Option<CellCursor>,
-        height: usize,
+        (width, height): (u16, usize),
         max_problems: usize,
     ) -> BTreeSet<usize> {
         if self.layout == Layout::Map {
@@ -497,10 +498,19 @@ impl State {
             Some(self.row_of_cursor(cursor)),
         );
         let visible = self.grouped_rows.rows.get(viewport.range(count)).unwrap_or_default();
+        let table = node_table::laid_out(
+            context,
+            &self.allocations,
+            (self.grouping, &self.grouped_rows),
+            width,
+        );
         let node_index = |row: &GroupedRow| match *row {
             GroupedRow::Header(_) => None,
             GroupedRow::Node(group, member) => {
-                Some(self.grouped_rows.groups.get(group)?.members.get(member)?.node_index)
+                let fleet = &context.view.fleet;
+                let (member, node) = self.grouped_rows.member(fleet, group, member)?;
+                let has_note = node_table::has_note(&table, context.view.now, node);
+                has_note.then_some(member.node_index)
             }
         };
         visible.iter().filter_map(node_index).collect()

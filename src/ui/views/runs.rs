@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 
 use crate::fleet::Fleet;
+use crate::insight::node_status::shown_id;
 use crate::insight::runs::{Liveness, RunRow, Runs};
 use crate::insight::{FleetView, RowId};
 use crate::model::{JobId, ProcessKey, RunId, RunStatus, RunTask, RunTreeProcess, Signal};
@@ -166,10 +167,11 @@ impl ViewState for State {
             return vec![Line::styled(NOT_WATCHED, Tone::Faint).truncated(width)];
         };
         let rows = self.rows(context);
-        let mut lines = summary::lines(context, &runs, self.filter_text(), width, height);
+        let mut lines =
+            summary::lines(context, &runs, self.filter_text(context.view), width, height);
         let room = height.saturating_sub(lines.len());
         if rows.is_empty() {
-            let text = self.why_empty(&runs);
+            let text = self.why_empty(context.view, &runs);
             lines.push(Line::styled(text, Tone::Faint).truncated(width));
             lines.truncate(height);
             return lines;
@@ -272,16 +274,17 @@ impl State {
     }
 
     /// Returns the filters as text.
-    fn filter_text(&self) -> Option<String> {
+    fn filter_text(&self, fleet_view: &FleetView) -> Option<String> {
         let status = self.status.map(|status| status.as_str().to_owned());
         let name = (!self.name.is_empty()).then(|| format!("name {:?}", self.name));
-        let job = self.job.as_ref().map(|job| format!("job {job}"));
+        let jobs = fleet_view.fleet.jobs.as_deref();
+        let job = self.job.as_ref().map(|job| format!("job {}", shown_id(jobs, job)));
         let all: Vec<String> = [status, name, job].into_iter().flatten().collect();
         (!all.is_empty()).then(|| all.join(", "))
     }
 
-    fn why_empty(&self, runs: &Runs) -> String {
-        if let Some(filter) = self.filter_text().filter(|_| !runs.rows.is_empty()) {
+    fn why_empty(&self, fleet_view: &FleetView, runs: &Runs) -> String {
+        if let Some(filter) = self.filter_text(fleet_view).filter(|_| !runs.rows.is_empty()) {
             return format!("none of {} runs matches {filter}; Esc shows all", runs.rows.len());
         }
         let is_answered = runs.list.folders.iter().any(|folder| folder.answered_at.is_some());

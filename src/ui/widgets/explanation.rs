@@ -10,8 +10,7 @@ use crate::time::{Timestamp, format_age, format_duration};
 use crate::ui::widgets::line::{Line, Tone, wrap};
 use crate::ui::widgets::number_format::{Units, rate};
 
-/// Maximum width of the names and of the values, where meanings stand beside them.
-const MAX_NAME_WIDTH: u16 = 18;
+/// Maximum width of the values, where meanings stand beside them.
 const MAX_VALUE_WIDTH: u16 = 24;
 /// With less room than this for meanings, they stand below their values.
 const MIN_MEANING_WIDTH: u16 = 24;
@@ -219,7 +218,7 @@ impl Explanation {
                     let age = taken_at.map(|at| format!(", {} ago", format_age(now.since(at))));
                     let heading = format!("{source}{}", age.unwrap_or_default());
                     lines.push(Line::new());
-                    lines.extend(wrapped(&heading, Tone::Accent, 0, width));
+                    lines.extend(hanging(&Line::new(), &heading, Tone::Accent, width));
                     lines.extend(facts.iter().flat_map(|fact| fact_lines(fact, columns, width)));
                 }
             }
@@ -227,27 +226,31 @@ impl Explanation {
         lines.into_iter().map(|line| line.truncated(width)).collect()
     }
 
-    /// Returns the widths of the names and the values, the same in all parts.
+    /// Returns the widths of the names and the values, the same in all parts; each at most a third of the width.
     fn columns(&self, width: u16) -> (u16, u16) {
         let facts = self.parts.iter().flat_map(|part| match part {
             ExplanationPart::Numbers { facts, .. } => facts.as_slice(),
             ExplanationPart::Remark(_) => &[],
         });
-        let (name, value) = facts.fold((4, 4), |(name, value): (u16, u16), fact| {
-            let fits = |width: u16, max| if width <= max { width } else { 0 };
+        let fits = |width: u16, max| if width <= max { width } else { 0 };
+        facts.fold((4.min(width / 3), 4.min(width / 3)), |(name, value): (u16, u16), fact| {
+            let max_value = MAX_VALUE_WIDTH.min(width / 3);
             (
-                name.max(fits(width_of(&fact.name), MAX_NAME_WIDTH)),
-                value.max(fits(width_of(&fact.value_text()), MAX_VALUE_WIDTH)),
+                name.max(fits(width_of(&fact.name), width / 3)),
+                value.max(fits(width_of(&fact.value_text()), max_value)),
             )
-        });
-        (name.min(width / 3), value.min(width / 3))
+        })
     }
 }
 
-fn wrapped(text: &str, tone: Tone, indent: u16, width: u16) -> impl Iterator<Item = Line> {
-    wrap_all(text, width.saturating_sub(indent))
-        .into_iter()
-        .map(move |text| Line::new().gap(indent).text(text, tone))
+/// Draws a text behind `front`, its further lines below its first.
+fn hanging(front: &Line, text: &str, tone: Tone, width: u16) -> impl Iterator<Item = Line> {
+    let indent = front.width();
+    let lines = wrap_all(text, width.saturating_sub(indent)).into_iter().enumerate();
+    lines.map(move |(index, text)| {
+        let front = if index == 0 { front.clone() } else { Line::new().gap(indent) };
+        front.text(text, tone)
+    })
 }
 
 /// Wraps a text and breaks words that are wider than a line, such as addresses and commands.
@@ -282,51 +285,37 @@ fn remark_lines(remark: &Remark, width: u16) -> Vec<Line> {
         | Tone::Mid
         | Tone::High => "·",
     };
-    let mut lines: Vec<Line> = wrapped(&remark.note, remark.tone, INDENT, width).collect();
-    if let Some(first) = lines.first_mut() {
-        let text = wrap_all(&remark.note, width.saturating_sub(INDENT)).into_iter().next();
-        *first =
-            Line::styled(symbol, remark.tone).gap(1).text(text.unwrap_or_default(), remark.tone);
-    }
-    lines.extend(wrapped(&remark.meaning, Tone::Plain, INDENT, width));
-    let arrow = Line::new().gap(INDENT).text("→ ", Tone::Accent);
-    for (index, text) in
-        wrap_all(&remark.remedy, width.saturating_sub(INDENT + 2)).into_iter().enumerate()
-    {
-        let front = if index == 0 { arrow.clone() } else { Line::new().gap(INDENT + 2) };
-        lines.push(front.text(text, Tone::Plain));
-    }
-    lines
+    let note = Line::styled(symbol, remark.tone).gap(1);
+    let indent = Line::new().gap(INDENT);
+    let arrow = indent.clone().text("→ ", Tone::Accent);
+    let note = hanging(&note, &remark.note, remark.tone, width);
+    let meaning = hanging(&indent, &remark.meaning, Tone::Plain, width);
+    note.chain(meaning).chain(hanging(&arrow, &remark.remedy, Tone::Plain, width)).collect()
 }
 
 fn fact_lines(fact: &Fact, (name, value): (u16, u16), width: u16) -> Vec<Line> {
     let tone = if fact.has_value() { Tone::Strong } else { Tone::Faint };
     let text = fact.value_text();
-    let front = Line::new().gap(INDENT).left_aligned(&fact.name, name, Tone::Plain).gap(1);
-    let room = width.saturating_sub(INDENT + name + value + 3);
-    let is_beside = room >= MIN_MEANING_WIDTH && width_of(&text) <= value;
-    let values = if is_beside {
-        vec![text]
+    let indent = Line::new().gap(INDENT);
+    let values = Line::new().gap(INDENT + name + 1);
+    // A name that is too long for its column stands above.
+    let (mut lines, front) = if width_of(&fact.name) <= name {
+        (Vec::new(), indent.left_aligned(&fact.name, name, Tone::Plain).gap(1))
     } else {
-        wrap_all(&text, width.saturating_sub(INDENT + name + 1))
+        (hanging(&indent, &fact.name, Tone::Plain, width).collect(), values.clone())
     };
-    let mut meanings = wrap_all(
-        &fact.meaning,
-        if is_beside { room } else { width.saturating_sub(INDENT + name + 1) },
-    )
-    .into_iter();
-    let mut lines = Vec::new();
-    for (index, text) in values.into_iter().enumerate() {
-        let front = if index == 0 { front.clone() } else { Line::new().gap(INDENT + name + 1) };
-        lines.push(if is_beside {
-            let line = front.left_aligned(&text, value, tone).gap(2);
-            line.text(meanings.next().unwrap_or_default(), Tone::Faint)
-        } else {
-            front.text(text, tone)
-        });
+    let room = width.saturating_sub(INDENT + name + value + 3);
+    if room < MIN_MEANING_WIDTH || width_of(&text) > value {
+        lines.extend(hanging(&front, &text, tone, width));
+        lines.extend(hanging(&values, &fact.meaning, Tone::Faint, width));
+        return lines;
     }
-    let indent = INDENT + name + 1 + if is_beside { value + 2 } else { 0 };
-    lines.extend(meanings.map(|text| Line::new().gap(indent).text(text, Tone::Faint)));
+    let front = front.left_aligned(&text, value, tone).gap(2);
+    if fact.meaning.is_empty() {
+        lines.push(front);
+    } else {
+        lines.extend(hanging(&front, &fact.meaning, Tone::Faint, width));
+    }
     lines
 }
 
@@ -442,6 +431,22 @@ mod tests {
             assert!(!all.contains('…'));
         }
         assert!(texts(&page, 80).contains(&"✗ connection refused: port 22".to_owned()));
+    }
+
+    #[test]
+    fn no_name_is_cut() {
+        let name = "power_limit_requested_w";
+        let page = Explanation::new("a").with_numbers(
+            "b",
+            None,
+            vec![fact(name, "7 W", "requested power limit"), fact("util", "9%", "")],
+        );
+        let wide = format!("  {name} 7 W   requested power limit");
+        assert_eq!(texts(&page, 80)[3..], [wide, format!("  {:23} 9%", "util")]);
+        assert_eq!(
+            texts(&page, 40)[3..],
+            [&format!("  {name}"), "       7 W   requested power limit", "  util 9%"]
+        );
     }
 
     #[test]

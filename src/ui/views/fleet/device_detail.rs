@@ -11,7 +11,6 @@ use crate::ui::views::fleet::cell_meaning::MapCell;
 use crate::ui::views::fleet::group::GroupMember;
 use crate::ui::views::fleet::heat_map::cursor_symbol;
 use crate::ui::views::fleet::idle_time;
-use crate::ui::views::fleet::idle_time::MAX_LOOKBACK;
 use crate::ui::views::fleet::node_notes::format_elapsed;
 use crate::ui::views::fleet::node_table;
 use crate::ui::widgets::line::{Line, Tone, flow, truncate};
@@ -85,9 +84,7 @@ pub(super) fn lines(
     if !jobs.is_empty() {
         parts.push((format!("job {}", join(jobs)), Tone::Plain));
     }
-    if let Some(idle) =
-        idle_time::idle_held_time(node, &owners, position, fleet_view.now, MAX_LOOKBACK)
-    {
+    if let Some(idle) = idle_time::idle_held_time(fleet_view, node, &owners, position) {
         parts.push((format!("idle-held for {}", format_elapsed(idle)), Tone::Warn));
     }
     if device.fault.is_some() {
@@ -123,13 +120,8 @@ fn power_text(device: &Device) -> String {
 
 /// Returns why clocks are throttled, and for what share of the time if counted.
 fn throttle(device: &Device) -> Option<(String, Tone)> {
-    let throttle = device.throttle.get()?;
-    let is_throttled =
-        throttle.is_thermal() || throttle.is_power_brake() || throttle.is_hardware_slowdown();
-    if !is_throttled {
-        // The power limit throttles every fully loaded device: not worth a note.
-        return None;
-    }
+    // The power limit throttles every fully loaded device: not worth a note.
+    let throttle = device.throttle.get().filter(|throttle| throttle.is_harmful())?;
     let rates = device.rates.as_ref();
     let share = rates.and_then(|rates| {
         let all = [

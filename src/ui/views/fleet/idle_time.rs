@@ -1,16 +1,15 @@
-//! How long a device has been idle, as far as its history reaches.
+//! How long a device has been idle: by its history, or while its present holders have it.
 
 use std::time::Duration;
 
-use crate::fleet::{ACTIVE_PERCENT, Metric, Node};
+use crate::fleet::{Metric, Node, is_idle};
+use crate::insight::FleetView;
 use crate::insight::ownership::DeviceOwners;
 use crate::time::Timestamp;
 use crate::ui::widgets::number_format::percent_value;
 
-/// A held device that is idle for this long is reported as idle-held; the default history reaches as far.
+/// A held device that is idle for this long is marked.
 pub(super) const IDLE_HELD_WARNING: Duration = Duration::from_secs(5 * 60);
-/// How far to look back for the last activity of a device.
-pub(super) const MAX_LOOKBACK: Duration = Duration::from_secs(60 * 60);
 /// Shorter idle times are not reported: the job may be waiting for its next batch.
 const MIN_IDLE_TIME: Duration = Duration::from_secs(60);
 /// After this many seconds without a sample, what happened before is unknown.
@@ -54,24 +53,35 @@ pub(super) fn time_below(
     Some(ElapsedTime { span: Duration::from_secs(lasted), is_lower_bound })
 }
 
-/// Returns how long a held device has been idle; `None` if it is busy, not held, or idle only briefly.
+/// Returns how long the present holders of a device have left it idle; `None` if it is busy, not held, or idle only
+/// briefly.
 pub(super) fn idle_held_time(
+    fleet_view: &FleetView,
     node: &Node,
     owners: &DeviceOwners,
     position: usize,
-    now: Timestamp,
-    lookback: Duration,
 ) -> Option<ElapsedTime> {
     owners.devices.get(position).filter(|owner| owner.is_held)?;
-    time_below(node, position, ACTIVE_PERCENT, now, lookback)
-        .filter(|idle| idle.span >= MIN_IDLE_TIME)
+    let device = node.devices.get(position).filter(|device| is_idle(device))?;
+    let FleetView { fleet, now, .. } = fleet_view;
+    // What is wasted counts under the first name of the machine.
+    let machine = fleet.same_as.get(&node.name).unwrap_or(&node.name);
+    let idle = fleet.waste.node(machine)?.idle.get(&device.uuid)?;
+    let span = now.since(idle.since);
+    (span >= MIN_IDLE_TIME).then_some(ElapsedTime { span, is_lower_bound: idle.is_lower_bound })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::insight::ownership::DeviceOwner;
-    use crate::model::{Device, JobId, NodeName, Percent, Reading};
+    use crate::fleet::{ACTIVE_PERCENT, Fleet, JobLookup, SourceState, Waste};
+    use crate::insight::ownership::AllocationIndex;
+    use crate::model::{
+        Allocation, Device, DeviceAllocation, Job, JobList, Link, NodeName, Percent, Reading,
+        Source,
+    };
 
     const NOW: Timestamp = Timestamp::from_micros(10_000_000_000);
 
@@ -79,10 +89,10 @@ mod tests {
     fn node(loads: &[&[Option<f32>]]) -> Node {
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::from_secs(300));
         for (index, points) in loads.iter().enumerate() {
-            let uuid: std::sync::Arc<str> = format!("GPU-{index}").into();
+            let uuid: Arc<str> = format!("GPU-{index}").into();
             let last = points.iter().rev().find_map(|point| *point);
             node.devices.push(Device {
-                uuid: std::sync::Arc::clone(&uuid),
+                uuid: Arc::clone(&uuid),
                 utilization: last
                     .map_or_else(Reading::default, |load| Reading::checked(Percent::new(load))),
                 ..Device::default()
@@ -106,16 +116,6 @@ mod tests {
         ElapsedTime { span: Duration::from_secs(span), is_lower_bound }
     }
 
-    fn owners_of(jobs: &[&str]) -> DeviceOwners {
-        let owner = |job: &&str| DeviceOwner {
-            jobs: JobId::new(job).into_iter().collect(),
-            is_held: true,
-            is_used: true,
-            ..DeviceOwner::default()
-        };
-        DeviceOwners { devices: jobs.iter().map(owner).collect(), ..DeviceOwners::default() }
-    }
-
     #[test]
     fn idle_time_counts_from_the_last_activity_or_from_the_start_of_history() {
         let lookback = Duration::from_secs(900);
@@ -133,16 +133,43 @@ mod tests {
         }
     }
 
+    /// Returns how long the first device is idle-held if it was idle for 100 s and the job on it began so long ago.
+    fn held_for(ago: u64, has_job: bool) -> Option<ElapsedTime> {
+        let mut node = node(&[&[Some(0.0); 100]]);
+        node.link = Link::Up;
+        node.device_sources = vec![Source::host()].into();
+        node.sources.push(SourceState {
+            source: Source::host(),
+            taken_at: Some(NOW),
+            interval: Duration::from_secs(1),
+            fault: None,
+            absent: None,
+        });
+        let devices = DeviceAllocation::Indices([0].into());
+        let job = Job {
+            allocations: [Allocation { node: node.name.clone(), devices }].into(),
+            starts_at: Some(NOW.minus(Duration::from_secs(ago))),
+            ..Job::example("7")
+        };
+        let jobs = Arc::new(JobList {
+            jobs: if has_job { vec![job] } else { Vec::new() },
+            ..JobList::default()
+        });
+        let node = Arc::new(node);
+        let waste = Waste::seeded([&node], Some(&JobLookup::of(Some(&jobs))));
+        let fleet = Fleet::new([Arc::clone(&node)].into());
+        let fleet = Fleet { jobs: Some(jobs), waste: Arc::new(waste), ..fleet };
+        let fleet_view = FleetView::new(fleet, NOW);
+        let mut allocations = AllocationIndex::default();
+        allocations.refresh(fleet_view.fleet.jobs.as_ref());
+        idle_held_time(&fleet_view, &node, &allocations.owners(&node), 0)
+    }
+
     #[test]
-    fn a_short_pause_is_not_idle_held() {
-        let lookback = Duration::from_secs(900);
-        for (idle, is_held) in [(30, false), (70, true)] {
-            let node = node(&[&vec![Some(0.0); idle]]);
-            let found = idle_held_time(&node, &owners_of(&["1"]), 0, NOW, lookback).is_some();
-            assert_eq!(found, is_held, "{idle}");
-            let nobody =
-                DeviceOwners { devices: vec![DeviceOwner::default()], ..DeviceOwners::default() };
-            assert_eq!(idle_held_time(&node, &nobody, 0, NOW, lookback), None);
-        }
+    fn time_before_the_job_began_and_a_short_pause_are_not_idle_held() {
+        assert_eq!(held_for(70, true), Some(seconds(70, false)));
+        assert_eq!(held_for(30, true), None);
+        assert_eq!(held_for(5_000, true), Some(seconds(99, true)));
+        assert_eq!(held_for(70, false), None);
     }
 }

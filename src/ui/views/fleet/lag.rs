@@ -11,7 +11,7 @@
 use crate::fleet::{ACTIVE_PERCENT, Metric, Node};
 use crate::insight::node_status::model_name;
 use crate::insight::ownership::DeviceOwners;
-use crate::model::{Device, Megahertz, Watts};
+use crate::model::{Device, Megahertz, Throttle, Watts};
 use crate::time::Timestamp;
 use crate::ui::views::fleet::idle_time::{ElapsedTime, time_below};
 use crate::ui::widgets::number_format::percent_value;
@@ -146,11 +146,7 @@ fn median(values: &[f32]) -> Option<f32> {
 
 /// Returns true if the device is slower for a reason of the hardware: its clock, or a throttle.
 fn has_cause(device: &Device, peers: &[(usize, &Device)]) -> bool {
-    let is_throttled = |device: &Device| {
-        device.throttle.get().is_some_and(|throttle| {
-            throttle.is_thermal() || throttle.is_power_brake() || throttle.is_hardware_slowdown()
-        })
-    };
+    let is_throttled = |device: &Device| device.throttle.get().is_some_and(Throttle::is_harmful);
     let is_own = is_throttled(device) && !peers.iter().all(|(_, peer)| is_throttled(peer));
     is_own || is_signal_low(device, peers, sm_clock)
 }
@@ -254,7 +250,7 @@ mod tests {
     use super::*;
     use crate::fleet::SourceState;
     use crate::insight::ownership::DeviceOwner;
-    use crate::model::{JobId, NodeName, Percent, Reading, Source, Throttle};
+    use crate::model::{JobId, NodeName, Percent, Reading, Source};
 
     const NOW: Timestamp = Timestamp::from_micros(10_000_000_000);
     const SECONDS: i64 = 420;

@@ -7,7 +7,7 @@ use crate::insight::ownership::DeviceOwners;
 use crate::time::format_duration;
 use crate::ui::views::fleet::group::GroupMember;
 use crate::ui::views::fleet::idle_time;
-use crate::ui::views::fleet::idle_time::{ElapsedTime, IDLE_HELD_WARNING, MAX_LOOKBACK};
+use crate::ui::views::fleet::idle_time::{ElapsedTime, IDLE_HELD_WARNING};
 use crate::ui::views::fleet::lag::find_straggler;
 use crate::ui::widgets::line::Tone;
 
@@ -39,9 +39,8 @@ pub(super) fn row_notes(
     // The straggler has its own note.
     let meant = member.device_indices(node).into_iter();
     let others = meant.filter(|position| lag.is_none_or(|lag| lag.position != *position));
-    let spans = others.filter_map(|position| {
-        idle_time::idle_held_time(node, owners, position, fleet_view.now, MAX_LOOKBACK)
-    });
+    let spans =
+        others.filter_map(|position| idle_time::idle_held_time(fleet_view, node, owners, position));
     all.extend(idle_held_note(&spans.collect::<Vec<_>>()));
     if free.is_none() {
         all.extend(free_note(fleet_view, node, member));

@@ -19,7 +19,7 @@ use crate::ui::views::fleet::column_layout::{
 };
 use crate::ui::views::fleet::group::GroupMember;
 use crate::ui::views::fleet::group_header;
-use crate::ui::views::fleet::grouped_rows::{GroupedRow, is_shared};
+use crate::ui::views::fleet::grouped_rows::{GroupedRow, GroupedRows, is_shared};
 use crate::ui::views::fleet::grouping::Grouping;
 use crate::ui::views::fleet::node_notes::row_notes;
 use crate::ui::views::fleet::node_series::{SeriesCache, node_series, series_step};
@@ -53,9 +53,7 @@ pub(super) fn lines(
 ) -> Vec<Line> {
     let State { grouped_rows, table_viewport, allocations, cells, series_cache, .. } = state;
     let State { rows: cache, rows_key, symbols, order, grouping, .. } = state;
-    let folded_width = grouped_rows.folded_width();
-    let grouped = GroupedBy { grouping: *grouping, folded_width };
-    let table = FleetTable::laid_out(context, allocations, grouped, width);
+    let table = laid_out(context, allocations, (*grouping, grouped_rows), width);
     let count = grouped_rows.rows.len();
     let has_title = height > 1;
     let footer = grouped_rows.shared.filter(|_| height > MIN_FOOTER_HEIGHT);
@@ -100,6 +98,24 @@ pub(super) fn lines(
     }
     lines.extend(footer.map(|shared| shared_line(&shared, width)));
     lines
+}
+
+/// Lays out the columns.
+pub(super) fn laid_out<'a>(
+    context: RenderContext<'a>,
+    allocations: &'a AllocationIndex,
+    (grouping, grouped_rows): (Grouping, &GroupedRows),
+    width: u16,
+) -> LaidOutFleet<'a> {
+    let grouped = GroupedBy { grouping, folded_width: grouped_rows.folded_width() };
+    FleetTable::laid_out(context, allocations, grouped, width)
+}
+
+/// Returns true if the row of a node shows its notes: in their column, or in place of values.
+pub(super) fn has_note(table: &LaidOutFleet<'_>, now: Timestamp, node: &Node) -> bool {
+    table.width_of("note") > 0
+        || node.taken_at().is_none()
+        || NodeStatus::of(node, now) == NodeStatus::Down
 }
 
 /// Says which nodes are in several groups, so that the groups without them add up to the fleet.
@@ -265,7 +281,7 @@ pub(super) fn detail(fleet_view: &FleetView, state: &State, node: &Node, width: 
                 row_notes(fleet_view, node, &with_all_devices, &state.allocations.owners(node));
             Line::of_notes(&notes).text("  → ", Tone::Faint).text(remedy, Tone::Plain)
         }
-        None => crate::ui::node_panel::panel::node_description(node),
+        None => crate::ui::node_panel::panel::node_description(fleet_view, node),
     };
     title.append(notes_line).truncated(width)
 }

@@ -1,8 +1,11 @@
 //! The problems of the fleet, listed below the node list or the heat map.
 
+use std::collections::BTreeSet;
+
 use crate::insight::{FleetProblem, Severity};
 use crate::ui::widgets::line;
 use crate::ui::widgets::line::{Line, Tone};
+use crate::ui::widgets::number_format::counted;
 
 /// Draws problems of the fleet in at most `max_lines` lines.
 pub(super) fn lines(problems: &[&FleetProblem], width: u16, max_lines: usize) -> Vec<Line> {
@@ -11,10 +14,12 @@ pub(super) fn lines(problems: &[&FleetProblem], width: u16, max_lines: usize) ->
     let mut lines: Vec<Line> =
         problems.iter().take(shown).map(|problem| problem_line(problem, width)).collect();
     if count > shown && max_lines > 0 {
-        let hidden_nodes: usize = problems.iter().skip(shown).map(|problem| problem.count).sum();
+        // A node may have several problems.
+        let hidden_nodes: BTreeSet<&usize> =
+            problems.iter().skip(shown).flat_map(|problem| &problem.indices).collect();
+        let nodes = counted(hidden_nodes.len(), "node");
         let [and, more] = if shown > 0 { ["and ", "more "] } else { [""; 2] };
-        let text =
-            format!("  {and}{} {more}kinds of problems on {hidden_nodes} nodes", count - shown);
+        let text = format!("  {and}{} {more}kinds of problems on {nodes}", count - shown);
         lines.push(Line::styled(text, Tone::Faint).truncated(width));
     }
     lines
@@ -32,4 +37,26 @@ fn problem_line(problem: &FleetProblem, width: u16) -> Line {
         .text(problem.sentence.as_str(), problem.severity)
         .text(format!("  → {}", problem.remedy), Tone::Faint)
         .truncated(width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_of_several_hidden_problems_counts_once() {
+        let problem = |indices: &[usize]| FleetProblem {
+            nodes: "gpu".to_owned(),
+            count: indices.len(),
+            indices: indices.to_vec(),
+            sentence: "device lost".to_owned(),
+            remedy: "",
+            severity: Severity::Error,
+        };
+        let problems = [problem(&[0]), problem(&[1, 2]), problem(&[2]), problem(&[2])];
+        let problems: Vec<&FleetProblem> = problems.iter().collect();
+        let last = |problems, max_lines| lines(problems, 80, max_lines).pop().unwrap().plain_text();
+        assert_eq!(last(&problems, 2).trim_end(), "  and 3 more kinds of problems on 2 nodes");
+        assert_eq!(last(&problems[2..], 1).trim_end(), "  2 kinds of problems on 1 node");
+    }
 }

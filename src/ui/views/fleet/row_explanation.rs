@@ -86,6 +86,7 @@ fn of_group(context: RenderContext<'_>, state: &mut State, group: usize) -> Opti
         count("stale", totals.stale, "nodes that are connected and send no new numbers"),
         count("down", totals.down, "nodes that are not connected"),
         count("unseen", totals.unseen, "nodes without a sample, whose devices are in no count"),
+        count("reported", totals.reported, "nodes closed to you, counted as the scheduler says"),
     ];
     let devices = vec![
         count(
@@ -101,7 +102,10 @@ fn of_group(context: RenderContext<'_>, state: &mut State, group: usize) -> Opti
         .members
         .iter()
         .filter_map(|member| fleet_view.fleet.nodes.get(member.node_index))
-        .filter(|node| !NodeStatus::of(node, fleet_view.now).is_fresh())
+        .filter(|node| {
+            let status = NodeStatus::of(node, fleet_view.now);
+            !status.is_fresh() && status != NodeStatus::Reported
+        })
         .map(|node| node.name.label())
         .collect();
     let not_fresh = if members.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::fleet::Evidence;
+use crate::fleet::{ACTIVE_PERCENT, Evidence};
 use crate::insight::FleetView;
 use crate::model::{Job, JobOutcome, JobState};
 use crate::text::width_of;
@@ -21,8 +21,6 @@ const MIN_HEIGHTS: [usize; 3] = [5, 11, 20];
 const NUMBER_WIDTH: u16 = 8;
 /// Widest sparkline.
 const MAX_POINTS: u16 = 60;
-/// A job whose devices all stay below this utilization counts as idle-held.
-const ACTIVE_PERCENT: f32 = 5.0;
 
 /// Position of the job among those of the list that have nodes.
 #[derive(Clone, Copy, Debug)]

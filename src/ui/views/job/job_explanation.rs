@@ -46,12 +46,14 @@ fn findings(context: RenderContext<'_>, entry: &JobEntry) -> Vec<Remark> {
 /// Tells what places the job where it stands in the list, then what that is counted of.
 fn load_facts(load: &JobLoad) -> Vec<Fact> {
     let measured = load.utilization.as_ref().map_or(0, |shares| shares.count);
+    let parts = if measured > load.reporting { "devices and slices" } else { "devices" };
     let problems: Vec<String> =
         load.problems().map(|(count, word, _)| format!("{count} {word}")).collect();
     // Of a job whose nodes all have not answered, nothing is known.
     let no_fault = || or_unknown((load.fresh > 0).then_some("no fault"), str::to_owned);
     let problem = if problems.is_empty() { no_fault() } else { problems.join(" · ") };
-    let count = |count: Option<usize>| or_unknown(count, |count| format!("{count} of {measured}"));
+    let count =
+        |count: Option<usize>, all: usize| or_unknown(count, |count| format!("{count} of {all}"));
     let lowest = load.utilization.as_ref().zip(load.lowest.as_ref());
     let lowest = or_unknown(lowest, |(shares, name)| format!("{:.0}% {name}", shares.min));
     let devices = match (load.matching, load.device_total()) {
@@ -64,11 +66,15 @@ fn load_facts(load: &JobLoad) -> Vec<Fact> {
             problem,
             "devices that are lost, faulty or have uncorrected memory errors (ECC), and nodes that are down or stale",
         ),
-        Fact::of_cell("idle", count(load.idle()), "devices below 5% utilization now"),
+        Fact::of_cell(
+            "idle",
+            count(load.idle(), load.reporting),
+            "devices below 5% utilization now",
+        ),
         Fact::of_cell(
             "outliers",
-            count(load.outliers()),
-            "devices far from the utilization of the others",
+            count(load.outliers(), measured),
+            format!("{parts} far from the utilization of the others"),
         ),
         Fact::of_cell(
             "lowest",
@@ -83,8 +89,8 @@ fn load_facts(load: &JobLoad) -> Vec<Fact> {
         Fact::of_cell("devices", devices, "devices of the job; with a filter, those that match"),
         Fact::of_cell(
             "fresh",
-            format!("{} of {}", load.fresh, load.nodes),
-            "nodes of the job whose numbers are new; the above is counted on these",
+            format!("{} of {}", load.fresh, load.matching_nodes),
+            "of its nodes that match, those whose numbers are new; the above is counted on these",
         ),
     ]
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::insight::FleetView;
 use crate::insight::jobs::JobIndex;
 use crate::model::{Job, JobList};
 use crate::query::{SortColumn, SortOrder};
@@ -242,9 +243,8 @@ impl JobListState {
                 continue;
             };
             let mut series = before.remove(&job.shown_id).unwrap_or_default();
-            series.update_with(&context.view.fleet, &job.id, context.view.now, || {
-                rows.sampled_devices(row)
-            });
+            let FleetView { fleet, now, .. } = context.view;
+            series.update_with(fleet, *now, rows.sampled_devices(row));
             self.series.insert(Arc::clone(&job.shown_id), series);
         }
     }

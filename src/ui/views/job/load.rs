@@ -20,12 +20,16 @@ pub(super) struct JobLoad {
     pub(super) nodes: usize,
     /// The devices that match; `None` if they are unknown on some node that does.
     pub(super) matching: Option<usize>,
-    /// Nodes whose numbers are new. What follows is about their devices.
+    /// The nodes with devices that match.
+    pub(super) matching_nodes: usize,
+    /// Nodes of these whose numbers are new. What follows is about their devices.
     pub(super) fresh: usize,
     /// Whole devices and slices.
     pub(super) measured: usize,
     /// The utilization of those that report one.
     pub(super) utilization: Option<Distribution>,
+    /// Devices that report one, themselves or by a slice.
+    pub(super) reporting: usize,
     /// The device of the lowest utilization, as `gpu02:3`.
     pub(super) lowest: Option<String>,
     idle: usize,
@@ -81,6 +85,7 @@ impl JobLoad {
             (None, _) | (_, None) => self.devices = None,
         }
         if job_node.is_shown {
+            self.matching_nodes += 1;
             self.matching = self.matching.zip(matching).map(|(sum, count)| sum + count);
         }
     }
@@ -102,21 +107,24 @@ impl JobLoad {
 
     /// Counts the devices of a fresh node by what they do. A sliced one is idle if each slice of the job is.
     fn add_devices(&mut self, node: &Node, job_node: &JobNode) {
-        let mut whole: Vec<(&Arc<str>, bool, Option<DeviceProblem>)> = Vec::new();
+        let mut whole: Vec<(&Arc<str>, [bool; 2], Option<DeviceProblem>)> = Vec::new();
         for (_, device) in job_node.devices(node) {
             self.measured += 1;
             let uuid = device.parent.as_ref().unwrap_or(&device.uuid);
             let problem = DeviceProblem::of(device);
+            let is_reporting = device.utilization.get().is_some();
             match whole.iter_mut().find(|(known, ..)| *known == uuid) {
-                Some((_, is_all_idle, worst)) => {
+                Some((_, [is_all_idle, is_any_reporting], worst)) => {
                     *is_all_idle &= is_idle(device);
+                    *is_any_reporting |= is_reporting;
                     *worst = (*worst).max(problem);
                 }
-                None => whole.push((uuid, is_idle(device), problem)),
+                None => whole.push((uuid, [is_idle(device), is_reporting], problem)),
             }
         }
-        for (_, is_idle, problem) in whole {
+        for (_, [is_idle, is_reporting], problem) in whole {
             self.idle += usize::from(is_idle);
+            self.reporting += usize::from(is_reporting);
             match problem {
                 Some(DeviceProblem::Lost) => self.lost += 1,
                 Some(DeviceProblem::Fault) => self.faulty += 1,
@@ -208,5 +216,66 @@ pub(super) fn asked_devices(allocation: &Allocation) -> Option<usize> {
         DeviceAllocation::Count(count) => usize::try_from(*count).ok(),
         DeviceAllocation::None => Some(0),
         DeviceAllocation::Unknown => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fleet::{Fleet, SourceState};
+    use crate::model::{Job, JobList, Link, NodeName, Percent, Reading, Source};
+    use crate::query::Filter;
+    use crate::time::Timestamp;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
+
+    /// A fresh node of a whole device and one with two slices, all of this utilization.
+    fn node(name: &str, share: f32) -> Arc<Node> {
+        let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
+        node.link = Link::Up;
+        let device = |uuid: &str, parent: Option<&str>, share| Device {
+            uuid: uuid.into(),
+            parent: parent.map(Into::into),
+            utilization: Reading::checked(Percent::new(share)),
+            ..Device::default()
+        };
+        let slice = |uuid| device(uuid, Some("b"), share);
+        node.devices =
+            vec![device("a", None, share), device("b", None, 0.0), slice("b1"), slice("b2")];
+        node.device_sources = vec![Source::host(); 4].into();
+        node.sources.push(SourceState {
+            source: Source::host(),
+            taken_at: Some(NOW),
+            interval: Duration::from_secs(1),
+            fault: None,
+            absent: None,
+        });
+        Arc::new(node)
+    }
+
+    #[test]
+    fn idle_devices_are_counted_of_devices_and_fresh_nodes_of_those_that_match() {
+        let nodes = vec![node("idle", 1.0), node("busy", 90.0)];
+        let allocation = |node: &Arc<Node>| Allocation {
+            node: node.name.clone(),
+            devices: DeviceAllocation::Indices([0, 1, 2].into()),
+        };
+        let allocations = nodes.iter().map(allocation).collect();
+        let jobs = vec![Job { allocations, ..Job::example("7") }];
+        let jobs = Some(Arc::new(JobList { jobs, ..JobList::default() }));
+        let fleet = Fleet { jobs, ..Fleet::new(nodes.into()) };
+        for (filter, idle, reporting, measured, fresh, nodes) in
+            [("", 2, 4, 6, 2, 2), ("node=idle", 2, 2, 3, 1, 1), ("node=busy", 0, 2, 3, 1, 1)]
+        {
+            let filter = Filter::new(filter).unwrap();
+            let view = FleetView::filtered(fleet.clone(), NOW, filter);
+            let load = JobLoad::of(&view, &view.job_index().entries[0]);
+            let shares = load.utilization.as_ref().map(|shares| shares.count);
+            assert_eq!((load.idle(), load.reporting), (Some(idle), reporting));
+            assert_eq!((load.measured, shares), (measured, Some(measured)));
+            assert_eq!((load.fresh, load.matching_nodes, load.nodes), (fresh, nodes, 2));
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! Mean utilization of a job's devices, one value per second.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use crate::fleet::{Fleet, Metric};
-use crate::model::JobId;
+use crate::fleet::{Fleet, Metric, Node};
+use crate::model::NodeName;
 use crate::time::Timestamp;
 use crate::ui::views::job::summary::{JobSummary, NodeRow};
 use crate::ui::widgets::series::Means;
@@ -13,12 +14,12 @@ pub(crate) const KEPT_SECONDS: usize = 300;
 /// The newest seconds are computed again, since samples arrive late.
 const RECOMPUTED_SECONDS: i64 = 3;
 
-/// The means of one job.
+/// The means of the devices of one job.
 ///
-/// All but the newest are cached: a thousand nodes keep millions of points.
+/// All but the newest are cached while the devices are the same: a thousand nodes keep millions of points.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MeanSeries {
-    job: Option<JobId>,
+    devices: Vec<(NodeName, Arc<str>)>,
     /// Unix time of the last mean, in seconds.
     last_second: i64,
     means: VecDeque<Option<f32>>,
@@ -27,29 +28,33 @@ pub(crate) struct MeanSeries {
 impl MeanSeries {
     /// Appends the means of all devices of a job up to `now`.
     pub(crate) fn update(&mut self, fleet: &Fleet, summary: &JobSummary, now: Timestamp) {
-        self.update_with(fleet, &summary.job.id, now, || {
-            let of_row = |row: &NodeRow| {
-                let cells = row.cells.iter().map(|cell| cell.device);
-                row.node_index
-                    .map(|node| cells.map(move |device| (node, device)).collect::<Vec<_>>())
-            };
-            summary.rows.iter().filter_map(of_row).flatten().collect()
-        });
+        let of_row = |row: &NodeRow| {
+            let cells = row.cells.iter().map(|cell| cell.device);
+            row.node_index.map(|node| cells.map(move |device| (node, device)).collect::<Vec<_>>())
+        };
+        self.update_with(fleet, now, summary.rows.iter().filter_map(of_row).flatten());
     }
 
-    /// Appends the means of these devices of a job up to `now`: the indices of their node and of the device.
+    /// Appends the means of these devices up to `now`: the indices of their node and of the device.
     pub(crate) fn update_with(
         &mut self,
         fleet: &Fleet,
-        job: &JobId,
         now: Timestamp,
-        devices: impl FnOnce() -> Vec<(usize, usize)>,
+        devices: impl IntoIterator<Item = (usize, usize)>,
     ) {
+        let device = |(node, device): (usize, usize)| {
+            let node = fleet.nodes.get(node)?;
+            Some((&**node, &node.devices.get(device)?.uuid))
+        };
+        let devices: Vec<(&Node, &Arc<str>)> = devices.into_iter().filter_map(device).collect();
+        let known = self.devices.iter().map(|(node, uuid)| (node, uuid));
+        let is_same = known.eq(devices.iter().map(|(node, uuid)| (&node.name, *uuid)));
         let second = now.second();
         let span = i64::try_from(KEPT_SECONDS).unwrap_or(i64::MAX);
         let passed = second - self.last_second;
-        if self.job.as_ref() != Some(job) || passed < 0 || passed >= span {
-            *self = Self { job: Some(job.clone()), ..Self::default() };
+        if !is_same || passed < 0 || passed >= span {
+            let owned = devices.iter().map(|(node, uuid)| (node.name.clone(), Arc::clone(uuid)));
+            *self = Self { devices: owned.collect(), ..Self::default() };
         } else if passed == 0 {
             return;
         }
@@ -58,7 +63,7 @@ impl MeanSeries {
         let count = usize::try_from(count).unwrap_or(KEPT_SECONDS);
         let revised = count.saturating_sub(usize::try_from(passed).unwrap_or(0));
         self.means.truncate(self.means.len().saturating_sub(revised));
-        self.means.extend(means(fleet, &devices(), now, count));
+        self.means.extend(means(&devices, now, count));
         let excess = self.means.len().saturating_sub(KEPT_SECONDS);
         self.means.drain(..excess);
         self.last_second = second;
@@ -85,17 +90,10 @@ impl MeanSeries {
     }
 }
 
-fn means(
-    fleet: &Fleet,
-    devices: &[(usize, usize)],
-    now: Timestamp,
-    count: usize,
-) -> Vec<Option<f32>> {
+fn means(devices: &[(&Node, &Arc<str>)], now: Timestamp, count: usize) -> Vec<Option<f32>> {
     let mut means = Means::new(count);
-    for (node, device) in devices {
-        let Some(node) = fleet.nodes.get(*node) else { continue };
-        let Some(device) = node.devices.get(*device) else { continue };
-        let points = node.history.last(&device.uuid, Metric::Utilization, now, count);
+    for (node, uuid) in devices {
+        let points = node.history.last(uuid, Metric::Utilization, now, count);
         for (at, point) in points.into_iter().enumerate() {
             means.add(at, point, 1.0);
         }
@@ -105,13 +103,11 @@ fn means(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::Node;
     use crate::insight::FleetView;
-    use crate::model::{Allocation, Device, DeviceAllocation, Job, JobList, NodeName, Percent};
+    use crate::model::{Allocation, Device, DeviceAllocation, Job, JobList, Percent};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_micros(second * 1_000_000)
@@ -160,6 +156,19 @@ mod tests {
             assert_eq!(series_after(steps).means, once.means, "{steps:?}");
         }
         assert_eq!(once.means.len(), KEPT_SECONDS);
+    }
+
+    #[test]
+    fn points_of_other_devices_are_not_joined() {
+        let (earlier, later) = (fleet_view(1_049), fleet_view(1_050));
+        let mut series = MeanSeries::default();
+        for (view, devices) in [(&earlier, [0, 1]), (&later, [0, 1]), (&later, [0, 2])] {
+            series.update_with(&view.fleet, view.now, devices.map(|device| (0, device)));
+        }
+        let mut once = MeanSeries::default();
+        once.update_with(&later.fleet, later.now, [(0, 0), (0, 2)]);
+        assert_eq!(series.means, once.means);
+        assert_ne!(series.means, series_after(&[1_050]).means);
     }
 
     #[test]

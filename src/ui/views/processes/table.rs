@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::fleet::Fleet;
+use crate::insight::node_status::shown_id;
 use crate::model::{JobId, Reading};
 use crate::time::format_duration;
 use crate::ui::RenderContext;
@@ -190,7 +191,8 @@ fn detail(context: RenderContext<'_>, entry: ProcessEntry<'_>) -> Line {
             line = line.text(format!("  {} {}", container.kind.as_str(), container.id), faint);
         }
     }
-    if let Some(job) = entry.job() {
+    let jobs = context.view.fleet.jobs.as_deref();
+    if let Some(job) = entry.job().map(|job| shown_id(jobs, job)) {
         line = line.text(format!("  job {job}"), faint);
     }
     if let Reading::Unknown(reason) = &entry.used.memory {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::insight::node_status::shown_id;
 use crate::insight::runs::{Liveness, RunRow, RunTime};
 use crate::model::{Bytes, MetricValue, RunStatus};
 use crate::text::UNKNOWN;
@@ -191,8 +192,9 @@ pub(super) const COLUMNS: [RunColumn; 33] = [
             }
         },
     ),
-    RunColumn::left("JOB", "job of the scheduler", |_, row| {
-        plain(row.job.as_ref().map(ToString::to_string))
+    RunColumn::left("JOB", "job of the scheduler", |context, row| {
+        let jobs = context.view.fleet.jobs.as_deref();
+        plain(row.job.as_ref().map(|job| shown_id(jobs, job).to_owned()))
     }),
     RunColumn::right("PID", "id of its main process", |_, row| {
         let pid = row.run.progress.as_ref().and_then(|progress| progress.pid);

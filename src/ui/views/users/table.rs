@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::fleet::{Node, User};
-use crate::insight::node_status::{NodeStatus, device_label};
+use crate::insight::node_status::{NodeStatus, device_label, shown_id};
 use crate::insight::users::{IdleDevice, NodeUsage, UserUsage, Users, shown_device_time};
 use crate::query::SortOrder;
 use crate::text::{UNKNOWN, width_of};
 use crate::time::{Timestamp, format_age, format_duration};
 use crate::ui::RenderContext;
+use crate::ui::timeline::time_text;
 use crate::ui::views::users::COLUMNS;
 use crate::ui::views::users::rows::{UserRow, UserRows};
 use crate::ui::widgets::column_spec::ColumnSpec;
@@ -234,12 +235,8 @@ fn device_time(time: Duration) -> String {
 
 /// Formats a moment as a time of day; with its day if it is not of the last 24 hours.
 fn clock_text(context: RenderContext<'_>, at: Timestamp) -> String {
-    let Ok(moment) = jiff::Timestamp::from_microsecond(at.as_micros()) else {
-        return UNKNOWN.to_owned();
-    };
     let is_old = context.view.now.since(at) >= Duration::from_secs(86_400);
-    let format = if is_old { "%a %H:%M" } else { "%H:%M:%S" };
-    moment.to_zoned(context.zone.clone()).strftime(format).to_string()
+    time_text(at, context.zone, if is_old { "%a %H:%M" } else { "%H:%M:%S" })
 }
 
 fn watts(power: f32) -> String {
@@ -352,6 +349,7 @@ fn process_row(table: &LaidOutUsers<'_>, node: &Node, at: usize) -> Option<Line>
         .right_aligned(&time, 9, Tone::Plain)
         .gap(2);
     if let Some(job) = node.job_of(used.pid) {
+        let job = shown_id(context.view.fleet.jobs.as_deref(), job);
         line = line.text(format!("job {job}  "), Tone::Faint);
     }
     let line = line.text(command.unwrap_or(UNKNOWN), Tone::Plain);

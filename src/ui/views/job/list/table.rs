@@ -11,6 +11,7 @@ use crate::query::{SortColumn, SortOrder};
 use crate::text::UNKNOWN;
 use crate::time::{Timestamp, format_duration};
 use crate::ui::RenderContext;
+use crate::ui::timeline::time_text;
 use crate::ui::views::job::list::rows::{JobRow, JobRows};
 use crate::ui::views::job::load::JobLoad;
 use crate::ui::views::job::series::MeanSeries;
@@ -251,13 +252,8 @@ fn start_text(job: &Job, now: Timestamp, zone: &TimeZone) -> String {
 
 /// Formats the expected start of a job.
 pub(super) fn expected_start(job: &Job, now: Timestamp, zone: &TimeZone) -> String {
-    let moment = job
-        .starts_at
-        .and_then(|starts_at| jiff::Timestamp::from_microsecond(starts_at.as_micros()).ok());
-    let (Some(starts_at), Some(moment)) = (job.starts_at, moment) else {
-        return "start unknown".to_owned();
-    };
-    let clock = moment.to_zoned(zone.clone()).strftime("%a %H:%M").to_string();
+    let Some(starts_at) = job.starts_at else { return "start unknown".to_owned() };
+    let clock = time_text(starts_at, zone, "%a %H:%M");
     if starts_at <= now {
         format!("{clock}, any moment")
     } else {

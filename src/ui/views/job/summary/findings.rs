@@ -77,11 +77,7 @@ fn description(device: &Device, outliers: &[Outlier], units: Units) -> String {
             }
         })
         .collect();
-    let throttle = device.throttle.get();
-    let is_slowed = throttle.is_some_and(|throttle| {
-        throttle.is_thermal() || throttle.is_power_brake() || throttle.is_hardware_slowdown()
-    });
-    if let Some(throttle) = throttle.filter(|_| is_slowed) {
+    if let Some(throttle) = device.throttle.get().filter(|throttle| throttle.is_harmful()) {
         texts.push(throttle.text());
     }
     let clocks = device
