@@ -275,7 +275,7 @@ pub(crate) fn shown_id<'a>(jobs: Option<&'a JobList>, id: &'a JobId) -> &'a str 
 
 /// Returns the model of a device without the vendor.
 pub(crate) fn model_name(device: &Device) -> &str {
-    device.name.known().map_or(UNKNOWN, |name| name.trim_start_matches("NVIDIA "))
+    device.model().unwrap_or(UNKNOWN)
 }
 
 /// Returns the number of a device: `3`, or `3.1` for a slice.

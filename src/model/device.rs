@@ -202,6 +202,11 @@ impl Device {
         }
     }
 
+    /// Returns the model name without the vendor, as it is shown.
+    pub fn model(&self) -> Option<&str> {
+        Some(self.name.known()?.trim_start_matches("NVIDIA "))
+    }
+
     /// Returns used memory as a share of the total.
     pub fn memory_share(&self) -> Option<Percent> {
         Percent::of(self.memory_used.get()?.0, self.memory_total.get()?.0)

@@ -7,7 +7,7 @@ use crate::ui::View;
 use crate::ui::action::{NodeRequest, UiRequest};
 use crate::ui::dialog::Dialog;
 use crate::ui::dialog::signal::SignalDialog;
-use crate::ui::process_target::ProcessTarget;
+use crate::ui::process_target::SignalTargets;
 use crate::ui::signals::StopReason;
 
 /// The effect of an action: the screen performs some, and passes the others on to the event loop.
@@ -46,14 +46,15 @@ impl Effect {
     pub(crate) fn signal(
         context: RenderContext<'_>,
         signal: Option<Signal>,
-        targets: Result<Vec<ProcessTarget>, String>,
+        targets: Result<impl Into<SignalTargets>, String>,
     ) -> Self {
         if context.options.is_readonly {
             return Self::Message(RequestError::ReadOnly.to_string());
         }
         match targets {
             Ok(targets) => {
-                Self::OpenDialog(Dialog::Signal(Box::new(SignalDialog::new(signal, targets))))
+                let dialog = SignalDialog::new(signal, targets.into());
+                Self::OpenDialog(Dialog::Signal(Box::new(dialog)))
             }
             Err(reason) => Self::Message(reason),
         }

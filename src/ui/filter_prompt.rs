@@ -98,28 +98,29 @@ impl FilterPrompt {
         )
     }
 
-    /// Lists the completions of the word before the caret, or inserts the only one.
+    /// Lists the completions of the word at the caret, or inserts the only one.
     fn list_completions(&mut self, fleet: &Fleet) {
         let menu = CompletionMenu::new(complete(self.editor.text(), self.editor.caret(), fleet));
-        let only = menu.only().map(|word| (menu.start(), word.to_owned()));
+        let only = menu.only().map(|word| (menu.span(), word.to_owned()));
         self.menu = only.is_none().then_some(menu);
-        if let Some((start, word)) = only {
-            self.replace_word(start, &word);
+        if let Some((span, word)) = only {
+            self.replace_word(span, &word);
         }
     }
 
-    /// Replaces the word before the caret with the next or previous completion.
+    /// Replaces the word at the caret with the next or previous completion.
     fn choose(&mut self, is_forward: bool) {
         let Some(menu) = &mut self.menu else { return };
-        let start = menu.start();
+        let span = menu.span();
         if let Some(word) = menu.step(is_forward).map(str::to_owned) {
-            self.replace_word(start, &word);
+            self.replace_word(span, &word);
         }
     }
 
-    fn replace_word(&mut self, start: usize, word: &str) {
-        let before: String = self.editor.text().chars().take(start).collect();
-        let text = format!("{before}{word}{}", self.editor.parts().1);
+    fn replace_word(&mut self, (start, end): (usize, usize), word: &str) {
+        let letters = || self.editor.text().chars();
+        let text: String =
+            letters().take(start).chain(word.chars()).chain(letters().skip(end)).collect();
         self.editor.set(&text, start + word.chars().count());
     }
 
@@ -288,6 +289,19 @@ mod tests {
         type_text(&mut prompt, "10)");
         assert_eq!(prompt.editor.text(), "(stale or util<10)");
         assert!(prompt.menu.is_none() && prompt.error.is_none());
+    }
+
+    #[test]
+    fn a_completion_inside_a_word_replaces_all_of_it() {
+        let mut prompt = prompt();
+        type_text(&mut prompt, "stale free");
+        for _ in 0..8 {
+            press(&mut prompt, Key::Named(NamedKey::Left));
+        }
+        for expected in ["stale free", "stale free", "state= free", "started= free"] {
+            press(&mut prompt, TAB);
+            assert_eq!(prompt.editor.text(), expected);
+        }
     }
 
     #[test]

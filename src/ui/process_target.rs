@@ -23,6 +23,20 @@ pub(crate) struct ProcessTarget {
     pub(super) is_on_device: bool,
 }
 
+/// The processes that a signal is to be sent to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SignalTargets {
+    pub(super) listed: Vec<ProcessTarget>,
+    /// The number of tagged ones that get none, because the filter hides them.
+    pub(super) hidden: usize,
+}
+
+impl From<Vec<ProcessTarget>> for SignalTargets {
+    fn from(listed: Vec<ProcessTarget>) -> Self {
+        Self { listed, hidden: 0 }
+    }
+}
+
 /// Returns what is unusual about a process that uses a device: `gone`, `zombie`, `stopped`.
 pub(super) fn unusual_state(
     process: Option<&Process>,

@@ -435,7 +435,7 @@ impl Ui {
                         return Effect::Request(UiRequest::RememberFilter(text));
                     }
                 }
-                ControlFlow::Continue(Some(filter)) => self.shown.set_filter(filter),
+                ControlFlow::Continue(Some(filter)) => self.shown.set_typed_filter(filter),
                 ControlFlow::Continue(None) => {}
             }
             return Effect::Handled;
@@ -934,6 +934,7 @@ impl Ui {
 
     /// Draws a frame; returns its hyperlinks.
     pub fn draw(&mut self, now: Timestamp, buffer: &mut Buffer) -> Vec<Hyperlink> {
+        self.shown.apply_typed_filter();
         let area: Rect = buffer.area;
         let focus = self.focused_node().map(|(focus, node)| focus::text(focus, node, now));
         let body_height = self.body_height(area.height);

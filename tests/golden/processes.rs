@@ -258,6 +258,37 @@ fn the_signal_dialog_in_every_theme() {
 }
 
 #[test]
+fn tagged_processes_that_the_filter_hides_get_no_signal() {
+    let mut keys = vec![KeyCode::Down];
+    keys.extend([KeyCode::Char(' ')].repeat(3));
+    let filter = |text: &str| {
+        let letters = format!("/{text}").chars().map(KeyCode::Char).collect::<Vec<_>>();
+        [letters, vec![KeyCode::Enter]].concat()
+    };
+    keys.extend(filter("user=bob"));
+    let mut ui = process_ui(DARK, &keys);
+    assert!(screen(&mut ui).contains("3 tagged, 2 not shown"), "{}", screen(&mut ui));
+    press(&mut ui, &[KeyCode::Char('T')]);
+    let question = "send TERM to this process, not to 2 tagged hidden by the filter?";
+    assert!(screen(&mut ui).contains(question), "{}", screen(&mut ui));
+    let Effect::Request(UiRequest::QueryNodes(requests)) = ui.on_key(key(KeyCode::Enter), NOW)
+    else {
+        panic!("nothing is sent")
+    };
+    let pids: Vec<_> = requests.iter().map(|request| &request.process_request).collect();
+    assert!(
+        matches!(&*pids, [ProcessRequest::Signal(ProcessKey { pid: 4140, .. }, _)]),
+        "{pids:?}"
+    );
+
+    keys.truncate(4);
+    keys.extend(filter("user=dave"));
+    let mut ui = process_ui(DARK, &keys);
+    press(&mut ui, &[KeyCode::Char('T')]);
+    assert!(screen(&mut ui).contains("the filter hides all tagged"), "{}", screen(&mut ui));
+}
+
+#[test]
 fn a_long_list_of_targets_is_bounded_and_scrolls() {
     let mut keys = vec![KeyCode::End];
     keys.extend([KeyCode::Up].repeat(40));

@@ -1,14 +1,14 @@
-//! Completion of the word before the caret: what can be typed there, the most useful first.
+//! Completion of the word at the caret: what can be typed there, the most useful first.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Node};
 use crate::metrics::{JobAt, Usage, Value, ValueKind};
-use crate::model::Job;
-use crate::query::filter::lexer::{last_word, quoted};
+use crate::model::{Device, Job};
+use crate::query::filter::lexer::{last_word, quoted, word_end};
 use crate::query::filter::operand::example;
 use crate::query::filter::{Comparison, FilterField, StateWord};
 use crate::text::is_unprintable;
@@ -42,7 +42,7 @@ const USEFUL_FIELDS: [(&str, &str); 12] = [
 /// A word that can be typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// What replaces the word before the caret.
+    /// What replaces the word at the caret.
     pub word: String,
     /// What it is, in a few words; empty if it says so itself.
     pub help: Cow<'static, str>,
@@ -51,8 +51,8 @@ pub struct Completion {
 /// What can be typed before the caret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completions {
-    /// Where the word before the caret begins, in characters.
-    pub start: usize,
+    /// Where what is replaced begins and ends, in characters.
+    pub span: (usize, usize),
     /// The completions, the most useful first.
     pub words: Vec<Completion>,
     /// The number of further ones.
@@ -64,12 +64,25 @@ pub struct Completions {
 /// Returns completions of the word before the caret.
 ///
 /// `caret` counts characters. Before a comparison sign, states and field names are completed, these with a sign; after
-/// it, the values of that field in the fleet.
+/// it, the values of that field in the fleet. The rest of the word is replaced too; that of a field name ends with its
+/// sign.
 pub fn complete(text: &str, caret: usize, fleet: &Fleet) -> Completions {
     let before_caret: String = text.chars().take(caret).collect();
     let (start, word) = last_word(&before_caret);
+    // An empty word before another one is a new one.
+    let rest = if word.is_empty() { 0 } else { word_end(text, start).saturating_sub(caret) };
+    let rest: String = text.chars().skip(caret).take(rest).collect();
+    let mut end = caret + rest.chars().count();
     let (mut words, note) = match Comparison::find(&word) {
-        None => (complete_name(&word.to_lowercase()), None),
+        None => {
+            let mut names = complete_name(&word.to_lowercase());
+            if let Some((at, symbol, _)) = Comparison::find(&rest) {
+                let name = rest.get(..at).unwrap_or_default();
+                end = caret + name.chars().count() + symbol.len();
+                names.retain(|one| Comparison::find(&one.word).is_some());
+            }
+            (names, None)
+        }
         Some((at, symbol, _)) => {
             let (name, value) = word.split_at_checked(at).unwrap_or((&word, ""));
             let value = value.strip_prefix(symbol).unwrap_or_default().to_lowercase();
@@ -85,7 +98,7 @@ pub fn complete(text: &str, caret: usize, fleet: &Fleet) -> Completions {
     };
     let more = words.len().saturating_sub(MAX_COMPLETIONS);
     words.truncate(MAX_COMPLETIONS);
-    Completions { start, words, more, note }
+    Completions { span: (start, end), words, more, note }
 }
 
 /// Returns the states and fields that begin with these letters, or else those described by such a word.
@@ -137,22 +150,27 @@ pub(super) fn described_by(word: &str) -> Option<&'static str> {
     USEFUL_FIELDS.iter().find(|(_, help)| is_word(help)).map(|(name, _)| *name)
 }
 
+/// Returns the values that begin with these letters, or else those that contain them.
 fn complete_value(
     (name, symbol): (&str, &str),
     start: &str,
-    known: Vec<(String, Cow<'static, str>)>,
+    mut known: Vec<(String, Cow<'static, str>)>,
 ) -> Vec<Completion> {
     let is_safe = |value: &str| {
         value.len() <= MAX_VALUE_LENGTH && !value.is_empty() && !value.chars().any(is_unprintable)
     };
-    let fits = known
-        .into_iter()
-        .filter(|(value, _)| is_safe(value) && value.to_lowercase().starts_with(start));
-    let completion = |(value, help): (String, Cow<'static, str>)| Completion {
-        word: format!("{name}{symbol}{}", quoted(&value)),
-        help,
+    known.retain(|(value, _)| is_safe(value));
+    let completion = |(value, help): &(String, Cow<'static, str>)| Completion {
+        word: format!("{name}{symbol}{}", quoted(value)),
+        help: help.clone(),
     };
-    fits.map(completion).collect()
+    let matching = |matches: &dyn Fn(&str) -> bool| -> Vec<Completion> {
+        let fits = known.iter().filter(|(value, _)| matches(&value.to_lowercase()));
+        fits.map(completion).collect()
+    };
+    let by_start = matching(&|value| value.starts_with(start));
+    // Models begin with their vendor.
+    if by_start.is_empty() { matching(&|value| value.contains(start)) } else { by_start }
 }
 
 /// Says what can be compared with a field whose values are not listed.
@@ -209,19 +227,38 @@ impl FilterField {
 /// Numbers are not listed.
 fn field_values(field: FilterField, fleet: &Fleet) -> Vec<(String, Cow<'static, str>)> {
     let nodes = || fleet.nodes.iter().take(MAX_SCANNED);
+    let machines = || fleet.machines().take(MAX_SCANNED);
     match field {
         FilterField::Node => {
             nodes().map(|node| (node.name.to_string(), Cow::Borrowed(""))).collect()
         }
+        FilterField::Uuid => {
+            let place = |node: &Node, device: &Device| {
+                let index =
+                    device.index.get().map_or_else(String::new, |index| format!(" {index}"));
+                Cow::Owned(format!("{}{index}", node.name.label()))
+            };
+            let devices = |node: &Node| -> Vec<_> {
+                let value = |device: &Device| (device.uuid.to_string(), place(node, device));
+                node.devices.iter().map(value).collect()
+            };
+            machines().flat_map(|node| devices(node)).collect()
+        }
         FilterField::Device(field) => {
-            let devices = nodes().flat_map(|node| node.whole_devices());
+            let devices = machines().flat_map(|node| node.whole_devices());
             counted(devices.map(|(_, device)| (field.read)(device)), "device")
         }
         FilterField::Process(field) => {
-            let usages = nodes().flat_map(|node| {
-                node.devices.iter().flat_map(move |device| Usage::of(node, device))
-            });
-            counted(usages.map(|usage| (field.read)(&usage)), "process")
+            // A process on several devices counts once.
+            let values = |node: &Node| {
+                let usages = node.devices.iter().flat_map(|device| Usage::of(node, device));
+                let mut values: Vec<_> =
+                    usages.map(|usage| (usage.used.pid, (field.read)(&usage))).collect();
+                values.sort_by_key(|(pid, _)| *pid);
+                values.dedup();
+                values.into_iter().map(|(_, value)| value)
+            };
+            counted(machines().flat_map(|node| values(node)), "process")
         }
         FilterField::Job => {
             let job = |job: &Job| {
@@ -246,16 +283,16 @@ fn field_values(field: FilterField, fleet: &Fleet) -> Vec<(String, Cow<'static, 
             let at = |job: &Job| JobAt { job: job.clone(), now: Timestamp::default() };
             counted(jobs(fleet).map(|job| (field.read)(&at(job))), "job")
         }
-        FilterField::Host(_)
-        | FilterField::Index
-        | FilterField::Uuid
-        | FilterField::Pid
-        | FilterField::MemoryShare => Vec::new(),
+        FilterField::Host(_) | FilterField::Index | FilterField::Pid | FilterField::MemoryShare => {
+            Vec::new()
+        }
     }
 }
 
+/// Returns the jobs that have nodes; a pending one matches nothing yet.
 fn jobs(fleet: &Fleet) -> impl Iterator<Item = &Job> {
-    fleet.jobs.iter().flat_map(|jobs| &jobs.jobs).take(MAX_SCANNED)
+    let jobs = fleet.jobs.iter().flat_map(|jobs| &jobs.jobs);
+    jobs.filter(|job| !job.allocations.is_empty()).take(MAX_SCANNED)
 }
 
 /// Counts text values; the most frequent come first.
@@ -287,8 +324,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::Node;
-    use crate::model::{Device, JobList, NodeName, Reading, SchedulerNode};
+    use crate::model::{
+        Allocation, DeviceAllocation, DeviceUse, JobList, JobState, NodeName, Reading,
+        SchedulerNode,
+    };
     use crate::query::filter::Filter;
 
     fn words(text: &str, fleet: &Fleet) -> Vec<String> {
@@ -296,19 +335,46 @@ mod tests {
         completions.words.into_iter().map(|completion| completion.word).collect()
     }
 
+    fn running(id: &str, name: &str) -> Job {
+        let node = NodeName::new("gpu01").unwrap();
+        let allocations = [Allocation { node, devices: DeviceAllocation::Unknown }].into();
+        Job { name: name.into(), allocations, ..Job::example(id) }
+    }
+
     fn fleet() -> Fleet {
-        let node = |name| {
+        let node = |name: &str| {
             let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
-            let name = Reading::Known("NVIDIA H100 80GB".into());
-            node.devices = vec![Device { name, ..Device::default() }];
+            let device = |index| Device {
+                uuid: format!("GPU-{name}-{index}").into(),
+                index: Reading::Known(index),
+                name: Reading::Known("NVIDIA H100 80GB".into()),
+                ..Device::default()
+            };
+            node.devices = vec![device(0), device(1)];
+            let used = |device: &str, pid| DeviceUse {
+                device: device.into(),
+                pid,
+                driver_name: Some("python".into()),
+                ..DeviceUse::default()
+            };
+            // One process on both devices of the first node, and another one.
+            node.uses = [("GPU-gpu01-0", 7), ("GPU-gpu01-1", 7), ("GPU-gpu01-1", 8)]
+                .map(|(device, pid)| used(device, pid))
+                .into();
             let partitions = vec!["gpu".into(), "debug".into()];
             node.scheduler =
                 Some(Arc::new(SchedulerNode { partitions, ..SchedulerNode::default() }));
             Arc::new(node)
         };
-        let job = Job { name: "train".into(), ..Job::example("12") };
+        let pending = Job {
+            shown_id: "13_[3-5]".into(),
+            partition: "gpu,later".into(),
+            state: JobState::Pending,
+            ..Job::example("13")
+        };
+        let jobs = vec![running("12", "train"), pending];
         Fleet {
-            jobs: Some(Arc::new(JobList { jobs: vec![job], ..JobList::default() })),
+            jobs: Some(Arc::new(JobList { jobs, ..JobList::default() })),
             ..Fleet::new(vec![node("gpu01"), node("gpu02"), node("login1")].into())
         }
     }
@@ -338,7 +404,9 @@ mod tests {
             ("x or node=gpu", vec!["node=gpu01", "node=gpu02"]),
             ("!name=", vec!["name=\"NVIDIA H100 80GB\""]),
             ("name=\"nvidia h", vec!["name=\"NVIDIA H100 80GB\""]),
+            ("name=h100", vec!["name=\"NVIDIA H100 80GB\""]),
             ("job=1", vec!["job=12"]),
+            ("uuid=GPU-gpu02", vec!["uuid=GPU-gpu02-0", "uuid=GPU-gpu02-1"]),
             ("jobname=", vec!["jobname=train"]),
             ("partition=", vec!["partition=debug", "partition=gpu"]),
             ("nosuch=x", vec![]),
@@ -352,7 +420,8 @@ mod tests {
         assert_eq!(words("model", &fleet)[0], "name=");
         assert_eq!(complete("util<10 st", 2, &fleet).words[0].word, "util<");
         let help = |text: &str| complete(text, text.len(), &fleet).words[0].help.to_string();
-        assert_eq!((help("name="), help("job=")), ("3 devices".into(), "train of alice".into()));
+        assert_eq!((help("name="), help("job=")), ("6 devices".into(), "train of alice".into()));
+        assert_eq!((help("uuid="), help("command~")), ("gpu01 0".into(), "2 processes".into()));
         let note = |text: &str| complete(text, text.len(), &fleet).note.unwrap();
         assert_eq!(
             (note("util<"), note("pid=")),
@@ -361,10 +430,37 @@ mod tests {
     }
 
     #[test]
+    fn the_rest_of_the_word_is_replaced_too() {
+        let fleet = fleet();
+        for (before, after, expected) in [
+            ("st", "ale busy", "stale busy"),
+            ("(parti", "t) busy", "(partition=) busy"),
+            ("node=gpu01", "23 x", "node=gpu01 x"),
+            ("jobname=", "x", "jobname=train"),
+            ("name=\"nvid", "ia x\" y", "name=\"NVIDIA H100 80GB\" y"),
+            ("jobn", "=x", "jobname=x"),
+            ("ut", "il<10 busy", "util<10 busy"),
+            ("job=", " busy", "job=12 busy"),
+        ] {
+            let text = format!("{before}{after}");
+            let Completions { span: (start, end), words, .. } =
+                complete(&text, before.chars().count(), &fleet);
+            let letters = || text.chars();
+            let (kept, rest) = (letters().take(start), letters().skip(end));
+            let found: String = kept.chain(words[0].word.chars()).chain(rest).collect();
+            assert_eq!(found, expected, "{before}|{after}");
+        }
+        // Before a word, a new one is inserted.
+        assert_eq!(complete("busy", 0, &fleet).span, (0, 0));
+        // A state has no place before a sign.
+        assert!(complete("f<10", 1, &fleet).words.iter().all(|one| one.word != "free"));
+    }
+
+    #[test]
     fn every_completion_of_a_value_is_a_filter() {
         let mut fleet = fleet();
         let hostile = ["a b", "it's", "\"q\"", "(x", "or", "x\u{1b}[31m", "\u{202e}x", "", "日本"];
-        let jobs = hostile.map(|name| Job { name: name.into(), ..Job::example("1") });
+        let jobs = hostile.map(|name| running("1", name));
         fleet.jobs = Some(Arc::new(JobList { jobs: jobs.into(), ..JobList::default() }));
         let found = words("jobname=", &fleet);
         assert_eq!(found.len(), 6, "{found:?}");

@@ -43,6 +43,14 @@ pub(super) fn last_word(text: &str) -> (usize, String) {
     lexer.word.map_or((end, String::new()), |word| (word.at, word.text))
 }
 
+/// Returns where the word that begins at `start` ends, in characters.
+pub(super) fn word_end(text: &str, start: usize) -> usize {
+    let mut lexer = FilterLexer::read(text);
+    lexer.end_word();
+    let word = lexer.tokens.iter().find(|token| token.span.0 == start);
+    word.map_or(start, |token| token.span.1)
+}
+
 /// A word that has not ended.
 struct PartialWord {
     at: usize,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::fleet::{AllocatedDevices, DeviceCount, Node, NodeAllocations, NodeCount};
 use crate::metrics::{JobAt, Usage, Value};
-use crate::model::{Device, Job, JobId, Link, Reason, Throttle};
+use crate::model::{Device, Job, JobId, Link, Percent, Reason, Throttle};
 use crate::query::filter::expression::{Conditions, Expression};
 use crate::query::filter::operand::Operand;
 use crate::query::filter::words::StateWord;
@@ -244,11 +244,14 @@ impl Predicate {
             Self::Compare(FilterField::Job, comparison, operand) => {
                 matches_job_id(row, *comparison, operand)
             }
-            Self::Compare(FilterField::Partition, comparison, operand) => {
-                matches_name(partitions(row), *comparison, operand)
-            }
             Self::Compare(field, comparison, operand) => {
-                field.value(row).is_some_and(|value| operand.matches(*comparison, &value))
+                let names = field.names(row);
+                if names.is_empty() || comparison.is_order() {
+                    return field
+                        .value(row)
+                        .is_some_and(|value| operand.matches(*comparison, &value));
+                }
+                matches_name(names.iter().map(|name| &**name), *comparison, operand)
             }
         }
     }
@@ -327,6 +330,20 @@ fn searchable_names(row: FilterRow<'_>) -> impl Iterator<Item = Cow<'_, str>> {
         .chain(job)
 }
 
+impl<'a> FilterRow<'a> {
+    /// Returns the device; of a slice, the device that it is cut from.
+    fn whole(self) -> Option<&'a Device> {
+        let device = self.device?;
+        self.position.and_then(|position| self.node.devices.get(position)).or(Some(device))
+    }
+
+    /// Reads a value of the device; what a slice does not report is that of its device.
+    fn device_value(self, read: impl Fn(&Device) -> Value) -> Option<Value> {
+        let own = read(self.device?);
+        if matches!(own, Value::Unknown(_)) { self.whole().map(read) } else { Some(own) }
+    }
+}
+
 impl StateWord {
     fn matches(self, row: FilterRow<'_>) -> bool {
         let FilterRow { node, device, position, counts, .. } = row;
@@ -338,10 +355,10 @@ impl StateWord {
             Self::Stale => counts.node() == NodeCount::Stale,
             Self::Up => matches!(node.link, Link::Up),
             Self::Fault => {
-                let is_faulty = device.is_some_and(|device| device.fault.is_some());
+                let is_faulty = row.whole().is_some_and(|device| device.fault.is_some());
                 is_faulty || counts.node() == NodeCount::Down
             }
-            Self::Throttled => device.is_some_and(is_throttled),
+            Self::Throttled => row.whole().is_some_and(is_throttled),
         }
     }
 }
@@ -351,24 +368,57 @@ fn is_throttled(device: &Device) -> bool {
 }
 
 impl FilterField {
+    /// Returns the texts that the field is compared with if it may have several; empty for any other field.
+    fn names<'a>(self, row: FilterRow<'a>) -> Vec<Cow<'a, str>> {
+        match self {
+            Self::Partition => partitions(row).into_iter().map(Into::into).collect(),
+            Self::Index => {
+                let number = |device: &Device| device.index.get();
+                let whole = row.whole().and_then(number);
+                let slice = row.device.filter(|device| device.parent.is_some()).and_then(number);
+                let slice = whole.zip(slice).map(|(whole, slice)| format!("{whole}.{slice}"));
+                let whole = whole.map(|whole| whole.to_string());
+                whole.into_iter().chain(slice).map(Into::into).collect()
+            }
+            Self::Uuid => {
+                let devices = [row.device, row.whole()].into_iter().flatten();
+                devices.map(|device| (&*device.uuid).into()).collect()
+            }
+            Self::Device(field) if field.id == "name" => {
+                let names =
+                    |device: &'a Device| [device.name.known().map(|name| &**name), device.model()];
+                let devices = [row.device, row.whole()].into_iter().flatten();
+                devices.flat_map(names).flatten().map(Into::into).collect()
+            }
+            Self::Node
+            | Self::Pid
+            | Self::Job
+            | Self::MemoryShare
+            | Self::Host(_)
+            | Self::Device(_)
+            | Self::Process(_)
+            | Self::OfJob(_) => Vec::new(),
+        }
+    }
+
     /// Returns the value of the field; `None` if the row has no such field.
     fn value(self, row: FilterRow<'_>) -> Option<Value> {
         Some(match self {
             Self::Node => Value::Text(row.node.name.as_str().into()),
-            Self::Index => match row.device?.index.get() {
+            Self::Index => match row.whole()?.index.get() {
                 Some(index) => Value::Integer(index.into()),
                 None => Value::Unknown(Reason::NotSampled),
             },
             Self::Uuid => Value::Text(Arc::clone(&row.device?.uuid)),
             Self::Pid => Value::Integer(row.usage?.used.pid.into()),
-            Self::MemoryShare => match row.device?.memory_share() {
-                Some(share) => Value::Number(share.get()),
-                None => Value::Unknown(Reason::NotAvailable),
-            },
+            Self::MemoryShare => {
+                let share = |device: &Device| Value::from(device.memory_share().map(Percent::get));
+                return row.device_value(share);
+            }
             Self::Host(field) => (field.read)(row.node),
-            Self::Device(field) => (field.read)(row.device?),
+            Self::Device(field) => return row.device_value(field.read),
             Self::Process(field) => (field.read)(row.usage?),
-            // Compared by `matches_name`, since there may be several.
+            // Each has several names.
             Self::Job | Self::Partition => return None,
             Self::OfJob(field) => {
                 (field.read)(&JobAt { job: row.job?.clone(), now: row.counts.now })
@@ -385,13 +435,13 @@ mod tests {
     use crate::fleet::{Fleet, Process, SourceState};
     use crate::model::{
         Allocation, Bytes, DeviceAllocation, DeviceUse, Fault, FaultKind, JobList, NodeName,
-        NodeState, Percent, ProcessKey, ProcessStatics, Reading, SchedulerNode, Source,
+        NodeState, ProcessKey, ProcessStatics, Reading, SchedulerNode, Source, Watts,
     };
 
     fn device(uuid: &str, util: Option<f32>, throttle: u64) -> Device {
         Device {
             uuid: uuid.into(),
-            name: Reading::Known("H100 80GB".into()),
+            name: Reading::Known("NVIDIA H100 80GB HBM3".into()),
             utilization: util.and_then(Percent::new).map_or_else(Reading::default, Reading::Known),
             memory_total: Reading::Known(Bytes(80 << 30)),
             memory_used: Reading::Known(Bytes(60 << 30)),
@@ -514,8 +564,72 @@ mod tests {
             ("pid=7", true, "+.."),
             ("command~'train.py --lr'", true, "+.."),
             ("down", false, "..."),
+            ("name='H100 80GB HBM3'", true, "+++"),
+            ("name='nvidia H100 80GB HBM3'", true, "+++"),
+            ("name!='H100 80GB HBM3'", false, "..."),
+            ("name='H100 80GB'", false, "..."),
         ] {
             assert_eq!(matches(text), (on_node, on_devices.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_example_of_a_model_in_the_docs_matches_as_the_screen_prints_it() {
+        let docs = include_str!("../../../docs/filter.md");
+        let example = docs.split('`').find(|part| part.starts_with("name=\"")).unwrap();
+        let filter = Filter::new(example).unwrap();
+        let found = filter.match_node(&node(), Timestamp::default()).devices;
+        assert_eq!(found, [0, 1, 2], "{example}");
+    }
+
+    /// The first device is cut in two, and alice uses the second slice.
+    #[test]
+    fn a_slice_has_the_index_of_its_device_and_the_values_it_does_not_report_itself() {
+        let mut node = node();
+        let whole = &mut node.devices[0];
+        (whole.index, whole.power) = (Reading::Known(3), Reading::checked(Watts::new(400.0)));
+        whole.throttle = Reading::Known(Throttle(0x40));
+        node.devices[1].index = Reading::Known(1);
+        let slice = |index: u32| Device {
+            uuid: format!("MIG-{index}").into(),
+            parent: Some("GPU-a".into()),
+            index: Reading::Known(index),
+            memory_total: Reading::Known(Bytes(20 << 30)),
+            memory_used: Reading::Known(Bytes(1 << 30)),
+            ..Device::default()
+        };
+        node.devices.extend([slice(0), slice(1)]);
+        node.uses = vec![DeviceUse { device: "MIG-1".into(), ..node.uses[0].clone() }].into();
+        let usage = Usage::of(&node, &node.devices[4]).next().unwrap();
+        for (text, on_devices, on_usage) in [
+            ("gpu=3", "+..", true),
+            ("gpu=1", ".+.", false),
+            ("gpu=0", "...", false),
+            ("gpu=3.1", "+..", true),
+            ("gpu=3.0", "+..", false),
+            ("gpu=3.2", "...", false),
+            ("gpu!=3", ".+.", false),
+            ("gpu>3", "...", false),
+            ("gpu<=3", "++.", true),
+            ("gpu=unknown", "..+", false),
+            ("user=alice power>300", "+..", true),
+            ("user=alice power<300", "...", false),
+            ("user=alice util>90", "+..", true),
+            ("user=alice mem<10%", "+..", true),
+            ("user=alice mem>50%", "...", false),
+            ("user=alice uuid=GPU-a", "+..", true),
+            ("uuid=mig-0", "+..", false),
+            ("alice throttled", "+..", true),
+            ("alice name='H100 80GB HBM3'", "+..", true),
+        ] {
+            let filter = Filter::new(text).unwrap();
+            let found: String = node.devices[..3]
+                .iter()
+                .map(|device| if matches_device(&filter, &node, device) { '+' } else { '.' })
+                .collect();
+            let now = Timestamp::default();
+            let of_usage = filter.matches_usage(&node, node.devices.get(4), &usage, now);
+            assert_eq!((found.as_str(), of_usage), (on_devices, on_usage), "{text}");
         }
     }
 

@@ -5,8 +5,8 @@ use crate::query::filter::Comparison;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Operand {
-    /// A number in the unit of the field.
-    Number(f64),
+    /// A number in the unit of the field, and its lower-case text, which is compared with text.
+    Number(f64, String),
     /// Lower-case text; `*` matches any characters.
     Text(String),
     /// Matches unknown values.
@@ -67,18 +67,11 @@ impl Operand {
         }
         let number = number(&lower, unit);
         match number {
-            Some(number) => Ok(Self::Number(number)),
+            Some(number) => Ok(Self::Number(number, lower)),
             None if unit.is_empty() && !comparison.is_order() => Ok(Self::Text(lower)),
             None if unit.is_empty() => Err(format!("{text} is not a number")),
             None => Err(format!("{text} is not a value in {unit}; write {}", example(unit))),
         }
-    }
-
-    /// Parses a job id. An id is text; only comparisons by order read it as a number.
-    pub(super) fn parse_job_id(text: &str, comparison: Comparison) -> Result<Self, String> {
-        let operand = Self::new(text, "", comparison)?;
-        let is_name = matches!(operand, Self::Number(_)) && !comparison.is_order();
-        Ok(if is_name { Self::Text(text.to_lowercase()) } else { operand })
     }
 
     /// Returns true if the value of a field matches.
@@ -93,30 +86,32 @@ impl Operand {
                 }
             },
             (_, Value::Unknown(_)) => false,
-            (Self::Number(operand), Value::Number(number)) => number_matches(
+            (Self::Number(operand, _), Value::Number(number)) => number_matches(
                 comparison,
                 f64::from(*number),
                 *operand,
                 RELATIVE_TOLERANCE * operand.abs().max(1.0),
             ),
-            (Self::Number(operand), Value::Integer(number)) => {
+            (Self::Number(operand, _), Value::Integer(number)) => {
                 #[expect(clippy::cast_precision_loss, reason = "2^53 bytes are 8 PiB")]
                 let number = *number as f64;
                 number_matches(comparison, number, *operand, COUNT_TOLERANCE)
             }
-            (Self::Number(operand), Value::Text(text)) => match text.parse() {
-                Ok(number) => number_matches(comparison, number, *operand, 0.0),
-                Err(_) => text_matches(comparison, &number_text(*operand), text),
-            },
-            (Self::Number(operand), Value::Flag(flag)) => {
-                text_matches(comparison, &number_text(*operand), if *flag { "1" } else { "0" })
+            // The names 7 and 007 differ, and 01 is in gpu01; only order makes them numbers.
+            (Self::Number(operand, _), Value::Text(text)) if comparison.is_order() => {
+                text.parse().is_ok_and(|number| number_matches(comparison, number, *operand, 0.0))
+            }
+            (Self::Number(_, operand), Value::Flag(flag)) => {
+                text_matches(comparison, operand, if *flag { "1" } else { "0" })
             }
             (Self::Text(operand), Value::Flag(flag)) => {
                 let words = if *flag { ["yes", "on", "true"] } else { ["no", "off", "false"] };
                 let is_match = words.contains(&operand.as_str());
                 is_match == matches!(comparison, Comparison::Equal | Comparison::Contains)
             }
-            (Self::Text(operand), Value::Text(text)) => text_matches(comparison, operand, text),
+            (Self::Text(operand) | Self::Number(_, operand), Value::Text(text)) => {
+                text_matches(comparison, operand, text)
+            }
             (Self::Text(operand), Value::Number(number)) => {
                 text_matches(comparison, operand, &number.to_string())
             }
@@ -156,10 +151,6 @@ fn number(lower: &str, unit: &str) -> Option<f64> {
             && (*of == amount || (unit.is_empty() && word.is_empty()) || word.is_empty())
     };
     SUFFIXES.iter().find(fits).map(|(_, _, factor)| number * factor)
-}
-
-fn number_text(number: f64) -> String {
-    number.to_string()
 }
 
 /// Measured values count as equal within this relative difference; it is smaller than any display shows.
@@ -257,7 +248,7 @@ mod tests {
     fn an_unknown_value_matches_no_comparison() {
         let unknown = Value::Unknown(Reason::NotSampled);
         for (_, comparison) in Comparison::SYMBOLS {
-            assert!(!Operand::Number(1.0).matches(comparison, &unknown));
+            assert!(!Operand::Number(1.0, "1".to_owned()).matches(comparison, &unknown));
         }
         assert!(Operand::Unknown.matches(Comparison::Equal, &unknown));
         assert!(Operand::Unknown.matches(Comparison::Unequal, &Value::Integer(3)));
@@ -328,6 +319,25 @@ mod tests {
         assert!(share.matches(Comparison::Equal, &Value::Number(33.3)));
         let memory = Operand::new("1.1g", "B", Comparison::Equal).unwrap();
         assert!(memory.matches(Comparison::Equal, &Value::Integer(1_181_116_006)));
+    }
+
+    #[test]
+    fn text_is_compared_with_the_digits_as_typed() {
+        for (comparison, typed, text, is_match) in [
+            (Comparison::Contains, "01", "gpu01", true),
+            (Comparison::Contains, "01", "gpu1", false),
+            (Comparison::NotContains, "01", "gpu1", true),
+            (Comparison::Equal, "007", "007", true),
+            (Comparison::Equal, "007", "7", false),
+            (Comparison::Unequal, "0012", "12", true),
+            (Comparison::Equal, "1e3", "1000", false),
+            (Comparison::Equal, "12.0", "12", false),
+            (Comparison::More, "08", "11", true),
+        ] {
+            let operand = Operand::new(typed, "", comparison).unwrap();
+            let found = operand.matches(comparison, &Value::Text(text.into()));
+            assert_eq!(found, is_match, "{typed} {comparison:?} {text}");
+        }
     }
 
     #[test]

@@ -199,12 +199,8 @@ fn parse_predicate(token: &FilterToken) -> Result<Predicate, FilterError> {
     }
     let is_memory = matches!(field, FilterField::Device(field) if field.id == "memory_used_bytes");
     let field = if is_memory && value.ends_with('%') { FilterField::MemoryShare } else { field };
-    let operand = if matches!(field, FilterField::Job) {
-        Operand::parse_job_id(value, comparison)
-    } else {
-        Operand::new(value, field.unit(), comparison)
-    };
-    let operand = operand.map_err(|message| error(value_at, message))?;
+    let operand = Operand::new(value, field.unit(), comparison)
+        .map_err(|message| error(value_at, message))?;
     Ok(Predicate::Compare(field, comparison, operand))
 }
 

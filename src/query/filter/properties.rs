@@ -83,10 +83,9 @@ fn predicate_text(predicate: &Predicate) -> String {
             let is_field = |other: FilterField| format!("{other:?}") == format!("{field:?}");
             let is_share = matches!(field, FilterField::MemoryShare);
             let alias = FilterField::all().find(|(.., other)| is_field(*other));
-            let (alias, unit) = if is_share { ("mem", "%") } else { (alias.unwrap().0, "") };
+            let alias = if is_share { "mem" } else { alias.unwrap().0 };
             let value = match operand {
-                Operand::Number(number) => format!("{number}{unit}"),
-                Operand::Text(text) => quoted(text),
+                Operand::Number(_, text) | Operand::Text(text) => quoted(text),
                 Operand::Unknown => "unknown".to_owned(),
             };
             format!("{alias}{symbol}{value}")

@@ -11,7 +11,7 @@ use crate::ui::RenderContext;
 use crate::ui::action::{NodeReply, NodeRequest, UiRequest};
 use crate::ui::dialog::DialogStep;
 use crate::ui::input::{Key, NamedKey};
-use crate::ui::process_target::{ProcessTarget, short_command};
+use crate::ui::process_target::{ProcessTarget, SignalTargets, short_command};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{Movement, Viewport};
 use crate::ui::widgets::menu::Menu;
@@ -25,6 +25,8 @@ const MAX_ROWS: usize = 10;
 pub struct SignalDialog {
     step: SignalStep,
     targets: Vec<(ProcessTarget, Option<Result<(), RequestError>>)>,
+    /// The number of tagged processes that the filter hides; they get no signal.
+    hidden: usize,
     viewport: Viewport,
 }
 
@@ -37,10 +39,11 @@ enum SignalStep {
 
 impl SignalDialog {
     /// Opens the dialog at the choice of a signal, or at the confirmation if the signal is given.
-    pub(crate) fn new(signal: Option<Signal>, targets: Vec<ProcessTarget>) -> Self {
-        let step = signal.map_or_else(|| SignalStep::Choose(menu(&targets)), SignalStep::Confirm);
-        let targets = targets.into_iter().map(|target| (target, None)).collect();
-        Self { step, targets, viewport: Viewport::default() }
+    pub(crate) fn new(signal: Option<Signal>, targets: SignalTargets) -> Self {
+        let SignalTargets { listed, hidden } = targets;
+        let step = signal.map_or_else(|| SignalStep::Choose(menu(&listed)), SignalStep::Confirm);
+        let targets = listed.into_iter().map(|target| (target, None)).collect();
+        Self { step, targets, hidden, viewport: Viewport::default() }
     }
 
     pub(crate) fn on_key(&mut self, key: Key) -> DialogStep {
@@ -118,8 +121,12 @@ impl SignalDialog {
                 Line::styled(format!("{} to {targets_text}", signal.name()), Tone::Strong)
             }
             SignalStep::Choose(_) | SignalStep::Confirm(_) => {
-                Line::styled(format!("send {} to {targets_text}?", signal.name()), Tone::Warn)
-                    .text("  Enter sends, Esc cancels", Tone::Faint)
+                let except = match self.hidden {
+                    0 => String::new(),
+                    count => format!(", not to {count} tagged hidden by the filter"),
+                };
+                let question = format!("send {} to {targets_text}{except}?", signal.name());
+                Line::styled(question, Tone::Warn).text("  Enter sends, Esc cancels", Tone::Faint)
             }
         };
         let mut lines = vec![title.truncated(width)];
@@ -324,7 +331,7 @@ mod tests {
 
     #[test]
     fn nothing_is_sent_without_confirmation() {
-        let mut dialog = SignalDialog::new(Some(Signal::Kill), vec![target("a", 1)]);
+        let mut dialog = SignalDialog::new(Some(Signal::Kill), vec![target("a", 1)].into());
         assert!(matches!(dialog.on_key(Key::Letter('y')), ControlFlow::Continue(None)));
         assert!(matches!(dialog.on_key(Key::Named(NamedKey::Escape)), ControlFlow::Break(None)));
         let requests = sent(&mut dialog);
@@ -338,12 +345,12 @@ mod tests {
 
     #[test]
     fn the_menu_leads_to_the_confirmation() {
-        let mut dialog = SignalDialog::new(None, vec![target("a", 1)]);
+        let mut dialog = SignalDialog::new(None, vec![target("a", 1)].into());
         assert!(matches!(dialog.on_key(Key::Letter('K')), ControlFlow::Continue(None)));
         let requests = sent(&mut dialog);
         assert!(matches!(requests[0].process_request, ProcessRequest::Signal(_, Signal::Kill)));
         // Enter on the menu chooses the least forceful signal that ends a process.
-        let mut dialog = SignalDialog::new(None, vec![target("a", 1)]);
+        let mut dialog = SignalDialog::new(None, vec![target("a", 1)].into());
         assert!(dialog.on_key(ENTER).is_continue());
         let requests = sent(&mut dialog);
         assert!(matches!(
@@ -355,7 +362,7 @@ mod tests {
     #[test]
     fn each_process_has_its_own_reply_and_failures_stay_on_the_screen() {
         let mut dialog =
-            SignalDialog::new(Some(Signal::Terminate), vec![target("a", 1), target("b", 1)]);
+            SignalDialog::new(Some(Signal::Terminate), vec![target("a", 1), target("b", 1)].into());
         let requests = sent(&mut dialog);
         assert_eq!(
             dialog.on_reply(&reply(&requests[1], Ok(ProcessResponse::Sent))),
@@ -375,7 +382,8 @@ mod tests {
 
     #[test]
     fn success_is_reported_in_one_sentence() {
-        let mut dialog = SignalDialog::new(Some(Signal::Terminate), vec![target("gpu03", 41)]);
+        let mut dialog =
+            SignalDialog::new(Some(Signal::Terminate), vec![target("gpu03", 41)].into());
         let requests = sent(&mut dialog);
         let Some(ControlFlow::Break(text)) =
             dialog.on_reply(&reply(&requests[0], Ok(ProcessResponse::Sent)))

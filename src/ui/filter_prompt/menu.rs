@@ -6,8 +6,10 @@ use crate::ui::widgets::line::{Line, Tone, truncate};
 
 /// The minimum width of a column of completions.
 const MIN_COLUMN_WIDTH: u16 = 38;
-/// Columns for the mark of the chosen completion.
+/// Columns for the mark of the chosen completion, and between it and what it is.
 const CHOICE_WIDTH: u16 = 2;
+/// Columns for what a completion is, if there are more.
+const MIN_HELP_WIDTH: u16 = 12;
 
 /// The completions of the word before the caret; one may be chosen.
 #[derive(Clone, Debug)]
@@ -25,9 +27,9 @@ impl CompletionMenu {
         self.completions.words.is_empty()
     }
 
-    /// Returns where the word begins that is completed, in characters.
-    pub(super) const fn start(&self) -> usize {
-        self.completions.start
+    /// Returns where the text begins and ends that a completion replaces, in characters.
+    pub(super) const fn span(&self) -> (usize, usize) {
+        self.completions.span
     }
 
     /// Returns the only completion; `None` if there are none or several.
@@ -38,7 +40,7 @@ impl CompletionMenu {
         }
     }
 
-    /// Chooses the next or the previous completion and returns it.
+    /// Chooses the next or the previous completion, which then stands in the text, and returns it.
     pub(super) fn step(&mut self, is_forward: bool) -> Option<&str> {
         let count = self.completions.words.len();
         let last = count.checked_sub(1)?;
@@ -48,7 +50,9 @@ impl CompletionMenu {
             (Some(chosen), false) => chosen - 1,
             (Some(chosen), true) => (chosen + 1) % count,
         });
-        Some(&self.completions.words.get(self.chosen?)?.word)
+        let word = &self.completions.words.get(self.chosen?)?.word;
+        self.completions.span.1 = self.completions.span.0 + word.chars().count();
+        Some(word)
     }
 
     /// Draws the completions in columns, downwards; the last place tells how many there are more.
@@ -58,7 +62,9 @@ impl CompletionMenu {
             let text = note.as_deref().unwrap_or("no completion here");
             return vec![Line::styled(text, Tone::Faint).truncated(width)];
         }
-        let columns = usize::from((width / MIN_COLUMN_WIDTH).max(1));
+        let widest = words.iter().map(|one| width_of(&one.word)).max().unwrap_or_default();
+        let whole = widest.saturating_add(2 * CHOICE_WIDTH + MIN_HELP_WIDTH + 1);
+        let columns = usize::from((width / whole.max(MIN_COLUMN_WIDTH)).max(1));
         let places = columns * max_lines.max(1);
         let is_whole = *more == 0 && words.len() <= places;
         let per_page = if is_whole { places } else { places.saturating_sub(1).max(1) };
@@ -68,7 +74,7 @@ impl CompletionMenu {
         let rows = (shown.len() + usize::from(below > 0)).div_ceil(columns);
         let column = (width / u16::try_from(columns).unwrap_or(1)).max(1);
         let widest = shown.iter().map(|one| width_of(&one.word)).max().unwrap_or_default();
-        let word_width = widest.min(column / 2);
+        let word_width = widest.min(column.saturating_sub(CHOICE_WIDTH + 1));
         let cell = |place: usize| match shown.get(place) {
             Some(completion) => {
                 let is_chosen = self.chosen == Some(first + place);
@@ -96,7 +102,7 @@ fn cell(completion: &Completion, is_chosen: bool, word_width: u16, width: u16) -
     let line = Line::styled(mark, tone)
         .gap(CHOICE_WIDTH - 1)
         .left_aligned(&truncate(&completion.word, word_width), word_width, tone)
-        .gap(2);
+        .gap(CHOICE_WIDTH);
     let room = width.saturating_sub(line.width() + 1);
     line.text(truncate(&completion.help, room), Tone::Faint)
 }
@@ -111,7 +117,7 @@ mod tests {
             help: format!("what {number} is").into(),
         };
         let words = (0..count).map(word).collect();
-        CompletionMenu::new(Completions { start: 0, words, more, note: None })
+        CompletionMenu::new(Completions { span: (0, 0), words, more, note: None })
     }
 
     fn texts(menu: &CompletionMenu, width: u16, rows: usize) -> Vec<String> {
@@ -130,6 +136,18 @@ mod tests {
             ]
         );
         assert_eq!(texts(&menu(30, 40), 40, 3)[1..], ["  word1<  what 1 is", "  +68 more"]);
+    }
+
+    #[test]
+    fn a_long_value_is_whole_where_there_is_room() {
+        let mut menu = menu(2, 0);
+        let value = "jobname=pretrain-llama-70b-with-a-long-name";
+        menu.completions.words[0].word = value.to_owned();
+        for (width, count) in [(46, 2), (80, 2), (140, 1)] {
+            let lines = texts(&menu, width, 10);
+            assert_eq!(lines.len(), count);
+            assert!(lines[0].contains(value), "{width}: {}", lines[0]);
+        }
     }
 
     #[test]

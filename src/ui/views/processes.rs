@@ -14,7 +14,7 @@ use crate::ui::display_options::Density;
 use crate::ui::effect::Effect;
 use crate::ui::input::Click;
 use crate::ui::node_panel::explain;
-use crate::ui::process_target::ProcessTarget;
+use crate::ui::process_target::{ProcessTarget, SignalTargets};
 use crate::ui::selection::{JobSelection, SharedSelection};
 use crate::ui::view_state::{Shared, ViewState};
 use crate::ui::widgets::column_spec::ColumnGroup;
@@ -474,7 +474,8 @@ impl State {
             }
             ProcessAction::InterruptSelected => {
                 let targets = self.signal_targets(context);
-                if context.options.is_readonly || targets.is_err() {
+                // With tags, the key is about them, and does not quit.
+                if context.options.is_readonly || (targets.is_err() && self.tags.is_empty()) {
                     return Effect::Ignored;
                 }
                 return Effect::signal(context, Some(Signal::Interrupt), targets);
@@ -626,10 +627,26 @@ impl State {
     }
 
     /// Returns the processes that a signal would be sent to: the tagged ones or, without tags, the selected one.
-    fn signal_targets(&mut self, context: RenderContext<'_>) -> Result<Vec<ProcessTarget>, String> {
-        if self.is_on_rows() && !self.tags.is_empty() {
-            return Ok(self.tags.values().cloned().collect());
+    /// Tagged ones that the filter hides get none: what is not seen is easily forgotten.
+    fn signal_targets(&mut self, context: RenderContext<'_>) -> Result<SignalTargets, String> {
+        if !self.is_on_rows() || self.tags.is_empty() {
+            return self.selected(context).map(|target| vec![target].into());
         }
-        self.selected(context).map(|target| vec![target])
+        let is_shown = |target: &&ProcessTarget| !self.is_hidden(target, context.view);
+        let listed: Vec<_> = self.tags.values().filter(is_shown).cloned().collect();
+        if listed.is_empty() {
+            return Err(
+                "the filter hides all tagged processes; change it, or untag them".to_owned()
+            );
+        }
+        let hidden = self.tags.len() - listed.len();
+        Ok(SignalTargets { listed, hidden })
+    }
+
+    /// Returns true if the filter hides a tagged process. Trees are not filtered.
+    fn is_hidden(&self, target: &ProcessTarget, fleet_view: &FleetView) -> bool {
+        let is_in_tree =
+            matches!(self.pages.last(), Some(Page::Tree(tree)) if tree.shows_node(&target.node));
+        !is_in_tree && rows::is_hidden(target, fleet_view)
     }
 }

@@ -14,6 +14,7 @@ use crate::query::DisplaySelection;
 use crate::query::SortOrder;
 use crate::text::width_of;
 use crate::time::Timestamp;
+use crate::ui::process_target::ProcessTarget;
 use crate::ui::views::processes::row::{ProcessEntry, ProcessRow};
 use crate::ui::views::processes::row_order;
 use crate::ui::widgets::number_format::percent_value;
@@ -309,9 +310,12 @@ fn is_included(entry: ProcessEntry<'_>, fleet_view: &FleetView, inputs: &RowInpu
             return false;
         }
     }
-    if !fleet_view.selection.matches_process(entry.node, entry.used) {
-        return false;
-    }
+    fleet_view.selection.matches_process(entry.node, entry.used)
+        && matches_filter(entry, fleet_view)
+}
+
+/// Returns true if the filter shows the process.
+fn matches_filter(entry: ProcessEntry<'_>, fleet_view: &FleetView) -> bool {
     if fleet_view.filter.is_empty() {
         return true;
     }
@@ -321,4 +325,18 @@ fn is_included(entry: ProcessEntry<'_>, fleet_view: &FleetView, inputs: &RowInpu
         unseen: entry.unseen.cloned(),
     };
     fleet_view.filter.matches_usage(entry.node, entry.device, &usage, fleet_view.now)
+}
+
+/// Returns true if the filter hides a process. It hides no process of a tree that uses no device.
+pub(super) fn is_hidden(target: &ProcessTarget, fleet_view: &FleetView) -> bool {
+    if fleet_view.filter.is_empty() || !target.is_on_device {
+        return false;
+    }
+    let Some(node) = fleet_view.fleet.node(&target.node) else { return true };
+    !node_rows(node).any(|row| {
+        row.entry().is_some_and(|entry| {
+            entry.process.is_some_and(|process| process.key == target.key)
+                && matches_filter(entry, fleet_view)
+        })
+    })
 }

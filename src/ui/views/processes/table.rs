@@ -14,7 +14,7 @@ use crate::ui::views::processes::columns::{self, ProcessTable, max_shift, row_st
 use crate::ui::views::processes::detail::state_text;
 use crate::ui::views::processes::row::{ProcessEntry, ProcessRow};
 use crate::ui::views::processes::row_order::column;
-use crate::ui::views::processes::rows::ResolvedScope;
+use crate::ui::views::processes::rows::{ResolvedScope, is_hidden};
 use crate::ui::views::processes::{Scope, State};
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::counted;
@@ -112,7 +112,10 @@ fn title(context: RenderContext<'_>, state: &State, width: u16) -> Line {
     }
     let mut right = Line::new().gap(2);
     if !state.tags.is_empty() {
-        right = right.text(format!("{} tagged", state.tags.len()), Tone::Accent).gap(2);
+        let hidden = state.tags.values().filter(|target| is_hidden(target, context.view)).count();
+        let not_shown = if hidden > 0 { format!(", {hidden} not shown") } else { String::new() };
+        let text = format!("{} tagged{not_shown}", state.tags.len());
+        right = right.text(text, Tone::Accent).gap(2);
     }
     if rows.has_tpus && width >= 100 {
         right = right.text("* of the whole chip", Tone::Faint).gap(2);
