@@ -296,9 +296,14 @@ fn to_ascii(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut plain = String::with_capacity(text.len());
-    for letter in text.chars() {
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
         match letter {
             _ if letter.is_ascii() => plain.push(letter),
+            // A sign, as cells have it; behind a space it separates.
+            '·' if !plain.ends_with(' ') => plain.push('.'),
+            // The scale is named anyway.
+            '°' if letters.peek().is_some_and(char::is_ascii_alphabetic) => plain.push(' '),
             '–' | '─' => plain.push('-'),
             '━' => plain.push('='),
             '╱' => plain.push('/'),
@@ -397,8 +402,14 @@ mod tests {
 
     #[test]
     fn ascii_replacements_have_the_same_width() {
-        for (text, plain) in [("61°", "61C"), ("8× – …", "8x - ~"), ("日本e\u{301}", "????e")]
-        {
+        for (text, plain) in [
+            ("61°", "61C"),
+            ("°C or °F", " C or  F"),
+            ("· free", ". free"),
+            ("a · b", "a | b"),
+            ("8× – …", "8x - ~"),
+            ("日本e\u{301}", "????e"),
+        ] {
             assert_eq!(to_ascii(text), plain);
         }
     }

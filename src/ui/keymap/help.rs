@@ -326,6 +326,7 @@ const SIGNS: [Sign; 14] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ui::key_scheme::KeyScheme;
 
     fn subject(view: View, shown: &ShownSigns) -> HelpSubject<'_> {
         HelpSubject {
@@ -370,6 +371,22 @@ mod tests {
         };
         assert_eq!(count(true, true), (1, 1));
         assert_eq!(count(false, false), (0, 0));
+    }
+
+    #[test]
+    fn the_help_of_filters_names_the_key_of_the_scheme() {
+        let shown = ShownSigns::default();
+        for (scheme, key) in [
+            (KeyScheme::Gtop, "/"),
+            (KeyScheme::Htop, "/"),
+            (KeyScheme::Nvtop, "/"),
+            (KeyScheme::Nvitop, "F4"),
+        ] {
+            let keys = Keymap::default().with_scheme(scheme);
+            let page = page(&keys, &subject(View::Fleet, &shown), 80);
+            let title = format!("Filter: {key} and then");
+            assert!(page.iter().any(|line| line.plain_text() == title), "{scheme:?}");
+        }
     }
 
     #[test]

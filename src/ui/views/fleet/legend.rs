@@ -129,7 +129,8 @@ fn mode_line(state: &State, width: u16) -> Line {
 fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
     let strip = |symbols: &[(Symbol, Tone)], text: &str| {
         let width = u16::try_from(symbols.len()).unwrap_or(u16::MAX);
-        Line::new().strip(symbols.to_vec(), width).text(format!(" {text}"), Tone::Faint)
+        // As in the scale: in ASCII, a sign may be a digit, which is no count.
+        Line::new().strip(symbols.to_vec(), width).text(format!("={text}"), Tone::Faint)
     };
     let entry = |symbol: (Symbol, Tone), text: &str| strip(&[symbol], text);
     let mut entries = Vec::new();
@@ -157,7 +158,7 @@ fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
                 let label_text = label(state, name);
                 let line = Line::new()
                     .strip(vec![(Symbol::Letter(letter, hue), Tone::Plain)], 1)
-                    .text(format!(" {label_text}"), Tone::Plain)
+                    .text(format!("={label_text}"), Tone::Plain)
                     .text(format!(" {count}"), Tone::Faint);
                 entries.push(line);
             }

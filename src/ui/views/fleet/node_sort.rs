@@ -3,12 +3,12 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::fleet::{Node, Totals};
+use crate::fleet::{Node, SourceState, Totals};
 use crate::insight::node_status::NodeStatus;
 use crate::insight::ownership::{AllocationIndex, DeviceOwners};
 use crate::insight::{FleetView, Severity};
 use crate::metrics::{Field, HOST, MetricOrder, device_fields};
-use crate::model::{Device, JobId, Percent};
+use crate::model::{Device, JobId, Percent, SourceFaultKind};
 use crate::query::{SortColumn, SortOrder};
 use crate::ui::views::fleet::group::{Group, GroupMember};
 
@@ -22,10 +22,11 @@ struct NodeOrder {
 enum Values {
     /// The positions in which nodes are configured.
     Positions,
-    Names(fn(&DeviceOwners) -> Option<&str>),
+    /// The first of several, those that are numbers by value.
+    Names(fn(&DeviceOwners) -> Vec<&str>),
     /// Groups are sorted by them too.
     Totals(fn(&Totals) -> Option<i64>),
-    /// The same, of devices by state: those of a node that is not fresh are not free.
+    /// The same, of devices by state: of a node that is not fresh, it is not known.
     Counts(fn(&Totals) -> usize),
     Numbers(fn(&FleetView, &Node) -> Option<i64>),
     HostMetric(&'static Field<Node>),
@@ -40,15 +41,15 @@ const FIRST: [NodeOrder; 9] = [
     },
     NodeOrder {
         column: SortColumn::new("job", 'b', "job", "by job"),
-        values: Values::Names(|owners| owners.on_node.jobs.iter().min().map(JobId::as_str)),
+        values: Values::Names(|owners| owners.on_node.jobs.iter().map(JobId::as_str).collect()),
     },
     NodeOrder {
         column: SortColumn::new("user", 's', "user", "by user"),
-        values: Values::Names(|owners| owners.on_node.users.iter().min().map(|user| &**user)),
+        values: Values::Names(|owners| owners.on_node.users.iter().map(|user| &**user).collect()),
     },
     NodeOrder {
         column: SortColumn::new("busy", 'd', "busy devices", "by number of busy devices"),
-        values: Values::Totals(|totals| (totals.devices > 0).then(|| count(totals.busy))),
+        values: Values::Counts(|totals| totals.busy),
     },
     NodeOrder {
         column: SortColumn::new("free", 'f', "free devices", "by number of free devices"),
@@ -215,17 +216,19 @@ impl Values {
             Self::Positions => return None,
             Self::Names(read) => {
                 let owners = allocations.owners(node);
-                let name = read(&owners)?;
-                let number = name.parse().unwrap_or(u64::MAX);
-                return Some(NodeSortKey::Text(number, name.to_lowercase().into()));
+                let names = read(&owners).into_iter();
+                let keys =
+                    names.map(|name| (name.parse().unwrap_or(u64::MAX), name.to_lowercase()));
+                let (number, name) = keys.min()?;
+                return Some(NodeSortKey::Text(number, name.into()));
             }
             Self::Totals(read) => read(&Totals::of_part(node, member.devices.as_deref()))?,
             Self::Counts(read) => {
                 let FleetView { now, allocated, .. } = fleet_view;
                 let devices = member.devices.as_deref();
                 let totals = Totals::of_node_part(node, devices, *now, allocated);
-                // Of a node that has never answered nothing is known.
-                count((totals.devices > 0).then(|| read(&totals))?)
+                // Of a node that has not answered lately nothing is known.
+                count((totals.devices > totals.stale_devices).then(|| read(&totals))?)
             }
             Self::Numbers(read) => read(fleet_view, node)?,
             Self::HostMetric(field) => rounded(field.number_of(node)?),
@@ -263,11 +266,14 @@ fn highest(node: &Node, member: &GroupMember, field: &Field<Device>) -> Option<f
 /// Returns the severity of the state of a node; `None` if it is healthy.
 fn severity(fleet_view: &FleetView, node: &Node) -> Option<u8> {
     let is_bad = |device: &Device| device.fault.is_some();
+    let is_ill = |state: &SourceState| {
+        state.fault.as_ref().is_some_and(|fault| fault.kind != SourceFaultKind::Starting)
+    };
     match NodeStatus::of(node, fleet_view.now) {
         NodeStatus::Down => Some(9),
         NodeStatus::Stale(_) => Some(8),
         NodeStatus::Reported => (!node.takes_jobs()).then_some(2),
-        _ if node.source_fault().is_some() || node.devices.iter().any(is_bad) => Some(7),
+        _ if node.sources.iter().any(is_ill) || node.devices.iter().any(is_bad) => Some(7),
         NodeStatus::Fresh => {
             let flags = node.devices.iter().flat_map(crate::insight::node_status::device_flags);
             flags.map(|(_, severity)| if severity == Severity::Error { 6 } else { 5 }).max()
@@ -286,9 +292,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::Fleet;
+    use crate::fleet::{Fleet, Process};
     use crate::metrics::made_up;
-    use crate::model::{Celsius, NodeName, Reading};
+    use crate::model::{
+        Bytes, Celsius, DeviceUse, Link, NodeName, ProcessKey, ProcessStatics, Reading, Source,
+        SourceFault,
+    };
     use crate::time::Timestamp;
 
     /// Nodes with one device each, of this load and temperature.
@@ -343,15 +352,93 @@ mod tests {
         }
     }
 
-    #[test]
-    fn nodes_are_sorted_by_a_metric_of_one_entry() {
-        let mut view = fleet_view(&[("a", None, 20.0), ("b", None, 90.0)]);
+    /// Returns a fleet of these nodes after a change of each.
+    fn changed(mut view: FleetView, change: impl Fn(&mut Node)) -> FleetView {
         let mut nodes = view.fleet.nodes.to_vec();
         for node in &mut nodes {
-            let device = &mut Arc::make_mut(node).devices[0];
-            device.memory_temperature = device.temperature;
+            change(Arc::make_mut(node));
         }
         view.fleet.nodes = nodes.into();
+        view
+    }
+
+    /// Makes a node fresh, with a fault of its only source.
+    fn sample(node: &mut Node, fault: Option<SourceFaultKind>) {
+        let new_fault = |kind| {
+            let (call, message, duration) = ("".into(), "".into(), Duration::ZERO);
+            Box::new(SourceFault { kind, call, message, duration, at: Timestamp::default() })
+        };
+        let (source, taken_at) = (Source::host(), Some(Timestamp::default()));
+        let interval = Duration::from_secs(1);
+        node.link = Link::Up;
+        node.sources = vec![SourceState {
+            source,
+            taken_at,
+            interval,
+            fault: fault.map(new_fault),
+            absent: None,
+        }];
+    }
+
+    #[test]
+    fn what_a_node_was_busy_with_does_not_count_when_it_is_stale() {
+        let view = fleet_view(&[("a", Some(90.0), 50.0), ("b", Some(0.0), 50.0)]);
+        let view = changed(view, |node| {
+            if node.name.as_str() == "b" {
+                sample(node, None);
+            }
+        });
+        assert_eq!(["busy", "free"].map(|column| sorted(&view, column, false)), ["ba", "ba"]);
+        assert_eq!(["busy", "free"].map(|column| sorted(&view, column, true)), ["ba", "ba"]);
+    }
+
+    #[test]
+    fn a_source_that_starts_is_no_problem() {
+        let view = fleet_view(&[("a", Some(90.0), 50.0)]);
+        let severity_of = |kind| {
+            let view = changed(view.clone(), |node| sample(node, Some(kind)));
+            severity(&view, &view.fleet.nodes[0])
+        };
+        assert_eq!(severity_of(SourceFaultKind::Starting), None);
+        assert_eq!(severity_of(SourceFaultKind::Stuck), Some(7));
+    }
+
+    #[test]
+    fn nodes_are_sorted_by_the_lowest_number_of_their_jobs() {
+        let view = fleet_view(&[("b", None, 20.0), ("a", None, 20.0)]);
+        let view = changed(view, |node| {
+            let jobs: &[(u32, &str)] =
+                if node.name.as_str() == "a" { &[(1, "10"), (2, "9")] } else { &[(1, "10")] };
+            let device = Arc::clone(&node.devices[0].uuid);
+            let used = |(pid, _): &(u32, &str)| DeviceUse {
+                device: Arc::clone(&device),
+                pid: *pid,
+                memory: Reading::Known(Bytes(1 << 30)),
+                ..DeviceUse::default()
+            };
+            let process = |(pid, job): &(u32, &str)| Process {
+                key: ProcessKey { pid: *pid, start_ticks: 1 },
+                statics: Arc::new(ProcessStatics {
+                    user: Reading::Known("alice".into()),
+                    job: JobId::new(job),
+                    ..ProcessStatics::default()
+                }),
+                ..Process::default()
+            };
+            node.uses = jobs.iter().map(used).collect();
+            node.processes = jobs.iter().map(process).collect();
+        });
+        assert_eq!(sorted(&view, "job", false), "ab");
+        assert_eq!(sorted(&view, "job", true), "ba");
+    }
+
+    #[test]
+    fn nodes_are_sorted_by_a_metric_of_one_entry() {
+        let view = fleet_view(&[("a", None, 20.0), ("b", None, 90.0)]);
+        let view = changed(view, |node| {
+            let device = &mut node.devices[0];
+            device.memory_temperature = device.temperature;
+        });
         made_up::with(|| {
             assert!(sort_columns().iter().any(|column| column.name == "wobble"));
             assert_eq!(sorted(&view, "wobble", false), "ba");

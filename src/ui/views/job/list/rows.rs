@@ -213,6 +213,11 @@ impl JobRows {
     }
 }
 
+/// Returns true if the values of a sort column rise from row to row unless reversed, as texts do.
+pub(super) fn rises(column: &str) -> bool {
+    matches!(column, "job" | "jobname" | "jobuser" | "partition" | "jobstate")
+}
+
 /// The default order: own jobs before others, those with nodes before those that wait, and the worst first.
 type Rank = (bool, bool, Reverse<Grade>, Option<u64>, String);
 

@@ -12,7 +12,7 @@ use crate::text::UNKNOWN;
 use crate::time::{Timestamp, format_duration};
 use crate::ui::RenderContext;
 use crate::ui::timeline::time_text;
-use crate::ui::views::job::list::rows::{JobRow, JobRows};
+use crate::ui::views::job::list::rows::{JobRow, JobRows, rises};
 use crate::ui::views::job::load::JobLoad;
 use crate::ui::views::job::series::MeanSeries;
 use crate::ui::widgets::column_spec::ColumnSpec;
@@ -204,7 +204,8 @@ fn problem_sign(load: &JobLoad) -> Line {
 
 /// Returns the title line, with the sort column marked.
 pub(super) fn titles(table: &LaidOutJobList<'_>, order: SortOrder) -> Line {
-    let arrow = if order.is_reversed { "↑" } else { "↓" };
+    let is_rising = rises(order.column) != order.is_reversed;
+    let arrow = if is_rising { "↑" } else { "↓" };
     table.marked_titles(|spec, title, width| {
         let is_marked = spec.sort == order.column && spec.name != "chart";
         let fits = usize::from(width) > title.chars().count();
