@@ -478,7 +478,7 @@ impl State {
         self.grouped_rows.groups.get_mut(group)
     }
 
-    /// Returns the indices of the nodes whose rows are visible even with `max_problems` lines of problems below.
+    /// Returns the indices of the nodes whose notes are visible even with `max_problems` lines of problems below.
     fn nodes_with_visible_notes(
         &self,
         context: RenderContext<'_>,
