@@ -52,6 +52,24 @@ fn clearing_a_filter_keeps_the_shown_node() {
 }
 
 #[test]
+fn what_does_not_match_the_filter_is_faint_and_counted() {
+    let keys = |filter: &str| -> Vec<KeyCode> {
+        let typed = format!("/{filter}").chars().map(KeyCode::Char).collect::<Vec<_>>();
+        [typed, vec![KeyCode::Enter, KeyCode::Char('3')]].concat()
+    };
+    check_sizes("node-filtered", &fleets::every_state(), &keys("gpu=2"), DARK);
+    for (filter, count) in [("gpu=2", "1 of 8 matches"), ("gpu<3", "3 of 8 match "), ("gpu<8", "")]
+    {
+        let mut ui = new_ui(fleets::every_state(), DARK);
+        press(&mut ui, &keys(filter));
+        let screen = text(&draw(&mut ui, 120, 40));
+        let title = screen.iter().find(|line| line.starts_with("gpu01 ")).unwrap();
+        assert!(title.contains(count), "{filter}: {title}");
+        assert_eq!(title.contains(" of 8 "), !count.is_empty(), "{filter}: {title}");
+    }
+}
+
+#[test]
 fn a_node_in_every_density() {
     let fleet = fleets::accelerators();
     for (letter, name) in [("a", "auto"), ("f", "full"), ("c", "compact")] {

@@ -325,8 +325,9 @@ impl<'a> DeviceTable<'a> {
         }
     }
 
-    fn sum(&self) -> DeviceRow<'a> {
-        let totals = Totals::of_devices(self.node);
+    /// Sums up the devices at these positions, or all.
+    fn sum(&self, positions: Option<&[usize]>) -> DeviceRow<'a> {
+        let totals = Totals::of_part(self.node, positions);
         let util = totals.utilization.map(Percent::get);
         DeviceRow {
             label: ("SUM".to_owned(), Tone::Faint),
@@ -434,18 +435,24 @@ pub(crate) fn lines(
     }
     for index in panel.devices.range(count) {
         let Some(device) = node.devices.get(index) else { continue };
-        let fade = Fade::if_old(!is_fresh(index));
+        let fade = match is_fresh(index) {
+            false => Fade::All,
+            true if !context.view.matches_device(node, index) => Fade::Cells,
+            true => Fade::None,
+        };
         let row = table.context.row((index, device));
         lines.push(table.row(Line::new(), &row, fade).selected(has_cursor(device)));
         if let Some(columns) = &second_columns {
             let line = table.context.second_line(device, columns);
-            let line = if fade == Fade::None { line } else { line.dimmed() };
-            lines.push(line.selected(has_cursor(device)));
+            lines.push(fade.applied_to(line).selected(has_cursor(device)));
         }
     }
     if has_sum(node) {
-        let fade = Fade::if_old(!(0..count).all(is_fresh));
-        lines.push(table.row(Line::new(), &table.context.sum(), fade).trimmed());
+        // With a filter, the sum is that of the devices that match.
+        let is_summed = |index: &usize| context.view.matches_device(node, *index);
+        let fade = Fade::if_old(!(0..count).filter(is_summed).all(is_fresh));
+        let sum = table.context.sum(context.view.matching_devices(node));
+        lines.push(table.row(Line::new(), &sum, fade).trimmed());
     }
     lines.into_iter().map(|line| line.truncated(width)).collect()
 }

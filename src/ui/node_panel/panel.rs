@@ -234,7 +234,20 @@ fn title(fleet_view: &FleetView, node: &Node, width: u16) -> Line {
     let right =
         Line::styled(format!("{position}/{}", fleet_view.count()), Tone::Faint).append(right);
     let name = truncate(node.name.as_str(), width / 2);
-    Line::styled(format!("{name}  "), tone).append(node_description(node)).with_right(right, width)
+    Line::styled(format!("{name}  "), tone)
+        .append(matching_text(fleet_view, node))
+        .append(node_description(node))
+        .with_right(right, width)
+}
+
+/// Tells how many devices match the filter, unless all do.
+fn matching_text(fleet_view: &FleetView, node: &Node) -> Line {
+    let (all, matching) = (node.whole_devices().count(), fleet_view.matching_devices(node));
+    let fewer = matching.map(<[usize]>::len).filter(|count| *count < all);
+    fewer.map_or_else(Line::new, |count| {
+        let verb = if count == 1 { "matches" } else { "match" };
+        Line::styled(format!("{count} of {all} {verb}  "), Tone::Strong)
+    })
 }
 
 /// Describes a node: devices, driver, jobs, probe.

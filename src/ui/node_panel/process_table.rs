@@ -35,8 +35,9 @@ pub(crate) fn lines(
     let selected = cursor_index.and_then(|at| node.uses.get(rows_by_device.get(at)?.0));
     let table = UseTable::laid_out(context, (node, selected), width, panel.shift);
     let is_fresh = node.link == Link::Up && has_fresh_process_lists(node, now);
-    // If all processes belong to others, dimming all of them would not help.
-    let has_own = node.uses.iter().any(|used| is_own(node, used.pid) == Some(true));
+    // If all processes belong to others, dimming all of them would not help, and with a filter those that do not match are.
+    let is_filtered = !context.view.filter.is_empty();
+    let has_own = !is_filtered && node.uses.iter().any(|used| is_own(node, used.pid) == Some(true));
     let lines = panel.processes.lines(
         Some(table.titles()),
         (rows_by_device.len(), cursor_index),
@@ -47,6 +48,7 @@ pub(crate) fn lines(
             let fade = match row.1 {
                 _ if !is_fresh => Fade::All,
                 None if node.unseen_process(used.pid).is_some_and(is_gone) => Fade::All,
+                _ if !context.view.matches_use(node, used) => Fade::Cells,
                 _ if has_own && is_own(node, used.pid) == Some(false) => Fade::Cells,
                 _ => Fade::None,
             };
