@@ -423,7 +423,7 @@ pub(crate) fn lines(
     let rows = if is_full { room_rows / 2 } else { room_rows };
     panel.devices.scroll_to(rows, node.devices.len(), cursor_index);
     let count = node.devices.len();
-    let mut lines = vec![panel.devices.with_position(table.titles(), count, width)];
+    let mut lines = vec![panel.devices.with_position(None, table.titles(), count, width)];
     let is_fresh = |index| node.link == Link::Up && node.device_freshness(index, now).is_fresh();
     let has_no_column = |attribute: &&Attribute| table.width_of(attribute.name) == 0;
     let second_columns = is_full.then(|| {

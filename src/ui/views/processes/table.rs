@@ -37,10 +37,12 @@ pub(super) fn lines(
     let State { rows, tags, cursor: list_cursor, shift, order, .. } = &mut *state;
     let table = ProcessTable::laid_out(context, rows, density, width);
     let selected = cursor.and_then(|cursor| rows.list.get(cursor)).and_then(ProcessRow::key);
-    lines.extend(list_cursor.viewport.lines(
+    let room = height.saturating_sub(lines.len() + usize::from(has_detail));
+    list_cursor.viewport.draw_below(
+        &mut lines,
         Some(columns::titles(&table, order.column)),
         (count, cursor),
-        (width, height.saturating_sub(lines.len() + usize::from(has_detail))),
+        (width, room),
         |at| {
             let entry = rows.list.get(at)?.entry()?;
             let is_same_process = cursor != Some(at)
@@ -57,7 +59,7 @@ pub(super) fn lines(
             let line = columns::row(&table, mark, entry, (context.view.now, *shift));
             Some(line.clickable_line(Click::Row(at)))
         },
-    ));
+    );
     if has_detail {
         lines.resize(height - 1, Line::new());
         let entry =
