@@ -28,22 +28,21 @@ pub(crate) fn lines(
     height: usize,
 ) -> Vec<Line> {
     let now = context.view.now;
-    let rows_by_device = process_rows(node);
+    let rows = panel.process_rows(node);
     let cursor = panel.cursor(node);
-    let cursor_index =
-        rows_by_device.iter().position(|(_, row_id)| cursor.as_ref() == Some(row_id));
-    let selected = cursor_index.and_then(|at| node.uses.get(rows_by_device.get(at)?.0));
+    let cursor_index = rows.iter().position(|(_, row_id)| cursor.as_ref() == Some(row_id));
+    let selected = cursor_index.and_then(|at| node.uses.get(rows.get(at)?.0));
     let table = UseTable::laid_out(context, (node, selected), width, panel.shift);
     let is_fresh = node.link == Link::Up && has_fresh_process_lists(node, now);
     // If all processes belong to others, dimming all of them would not help, and with a filter those that do not match are.
     let is_filtered = !context.view.filter.is_empty();
     let has_own = !is_filtered && node.uses.iter().any(|used| is_own(node, used.pid) == Some(true));
     let lines = panel.processes.lines(
-        Some(table.titles()),
-        (rows_by_device.len(), cursor_index),
+        Some(table.highlighted_titles(panel.order.column)),
+        (rows.len(), cursor_index),
         (width, height),
         |at| {
-            let used = node.uses.get(rows_by_device.get(at)?.0)?;
+            let used = node.uses.get(rows.get(at)?.0)?;
             let row = (used, node.process(used.pid));
             let fade = match row.1 {
                 _ if !is_fresh => Fade::All,
@@ -55,7 +54,7 @@ pub(crate) fn lines(
             Some(table.row(Line::new(), &row, fade))
         },
     );
-    if rows_by_device.is_empty() {
+    if rows.is_empty() {
         return vec![empty_line(node, &context.options.selection).truncated(width)];
     }
     lines

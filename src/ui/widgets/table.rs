@@ -384,6 +384,13 @@ impl<'c, C, R> Table<'c, C, R> {
         self.marked_titles(|_, title, _| (title, Tone::Faint))
     }
 
+    /// Draws the titles and highlights the one that rows are sorted by.
+    pub(crate) fn highlighted_titles(&self, sorted: &str) -> Line {
+        self.marked_titles(|spec, title, _| {
+            (title, if spec.name == sorted { Tone::Accent } else { Tone::Faint })
+        })
+    }
+
     /// Draws the titles as `mark` returns them for a column, its title and its width.
     pub(crate) fn marked_titles(
         &self,

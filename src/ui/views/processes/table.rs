@@ -8,11 +8,11 @@ use crate::time::format_duration;
 use crate::ui::RenderContext;
 use crate::ui::display_options::Density;
 use crate::ui::input::Click;
+use crate::ui::process_order;
+use crate::ui::process_row::{ProcessEntry, ProcessRow};
 use crate::ui::process_target::short_command;
 use crate::ui::views::processes::columns::{self, ProcessTable, max_shift, row_status};
 use crate::ui::views::processes::detail::state_text;
-use crate::ui::views::processes::row::{ProcessEntry, ProcessRow};
-use crate::ui::views::processes::row_order::column;
 use crate::ui::views::processes::rows::ResolvedScope;
 use crate::ui::views::processes::{Scope, State};
 use crate::ui::widgets::line::{Line, Tone};
@@ -40,7 +40,7 @@ pub(super) fn lines(
     let room = height.saturating_sub(lines.len() + usize::from(has_detail));
     list_cursor.viewport.draw_below(
         &mut lines,
-        Some(columns::titles(&table, order.column)),
+        Some(table.highlighted_titles(order.column)),
         (count, cursor),
         (width, room),
         |at| {
@@ -97,6 +97,11 @@ fn title(context: RenderContext<'_>, state: &State, width: u16) -> Line {
     if state.scope != Scope::Node && nodes > 0 {
         count_text = format!("{count_text} on {}", counted(nodes, "node"));
     }
+    // The range of visible rows counts these.
+    let listed = rows.list.len();
+    if listed != count {
+        count_text = format!("{count_text}, {}", counted(listed, "row"));
+    }
     line = line.gap(2).text(count_text, Tone::Plain);
     if rows.hidden.count > 0 {
         let memory = if rows.hidden.memory.0 > 0 {
@@ -118,10 +123,8 @@ fn title(context: RenderContext<'_>, state: &State, width: u16) -> Line {
     if rows.has_tpus && width >= 100 {
         right = right.text("* of the whole chip", Tone::Faint).gap(2);
     }
-    let sorted = column(state.order.column).map_or("", |column| column.label);
-    let direction = if state.order.is_reversed { ", reversed" } else { "" };
     // The sort order is dropped first, since the column titles show it too.
-    let sorted = Line::styled(format!("by {sorted}{direction}"), Tone::Faint);
+    let sorted = Line::styled(process_order::description(state.order), Tone::Faint);
     let is_tight = line.width() + right.width() + sorted.width() > width;
     line.with_right(if is_tight { right.trimmed() } else { right.append(sorted) }, width)
 }
