@@ -381,18 +381,28 @@ pub(crate) fn frame_lines(node: &Node) -> usize {
     1 + usize::from(has_sum(node))
 }
 
-fn has_sum(node: &Node) -> bool {
+/// Returns true if there are several devices, which have a sum.
+pub(crate) fn has_sum(node: &Node) -> bool {
     node.whole_devices().count() > 1
 }
 
-/// Draws the titles, the given number of device lines, and the sum. With full density a device takes two
-/// lines.
+/// What the table has room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeviceRoom {
+    /// The lines of devices, without titles and sum.
+    pub(crate) lines: usize,
+    /// Each device takes two lines.
+    pub(crate) is_full: bool,
+    pub(crate) has_sum: bool,
+}
+
+/// Draws the titles, devices in the given room, and the sum.
 pub(crate) fn lines(
     context: RenderContext<'_>,
     node: &Node,
     panel: &mut NodePanel,
     width: u16,
-    (room_rows, is_full): (usize, bool),
+    DeviceRoom { lines: room_lines, is_full, has_sum }: DeviceRoom,
 ) -> Vec<Line> {
     let now = context.view.now;
     let attributes = attributes::attributes();
@@ -420,7 +430,7 @@ pub(crate) fn lines(
     let cursor = panel.cursor(node);
     let has_cursor = |device: &Device| cursor == Some(RowId::Device(Arc::clone(&device.uuid)));
     let cursor_index = node.devices.iter().position(has_cursor);
-    let rows = if is_full { room_rows / 2 } else { room_rows };
+    let rows = if is_full { room_lines / 2 } else { room_lines };
     panel.devices.scroll_to(rows, node.devices.len(), cursor_index);
     let count = node.devices.len();
     let mut lines = vec![panel.devices.with_position(None, table.titles(), count, width)];
@@ -447,7 +457,7 @@ pub(crate) fn lines(
             lines.push(fade.applied_to(line).selected(has_cursor(device)));
         }
     }
-    if has_sum(node) {
+    if has_sum {
         // With a filter, the sum is that of the devices that match.
         let is_summed = |index: &usize| context.view.matches_device(node, *index);
         let fade = Fade::if_old(!(0..count).filter(is_summed).all(is_fresh));
