@@ -15,7 +15,8 @@ use crate::insight::matched::MatchedDevices;
 use crate::insight::node_status::NodeStatus;
 use crate::insight::runs::Runs;
 use crate::insight::users::Users;
-use crate::model::{Bytes, DeviceFault, FaultKind, NodeName, RunList, SourceFaultKind};
+use crate::metrics::Usage;
+use crate::model::{Bytes, DeviceFault, DeviceUse, FaultKind, NodeName, RunList, SourceFaultKind};
 use crate::nodeset;
 use crate::query::DisplaySelection;
 use crate::query::Filter;
@@ -255,13 +256,27 @@ impl FleetView {
         }
     }
 
-    /// Returns true if the device at this position of a node, or a slice of it, matches the filter.
+    /// Returns the positions of the devices of a node that match the filter, without slices; `None` without a filter.
+    pub(crate) fn matching_devices(&self, node: &Node) -> Option<&[usize]> {
+        let matched = self.matched.as_ref()?;
+        // The positions of a node known from the scheduler alone are not those of devices.
+        let positions = matched.positions(node).filter(|_| node.reported().is_none());
+        Some(positions.map_or(&[], |positions| positions))
+    }
+
+    /// Returns true if the device at this position of a node, or a slice of it, matches the filter; of a slice, if its
+    /// device does.
     pub fn matches_device(&self, node: &Node, position: usize) -> bool {
-        self.matched.as_ref().is_none_or(|matched| {
-            // The positions of a node known from the scheduler alone are not those of devices.
-            let positions = matched.positions(node).filter(|_| node.reported().is_none());
-            positions.is_some_and(|positions| positions.contains(&position))
-        })
+        let Some(matching) = self.matching_devices(node) else { return true };
+        let whole = node.devices.get(position).and_then(|device| node.whole_position(device));
+        matching.contains(&whole.unwrap_or(position))
+    }
+
+    /// Returns true if the process that uses a device of a node matches the filter.
+    pub(crate) fn matches_use(&self, node: &Node, used: &DeviceUse) -> bool {
+        let device = node.device(&used.device);
+        self.filter.is_empty()
+            || self.filter.matches_usage(node, device, &Usage::of_use(node, used), self.now)
     }
 
     /// Returns true if the device at this position of a node counts as free.

@@ -71,6 +71,8 @@ mod navigation;
 mod node_panel;
 mod paint;
 mod preferences;
+mod process_order;
+mod process_row;
 mod process_target;
 mod render;
 mod report;

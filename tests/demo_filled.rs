@@ -13,7 +13,8 @@ use gtop::internals::model::Throttle;
 use gtop::internals::sim::FleetSpec;
 use gtop::internals::time::Timestamp;
 use gtop::internals::ui::{
-    ColourDepth, DisplayOptions, GlyphSet, Palette, Setup, TableColumns, Theme, Ui, UiConfig,
+    ColourDepth, Density, DisplayOptions, GlyphSet, Palette, Setup, TableColumns, Theme, Ui,
+    UiConfig,
 };
 use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
@@ -99,7 +100,8 @@ fn screen(fleet: &Fleet, columns: TableColumns, keys: &str, width: u16) -> Vec<S
     ui.apply_config(UiConfig {
         theme,
         detects_background: false,
-        display: DisplayOptions { columns, ..DisplayOptions::default() },
+        // Second lines of devices have other values under a title.
+        display: DisplayOptions { columns, density: Density::Compact, ..DisplayOptions::default() },
         interval: Duration::from_secs(1),
         preferences: Vec::new(),
         setup: Setup::default(),

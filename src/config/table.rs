@@ -515,6 +515,7 @@ mod tests {
         "last",
         "link",
         "membar",
+        "memshare",
         "most-free",
         "nodes",
         "note",

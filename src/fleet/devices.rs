@@ -9,8 +9,8 @@ use crate::fleet::history::Metric;
 use crate::fleet::node::Node;
 use crate::fleet::rates::update_rates;
 use crate::model::{
-    BackendReading, Bytes, Device, DeviceFault, DeviceUse, DevicesReading, Event, EventKind,
-    Reading, Reason, RecoveryAction, Source, UsesReading, Vendor,
+    BackendReading, Bytes, Device, DeviceDetails, DeviceFault, DeviceUse, DevicesReading, Event,
+    EventKind, Reading, Reason, RecoveryAction, Source, UsesReading, Vendor,
 };
 use crate::time::{ClockOffset, NodeTime, Timestamp};
 
@@ -42,6 +42,7 @@ fn apply_devices(node: &mut Node, source: &Source, reading: DevicesReading, cloc
         }
     } else {
         rebuild_devices(node, source, at, reading.list);
+        apply_xids(node);
     }
     for event in before.events(node, source, reading.at) {
         node.record_event(event);
@@ -192,6 +193,19 @@ fn merge_device(before: Option<Device>, newer: Device) -> Device {
     device
 }
 
+/// Gives faulty devices, which report nothing themselves, the last Xid that was reported of them.
+pub(super) fn apply_xids(node: &mut Node) {
+    let Node { devices, events, .. } = node;
+    for device in devices.iter_mut().filter(|device| device.fault.is_some()) {
+        let is_xid = |event: &Event| event.kind == EventKind::Xid && event.device == device.uuid;
+        let last = events.iter().rev().find(|record| is_xid(&record.event));
+        if let Some(code) = last.and_then(|record| u32::try_from(record.event.code?).ok()) {
+            let xid = Reading::Known(code);
+            device.details = DeviceDetails { xid, ..DeviceDetails::default() }.shared();
+        }
+    }
+}
+
 /// Sorts devices in the driver's order, each slice after its device.
 fn sort_devices(devices: &mut [(Device, Source)]) {
     let parent_indices: BTreeMap<Arc<str>, u32> = devices
@@ -249,8 +263,7 @@ mod tests {
     use super::*;
     use crate::fleet::NodeBuilder;
     use crate::model::{
-        BackendState, DeviceDetails, Hello, Link, NodeName, Percent, Sample, SourceFault,
-        SourceFaultKind, UseKind,
+        BackendState, Hello, Link, NodeName, Percent, Sample, SourceFault, SourceFaultKind, UseKind,
     };
 
     fn nvml() -> Source {
@@ -425,6 +438,40 @@ mod tests {
         builder.on_sample(memory_sample(Reading::default(), mib(81)));
         assert_eq!(builder.node().devices[0].memory_used, Reading::Unknown(Reason::Malformed));
         assert_eq!(builder.node().devices[0].memory_total, mib(80));
+    }
+
+    #[test]
+    fn a_lost_device_keeps_the_last_xid_that_was_reported_of_it() {
+        let at = Timestamp::default();
+        let xid = |device: &str, code| Event {
+            at,
+            source: nvml(),
+            kind: EventKind::Xid,
+            device: device.into(),
+            code: Some(code),
+            message: Arc::default(),
+        };
+        let lose = |builder: &mut NodeBuilder| {
+            let mut sample = sample_with(&nvml(), "GPU-a", vec![]);
+            sample.backends[0].devices.as_mut().unwrap().list[0].fault = Some(DeviceFault::Lost);
+            builder.on_sample(sample);
+        };
+        let last = |builder: &NodeBuilder| {
+            builder.node().devices[0].details.as_deref().and_then(|details| details.xid.get())
+        };
+        for is_lost_first in [false, true] {
+            let mut builder = builder(hello(&[(&nvml(), None)]));
+            builder.on_sample(sample_with(&nvml(), "GPU-a", vec![]));
+            if is_lost_first {
+                lose(&mut builder);
+                assert_eq!(last(&builder), None);
+            }
+            builder.on_event(xid("GPU-a", 48));
+            builder.on_event(xid("GPU-a", 79));
+            builder.on_event(xid("GPU-b", 13));
+            lose(&mut builder);
+            assert_eq!(last(&builder), Some(79), "{is_lost_first}");
+        }
     }
 
     #[test]

@@ -98,10 +98,9 @@ impl<'a> NodeLookup<'a> {
         let (mut has_devices, mut positions) = (false, Vec::new());
         if let (Some(node), Some(own)) = (node, &assigned.devices) {
             let devices = node.devices.iter().enumerate();
-            for (position, device) in devices.filter(|(_, device)| own.contains(&device.uuid)) {
+            for (position, _) in devices.filter(|(_, device)| own.contains(&device.uuid)) {
                 has_devices = true;
-                let whole = node.whole_position(device).unwrap_or(position);
-                if self.fleet_view.matches_device(node, whole) {
+                if self.fleet_view.matches_device(node, position) {
                     positions.push(position);
                 }
             }

@@ -9,7 +9,7 @@ pub const DEVICE_AMD: &[Field<Device>] = fields! { Device:
     Integer("gtt_total_bytes", "gtttotal", "total GTT memory", statics?.host_memory_total);
     Number("junction_temperature_celsius", "junction", "junction temperature (hottest spot)",
         details?.junction_temperature)
-        .column(("JUNCTION", "junction"), (8, 5));
+        .column(("JUNCTION", "junction"), (8, 6));
     Number("junction_slowdown_temperature_celsius", "jslowat", "junction slowdown temperature",
         statics?.junction_slowdown_temperature);
     Number("memory_slowdown_temperature_celsius", "mslowat", "memory slowdown temperature",

@@ -89,7 +89,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = fields! { Device:
     Integer("bar1_total_bytes", "bar1total", "total BAR1 memory", details?.bar1_total);
     Integer("bar1_free_bytes", "bar1free", "free BAR1 memory", details?.bar1_free);
     Flag("display_active", "display", "a display is attached and active", details?.display_active)
-        .column(("DISP", "disp"), (4, 25));
+        .column(("DISP", "disp"), (4, 26));
     Flag("display_connected", "connected", "a display is connected", details?.display_connected);
     Text("compute_mode", "mode", "compute mode: who may use the device", details?.compute_mode);
     Text("compute_capability", "cc", "CUDA compute capability", statics?.capability);
@@ -101,12 +101,12 @@ pub const DEVICE_DETAIL: &[Field<Device>] = fields! { Device:
     Share("graphics_active_percent", "gract",
         "share of time the graphics or compute engine was active, by hardware counters", activity?.graphics_active);
     Share("sm_active_percent", "smact", "SM activity: share of SMs that were busy", activity?.sm_active)
-        .column(("SMACT", "smact"), (5, 11));
+        .column(("SMACT", "smact"), (5, 12));
     Share("sm_occupancy_percent", "occupancy", "SM occupancy: resident warps as a share of the maximum",
         activity?.sm_occupancy)
-        .column(("OCC", "occ"), (4, 13));
+        .column(("OCC", "occ"), (4, 14));
     Share("tensor_active_percent", "tensor", "tensor core activity", activity?.tensor_active)
-        .column(("TENSOR", "tensor"), (6, 12));
+        .column(("TENSOR", "tensor"), (6, 13));
     Share("dram_active_percent", "dram", "DRAM activity: share of peak memory bandwidth", activity?.dram_active);
     Share("fp64_active_percent", "fp64", "FP64 pipe activity", activity?.fp64_active);
     Share("fp32_active_percent", "fp32", "FP32 pipe activity", activity?.fp32_active);

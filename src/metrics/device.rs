@@ -57,7 +57,7 @@ pub const DEVICE: &[Field<Device>] = fields! { Device:
     Integer("pcie_lanes", "pciewidth", "current PCIe link width, in lanes", pcie => |(_, lanes)| lanes);
     Flag("persistence_enabled", "persistence", "persistence mode: the driver stays loaded while the device is unused",
         persistence)
-        .column(("PERS", "pers"), (4, 17));
+        .column(("PERS", "pers"), (4, 18));
     Flag("mig_enabled", "mig", "MIG mode is enabled", mig)
-        .column(("MIG", "MIG"), (3, 24));
+        .column(("MIG", "MIG"), (3, 25));
 };

@@ -21,11 +21,16 @@ pub struct Usage {
 impl Usage {
     /// Returns the processes on a device of this node, in the driver's order.
     pub fn of<'a>(node: &'a Node, device: &'a Device) -> impl Iterator<Item = Self> + 'a {
-        node.uses_of(&device.uuid).map(|used| Self {
+        node.uses_of(&device.uuid).map(|used| Self::of_use(node, used))
+    }
+
+    /// Returns the process behind this use of a device of this node.
+    pub fn of_use(node: &Node, used: &DeviceUse) -> Self {
+        Self {
             used: used.clone(),
             process: node.process(used.pid).cloned(),
             unseen: node.unseen_process(used.pid).cloned(),
-        })
+        }
     }
 
     fn of_process<T: Into<Value>>(&self, read: fn(&Process) -> Reading<T>) -> Value {

@@ -11,7 +11,7 @@ pub const DEVICE_TPU: &[Field<Device>] = fields! { Device:
     Share("hbm_bandwidth_percent", "hbmbw", "TPU: share of peak HBM bandwidth", tpu?.bandwidth);
     Number("tensorcore_idle_seconds", "tcidle", "TPU: time since a TensorCore last ran", tpu?.idle_seconds);
     Integer("hlo_queue", "hloq", "TPU: programs queued for the chip", tpu?.queue)
-        .column(("HLOQ", "hloq"), (5, 19));
+        .column(("HLOQ", "hloq"), (5, 20));
     Integer("runtime_uptime_seconds", "runtime", "TPU: uptime of the runtime", tpu?.uptime_seconds);
     Text("framework", "framework", "TPU: framework that uses the runtime", tpu?.framework);
     Text("slice_error", "sliceerr", "TPU: fault of the slice", tpu?.slice_error);

@@ -16,6 +16,7 @@ use crate::ui::dialog::Dialog;
 use crate::ui::dialog::explain::ExplanationDialog;
 use crate::ui::effect::Effect;
 use crate::ui::node_panel::series::NodeSeries;
+use crate::ui::process_order;
 use crate::ui::view_state::{Shared, ViewState};
 use crate::ui::views::{events, fleet, job, node, processes, runs, users};
 use crate::ui::widgets::column_spec::ColumnGroup;
@@ -74,6 +75,11 @@ impl Navigation {
         let shared = &mut self.shared;
         let effect = match action {
             Action::Rows(RowAction::Open) if self.view == View::Node => self.open_row(context),
+            Action::Rows(RowAction::Open)
+                if self.view == View::Processes && self.processes.is_on_detail() =>
+            {
+                self.update_process_view(context, ProcessAction::ClosePage)
+            }
             Action::Rows(action) => {
                 let (view, shared) = self.current();
                 view.update(context, shared, action)
@@ -96,7 +102,7 @@ impl Navigation {
             Action::Runs(action) => self.runs.update_runs(context, action),
             _ => Effect::Ignored,
         };
-        self.shared.panel.follow(&self.shared.selection);
+        self.sync_panel();
         effect
     }
 
@@ -126,6 +132,11 @@ impl Navigation {
                 Some(Signal::Interrupt)
             }
             (ProcessAction::Tag | ProcessAction::Tree | ProcessAction::Environment, View::Node) => {
+                // Only the tree is also of the whole node.
+                let selected = panel.selected_process(node.map(|node| &**node));
+                if let (Err(reason), false) = (selected, action == ProcessAction::Tree) {
+                    return Effect::Message(reason);
+                }
                 return self
                     .visit_processes(context, |this| this.update_process_view(context, action));
             }
@@ -181,6 +192,13 @@ impl Navigation {
         let effect = perform(self);
         self.processes.settle_visit();
         effect
+    }
+
+    /// Turns the panel to the selected node, and gives it the order of processes.
+    fn sync_panel(&mut self) {
+        let Shared { selection, panel } = &mut self.shared;
+        panel.follow(selection);
+        panel.order = self.processes.order;
     }
 
     /// Returns the columns of the tables of the current view.
@@ -252,14 +270,16 @@ impl Navigation {
     }
 
     fn sort(&mut self, context: RenderContext<'_>, action: SortAction) -> Effect {
-        if self.view == View::Node && !matches!(action, SortAction::By(_)) {
-            // The processes of a node are sorted in their own view.
-            return self.visit_processes(context, |this| this.sort(context, action));
-        }
         let scheme = context.options.key_scheme;
         let is_on_page = self.view == View::Processes && !self.processes.is_on_table();
-        let reverses = self.view == View::Processes;
-        let Some((order, mut columns)) = self.current().0.sorting() else {
+        let reverses = matches!(self.view, View::Processes | View::Node);
+        // The processes of a node have the order of those in their own view.
+        let sorting = if self.view == View::Node {
+            self.processes.sorting()
+        } else {
+            self.current().0.sorting()
+        };
+        let Some((order, mut columns)) = sorting else {
             // The keys of an open job are those of its nodes.
             let step = match action {
                 SortAction::Previous => Some(JobAction::PreviousNode),
@@ -294,6 +314,16 @@ impl Navigation {
             SortAction::Previous => order.cycle(&columns, false),
             SortAction::Reverse => order.is_reversed = !order.is_reversed,
         }
+        let order = *order;
+        self.sync_panel();
+        if self.view == View::Node {
+            let Shared { selection, panel } = &mut self.shared;
+            if let Some(node) = selection.node(context.view) {
+                panel.show_first_process(&context.options.selection.filter_node(node));
+            }
+            // Not every column by which they are sorted is shown.
+            return Effect::Message(format!("processes {}", process_order::description(order)));
+        }
         // Rows are sorted to look at the first ones.
         let (view, shared) = self.current();
         view.show_top(context, shared);
@@ -307,7 +337,7 @@ impl Navigation {
         width: u16,
         height: usize,
     ) -> Vec<Line> {
-        self.shared.panel.follow(&self.shared.selection);
+        self.sync_panel();
         let (view, shared) = self.current();
         view.lines(context, shared, width, height)
     }
@@ -463,6 +493,9 @@ impl Navigation {
                 matches!(row_id, Some(RowId::Process { .. })).then_some(default)
             }
             (Action::Node(NodeAction::Previous), _) if fleet_view.count() < 2 => None,
+            (Action::Rows(RowAction::Open), View::Processes) if self.processes.is_on_detail() => {
+                Some("close")
+            }
             (Action::Rows(RowAction::Open), View::Processes) => {
                 self.processes.is_on_rows().then_some(default)
             }

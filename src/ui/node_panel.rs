@@ -5,12 +5,15 @@ use std::sync::Arc;
 use crate::fleet::Node;
 use crate::insight::{RowId, process_rows};
 use crate::model::NodeName;
+use crate::query::SortOrder;
 use crate::text::width_of;
 use crate::ui::action::ProcessAction;
 use crate::ui::display_options::Density;
 use crate::ui::effect::Effect;
 use crate::ui::node_panel::chart::ChartState;
 use crate::ui::node_panel::series::NodeSeries;
+use crate::ui::process_order;
+use crate::ui::process_row::ProcessEntry;
 use crate::ui::process_target::ProcessTarget;
 use crate::ui::selection::SharedSelection;
 use crate::ui::widgets::column_spec::ColumnGroup;
@@ -50,6 +53,8 @@ pub(crate) struct NodePanel {
     pub(crate) charts: ChartState,
     pub(crate) series: NodeSeries,
     pub(crate) hides_processes: bool,
+    /// The order of the processes, that of their own view.
+    pub(crate) order: SortOrder,
     /// Columns by which commands are scrolled to the right.
     shift: usize,
     devices: Viewport,
@@ -69,6 +74,24 @@ impl NodePanel {
             (self.devices, self.processes) = (Viewport::default(), Viewport::default());
         }
         self.node = selection.node_name().cloned();
+    }
+
+    /// Returns the process rows of a node with their indices in `Node::uses`, sorted.
+    fn process_rows(&self, node: &Node) -> Vec<(usize, RowId)> {
+        let rows = process_rows(node);
+        let uses = rows.iter().map(|(index, _)| node.uses.get(*index));
+        let entries: Vec<_> =
+            uses.map(|used| used.map(|used| ProcessEntry::of(node, used))).collect();
+        let positions = process_order::positions(&entries, self.order);
+        positions.iter().filter_map(|at| rows.get(*at).cloned()).collect()
+    }
+
+    /// Shows the first process, with the cursor on it if it was on a process.
+    pub(crate) fn show_first_process(&mut self, node: &Node) {
+        self.processes.top = 0;
+        if matches!(self.cursor(node), Some(RowId::Process { .. })) {
+            self.cursor = self.process_rows(node).into_iter().next().map(|(_, row_id)| row_id);
+        }
     }
 
     /// Moves the cursor in the tables. Without a cursor, it appears: at the first process when it moves down, at
@@ -96,7 +119,7 @@ impl NodePanel {
         if matches!(cursor, Some(RowId::Process { .. })) {
             return true;
         }
-        let uses = if self.hides_processes { Vec::new() } else { process_rows(node) };
+        let uses = if self.hides_processes { Vec::new() } else { self.process_rows(node) };
         let is_wanted = |row_id: &RowId| match (row_id, &cursor) {
             (RowId::Process { device, .. }, Some(RowId::Device(wanted))) => device == wanted,
             _ => true,
@@ -162,21 +185,27 @@ impl NodePanel {
 
     fn row_ids(&self, node: &Node) -> Vec<RowId> {
         let devices = node.devices.iter().map(|device| RowId::Device(Arc::clone(&device.uuid)));
-        let uses = if self.hides_processes { Vec::new() } else { process_rows(node) };
+        let uses = if self.hides_processes { Vec::new() } else { self.process_rows(node) };
         devices.chain(uses.into_iter().map(|(_, row_id)| row_id)).collect()
+    }
+
+    /// Returns the pid and the start time, if known, of the process under the cursor, or says that there is none.
+    pub(crate) fn selected_process(
+        &self,
+        node: Option<&Node>,
+    ) -> Result<(u32, Option<u64>), String> {
+        let no_process = |hint: &str| Err(format!("no process is under the cursor; {hint}"));
+        match node.and_then(|node| self.cursor(node)) {
+            Some(RowId::Process { pid, start_ticks, .. }) => Ok((pid, start_ticks)),
+            Some(RowId::Device(_)) => no_process("processes are below the devices"),
+            None => no_process("↑ and ↓ select one"),
+        }
     }
 
     /// Returns the process under the cursor, or why there is none that can be signalled.
     pub(crate) fn signal_target(&self, node: Option<&Node>) -> Result<ProcessTarget, String> {
-        let no_process = |hint: &str| format!("no process is under the cursor; {hint}");
-        let no_cursor = || no_process("↑ and ↓ select one");
-        let node = node.ok_or_else(no_cursor)?;
-        let (pid, start_ticks) = match self.cursor(node) {
-            Some(RowId::Process { pid, start_ticks, .. }) => (pid, start_ticks),
-            Some(RowId::Device(_)) => return Err(no_process("processes are below the devices")),
-            None => return Err(no_cursor()),
-        };
-        ProcessTarget::find(node, pid, start_ticks)
+        let (pid, start_ticks) = self.selected_process(node)?;
+        node.and_then(|node| ProcessTarget::find(node, pid, start_ticks))
             .ok_or_else(|| "the node hides this process, so no signal can be sent".to_owned())
     }
 }

@@ -7,7 +7,11 @@ use unicode_width::UnicodeWidthChar;
 use crate::fleet::{Node, Process};
 use crate::insight::FleetView;
 use crate::model::{Link, NodeName, ProcessKey, ProcessState, UnseenProcess, UnseenReason};
+use crate::text::width_of;
 use crate::ui::widgets::line::{Tone, truncate};
+
+/// Maximum width of the command in a short description.
+const MAX_COMMAND_WIDTH: u16 = 24;
 
 /// Identity of a process, with what identifies it to a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,9 +123,19 @@ impl ProcessTarget {
 
     /// Describes the process in short: `4121 python of alice on gpu03`.
     pub(super) fn name(&self) -> String {
+        self.name_with_command(MAX_COMMAND_WIDTH)
+    }
+
+    /// Describes the process in this width, with as much of its command as fits, at least what is in short.
+    pub(super) fn name_within(&self, width: u16) -> String {
+        let spare = width.saturating_sub(width_of(&self.name()));
+        self.name_with_command(MAX_COMMAND_WIDTH.saturating_add(spare))
+    }
+
+    fn name_with_command(&self, width: u16) -> String {
         let user = self.user.as_ref().map_or_else(String::new, |user| format!(" of {user}"));
         let program = short_command(&self.command, false);
-        let program = truncate(&program, 24);
+        let program = truncate(&program, width);
         let space = if program.is_empty() { "" } else { " " };
         format!("{}{space}{program}{user} on {}", self.key.pid, self.node.label())
     }

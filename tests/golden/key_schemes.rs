@@ -79,14 +79,44 @@ fn the_first_enter_opens_the_first_process_in_every_scheme() {
             let ProcessRequest::Detail(key) = request(&mut ui, KeyCode::Enter) else { panic!() };
             is_about(key, PIDS[0]);
             assert!(screen(&mut ui).contains("process  4101"), "{}", screen(&mut ui));
+            // As it opens the page, it closes it.
+            let before = view == '3';
+            press(&mut ui, &[KeyCode::Enter]);
+            assert!(!screen(&mut ui).contains("process  4101"), "{}", screen(&mut ui));
+            assert_eq!(shows_machine(&mut ui), before, "{}", screen(&mut ui));
         }
     }
+}
+
+/// Returns true if the node view is shown.
+fn shows_machine(ui: &mut Ui) -> bool {
+    screen(ui).lines().any(|line| line.starts_with("workstation  "))
+}
+
+#[test]
+fn keys_for_one_process_stay_on_the_machine_and_say_that_none_is_selected() {
+    for letter in [' ', 'e'] {
+        let mut ui = ui_with(KeyScheme::Nvitop);
+        press(&mut ui, &letters(&letter.to_string()));
+        let shown = screen(&mut ui);
+        assert!(shown.contains("no process is under the cursor"), "{letter}: {shown}");
+        assert!(shows_machine(&mut ui), "{letter}: {shown}");
+    }
+}
+
+#[test]
+fn one_escape_leaves_the_tree() {
+    let mut ui = ui_with(KeyScheme::Nvitop);
+    press(&mut ui, &[KeyCode::Down, KeyCode::Char('t'), KeyCode::Down]);
+    assert!(!shows_machine(&mut ui));
+    press(&mut ui, &[KeyCode::Esc]);
+    assert!(shows_machine(&mut ui), "{}", screen(&mut ui));
 }
 
 #[test]
 fn down_selects_the_first_process_and_pages_lead_back_to_the_machine() {
     let mut ui = ui_with(KeyScheme::Nvitop);
-    let machine = |ui: &mut Ui| screen(ui).lines().any(|line| line.starts_with("workstation  "));
+    let machine = shows_machine;
     press(&mut ui, &[KeyCode::Tab, KeyCode::Tab]);
     let ProcessRequest::Environment(key) = request(&mut ui, KeyCode::Char('e')) else { panic!() };
     is_about(key, PIDS[1]);
@@ -148,6 +178,38 @@ fn o_and_a_letter_sort_as_in_nvitop() {
         press(&mut ui, &letters(keys));
         let shown = screen(&mut ui);
         assert!(shown.contains(order), "{keys}: {shown}");
+        assert!(shows_machine(&mut ui), "{keys}: {shown}");
+        // The view of all processes has the same order.
+        press(&mut ui, &letters("4"));
+        assert!(screen(&mut ui).contains(order), "{keys}: {}", screen(&mut ui));
+    }
+}
+
+#[test]
+fn sorting_keys_sort_the_processes_of_the_machine() {
+    let [first, second, third] = PIDS;
+    let pids = |ui: &mut Ui| -> Vec<u32> {
+        let shown = screen(ui);
+        let words = shown.lines().map(|line| line.split_whitespace().next().unwrap_or_default());
+        words.filter_map(|word| word.parse().ok()).filter(|pid| PIDS.contains(pid)).collect()
+    };
+    for (keys, expected) in [
+        ("", [first, second, third]),
+        ("oU", [third, second, first]),
+        ("ou/", [third, second, first]),
+        ("oP", [third, second, first]),
+        (",", [first, third, second]),
+        (",.", [first, second, third]),
+    ] {
+        let mut ui = ui_with(KeyScheme::Nvitop);
+        press(&mut ui, &letters(keys));
+        assert_eq!(pids(&mut ui), expected, "{keys}: {}", screen(&mut ui));
+        // The cursor follows the rows of the screen.
+        press(&mut ui, &[KeyCode::Down]);
+        let ProcessRequest::Environment(key) = request(&mut ui, KeyCode::Char('e')) else {
+            panic!()
+        };
+        is_about(key, expected[0]);
     }
 }
 

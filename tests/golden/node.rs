@@ -52,6 +52,56 @@ fn clearing_a_filter_keeps_the_shown_node() {
 }
 
 #[test]
+fn what_does_not_match_the_filter_is_faint_and_counted() {
+    let keys = |filter: &str| -> Vec<KeyCode> {
+        let typed = format!("/{filter}").chars().map(KeyCode::Char).collect::<Vec<_>>();
+        [typed, vec![KeyCode::Enter, KeyCode::Char('3')]].concat()
+    };
+    check_sizes("node-filtered", &fleets::every_state(), &keys("gpu=2"), DARK);
+    for (filter, count) in [("gpu=2", "1 of 8 matches"), ("gpu<3", "3 of 8 match "), ("gpu<8", "")]
+    {
+        let mut ui = new_ui(fleets::every_state(), DARK);
+        press(&mut ui, &keys(filter));
+        let screen = text(&draw(&mut ui, 120, 40));
+        let title = screen.iter().find(|line| line.starts_with("gpu01 ")).unwrap();
+        assert!(title.contains(count), "{filter}: {title}");
+        assert_eq!(title.contains(" of 8 "), !count.is_empty(), "{filter}: {title}");
+    }
+}
+
+#[test]
+fn devices_come_before_their_sum() {
+    for (height, expected) in [(14, (7, false)), (15, (8, false)), (17, (8, true))] {
+        let mut ui = new_ui(fleets::every_state(), DARK);
+        press(&mut ui, KEYS);
+        let screen = text(&draw(&mut ui, 60, height));
+        let is_device =
+            |line: &&String| (0..8).any(|device| line.starts_with(&format!("  {device} ")));
+        let devices = screen.iter().filter(is_device).count();
+        let has_sum = screen.iter().any(|line| line.starts_with("SUM"));
+        assert_eq!((devices, has_sum), expected, "{height}: {screen:#?}");
+    }
+}
+
+#[test]
+fn free_rows_show_more_of_a_single_device() {
+    let node = fleets::fully_metered("gpu01").up().node();
+    check_sizes("node-free-rows", &Fleet::new(vec![node].into()), KEYS, DARK);
+}
+
+#[test]
+fn commands_have_room_before_other_columns() {
+    for fleet in [fleets::every_state(), fleets::accelerators(), fleets::with_jobs()] {
+        let mut ui = new_ui(fleet, DARK);
+        press(&mut ui, KEYS);
+        let screen = text(&draw(&mut ui, 80, 24));
+        let titles = screen.iter().find(|line| line.contains("PID USER")).unwrap();
+        let before = titles.split("COMMAND").next().unwrap();
+        assert!(before.chars().count() <= 60, "{titles}");
+    }
+}
+
+#[test]
 fn a_node_in_every_density() {
     let fleet = fleets::accelerators();
     for (letter, name) in [("a", "auto"), ("f", "full"), ("c", "compact")] {

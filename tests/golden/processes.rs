@@ -351,6 +351,14 @@ fn ended_processes_stay_at_the_bottom_for_a_while() {
 }
 
 #[test]
+fn the_page_of_an_ended_process_is_old() {
+    let mut ui = process_ui(DARK, &[KeyCode::Down, KeyCode::Enter]);
+    check("processes-page-running-80x24", &draw(&mut ui, 80, 24));
+    ui.on_fleet(fleets::first_process_ended(), NOW.plus(Duration::from_secs(1)));
+    check("processes-page-ended-80x24", &draw(&mut ui, 80, 24));
+}
+
+#[test]
 fn control_c_interrupts_the_selected_process_or_quits() {
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
     let mut ui = process_ui(DARK, &[]);

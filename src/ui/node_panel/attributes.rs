@@ -91,7 +91,7 @@ pub(crate) fn named(context: AttributeContext<'_>, names: &[&str]) -> Vec<String
 }
 
 /// The attributes that are no single metric.
-const COMBINED: [Attribute; 17] = [
+const COMBINED: [Attribute; 18] = [
     Attribute::combined(("owner", "OWNER", "by"), (8, 1), "the user of a TPU chip", owner),
     Attribute::combined(
         ("throttled", "THROTTLED", "throttled"),
@@ -100,50 +100,56 @@ const COMBINED: [Attribute; 17] = [
         throttled,
     ),
     Attribute::combined(("membw", "MEMBW", "membw"), (5, 3), "memory bandwidth in use", bandwidth),
-    Attribute::combined(("pcie", "PCIe", "PCIe"), (11, 6), "traffic over PCIe", pcie),
-    Attribute::combined(("nvlink", "NVLINK", "NVLink"), (11, 7), "traffic over NVLink", nvlink),
-    Attribute::combined(("fan", "FAN", "fan"), (5, 8), "fan speed", fan),
+    Attribute::combined(
+        ("memshare", "MEM%", "memory share"),
+        (4, 5),
+        "device memory in use, in percent",
+        memory_share,
+    ),
+    Attribute::combined(("pcie", "PCIe", "PCIe"), (11, 7), "traffic over PCIe", pcie),
+    Attribute::combined(("nvlink", "NVLINK", "NVLink"), (11, 8), "traffic over NVLink", nvlink),
+    Attribute::combined(("fan", "FAN", "fan"), (5, 9), "fan speed", fan),
     Attribute::combined(
         ("pstate", "PSTATE", "pstate"),
-        (6, 9),
+        (6, 10),
         "the performance state",
         performance_state_text,
     ),
     Attribute::combined(
         ("enc-dec", "ENC/DEC", "enc/dec"),
-        (7, 10),
+        (7, 11),
         "video encoder and decoder",
         video,
     ),
     Attribute::combined(
         ("ecc", "ECC", "ecc"),
-        (7, 14),
+        (7, 15),
         "ECC errors, corrected/uncorrected",
         ecc_errors,
     ),
     Attribute::combined(
         ("remap", "REMAP", "remap"),
-        (8, 15),
+        (8, 16),
         "remapped memory rows",
         remapped_rows,
     ),
-    Attribute::combined(("link", "LINK", "link"), (5, 16), "PCIe generation and lanes", link),
-    Attribute::combined(("mode", "MODE", "mode"), (9, 18), "the compute mode", mode),
-    Attribute::combined(("cores", "CORES", "cores"), (9, 20), "the cores of a chip", cores),
+    Attribute::combined(("link", "LINK", "link"), (5, 17), "PCIe generation and lanes", link),
+    Attribute::combined(("mode", "MODE", "mode"), (9, 19), "the compute mode", mode),
+    Attribute::combined(("cores", "CORES", "cores"), (9, 21), "the cores of a chip", cores),
     Attribute::combined(
         ("gi-ci", "GI/CI", "GI/CI"),
-        (5, 21),
+        (5, 22),
         "GPU and compute instance of a slice",
         instances,
     ),
-    Attribute::combined(("bar1", "BAR1", "BAR1"), (11, 22), "the BAR1 window in use", bar1),
+    Attribute::combined(("bar1", "BAR1", "BAR1"), (11, 23), "the BAR1 window in use", bar1),
     Attribute::combined(
         ("partitions", "PART", "partitions"),
-        (8, 23),
+        (8, 24),
         "compute and memory partition",
         partition,
     ),
-    Attribute::combined(("pci", "PCI", "pci"), (12, 26), "PCI address", bus),
+    Attribute::combined(("pci", "PCI", "pci"), (12, 27), "PCI address", bus),
 ];
 
 /// Groups the labels of unavailable values by reason. `first` is listed before the attributes.
@@ -285,6 +291,11 @@ fn throttle_cause(throttle: Throttle) -> Option<(&'static str, Tone)> {
     } else {
         throttle.is_power_capped().then_some(("power", Tone::Plain))
     }
+}
+
+fn memory_share(context: AttributeContext<'_>) -> AttributeText {
+    // The amounts say why it is unknown.
+    percent_text(context.device.memory_share().map_or_else(Reading::default, Reading::Known))
 }
 
 fn bandwidth(context: AttributeContext<'_>) -> AttributeText {
@@ -461,7 +472,7 @@ mod tests {
     #[test]
     fn ranks_are_unique() {
         let ranks = attributes().into_iter().map(|attribute| attribute.column.rank);
-        assert!(ranks.eq(1..=26));
+        assert!(ranks.eq(1..=27));
         assert!(charts().iter().map(|chart| chart.metric.rank).eq(1..=12));
     }
 }

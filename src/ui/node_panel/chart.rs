@@ -211,7 +211,11 @@ impl Pane<'_> {
         rows.map(|(row, line)| {
             let label = if row == 0 { first.clone() } else { Line::new().gap(LABEL_WIDTH) };
             let line = label.append(scale(&end, (row, height))).append(line);
-            if is_fresh { line } else { line.dimmed() }
+            match is_fresh {
+                false => line.dimmed(),
+                true if !context.view.matches_device(node, index) => line.subdued(),
+                true => line,
+            }
         })
         .collect()
     }

@@ -325,8 +325,9 @@ impl<'a> DeviceTable<'a> {
         }
     }
 
-    fn sum(&self) -> DeviceRow<'a> {
-        let totals = Totals::of_devices(self.node);
+    /// Sums up the devices at these positions, or all.
+    fn sum(&self, positions: Option<&[usize]>) -> DeviceRow<'a> {
+        let totals = Totals::of_part(self.node, positions);
         let util = totals.utilization.map(Percent::get);
         DeviceRow {
             label: ("SUM".to_owned(), Tone::Faint),
@@ -380,18 +381,28 @@ pub(crate) fn frame_lines(node: &Node) -> usize {
     1 + usize::from(has_sum(node))
 }
 
-fn has_sum(node: &Node) -> bool {
+/// Returns true if there are several devices, which have a sum.
+pub(crate) fn has_sum(node: &Node) -> bool {
     node.whole_devices().count() > 1
 }
 
-/// Draws the titles, the given number of device lines, and the sum. With full density a device takes two
-/// lines.
+/// What the table has room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeviceRoom {
+    /// The lines of devices, without titles and sum.
+    pub(crate) lines: usize,
+    /// Each device takes two lines.
+    pub(crate) is_full: bool,
+    pub(crate) has_sum: bool,
+}
+
+/// Draws the titles, devices in the given room, and the sum.
 pub(crate) fn lines(
     context: RenderContext<'_>,
     node: &Node,
     panel: &mut NodePanel,
     width: u16,
-    (room_rows, is_full): (usize, bool),
+    DeviceRoom { lines: room_lines, is_full, has_sum }: DeviceRoom,
 ) -> Vec<Line> {
     let now = context.view.now;
     let attributes = attributes::attributes();
@@ -419,10 +430,10 @@ pub(crate) fn lines(
     let cursor = panel.cursor(node);
     let has_cursor = |device: &Device| cursor == Some(RowId::Device(Arc::clone(&device.uuid)));
     let cursor_index = node.devices.iter().position(has_cursor);
-    let rows = if is_full { room_rows / 2 } else { room_rows };
+    let rows = if is_full { room_lines / 2 } else { room_lines };
     panel.devices.scroll_to(rows, node.devices.len(), cursor_index);
     let count = node.devices.len();
-    let mut lines = vec![panel.devices.with_position(table.titles(), count, width)];
+    let mut lines = vec![panel.devices.with_position(None, table.titles(), count, width)];
     let is_fresh = |index| node.link == Link::Up && node.device_freshness(index, now).is_fresh();
     let has_no_column = |attribute: &&Attribute| table.width_of(attribute.name) == 0;
     let second_columns = is_full.then(|| {
@@ -434,18 +445,24 @@ pub(crate) fn lines(
     }
     for index in panel.devices.range(count) {
         let Some(device) = node.devices.get(index) else { continue };
-        let fade = Fade::if_old(!is_fresh(index));
+        let fade = match is_fresh(index) {
+            false => Fade::All,
+            true if !context.view.matches_device(node, index) => Fade::Cells,
+            true => Fade::None,
+        };
         let row = table.context.row((index, device));
         lines.push(table.row(Line::new(), &row, fade).selected(has_cursor(device)));
         if let Some(columns) = &second_columns {
             let line = table.context.second_line(device, columns);
-            let line = if fade == Fade::None { line } else { line.dimmed() };
-            lines.push(line.selected(has_cursor(device)));
+            lines.push(fade.applied_to(line).selected(has_cursor(device)));
         }
     }
-    if has_sum(node) {
-        let fade = Fade::if_old(!(0..count).all(is_fresh));
-        lines.push(table.row(Line::new(), &table.context.sum(), fade).trimmed());
+    if has_sum {
+        // With a filter, the sum is that of the devices that match.
+        let is_summed = |index: &usize| context.view.matches_device(node, *index);
+        let fade = Fade::if_old(!(0..count).filter(is_summed).all(is_fresh));
+        let sum = table.context.sum(context.view.matching_devices(node));
+        lines.push(table.row(Line::new(), &sum, fade).trimmed());
     }
     lines.into_iter().map(|line| line.truncated(width)).collect()
 }

@@ -7,7 +7,7 @@ use crate::insight::node_status::{
 };
 use crate::insight::note_meaning::explain_note;
 use crate::metrics::{
-    DEVICE, HOST, PROCESS, Usage, device_fields, is_driver_metric, is_slow_host_metric,
+    DEVICE, HOST, PROCESS, Usage, device_fields, help_of, is_driver_metric, is_slow_host_metric,
 };
 use crate::model::{Device, Link, Source, TransportKind};
 use crate::time::{Timestamp, format_age, format_duration};
@@ -32,10 +32,15 @@ pub(crate) fn node(
         fields.map(|field| Fact::of_metric(field, node, format)).collect()
     };
     let (fast, slow) = (Source::host(), Source::host_slow());
+    // Devices may be older than their host, and the other way round.
+    let (of_host, of_devices): (Vec<Fact>, Vec<Fact>) =
+        row.into_iter().partition(|fact| fact.meaning == help_of(HOST, "cpu"));
+    let devices_at = node.device_sources.iter().filter_map(|source| taken_at(node, source)).min();
     Explanation::new(format!("node {}", node.name))
         .with_remarks(explained_notes(node, notes, now))
         .with_numbers("connection", None, connection(context, node))
-        .with_numbers("numbers of the row", node.taken_at(), row)
+        .with_numbers("numbers of the row", devices_at.or_else(|| node.taken_at()), of_devices)
+        .with_numbers("numbers of the row, of its host", taken_at(node, &fast), of_host)
         .with_numbers(
             format!("host, from {}", source_text(&fast)),
             taken_at(node, &fast),
@@ -307,6 +312,36 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
+    }
+
+    #[test]
+    fn numbers_of_the_host_have_their_own_age_where_the_devices_are_stuck() {
+        let state = |source, seconds| crate::fleet::SourceState {
+            source,
+            taken_at: Some(NOW.minus(Duration::from_secs(seconds))),
+            interval: Duration::from_secs(1),
+            fault: None,
+            absent: None,
+        };
+        let stuck = node(|node| {
+            let nvml = Source::new("nvml");
+            node.link = Link::Up;
+            node.devices = vec![Device::default()];
+            node.device_sources = vec![nvml.clone()].into();
+            node.sources = vec![state(Source::host(), 1), state(nvml, 42)];
+        });
+        let text = text(stuck, |context, shown| {
+            let row = vec![
+                Fact::known("%", "97", "mean utilization"),
+                Fact::known("CPU", "36", help_of(HOST, "cpu")),
+            ];
+            super::node(context, shown, Vec::new(), row)
+        });
+        let from = |line: &&str| *line != "numbers of the row, 42s ago";
+        let parts: Vec<&str> = text.lines().skip_while(from).take(5).collect();
+        assert!(parts[1].trim_start().starts_with("% "), "{text}");
+        assert_eq!(parts[3], "numbers of the row, of its host, 1s ago", "{text}");
+        assert!(parts[4].trim_start().starts_with("CPU "), "{text}");
     }
 
     #[test]

@@ -185,7 +185,8 @@ fn host_graphs(
 fn device_graphs(context: RenderContext<'_>, node: &Node, graph: Graph, count: usize) -> Vec<Line> {
     let newest = newest_label(node, node.taken_at(), context.view.now);
     let now = shown_until(node, context.view.now);
-    let totals = Totals::of_devices(node);
+    let positions = context.view.matching_devices(node);
+    let totals = Totals::of_part(node, positions);
     let used_and_total = totals.memory_used.zip(totals.memory_total);
     let memory =
         used_and_total.and_then(|(used, total)| Percent::of(used.0, total.0)).map(Percent::get);
@@ -202,21 +203,27 @@ fn device_graphs(context: RenderContext<'_>, node: &Node, graph: Graph, count: u
         graph,
         (
             upper_title,
-            &device_mean(node, Metric::Memory, now, count),
+            &device_mean((node, positions), Metric::Memory, now, count),
             context.options.memory.tone(memory),
         ),
         (
             lower_title,
-            &device_mean(node, Metric::Utilization, now, count),
+            &device_mean((node, positions), Metric::Utilization, now, count),
             context.options.load.tone(load),
         ),
     )
 }
 
-/// Returns the mean over the devices per second; memory is weighted by its size.
-fn device_mean(node: &Node, metric: Metric, now: Timestamp, count: usize) -> Vec<Option<f32>> {
+/// Returns the mean over the devices at these positions, or all, per second; memory is weighted by its size.
+fn device_mean(
+    (node, positions): (&Node, Option<&[usize]>),
+    metric: Metric,
+    now: Timestamp,
+    count: usize,
+) -> Vec<Option<f32>> {
     let mut means = Means::new(count);
-    for (index, device) in node.whole_devices() {
+    let is_included = |index: &usize| positions.is_none_or(|known| known.contains(index));
+    for (index, device) in node.whole_devices().filter(|(index, _)| is_included(index)) {
         let weight = match metric {
             Metric::Memory => device.memory_total.get().map_or(0.0, single_gib),
             Metric::Utilization | Metric::Cpu => 1.0,

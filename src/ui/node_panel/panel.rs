@@ -13,6 +13,7 @@ use crate::ui::RenderContext;
 use crate::ui::chart_metric::ChartMetric;
 use crate::ui::display_options::Density;
 use crate::ui::node_panel::NodePanel;
+use crate::ui::node_panel::device_table::DeviceRoom;
 use crate::ui::node_panel::series::SeriesId;
 use crate::ui::node_panel::{chart, device_table, host, next_steps, process_table};
 use crate::ui::widgets::line::{Line, Tone, truncate, wrap};
@@ -65,8 +66,12 @@ pub(crate) fn lines(
     };
     let heights = PanelHeights::of(node, panel, detail, host.len(), room);
     if heights.devices > 0 {
-        let size = (heights.devices, detail.is_device_full);
-        lines.extend(device_table::lines(context, node, panel, width, size));
+        let room = DeviceRoom {
+            lines: heights.devices,
+            is_full: detail.is_device_full,
+            has_sum: heights.has_sum,
+        };
+        lines.extend(device_table::lines(context, node, panel, width, room));
     }
     if heights.chart > 0 {
         let NodePanel { series, charts, .. } = &*panel;
@@ -109,8 +114,12 @@ pub(crate) fn report(context: RenderContext<'_>, node: &Node, width: u16) -> Vec
     }
     if !node.devices.is_empty() {
         let is_full = context.options.density != Density::Compact;
-        let rows = node.devices.len() * if is_full { 2 } else { 1 };
-        lines.extend(device_table::lines(context, node, &mut panel, width, (rows, is_full)));
+        let room = DeviceRoom {
+            lines: node.devices.len() * if is_full { 2 } else { 1 },
+            is_full,
+            has_sum: device_table::has_sum(node),
+        };
+        lines.extend(device_table::lines(context, node, &mut panel, width, room));
     }
     lines.extend(host::lines(context, node, width, REPORT_HOST_LINES));
     if !node.devices.is_empty() || !node.uses.is_empty() {
@@ -132,15 +141,18 @@ struct PanelDetail {
 }
 
 impl PanelDetail {
-    /// Chooses the level of detail for the density. `Density::Auto` shows in full what fits: if lines are
-    /// scarce, the second line of devices goes first, then the graphs of the host.
+    /// Chooses the level of detail for the density. `Density::Auto` shows in full what fits: first the graphs of the
+    /// host, then the second line of devices.
     fn of(context: RenderContext<'_>, node: &Node, panel: &NodePanel, room: usize) -> Self {
         let has_chart = panel.charts.is_shown && !node.devices.is_empty();
         let frame_lines = if node.devices.is_empty() { 0 } else { device_table::frame_lines(node) };
         let count = node.devices.len();
         let graph_lines = host::FULL_HEIGHT + HOST_ITEM_LINES;
-        let steps = node.uses.len().div_ceil(PROCESS_ROWS_STEP).max(1);
-        let process_rows = if panel.hides_processes { 0 } else { 1 + steps * PROCESS_ROWS_STEP };
+        let rows = |step: usize| {
+            let rows = node.uses.len().div_ceil(step).max(1) * step;
+            if panel.hides_processes { 0 } else { 1 + rows }
+        };
+        let process_rows = rows(PROCESS_ROWS_STEP);
         let fits = |lines: usize| frame_lines + lines <= room;
         let (is_device_full, is_host_full) = match panel.density.unwrap_or(context.options.density)
         {
@@ -149,7 +161,12 @@ impl PanelDetail {
             Density::Auto if has_chart => (false, false),
             Density::Auto => {
                 let is_host_full = fits(count + graph_lines + process_rows);
-                (is_host_full && fits(count * 2 + 1 + graph_lines + process_rows), is_host_full)
+                let below = if is_host_full {
+                    graph_lines + process_rows
+                } else {
+                    HOST_LINES.0 + rows(MIN_PROCESS_ROWS)
+                };
+                (fits(count * 2 + 1 + below), is_host_full)
             }
         };
         Self { is_device_full, is_host_full, has_chart }
@@ -161,6 +178,7 @@ impl PanelDetail {
 struct PanelHeights {
     /// Excludes the titles and the sum.
     devices: usize,
+    has_sum: bool,
     host: usize,
     chart: usize,
     /// Includes the titles.
@@ -197,7 +215,11 @@ impl PanelHeights {
             .min(max_reserved)
             .min(rest.saturating_sub(device_lines.min(MIN_DEVICE_ROWS * lines_per_device)));
         let devices = device_lines.min(rest.saturating_sub(reserved));
+        let is_cut = devices < device_lines;
         let rest = rest.saturating_sub(devices);
+        // Where devices do not fit, one more has the line of the sum.
+        let has_sum = device_table::has_sum(node);
+        let devices = devices + usize::from(is_cut && has_sum);
         // The chart gets what the first processes leave, or everything if that is almost nothing.
         let chart = if detail.has_chart {
             let process_rows = wanted_processes.min(MIN_PROCESS_ROWS.max(rest / 3));
@@ -212,8 +234,9 @@ impl PanelHeights {
         let rest = rest.saturating_sub(chart);
         let has_gap = rest > MIN_PROCESS_ROWS;
         let processes = wanted_processes.min(rest.saturating_sub(usize::from(has_gap)));
-        let is_short = devices < device_lines || processes < wanted_processes;
-        Self { devices, host, chart, processes, has_gap, is_short }
+        let is_short = is_cut || processes < wanted_processes;
+        let has_sum = has_sum && !is_cut;
+        Self { devices, has_sum, host, chart, processes, has_gap, is_short }
     }
 }
 
@@ -235,8 +258,19 @@ fn title(fleet_view: &FleetView, node: &Node, width: u16) -> Line {
         Line::styled(format!("{position}/{}", fleet_view.count()), Tone::Faint).append(right);
     let name = truncate(node.name.as_str(), width / 2);
     Line::styled(format!("{name}  "), tone)
+        .append(matching_text(fleet_view, node))
         .append(node_description(fleet_view, node))
         .with_right(right, width)
+}
+
+/// Tells how many devices match the filter, unless all do.
+fn matching_text(fleet_view: &FleetView, node: &Node) -> Line {
+    let (all, matching) = (node.whole_devices().count(), fleet_view.matching_devices(node));
+    let fewer = matching.map(<[usize]>::len).filter(|count| *count < all);
+    fewer.map_or_else(Line::new, |count| {
+        let verb = if count == 1 { "matches" } else { "match" };
+        Line::styled(format!("{count} of {all} {verb}  "), Tone::Strong)
+    })
 }
 
 /// Describes a node: devices, driver, jobs, probe.

@@ -19,6 +19,10 @@ use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::number_format::{Units, format_run_time, percent_value};
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 
+/// From this width on, the command has room before columns that can give way.
+const WIDE_WIDTH: u16 = 80;
+const MIN_COMMAND_WIDTH: u16 = 20;
+
 /// Draws the titles and the visible rows in `height` lines.
 pub(crate) fn lines(
     context: RenderContext<'_>,
@@ -28,32 +32,33 @@ pub(crate) fn lines(
     height: usize,
 ) -> Vec<Line> {
     let now = context.view.now;
-    let rows_by_device = process_rows(node);
+    let rows = panel.process_rows(node);
     let cursor = panel.cursor(node);
-    let cursor_index =
-        rows_by_device.iter().position(|(_, row_id)| cursor.as_ref() == Some(row_id));
-    let selected = cursor_index.and_then(|at| node.uses.get(rows_by_device.get(at)?.0));
+    let cursor_index = rows.iter().position(|(_, row_id)| cursor.as_ref() == Some(row_id));
+    let selected = cursor_index.and_then(|at| node.uses.get(rows.get(at)?.0));
     let table = UseTable::laid_out(context, (node, selected), width, panel.shift);
     let is_fresh = node.link == Link::Up && has_fresh_process_lists(node, now);
-    // If all processes belong to others, dimming all of them would not help.
-    let has_own = node.uses.iter().any(|used| is_own(node, used.pid) == Some(true));
+    // If all processes belong to others, dimming all of them would not help, and with a filter those that do not match are.
+    let is_filtered = !context.view.filter.is_empty();
+    let has_own = !is_filtered && node.uses.iter().any(|used| is_own(node, used.pid) == Some(true));
     let lines = panel.processes.lines(
-        Some(table.titles()),
-        (rows_by_device.len(), cursor_index),
+        Some(table.highlighted_titles(panel.order.column)),
+        (rows.len(), cursor_index),
         (width, height),
         |at| {
-            let used = node.uses.get(rows_by_device.get(at)?.0)?;
+            let used = node.uses.get(rows.get(at)?.0)?;
             let row = (used, node.process(used.pid));
             let fade = match row.1 {
                 _ if !is_fresh => Fade::All,
                 None if node.unseen_process(used.pid).is_some_and(is_gone) => Fade::All,
+                _ if !context.view.matches_use(node, used) => Fade::Cells,
                 _ if has_own && is_own(node, used.pid) == Some(false) => Fade::Cells,
                 _ => Fade::None,
             };
             Some(table.row(Line::new(), &row, fade))
         },
     );
-    if rows_by_device.is_empty() {
+    if rows.is_empty() {
         return vec![empty_line(node, &context.options.selection).truncated(width)];
     }
     lines
@@ -132,6 +137,7 @@ pub(crate) fn column_specs() -> Vec<ColumnSpec> {
 }
 
 impl<'a> UseTable<'a> {
+    /// The first columns are always shown, then the command has its width, and others what is left.
     const COLUMNS: [UseColumn<'a>; 13] = [
         UseColumn::right("PID", 0, |table, (used, _), _| {
             let is_same =
@@ -163,6 +169,7 @@ impl<'a> UseTable<'a> {
             used.kind.get().map_or(UNKNOWN, UseKind::as_str).into()
         })
         .named("type", "", help_of(PROCESS, "type"))
+        .rank(5)
         .or_titled(&["TYP"])
         .sized(|table, _| match table.is_reported(|used| used.kind.get().is_some()) {
             true if table.width < 100 => 3,
@@ -183,6 +190,7 @@ impl<'a> UseTable<'a> {
             Cell::percent(percent_value(used.memory_utilization))
         })
         .named("pmembw", "", help_of(PROCESS, "pmembw"))
+        .rank(6)
         .sized(|table, _| {
             if table.is_reported(|used| used.memory_utilization.get().is_some()) { 3 } else { 0 }
         })
@@ -191,35 +199,40 @@ impl<'a> UseTable<'a> {
             Cell::percent(process.and_then(|process| process.cpu_percent.get()))
         })
         .named("pcpu", "", help_of(PROCESS, "pcpu"))
+        .rank(1)
         .shown_from(60),
         UseColumn::right("%MEM", 4, |_, (_, process), _| {
             let share = process.and_then(|process| percent_value(process.resident_share));
             Cell::of(share, |percent| format!("{percent:.1}"))
         })
         .named("prss", "", help_of(PROCESS, "prss"))
+        .rank(4)
         .shown_from(110),
         UseColumn::right("RSS", 6, |table, (_, process), _| {
             table.amount(process.and_then(|process| process.resident.get()))
         })
         .named("rss", "", help_of(PROCESS, "rss"))
+        .rank(3)
         .shown_from(60),
         UseColumn::right("TIME", 8, |table, (_, process), _| {
             let time = process.and_then(|process| table.node.run_time(process.key));
             Cell::of(time, format_run_time)
         })
         .named("time", "", help_of(PROCESS, "time"))
+        .rank(2)
         .shown_from(70),
         UseColumn::left("JOB", 10, |table, (_, process), _| {
             let job = process.and_then(|process| process.statics.job.as_ref());
             job.map_or(UNKNOWN, |job| shown_id(table.jobs, job)).to_owned().into()
         })
         .named("job", "", help_of(PROCESS, "job"))
+        .rank(7)
         .sized(|table, _| {
             let mut processes = table.node.processes.iter();
             if processes.any(|process| process.statics.job.is_some()) { 10 } else { 0 }
         })
         .shown_from(100),
-        UseColumn::rest("COMMAND", 1, |table, (used, process), _| {
+        UseColumn::rest("COMMAND", 0, |table, (used, process), _| {
             let command = short_command(command(*process, used), false);
             let command = skip_columns(&command, table.shift);
             let unseen = table.node.unseen_process(used.pid);
@@ -229,7 +242,8 @@ impl<'a> UseTable<'a> {
                 Some((state, tone)) => Cell::toned(format!("{state} {command}"), tone),
             }
         })
-        .named("command", "", help_of(PROCESS, "command")),
+        .named("command", "", help_of(PROCESS, "command"))
+        .sized(|table, _| if table.width < WIDE_WIDTH { 1 } else { MIN_COMMAND_WIDTH }),
     ];
 
     fn laid_out(

@@ -156,7 +156,8 @@ impl ViewState for State {
             selected: selected_row(&summary, selection, context),
             has_cursor: self.is_in_table,
         };
-        lines.extend(table::lines(table_context, &mut self.viewport, width, heights.table));
+        let size = (width, heights.table);
+        table::draw_below(&mut lines, table_context, &mut self.viewport, size);
         if heights.panel > 0
             && let Some(node) = selection.node(fleet_view)
         {

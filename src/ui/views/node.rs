@@ -13,6 +13,9 @@ use crate::ui::widgets::list::Movement;
 
 pub(crate) use crate::ui::node_panel::device_table::column_specs;
 
+/// From this height on, the line of details is kept free for the cursor.
+const MIN_HEIGHT_WITHOUT_CURSOR: usize = 16;
+
 /// The node view has no state besides the panel.
 #[derive(Clone, Debug, Default)]
 pub struct State;
@@ -69,7 +72,8 @@ impl ViewState for State {
         panel.follow(selection);
         let node = context.options.selection.filter_node(node);
         panel.series.record(&node, context.view.now);
-        let has_detail = height >= 8;
+        let has_cursor = panel.cursor(&node).is_some();
+        let has_detail = height >= if has_cursor { 8 } else { MIN_HEIGHT_WITHOUT_CURSOR };
         let room = height - usize::from(has_detail);
         let mut lines = panel::lines(context, &node, panel, width, room);
         if let Some(detail) = panel::detail(context, &node, panel, width).filter(|_| has_detail) {

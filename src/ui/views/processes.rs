@@ -14,6 +14,8 @@ use crate::ui::display_options::Density;
 use crate::ui::effect::Effect;
 use crate::ui::input::Click;
 use crate::ui::node_panel::explain;
+pub use crate::ui::process_order::sort_columns;
+use crate::ui::process_row::{ProcessRow, RowKey};
 use crate::ui::process_target::{ProcessTarget, SignalTargets};
 use crate::ui::selection::{JobSelection, SharedSelection};
 use crate::ui::view_state::{Shared, ViewState};
@@ -24,8 +26,6 @@ use crate::ui::widgets::list::{ListCursor, Movement};
 pub(crate) use columns::column_specs;
 use detail::DetailPage;
 use environ::EnvironPage;
-use row::{ProcessRow, RowKey};
-pub use row_order::sort_columns;
 use rows::{ProcessRows, ResolvedScope};
 use series::ProcessSeries;
 use tree::Tree;
@@ -34,8 +34,6 @@ use visit::Visit;
 mod columns;
 mod detail;
 mod environ;
-mod row;
-mod row_order;
 mod rows;
 mod series;
 mod table;
@@ -140,6 +138,11 @@ impl State {
     /// Returns true if the table or a tree is in front, both of which have selectable rows.
     pub(crate) fn is_on_rows(&self) -> bool {
         matches!(self.pages.last(), None | Some(Page::Tree(_)))
+    }
+
+    /// Returns true if the details of a process are in front.
+    pub(crate) fn is_on_detail(&self) -> bool {
+        matches!(self.pages.last(), Some(Page::Detail(_)))
     }
 
     /// Returns true if the action closes the current page: that which opens it too.
@@ -363,13 +366,6 @@ impl State {
     }
 
     fn go_back(&mut self) -> Effect {
-        if let Some(Page::Tree(tree)) = self.pages.last_mut()
-            && self.tags.is_empty()
-            && tree.clear_cursor()
-        {
-            // Like in the table, Back first removes the cursor and then closes the page.
-            return Effect::Handled;
-        }
         if self.is_on_rows() && !self.tags.is_empty() {
             self.tags.clear();
         } else if self.ends_with_page() || (self.pages.pop().is_none() && !self.cursor.clear()) {

@@ -183,12 +183,13 @@ impl ViewState for State {
         let table = table::RunTable::new(context, &runs, visible, self.first_column, width);
         // Columns that are all visible need no scrolling.
         self.first_column = table.first_column();
-        lines.extend(self.cursor.viewport.lines(
+        self.cursor.viewport.draw_below(
+            &mut lines,
             (titles > 0).then(|| table.titles()),
             (rows.len(), Some(selected)),
             (width, room),
             |at| Some(table.row(rows.get(at)?).clickable_line(Click::Row(at))),
-        ));
+        );
         lines
     }
 }

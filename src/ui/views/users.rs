@@ -166,12 +166,13 @@ impl ViewState for State {
         let cursor = self.position(context);
         let table = UserTable::laid_out(context, &rows, self.unfolded.as_ref(), width);
         let room = height.saturating_sub(lines.len());
-        lines.extend(self.cursor.viewport.lines(
+        self.cursor.viewport.draw_below(
+            &mut lines,
             (height > 1).then(|| table::titles(&table, self.order)),
             (rows.list.len(), Some(cursor)),
             (width, room),
             |at| Some(table::row(&table, rows.list.get(at)?)?.clickable_line(Click::Row(at))),
-        ));
+        );
         lines
     }
 }

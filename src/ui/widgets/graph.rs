@@ -91,8 +91,8 @@ impl Graph {
             slots.copy_from_slice(&label);
         }
         let millis = usize::try_from(self.step.as_millis()).unwrap_or(1).max(1);
-        let ticks: &[usize] = if millis < 1000 { &SHORT_TICKS } else { &TICKS };
-        for seconds in ticks {
+        let short: &[usize] = if millis < 1000 { &SHORT_TICKS } else { &[] };
+        for seconds in short.iter().chain(&TICKS) {
             let column = seconds * 1000 / millis / PER_COLUMN;
             let label: Vec<char> = if self.is_reversed {
                 format!("{seconds}s┤").chars().collect()
@@ -169,6 +169,9 @@ mod tests {
         let step = Duration::from_millis(50);
         let close_up = Graph { width: 40, step, ..UP }.time_axis("now").plain_text();
         assert_eq!(close_up, "────────────────────├2s───────├1s────now");
+        let step = Duration::from_millis(500);
+        let by_second = Graph { width: 40, step, ..UP }.time_axis("now").plain_text();
+        assert_eq!(by_second, "──────────├30s──────├20s──────├10s───now");
         let all = ticks(150, false);
         for seconds in TICKS {
             let axis = all.chars().collect::<Vec<_>>();

@@ -1,5 +1,6 @@
 //! Moves within a list, and its visible part.
 
+use crate::text::width_of;
 use crate::ui::input::{Key, NamedKey};
 use crate::ui::widgets::line::{Line, Tone};
 
@@ -134,40 +135,75 @@ impl Viewport {
         self.top = self.top.min(count.saturating_sub(rows));
     }
 
-    /// Draws the titles, if any, and the visible rows of a list of `count` rows in `height` lines, `selected`
+    /// Draws the titles, if any, and the visible rows of a list of `count` rows in `height` lines below others, `selected`
     /// scrolled into view.
-    pub(crate) fn lines(
+    pub(crate) fn draw_below(
         &mut self,
+        lines: &mut Vec<Line>,
         titles: Option<Line>,
         (count, selected): (usize, Option<usize>),
         (width, height): (u16, usize),
         row: impl Fn(usize) -> Option<Line>,
-    ) -> Vec<Line> {
+    ) {
         self.scroll_to(height.saturating_sub(usize::from(titles.is_some())), count, selected);
-        let titles = titles.map(|titles| self.with_position(titles, count, width));
+        let titles =
+            titles.map(|titles| self.with_position(lines.last_mut(), titles, count, width));
         let rows = self
             .range(count)
             .filter_map(|at| Some(row(at)?.truncated(width).selected(selected == Some(at))));
-        titles.into_iter().chain(rows).collect()
+        lines.extend(titles.into_iter().chain(rows));
     }
 
-    /// Appends the range of visible rows to the titles, unless all rows are visible. If space is short, the
-    /// titles are cut: hidden rows must always be visible as such.
-    pub(crate) fn with_position(self, titles: Line, count: usize, width: u16) -> Line {
+    /// Does the same where no lines are above.
+    pub(crate) fn lines(
+        &mut self,
+        titles: Option<Line>,
+        counts: (usize, Option<usize>),
+        size: (u16, usize),
+        row: impl Fn(usize) -> Option<Line>,
+    ) -> Vec<Line> {
+        let mut lines = Vec::new();
+        self.draw_below(&mut lines, titles, counts, size, row);
+        lines
+    }
+
+    /// Appends the range of visible rows to the titles, unless all rows are visible. Where it does not fit, it stands at
+    /// the end of the line above, and otherwise the titles have only arrows with the numbers of hidden rows: no title is
+    /// cut for it.
+    pub(crate) fn with_position(
+        self,
+        above: Option<&mut Line>,
+        titles: Line,
+        count: usize,
+        width: u16,
+    ) -> Line {
         let range = self.range(count);
         let titles = titles.truncated(width);
         if range.is_empty() || range.len() >= count {
             return titles;
         }
         let (first, last) = (range.start + 1, range.end);
-        let position_text =
-            |of: &str| Line::styled(format!("{first}–{last}{of}{count}"), Tone::Faint);
-        let left = titles.trimmed();
-        let fits = |text: &Line| left.width().saturating_add(text.width() + 2) <= width;
-        let position_text =
-            Some(position_text(" of ")).filter(fits).unwrap_or_else(|| position_text("/"));
-        let left = left.truncated(width.saturating_sub(position_text.width() + 1));
-        left.with_right(position_text, width)
+        let ranges = [" of ", "/"].map(|of| format!("{first}–{last}{of}{count}"));
+        let appended = |line: &Line, texts: &[String], gap: u16| {
+            let line = line.clone().trimmed();
+            let room = width.saturating_sub(line.width());
+            let text = texts.iter().find(|text| width_of(text).saturating_add(gap) <= room)?;
+            Some(line.with_right(Line::styled(text.clone(), Tone::Faint), width))
+        };
+        // A number that follows a title at once would belong to it.
+        if let Some(line) = appended(&titles, &ranges, 2) {
+            return line;
+        }
+        if let Some(above) = above
+            && let Some(line) = appended(above, &ranges, 2)
+        {
+            *above = line;
+            return titles;
+        }
+        let hidden = [("↑", range.start), ("↓", count - range.end)];
+        let hidden = hidden.into_iter().filter(|(_, rows)| *rows > 0);
+        let arrows: Vec<String> = hidden.map(|(arrow, rows)| format!("{arrow}{rows}")).collect();
+        appended(&titles, &[arrows.join(" ")], 1).unwrap_or(titles)
     }
 
     /// Returns the range of visible rows in a list of `count`.
@@ -226,6 +262,24 @@ mod tests {
         }
         assert_eq!(cursor.moved(Movement::Down, 0, None), 0);
         assert!(cursor.clear() && !cursor.clear());
+    }
+
+    #[test]
+    fn the_range_stands_where_it_cuts_no_title() {
+        let shown = Viewport { top: 2, rows: 5 };
+        for (width, above, expected) in [
+            (19, "note", ["note", "NAME TIME  3–7 of 9"]),
+            (18, "note", ["note", "NAME TIME    3–7/9"]),
+            (15, "note", ["note   3–7 of 9", "NAME TIME"]),
+            (15, "a long caption", ["a long caption", "NAME TIME ↑2 ↓2"]),
+            (14, "a long caption", ["a long caption", "NAME TIME"]),
+        ] {
+            let mut line = Line::styled(above, Tone::Plain);
+            let titles = Line::styled("NAME TIME", Tone::Faint);
+            let titles = shown.with_position(Some(&mut line), titles, 9, width);
+            let [above, below] = expected;
+            assert_eq!([line.plain_text(), titles.plain_text()], [above, below], "{width}");
+        }
     }
 
     #[test]

@@ -185,7 +185,7 @@ pub(crate) const fn specs<C, R, const N: usize>(
     specs
 }
 
-/// Whether a row is less than current and one's own.
+/// Whether a row is less than current, one's own, and matching the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fade {
     None,
@@ -198,6 +198,15 @@ pub(crate) enum Fade {
 impl Fade {
     pub(crate) const fn if_old(is_old: bool) -> Self {
         if is_old { Self::All } else { Self::None }
+    }
+
+    /// Fades a whole line.
+    pub(crate) fn applied_to(self, line: Line) -> Line {
+        match self {
+            Self::None => line,
+            Self::Cells => line.subdued(),
+            Self::All => line.dimmed(),
+        }
     }
 }
 
@@ -375,6 +384,13 @@ impl<'c, C, R> Table<'c, C, R> {
         self.marked_titles(|_, title, _| (title, Tone::Faint))
     }
 
+    /// Draws the titles and highlights the one that rows are sorted by.
+    pub(crate) fn highlighted_titles(&self, sorted: &str) -> Line {
+        self.marked_titles(|spec, title, _| {
+            (title, if spec.name == sorted { Tone::Accent } else { Tone::Faint })
+        })
+    }
+
     /// Draws the titles as `mark` returns them for a column, its title and its width.
     pub(crate) fn marked_titles(
         &self,
@@ -430,11 +446,10 @@ impl<'c, C, R> Table<'c, C, R> {
             let place = CellPlace { name: column.spec.name, width };
             let cell = (column.cell)(&self.context, row, place);
             let own = |line| column.fit_cell(line, cell, width, is_last);
-            match fade {
-                Fade::All if !column.keeps_tone => line.append(own(Line::new()).dimmed()),
-                Fade::Cells if !column.keeps_tone => line.append(own(Line::new()).subdued()),
-                Fade::None | Fade::Cells | Fade::All => own(line),
+            if column.keeps_tone || fade == Fade::None {
+                return own(line);
             }
+            line.append(fade.applied_to(own(Line::new())))
         })
     }
 

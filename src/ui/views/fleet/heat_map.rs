@@ -203,6 +203,7 @@ pub(super) fn lines(
     state.viewport.scroll_to(rows, map_lines.len(), at);
     if let Some(last) = lines.pop() {
         lines.push(visible_nodes(state, &map_lines).with_position(
+            None,
             last,
             count_nodes(state, &map_lines),
             width,

@@ -78,7 +78,7 @@ pub(super) fn lines(
     let mut lines = Vec::with_capacity(height);
     if has_title {
         let titles = column_layout::titles(&table, *order);
-        lines.push(table_viewport.with_position(titles, count, width));
+        lines.push(table_viewport.with_position(None, titles, count, width));
     }
     let mut drawn =
         NodeRows { context, table, symbols, cells, series_cache, cache, refresh_period };

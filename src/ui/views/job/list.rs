@@ -80,7 +80,8 @@ impl JobListState {
         self.update_series(context, &rows);
         let table = table::JobListTable::laid_out(context, &rows, &self.series, width);
         let titles = (room > 1).then(|| table::titles(&table, self.order));
-        lines.extend(self.cursor.viewport.lines(
+        self.cursor.viewport.draw_below(
+            &mut lines,
             titles,
             (rows.list.len(), cursor),
             (width, room),
@@ -89,7 +90,7 @@ impl JobListState {
                 let job = rows.job(context.view, row)?;
                 Some(table::row(&table, job, row).clickable_line(Click::Row(at)))
             },
-        ));
+        );
         lines.into_iter().take(height).map(|line| line.truncated(width)).collect()
     }
 

@@ -33,6 +33,8 @@ pub(super) struct JobLoad {
     /// The device of the lowest utilization, as `gpu02:3`.
     pub(super) lowest: Option<String>,
     idle: usize,
+    /// True if a device tells whether it is idle: the activity of a slice, its utilization elsewhere, does not.
+    knows_idle: bool,
     lost: usize,
     faulty: usize,
     with_errors: usize,
@@ -110,6 +112,7 @@ impl JobLoad {
         let mut whole: Vec<(&Arc<str>, [bool; 2], Option<DeviceProblem>)> = Vec::new();
         for (_, device) in job_node.devices(node) {
             self.measured += 1;
+            self.knows_idle |= device.utilization.get().is_some();
             let uuid = device.parent.as_ref().unwrap_or(&device.uuid);
             let problem = DeviceProblem::of(device);
             let is_reporting = device.utilization.get().is_some();
@@ -141,7 +144,7 @@ impl JobLoad {
 
     /// Returns the number of idle devices; `None` if no device reports its utilization.
     pub(super) fn idle(&self) -> Option<usize> {
-        self.utilization.as_ref().map(|_| self.idle)
+        self.knows_idle.then_some(self.idle)
     }
 
     /// Returns the number of devices far from the others; `None` if no device reports its utilization.

@@ -1,8 +1,9 @@
 //! The metrics of a job's devices.
 
+use crate::metrics::utilization;
 use crate::model::Device;
 use crate::ui::views::job::distribution::Tolerance;
-use crate::ui::widgets::number_format::{Units, percent_value};
+use crate::ui::widgets::number_format::Units;
 
 /// The metric shown in the device columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +49,7 @@ impl JobMetric {
         #[expect(clippy::cast_possible_truncation, reason = "a few digits are shown")]
         let memory = || device.memory_used.get().map(|bytes| bytes.gib() as f32);
         match self {
-            Self::Utilization => percent_value(device.utilization),
+            Self::Utilization => utilization(device),
             Self::Memory => memory(),
             Self::Power => device.power.get().map(crate::model::Watts::get),
             Self::Temperature => device.temperature.get().map(crate::model::Celsius::get),

@@ -36,15 +36,16 @@ pub(super) struct TableContext<'a> {
     pub(super) has_cursor: bool,
 }
 
-/// Draws the title line and the visible rows.
-pub(super) fn lines(
+/// Draws the title line and the visible rows below other lines.
+pub(super) fn draw_below(
+    lines: &mut Vec<Line>,
     context: TableContext<'_>,
     viewport: &mut Viewport,
-    width: u16,
-    height: usize,
-) -> Vec<Line> {
+    (width, height): (u16, usize),
+) {
     let table = JobTable::laid_out(context, width);
-    viewport.lines(
+    viewport.draw_below(
+        lines,
         (height > 1).then(|| table.titles()),
         (context.summary.rows.len(), Some(context.selected)),
         (width, height),
@@ -54,7 +55,7 @@ pub(super) fn lines(
             let line = mark.append(table.row(context.summary.rows.get(at)?));
             Some(line.clickable_line(Click::Row(at)))
         },
-    )
+    );
 }
 
 /// A node, and whether its values are fresh.

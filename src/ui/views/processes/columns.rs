@@ -9,8 +9,8 @@ use crate::text::width_of;
 use crate::time::{Timestamp, format_age};
 use crate::ui::RenderContext;
 use crate::ui::display_options::Density;
+use crate::ui::process_row::ProcessEntry;
 use crate::ui::process_target::{short_command, skip_columns, unusual_state};
-use crate::ui::views::processes::row::ProcessEntry;
 use crate::ui::views::processes::rows::{ProcessRows, ResolvedScope};
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Tone};
@@ -189,13 +189,6 @@ impl<'a> ProcessTable<'a> {
             (false, _) => ["GPU", "GPU-MEM", "%SM"],
         }
     }
-}
-
-/// Draws the titles and highlights the one that rows are sorted by.
-pub(super) fn titles(table: &LaidOutProcesses<'_>, sorted: &str) -> Line {
-    table.marked_titles(|spec, title, _| {
-        (title, if spec.name == sorted { Tone::Accent } else { Tone::Faint })
-    })
 }
 
 /// Draws a row behind its mark. `shift` is by how many columns its command is scrolled to the right.

@@ -10,10 +10,11 @@ use crate::text::UNKNOWN;
 use crate::time::{Timestamp, format_duration};
 use crate::ui::RenderContext;
 use crate::ui::action::NodeRequest;
+use crate::ui::process_row::{ProcessEntry, ProcessRow, RowKey};
 use crate::ui::process_target::ProcessTarget;
 use crate::ui::views::processes::columns::{is_stale, row_status};
-use crate::ui::views::processes::row::{ProcessEntry, ProcessRow, RowKey};
 use crate::ui::views::processes::series::{ProcessMetric, ProcessSeries, Series};
+use crate::ui::widgets::graph::Graph;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::Movement;
 use crate::ui::widgets::number_format::{
@@ -89,10 +90,13 @@ impl DetailPage {
         if let Some(entry) = entry {
             lines.push(values_line(entry, context.view.fleet.jobs.as_deref()).truncated(width));
         }
-        let room = height.saturating_sub(lines.len());
+        let room = height.saturating_sub(lines.len() + 1);
+        let has_ended = self.target.unreachable_reason(context.view).is_some();
+        let is_old = has_ended || entry.is_some_and(|entry| is_stale(entry, context.view.now));
         if let Some(series) = self.row.as_ref().and_then(|key| series.get(key)) {
             let size = (width, graph_height(room, width));
             lines.extend(graphs(series, context.options.units(), entry, size));
+            lines.push(time_axes(width, if is_old { "" } else { "now" }));
         }
         let details = self.details(context, width);
         let detail_rows = height.saturating_sub(lines.len() + 1);
@@ -103,8 +107,7 @@ impl DetailPage {
             lines.extend(details.into_iter().skip(self.top).take(detail_rows));
         }
         lines.truncate(height);
-        let has_ended = self.target.unreachable_reason(context.view).is_some();
-        if has_ended || entry.is_some_and(|entry| is_stale(entry, context.view.now)) {
+        if is_old {
             let old = lines.into_iter().enumerate();
             return old.map(|(row, line)| if row == 0 { line } else { line.dimmed() }).collect();
         }
@@ -117,15 +120,15 @@ impl DetailPage {
         entry: Option<ProcessEntry<'_>>,
         width: u16,
     ) -> Line {
-        let title =
-            Line::styled("process", Tone::Strong).gap(2).text(self.target.name(), Tone::Plain);
         let status = entry.and_then(|entry| row_status(entry, context.view.now));
         let right = match (self.target.unreachable_reason(context.view), status) {
             (Some(reason), _) => Line::styled(reason, Tone::Bad),
             (None, Some(status)) => Line::styled(status.text, status.tone),
             (None, None) => Line::new(),
         };
-        title.with_right(right, width)
+        let title = Line::styled("process", Tone::Strong).gap(2);
+        let room = width.saturating_sub(title.width() + right.width() + 2);
+        title.text(self.target.name_within(room), Tone::Plain).with_right(right, width)
     }
 
     /// Draws the details that the node reports, one per line.
@@ -270,7 +273,7 @@ fn graphs(
     (width, height): (u16, usize),
 ) -> Vec<Line> {
     let is_wide = width >= TWO_COLUMN_WIDTH;
-    let graph_width = if is_wide { (width - 2) / 2 } else { width };
+    let graph_width = graph_width(width);
     let mut graphs = ProcessMetric::ALL
         .map(|metric| graph(series, (metric, units), entry, graph_width, height))
         .into_iter();
@@ -291,6 +294,26 @@ fn graphs(
         }
     }
     lines
+}
+
+const fn graph_width(width: u16) -> u16 {
+    if width >= TWO_COLUMN_WIDTH { (width - 2) / 2 } else { width }
+}
+
+/// Draws the time axis below each column of graphs.
+fn time_axes(width: u16, newest: &str) -> Line {
+    let graph_width = graph_width(width);
+    let axis = Graph {
+        width: graph_width.saturating_sub(TICK_WIDTH),
+        height: 1,
+        grows_down: false,
+        is_reversed: false,
+        // A column of the graphs is one second.
+        step: Duration::from_millis(500),
+    };
+    let one = Line::new().gap(TICK_WIDTH).append(axis.time_axis(newest));
+    let line = if width < TWO_COLUMN_WIDTH { one } else { one.clone().gap(2).append(one) };
+    line.truncated(width)
 }
 
 /// Draws a graph below a title with the current and the highest value.

@@ -76,15 +76,15 @@ impl EnvironPage {
         let count = self.variables().len();
         let rows = height.saturating_sub(1);
         self.viewport.scroll_to(rows, count, None);
-        let title = Line::styled("environment", Tone::Strong)
-            .gap(2)
-            .text(format!("{}  ", self.target.name()), Tone::Plain);
         let right = match (&self.reply, self.is_truncated) {
             (None, _) => Line::styled("waiting for the node", Tone::Faint),
             (Some(Err(_)), _) => Line::new(),
             (Some(Ok(_)), true) => Line::styled(format!("the first {count} variables"), Tone::Warn),
             (Some(Ok(_)), false) => Line::styled(format!("{count} variables"), Tone::Faint),
         };
+        let title = Line::styled("environment", Tone::Strong).gap(2);
+        let room = width.saturating_sub(title.width() + right.width() + 2);
+        let title = title.text(self.target.name_within(room), Tone::Plain);
         let mut lines = vec![title.with_right(right, width)];
         if let Some(Err(error)) = &self.reply {
             lines.push(Line::styled(error.to_string(), Tone::Warn).truncated(width));

@@ -14,9 +14,9 @@ use crate::query::DisplaySelection;
 use crate::query::SortOrder;
 use crate::text::width_of;
 use crate::time::Timestamp;
+use crate::ui::process_order;
+use crate::ui::process_row::{ProcessEntry, ProcessRow};
 use crate::ui::process_target::ProcessTarget;
-use crate::ui::views::processes::row::{ProcessEntry, ProcessRow};
-use crate::ui::views::processes::row_order;
 use crate::ui::widgets::number_format::percent_value;
 
 /// An ended process stays on the screen for this long.
@@ -126,7 +126,9 @@ impl ProcessRows {
             (self.name_width, self.user_width) = (0, 0);
         }
         self.collect_rows(fleet_view, &inputs, is_continued.then_some(&old_fleet));
-        row_order::sort(&mut self.list, inputs.order);
+        let entries: Vec<_> = self.list.iter().map(ProcessRow::entry).collect();
+        let positions = process_order::positions(&entries, inputs.order);
+        self.list = positions.iter().filter_map(|at| self.list.get(*at).cloned()).collect();
         self.list.extend(self.ended.iter().cloned());
         self.fleet = fleet_view.fleet.clone();
         self.built_at = fleet_view.now;

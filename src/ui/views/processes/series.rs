@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::Bytes;
 use crate::model::declare::table;
 use crate::time::Timestamp;
-use crate::ui::views::processes::row::{ProcessEntry, ProcessRow, RowKey};
+use crate::ui::process_row::{ProcessEntry, ProcessRow, RowKey};
 use crate::ui::widgets::number_format::percent_value;
 use crate::ui::widgets::series::TimeSeries;
 

@@ -9,11 +9,11 @@ use crate::time::format_duration;
 use crate::ui::RenderContext;
 use crate::ui::display_options::Density;
 use crate::ui::input::Click;
+use crate::ui::process_order;
+use crate::ui::process_row::{ProcessEntry, ProcessRow};
 use crate::ui::process_target::short_command;
 use crate::ui::views::processes::columns::{self, ProcessTable, max_shift, row_status};
 use crate::ui::views::processes::detail::state_text;
-use crate::ui::views::processes::row::{ProcessEntry, ProcessRow};
-use crate::ui::views::processes::row_order::column;
 use crate::ui::views::processes::rows::{ResolvedScope, is_hidden};
 use crate::ui::views::processes::{Scope, State};
 use crate::ui::widgets::line::{Line, Tone};
@@ -38,10 +38,12 @@ pub(super) fn lines(
     let State { rows, tags, cursor: list_cursor, shift, order, .. } = &mut *state;
     let table = ProcessTable::laid_out(context, rows, density, width);
     let selected = cursor.and_then(|cursor| rows.list.get(cursor)).and_then(ProcessRow::key);
-    lines.extend(list_cursor.viewport.lines(
-        Some(columns::titles(&table, order.column)),
+    let room = height.saturating_sub(lines.len() + usize::from(has_detail));
+    list_cursor.viewport.draw_below(
+        &mut lines,
+        Some(table.highlighted_titles(order.column)),
         (count, cursor),
-        (width, height.saturating_sub(lines.len() + usize::from(has_detail))),
+        (width, room),
         |at| {
             let entry = rows.list.get(at)?.entry()?;
             let is_same_process = cursor != Some(at)
@@ -58,7 +60,7 @@ pub(super) fn lines(
             let line = columns::row(&table, mark, entry, (context.view.now, *shift));
             Some(line.clickable_line(Click::Row(at)))
         },
-    ));
+    );
     if has_detail {
         lines.resize(height - 1, Line::new());
         let entry =
@@ -96,6 +98,11 @@ fn title(context: RenderContext<'_>, state: &State, width: u16) -> Line {
     if state.scope != Scope::Node && nodes > 0 {
         count_text = format!("{count_text} on {}", counted(nodes, "node"));
     }
+    // The range of visible rows counts these.
+    let listed = rows.list.len();
+    if listed != count {
+        count_text = format!("{count_text}, {}", counted(listed, "row"));
+    }
     line = line.gap(2).text(count_text, Tone::Plain);
     if rows.hidden.count > 0 {
         let memory = if rows.hidden.memory.0 > 0 {
@@ -120,10 +127,8 @@ fn title(context: RenderContext<'_>, state: &State, width: u16) -> Line {
     if rows.has_tpus && width >= 100 {
         right = right.text("* of the whole chip", Tone::Faint).gap(2);
     }
-    let sorted = column(state.order.column).map_or("", |column| column.label);
-    let direction = if state.order.is_reversed { ", reversed" } else { "" };
     // The sort order is dropped first, since the column titles show it too.
-    let sorted = Line::styled(format!("by {sorted}{direction}"), Tone::Faint);
+    let sorted = Line::styled(process_order::description(state.order), Tone::Faint);
     let is_tight = line.width() + right.width() + sorted.width() > width;
     line.with_right(if is_tight { right.trimmed() } else { right.append(sorted) }, width)
 }

@@ -159,11 +159,6 @@ impl Tree {
         self.cursor.select(index, self.rows.get(index).map(|row| row.process.key));
     }
 
-    /// Removes the cursor and returns true if there was one.
-    pub(super) fn clear_cursor(&mut self) -> bool {
-        self.cursor.clear()
-    }
-
     pub(super) fn scroll(&mut self, shift: impl Fn(usize) -> usize) {
         self.shift = shift(self.shift).min(4_096);
     }

@@ -2,8 +2,8 @@
 
 use crate::insight::RowId;
 use crate::ui::RenderContext;
+use crate::ui::process_row::RowKey;
 use crate::ui::selection::SharedSelection;
-use crate::ui::views::processes::row::RowKey;
 use crate::ui::views::processes::{Scope, State};
 
 /// A visit that has not ended.

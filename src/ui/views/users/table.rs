@@ -360,6 +360,8 @@ fn process_row(table: &LaidOutUsers<'_>, node: &Node, at: usize) -> Option<Line>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::insight::FleetView;
+    use crate::ui::display_options::DisplayOptions;
 
     #[test]
     fn power_fits_its_column() {
@@ -384,6 +386,36 @@ mod tests {
         let stale = UserUsage { nodes: vec![node], ..UserUsage::default() };
         let shown = |usage| UserSums::new(&user, usage).number(0).into_owned();
         assert_eq!((shown(&ended), shown(&stale)), ("0".to_owned(), UNKNOWN.to_owned()));
+    }
+
+    #[test]
+    fn the_third_name_of_the_waste_line_is_who_has_most_idle_devices_now() {
+        let wasting = |name: &str, seconds, idle_held| {
+            let wasted = Duration::from_secs(seconds);
+            let usage = UserUsage { idle_held, wasted, ..UserUsage::default() };
+            (User::Named(name.into()), usage)
+        };
+        let all = [("ada", 50, 1), ("bob", 40, 0), ("carol", 30, 1), ("dave", 20, 7)];
+        let named = |count: usize| {
+            let entries =
+                all.iter().take(count).map(|(name, time, idle)| wasting(name, *time, *idle));
+            let watched_since = Some(Timestamp::default());
+            let usage = Users { watched_since, entries: entries.collect(), ..Users::default() };
+            let (view, options) = (FleetView::default(), DisplayOptions::default());
+            let zone = jiff::tz::TimeZone::UTC;
+            let context = RenderContext { view: &view, options: &options, zone: &zone };
+            waste_line(context, &usage, 200).unwrap().plain_text()
+        };
+        assert!(
+            named(3).contains("ada 50s, 1 idle now · bob 40s, 0 · carol 30s, 1"),
+            "{}",
+            named(3)
+        );
+        assert!(
+            named(4).contains("ada 50s, 1 idle now · bob 40s, 0 · dave 20s, 7"),
+            "{}",
+            named(4)
+        );
     }
 
     #[test]

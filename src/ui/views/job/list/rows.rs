@@ -342,8 +342,8 @@ mod tests {
     use super::*;
     use crate::fleet::{Fleet, Node, SourceState};
     use crate::model::{
-        Allocation, Device, DeviceAllocation, DeviceFault, Fault, FaultKind, Hello, HostFacts,
-        JobList, Link, NodeName, Percent, Reading, Source,
+        Allocation, Device, DeviceActivity, DeviceAllocation, DeviceFault, Fault, FaultKind, Hello,
+        HostFacts, JobList, Link, NodeName, Percent, Reading, Reason, Source,
     };
     use crate::query::Filter;
 
@@ -609,6 +609,22 @@ mod tests {
         let size = |row: &JobRow| row.size_text(rows.job(&fleet_view, row).unwrap());
         let sizes: Vec<String> = rows.list.iter().map(size).collect();
         assert_eq!(sizes, ["2×2", "2n 4", "1n", "4×8", "4n"]);
+    }
+
+    #[test]
+    fn a_slice_has_the_utilization_that_the_node_shows_and_does_not_tell_whether_it_is_idle() {
+        let activity = DeviceActivity {
+            graphics_active: Reading::checked(Percent::new(31.0)),
+            ..DeviceActivity::default()
+        };
+        let mut sliced = Node::clone(&node("b", &[0.0]));
+        sliced.devices[0].utilization = Reading::Unknown(Reason::NotSupported);
+        sliced.devices[0].activity = activity.shared();
+        let list = JobList { jobs: vec![job("1", "ada", &[("b", &[0])])], ..JobList::default() };
+        let fleet = Fleet { jobs: Some(Arc::new(list)), ..Fleet::new([Arc::new(sliced)].into()) };
+        let rows = JobRows::of(&FleetView::new(fleet, NOW), SortOrder::by("job"), None);
+        let load = rows.list[0].load.as_ref().unwrap();
+        assert_eq!((load.mean(), load.idle()), (Some(31.0), None));
     }
 
     #[test]

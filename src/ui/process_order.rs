@@ -1,11 +1,11 @@
-//! The order of the rows of the process table.
+//! The order of the rows of the process tables.
 
 use std::cmp::Ordering;
 
 use crate::fleet::Node;
 use crate::model::{Device, JobId, UseKind};
 use crate::query::{SortColumn, SortOrder};
-use crate::ui::views::processes::row::{ProcessEntry, ProcessRow};
+use crate::ui::process_row::ProcessEntry;
 use crate::ui::widgets::number_format::percent_value;
 
 /// A sort column and the keys it sorts by.
@@ -100,29 +100,34 @@ pub fn sort_columns() -> Vec<SortColumn> {
     ORDERS.iter().map(|order| order.column).collect()
 }
 
-pub(super) fn column(name: &str) -> Option<&'static SortColumn> {
+/// Returns the column of this name.
+pub(crate) fn column(name: &str) -> Option<&'static SortColumn> {
     ORDERS.iter().map(|order| &order.column).find(|column| column.name == name)
 }
 
-/// Sorts rows that stand in the order of nodes and devices.
-pub(super) fn sort(list: &mut Vec<ProcessRow>, order: SortOrder) {
-    if order.column == "node" {
-        if order.is_reversed {
-            list.reverse();
-        }
-        return;
+/// Describes an order: `by device memory, reversed`.
+pub(crate) fn description(order: SortOrder) -> String {
+    let direction = if order.is_reversed { ", reversed" } else { "" };
+    column(order.column)
+        .map_or_else(String::new, |column| format!("by {}{direction}", column.label))
+}
+
+/// Returns the positions of processes that stand in the order of nodes and devices, in another order.
+pub(crate) fn positions(entries: &[Option<ProcessEntry<'_>>], order: SortOrder) -> Vec<usize> {
+    if order.column == "node" && order.is_reversed {
+        return (0..entries.len()).rev().collect();
     }
-    let Some(known) = ORDERS.iter().find(|one| one.column.name == order.column) else { return };
-    let rows = std::mem::take(list);
-    let keys = rows.iter().map(|row| row.entry().map_or(ProcessSortKey::Unknown, known.key));
+    let known = ORDERS.iter().find(|one| one.column.name == order.column);
+    let Some(known) = known.filter(|known| known.column.name != "node") else {
+        return (0..entries.len()).collect();
+    };
+    let keys = entries.iter().map(|entry| entry.map_or(ProcessSortKey::Unknown, known.key));
     let mut keyed: Vec<(ProcessSortKey<'_>, usize)> = keys.zip(0..).collect();
     let is_descending = known.is_descending != order.is_reversed;
     keyed.sort_by(|(one, at), (other, index)| {
         one.compare(other, is_descending).then_with(|| at.cmp(index))
     });
-    let order_by_key: Vec<usize> = keyed.into_iter().map(|(_, index)| index).collect();
-    let mut rows: Vec<Option<ProcessRow>> = rows.into_iter().map(Some).collect();
-    list.extend(order_by_key.into_iter().filter_map(|index| rows.get_mut(index)?.take()));
+    keyed.into_iter().map(|(_, index)| index).collect()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
