@@ -66,8 +66,9 @@ fn title_line(
             Line::styled(format!("every {}  ", interval(live.interval)), Tone::Faint).append(right);
     }
     let room = width.saturating_sub(right.width());
-    // The short form is used before a title of usual length is cut.
-    let forms = [(false, 17), (true, 12)];
+    // The short form is used before a title is cut, unless that is so long that it is cut anyway.
+    let whole = left.width() + 2;
+    let forms = [(false, whole), (true, whole), (false, 17), (true, 12)];
     let fits = |(nodes, title): &(Line, u16)| nodes.width() + title <= room;
     let mut lines = forms.into_iter().map(|(is_short, title)| (nodes(is_short), title));
     let fitting = lines.find(fits).map(|(nodes, _)| nodes);
