@@ -182,7 +182,7 @@ impl<'a> Node<'a> {
         self.node.name.label()
     }
 
-    /// Returns the name of an earlier node that is the same machine: its devices are listed there, too.
+    /// Returns the name under which the same machine counts, if that is another one: its devices are listed there, too.
     pub fn same_as(self) -> Option<&'a str> {
         self.view.fleet.same_as.get(&self.node.name).map(NodeName::label)
     }

@@ -142,7 +142,7 @@ object! {
         fault: Option<FaultJson<'a>> = node.fault().map(|fault| FaultJson::of(node, fault, now)),
         /// True if the values are current; nodes that are not fresh are left out of sums.
         fresh: bool = node.freshness(now).is_fresh(),
-        /// Name of an earlier node that is the same machine.
+        /// The name under which the same machine counts, if that is another one.
         same_as: Option<&'a str> = nodes.fleet.same_as.get(&node.name).map(NodeName::as_str),
         /// Data sources, each with its own age and fault.
         sources: Vec<SourceJson<'a>> =

@@ -123,11 +123,10 @@ pub fn may_be_more(
     if !allocations.incomplete.iter().all(is_counted) {
         return true;
     }
-    let is_allocated = |device: &Device| {
-        allocations.devices.iter().any(|(_, uuid)| *node.whole_uuid(uuid) == device.uuid)
-    };
-    let is_held = |device: &Device| is_allocated(device) || is_in_use(node, device);
-    let held = node.whole_devices().filter(|(_, device)| is_held(device)).count();
+    // What runs outside of the scheduler, and jobs that have begun since, are not in its count.
+    let counted = allocations.devices.iter().filter(|(job, _)| is_counted(job));
+    let held: BTreeSet<&Arc<str>> = counted.map(|(_, uuid)| node.whole_uuid(uuid)).collect();
+    let held = held.len();
     let scheduler = node.scheduler.as_ref().filter(|scheduler| !scheduler.is_old);
     let count = scheduler.and_then(|scheduler| usize::try_from(scheduler.allocated?).ok());
     count.is_none_or(|count| held < count)
@@ -259,6 +258,25 @@ mod tests {
         assert_eq!(counts(DeviceAllocation::Unknown, Some(0), 1), (1, 0));
         // The job has begun since the scheduler said so.
         assert_eq!(counts(DeviceAllocation::Unknown, Some(0), 9), (0, 1));
+    }
+
+    #[test]
+    fn a_process_outside_of_the_scheduler_is_not_taken_for_an_allocated_device() {
+        let at = Timestamp::from_micros;
+        let mut node = node(Some(0.0), Some(900));
+        node.link = Link::Up;
+        node.mark_sampled(&Source::host(), at(0));
+        node.devices.push(Device { uuid: "GPU-2".into(), ..node.devices[0].clone() });
+        let scheduler = SchedulerNode { allocated: Some(1), ..SchedulerNode::default() };
+        node.scheduler = Some(Arc::new(scheduler));
+        let devices = DeviceAllocation::Count(1);
+        let allocations = [Allocation { node: node.name.clone(), devices }].into();
+        let job = Job { allocations, starts_at: Some(at(1)), ..Job::example("7") };
+        let nodes = Arc::new(SchedulerNodes { at: Some(at(5)), ..SchedulerNodes::default() });
+        let list = JobList { jobs: vec![job], nodes, ..JobList::default() };
+        let fleet = Fleet { jobs: Some(Arc::new(list)), ..Fleet::new([Arc::new(node)].into()) };
+        let totals = Totals::of(&fleet, at(0));
+        assert_eq!((totals.idle_held, totals.free, totals.unknown_devices), (1, 0, 1));
     }
 
     #[test]

@@ -168,7 +168,8 @@ fn probe_job_indices<'a>(node: &Node, job: &Job, allocation: &'a Allocation) -> 
 /// What jobs have on one node, as far as it is known.
 #[derive(Debug, Default)]
 pub struct NodeAllocations<'a> {
-    /// The devices that the scheduler allocated by index, each with its job, unless processes contradict it.
+    /// The devices that jobs are known to have: allocated by index, unless processes contradict it, or used by processes
+    /// of the job.
     pub devices: Vec<(&'a Job, Arc<str>)>,
     /// The jobs that may have further devices.
     pub incomplete: Vec<&'a Job>,
@@ -186,10 +187,8 @@ impl<'a> NodeAllocations<'a> {
             if !assigned.is_complete(&allocation.devices) {
                 allocations.incomplete.push(job);
             }
-            if matches!(allocation.devices, DeviceAllocation::Indices(_)) {
-                let devices = assigned.devices.into_iter().flatten();
-                allocations.devices.extend(devices.map(|uuid| (*job, uuid)));
-            }
+            let devices = assigned.devices.into_iter().flatten();
+            allocations.devices.extend(devices.map(|uuid| (*job, uuid)));
         }
         allocations
     }

@@ -140,6 +140,7 @@ impl FleetStore {
         inner.positions = positions(&nodes);
         inner.nodes = nodes;
         inner.find_machines();
+        inner.place_jobs();
     }
 
     /// Replaces all nodes and jobs by those of another moment, which need not follow this one. Readers of the fleet see
@@ -274,10 +275,18 @@ impl FleetStore {
 }
 
 impl StoreState {
-    /// Finds the nodes that are the same machine as another one, and the jobs of each machine.
+    /// Finds the nodes that are the same machine as another one.
     fn find_machines(&mut self) {
         self.may_have_new_machines = false;
-        self.same_as = Fleet::new(self.nodes.as_slice().into()).same_as;
+        let same_as = Fleet::new(self.nodes.as_slice().into()).same_as;
+        if same_as != self.same_as {
+            self.same_as = same_as;
+            self.place_jobs();
+        }
+    }
+
+    /// Places the listed jobs on machines.
+    fn place_jobs(&mut self) {
         let jobs = self.listed_jobs.as_ref();
         self.jobs = jobs.map(|list| with_machine_names(list, &self.same_as));
         let is_known = jobs.is_none_or(|list| list.is_current());

@@ -156,7 +156,10 @@ impl AllocationIndex {
         for (job, _) in &listed {
             owners.on_node.add(Some(&job.id), Some(&job.user));
         }
-        for (job, uuid) in NodeAllocations::of(node, &listed).devices {
+        let allocations = NodeAllocations::of(node, &listed);
+        let nodes_listed_at = self.jobs.list().and_then(|list| list.nodes.at);
+        let may_be_more = may_be_more(node, &allocations, nodes_listed_at);
+        for (job, uuid) in allocations.devices {
             let owner =
                 whole_device_index(node, &uuid).and_then(|index| owners.devices.get_mut(index));
             if let Some(owner) = owner {
@@ -168,7 +171,7 @@ impl AllocationIndex {
             owner.is_held |= device.parent.is_none() && is_in_use(node, device);
             owner.is_used |= device.is_open() == Some(true);
             owner.is_unknown = owner.users.is_empty()
-                && (owner.is_used || node.users_unknown_reason(index).is_some());
+                && (owner.is_used || may_be_more || node.users_unknown_reason(index).is_some());
         }
         owners
     }

@@ -283,7 +283,8 @@ fn allocated_jobs(fleet_view: &FleetView) -> BTreeMap<usize, Vec<AllocatedJob>> 
     allocated
 }
 
-/// Adds the device time that users have wasted, on all nodes or on those that match the filter.
+/// Adds the device time that users have wasted: on all nodes or, with a filter, that of the users with matching devices on
+/// the nodes that match.
 fn add_waste(fleet_view: &FleetView, users: &mut BTreeMap<User, UserUsage>) {
     let fleet = &fleet_view.fleet;
     let shown: Option<BTreeSet<&NodeName>> = (!fleet_view.filter.is_empty())
@@ -294,6 +295,9 @@ fn add_waste(fleet_view: &FleetView, users: &mut BTreeMap<User, UserUsage>) {
             continue;
         }
         for (user, time) in &waste.by_user {
+            if shown.is_some() && !users.contains_key(user) {
+                continue;
+            }
             let user_usage = users.entry(user.clone()).or_default();
             user_usage.wasted = user_usage.wasted.saturating_add(*time);
         }

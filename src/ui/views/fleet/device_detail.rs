@@ -84,7 +84,8 @@ pub(super) fn lines(
     if !jobs.is_empty() {
         parts.push((format!("job {}", join(jobs)), Tone::Plain));
     }
-    if let Some(idle) = idle_time::idle_held_time(fleet_view, node, &owners, position) {
+    let idle = idle_time::idle_held_time(fleet_view, node, &owners, position);
+    if let Some(idle) = idle.filter(|_| !is_old) {
         parts.push((format!("idle-held for {}", format_elapsed(idle)), Tone::Warn));
     }
     if device.fault.is_some() {

@@ -64,7 +64,7 @@ pub(super) fn idle_held_time(
     owners.devices.get(position).filter(|owner| owner.is_held)?;
     let device = node.devices.get(position).filter(|device| is_idle(device))?;
     let FleetView { fleet, now, .. } = fleet_view;
-    // What is wasted counts under the first name of the machine.
+    // What is wasted counts under one name of the machine.
     let machine = fleet.same_as.get(&node.name).unwrap_or(&node.name);
     let idle = fleet.waste.node(machine)?.idle.get(&device.uuid)?;
     let span = now.since(idle.since);
