@@ -126,10 +126,9 @@ pub fn may_be_more(
     // What runs outside of the scheduler, and jobs that have begun since, are not in its count.
     let counted = allocations.devices.iter().filter(|(job, _)| is_counted(job));
     let held: BTreeSet<&Arc<str>> = counted.map(|(_, uuid)| node.whole_uuid(uuid)).collect();
-    let held = held.len();
     let scheduler = node.scheduler.as_ref().filter(|scheduler| !scheduler.is_old);
     let count = scheduler.and_then(|scheduler| usize::try_from(scheduler.allocated?).ok());
-    count.is_none_or(|count| held < count)
+    count.is_none_or(|count| held.len() < count)
 }
 
 /// Returns true if utilization is known and at least [`ACTIVE_PERCENT`].

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::fleet::{
-    JobLookup, MIN_HELD_BYTES, Node, NodeAllocations, User, is_in_use, may_be_more, user_of,
+    JobAllocation, JobLookup, MIN_HELD_BYTES, Node, NodeAllocations, User, is_in_use, may_be_more,
+    user_of,
 };
 use crate::model::{DeviceUse, Job, JobId, JobList};
 
@@ -94,10 +95,7 @@ impl AllocationIndex {
     /// Returns the holders of each device of a node: of its allocations or, without one, of its processes. Slices count
     /// for their device. A user of less than [`MIN_HELD_BYTES`] counts only where nobody uses more.
     pub(crate) fn holders(&self, node: &Node) -> Vec<HolderSet> {
-        let listed = self.jobs.on_node(&node.name);
-        let allocations = NodeAllocations::of(node, &listed);
-        let nodes_listed_at = self.jobs.list().and_then(|list| list.nodes.at);
-        let may_be_more = may_be_more(node, &allocations, nodes_listed_at);
+        let (allocations, may_be_more) = self.allocations(node, &self.jobs.on_node(&node.name));
         let unallocated =
             HolderSet { is_allocated: (!may_be_more).then_some(false), holders: BTreeSet::new() };
         let mut found = vec![unallocated; node.devices.len()];
@@ -125,6 +123,18 @@ impl AllocationIndex {
             }
         }
         found
+    }
+
+    /// Returns what the listed jobs have on a node, and whether they may have more.
+    fn allocations<'a>(
+        &self,
+        node: &Node,
+        listed: &[JobAllocation<'a>],
+    ) -> (NodeAllocations<'a>, bool) {
+        let allocations = NodeAllocations::of(node, listed);
+        let nodes_listed_at = self.jobs.list().and_then(|list| list.nodes.at);
+        let may_be_more = may_be_more(node, &allocations, nodes_listed_at);
+        (allocations, may_be_more)
     }
 
     /// Returns a number that changes with the list.
@@ -156,9 +166,7 @@ impl AllocationIndex {
         for (job, _) in &listed {
             owners.on_node.add(Some(&job.id), Some(&job.user));
         }
-        let allocations = NodeAllocations::of(node, &listed);
-        let nodes_listed_at = self.jobs.list().and_then(|list| list.nodes.at);
-        let may_be_more = may_be_more(node, &allocations, nodes_listed_at);
+        let (allocations, may_be_more) = self.allocations(node, &listed);
         for (job, uuid) in allocations.devices {
             let owner =
                 whole_device_index(node, &uuid).and_then(|index| owners.devices.get_mut(index));
