@@ -7,12 +7,12 @@ pub use headline::{DeviceCount, NodeCount};
 pub use history::{CLOSE_UP_STEP, History, Metric};
 pub use idle::{
     ACTIVE_PERCENT, AllocatedDevices, DeviceState, MIN_HELD_BYTES, is_busy, is_free, is_idle,
-    is_idle_held, is_in_use, may_be_more,
+    is_idle_held, is_in_use,
 };
 pub use job_lookup::JobLookup;
 pub use jobs::{
-    Assigned, Evidence, JobAllocation, JobDevices, NodeAllocations, NodeDevices, device_numbering,
-    devices_at,
+    Assigned, Evidence, JobAllocation, JobDevice, JobDevices, NodeAllocations, NodeDevices,
+    device_numbering, devices_at,
 };
 pub use node::{DeviceNumbering, EventRecord, Host, Node, Process, SourceState, Traffic};
 pub use node_builder::NodeBuilder;
@@ -24,7 +24,9 @@ pub use waste::{IdleSpan, NodeWaste, Waste};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{Allocation, Job, JobList, Link, MachineId, NodeName};
+use crate::model::{
+    Allocation, Job, JobList, Link, MachineId, NodeName, SchedulerNode, SchedulerNodes,
+};
 use crate::time::Timestamp;
 
 mod anonymizer;
@@ -62,26 +64,18 @@ pub struct Fleet {
 impl Fleet {
     /// Builds a fleet and finds the machines that are monitored twice.
     pub fn new(nodes: Arc<[Arc<Node>]>) -> Self {
-        let mut machines: BTreeMap<MachineId, Vec<&Node>> = BTreeMap::new();
-        for node in nodes.iter() {
-            let machine = node.hello.as_ref().and_then(|hello| hello.host.machine_id());
-            if let Some(machine) = machine {
-                machines.entry(machine).or_default().push(node);
-            }
-        }
-        let mut same_as = BTreeMap::new();
-        for names in machines.into_values().filter(|names| names.len() > 1) {
-            let rank = |node: &&&Node| (node.link != Link::Up, node.scheduler.is_none());
-            let Some(chosen) = names.iter().min_by_key(rank) else { continue };
-            let others = names.iter().filter(|node| node.name != chosen.name);
-            same_as.extend(others.map(|node| (node.name.clone(), chosen.name.clone())));
-        }
-        Self { same_as: Arc::new(same_as), nodes, jobs: None, waste: Arc::default(), arrivals: 0 }
+        let same_as = Arc::new(find_other_names(&nodes, |node| node.scheduler.is_some()));
+        Self { same_as, nodes, jobs: None, waste: Arc::default(), arrivals: 0 }
     }
 
     /// Returns the node of this name.
     pub fn node(&self, name: &NodeName) -> Option<&Arc<Node>> {
         self.nodes.iter().find(|node| node.name == *name)
+    }
+
+    /// Returns the name under which the machine of this name counts.
+    pub fn machine_name<'a>(&'a self, name: &'a NodeName) -> &'a NodeName {
+        self.same_as.get(name).unwrap_or(name)
     }
 
     /// Returns when the scheduler last said what its nodes are.
@@ -95,10 +89,34 @@ impl Fleet {
     }
 }
 
+/// Returns the other names of machines, as in [`Fleet::same_as`]. `is_scheduled` tells the names that the scheduler knows.
+fn find_other_names(
+    nodes: &[Arc<Node>],
+    is_scheduled: impl Fn(&Node) -> bool,
+) -> BTreeMap<NodeName, NodeName> {
+    let mut machines: BTreeMap<MachineId, Vec<&Node>> = BTreeMap::new();
+    for node in nodes {
+        let machine = node.hello.as_ref().and_then(|hello| hello.host.machine_id());
+        if let Some(machine) = machine {
+            machines.entry(machine).or_default().push(node);
+        }
+    }
+    let mut other_names = BTreeMap::new();
+    for names in machines.into_values().filter(|names| names.len() > 1) {
+        let rank = |node: &&&Node| (node.link != Link::Up, !is_scheduled(node));
+        let Some(chosen) = names.iter().min_by_key(rank) else { continue };
+        let others = names.iter().filter(|node| node.name != chosen.name);
+        other_names.extend(others.map(|node| (node.name.clone(), chosen.name.clone())));
+    }
+    other_names
+}
+
 /// Returns a job list in which the jobs of a machine are on the name under which it counts.
-fn with_machine_names(list: &Arc<JobList>, same_as: &BTreeMap<NodeName, NodeName>) -> Arc<JobList> {
-    let is_other = |allocation: &Allocation| same_as.contains_key(&allocation.node);
-    if !list.jobs.iter().any(|job| job.allocations.iter().any(is_other)) {
+fn with_machine_names(
+    list: &Arc<JobList>,
+    same_as: &Arc<BTreeMap<NodeName, NodeName>>,
+) -> Arc<JobList> {
+    if same_as.is_empty() {
         return Arc::clone(list);
     }
     let renamed = |job: &Job| {
@@ -109,5 +127,31 @@ fn with_machine_names(list: &Arc<JobList>, same_as: &BTreeMap<NodeName, NodeName
         Job { allocations: allocations.collect(), ..job.clone() }
     };
     let jobs = list.jobs.iter().map(renamed).collect();
-    Arc::new(JobList { jobs, ..JobList::clone(list) })
+    Arc::new(JobList { jobs, other_names: Arc::clone(same_as), ..JobList::clone(list) })
+}
+
+/// Returns what the scheduler says of each name of its nodes' machines.
+fn with_other_names(
+    listed: &Arc<SchedulerNodes>,
+    same_as: &BTreeMap<NodeName, NodeName>,
+) -> Arc<SchedulerNodes> {
+    let mut of_machines: BTreeMap<&NodeName, &Arc<SchedulerNode>> = BTreeMap::new();
+    for (other_name, machine) in same_as {
+        let known = [machine, other_name].into_iter().find_map(|name| listed.nodes.get(name));
+        if let Some(known) = known {
+            of_machines.entry(machine).or_insert(known);
+        }
+    }
+    if of_machines.is_empty() {
+        return Arc::clone(listed);
+    }
+    let mut placed = SchedulerNodes::clone(listed);
+    for (other_name, machine) in same_as {
+        if let Some(known) = of_machines.get(machine) {
+            for name in [machine, other_name] {
+                placed.nodes.entry(name.clone()).or_insert_with(|| Arc::clone(known));
+            }
+        }
+    }
+    Arc::new(placed)
 }

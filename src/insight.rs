@@ -16,7 +16,7 @@ use crate::insight::node_status::NodeStatus;
 use crate::insight::runs::Runs;
 use crate::insight::users::Users;
 use crate::metrics::Usage;
-use crate::model::{Bytes, DeviceFault, DeviceUse, FaultKind, NodeName, RunList, SourceFaultKind};
+use crate::model::{Bytes, DeviceFault, DeviceUse, FaultKind, NodeName, RunList};
 use crate::nodeset;
 use crate::query::DisplaySelection;
 use crate::query::Filter;
@@ -378,7 +378,7 @@ fn problem_keys(node: &Node, any_let_in: bool, now: Timestamp) -> Vec<(ProblemKe
         .iter()
         .filter_map(|state| Some((&state.source, state.fault.as_ref()?)))
         // A driver that is being loaded is no problem.
-        .filter(|(_, fault)| fault.kind != SourceFaultKind::Starting)
+        .filter(|(_, fault)| fault.is_problem())
         .map(|(source, fault)| {
             (ProblemKey::Source(fault.kind.label(), source.to_string()), fault.kind.remedy())
         })

@@ -29,7 +29,7 @@ struct BackendResult {
 impl BackendResult {
     /// Returns true if it failed for good; a driver that is still starting may yet answer.
     fn has_failed(&self) -> bool {
-        self.fault.as_ref().is_some_and(|fault| fault.kind != SourceFaultKind::Starting)
+        self.fault.as_ref().is_some_and(SourceFault::is_problem)
     }
 }
 

@@ -121,7 +121,7 @@ impl<'a> ServedFleet<'a> {
         // A machine keeps its first name, whichever of its names is up.
         let mut first_names = BTreeMap::new();
         for node in fleet.nodes.iter() {
-            let machine = fleet.same_as.get(&node.name).unwrap_or(&node.name);
+            let machine = fleet.machine_name(&node.name);
             first_names.entry(machine).or_insert(&node.name);
         }
         let mut names = BTreeSet::new();

@@ -29,12 +29,19 @@ impl Anonymizer {
     pub fn anonymize(&mut self, fleet: &Fleet) -> Fleet {
         let Fleet { nodes, same_as, jobs, waste, arrivals } = fleet;
         let nodes = nodes.iter().map(|node| Arc::new(self.node(node))).collect();
-        let pair =
-            |(name, first): (&NodeName, &NodeName)| (self.node_name(name), self.node_name(first));
-        let same_as = Arc::new(same_as.iter().map(pair).collect());
+        let same_as = self.other_names(same_as);
         let jobs = jobs.as_ref().map(|list| Arc::new(self.job_list(list)));
         let waste = Arc::new(self.waste(waste));
         Fleet { nodes, same_as, jobs, waste, arrivals: *arrivals }
+    }
+
+    fn other_names(
+        &mut self,
+        names: &BTreeMap<NodeName, NodeName>,
+    ) -> Arc<BTreeMap<NodeName, NodeName>> {
+        let pair =
+            |(name, first): (&NodeName, &NodeName)| (self.node_name(name), self.node_name(first));
+        Arc::new(names.iter().map(pair).collect())
     }
 
     fn waste(&mut self, waste: &Waste) -> Waste {
@@ -288,6 +295,7 @@ impl Anonymizer {
                     .collect(),
                 at: list.nodes.at,
             }),
+            other_names: self.other_names(&list.other_names),
         }
     }
 

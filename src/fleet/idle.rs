@@ -10,8 +10,7 @@ use std::sync::Arc;
 use super::Fleet;
 use super::jobs::{JobAllocation, NodeAllocations};
 use super::node::Node;
-use crate::model::{Device, Job, NodeName, Percent, Reading, Reason};
-use crate::time::Timestamp;
+use crate::model::{Device, NodeName, Percent, Reading, Reason};
 
 /// Utilization, in percent, from which a device counts as busy.
 pub const ACTIVE_PERCENT: f32 = 5.0;
@@ -29,7 +28,7 @@ pub enum DeviceState {
     Free,
     /// The driver reports a fault.
     Faulty,
-    /// Its utilization or its users are not known.
+    /// Its utilization or its users are not known, or a job whose devices are not all known may have it.
     Unknown,
     /// Idle and unused, on a node to which the scheduler gives no jobs, such as a drained one.
     Unavailable,
@@ -79,17 +78,15 @@ impl AllocatedDevices {
             return allocated;
         }
         for node in fleet.nodes.iter() {
-            let Some(node_allocations) = allocations.get(&node.name) else { continue };
+            let Some(node_allocations) = allocations.get(fleet.machine_name(&node.name)) else {
+                continue;
+            };
             let found = NodeAllocations::of(node, node_allocations);
-            let may_be_more = may_be_more(node, &found, fleet.nodes_listed_at());
-            let uuids = found.devices.iter().map(|(_, uuid)| Arc::clone(node.whole_uuid(uuid)));
+            let may_be_more = found.may_be_more(node, fleet.nodes_listed_at());
+            let uuids =
+                found.devices.iter().map(|device| Arc::clone(node.whole_uuid(&device.uuid)));
             let devices = AllocatedOnNode { allocated: uuids.collect(), may_be_more };
             allocated.0.insert(node.name.clone(), devices);
-        }
-        for (other_name, machine) in fleet.same_as.iter() {
-            if let Some(found) = allocated.0.get(machine).cloned() {
-                allocated.0.insert(other_name.clone(), found);
-            }
         }
         allocated
     }
@@ -107,28 +104,6 @@ impl AllocatedDevices {
     pub fn contains(&self, node: &Node, device: &Device) -> bool {
         self.is_allocated(node, device) == Some(true)
     }
-}
-
-/// Returns true if jobs may have more devices of a node than those known. The scheduler may say how many they have, and all
-/// of these may be known. `nodes_listed_at` is when it said so.
-pub fn may_be_more(
-    node: &Node,
-    allocations: &NodeAllocations<'_>,
-    nodes_listed_at: Option<Timestamp>,
-) -> bool {
-    let is_counted = |job: &&Job| job.starts_at.is_some_and(|at| nodes_listed_at > Some(at));
-    if allocations.incomplete.is_empty() {
-        return false;
-    }
-    if !allocations.incomplete.iter().all(is_counted) {
-        return true;
-    }
-    // What runs outside of the scheduler, and jobs that have begun since, are not in its count.
-    let counted = allocations.devices.iter().filter(|(job, _)| is_counted(job));
-    let held: BTreeSet<&Arc<str>> = counted.map(|(_, uuid)| node.whole_uuid(uuid)).collect();
-    let scheduler = node.scheduler.as_ref().filter(|scheduler| !scheduler.is_old);
-    let count = scheduler.and_then(|scheduler| usize::try_from(scheduler.allocated?).ok());
-    count.is_none_or(|count| held.len() < count)
 }
 
 /// Returns true if utilization is known and at least [`ACTIVE_PERCENT`].
@@ -173,9 +148,10 @@ mod tests {
     use super::*;
     use crate::fleet::Totals;
     use crate::model::{
-        Allocation, Bytes, DeviceAllocation, DeviceUse, JobList, Link, NodeState, SchedulerNode,
-        SchedulerNodes, Source,
+        Allocation, Bytes, DeviceAllocation, DeviceUse, Job, JobList, Link, NodeState,
+        SchedulerNode, SchedulerNodes, Source,
     };
+    use crate::time::Timestamp;
 
     /// Returns a node with a device of this utilization, on which a process holds this many MiB.
     fn node(share: Option<f32>, mebibytes: Option<u64>) -> Node {

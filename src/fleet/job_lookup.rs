@@ -57,10 +57,11 @@ impl JobLookup {
         Some(self.pending.get(partition).copied().unwrap_or_default())
     }
 
-    /// Returns the jobs on a node, each with its allocation there.
+    /// Returns the jobs on the machine of this name, each with its allocation there.
     pub fn on_node(&self, node: &NodeName) -> Vec<JobAllocation<'_>> {
         let Some(list) = &self.list else { return Vec::new() };
-        let found = self.by_node.get(node).into_iter().flatten();
+        let machine = list.other_names.get(node).unwrap_or(node);
+        let found = self.by_node.get(machine).into_iter().flatten();
         let allocation = |(job_index, allocation_index): &(usize, usize)| {
             let job = list.jobs.get(*job_index)?;
             Some((job, job.allocations.get(*allocation_index)?))

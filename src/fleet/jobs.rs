@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::fleet::Fleet;
 use crate::fleet::node::{DeviceNumbering, Node};
 use crate::model::{Allocation, Device, DeviceAllocation, Job, JobId, NodeName, Reading, Vendor};
+use crate::time::Timestamp;
 
 /// How the devices of a job are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +97,12 @@ impl<'a> JobDevices<'a> {
                 }
             }
         }
+        for (other_name, machine) in fleet.same_as.iter() {
+            let listed = nodes.get(machine).map(|entry| entry.listed.clone());
+            if let (Some(listed), Some(entry)) = (listed, nodes.get_mut(other_name)) {
+                entry.listed = listed;
+            }
+        }
         for entry in nodes.values_mut() {
             entry.assigned = assign_devices(entry.node, &entry.listed, &entry.used);
         }
@@ -170,9 +177,20 @@ fn probe_job_indices<'a>(node: &Node, job: &Job, allocation: &'a Allocation) -> 
 pub struct NodeAllocations<'a> {
     /// The devices that jobs are known to have: allocated by index, unless processes contradict it, or used by processes
     /// of the job.
-    pub devices: Vec<(&'a Job, Arc<str>)>,
+    pub devices: Vec<JobDevice<'a>>,
     /// The jobs that may have further devices.
-    pub incomplete: Vec<&'a Job>,
+    incomplete: Vec<&'a Job>,
+}
+
+/// A device, or a slice of one, that a job has.
+#[derive(Clone, Debug)]
+pub struct JobDevice<'a> {
+    /// The job.
+    pub job: &'a Job,
+    /// The UUID of the device.
+    pub uuid: Arc<str>,
+    /// True if only processes of the job tell, so that it may share the device with others.
+    pub is_by_processes: bool,
 }
 
 impl<'a> NodeAllocations<'a> {
@@ -187,10 +205,31 @@ impl<'a> NodeAllocations<'a> {
             if !assigned.is_complete(&allocation.devices) {
                 allocations.incomplete.push(job);
             }
+            let is_by_processes = assigned.evidence == Some(Evidence::Processes);
             let devices = assigned.devices.into_iter().flatten();
-            allocations.devices.extend(devices.map(|uuid| (*job, uuid)));
+            let of_job = devices.map(|uuid| JobDevice { job, uuid, is_by_processes });
+            allocations.devices.extend(of_job);
         }
         allocations
+    }
+
+    /// Returns true if jobs may have more devices of the node than those known. The scheduler may say how many they have, and
+    /// all of these may be known. `nodes_listed_at` is when it said so.
+    pub fn may_be_more(&self, node: &Node, nodes_listed_at: Option<Timestamp>) -> bool {
+        let is_counted = |job: &Job| job.starts_at.is_some_and(|at| nodes_listed_at > Some(at));
+        if self.incomplete.is_empty() {
+            return false;
+        }
+        if !self.incomplete.iter().all(|job| is_counted(job)) {
+            return true;
+        }
+        // What runs outside of the scheduler, and jobs that have begun since, are not in its count.
+        let counted = self.devices.iter().filter(|device| is_counted(device.job));
+        let held: BTreeSet<&Arc<str>> =
+            counted.map(|device| node.whole_uuid(&device.uuid)).collect();
+        let scheduler = node.scheduler.as_ref().filter(|scheduler| !scheduler.is_old);
+        let count = scheduler.and_then(|scheduler| usize::try_from(scheduler.allocated?).ok());
+        count.is_none_or(|count| held.len() < count)
     }
 }
 
@@ -388,7 +427,6 @@ mod tests {
         DeviceStatics, DeviceUse, Hello, HostFacts, JobList, ProcessStatics, Source, UnseenProcess,
         UnseenReason,
     };
-    use crate::time::Timestamp;
 
     fn node(devices: &[(&str, Option<&str>)]) -> Node {
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
@@ -509,8 +547,8 @@ mod tests {
             let allocated: String = NodeAllocations::of(&fleet.nodes[0], &listed)
                 .devices
                 .iter()
-                .filter(|(listed, _)| listed.id == job.id)
-                .map(|(_, uuid)| &**uuid)
+                .filter(|device| device.job.id == job.id)
+                .map(|device| &*device.uuid)
                 .collect();
             let devices = joined(devices).unwrap_or_else(|| "?".to_owned());
             (devices, evidence.map_or("nobody", Evidence::as_str), is_disputed, allocated)

@@ -11,7 +11,7 @@ use crate::fleet::rates::{MIN_RATE_SPAN, cpu_utilization, rates};
 use crate::model::{
     Bytes, Counter, CpuTicks, DeviceRates, DeviceUse, Event, Hello, HostReading, Link, NodeName,
     Percent, ProcessKey, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample,
-    SchedulerNode, Source, SourceFaultKind, TransportKind, max_interval,
+    SchedulerNode, Source, TransportKind, max_interval,
 };
 use crate::time::{ClockOffset, NodeTime, Timestamp};
 
@@ -383,9 +383,7 @@ fn share_reading(part: Reading<Bytes>, whole: Reading<Bytes>) -> Reading<Percent
 /// Returns true if a backend has reported its devices, their slow group and their processes, or a fault.
 fn has_backend_reported(node: &Node, backend: &Source) -> bool {
     let Some(state) = node.source(backend) else { return false };
-    let is_starting =
-        state.fault.as_ref().is_some_and(|fault| fault.kind == SourceFaultKind::Starting);
-    if (state.fault.is_some() && !is_starting) || state.absent.is_some() {
+    if state.fault.as_ref().is_some_and(|fault| fault.is_problem()) || state.absent.is_some() {
         return true;
     }
     let has_uses = node
@@ -425,7 +423,7 @@ mod tests {
     use super::*;
     use crate::model::{
         BackendReading, BackendState, Device, DeviceCounters, DeviceFault, DevicesReading, Fault,
-        FaultKind, Freshness, HostFacts, ProcessReading, SourceFault, UsesReading,
+        FaultKind, Freshness, HostFacts, ProcessReading, SourceFault, SourceFaultKind, UsesReading,
     };
 
     fn at(millis: i64) -> Timestamp {

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::fleet::job_lookup::JobLookup;
 use crate::fleet::node::Node;
 use crate::fleet::waste::Waste;
-use crate::fleet::{Fleet, with_machine_names};
+use crate::fleet::{Fleet, find_other_names, with_machine_names, with_other_names};
 use crate::model::{JobId, JobList, Link, NodeName, ProcessStatics, SchedulerNode, SchedulerNodes};
 
 /// Minimum intervals between two publications of the fleet.
@@ -69,7 +69,7 @@ struct StoreState {
     jobs: Option<Arc<JobList>>,
     /// Job ids by SLUID, for processes that know only the SLUID of their job.
     job_ids: BTreeMap<JobId, JobId>,
-    /// What the scheduler says of nodes.
+    /// What the scheduler says of the watched nodes, under all names of their machines.
     scheduler: Arc<SchedulerNodes>,
     /// The jobs that run; `None` while the scheduler does not say.
     running: Option<JobLookup>,
@@ -123,7 +123,6 @@ impl FleetStore {
         let mut guard = self.lock();
         let inner = &mut *guard;
         inner.job_ids = jobs.iter().flat_map(|jobs| &jobs.jobs).filter_map(sluid_to_id).collect();
-        inner.scheduler = jobs.as_ref().map(|jobs| Arc::clone(&jobs.nodes)).unwrap_or_default();
         inner.listed_jobs = jobs;
         let now = Instant::now();
         inner.removed.retain(|_, (_, since)| now.duration_since(*since) < REMOVED_RETENTION);
@@ -134,13 +133,13 @@ impl FleetStore {
         let make = |name: NodeName| {
             let known = inner.removed.remove(&name).map(|(node, _)| node);
             let node = known.unwrap_or_else(|| Arc::new(Node::new(name, self.history_span)));
-            with_scheduler(resolve_job_ids(node, &inner.job_ids), &inner.scheduler)
+            resolve_job_ids(node, &inner.job_ids)
         };
         let nodes: Vec<Arc<Node>> = names.into_iter().map(make).collect();
         inner.positions = positions(&nodes);
         inner.nodes = nodes;
         inner.find_machines();
-        inner.place_jobs();
+        inner.place_scheduled();
     }
 
     /// Replaces all nodes and jobs by those of another moment, which need not follow this one. Readers of the fleet see
@@ -251,8 +250,8 @@ impl FleetStore {
         inner.is_urgent = false;
         inner.has_arrived = false;
         let arrivals = inner.arrivals;
-        if inner.may_have_new_machines {
-            inner.find_machines();
+        if inner.may_have_new_machines && inner.find_machines() {
+            inner.place_scheduled();
         }
         let same_as = Arc::clone(&inner.same_as);
         let (jobs, waste) = (inner.jobs.clone(), Arc::clone(&inner.waste));
@@ -275,19 +274,27 @@ impl FleetStore {
 }
 
 impl StoreState {
-    /// Finds the nodes that are the same machine as another one.
-    fn find_machines(&mut self) {
+    /// Finds the nodes that are the same machine as another one. Returns true if others are than before.
+    fn find_machines(&mut self) -> bool {
         self.may_have_new_machines = false;
-        let same_as = Fleet::new(self.nodes.as_slice().into()).same_as;
-        if same_as != self.same_as {
-            self.same_as = same_as;
-            self.place_jobs();
+        let listed = self.listed_jobs.as_ref().map(|jobs| &jobs.nodes.nodes);
+        let is_scheduled = |node: &Node| listed.is_some_and(|nodes| nodes.contains_key(&node.name));
+        let same_as = find_other_names(&self.nodes, is_scheduled);
+        let has_changed = same_as != *self.same_as;
+        if has_changed {
+            self.same_as = Arc::new(same_as);
         }
+        has_changed
     }
 
-    /// Places the listed jobs on machines.
-    fn place_jobs(&mut self) {
+    /// Places what the scheduler lists on machines.
+    fn place_scheduled(&mut self) {
         let jobs = self.listed_jobs.as_ref();
+        self.scheduler =
+            jobs.map(|jobs| with_other_names(&jobs.nodes, &self.same_as)).unwrap_or_default();
+        for node in &mut self.nodes {
+            *node = with_scheduler(Arc::clone(node), &self.scheduler);
+        }
         self.jobs = jobs.map(|list| with_machine_names(list, &self.same_as));
         let is_known = jobs.is_none_or(|list| list.is_current());
         self.running = is_known.then(|| JobLookup::of(self.jobs.as_ref()));
@@ -569,6 +576,49 @@ mod tests {
         let fleet = store.snapshot();
         assert_eq!(fleet.machines().map(|node| node.name.as_str()).collect::<String>(), "b");
         assert_eq!(fleet.jobs.unwrap().jobs[0].allocations[0].node, name("b"));
+    }
+
+    #[test]
+    fn every_name_of_a_machine_has_what_the_scheduler_says_of_one() {
+        let store = FleetStore::new([name("a"), name("b"), name("c")], Duration::ZERO);
+        let mut list = JobList::clone(&job_list(&["a"], false));
+        let drained = SchedulerNode { state: NodeState::Drained, ..SchedulerNode::default() };
+        let nodes = [(name("a"), Arc::new(drained))].into();
+        list.nodes = Arc::new(SchedulerNodes { nodes, at: None });
+        store.set_nodes(["a", "b", "c"].map(name), Some(Arc::new(list)));
+        let found = |store: &FleetStore| {
+            let fleet = store.snapshot();
+            let takes_jobs: Vec<bool> = fleet.nodes.iter().map(|node| node.takes_jobs()).collect();
+            let allocated = crate::fleet::AllocatedDevices::of(&fleet);
+            let jobs = JobLookup::of(fleet.jobs.as_ref());
+            let devices = crate::fleet::JobDevices::of(&fleet);
+            let has_job = |node: &Arc<Node>| {
+                let is_held = node.devices.iter().any(|device| allocated.contains(node, device));
+                let [listed, known] =
+                    [jobs.on_node(&node.name).len(), devices.jobs_on(&node.name).len()];
+                (is_held, listed, known)
+            };
+            (takes_jobs, fleet.nodes.iter().map(has_job).collect::<Vec<_>>())
+        };
+        let node_up = |node, is_up| {
+            let mut node = Node::clone(&idle_node(node, 0));
+            node.link = if is_up { Link::Up } else { Link::Opening { attempt: 1 } };
+            Arc::new(node)
+        };
+        // The machine is up under the name that the scheduler does not know.
+        store.update(node_up("a", false));
+        store.update(node_up("b", true));
+        let on_both = (vec![false, false, true], vec![(true, 1, 1), (true, 1, 1), (false, 0, 0)]);
+        assert_eq!(found(&store), on_both);
+        assert_eq!(store.snapshot().same_as.get(&name("a")), Some(&name("b")));
+        // It counts under the scheduler's name again as soon as that is up.
+        store.update(node_up("a", true));
+        assert_eq!(found(&store), on_both);
+        assert_eq!(store.snapshot().same_as.get(&name("b")), Some(&name("a")));
+        // They turn out to be two machines.
+        store.update(node_with("b", "boot-2"));
+        let on_one = (vec![false, true, true], vec![(true, 1, 1), (false, 0, 0), (false, 0, 0)]);
+        assert_eq!(found(&store), on_one);
     }
 
     #[test]

@@ -101,6 +101,13 @@ impl Totals {
         self.faulty + self.stale_devices + self.unavailable
     }
 
+    /// Returns a count of devices by state; `None` if it is zero and not one device is known to be in another state.
+    pub const fn known_count(&self, count: usize) -> Option<usize> {
+        let unknown = self.unknown_devices + self.stale_devices;
+        let is_known = if self.devices == 0 { self.unseen == 0 } else { self.devices > unknown };
+        if count > 0 || is_known { Some(count) } else { None }
+    }
+
     /// Returns the totals of one node's devices as last known, fresh or not.
     pub fn of_devices(node: &Node) -> Self {
         Self::of_part(node, None)

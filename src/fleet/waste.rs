@@ -204,7 +204,7 @@ fn idle_held_devices<'a>(node: &'a Node, jobs: Option<&JobLookup>) -> Vec<IdleHe
     let listed = jobs.map(|jobs| jobs.on_node(&node.name)).unwrap_or_default();
     let allocated = NodeAllocations::of(node, &listed).devices;
     let allocated: Vec<_> =
-        allocated.iter().map(|(job, uuid)| (*job, node.whole_uuid(uuid))).collect();
+        allocated.iter().map(|device| (device.job, node.whole_uuid(&device.uuid))).collect();
     let held = |(position, device): (usize, &'a Device)| {
         if !is_idle(device) {
             return None;

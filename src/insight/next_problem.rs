@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::fleet::{Assigned, Node};
 use crate::insight::node_status::{NodeStatus, device_flags};
 use crate::insight::{FleetView, Severity};
-use crate::model::{Device, SourceFaultKind};
+use crate::model::{Device, SourceFault};
 use crate::time::Timestamp;
 
 /// How sick a node is, the worst first.
@@ -58,7 +58,7 @@ fn illness(node: &Node, own: &[&Assigned], now: Timestamp) -> Option<Illness> {
         return Some(if is_own { Illness::OwnDeviceFault } else { Illness::DeviceFault });
     }
     let mut faults = node.sources.iter().filter_map(|state| state.fault.as_deref());
-    if faults.any(|fault| fault.kind != SourceFaultKind::Starting) {
+    if faults.any(SourceFault::is_problem) {
         return Some(Illness::SourceFault);
     }
     let mut flags = node.devices.iter().flat_map(device_flags).map(|(_, severity)| severity);

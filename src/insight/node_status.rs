@@ -180,8 +180,7 @@ pub(crate) fn next_attempt_text(node: &Node, now: Timestamp) -> String {
 fn source_fault_notes(node: &Node, now: Timestamp) -> Vec<Note> {
     let faulty = |state: &SourceState| {
         let fault = state.fault.as_ref()?;
-        let severity =
-            if fault.kind == SourceFaultKind::Starting { Severity::Info } else { Severity::Error };
+        let severity = if fault.is_problem() { Severity::Error } else { Severity::Info };
         Some((source_fault_text(&state.source, fault, now), severity))
     };
     node.sources.iter().filter_map(faulty).collect()
@@ -193,7 +192,7 @@ pub(crate) fn source_fault_text(source: &Source, fault: &SourceFault, now: Times
     if matches!(fault.kind, SourceFaultKind::Stuck | SourceFaultKind::HostStuck) {
         return format!("stuck {span}: {source}");
     }
-    if fault.kind == SourceFaultKind::Starting {
+    if !fault.is_problem() {
         return format!("starting {source} ({span})");
     }
     format!("{}: {source}", fault.kind.label())

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::fleet::{
-    JobAllocation, JobLookup, MIN_HELD_BYTES, Node, NodeAllocations, User, is_in_use, may_be_more,
+    JobAllocation, JobDevice, JobLookup, MIN_HELD_BYTES, Node, NodeAllocations, User, is_in_use,
     user_of,
 };
 use crate::model::{DeviceUse, Job, JobId, JobList};
@@ -92,17 +92,20 @@ impl AllocationIndex {
         })
     }
 
-    /// Returns the holders of each device of a node: of its allocations or, without one, of its processes. Slices count
-    /// for their device. A user of less than [`MIN_HELD_BYTES`] counts only where nobody uses more.
+    /// Returns the holders of each device of a node: of its allocations or, without one, of its processes; of both
+    /// where only processes tell that a job has it. Slices count for their device. A user of less than [`MIN_HELD_BYTES`] counts only where nobody uses more.
     pub(crate) fn holders(&self, node: &Node) -> Vec<HolderSet> {
         let (allocations, may_be_more) = self.allocations(node, &self.jobs.on_node(&node.name));
         let unallocated =
             HolderSet { is_allocated: (!may_be_more).then_some(false), holders: BTreeSet::new() };
         let mut found = vec![unallocated; node.devices.len()];
-        for (job, uuid) in allocations.devices {
+        let mut may_share = vec![true; node.devices.len()];
+        for JobDevice { job, uuid, is_by_processes } in allocations.devices {
             let user = User::Named(Arc::clone(&job.user));
             let index = whole_device_index(node, &uuid);
-            if let Some(of_device) = index.and_then(|index| found.get_mut(index)) {
+            let of_device = index.and_then(|at| found.get_mut(at).zip(may_share.get_mut(at)));
+            if let Some((of_device, may_share)) = of_device {
+                *may_share &= is_by_processes;
                 of_device.is_allocated = Some(true);
                 of_device.holders.insert(Holder { user, job: Some(job.id.clone()) });
             }
@@ -115,11 +118,11 @@ impl AllocationIndex {
                     bytes.saturating_add(used.memory.get().map_or(u64::MAX, |memory| memory.0));
             }
         }
-        for (of_device, used) in found.iter_mut().zip(used_bytes) {
-            if of_device.is_allocated != Some(true) {
+        for ((of_device, used), may_share) in found.iter_mut().zip(used_bytes).zip(may_share) {
+            if may_share {
                 let least = used.values().max().map_or(0, |most| MIN_HELD_BYTES.min(*most));
                 let relevant = used.into_iter().filter(|(_, bytes)| *bytes >= least);
-                of_device.holders = relevant.map(|(holder, _)| holder).collect();
+                of_device.holders.extend(relevant.map(|(holder, _)| holder));
             }
         }
         found
@@ -133,7 +136,7 @@ impl AllocationIndex {
     ) -> (NodeAllocations<'a>, bool) {
         let allocations = NodeAllocations::of(node, listed);
         let nodes_listed_at = self.jobs.list().and_then(|list| list.nodes.at);
-        let may_be_more = may_be_more(node, &allocations, nodes_listed_at);
+        let may_be_more = allocations.may_be_more(node, nodes_listed_at);
         (allocations, may_be_more)
     }
 
@@ -167,7 +170,7 @@ impl AllocationIndex {
             owners.on_node.add(Some(&job.id), Some(&job.user));
         }
         let (allocations, may_be_more) = self.allocations(node, &listed);
-        for (job, uuid) in allocations.devices {
+        for JobDevice { job, uuid, .. } in allocations.devices {
             let owner =
                 whole_device_index(node, &uuid).and_then(|index| owners.devices.get_mut(index));
             if let Some(owner) = owner {
@@ -271,6 +274,38 @@ mod tests {
             owner_texts(&node(Some(900)), DeviceAllocation::Unknown),
             [" ", "9 bob held", " ", "9,11 bob,alice"]
         );
+    }
+
+    #[test]
+    fn a_device_that_only_processes_give_to_a_job_is_also_that_of_its_other_users() {
+        let held_by = |devices| {
+            let mut node = node(Some(900));
+            let of_job = ProcessStatics {
+                user: Reading::Known("alice".into()),
+                job: JobId::new("11"),
+                ..ProcessStatics::default()
+            };
+            let mut used = vec![DeviceUse { pid: 8, ..node.uses[0].clone() }];
+            used.extend(node.uses.iter().cloned());
+            let mut processes = node.processes.to_vec();
+            let key = ProcessKey { pid: 8, start_ticks: 1 };
+            processes.push(Process { key, statics: Arc::new(of_job), ..Process::default() });
+            (node.uses, node.processes) = (used.into(), processes.into());
+            let mut allocations = AllocationIndex::default();
+            allocations.refresh(fleet_view(&node, devices).fleet.jobs.as_ref());
+            let of_device = allocations.holders(&node).swap_remove(1);
+            let holders = of_device.holders.into_iter().map(|holder| match holder.user {
+                User::Named(name) => name.to_string(),
+                other @ (User::Number(_) | User::Hidden | User::Unknown) => panic!("{other:?}"),
+            });
+            (holders.collect::<Vec<_>>(), of_device.is_allocated)
+        };
+        // Indices count slices: 1 is that of the second device.
+        let allocated = DeviceAllocation::Indices([1].into());
+        assert_eq!(held_by(allocated), (vec!["alice".to_owned()], Some(true)));
+        let both = vec!["alice".to_owned(), "bob".to_owned()];
+        assert_eq!(held_by(DeviceAllocation::Unknown), (both.clone(), Some(true)));
+        assert_eq!(held_by(DeviceAllocation::Count(1)), (both, Some(true)));
     }
 
     #[test]

@@ -333,6 +333,13 @@ table! {
     fn texts -> (&'static str, &'static str);
 }
 
+impl SourceFault {
+    /// Returns true unless its driver is being loaded, which ends by itself.
+    pub fn is_problem(&self) -> bool {
+        self.kind != SourceFaultKind::Starting
+    }
+}
+
 impl SourceFaultKind {
     /// Returns the fault as shown on the screen and in JSON.
     pub const fn label(self) -> &'static str {

@@ -1,5 +1,6 @@
 //! A scheduler's jobs, their allocated devices, and the job list.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -212,6 +213,8 @@ pub struct JobList {
     pub ended: Arc<[(JobId, JobOutcome)]>,
     /// What the scheduler says of the watched nodes.
     pub nodes: Arc<SchedulerNodes>,
+    /// Other names of machines, each with the name under which the jobs of that machine are listed.
+    pub other_names: Arc<BTreeMap<NodeName, NodeName>>,
 }
 
 /// Which jobs the scheduler was asked for.

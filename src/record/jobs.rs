@@ -155,6 +155,7 @@ impl JobListLine {
             awaiting_outcome: self.awaiting_outcome.iter().filter_map(JobLine::to_job).collect(),
             ended: self.ended.iter().filter_map(ended).collect(),
             nodes: Arc::new(scheduler_nodes::to_nodes(&self.nodes, self.nodes_at)),
+            other_names: Arc::default(),
         }
     }
 }

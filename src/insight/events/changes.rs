@@ -11,9 +11,7 @@ use crate::fleet::Node;
 use crate::insight::Severity;
 use crate::insight::node_status::NodeStatus;
 use crate::insight::{FleetView, device_fault};
-use crate::model::{
-    Device, EventKind, Job, JobId, JobList, JobOutcome, Link, NodeName, SourceFaultKind, Throttle,
-};
+use crate::model::{Device, EventKind, Job, JobId, JobList, JobOutcome, Link, NodeName, Throttle};
 use crate::time::Timestamp;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -134,8 +132,8 @@ impl ChangeDetector {
             return;
         }
         let kind = |node: &Node, source| {
-            let fault = node.source(source)?.fault.as_ref()?;
-            Some(fault.kind).filter(|kind| *kind != SourceFaultKind::Starting)
+            let fault = node.source(source)?.fault.as_ref().filter(|fault| fault.is_problem())?;
+            Some(fault.kind)
         };
         for state in &new.sources {
             let source = &state.source;
@@ -278,7 +276,7 @@ mod tests {
     use crate::fleet::{Fleet, Process, SourceState};
     use crate::model::{
         Allocation, DeviceAllocation, DeviceFault, FaultKind, ProcessStatics, Reading, Source,
-        SourceFault,
+        SourceFault, SourceFaultKind,
     };
 
     fn at(second: i64) -> Timestamp {

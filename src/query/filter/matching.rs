@@ -208,8 +208,8 @@ impl Filter {
                     part(Some(Cow::Owned(usage)), job)
                 }));
             }
-            let jobs_here = allocated.iter().filter(|(_, uuid)| *uuid == device.uuid);
-            parts.extend(jobs_here.map(|(job, _)| part(None, Some(*job))));
+            let jobs_here = allocated.iter().filter(|found| found.uuid == device.uuid);
+            parts.extend(jobs_here.map(|found| part(None, Some(found.job))));
             if parts.len() == count {
                 parts.push(part(None, None));
             }
@@ -605,7 +605,9 @@ mod tests {
             ("gpu=3", "+..", true),
             ("gpu=1", ".+.", false),
             ("gpu=0", "...", false),
+            ("gpu=03", "+..", true),
             ("gpu=3.1", "+..", true),
+            ("gpu=03.01", "+..", true),
             ("gpu=3.0", "+..", false),
             ("gpu=3.2", "...", false),
             ("gpu!=3", ".+.", false),

@@ -199,9 +199,16 @@ fn parse_predicate(token: &FilterToken) -> Result<Predicate, FilterError> {
     }
     let is_memory = matches!(field, FilterField::Device(field) if field.id == "memory_used_bytes");
     let field = if is_memory && value.ends_with('%') { FilterField::MemoryShare } else { field };
-    let operand = Operand::new(value, field.unit(), comparison)
+    let index = matches!(field, FilterField::Index).then(|| without_leading_zeros(value)).flatten();
+    let operand = Operand::new(index.as_deref().unwrap_or(value), field.unit(), comparison)
         .map_err(|message| error(value_at, message))?;
     Ok(Predicate::Compare(field, comparison, operand))
+}
+
+/// Returns the index of a device or of a slice as it is shown: `3.1` for `03.01`. `None` if it is none.
+fn without_leading_zeros(index: &str) -> Option<String> {
+    let numbers: Vec<u32> = index.split('.').map(str::parse).collect::<Result<_, _>>().ok()?;
+    Some(numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join("."))
 }
 
 /// Returns the error for an unknown field; `meant` holds the aliases of all fields that the name could mean.

@@ -340,6 +340,9 @@ pub(super) fn cursor_symbol(symbol: Symbol) -> Symbol {
 
 /// Returns why a node shows no devices, in one or two words.
 fn no_devices_reason(node: &Node, status: NodeStatus) -> &'static str {
+    let has_problem = || {
+        node.sources.iter().filter_map(|state| state.fault.as_ref()).any(|fault| fault.is_problem())
+    };
     match status {
         NodeStatus::Down => "✗ down",
         NodeStatus::Reported if !node.takes_jobs() => "closed",
@@ -347,7 +350,8 @@ fn no_devices_reason(node: &Node, status: NodeStatus) -> &'static str {
         NodeStatus::Waiting => "waiting",
         NodeStatus::Opening(_) => "connecting",
         NodeStatus::Starting => "starting",
-        NodeStatus::Fresh | NodeStatus::Stale(_) if node.source_fault().is_some() => "✗ fault",
+        NodeStatus::Fresh | NodeStatus::Stale(_) if has_problem() => "✗ fault",
+        NodeStatus::Fresh | NodeStatus::Stale(_) if node.source_fault().is_some() => "starting",
         NodeStatus::Fresh | NodeStatus::Stale(_) if node.numbering.is_some() => "hidden",
         NodeStatus::Fresh | NodeStatus::Stale(_) => "none",
     }
@@ -359,8 +363,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::fleet::SourceState;
     use crate::insight::ownership::AllocationIndex;
-    use crate::model::{Device, NodeName};
+    use crate::model::{Device, NodeName, Source, SourceFault, SourceFaultKind};
     use crate::query::SortOrder;
     use crate::time::Timestamp;
     use crate::ui::views::fleet::group::Group;
@@ -390,6 +395,22 @@ mod tests {
             GroupedRowOptions { order, grouping, folded_groups: &folded_groups, fold_version: 0 },
         );
         grouped_rows
+    }
+
+    #[test]
+    fn a_driver_that_is_being_loaded_is_no_fault() {
+        let reason = |kind| {
+            let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+            let (at, duration) = (Timestamp::default(), Duration::ZERO);
+            let fault = SourceFault { kind, call: "".into(), message: "".into(), duration, at };
+            let fault = Some(Box::new(fault));
+            let (source, interval) = (Source::host(), duration);
+            node.sources =
+                vec![SourceState { source, taken_at: None, interval, fault, absent: None }];
+            no_devices_reason(&node, NodeStatus::Fresh)
+        };
+        assert_eq!(reason(SourceFaultKind::Starting), "starting");
+        assert_eq!(reason(SourceFaultKind::Stuck), "✗ fault");
     }
 
     #[test]

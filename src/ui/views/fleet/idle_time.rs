@@ -65,8 +65,7 @@ pub(super) fn idle_held_time(
     let device = node.devices.get(position).filter(|device| is_idle(device))?;
     let FleetView { fleet, now, .. } = fleet_view;
     // What is wasted counts under one name of the machine.
-    let machine = fleet.same_as.get(&node.name).unwrap_or(&node.name);
-    let idle = fleet.waste.node(machine)?.idle.get(&device.uuid)?;
+    let idle = fleet.waste.node(fleet.machine_name(&node.name))?.idle.get(&device.uuid)?;
     let span = now.since(idle.since);
     (span >= MIN_IDLE_TIME).then_some(ElapsedTime { span, is_lower_bound: idle.is_lower_bound })
 }

@@ -39,19 +39,20 @@ pub(super) fn jobs_text(
     format!("{name}{rest}")
 }
 
-/// Makes a cell of a count of devices, in this tone unless it is zero; unknown if no device of the nodes is known.
+/// Makes a cell of a count of devices, in this tone unless it is zero; unknown if it is zero and all devices are unknown.
 pub(super) fn count_cell(totals: &Totals, count: usize, tone: Tone) -> Cell {
-    match count {
-        0 if totals.devices == 0 && totals.unseen > 0 => UNKNOWN.into(),
-        0 => Cell::toned("0", Tone::Faint),
-        _ => Cell::toned(count.to_string(), tone),
+    match totals.known_count(count) {
+        None => UNKNOWN.into(),
+        Some(0) => Cell::toned("0", Tone::Faint),
+        Some(_) => Cell::toned(count.to_string(), tone),
     }
 }
 
 /// Makes a cell of the devices that cannot be used: at least so many if the devices of a node are unknown.
 pub(super) fn down_cell(totals: &Totals) -> Cell {
     match (totals.unusable(), totals.unseen) {
-        (count, 0) => count_cell(totals, count, Tone::Warn),
+        (0, 0) => Cell::toned("0", Tone::Faint),
+        (count, 0) => Cell::toned(count.to_string(), Tone::Warn),
         (0, _) => Cell::toned("?", Tone::Warn),
         (count, _) => Cell::toned(format!("{count}+"), Tone::Warn),
     }

@@ -8,7 +8,7 @@ use crate::insight::node_status::NodeStatus;
 use crate::insight::ownership::{AllocationIndex, DeviceOwners};
 use crate::insight::{FleetView, Severity};
 use crate::metrics::{Field, HOST, MetricOrder, device_fields};
-use crate::model::{Device, JobId, Percent, SourceFaultKind};
+use crate::model::{Device, JobId, Percent};
 use crate::query::{SortColumn, SortOrder};
 use crate::ui::views::fleet::group::{Group, GroupMember};
 
@@ -157,9 +157,11 @@ pub(super) fn sort(
     if matches!(values, Values::Totals(_) | Values::Counts(_)) && groups.len() > 1 {
         let total = |group: &mut Group| {
             let totals = group.totals(fleet_view);
-            match values {
+            match &values {
                 Values::Totals(read) => read(&totals).map(NodeSortKey::Number),
-                Values::Counts(read) => Some(NodeSortKey::Number(count(read(&totals)))),
+                Values::Counts(read) => {
+                    known_count(&totals, *read).map(|devices| NodeSortKey::Number(count(devices)))
+                }
                 Values::Positions
                 | Values::Names(_)
                 | Values::Numbers(_)
@@ -227,8 +229,7 @@ impl Values {
                 let FleetView { now, allocated, .. } = fleet_view;
                 let devices = member.devices.as_deref();
                 let totals = Totals::of_node_part(node, devices, *now, allocated);
-                // Of a node that has not answered lately nothing is known.
-                count((totals.devices > totals.stale_devices).then(|| read(&totals))?)
+                count(known_count(&totals, *read)?)
             }
             Self::Numbers(read) => read(fleet_view, node)?,
             Self::HostMetric(field) => rounded(field.number_of(node)?),
@@ -236,6 +237,11 @@ impl Values {
         };
         Some(NodeSortKey::Number(number))
     }
+}
+
+/// Returns a number of devices of a state; `None` if it is unknown, or there are no devices.
+fn known_count(totals: &Totals, read: fn(&Totals) -> usize) -> Option<usize> {
+    totals.known_count(read(totals)).filter(|_| totals.devices > 0)
 }
 
 fn count(devices: usize) -> i64 {
@@ -266,9 +272,7 @@ fn highest(node: &Node, member: &GroupMember, field: &Field<Device>) -> Option<f
 /// Returns the severity of the state of a node; `None` if it is healthy.
 fn severity(fleet_view: &FleetView, node: &Node) -> Option<u8> {
     let is_bad = |device: &Device| device.fault.is_some();
-    let is_ill = |state: &SourceState| {
-        state.fault.as_ref().is_some_and(|fault| fault.kind != SourceFaultKind::Starting)
-    };
+    let is_ill = |state: &SourceState| state.fault.as_ref().is_some_and(|fault| fault.is_problem());
     match NodeStatus::of(node, fleet_view.now) {
         NodeStatus::Down => Some(9),
         NodeStatus::Stale(_) => Some(8),
@@ -295,8 +299,8 @@ mod tests {
     use crate::fleet::{Fleet, Process};
     use crate::metrics::made_up;
     use crate::model::{
-        Bytes, Celsius, DeviceUse, Link, NodeName, ProcessKey, ProcessStatics, Reading, Source,
-        SourceFault,
+        Bytes, Celsius, DeviceUse, Fault, FaultKind, Link, NodeName, ProcessKey, ProcessStatics,
+        Reading, Source, SourceFault, SourceFaultKind,
     };
     use crate::time::Timestamp;
 
@@ -390,6 +394,33 @@ mod tests {
         });
         assert_eq!(["busy", "free"].map(|column| sorted(&view, column, false)), ["ba", "ba"]);
         assert_eq!(["busy", "free"].map(|column| sorted(&view, column, true)), ["ba", "ba"]);
+        // A group of such nodes comes last too.
+        for is_reversed in [false, true] {
+            let group = |node_index| {
+                let members = vec![GroupMember::with_all_devices(node_index)];
+                Group { members, ..Group::default() }
+            };
+            let mut groups = [group(0), group(1)];
+            let order = SortOrder { column: "busy", is_reversed };
+            sort(&mut groups, &view, &AllocationIndex::default(), order);
+            assert_eq!(groups[0].members[0].node_index, 1, "{is_reversed}");
+        }
+    }
+
+    #[test]
+    fn what_a_closed_node_was_busy_with_is_unknown() {
+        let view = fleet_view(&[("a", Some(90.0), 50.0), ("b", Some(0.0), 50.0)]);
+        let view = changed(view, |node| {
+            sample(node, None);
+            if node.name.as_str() == "a" {
+                let fault = Fault::new(FaultKind::NoJob, "");
+                node.link = Link::Down { fault, retry_at: None };
+                node.scheduler = Some(Arc::default());
+            }
+        });
+        for is_reversed in [false, true] {
+            assert_eq!(sorted(&view, "busy", is_reversed), "ba", "{is_reversed}");
+        }
     }
 
     #[test]
