@@ -253,14 +253,19 @@ fn tabs(
 ) -> Line {
     let notices = notices(fleet_view, screen);
     let tabs = |form| tab_line(view, form, fleet_view.runs.is_some());
-    let full = tabs(TabForm::Wide);
-    let room = width.saturating_sub(full.width().saturating_add(notices.width()));
     let is_unfiltered = fleet_view.filter.is_empty() && screen.filter_prompt.is_none();
-    // "filter: none" is dropped first.
-    let all = [is_unfiltered, false].map(|shows_filter| sort_and_filter(shows_filter, order));
-    if let Some(info) = all.into_iter().find(|line| line.width() + 2 < room) {
-        return full
-            .with_right(notices.gap(if info.width() > 0 { 2 } else { 0 }).append(info), width);
+    // "filter: none" is dropped first, then the tabs stand closer.
+    let forms = [(is_unfiltered, TabForm::Wide), (false, TabForm::Wide), (false, TabForm::Narrow)];
+    for (shows_filter, form) in forms {
+        let (tabs, info) = (tabs(form), sort_and_filter(shows_filter, order));
+        if form == TabForm::Narrow && info.width() == 0 {
+            break;
+        }
+        let gap = if info.width() > 0 { 2 } else { 0 };
+        let right = notices.clone().gap(gap).append(info);
+        if tabs.width().saturating_add(right.width()).saturating_add(2 - gap) < width {
+            return tabs.with_right(right, width);
+        }
     }
     // A notice is cut before a tab is.
     let forms = [
@@ -391,6 +396,7 @@ mod tests {
         let order = Some(SortOrder { column: "util", is_reversed: true });
         let tabs = |filter, width| header_texts(filter, order, width)[2].clone();
         assert!(tabs("", 120).ends_with("filter: none   sort: util reversed"), "{}", tabs("", 120));
+        assert!(tabs("", 80).ends_with("6 Events       sort: util reversed"), "{}", tabs("", 80));
         assert!(tabs("", 70).ends_with("6 Events"), "{}", tabs("", 70));
         let narrow = tabs("util<10", 50);
         assert!(narrow.starts_with("1 Fleet  2  3") && narrow.contains("/util<10"), "{narrow}");

@@ -112,6 +112,12 @@ pub(crate) fn description(order: SortOrder) -> String {
         .map_or_else(String::new, |column| format!("by {}{direction}", column.label))
 }
 
+/// Returns true if values rise from row to row.
+pub(crate) fn is_rising(order: SortOrder) -> bool {
+    let known = ORDERS.iter().find(|one| one.column.name == order.column);
+    known.is_none_or(|known| known.is_descending == order.is_reversed)
+}
+
 /// Returns the positions of processes that stand in the order of nodes and devices, in another order.
 pub(crate) fn positions(entries: &[Option<ProcessEntry<'_>>], order: SortOrder) -> Vec<usize> {
     if order.column == "node" && order.is_reversed {

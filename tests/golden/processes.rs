@@ -437,7 +437,7 @@ fn columns_stay_aligned_whatever_a_command_contains() {
 fn video_use_adds_columns() {
     let mut ui = process_ui(DARK, &[KeyCode::Char('o'), KeyCode::Char('e')]);
     let lines = text(&draw(&mut ui, 200, 50));
-    let title = lines.iter().position(|line| line.contains("%ENC  %DEC")).unwrap();
+    let title = lines.iter().position(|line| line.contains("%EN↓  %DEC")).unwrap();
     assert!(lines[title + 1].contains("   18     –  "), "{lines:#?}");
     let mut ui = new_ui(fleets::single(), DARK);
     press(&mut ui, KEYS);

@@ -132,10 +132,10 @@ fn preferences_are_restored_and_changed_ones_saved() {
     assert!(screen.contains("by device memory, reversed"), "{screen}");
     press(&mut ui, &[KeyCode::Char('3')]);
     let screen = text(&draw(&mut ui, 120, 40)).join("\n");
-    assert!(!screen.contains("GPU-MEM"), "{screen}");
+    assert!(!screen.contains("GPU-ME"), "{screen}");
     press(&mut ui, &[KeyCode::Char('p')]);
     let screen = text(&draw(&mut ui, 120, 40)).join("\n");
-    assert!(screen.contains("GPU-MEM"), "{screen}");
+    assert!(screen.contains("GPU-ME"), "{screen}");
     // Only preferences changed by keys are saved.
     press(&mut ui, &[KeyCode::Char('G'), KeyCode::Char('t'), KeyCode::Esc]);
     let saved = ui.on_key(key(KeyCode::F(12)), NOW);

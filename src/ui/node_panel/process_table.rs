@@ -12,6 +12,7 @@ use crate::text::UNKNOWN;
 use crate::time::Timestamp;
 use crate::ui::RenderContext;
 use crate::ui::node_panel::NodePanel;
+use crate::ui::process_order;
 use crate::ui::process_target::{short_command, skip_columns, unusual_state};
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::explanation::Fact;
@@ -42,7 +43,10 @@ pub(crate) fn lines(
     let is_filtered = !context.view.filter.is_empty();
     let has_own = !is_filtered && node.uses.iter().any(|used| is_own(node, used.pid) == Some(true));
     let lines = panel.processes.lines(
-        Some(table.highlighted_titles(panel.order.column)),
+        Some(table.sorted_titles(
+            |spec| spec.name == panel.order.column,
+            process_order::is_rising(panel.order),
+        )),
         (rows.len(), cursor_index),
         (width, height),
         |at| {

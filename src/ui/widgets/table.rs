@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ops::RangeBounds;
 
+use crate::text::width_of;
 use crate::ui::input::Click;
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::explanation::Fact;
@@ -11,6 +12,8 @@ use crate::ui::widgets::number_format::{or_unknown, percent};
 
 /// The width in which a cell is written for an explanation.
 const MAX_FACT_WIDTH: u16 = 60;
+/// Narrower titles that fill their column are not cut for an arrow.
+const MIN_ARROW_WIDTH: u16 = 3;
 
 /// One column: its declaration, its width and worth, and how its cells are drawn, for tables of what `C`
 /// says of the whole table and `R` of one row.
@@ -384,15 +387,25 @@ impl<'c, C, R> Table<'c, C, R> {
         self.marked_titles(|_, title, _| (title, Tone::Faint))
     }
 
-    /// Draws the titles and highlights the one that rows are sorted by.
-    pub(crate) fn highlighted_titles(&self, sorted: &str) -> Line {
-        self.marked_titles(|spec, title, _| {
-            (title, if spec.name == sorted { Tone::Accent } else { Tone::Faint })
+    /// Draws the titles. Those of the columns that rows are sorted by are highlighted and end in an arrow, which points up if
+    /// the values rise from row to row.
+    pub(crate) fn sorted_titles(
+        &self,
+        is_sorted: impl Fn(&ColumnSpec) -> bool,
+        is_rising: bool,
+    ) -> Line {
+        let arrow = sort_arrow(is_rising);
+        self.marked_titles(|spec, title, width| {
+            if is_sorted(spec) {
+                (with_arrow(&title, arrow, width).into(), Tone::Accent)
+            } else {
+                (title, Tone::Faint)
+            }
         })
     }
 
     /// Draws the titles as `mark` returns them for a column, its title and its width.
-    pub(crate) fn marked_titles(
+    fn marked_titles(
         &self,
         mark: impl Fn(&ColumnSpec, Cow<'static, str>, u16) -> (Cow<'static, str>, Tone),
     ) -> Line {
@@ -494,9 +507,31 @@ impl<C, R> TableColumn<C, R> {
     }
 }
 
+/// Returns a title with an arrow, in place of its end where the column is full, and without it where that is too narrow.
+fn with_arrow(title: &str, arrow: char, width: u16) -> String {
+    if width < MIN_ARROW_WIDTH && width_of(title) >= width {
+        return title.to_owned();
+    }
+    let title = title.chars().take(usize::from(width).saturating_sub(1));
+    title.chain([arrow]).collect()
+}
+
+/// Returns the sign of a sort order.
+pub(crate) const fn sort_arrow(is_rising: bool) -> char {
+    if is_rising { '↑' } else { '↓' }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_arrow_of_a_sorted_column_takes_the_place_of_a_letter_if_need_be() {
+        let marked = |title, width| with_arrow(title, '↓', width);
+        assert_eq!(marked("IDLE-HELD", 12), "IDLE-HELD↓");
+        assert_eq!(marked("IDLE-HELD", 9), "IDLE-HEL↓");
+        assert_eq!([marked("%", 3), marked("%", 1), marked("FREE", 4)], ["%↓", "%", "FRE↓"]);
+    }
 
     struct Counts(u16);
     type CountColumn = TableColumn<Counts, u32>;

@@ -16,7 +16,7 @@ use crate::ui::views::fleet::node_cells::{
     count_cell, down_cell, jobs_text, memory_text, power_text, users_text,
 };
 use crate::ui::views::fleet::node_series::SPARKLINE;
-use crate::ui::views::fleet::node_sort::{arrow, to_f32};
+use crate::ui::views::fleet::node_sort::{is_rising, to_f32};
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::line::{Line, Symbol, Tone};
 use crate::ui::widgets::table::{self, Cell, Table, TableColumn, TableRoom};
@@ -361,20 +361,16 @@ impl FleetRow {
     }
 }
 
-/// Draws the titles; the sort column is highlighted and has an arrow.
+/// Draws the titles, with the sort column marked.
 pub(super) fn titles(table: &LaidOutFleet<'_>, order: SortOrder) -> Line {
     // Without the column itself, one that shows the same values stands for it.
     let is_shown = table.width_of(order.column) > 0;
-    table.marked_titles(|spec, title, width| {
-        let is_sorted =
-            if is_shown { spec.name == order.column } else { spec.sort == order.column };
-        // The default order has none.
-        if !is_sorted || order == SortOrder::by("node") {
-            return (title, Tone::Faint);
-        }
-        let full = format!("{title}{}", arrow(order));
-        (if width_of(&full) <= width { full.into() } else { title }, Tone::Accent)
-    })
+    let is_sorted = |spec: &ColumnSpec| {
+        let is_by = if is_shown { spec.name == order.column } else { spec.sort == order.column };
+        // The default order has no arrow.
+        is_by && order != SortOrder::by("node")
+    };
+    table.sorted_titles(is_sorted, is_rising(order))
 }
 
 #[cfg(test)]
@@ -406,7 +402,7 @@ mod tests {
         };
         let all: Vec<&str> = column_specs().iter().map(|spec| spec.name).collect();
         for (order, title) in
-            [("free", "FREE"), ("util", "%↓"), ("mem", "GiB↓"), ("busy", "BUSY"), ("user", "USER↑")]
+            [("free", "FRE↓"), ("util", "%↓"), ("mem", "GiB↓"), ("busy", "BUS↓"), ("user", "USER↑")]
         {
             assert_eq!(marked(&all, order), [title], "{order}");
         }

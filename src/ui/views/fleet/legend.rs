@@ -13,10 +13,10 @@ use crate::ui::views::fleet::cells::{
     UNAVAILABLE, UNUSED,
 };
 use crate::ui::views::fleet::grouping::Grouping;
-use crate::ui::views::fleet::node_sort;
-use crate::ui::views::fleet::node_sort::sort_columns;
+use crate::ui::views::fleet::node_sort::{is_rising, sort_columns};
 use crate::ui::views::fleet::symbol_map::OVERFLOW_SYMBOL;
 use crate::ui::widgets::line::{Line, Symbol, Tone, flow_with_overflow};
+use crate::ui::widgets::table::sort_arrow;
 
 /// The number of fresh devices per user or job, in descending order; decides who gets a letter.
 #[derive(Clone, Debug, Default)]
@@ -111,7 +111,7 @@ fn mode_line(state: &State, width: u16) -> Line {
     if state.order != SortOrder::by("node") {
         let column = sort_columns().into_iter().find(|column| column.name == state.order.column);
         let label = column.map_or("", |column| column.label);
-        let arrow = node_sort::arrow(state.order);
+        let arrow = sort_arrow(is_rising(state.order));
         right = right.text("sorted by ", Tone::Faint).text(format!("{label}{arrow}"), Tone::Plain);
     }
     if state.grouping != Grouping::None {

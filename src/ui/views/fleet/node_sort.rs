@@ -185,11 +185,10 @@ pub(super) fn sort(
     }
 }
 
-/// Returns the arrow of a sort order: up if values rise from row to row.
-pub(super) fn arrow(order: SortOrder) -> char {
+/// Returns true if values rise from row to row.
+pub(super) fn is_rising(order: SortOrder) -> bool {
     let is_text = matches!(values_of(order.column), Values::Positions | Values::Names(_));
-    let is_rising = is_text != order.is_reversed;
-    if is_rising { '↑' } else { '↓' }
+    is_text != order.is_reversed
 }
 
 fn compare(one: Option<&NodeSortKey>, other: Option<&NodeSortKey>, order: SortOrder) -> Ordering {

@@ -41,7 +41,9 @@ pub(super) fn lines(
     let room = height.saturating_sub(lines.len() + usize::from(has_detail));
     list_cursor.viewport.draw_below(
         &mut lines,
-        Some(table.highlighted_titles(order.column)),
+        Some(
+            table.sorted_titles(|spec| spec.name == order.column, process_order::is_rising(*order)),
+        ),
         (count, cursor),
         (width, room),
         |at| {

@@ -146,17 +146,16 @@ impl<'a> UserSums<'a> {
 
 /// Returns the title line, with the sort column marked.
 pub(super) fn titles(table: &LaidOutUsers<'_>, order: SortOrder) -> Line {
-    let arrow = if order.is_reversed { "↑" } else { "↓" };
-    let line = table.marked_titles(|spec, title, _| {
-        let is_marked = spec.sort == order.column && !matches!(spec.name, "bar" | "share");
-        let title = if is_marked { format!("{title}{arrow}").into() } else { title };
-        (title, Tone::Faint)
-    });
+    let is_rising = (order.column == "user") != order.is_reversed;
+    let is_sorted =
+        |spec: &ColumnSpec| spec.sort == order.column && !matches!(spec.name, "bar" | "share");
+    let line = table.sorted_titles(is_sorted, is_rising);
     if table.can_sort_by(order.column) {
         return line;
     }
     let label = COLUMNS.iter().find(|column| column.name == order.column);
     let label = label.map_or("", |column| column.label);
+    let arrow = table::sort_arrow(is_rising);
     line.gap(2).text(format!("by {label}{arrow}"), Tone::Faint)
 }
 

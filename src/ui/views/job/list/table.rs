@@ -204,14 +204,8 @@ fn problem_sign(load: &JobLoad) -> Line {
 
 /// Returns the title line, with the sort column marked.
 pub(super) fn titles(table: &LaidOutJobList<'_>, order: SortOrder) -> Line {
-    let is_rising = rises(order.column) != order.is_reversed;
-    let arrow = if is_rising { "↑" } else { "↓" };
-    table.marked_titles(|spec, title, width| {
-        let is_marked = spec.sort == order.column && spec.name != "chart";
-        let fits = usize::from(width) > title.chars().count();
-        let title = if is_marked && fits { format!("{title}{arrow}").into() } else { title };
-        (title, if is_marked { Tone::Strong } else { Tone::Faint })
-    })
+    let is_sorted = |spec: &ColumnSpec| spec.sort == order.column && spec.name != "chart";
+    table.sorted_titles(is_sorted, rises(order.column) != order.is_reversed)
 }
 
 /// Draws one job as a line.
