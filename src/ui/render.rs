@@ -125,7 +125,12 @@ fn hints(screen: &ScreenState<'_>, width: u16) -> Line {
     };
     let gap = if width < 100 { 2 } else { 3 };
     let (optional, always_shown) = screen.hints.split_at(screen.hints.len().saturating_sub(2));
-    let always_shown = line::flow(always_shown.iter().map(hint).collect(), gap, width, 1).pop();
+    // Words are shown whole or not at all.
+    let one_line = |hints: Vec<Line>, room: u16| {
+        let fitting = hints.into_iter().filter(|hint| hint.width() <= room);
+        line::flow(fitting.collect(), gap, room, 1).pop()
+    };
+    let always_shown = one_line(always_shown.iter().map(hint).collect(), width);
     let always_shown = always_shown.unwrap_or_default();
     let room = width.saturating_sub(always_shown.width() + gap);
     // Tab gives way to filter and sort: the tab line shows the number keys of the views anyway.
@@ -134,7 +139,7 @@ fn hints(screen: &ScreenState<'_>, width: u16) -> Line {
     let needed: usize = needed.map(|text| usize::from(text.width() + gap)).sum();
     let is_short = needed > usize::from(room) + usize::from(gap);
     let kept = optional.iter().filter(|(_, meaning)| !is_short || *meaning != "view");
-    let optional = line::flow(kept.map(hint).collect(), gap, room, 1).pop();
+    let optional = one_line(kept.map(hint).collect(), room);
     match optional {
         Some(optional) => optional.gap(gap).append(always_shown).truncated(width),
         None => always_shown,

@@ -141,7 +141,7 @@ struct OpenHelp {
 struct ShownMessage {
     text: String,
     until: Timestamp,
-    /// The view it concerns; `None` if it concerns all.
+    /// The view of the key that it answers; it ends with the next key. `None` if it answers none.
     view: Option<View>,
 }
 
@@ -419,6 +419,8 @@ impl Ui {
 
     /// Handles a key.
     pub fn on_key(&mut self, event: KeyEvent, now: Timestamp) -> Effect {
+        // What was said of the last key may not hold after this one.
+        self.message.take_if(|message| message.view.is_some());
         let effect = keyboard::to_key(event).map_or(Effect::Ignored, |key| self.press(key, now));
         self.check_focus(now);
         effect

@@ -1,6 +1,7 @@
 //! How load is drawn: graphs that stay when their node is gone, slices, what a small screen tells once, and whose
 //! messages are shown.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
@@ -94,6 +95,27 @@ fn a_message_is_below_the_view_it_concerns_and_in_no_other() {
     press(&mut ui, &keys_of("3"));
     let screen = text(&draw(&mut ui, 80, 24)).join("\n");
     assert!(!screen.contains("press m"), "{screen}");
+    // Neither after a key that makes it untrue.
+    press(&mut ui, &keys_of("1bm"));
+    let screen = text(&draw(&mut ui, 80, 24)).join("\n");
+    assert!(!screen.contains("press m"), "{screen}");
+}
+
+#[test]
+fn key_hints_are_shown_whole_or_not_at_all() {
+    let mut ui = new_ui(fleets::every_state(), DARK);
+    press(&mut ui, &keys_of("1b"));
+    let mut hints = |width| {
+        let footer = text(&draw(&mut ui, width, 24))[23].clone();
+        let hints = footer.strip_prefix("press m for the map first").unwrap().split("  ");
+        hints.map(|hint| hint.trim().to_owned()).collect::<BTreeSet<_>>()
+    };
+    let all = hints(200);
+    assert!(all.contains("q quit"), "{all:?}");
+    for width in 30..120 {
+        let shown = hints(width);
+        assert!(shown.is_subset(&all), "{width}: {shown:?}");
+    }
 }
 
 #[test]

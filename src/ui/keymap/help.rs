@@ -294,7 +294,12 @@ const SIGNS: [Sign; 14] = [
         "a job has it, or processes use 256 MiB of it; below 5% now",
         &[View::Fleet, View::Users],
     ),
-    sign("· free", Tone::Strong, "a device that nobody uses", &[View::Fleet]),
+    sign(
+        "· free",
+        Tone::Strong,
+        "a device that nobody uses; on maps by owner and job: without one",
+        &[View::Fleet],
+    ),
     sign(
         "/ unavailable",
         Tone::Warn,

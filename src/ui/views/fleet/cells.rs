@@ -56,11 +56,11 @@ pub(super) const UNUSED: (Symbol, Tone) = (Symbol::Idle, Tone::Faint);
 pub(super) const MULTIPLE: (Symbol, Tone) = (Symbol::Char('*'), Tone::Plain);
 /// The value is unknown.
 pub(super) const NOT_REPORTED: (Symbol, Tone) = (Symbol::Char('–'), Tone::Faint);
-/// The legend of devices without fresh values, which keep their last ones.
+/// The legend of devices without fresh values, which keep their last ones: levels as cells have them.
 pub(super) const STALE: [(Symbol, Tone); 3] = [
-    (Symbol::Level(20.0), Tone::Stale),
-    (Symbol::Level(60.0), Tone::Stale),
-    (Symbol::Level(100.0), Tone::Stale),
+    (Symbol::Level(30.0), Tone::Stale),
+    (Symbol::Level(50.0), Tone::Stale),
+    (Symbol::Level(90.0), Tone::Stale),
 ];
 /// Held by a user or job, but idle.
 pub(super) const IDLE_HELD: (Symbol, Tone) = (Symbol::Char('▒'), Tone::Plain);
