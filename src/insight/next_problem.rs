@@ -69,6 +69,11 @@ fn illness(node: &Node, own: &[&Assigned], now: Timestamp) -> Option<Illness> {
     }
 }
 
+/// Returns how sick a node is, whosever jobs run there: the worse, the greater. `None` if it needs nobody.
+pub(crate) fn sickness(node: &Node, now: Timestamp) -> Option<u8> {
+    illness(node, &[], now).map(|illness| u8::MAX - illness as u8)
+}
+
 /// Returns the indices in the fleet of the shown nodes with a problem, the sickest first.
 ///
 /// Looks at every shown node, so it is asked on a key press and not in each frame.
@@ -114,6 +119,7 @@ pub(crate) fn sick_device(node: &Node) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::cmp::Reverse;
     use std::sync::Arc;
     use std::time::Duration;
 
@@ -171,7 +177,15 @@ mod tests {
                 node.devices[1].fault = Some(DeviceFault::Lost);
             }),
         ];
-        assert_eq!(names(nodes), ["lost", "down", "errors", "login", "stale"]);
+        // The list sorted by note has the same order.
+        let mut by_note: Vec<(u8, String)> = nodes
+            .iter()
+            .filter_map(|node| Some((sickness(node, NOW)?, node.name.to_string())))
+            .collect();
+        by_note.sort_by_key(|(sickness, _)| Reverse(*sickness));
+        let by_note: Vec<String> = by_note.into_iter().map(|(_, name)| name).collect();
+        assert_eq!(by_note, ["lost", "down", "errors", "login", "stale"]);
+        assert_eq!(names(nodes), by_note);
         assert_eq!(names(Vec::new()), [""; 0]);
     }
 

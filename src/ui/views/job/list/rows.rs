@@ -188,12 +188,11 @@ impl JobRows {
         let JobPlace::Entry(at) = row.place else { return Vec::new() };
         let Some(entry) = self.index.entries.get(at) else { return Vec::new() };
         let nodes =
-            entry.nodes.iter().filter_map(|job_node| Some((job_node.node_index?, job_node)));
-        let all: Vec<(usize, usize)> = nodes
-            .flat_map(|(node, job_node)| job_node.positions.iter().map(move |at| (node, *at)))
-            .collect();
-        let step = all.len().div_ceil(MAX_SAMPLED_DEVICES).max(1);
-        all.into_iter().step_by(step).collect()
+            || entry.nodes.iter().filter_map(|job_node| Some((job_node.node_index?, job_node)));
+        let count: usize = nodes().map(|(_, job_node)| job_node.positions.len()).sum();
+        let all = nodes()
+            .flat_map(|(node, job_node)| job_node.positions.iter().map(move |at| (node, *at)));
+        all.step_by(count.div_ceil(MAX_SAMPLED_DEVICES).max(1)).collect()
     }
 
     /// Sorts the rows; those that are equal stay in the order of their default, the worst first.
