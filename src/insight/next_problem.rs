@@ -1,6 +1,6 @@
 //! The nodes that need somebody, those where the problem does most harm first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fleet::{Assigned, Node};
 use crate::insight::node_status::{NodeStatus, device_flags};
@@ -79,13 +79,17 @@ pub(crate) fn sickness(node: &Node, now: Timestamp) -> Option<u8> {
 /// Looks at every shown node, so it is asked on a key press and not in each frame.
 pub(crate) fn sick_nodes(fleet_view: &FleetView) -> Vec<usize> {
     let own = own_assignments(fleet_view);
+    // A refused login of a node that need not let gtop in is told if no node has.
+    let told: BTreeSet<usize> =
+        fleet_view.problems.iter().flat_map(|problem| problem.indices.iter().copied()).collect();
     let mut sick: Vec<(Illness, usize)> = fleet_view
         .matching
         .iter()
         .filter_map(|index| {
             let node = fleet_view.fleet.nodes.get(*index)?;
             let own = own.get(index).map_or([].as_slice(), Vec::as_slice);
-            Some((illness(node, own, fleet_view.now)?, *index))
+            let refused = || told.contains(index).then_some(Illness::Login);
+            Some((illness(node, own, fleet_view.now).or_else(refused)?, *index))
         })
         .collect();
     sick.sort_by_key(|(illness, _)| *illness);
@@ -187,6 +191,20 @@ mod tests {
         assert_eq!(by_note, ["lost", "down", "errors", "login", "stale"]);
         assert_eq!(names(nodes), by_note);
         assert_eq!(names(Vec::new()), [""; 0]);
+    }
+
+    #[test]
+    fn a_closed_node_that_refuses_the_login_is_visited_if_nobody_was_let_in() {
+        let closed = node("closed", |node| {
+            let fault = Fault::new(FaultKind::AuthenticationRefused, "");
+            node.link = Link::Down { fault, retry_at: None };
+            let scheduler = SchedulerNode { is_extra: true, ..SchedulerNode::default() };
+            node.scheduler = Some(Arc::new(scheduler));
+            node.sources.clear();
+        });
+        assert!(closed.reported().is_some());
+        assert_eq!(names(vec![Arc::clone(&closed)]), ["closed"]);
+        assert_eq!(names(vec![closed, node("open", |_| {})]), [""; 0]);
     }
 
     #[test]

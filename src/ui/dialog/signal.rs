@@ -123,7 +123,7 @@ impl SignalDialog {
             SignalStep::Choose(_) | SignalStep::Confirm(_) => {
                 let except = match self.hidden {
                     0 => String::new(),
-                    count => format!(", not to {count} tagged hidden by the filter"),
+                    count => format!(", not to {count} filtered out"),
                 };
                 let question = format!("send {} to {targets_text}{except}?", signal.name());
                 Line::styled(question, Tone::Warn).text("  Enter sends, Esc cancels", Tone::Faint)
