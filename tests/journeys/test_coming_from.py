@@ -72,8 +72,8 @@ class ForeignKeys(Journey):
         self.wait_until_gone(screen, r"tagged")
         self.press_each(screen, [
             ("Home", r"^34768 ada on gpu01 "), ("e", r"^environment +34768 "), ("Escape", r"^34768 ada on gpu01 "),
-            ("t", r"^tree +gpu01"), ("t", r"^ NODE +GPU"), ("Enter", r"^process +34768 "), ("Escape", r"^ NODE +GPU"),
-            ("c", r"density: compact|^ NODE +GPU +PID USER +GPU-MEM +%SM +COMMAND"), ("C-c", r"send INT to this process\?"),
+            ("t", r"^tree +gpu01"), ("t", r"^ NODE↑ +GPU"), ("Enter", r"^process +34768 "), ("Escape", r"^ NODE↑ +GPU"),
+            ("c", r"density: compact|^ NODE↑ +GPU +PID USER +GPU-MEM +%SM +COMMAND"), ("C-c", r"send INT to this process\?"),
             ("Escape", r"^s scope"), ("I", r"send INT to"), ("Escape", r"^s scope"), ("h", r"^Signs and colours in Processes"), ("Escape", r"^s scope"),
             ("q", r"^ended 0$"),
         ])  # fmt: skip
