@@ -24,9 +24,7 @@ pub use waste::{IdleSpan, NodeWaste, Waste};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{
-    Allocation, Job, JobList, Link, MachineId, NodeName, SchedulerNode, SchedulerNodes,
-};
+use crate::model::{Allocation, JobList, Link, MachineId, NodeName, SchedulerNode, SchedulerNodes};
 use crate::time::Timestamp;
 
 mod anonymizer;
@@ -119,15 +117,30 @@ fn with_machine_names(
     if same_as.is_empty() {
         return Arc::clone(list);
     }
-    let renamed = |job: &Job| {
-        let allocations = job.allocations.iter().map(|allocation| {
-            let node = same_as.get(&allocation.node).unwrap_or(&allocation.node).clone();
-            Allocation { node, devices: allocation.devices.clone() }
-        });
-        Job { allocations: allocations.collect(), ..job.clone() }
-    };
-    let jobs = list.jobs.iter().map(renamed).collect();
-    Arc::new(JobList { jobs, other_names: Arc::clone(same_as), ..JobList::clone(list) })
+    let mut placed = JobList::clone(list);
+    for job in placed.jobs.iter_mut().chain(&mut placed.awaiting_outcome) {
+        if job.allocations.iter().any(|allocation| same_as.contains_key(&allocation.node)) {
+            job.allocations = with_machine_allocations(&job.allocations, same_as);
+        }
+    }
+    placed.other_names = Arc::clone(same_as);
+    Arc::new(placed)
+}
+
+/// Returns what a job has on machines; what it has under several names of one is together.
+fn with_machine_allocations(
+    listed: &[Allocation],
+    same_as: &BTreeMap<NodeName, NodeName>,
+) -> Arc<[Allocation]> {
+    let mut placed: Vec<Allocation> = Vec::with_capacity(listed.len());
+    for Allocation { node, devices } in listed {
+        let machine = same_as.get(node).unwrap_or(node);
+        match placed.iter_mut().find(|known| known.node == *machine) {
+            Some(known) => known.devices = known.devices.and(devices),
+            None => placed.push(Allocation { node: machine.clone(), devices: devices.clone() }),
+        }
+    }
+    placed.into()
 }
 
 /// Returns what the scheduler says of each name of its nodes' machines.
@@ -149,7 +162,10 @@ fn with_other_names(
     for (other_name, machine) in same_as {
         if let Some(known) = of_machines.get(machine) {
             for name in [machine, other_name] {
-                placed.nodes.entry(name.clone()).or_insert_with(|| Arc::clone(known));
+                // Of such a name the scheduler does not say that nobody asked for it.
+                let known =
+                    || Arc::new(SchedulerNode { is_extra: false, ..SchedulerNode::clone(known) });
+                placed.nodes.entry(name.clone()).or_insert_with(known);
             }
         }
     }

@@ -162,7 +162,7 @@ fn devices_by_job(node: &Node) -> BTreeMap<JobId, Vec<Arc<str>>> {
 /// Returns the device indices of a job on a node whose probe runs inside that job, if known.
 fn probe_job_indices<'a>(node: &Node, job: &Job, allocation: &'a Allocation) -> Option<&'a [u32]> {
     let probe_job = node.hello.as_ref()?.host.job.as_ref()?;
-    let is_same_job = *probe_job == job.id || job.sluid.as_ref() == Some(probe_job);
+    let is_same_job = job.has_id(probe_job);
     match &allocation.devices {
         DeviceAllocation::Indices(indices) if is_same_job => Some(indices),
         DeviceAllocation::Indices(_)
@@ -265,7 +265,7 @@ fn assign_devices(node: &Node, listed: &[JobAllocation<'_>], used: &DevicesByJob
                 own_devices.is_some_and(|own_devices| parents.overlaps(own_devices, device));
             !is_own
                 && used.iter().any(|(other, other_uses)| {
-                    let other_index = listed.iter().position(|(job, _)| has_id(job, other));
+                    let other_index = listed.iter().position(|(job, _)| job.has_id(other));
                     let other_devices = other_index
                         .and_then(|other_index| scheduled.get(other_index)?.devices.as_ref());
                     other_index != Some(index)
@@ -291,10 +291,6 @@ fn assign_devices(node: &Node, listed: &[JobAllocation<'_>], used: &DevicesByJob
         _ => assigned_by_processes(used_devices(used, job)),
     };
     listed.iter().enumerate().map(resolve).collect()
-}
-
-fn has_id(job: &Job, id: &JobId) -> bool {
-    job.id == *id || job.sluid.as_ref() == Some(id)
 }
 
 fn used_devices<'a>(used: &'a DevicesByJob, job: &Job) -> Option<&'a Vec<Arc<str>>> {

@@ -314,6 +314,11 @@ impl Node {
         self.sources.iter().find_map(|state| Some((&state.source, state.fault.as_deref()?)))
     }
 
+    /// Returns true if a source fails; one that starts does not.
+    pub fn has_source_problem(&self) -> bool {
+        self.sources.iter().filter_map(|state| state.fault.as_deref()).any(SourceFault::is_problem)
+    }
+
     /// Returns how many kinds of values are known: those of the host, its rates, the devices.
     pub(super) fn known_parts(&self) -> usize {
         let is_sampled = self.sources.iter().any(|state| state.taken_at.is_some());

@@ -622,6 +622,34 @@ mod tests {
     }
 
     #[test]
+    fn what_a_job_has_under_two_names_of_a_machine_is_together() {
+        let store = FleetStore::new([name("a"), name("b")], Duration::ZERO);
+        let mut list = JobList::clone(&job_list(&["a", "b"], false));
+        let indices = |of: &[u32]| DeviceAllocation::Indices(of.into());
+        let allocation = |node, of: &[u32]| Allocation { node: name(node), devices: indices(of) };
+        list.jobs[0].allocations = [allocation("a", &[2, 0]), allocation("b", &[1])].into();
+        list.awaiting_outcome = vec![list.jobs[0].clone()];
+        let extra = SchedulerNode { is_extra: true, ..SchedulerNode::default() };
+        let nodes = [(name("a"), Arc::new(extra))].into();
+        list.nodes = Arc::new(SchedulerNodes { nodes, at: None });
+        store.set_nodes(["a", "b"].map(name), Some(Arc::new(list)));
+        for node in ["a", "b"] {
+            let mut node = Node::clone(&idle_node(node, 0));
+            node.link = Link::Up;
+            store.update(Arc::new(node));
+        }
+        let fleet = store.snapshot();
+        let jobs = fleet.jobs.unwrap();
+        for job in jobs.jobs.iter().chain(&jobs.awaiting_outcome) {
+            let [known] = &*job.allocations else { panic!("{:?}", job.allocations) };
+            assert_eq!((&known.node, &known.devices), (&name("a"), &indices(&[0, 1, 2])));
+        }
+        // The user asked for the other name.
+        let is_extra = |node: &Node| node.scheduler.as_ref().unwrap().is_extra;
+        assert!(is_extra(&fleet.nodes[0]) && !is_extra(&fleet.nodes[1]));
+    }
+
+    #[test]
     fn the_scheduler_s_word_reaches_nodes_that_are_down_and_those_that_report_later() {
         let listed = |state| {
             let node = SchedulerNode { state, ..SchedulerNode::default() };

@@ -38,6 +38,8 @@ pub struct Totals {
     pub stale_devices: usize,
     /// Devices not known to be busy, idle-held or free.
     pub unknown_devices: usize,
+    /// Those of them that jobs have by the scheduler's word alone.
+    pub allocated_unseen: usize,
     /// Unused devices of nodes to which the scheduler gives no jobs, such as drained ones.
     pub unavailable: usize,
     /// Mean utilization of the devices that report it.
@@ -101,11 +103,32 @@ impl Totals {
         self.faulty + self.stale_devices + self.unavailable
     }
 
-    /// Returns a count of devices by state; `None` if it is zero and not one device is known to be in another state.
-    pub const fn known_count(&self, count: usize) -> Option<usize> {
+    /// Returns the number of busy devices, see [`Self::known_count`].
+    pub const fn known_busy(&self) -> Option<usize> {
+        self.known_count(self.busy)
+    }
+
+    /// Returns the number of idle-held devices, see [`Self::known_count`].
+    pub const fn known_idle_held(&self) -> Option<usize> {
+        self.known_count(self.idle_held)
+    }
+
+    /// Returns the number of all devices; `None` if there are none on nodes that were not all seen.
+    pub const fn known_devices(&self) -> Option<usize> {
+        self.known_count(self.devices)
+    }
+
+    /// Returns a count of busy or idle-held devices; `None` if it is zero and of no device it is known that it is neither.
+    /// Without devices, it is zero if all nodes have been seen.
+    const fn known_count(&self, count: usize) -> Option<usize> {
         let unknown = self.unknown_devices + self.stale_devices;
         let is_known = if self.devices == 0 { self.unseen == 0 } else { self.devices > unknown };
         if count > 0 || is_known { Some(count) } else { None }
+    }
+
+    /// Returns the number of free devices, see [`Self::known_count`]; those that the scheduler says jobs have are not free.
+    pub const fn known_free(&self) -> Option<usize> {
+        if self.allocated_unseen > 0 { Some(self.free) } else { self.known_count(self.free) }
     }
 
     /// Returns the totals of one node's devices as last known, fresh or not.
@@ -158,6 +181,9 @@ impl Totals {
             for (_, (count, devices)) in counted.filter(|(position, _)| is_part(position)) {
                 self.devices += devices;
                 *self.devices_counted_as(count) += devices;
+                if count == DeviceCount::Unknown && !reported.is_old {
+                    self.allocated_unseen += devices;
+                }
             }
         } else if count == NodeCount::Fresh {
             self.add(node, positions, allocated, sums);

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fleet::history::Metric;
+use crate::fleet::idle::MIN_HELD_BYTES;
 use crate::fleet::idle::{ACTIVE_PERCENT, is_idle, is_idle_held};
 use crate::fleet::job_lookup::JobLookup;
-use crate::fleet::jobs::NodeAllocations;
+use crate::fleet::jobs::{JobDevice, NodeAllocations};
 use crate::fleet::node::{Node, SourceState};
 use crate::fleet::user::{User, user_of};
-use crate::model::{Device, Job, NodeName, stale_after};
+use crate::model::{Device, DeviceUse, Job, NodeName, stale_after};
 use crate::time::Timestamp;
 
 /// A device is taken to have stayed idle between two samples that are no further apart.
@@ -203,22 +204,28 @@ fn watched_span(before: &Node, source: &SourceState, device: &Device) -> Option<
 fn idle_held_devices<'a>(node: &'a Node, jobs: Option<&JobLookup>) -> Vec<IdleHeldDevice<'a>> {
     let listed = jobs.map(|jobs| jobs.on_node(&node.name)).unwrap_or_default();
     let allocated = NodeAllocations::of(node, &listed).devices;
-    let allocated: Vec<_> =
-        allocated.iter().map(|device| (device.job, node.whole_uuid(&device.uuid))).collect();
     let held = |(position, device): (usize, &'a Device)| {
         if !is_idle(device) {
             return None;
         }
         let source = node.source(node.device_sources.get(position)?)?;
         let at = source.taken_at?;
-        let jobs = allocated.iter().filter(|(_, uuid)| **uuid == device.uuid);
+        let of_jobs: Vec<&JobDevice<'_>> =
+            allocated.iter().filter(|one| *node.whole_uuid(&one.uuid) == device.uuid).collect();
         let holder = |job: &Job| (User::Named(Arc::clone(&job.user)), job.starts_at);
-        let mut holders: Vec<_> = jobs.map(|(job, _)| holder(job)).collect();
+        let mut holders: Vec<_> = of_jobs.iter().map(|one| holder(one.job)).collect();
         if !is_idle_held(node, device, !holders.is_empty()) {
             return None;
         }
-        if holders.is_empty() {
-            holders.extend(node.uses_on(device).filter_map(|used| {
+        // Others may hold what only processes give to a job.
+        if of_jobs.iter().all(|one| one.is_by_processes) {
+            let counts = |used: &&DeviceUse| {
+                let job = node.job_of(used.pid);
+                let is_of_job = job.is_some_and(|id| of_jobs.iter().any(|one| one.job.has_id(id)));
+                let is_small = used.memory.get().is_some_and(|memory| memory.0 < MIN_HELD_BYTES);
+                !is_of_job && (of_jobs.is_empty() || !is_small)
+            };
+            holders.extend(node.uses_on(device).filter(counts).filter_map(|used| {
                 let began = node.process(used.pid).and_then(|process| process.started_at.get());
                 Some((user_of(node, used)?, began))
             }));
@@ -271,7 +278,8 @@ fn idle_history(node: &Node, held: &IdleHeldDevice<'_>) -> (Timestamp, Duration,
 mod tests {
     use super::*;
     use crate::model::{
-        Allocation, Bytes, DeviceAllocation, DeviceUse, JobList, Percent, Reading, Source,
+        Allocation, Bytes, DeviceAllocation, JobId, JobList, Percent, ProcessStatics, Reading,
+        Source, UnseenProcess, UnseenReason,
     };
 
     fn at(second: i64) -> Timestamp {
@@ -308,7 +316,10 @@ mod tests {
 
     /// The job of a user with these devices, which began at a second.
     fn job_of(user: &str, devices: &[u32], began: i64) -> JobLookup {
-        let devices = DeviceAllocation::Indices(devices.into());
+        job_with(user, DeviceAllocation::Indices(devices.into()), began)
+    }
+
+    fn job_with(user: &str, devices: DeviceAllocation, began: i64) -> JobLookup {
         let allocation = Allocation { node: NodeName::new("gpu01").unwrap(), devices };
         let job = Job {
             user: user.into(),
@@ -352,6 +363,41 @@ mod tests {
         assert_eq!(waste.since, Some(at(1)));
         let node = waste.node(&NodeName::new("gpu01").unwrap()).unwrap();
         assert_eq!((node.idle["GPU-0"].since, node.idle["GPU-0"].is_lower_bound), (at(6), false));
+    }
+
+    #[test]
+    fn a_device_that_only_processes_give_to_a_job_is_wasted_by_its_other_users_too() {
+        let seconds = |devices: DeviceAllocation| {
+            let node = |second| {
+                let mut node = node(second, [90.0, 0.0]);
+                // A process of the job beside that of an unknown user, and a small one.
+                let used = |pid, bytes| DeviceUse {
+                    pid,
+                    memory: Reading::Known(Bytes(bytes)),
+                    ..node.uses[0].clone()
+                };
+                let all = [used(8, 1 << 30), used(9, 1 << 20), node.uses[0].clone()];
+                node.uses = all.into();
+                let statics = |job: &str, user: &str| ProcessStatics {
+                    job: JobId::new(job),
+                    user: Reading::Known(user.into()),
+                    ..ProcessStatics::default()
+                };
+                let unseen =
+                    |pid, statics| UnseenProcess { pid, why: UnseenReason::Hidden, statics };
+                node.unseen =
+                    [unseen(8, statics("7", "root")), unseen(9, statics("", "carol"))].into();
+                node
+            };
+            let jobs = job_with("alice", devices, 0);
+            let waste = watched(&[node(0), node(1)], &jobs);
+            let users = ["alice", "root", "carol"].map(|user| User::Named(user.into()));
+            let [alice, root, carol] = users.map(|user| seconds_of(&waste, &user));
+            (alice, root, carol, seconds_of(&waste, &User::Unknown))
+        };
+        let indices = DeviceAllocation::Indices([1].into());
+        assert_eq!(seconds(indices), (Some(1), None, None, None));
+        assert_eq!(seconds(DeviceAllocation::Unknown), (Some(1), None, None, Some(1)));
     }
 
     #[test]

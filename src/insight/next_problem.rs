@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::fleet::{Assigned, Node};
 use crate::insight::node_status::{NodeStatus, device_flags};
 use crate::insight::{FleetView, Severity};
-use crate::model::{Device, SourceFault};
+use crate::model::{Device, Link};
 use crate::time::Timestamp;
 
 /// How sick a node is, the worst first.
@@ -57,8 +57,7 @@ fn illness(node: &Node, own: &[&Assigned], now: Timestamp) -> Option<Illness> {
         let is_own = ill.any(is_own);
         return Some(if is_own { Illness::OwnDeviceFault } else { Illness::DeviceFault });
     }
-    let mut faults = node.sources.iter().filter_map(|state| state.fault.as_deref());
-    if faults.any(SourceFault::is_problem) {
+    if node.has_source_problem() {
         return Some(Illness::SourceFault);
     }
     let mut flags = node.devices.iter().flat_map(device_flags).map(|(_, severity)| severity);
@@ -69,7 +68,7 @@ fn illness(node: &Node, own: &[&Assigned], now: Timestamp) -> Option<Illness> {
     }
 }
 
-/// Returns how sick a node is, whosever jobs run there: the worse, the greater. `None` if it needs nobody.
+/// Returns how sick a node is, whatever jobs run there: the worse, the greater. `None` if it needs nobody.
 pub(crate) fn sickness(node: &Node, now: Timestamp) -> Option<u8> {
     illness(node, &[], now).map(|illness| u8::MAX - illness as u8)
 }
@@ -87,6 +86,10 @@ pub(crate) fn sick_nodes(fleet_view: &FleetView) -> Vec<usize> {
         .iter()
         .filter_map(|index| {
             let node = fleet_view.fleet.nodes.get(*index)?;
+            // A machine is visited once.
+            if node.link == Link::Up && fleet_view.fleet.same_as.contains_key(&node.name) {
+                return None;
+            }
             let own = own.get(index).map_or([].as_slice(), Vec::as_slice);
             let refused = || told.contains(index).then_some(Illness::Login);
             Some((illness(node, own, fleet_view.now).or_else(refused)?, *index))
@@ -131,7 +134,7 @@ mod tests {
     use crate::fleet::{Fleet, SourceState};
     use crate::model::{
         Allocation, DeviceAllocation, DeviceFault, Fault, FaultKind, Hello, HostFacts, Job,
-        JobList, Link, NodeName, Reading, SchedulerNode, Source,
+        JobList, NodeName, Reading, SchedulerNode, Source,
     };
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);

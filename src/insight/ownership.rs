@@ -93,7 +93,8 @@ impl AllocationIndex {
     }
 
     /// Returns the holders of each device of a node: of its allocations or, without one, of its processes; of both
-    /// where only processes tell that a job has it. Slices count for their device. A user of less than [`MIN_HELD_BYTES`] counts only where nobody uses more.
+    /// where only processes tell that a job has it. Slices count for their device. A process of less than
+    /// [`MIN_HELD_BYTES`] counts only where none uses more.
     pub(crate) fn holders(&self, node: &Node) -> Vec<HolderSet> {
         let (allocations, may_be_more) = self.allocations(node, &self.jobs.on_node(&node.name));
         let unallocated =
@@ -120,6 +121,12 @@ impl AllocationIndex {
         }
         for ((of_device, used), may_share) in found.iter_mut().zip(used_bytes).zip(may_share) {
             if may_share {
+                // Whoever's the processes of a job are, it is held by its owner.
+                let jobs: Vec<_> =
+                    of_device.holders.iter().map(|known| known.job.clone()).collect();
+                let is_new = |holder: &Holder| holder.job.is_none() || !jobs.contains(&holder.job);
+                let used: BTreeMap<_, _> =
+                    used.into_iter().filter(|(holder, _)| is_new(holder)).collect();
                 let least = used.values().max().map_or(0, |most| MIN_HELD_BYTES.min(*most));
                 let relevant = used.into_iter().filter(|(_, bytes)| *bytes >= least);
                 of_device.holders.extend(relevant.map(|(holder, _)| holder));
@@ -278,10 +285,10 @@ mod tests {
 
     #[test]
     fn a_device_that_only_processes_give_to_a_job_is_also_that_of_its_other_users() {
-        let held_by = |devices| {
+        let held_by = |devices, process_user: &str| {
             let mut node = node(Some(900));
             let of_job = ProcessStatics {
-                user: Reading::Known("alice".into()),
+                user: Reading::Known(process_user.into()),
                 job: JobId::new("11"),
                 ..ProcessStatics::default()
             };
@@ -302,10 +309,14 @@ mod tests {
         };
         // Indices count slices: 1 is that of the second device.
         let allocated = DeviceAllocation::Indices([1].into());
-        assert_eq!(held_by(allocated), (vec!["alice".to_owned()], Some(true)));
+        assert_eq!(held_by(allocated, "alice"), (vec!["alice".to_owned()], Some(true)));
         let both = vec!["alice".to_owned(), "bob".to_owned()];
-        assert_eq!(held_by(DeviceAllocation::Unknown), (both.clone(), Some(true)));
-        assert_eq!(held_by(DeviceAllocation::Count(1)), (both, Some(true)));
+        for devices in [DeviceAllocation::Unknown, DeviceAllocation::Count(1)] {
+            for process_user in ["alice", "root"] {
+                let found = held_by(devices.clone(), process_user);
+                assert_eq!(found, (both.clone(), Some(true)), "{devices:?} {process_user}");
+            }
+        }
     }
 
     #[test]

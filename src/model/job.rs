@@ -1,6 +1,6 @@
 //! A scheduler's jobs, their allocated devices, and the job list.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -186,6 +186,22 @@ pub enum DeviceAllocation {
     Unknown,
 }
 
+impl DeviceAllocation {
+    /// Returns both together, of one node.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::None, both) | (both, Self::None) => both.clone(),
+            (Self::Indices(one), Self::Indices(other)) => {
+                let all: BTreeSet<u32> = one.iter().chain(other.iter()).copied().collect();
+                Self::Indices(all.into_iter().collect())
+            }
+            (Self::Count(one), Self::Count(other)) => Self::Count(one.saturating_add(*other)),
+            (Self::Indices(_) | Self::Count(_) | Self::Unknown, _) => Self::Unknown,
+        }
+    }
+}
+
 /// The job list of one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobList {
@@ -240,10 +256,17 @@ pub struct JobListError {
     pub since: Timestamp,
 }
 
+impl Job {
+    /// Returns true if this is its id or SLUID.
+    pub fn has_id(&self, id: &JobId) -> bool {
+        self.id == *id || self.sluid.as_ref() == Some(id)
+    }
+}
+
 impl JobList {
     /// Returns the job with this id or SLUID.
     pub fn job(&self, id: &JobId) -> Option<&Job> {
-        self.jobs.iter().find(|job| job.id == *id || job.sluid.as_ref() == Some(id))
+        self.jobs.iter().find(|job| job.has_id(id))
     }
 
     /// Returns the displayed id of a job: `2_1` for job 11.

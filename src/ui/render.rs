@@ -118,7 +118,7 @@ fn footer(screen: &ScreenState<'_>, width: u16) -> Line {
     message.append(hints(screen, room)).truncated(width)
 }
 
-/// Draws the key hints; drops those that do not fit from the end, but never the last two.
+/// Draws the key hints whole; drops those that do not fit from the end, the last two at last.
 fn hints(screen: &ScreenState<'_>, width: u16) -> Line {
     let hint = |(key, meaning): &(String, &str)| {
         Line::styled(key.as_str(), Tone::Accent).text(format!(" {meaning}"), Tone::Faint)

@@ -362,7 +362,7 @@ impl Ui {
             return;
         }
         if self.navigation.is_on_job_list() {
-            self.show_message(job::NOT_OPEN.to_owned(), now);
+            self.answer(job::NOT_OPEN.to_owned(), now);
             return;
         }
         match focus::begin(self.focusable_node().map(|node| &**node), now) {
@@ -371,7 +371,7 @@ impl Ui {
                 self.navigation.shared.selection.select(focus.node.clone());
                 self.focus = Some(focus);
             }
-            Err(reason) => self.show_message(reason, now),
+            Err(reason) => self.answer(reason, now),
         }
     }
 
@@ -452,7 +452,7 @@ impl Ui {
         if actions.is_empty()
             && let Some(difference) = self.keys.difference(key)
         {
-            self.show_message(difference, now);
+            self.answer(difference, now);
         }
         let height = u16::try_from(self.drawn.len()).unwrap_or(u16::MAX);
         // One line of the page before stays in sight.
@@ -558,7 +558,7 @@ impl Ui {
     /// Performs an action.
     fn perform(&mut self, action: &Action, now: Timestamp) -> Effect {
         if self.is_recorded() && action.needs_nodes() {
-            self.show_message(RECORDED.to_owned(), now);
+            self.answer(RECORDED.to_owned(), now);
             return Effect::Handled;
         }
         match action {
@@ -648,7 +648,7 @@ impl Ui {
     fn has_recording(&mut self, now: Timestamp) -> bool {
         let exists = self.is_recorded() || self.recorder.is_some();
         if !exists {
-            self.show_message(NOT_RECORDED.to_owned(), now);
+            self.answer(NOT_RECORDED.to_owned(), now);
         }
         exists
     }
@@ -661,13 +661,7 @@ impl Ui {
     /// Performs the effects on the screen, and returns the others.
     fn apply(&mut self, effect: Effect, now: Timestamp) -> Effect {
         match effect {
-            Effect::Message(words) => {
-                self.show_message(words, now);
-                // It answers a key of this view and means nothing in another one.
-                if let Some(message) = &mut self.message {
-                    message.view = Some(self.navigation.view);
-                }
-            }
+            Effect::Message(words) => self.answer(words, now),
             Effect::SwitchView(view) => self.navigation.open(self.shown.view(), view),
             Effect::OpenNode(name, row_id) => {
                 self.navigation.open_node(self.shown.view(), name, row_id);
@@ -703,7 +697,12 @@ impl Ui {
             return;
         }
         let effect = self.navigation.on_reply(self.shown.context(), reply);
+        let is_message = matches!(effect, Effect::Message(_));
         self.apply(effect, now);
+        // It may be late, and answers no key that the next one would make untrue.
+        if let Some(message) = self.message.as_mut().filter(|_| is_message) {
+            message.view = None;
+        }
     }
 
     /// Notes the newest list of training runs.
@@ -778,6 +777,7 @@ impl Ui {
     }
 
     fn on_click(&mut self, event: MouseEvent, now: Timestamp) -> Effect {
+        self.message.take_if(|message| message.view.is_some());
         if self.dialog.is_some() || self.is_prompting() {
             return Effect::Ignored;
         }
@@ -818,6 +818,14 @@ impl Ui {
 
     fn show_message(&mut self, words: String, now: Timestamp) {
         self.show_message_for(words, MESSAGE_DURATION, now);
+    }
+
+    /// Shows a message that answers a key of this view, and means nothing in another one or after the next key.
+    fn answer(&mut self, words: String, now: Timestamp) {
+        self.show_message(words, now);
+        if let Some(message) = &mut self.message {
+            message.view = Some(self.navigation.view);
+        }
     }
 
     fn cycle_view(&mut self, is_forward: bool) {

@@ -54,7 +54,7 @@ async fn jobs_on(env: &Env, fleet: &Fleet, deadline: Instant) -> io::Result<Opti
     if env.cli.nodes.demo.is_some() || !slurm::is_available() {
         return Ok(None);
     }
-    let names: BTreeSet<String> = fleet.machines().flat_map(|node| names_of(node)).collect();
+    let names: BTreeSet<String> = fleet.nodes.iter().flat_map(|node| names_of(node)).collect();
     let filter = JobFilter { nodes: names.into_iter().collect(), ..JobFilter::default() };
     let interval = env.settings.seconds("discovery-interval");
     let poller = SlurmPoller::new(filter, interval, Vec::new());
@@ -99,9 +99,11 @@ fn names_of(node: &Node) -> Vec<String> {
 /// Returns the jobs with the fleet's names of their nodes.
 fn with_fleet_names(jobs: JobList, fleet: &Fleet) -> JobList {
     let mut names: BTreeMap<String, &NodeName> = BTreeMap::new();
-    for node in fleet.machines() {
+    // A machine has the jobs of all its names.
+    let others = fleet.nodes.iter().filter(|node| fleet.same_as.contains_key(&node.name));
+    for node in fleet.machines().chain(others) {
         for name in names_of(node) {
-            names.entry(name).or_insert(&node.name);
+            names.entry(name).or_insert_with(|| fleet.machine_name(&node.name));
         }
     }
     let rename = |allocation: &Allocation| {

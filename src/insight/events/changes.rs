@@ -91,7 +91,7 @@ impl ChangeDetector {
 
     /// Reports when samples stop or resume arriving while the connection stays up.
     fn compare_freshness(&mut self, old: &Node, new: &Node, old_now: Timestamp) {
-        if old.link != Link::Up || new.link != Link::Up || new.source_fault().is_some() {
+        if old.link != Link::Up || new.link != Link::Up || new.has_source_problem() {
             return;
         }
         match (NodeStatus::of(old, old_now), NodeStatus::of(new, self.at)) {

@@ -608,6 +608,8 @@ mod tests {
             ("gpu=03", "+..", true),
             ("gpu=3.1", "+..", true),
             ("gpu=03.01", "+..", true),
+            ("gpu~03", "...", false),
+            ("gpu=+3", "...", false),
             ("gpu=3.0", "+..", false),
             ("gpu=3.2", "...", false),
             ("gpu!=3", ".+.", false),

@@ -199,7 +199,10 @@ fn parse_predicate(token: &FilterToken) -> Result<Predicate, FilterError> {
     }
     let is_memory = matches!(field, FilterField::Device(field) if field.id == "memory_used_bytes");
     let field = if is_memory && value.ends_with('%') { FilterField::MemoryShare } else { field };
-    let index = matches!(field, FilterField::Index).then(|| without_leading_zeros(value)).flatten();
+    let is_part = matches!(comparison, Comparison::Contains | Comparison::NotContains);
+    let index = (matches!(field, FilterField::Index) && !is_part)
+        .then(|| without_leading_zeros(value))
+        .flatten();
     let operand = Operand::new(index.as_deref().unwrap_or(value), field.unit(), comparison)
         .map_err(|message| error(value_at, message))?;
     Ok(Predicate::Compare(field, comparison, operand))
@@ -207,6 +210,9 @@ fn parse_predicate(token: &FilterToken) -> Result<Predicate, FilterError> {
 
 /// Returns the index of a device or of a slice as it is shown: `3.1` for `03.01`. `None` if it is none.
 fn without_leading_zeros(index: &str) -> Option<String> {
+    if !index.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
     let numbers: Vec<u32> = index.split('.').map(str::parse).collect::<Result<_, _>>().ok()?;
     Some(numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join("."))
 }

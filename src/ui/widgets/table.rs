@@ -12,7 +12,7 @@ use crate::ui::widgets::number_format::{or_unknown, percent};
 
 /// The width in which a cell is written for an explanation.
 const MAX_FACT_WIDTH: u16 = 60;
-/// Narrower titles that fill their column are not cut for an arrow.
+/// In narrower columns, titles that fill them are not cut for an arrow.
 const MIN_ARROW_WIDTH: u16 = 3;
 
 /// One column: its declaration, its width and worth, and how its cells are drawn, for tables of what `C`

@@ -154,26 +154,24 @@ impl<'a> FleetTable<'a> {
             .named("nodes", "", "nodes of the group; `shared` on a node that is in several")
             .rank(3)
             .sized(|table, _| table.count_width("nodes", 6)),
-        FleetColumn::right("BUSY", 0, |_, row, _| row.count(|counts| counts.busy, Tone::Plain))
+        FleetColumn::right("BUSY", 0, |_, row, _| row.count(Totals::known_busy, Tone::Plain))
             .named("busy", "busy", "devices at 5 % utilization or more")
             .rank(1)
             .sized(|table, _| table.count_width("busy", 4)),
-        FleetColumn::right("HELD", 0, |_, row, _| {
-            row.count(|counts| counts.idle_held, Tone::Plain)
-        })
-        .named("idle-held", "idle-held", "idle-held devices: allocated or in use, and idle")
-        .rank(1)
-        .sized(|table, _| {
-            table.count_width("idle-held", if table.width >= LONG_TITLE_WIDTH { 9 } else { 4 })
-        })
-        .titled(|_, width| if width < 9 { "HELD" } else { "IDLE-HELD" }.into()),
-        FleetColumn::right("FREE", 0, |_, row, _| row.count(|counts| counts.free, Tone::Strong))
+        FleetColumn::right("HELD", 0, |_, row, _| row.count(Totals::known_idle_held, Tone::Plain))
+            .named("idle-held", "idle-held", "idle-held devices: allocated or in use, and idle")
+            .rank(1)
+            .sized(|table, _| {
+                table.count_width("idle-held", if table.width >= LONG_TITLE_WIDTH { 9 } else { 4 })
+            })
+            .titled(|_, width| if width < 9 { "HELD" } else { "IDLE-HELD" }.into()),
+        FleetColumn::right("FREE", 0, |_, row, _| row.count(Totals::known_free, Tone::Strong))
             .named("free", "free", FREE_HELP)
             .rank(1)
             .sized(|table, _| table.count_width("free", 4)),
         FleetColumn::right("MOST", 0, |_, row, _| match row.counts {
             Some(counts) if row.values.is_none() => {
-                count_cell(&counts, counts.max_free, Tone::Plain)
+                count_cell(counts.known_free().map(|_| counts.max_free), Tone::Plain)
             }
             Some(_) | None => "".into(),
         })
@@ -187,7 +185,7 @@ impl<'a> FleetTable<'a> {
         .rank(1)
         .sized(|table, _| table.count_width("down", 4)),
         FleetColumn::right("?", 0, |_, row, _| {
-            row.count(|counts| counts.unknown_devices, Tone::Plain)
+            row.count(|counts| counts.known_devices().map(|_| counts.unknown_devices), Tone::Plain)
         })
         .named("unknown", "", "devices whose load or users are unknown")
         .rank(1)
@@ -350,9 +348,8 @@ impl FleetRow {
     }
 
     /// Makes a cell of a count, in this tone unless it is zero.
-    fn count(&self, read: fn(&Totals) -> usize, tone: Tone) -> Cell {
-        let counts = self.counts.as_ref();
-        counts.map_or_else(|| UNKNOWN.into(), |counts| count_cell(counts, read(counts), tone))
+    fn count(&self, read: fn(&Totals) -> Option<usize>, tone: Tone) -> Cell {
+        count_cell(self.counts.as_ref().and_then(read), tone)
     }
 
     /// Makes a cell of a node, blank for a group.

@@ -32,29 +32,27 @@ impl ModelTable {
             .named("model", "", "the model of the devices")
             .sized(|table, _| table.name_width),
         ModelColumn::right("DEVICES", 7, |_, row, _| {
-            count_cell(&row.totals, row.totals.devices, Tone::Plain)
+            count_cell(row.totals.known_devices(), Tone::Plain)
         })
         .named("devices", "", "devices of the group, all in one of the next counts")
         .rank(3),
-        ModelColumn::right("BUSY", 5, |_, row, _| {
-            count_cell(&row.totals, row.totals.busy, Tone::Plain)
-        })
-        .named("busy", "", "devices at 5 % utilization or more")
-        .rank(4),
+        ModelColumn::right("BUSY", 5, |_, row, _| count_cell(row.totals.known_busy(), Tone::Plain))
+            .named("busy", "", "devices at 5 % utilization or more")
+            .rank(4),
         ModelColumn::right("IDLE-HELD", 9, |_, row, _| {
-            count_cell(&row.totals, row.totals.idle_held, Tone::Plain)
+            count_cell(row.totals.known_idle_held(), Tone::Plain)
         })
         .named("idle-held", "", "idle-held devices: allocated or in use, and idle")
         .rank(5),
         ModelColumn::right("FREE", 5, |_, row, _| {
-            count_cell(&row.totals, row.totals.free, Tone::Strong)
+            count_cell(row.totals.known_free(), Tone::Strong)
         })
         .named("free", "", FREE_HELP),
         ModelColumn::right("DOWN", 5, |_, row, _| down_cell(&row.totals))
             .named("down", "", DOWN_HELP)
             .rank(2),
         ModelColumn::right("?", 0, |_, row, _| {
-            count_cell(&row.totals, row.totals.unknown_devices, Tone::Plain)
+            count_cell(row.totals.known_devices().map(|_| row.totals.unknown_devices), Tone::Plain)
         })
         .named("unknown", "", "devices whose load or users are unknown")
         .rank(6)

@@ -340,9 +340,6 @@ pub(super) fn cursor_symbol(symbol: Symbol) -> Symbol {
 
 /// Returns why a node shows no devices, in one or two words.
 fn no_devices_reason(node: &Node, status: NodeStatus) -> &'static str {
-    let has_problem = || {
-        node.sources.iter().filter_map(|state| state.fault.as_ref()).any(|fault| fault.is_problem())
-    };
     match status {
         NodeStatus::Down => "✗ down",
         NodeStatus::Reported if !node.takes_jobs() => "closed",
@@ -350,7 +347,7 @@ fn no_devices_reason(node: &Node, status: NodeStatus) -> &'static str {
         NodeStatus::Waiting => "waiting",
         NodeStatus::Opening(_) => "connecting",
         NodeStatus::Starting => "starting",
-        NodeStatus::Fresh | NodeStatus::Stale(_) if has_problem() => "✗ fault",
+        NodeStatus::Fresh | NodeStatus::Stale(_) if node.has_source_problem() => "✗ fault",
         NodeStatus::Fresh | NodeStatus::Stale(_) if node.source_fault().is_some() => "starting",
         NodeStatus::Fresh | NodeStatus::Stale(_) if node.numbering.is_some() => "hidden",
         NodeStatus::Fresh | NodeStatus::Stale(_) => "none",

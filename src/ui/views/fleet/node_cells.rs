@@ -39,20 +39,19 @@ pub(super) fn jobs_text(
     format!("{name}{rest}")
 }
 
-/// Makes a cell of a count of devices, in this tone unless it is zero; unknown if it is zero and all devices are unknown.
-pub(super) fn count_cell(totals: &Totals, count: usize, tone: Tone) -> Cell {
-    match totals.known_count(count) {
+/// Makes a cell of a count of devices, in this tone unless it is zero.
+pub(super) fn count_cell(count: Option<usize>, tone: Tone) -> Cell {
+    match count {
         None => UNKNOWN.into(),
         Some(0) => Cell::toned("0", Tone::Faint),
-        Some(_) => Cell::toned(count.to_string(), tone),
+        Some(count) => Cell::toned(count.to_string(), tone),
     }
 }
 
 /// Makes a cell of the devices that cannot be used: at least so many if the devices of a node are unknown.
 pub(super) fn down_cell(totals: &Totals) -> Cell {
     match (totals.unusable(), totals.unseen) {
-        (0, 0) => Cell::toned("0", Tone::Faint),
-        (count, 0) => Cell::toned(count.to_string(), Tone::Warn),
+        (count, 0) => count_cell(Some(count), Tone::Warn),
         (0, _) => Cell::toned("?", Tone::Warn),
         (count, _) => Cell::toned(format!("{count}+"), Tone::Warn),
     }
@@ -121,7 +120,7 @@ mod tests {
             (0, 0, 2, ["?", UNKNOWN]),
         ] {
             let totals = Totals { unseen, devices, faulty, ..Totals::default() };
-            let cells = [down_cell(&totals), count_cell(&totals, totals.free, Tone::Plain)];
+            let cells = [down_cell(&totals), count_cell(totals.known_free(), Tone::Plain)];
             assert_eq!(cells.map(text), [down, free], "{totals:?}");
         }
     }

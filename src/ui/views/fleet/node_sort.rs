@@ -27,8 +27,8 @@ enum Values {
     Names(fn(&DeviceOwners) -> Vec<&str>),
     /// Groups are sorted by them too.
     Totals(fn(&Totals) -> Option<i64>),
-    /// The same, of devices by state: of a node that is not fresh, it is not known.
-    Counts(fn(&Totals) -> usize),
+    /// The same, of devices by state, as far as it is known.
+    Counts(fn(&Totals) -> Option<usize>),
     Numbers(fn(&FleetView, &Node) -> Option<i64>),
     HostMetric(&'static Field<Node>),
     /// The highest value of the devices.
@@ -50,11 +50,11 @@ const FIRST: [NodeOrder; 9] = [
     },
     NodeOrder {
         column: SortColumn::new("busy", 'd', "busy devices", "by number of busy devices"),
-        values: Values::Counts(|totals| totals.busy),
+        values: Values::Counts(Totals::known_busy),
     },
     NodeOrder {
         column: SortColumn::new("free", 'f', "free devices", "by number of free devices"),
-        values: Values::Counts(|totals| totals.free),
+        values: Values::Counts(Totals::known_free),
     },
     NodeOrder {
         column: SortColumn::new(
@@ -63,7 +63,7 @@ const FIRST: [NodeOrder; 9] = [
             "idle-held devices",
             "by number of idle-held devices",
         ),
-        values: Values::Counts(|totals| totals.idle_held),
+        values: Values::Counts(Totals::known_idle_held),
     },
     NodeOrder {
         column: SortColumn::new("util", 'u', "utilization", "by utilization"),
@@ -160,9 +160,7 @@ pub(super) fn sort(
             let totals = group.totals(fleet_view);
             match &values {
                 Values::Totals(read) => read(&totals).map(NodeSortKey::Number),
-                Values::Counts(read) => {
-                    known_count(&totals, *read).map(|devices| NodeSortKey::Number(count(devices)))
-                }
+                Values::Counts(read) => sortable_count(&totals, *read).map(NodeSortKey::Number),
                 Values::Positions
                 | Values::Names(_)
                 | Values::Numbers(_)
@@ -229,7 +227,7 @@ impl Values {
                 let FleetView { now, allocated, .. } = fleet_view;
                 let devices = member.devices.as_deref();
                 let totals = Totals::of_node_part(node, devices, *now, allocated);
-                count(known_count(&totals, *read)?)
+                sortable_count(&totals, *read)?
             }
             Self::Numbers(read) => read(fleet_view, node)?,
             Self::HostMetric(field) => rounded(field.number_of(node)?),
@@ -240,12 +238,9 @@ impl Values {
 }
 
 /// Returns a number of devices of a state; `None` if it is unknown, or there are no devices.
-fn known_count(totals: &Totals, read: fn(&Totals) -> usize) -> Option<usize> {
-    totals.known_count(read(totals)).filter(|_| totals.devices > 0)
-}
-
-fn count(devices: usize) -> i64 {
-    i64::try_from(devices).unwrap_or(i64::MAX)
+fn sortable_count(totals: &Totals, read: fn(&Totals) -> Option<usize>) -> Option<i64> {
+    let count = read(totals).filter(|_| totals.devices > 0)?;
+    Some(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
 #[expect(
@@ -269,7 +264,7 @@ fn highest(node: &Node, member: &GroupMember, field: &Field<Device>) -> Option<f
     devices.filter_map(|(_, device)| field.number_of(device)).reduce(f32::max)
 }
 
-/// Returns how bad the state of a node is, in the order in which `!` goes through them; `None` if it is healthy.
+/// Returns how bad the state of a node is, as `!` ranks nodes where no job of one's own runs; `None` if it is healthy.
 fn severity(fleet_view: &FleetView, node: &Node) -> Option<u8> {
     let is_unready = match NodeStatus::of(node, fleet_view.now) {
         NodeStatus::Reported => !node.takes_jobs(),
@@ -293,7 +288,7 @@ mod tests {
     use crate::metrics::made_up;
     use crate::model::{
         Bytes, Celsius, DeviceUse, Fault, FaultKind, Link, NodeName, ProcessKey, ProcessStatics,
-        Reading, Source, SourceFault, SourceFaultKind,
+        Reading, SchedulerNode, Source, SourceFault, SourceFaultKind,
     };
     use crate::time::Timestamp;
 
@@ -408,12 +403,17 @@ mod tests {
             if node.name.as_str() == "a" {
                 let fault = Fault::new(FaultKind::NoJob, "");
                 node.link = Link::Down { fault, retry_at: None };
-                node.scheduler = Some(Arc::default());
+                let (devices, allocated) = (Some(1), Some(1));
+                let scheduler = SchedulerNode { devices, allocated, ..SchedulerNode::default() };
+                node.scheduler = Some(Arc::new(scheduler));
             }
         });
         for is_reversed in [false, true] {
             assert_eq!(sorted(&view, "busy", is_reversed), "ba", "{is_reversed}");
         }
+        // That none of its devices is free is known.
+        assert_eq!(sorted(&view, "free", false), "ba");
+        assert_eq!(sorted(&view, "free", true), "ab");
     }
 
     #[test]
