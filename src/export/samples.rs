@@ -140,6 +140,7 @@ impl<W: Write> SampleWriter<W> {
     }
 
     fn on_node(&mut self, at: Timestamp, node: &Node) -> io::Result<()> {
+        self.allocations.note_name(node);
         let mut of_node = self.held.remove(&node.name).unwrap_or_default();
         let mut result = Ok(());
         if node.fault().is_some() {

@@ -7,12 +7,14 @@ use crate::fleet::{
     JobAllocation, JobDevice, JobLookup, MIN_HELD_BYTES, Node, NodeAllocations, User, is_in_use,
     user_of,
 };
-use crate::model::{DeviceUse, Job, JobId, JobList};
+use crate::model::{DeviceUse, Job, JobId, JobList, MachineId, NodeName};
 
 /// An index of the allocations in a job list, built once per list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AllocationIndex {
     jobs: JobLookup,
+    /// The names of each machine that is known by several, as far as [`Self::note_name`] was told.
+    names: BTreeMap<MachineId, BTreeSet<NodeName>>,
     generation: u64,
 }
 
@@ -58,7 +60,30 @@ impl AllocationIndex {
     /// Rebuilds the index if the job list has changed.
     pub(crate) fn refresh(&mut self, list: Option<&Arc<JobList>>) {
         if self.jobs.list().map(Arc::as_ptr) != list.map(Arc::as_ptr) {
-            *self = Self { jobs: JobLookup::of(list), generation: self.generation + 1 };
+            self.jobs = JobLookup::of(list);
+            self.generation += 1;
+        }
+    }
+
+    /// Notes a name of a machine, for lists that have the jobs of a machine under any of its names, as those of
+    /// recordings do.
+    pub(crate) fn note_name(&mut self, node: &Node) {
+        let machine = node.hello.as_ref().and_then(|hello| hello.host.machine_id());
+        let Some(names) = machine.map(|machine| self.names.entry(machine).or_default()) else {
+            return;
+        };
+        if !names.contains(&node.name) {
+            names.insert(node.name.clone());
+            self.generation += u64::from(names.len() > 1);
+        }
+    }
+
+    /// Returns the jobs on the machine of a node.
+    fn listed(&self, node: &Node) -> Vec<JobAllocation<'_>> {
+        let machine = node.hello.as_ref().and_then(|hello| hello.host.machine_id());
+        match machine.and_then(|machine| self.names.get(&machine)) {
+            Some(names) => names.iter().flat_map(|name| self.jobs.on_node(name)).collect(),
+            None => self.jobs.on_node(&node.name),
         }
     }
 
@@ -96,7 +121,7 @@ impl AllocationIndex {
     /// where only processes tell that a job has it. Slices count for their device. A process of less than
     /// [`MIN_HELD_BYTES`] counts only where none uses more.
     pub(crate) fn holders(&self, node: &Node) -> Vec<HolderSet> {
-        let (allocations, may_be_more) = self.allocations(node, &self.jobs.on_node(&node.name));
+        let (allocations, may_be_more) = self.allocations(node, &self.listed(node));
         let unallocated =
             HolderSet { is_allocated: (!may_be_more).then_some(false), holders: BTreeSet::new() };
         let mut found = vec![unallocated; node.devices.len()];
@@ -172,7 +197,7 @@ impl AllocationIndex {
                 owner.is_used = true;
             }
         }
-        let listed = self.jobs.on_node(&node.name);
+        let listed = self.listed(node);
         for (job, _) in &listed {
             owners.on_node.add(Some(&job.id), Some(&job.user));
         }
@@ -220,7 +245,8 @@ mod tests {
     use crate::fleet::{Fleet, Process};
     use crate::insight::FleetView;
     use crate::model::{
-        Allocation, Bytes, Device, DeviceAllocation, NodeName, ProcessKey, ProcessStatics, Reading,
+        Allocation, Bytes, Device, DeviceAllocation, Hello, HostFacts, ProcessKey, ProcessStatics,
+        Reading,
     };
     use crate::time::Timestamp;
 
@@ -281,6 +307,30 @@ mod tests {
             owner_texts(&node(Some(900)), DeviceAllocation::Unknown),
             [" ", "9 bob held", " ", "9,11 bob,alice"]
         );
+    }
+
+    #[test]
+    fn a_job_is_found_under_every_name_of_its_machine() {
+        let mut known = node(None);
+        let host =
+            HostFacts { boot_id: "boot-1".into(), host_name: "h".into(), ..HostFacts::default() };
+        known.hello = Some(Arc::new(Hello { host, ..Hello::default() }));
+        let alias = Node { name: NodeName::new("alias").unwrap(), ..known.clone() };
+        let mut allocations = AllocationIndex::default();
+        let list = fleet_view(&known, DeviceAllocation::Indices([0].into())).fleet.jobs;
+        allocations.refresh(list.as_ref());
+        let is_allocated = |allocations: &AllocationIndex, node: &Node| {
+            (allocations.holders(node)[0].is_allocated, allocations.owners(node).devices[0].is_held)
+        };
+        assert_eq!(is_allocated(&allocations, &alias), (Some(false), false));
+        let before = allocations.generation();
+        allocations.note_name(&alias);
+        assert_eq!(allocations.generation(), before);
+        allocations.note_name(&known);
+        assert!(allocations.generation() > before);
+        for node in [&known, &alias] {
+            assert_eq!(is_allocated(&allocations, node), (Some(true), true), "{}", node.name);
+        }
     }
 
     #[test]

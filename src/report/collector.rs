@@ -129,6 +129,7 @@ impl UsageCollector {
             self.nodes.insert(node.name.clone(), CollectedNode::default());
         }
         self.find_machine(at, node);
+        self.allocations.note_name(node);
         let Self { scope, allocations, nodes, holders, commands, .. } = self;
         let Some(record) = nodes.get_mut(&node.name) else { return };
         let mut sums = UsageSums { scope, holders, commands, node: &node.name };

@@ -117,7 +117,7 @@ pub async fn run(context: UiContext) -> io::Result<StopReason> {
     let terminal = Terminal::enter(context.has_mouse)?;
     let mut screen = EventLoop::new(context, terminal);
     screen.query_background();
-    let reason = screen.run_loop(signals).await;
+    let reason = Box::pin(screen.run_loop(signals)).await;
     drop(guard);
     Ok(reason)
 }

@@ -419,9 +419,12 @@ impl Ui {
 
     /// Handles a key.
     pub fn on_key(&mut self, event: KeyEvent, now: Timestamp) -> Effect {
-        // What was said of the last key may not hold after this one.
-        self.message.take_if(|message| message.view.is_some());
+        let answer = self.message.take_if(|message| message.view.is_some());
         let effect = keyboard::to_key(event).map_or(Effect::Ignored, |key| self.press(key, now));
+        // What was said of the last key may not hold after this one, unless that changes nothing.
+        if matches!(effect, Effect::Ignored | Effect::Redraw) && self.message.is_none() {
+            self.message = answer;
+        }
         self.check_focus(now);
         effect
     }
