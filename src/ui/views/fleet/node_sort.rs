@@ -424,7 +424,10 @@ mod tests {
             severity(&view, &view.fleet.nodes[0])
         };
         assert_eq!(severity_of(SourceFaultKind::Starting), None);
-        assert!(severity_of(SourceFaultKind::Stuck).is_some());
+        assert!(severity_of(SourceFaultKind::Stuck) > Some(0));
+        // One that is not ready yet comes behind the sick ones.
+        let opening = changed(view, |node| node.link = Link::Opening { attempt: 1 });
+        assert_eq!(severity(&opening, &opening.fleet.nodes[0]), Some(0));
     }
 
     #[test]
