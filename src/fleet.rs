@@ -76,6 +76,11 @@ impl Fleet {
         self.same_as.get(name).unwrap_or(name)
     }
 
+    /// Returns true if a node tells only what its machine tells under another name.
+    pub fn is_repeated(&self, node: &Node) -> bool {
+        node.link == Link::Up && self.same_as.contains_key(&node.name)
+    }
+
     /// Returns when the scheduler last said what its nodes are.
     pub fn nodes_listed_at(&self) -> Option<Timestamp> {
         self.jobs.as_ref()?.nodes.at
@@ -133,9 +138,11 @@ fn with_machine_allocations(
     same_as: &BTreeMap<NodeName, NodeName>,
 ) -> Arc<[Allocation]> {
     let mut placed: Vec<Allocation> = Vec::with_capacity(listed.len());
+    let mut positions = BTreeMap::new();
     for Allocation { node, devices } in listed {
         let machine = same_as.get(node).unwrap_or(node);
-        match placed.iter_mut().find(|known| known.node == *machine) {
+        let position = *positions.entry(machine).or_insert(placed.len());
+        match placed.get_mut(position) {
             Some(known) => known.devices = known.devices.and(devices),
             None => placed.push(Allocation { node: machine.clone(), devices: devices.clone() }),
         }
@@ -162,7 +169,7 @@ fn with_other_names(
     for (other_name, machine) in same_as {
         if let Some(known) = of_machines.get(machine) {
             for name in [machine, other_name] {
-                // Of such a name the scheduler does not say that nobody asked for it.
+                // The scheduler does not list such a name, so the user gave it.
                 let known =
                     || Arc::new(SchedulerNode { is_extra: false, ..SchedulerNode::clone(known) });
                 placed.nodes.entry(name.clone()).or_insert_with(known);

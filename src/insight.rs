@@ -16,7 +16,7 @@ use crate::insight::node_status::NodeStatus;
 use crate::insight::runs::Runs;
 use crate::insight::users::Users;
 use crate::metrics::Usage;
-use crate::model::{Bytes, DeviceFault, DeviceUse, FaultKind, Link, NodeName, RunList};
+use crate::model::{Bytes, DeviceFault, DeviceUse, FaultKind, NodeName, RunList};
 use crate::nodeset;
 use crate::query::DisplaySelection;
 use crate::query::Filter;
@@ -343,8 +343,7 @@ fn find_problems(fleet: &Fleet, now: Timestamp) -> Vec<FleetProblem> {
     let mut by_key: BTreeMap<ProblemKey, (Vec<usize>, &'static str)> = BTreeMap::new();
     let any_let_in = fleet.nodes.iter().any(|node| node.taken_at().is_some());
     for (index, node) in fleet.nodes.iter().enumerate() {
-        // What is wrong with a machine counts once, that a name of it does not answer for that name.
-        if node.link == Link::Up && fleet.same_as.contains_key(&node.name) {
+        if fleet.is_repeated(node) {
             continue;
         }
         for (key, remedy) in problem_keys(node, any_let_in, now) {
@@ -433,7 +432,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{Device, Fault};
+    use crate::model::{Device, Fault, Link};
 
     #[test]
     fn each_fault_of_a_device_has_its_own_remedy() {

@@ -118,6 +118,11 @@ impl Totals {
         self.known_count(self.devices)
     }
 
+    /// Returns the number of devices in unknown states; `None` as [`Self::known_devices`] does.
+    pub const fn known_unknown(&self) -> Option<usize> {
+        if self.known_devices().is_some() { Some(self.unknown_devices) } else { None }
+    }
+
     /// Returns a count of busy or idle-held devices; `None` if it is zero and of no device it is known that it is neither.
     /// Without devices, it is zero if all nodes have been seen.
     const fn known_count(&self, count: usize) -> Option<usize> {

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fleet::history::Metric;
-use crate::fleet::idle::MIN_HELD_BYTES;
-use crate::fleet::idle::{ACTIVE_PERCENT, is_idle, is_idle_held};
+use crate::fleet::idle::{ACTIVE_PERCENT, MIN_HELD_BYTES, is_idle, is_idle_held};
 use crate::fleet::job_lookup::JobLookup;
 use crate::fleet::jobs::{JobDevice, NodeAllocations};
 use crate::fleet::node::{Node, SourceState};

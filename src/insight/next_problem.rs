@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::fleet::{Assigned, Node};
 use crate::insight::node_status::{NodeStatus, device_flags};
 use crate::insight::{FleetView, Severity};
-use crate::model::{Device, Link};
+use crate::model::{Device, NodeName};
 use crate::time::Timestamp;
 
 /// How sick a node is, the worst first.
@@ -78,16 +78,18 @@ pub(crate) fn sickness(node: &Node, now: Timestamp) -> Option<u8> {
 /// Looks at every shown node, so it is asked on a key press and not in each frame.
 pub(crate) fn sick_nodes(fleet_view: &FleetView) -> Vec<usize> {
     let own = own_assignments(fleet_view);
-    // A refused login of a node that need not let gtop in is told if no node has.
+    // That a node refuses the login which need not let gtop in is a problem if no node has let it in.
     let told: BTreeSet<usize> =
         fleet_view.problems.iter().flat_map(|problem| problem.indices.iter().copied()).collect();
+    let shown: BTreeSet<&NodeName> = fleet_view.nodes().map(|node| &node.name).collect();
     let mut sick: Vec<(Illness, usize)> = fleet_view
         .matching
         .iter()
         .filter_map(|index| {
             let node = fleet_view.fleet.nodes.get(*index)?;
-            // A machine is visited once.
-            if node.link == Link::Up && fleet_view.fleet.same_as.contains_key(&node.name) {
+            // A machine is visited once, unless the filter hides the name under which it counts.
+            let fleet = &fleet_view.fleet;
+            if fleet.is_repeated(node) && shown.contains(fleet.machine_name(&node.name)) {
                 return None;
             }
             let own = own.get(index).map_or([].as_slice(), Vec::as_slice);
@@ -134,8 +136,9 @@ mod tests {
     use crate::fleet::{Fleet, SourceState};
     use crate::model::{
         Allocation, DeviceAllocation, DeviceFault, Fault, FaultKind, Hello, HostFacts, Job,
-        JobList, NodeName, Reading, SchedulerNode, Source,
+        JobList, Link, Reading, SchedulerNode, Source,
     };
+    use crate::query::Filter;
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
 
@@ -208,6 +211,25 @@ mod tests {
         assert!(closed.reported().is_some());
         assert_eq!(names(vec![Arc::clone(&closed)]), ["closed"]);
         assert_eq!(names(vec![closed, node("open", |_| {})]), [""; 0]);
+    }
+
+    #[test]
+    fn a_machine_with_two_names_is_visited_once_under_a_name_that_is_shown() {
+        let lost = |name: &str| {
+            node(name, |node| {
+                let host = HostFacts { boot_id: "boot-1".into(), ..HostFacts::default() };
+                node.hello = Some(Arc::new(Hello { host, ..Hello::default() }));
+                node.devices[0].fault = Some(DeviceFault::Lost);
+            })
+        };
+        let visited = |filter: &str| {
+            let fleet = Fleet::new([lost("gpu01"), lost("alias")].into());
+            let view = FleetView::filtered(fleet, NOW, Filter::new(filter).unwrap());
+            let told: usize = view.problems.iter().map(|problem| problem.count).sum();
+            (sick_nodes(&view), told)
+        };
+        assert_eq!(visited(""), (vec![0], 1));
+        assert_eq!(visited("node=alias"), (vec![1], 1));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::model::{DeviceUse, Job, JobId, JobList, MachineId, NodeName};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AllocationIndex {
     jobs: JobLookup,
-    /// The names of each machine that is known by several, as far as [`Self::note_name`] was told.
+    /// The names of each machine that [`Self::note_name`] was told.
     names: BTreeMap<MachineId, BTreeSet<NodeName>>,
     generation: u64,
 }
@@ -72,9 +72,8 @@ impl AllocationIndex {
         let Some(names) = machine.map(|machine| self.names.entry(machine).or_default()) else {
             return;
         };
-        if !names.contains(&node.name) {
-            names.insert(node.name.clone());
-            self.generation += u64::from(names.len() > 1);
+        if names.insert(node.name.clone()) && names.len() > 1 {
+            self.generation += 1;
         }
     }
 

@@ -184,15 +184,13 @@ impl<'a> FleetTable<'a> {
         .named("down", "", DOWN_HELP)
         .rank(1)
         .sized(|table, _| table.count_width("down", 4)),
-        FleetColumn::right("?", 0, |_, row, _| {
-            row.count(|counts| counts.known_devices().map(|_| counts.unknown_devices), Tone::Plain)
-        })
-        .named("unknown", "", "devices whose load or users are unknown")
-        .rank(1)
-        .sized(|table, _| {
-            let has_any = table.context.view.totals.unknown_devices > 0;
-            if has_any { table.count_width("unknown", 3) } else { 0 }
-        }),
+        FleetColumn::right("?", 0, |_, row, _| row.count(Totals::known_unknown, Tone::Plain))
+            .named("unknown", "", "devices whose load or users are unknown")
+            .rank(1)
+            .sized(|table, _| {
+                let has_any = table.context.view.totals.unknown_devices > 0;
+                if has_any { table.count_width("unknown", 3) } else { 0 }
+            }),
         FleetColumn::right("PEND", 0, |_, row, _| match row.pending {
             Some(count) => count.to_string().into(),
             None => "".into(),

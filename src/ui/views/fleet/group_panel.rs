@@ -51,12 +51,10 @@ impl ModelTable {
         ModelColumn::right("DOWN", 5, |_, row, _| down_cell(&row.totals))
             .named("down", "", DOWN_HELP)
             .rank(2),
-        ModelColumn::right("?", 0, |_, row, _| {
-            count_cell(row.totals.known_devices().map(|_| row.totals.unknown_devices), Tone::Plain)
-        })
-        .named("unknown", "", "devices whose load or users are unknown")
-        .rank(6)
-        .sized(|table, _| if table.has_unknown { 4 } else { 0 }),
+        ModelColumn::right("?", 0, |_, row, _| count_cell(row.totals.known_unknown(), Tone::Plain))
+            .named("unknown", "", "devices whose load or users are unknown")
+            .rank(6)
+            .sized(|table, _| if table.has_unknown { 4 } else { 0 }),
         ModelColumn::rest("FREE ON", 8, |_, row, _| row.free_on.clone().into())
             .named("free-on", "", "the nodes with free devices of the model, by how many each has")
             .rank(1),
