@@ -7,6 +7,10 @@ pub use details::{
     DeviceActivity, DeviceCounters, DeviceDetails, DeviceRates, DeviceStatics, LinkCounters,
 };
 pub use device::{Device, DeviceFault, Throttle};
+pub use device_evidence::{
+    DaemonDevices, DeviceConfig, DeviceEvidence, DriverDevice, JobDeviceFiles, ListedDevice,
+    SliceCapability,
+};
 pub use event::{Event, EventKind, xid_meaning};
 pub use fault::{Fault, FaultKind, Link, SourceFault, SourceFaultKind, TransportKind};
 pub use focus::Focus;
@@ -42,7 +46,7 @@ pub use sample::{
     BackendReading, BackendState, DevicesReading, DriverFacts, Hello, ProbeCost, ProcessesReading,
     Sample, UsesReading,
 };
-pub use scheduler_node::{NodeState, SchedulerNode, SchedulerNodes};
+pub use scheduler_node::{DeviceType, NodeState, SchedulerNode, SchedulerNodes};
 pub use signal::Signal;
 pub use tpu::{TpuCore, TpuDetails};
 pub use unit::{Bytes, Celsius, FanSpeed, Megahertz, Percent, Watts};
@@ -51,6 +55,7 @@ pub use vendor::Vendor;
 pub(crate) mod declare;
 mod details;
 mod device;
+mod device_evidence;
 mod event;
 mod fault;
 mod focus;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use crate::fleet::node::{DeviceNumbering, EventRecord, Host, Node, Process, SourceState, Traffic};
 use crate::fleet::{Fleet, User, Waste};
 use crate::model::{
-    Allocation, BackendState, Container, Device, DeviceFault, DeviceUse, DriverFacts, Event,
-    EventKind, Fault, Hello, HostFacts, HostReading, HostSlowReading, Job, JobId, JobList,
+    Allocation, BackendState, Container, Device, DeviceFault, DeviceType, DeviceUse, DriverFacts,
+    Event, EventKind, Fault, Hello, HostFacts, HostReading, HostSlowReading, Job, JobId, JobList,
     JobListError, Link, NodeName, ProcessStatics, Reading, Reason, SchedulerNode, SchedulerNodes,
     SourceFault, Space, TpuDetails, UnseenProcess,
 };
@@ -110,6 +110,8 @@ impl Anonymizer {
             host: self.host(&node.host),
             devices: node.devices.iter().map(|device| self.device(device)).collect(),
             numbering: node.numbering.as_ref().map(|known| Arc::new(self.numbering(known))),
+            // Its device files and types may name the site.
+            evidence: None,
             device_sources: Arc::clone(&node.device_sources),
             uses: node.uses.iter().map(|used| self.device_use(used)).collect(),
             processes: node.processes.iter().map(|process| self.process(process)).collect(),
@@ -248,6 +250,8 @@ impl Anonymizer {
             command: withheld(&statics.command),
             directory: self.reading("path", &statics.directory),
             job: statics.job.as_ref().map(|id| self.job_id(id)),
+            is_job_of_environment: statics.is_job_of_environment,
+            visible_uuids: statics.visible_uuids.iter().map(|uuid| self.uuid(uuid)).collect(),
             step: statics.step.as_ref().filter(is_step).cloned(),
             sluid: None,
             container: statics.container.as_ref().map(|Container { kind, id, pod }| Container {
@@ -282,6 +286,7 @@ impl Anonymizer {
             filter_text: WITHHELD.into(),
             requested: list.requested,
             is_partial: list.is_partial,
+            hides_jobs: list.hides_jobs,
             awaits_devices: list.awaits_devices,
             awaits_nodes: list.awaits_nodes,
             awaiting_outcome: list.awaiting_outcome.iter().map(|job| self.job(job)).collect(),
@@ -305,8 +310,14 @@ impl Anonymizer {
             // It may name people.
             reason: None,
             features: node.features.iter().map(|name| self.name("feature", name)).collect(),
+            device_types: node.device_types.iter().map(|one| self.device_type(one)).collect(),
             ..node.clone()
         }
+    }
+
+    fn device_type(&mut self, known: &DeviceType) -> DeviceType {
+        let name = known.name.as_ref().map(|name| self.name("type", name));
+        DeviceType { name, count: known.count }
     }
 
     fn job(&mut self, job: &Job) -> Job {
@@ -419,6 +430,8 @@ mod tests {
             command: known("python s3cret.py --token s3cret"),
             directory: known("/home/alice/acme"),
             job: JobId::new("4711"),
+            is_job_of_environment: false,
+            visible_uuids: Arc::default(),
             step: Some(text("s3cret")),
             sluid: Some(text("s4711")),
             container: Some(Container {

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::fleet::history::History;
 use crate::model::{
-    Bytes, Device, DeviceUse, Event, Fault, FaultKind, Freshness, Hello, HostReading,
-    HostSlowReading, JobId, Link, NodeName, Percent, ProbeCost, ProcessKey, ProcessState,
-    ProcessStatics, Reading, Reason, SchedulerNode, Source, SourceFault, SourceFaultKind,
-    TransportKind, UnseenProcess, stale_after,
+    Bytes, Device, DeviceEvidence, DeviceUse, Event, Fault, FaultKind, Freshness, Hello,
+    HostReading, HostSlowReading, JobId, Link, NodeName, Percent, ProbeCost, ProcessKey,
+    ProcessState, ProcessStatics, Reading, Reason, SchedulerNode, Source, SourceFault,
+    SourceFaultKind, TransportKind, UnseenProcess, stale_after,
 };
 use crate::time::Timestamp;
 
@@ -55,6 +55,8 @@ pub struct Node {
     pub devices: Vec<Device>,
     /// The scheduler's numbering of all devices; set when a filter has hidden some of them.
     pub numbering: Option<Arc<DeviceNumbering>>,
+    /// How the scheduler numbers and confines its devices, as the node itself tells; `None` if it has not told.
+    pub evidence: Option<Arc<DeviceEvidence>>,
     /// The source of each of `devices`, by position.
     pub device_sources: Arc<[Source]>,
     /// Uses of devices by processes.
@@ -171,6 +173,7 @@ impl Node {
             host: Host::default(),
             devices: Vec::new(),
             numbering: None,
+            evidence: None,
             device_sources: Arc::default(),
             uses: Arc::default(),
             processes: Arc::default(),

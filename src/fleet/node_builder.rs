@@ -173,6 +173,8 @@ impl NodeBuilder {
         let is_often = host.is_some_and(|host| host.interval <= MAX_CLOSE_UP_INTERVAL);
         node.history.keep_close_up(is_often);
         node.hello = Some(Arc::new(hello));
+        // What the probe can open depends on where it runs.
+        node.evidence = None;
         self.apply_min_interval();
     }
 
@@ -197,6 +199,9 @@ impl NodeBuilder {
             }
         }
         node.probe_cost = sample.cost.or(node.probe_cost);
+        if sample.evidence.is_some() {
+            node.evidence = sample.evidence;
+        }
         let has_users = sample.backends.iter().any(|backend| backend.uses.is_some());
         for backend in sample.backends {
             apply_backend(node, backend, sample.clock);

@@ -227,6 +227,8 @@ pub struct JobList {
     pub awaiting_outcome: Vec<Job>,
     /// Outcomes of the last jobs that left the list.
     pub ended: Arc<[(JobId, JobOutcome)]>,
+    /// The scheduler hides jobs of others from this user (Slurm: `PrivateData=jobs`); `None` if that is not known.
+    pub hides_jobs: Option<bool>,
     /// What the scheduler says of the watched nodes.
     pub nodes: Arc<SchedulerNodes>,
     /// Other names of machines, each with the name under which the jobs of that machine are listed.

@@ -39,6 +39,11 @@ pub struct ProcessStatics {
     pub directory: Reading<Arc<str>>,
     /// The scheduler's job, from the control group or else from the environment.
     pub job: Option<JobId>,
+    /// The job is from the environment, which anybody may set, and not from the control group.
+    pub is_job_of_environment: bool,
+    /// The devices and slices that its environment names by UUID, as in `CUDA_VISIBLE_DEVICES`; only its owner may read
+    /// them.
+    pub visible_uuids: Arc<[Arc<str>]>,
     /// The step of that job: a number, or `batch`, `extern`, `interactive`.
     pub step: Option<Arc<str>>,
     /// Slurm's SLUID, by which newer control groups name the job.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::device::Device;
+use crate::model::device_evidence::DeviceEvidence;
 use crate::model::fault::SourceFault;
 use crate::model::host::{HostFacts, HostReading, HostSlowReading};
 use crate::model::id::Source;
@@ -77,6 +78,8 @@ pub struct Sample {
     pub backends: Vec<BackendReading>,
     /// The processes that use devices.
     pub processes: Option<ProcessesReading>,
+    /// How the scheduler numbers and confines the devices of the node.
+    pub evidence: Option<Arc<DeviceEvidence>>,
     /// What the probe costs the node, if it has just been measured.
     pub cost: Option<ProbeCost>,
     /// Sources that failed.

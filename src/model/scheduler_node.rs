@@ -24,10 +24,28 @@ pub struct SchedulerNode {
     pub devices: Option<u32>,
     /// Number of devices that jobs have; `None` if it was not asked for.
     pub allocated: Option<u32>,
+    /// The indices of the devices that jobs have, those of jobs that are not listed included, in rising order; `None` if
+    /// the scheduler does not tell.
+    pub allocated_indices: Option<Arc<[u32]>>,
+    /// Its devices by type, in the order in which the scheduler is told of them.
+    pub device_types: Vec<DeviceType>,
+    /// When its daemon started, by the scheduler's clock.
+    pub daemon_started_at: Option<Timestamp>,
+    /// The version of its daemon.
+    pub version: Option<Arc<str>>,
     /// It is watched only because all nodes of its partition are: no listed job runs there.
     pub is_extra: bool,
     /// The scheduler said so long ago, and has not confirmed it since.
     pub is_old: bool,
+}
+
+/// Devices of one type, as the administrator named it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceType {
+    /// The type, such as `h100`; `None` if they have none.
+    pub name: Option<Arc<str>>,
+    /// Number of devices.
+    pub count: u32,
 }
 
 table! {

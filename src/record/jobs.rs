@@ -30,6 +30,8 @@ pub(super) struct JobListLine {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_partial: bool,
     awaits_devices: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hides_jobs: Option<bool>,
     awaiting_outcome: Vec<JobLine>,
     /// Ids and how the jobs ended.
     ended: Vec<(String, String)>,
@@ -118,6 +120,7 @@ impl From<&JobList> for JobListLine {
             all: list.requested == RequestedJobs::All,
             is_partial: list.is_partial,
             awaits_devices: list.awaits_devices,
+            hides_jobs: list.hides_jobs,
             awaiting_outcome: list.awaiting_outcome.iter().map(JobLine::from).collect(),
             ended: list.ended.iter().map(ended).collect(),
             nodes: scheduler_nodes::to_lines(&list.nodes),
@@ -152,6 +155,7 @@ impl JobListLine {
             is_partial: self.is_partial,
             awaits_devices: self.awaits_devices,
             awaits_nodes: false,
+            hides_jobs: self.hides_jobs,
             awaiting_outcome: self.awaiting_outcome.iter().filter_map(JobLine::to_job).collect(),
             ended: self.ended.iter().filter_map(ended).collect(),
             nodes: Arc::new(scheduler_nodes::to_nodes(&self.nodes, self.nodes_at)),

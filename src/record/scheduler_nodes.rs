@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{NodeName, NodeState, SchedulerNode, SchedulerNodes};
+use crate::model::{DeviceType, NodeName, NodeState, SchedulerNode, SchedulerNodes};
 use crate::nodeset;
-use crate::record::value::from_seconds;
+use crate::record::value::{from_seconds, to_seconds};
 use crate::text::sanitize_shared;
 
 const MAX_TEXT_LENGTH: usize = 300;
 /// Maximum number of partitions, and of features, of a node.
 const MAX_WORDS: usize = 64;
+/// Maximum number of devices of a node.
+const MAX_INDICES: usize = 4096;
 
 /// Nodes of which the scheduler says the same.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -36,6 +38,15 @@ pub(super) struct SchedulerNodesLine {
     devices: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     allocated: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allocated_indices: Option<Vec<u32>>,
+    /// Each type with its number of devices.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    device_types: Vec<(Option<Arc<str>>, u32)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    daemon_started_at: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<Arc<str>>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -64,6 +75,10 @@ pub(super) fn to_lines(nodes: &SchedulerNodes) -> Vec<SchedulerNodesLine> {
         features: node.features.clone(),
         devices: node.devices,
         allocated: node.allocated,
+        allocated_indices: node.allocated_indices.as_ref().map(|indices| indices.to_vec()),
+        device_types: node.device_types.iter().map(|one| (one.name.clone(), one.count)).collect(),
+        daemon_started_at: node.daemon_started_at.map(to_seconds),
+        version: node.version.clone(),
     };
     equal.into_iter().map(line).collect()
 }
@@ -71,6 +86,10 @@ pub(super) fn to_lines(nodes: &SchedulerNodes) -> Vec<SchedulerNodesLine> {
 /// Returns the nodes of some lines; `at` is when the scheduler answered.
 pub(super) fn to_nodes(lines: &[SchedulerNodesLine], at: Option<f64>) -> SchedulerNodes {
     let text = |text: &Arc<str>| sanitize_shared(text, MAX_TEXT_LENGTH);
+    let device_type = |(name, count): &(Option<Arc<str>>, u32)| DeviceType {
+        name: name.as_ref().map(text),
+        count: *count,
+    };
     let mut nodes = BTreeMap::new();
     for line in lines {
         let state = NodeState::ALL.into_iter().find(|state| state.as_str() == line.state);
@@ -84,6 +103,13 @@ pub(super) fn to_nodes(lines: &[SchedulerNodesLine], at: Option<f64>) -> Schedul
             allocated: line.allocated,
             is_extra: line.extra,
             is_old: line.old,
+            allocated_indices: line
+                .allocated_indices
+                .as_ref()
+                .map(|list| list.iter().take(MAX_INDICES).copied().collect()),
+            device_types: line.device_types.iter().take(MAX_WORDS).map(device_type).collect(),
+            daemon_started_at: line.daemon_started_at.map(from_seconds),
+            version: line.version.as_ref().map(text),
         });
         let names = nodeset::expand(&line.names).unwrap_or_default();
         let room = nodeset::MAX_NAMES.saturating_sub(nodes.len());
@@ -110,6 +136,10 @@ mod tests {
                 features: vec!["a100".into()],
                 devices: Some(8),
                 allocated: Some(3),
+                allocated_indices: reason.is_none().then(|| [0, 2, 5].into()),
+                device_types: vec![DeviceType { name: Some("a100".into()), count: 8 }],
+                daemon_started_at: Some(Timestamp::from_micros(4_000_000)),
+                version: Some("24.11.5".into()),
                 is_extra: reason.is_some(),
                 is_old: reason.is_some(),
             })

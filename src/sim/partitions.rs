@@ -48,9 +48,7 @@ impl FleetSpec {
                 reason: reason.map(Into::into),
                 features: vec!["nvlink".into()],
                 devices: Some(self.devices),
-                allocated: None,
-                is_extra: false,
-                is_old: false,
+                ..SchedulerNode::default()
             };
             nodes.insert(name, Arc::new(said));
         }

@@ -114,6 +114,7 @@ impl Decoder {
                     .filter_map(process::unseen_process)
                     .collect(),
             }),
+            evidence: None,
             cost: sent.cost.and_then(|cost| probe_cost(cost, self.local_time(sent.at, arrival))),
             faults: Vec::new(),
         }

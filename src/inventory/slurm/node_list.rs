@@ -135,9 +135,7 @@ fn parse_node(fields: &[&str]) -> Option<(NodeName, SchedulerNode)> {
         reason: Some(reason).filter(is_known).map(|why| sanitize_shared(why, MAX_REASON_CHARS)),
         features: words(features),
         devices: Some(gres::count_devices(resources)),
-        allocated: None,
-        is_extra: false,
-        is_old: false,
+        ..SchedulerNode::default()
     };
     Some((name, node))
 }

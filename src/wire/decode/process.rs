@@ -58,6 +58,7 @@ fn statics(sent: &body::ProcessStatics) -> ProcessStatics {
     let mut statics = sent.decode(&NO_REASONS, rest);
     if statics.job.is_none() {
         statics.job = environment_job.and_then(JobId::new);
+        statics.is_job_of_environment = statics.job.is_some() && statics.sluid.is_none();
         statics.step = statics.step.or_else(|| environment_step.and_then(step_name));
     }
     statics

@@ -1,0 +1,87 @@
+//! What a node itself tells of how its scheduler numbers its devices, and which of them jobs may open.
+
+use std::sync::Arc;
+
+use crate::model::id::JobId;
+
+/// The evidence of one node. What is `None` or empty could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceEvidence {
+    /// The scheduler's daemon on the node: its list of devices, by index.
+    pub daemon: DaemonDevices,
+    /// The configuration from which the daemon makes its list.
+    pub config: Option<Arc<DeviceConfig>>,
+    /// The devices that the driver knows, also those that the probe may not open.
+    pub driver_devices: Arc<[DriverDevice]>,
+    /// The slices that the driver knows, by the number of their capability file.
+    pub capabilities: Arc<[SliceCapability]>,
+    /// What the device control groups of jobs let them open.
+    pub job_devices: Arc<[JobDeviceFiles]>,
+    /// The minor numbers that the probe can open, if it runs in the control group of a job; `None` if it does not, or if
+    /// that is not known.
+    pub openable: Option<Arc<[u32]>>,
+}
+
+/// What the scheduler's daemon on a node says of its devices, as `slurmd -G` prints it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DaemonDevices {
+    /// The devices in the order of the scheduler's indices; `None` if it did not tell.
+    pub list: Option<Arc<[ListedDevice]>>,
+    /// Why there is no list.
+    pub error: Option<Arc<str>>,
+    /// When the daemon started, in seconds since 1970 by the node's clock.
+    pub started_at: Option<u64>,
+    /// Its version, such as `22.05.8`.
+    pub version: Option<Arc<str>>,
+}
+
+/// A device, or slice, of a scheduler's list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListedDevice {
+    /// The type that the administrator gave it, such as `h100`.
+    pub kind: Option<Arc<str>>,
+    /// Its device files, joined by commas.
+    pub files: Arc<str>,
+}
+
+/// `gres.conf`, as far as it is about devices of the node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceConfig {
+    /// How devices are detected: `nvml`, `nvidia`, `rsmi`, `oneapi`, …; `None` if they are not.
+    pub detection: Option<Arc<str>>,
+    /// The devices of its lines, in the order of the file.
+    pub devices: Arc<[ListedDevice]>,
+}
+
+/// A device as the driver lists it in `/proc/driver/nvidia/gpus`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DriverDevice {
+    /// The number of its device file.
+    pub minor: u32,
+    /// Its PCI address, such as `0000:17:00.0`.
+    pub address: Arc<str>,
+    /// Its UUID, if the driver tells.
+    pub uuid: Option<Arc<str>>,
+}
+
+/// A MIG slice as the driver lists it in `/proc/driver/nvidia-caps/mig-minors`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SliceCapability {
+    /// The number of its capability file: `12` for `nvidia-cap12`.
+    pub number: u32,
+    /// The minor number of the device it is cut from.
+    pub minor: u32,
+    /// The id of its GPU instance.
+    pub gpu_instance: u32,
+    /// The id of its compute instance; `None` for the capability of the GPU instance.
+    pub compute_instance: Option<u32>,
+}
+
+/// The device files that a job may open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobDeviceFiles {
+    /// The job.
+    pub job: JobId,
+    /// The minor numbers of its devices.
+    pub minors: Arc<[u32]>,
+}
