@@ -241,8 +241,7 @@ impl<'a> Device<'a> {
     /// Returns true if a job or a process holds it and it does nothing; `None` if its values are old or not enough is known.
     pub fn is_idle_held(self) -> Option<bool> {
         let node = self.node.node;
-        let is_allocated = self.node.view.allocated.is_allocated(node, self.readings);
-        let state = DeviceState::of(node, self.position, self.readings, is_allocated);
+        let state = DeviceState::of(node, self.position, self.readings);
         let is_known = self.is_fresh() && state != DeviceState::Unknown;
         is_known.then_some(state == DeviceState::IdleHeld)
     }
@@ -293,7 +292,7 @@ impl<'a> Job<'a> {
     pub fn devices(self) -> impl Iterator<Item = Device<'a>> {
         self.entry.nodes.iter().flat_map(move |job_node| {
             let node = job_node.node_index.and_then(|index| self.view.fleet.nodes.get(index));
-            let uuids = job_node.assigned.devices.as_deref().unwrap_or_default();
+            let uuids = &job_node.holdings.devices;
             let node = node.map(|node| Node { view: self.view, node });
             node.into_iter()
                 .flat_map(Node::devices)

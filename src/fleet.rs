@@ -5,20 +5,20 @@
 pub use anonymizer::Anonymizer;
 pub use headline::{DeviceCount, NodeCount};
 pub use history::{CLOSE_UP_STEP, History, Metric};
+pub use holdings::{
+    Certainty, Claim, ClaimKind, DeviceHoldings, Evidence, Holder, JobHoldings, NodeHoldings,
+};
 pub use idle::{
-    ACTIVE_PERCENT, AllocatedDevices, DeviceState, MIN_HELD_BYTES, is_busy, is_free, is_idle,
-    is_idle_held, is_in_use,
+    ACTIVE_PERCENT, DeviceState, MIN_HELD_BYTES, is_busy, is_free, is_held, is_idle, is_idle_held,
+    is_in_use,
 };
-pub use job_lookup::JobLookup;
-pub use jobs::{
-    Assigned, Evidence, JobAllocation, JobDevice, JobDevices, NodeAllocations, NodeDevices,
-    device_numbering, devices_at,
-};
-pub use node::{DeviceNumbering, EventRecord, Host, Node, Process, SourceState, Traffic};
+pub use job_lookup::{JobAllocation, JobLookup};
+pub use node::{EventRecord, Host, Node, Process, SourceState, Traffic};
 pub use node_builder::NodeBuilder;
+pub use placing::{HoldingsKeeper, job_holdings};
 pub use store::{FleetReader, FleetStore, PublishIntervals};
 pub use totals::Totals;
-pub use user::{User, user_of};
+pub use user::User;
 pub use waste::{IdleSpan, NodeWaste, Waste};
 
 use std::collections::BTreeMap;
@@ -32,11 +32,12 @@ mod devices;
 mod headline;
 mod hidden;
 mod history;
+mod holdings;
 mod idle;
 mod job_lookup;
-mod jobs;
 mod node;
 mod node_builder;
+mod placing;
 mod rates;
 mod store;
 mod totals;
@@ -60,10 +61,24 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Builds a fleet and finds the machines that are monitored twice.
+    /// Builds a fleet without a scheduler, and finds the machines that are monitored twice.
     pub fn new(nodes: Arc<[Arc<Node>]>) -> Self {
         let same_as = Arc::new(find_other_names(&nodes, |node| node.scheduler.is_some()));
-        Self { same_as, nodes, jobs: None, waste: Arc::default(), arrivals: 0 }
+        let fleet = Self { same_as, nodes, jobs: None, waste: Arc::default(), arrivals: 0 };
+        fleet.with_jobs(None)
+    }
+
+    /// Returns the same nodes with these jobs on them.
+    #[must_use]
+    pub fn with_jobs(self, jobs: Option<Arc<JobList>>) -> Self {
+        let jobs = jobs.map(|list| with_machine_names(&list, &self.same_as));
+        let mut keeper = HoldingsKeeper::default();
+        keeper.set_jobs(jobs.as_ref());
+        let nodes = self.nodes.iter().cloned().map(|mut node| {
+            keeper.place(&mut node);
+            node
+        });
+        Self { nodes: nodes.collect(), jobs, ..self }
     }
 
     /// Returns the node of this name.

@@ -8,7 +8,7 @@ pub use row_id::{RowId, process_rows};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
-use crate::fleet::{AllocatedDevices, DeviceCount, Fleet, Node, Totals};
+use crate::fleet::{DeviceCount, Fleet, Node, Totals};
 use crate::insight::events::rows::DeviceEvents;
 use crate::insight::jobs::JobIndex;
 use crate::insight::matched::MatchedDevices;
@@ -29,7 +29,6 @@ pub mod matched;
 pub(crate) mod next_problem;
 pub mod node_status;
 pub(crate) mod note_meaning;
-pub mod ownership;
 pub mod pick;
 mod row_id;
 pub mod runs;
@@ -44,8 +43,6 @@ pub struct FleetView {
     pub now: Timestamp,
     /// Sums over fresh nodes; with a filter, over their devices that match.
     pub totals: Totals,
-    /// The devices that the scheduler has allocated to jobs.
-    pub allocated: Arc<AllocatedDevices>,
     /// Problems, equal ones grouped, those of most nodes first.
     pub problems: Vec<FleetProblem>,
     /// The maximum widths and values of the columns.
@@ -138,6 +135,8 @@ impl FleetView {
     /// Makes a view of the nodes that match a filter; problems are those of the whole fleet.
     #[cfg(feature = "internals")]
     pub fn filtered(fleet: Fleet, now: Timestamp, filter: Filter) -> Self {
+        let jobs = fleet.jobs.clone();
+        let fleet = fleet.with_jobs(jobs);
         Self::default().updated(fleet, now, filter, &DisplaySelection::default())
     }
 
@@ -188,8 +187,7 @@ impl FleetView {
     }
 
     fn of(fleet: Fleet, now: Timestamp, filter: Filter) -> Self {
-        let allocated = Arc::new(AllocatedDevices::of(&fleet));
-        let filter = filter.with_jobs(fleet.jobs.as_ref(), &allocated);
+        let filter = filter.with_jobs(fleet.jobs.as_ref());
         let (matching, matched) = if filter.is_empty() {
             ((0..fleet.nodes.len()).collect(), None)
         } else {
@@ -200,7 +198,7 @@ impl FleetView {
             None => Some((&**node, None)),
             Some(matched) => Some((&**node, Some(&**matched.positions(node)?))),
         });
-        let totals = Totals::of_node_parts(machines, now, &allocated);
+        let totals = Totals::of_node_parts(machines, now);
         let problems = find_problems(&fleet, now);
         let extents = Extents::of(&fleet);
         let lazy = LazyParts::default();
@@ -209,7 +207,6 @@ impl FleetView {
             fleet,
             now,
             totals,
-            allocated,
             problems,
             extents,
             filter,
@@ -281,9 +278,7 @@ impl FleetView {
 
     /// Returns true if the device at this position of a node counts as free.
     pub(crate) fn is_free(&self, node: &Node, position: usize) -> bool {
-        let device = node.devices.get(position);
-        let is_allocated = device.and_then(|device| self.allocated.is_allocated(node, device));
-        DeviceCount::of(node, position, is_allocated, self.now) == Some(DeviceCount::Free)
+        DeviceCount::of(node, position, self.now) == Some(DeviceCount::Free)
     }
 
     /// Returns the number of shown nodes.

@@ -9,7 +9,7 @@ pub use details::{
 pub use device::{Device, DeviceFault, Throttle};
 pub use device_evidence::{
     DaemonDevices, DeviceConfig, DeviceEvidence, DriverDevice, JobDeviceFiles, ListedDevice,
-    SliceCapability,
+    ProvedIndices, SliceCapability,
 };
 pub use event::{Event, EventKind, xid_meaning};
 pub use fault::{Fault, FaultKind, Link, SourceFault, SourceFaultKind, TransportKind};

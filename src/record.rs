@@ -29,6 +29,7 @@ mod jobs;
 mod layout;
 mod line;
 mod parts;
+mod proved;
 mod recorder;
 mod recording;
 mod scheduler_nodes;

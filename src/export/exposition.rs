@@ -180,10 +180,6 @@ impl<'a> ServedNode<'a> {
         let is_slow_host_fresh = node.slow_host_freshness(now).is_fresh();
         Self { node, name, labels, is_host_fresh, is_slow_host_fresh, devices }
     }
-
-    fn device(&self, uuid: &str) -> Option<&ServedDevice<'a>> {
-        self.devices.iter().find(|served| *served.device.uuid == *uuid)
-    }
 }
 
 /// Returns true if this path may be told to all: one below the root may have the name of a user in it.
@@ -293,7 +289,7 @@ mod tests {
             store.replace(nodes, Some(Arc::new(jobs)), || {});
             let lines = lines(&store.reader().borrow(), false);
             assert!(has(&lines, "gtop_node_up{node=\"a\"} 1"), "{lines:#?}");
-            let job = "gtop_job_device_info{node=\"a\",device=\"0\",job=\"7\"} 1";
+            let job = "gtop_job_device_info{node=\"a\",device=\"0\",job=\"7\",job_id=\"7\",certainty=\"certain\"} 1";
             assert!(has(&lines, job), "{listed:?} {lines:#?}");
             assert!(!lines.iter().any(|line| line.contains("node=\"b\"")));
         }

@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
-use crate::fleet::{Evidence, Fleet, JobDevices};
-use crate::model::{Allocation, DeviceAllocation, Job, JobState};
+use crate::fleet::{Certainty, Fleet, job_holdings};
+use crate::insight::node_status::device_label;
+use crate::model::{Allocation, Device, DeviceAllocation, Job, JobState};
 use crate::nodeset;
 use crate::time::{Timestamp, format_age, format_duration};
 
@@ -13,7 +14,6 @@ const MAX_LISTED_NODES: usize = 8;
 /// Writes the state of the job list and the jobs; writes nothing when no scheduler is queried.
 pub fn write_jobs(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Result<()> {
     let Some(list) = fleet.jobs.as_deref() else { return Ok(()) };
-    let job_devices = JobDevices::of(fleet);
     if let Some(sentence) = list.empty_reason() {
         writeln!(out, "{sentence}")?;
     }
@@ -39,36 +39,46 @@ pub fn write_jobs(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Re
             job.name,
             reason.unwrap_or_default(),
             left.unwrap_or_default(),
-            allocations_text(job, &job_devices),
+            allocations_text(job, fleet),
         );
         writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
 }
 
-fn allocations_text(job: &Job, job_devices: &JobDevices<'_>) -> String {
+fn allocations_text(job: &Job, fleet: &Fleet) -> String {
     if job.allocations.len() > MAX_LISTED_NODES {
         return nodeset::fold(job.allocations.iter().map(|one| one.node.as_str()));
     }
-    let node_text =
-        |one: &Allocation| format!("{}: {}", one.node, devices_text(job, one, job_devices));
+    let node_text = |one: &Allocation| format!("{}: {}", one.node, devices_text(job, one, fleet));
     job.allocations.iter().map(node_text).collect::<Vec<_>>().join("  ")
 }
 
-fn devices_text(job: &Job, allocation: &Allocation, job_devices: &JobDevices<'_>) -> String {
-    let assigned = job_devices.assigned(job, allocation);
-    let disputed = if assigned.is_disputed { ", contradicted by processes" } else { "" };
-    match &allocation.devices {
-        DeviceAllocation::None => format!("no devices{disputed}"),
-        DeviceAllocation::Indices(indices) => {
-            let list: Vec<String> = indices.iter().map(ToString::to_string).collect();
-            format!("devices {}{disputed}", list.join(","))
+/// Returns the devices of a job on a node by the driver's numbers, and how sure they are.
+fn devices_text(job: &Job, allocation: &Allocation, fleet: &Fleet) -> String {
+    let node = fleet.node(&allocation.node).map(|node| &**node);
+    let known = job_holdings(node, job, allocation);
+    let is_own = |device: &&Device| known.devices.contains(&device.uuid);
+    let labels = node.map(|node| {
+        let own = node.devices.iter().filter(is_own).map(|device| device_label(node, device));
+        own.collect::<Vec<_>>().join(",")
+    });
+    let labels = labels.filter(|labels| !labels.is_empty());
+    let certainty = match known.certainty {
+        Certainty::Likely => ", likely",
+        Certainty::Disputed => ", contradicted by processes",
+        Certainty::Certain | Certainty::Unknown => "",
+    };
+    match (labels, known.unplaced, &allocation.devices) {
+        (None, Some(0), DeviceAllocation::None) => format!("no devices{certainty}"),
+        (None, Some(0), _) => "devices that the driver does not show".to_owned(),
+        (None, Some(count), _) => format!("{count} devices, which ones is not known{certainty}"),
+        (None, None, _) => "devices unknown".to_owned(),
+        (Some(labels), Some(0), _) => format!("devices {labels}{certainty}"),
+        (Some(labels), Some(count), _) => {
+            format!("devices {labels} and {count} more, which ones is not known{certainty}")
         }
-        DeviceAllocation::Count(count) => format!("{count} devices, indices unknown"),
-        DeviceAllocation::Unknown if assigned.evidence == Some(Evidence::Processes) => {
-            format!("{} devices used by processes", assigned.devices.unwrap_or_default().len())
-        }
-        DeviceAllocation::Unknown => "devices unknown".to_owned(),
+        (Some(labels), None, _) => format!("devices {labels} used by processes"),
     }
 }
 
@@ -84,8 +94,13 @@ mod tests {
             String::from_utf8(out).unwrap()
         };
         let matching = text(&Fleet::example_used_by("11"));
-        assert!(matching.ends_with("gpu01: devices 0\n"), "{matching}");
+        assert!(matching.ends_with("gpu01: devices –\n"), "{matching}");
         let others = text(&Fleet::example_used_by("7"));
-        assert!(others.ends_with("gpu01: devices 0, contradicted by processes\n"), "{others}");
+        assert!(
+            others.ends_with(
+                "gpu01: 1 devices, which ones is not known, contradicted by processes\n"
+            ),
+            "{others}"
+        );
     }
 }

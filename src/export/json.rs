@@ -11,15 +11,15 @@ use jiff::tz::TimeZone;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
 use crate::export::OutputField;
-use crate::export::json::jobs::{Jobs, RosterJson};
+use crate::export::json::jobs::{HolderJson, Jobs, RosterJson};
 use crate::export::json::schema::{
     JsonShape, Metrics, Moment, Objects, SchemaVersion, Shaped, object,
 };
 use crate::export::output_field::{DeviceKey, OutputRow, OutputRows};
-use crate::fleet::{EventRecord, Fleet, JobDevices, Node, SourceState, Totals, Traffic};
+use crate::fleet::{EventRecord, Fleet, Node, SourceState, Totals, Traffic};
 use crate::metrics::Usage;
 use crate::model::{
-    Ancestor, Bytes, Device, DeviceFault, DriverFacts, Fault, JobId, Link, LinkCounters, NodeName,
+    Ancestor, Bytes, Device, DeviceFault, DriverFacts, Fault, Link, LinkCounters, NodeName,
     Percent, SchedulerNode, SourceFault, Space, TpuCore, TransportKind, Watts,
 };
 use crate::time::Timestamp;
@@ -62,8 +62,7 @@ fn write_snapshot(
     source: &str,
     chosen: Option<ChosenFields<'_>>,
 ) -> io::Result<()> {
-    let job_devices = JobDevices::of(fleet);
-    let snapshot = Snapshot::of(fleet, &job_devices, now, source, chosen);
+    let snapshot = Snapshot::of(fleet, now, source, chosen);
     serde_json::to_writer(&mut *out, &snapshot)?;
     out.write_all(b"\n")
 }
@@ -72,7 +71,6 @@ object! {
     /// The monitored nodes, their devices and their jobs at one moment.
     Snapshot<'a> as "snapshot" of (
         fleet: &'a Fleet,
-        job_devices: &'a JobDevices<'a>,
         now: Timestamp,
         source: &'a str,
         chosen: Option<ChosenFields<'a>>,
@@ -86,9 +84,9 @@ object! {
         /// The scheduler's job list; null when no scheduler is queried.
         roster: Option<RosterJson<'a>> = fleet.jobs.as_ref().map(|list| RosterJson::of(list, now)),
         /// The nodes, in the order given.
-        nodes: Nodes<'a> = Nodes { fleet, job_devices, now, chosen },
+        nodes: Nodes<'a> = Nodes { now, chosen, fleet },
         /// The jobs: those the scheduler lists, and those known from processes only.
-        jobs: Jobs<'a> = Jobs { fleet, job_devices, now },
+        jobs: Jobs<'a> = Jobs { fleet, now },
         /// Totals over all nodes.
         totals: TotalsJson = TotalsJson::of(&Totals::of(fleet, now)),
     }
@@ -110,7 +108,6 @@ fn age(at: Timestamp, now: Timestamp) -> f64 {
 /// The nodes, each serialised when it is written: there may be thousands.
 struct Nodes<'a> {
     fleet: &'a Fleet,
-    job_devices: &'a JobDevices<'a>,
     now: Timestamp,
     chosen: Option<ChosenFields<'a>>,
 }
@@ -157,9 +154,13 @@ object! {
         /// What the scheduler says of the node; null without a scheduler that knows it.
         scheduler: Option<SchedulerNodeJson<'a>> =
             node.scheduler.as_deref().map(|known| SchedulerNodeJson::of(known, nodes.fleet.nodes_listed_at(), now)),
+        /// Number of devices of jobs that the scheduler does not show; null if that is not known.
+        hidden_job_devices: Option<u32> = node.holdings.hidden(),
+        /// Number of devices that jobs have, and of which it is not known which they are.
+        unplaced_devices: u32 = node.holdings.unplaced(),
         /// Ids of the jobs on the node.
         jobs: Vec<&'a str> =
-            nodes.job_devices.jobs_on(&node.name).into_iter().map(JobId::as_str).collect(),
+            node.holdings.jobs().iter().map(|known| known.job.as_str()).collect(),
     }
 }
 
@@ -424,6 +425,7 @@ object! {
     ) with {
         let unknown_extra = node.users_unknown_reason(index).map(|why| ("processes", why));
         let links = device.details.as_ref().and_then(|details| details.links.known());
+        let holdings = node.holdings.device(&device.uuid);
         let cores = device.tpu.as_ref().and_then(|tpu| tpu.by_core.known());
     } {
         /// UUID.
@@ -443,6 +445,10 @@ object! {
         /// The cores of a TPU chip that has several.
         cores: Vec<CoreJson> =
             cores.iter().flat_map(|cores| cores.iter()).map(CoreJson::of).collect(),
+        /// Who has it: jobs of the scheduler first, then others whose processes use it.
+        holders: Vec<HolderJson> = holdings.claims.iter().map(HolderJson::of).collect(),
+        /// How sure it is that no other job has it: certain, likely, disputed, unknown.
+        no_other_job: &'static str = holdings.rest.as_str(),
         /// Processes on the device; empty when there are none, null when unknown.
         processes: Option<Vec<UsageJson<'a>>> =
             unknown_extra.is_none().then(|| Usage::of(node, device).map(UsageJson::of).collect()),
@@ -565,7 +571,8 @@ mod tests {
             write_json(&mut out, &Fleet::example_used_by(job), Timestamp::default(), "").unwrap();
             let snapshot: serde_json::Value = serde_json::from_slice(&out).unwrap();
             let allocation = &snapshot["jobs"][0]["allocations"][0];
-            assert_eq!(allocation["disputed"], is_disputed, "{allocation}");
+            let certainty = if is_disputed { "disputed" } else { "certain" };
+            assert_eq!(allocation["certainty"], certainty, "{allocation}");
             assert_eq!(allocation["devices"], devices, "{allocation}");
         }
     }

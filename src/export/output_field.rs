@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
-use crate::fleet::{Fleet, Node};
+use crate::fleet::{DeviceHoldings, Fleet, JobLookup, Node};
 use crate::insight::FleetView;
-use crate::insight::ownership::{AllocationIndex, DeviceOwner};
 use crate::metrics::{Field, HOST, JOB, PROCESS, Usage, Value, current_aliases, device_fields};
 use crate::model::declare::table;
 use crate::model::{Device, JobId, Reason};
@@ -125,7 +124,7 @@ impl OutputField {
 /// The devices of a fleet with their owners.
 pub(super) struct OutputRows {
     view: FleetView,
-    index: AllocationIndex,
+    jobs: JobLookup,
     zone: TimeZone,
 }
 
@@ -135,23 +134,22 @@ pub(super) struct OutputRow<'a> {
     node: &'a Node,
     position: usize,
     device: &'a Device,
-    owner: DeviceOwner,
+    holdings: &'a DeviceHoldings,
 }
 
 impl OutputRows {
     /// `zone` is that of times.
     pub(super) fn of(fleet: &Fleet, now: Timestamp, zone: &TimeZone) -> Self {
         let view = FleetView::selected(fleet.clone(), now, &DisplaySelection::default());
-        let mut index = AllocationIndex::default();
-        index.refresh(view.fleet.jobs.as_ref());
-        Self { view, index, zone: zone.clone() }
+        let jobs = JobLookup::of(view.fleet.jobs.as_ref());
+        Self { view, jobs, zone: zone.clone() }
     }
 
     /// Returns the rows of a node, in the driver's order.
     pub(super) fn of_node<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = OutputRow<'a>> {
-        let owners = self.index.owners(node).devices;
-        node.devices.iter().zip(owners).enumerate().map(move |(position, (device, owner))| {
-            OutputRow { rows: self, node, position, device, owner }
+        node.devices.iter().enumerate().map(move |(position, device)| {
+            let holdings = node.holdings.device(&device.uuid);
+            OutputRow { rows: self, node, position, device, holdings }
         })
     }
 
@@ -204,20 +202,14 @@ impl OutputRow<'_> {
     }
 
     fn users(&self) -> Vec<String> {
-        if self.device.parent.is_none() {
-            return self.owner.users.iter().map(ToString::to_string).collect();
-        }
-        self.of_processes(|usage| usage.statics()?.user.known().map(ToString::to_string))
+        self.holdings.users().into_iter().map(ToString::to_string).collect()
     }
 
     fn jobs(&self) -> Vec<String> {
         let shown = |id: &JobId| {
-            self.rows.index.job(id).map_or_else(|| id.to_string(), |job| job.shown_id.to_string())
+            self.rows.jobs.job(id).map_or_else(|| id.to_string(), |job| job.shown_id.to_string())
         };
-        if self.device.parent.is_none() {
-            return self.owner.jobs.iter().map(shown).collect();
-        }
-        self.of_processes(|usage| usage.statics()?.job.as_ref().map(shown))
+        self.holdings.jobs().map(shown).collect()
     }
 
     fn commands(&self) -> Vec<String> {
@@ -356,7 +348,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                format!("n1 3 - H100 5 - alice bob 11 1 {epoch}"),
+                format!("n1 3 - H100 5 - bob alice 11 1 {epoch}"),
                 format!("n1 0 a H100 5 - alice bob 11 1 {epoch}"),
                 format!("n1 4 - H100 5 - - - 1 {epoch}"),
             ]

@@ -11,8 +11,7 @@ use serde_json::{Value as Json, json};
 
 use crate::export::csv::text_cell;
 use crate::export::output_field::{DeviceKey, OutputField};
-use crate::fleet::{Anonymizer, Node};
-use crate::insight::ownership::{AllocationIndex, DeviceOwner};
+use crate::fleet::{Anonymizer, HoldingsKeeper, Node};
 use crate::metrics::{Value, ValueKind, device_fields, unit_of};
 use crate::model::{Device, JobId, NodeName, Reason, Source, stale_after};
 use crate::source::replay::{FoldedChange, FoldedLine};
@@ -57,7 +56,7 @@ pub struct SampleTable {
 pub struct SampleWriter<W> {
     table: SampleTable,
     out: W,
-    allocations: AllocationIndex,
+    placing: HoldingsKeeper,
     /// What the devices of each node hold.
     held: BTreeMap<NodeName, BTreeMap<Arc<str>, HeldSample>>,
     devices: usize,
@@ -121,7 +120,7 @@ impl<W: Write> SampleWriter<W> {
         Ok(Self {
             table,
             out,
-            allocations: AllocationIndex::default(),
+            placing: HoldingsKeeper::default(),
             held: BTreeMap::new(),
             devices: 0,
             rows: 0,
@@ -133,14 +132,17 @@ impl<W: Write> SampleWriter<W> {
         match &line.change {
             FoldedChange::Node(node) => self.on_node(line.at, node),
             FoldedChange::Roster(_, jobs) => {
-                self.allocations.refresh(jobs.as_ref());
+                self.placing.set_jobs(jobs.as_ref());
                 Ok(())
             }
         }
     }
 
-    fn on_node(&mut self, at: Timestamp, node: &Node) -> io::Result<()> {
-        self.allocations.note_name(node);
+    fn on_node(&mut self, at: Timestamp, node: &Arc<Node>) -> io::Result<()> {
+        self.placing.note_name(node);
+        let mut placed = Arc::clone(node);
+        self.placing.place(&mut placed);
+        let node = &*placed;
         let mut of_node = self.held.remove(&node.name).unwrap_or_default();
         let mut result = Ok(());
         if node.fault().is_some() {
@@ -159,7 +161,6 @@ impl<W: Write> SampleWriter<W> {
         node: &Node,
         of_node: &mut BTreeMap<Arc<str>, HeldSample>,
     ) -> io::Result<()> {
-        let mut owners = None;
         for (position, device) in node.devices.iter().enumerate() {
             let state = node.device_sources.get(position).and_then(|source| node.source(source));
             let Some((taken_at, state)) = state.and_then(|state| Some((state.taken_at?, state)))
@@ -191,10 +192,8 @@ impl<W: Write> SampleWriter<W> {
                 continue;
             }
             held.written_at = Some(taken_at);
-            let owners = owners.get_or_insert_with(|| self.allocations.owners(node).devices);
-            let owner = owners.get(position);
-            let values =
-                self.table.fields.iter().map(|field| self.value(*field, node, device, owner));
+            let fields = self.table.fields.iter();
+            let values = fields.map(|field| self.value(*field, node, device));
             let until = taken_at.plus(stale_after(state.interval)).min(end);
             held.values = Some((until, values.collect()));
         }
@@ -208,30 +207,22 @@ impl<W: Write> SampleWriter<W> {
         spans.get(next.checked_sub(1)?).map(|(_, to)| *to).filter(|to| *to >= at)
     }
 
-    fn value(
-        &self,
-        field: OutputField,
-        node: &Node,
-        device: &Device,
-        owner: Option<&DeviceOwner>,
-    ) -> Value {
+    fn value(&self, field: OutputField, node: &Node, device: &Device) -> Value {
+        let holdings = node.holdings.device(&device.uuid);
         match field {
             OutputField::Device(field) => (field.read)(device),
             OutputField::Host(field) if node.source(&Source::host()).is_some() => {
                 (field.read)(node)
             }
             OutputField::Key(DeviceKey::User) => {
-                let users = owner.map(|owner| owner.users.as_slice()).unwrap_or_default();
-                joined(users.iter().map(ToString::to_string))
+                joined(holdings.users().into_iter().map(ToString::to_string))
             }
             OutputField::Key(DeviceKey::Job) => {
-                let jobs = owner.map(|owner| owner.jobs.as_slice()).unwrap_or_default();
+                let listed = self.placing.jobs();
                 let shown = |id: &JobId| {
-                    self.allocations
-                        .job(id)
-                        .map_or_else(|| id.to_string(), |job| job.shown_id.to_string())
+                    listed.job(id).map_or_else(|| id.to_string(), |job| job.shown_id.to_string())
                 };
-                joined(jobs.iter().map(shown))
+                joined(holdings.jobs().map(shown))
             }
             OutputField::Key(DeviceKey::Parent) => device.parent.clone().into(),
             OutputField::Key(_) | OutputField::Host(_) => Value::Unknown(Reason::NotSampled),

@@ -6,8 +6,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::node::{DeviceNumbering, EventRecord, Host, Node, Process, SourceState, Traffic};
-use crate::fleet::{Fleet, User, Waste};
+use crate::fleet::node::{EventRecord, Host, Node, Process, SourceState, Traffic};
+use crate::fleet::{Fleet, NodeHoldings, User, Waste};
 use crate::model::{
     Allocation, BackendState, Container, Device, DeviceFault, DeviceType, DeviceUse, DriverFacts,
     Event, EventKind, Fault, Hello, HostFacts, HostReading, HostSlowReading, Job, JobId, JobList,
@@ -48,12 +48,7 @@ impl Anonymizer {
         let anonymizer = RefCell::new(self);
         waste.renamed(
             |name| anonymizer.borrow_mut().node_name(name),
-            |user| match user {
-                User::Named(name) => User::Named(anonymizer.borrow_mut().name("user", name)),
-                // As users of processes whose name is unknown.
-                User::Number(_) | User::Unknown => User::Unknown,
-                User::Hidden => User::Hidden,
-            },
+            |user| anonymizer.borrow_mut().user(user),
             |uuid| anonymizer.borrow_mut().uuid(uuid),
         )
     }
@@ -109,7 +104,8 @@ impl Anonymizer {
             sources: node.sources.iter().map(source_state).collect(),
             host: self.host(&node.host),
             devices: node.devices.iter().map(|device| self.device(device)).collect(),
-            numbering: node.numbering.as_ref().map(|known| Arc::new(self.numbering(known))),
+            has_hidden_devices: node.has_hidden_devices,
+            holdings: Arc::new(self.holdings(&node.holdings)),
             // Its device files and types may name the site.
             evidence: None,
             device_sources: Arc::clone(&node.device_sources),
@@ -216,11 +212,22 @@ impl Anonymizer {
         }
     }
 
-    fn numbering(&mut self, numbering: &DeviceNumbering) -> DeviceNumbering {
-        let by_index = numbering.by_index.iter();
-        DeviceNumbering {
-            by_index: by_index.map(|(index, uuid)| (*index, self.uuid(uuid))).collect(),
-            is_by_minor: numbering.is_by_minor,
+    fn holdings(&mut self, holdings: &NodeHoldings) -> NodeHoldings {
+        let anonymizer = RefCell::new(self);
+        holdings.renamed(
+            |user| anonymizer.borrow_mut().user(user),
+            |job| anonymizer.borrow_mut().job_id(job),
+            |uuid| anonymizer.borrow_mut().uuid(uuid),
+        )
+    }
+
+    fn user(&mut self, user: &User) -> User {
+        match user {
+            User::Named(name) => User::Named(self.name("user", name)),
+            // As users of processes whose name is unknown.
+            User::Number(_) | User::Unknown => User::Unknown,
+            User::Hidden => User::Hidden,
+            User::NotShown => User::NotShown,
         }
     }
 
@@ -287,6 +294,9 @@ impl Anonymizer {
             requested: list.requested,
             is_partial: list.is_partial,
             hides_jobs: list.hides_jobs,
+            interval: list.interval,
+            // Who has what is told by the nodes.
+            proved: Arc::default(),
             awaits_devices: list.awaits_devices,
             awaits_nodes: list.awaits_nodes,
             awaiting_outcome: list.awaiting_outcome.iter().map(|job| self.job(job)).collect(),
@@ -405,8 +415,8 @@ mod tests {
     use super::*;
     use crate::fleet::Metric;
     use crate::model::{
-        Ancestor, ContainerKind, Counter, DeviceAllocation, FaultKind, JobOutcome, Percent,
-        ProcessKey, Source, SourceFaultKind, UnseenReason,
+        Ancestor, ContainerKind, Counter, DeviceAllocation, DeviceEvidence, FaultKind,
+        JobDeviceFiles, JobOutcome, Percent, ProcessKey, Source, SourceFaultKind, UnseenReason,
     };
     use crate::time::Timestamp;
 
@@ -522,8 +532,12 @@ mod tests {
         node.host.slow.space =
             [Space { path: text("/scratch/alice"), total: zero, free: zero }].into();
         node.devices = vec![device("GPU-beef"), device("GPU-beef-2"), device("index-3")];
-        let by_index = [(0, Arc::clone(&uuid))].into();
-        node.numbering = Some(Arc::new(DeviceNumbering { by_index, is_by_minor: true }));
+        node.holdings = Arc::new(NodeHoldings::example(&[("GPU-beef", "alice", Some("4711"))]));
+        node.evidence = Some(Arc::new(DeviceEvidence {
+            job_devices: [JobDeviceFiles { job: JobId::new("4711").unwrap(), minors: [0].into() }]
+                .into(),
+            ..DeviceEvidence::default()
+        }));
         let driver_name = Some(text("alice-trainer"));
         node.uses =
             [DeviceUse { device: uuid, pid: 7, driver_name, ..DeviceUse::default() }].into();

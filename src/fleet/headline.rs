@@ -73,15 +73,10 @@ impl NodeCount {
 impl DeviceCount {
     /// Returns what the device at this position of a node counts as; `None` if there is none, or if the node counts as
     /// the scheduler reports it.
-    pub fn of(
-        node: &Node,
-        position: usize,
-        is_allocated: Option<bool>,
-        now: Timestamp,
-    ) -> Option<Self> {
+    pub fn of(node: &Node, position: usize, now: Timestamp) -> Option<Self> {
         let device = node.devices.get(position)?;
         match NodeCount::of(node, now) {
-            NodeCount::Fresh => Some(DeviceState::of(node, position, device, is_allocated).into()),
+            NodeCount::Fresh => Some(DeviceState::of(node, position, device).into()),
             NodeCount::Connecting | NodeCount::Stale | NodeCount::Down => Some(Self::Stale),
             NodeCount::Reported => None,
         }

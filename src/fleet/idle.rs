@@ -4,13 +4,8 @@
 //! or on a slice of it, or when a TPU chip is open. It is idle-held while it is held and its utilization is
 //! known to be below [`ACTIVE_PERCENT`].
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-use super::Fleet;
-use super::jobs::{JobAllocation, NodeAllocations};
-use super::node::Node;
-use crate::model::{Device, NodeName, Percent, Reading, Reason};
+use crate::fleet::node::Node;
+use crate::model::{Device, Percent, Reading, Reason};
 
 /// Utilization, in percent, from which a device counts as busy.
 pub const ACTIVE_PERCENT: f32 = 5.0;
@@ -35,9 +30,9 @@ pub enum DeviceState {
 }
 
 impl DeviceState {
-    /// Returns the state of the device at this position of a node, as last known. `is_allocated` is what
-    /// [`AllocatedDevices::is_allocated`] returns.
-    pub fn of(node: &Node, position: usize, device: &Device, is_allocated: Option<bool>) -> Self {
+    /// Returns the state of the device at this position of a node, as last known.
+    pub fn of(node: &Node, position: usize, device: &Device) -> Self {
+        let is_allocated = node.holdings.device(&device.uuid).is_allocated();
         if device.fault.is_some() {
             Self::Faulty
         } else if is_busy(device) {
@@ -49,60 +44,6 @@ impl DeviceState {
         } else {
             Self::Unknown
         }
-    }
-}
-
-/// The devices that a scheduler allocated to jobs, by node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AllocatedDevices(BTreeMap<NodeName, AllocatedOnNode>);
-
-/// The devices of one node that a scheduler allocated to jobs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct AllocatedOnNode {
-    allocated: BTreeSet<Arc<str>>,
-    /// Jobs may have more of them than those known.
-    may_be_more: bool,
-}
-
-impl AllocatedDevices {
-    /// Collects the allocated devices; a device with slices is allocated when one of its slices is.
-    pub fn of(fleet: &Fleet) -> Self {
-        let mut allocated = Self::default();
-        let mut allocations: BTreeMap<&NodeName, Vec<JobAllocation<'_>>> = BTreeMap::new();
-        for job in fleet.jobs.iter().flat_map(|jobs| &jobs.jobs) {
-            for allocation in job.allocations.iter() {
-                allocations.entry(&allocation.node).or_default().push((job, allocation));
-            }
-        }
-        if allocations.is_empty() {
-            return allocated;
-        }
-        for node in fleet.nodes.iter() {
-            let Some(node_allocations) = allocations.get(fleet.machine_name(&node.name)) else {
-                continue;
-            };
-            let found = NodeAllocations::of(node, node_allocations);
-            let may_be_more = found.may_be_more(node, fleet.nodes_listed_at());
-            let uuids =
-                found.devices.iter().map(|device| Arc::clone(node.whole_uuid(&device.uuid)));
-            let devices = AllocatedOnNode { allocated: uuids.collect(), may_be_more };
-            allocated.0.insert(node.name.clone(), devices);
-        }
-        allocated
-    }
-
-    /// Returns true if a device is allocated to a job; `None` if a job whose devices are not all known may have it.
-    pub fn is_allocated(&self, node: &Node, device: &Device) -> Option<bool> {
-        match self.0.get(&node.name) {
-            Some(found) if found.allocated.contains(&device.uuid) => Some(true),
-            Some(found) if found.may_be_more => None,
-            Some(_) | None => Some(false),
-        }
-    }
-
-    /// Returns true if a device is known to be allocated to a job.
-    pub fn contains(&self, node: &Node, device: &Device) -> bool {
-        self.is_allocated(node, device) == Some(true)
     }
 }
 
@@ -136,6 +77,11 @@ pub fn is_free(node: &Node, position: usize) -> bool {
         && node.users_unknown_reason(position).is_none()
 }
 
+/// Returns true if a device is allocated to a job, or processes hold a relevant amount of its memory.
+pub fn is_held(node: &Node, device: &Device) -> bool {
+    node.holdings.device(&device.uuid).is_allocated() == Some(true) || is_in_use(node, device)
+}
+
 /// Returns true if a device is idle and allocated or in use.
 pub fn is_idle_held(node: &Node, device: &Device, is_allocated: bool) -> bool {
     is_idle(device) && (is_allocated || is_in_use(node, device))
@@ -145,10 +91,12 @@ pub fn is_idle_held(node: &Node, device: &Device, is_allocated: bool) -> bool {
 mod tests {
     use std::time::Duration;
 
+    use std::sync::Arc;
+
     use super::*;
-    use crate::fleet::Totals;
+    use crate::fleet::{Fleet, Totals};
     use crate::model::{
-        Allocation, Bytes, DeviceAllocation, DeviceUse, Job, JobList, Link, NodeState,
+        Allocation, Bytes, DeviceAllocation, DeviceUse, Job, JobList, Link, NodeName, NodeState,
         SchedulerNode, SchedulerNodes, Source,
     };
     use crate::time::Timestamp;
@@ -202,7 +150,7 @@ mod tests {
             (totals.fresh, totals.idle_held, totals.free)
         };
         assert_eq!(counts(&fleet), (1, 0, 1));
-        assert_eq!(counts(&Fleet { jobs, ..fleet }), (1, 1, 0));
+        assert_eq!(counts(&fleet.with_jobs(jobs)), (1, 1, 0));
     }
 
     #[test]
@@ -222,7 +170,7 @@ mod tests {
             let job = Job { allocations, starts_at: Some(at(starts_at)), ..Job::example("7") };
             let nodes = Arc::new(SchedulerNodes { at: Some(at(5)), ..SchedulerNodes::default() });
             let list = JobList { jobs: vec![job], nodes, ..JobList::default() };
-            let fleet = Fleet { jobs: Some(Arc::new(list)), ..Fleet::new([Arc::new(node)].into()) };
+            let fleet = Fleet::new([Arc::new(node)].into()).with_jobs(Some(Arc::new(list)));
             let totals = Totals::of(&fleet, at(0));
             (totals.free, totals.unknown_devices)
         };
@@ -249,7 +197,7 @@ mod tests {
         let job = Job { allocations, starts_at: Some(at(1)), ..Job::example("7") };
         let nodes = Arc::new(SchedulerNodes { at: Some(at(5)), ..SchedulerNodes::default() });
         let list = JobList { jobs: vec![job], nodes, ..JobList::default() };
-        let fleet = Fleet { jobs: Some(Arc::new(list)), ..Fleet::new([Arc::new(node)].into()) };
+        let fleet = Fleet::new([Arc::new(node)].into()).with_jobs(Some(Arc::new(list)));
         let totals = Totals::of(&fleet, at(0));
         assert_eq!((totals.idle_held, totals.free, totals.unknown_devices), (1, 0, 1));
     }
@@ -260,7 +208,7 @@ mod tests {
             let mut node = node(Some(share), mebibytes);
             let scheduler = SchedulerNode { state, is_responding: true, ..Default::default() };
             node.scheduler = Some(Arc::new(scheduler));
-            DeviceState::of(&node, 0, &node.devices[0], Some(false))
+            DeviceState::of(&node, 0, &node.devices[0])
         };
         assert_eq!(state(NodeState::Idle, 0.0, None), DeviceState::Free);
         assert_eq!(state(NodeState::Drained, 0.0, None), DeviceState::Unavailable);

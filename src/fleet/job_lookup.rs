@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::jobs::JobAllocation;
-use crate::model::{Job, JobId, JobList, JobState, NodeName, RequestedJobs};
+use crate::model::{Allocation, Job, JobId, JobList, JobState, NodeName, RequestedJobs};
+
+/// A job and its allocation on one node.
+pub type JobAllocation<'a> = (&'a Job, &'a Allocation);
 
 /// An index of a job list; of none, it is empty.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +40,13 @@ impl JobLookup {
         lookup
     }
 
+    /// Indexes another list, if it is another.
+    pub fn refresh(&mut self, list: Option<&Arc<JobList>>) {
+        if self.list.as_ref().map(Arc::as_ptr) != list.map(Arc::as_ptr) {
+            *self = Self::of(list);
+        }
+    }
+
     /// Returns the list.
     pub fn list(&self) -> Option<&Arc<JobList>> {
         self.list.as_ref()
@@ -46,6 +55,14 @@ impl JobLookup {
     /// Returns the job with an id, or SLUID, as its processes have it.
     pub fn job(&self, id: &JobId) -> Option<&Job> {
         self.list.as_ref()?.jobs.get(*self.by_id.get(id)?)
+    }
+
+    /// Returns the id and name of a job, as users know it.
+    pub fn name(&self, id: &JobId) -> String {
+        match self.job(id) {
+            Some(job) => format!("{} {}", job.shown_id, job.name),
+            None => id.to_string(),
+        }
     }
 
     /// Returns the number of pending jobs that may start in a partition; `None` unless all jobs are listed now.

@@ -1,15 +1,16 @@
 //! The current state of one node.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fleet::history::History;
+use crate::fleet::holdings::{DeviceHoldings, NodeHoldings};
+use crate::fleet::user::User;
 use crate::model::{
     Bytes, Device, DeviceEvidence, DeviceUse, Event, Fault, FaultKind, Freshness, Hello,
     HostReading, HostSlowReading, JobId, Link, NodeName, Percent, ProbeCost, ProcessKey,
     ProcessState, ProcessStatics, Reading, Reason, SchedulerNode, Source, SourceFault,
-    SourceFaultKind, TransportKind, UnseenProcess, stale_after,
+    SourceFaultKind, TransportKind, UnseenProcess, UnseenReason, stale_after,
 };
 use crate::time::Timestamp;
 
@@ -20,15 +21,6 @@ const MAX_SOURCES: usize = 64;
 
 /// The interval of a source that announces none.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The devices of a node in the scheduler's numbering; a device with MIG slices is listed by its slices.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DeviceNumbering {
-    /// Devices by index.
-    pub(super) by_index: BTreeMap<u32, Arc<str>>,
-    /// Indices are minor numbers, which stay valid when only some devices are visible.
-    pub(super) is_by_minor: bool,
-}
 
 /// The state of one node at one moment.
 ///
@@ -53,8 +45,10 @@ pub struct Node {
     pub host: Host,
     /// Devices in the driver's order, slices after their device.
     pub devices: Vec<Device>,
-    /// The scheduler's numbering of all devices; set when a filter has hidden some of them.
-    pub numbering: Option<Arc<DeviceNumbering>>,
+    /// The selection hides devices of it.
+    pub has_hidden_devices: bool,
+    /// Who has its devices.
+    pub holdings: Arc<NodeHoldings>,
     /// How the scheduler numbers and confines its devices, as the node itself tells; `None` if it has not told.
     pub evidence: Option<Arc<DeviceEvidence>>,
     /// The source of each of `devices`, by position.
@@ -172,7 +166,8 @@ impl Node {
             sources: Vec::new(),
             host: Host::default(),
             devices: Vec::new(),
-            numbering: None,
+            has_hidden_devices: false,
+            holdings: Arc::default(),
             evidence: None,
             device_sources: Arc::default(),
             uses: Arc::default(),
@@ -402,6 +397,41 @@ impl Node {
     /// Returns the job of a process, visible or not.
     pub fn job_of(&self, pid: u32) -> Option<&JobId> {
         self.statics_of(pid)?.job.as_ref()
+    }
+
+    /// Returns the owner of a process that uses a device; `None` when the process has ended.
+    pub fn user_of(&self, used: &DeviceUse) -> Option<User> {
+        let is_visible = self.process(used.pid).is_some();
+        let unseen = self.unseen_process(used.pid);
+        if !is_visible && unseen.is_some_and(|process| process.why == UnseenReason::Gone) {
+            return None;
+        }
+        let owner = self.statics_of(used.pid).and_then(|statics| {
+            let name = statics.user.known().map(|name| User::Named(Arc::clone(name)));
+            name.or_else(|| statics.uid.get().map(User::Number))
+        });
+        Some(owner.unwrap_or(if unseen.is_some() { User::Hidden } else { User::Unknown }))
+    }
+
+    /// Returns who has the device, or slice, at this position.
+    pub fn device_holdings(&self, position: usize) -> &DeviceHoldings {
+        let uuid = self.devices.get(position).map_or("", |device| &device.uuid);
+        self.holdings.device(uuid)
+    }
+
+    /// Returns true if a process uses a device.
+    pub fn is_used(&self, device: &Device) -> bool {
+        self.uses_on(device).next().is_some() || device.is_open() == Some(true)
+    }
+
+    /// Returns true if it is not known who uses the device at this position, or whether anybody does.
+    pub fn has_unknown_user(&self, position: usize) -> bool {
+        let Some(device) = self.devices.get(position) else { return true };
+        let holdings = self.holdings.device(&device.uuid);
+        holdings.users().is_empty()
+            && (self.is_used(device)
+                || holdings.is_allocated() != Some(false)
+                || self.users_unknown_reason(position).is_some())
     }
 
     /// Returns the devices that are not slices, with their positions.

@@ -9,9 +9,12 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::fleet::job_lookup::JobLookup;
 use crate::fleet::node::Node;
+use crate::fleet::placing::HoldingsKeeper;
 use crate::fleet::waste::Waste;
 use crate::fleet::{Fleet, find_other_names, with_machine_names, with_other_names};
-use crate::model::{JobId, JobList, Link, NodeName, ProcessStatics, SchedulerNode, SchedulerNodes};
+use crate::model::{
+    JobId, JobList, Link, NodeName, ProcessStatics, ProvedIndices, SchedulerNode, SchedulerNodes,
+};
 
 /// Minimum intervals between two publications of the fleet.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +74,8 @@ struct StoreState {
     job_ids: BTreeMap<JobId, JobId>,
     /// What the scheduler says of the watched nodes, under all names of their machines.
     scheduler: Arc<SchedulerNodes>,
+    /// Who has which device.
+    holdings: HoldingsKeeper,
     /// The jobs that run; `None` while the scheduler does not say.
     running: Option<JobLookup>,
     waste: Arc<Waste>,
@@ -99,6 +104,7 @@ impl FleetStore {
             jobs: None,
             job_ids: BTreeMap::new(),
             scheduler: Arc::default(),
+            holdings: HoldingsKeeper::default(),
             running: Some(JobLookup::default()),
             waste: Arc::default(),
         };
@@ -153,6 +159,7 @@ impl FleetStore {
         let names: Vec<NodeName> = nodes.iter().map(|node| node.name.clone()).collect();
         let mut inner = self.lock();
         inner.removed.clear();
+        inner.holdings = HoldingsKeeper::default();
         inner.nodes = nodes;
         drop(inner);
         self.list_nodes(names, jobs);
@@ -188,6 +195,11 @@ impl FleetStore {
         self.lock().focus = node;
     }
 
+    /// Returns what was proved about the scheduler's lists of devices, for a recording.
+    pub fn proved(&self) -> BTreeMap<NodeName, ProvedIndices> {
+        self.lock().holdings.proved()
+    }
+
     /// Returns what the scheduler says of a node.
     pub fn scheduler_node(&self, name: &NodeName) -> Option<Arc<SchedulerNode>> {
         self.lock().scheduler.nodes.get(name).cloned()
@@ -211,7 +223,8 @@ impl FleetStore {
                 inner.has_arrived = true;
                 inner.arrivals += 1;
             }
-            let newer = with_scheduler(resolve_job_ids(node, &inner.job_ids), &inner.scheduler);
+            let mut newer = with_scheduler(resolve_job_ids(node, &inner.job_ids), &inner.scheduler);
+            inner.holdings.place(&mut newer);
             let before = std::mem::replace(entry, Arc::clone(&newer));
             // A machine that is watched under two names counts once.
             if Waste::concerns(&before, &newer) && !inner.same_as.contains_key(&newer.name) {
@@ -292,10 +305,12 @@ impl StoreState {
         let jobs = self.listed_jobs.as_ref();
         self.scheduler =
             jobs.map(|jobs| with_other_names(&jobs.nodes, &self.same_as)).unwrap_or_default();
+        self.jobs = jobs.map(|list| with_machine_names(list, &self.same_as));
+        self.holdings.set_jobs(self.jobs.as_ref());
         for node in &mut self.nodes {
             *node = with_scheduler(Arc::clone(node), &self.scheduler);
+            self.holdings.place(node);
         }
-        self.jobs = jobs.map(|list| with_machine_names(list, &self.same_as));
         let is_known = jobs.is_none_or(|list| list.is_current());
         self.running = is_known.then(|| JobLookup::of(self.jobs.as_ref()));
     }
@@ -589,14 +604,12 @@ mod tests {
         let found = |store: &FleetStore| {
             let fleet = store.snapshot();
             let takes_jobs: Vec<bool> = fleet.nodes.iter().map(|node| node.takes_jobs()).collect();
-            let allocated = crate::fleet::AllocatedDevices::of(&fleet);
             let jobs = JobLookup::of(fleet.jobs.as_ref());
-            let devices = crate::fleet::JobDevices::of(&fleet);
             let has_job = |node: &Arc<Node>| {
-                let is_held = node.devices.iter().any(|device| allocated.contains(node, device));
-                let [listed, known] =
-                    [jobs.on_node(&node.name).len(), devices.jobs_on(&node.name).len()];
-                (is_held, listed, known)
+                let is_allocated = |position| node.device_holdings(position).is_allocated();
+                let is_held =
+                    (0..node.devices.len()).any(|position| is_allocated(position) == Some(true));
+                (is_held, jobs.on_node(&node.name).len(), node.holdings.jobs().len())
             };
             (takes_jobs, fleet.nodes.iter().map(has_job).collect::<Vec<_>>())
         };

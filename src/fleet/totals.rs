@@ -2,7 +2,7 @@
 
 use crate::fleet::Fleet;
 use crate::fleet::headline::{DeviceCount, NodeCount};
-use crate::fleet::idle::{AllocatedDevices, DeviceState};
+use crate::fleet::idle::DeviceState;
 use crate::fleet::node::Node;
 use crate::model::{Bytes, Device, Percent, Watts};
 use crate::time::Timestamp;
@@ -59,29 +59,24 @@ pub struct Totals {
 impl Totals {
     /// Returns the totals of a fleet, each machine counted once.
     pub fn of(fleet: &Fleet, now: Timestamp) -> Self {
-        Self::of_nodes(fleet.machines().map(|node| &**node), now, &AllocatedDevices::of(fleet))
+        Self::of_nodes(fleet.machines().map(|node| &**node), now)
     }
 
     /// Returns the totals of some nodes.
-    pub fn of_nodes<'a>(
-        nodes: impl IntoIterator<Item = &'a Node>,
-        now: Timestamp,
-        allocated: &AllocatedDevices,
-    ) -> Self {
-        Self::of_node_parts(nodes.into_iter().map(|node| (node, None)), now, allocated)
+    pub fn of_nodes<'a>(nodes: impl IntoIterator<Item = &'a Node>, now: Timestamp) -> Self {
+        Self::of_node_parts(nodes.into_iter().map(|node| (node, None)), now)
     }
 
     /// Returns the totals of parts of nodes: the devices at these [positions](Node::device_positions), or all.
     pub fn of_node_parts<'a>(
         parts: impl IntoIterator<Item = (&'a Node, Option<&'a [usize]>)>,
         now: Timestamp,
-        allocated: &AllocatedDevices,
     ) -> Self {
         let mut totals = Self::default();
         let mut sums = Sums::default();
         for (node, positions) in parts {
             let free = totals.free;
-            totals.add_node((node, positions), now, allocated, &mut sums);
+            totals.add_node((node, positions), now, &mut sums);
             totals.max_free = totals.max_free.max(totals.free - free);
         }
         sums.finish(&mut totals);
@@ -89,13 +84,8 @@ impl Totals {
     }
 
     /// Returns the totals of the devices at these positions of one node, or all.
-    pub fn of_node_part(
-        node: &Node,
-        positions: Option<&[usize]>,
-        now: Timestamp,
-        allocated: &AllocatedDevices,
-    ) -> Self {
-        Self::of_node_parts([(node, positions)], now, allocated)
+    pub fn of_node_part(node: &Node, positions: Option<&[usize]>, now: Timestamp) -> Self {
+        Self::of_node_parts([(node, positions)], now)
     }
 
     /// Returns the known devices that cannot be used: faulty, stale, or free on nodes that take no jobs.
@@ -145,7 +135,7 @@ impl Totals {
     pub fn of_part(node: &Node, positions: Option<&[usize]>) -> Self {
         let mut totals = Self { nodes: 1, ..Self::default() };
         let mut sums = Sums::default();
-        totals.add(node, positions, &AllocatedDevices::default(), &mut sums);
+        totals.add(node, positions, &mut sums);
         totals.max_free = totals.free;
         sums.finish(&mut totals);
         totals
@@ -168,7 +158,6 @@ impl Totals {
         &mut self,
         (node, positions): (&Node, Option<&[usize]>),
         now: Timestamp,
-        allocated: &AllocatedDevices,
         sums: &mut Sums,
     ) {
         self.nodes += 1;
@@ -191,7 +180,7 @@ impl Totals {
                 }
             }
         } else if count == NodeCount::Fresh {
-            self.add(node, positions, allocated, sums);
+            self.add(node, positions, sums);
         } else {
             let devices = whole_devices(node, positions).count();
             self.devices += devices;
@@ -200,16 +189,10 @@ impl Totals {
         }
     }
 
-    fn add(
-        &mut self,
-        node: &Node,
-        positions: Option<&[usize]>,
-        allocated: &AllocatedDevices,
-        sums: &mut Sums,
-    ) {
+    fn add(&mut self, node: &Node, positions: Option<&[usize]>, sums: &mut Sums) {
         for (index, device) in whole_devices(node, positions) {
             self.devices += 1;
-            let state = DeviceState::of(node, index, device, allocated.is_allocated(node, device));
+            let state = DeviceState::of(node, index, device);
             *self.devices_counted_as(state.into()) += 1;
             if device.fault.is_none() {
                 sums.add(device);

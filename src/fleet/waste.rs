@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fleet::history::Metric;
-use crate::fleet::idle::{ACTIVE_PERCENT, MIN_HELD_BYTES, is_idle, is_idle_held};
+use crate::fleet::holdings::{Claim, Evidence};
+use crate::fleet::idle::{ACTIVE_PERCENT, is_idle, is_idle_held};
 use crate::fleet::job_lookup::JobLookup;
-use crate::fleet::jobs::{JobDevice, NodeAllocations};
 use crate::fleet::node::{Node, SourceState};
-use crate::fleet::user::{User, user_of};
-use crate::model::{Device, DeviceUse, Job, NodeName, stale_after};
+use crate::fleet::user::User;
+use crate::model::{Device, DeviceUse, NodeName, stale_after};
 use crate::time::Timestamp;
 
 /// A device is taken to have stayed idle between two samples that are no further apart.
@@ -201,34 +201,30 @@ fn watched_span(before: &Node, source: &SourceState, device: &Device) -> Option<
 
 /// Returns the devices of a node that are idle-held.
 fn idle_held_devices<'a>(node: &'a Node, jobs: Option<&JobLookup>) -> Vec<IdleHeldDevice<'a>> {
-    let listed = jobs.map(|jobs| jobs.on_node(&node.name)).unwrap_or_default();
-    let allocated = NodeAllocations::of(node, &listed).devices;
     let held = |(position, device): (usize, &'a Device)| {
         if !is_idle(device) {
             return None;
         }
         let source = node.source(node.device_sources.get(position)?)?;
         let at = source.taken_at?;
-        let of_jobs: Vec<&JobDevice<'_>> =
-            allocated.iter().filter(|one| *node.whole_uuid(&one.uuid) == device.uuid).collect();
-        let holder = |job: &Job| (User::Named(Arc::clone(&job.user)), job.starts_at);
-        let mut holders: Vec<_> = of_jobs.iter().map(|one| holder(one.job)).collect();
-        if !is_idle_held(node, device, !holders.is_empty()) {
+        let holdings = node.holdings.device(&device.uuid);
+        // Where it is not known which jobs run, only processes hold something.
+        let is_known = |claim: &&Claim| jobs.is_some() || claim.evidence.has(Evidence::PROCESSES);
+        let is_allocated =
+            jobs.is_some() && holdings.claims.iter().any(|claim| claim.is_allocation());
+        if !is_idle_held(node, device, is_allocated) {
             return None;
         }
-        // Others may hold what only processes give to a job.
-        if of_jobs.iter().all(|one| one.is_by_processes) {
-            let counts = |used: &&DeviceUse| {
-                let job = node.job_of(used.pid);
-                let is_of_job = job.is_some_and(|id| of_jobs.iter().any(|one| one.job.has_id(id)));
-                let is_small = used.memory.get().is_some_and(|memory| memory.0 < MIN_HELD_BYTES);
-                !is_of_job && (of_jobs.is_empty() || !is_small)
-            };
-            holders.extend(node.uses_on(device).filter(counts).filter_map(|used| {
-                let began = node.process(used.pid).and_then(|process| process.started_at.get());
-                Some((user_of(node, used)?, began))
-            }));
-        }
+        let began = |claim: &Claim| {
+            let id = claim.holder.job.as_ref();
+            match id.and_then(|id| jobs?.job(id)) {
+                Some(job) => job.starts_at,
+                None => first_start(node, device, claim),
+            }
+        };
+        let holders = holdings.holders().filter(is_known);
+        let mut holders: Vec<_> =
+            holders.map(|claim| (claim.holder.user.clone(), began(claim))).collect();
         if holders.is_empty() {
             holders.push((User::Hidden, None));
         }
@@ -243,6 +239,19 @@ fn idle_held_devices<'a>(node: &'a Node, jobs: Option<&JobLookup>) -> Vec<IdleHe
         Some(IdleHeldDevice { device, source, at, users, held_since })
     };
     node.whole_devices().filter_map(held).collect()
+}
+
+/// Returns when the first process of a holder started on a device.
+fn first_start(node: &Node, device: &Device, claim: &Claim) -> Option<Timestamp> {
+    let is_own = |used: &&DeviceUse| {
+        node.user_of(used).as_ref() == Some(&claim.holder.user)
+            && node.job_of(used.pid) == claim.holder.job.as_ref()
+    };
+    let starts = node
+        .uses_on(device)
+        .filter(is_own)
+        .map(|used| node.process(used.pid).and_then(|process| process.started_at.get()));
+    starts.flatten().min()
 }
 
 /// Returns since when a device is idle-held by its history, how much of that time was watched, and whether it may have
@@ -277,7 +286,7 @@ fn idle_history(node: &Node, held: &IdleHeldDevice<'_>) -> (Timestamp, Duration,
 mod tests {
     use super::*;
     use crate::model::{
-        Allocation, Bytes, DeviceAllocation, JobId, JobList, Percent, ProcessStatics, Reading,
+        Allocation, Bytes, DeviceAllocation, Job, JobId, JobList, Percent, ProcessStatics, Reading,
         Source, UnseenProcess, UnseenReason,
     };
 
@@ -336,9 +345,14 @@ mod tests {
     fn watched(nodes: &[Node], jobs: &JobLookup) -> Waste {
         let mut waste = Waste::default();
         for pair in nodes.windows(2) {
-            waste.observe(&pair[0], &pair[1], Some(jobs));
+            observe(&mut waste, [&pair[0], &pair[1]], Some(jobs));
         }
         waste
+    }
+
+    fn observe(waste: &mut Waste, nodes: [&Node; 2], jobs: Option<&JobLookup>) {
+        let [before, after] = nodes.map(|node| node.with_jobs(jobs.and_then(JobLookup::list)));
+        waste.observe(&before, &after, jobs);
     }
 
     fn seconds_of(waste: &Waste, user: &User) -> Option<u64> {
@@ -435,7 +449,7 @@ mod tests {
     fn a_new_holder_begins_a_new_span() {
         let idle = |second| node(second, [0.0, 90.0]);
         let mut waste = watched(&[idle(0), idle(1)], &alice_has(&[0]));
-        waste.observe(&idle(1), &idle(2), Some(&job_of("bob", &[0], 1)));
+        observe(&mut waste, [&idle(1), &idle(2)], Some(&job_of("bob", &[0], 1)));
         let node = waste.node(&NodeName::new("gpu01").unwrap()).unwrap();
         assert_eq!(node.idle["GPU-0"].since, at(2));
         assert_eq!(seconds_of(&waste, &alice()), Some(1));
@@ -478,7 +492,8 @@ mod tests {
             ),
             ("idle before the job", node_with_history(0..=100, &[]), 90, (90, false), 10),
         ] {
-            let waste = Waste::seeded([&node], Some(&job_of("alice", &[0], began)));
+            let jobs = job_of("alice", &[0], began);
+            let waste = Waste::seeded([&node.with_jobs(jobs.list())], Some(&jobs));
             let span = &waste.node(&name).unwrap().idle["GPU-0"];
             assert_eq!((span.since, span.is_lower_bound), (at(since), is_lower_bound), "{what}");
             assert_eq!(seconds_of(&waste, &alice()), Some(seconds), "{what}");
@@ -491,12 +506,12 @@ mod tests {
         let idle = |second| node(second, [0.0, 0.0]);
         let mut waste = watched(&[idle(0), idle(1), idle(2)], &alice_has(&[0]));
         for second in 2..200 {
-            waste.observe(&idle(second), &idle(second + 1), None);
+            observe(&mut waste, [&idle(second), &idle(second + 1)], None);
         }
         assert_eq!(seconds_of(&waste, &alice()), Some(2));
         assert_eq!(seconds_of(&waste, &User::Unknown), Some(200));
         // It may have been held all the time: how long is not known.
-        waste.observe(&idle(200), &idle(201), Some(&alice_has(&[0])));
+        observe(&mut waste, [&idle(200), &idle(201)], Some(&alice_has(&[0])));
         assert_eq!(seconds_of(&waste, &alice()), Some(3));
         let node = waste.node(&NodeName::new("gpu01").unwrap()).unwrap();
         assert_eq!((node.idle["GPU-0"].since, node.idle["GPU-0"].is_lower_bound), (at(201), true));
@@ -508,7 +523,7 @@ mod tests {
         let [before, after] = [99, 100].map(|second| node_with_history(0..=second, &[]));
         for (began, since, is_lower_bound) in [(40, 40, false), (-4_000, 0, true)] {
             let mut waste = Waste::default();
-            waste.observe(&before, &after, Some(&job_of("alice", &[0], began)));
+            observe(&mut waste, [&before, &after], Some(&job_of("alice", &[0], began)));
             let span = &waste.node(&name).unwrap().idle["GPU-0"];
             assert_eq!((span.since, span.is_lower_bound), (at(since), is_lower_bound), "{began}");
             // Only what was watched is wasted.

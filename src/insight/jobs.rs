@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::fleet::{Assigned, Fleet, JobDevices, Node};
+use crate::fleet::{Fleet, JobHoldings, Node, job_holdings};
 use crate::insight::FleetView;
 use crate::model::{Allocation, Device, DeviceAllocation, Job, JobId, JobState, NodeName};
 use crate::time::Timestamp;
@@ -32,7 +32,7 @@ pub(crate) struct JobNode {
     pub(crate) node_index: Option<usize>,
     /// True if the filter matches a device of the job there, or the node if the job has no known device there.
     pub(crate) is_shown: bool,
-    pub(crate) assigned: Assigned,
+    pub(crate) holdings: JobHoldings,
     /// The positions of the job's devices and slices that match, in the order of the node.
     pub(crate) positions: Vec<usize>,
 }
@@ -53,13 +53,11 @@ impl JobIndex {
     /// Builds the index. With thousands of nodes this is too slow to be done for each frame.
     pub(crate) fn build(fleet_view: &FleetView) -> Self {
         let fleet = &fleet_view.fleet;
-        let job_devices = JobDevices::of(fleet);
         let lookup = NodeLookup::of(fleet_view);
         let listed = fleet.jobs.iter().flat_map(|list| list.with_nodes()).cloned();
-        let unlisted = jobs_from_processes(fleet, &job_devices, &lookup);
-        let listed = listed.map(|job| build_entry(job, true, &job_devices, &lookup));
-        let unlisted =
-            unlisted.into_iter().map(|job| build_entry(job, false, &job_devices, &lookup));
+        let unlisted = jobs_from_processes(fleet);
+        let listed = listed.map(|job| build_entry(job, true, &lookup));
+        let unlisted = unlisted.into_iter().map(|job| build_entry(job, false, &lookup));
         Self { entries: listed.chain(unlisted).collect() }
     }
 
@@ -93,12 +91,14 @@ impl<'a> NodeLookup<'a> {
         node_index.is_some_and(|node_index| shown.contains(&node_index))
     }
 
-    fn job_node(&self, node_index: Option<usize>, assigned: Assigned) -> JobNode {
+    fn job_node(&self, node_index: Option<usize>, job: &Job, allocation: &Allocation) -> JobNode {
         let node = node_index.and_then(|at| self.fleet_view.fleet.nodes.get(at));
         let (mut has_devices, mut positions) = (false, Vec::new());
-        if let (Some(node), Some(own)) = (node, &assigned.devices) {
+        let holdings = job_holdings(node.map(|node| &**node), job, allocation);
+        if let Some(node) = node {
             let devices = node.devices.iter().enumerate();
-            for (position, _) in devices.filter(|(_, device)| own.contains(&device.uuid)) {
+            let is_own = |device: &Device| holdings.devices.contains(&device.uuid);
+            for (position, _) in devices.filter(|(_, device)| is_own(device)) {
                 has_devices = true;
                 if self.fleet_view.matches_device(node, position) {
                     positions.push(position);
@@ -106,39 +106,29 @@ impl<'a> NodeLookup<'a> {
             }
         }
         let is_shown = self.is_shown(node_index) && (!has_devices || !positions.is_empty());
-        JobNode { node_index, is_shown, assigned, positions }
+        JobNode { node_index, is_shown, holdings, positions }
     }
 }
 
-fn build_entry(
-    job: Job,
-    is_listed: bool,
-    job_devices: &JobDevices<'_>,
-    lookup: &NodeLookup<'_>,
-) -> JobEntry {
+fn build_entry(job: Job, is_listed: bool, lookup: &NodeLookup<'_>) -> JobEntry {
     let job_node = |allocation: &Allocation| {
         let node_index = lookup.by_name.get(&allocation.node).copied();
-        lookup.job_node(node_index, job_devices.assigned(&job, allocation))
+        lookup.job_node(node_index, &job, allocation)
     };
     let nodes: Vec<JobNode> = job.allocations.iter().map(job_node).collect();
     JobEntry { is_shown: nodes.iter().any(|job_node| job_node.is_shown), nodes, is_listed, job }
 }
 
 /// Builds a job of each job id that processes carry in their cgroup and that no scheduler lists.
-fn jobs_from_processes(
-    fleet: &Fleet,
-    job_devices: &JobDevices<'_>,
-    lookup: &NodeLookup<'_>,
-) -> Vec<Job> {
-    let node = |name: &NodeName| fleet.nodes.get(*lookup.by_name.get(name)?);
-    let mut jobs: Vec<Job> = job_devices
-        .unlisted()
+fn jobs_from_processes(fleet: &Fleet) -> Vec<Job> {
+    let mut jobs: Vec<Job> = fleet
+        .unlisted_jobs()
         .into_iter()
-        .map(|(id, uses)| {
-            let nodes: Vec<&Arc<Node>> = uses.iter().filter_map(|(name, _)| node(name)).collect();
+        .map(|(id, found)| {
+            let nodes: Vec<&Arc<Node>> = found.iter().map(|(node, _)| *node).collect();
             let (user, starts_at) = owner_and_start(&nodes, id);
-            let allocation = |(name, _): &(&NodeName, &[Arc<str>])| Allocation {
-                node: (*name).clone(),
+            let allocation = |node: &&Arc<Node>| Allocation {
+                node: node.name.clone(),
                 devices: DeviceAllocation::Unknown,
             };
             Job {
@@ -156,9 +146,9 @@ fn jobs_from_processes(
                 ends_at: None,
                 limit: None,
                 run_time: None,
-                node_count: u32::try_from(uses.len()).unwrap_or(u32::MAX),
+                node_count: u32::try_from(nodes.len()).unwrap_or(u32::MAX),
                 devices_per_node: None,
-                allocations: uses.iter().map(allocation).collect(),
+                allocations: nodes.iter().map(allocation).collect(),
             }
         })
         .collect();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::fleet::{Assigned, Node};
+use crate::fleet::{JobHoldings, Node};
 use crate::insight::node_status::{NodeStatus, device_flags};
 use crate::insight::{FleetView, Severity};
 use crate::model::{Device, NodeName};
@@ -32,7 +32,7 @@ enum Illness {
 }
 
 /// Returns how sick a node is; `own` is what jobs of one's own have there.
-fn illness(node: &Node, own: &[&Assigned], now: Timestamp) -> Option<Illness> {
+fn illness(node: &Node, own: &[&JobHoldings], now: Timestamp) -> Option<Illness> {
     let status = NodeStatus::of(node, now);
     if status == NodeStatus::Down {
         let is_of_login = node.fault().is_some_and(|fault| fault.kind.is_of_login());
@@ -48,9 +48,7 @@ fn illness(node: &Node, own: &[&Assigned], now: Timestamp) -> Option<Illness> {
     }
     // A job whose devices are not known may have any.
     let is_own = |device: &Device| {
-        own.iter().any(|assigned| {
-            assigned.devices.as_ref().is_none_or(|devices| devices.contains(&device.uuid))
-        })
+        own.iter().any(|known| !known.is_known() || known.devices.contains(&device.uuid))
     };
     let mut ill = node.devices.iter().filter(|device| device.fault.is_some()).peekable();
     if ill.peek().is_some() {
@@ -102,15 +100,15 @@ pub(crate) fn sick_nodes(fleet_view: &FleetView) -> Vec<usize> {
 }
 
 /// Returns what jobs of one's own have, by the index of the node.
-fn own_assignments(fleet_view: &FleetView) -> BTreeMap<usize, Vec<&Assigned>> {
+fn own_assignments(fleet_view: &FleetView) -> BTreeMap<usize, Vec<&JobHoldings>> {
     let own = fleet_view.own_users();
     let entries = fleet_view.job_index().entries.iter();
     let nodes =
         entries.filter(|entry| own.contains(&*entry.job.user)).flat_map(|entry| &entry.nodes);
-    let mut assignments: BTreeMap<usize, Vec<&Assigned>> = BTreeMap::new();
+    let mut assignments: BTreeMap<usize, Vec<&JobHoldings>> = BTreeMap::new();
     for job_node in nodes {
         if let Some(index) = job_node.node_index {
-            assignments.entry(index).or_default().push(&job_node.assigned);
+            assignments.entry(index).or_default().push(&job_node.holdings);
         }
     }
     assignments

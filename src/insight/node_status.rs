@@ -293,7 +293,7 @@ pub(crate) fn backend_notes(node: &Node) -> Vec<Note> {
     if !node.devices.is_empty() {
         return Vec::new();
     }
-    if node.numbering.is_some() {
+    if node.has_hidden_devices {
         return vec![("no devices selected".to_owned(), Severity::Info)];
     }
     let states = hello.backends.iter().filter_map(|backend| node.source(&backend.source));

@@ -15,7 +15,7 @@ use crate::model::{NodeName, Vendor};
 use crate::time::Timestamp;
 
 mod candidates;
-mod holders;
+mod held;
 mod inherited;
 mod variables;
 
@@ -375,7 +375,7 @@ mod tests {
 
     fn with_jobs(nodes: Vec<Node>, jobs: Vec<Job>) -> Fleet {
         let jobs = JobList { jobs, at: Some(NOW), ..JobList::default() };
-        Fleet { jobs: Some(Arc::new(jobs)), ..fleet(nodes) }
+        fleet(nodes).with_jobs(Some(Arc::new(jobs)))
     }
 
     /// Returns devices with the minor numbers by which Slurm counts.
@@ -530,19 +530,43 @@ mod tests {
     fn a_device_of_somebody_elses_job_is_not_free_however_idle() {
         let devices = || numbered(&[0, 1, 2, 3]);
         let indices = |list: &[u32]| DeviceAllocation::Indices(list.into());
+        let gpu01 = node("gpu01", devices()).with_device_list(&[0, 1, 2, 3]);
         let one = with_jobs(
-            vec![node("gpu01", devices())],
+            vec![gpu01],
             vec![job("7", "bob", indices(&[3, 1])), job("8", "ada", indices(&[2]))],
         );
         let found = picks(&one, &PickRequest::default());
         assert_eq!(text(&found), "gpu01:2,0");
         assert_eq!(reason(&found, "GPU-3"), "job 7 of bob holds it");
-        // As the scheduler counts: by minor number, not in the driver's order.
-        let crossed = with_jobs(
-            vec![node("gpu01", numbered(&[2, 0, 3, 1]))],
-            vec![job("7", "bob", indices(&[0, 1]))],
-        );
+        // As the scheduler counts: neither by minor number nor in the driver's order.
+        let gpu01 = node("gpu01", numbered(&[2, 0, 3, 1])).with_device_list(&[0, 1, 2, 3]);
+        let crossed = with_jobs(vec![gpu01], vec![job("7", "bob", indices(&[0, 1]))]);
         assert_eq!(text(&picks(&crossed, &PickRequest::default())), "gpu01:2,0");
+        let gpu01 = node("gpu01", numbered(&[2, 0, 3, 1])).with_device_list(&[3, 1, 0, 2]);
+        let backwards = with_jobs(vec![gpu01], vec![job("7", "bob", indices(&[0, 1]))]);
+        assert_eq!(text(&picks(&backwards, &PickRequest::default())), "gpu01:1,0");
+    }
+
+    #[test]
+    fn what_is_only_likely_is_not_picked() {
+        let bobs = vec![job("7", "bob", DeviceAllocation::Indices([1].into()))];
+        let found = picks(
+            &with_jobs(vec![node("gpu01", numbered(&[0, 1, 2]))], bobs),
+            &PickRequest::default(),
+        );
+        assert_eq!(text(&found), "");
+        assert_eq!(reason(&found, "GPU-1"), "job 7 of bob holds it");
+        let why = "job 7 of bob may hold it: which devices it has is only likely";
+        assert_eq!(reason(&found, "GPU-0"), why);
+    }
+
+    #[test]
+    fn of_equal_devices_that_with_more_memory_in_use_is_better() {
+        let mut larger = device(0, 10, 0.0);
+        larger.memory_total = Reading::Known(Bytes(200 << 30));
+        larger.memory_used = Reading::Known(Bytes(190 << 30));
+        let one = fleet(vec![node("gpu01", vec![larger, device(1, 10, 0.0)])]);
+        assert_eq!(text(&picks(&one, &PickRequest::default())), "gpu01:0,1");
     }
 
     #[test]
@@ -570,7 +594,7 @@ mod tests {
     fn in_a_job_of_slurm_only_its_devices_are_picked() {
         let indices = |list: &[u32]| DeviceAllocation::Indices(list.into());
         let jobs = vec![job("7", "bob", indices(&[0])), job("8", "ada", indices(&[1, 2]))];
-        let mut inside = node("gpu01", numbered(&[0, 1, 2, 3]));
+        let mut inside = node("gpu01", numbered(&[0, 1, 2, 3])).with_device_list(&[0, 1, 2, 3]);
         let host = HostFacts { user: "ada".into(), job: JobId::new("8"), ..HostFacts::default() };
         inside.hello = Some(Arc::new(Hello { host, ..Hello::default() }));
         let found = picks(&with_jobs(vec![inside], jobs), &PickRequest::default());

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fleet::{IdleSpan, Node, User, is_busy, is_idle_held, user_of};
+use crate::fleet::{IdleSpan, Node, User, is_busy, is_idle_held};
 use crate::insight::FleetView;
 use crate::insight::node_status::NodeStatus;
 use crate::insight::{RowId, process_rows};
@@ -148,7 +148,7 @@ impl Users {
             if others.contains(node.whole_uuid(&device_use.device)) {
                 continue;
             }
-            let Some(user) = user_of(node, device_use) else { continue };
+            let Some(user) = node.user_of(device_use) else { continue };
             let job = node.job_of(device_use.pid);
             add_holder(&mut node_usages, &user, &device_use.device, job);
             let user_usage = users.entry(user.clone()).or_default();
@@ -200,8 +200,8 @@ impl Users {
             }
             self.held += 1;
             let is_busy = is_busy(device);
-            let is_idle_held =
-                is_idle_held(node, device, fleet_view.allocated.contains(node, device));
+            let is_allocated = node.holdings.device(&device.uuid).is_allocated();
+            let is_idle_held = is_idle_held(node, device, is_allocated == Some(true));
             let count = u16::try_from(holders.len()).unwrap_or(u16::MAX);
             for (user, job) in holders {
                 let user_usage = users.entry(user.clone()).or_default();
@@ -272,7 +272,7 @@ fn allocated_jobs(fleet_view: &FleetView) -> BTreeMap<usize, Vec<AllocatedJob>> 
             let Some((index, node)) = job_node.node_index.zip(job_node.node(fleet_view)) else {
                 continue;
             };
-            if job_node.assigned.devices.is_none() {
+            if !job_node.holdings.is_known() {
                 continue;
             }
             let devices = job_node.devices(node).map(|(_, device)| Arc::clone(&device.uuid));
@@ -480,7 +480,7 @@ mod tests {
         let allocation = Allocation { node: node.name.clone(), devices };
         let job = Job { allocations: [allocation].into(), ..Job::example("7") };
         let jobs = JobList { jobs: vec![job], ..JobList::default() };
-        let fleet = Fleet { jobs: Some(Arc::new(jobs)), ..Fleet::new([Arc::new(node)].into()) };
+        let fleet = Fleet::new([Arc::new(node)].into()).with_jobs(Some(Arc::new(jobs)));
         for (filter, held, alice, has_bob) in [
             ("", 3, ((2, 1, 1), 2), true),
             ("node=a", 3, ((2, 1, 1), 2), true),
@@ -527,7 +527,8 @@ mod tests {
         let job = Job { allocations: [allocation].into(), ..Job::example("7") };
         let jobs = Some(Arc::new(JobList { jobs: vec![job], ..JobList::default() }));
         let mut waste = Waste::default();
-        waste.observe(&before, &after, Some(&JobLookup::of(jobs.as_ref())));
+        let placed = after.with_jobs(jobs.as_ref());
+        waste.observe(&before, &placed, Some(&JobLookup::of(jobs.as_ref())));
         let users = |jobs: Option<Arc<JobList>>, filter: &str| {
             let fleet = Fleet {
                 jobs,

@@ -245,6 +245,7 @@ impl SlurmPoller {
             list: JobList {
                 filter_text: filter.describe().into(),
                 requested: filter.requested(),
+                interval,
                 ..JobList::default()
             },
             names: BTreeMap::new(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::id::JobId;
+use crate::time::Timestamp;
 
 /// The evidence of one node. What is `None` or empty could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub struct DaemonDevices {
     pub started_at: Option<u64>,
     /// Its version, such as `22.05.8`.
     pub version: Option<Arc<str>>,
+    /// When its configuration was last changed, in seconds since 1970 by the node's clock; `None` if that is not known.
+    pub configured_at: Option<u64>,
 }
 
 /// A device, or slice, of a scheduler's list.
@@ -75,6 +78,25 @@ pub struct SliceCapability {
     pub gpu_instance: u32,
     /// The id of its compute instance; `None` for the capability of the GPU instance.
     pub compute_instance: Option<u32>,
+}
+
+/// What was proved about a scheduler's list of the devices of a node. A device without slices, or a slice, is a unit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProvedIndices {
+    /// The boot of the node in which it was proved.
+    pub boot_id: Option<Arc<str>>,
+    /// The UUIDs of the units, in the driver's order.
+    pub units: Vec<Arc<str>>,
+    /// Number of indices of the list.
+    pub indices: usize,
+    /// When the daemon started that made the list.
+    pub started_at: Option<Timestamp>,
+    /// The positions of the units that each index may mean; empty if nothing is known.
+    pub meanings: Vec<Vec<u32>>,
+    /// The same of the list before the daemon started.
+    pub earlier: Vec<Vec<u32>>,
+    /// Something contradicted what had been proved.
+    pub is_contradicted: bool,
 }
 
 /// The device files that a job may open.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::declare::table;
+use crate::model::device_evidence::ProvedIndices;
 use crate::model::id::{JobId, NodeName};
 use crate::model::scheduler_node::SchedulerNodes;
 use crate::time::Timestamp;
@@ -202,6 +203,9 @@ impl DeviceAllocation {
     }
 }
 
+/// A list counts for so many intervals after the last answer.
+const KEPT_INTERVALS: u32 = 3;
+
 /// The job list of one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobList {
@@ -209,6 +213,8 @@ pub struct JobList {
     pub jobs: Vec<Job>,
     /// When the scheduler answered; `None` when it never has.
     pub at: Option<Timestamp>,
+    /// How often it is asked.
+    pub interval: Duration,
     /// Why there is no newer list.
     pub error: Option<JobListError>,
     /// Notes about the list, one sentence each.
@@ -231,6 +237,8 @@ pub struct JobList {
     pub hides_jobs: Option<bool>,
     /// What the scheduler says of the watched nodes.
     pub nodes: Arc<SchedulerNodes>,
+    /// What was proved of the indices of nodes when the list was recorded.
+    pub proved: Arc<BTreeMap<NodeName, ProvedIndices>>,
     /// Other names of machines, each with the name under which the jobs of that machine are listed.
     pub other_names: Arc<BTreeMap<NodeName, NodeName>>,
 }
@@ -287,6 +295,12 @@ impl JobList {
     pub fn is_current(&self) -> bool {
         let is_earlier = |error: &JobListError| self.at.is_some_and(|at| error.since <= at);
         self.error.as_ref().is_none_or(is_earlier)
+    }
+
+    /// Returns true if what the list says is taken to be still so: for three intervals, also if the scheduler does not answer.
+    pub fn is_kept(&self, now: Timestamp) -> bool {
+        let limit = self.interval.saturating_mul(KEPT_INTERVALS);
+        self.is_current() || self.at.is_some_and(|at| now.since(at) <= limit)
     }
 
     /// Returns true if the scheduler has answered everything, or failed.

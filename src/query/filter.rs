@@ -24,7 +24,7 @@ pub use matching::NodeMatch;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::fleet::{AllocatedDevices, JobLookup, Node};
+use crate::fleet::{JobLookup, Node};
 use crate::metrics::{Field, HOST, JOB, JobAt, PROCESS, Usage, current_aliases, device_fields};
 use crate::model::{Device, JobList};
 use expression::Conditions;
@@ -42,7 +42,6 @@ pub struct Filter {
     reads: FilterInputs,
     /// The jobs listed by the scheduler.
     jobs: Arc<JobLookup>,
-    allocated: Arc<AllocatedDevices>,
 }
 
 /// A syntax error in a filter, with its position.
@@ -244,13 +243,8 @@ impl Filter {
     /// Returns the filter with the jobs of the scheduler and the devices allocated to them. Without them, only the job
     /// ids of processes are known.
     #[must_use]
-    pub fn with_jobs(
-        mut self,
-        jobs: Option<&Arc<JobList>>,
-        allocated: &Arc<AllocatedDevices>,
-    ) -> Self {
+    pub fn with_jobs(mut self, jobs: Option<&Arc<JobList>>) -> Self {
         self.jobs = Arc::new(JobLookup::of(jobs.filter(|_| self.reads.jobs)));
-        self.allocated = Arc::clone(allocated);
         self
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::fleet::{Node, device_numbering};
+use crate::fleet::Node;
 use crate::model::{Device, DeviceUse, Reading, TransportKind, UseKind};
 
 /// The selection of what is shown; by default everything.
@@ -157,14 +157,13 @@ impl DisplaySelection {
             return Arc::clone(node);
         }
         let mut filtered = Node::clone(node);
-        // Schedulers number all devices, selected or not.
-        filtered.numbering =
-            Some(node.numbering.clone().unwrap_or_else(|| device_numbering(node).into()));
+        filtered.has_hidden_devices = true;
         let sources = node.device_sources.iter().cloned();
         let both = node.devices.iter().cloned().zip(sources);
         let (kept, sources): (Vec<_>, Vec<_>) = both.filter(|(device, _)| matches(device)).unzip();
         (filtered.devices, filtered.device_sources) = (kept, sources.into());
-        let is_hidden = |uuid: &Arc<str>| node.device(uuid).is_some_and(|device| !matches(device));
+        let is_hidden = |uuid: &str| node.device(uuid).is_some_and(|device| !matches(device));
+        filtered.holdings = Arc::new(node.holdings.of_devices(|uuid| !is_hidden(uuid)));
         let uses = node.uses.iter().filter(|used| !is_hidden(&used.device));
         filtered.uses = uses.cloned().collect();
         let events = node.events.iter().filter(|record| !is_hidden(&record.event.device));
@@ -195,7 +194,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::Process;
+    use crate::fleet::{NodeHoldings, Process};
     use crate::model::{NodeName, ProcessKey, ProcessStatics, Source};
 
     /// Two devices, the first with two slices; one process on each.
@@ -261,15 +260,15 @@ mod tests {
     }
 
     #[test]
-    fn hidden_devices_keep_their_scheduler_index() {
-        let here = node(TransportKind::Local);
+    fn who_has_the_selected_devices_stays_known() {
+        let mut here = node(TransportKind::Local);
+        let devices = [("MIG-s0", "ada", None), ("GPU-bb22", "bob", None)];
+        Arc::make_mut(&mut here).holdings = Arc::new(NodeHoldings::example(&devices));
         let only = DisplaySelection { devices: Some([1].into()), ..DisplaySelection::default() };
         let selected = only.filter_devices(&here);
-        let at = |node: &Node, places: &[u32]| crate::fleet::devices_at(node, places, None);
-        // The slices are 0 and 1, the second device is 2.
-        assert_eq!(at(&here, &[0, 2]).unwrap().len(), 2);
-        assert_eq!(at(&selected, &[0, 2]).unwrap(), ["GPU-bb22".into()]);
-        assert_eq!(at(&selected, &[0]).unwrap(), []);
+        let is_held = |uuid| !selected.holdings.device(uuid).claims.is_empty();
+        assert_eq!(["MIG-s0", "GPU-bb22"].map(is_held), [false, true]);
+        assert!(selected.has_hidden_devices && !here.has_hidden_devices);
         assert_eq!(only.filter_devices(&selected).devices.len(), 1);
         assert_eq!(only.summary().as_deref(), Some("only 1"));
         assert!(Arc::ptr_eq(&DisplaySelection::default().filter_devices(&here), &here));

@@ -9,6 +9,7 @@ use crate::model::{
     Allocation, DeviceAllocation, Job, JobId, JobList, JobListError, JobOutcome, JobState,
     RequestedJobs,
 };
+use crate::record::proved::{self, ProvedLine};
 use crate::record::scheduler_nodes::{self, SchedulerNodesLine};
 use crate::record::value::{from_seconds, node_name, to_seconds};
 use crate::text::sanitize_shared;
@@ -22,6 +23,8 @@ const MAX_TEXT_LENGTH: usize = 1000;
 pub(super) struct JobListLine {
     jobs: Vec<JobLine>,
     at: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval: Option<f64>,
     error: Option<ErrorLine>,
     notes: Vec<Arc<str>>,
     filter: Arc<str>,
@@ -40,6 +43,9 @@ pub(super) struct JobListLine {
     nodes: Vec<SchedulerNodesLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     nodes_at: Option<f64>,
+    /// What was proved of the indices of nodes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    proved: Vec<ProvedLine>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -113,6 +119,7 @@ impl From<&JobList> for JobListLine {
         Self {
             jobs: list.jobs.iter().map(JobLine::from).collect(),
             at: list.at.map(to_seconds),
+            interval: Some(list.interval.as_secs_f64()).filter(|seconds| *seconds > 0.0),
             error: list.error.as_ref().map(error),
             notes: list.notes.clone(),
             filter: Arc::clone(&list.filter_text),
@@ -125,6 +132,7 @@ impl From<&JobList> for JobListLine {
             ended: list.ended.iter().map(ended).collect(),
             nodes: scheduler_nodes::to_lines(&list.nodes),
             nodes_at: list.nodes.at.map(to_seconds),
+            proved: proved::to_lines(&list.proved),
         }
     }
 }
@@ -148,6 +156,7 @@ impl JobListLine {
         JobList {
             jobs: self.jobs.iter().filter_map(JobLine::to_job).collect(),
             at: self.at.map(from_seconds),
+            interval: self.interval.and_then(duration).unwrap_or_default(),
             error: self.error.as_ref().map(error),
             notes: self.notes.iter().map(|note| text(note)).collect(),
             filter_text: text(&self.filter),
@@ -160,6 +169,7 @@ impl JobListLine {
             ended: self.ended.iter().filter_map(ended).collect(),
             nodes: Arc::new(scheduler_nodes::to_nodes(&self.nodes, self.nodes_at)),
             other_names: Arc::default(),
+            proved: Arc::new(proved::to_proved(&self.proved)),
         }
     }
 }

@@ -145,7 +145,7 @@ impl CollectedNode {
             }
             let Some(end) = sums.scope.spans.end_of(taken_at) else { continue };
             let known = holders.by_position.get(position).cloned().unwrap_or_default();
-            let values = values_of(node, position, device, known.is_allocated);
+            let values = values_of(node, position, device);
             let is_free = values.state == DeviceState::Free;
             record.held = Some(HeldValues {
                 from: taken_at.max(elsewhere.ended_at),

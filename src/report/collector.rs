@@ -7,12 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fleet::Node;
-use crate::insight::ownership::AllocationIndex;
+use crate::fleet::{HoldingsKeeper, Node};
 use crate::model::{Device, JobId, JobList, JobState, NodeName, stale_after};
 use crate::report::collected_node::CollectedNode;
 use crate::report::device_record::{DeviceRecord, HeldValues, UsageSums};
-use crate::report::holders::{CachedHolder, HeldCommand, HolderIndex};
+use crate::report::holders::{CachedHolder, HeldCommand, HolderSums};
 use crate::report::intervals::TimeIntervals;
 use crate::report::machines::{MachineIndex, MachineName};
 use crate::report::scope::ReportScope;
@@ -24,12 +23,12 @@ use crate::time::Timestamp;
 #[derive(Debug)]
 pub(super) struct UsageCollector {
     scope: ReportScope,
-    allocations: AllocationIndex,
+    placing: HoldingsKeeper,
     /// Per file, the nodes that it lists, and since when.
     rosters: BTreeMap<usize, (Timestamp, Vec<NodeName>)>,
     pub(super) nodes: BTreeMap<NodeName, CollectedNode>,
     machines: MachineIndex,
-    pub(super) holders: HolderIndex,
+    pub(super) holders: HolderSums,
     pub(super) jobs: BTreeMap<JobId, JobFacts>,
     pub(super) commands: BTreeMap<HeldCommand, f64>,
 }
@@ -47,11 +46,11 @@ impl UsageCollector {
     pub(super) fn new(scope: ReportScope) -> Self {
         Self {
             scope,
-            allocations: AllocationIndex::default(),
+            placing: HoldingsKeeper::default(),
             rosters: BTreeMap::new(),
             nodes: BTreeMap::new(),
             machines: MachineIndex::default(),
-            holders: HolderIndex::default(),
+            holders: HolderSums::default(),
             jobs: BTreeMap::new(),
             commands: BTreeMap::new(),
         }
@@ -107,7 +106,7 @@ impl UsageCollector {
     }
 
     fn on_jobs(&mut self, jobs: Option<&Arc<JobList>>) {
-        self.allocations.refresh(jobs);
+        self.placing.set_jobs(jobs);
         let listed = jobs.iter().flat_map(|list| &list.jobs);
         for job in listed.filter(|job| job.state != JobState::Pending) {
             if !self.jobs.contains_key(&job.id) {
@@ -124,13 +123,16 @@ impl UsageCollector {
         }
     }
 
-    fn on_node(&mut self, at: Timestamp, node: &Node) {
+    fn on_node(&mut self, at: Timestamp, node: &Arc<Node>) {
         if !self.nodes.contains_key(&node.name) {
             self.nodes.insert(node.name.clone(), CollectedNode::default());
         }
         self.find_machine(at, node);
-        self.allocations.note_name(node);
-        let Self { scope, allocations, nodes, holders, commands, .. } = self;
+        self.placing.note_name(node);
+        let mut placed = Arc::clone(node);
+        self.placing.place(&mut placed);
+        let node = &*placed;
+        let Self { scope, placing, nodes, holders, commands, .. } = self;
         let Some(record) = nodes.get_mut(&node.name) else { return };
         let mut sums = UsageSums { scope, holders, commands, node: &node.name };
         record.on_link(at, node, &mut sums);
@@ -140,7 +142,7 @@ impl UsageCollector {
         record.count_sample(at, node, sums.scope);
         record.on_events(node, sums.scope);
         if record.has_new_sample(node) {
-            record.holders.refresh(node, allocations, sums.holders, sums.scope.has_commands);
+            record.holders.refresh(node, placing.jobs(), sums.holders, sums.scope.has_commands);
         }
         record.on_devices(at, node, &mut sums);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::fleet::{DeviceState, Node};
 use crate::model::{Celsius, Device, NodeName, Percent, Watts};
-use crate::report::holders::{CachedHolder, HeldCommand, HolderIndex};
+use crate::report::holders::{CachedHolder, HeldCommand, HolderSums};
 use crate::report::intervals::TimeIntervals;
 use crate::report::scope::ReportScope;
 use crate::report::series::{PartSeries, StepSeries};
@@ -48,7 +48,7 @@ pub(super) struct HeldValues {
 /// Where values of a node are added.
 pub(super) struct UsageSums<'a> {
     pub(super) scope: &'a ReportScope,
-    pub(super) holders: &'a mut HolderIndex,
+    pub(super) holders: &'a mut HolderSums,
     pub(super) commands: &'a mut BTreeMap<HeldCommand, f64>,
     pub(super) node: &'a NodeName,
 }
@@ -138,13 +138,8 @@ impl DeviceRecord {
     }
 }
 
-pub(super) fn values_of(
-    node: &Node,
-    position: usize,
-    device: &Device,
-    is_allocated: Option<bool>,
-) -> DeviceValues {
-    let mut state = DeviceState::of(node, position, device, is_allocated);
+pub(super) fn values_of(node: &Node, position: usize, device: &Device) -> DeviceValues {
+    let mut state = DeviceState::of(node, position, device);
     if state == DeviceState::Unavailable {
         // Nobody could have used it, so it was not free.
         state = DeviceState::Unknown;

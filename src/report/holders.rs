@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use crate::fleet::{MIN_HELD_BYTES, Node};
-use crate::insight::ownership::{AllocationIndex, Holder};
+use crate::fleet::{Holder, JobLookup, Node, NodeHoldings};
 use crate::model::NodeName;
 use crate::report::series::StepSeries;
 use crate::report::usage::DeviceUsage;
@@ -16,7 +15,7 @@ const MAX_HOLDERS: usize = 20_000;
 
 /// Who held devices, numbered in the order in which they appeared.
 #[derive(Debug, Default)]
-pub(super) struct HolderIndex {
+pub(super) struct HolderSums {
     numbers: BTreeMap<Holder, usize>,
     pub(super) records: Vec<HolderRecord>,
 }
@@ -46,6 +45,9 @@ pub(super) struct HeldCommand {
 /// The holders of each device of a node, as long as its processes and allocations stay the same.
 #[derive(Debug, Default)]
 pub(super) struct CachedHolders {
+    /// Of which holders it was made.
+    holdings: Option<Arc<NodeHoldings>>,
+    /// Changes with the programs that run.
     signature: u64,
     pub(super) by_position: Vec<CachedHolder>,
 }
@@ -54,12 +56,10 @@ pub(super) struct CachedHolders {
 #[derive(Clone, Debug, Default)]
 pub(super) struct CachedHolder {
     pub(super) numbers: Arc<[usize]>,
-    /// `None` if that is not known.
-    pub(super) is_allocated: Option<bool>,
     pub(super) commands: Arc<[HeldCommand]>,
 }
 
-impl HolderIndex {
+impl HolderSums {
     /// Returns the number of a holder.
     pub(super) fn number(&mut self, holder: &Holder) -> usize {
         if let Some(number) = self.numbers.get(holder) {
@@ -94,52 +94,61 @@ impl CachedHolders {
     pub(super) fn refresh(
         &mut self,
         node: &Node,
-        allocations: &AllocationIndex,
-        holders: &mut HolderIndex,
+        jobs: &JobLookup,
+        holders: &mut HolderSums,
         has_commands: bool,
     ) {
-        let signature = signature(node, allocations);
-        if signature == self.signature && self.by_position.len() == node.devices.len() {
+        let signature = if has_commands { signature(node) } else { 0 };
+        let is_same =
+            self.holdings.as_ref().is_some_and(|known| Arc::ptr_eq(known, &node.holdings));
+        if is_same && signature == self.signature && self.by_position.len() == node.devices.len() {
             return;
         }
+        self.holdings = Some(Arc::clone(&node.holdings));
         self.signature = signature;
-        let commands = if has_commands { commands_of(node, allocations) } else { Vec::new() };
-        let cached = allocations.holders(node).into_iter().enumerate().map(|(position, known)| {
-            let numbers = known.holders.iter().map(|holder| holders.number(holder)).collect();
+        let commands = if has_commands { commands_of(node, jobs) } else { Vec::new() };
+        let cached = node.devices.iter().enumerate().map(|(position, device)| {
+            let mut numbers: Vec<usize> = Vec::new();
+            for claim in node.holdings.device(&device.uuid).holders() {
+                let number = holders.number(&claim.holder);
+                if !numbers.contains(&number) {
+                    numbers.push(number);
+                }
+            }
             let commands = commands.get(position).map(|all| Arc::from(&**all)).unwrap_or_default();
-            CachedHolder { numbers, is_allocated: known.is_allocated, commands }
+            CachedHolder { numbers: numbers.into(), commands }
         });
         self.by_position = cached.collect();
     }
 }
 
-/// Returns a number that changes when the holders of the node's devices may have changed.
-fn signature(node: &Node, allocations: &AllocationIndex) -> u64 {
+/// Returns a number that changes when the programs on the node's devices may have changed.
+fn signature(node: &Node) -> u64 {
     let mut hasher = DefaultHasher::new();
-    allocations.generation().hash(&mut hasher);
-    for device in &node.devices {
-        device.uuid.hash(&mut hasher);
-    }
     for used in node.uses.iter() {
-        let memory = used.memory.get().map(|memory| memory.0 / MIN_HELD_BYTES);
-        (used.pid, &used.device, memory).hash(&mut hasher);
+        (used.pid, &used.device).hash(&mut hasher);
     }
     for process in node.processes.iter() {
-        (process.key.pid, Arc::as_ptr(&process.statics) as usize).hash(&mut hasher);
+        (process.key.pid, Arc::as_ptr(&process.statics).addr()).hash(&mut hasher);
     }
-    node.unseen.len().hash(&mut hasher);
     hasher.finish()
 }
 
 /// Returns the command lines on each device of a node.
-fn commands_of(node: &Node, allocations: &AllocationIndex) -> Vec<Vec<HeldCommand>> {
+fn commands_of(node: &Node, jobs: &JobLookup) -> Vec<Vec<HeldCommand>> {
     let mut commands = vec![Vec::new(); node.devices.len()];
-    for (position, holder, used) in allocations.uses(node) {
-        let statics = node.statics_of(used.pid);
-        let text = statics.and_then(|statics| statics.command.known()).cloned();
-        if let (Some(text), Some(of_device)) = (text, commands.get_mut(position)) {
-            of_device.push(HeldCommand { node: node.name.clone(), holder, text });
-        }
+    for used in node.uses.iter() {
+        let text = node.statics_of(used.pid).and_then(|statics| statics.command.known()).cloned();
+        let whole = node.whole_uuid(&used.device);
+        let position = node.devices.iter().position(|device| device.uuid == *whole);
+        let of_device = position.and_then(|position| commands.get_mut(position));
+        let (Some(user), Some(text), Some(of_device)) = (node.user_of(used), text, of_device)
+        else {
+            continue;
+        };
+        let job = node.job_of(used.pid).map(|id| jobs.job(id).map_or(id, |job| &job.id));
+        let holder = Holder { user, job: job.cloned() };
+        of_device.push(HeldCommand { node: node.name.clone(), holder, text });
     }
     commands
 }

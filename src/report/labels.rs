@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::fleet::Anonymizer;
+use crate::fleet::Holder;
 use crate::fleet::User;
-use crate::insight::ownership::Holder;
 use crate::model::{JobId, NodeName};
 use crate::report::collector::JobFacts;
 

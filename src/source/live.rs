@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use crate::collect::Collector;
 use crate::fleet::{FleetStore, PublishIntervals};
 use crate::inventory::{Roster, slurm};
+use crate::model::JobList;
 use crate::record::RecorderSink;
 use crate::source::pipeline::Pipeline;
 use crate::transport::Target;
@@ -15,7 +16,10 @@ use crate::transport::Target;
 pub fn publish_roster(store: &FleetStore, recorder: Option<&RecorderSink>, roster: &Roster) {
     if let Some(recorder) = recorder {
         let names = roster.targets.iter().map(|target| target.name.clone());
-        recorder.on_roster(names, roster.jobs.clone());
+        let jobs = roster.jobs.as_ref().map(|list| {
+            Arc::new(JobList { proved: Arc::new(store.proved()), ..JobList::clone(list) })
+        });
+        recorder.on_roster(names, jobs);
     }
     store.set_nodes(roster.targets.iter().map(|target| target.name.clone()), roster.jobs.clone());
 }

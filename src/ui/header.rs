@@ -148,7 +148,7 @@ fn totals_line(context: RenderContext<'_>, width: u16) -> Line {
             "no fresh samples"
         } else if totals.devices > 0 {
             "no fresh device samples"
-        } else if any(|node| node.numbering.is_some()) {
+        } else if any(|node| node.has_hidden_devices) {
             "no devices selected"
         } else {
             "no devices"

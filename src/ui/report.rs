@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::fleet::{AllocatedDevices, Node, Totals};
+use crate::fleet::{Node, Totals};
 use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, notes};
 use crate::model::{Link, Percent};
@@ -46,7 +46,6 @@ const MIN_NOTE_WIDTH: u16 = 22;
 /// What cells are drawn from, apart from their node.
 struct ReportTable<'a> {
     context: RenderContext<'a>,
-    allocated: AllocatedDevices,
     name_width: u16,
     memory_width: u16,
     users_width: u16,
@@ -74,7 +73,7 @@ impl<'a> ReportTable<'a> {
         .sized(|table, _| table.name_width),
         ReportColumn::right("DEV", 3, |_, row, _| row.of_devices(row.totals.devices)).rank(1),
         ReportColumn::right("FREE", 4, |table, row, _| {
-            let now = Totals::of_nodes([row.node], table.context.view.now, &table.allocated);
+            let now = Totals::of_nodes([row.node], table.context.view.now);
             if now.fresh > 0 { row.of_devices(now.free) } else { UNKNOWN.into() }
         })
         .rank(2),
@@ -128,7 +127,6 @@ impl<'a> ReportTable<'a> {
         let name_width = context.view.extents.name.max(4);
         let table = Self {
             context,
-            allocated: AllocatedDevices::of(&context.view.fleet),
             name_width,
             memory_width: widest(&memory).max(7),
             users_width: widest(&users).clamp(5, 20),

@@ -294,7 +294,7 @@ fn jobs_stay_when_the_scheduler_does_not_answer_and_the_error_is_shown() {
         since: Timestamp::from_micros(NOW.as_micros() - 30_000_000),
     };
     let list = JobList { error: Some(error), ..list };
-    let fleet = Fleet { jobs: Some(Arc::new(list)), ..before };
+    let fleet = before.with_jobs(Some(Arc::new(list)));
     for (width, height) in SIZES {
         let mut ui = new_ui(fleet.clone(), DARK);
         for view in ['1', '2', '3', '4', '5', '6'] {

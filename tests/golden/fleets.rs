@@ -548,7 +548,7 @@ pub fn partitioned() -> Fleet {
     let fleet = Fleet::new((1..=300).map(numbered).collect::<Vec<_>>().into());
     let nodes = Arc::new(SchedulerNodes { at: Some(ago(70_000)), ..SchedulerNodes::default() });
     let jobs = JobList { at: Some(ago(12_000)), nodes, ..JobList::default() };
-    Fleet { jobs: Some(Arc::new(jobs)), ..fleet }
+    fleet.with_jobs(Some(Arc::new(jobs)))
 }
 
 /// A single workstation.
@@ -746,7 +746,7 @@ pub fn cluster() -> Fleet {
         scheduled_job(("8502", "sweep"), ("dave", "a100"), &sweep),
     ];
     let list = JobList { jobs, at: Some(ago(2_000)), ..JobList::default() };
-    watched(Fleet { jobs: Some(Arc::new(list)), ..Fleet::new(nodes.into()) })
+    watched(Fleet::new(nodes.into()).with_jobs(Some(Arc::new(list))))
 }
 
 fn job_id(id: &str) -> JobId {
@@ -798,7 +798,7 @@ fn pending_job(id: &str, name: &str, reason: &str, starts_in: Option<u64>) -> Jo
 fn with_job_list(fleet: Fleet, jobs: Vec<Job>) -> Fleet {
     let filter_text = "of alice".into();
     let list = JobList { jobs, at: Some(ago(12_000)), filter_text, ..JobList::default() };
-    watched(Fleet { jobs: Some(Arc::new(list)), ..fleet })
+    watched(fleet.with_jobs(Some(Arc::new(list))))
 }
 
 /// Adds since when devices are idle-held, as the histories of the nodes tell.

@@ -1,7 +1,6 @@
 //! gtop's own names: `gtop_`, what has the metric, and its id in base units.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use crate::export::exposition::text::{
     ExpositionText, Family, FamilyKind, Labels, SampleValue, unique,
@@ -9,7 +8,7 @@ use crate::export::exposition::text::{
 use crate::export::exposition::{
     ExpositionOptions, ServedDevice, ServedFleet, ServedNode, is_public,
 };
-use crate::fleet::{AllocatedDevices, DeviceState, Evidence, Fleet, JobDevices, Traffic};
+use crate::fleet::{DeviceState, Evidence, JobLookup, Traffic};
 use crate::metrics::{Field, HOST, PROCESS, Usage, ValueKind, device_fields, is_slow_host_metric};
 use crate::model::{Job, Link, TransportKind};
 use crate::time::Timestamp;
@@ -150,14 +149,12 @@ fn write_devices(text: &mut ExpositionText, served: &ServedFleet<'_>) {
             Some(served.labels.clone().with("kind", served.device.fault.as_ref()?.kind()))
         }),
     );
-    let allocated = AllocatedDevices::of(served.machines);
     let state = Family::gauge("gtop_device_state", "1 for the state that a device is in");
     text.infos(
         state,
         served.fresh_devices().map(|served| {
             let ServedDevice { node, position, device, .. } = *served;
-            let is_allocated = allocated.is_allocated(node, device);
-            let state = match DeviceState::of(node, position, device, is_allocated) {
+            let state = match DeviceState::of(node, position, device) {
                 DeviceState::Busy => "busy",
                 DeviceState::IdleHeld => "idle_held",
                 DeviceState::Free => "free",
@@ -208,43 +205,31 @@ fn seconds_since(at: Timestamp, served: &ServedFleet<'_>) -> SampleValue {
     SampleValue::Double((served.now.since(at).as_secs_f64() * 1000.0).round() / 1000.0)
 }
 
-/// Writes which job has which device; with names also whose jobs they are. The list of a scheduler that does not answer
-/// is not what runs now: then there are only the jobs of processes.
+/// Writes which job has which device; with names also whose jobs they are. What a scheduler said that does not answer any
+/// more counts for [`JobList::is_kept`]; later there are only the jobs of processes.
 fn write_jobs(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names: bool) {
-    let list = served.machines.jobs.clone().filter(|list| list.is_current());
-    let fleet = Fleet { jobs: list, ..served.machines.clone() };
-    let job_devices = JobDevices::of(&fleet);
-    let jobs: Vec<&Job> = fleet.jobs.iter().flat_map(|list| list.with_nodes()).collect();
-    // By node, device and job; and whether only processes show it.
-    let mut pairs: BTreeMap<(&str, Arc<str>, &str), bool> = BTreeMap::new();
-    for job in &jobs {
-        for allocation in job.allocations.iter() {
-            let assigned = job_devices.assigned(job, allocation);
-            let is_of_processes = assigned.evidence == Some(Evidence::Processes);
-            for uuid in assigned.devices.into_iter().flatten() {
-                pairs.insert((allocation.node.as_str(), uuid, &job.shown_id), is_of_processes);
-            }
-        }
-    }
-    let unlisted = job_devices.unlisted();
-    for (job, places) in &unlisted {
-        for (node, devices) in places {
-            for uuid in *devices {
-                pairs.insert((node.as_str(), Arc::clone(uuid), job.as_str()), true);
-            }
-        }
-    }
+    let list = served.machines.jobs.as_ref().filter(|list| list.is_kept(served.now));
+    let lookup = JobLookup::of(list);
+    let jobs: Vec<&Job> = list.into_iter().flat_map(|list| list.with_nodes()).collect();
     let device = Family::info("gtop_job_device_info", "which job has which device");
     let labels_of = |served: &ServedNode<'_>| {
-        let name = served.node.name.as_str();
-        let of_node = pairs.range((name, Arc::from(""), "")..);
-        let of_node = of_node.take_while(|((node, ..), _)| *node == name);
-        let labels = of_node.filter_map(|((_, uuid, job), is_of_processes)| {
-            let device = served.device(uuid)?;
-            let is_known = !is_of_processes || device.has_fresh_processes;
-            is_known.then(|| device.labels.clone().with("job", job))
-        });
-        labels.collect::<Vec<_>>()
+        let of_device = |of_device: &ServedDevice<'_>| {
+            let holdings = of_device.node.holdings.device(&of_device.device.uuid);
+            let labels = holdings.claims.iter().filter_map(|claim| {
+                let id = claim.holder.job.as_ref()?;
+                let job = lookup.job(id);
+                let is_told = job.is_some() && claim.evidence.has(Evidence::SCHEDULER);
+                let is_used = claim.evidence.has(Evidence::PROCESSES);
+                let is_known = is_told || (is_used && of_device.has_fresh_processes);
+                is_known.then(|| {
+                    let shown = job.map_or(id.as_str(), |job| &job.shown_id);
+                    let labels = of_device.labels.clone().with("job", shown);
+                    labels.with("job_id", id.as_str()).with("certainty", claim.certainty.as_str())
+                })
+            });
+            labels.collect::<Vec<_>>()
+        };
+        served.devices.iter().flat_map(of_device).collect::<Vec<_>>()
     };
     text.infos(device, served.nodes.iter().flat_map(labels_of));
     if has_names {
@@ -252,7 +237,8 @@ fn write_jobs(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names: bo
         text.infos(
             info,
             jobs.iter().map(|job| {
-                let labels = Labels::default().with("job", &job.shown_id).with("user", &job.user);
+                let labels = Labels::default().with("job", &job.shown_id);
+                let labels = labels.with("job_id", job.id.as_str()).with("user", &job.user);
                 let labels = labels.with("name", &job.name).with("partition", &job.partition);
                 labels.with("account", job.account.as_deref().unwrap_or_default())
             }),

@@ -1,12 +1,13 @@
 //! The jobs of a snapshot: those the scheduler lists, and those known from processes only.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::ser::{Serialize, Serializer};
 
 use crate::export::json::age;
 use crate::export::json::schema::{JsonShape, Metrics, Objects, Shaped, object};
-use crate::fleet::{Evidence, Fleet, JobDevices, NodeDevices};
+use crate::fleet::{Claim, Fleet, JobHoldings, Node, job_holdings};
 use crate::metrics::JobAt;
 use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobList, JobListError};
 use crate::time::Timestamp;
@@ -43,7 +44,6 @@ object! {
 /// All jobs, each serialised when it is written.
 pub(super) struct Jobs<'a> {
     pub(super) fleet: &'a Fleet,
-    pub(super) job_devices: &'a JobDevices<'a>,
     pub(super) now: Timestamp,
 }
 
@@ -51,9 +51,9 @@ impl Serialize for Jobs<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let listed = self.fleet.jobs.iter().flat_map(|list| &list.jobs);
         let listed = listed.map(|job| JobJson::Listed(Box::new(ListedJson::of(self, job))));
-        let unlisted = self.job_devices.unlisted();
+        let unlisted = self.fleet.unlisted_jobs();
         let unlisted =
-            unlisted.iter().map(|(id, uses)| JobJson::Unlisted(UnlistedJson::of(id, uses)));
+            unlisted.iter().map(|(id, found)| JobJson::Unlisted(UnlistedJson::of(id, found)));
         serializer.collect_seq(listed.chain(unlisted))
     }
 }
@@ -83,17 +83,18 @@ object! {
         ..metrics: Metrics<'a, JobAt> = Metrics { subject: Cow::Owned(at), unknown_extra: None },
         /// Its allocation on each node.
         allocations: Vec<AllocationJson<'a>> =
-            allocations.map(|one| allocation(jobs.job_devices, job, one)).collect(),
+            allocations.map(|known| allocation(jobs.fleet, job, known)).collect(),
     }
 }
 
 object! {
     /// A job known from processes only.
-    UnlistedJson<'a> as "unlisted_job" of (id: &'a JobId, devices: &[NodeDevices<'a>]) {
+    UnlistedJson<'a> as "unlisted_job" of (id: &'a JobId, found: &[(&'a Arc<Node>, &'a JobHoldings)]) {
         /// Job id.
         id: &'a str = id.as_str(),
         /// The devices its processes use, on each node.
-        allocations: Vec<AllocationJson<'a>> = devices.iter().map(process_allocation).collect(),
+        allocations: Vec<AllocationJson<'a>> =
+            found.iter().map(|(node, known)| process_allocation(node, known)).collect(),
     }
 }
 
@@ -102,12 +103,15 @@ object! {
     AllocationJson<'a> as "allocation" {
         /// The node.
         node: &'a str,
-        /// UUIDs of the devices; null when unknown.
+        /// UUIDs of the devices that it is known to have; null when none is known of those it has.
         devices: Option<Vec<String>>,
-        /// Where the devices are known from: scheduler or processes. From processes the list may be incomplete.
-        devices_from: Option<&'static str>,
-        /// True if processes contradict the scheduler; devices are then those its processes use, null when they use none.
-        disputed: bool,
+        /// From what they are known: scheduler, cgroup, processes, environment.
+        evidence: Vec<&'static str>,
+        /// How sure that is: certain, likely, disputed if what is known contradicts itself, unknown if it is not known
+        /// which devices the job has, or not of all.
+        certainty: &'static str,
+        /// How many more devices it has of which it is not known which they are; null if that is not known.
+        unplaced: Option<u32>,
         /// The scheduler's device indices (GRES IDX), if it reports them.
         places: Option<Vec<u32>>,
         /// Number of devices, if the scheduler reports it.
@@ -115,36 +119,51 @@ object! {
     }
 }
 
-fn process_allocation<'a>((node, devices): &NodeDevices<'a>) -> AllocationJson<'a> {
-    AllocationJson {
-        node: node.as_str(),
-        devices: Some(devices.iter().map(ToString::to_string).collect()),
-        devices_from: Some(Evidence::Processes.as_str()),
-        disputed: false,
-        places: None,
-        count: None,
-    }
+fn process_allocation<'a>(node: &'a Node, known: &JobHoldings) -> AllocationJson<'a> {
+    holdings_json(node.name.as_str(), known, None, None)
 }
 
 /// `places` and `count` are what the scheduler reports; `devices` are the devices these stand for on the node.
-fn allocation<'a>(
-    job_devices: &JobDevices<'_>,
-    job: &Job,
-    allocation: &'a Allocation,
-) -> AllocationJson<'a> {
-    let assigned = job_devices.assigned(job, allocation);
+fn allocation<'a>(fleet: &Fleet, job: &Job, allocation: &'a Allocation) -> AllocationJson<'a> {
+    let node = fleet.node(&allocation.node).map(|node| &**node);
     let (places, count) = match &allocation.devices {
         DeviceAllocation::Indices(indices) => (Some(indices.to_vec()), Some(indices.len())),
         DeviceAllocation::Count(count) => (None, usize::try_from(*count).ok()),
         DeviceAllocation::None => (Some(Vec::new()), Some(0)),
         DeviceAllocation::Unknown => (None, None),
     };
+    let known = job_holdings(node, job, allocation);
+    holdings_json(allocation.node.as_str(), &known, places, count)
+}
+
+fn holdings_json<'a>(
+    node: &'a str,
+    known: &JobHoldings,
+    places: Option<Vec<u32>>,
+    count: Option<usize>,
+) -> AllocationJson<'a> {
+    let devices = known.devices.iter().map(ToString::to_string).collect();
     AllocationJson {
-        node: allocation.node.as_str(),
-        devices: assigned.devices.map(|list| list.iter().map(ToString::to_string).collect()),
-        devices_from: assigned.evidence.map(Evidence::as_str),
-        disputed: assigned.is_disputed,
+        node,
+        devices: known.is_known().then_some(devices),
+        evidence: known.evidence.names().collect(),
+        certainty: known.certainty.as_str(),
+        unplaced: known.unplaced,
         places,
         count,
+    }
+}
+
+object! {
+    /// Somebody who has a device.
+    pub(super) HolderJson as "holder" of (claim: &Claim) {
+        /// The user; null if unknown.
+        user: Option<String> = claim.holder.user.is_known().then(|| claim.holder.user.text()),
+        /// The scheduler's id of the job; null outside of jobs, and of jobs that the scheduler does not show.
+        job: Option<String> = claim.holder.job.as_ref().map(ToString::to_string),
+        /// From what it is known: scheduler, cgroup, processes, environment.
+        evidence: Vec<&'static str> = claim.evidence.names().collect(),
+        /// How sure that is: certain, likely, disputed.
+        certainty: &'static str = claim.certainty.as_str(),
     }
 }

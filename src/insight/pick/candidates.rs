@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::fleet::{Fleet, Node};
-use crate::insight::pick::holders::{FleetJobs, Holders, is_own};
+use crate::insight::pick::held::{HeldDevices, is_own};
 use crate::insight::pick::inherited::{Inherited, Place};
 use crate::insight::pick::{EligibleDevice, PickRequest, Refused};
 use crate::model::{Bytes, Device, DeviceFault, Freshness, Percent, Reading, Vendor};
@@ -23,14 +23,13 @@ struct NodeRules<'a> {
     node: &'a Node,
     now: Timestamp,
     request: &'a PickRequest,
-    holders: Holders,
+    held: HeldDevices<'a>,
 }
 
 /// Checks every device of a fleet, in the order of nodes and devices, or of the inherited list.
 pub(super) fn find_candidates(fleet: &Fleet, now: Timestamp, request: &PickRequest) -> Found {
     let inherited = request.inherited.as_ref().map(|list| Inherited::of(fleet, list));
     let (ranks, notice) = inherited.map_or((None, None), |list| (Some(list.ranks()), list.notice));
-    let jobs = FleetJobs::of(fleet);
     let mut found = Found::default();
     let mut eligible: Vec<(Place, EligibleDevice)> = Vec::new();
     for (position, node) in fleet.nodes.iter().enumerate() {
@@ -39,7 +38,13 @@ pub(super) fn find_candidates(fleet: &Fleet, now: Timestamp, request: &PickReque
             found.refused.push(Refused { node, index: None, uuid: None, reason });
             continue;
         }
-        let rules = NodeRules { node, now, request, holders: jobs.holders(node) };
+        let held = HeldDevices::of(fleet, node);
+        if let Some(reason) = closed_refusal(node, &held) {
+            let node = node.name.clone();
+            found.refused.push(Refused { node, index: None, uuid: None, reason });
+            continue;
+        }
+        let rules = NodeRules { node, now, request, held };
         for (index, device) in node.devices.iter().enumerate() {
             let place = (position, index);
             let is_listed = ranks.as_ref().is_none_or(|ranks| ranks.contains_key(&place));
@@ -84,6 +89,12 @@ fn node_refusal(fleet: &Fleet, node: &Node) -> Option<String> {
     node.devices.is_empty().then(|| "no devices".to_owned())
 }
 
+/// Returns why no device of a node may be picked to which the scheduler gives no jobs, unless one of this user runs there.
+fn closed_refusal(node: &Node, held: &HeldDevices<'_>) -> Option<String> {
+    let scheduler = node.scheduler.as_ref().filter(|known| !known.takes_jobs())?;
+    (!held.has_own_job()).then(|| format!("the scheduler has it {}", scheduler.state_text()))
+}
+
 impl NodeRules<'_> {
     /// Returns the device with what decides its rank, or why it may not be picked.
     fn check(
@@ -102,7 +113,7 @@ impl NodeRules<'_> {
         if !is_listed {
             return Err("not among the devices of -i".to_owned());
         }
-        if let Some(reason) = self.holders.refusal(self.node, device) {
+        if let Some(reason) = self.held.refusal(device) {
             return Err(reason);
         }
         let mut eligible = self.describe(device, vendor)?;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use crate::fleet::{AllocatedDevices, DeviceCount, Node, NodeAllocations, NodeCount};
+use crate::fleet::{DeviceCount, Node, NodeCount};
 use crate::metrics::{JobAt, Usage, Value};
 use crate::model::{Device, Job, JobId, Link, Percent, Reason, Throttle};
 use crate::query::filter::expression::{Conditions, Expression};
@@ -40,7 +40,6 @@ struct FilterRow<'a> {
 /// What a node and its devices count as in summaries; found on first use, once for all rows.
 struct Counts<'a> {
     node: &'a Node,
-    allocated: &'a AllocatedDevices,
     now: Timestamp,
     of_node: OnceCell<NodeCount>,
     /// By position.
@@ -48,9 +47,9 @@ struct Counts<'a> {
 }
 
 impl<'a> Counts<'a> {
-    fn new(node: &'a Node, allocated: &'a AllocatedDevices, now: Timestamp) -> Self {
+    fn new(node: &'a Node, now: Timestamp) -> Self {
         let of_devices = node.devices.iter().map(|_| OnceCell::new()).collect();
-        Self { node, allocated, now, of_node: OnceCell::new(), of_devices }
+        Self { node, now, of_node: OnceCell::new(), of_devices }
     }
 
     fn node(&self) -> NodeCount {
@@ -61,24 +60,21 @@ impl<'a> Counts<'a> {
         if let Some(known) = self.node.reported() {
             return Some(DeviceCount::of_reported(known).get(position)?.0);
         }
-        let count = || {
-            let is_allocated = self.is_allocated(position);
-            DeviceCount::of(self.node, position, is_allocated, self.now)
-        };
+        let count = || DeviceCount::of(self.node, position, self.now);
         *self.of_devices.get(position)?.get_or_init(count)
     }
 
     /// Returns true if the scheduler allocated the device to a job; `None` if that is not known.
     fn is_allocated(&self, position: usize) -> Option<bool> {
         let device = self.node.devices.get(position).filter(|_| self.node.reported().is_none())?;
-        self.allocated.is_allocated(self.node, device)
+        self.node.holdings.device(&device.uuid).is_allocated()
     }
 }
 
 impl Filter {
     /// Returns what of a node matches: devices one by one, then what is there besides them.
     pub fn match_node(&self, node: &Node, now: Timestamp) -> NodeMatch {
-        let counts = Counts::new(node, &self.allocated, now);
+        let counts = Counts::new(node, now);
         let parts = self.parts_of_node(node);
         let rows = rows(&counts, &parts);
         let mut found = NodeMatch::default();
@@ -111,7 +107,7 @@ impl Filter {
         let position = device.and_then(|device| node.whole_position(device));
         let (usage, job) = (Some(Cow::Borrowed(usage)), self.listed_job(usage));
         let parts = [RowParts { device, position, usage, job }];
-        let counts = Counts::new(node, &self.allocated, now);
+        let counts = Counts::new(node, now);
         Evaluation::new(&self.conditions, &rows(&counts, &parts)).matches()
     }
 }
@@ -193,7 +189,6 @@ impl Filter {
     fn parts_of_node<'a>(&'a self, node: &'a Node) -> Vec<RowParts<'a>> {
         let mut parts = vec![];
         let listed = self.jobs.on_node(&node.name);
-        let allocated = NodeAllocations::of(node, &listed).devices;
         let is_reported = node.reported().is_some();
         if is_reported {
             let part = |position| RowParts { device: None, position, usage: None, job: None };
@@ -208,8 +203,10 @@ impl Filter {
                     part(Some(Cow::Owned(usage)), job)
                 }));
             }
-            let jobs_here = allocated.iter().filter(|found| found.uuid == device.uuid);
-            parts.extend(jobs_here.map(|found| part(None, Some(found.job))));
+            let claims = node.holdings.device(&device.uuid).claims.iter();
+            let jobs_here = claims.filter(|claim| claim.is_allocation());
+            let jobs_here = jobs_here.filter_map(|claim| self.jobs.job(claim.holder.job.as_ref()?));
+            parts.extend(jobs_here.map(|job| part(None, Some(job))));
             if parts.len() == count {
                 parts.push(part(None, None));
             }
@@ -670,8 +667,8 @@ mod tests {
         let devices = DeviceAllocation::Indices([2].into());
         let jobs = vec![Job { partition: "debug".into(), ..job("12", "12", "eval", devices) }];
         let list = Some(Arc::new(JobList { jobs, ..JobList::default() }));
-        let fleet = Fleet::new(vec![Arc::new(node.clone())].into());
-        let allocated = Arc::new(AllocatedDevices::of(&Fleet { jobs: list.clone(), ..fleet }));
+        let fleet = Fleet::new(vec![Arc::new(node)].into()).with_jobs(list.clone());
+        let node = &*fleet.nodes[0];
         for (text, on_devices) in [
             ("partition=gpu", "++."),
             ("partition=debug", "+++"),
@@ -683,8 +680,8 @@ mod tests {
             ("partition=other", "..."),
             ("partition=unknown", "..."),
         ] {
-            let filter = Filter::new(text).unwrap().with_jobs(list.as_ref(), &allocated);
-            let mark = |device| if matches_device(&filter, &node, device) { '+' } else { '.' };
+            let filter = Filter::new(text).unwrap().with_jobs(list.as_ref());
+            let mark = |device| if matches_device(&filter, node, device) { '+' } else { '.' };
             let found: String = node.devices.iter().map(mark).collect();
             assert_eq!(found, on_devices, "{text}");
         }
@@ -758,13 +755,14 @@ mod tests {
         let now = Timestamp::default();
         let matches = |text: &str, list: Option<&Arc<JobList>>| {
             let fleet = Fleet::new(vec![Arc::new(node.clone())].into());
-            let allocated = AllocatedDevices::of(&Fleet { jobs: list.cloned(), ..fleet });
-            let filter = Filter::new(text).unwrap().with_jobs(list, &Arc::new(allocated));
-            let mark = |device| if matches_device(&filter, &node, device) { '+' } else { '.' };
-            let usage = Usage::of(&node, &node.devices[0]).next().unwrap();
-            let of_usage = filter.matches_usage(&node, node.devices.first(), &usage, now);
+            let fleet = fleet.with_jobs(list.cloned());
+            let node = &*fleet.nodes[0];
+            let filter = Filter::new(text).unwrap().with_jobs(list);
+            let mark = |device| if matches_device(&filter, node, device) { '+' } else { '.' };
+            let usage = Usage::of(node, &node.devices[0]).next().unwrap();
+            let of_usage = filter.matches_usage(node, node.devices.first(), &usage, now);
             let of_devices: String = node.devices.iter().map(mark).collect();
-            (filter.match_node(&node, now).is_match, of_devices, of_usage)
+            (filter.match_node(node, now).is_match, of_devices, of_usage)
         };
         for (text, on_node, on_devices, on_usage) in [
             ("job=11", true, "+..", true),

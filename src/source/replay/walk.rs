@@ -25,7 +25,7 @@ pub struct FoldedLine<'a> {
 #[derive(Debug)]
 pub enum FoldedChange<'a> {
     /// A node.
-    Node(&'a Node),
+    Node(&'a Arc<Node>),
     /// The nodes that the file lists, or the jobs of all files.
     Roster(&'a [NodeName], Option<Arc<JobList>>),
 }

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::fleet::JobLookup;
 use crate::insight::RowId;
-use crate::insight::ownership::AllocationIndex;
 use crate::insight::{FleetProblem, FleetView};
 use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
@@ -89,7 +89,7 @@ pub struct State {
     /// The visible rows of the table.
     table_viewport: Viewport,
     grouped_rows: GroupedRows,
-    allocations: AllocationIndex,
+    jobs: JobLookup,
     cells: CellCache,
     symbols: SymbolMap,
     owner_counts: OwnerCounts,
@@ -180,7 +180,7 @@ impl State {
 
     /// Updates groups, rows and symbols for a fleet view.
     fn refresh(&mut self, fleet_view: &FleetView) {
-        self.allocations.refresh(fleet_view.fleet.jobs.as_ref());
+        self.jobs.refresh(fleet_view.fleet.jobs.as_ref());
         let Self { order, grouping, folded_groups, fold_version, .. } = self;
         let options = GroupedRowOptions {
             order: *order,
@@ -188,10 +188,10 @@ impl State {
             folded_groups,
             fold_version: *fold_version,
         };
-        self.grouped_rows.refresh(fleet_view, &self.allocations, options);
+        self.grouped_rows.refresh(fleet_view, &self.jobs, options);
         let has_letters = matches!(self.metric, MapMetric::Owner | MapMetric::Job);
         if self.layout == Layout::Map && has_letters {
-            self.owner_counts.refresh(fleet_view, &self.allocations, self.metric);
+            self.owner_counts.refresh(fleet_view, self.metric);
             self.symbols.refresh(self.owner_counts.owner_names());
         }
     }
@@ -498,12 +498,8 @@ impl State {
             Some(self.row_of_cursor(cursor)),
         );
         let visible = self.grouped_rows.rows.get(viewport.range(count)).unwrap_or_default();
-        let table = node_table::laid_out(
-            context,
-            &self.allocations,
-            (self.grouping, &self.grouped_rows),
-            width,
-        );
+        let table =
+            node_table::laid_out(context, &self.jobs, (self.grouping, &self.grouped_rows), width);
         let node_index = |row: &GroupedRow| match *row {
             GroupedRow::Header(_) => None,
             GroupedRow::Node(group, member) => {
@@ -537,7 +533,7 @@ impl State {
                 device_detail::lines(context, self, (node, position), (width, max_lines))
             }
             (Some(CellCursor::Header(_) | CellCursor::Cell(..)) | None, _) => {
-                vec![node_table::detail(context.view, self, node, width)]
+                vec![node_table::detail(context.view, node, width)]
             }
         }
     }

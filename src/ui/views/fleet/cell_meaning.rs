@@ -1,7 +1,7 @@
 //! What the symbol under the cursor of the heat map means, in words with units.
 
+use crate::fleet::{DeviceHoldings, JobLookup};
 use crate::insight::device_fault;
-use crate::insight::ownership::{AllocationIndex, DeviceOwner};
 use crate::model::Device;
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::cells::{
@@ -16,7 +16,7 @@ pub(super) struct MapCell<'a> {
     pub(super) metric: MapMetric,
     pub(super) symbol: Symbol,
     pub(super) device: &'a Device,
-    pub(super) owner: &'a DeviceOwner,
+    pub(super) holdings: &'a DeviceHoldings,
     /// Its values are old.
     pub(super) is_old: bool,
 }
@@ -29,17 +29,13 @@ impl MapCell<'_> {
     }
 
     /// Returns what the symbol means, or meant when the values were taken.
-    pub(super) fn meaning(
-        &self,
-        context: RenderContext<'_>,
-        allocations: &AllocationIndex,
-    ) -> String {
-        let meaning = self.current_meaning(context, allocations);
+    pub(super) fn meaning(&self, context: RenderContext<'_>, jobs: &JobLookup) -> String {
+        let meaning = self.current_meaning(context, jobs);
         let is_told_now = self.symbol == Symbol::Faulty || self.symbol == FILTERED_OUT.0;
         if self.is_old && !is_told_now { format!("last known: {meaning}") } else { meaning }
     }
 
-    fn current_meaning(&self, context: RenderContext<'_>, allocations: &AllocationIndex) -> String {
+    fn current_meaning(&self, context: RenderContext<'_>, jobs: &JobLookup) -> String {
         match self.symbol {
             Symbol::Level(_) => self.value(context),
             symbol if symbol == IDLE_HELD.0 => {
@@ -72,7 +68,7 @@ impl MapCell<'_> {
                 |fault| format!("fault: {}", device_fault(fault)),
             ),
             symbol if symbol == FILTERED_OUT.0 => "hidden by the filter".to_owned(),
-            Symbol::Char(_) | Symbol::Letter(..) | Symbol::Overflow => self.owner(allocations),
+            Symbol::Char(_) | Symbol::Letter(..) | Symbol::Overflow => self.owner(jobs),
         }
     }
 
@@ -119,11 +115,11 @@ impl MapCell<'_> {
         }
     }
 
-    fn owner(&self, allocations: &AllocationIndex) -> String {
+    fn owner(&self, jobs: &JobLookup) -> String {
         let (word, name) = if self.metric == MapMetric::Job {
-            ("job", self.owner.jobs.first().map(|job| allocations.name(job)))
+            ("job", self.holdings.jobs().next().map(|job| jobs.name(job)))
         } else {
-            ("user", self.owner.users.first().map(ToString::to_string))
+            ("user", self.holdings.users().first().map(ToString::to_string))
         };
         let name = name.unwrap_or_else(|| "unknown".to_owned());
         // Old values are drawn without colours.
@@ -141,7 +137,7 @@ mod tests {
     use super::*;
     use crate::fleet::Node;
     use crate::insight::FleetView;
-    use crate::model::{Celsius, DeviceFault, JobId, NodeName, Percent, Reading};
+    use crate::model::{Celsius, DeviceFault, NodeName, Percent, Reading};
     use crate::ui::DisplayOptions;
 
     fn meaning(
@@ -158,17 +154,13 @@ mod tests {
             ..Device::default()
         }];
         change(&mut node);
-        let owner = DeviceOwner {
-            users: vec!["ada".into()],
-            jobs: vec![JobId::new("7").unwrap()],
-            ..DeviceOwner::default()
-        };
+        let holdings = DeviceHoldings::example("ada", Some("7"));
         let (view, options) = (FleetView::default(), DisplayOptions::default());
         let zone = jiff::tz::TimeZone::UTC;
         let context = RenderContext { view: &view, options: &options, zone: &zone };
         let device = &node.devices[0];
-        let cell = MapCell { metric, symbol, device, owner: &owner, is_old };
-        cell.meaning(context, &AllocationIndex::default())
+        let cell = MapCell { metric, symbol, device, holdings: &holdings, is_old };
+        cell.meaning(context, &JobLookup::default())
     }
 
     #[test]

@@ -6,9 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::{DeviceState, Node, is_busy};
+use crate::fleet::{DeviceHoldings, DeviceState, Node, is_busy};
 use crate::insight::node_status::{NodeStatus, device_flags};
-use crate::insight::ownership::{AllocationIndex, DeviceOwners};
 use crate::insight::{FleetView, ViewVersion};
 use crate::model::declare::table;
 use crate::model::{Celsius, Device, NodeName, Percent};
@@ -162,7 +161,6 @@ impl CellCache {
         &mut self,
         context: RenderContext<'_>,
         (index, node): (usize, &Node),
-        allocations: &AllocationIndex,
         symbols: &SymbolMap,
     ) -> Arc<[(Symbol, Tone)]> {
         // A remote terminal cannot redraw thousands of cells each second: with many cells, the loads of nodes
@@ -173,14 +171,12 @@ impl CellCache {
         }
         let Some((_, metric, style)) = &self.key else { return Arc::default() };
         let last = self.before.remove(&node.name).unwrap_or_default();
-        let owners = allocations.owners(node);
         let mut levels = Vec::with_capacity(node.devices.len());
         let cells = node.devices.iter().enumerate().map(|(position, device)| {
             let share = metric.percent(device);
             let before = last.levels.get(position).copied().flatten();
             let mut level = share.map(|share| level(share, before));
-            let cell_context =
-                CellContext { context, node, position, device, owners: &owners, symbols };
+            let cell_context = CellContext { context, node, position, device, symbols };
             let cell = cell_context.cell((*metric, *style), share, level);
             let shown = last.marks.get(position).copied();
             let unchanged = shown.filter(|shown| !updates_now && is_load(*shown) && is_load(cell));
@@ -229,7 +225,6 @@ struct CellContext<'a> {
     node: &'a Node,
     position: usize,
     device: &'a Device,
-    owners: &'a DeviceOwners,
     symbols: &'a SymbolMap,
 }
 
@@ -275,7 +270,6 @@ impl CellContext<'_> {
         percent: Option<f32>,
         level: Option<u8>,
     ) -> (Symbol, Tone) {
-        let fleet_view = self.context.view;
         match metric {
             MapMetric::Owner => self.owner_cell(),
             MapMetric::Job => self.job_cell(),
@@ -284,8 +278,7 @@ impl CellContext<'_> {
                 if let Some((used @ 1.., _)) = slices.filter(|_| percent.is_none()) {
                     return (Symbol::Slices(used), Tone::Plain);
                 }
-                let is_allocated = fleet_view.allocated.is_allocated(self.node, self.device);
-                match DeviceState::of(self.node, self.position, self.device, is_allocated) {
+                match DeviceState::of(self.node, self.position, self.device) {
                     DeviceState::IdleHeld => IDLE_HELD,
                     DeviceState::Free => {
                         (Symbol::Idle, metric.tone(self.context, percent.unwrap_or(0.0)))
@@ -314,26 +307,29 @@ impl CellContext<'_> {
     }
 
     fn owner_cell(&self) -> (Symbol, Tone) {
-        let Some(owner) = self.owners.devices.get(self.position) else { return NOT_REPORTED };
-        match owner.users.as_slice() {
-            [] if owner.is_unknown => NOT_REPORTED,
+        match self.holdings().users().as_slice() {
+            [] if self.node.has_unknown_user(self.position) => NOT_REPORTED,
             [] => UNUSED,
             [user] => {
                 let login_user = self.node.hello.as_ref().map(|hello| &hello.host.user);
-                self.letter_cell(user, login_user == Some(user))
+                self.letter_cell(user, login_user == Some(*user))
             }
             _ => MULTIPLE,
         }
     }
 
     fn job_cell(&self) -> (Symbol, Tone) {
-        let Some(owner) = self.owners.devices.get(self.position) else { return NOT_REPORTED };
-        match owner.jobs.as_slice() {
-            [] if owner.is_unknown => NOT_REPORTED,
-            [] => UNUSED,
-            [job] => self.letter_cell(job.as_str(), false),
-            _ => MULTIPLE,
+        let mut jobs = self.holdings().jobs();
+        match (jobs.next(), jobs.next()) {
+            (None, _) if self.node.has_unknown_user(self.position) => NOT_REPORTED,
+            (None, _) => UNUSED,
+            (Some(job), None) => self.letter_cell(job.as_str(), false),
+            (Some(_), Some(_)) => MULTIPLE,
         }
+    }
+
+    fn holdings(&self) -> &DeviceHoldings {
+        self.node.device_holdings(self.position)
     }
 
     /// Returns the letter of a user or job; that of the login user on the node is emphasised.
@@ -384,9 +380,8 @@ mod tests {
             let zone = jiff::tz::TimeZone::UTC;
             let context = RenderContext { view: &view, options: &options, zone: &zone };
             let device = &node.devices[0];
-            let (owners, symbols) = (DeviceOwners::default(), SymbolMap::default());
-            let (owners, symbols) = (&owners, &symbols);
-            let cell = CellContext { context, node: &node, position: 0, device, owners, symbols };
+            let symbols = &SymbolMap::default();
+            let cell = CellContext { context, node: &node, position: 0, device, symbols };
             cell.value_cell(MapMetric::Utilization, percent_value(device.utilization), Some(0)).0
         };
         assert_eq!(cell(NodeState::Idle, None), Symbol::Idle);

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::fleet::Totals;
+use crate::fleet::{JobLookup, NodeHoldings, Totals};
 use crate::insight::FleetView;
-use crate::insight::ownership::{AllocationIndex, DeviceOwners};
 use crate::metrics::{HOST, help_of};
 use crate::model::{Percent, RequestedJobs};
 use crate::query::SortOrder;
@@ -47,7 +46,7 @@ pub(super) const DOWN_HELP: &str = "devices that cannot be used now: faulty, una
 /// What cells are drawn from, apart from their row.
 pub(super) struct FleetTable<'a> {
     context: RenderContext<'a>,
-    allocations: &'a AllocationIndex,
+    jobs: &'a JobLookup,
     memory_decimals: usize,
     is_kilowatts: bool,
     width: u16,
@@ -89,7 +88,7 @@ pub(super) struct NodeValues {
     pub(super) totals: Totals,
     /// Its devices by state; `None` if no column shows them.
     pub(super) counts: Option<Totals>,
-    pub(super) owners: DeviceOwners,
+    pub(super) holdings: Arc<NodeHoldings>,
     /// One mark per device.
     pub(super) marks: Vec<(Symbol, Tone)>,
     /// The utilization over the last minute.
@@ -126,7 +125,7 @@ impl<'a> FleetTable<'a> {
             })
             .keeps_tone(),
         FleetColumn::left("JOB", 0, |table, row, place| {
-            row.of_node(|node| jobs_text(table.allocations, &node.owners, place.width).into())
+            row.of_node(|node| jobs_text(table.jobs, &node.holdings, place.width).into())
         })
         .named("job", "job", "jobs on the node")
         .rank(6)
@@ -138,7 +137,7 @@ impl<'a> FleetTable<'a> {
             table.node_width(if has_jobs { 10 } else { 0 })
         }),
         FleetColumn::left("USER", 0, |_, row, _| {
-            row.of_node(|node| users_text(&node.owners).into())
+            row.of_node(|node| users_text(&node.holdings).into())
         })
         .named("user", "user", "users of its devices")
         .rank(7)
@@ -291,14 +290,14 @@ impl<'a> FleetTable<'a> {
     /// Lays out the configured columns that fit; if none are configured, the most important ones that fit.
     pub(super) fn laid_out(
         context: RenderContext<'a>,
-        allocations: &'a AllocationIndex,
+        jobs: &'a JobLookup,
         grouped: GroupedBy,
         width: u16,
     ) -> LaidOutFleet<'a> {
         let FleetView { extents, fleet, .. } = context.view;
         let memory_decimals = context.options.units().decimals(extents.memory);
         let is_kilowatts = extents.power >= 2_000.0;
-        let table = Self { context, allocations, memory_decimals, is_kilowatts, width, grouped };
+        let table = Self { context, jobs, memory_decimals, is_kilowatts, width, grouped };
         let room = TableRoom::new(width, MARK_WIDTH, table.gap());
         let mut table = Table::fit(&Self::COLUMNS, table, &context.options.columns.fleet, room);
         // What is left goes to names of jobs, to bars and to the note.
@@ -381,10 +380,10 @@ mod tests {
     fn sorted_titles(names: &[&str], width: u16, order: &'static str) -> Line {
         let mut options = DisplayOptions::default();
         options.columns.fleet = names.iter().map(|name| (*name).to_owned()).collect();
-        let (view, allocations) = (FleetView::default(), AllocationIndex::default());
+        let (view, jobs) = (FleetView::default(), JobLookup::default());
         let zone = jiff::tz::TimeZone::UTC;
         let context = RenderContext { view: &view, options: &options, zone: &zone };
-        let table = FleetTable::laid_out(context, &allocations, GroupedBy::default(), width);
+        let table = FleetTable::laid_out(context, &jobs, GroupedBy::default(), width);
         super::titles(&table, SortOrder::by(order))
     }
 
@@ -410,12 +409,12 @@ mod tests {
     #[test]
     fn folded_groups_have_no_columns_of_nodes() {
         let options = DisplayOptions::default();
-        let (view, allocations) = (FleetView::default(), AllocationIndex::default());
+        let (view, jobs) = (FleetView::default(), JobLookup::default());
         let zone = jiff::tz::TimeZone::UTC;
         let context = RenderContext { view: &view, options: &options, zone: &zone };
         let titles = |folded_width| {
             let grouped = GroupedBy { grouping: Grouping::Partition, folded_width };
-            let table = FleetTable::laid_out(context, &allocations, grouped, 200);
+            let table = FleetTable::laid_out(context, &jobs, grouped, 200);
             super::titles(&table, SortOrder::by("node")).plain_text()
         };
         let (open, folded) = (titles(None), titles(Some(10)));

@@ -30,10 +30,9 @@ pub(super) fn lines(
     let fleet_view = context.view;
     let found = position.and_then(|position| Some((position, node.devices.get(position)?)));
     let Some((position, device)) = found else {
-        return vec![node_table::detail(fleet_view, state, node, width)];
+        return vec![node_table::detail(fleet_view, node, width)];
     };
-    let owners = state.allocations.owners(node);
-    let owner = owners.devices.get(position).cloned().unwrap_or_default();
+    let holdings = node.device_holdings(position);
     let join = |texts: Vec<String>| texts.join(", ");
     let mut parts: Vec<(String, Tone)> = Vec::new();
     let toned = |(text, severity): Note| (text, Tone::from(severity));
@@ -45,16 +44,11 @@ pub(super) fn lines(
     }
     let flags = device_flags(device);
     let drawn = state.cells.drawn(&node.name, position);
-    let cell = drawn.map(|(symbol, _)| MapCell {
-        metric: state.metric,
-        symbol,
-        device,
-        owner: &owner,
-        is_old,
-    });
+    let cell =
+        drawn.map(|(symbol, _)| MapCell { metric: state.metric, symbol, device, holdings, is_old });
     let meaning = cell.as_ref().map(|cell| {
         let mark = vec![(cursor_symbol(cell.symbol), Tone::Caret)];
-        let meaning = cell.meaning(context, &state.allocations);
+        let meaning = cell.meaning(context, &state.jobs);
         Line::new().strip(mark, 1).gap(1).text(meaning, Tone::Plain)
     });
     parts.push((model_name(device).to_owned(), Tone::Plain));
@@ -74,9 +68,9 @@ pub(super) fn lines(
     let temperature =
         or_unknown(device.temperature.get(), |temperature| units.temperature(temperature));
     parts.push((temperature, Tone::Plain));
-    let users: Vec<String> = owner.users.iter().map(ToString::to_string).collect();
-    let jobs: Vec<String> = owner.jobs.iter().map(|job| state.allocations.name(job)).collect();
-    match (users.is_empty(), owner.is_unknown) {
+    let users: Vec<String> = holdings.users().iter().map(ToString::to_string).collect();
+    let jobs: Vec<String> = holdings.jobs().map(|job| state.jobs.name(job)).collect();
+    match (users.is_empty(), node.has_unknown_user(position)) {
         (false, _) => parts.push((join(users), Tone::Plain)),
         (true, true) => parts.push(("user unknown".to_owned(), Tone::Faint)),
         (true, false) => parts.push(("unused".to_owned(), Tone::Faint)),
@@ -84,7 +78,7 @@ pub(super) fn lines(
     if !jobs.is_empty() {
         parts.push((format!("job {}", join(jobs)), Tone::Plain));
     }
-    let idle = idle_time::idle_held_time(fleet_view, node, &owners, position);
+    let idle = idle_time::idle_held_time(fleet_view, node, position);
     if let Some(idle) = idle.filter(|_| !is_old) {
         parts.push((format!("idle-held for {}", format_elapsed(idle)), Tone::Warn));
     }

@@ -83,7 +83,7 @@ impl GroupMember {
     pub(super) fn totals(members: &[Self], fleet_view: &FleetView) -> Totals {
         let parts: Vec<_> = Self::parts(members, fleet_view).collect();
         let parts = parts.iter().map(|(node, devices)| (*node, devices.as_deref()));
-        Totals::of_node_parts(parts, fleet_view.now, &fleet_view.allocated)
+        Totals::of_node_parts(parts, fleet_view.now)
     }
 
     /// Returns true if the device at this index of the node belongs to the group. Those remembered of a node that is now
@@ -105,7 +105,7 @@ impl GroupMember {
 type ModelParts<'a> = Vec<(&'a Node, Vec<usize>)>;
 
 fn models(members: &[GroupMember], fleet_view: &FleetView) -> Vec<ModelTotals> {
-    let FleetView { now, allocated, .. } = fleet_view;
+    let now = fleet_view.now;
     let mut by_model: BTreeMap<&str, ModelParts<'_>> = BTreeMap::new();
     let mut of_unknown_model: ModelParts<'_> = Vec::new();
     for (node, positions) in GroupMember::parts(members, fleet_view) {
@@ -127,7 +127,7 @@ fn models(members: &[GroupMember], fleet_view: &FleetView) -> Vec<ModelTotals> {
     }
     let totals = |parts: &[(&Node, Vec<usize>)]| {
         let parts = parts.iter().map(|(node, positions)| (*node, Some(&**positions)));
-        Totals::of_node_parts(parts, *now, allocated)
+        Totals::of_node_parts(parts, now)
     };
     let all = by_model.into_iter().chain([("unknown", of_unknown_model)]);
     let rows = all.map(|(model, parts)| {

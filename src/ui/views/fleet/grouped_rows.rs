@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::fleet::{Fleet, Node, Totals};
-use crate::insight::ownership::AllocationIndex;
+use crate::fleet::{Fleet, JobLookup, Node, Totals};
 use crate::insight::{FleetView, ViewVersion};
 use crate::model::NodeName;
 use crate::query::SortOrder;
@@ -50,7 +49,7 @@ impl GroupedRows {
     pub(super) fn refresh(
         &mut self,
         fleet_view: &FleetView,
-        allocations: &AllocationIndex,
+        jobs: &JobLookup,
         options: GroupedRowOptions<'_>,
     ) {
         let key =
@@ -60,11 +59,11 @@ impl GroupedRows {
         }
         self.key = key;
         self.is_grouped = options.grouping != Grouping::None;
-        self.groups = options.grouping.groups(fleet_view, allocations);
+        self.groups = options.grouping.groups(fleet_view, jobs);
         self.shared = (options.grouping == Grouping::Partition)
             .then(|| shared_nodes(fleet_view))
             .filter(|shared| shared.nodes > 0);
-        node_sort::sort(&mut self.groups, fleet_view, allocations, options.order);
+        node_sort::sort(&mut self.groups, fleet_view, options.order);
         self.rows.clear();
         for (index, group) in self.groups.iter_mut().enumerate() {
             group.is_folded = self.is_grouped && options.folded_groups.contains(&group.key);
@@ -178,7 +177,7 @@ mod tests {
         let mut grouped_rows = GroupedRows::default();
         let options =
             GroupedRowOptions { order, grouping, folded_groups: &folded_groups, fold_version: 0 };
-        grouped_rows.refresh(fleet_view, &AllocationIndex::default(), options);
+        grouped_rows.refresh(fleet_view, &JobLookup::default(), options);
         grouped_rows
     }
 

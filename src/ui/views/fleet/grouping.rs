@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::Node;
+use crate::fleet::{JobLookup, Node};
 use crate::insight::FleetView;
 use crate::insight::node_status::model_name;
-use crate::insight::ownership::AllocationIndex;
 use crate::model::JobId;
 use crate::model::declare::table;
 use crate::nodeset;
@@ -75,11 +74,7 @@ impl Grouping {
     }
 
     /// Returns the groups of a fleet view in the order of their keys.
-    pub(super) fn groups(
-        self,
-        fleet_view: &FleetView,
-        allocations: &AllocationIndex,
-    ) -> Vec<Group> {
+    pub(super) fn groups(self, fleet_view: &FleetView, lookup: &JobLookup) -> Vec<Group> {
         match self {
             Self::None => {
                 let members = fleet_view
@@ -91,18 +86,18 @@ impl Grouping {
             }
             Self::Range => group_by_name(fleet_view),
             Self::Partition | Self::Job | Self::User | Self::Model => {
-                self.group_by_device(fleet_view, allocations)
+                self.group_by_device(fleet_view, lookup)
             }
         }
     }
 
-    fn group_by_device(self, fleet_view: &FleetView, allocations: &AllocationIndex) -> Vec<Group> {
+    fn group_by_device(self, fleet_view: &FleetView, lookup: &JobLookup) -> Vec<Group> {
         let mut groups: BTreeMap<GroupKey, Vec<GroupMember>> = BTreeMap::new();
         for index in &fleet_view.matching {
             let Some(node) = fleet_view.fleet.nodes.get(*index) else { continue };
             let is_known =
                 !node.is_unseen() || self != Self::Model && fleet_view.fleet.jobs.is_some();
-            for (key, devices) in self.groups_of_node(node, allocations) {
+            for (key, devices) in self.groups_of_node(node, lookup) {
                 let key = if key.rank == u64::MAX && !is_known { GroupKey::unknown() } else { key };
                 let is_whole = devices.len() == node.whole_devices().count();
                 let devices = (!is_whole).then(|| devices.into());
@@ -110,20 +105,16 @@ impl Grouping {
             }
         }
         let group = |(key, members): (GroupKey, Vec<GroupMember>)| {
-            let (title, description) = self.title(&key, allocations);
+            let (title, description) = self.title(&key, lookup);
             let is_partition = self == Self::Partition && key.rank == 0;
-            let pending = is_partition.then(|| allocations.pending_in(&key.text)).flatten();
+            let pending = is_partition.then(|| lookup.pending_in(&key.text)).flatten();
             Group { key: key.text, title, description, members, pending, ..Group::default() }
         };
         groups.into_iter().map(group).collect()
     }
 
     /// Returns the groups of a node, each with its devices there.
-    fn groups_of_node(
-        self,
-        node: &Node,
-        allocations: &AllocationIndex,
-    ) -> BTreeMap<GroupKey, Vec<usize>> {
+    fn groups_of_node(self, node: &Node, lookup: &JobLookup) -> BTreeMap<GroupKey, Vec<usize>> {
         let mut parts: BTreeMap<GroupKey, Vec<usize>> = BTreeMap::new();
         if self == Self::Model {
             for (index, _) in node.whole_devices() {
@@ -140,15 +131,15 @@ impl Grouping {
                 parts.insert(GroupKey { rank: 0, text: Arc::clone(name) }, devices.clone());
             }
         } else {
-            let owners = allocations.owners(node);
             for (index, _) in node.whole_devices() {
-                let Some(owner) = owners.devices.get(index) else { continue };
-                for key in self.group_keys(&owner.jobs, &owner.users, allocations) {
+                let holdings = node.device_holdings(index);
+                for key in self.group_keys(holdings.jobs(), holdings.users(), lookup) {
                     parts.entry(key).or_default().push(index);
                 }
             }
             // A job whose devices are unknown is still on the node.
-            for key in self.group_keys(&owners.on_node.jobs, &owners.on_node.users, allocations) {
+            let jobs = node.holdings.jobs().iter().map(|known| &known.job);
+            for key in self.group_keys(jobs, node.holdings.users(), lookup) {
                 if key.rank < u64::MAX || parts.is_empty() {
                     parts.entry(key).or_default();
                 }
@@ -161,20 +152,20 @@ impl Grouping {
     }
 
     /// Returns the group keys of these jobs or users; a single one if there are none.
-    fn group_keys(
+    fn group_keys<'a>(
         self,
-        jobs: &[JobId],
-        users: &[Arc<str>],
-        allocations: &AllocationIndex,
+        jobs: impl Iterator<Item = &'a JobId>,
+        users: impl IntoIterator<Item = &'a Arc<str>>,
+        lookup: &JobLookup,
     ) -> Vec<GroupKey> {
         let plain = |text: &Arc<str>| GroupKey { rank: 0, text: Arc::clone(text) };
         let mut keys: Vec<GroupKey> = match self {
-            Self::Job => jobs.iter().map(GroupKey::of_job).collect(),
+            Self::Job => jobs.map(GroupKey::of_job).collect(),
             Self::Partition => {
-                let known = jobs.iter().filter_map(|id| allocations.job(id));
+                let known = jobs.filter_map(|id| lookup.job(id));
                 known.map(|job| plain(&job.partition)).collect()
             }
-            Self::User => users.iter().map(plain).collect(),
+            Self::User => users.into_iter().map(plain).collect(),
             Self::None | Self::Range | Self::Model => Vec::new(),
         };
         keys.sort_unstable();
@@ -183,7 +174,7 @@ impl Grouping {
     }
 
     /// Returns the title of a group and its description.
-    fn title(self, key: &GroupKey, allocations: &AllocationIndex) -> (String, String) {
+    fn title(self, key: &GroupKey, lookup: &JobLookup) -> (String, String) {
         if key.rank == u64::MAX {
             let title = match self {
                 Self::None | Self::Range => UNKNOWN,
@@ -197,10 +188,10 @@ impl Grouping {
         }
         let job = JobId::new(&key.text).filter(|_| self == Self::Job);
         let Some(job) = job else { return (key.text.to_string(), String::new()) };
-        let description = allocations
+        let description = lookup
             .job(&job)
             .map_or_else(String::new, |job| format!("{} · {}", job.user, job.partition));
-        (allocations.name(&job), description)
+        (lookup.name(&job), description)
     }
 }
 
@@ -305,7 +296,7 @@ mod tests {
     }
 
     fn titles(grouping: Grouping, fleet_view: &FleetView) -> Vec<String> {
-        let groups = grouping.groups(fleet_view, &AllocationIndex::default());
+        let groups = grouping.groups(fleet_view, &JobLookup::default());
         groups.iter().map(|group| format!("{} {}", group.title, group.members.len())).collect()
     }
 
@@ -356,7 +347,7 @@ mod tests {
         });
         let nodes = [mixed, without, unseen("c")].map(Arc::new).to_vec();
         let fleet_view = FleetView::new(Fleet::new(nodes.into()), Timestamp::default());
-        let groups = Grouping::Model.groups(&fleet_view, &AllocationIndex::default());
+        let groups = Grouping::Model.groups(&fleet_view, &JobLookup::default());
         let found: Vec<_> = groups
             .iter()
             .map(|group| (group.title.as_str(), group.members[0].devices.as_deref()))

@@ -304,8 +304,8 @@ fn node_block(
         let tone = if cursor.is_some() { Tone::Caret } else { Tone::Faint };
         return line.left_aligned("unknown", grid.cells, tone);
     }
-    let State { cells, allocations, symbols, .. } = state;
-    let all_cells = cells.of(context, (member.node_index, node), allocations, symbols);
+    let State { cells, symbols, .. } = state;
+    let all_cells = cells.of(context, (member.node_index, node), symbols);
     let cursor_device = cursor.and_then(|cell| member.device_indices(node).get(cell).copied());
     let strip = all.into_iter().map(|position| {
         let blank = (Symbol::Char(' '), Tone::Faint);
@@ -349,7 +349,7 @@ fn no_devices_reason(node: &Node, status: NodeStatus) -> &'static str {
         NodeStatus::Starting => "starting",
         NodeStatus::Fresh | NodeStatus::Stale(_) if node.has_source_problem() => "✗ fault",
         NodeStatus::Fresh | NodeStatus::Stale(_) if node.source_fault().is_some() => "starting",
-        NodeStatus::Fresh | NodeStatus::Stale(_) if node.numbering.is_some() => "hidden",
+        NodeStatus::Fresh | NodeStatus::Stale(_) if node.has_hidden_devices => "hidden",
         NodeStatus::Fresh | NodeStatus::Stale(_) => "none",
     }
 }
@@ -360,8 +360,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::fleet::JobLookup;
     use crate::fleet::SourceState;
-    use crate::insight::ownership::AllocationIndex;
     use crate::model::{Device, NodeName, Source, SourceFault, SourceFaultKind};
     use crate::query::SortOrder;
     use crate::time::Timestamp;
@@ -388,7 +388,7 @@ mod tests {
         let folded_groups = BTreeSet::new();
         grouped_rows.refresh(
             fleet_view,
-            &AllocationIndex::default(),
+            &JobLookup::default(),
             GroupedRowOptions { order, grouping, folded_groups: &folded_groups, fold_version: 0 },
         );
         grouped_rows

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use crate::fleet::{Metric, Node, is_idle};
+use crate::fleet::{Metric, Node, is_held, is_idle};
 use crate::insight::FleetView;
-use crate::insight::ownership::DeviceOwners;
 use crate::time::Timestamp;
 use crate::ui::widgets::number_format::percent_value;
 
@@ -58,11 +57,10 @@ pub(super) fn time_below(
 pub(super) fn idle_held_time(
     fleet_view: &FleetView,
     node: &Node,
-    owners: &DeviceOwners,
     position: usize,
 ) -> Option<ElapsedTime> {
-    owners.devices.get(position).filter(|owner| owner.is_held)?;
     let device = node.devices.get(position).filter(|device| is_idle(device))?;
+    is_held(node, device).then_some(())?;
     let FleetView { fleet, now, .. } = fleet_view;
     // What is wasted counts under one name of the machine.
     let idle = fleet.waste.node(fleet.machine_name(&node.name))?.idle.get(&device.uuid)?;
@@ -76,7 +74,6 @@ mod tests {
 
     use super::*;
     use crate::fleet::{ACTIVE_PERCENT, Fleet, JobLookup, SourceState, Waste};
-    use crate::insight::ownership::AllocationIndex;
     use crate::model::{
         Allocation, Device, DeviceAllocation, Job, JobList, Link, NodeName, Percent, Reading,
         Source,
@@ -154,14 +151,11 @@ mod tests {
             jobs: if has_job { vec![job] } else { Vec::new() },
             ..JobList::default()
         });
-        let node = Arc::new(node);
-        let waste = Waste::seeded([&node], Some(&JobLookup::of(Some(&jobs))));
-        let fleet = Fleet::new([Arc::clone(&node)].into());
-        let fleet = Fleet { jobs: Some(jobs), waste: Arc::new(waste), ..fleet };
+        let fleet = Fleet::new([Arc::new(node)].into()).with_jobs(Some(Arc::clone(&jobs)));
+        let waste = Waste::seeded(fleet.nodes.iter(), Some(&JobLookup::of(Some(&jobs))));
+        let fleet = Fleet { waste: Arc::new(waste), ..fleet };
         let fleet_view = FleetView::new(fleet, NOW);
-        let mut allocations = AllocationIndex::default();
-        allocations.refresh(fleet_view.fleet.jobs.as_ref());
-        idle_held_time(&fleet_view, &node, &allocations.owners(&node), 0)
+        idle_held_time(&fleet_view, &fleet_view.fleet.nodes[0], 0)
     }
 
     #[test]

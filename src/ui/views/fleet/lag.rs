@@ -10,8 +10,7 @@
 
 use crate::fleet::{ACTIVE_PERCENT, Metric, Node};
 use crate::insight::node_status::model_name;
-use crate::insight::ownership::DeviceOwners;
-use crate::model::{Device, Megahertz, Throttle, Watts};
+use crate::model::{Device, JobId, Megahertz, Throttle, Watts};
 use crate::time::Timestamp;
 use crate::ui::views::fleet::idle_time::{ElapsedTime, time_below};
 use crate::ui::widgets::number_format::percent_value;
@@ -47,38 +46,28 @@ pub(super) struct Straggler {
 }
 
 /// Returns the device that lags furthest behind the others of its job on this node.
-pub(super) fn find_straggler(
-    node: &Node,
-    owners: &DeviceOwners,
-    now: Timestamp,
-) -> Option<Straggler> {
-    let stragglers =
-        (0..node.devices.len()).filter_map(|position| straggler(node, owners, now, position));
+pub(super) fn find_straggler(node: &Node, now: Timestamp) -> Option<Straggler> {
+    let stragglers = (0..node.devices.len()).filter_map(|position| straggler(node, now, position));
     stragglers.min_by(|one, other| one.percent.total_cmp(&other.percent))
 }
 
 /// Judges one device; the present values are compared first, since most devices are not even low now.
-fn straggler(
-    node: &Node,
-    owners: &DeviceOwners,
-    now: Timestamp,
-    position: usize,
-) -> Option<Straggler> {
+fn straggler(node: &Node, now: Timestamp, position: usize) -> Option<Straggler> {
     let device = node.devices.get(position)?;
-    let owner = owners.devices.get(position)?;
+    let jobs: Vec<&JobId> = node.device_holdings(position).jobs().collect();
     let percent = percent_value(device.utilization)?;
     // A device below that is idle, which has a note of its own.
-    if !owner.is_used || owner.jobs.is_empty() || percent < ACTIVE_PERCENT || device.fault.is_some()
+    if !node.is_used(device)
+        || jobs.is_empty()
+        || percent < ACTIVE_PERCENT
+        || device.fault.is_some()
     {
         return None;
     }
     let is_peer = |(other, peer): &(usize, &Device)| {
-        let is_of_job = owners
-            .devices
-            .get(*other)
-            .is_some_and(|peer_owner| peer_owner.is_used && peer_owner.jobs == owner.jobs);
         *other != position
-            && is_of_job
+            && node.is_used(peer)
+            && node.device_holdings(*other).jobs().eq(jobs.iter().copied())
             && peer.fault.is_none()
             && model_name(peer) == model_name(device)
     };
@@ -245,12 +234,12 @@ fn correlation(own: &[Option<f32>], others: &[&[Option<f32>]]) -> Option<f32> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::SourceState;
-    use crate::insight::ownership::DeviceOwner;
-    use crate::model::{JobId, NodeName, Percent, Reading, Source};
+    use crate::fleet::{NodeHoldings, SourceState};
+    use crate::model::{DeviceUse, NodeName, Percent, Reading, Source};
 
     const NOW: Timestamp = Timestamp::from_micros(10_000_000_000);
     const SECONDS: i64 = 420;
@@ -265,11 +254,11 @@ mod tests {
         devices: i64,
         /// Watts and MHz of the last device; the others draw 650 W at 1980 MHz.
         last: (f32, u32),
-        change: fn(&mut Node, &mut DeviceOwners),
+        change: fn(&mut Node),
     }
 
     const TRAINING: Scenario =
-        Scenario { load: in_step, devices: 8, last: (220.0, 1980), change: |_, _| {} };
+        Scenario { load: in_step, devices: 8, last: (220.0, 1980), change: |_| {} };
 
     /// All devices work in step and pause every 20 seconds; the last one lags.
     fn in_step(device: i64, ago: i64) -> f32 {
@@ -296,7 +285,7 @@ mod tests {
         }
     }
 
-    fn build(scenario: &Scenario) -> (Node, DeviceOwners) {
+    fn build(scenario: &Scenario) -> Node {
         let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::from_secs(600));
         for ago in (0..SECONDS).rev() {
             let at = Timestamp::from_micros(NOW.as_micros() - ago * 1_000_000);
@@ -326,33 +315,39 @@ mod tests {
             fault: None,
             absent: None,
         });
-        let owner = DeviceOwner {
-            jobs: JobId::new("7").into_iter().collect(),
-            is_held: true,
-            is_used: true,
-            ..DeviceOwner::default()
+        let used = |device: &Device| DeviceUse {
+            device: Arc::clone(&device.uuid),
+            pid: 7,
+            ..DeviceUse::default()
         };
-        let mut owners =
-            DeviceOwners { devices: vec![owner; node.devices.len()], ..DeviceOwners::default() };
-        (scenario.change)(&mut node, &mut owners);
-        (node, owners)
+        node.uses = node.devices.iter().map(used).collect();
+        set_jobs(&mut node, |_| Some("7".to_owned()));
+        (scenario.change)(&mut node);
+        node
+    }
+
+    /// Sets the job of each device, by its position.
+    fn set_jobs(node: &mut Node, job_of: fn(usize) -> Option<String>) {
+        let jobs: Vec<_> = (0..node.devices.len()).map(job_of).collect();
+        let devices = node.devices.iter().zip(&jobs);
+        let devices: Vec<_> =
+            devices.map(|(device, job)| (&*device.uuid, "ada", job.as_deref())).collect();
+        node.holdings = Arc::new(NodeHoldings::example(&devices));
     }
 
     fn found(scenario: &Scenario) -> Option<usize> {
-        let (node, owners) = build(scenario);
-        find_straggler(&node, &owners, NOW).map(|straggler| straggler.position)
+        find_straggler(&build(scenario), NOW).map(|straggler| straggler.position)
     }
 
     #[test]
     fn a_device_that_lags_for_five_minutes_in_a_job_that_moves_together_is_a_straggler() {
-        let (node, owners) = build(&TRAINING);
-        let straggler = find_straggler(&node, &owners, NOW).unwrap();
+        let straggler = find_straggler(&build(&TRAINING), NOW).unwrap();
         assert_eq!((straggler.position, straggler.percent), (7, 30.0));
         assert!(straggler.elapsed.span >= Duration::from_secs(300), "{straggler:?}");
         // An even load shows no movement: the cause decides.
         let slow_clock = Scenario { load: even, last: (220.0, 1155), ..TRAINING };
         assert_eq!(found(&slow_clock), Some(7));
-        let throttled = |node: &mut Node, _: &mut DeviceOwners| {
+        let throttled = |node: &mut Node| {
             node.devices[7].throttle = Reading::Known(Throttle(0x40));
         };
         assert_eq!(found(&Scenario { load: even, change: throttled, ..TRAINING }), Some(7));
@@ -377,18 +372,12 @@ mod tests {
             30.0 + f32::from(u8::try_from(phase * 2 / 3).unwrap())
         };
         let idle: Load = |device, ago| if device == 7 { 1.0 } else { in_step(device, ago) };
-        let without_job = |_: &mut Node, owners: &mut DeviceOwners| {
-            owners.devices.iter_mut().for_each(|owner| owner.jobs.clear());
-        };
-        let array = |_: &mut Node, owners: &mut DeviceOwners| {
-            for (number, owner) in owners.devices.iter_mut().enumerate() {
-                owner.jobs = JobId::new(&number.to_string()).into_iter().collect();
-            }
-        };
-        let other_model = |node: &mut Node, _: &mut DeviceOwners| {
+        let without_job = |node: &mut Node| set_jobs(node, |_| None);
+        let array = |node: &mut Node| set_jobs(node, |number| Some(number.to_string()));
+        let other_model = |node: &mut Node| {
             node.devices[7].name = Reading::Known("L4".into());
         };
-        let few_samples = |node: &mut Node, _: &mut DeviceOwners| {
+        let few_samples = |node: &mut Node| {
             node.history.drop_series(&|uuid| uuid == "GPU-7");
             for ago in (0..SECONDS).step_by(2) {
                 let at = Timestamp::from_micros(NOW.as_micros() - (SECONDS - ago) * 1_000_000);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::insight::ownership::{AllocationIndex, DeviceOwner};
+use crate::fleet::DeviceHoldings;
 use crate::insight::{FleetView, ViewVersion};
 use crate::query::SortOrder;
 use crate::ui::RenderContext;
@@ -27,12 +27,7 @@ pub(super) struct OwnerCounts {
 
 impl OwnerCounts {
     /// Counts once per fleet view.
-    pub(super) fn refresh(
-        &mut self,
-        fleet_view: &FleetView,
-        allocations: &AllocationIndex,
-        metric: MapMetric,
-    ) {
+    pub(super) fn refresh(&mut self, fleet_view: &FleetView, metric: MapMetric) {
         let key = Some((fleet_view.version(), metric));
         if self.key == key {
             return;
@@ -40,13 +35,11 @@ impl OwnerCounts {
         self.key = key;
         let mut counts: BTreeMap<Arc<str>, usize> = BTreeMap::new();
         for node in fleet_view.nodes() {
-            let owners = allocations.owners(node);
             for (position, _) in node.whole_devices() {
-                let Some(owner) = owners.devices.get(position) else { continue };
                 // Those with stale devices only keep their letters, but count zero.
                 let is_fresh = node.fault().is_none()
                     && node.device_freshness(position, fleet_view.now).is_fresh();
-                for name in owner_names(owner, metric) {
+                for name in owner_names(node.device_holdings(position), metric) {
                     *counts.entry(name).or_default() += usize::from(is_fresh);
                 }
             }
@@ -61,10 +54,10 @@ impl OwnerCounts {
     }
 }
 
-fn owner_names(owner: &DeviceOwner, metric: MapMetric) -> Vec<Arc<str>> {
+fn owner_names(holdings: &DeviceHoldings, metric: MapMetric) -> Vec<Arc<str>> {
     match metric {
-        MapMetric::Owner => owner.users.clone(),
-        MapMetric::Job => owner.jobs.iter().map(|job| job.as_str().into()).collect(),
+        MapMetric::Owner => holdings.users().into_iter().cloned().collect(),
+        MapMetric::Job => holdings.jobs().map(|job| job.as_str().into()).collect(),
         MapMetric::Utilization | MapMetric::Memory | MapMetric::Power | MapMetric::Temperature => {
             Vec::new()
         }
@@ -189,7 +182,7 @@ fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
 
 fn label(state: &State, name: &str) -> String {
     let job = crate::model::JobId::new(name).filter(|_| state.metric == MapMetric::Job);
-    job.map_or_else(|| name.to_owned(), |job| state.allocations.name(&job))
+    job.map_or_else(|| name.to_owned(), |job| state.jobs.name(&job))
 }
 
 /// Draws the levels with the shares at which they begin.

@@ -1,7 +1,6 @@
 //! The cells of the node list: jobs and users of a node, memory and power of a node or a group.
 
-use crate::fleet::Totals;
-use crate::insight::ownership::{AllocationIndex, DeviceOwners};
+use crate::fleet::{JobLookup, NodeHoldings, Totals};
 use crate::model::{JobId, Watts};
 use crate::text::{UNKNOWN, width_of};
 use crate::ui::widgets::line::{Tone, truncate};
@@ -9,8 +8,8 @@ use crate::ui::widgets::number_format::{Units, or_unknown};
 use crate::ui::widgets::table::Cell;
 
 /// Formats the first user of a node and the number of others.
-pub(super) fn users_text(owners: &DeviceOwners) -> String {
-    let users = &owners.on_node.users;
+pub(super) fn users_text(holdings: &NodeHoldings) -> String {
+    let users = holdings.users();
     match (users.iter().min(), users.len()) {
         (None, _) => UNKNOWN.to_owned(),
         (Some(user), 1) => user.to_string(),
@@ -19,22 +18,17 @@ pub(super) fn users_text(owners: &DeviceOwners) -> String {
 }
 
 /// Formats the first job, with its name if it fits, and the number of others.
-pub(super) fn jobs_text(
-    allocations: &AllocationIndex,
-    owners: &DeviceOwners,
-    width: u16,
-) -> String {
-    let mut ids: Vec<&JobId> = owners.on_node.jobs.iter().collect();
-    ids.sort_unstable_by_key(|id| (id.as_str().parse::<u64>().unwrap_or(u64::MAX), id.as_str()));
+pub(super) fn jobs_text(jobs: &JobLookup, holdings: &NodeHoldings, width: u16) -> String {
+    let ids: Vec<&JobId> = holdings.jobs().iter().map(|known| &known.job).collect();
     let Some(first) = ids.first() else { return UNKNOWN.to_owned() };
     if let [only] = ids.as_slice() {
-        return allocations.name(only);
+        return jobs.name(only);
     }
     let rest = format!(" +{}", ids.len() - 1);
-    let name = allocations.name(first);
+    let name = jobs.name(first);
     let room = width.saturating_sub(width_of(&rest));
     // A cut number would be a different number; a cut name is still recognisable.
-    let number = allocations.job(first).map_or(first.as_str(), |job| &job.shown_id);
+    let number = jobs.job(first).map_or(first.as_str(), |job| &job.shown_id);
     let name = if width_of(number) < room { truncate(&name, room) } else { number.to_owned() };
     format!("{name}{rest}")
 }
@@ -103,7 +97,6 @@ mod tests {
 
     use super::*;
     use crate::fleet::Fleet;
-    use crate::insight::ownership::DeviceOwner;
     use crate::model::{Job, JobList};
 
     #[test]
@@ -137,13 +130,9 @@ mod tests {
             ..JobList::default()
         };
         let fleet = Fleet { jobs: Some(Arc::new(list)), ..Fleet::default() };
-        let mut allocations = AllocationIndex::default();
-        allocations.refresh(fleet.jobs.as_ref());
-        let text_for = |ids: &[&str], width| {
-            let jobs = ids.iter().map(|id| JobId::new(id).unwrap()).collect();
-            let on_node = DeviceOwner { jobs, ..DeviceOwner::default() };
-            jobs_text(&allocations, &DeviceOwners { on_node, ..DeviceOwners::default() }, width)
-        };
+        let jobs = JobLookup::of(fleet.jobs.as_ref());
+        let text_for =
+            |ids: &[&str], width| jobs_text(&jobs, &NodeHoldings::example_of_jobs(ids), width);
         assert_eq!(text_for(&["2011"], 20), "2000_17 train");
         assert_eq!(text_for(&["2012", "2011", "9999"], 20), "2000_17 train +2");
         assert_eq!(text_for(&["2012", "2011"], 13), "2000_17 t… +1");

@@ -3,7 +3,6 @@
 use crate::fleet::Node;
 use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, device_label, notes};
-use crate::insight::ownership::DeviceOwners;
 use crate::time::format_duration;
 use crate::ui::views::fleet::group::GroupMember;
 use crate::ui::views::fleet::idle_time;
@@ -16,7 +15,6 @@ pub(super) fn row_notes(
     fleet_view: &FleetView,
     node: &Node,
     member: &GroupMember,
-    owners: &DeviceOwners,
 ) -> Vec<(String, Tone)> {
     let mut all: Vec<(String, Tone)> = notes(fleet_view, node)
         .into_iter()
@@ -27,8 +25,8 @@ pub(super) fn row_notes(
     }
     // A more precise note may replace "free".
     let free = all.iter().position(|(words, tone)| words == "free" && *tone == Tone::Faint);
-    let lag = find_straggler(node, owners, fleet_view.now)
-        .filter(|lag| member.has_device(node, lag.position));
+    let lag =
+        find_straggler(node, fleet_view.now).filter(|lag| member.has_device(node, lag.position));
     if let Some(lag) = lag {
         let name = node.devices.get(lag.position).map(|device| device_label(node, device));
         let name = name.unwrap_or_default();
@@ -39,8 +37,7 @@ pub(super) fn row_notes(
     // The straggler has its own note.
     let meant = member.device_indices(node).into_iter();
     let others = meant.filter(|position| lag.is_none_or(|lag| lag.position != *position));
-    let spans =
-        others.filter_map(|position| idle_time::idle_held_time(fleet_view, node, owners, position));
+    let spans = others.filter_map(|position| idle_time::idle_held_time(fleet_view, node, position));
     all.extend(idle_held_note(&spans.collect::<Vec<_>>()));
     if free.is_none() {
         all.extend(free_note(fleet_view, node, member));

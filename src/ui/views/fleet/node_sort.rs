@@ -3,13 +3,12 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::fleet::{Node, Totals};
+use crate::fleet::{Node, NodeHoldings, Totals};
 use crate::insight::FleetView;
 use crate::insight::next_problem::sickness;
 use crate::insight::node_status::NodeStatus;
-use crate::insight::ownership::{AllocationIndex, DeviceOwners};
 use crate::metrics::{Field, HOST, MetricOrder, device_fields};
-use crate::model::{Device, JobId, Percent};
+use crate::model::{Device, Percent};
 use crate::query::{SortColumn, SortOrder};
 use crate::ui::views::fleet::group::{Group, GroupMember};
 
@@ -24,7 +23,7 @@ enum Values {
     /// The positions in which nodes are configured.
     Positions,
     /// The first of several, those that are numbers by value.
-    Names(fn(&DeviceOwners) -> Vec<&str>),
+    Names(fn(&NodeHoldings) -> Vec<&str>),
     /// Groups are sorted by them too.
     Totals(fn(&Totals) -> Option<i64>),
     /// The same, of devices by state, as far as it is known.
@@ -42,11 +41,13 @@ const FIRST: [NodeOrder; 9] = [
     },
     NodeOrder {
         column: SortColumn::new("job", 'b', "job", "by job"),
-        values: Values::Names(|owners| owners.on_node.jobs.iter().map(JobId::as_str).collect()),
+        values: Values::Names(|holdings| {
+            holdings.jobs().iter().map(|known| known.job.as_str()).collect()
+        }),
     },
     NodeOrder {
         column: SortColumn::new("user", 's', "user", "by user"),
-        values: Values::Names(|owners| owners.on_node.users.iter().map(|user| &**user).collect()),
+        values: Values::Names(|holdings| holdings.users().iter().map(|user| &**user).collect()),
     },
     NodeOrder {
         column: SortColumn::new("busy", 'd', "busy devices", "by number of busy devices"),
@@ -129,12 +130,7 @@ enum NodeSortKey {
 
 /// Sorts the nodes of each group, and the groups by their totals if the column has them. The sort is stable,
 /// so that equal rows do not swap.
-pub(super) fn sort(
-    groups: &mut [Group],
-    fleet_view: &FleetView,
-    allocations: &AllocationIndex,
-    order: SortOrder,
-) {
+pub(super) fn sort(groups: &mut [Group], fleet_view: &FleetView, order: SortOrder) {
     let values = values_of(order.column);
     for group in groups.iter_mut() {
         if matches!(values, Values::Positions) {
@@ -147,8 +143,7 @@ pub(super) fn sort(
         let mut keyed: Vec<(Option<NodeSortKey>, GroupMember)> = members
             .map(|member| {
                 let node = fleet_view.fleet.nodes.get(member.node_index);
-                let key =
-                    node.and_then(|node| values.sort_key(fleet_view, allocations, (node, &member)));
+                let key = node.and_then(|node| values.sort_key(fleet_view, (node, &member)));
                 (key, member)
             })
             .collect();
@@ -208,15 +203,13 @@ impl Values {
     fn sort_key(
         &self,
         fleet_view: &FleetView,
-        allocations: &AllocationIndex,
         (node, member): (&Node, &GroupMember),
     ) -> Option<NodeSortKey> {
         let member = &member.matching(fleet_view, node);
         let number = match self {
             Self::Positions => return None,
             Self::Names(read) => {
-                let owners = allocations.owners(node);
-                let names = read(&owners).into_iter();
+                let names = read(&node.holdings).into_iter();
                 let keys =
                     names.map(|name| (name.parse().unwrap_or(u64::MAX), name.to_lowercase()));
                 let (number, name) = keys.min()?;
@@ -224,9 +217,9 @@ impl Values {
             }
             Self::Totals(read) => read(&Totals::of_part(node, member.devices.as_deref()))?,
             Self::Counts(read) => {
-                let FleetView { now, allocated, .. } = fleet_view;
+                let FleetView { now, .. } = fleet_view;
                 let devices = member.devices.as_deref();
-                let totals = Totals::of_node_part(node, devices, *now, allocated);
+                let totals = Totals::of_node_part(node, devices, *now);
                 sortable_count(&totals, *read)?
             }
             Self::Numbers(read) => read(fleet_view, node)?,
@@ -287,8 +280,8 @@ mod tests {
     use crate::fleet::{Fleet, Process, SourceState};
     use crate::metrics::made_up;
     use crate::model::{
-        Bytes, Celsius, DeviceUse, Fault, FaultKind, Link, NodeName, ProcessKey, ProcessStatics,
-        Reading, SchedulerNode, Source, SourceFault, SourceFaultKind,
+        Bytes, Celsius, DeviceUse, Fault, FaultKind, JobId, Link, NodeName, ProcessKey,
+        ProcessStatics, Reading, SchedulerNode, Source, SourceFault, SourceFaultKind,
     };
     use crate::time::Timestamp;
 
@@ -313,12 +306,7 @@ mod tests {
         let members =
             (0..fleet_view.fleet.nodes.len()).map(GroupMember::with_all_devices).collect();
         let mut groups = [Group { members, ..Group::default() }];
-        sort(
-            &mut groups,
-            fleet_view,
-            &AllocationIndex::default(),
-            SortOrder { column, is_reversed: is_inverted },
-        );
+        sort(&mut groups, fleet_view, SortOrder { column, is_reversed: is_inverted });
         let name =
             |member: &GroupMember| fleet_view.fleet.nodes[member.node_index].name.to_string();
         groups[0].members.iter().map(name).collect()
@@ -350,7 +338,7 @@ mod tests {
         for node in &mut nodes {
             change(Arc::make_mut(node));
         }
-        view.fleet.nodes = nodes.into();
+        view.fleet = Fleet { nodes: nodes.into(), ..view.fleet }.with_jobs(None);
         view
     }
 
@@ -390,7 +378,7 @@ mod tests {
             };
             let mut groups = [group(0), group(1)];
             let order = SortOrder { column: "busy", is_reversed };
-            sort(&mut groups, &view, &AllocationIndex::default(), order);
+            sort(&mut groups, &view, order);
             assert_eq!(groups[0].members[0].node_index, 1, "{is_reversed}");
         }
     }

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::{Node, Totals};
+use crate::fleet::{JobLookup, Node, Totals};
 use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, short_remedy};
-use crate::insight::ownership::{AllocationIndex, DeviceOwners};
 use crate::model::NodeName;
 use crate::text::width_of;
 use crate::time::{Timestamp, format_age};
@@ -51,9 +50,9 @@ pub(super) fn lines(
     at: usize,
     (width, height): (u16, usize),
 ) -> Vec<Line> {
-    let State { grouped_rows, table_viewport, allocations, cells, series_cache, .. } = state;
+    let State { grouped_rows, table_viewport, jobs, cells, series_cache, .. } = state;
     let State { rows: cache, rows_key, symbols, order, grouping, .. } = state;
-    let table = laid_out(context, allocations, (*grouping, grouped_rows), width);
+    let table = laid_out(context, jobs, (*grouping, grouped_rows), width);
     let count = grouped_rows.rows.len();
     let has_title = height > 1;
     let footer = grouped_rows.shared.filter(|_| height > MIN_FOOTER_HEIGHT);
@@ -90,7 +89,7 @@ pub(super) fn lines(
                 .map(|group| group_header::row(context.view, group, &drawn.table)),
             Some(GroupedRow::Node(group, member)) => grouped_rows
                 .member(&context.view.fleet, group, member)
-                .map(|(member, node)| drawn.line(allocations, (member, node))),
+                .map(|(member, node)| drawn.line(member, node)),
             None => None,
         };
         let Some(line) = line else { continue };
@@ -103,12 +102,12 @@ pub(super) fn lines(
 /// Lays out the columns.
 pub(super) fn laid_out<'a>(
     context: RenderContext<'a>,
-    allocations: &'a AllocationIndex,
+    jobs: &'a JobLookup,
     (grouping, grouped_rows): (Grouping, &GroupedRows),
     width: u16,
 ) -> LaidOutFleet<'a> {
     let grouped = GroupedBy { grouping, folded_width: grouped_rows.folded_width() };
-    FleetTable::laid_out(context, allocations, grouped, width)
+    FleetTable::laid_out(context, jobs, grouped, width)
 }
 
 /// Returns true if the row of a node shows its notes: in their column, or in place of values.
@@ -149,16 +148,11 @@ struct NodeRows<'a> {
 }
 
 impl NodeRows<'_> {
-    fn line(
-        &mut self,
-        allocations: &AllocationIndex,
-        (member, node): (&GroupMember, &Node),
-    ) -> Line {
+    fn line(&mut self, member: &GroupMember, node: &Node) -> Line {
         let fleet_view = self.context.view;
         let member = &member.matching(fleet_view, node);
         let status = NodeStatus::of(node, fleet_view.now);
-        let owners = allocations.owners(node);
-        let notes = row_notes(fleet_view, node, member, &owners);
+        let notes = row_notes(fleet_view, node, member);
         let mark = status_symbol(status, &notes);
         let gap = self.table.room.gap;
         let mut row = FleetRow {
@@ -180,7 +174,7 @@ impl NodeRows<'_> {
             // Without values, the reason takes the whole line.
             return self.table.part_of_row(..1, mark, &row, Fade::None).gap(gap).append(row.note);
         };
-        let values = self.current_values(allocations, (member, node), owners);
+        let values = self.current_values(member, node);
         // Values that are drawn again are older than those of the node.
         row.age = format_age(fleet_view.now.since(values.taken_at.unwrap_or(taken_at)));
         if status == NodeStatus::Down && self.table.width_of("note") < WIDE_NOTE_WIDTH {
@@ -196,33 +190,23 @@ impl NodeRows<'_> {
 
     /// Returns the values of a node. With many visible rows they update in turns: other rows repeat their last
     /// ones.
-    fn current_values(
-        &mut self,
-        allocations: &AllocationIndex,
-        (member, node): (&GroupMember, &Node),
-        owners: DeviceOwners,
-    ) -> Arc<NodeValues> {
+    fn current_values(&mut self, member: &GroupMember, node: &Node) -> Arc<NodeValues> {
         let now = self.context.view.now;
         let key = (node.name.clone(), member.devices.clone());
         let is_due_now = is_due(member.node_index, now, self.refresh_period);
         if let Some((_, values)) = self.cache.get(&key).filter(|_| !is_due_now) {
             return Arc::clone(values);
         }
-        let values = Arc::new(self.values(allocations, (member, node), owners));
+        let values = Arc::new(self.values(member, node));
         if self.refresh_period > 1 {
             self.cache.insert(key, (second_of(now), Arc::clone(&values)));
         }
         values
     }
 
-    fn values(
-        &mut self,
-        allocations: &AllocationIndex,
-        (member, node): (&GroupMember, &Node),
-        owners: DeviceOwners,
-    ) -> NodeValues {
+    fn values(&mut self, member: &GroupMember, node: &Node) -> NodeValues {
         let Self { context, table, symbols, cells, series_cache, .. } = self;
-        let all = cells.of(*context, (member.node_index, node), allocations, symbols);
+        let all = cells.of(*context, (member.node_index, node), symbols);
         let mark = |position: usize| {
             let mark = all.get(position).copied().filter(|_| member.has_device(node, position));
             mark.unwrap_or((Symbol::Char(' '), Tone::Faint))
@@ -240,10 +224,10 @@ impl NodeRows<'_> {
             taken_at: node.taken_at(),
             totals: Totals::of_part(node, member.devices.as_deref()),
             counts: (table.width_of("free") > 0).then(|| {
-                let FleetView { now, allocated, .. } = context.view;
-                Totals::of_node_part(node, member.devices.as_deref(), *now, allocated)
+                let FleetView { now, .. } = context.view;
+                Totals::of_node_part(node, member.devices.as_deref(), *now)
             }),
-            owners,
+            holdings: Arc::clone(&node.holdings),
             marks: node.whole_devices().map(|(position, _)| mark(position)).collect(),
             series,
             hottest: hottest(node, member),
@@ -272,13 +256,12 @@ fn status_symbol(status: NodeStatus, notes: &[(String, Tone)]) -> Line {
 }
 
 /// Draws the detail line of the selected node: its fault and remedy, or its properties.
-pub(super) fn detail(fleet_view: &FleetView, state: &State, node: &Node, width: u16) -> Line {
+pub(super) fn detail(fleet_view: &FleetView, node: &Node, width: u16) -> Line {
     let title = Line::styled(format!("{}  ", node.name), Tone::Strong);
     let notes_line = match short_remedy(node) {
         Some(remedy) => {
             let with_all_devices = GroupMember::with_all_devices(0);
-            let notes =
-                row_notes(fleet_view, node, &with_all_devices, &state.allocations.owners(node));
+            let notes = row_notes(fleet_view, node, &with_all_devices);
             Line::of_notes(&notes).text("  → ", Tone::Faint).text(remedy, Tone::Plain)
         }
         None => crate::ui::node_panel::panel::node_description(fleet_view, node),

@@ -45,13 +45,12 @@ fn of_node(
     state: &State,
     (member, node): (&GroupMember, &Arc<Node>),
 ) -> Explanation {
-    let FleetView { now, allocated, .. } = context.view;
+    let FleetView { now, .. } = context.view;
     let member = &member.matching(context.view, node);
-    let owners = state.allocations.owners(node);
-    let notes = row_notes(context.view, node, member, &owners);
+    let notes = row_notes(context.view, node, member);
     let devices = member.devices.as_deref();
     let totals = Totals::of_part(node, devices);
-    let counts = Some(Totals::of_node_part(node, devices, *now, allocated));
+    let counts = Some(Totals::of_node_part(node, devices, *now));
     let row = FleetRow {
         name: node.name.to_string(),
         totals,
@@ -60,7 +59,7 @@ fn of_node(
             taken_at: node.taken_at(),
             totals,
             counts,
-            owners,
+            holdings: Arc::clone(&node.holdings),
             marks: Vec::new(),
             series: Vec::new(),
             hottest: hottest(node, member),
@@ -133,5 +132,5 @@ fn of_group(context: RenderContext<'_>, state: &mut State, group: usize) -> Opti
 }
 
 fn facts(context: RenderContext<'_>, state: &State, row: &FleetRow) -> Vec<Fact> {
-    FleetTable::laid_out(context, &state.allocations, GroupedBy::default(), TABLE_WIDTH).facts(row)
+    FleetTable::laid_out(context, &state.jobs, GroupedBy::default(), TABLE_WIDTH).facts(row)
 }

@@ -94,15 +94,23 @@ fn size_line(summary: &JobSummary) -> Line {
             format!("{} and {}", counted(devices, "device"), counted(slices, "slice"))
         }
     };
-    match (summary.evidence, summary.is_listed) {
-        (Some(Evidence::Scheduler), _) => line.text(devices, Tone::Plain),
-        (Some(Evidence::Processes), true) => {
-            line.text(devices, Tone::Plain).text(" used by its processes", Tone::Faint)
+    if summary.evidence == Evidence::default() {
+        return line.text("devices unknown", Tone::Faint);
+    }
+    let line = line.text(devices, Tone::Plain);
+    let all = summary.devices + summary.slices;
+    let unplaced = usize::try_from(summary.unplaced).unwrap_or(usize::MAX);
+    match (summary.evidence.has(Evidence::SCHEDULER), summary.is_listed) {
+        (true, _) if unplaced >= all && all > 0 => {
+            line.text(", which ones is not known", Tone::Warn)
         }
-        (Some(Evidence::Processes), false) => {
-            line.text(devices, Tone::Plain).text(", according to its processes", Tone::Faint)
+        (true, _) if unplaced > 0 => {
+            line.text(format!(", which {unplaced} of them is not known"), Tone::Warn)
         }
-        (None, _) => line.text("devices unknown", Tone::Faint),
+        (true, _) if summary.is_likely => line.text(", likely these", Tone::Faint),
+        (true, _) => line,
+        (false, true) => line.text(" used by its processes", Tone::Faint),
+        (false, false) => line.text(", according to its processes", Tone::Faint),
     }
 }
 

@@ -74,13 +74,16 @@ impl JobLoad {
     /// Adds the devices of the job on a node. One that has not reported them counts with the number it was asked for.
     fn add_size(&mut self, node: Option<&Node>, allocation: &Allocation, job_node: &JobNode) {
         self.nodes += 1;
-        let (all, matching) = match (node, &job_node.assigned.devices) {
-            (Some(node), Some(own)) => {
+        let own = &job_node.holdings.devices;
+        let (all, matching) = match node {
+            _ if !job_node.holdings.is_known() => {
+                (asked_devices(allocation), asked_devices(allocation))
+            }
+            Some(node) => {
                 let matching = job_node.devices(node).map(|(_, device)| &device.uuid);
                 (Some(count_whole(node, own)), Some(count_whole(node, matching)))
             }
-            (None, Some(own)) => (Some(own.len()), Some(own.len())),
-            (_, None) => (asked_devices(allocation), asked_devices(allocation)),
+            None => (Some(own.len()), Some(own.len())),
         };
         match (all, &mut self.devices) {
             (Some(count), Some(counts)) => counts.push(count),

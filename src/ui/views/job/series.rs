@@ -132,7 +132,7 @@ mod tests {
         let job = Job { allocations: [allocation].into(), ..Job::example("7") };
         let list = JobList { jobs: vec![job], ..JobList::default() };
         let fleet = Fleet::new(vec![Arc::new(node)].into());
-        FleetView::new(Fleet { jobs: Some(Arc::new(list)), ..fleet }, at(second))
+        FleetView::new(fleet.with_jobs(Some(Arc::new(list))), at(second))
     }
 
     fn series_after(seconds: &[i64]) -> MeanSeries {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::fleet::{Evidence, Node};
+use crate::fleet::{Certainty, Evidence, Node};
 use crate::insight::FleetView;
 use crate::insight::jobs::{JobEntry, JobNode};
 use crate::insight::node_status::{NodeStatus, device_flags};
@@ -27,8 +27,12 @@ pub(crate) struct JobSummary {
     pub(crate) units: Units,
     pub(crate) job: Job,
     pub(crate) is_listed: bool,
-    /// How the job's devices are known, `None` if they are not.
-    pub(crate) evidence: Option<Evidence>,
+    /// How the job's devices are known.
+    pub(crate) evidence: Evidence,
+    /// Some of its devices are only likely.
+    pub(crate) is_likely: bool,
+    /// Number of its devices of which it is not known which they are.
+    pub(crate) unplaced: u32,
     /// Labels of the device columns.
     pub(crate) columns: Vec<String>,
     /// The nodes with devices that match the filter.
@@ -107,7 +111,7 @@ impl JobSummary {
                 name: allocation.node.clone(),
                 node_index: job_node.node_index,
                 is_fresh: node.is_some_and(|node| NodeStatus::of(node, fleet_view.now).is_fresh()),
-                has_unknown_devices: job_node.assigned.devices.is_none(),
+                has_unknown_devices: !job_node.holdings.is_known(),
                 cells: labelled.iter().map(cell).collect(),
             }
         });
@@ -121,15 +125,20 @@ impl JobSummary {
         };
         let device_total: usize = rows.iter().zip(nodes()).map(device_count).sum();
         let disputed: Vec<&str> = nodes()
-            .filter(|(_, job_node)| job_node.assigned.is_disputed)
+            .filter(|(_, job_node)| job_node.holdings.certainty == Certainty::Disputed)
             .map(|(allocation, _)| allocation.node.label())
             .collect();
         let slices = labelled.iter().flatten().filter(|((_, slice, _), _)| slice.is_some()).count();
+        let holdings = || entry.nodes.iter().map(|job_node| &job_node.holdings);
         let mut summary = Self {
             job: entry.job.clone(),
             units,
             is_listed: entry.is_listed,
-            evidence: entry.nodes.iter().find_map(|job_node| job_node.assigned.evidence),
+            evidence: holdings()
+                .map(|known| known.evidence)
+                .fold(Evidence::default(), Evidence::and),
+            is_likely: holdings().any(|known| known.certainty == Certainty::Likely),
+            unplaced: holdings().filter_map(|known| known.unplaced).sum(),
             columns: columns.keys().map(|label| label_text(*label)).collect(),
             hidden: entry.nodes.len() - rows.len(),
             disputed: (!disputed.is_empty()).then(|| nodeset::fold(disputed)),

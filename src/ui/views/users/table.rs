@@ -182,6 +182,7 @@ pub(super) fn summary(
         let processes = counted(user_usage.processes, "process");
         let text = match user {
             User::Hidden => format!("{processes} hidden"),
+            User::NotShown => format!("devices of {}", user.text()),
             User::Unknown | User::Named(_) | User::Number(_) => {
                 format!("{processes} of unknown users")
             }

@@ -389,7 +389,7 @@ mod tests {
 
     fn view_of(nodes: Vec<Arc<Node>>, jobs: Vec<Job>, filter: &str) -> FleetView {
         let list = JobList { jobs, ..JobList::default() };
-        let fleet = Fleet { jobs: Some(Arc::new(list)), ..Fleet::new(nodes.into()) };
+        let fleet = Fleet::new(nodes.into()).with_jobs(Some(Arc::new(list)));
         FleetView::filtered(fleet, NOW, Filter::new(filter).unwrap())
     }
 
@@ -620,7 +620,7 @@ mod tests {
         sliced.devices[0].utilization = Reading::Unknown(Reason::NotSupported);
         sliced.devices[0].activity = activity.shared();
         let list = JobList { jobs: vec![job("1", "ada", &[("b", &[0])])], ..JobList::default() };
-        let fleet = Fleet { jobs: Some(Arc::new(list)), ..Fleet::new([Arc::new(sliced)].into()) };
+        let fleet = Fleet::new([Arc::new(sliced)].into()).with_jobs(Some(Arc::new(list)));
         let rows = JobRows::of(&FleetView::new(fleet, NOW), SortOrder::by("job"), None);
         let load = rows.list[0].load.as_ref().unwrap();
         assert_eq!((load.mean(), load.idle()), (Some(31.0), None));
@@ -631,7 +631,7 @@ mod tests {
         let mut old = Node::clone(&node("b", &[0.0, 0.0]));
         old.sources[0].taken_at = Some(Timestamp::default());
         let list = JobList { jobs: some_jobs(), ..JobList::default() };
-        let fleet = Fleet { jobs: Some(Arc::new(list)), ..Fleet::new([Arc::new(old)].into()) };
+        let fleet = Fleet::new([Arc::new(old)].into()).with_jobs(Some(Arc::new(list)));
         let fleet_view = FleetView::new(fleet, NOW);
         let rows = JobRows::of(&fleet_view, SortOrder::by("job"), None);
         let load = rows.list[0].load.as_ref().unwrap();

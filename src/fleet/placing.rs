@@ -1,0 +1,60 @@
+//! Places the jobs of a scheduler on the devices of nodes: how the holdings of a node are found.
+
+pub use keeper::HoldingsKeeper;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::fleet::Fleet;
+use crate::fleet::holdings::{Certainty, Evidence, JobHoldings};
+use crate::fleet::node::Node;
+use crate::model::{Allocation, DeviceAllocation, Job, JobId};
+
+mod builder;
+mod device_map;
+#[cfg(test)]
+mod examples;
+mod keeper;
+mod learned;
+mod numbering;
+mod place;
+mod proofs;
+#[cfg(test)]
+mod tests;
+
+/// Returns what a job has by its allocation on a node; of one that is not watched, no device is known.
+pub fn job_holdings(node: Option<&Node>, job: &Job, allocation: &Allocation) -> JobHoldings {
+    if let Some(known) = node.and_then(|node| node.holdings.job(&job.id)) {
+        return known.clone();
+    }
+    let (unplaced, certainty) = match &allocation.devices {
+        DeviceAllocation::Indices(indices) => {
+            (u32::try_from(indices.len()).ok(), Certainty::Unknown)
+        }
+        DeviceAllocation::Count(count) => (Some(*count), Certainty::Unknown),
+        DeviceAllocation::None => (Some(0), Certainty::Certain),
+        DeviceAllocation::Unknown => (None, Certainty::Unknown),
+    };
+    let is_told = allocation.devices != DeviceAllocation::Unknown;
+    JobHoldings {
+        job: job.id.clone(),
+        is_listed: true,
+        devices: Vec::new(),
+        evidence: if is_told { Evidence::SCHEDULER } else { Evidence::default() },
+        certainty,
+        unplaced,
+    }
+}
+
+impl Fleet {
+    /// Returns the jobs that are known from processes alone, with what they have on each machine.
+    pub fn unlisted_jobs(&self) -> BTreeMap<&JobId, Vec<(&Arc<Node>, &JobHoldings)>> {
+        let mut found: BTreeMap<&JobId, Vec<_>> = BTreeMap::new();
+        for node in self.machines() {
+            for known in node.holdings.jobs().iter().filter(|known| !known.is_listed) {
+                found.entry(&known.job).or_default().push((node, known));
+            }
+        }
+        found
+    }
+}

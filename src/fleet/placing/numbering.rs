@@ -1,0 +1,285 @@
+//! How a scheduler's list of devices is made: what its files and rules say that an index means.
+//!
+//! Slurm's index is the position in the list of its daemon on the node. Without autodetection, that is the order of
+//! `gres.conf`: by type as `Gres=` of `slurm.conf` names them, then by line, then by file. With `AutoDetect=nvml`, it is
+//! the driver's order among the configured devices since 21.08, and the order of the device files before; with
+//! `AutoDetect=nvidia`, that of the device files. Slices come after whole devices since 23.02.7, by the minor number of
+//! their device and that of their capability file.
+
+use std::sync::Arc;
+
+use crate::fleet::node::Node;
+use crate::fleet::placing::device_map::{MAX_UNITS, Units};
+use crate::model::{
+    Device, DeviceConfig, DeviceEvidence, DeviceType, ListedDevice, Reading, Vendor,
+};
+
+/// The devices of a node as a scheduler's list counts them: those without slices, and slices, in the driver's order.
+#[derive(Debug)]
+pub(super) struct NodeUnits<'a> {
+    pub(super) node: &'a Node,
+    pub(super) devices: Vec<&'a Device>,
+}
+
+impl<'a> NodeUnits<'a> {
+    pub(super) fn of(node: &'a Node) -> Self {
+        let is_cut = |device: &Device| {
+            node.devices.iter().any(|slice| slice.parent.as_ref() == Some(&device.uuid))
+        };
+        let devices =
+            node.devices.iter().filter(|device| device.parent.is_some() || !is_cut(device));
+        Self { node, devices: devices.collect() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.devices.len()
+    }
+
+    /// Returns the unit with this UUID.
+    pub(super) fn position(&self, uuid: &str) -> Option<usize> {
+        self.devices.iter().position(|device| *device.uuid == *uuid)
+    }
+
+    /// Returns all units.
+    pub(super) fn all(&self) -> Units {
+        (0..self.len()).fold(0, |units, unit| units | bit(unit))
+    }
+
+    /// Returns the UUIDs of units.
+    pub(super) fn uuids(&self, units: Units) -> impl Iterator<Item = &'a Arc<str>> {
+        let devices = self.devices.iter().enumerate();
+        devices.filter(move |(unit, _)| units & bit(*unit) != 0).map(|(_, device)| &device.uuid)
+    }
+
+    /// Returns the units on devices with these minor numbers.
+    pub(super) fn on_minors(&self, minors: &[u32]) -> Units {
+        let is_on = |device: &Device| self.minor(device).is_some_and(|one| minors.contains(&one));
+        self.matching(is_on)
+    }
+
+    /// Returns the units that a UUID names as CUDA reads it: one of them, or the only one that begins so.
+    pub(super) fn named(&self, name: &str) -> Units {
+        if let Some(unit) = self.position(name) {
+            return bit(unit);
+        }
+        let found = self.matching(|device| name.len() > 4 && device.uuid.starts_with(name));
+        if found.count_ones() == 1 { found } else { 0 }
+    }
+
+    fn matching(&self, matches: impl Fn(&Device) -> bool) -> Units {
+        let devices = self.devices.iter().enumerate();
+        devices.filter(|(_, device)| matches(device)).fold(0, |units, (unit, _)| units | bit(unit))
+    }
+
+    /// Returns true if some of them are slices.
+    pub(super) fn has_slices(&self) -> bool {
+        self.devices.iter().any(|device| device.parent.is_some())
+    }
+
+    /// Returns the minor number of a device; of a slice, that of its device.
+    fn minor(&self, device: &Device) -> Option<u32> {
+        let whole = match &device.parent {
+            Some(parent) => self.node.device(parent)?,
+            None => device,
+        };
+        Reading::of(whole.statics.as_deref(), |known| known.minor).get()
+    }
+
+    /// Returns the unit of an entry of a list, by its device files.
+    fn unit_of(&self, entry: &ListedDevice, evidence: &DeviceEvidence) -> Option<usize> {
+        let mut numbers = entry.files.split(',').map(file_number);
+        let minor = numbers.next().flatten().filter(|_| is_nvidia(&entry.files))?;
+        let capabilities: Vec<u32> = numbers.flatten().collect();
+        let is_unit = |device: &Device| {
+            if self.minor(device) != Some(minor) {
+                return false;
+            }
+            let number = |read: fn(&crate::model::DeviceStatics) -> Reading<u32>| {
+                Reading::of(device.statics.as_deref(), read).get()
+            };
+            let [gpu_instance, compute_instance] =
+                [number(|known| known.gpu_instance), number(|known| known.compute_instance)];
+            let is_capability = |found: &&crate::model::SliceCapability| {
+                found.minor == minor && Some(found.gpu_instance) == gpu_instance
+            };
+            let of_slice = || evidence.capabilities.iter().filter(is_capability);
+            let has = |instance: Option<u32>| {
+                of_slice().any(|found| {
+                    found.compute_instance == instance && capabilities.contains(&found.number)
+                })
+            };
+            match (&device.parent, capabilities.is_empty()) {
+                (None, is_whole) => is_whole,
+                (Some(_), true) => false,
+                (Some(_), false) => has(None) && (capabilities.len() < 2 || has(compute_instance)),
+            }
+        };
+        self.devices.iter().position(|device| is_unit(device))
+    }
+
+    /// Returns the units that the entries of a list mean, by index; `None` for one that the driver does not show.
+    pub(super) fn of_list(
+        &self,
+        list: &[ListedDevice],
+        evidence: &DeviceEvidence,
+    ) -> Option<Vec<Option<usize>>> {
+        let units: Vec<Option<usize>> =
+            list.iter().map(|entry| self.unit_of(entry, evidence)).collect();
+        let mut known: Vec<usize> = units.iter().flatten().copied().collect();
+        let count = known.len();
+        known.sort_unstable();
+        known.dedup();
+        // A file that is listed twice means nothing.
+        (count > 0 && known.len() == count).then_some(units)
+    }
+
+    /// Returns what the indices of a list of this many devices likely mean.
+    pub(super) fn likely(&self, indices: usize) -> Option<Vec<Option<usize>>> {
+        let evidence = self.node.evidence.as_deref();
+        let types = self.node.scheduler.as_ref().map_or(&[][..], |known| &known.device_types);
+        let daemon = evidence.and_then(|evidence| evidence.daemon.list.as_deref());
+        let listed = daemon.filter(|list| list.len() == indices);
+        if let Some((list, evidence)) = listed.zip(evidence) {
+            return self.of_list(list, evidence);
+        }
+        match evidence.and_then(|evidence| Some((evidence, evidence.config.as_deref()?))) {
+            Some((evidence, config)) => self.by_config(config, evidence, types, indices),
+            None => self.by_number(indices),
+        }
+    }
+
+    /// Returns what the indices mean by `gres.conf`.
+    fn by_config(
+        &self,
+        config: &DeviceConfig,
+        evidence: &DeviceEvidence,
+        types: &[DeviceType],
+        indices: usize,
+    ) -> Option<Vec<Option<usize>>> {
+        let configured = match &config.detection {
+            None => by_type(&config.devices, types),
+            Some(_) => config.devices.to_vec(),
+        };
+        let found = match config.detection.as_deref().unwrap_or("off") {
+            "off" => self.of_list(&configured, evidence)?,
+            detection => {
+                let mut detected = if configured.is_empty() {
+                    (0..self.len()).collect()
+                } else {
+                    self.of_list(&configured, evidence)?.into_iter().collect::<Option<Vec<_>>>()?
+                };
+                self.sort_detected(&mut detected, detection)?;
+                detected.into_iter().map(Some).collect()
+            }
+        };
+        (found.len() == indices).then_some(found)
+    }
+
+    /// Sorts units as a daemon does that detects them; `None` if its version is needed and not known.
+    fn sort_detected(&self, units: &mut [usize], detection: &str) -> Option<()> {
+        let version = self.version();
+        let by_minor = |unit: &usize| self.devices.get(*unit).and_then(|device| self.minor(device));
+        let is_slice =
+            |unit: &usize| self.devices.get(*unit).is_some_and(|device| device.parent.is_some());
+        match detection {
+            "nvidia" => units.sort_by_key(by_minor),
+            "nvml" if !self.has_slices() => {
+                if version? < (21, 8, 0) {
+                    units.sort_by_key(by_minor);
+                } else {
+                    units.sort_unstable();
+                }
+            }
+            "nvml" if version? >= (23, 2, 7) => {
+                let evidence = self.node.evidence.as_deref()?;
+                let capability = |unit: &usize| {
+                    let device = self.devices.get(*unit)?;
+                    let instance =
+                        Reading::of(device.statics.as_deref(), |known| known.gpu_instance).get()?;
+                    let minor = self.minor(device)?;
+                    let found = evidence.capabilities.iter().find(|known| {
+                        (known.minor, known.gpu_instance, known.compute_instance)
+                            == (minor, instance, None)
+                    });
+                    found.map(|known| known.number)
+                };
+                if units.iter().any(|unit| is_slice(unit) && capability(unit).is_none()) {
+                    return None;
+                }
+                units.sort_by_key(|unit| {
+                    let place = is_slice(unit).then(|| (by_minor(unit), capability(unit)));
+                    (is_slice(unit), place, *unit)
+                });
+            }
+            "nvml" => units.sort_by_key(|unit| (self.place_on_card(*unit), *unit)),
+            _ if !self.has_slices() => units.sort_unstable(),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Returns the position of a slice among those of its device; of a device without slices, its own among all devices.
+    fn place_on_card(&self, unit: usize) -> usize {
+        let Some(device) = self.devices.get(unit) else { return 0 };
+        match &device.parent {
+            Some(parent) => {
+                let before = self.devices.iter().take(unit);
+                before.filter(|other| other.parent.as_ref() == Some(parent)).count()
+            }
+            None => {
+                self.node.whole_devices().take_while(|(_, other)| other.uuid != device.uuid).count()
+            }
+        }
+    }
+
+    /// Returns the version of the scheduler's daemon.
+    fn version(&self) -> Option<(u32, u32, u32)> {
+        let scheduler = self.node.scheduler.as_ref().and_then(|known| known.version.as_deref());
+        let daemon = self.node.evidence.as_ref().and_then(|known| known.daemon.version.as_deref());
+        let mut numbers = scheduler.or(daemon)?.split(['.', '-']).map(str::parse::<u32>);
+        let mut next = || numbers.next()?.ok();
+        Some((next()?, next()?, next().unwrap_or_default()))
+    }
+
+    /// Returns what the indices mean where nothing is known of the list: with device files numbered without a gap, in the
+    /// driver's order, the number of the file; for other vendors the driver's order.
+    fn by_number(&self, indices: usize) -> Option<Vec<Option<usize>>> {
+        if self.has_slices() || self.len() != indices {
+            return None;
+        }
+        let is_numbered = self.devices.iter().zip(0..).all(|(device, number)| {
+            device.vendor.get() != Some(Vendor::Nvidia) || self.minor(device) == Some(number)
+        });
+        is_numbered.then(|| (0..indices).map(Some).collect())
+    }
+}
+
+/// Returns configured devices in the order in which the scheduler is told of their types.
+fn by_type(devices: &[ListedDevice], types: &[DeviceType]) -> Vec<ListedDevice> {
+    let named: Vec<&Arc<str>> = types.iter().filter_map(|known| known.name.as_ref()).collect();
+    let place = |device: &ListedDevice| {
+        let kind = device.kind.as_ref();
+        kind.and_then(|kind| named.iter().position(|name| **name == *kind)).unwrap_or(named.len())
+    };
+    let mut sorted = devices.to_vec();
+    sorted.sort_by_key(place);
+    sorted
+}
+
+/// Returns the bit of a unit; none beyond [`MAX_UNITS`].
+pub(super) fn bit(unit: usize) -> Units {
+    if unit < MAX_UNITS { 1 << unit } else { 0 }
+}
+
+/// Returns the number at the end of a file's name.
+fn file_number(path: &str) -> Option<u32> {
+    let start = path.rfind(|letter: char| !letter.is_ascii_digit()).map_or(0, |at| at + 1);
+    path.get(start..)?.parse().ok()
+}
+
+/// Returns true if the first of these files is `/dev/nvidia3` or one of that name elsewhere.
+fn is_nvidia(files: &str) -> bool {
+    let first = files.split(',').next().unwrap_or_default();
+    let name = first.rsplit('/').next().unwrap_or_default();
+    name.strip_prefix("nvidia").is_some_and(|number| number.parse::<u32>().is_ok())
+}

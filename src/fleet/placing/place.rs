@@ -1,0 +1,422 @@
+//! Places the jobs of a node on its devices.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::fleet::holdings::NodeHoldings;
+use crate::fleet::job_lookup::{JobAllocation, JobLookup};
+use crate::fleet::node::Node;
+use crate::fleet::placing::builder::{Builder, Placed};
+use crate::fleet::placing::device_map::{DeviceMap, Meaning, Proof, ProofKind, Units, count_ones};
+use crate::fleet::placing::learned::{LearnedMap, ListIdentity, START_ROUNDING, process_list_time};
+use crate::fleet::placing::numbering::{NodeUnits, bit};
+use crate::fleet::placing::proofs::{JobProof, proofs_of};
+use crate::fleet::user::User;
+use crate::model::{
+    Allocation, DeviceAllocation, Job, JobId, JobList, RequestedJobs, SchedulerNode,
+};
+
+/// A node with the jobs that the scheduler lists on it.
+pub(super) struct Placement<'a> {
+    pub(super) node: &'a Node,
+    pub(super) jobs: &'a JobLookup,
+    pub(super) listed: &'a [JobAllocation<'a>],
+    pub(super) scheduler: Option<&'a SchedulerNode>,
+}
+
+/// What the scheduler's indices mean on the node now.
+struct Numbering {
+    map: Option<DeviceMap>,
+    /// The likely meaning of each index, where nothing contradicts it.
+    likely: Option<Vec<Option<usize>>>,
+    /// Units that contradict each other; of all, if nothing is certain.
+    disputed: Units,
+}
+
+impl Placement<'_> {
+    /// Returns who has what, and remembers in `learned` what is proved of the scheduler's list.
+    pub(super) fn holdings(&self, learned: &mut LearnedMap) -> NodeHoldings {
+        let units = NodeUnits::of(self.node);
+        let id_of = |id: &JobId| self.jobs.job(id).map_or(id, |job| &job.id).clone();
+        let proofs = proofs_of(&units, id_of);
+        let numbering = self.numbering(&units, &proofs, learned);
+        let placed: Vec<Placed> = self
+            .listed
+            .iter()
+            .map(|(job, allocation)| {
+                let proof = proofs.get(&job.id).cloned().unwrap_or_default();
+                self.place_job(job, allocation, &proof, &numbering, learned)
+            })
+            .collect();
+        let mut placed = self.dispute(placed, &proofs, &numbering);
+        let hidden = self.hidden(&mut placed, &numbering, learned);
+        let mut builder = Builder::new(&units);
+        for (listed, of_job) in self.listed.iter().zip(&placed) {
+            let proof = proofs.get(&listed.0.id).cloned().unwrap_or_default();
+            builder.add_job(*listed, of_job, &proof);
+        }
+        builder.set_hidden(hidden.count);
+        if let Some((user, placed)) = hidden.placed {
+            builder.add_not_shown(user, &placed);
+        }
+        builder.add_processes(self.jobs);
+        for (job, _) in self.listed {
+            builder.add_user(&job.user);
+        }
+        builder.finish()
+    }
+
+    /// Learns what the indices mean.
+    fn numbering(
+        &self,
+        units: &NodeUnits<'_>,
+        proofs: &BTreeMap<JobId, JobProof>,
+        learned: &mut LearnedMap,
+    ) -> Numbering {
+        let highest =
+            self.listed.iter().filter_map(|(_, allocation)| indices(allocation)).flatten();
+        let highest = highest.max().map_or(0, |index| index + 1);
+        let count = self.scheduler.and_then(|known| usize::try_from(known.devices?).ok());
+        let count = count.unwrap_or(units.len()).max(highest);
+        let evidence = self.node.evidence.as_deref();
+        let all_devices = evidence.map_or(0, |evidence| evidence.driver_devices.len());
+        let may_hide = all_devices > self.node.whole_devices().count();
+        let Some(unknown) = DeviceMap::unknown(count, units.len(), may_hide) else {
+            return Numbering { map: None, likely: None, disputed: 0 };
+        };
+        let identity = ListIdentity::of(self.node, self.scheduler, units, count);
+        learned.follow(identity);
+        let mut likely = units.likely(count);
+        let mut map = unknown.clone();
+        let list = evidence
+            .and_then(|evidence| Some((evidence.daemon.list.as_deref()?, evidence)))
+            .filter(|(list, _)| list.len() == count && !learned.is_list_outdated())
+            .and_then(|(list, evidence)| units.of_list(list, evidence));
+        let has_list = list.is_some();
+        let agrees = list.iter().flatten().zip(0..).all(|(unit, index)| map.set(index, *unit))
+            && map.narrow();
+        if !agrees {
+            map = unknown.clone();
+        }
+        let mut disputed = 0;
+        for (job, allocation) in self.listed.iter().filter(|(job, _)| learned.is_of_list(job)) {
+            let Some(indices) = indices(allocation).map(Iterator::collect::<BTreeSet<usize>>)
+            else {
+                continue;
+            };
+            for (units, kind) in job_proofs(proofs.get(&job.id), indices.len(), count, units) {
+                let mut more = map.clone();
+                if more.learn(&Proof { indices: indices.clone(), units, kind }) {
+                    map = more;
+                } else {
+                    disputed |= units | map.meaning(&indices).certain;
+                }
+            }
+        }
+        if disputed != 0 {
+            learned.contradict();
+            return Numbering { map: None, likely, disputed };
+        }
+        match learned.merge(map, has_list) {
+            Some(map) => {
+                let fits = |meant: &Vec<Option<usize>>| {
+                    meant.iter().enumerate().all(|(index, unit)| map.allows(index, *unit))
+                };
+                likely = likely.filter(fits);
+                Numbering { map: Some(map.clone()), likely, disputed: 0 }
+            }
+            None => Numbering { map: None, likely: None, disputed: units.all() },
+        }
+    }
+
+    fn place_job(
+        &self,
+        job: &Job,
+        allocation: &Allocation,
+        proof: &JobProof,
+        numbering: &Numbering,
+        learned: &LearnedMap,
+    ) -> Placed {
+        let certain = proof.certain();
+        let Some(indices) = indices(allocation).map(Iterator::collect::<BTreeSet<usize>>) else {
+            let held = certain | proof.claimed;
+            let count = match &allocation.devices {
+                DeviceAllocation::Count(count) => usize::try_from(*count).ok(),
+                DeviceAllocation::None => Some(0),
+                DeviceAllocation::Indices(_) | DeviceAllocation::Unknown => None,
+            };
+            return Placed {
+                certain,
+                likely: proof.claimed & !certain,
+                possible: if count == Some(count_ones(held)) { held } else { Units::MAX },
+                unplaced: count.map(|count| count.saturating_sub(count_ones(held))),
+                is_disputed: count.is_some_and(|count| count_ones(certain) > count),
+                is_located: proof.opens.is_some(),
+            };
+        };
+        if let Some(opens) = proof.opens.filter(|opens| count_ones(*opens) <= indices.len()) {
+            return Placed {
+                certain: opens,
+                possible: opens,
+                // What the driver hides is not missing.
+                unplaced: Some(0),
+                is_located: true,
+                ..Placed::default()
+            };
+        }
+        let is_of_list = learned.is_of_list(job);
+        let earlier = learned.map_for(job);
+        let meaning = match (&numbering.map, earlier) {
+            (_, Some(earlier)) => earlier.meaning(&indices),
+            (Some(map), None) if is_of_list => map.meaning(&indices),
+            (Some(_) | None, None) => Meaning { certain: 0, possible: Units::MAX },
+        };
+        let certain = certain | meaning.certain;
+        let wanted = indices.len().saturating_sub(count_ones(certain));
+        let meant = || {
+            let likely = numbering.likely.as_ref()?;
+            let meant = indices.iter().filter_map(|index| likely.get(*index)?.map(bit));
+            Some(meant.fold(0, |meant, unit| meant | unit) & !certain)
+        };
+        let mut likely = if wanted == 0 { 0 } else { meant().unwrap_or_default() };
+        if count_ones(likely) > wanted {
+            likely = 0;
+        }
+        let missing = wanted.saturating_sub(count_ones(likely));
+        let all_hidden = numbering.likely.as_ref().is_some_and(|meant| {
+            indices.iter().filter(|index| meant.get(**index) == Some(&None)).count() == missing
+        });
+        Placed {
+            certain,
+            likely,
+            possible: if wanted == 0 { certain } else { meaning.possible | certain },
+            unplaced: Some(if all_hidden { 0 } else { missing }),
+            is_disputed: false,
+            is_located: true,
+        }
+    }
+
+    /// Marks jobs that processes contradict: of those, only what processes use is told.
+    fn dispute(
+        &self,
+        placed: Vec<Placed>,
+        proofs: &BTreeMap<JobId, JobProof>,
+        numbering: &Numbering,
+    ) -> Vec<Placed> {
+        let listed_at = process_list_time(self.node);
+        let all: Vec<Units> = placed.iter().map(|one| one.certain | one.likely).collect();
+        let check = |(position, of_job): (usize, Placed)| {
+            let Some((job, allocation)) = self.listed.get(position) else { return of_job };
+            let proof = proofs.get(&job.id).cloned().unwrap_or_default();
+            if proof.opens.is_some() {
+                return of_job;
+            }
+            let own = proof.certain();
+            let has_surplus = allocation_count(allocation)
+                .is_some_and(|count| count_ones(own) > count || (count == 0 && proof.claimed != 0));
+            // A process list from before the job's start says nothing about the job.
+            let start = job.starts_at.map(|at| at.plus(START_ROUNDING));
+            let is_older = start.zip(listed_at).is_some_and(|(start, at)| at < start);
+            let is_used_by_other = |(other, used): (&JobId, &JobProof)| {
+                let at = self.listed.iter().position(|(job, _)| job.id == *other);
+                let shared = at.and_then(|at| all.get(at)).copied().unwrap_or_default();
+                *other != job.id
+                    && !is_older
+                    && (used.used & !own & !shared) & (of_job.certain | of_job.likely) != 0
+            };
+            let is_contradicted = numbering.disputed & (of_job.certain | of_job.likely) != 0
+                || (numbering.map.is_none()
+                    && numbering.likely.is_none()
+                    && of_job.is_located
+                    && numbering.disputed != 0);
+            let is_foreign = of_job.is_located && proofs.iter().any(is_used_by_other);
+            if !(has_surplus || is_foreign || is_contradicted || of_job.is_disputed) {
+                return of_job;
+            }
+            let held = own | proof.claimed;
+            let count = allocation_count(allocation);
+            Placed {
+                certain: held,
+                likely: 0,
+                possible: Units::MAX,
+                unplaced: count.map(|count| count.saturating_sub(count_ones(held))),
+                is_disputed: true,
+                is_located: false,
+            }
+        };
+        placed.into_iter().enumerate().map(check).collect()
+    }
+
+    /// Returns what jobs have that are not listed. Where the scheduler's own count leaves nothing for listed jobs of
+    /// unknown devices, they have no more.
+    fn hidden(&self, placed: &mut [Placed], numbering: &Numbering, learned: &LearnedMap) -> Hidden {
+        let (Some(scheduler), Some(list)) = (self.scheduler, self.jobs.list()) else {
+            return Hidden { count: Some(0), placed: None };
+        };
+        // Jobs that have begun since are not in the scheduler's count.
+        let is_counted = |job: &Job| job.starts_at.is_some_and(|at| list.nodes.at > Some(at));
+        let all_counted = self
+            .listed
+            .iter()
+            .all(|(job, allocation)| is_counted(job) || indices(allocation).is_some());
+        let counted = || self.listed.iter().filter(|(job, _)| is_counted(job));
+        if let Some(allocated) = &scheduler.allocated_indices {
+            let mut left: BTreeSet<usize> =
+                allocated.iter().filter_map(|index| usize::try_from(*index).ok()).collect();
+            for (_, allocation) in self.listed {
+                for index in indices(allocation).into_iter().flatten() {
+                    left.remove(&index);
+                }
+            }
+            let meaning = match &numbering.map {
+                Some(map) => map.meaning(&left),
+                None if left.is_empty() => Meaning::default(),
+                None => Meaning { certain: 0, possible: Units::MAX },
+            };
+            let unnumbered = counted().filter(|(_, allocation)| indices(allocation).is_none());
+            let counts: Option<Vec<usize>> =
+                unnumbered.map(|(_, allocation)| allocation_count(allocation)).collect();
+            if all_counted {
+                for (of_job, (_, allocation)) in placed.iter_mut().zip(self.listed) {
+                    if indices(allocation).is_none() && !of_job.is_disputed {
+                        of_job.possible &= meaning.possible | of_job.certain | of_job.likely;
+                        if left.is_empty() {
+                            of_job.unplaced = Some(0);
+                        }
+                    }
+                }
+            }
+            let count = counts.map(|counts| left.len().saturating_sub(counts.iter().sum()));
+            let count = if left.is_empty() { Some(0) } else { count };
+            // Some of them may be those of listed jobs, whose indices are not known yet.
+            let is_of_others = count == Some(left.len());
+            let taken = placed.iter().fold(0, |all, one| all | one.certain | one.likely);
+            let held = Self::not_shown(&left, meaning, numbering, learned);
+            let held =
+                Placed { certain: held.certain & !taken, likely: held.likely & !taken, ..held };
+            let user = if is_of_others { User::NotShown } else { User::Unknown };
+            return Hidden { count, placed: (!left.is_empty()).then_some((user, held)) };
+        }
+        let allocated = scheduler.allocated.and_then(|count| usize::try_from(count).ok());
+        let known: Option<usize> =
+            counted().map(|(_, allocation)| allocation_count(allocation)).sum();
+        let anywhere = |unplaced| Placed { possible: Units::MAX, unplaced, ..Placed::default() };
+        match (allocated, known) {
+            (Some(allocated), Some(known)) => {
+                let count = allocated.saturating_sub(known);
+                let held = (count > 0).then(|| (User::NotShown, anywhere(Some(count))));
+                Hidden { count: Some(count), placed: held }
+            }
+            (Some(allocated), None) => {
+                let held =
+                    self.listed.iter().zip(placed.iter()).filter(|((job, _), _)| is_counted(job));
+                let held = held.fold(0, |held, (_, of_job)| held | of_job.certain | of_job.likely);
+                let is_all_known =
+                    all_counted_now(self.listed, is_counted) && count_ones(held) >= allocated;
+                if is_all_known {
+                    placed.iter_mut().filter(|of_job| of_job.unplaced.is_none()).for_each(
+                        |of_job| {
+                            of_job.unplaced = Some(0);
+                        },
+                    );
+                }
+                Hidden { count: is_all_known.then_some(0), placed: None }
+            }
+            (None, _) if lists_all_jobs(list) => Hidden { count: Some(0), placed: None },
+            (None, _) => {
+                let has_devices = scheduler.devices.is_none_or(|count| count > 0);
+                let is_asked = has_devices && list.at.is_some();
+                Hidden { count: None, placed: is_asked.then(|| (User::NotShown, anywhere(None))) }
+            }
+        }
+    }
+
+    /// Returns where devices are of which the scheduler says by their indices that jobs have them that are not listed.
+    fn not_shown(
+        indices: &BTreeSet<usize>,
+        meaning: Meaning,
+        numbering: &Numbering,
+        learned: &LearnedMap,
+    ) -> Placed {
+        let likely = || {
+            let meant = numbering.likely.as_ref()?;
+            let meant = indices.iter().filter_map(|index| meant.get(*index)?.map(bit));
+            Some(meant.fold(0, |all, unit| all | unit))
+        };
+        // They may be from before the daemon made this list.
+        let certain = if learned.is_unchanged() { meaning.certain } else { 0 };
+        let wanted = indices.len().saturating_sub(count_ones(certain));
+        let likely = match (wanted, likely()) {
+            (0, _) => 0,
+            (_, Some(likely)) => likely & !certain,
+            (_, None) => meaning.certain & !certain,
+        };
+        Placed {
+            certain,
+            likely,
+            possible: if wanted == 0 { certain } else { meaning.possible | likely },
+            unplaced: Some(wanted.saturating_sub(count_ones(likely))),
+            is_disputed: false,
+            is_located: true,
+        }
+    }
+}
+
+/// What jobs have that are not listed.
+struct Hidden {
+    /// `None` if it is not known whether they have any.
+    count: Option<usize>,
+    placed: Option<(User, Placed)>,
+}
+
+/// Returns true if the scheduler's count has all of these jobs.
+fn all_counted_now(listed: &[JobAllocation<'_>], is_counted: impl Fn(&Job) -> bool) -> bool {
+    listed
+        .iter()
+        .all(|(job, allocation)| is_counted(job) || allocation.devices == DeviceAllocation::None)
+}
+
+/// Returns true if no job can be missing from a list.
+fn lists_all_jobs(list: &JobList) -> bool {
+    list.requested == RequestedJobs::All && list.hides_jobs != Some(true) && !list.is_partial
+}
+
+/// Returns what is proved about a job's units, as bounds of the meaning of its indices.
+fn job_proofs(
+    proof: Option<&JobProof>,
+    indices: usize,
+    all_indices: usize,
+    units: &NodeUnits<'_>,
+) -> Vec<(Units, ProofKind)> {
+    let mut found = Vec::new();
+    if indices == all_indices && units.len() == all_indices {
+        found.push((units.all(), ProofKind::Exactly));
+    }
+    let Some(proof) = proof else { return found };
+    found.extend(proof.opens.map(|opens| (opens, ProofKind::Exactly)));
+    found.extend(proof.opens_at_most.map(|opens| (opens, ProofKind::AtMost)));
+    let used = proof.used | proof.named;
+    if used != 0 {
+        found.push((used, ProofKind::AtLeast));
+    }
+    found
+}
+
+/// Returns the indices of an allocation; `None` if the scheduler does not tell them.
+fn indices(allocation: &Allocation) -> Option<impl Iterator<Item = usize>> {
+    match &allocation.devices {
+        DeviceAllocation::Indices(indices) => {
+            Some(indices.iter().filter_map(|index| usize::try_from(*index).ok()))
+        }
+        DeviceAllocation::Count(_) | DeviceAllocation::None | DeviceAllocation::Unknown => None,
+    }
+}
+
+/// Returns the number of devices of an allocation; `None` if it is not known.
+fn allocation_count(allocation: &Allocation) -> Option<usize> {
+    match &allocation.devices {
+        DeviceAllocation::Indices(indices) => Some(indices.len()),
+        DeviceAllocation::Count(count) => usize::try_from(*count).ok(),
+        DeviceAllocation::None => Some(0),
+        DeviceAllocation::Unknown => None,
+    }
+}

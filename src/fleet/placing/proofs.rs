@@ -1,0 +1,101 @@
+//! What a node proves about the devices of jobs, whatever the scheduler's indices mean.
+
+use std::collections::BTreeMap;
+
+use crate::fleet::holdings::Evidence;
+use crate::fleet::placing::device_map::{Units, count_ones};
+use crate::fleet::placing::numbering::NodeUnits;
+use crate::model::{DeviceEvidence, JobId};
+
+/// What is proved about the units of one job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct JobProof {
+    /// What its control group lets it open, if that is not everything: its units, but for those that the driver hides.
+    pub(super) opens: Option<Units>,
+    /// The same, where only devices are known, and not which slices of them.
+    pub(super) opens_at_most: Option<Units>,
+    /// Those that processes in its control group use.
+    pub(super) used: Units,
+    /// Those that such processes name in their environment.
+    pub(super) named: Units,
+    /// Those used by processes that have the job from their environment alone, which proves nothing.
+    pub(super) claimed: Units,
+}
+
+impl JobProof {
+    /// Returns the units that the job certainly has.
+    pub(super) fn certain(&self) -> Units {
+        self.opens.unwrap_or_default() | self.used | self.named
+    }
+
+    /// Returns what tells that the job has a unit.
+    pub(super) fn evidence(&self, unit: Units) -> Evidence {
+        let kinds = [
+            (self.opens.unwrap_or_default(), Evidence::CGROUP),
+            (self.used | self.claimed, Evidence::PROCESSES),
+            (self.named, Evidence::ENVIRONMENT),
+        ];
+        let told = kinds.into_iter().filter(|(units, _)| units & unit != 0);
+        told.fold(Evidence::default(), |all, (_, kind)| all.and(kind))
+    }
+}
+
+/// Returns what is proved about each job of a node; `id_of` returns the id by which the scheduler lists a job.
+pub(super) fn proofs_of(
+    units: &NodeUnits<'_>,
+    id_of: impl Fn(&JobId) -> JobId,
+) -> BTreeMap<JobId, JobProof> {
+    let node = units.node;
+    let mut proofs: BTreeMap<JobId, JobProof> = BTreeMap::new();
+    for used in node.uses.iter() {
+        let Some(statics) = node.statics_of(used.pid) else { continue };
+        let Some(job) = statics.job.as_ref().map(&id_of) else { continue };
+        let proof = proofs.entry(job).or_default();
+        let unit = units.position(&used.device).map_or(0, super::numbering::bit);
+        if statics.is_job_of_environment {
+            proof.claimed |= unit;
+            continue;
+        }
+        proof.used |= unit;
+        proof.named |=
+            statics.visible_uuids.iter().fold(0, |named, uuid| named | units.named(uuid));
+    }
+    let Some(evidence) = node.evidence.as_deref() else { return proofs };
+    for files in evidence.job_devices.iter() {
+        add_files(units, evidence, proofs.entry(id_of(&files.job)).or_default(), &files.minors);
+    }
+    let own_job = node.hello.as_ref().and_then(|hello| hello.host.job.as_ref());
+    if let Some((job, minors)) = own_job.zip(evidence.openable.as_ref()) {
+        let proof = proofs.entry(id_of(job)).or_default();
+        add_files(units, evidence, proof, minors);
+        // Confined to some devices, the driver shows only the job's slices.
+        if proof.opens_at_most.is_some() {
+            proof.opens = Some(units.all());
+        }
+    }
+    proofs
+}
+
+/// Adds the device files that a job may open, unless it may open those of all devices.
+fn add_files(
+    units: &NodeUnits<'_>,
+    evidence: &DeviceEvidence,
+    proof: &mut JobProof,
+    minors: &[u32],
+) {
+    let all = evidence.driver_devices.iter().map(|device| device.minor);
+    let is_confined = if evidence.driver_devices.is_empty() {
+        count_ones(units.on_minors(minors)) < units.len()
+    } else {
+        all.into_iter().any(|minor| !minors.contains(&minor))
+    };
+    if !is_confined {
+        return;
+    }
+    let found = units.on_minors(minors);
+    if units.has_slices() {
+        proof.opens_at_most = Some(found);
+    } else {
+        proof.opens = Some(found);
+    }
+}

@@ -1,0 +1,534 @@
+//! What is concluded from each kind of evidence.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::fleet::holdings::{Certainty, Evidence};
+use crate::fleet::placing::examples::{self, fleet_with, node, node_used_by, nvidia_node};
+use crate::fleet::{Fleet, HoldingsKeeper, Node, User};
+use crate::model::{
+    Allocation, DeviceAllocation, DeviceConfig, DeviceEvidence, DeviceStatics, DriverDevice, Hello,
+    HostFacts, Job, JobDeviceFiles, JobId, JobList, ListedDevice, Reading, RequestedJobs,
+    SchedulerNode, SchedulerNodes, SliceCapability, Source,
+};
+use crate::time::Timestamp;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_micros(second * 1_000_000)
+}
+
+fn indices(list: &[u32]) -> DeviceAllocation {
+    DeviceAllocation::Indices(list.into())
+}
+
+/// A job of this user with an allocation on the node.
+fn job(id: &str, user: &str, devices: DeviceAllocation) -> Job {
+    let node = crate::model::NodeName::new("gpu01").unwrap();
+    Job {
+        user: user.into(),
+        starts_at: Some(at(100)),
+        allocations: [Allocation { node, devices }].into(),
+        ..Job::example(id)
+    }
+}
+
+fn list(jobs: Vec<Job>) -> Arc<JobList> {
+    let nodes = Arc::new(SchedulerNodes { at: Some(at(1_000)), ..SchedulerNodes::default() });
+    Arc::new(JobList { jobs, nodes, at: Some(at(1_000)), ..JobList::default() })
+}
+
+/// Four devices of NVIDIA, `a` to `d` in the driver's order, with these minor numbers.
+fn four(minors: [u32; 4]) -> Node {
+    let devices = ["a", "b", "c", "d"];
+    let named: Vec<_> = devices.into_iter().zip(minors.map(Some)).collect();
+    nvidia_node(&named)
+}
+
+fn with_scheduler(mut node: Node, change: impl FnOnce(&mut SchedulerNode)) -> Node {
+    let mut known = SchedulerNode { is_responding: true, ..SchedulerNode::default() };
+    change(&mut known);
+    node.scheduler = Some(Arc::new(known));
+    node
+}
+
+fn with_evidence(mut node: Node, change: impl FnOnce(&mut DeviceEvidence)) -> Node {
+    let mut known = node.evidence.as_deref().cloned().unwrap_or_default();
+    change(&mut known);
+    node.evidence = Some(Arc::new(known));
+    node
+}
+
+/// Returns what is known of a node as text: `11:ab certain scheduler`, with the devices that nobody else has for certain
+/// after a bar, then those that are likely free.
+fn told(node: &Node) -> String {
+    let jobs = node.holdings.jobs().iter().map(|known| {
+        let devices: String = known.devices.iter().map(ToString::to_string).collect();
+        let missing = match known.unplaced {
+            Some(0) => String::new(),
+            Some(count) => format!("+{count}"),
+            None => "+?".to_owned(),
+        };
+        let evidence: Vec<&str> = known.evidence.names().collect();
+        let certainty = known.certainty.as_str();
+        format!("{}:{devices}{missing} {certainty} {}", known.job, evidence.join(","))
+    });
+    let free = |certainty: Certainty| -> String {
+        let devices = node.devices.iter().filter(|device| {
+            let known = node.holdings.device(&device.uuid);
+            known.claims.is_empty() && known.rest == certainty
+        });
+        devices.map(|device| device.uuid.to_string()).collect()
+    };
+    let jobs: Vec<String> = jobs.collect();
+    format!("{} | {} | {}", jobs.join("; "), free(Certainty::Certain), free(Certainty::Likely))
+}
+
+fn placed(node: &Node, jobs: Vec<Job>) -> String {
+    told(&node.with_jobs(Some(&list(jobs))))
+}
+
+#[test]
+fn each_kind_of_evidence_has_its_certainty() {
+    let eleven = |devices| vec![job("11", "alice", devices)];
+    let used = |node: Node, devices: &[&str]| {
+        devices.iter().fold(node, |node, device| node_used_by(node, device, "11"))
+    };
+    let in_order = || four([0, 1, 2, 3]);
+    let crossed = || four([2, 0, 3, 1]);
+    let files = |minors: &[u32]| {
+        let job_devices = JobDeviceFiles { job: JobId::new("11").unwrap(), minors: minors.into() };
+        move |known: &mut DeviceEvidence| known.job_devices = [job_devices].into()
+    };
+    for (what, node, devices, expected) in [
+        (
+            "minor numbers in the driver's order",
+            in_order(),
+            indices(&[1, 2]),
+            "11:bc likely scheduler |  | ad",
+        ),
+        ("crossed minor numbers", crossed(), indices(&[1, 2]), "11:+2 unknown scheduler |  | "),
+        (
+            "the daemon's list",
+            crossed().with_device_list(&[3, 1, 0, 2]),
+            indices(&[0, 2]),
+            "11:bc certain scheduler | ad | ",
+        ),
+        (
+            "a list of another length",
+            crossed().with_device_list(&[3, 1]),
+            indices(&[0]),
+            "11:+1 unknown scheduler |  | ",
+        ),
+        ("all devices", crossed(), indices(&[0, 1, 2, 3]), "11:abcd certain scheduler |  | "),
+        (
+            "all of its processes",
+            used(crossed(), &["a", "d"]),
+            indices(&[1, 2]),
+            "11:ad certain scheduler,processes | bc | ",
+        ),
+        (
+            "some of its processes",
+            used(crossed(), &["a"]),
+            indices(&[1, 2]),
+            "11:a+1 unknown scheduler,processes |  | ",
+        ),
+        (
+            "its control group",
+            with_evidence(crossed(), files(&[0, 3])),
+            indices(&[1, 2]),
+            "11:bc certain scheduler,cgroup | ad | ",
+        ),
+        (
+            "a control group of all devices",
+            with_evidence(in_order(), files(&[0, 1, 2, 3])),
+            indices(&[1]),
+            "11:b likely scheduler |  | acd",
+        ),
+        (
+            "a number and no process",
+            crossed(),
+            DeviceAllocation::Count(2),
+            "11:+2 unknown scheduler |  | ",
+        ),
+        (
+            "a number and processes",
+            used(crossed(), &["a", "d"]),
+            DeviceAllocation::Count(2),
+            "11:ad certain scheduler,processes | bc | ",
+        ),
+        (
+            "a number and its control group",
+            with_evidence(crossed(), files(&[0])),
+            DeviceAllocation::Count(1),
+            "11:b certain scheduler,cgroup | acd | ",
+        ),
+        (
+            "nothing told",
+            used(crossed(), &["a"]),
+            DeviceAllocation::Unknown,
+            "11:a+? unknown processes |  | ",
+        ),
+        ("no device", crossed(), DeviceAllocation::None, "11: certain scheduler | abcd | "),
+        (
+            "a device that is not shown",
+            four([0, 1, 2, 9]).with_device_list(&[0, 1, 2, 3]),
+            indices(&[3]),
+            "11: certain scheduler | abcd | ",
+        ),
+        (
+            "other vendors in the driver's order",
+            node(&[("a", None), ("b", None)]),
+            indices(&[1]),
+            "11:b likely scheduler |  | a",
+        ),
+    ] {
+        assert_eq!(placed(&node, eleven(devices)), expected, "{what}");
+    }
+}
+
+#[test]
+fn numbers_in_the_environment_and_jobs_named_there_prove_nothing() {
+    let mut node = node_used_by(four([2, 0, 3, 1]), "a", "11");
+    let mut process = node.unseen[0].clone();
+    process.statics.is_job_of_environment = true;
+    node.unseen = [process.clone()].into();
+    let jobs = || vec![job("11", "alice", indices(&[1]))];
+    assert_eq!(placed(&node, jobs()), "11:+1 unknown scheduler | | ".replace(" | | ", " |  | "));
+    // A UUID that a process in the control group of the job names is proof.
+    process.statics.is_job_of_environment = false;
+    process.statics.visible_uuids = ["d".into()].into();
+    node.unseen = [process].into();
+    let two = vec![job("11", "alice", indices(&[1, 2]))];
+    let expected = "11:ad certain scheduler,processes,environment | bc | ";
+    assert_eq!(placed(&node, two), expected);
+}
+
+#[test]
+fn gres_conf_tells_the_order_by_the_rule_of_the_version() {
+    let listed = |files: &str, kind: Option<&str>| ListedDevice {
+        kind: kind.map(Into::into),
+        files: files.into(),
+    };
+    let configured = |detection: Option<&str>, devices: Vec<ListedDevice>, version: &str| {
+        let config = DeviceConfig { detection: detection.map(Into::into), devices: devices.into() };
+        let node = with_evidence(four([2, 0, 3, 1]), |known| known.config = Some(Arc::new(config)));
+        let node = with_scheduler(node, |known| {
+            known.version = Some(version.into());
+            known.devices = Some(4);
+            known.allocated_indices = Some([0].into());
+            let count = 2;
+            let name = |name: &str| Some(name.into());
+            known.device_types = vec![
+                crate::model::DeviceType { name: name("h100"), count },
+                crate::model::DeviceType { name: name("a100"), count },
+            ];
+        });
+        placed(&node, vec![job("11", "alice", indices(&[0]))])
+    };
+    let plain = |minors: [u32; 4]| {
+        minors.map(|minor| listed(&format!("/dev/nvidia{minor}"), None)).to_vec()
+    };
+    let typed = vec![
+        listed("/dev/nvidia2", Some("a100")),
+        listed("/dev/nvidia3", Some("a100")),
+        listed("/dev/nvidia1", Some("h100")),
+        listed("/dev/nvidia0", Some("h100")),
+    ];
+    for (detection, devices, version, first) in [
+        (None, plain([3, 2, 1, 0]), "24.11.5", "c"),
+        (None, typed, "24.11.5", "d"),
+        (Some("nvml"), Vec::new(), "20.11.9", "b"),
+        (Some("nvml"), Vec::new(), "23.11.4", "a"),
+        (Some("nvidia"), Vec::new(), "24.11.5", "b"),
+    ] {
+        let told = configured(detection, devices, version);
+        let expected = format!("11:{first} likely scheduler");
+        assert!(told.starts_with(&expected), "{detection:?} {version}: {told}");
+    }
+    // Without a version, the rule is not known.
+    assert!(configured(Some("nvml"), Vec::new(), "?").starts_with("11:+1 unknown"));
+}
+
+#[test]
+fn slices_follow_the_daemon_s_list_by_their_capabilities() {
+    let mut node = four([0, 1, 2, 3]);
+    node.devices.truncate(2);
+    for (uuid, parent, instance) in [("x", "a", 7), ("y", "a", 9), ("z", "b", 7)] {
+        let statics = DeviceStatics {
+            gpu_instance: Reading::Known(instance),
+            compute_instance: Reading::Known(0),
+            ..DeviceStatics::default()
+        };
+        let mut slice = examples::node(&[(uuid, Some(parent))]).devices.remove(0);
+        slice.statics = statics.shared();
+        node.devices.push(slice);
+    }
+    let capability = |number, minor, gpu_instance, compute_instance| SliceCapability {
+        number,
+        minor,
+        gpu_instance,
+        compute_instance,
+    };
+    let listed = |files: &str| ListedDevice { kind: None, files: files.into() };
+    let node = with_evidence(node, |known| {
+        known.daemon.list = Some(
+            [
+                listed("/dev/nvidia0,/dev/nvidia-caps/nvidia-cap30,/dev/nvidia-caps/nvidia-cap31"),
+                listed("/dev/nvidia1,/dev/nvidia-caps/nvidia-cap12,/dev/nvidia-caps/nvidia-cap13"),
+                listed("/dev/nvidia0,/dev/nvidia-caps/nvidia-cap21,/dev/nvidia-caps/nvidia-cap22"),
+            ]
+            .into(),
+        );
+        known.capabilities = [
+            capability(21, 0, 7, None),
+            capability(22, 0, 7, Some(0)),
+            capability(30, 0, 9, None),
+            capability(31, 0, 9, Some(0)),
+            capability(12, 1, 7, None),
+            capability(13, 1, 7, Some(0)),
+        ]
+        .into();
+    });
+    let jobs = vec![job("11", "alice", indices(&[0])), job("12", "bob", indices(&[1]))];
+    let node = node.with_jobs(Some(&list(jobs)));
+    assert!(
+        told(&node).starts_with("11:y certain scheduler; 12:z certain scheduler"),
+        "{}",
+        told(&node)
+    );
+    // A device has what its slices have; the other slice stays free.
+    let holders = |uuid: &str| {
+        let known = node.holdings.device(uuid);
+        known.users().into_iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    };
+    assert_eq!(["a", "b", "x", "y", "z"].map(holders), ["alice", "bob", "", "alice", "bob"]);
+    assert_eq!(node.holdings.device("x").rest, Certainty::Certain);
+}
+
+#[test]
+fn what_was_proved_is_kept_while_boot_devices_and_daemon_stay() {
+    let jobs = |id: &str| list(vec![job(id, "alice", indices(&[1]))]);
+    let node = |boot: &str, started: i64| {
+        let host = HostFacts { boot_id: boot.into(), ..HostFacts::default() };
+        let mut node = with_scheduler(four([2, 0, 3, 1]), |known| {
+            known.devices = Some(4);
+            known.allocated_indices = Some([1].into());
+            known.daemon_started_at = Some(at(started));
+        });
+        node.hello = Some(Arc::new(Hello { host, ..Hello::default() }));
+        node
+    };
+    let learned = || {
+        let mut keeper = HoldingsKeeper::default();
+        keeper.set_jobs(Some(&jobs("11")));
+        let mut busy = Arc::new(node_used_by(node("boot-1", 50), "c", "11"));
+        keeper.place(&mut busy);
+        assert_eq!(told(&busy), "11:c certain scheduler,processes | abd | ");
+        keeper
+    };
+    let later = |mut keeper: HoldingsKeeper, node: Node| {
+        keeper.set_jobs(Some(&jobs("12")));
+        let mut idle = Arc::new(node);
+        keeper.place(&mut idle);
+        told(&idle)
+    };
+    let kept = "12:c certain scheduler | abd | ";
+    assert_eq!(later(learned(), node("boot-1", 50)), kept);
+    // Clocks of a scheduler and its nodes differ by little.
+    assert_eq!(later(learned(), node("boot-1", 52)), kept);
+    let unknown = "12:+1 unknown scheduler |  | ";
+    assert_eq!(later(learned(), node("boot-2", 50)), unknown);
+    let mut without = node("boot-1", 50);
+    without.devices.pop();
+    assert!(later(learned(), without).starts_with("12:+1 unknown"));
+}
+
+#[test]
+fn jobs_from_before_the_daemon_started_have_indices_of_another_list() {
+    let started = |second: i64, configured: Option<u64>| {
+        let node = with_scheduler(four([0, 1, 2, 3]).with_device_list(&[3, 2, 1, 0]), |known| {
+            known.devices = Some(4);
+            known.allocated_indices = Some([0].into());
+            known.daemon_started_at = Some(at(second));
+        });
+        let node = with_evidence(node, |known| known.daemon.configured_at = configured);
+        // The job began at second 100.
+        placed(&node, vec![job("11", "alice", indices(&[0]))])
+    };
+    assert_eq!(started(50, None), "11:d certain scheduler | abc | ");
+    assert_eq!(started(500, None), "11:d likely scheduler |  | abc");
+    // The configuration is older than the job, so the list was the same.
+    assert_eq!(started(500, Some(20)), "11:d certain scheduler | abc | ");
+    assert_eq!(started(500, Some(300)), "11:d likely scheduler |  | abc");
+    // It was changed after the daemon read it: what it lists now is another list.
+    assert_eq!(started(50, Some(700)), "11:d likely scheduler |  | abc");
+}
+
+#[test]
+fn contradictions_are_disputed_and_never_certain() {
+    let two = || vec![job("11", "alice", indices(&[0])), job("12", "bob", indices(&[1]))];
+    let listed = || four([0, 1, 2, 3]).with_device_list(&[0, 1, 2, 3]);
+    // A process of job 11 uses the device of job 12.
+    let crossed = placed(&node_used_by(listed(), "b", "11"), two());
+    let expected = "11:b disputed scheduler,processes; 12:+1 disputed scheduler |  | ";
+    assert_eq!(crossed, expected);
+    // One that the list gives to nobody.
+    let stray = placed(&node_used_by(listed(), "d", "11"), two());
+    assert_eq!(stray, "11:d disputed scheduler,processes; 12:b likely scheduler |  | ");
+    // More devices than it was given.
+    let more = node_used_by(node_used_by(four([2, 0, 3, 1]), "a", "11"), "b", "11");
+    assert!(placed(&more, two()).starts_with("11:ab disputed"), "{}", placed(&more, two()));
+    // Both were given the device.
+    let shared = vec![job("11", "alice", indices(&[0])), job("12", "bob", indices(&[0, 1]))];
+    let shared = placed(&node_used_by(listed(), "a", "12"), shared);
+    assert_eq!(shared, "11:a certain scheduler; 12:ab certain scheduler,processes | cd | ");
+    // A job that was given nothing.
+    let nothing = placed(
+        &node_used_by(listed(), "b", "11"),
+        vec![job("11", "alice", DeviceAllocation::None)],
+    );
+    assert!(nothing.starts_with("11:b disputed scheduler,processes"), "{nothing}");
+    // What was proved and what is proved now.
+    let mut keeper = HoldingsKeeper::default();
+    let place = |keeper: &mut HoldingsKeeper, used: &[(&str, &str)], jobs: Vec<Job>| {
+        keeper.set_jobs(Some(&list(jobs)));
+        let node = used
+            .iter()
+            .fold(four([2, 0, 3, 1]), |node, (device, job)| node_used_by(node, device, job));
+        let mut node = Arc::new(node);
+        keeper.place(&mut node);
+        told(&node)
+    };
+    let one = |id: &str| vec![job(id, "alice", indices(&[0]))];
+    assert!(place(&mut keeper, &[("c", "11")], one("11")).starts_with("11:c certain"));
+    assert!(place(&mut keeper, &[], one("12")).starts_with("12:c certain"));
+    let contradicted = place(&mut keeper, &[("d", "13")], one("13"));
+    assert!(contradicted.starts_with("13:d disputed"), "{contradicted}");
+    assert!(place(&mut keeper, &[], one("14")).starts_with("14:+1 disputed"));
+}
+
+#[test]
+fn process_lists_from_before_a_job_do_not_contradict_it() {
+    let is_disputed = |after: i64| {
+        let mut node = node_used_by(four([0, 1, 2, 3]).with_device_list(&[0, 1, 2, 3]), "a", "7");
+        let listed_at = Timestamp::from_micros(at(100).as_micros() + after * 1_000);
+        node.mark_sampled(&Source::new("nvml").processes(), listed_at);
+        let told = placed(&node, vec![job("11", "alice", indices(&[0]))]);
+        told.contains("11:+1 disputed")
+    };
+    assert_eq!([-2_000, 999, 1_000].map(is_disputed), [false, false, true]);
+}
+
+#[test]
+fn devices_of_jobs_that_are_not_listed_are_held_by_them() {
+    let listed = |change: fn(&mut SchedulerNode)| {
+        let node = four([0, 1, 2, 3]).with_device_list(&[3, 2, 1, 0]);
+        with_scheduler(node, |known| {
+            known.devices = Some(4);
+            change(known);
+        })
+    };
+    let hidden = |node: &Node, jobs: Vec<Job>| {
+        let node = node.with_jobs(Some(&list(jobs)));
+        let held = node.devices.iter().filter(|device| {
+            let known = node.holdings.device(&device.uuid);
+            known.claims.iter().any(|claim| claim.holder.user == User::NotShown)
+        });
+        let held: String = held.map(|device| device.uuid.to_string()).collect();
+        (node.holdings.hidden(), held, told(&node))
+    };
+    let own = || vec![job("11", "alice", indices(&[0]))];
+    let by_index = listed(|known| {
+        known.allocated_indices = Some([0, 2].into());
+        known.allocated = Some(2);
+    });
+    let expected = "11:d certain scheduler | ac | ";
+    assert_eq!(hidden(&by_index, own()), (Some(1), "b".into(), expected.into()));
+    // Only their number is known.
+    let by_count = listed(|known| known.allocated = Some(3));
+    assert_eq!(hidden(&by_count, own()).0, Some(2));
+    assert!(hidden(&by_count, own()).2.ends_with(" |  | "), "none of them is free");
+    // Nothing is known of the jobs of others.
+    let unknown = hidden(&listed(|_| {}), own());
+    assert_eq!((unknown.0, unknown.2.as_str()), (None, "11:d certain scheduler |  | "));
+    // All jobs are listed, and none is hidden.
+    let mut all = JobList::clone(&list(own()));
+    all.requested = RequestedJobs::All;
+    let node = listed(|_| {}).with_jobs(Some(&Arc::new(all)));
+    assert_eq!(told(&node), "11:d certain scheduler | abc | ");
+    // Before the indices of a job are known, its devices are held all the same.
+    let waiting = hidden(&by_index, vec![job("11", "alice", DeviceAllocation::Unknown)]);
+    assert_eq!(waiting.0, None);
+    let free = waiting.2.split(" | ").nth(1).unwrap();
+    assert_eq!(free, "ac", "{}", waiting.2);
+}
+
+#[test]
+fn a_probe_in_a_confined_job_sees_its_devices_alone() {
+    let host = HostFacts { job: JobId::new("11"), ..HostFacts::default() };
+    let mut inside = nvidia_node(&[("c", Some(2)), ("d", Some(3))]);
+    inside.hello = Some(Arc::new(Hello { host, ..Hello::default() }));
+    let inside = with_evidence(inside, |known| {
+        known.openable = Some([2, 3].into());
+        let device = |minor| DriverDevice { minor, ..DriverDevice::default() };
+        known.driver_devices = [0, 1, 2, 3].map(device).into();
+    });
+    let jobs = vec![job("11", "alice", indices(&[0, 3])), job("12", "bob", indices(&[1]))];
+    let told = placed(&inside, jobs);
+    assert!(told.starts_with("11:cd certain scheduler,cgroup; 12:"), "{told}");
+    assert!(!told.contains("12:c") && !told.contains("12:d"), "{told}");
+}
+
+#[test]
+fn jobs_of_a_node_come_from_the_list_and_its_processes() {
+    let (fleet, job) =
+        fleet_with(node_used_by(node(&[("a", None)]), "a", "9"), DeviceAllocation::None);
+    let on: Vec<_> =
+        fleet.nodes[0].holdings.jobs().iter().map(|known| known.job.as_str()).collect();
+    assert_eq!((on.join(","), fleet.unlisted_jobs().len()), ("9,11".to_owned(), 1));
+    // Processes may name a job by its SLUID.
+    let (fleet, _) =
+        fleet_with(node_used_by(node(&[("a", None)]), "a", "s1MXM7XYD0DV00"), indices(&[0]));
+    let known = fleet.nodes[0].holdings.job(&job.id).unwrap();
+    assert!(known.evidence.has(Evidence::PROCESSES) && fleet.unlisted_jobs().is_empty());
+}
+
+#[test]
+fn a_machine_has_its_jobs_under_each_of_its_names() {
+    let host =
+        HostFacts { boot_id: "boot-1".into(), host_name: "h".into(), ..HostFacts::default() };
+    let mut known = node(&[("a", None)]);
+    known.hello = Some(Arc::new(Hello { host, ..Hello::default() }));
+    let alias = Node { name: crate::model::NodeName::new("alias").unwrap(), ..known.clone() };
+    let mut keeper = HoldingsKeeper::default();
+    keeper.set_jobs(Some(&list(vec![job("11", "alice", indices(&[0]))])));
+    let mut is_allocated = |node: &Node, is_noted: bool| {
+        if is_noted {
+            keeper.note_name(&known);
+            keeper.note_name(&alias);
+        }
+        let mut placed = Arc::new(node.clone());
+        keeper.place(&mut placed);
+        placed.holdings.device("a").is_allocated()
+    };
+    assert_eq!(is_allocated(&alias, false), Some(false));
+    assert_eq!(is_allocated(&alias, true), Some(true));
+    assert_eq!(is_allocated(&known, true), Some(true));
+}
+
+#[test]
+fn holdings_are_found_anew_only_when_something_changes() {
+    let fleet = Fleet::new([Arc::new(four([0, 1, 2, 3]))].into());
+    let mut keeper = HoldingsKeeper::default();
+    keeper.set_jobs(Some(&list(vec![job("11", "alice", indices(&[0]))])));
+    let mut first = Arc::clone(&fleet.nodes[0]);
+    keeper.place(&mut first);
+    let mut second = Arc::new(Node { is_settled: true, ..Node::clone(&fleet.nodes[0]) });
+    keeper.place(&mut second);
+    assert!(Arc::ptr_eq(&first.holdings, &second.holdings));
+    keeper.set_jobs(Some(&list(vec![])));
+    keeper.place(&mut second);
+    assert!(second.holdings.jobs().is_empty());
+    assert_eq!(first.holdings.jobs().len(), 1);
+    assert_eq!(Duration::from_secs(1), super::learned::START_ROUNDING);
+}
