@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gtop::internals::fleet::{Fleet, JobLookup, Node, NodeBuilder, Waste};
+use gtop::internals::fleet::{Fleet, JobLookup, Node, NodeBuilder, Waste, is_busy};
 use gtop::internals::model::{
     Allocation, BackendReading, BackendState, Bytes, Celsius, ComputeMode, Counter, CpuTicks,
     Device, DeviceActivity, DeviceAllocation, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse,
@@ -534,13 +534,19 @@ pub fn partitioned() -> Fleet {
             hello.host.boot_id = format!("boot-{number}").into();
             Arc::new(hello)
         });
+        // A closed node shows no devices: its own count is all that is known.
+        let used = (0_u32..).zip(&node.devices).filter(|(_, device)| is_busy(device));
+        let used: Arc<[u32]> = used.map(|(index, _)| index).collect();
+        let is_seen = !node.devices.is_empty();
+        let count = u32::try_from(used.len()).unwrap();
         node.scheduler = Some(Arc::new(SchedulerNode {
             partitions: [Some(own), both].into_iter().flatten().map(Into::into).collect(),
             state,
             is_responding: state != NodeState::Down,
             reason: reason.map(Into::into),
             devices: Some(8),
-            allocated: Some(3),
+            allocated: Some(if is_seen { count } else { 3 }),
+            allocated_indices: is_seen.then_some(used),
             ..SchedulerNode::default()
         }));
         Arc::new(node)

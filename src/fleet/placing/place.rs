@@ -48,7 +48,11 @@ impl Placement<'_> {
             })
             .collect();
         let mut placed = self.dispute(placed, &proofs, &numbering);
-        let hidden = self.hidden(&mut placed, &numbering, learned);
+        let is_listed = |id: &JobId| self.listed.iter().any(|(job, _)| job.id == *id);
+        // Processes tell where jobs are that are not listed.
+        let seen = proofs.iter().filter(|(id, _)| !is_listed(id));
+        let seen = seen.fold(0, |seen, (_, proof)| seen | proof.certain());
+        let hidden = self.hidden(&mut placed, seen, &numbering, learned);
         let mut builder = Builder::new(&units);
         for (listed, of_job) in self.listed.iter().zip(&placed) {
             let proof = proofs.get(&listed.0.id).cloned().unwrap_or_default();
@@ -248,7 +252,13 @@ impl Placement<'_> {
 
     /// Returns what jobs have that are not listed. Where the scheduler's own count leaves nothing for listed jobs of
     /// unknown devices, they have no more.
-    fn hidden(&self, placed: &mut [Placed], numbering: &Numbering, learned: &LearnedMap) -> Hidden {
+    fn hidden(
+        &self,
+        placed: &mut [Placed],
+        seen: Units,
+        numbering: &Numbering,
+        learned: &LearnedMap,
+    ) -> Hidden {
         let (Some(scheduler), Some(list)) = (self.scheduler, self.jobs.list()) else {
             return Hidden { count: Some(0), placed: None };
         };
@@ -289,7 +299,7 @@ impl Placement<'_> {
             let count = if left.is_empty() { Some(0) } else { count };
             // Some of them may be those of listed jobs, whose indices are not known yet.
             let is_of_others = count == Some(left.len());
-            let taken = placed.iter().fold(0, |all, one| all | one.certain | one.likely);
+            let taken = placed.iter().fold(seen, |all, known| all | known.certain | known.likely);
             let held = Self::not_shown(&left, meaning, numbering, learned);
             let held =
                 Placed { certain: held.certain & !taken, likely: held.likely & !taken, ..held };
@@ -303,7 +313,8 @@ impl Placement<'_> {
         match (allocated, known) {
             (Some(allocated), Some(known)) => {
                 let count = allocated.saturating_sub(known);
-                let held = (count > 0).then(|| (User::NotShown, anywhere(Some(count))));
+                let unseen = count.saturating_sub(count_ones(seen));
+                let held = (unseen > 0).then(|| (User::NotShown, anywhere(Some(unseen))));
                 Hidden { count: Some(count), placed: held }
             }
             (Some(allocated), None) => {
