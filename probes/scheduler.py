@@ -23,6 +23,8 @@ def daemon_options(words):
             letters = word[1:]
             while letters:
                 letter, letters = letters[0], letters[1:]
+                if letter == 'F':  # its value is optional, and attached
+                    letters = ''
                 if letter in DAEMON_OPTIONS_WITH_VALUE:
                     found[letter] = letters or (words.pop(0) if words else '')
                     break

@@ -112,7 +112,7 @@ fn the_daemon_is_asked_once_for_each_of_its_starts() {
              NodeName=m[1-9] Name=gpu\nName=mps Count=4\nInclude more.conf\n",
         );
         node.write("conf/more.conf", "Name=gpu File=/dev/z\n");
-        node.add_daemon(77, 1, 5000, &format!("-D -s -f{conf} -N n1"));
+        node.add_daemon(77, 1, 5000, &format!("-Ds -FG -f{conf} --conf-server -G -N n1"));
         // Its child, a query of somebody else, and another program.
         node.add_daemon(78, 77, 6000, "-N n2");
         node.add_daemon(79, 1, 7000, "-N n3 -G");
