@@ -19,15 +19,25 @@ mod commit;
 mod python_module;
 
 /// The files of the Python probe; each uses only those before it.
-const PYTHON_FILES: &[&str] =
-    &["wire.py", "child.py", "host.py", "processes.py", "requests.py", "lazy.py", "main.py"];
+const PYTHON_FILES: &[&str] = &[
+    "wire.py",
+    "child.py",
+    "host.py",
+    "processes.py",
+    "requests.py",
+    "evidence.py",
+    "lazy.py",
+    "main.py",
+];
 
 /// Parts that the Python probe compiles on demand: backends if the node has such devices, answers at the first request.
 const LAZY_PARTS: &[(&str, &[&str])] = &[
     ("answers", &["answers.py"]),
     ("hidden", &["hidden.py"]),
     ("nvml", &["device_values.py", "nvml_library.py", "nvml_device.py", "nvml.py"]),
-    ("nvidia-smi", &["nvidia_smi.py"]),
+    ("scheduler", &["scheduler.py"]),
+    ("evidence", &["programs.py", "evidence_reader.py"]),
+    ("nvidia-smi", &["programs.py", "nvidia_smi.py"]),
     ("amdgpu", &["device_values.py", "amd_card.py", "amd.py"]),
     (
         "tpu",

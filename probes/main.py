@@ -63,6 +63,7 @@ class Probe:
         self.lookup = Worker('host.slow', serve_lookup)
         self.processes = Processes(self.lookup)
         self.requests = Requests(self.processes)
+        self.evidence = Evidence(self.lookup)
         self.families = [[Backend(kind) for kind in kinds] for kinds in BACKENDS]
         self.backends = [backend for family in self.families for backend in family]
         self.interval, self.focus, self.focus_end = max(MIN_INTERVAL, INTERVAL), 0.0, 0.0
@@ -92,7 +93,7 @@ class Probe:
         return [self.lookup] + [b.worker for b in self.active_backends()]
 
     def all_workers(self):
-        return self.workers() + [self.requests.worker, self.processes.name_worker]
+        return self.workers() + [self.requests.worker, self.processes.name_worker, self.evidence.worker]
 
     def run(self):
         now = time.monotonic()
@@ -136,7 +137,7 @@ class Probe:
             self.next_tick_at += interval
 
     def next_wake(self):
-        times = [self.next_tick_at, self.requests.next_wake()]
+        times = [self.next_tick_at, self.requests.next_wake(), self.evidence.next_wake()]
         for worker in self.workers():
             if worker.link is None:
                 times.append(worker.retry)
@@ -213,6 +214,9 @@ class Probe:
             if worker is self.processes.name_worker:
                 self.processes.on_name_worker_lost(time.monotonic())
                 return
+            if worker is self.evidence.worker:
+                self.evidence.on_worker_lost(time.monotonic())
+                return
             backend = self.backend(worker)
             worker.refresh_call()
             if backend is not None and backend.why is None and not worker.is_ready:
@@ -275,6 +279,8 @@ class Probe:
             self.processes.on_hidden(report[1])
         elif what == 'answer':
             self.requests.on_answer(report[1])
+        elif what == 'evidence':
+            self.evidence.add(report[1], report[2])
 
     def set_state(self, backend, why, facts):
         """Stores a backend's state, starts the next of its family if it is absent, and ends those no longer needed."""
@@ -325,6 +331,7 @@ class Probe:
                 worker.retry = now + SLOW_INTERVAL
         self.requests.advance(now, self)
         self.processes.resolve_names(now, self)
+        self.evidence.advance(now, self)
 
     def intervals(self):
         """Returns the effective seconds of each source: its minimum interval, rounded up to the grid of ticks."""
@@ -412,6 +419,9 @@ class Probe:
         self.out.send(self.frame(now, host, parts, processes))
         self.full = False
         self.slow_unsent = None
+        # The same child reads the facts of processes, which come first.
+        if self.n > 1 and all([row['known'] for row in self.processes.rows.values()]):
+            self.evidence.request(now)
 
     def request_full(self):
         for backend in self.backends:
@@ -455,6 +465,9 @@ class Probe:
             out['backends'] = parts
         if processes:
             out['processes'] = processes
+        evidence = self.evidence.section(self.full)
+        if evidence:
+            out['evidence'] = evidence
         cost = self.cost(end)
         if cost:
             out['cost'] = cost

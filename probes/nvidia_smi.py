@@ -273,7 +273,7 @@ class NvidiaSmi:
             self.child.report_call(name, 'starting')
             limit = SMI_FIRST_TIMEOUT
         argv = [self.path] + [option] * bool(option) + ['--format=csv,noheader,nounits'] * ('=' in option)
-        status, data, ended = self.run(argv, began + limit)
+        status, data, ended = run_program(self.child, argv, None, began + limit, SMI_OUTPUT)
         if ended == 'overflow':
             self.child.report('error', 'parse', name, 0.0, 'printed more than %d bytes' % SMI_OUTPUT, suffix)
         elif ended:
@@ -281,57 +281,3 @@ class NvidiaSmi:
             self.child.report('error', 'stuck', name, took, 'killed after %.0f s' % took, suffix)
         lines = [printable(line).strip() for line in data.decode('utf-8', 'replace').split('\n')]
         return status, [line for line in lines if line], ended
-
-    def run(self, argv, deadline):
-        """Runs a program; returns (status, output, None | 'overflow' | 'late')."""
-        source, sink = os.pipe()
-        # While a program runs, the alarm must kill it too.
-        signal.signal(signal.SIGALRM, lambda number, frame: kill_own_group())
-        pid = os.fork()
-        if pid == 0:
-            exec_program(argv, sink)
-        os.close(sink)
-        output, ended = [], None
-        size = 0
-        while ended is None:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                ended = 'late'
-            elif self.child.wait(left, source):
-                piece = os.read(source, 65536)
-                if not piece:
-                    break
-                output.append(piece)
-                size += len(piece)
-                if size > SMI_OUTPUT:
-                    ended = 'overflow'
-        os.close(source)
-        status, late = self.wait_for_exit(pid, ended, deadline)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        return status, b''.join(output)[:SMI_OUTPUT], ended or late
-
-    def wait_for_exit(self, pid, ended, deadline):
-        """Waits until the program has exited, killing it at the deadline; waits even for an unkillable one."""
-        late = None
-        pause = 0.001
-        while True:
-            found, status = os.waitpid(pid, os.WNOHANG)
-            if found:
-                return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status), late
-            if ended or time.monotonic() >= deadline:
-                late = 'late'
-                os.kill(pid, signal.SIGKILL)
-            self.child.wait(pause)
-            pause = min(pause * 2, 0.25)
-
-
-def exec_program(argv, sink):
-    """Executes the program in a new fork, with its output to `sink`."""
-    try:
-        os.dup2(sink, 1)
-        os.dup2(sink, 2)
-        for number in (signal.SIGPIPE, signal.SIGALRM):
-            signal.signal(number, signal.SIG_DFL)
-        os.execv(argv[0], argv)
-    finally:
-        os._exit(127)

@@ -8,6 +8,8 @@ NAMES_PER_QUERY = 5
 RESAMPLE_DELAY = 0.25
 MAX_STATICS = 300000  # maximum bytes of static facts in one frame
 MAX_ENVIRON = 131072
+MAX_VISIBLE = 64
+VISIBLE_DEVICES = (b'CUDA_VISIBLE_DEVICES=', b'NVIDIA_VISIBLE_DEVICES=', b'ROCR_VISIBLE_DEVICES=')
 CONTAINERS = ('docker', 'libpod', 'kubepods', 'containerd', 'crio-', 'lxc', 'machine.slice')
 
 
@@ -90,22 +92,47 @@ def static_facts(pid, ppid, is_ours):
     """Returns the static facts of a process; those that only its owner may read are None for other users."""
     out = {'command': decode(read('/proc/%d/cmdline' % pid, 4096).rstrip(b'\0').replace(b'\0', b' '))[:MAX_COMMAND],
            'cgroup': cgroup(pid), 'cwd': working_directory(pid) if is_ours else None, 'parents': parents(ppid)}
-    if is_ours and '/job_' not in out['cgroup']:
-        for line in read('/proc/%d/environ' % pid, MAX_ENVIRON).split(b'\0'):
-            for name, key in ((b'SLURM_JOB_ID=', 'job'), (b'SLURM_STEP_ID=', 'step')):
-                if line.startswith(name):
-                    out[key] = decode(line[len(name):])[:32]
+    variables = read('/proc/%d/environ' % pid, MAX_ENVIRON).split(b'\0') if is_ours else []
+    for line in variables if '/job_' not in out['cgroup'] else []:
+        for name, key in ((b'SLURM_JOB_ID=', 'job'), (b'SLURM_STEP_ID=', 'step')):
+            if line.startswith(name):
+                out[key] = decode(line[len(name):])[:32]
+    visible = visible_uuids(variables)
+    if visible:
+        out['visible'] = visible
     return out
+
+
+def visible_uuids(variables):
+    """Returns the UUIDs by which an environment names the visible devices; the driver ignores those after anything else."""
+    for name in VISIBLE_DEVICES:
+        for variable in variables:
+            uuids = []
+            for word in decode(variable[len(name):]).split(',') if variable.startswith(name) else []:
+                if not word.strip().startswith(('GPU-', 'MIG-')):
+                    break
+                uuids.append(word.strip()[:96])
+            if uuids:
+                return uuids[:MAX_VISIBLE]
+    return None
 
 
 def serve_lookup(child):
     """Main loop of the child for slow lookups: slow host values, command lines, local user names."""
     child.report('state', None)
-    own_uid = os.getuid()
+    own_uid, scheduler = os.getuid(), None
     while True:
         request = child.next_request()
         if request[0] == 'slow':
             child.report('slow', slow_facts(child))
+        elif request[0] == 'scheduler':
+            child.report_call('slurmd and control groups')
+            if scheduler is None:
+                load_part('scheduler')
+                scheduler = Scheduler()
+            found = scheduler.read()
+            if found is not None:
+                child.report('evidence', *found)
         elif request[0] == 'facts':
             for pid, start, uid, ppid in request[1]:
                 child.report_call('cmdline of %d' % pid)

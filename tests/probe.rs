@@ -2,6 +2,7 @@
 //! nvidia-smi and NVML that fail as the real ones do, and with every kind of session end.
 
 mod environments;
+mod evidence;
 mod faults;
 mod isolation;
 mod launching;

@@ -196,6 +196,7 @@ impl Machine {
                 list: self.live_slots(t).map(|slot| self.process(slot, t, &request)).collect(),
                 unseen: Vec::new(),
             }),
+            evidence: None,
             cost: None,
         }
     }

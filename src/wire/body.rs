@@ -118,6 +118,8 @@ objects! {
         /// Backends with new readings.
         pub backends?: Vec<Backend>,
         pub processes?: Option<Processes>,
+        /// How the scheduler numbers the node's devices; sent when a part of it has changed, and with all values.
+        pub evidence?: Option<Box<Evidence>>,
         /// What the probe costs; sent in focus only.
         pub cost?: Option<Cost>,
     }
@@ -304,12 +306,47 @@ in_place! {
         pub job?: Option<String>,
         /// Slurm step id, from the environment.
         pub step?: Option<String>,
+        /// UUIDs of devices and slices by which the environment says which are visible.
+        pub visible?: Vec<String>,
         /// Pid, start time and name of the ancestors, parent first.
         pub parents?: Vec<(u32, u64, String)>,
     }
 }
 
 objects! {
+    /// What the node tells of how its scheduler numbers its devices. It replaces the one before; a missing key could not
+    /// be read, or does not apply.
+    pub struct Evidence {
+        /// The node's name in the scheduler's configuration.
+        pub node?: Option<String>,
+        pub daemon?: Option<Daemon>,
+        /// Lines of `gres.conf` that may be about the node's GPUs, without comments.
+        pub config?: Option<Vec<String>>,
+        /// Minor number, PCI address and UUID of each device in `/proc/driver/nvidia/gpus`; the UUID is `null` if the
+        /// driver hides it.
+        pub devices?: Vec<(u32, String, Option<String>)>,
+        /// Number of the capability file, minor number of the device, GPU instance and compute instance of each slice;
+        /// the last is `null` for the file of a GPU instance.
+        pub slices?: Vec<(u32, u32, u32, Option<u32>)>,
+        /// Minor numbers of the devices that each job may open, by the job's id, from control groups of version 1. Jobs
+        /// that may open all devices are left out.
+        pub jobs?: BTreeMap<String, Vec<u32>>,
+        /// Minor numbers of the devices that the probe can open, if it runs in a job.
+        pub openable?: Option<Vec<u32>>,
+    }
+
+    /// The scheduler's daemon on the node.
+    pub struct Daemon {
+        /// When it was started, in seconds since 1970 by the node's clock.
+        pub started?: Raw<f64>,
+        /// Its version.
+        pub version?: Option<String>,
+        /// Lines of `slurmd -G` about GPUs.
+        pub list?: Option<Vec<String>>,
+        /// Why there is no list; neither is there while the daemon is asked.
+        pub error?: Option<String>,
+    }
+
     /// A process that `/proc` does not show.
     pub struct Unseen {
         /// Process id; required.

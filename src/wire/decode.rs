@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{
-    BackendReading, BackendState, Bytes, Counter, CpuTicks, Device, DevicesReading, DriverFacts,
-    Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading, Pressure, ProbeCost,
-    ProcessesReading, Reading, Reason, Sample, Source, SourceFault, SourceFaultKind, Space,
-    UsesReading, Vendor,
+    BackendReading, BackendState, Bytes, Counter, CpuTicks, Device, DeviceEvidence, DevicesReading,
+    DriverFacts, Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading, Pressure,
+    ProbeCost, ProcessesReading, Reading, Reason, Sample, Source, SourceFault, SourceFaultKind,
+    Space, UsesReading, Vendor,
 };
 use crate::text::sanitize_shared;
 use crate::time::{ClockOffset, Timestamp};
@@ -21,6 +21,7 @@ pub use process::job_of_cgroup;
 
 mod answer;
 mod device;
+mod evidence;
 mod names;
 mod process;
 
@@ -36,6 +37,8 @@ pub struct Decoder {
     /// The MIG slices `nvidia-smi` last listed; it lists them less often than devices.
     slices: Slices,
     names: NameInterner,
+    /// The evidence before, which is often sent again.
+    evidence: Option<Arc<DeviceEvidence>>,
 }
 
 /// A decoded body.
@@ -114,9 +117,17 @@ impl Decoder {
                     .filter_map(process::unseen_process)
                     .collect(),
             }),
-            evidence: None,
+            evidence: sent.evidence.as_deref().map(|sent| self.evidence(sent)),
             cost: sent.cost.and_then(|cost| probe_cost(cost, self.local_time(sent.at, arrival))),
             faults: Vec::new(),
+        }
+    }
+
+    fn evidence(&mut self, sent: &body::Evidence) -> Arc<DeviceEvidence> {
+        let decoded = evidence::evidence(sent);
+        match &self.evidence {
+            Some(known) if **known == decoded => Arc::clone(known),
+            Some(_) | None => Arc::clone(self.evidence.insert(Arc::new(decoded))),
         }
     }
 
@@ -451,6 +462,24 @@ mod tests {
                    "rows":["GPU-a, 00000000:1A:00.0","GPU-b, 00010000:1A:00.0","GPU-c, 00000000:1C:00.0"]},
             "minors":{"0000:1a:00.0":2,"10000:1a:00.0":0,"0000:ff:00.0":7}}]}"#;
         assert_eq!(minors(table), [Some(2), Some(0), None]);
+    }
+
+    #[test]
+    fn evidence_that_is_sent_again_is_shared() {
+        let mut decoder = Decoder::default();
+        let mut evidence = |sent: &str| {
+            let body = serde_json::from_str::<body::Sample>(sent).map(Body::Sample).unwrap();
+            match decoder.decode(&body, Timestamp::from_micros(7)) {
+                Some(Decoded::Sample(sample)) => sample.evidence,
+                _ => panic!(),
+            }
+        };
+        let first = evidence(r#"{"at":1,"evidence":{"openable":[1]}}"#).unwrap();
+        assert_eq!(first.openable.as_deref(), Some(&[1][..]));
+        assert_eq!(evidence(r#"{"at":2}"#), None);
+        let again = evidence(r#"{"at":3,"evidence":{"openable":[1]}}"#).unwrap();
+        assert!(Arc::ptr_eq(&first, &again));
+        assert_ne!(evidence(r#"{"at":4,"evidence":{"openable":[2]}}"#).unwrap(), first);
     }
 
     #[test]

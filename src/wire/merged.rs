@@ -41,6 +41,7 @@ impl MergedSample {
             }
         }
         merge(&mut known.processes, newer.processes, update_processes);
+        known.evidence = newer.evidence.or_else(|| known.evidence.take());
         known.cost = newer.cost.or(known.cost);
     }
 
@@ -211,6 +212,15 @@ mod tests {
         )
         .unwrap();
         assert_eq!(both, expected);
+    }
+
+    #[test]
+    fn the_newest_evidence_is_repeated_whole() {
+        let first = r#"{"n":1,"at":1,"evidence":{"node":"n1","jobs":{"7":[0]}}}"#;
+        let both = merged(&[first, r#"{"n":2,"at":2}"#]);
+        assert_eq!(both["evidence"], serde_json::json!({"node": "n1", "jobs": {"7": [0]}}));
+        let newer = merged(&[first, r#"{"n":2,"at":2,"evidence":{"node":"n1"}}"#]);
+        assert_eq!(newer["evidence"], serde_json::json!({"node": "n1"}));
     }
 
     #[test]

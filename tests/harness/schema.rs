@@ -83,6 +83,7 @@ const HELLO: Shape = Object(&[
     ("user", MUST, Text(255)),
     ("hidepid", MUST, Count(4)),
     ("contained", MAY, Flag),
+    ("cgroup", MAY, Text(512)),
     ("version", MUST, Text(64)),
     ("path", MAY, Text(255)),
     ("commands", MUST, List(&Text(16), 16)),
@@ -306,6 +307,7 @@ const PROCESS: Shape = Object(&[
     ("cwd", MAY, Maybe(&Text(512))),
     ("job", MAY, Text(32)),
     ("step", MAY, Text(32)),
+    ("visible", MAY, List(&Text(96), 64)),
     ("parents", MAY, List(&Tuple(&[Count(1 << 22), COUNTER, Text(64)]), 16)),
 ]);
 
@@ -365,6 +367,26 @@ const ANSWER: Shape = Object(&[
     ("detail", MAY, DETAIL),
 ]);
 
+const MINOR: Shape = Count(u32::MAX as u64);
+const EVIDENCE: Shape = Object(&[
+    ("node", MAY, Text(255)),
+    (
+        "daemon",
+        MAY,
+        Object(&[
+            ("started", MAY, Number(1.0, 1e11)),
+            ("version", MAY, Text(64)),
+            ("list", MAY, List(&Text(4096), 4096)),
+            ("error", MAY, Text(200)),
+        ]),
+    ),
+    ("config", MAY, List(&Text(16_384), 16_384)),
+    ("devices", MAY, List(&Tuple(&[MINOR, Text(32), Maybe(&Text(96))]), 64)),
+    ("slices", MAY, List(&Tuple(&[MINOR, MINOR, MINOR, Maybe(&MINOR)]), 512)),
+    ("jobs", MAY, Map(&List(&MINOR, 256))),
+    ("openable", MAY, List(&MINOR, 256)),
+]);
+
 const SAMPLE: Shape = Object(&[
     ("t", MUST, Word(&["sample"])),
     ("n", MUST, Count(1 << 53)),
@@ -383,6 +405,7 @@ const SAMPLE: Shape = Object(&[
         ]),
     ),
     ("backends", MAY, List(&BACKEND, 16)),
+    ("evidence", MAY, EVIDENCE),
     (
         "processes",
         MAY,

@@ -19,6 +19,10 @@ pub(super) const MAX_COMMAND_LENGTH: usize = 512;
 pub(super) const MAX_USER_LENGTH: usize = 64;
 /// Maximum number of ancestors of a process.
 const MAX_PARENTS: usize = 32;
+/// Maximum number of devices that an environment names.
+const MAX_VISIBLE: usize = 64;
+/// Maximum length of the name of a device or slice: `MIG-GPU-…/7/0` has 51 characters.
+const MAX_UUID_LENGTH: usize = 96;
 /// Characters of a container id that are kept; enough to distinguish containers.
 const SHORT_ID: usize = 12;
 
@@ -52,6 +56,12 @@ fn statics(sent: &body::ProcessStatics) -> ProcessStatics {
             RawText::Null => Reading::Unknown(Reason::NoPermission),
             RawText::Text(cwd) => text_reading(Some(cwd), MAX_COMMAND_LENGTH),
         },
+        visible_uuids: sent
+            .visible
+            .iter()
+            .take(MAX_VISIBLE)
+            .filter_map(|uuid| device_uuid(uuid))
+            .collect(),
         parents: sent.parents.iter().take(MAX_PARENTS).map(ancestor).collect(),
         ..parse_cgroup(sent.cgroup.as_deref())
     };
@@ -91,6 +101,14 @@ pub(super) fn unseen_process(sent: &body::Unseen) -> Option<UnseenProcess> {
 
 pub(super) fn process_state(letter: Option<&str>) -> Reading<ProcessState> {
     letter.map_or_else(Reading::default, |letter| Reading::checked(ProcessState::new(letter)))
+}
+
+/// Returns the UUID of a device or slice, which may be shortened to its beginning; `None` for another text.
+fn device_uuid(sent: &str) -> Option<Arc<str>> {
+    let is_uuid = sent.len() <= MAX_UUID_LENGTH
+        && (sent.starts_with("GPU-") || sent.starts_with("MIG-"))
+        && sent.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'/'));
+    is_uuid.then(|| sent.into())
 }
 
 fn ancestor((pid, start, name): &(u32, u64, String)) -> Ancestor {
@@ -290,6 +308,24 @@ mod tests {
         assert_eq!(job_and_step(sluid), ("99".to_owned(), "3".to_owned()));
         let hostile = body::ProcessStatics { job: Some("1;id".to_owned()), ..sent("/") };
         assert_eq!(statics(&hostile).job, None);
+    }
+
+    #[test]
+    fn only_uuids_of_the_environment_are_taken() {
+        let slice = "MIG-GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f/7/0";
+        let long = format!("GPU-{}", "a".repeat(100));
+        let sent = ["GPU-5c89", slice, "0", "GPU-\u{1b}[2J", "GPU-a,b", &long, "MIG-1"];
+        let sent = body::ProcessStatics {
+            visible: sent.map(str::to_owned).to_vec(),
+            ..body::ProcessStatics::default()
+        };
+        let found = statics(&sent).visible_uuids;
+        assert_eq!(
+            found.iter().map(|uuid| &**uuid).collect::<Vec<_>>(),
+            ["GPU-5c89", slice, "MIG-1"]
+        );
+        let many = body::ProcessStatics { visible: vec!["GPU-1".to_owned(); 500], ..sent };
+        assert_eq!(statics(&many).visible_uuids.len(), MAX_VISIBLE);
     }
 
     #[test]

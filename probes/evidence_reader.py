@@ -1,0 +1,234 @@
+# Reads the scheduler's configuration, its daemon's list of devices and the driver's files, and tries which device files can
+# be opened. Compiled only in a child that the probe ends after a while.
+DAEMON_TIMEOUT = 10.0
+DAEMON_OUTPUT = 1 << 18
+DAEMON_LINE = 4000
+MAX_LISTED = 65536  # characters of the daemon's list
+MAX_CONFIG = 16384  # characters of the lines of gres.conf that may be about this node
+MAX_CONFIG_FILE = 1 << 20
+MAX_INCLUDES = 16
+MAX_DRIVER_DEVICES = 64
+MAX_SLICES = 512
+DAEMON_FOLDERS = ('/usr/sbin', '/usr/local/sbin', '/sbin', '/opt/slurm/sbin', '/usr/local/slurm/sbin', '/usr/bin')
+CONFIG_FOLDERS = ('/etc/slurm', '/etc/slurm-llnl', '/run/slurm/conf', '/var/spool/slurmd/conf-cache',
+                 '/var/spool/slurm/d/conf-cache', '/var/spool/slurm/conf-cache')
+NVIDIA_MAJOR = 195
+NOT_ALLOWED, NOT_PERMITTED = 1, 13  # EPERM, EACCES
+
+
+def read_evidence(child, daemon, node, is_new, is_first):
+    """Reports each part as soon as it is read."""
+    load_part('scheduler')
+    words = daemon[3] if daemon[3:] else []
+    options = daemon_options(words[1:])
+    program = daemon_program(daemon, words)
+    config = config_file(daemon, options, program)
+    files, names = [], [node] if node else node_names(options)
+    if is_new:
+        found, records = list_devices(child, daemon, program, config, options)
+        # Most builds begin each line with the name that the configuration has for this node.
+        prefixes = [line.partition(': ')[0] for line in records[:1]]
+        names = [prefix[7:] for prefix in prefixes if prefix.startswith('slurmd-')] + node_names(options)
+        files = [word[5:] for line in records for word in line.split() if word.startswith('File=')]
+        child.report('evidence', {'daemon': found, 'node': names[0][:255]}, None)
+    child.report('evidence', {'config': config and read_config(config, names[:1])}, None)
+    child.report('evidence', {'devices': driver_devices(), 'slices': slice_files()}, None)
+    if is_first and is_job(cgroup(os.getpid())):
+        child.report('evidence', {'openable': openable(files)}, None)
+
+
+def is_job(group):
+    return 'slurm' in group and ('/job_' in group or 'slurmstepd.scope/s' in group)
+
+
+# -- the daemon
+
+def first_file(paths, mode=os.R_OK):
+    """Returns the first path of a file that may be read, or executed."""
+    for path in paths:
+        if path.startswith('/') and os.path.isfile(path) and os.access(path, mode):
+            return path
+    return None
+
+
+def link_target(path):
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ''
+
+
+def daemon_program(daemon, words):
+    """Returns the path of slurmd: that of the running one, in the path, beside scontrol, or in a usual folder."""
+    folders = [folder for folder in os.environ.get('PATH', '').split(':') if folder.startswith('/')]
+    running = [link_target('%s/proc/%d/exe' % (ROOT, daemon[0])), words[0]] if words else []
+    client = first_file([folder + '/scontrol' for folder in folders], os.X_OK)
+    if client is not None:
+        for path in client, os.path.realpath(client):
+            folder = os.path.dirname(path)
+            folders += [folder, os.path.dirname(folder) + '/sbin']
+    return first_file(running + [folder + '/slurmd' for folder in folders + list(DAEMON_FOLDERS)], os.X_OK)
+
+
+def config_file(daemon, options, program):
+    """Returns the path of slurm.conf: as the daemon's command line or an environment says, or a usual one."""
+    paths = [options.get('f', '')]
+    variables = read('%s/proc/%d/environ' % (ROOT, daemon[0]), MAX_ENVIRON).split(b'\0') if daemon[1:] else []
+    paths += [decode(variable[11:]) for variable in variables if variable.startswith(b'SLURM_CONF=')]
+    paths.append(os.environ.get('SLURM_CONF', ''))
+    if program is not None:
+        prefix = os.path.dirname(os.path.dirname(os.path.realpath(program)))
+        paths += [prefix + '/etc/slurm.conf', prefix + '/etc/slurm/slurm.conf']
+    return first_file(paths + [ROOT + folder + '/slurm.conf' for folder in CONFIG_FOLDERS])
+
+
+def list_devices(child, daemon, program, config, options):
+    """Asks the program of the daemon for its devices; returns the part of the section, and the lines about devices.
+
+    The daemon's own configuration is used. Without it, the program might ask a server, and as root write what that tells.
+    """
+    found = {'started': daemon[2]} if daemon[2:] else {}
+    if daemon == [0]:
+        return dict(found, error='several slurmd run here, and none has the name of this node'), []
+    if program is None or config is None:
+        if not daemon and not config:
+            return None, []
+        return dict(found, error='slurmd was not found' if program is None else 'its configuration was not found'), []
+    environment = {'PATH': '/usr/sbin:/usr/bin:/sbin:/bin', 'LC_ALL': 'C', 'SLURM_CONF': config}
+    deadline = time.monotonic() + DAEMON_TIMEOUT
+    status, output, ended = run_program(child, [program, '-V'], environment, deadline, 4096)
+    version = printable(decode(output)).split()[-1:] if status == 0 else []
+    if version:
+        found['version'] = version[0][:64]
+    if not ended:
+        argv = [program, '-f', config] + (['-N', options['N']] if options.get('N') else []) + ['-G']
+        status, output, ended = run_program(child, argv, environment, deadline, DAEMON_OUTPUT)
+    lines = [printable(line).strip() for line in decode(output).split('\n')]
+    records = [line for line in lines if 'Gres Name=gpu ' in line]
+    if ended:
+        found['error'] = 'it did not end within %.0f s' % DAEMON_TIMEOUT if ended == 'late' else 'it printed too much'
+    elif status:
+        why = [line for line in lines if 'error: ' in line or 'fatal: ' in line][-1:]
+        found['error'] = ('it failed with %d: %s' % (status, ''.join(why)))[:200].rstrip(': ')
+    elif max([len(line) for line in records] + [0]) > DAEMON_LINE or sum([len(line) for line in records]) > MAX_LISTED:
+        found['error'] = 'its list is too long'
+    else:
+        found['list'] = records
+    return found, found.get('list', [])
+
+
+# -- its configuration
+
+def read_config(path, names):
+    """Returns the lines of the gres.conf beside slurm.conf that are about the devices of this node.
+
+    Returns None if it cannot be read or there are too many of them.
+    """
+    lines = config_lines(os.path.dirname(path), 'gres.conf', [MAX_INCLUDES])
+    if lines is None:
+        return None
+    kept = [line for line in lines if is_relevant(line.lower(), [name.lower() for name in names])]
+    return kept if sum([len(line) + 1 for line in kept]) <= MAX_CONFIG else None
+
+
+def is_relevant(line, names):
+    """Returns true if a line may be about devices of this node; whether it is, is judged later."""
+    if 'gpu' not in line and 'autodetect' not in line:
+        return False
+    _, has_nodes, nodes = line.partition('nodename=')
+    nodes = nodes.split(None, 1)[0] if nodes.strip() else ''
+    return not has_nodes or '[' in nodes or any(name in nodes.strip('"').split(',') for name in names)
+
+
+def config_lines(folder, name, left):
+    """Returns the lines of a configuration file and of those that it includes; None if one cannot be read."""
+    left[0] -= 1
+    path = name if name.startswith('/') else folder + '/' + name
+    if left[0] < 0 or not os.path.isfile(path):
+        return None
+    data = read(path, MAX_CONFIG_FILE)
+    if len(data) >= MAX_CONFIG_FILE or not data and os.path.getsize(path):
+        return None
+    out = []
+    for line in decode(data).replace('\\\n', ' ').split('\n'):
+        line = printable(line.partition('#')[0]).strip()
+        if line[:8].lower() == 'include ':
+            included = config_lines(folder, line[8:].strip(), left)
+            if included is None:
+                return None
+            out += included
+        elif line:
+            out.append(line)
+    return out
+
+
+# -- the driver
+
+def driver_devices():
+    """Returns [minor, PCI address, UUID or None] of the devices that the driver lists."""
+    out = []
+    for address in list_folder(ROOT + '/proc/driver/nvidia/gpus')[:MAX_DRIVER_DEVICES]:
+        data = read('%s/proc/driver/nvidia/gpus/%s/information' % (ROOT, address))
+        pairs = dict([[word.strip() for word in line.partition(':')[::2]] for line in decode(data).split('\n')])
+        minor, uuid = pairs.get('Device Minor', ''), printable(pairs.get('GPU UUID', ''))[:96]
+        if minor.isdigit() and len(minor) < 10:
+            out.append([int(minor), address[:32], uuid if uuid and '?' not in uuid else None])
+    return out
+
+
+def slice_files():
+    """Returns [number of its file, minor of its device, GPU instance, compute instance or None] of the existing slices."""
+    numbers = set([name[10:] for name in list_folder(ROOT + '/dev/nvidia-caps') if name.startswith('nvidia-cap')])
+    top = ROOT + '/proc/driver/nvidia/capabilities'
+    existing = set([gpu + '/' + instance for gpu in list_folder(top) if gpu.startswith('gpu')
+                    for instance in list_folder('%s/%s/mig' % (top, gpu)) if instance.startswith('gi')])
+    if not existing and len(numbers) <= 2:  # nvidia-cap1 and 2 are not those of slices
+        return []
+    out = []
+    for line in decode(read(ROOT + '/proc/driver/nvidia-caps/mig-minors', 1 << 20)).split('\n'):
+        name, _, number = line.strip().rpartition(' ')
+        parts = name.split('/')
+        ids = [part[len(prefix):] for part, prefix in zip(parts, ('gpu', 'gi', 'ci')) if part.startswith(prefix)]
+        is_slice = parts[-1] == 'access' and len(ids) == len(parts) - 1 > 1
+        if is_slice and all([word.isdigit() and len(word) < 10 for word in ids + [number]]) and len(out) < MAX_SLICES:
+            if number in numbers or '/'.join(parts[:2]) in existing:
+                out.append([int(number), int(ids[0]), int(ids[1]), int(ids[2]) if ids[2:] else None])
+    return out
+
+
+# -- what can be opened
+
+def openable(files):
+    """Returns the minor numbers of the device files that can be opened; None if that does not tell anything.
+
+    The kernel asks the device control group before the driver, so that an error of the driver means that it is allowed.
+    """
+    folders = set(['/dev'] + [os.path.dirname(file.partition('[')[0].partition(',')[0]) for file in files])
+    minors, has_file = set(), False
+    for folder in sorted(folders)[:8]:
+        for name in list_folder(folder):
+            if name[:6] != 'nvidia' or not name[6:].isdigit():
+                continue
+            minor = device_minor(folder + '/' + name)
+            if minor is None:
+                continue
+            has_file = True
+            try:
+                os.close(os.open(folder + '/' + name, os.O_RDONLY | os.O_NONBLOCK))
+            except OSError as error:
+                if error.errno == NOT_PERMITTED:
+                    return None
+                if error.errno == NOT_ALLOWED:
+                    continue
+            minors.add(minor)
+    return sorted(minors) if has_file else None
+
+
+def device_minor(path):
+    """Returns the minor number of a device file of NVIDIA's driver; None if it is something else."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    is_device = status.st_mode & 0o170000 == 0o020000 and os.major(status.st_rdev) == NVIDIA_MAJOR
+    return os.minor(status.st_rdev) if is_device else None

@@ -1,0 +1,167 @@
+# Finds the scheduler's daemon on this node, and reads which devices its control groups let jobs open. Compiled only in the
+# child for slow lookups, so nothing here may block: it reads /proc and control groups only.
+MAX_JOBS = 256
+MAX_FOLDERS = 256
+MAX_MINOR = 253  # of the device file of a GPU; 254 and 255 are those of the driver
+SCAN_INTERVAL = 120.0  # seconds between searches for a daemon, unless it has ended
+DAEMON_OPTIONS_WITH_VALUE = 'dfLnN'
+DAEMON_WORDS_WITH_VALUE = ('conf', 'conf-server', 'instance-id', 'instance-type', 'extra', 'authinfo', 'ca-cert-file')
+DAEMON_QUERIES = frozenset('GCVh')  # options that make it print something and exit
+
+
+def daemon_options(words):
+    """Returns the values of the options of a command line of slurmd, by letter or word."""
+    found, words = {}, list(words)
+    while words:
+        word = words.pop(0)
+        if word[:2] == '--':
+            name, has_value, value = word[2:].partition('=')
+            if not has_value and name in DAEMON_WORDS_WITH_VALUE and words:
+                value = words.pop(0)
+            found[name] = value
+        elif word[:1] == '-':
+            letters = word[1:]
+            while letters:
+                letter, letters = letters[0], letters[1:]
+                if letter == 'F':  # its value is optional, and attached
+                    letters = ''
+                if letter in DAEMON_OPTIONS_WITH_VALUE:
+                    found[letter] = letters or (words.pop(0) if words else '')
+                    break
+                found[letter] = ''
+    return found
+
+
+def node_names(options):
+    """Returns the names that the scheduler may have for this node: that of its daemon, ours, and the host's."""
+    ours = NODE.rpartition('@')[2].partition(':')[0].partition('.')[0]
+    return [name for name in (options.get('N', ''), ours, os.uname().nodename.partition('.')[0]) if name]
+
+
+class Scheduler:
+    """What was last found."""
+
+    def __init__(self):
+        self.daemon = None
+        self.scan_at = 0.0
+        self.reported = None
+
+    def read(self):
+        """Returns ({'jobs': minor numbers by job}, daemon) if something has changed since the last time, else None.
+
+        A daemon is [pid, start in ticks, start in seconds since 1970, words of its command line]; `[]` if there is none,
+        and `[0]` if there are several and it is not known which is that of this node.
+        """
+        now = time.monotonic()
+        if self.daemon is None or now >= self.scan_at or self.has_ended():
+            self.scan_at = now + SCAN_INTERVAL
+            # The list of a daemon that has ended holds until another one starts.
+            self.daemon = find_daemon() or self.daemon or []
+        found = {'jobs': job_devices(daemon_options(self.daemon[3][1:]) if self.daemon[3:] else {})}, self.daemon
+        if found == self.reported:
+            return None
+        self.reported = found
+        return found
+
+    def has_ended(self):
+        return self.daemon[:1] > [0] and daemon_start(self.daemon[0]) != self.daemon[1]
+
+
+def daemon_stat(pid):
+    """Returns the fields of /proc/PID/stat after the name if the process is called slurmd, else None."""
+    data = read('%s/proc/%s/stat' % (ROOT, pid), 2048)
+    fields = data[data.rfind(b')') + 2:].split()
+    return fields if b'(slurmd)' in data and len(fields) > 19 else None
+
+
+def daemon_start(pid):
+    fields = daemon_stat(pid)
+    return int(fields[19]) if fields else None
+
+
+def find_daemon():
+    """Returns the daemon of this node; `[]` if there is none, and `[0]` if several may be."""
+    found = {}
+    for name in list_folder(ROOT + '/proc'):
+        fields = daemon_stat(name) if name.isdigit() else None
+        if fields is None:
+            continue
+        try:
+            uid = os.stat('%s/proc/%s' % (ROOT, name)).st_uid
+        except OSError:
+            continue
+        words = decode(read('%s/proc/%s/cmdline' % (ROOT, name), 4096).rstrip(b'\0')).split('\0')
+        # Anybody may call a program slurmd, and what is run later is taken from its command line.
+        if uid in (0, os.getuid()) and words[0] and not DAEMON_QUERIES.intersection(daemon_options(words[1:])):
+            found[int(name)] = int(fields[1]), [int(name), int(fields[19]), 0, words]
+    # Its children are called slurmd, too, until they execute something.
+    daemons = [daemon for parent, daemon in found.values() if parent not in found]
+    if len(daemons) > 1:
+        names = [daemon_options(daemon[3][1:]).get('N') for daemon in daemons]
+        for wanted in node_names({}):
+            if names.count(wanted) == 1:
+                daemons = [daemons[names.index(wanted)]]
+                break
+    if not daemons:
+        return []
+    if len(daemons) > 1:
+        return [0]
+    daemon = daemons[0]
+    for line in read(ROOT + '/proc/stat', 1 << 20).split(b'\n'):
+        if line.startswith(b'btime '):
+            daemon[2] = int(line[6:]) + daemon[1] // os.sysconf('SC_CLK_TCK')
+    return daemon
+
+
+def job_devices(options):
+    """Returns the minor numbers of the devices that jobs may open, by job, as cgroup v1 lists them."""
+    top = ROOT + '/sys/fs/cgroup/devices'
+    names = [name for name in list_folder(top) if '.' not in name][:MAX_FOLDERS]
+    groups = [('', name) for name in names if name.startswith('slurm')]
+    # In a container, the groups of the daemon are in one of the container.
+    groups = groups or [(name, inner) for name in names for inner in list_folder(top + '/' + name) if inner.startswith('slurm')]
+    if len(groups) > 1:
+        # They belong to several daemons of this machine.
+        own = node_names(options)
+        groups = [(outer, name) for outer, name in groups
+                  if any(name == 'slurm_' + node or outer == node or outer.endswith('-' + node) for node in own)]
+    if len(groups) != 1:
+        return {}
+    found = {}
+    for user in list_folder('%s/%s/%s' % ((top,) + groups[0]))[:MAX_FOLDERS]:
+        folder = '%s/%s/%s/%s' % ((top,) + groups[0] + (user,))
+        for job in list_folder(folder) if user.startswith('uid_') else []:
+            if job.startswith('job_') and job[4:].isdigit() and len(job) < 20 and len(found) < MAX_JOBS:
+                minors = job_minors(folder + '/' + job)
+                if minors is not None:
+                    found[job[4:]] = minors
+    return found
+
+
+def job_minors(folder):
+    """Returns the minor numbers that a job may open; None if it is not restricted."""
+    lists = [read(folder + '/devices.list')]
+    if not lists[0]:
+        lists = [read('%s/%s/devices.list' % (folder, step)) for step in list_folder(folder) if step.startswith('step_')]
+    minors = set()
+    for data in lists:
+        allowed = allowed_minors(data)
+        if allowed is None:
+            return None
+        minors.update(allowed)
+    return sorted(minors) if any(lists) else None
+
+
+def allowed_minors(data):
+    """Returns the minor numbers of NVIDIA's devices in a devices.list; None if it allows all of them."""
+    minors = set()
+    for words in [line.split() for line in data.split(b'\n')]:
+        if len(words) != 3 or not set(b'rw').intersection(words[2]):
+            continue
+        major, _, minor = words[1].partition(b':')
+        if words[0] in (b'a', b'c') and major in (b'*', b'195'):
+            if b'*' in (major, minor):
+                return None
+            if minor.isdigit() and len(minor) < 4 and int(minor) <= MAX_MINOR:
+                minors.add(int(minor))
+    return minors

@@ -1,0 +1,165 @@
+//! Decodes what a node tells of how its scheduler numbers its devices.
+
+use std::sync::Arc;
+
+use crate::model::{
+    DaemonDevices, DeviceEvidence, DriverDevice, JobDeviceFiles, JobId, SliceCapability,
+};
+use crate::text::sanitize_shared;
+use crate::wire::body;
+use crate::wire::checked::MAX_NAME_LENGTH;
+
+mod config;
+mod list;
+mod name_ranges;
+
+/// Maximum number of devices of a list: 8 cards of 7 slices are 56.
+const MAX_LISTED: usize = 1024;
+/// Maximum length of the device files of one device.
+const MAX_FILES_LENGTH: usize = 512;
+/// Maximum number of devices of the driver, and of a job.
+const MAX_DEVICES: usize = 256;
+/// Maximum number of slices, and of jobs.
+const MAX_PARTS: usize = 1024;
+/// Maximum length of an error.
+const MAX_ERROR_LENGTH: usize = 200;
+/// A later time of a start, in seconds since 1970, is wrong.
+const MAX_TIME: f64 = 1e11;
+
+pub(super) fn evidence(sent: &body::Evidence) -> DeviceEvidence {
+    let config = sent.config.as_deref();
+    DeviceEvidence {
+        daemon: sent.daemon.as_ref().map(daemon).unwrap_or_default(),
+        config: config.and_then(|lines| config::parse(lines, sent.node.as_deref())).map(Arc::new),
+        driver_devices: sent.devices.iter().take(MAX_DEVICES).map(driver_device).collect(),
+        capabilities: sent.slices.iter().take(MAX_PARTS).map(slice).collect(),
+        job_devices: sent.jobs.iter().take(MAX_PARTS).filter_map(job_devices).collect(),
+        openable: sent.openable.as_deref().map(minors),
+    }
+}
+
+fn daemon(sent: &body::Daemon) -> DaemonDevices {
+    let started = sent.started.value().filter(|seconds| (1.0..MAX_TIME).contains(seconds));
+    let (list, unreadable) = match sent.list.as_deref().map(list::parse) {
+        Some(Ok(list)) => (Some(list.into()), None),
+        Some(Err(why)) => (None, Some(why)),
+        None => (None, None),
+    };
+    DaemonDevices {
+        error: sent.error.as_deref().or(unreadable).filter(|_| list.is_none()).map(error_text),
+        list,
+        started_at: started.map(whole_seconds),
+        version: sent.version.as_deref().map(|text| sanitize_shared(text, MAX_NAME_LENGTH)),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
+fn whole_seconds(seconds: f64) -> u64 {
+    seconds as u64
+}
+
+fn error_text(text: &str) -> Arc<str> {
+    sanitize_shared(text, MAX_ERROR_LENGTH)
+}
+
+fn driver_device((minor, address, uuid): &(u32, String, Option<String>)) -> DriverDevice {
+    let name = |text: &str| sanitize_shared(text, MAX_NAME_LENGTH);
+    DriverDevice { minor: *minor, address: name(address), uuid: uuid.as_deref().map(name) }
+}
+
+fn slice(
+    &(number, minor, gpu_instance, compute_instance): &(u32, u32, u32, Option<u32>),
+) -> SliceCapability {
+    SliceCapability { number, minor, gpu_instance, compute_instance }
+}
+
+fn job_devices((job, sent): (&String, &Vec<u32>)) -> Option<JobDeviceFiles> {
+    Some(JobDeviceFiles { job: JobId::new(job)?, minors: minors(sent) })
+}
+
+fn minors(sent: &[u32]) -> Arc<[u32]> {
+    sent.iter().copied().take(MAX_DEVICES).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(sent: &str) -> DeviceEvidence {
+        evidence(&serde_json::from_str(sent).unwrap())
+    }
+
+    #[test]
+    fn nothing_is_known_of_what_is_not_sent() {
+        assert_eq!(decoded("{}"), DeviceEvidence::default());
+        let empty = decoded(r#"{"daemon":{"list":[]},"config":[],"openable":[]}"#);
+        assert_eq!(empty.daemon.list.as_deref(), Some(&[][..]));
+        assert_eq!(empty.config.as_deref(), Some(&crate::model::DeviceConfig::default()));
+        assert_eq!(empty.openable.as_deref(), Some(&[][..]));
+    }
+
+    #[test]
+    fn each_part_is_decoded() {
+        let decoded = decoded(
+            r#"{"node":"n1","daemon":{"started":1700000050,"version":"22.05.8","list":[
+                  "slurmd-n1: Gres Name=gpu Type=h100 Count=2 Index=0 ID=7696487 File=/dev/nvidia[1-2] (null)"]},
+                "config":["AutoDetect=nvml"],"devices":[[1,"0000:17:00.0","GPU-a"],[0,"0000:3d:00.0",null]],
+                "slices":[[66,0,7,null],[67,0,7,1]],"jobs":{"42":[0,2],"43":[]},"openable":[0]}"#,
+        );
+        let daemon = &decoded.daemon;
+        assert_eq!(
+            (daemon.started_at, daemon.version.as_deref()),
+            (Some(1_700_000_050), Some("22.05.8"))
+        );
+        let files: Vec<&str> =
+            daemon.list.iter().flat_map(|list| list.iter()).map(|device| &*device.files).collect();
+        assert_eq!((files, &daemon.error), (vec!["/dev/nvidia1", "/dev/nvidia2"], &None));
+        assert_eq!(decoded.config.unwrap().detection.as_deref(), Some("nvml"));
+        let devices: Vec<_> = decoded
+            .driver_devices
+            .iter()
+            .map(|device| (device.minor, &*device.address, device.uuid.as_deref()))
+            .collect();
+        assert_eq!(devices, [(1, "0000:17:00.0", Some("GPU-a")), (0, "0000:3d:00.0", None)]);
+        let slices: Vec<_> = decoded
+            .capabilities
+            .iter()
+            .map(|slice| (slice.number, slice.minor, slice.gpu_instance, slice.compute_instance))
+            .collect();
+        assert_eq!(slices, [(66, 0, 7, None), (67, 0, 7, Some(1))]);
+        let jobs: Vec<_> =
+            decoded.job_devices.iter().map(|job| (job.job.as_str(), &*job.minors)).collect();
+        assert_eq!(jobs, [("42", &[0, 2][..]), ("43", &[])]);
+        assert_eq!(decoded.openable.as_deref(), Some(&[0][..]));
+    }
+
+    #[test]
+    fn a_hostile_node_is_bounded_and_sanitized() {
+        let found = decoded(
+            r#"{"daemon":{"started":-5,"version":"a\u001b[2Jb","error":"x\ny"},"jobs":{"1;id":[1],"7":[2]},
+                "devices":[[1,"\u001b[31m","GPU-\n"]]}"#,
+        );
+        assert_eq!(
+            (found.daemon.started_at, found.daemon.version.as_deref()),
+            (None, Some("a [2Jb"))
+        );
+        assert!(!found.daemon.error.unwrap().contains('\n'));
+        assert_eq!(found.job_devices.len(), 1);
+        assert!(!found.driver_devices[0].address.contains('\u{1b}'));
+        let unreadable = decoded(
+            r#"{"daemon":{"list":["Gres Name=gpu Count=1 File=/dev/nvidia[0-4294967295]"]}}"#,
+        );
+        assert_eq!((unreadable.daemon.list, unreadable.daemon.error.is_some()), (None, true));
+        let many: Vec<_> = (0..5000).map(|minor| (minor, String::new(), None)).collect();
+        let sent = body::Evidence {
+            devices: many,
+            openable: Some((0..5000).collect()),
+            ..body::Evidence::default()
+        };
+        let found = evidence(&sent);
+        assert_eq!(
+            (found.driver_devices.len(), found.openable.unwrap().len()),
+            (MAX_DEVICES, MAX_DEVICES)
+        );
+    }
+}
