@@ -376,6 +376,8 @@ impl SlurmPoller {
         list.notes.extend(self.nodes.note(now).map(Into::into));
         list.notes
             .extend(self.nodes.list.unknown_partition(&self.unlisted_partitions()).map(Into::into));
+        list.notes
+            .extend(self.nodes.list.hidden_nodes_note(&self.unlisted_partitions()).map(Into::into));
         list.notes.extend(self.missing_reasons.values().map(|note| note.as_str().into()));
         let addresses = self.addresses.clone();
         Roster { addresses, ..Roster::from_scheduler(self.targets.clone(), Arc::new(list)) }

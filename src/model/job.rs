@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::model::declare::table;
 use crate::model::id::{JobId, NodeName};
-use crate::model::scheduler_node::SchedulerNodes;
+use crate::model::scheduler_node::{SchedulerNode, SchedulerNodes};
 use crate::time::Timestamp;
 
 /// One job as its scheduler reports it. Texts are safe to show.
@@ -304,6 +304,29 @@ impl JobList {
         self.jobs.iter().filter(|job| !job.allocations.is_empty())
     }
 
+    /// Returns the nodes that cannot answer because they are powered down, or on their way there or back. A node where a
+    /// job runs by now is up, and one where a job is about to start may not be until the scheduler says what it is.
+    pub fn powered_off(&self) -> BTreeSet<NodeName> {
+        let nodes_of = |job: &Job| job.allocations.iter().map(|one| one.node.clone()).collect();
+        let (mut running, mut starting): (BTreeSet<NodeName>, BTreeSet<NodeName>) =
+            Default::default();
+        for job in self.with_nodes() {
+            let nodes: Vec<NodeName> = nodes_of(job);
+            match job.state {
+                JobState::Running | JobState::Suspended | JobState::Completing => {
+                    running.extend(nodes);
+                }
+                JobState::Configuring if self.awaits_nodes => starting.extend(nodes),
+                JobState::Configuring | JobState::Pending | JobState::Other => {}
+            }
+        }
+        let is_off = |node: &SchedulerNode| node.is_powered_off() && !node.is_old;
+        let off = self.nodes.nodes.iter().filter(|(_, node)| is_off(node)).map(|(name, _)| name);
+        starting.extend(off.cloned());
+        starting.retain(|node| !running.contains(node));
+        starting
+    }
+
     /// Returns the pending jobs.
     pub fn pending(&self) -> impl Iterator<Item = &Job> {
         self.jobs.iter().filter(|job| job.state == JobState::Pending)
@@ -355,6 +378,37 @@ mod tests {
         assert!(!is_current(None, Some(5)) && !is_current(Some(5), Some(6)));
         // It answered after that, so the error is about what was asked for.
         assert!(is_current(Some(5), Some(4)));
+    }
+
+    #[test]
+    fn nodes_that_are_powered_down_are_not_tried_until_a_job_runs_there() {
+        let name = |name: &str| NodeName::new(name).unwrap();
+        let job = |id: &str, state, node: &str| {
+            let allocation = Allocation { node: name(node), devices: DeviceAllocation::Unknown };
+            Job { state, allocations: [allocation].into(), ..Job::example(id) }
+        };
+        let said = |node: &str, state: &str| {
+            (name(node), Arc::new(SchedulerNode::from_slurm_state(state)))
+        };
+        let nodes = [said("off", "idle~"), said("up", "idle"), said("ran", "mixed#")];
+        let list = |awaits_nodes, is_old| {
+            let mut nodes = BTreeMap::from(nodes.clone());
+            for node in nodes.values_mut().filter(|_| is_old) {
+                Arc::make_mut(node).is_old = true;
+            }
+            JobList {
+                jobs: vec![
+                    job("1", JobState::Running, "ran"),
+                    job("2", JobState::Configuring, "starts"),
+                ],
+                awaits_nodes,
+                nodes: Arc::new(SchedulerNodes { nodes, at: None }),
+                ..JobList::default()
+            }
+        };
+        assert_eq!(list(false, false).powered_off(), [name("off")].into());
+        assert_eq!(list(true, false).powered_off(), [name("off"), name("starts")].into());
+        assert_eq!(list(false, true).powered_off(), [].into());
     }
 
     #[test]

@@ -372,6 +372,10 @@ impl FilterField {
     fn names<'a>(self, row: FilterRow<'a>) -> Vec<Cow<'a, str>> {
         match self {
             Self::Partition => partitions(row).into_iter().map(Into::into).collect(),
+            Self::NodeState => {
+                let known = row.node.scheduler.iter();
+                known.flat_map(|known| known.state_words()).map(Into::into).collect()
+            }
             Self::Index => {
                 let number = |device: &Device| device.index.get();
                 let whole = row.whole().and_then(number);
@@ -419,7 +423,7 @@ impl FilterField {
             Self::Device(field) => return row.device_value(field.read),
             Self::Process(field) => (field.read)(row.usage?),
             // Each has several names.
-            Self::Job | Self::Partition => return None,
+            Self::Job | Self::Partition | Self::NodeState => return None,
             Self::OfJob(field) => {
                 (field.read)(&JobAt { job: row.job?.clone(), now: row.counts.now })
             }
@@ -687,6 +691,25 @@ mod tests {
             let mark = |device| if matches_device(&filter, &node, device) { '+' } else { '.' };
             let found: String = node.devices.iter().map(mark).collect();
             assert_eq!(found, on_devices, "{text}");
+        }
+    }
+
+    #[test]
+    fn nodes_match_by_each_word_of_their_state() {
+        for (state, text, is_match) in [
+            ("mixed-", "nodestate=mixed", true),
+            ("mixed-", "nodestate=planned", true),
+            ("mixed-", "nodestate!=planned", false),
+            ("idle~", "nodestate=\"powered down\"", true),
+            ("idle~", "nodestate~powered", true),
+            ("idle~", "nodestate=idle", false),
+            ("drained*", "nodestate=drained nodestate~responding", true),
+        ] {
+            let mut node = node();
+            node.scheduler = Some(Arc::new(SchedulerNode::from_slurm_state(state)));
+            let filter = Filter::new(text).unwrap();
+            let is_found = filter.match_node(&node, Timestamp::default()).is_match;
+            assert_eq!(is_found, is_match, "{state} {text}");
         }
     }
 
