@@ -99,6 +99,9 @@ fn pod_file(name: &Path) -> PathBuf {
 /// Adds this machine if `is_local`, or if there are no other targets.
 pub(super) fn with_local(mut roster: Roster, is_local: bool) -> (Vec<Target>, String) {
     let mut title = folded_names(&roster.targets);
+    if let Some(slice) = roster.slice {
+        title = format!("{title}, {}", slice.text());
+    }
     if is_local || roster.targets.is_empty() {
         roster.add_local();
         title = if title.is_empty() {
