@@ -156,6 +156,8 @@ fn jobs_from_processes(
                 ends_at: None,
                 limit: None,
                 run_time: None,
+                listed_at: None,
+                tasks: Some(1),
                 node_count: u32::try_from(uses.len()).unwrap_or(u32::MAX),
                 devices_per_node: None,
                 allocations: uses.iter().map(allocation).collect(),

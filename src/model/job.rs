@@ -9,6 +9,9 @@ use crate::model::id::{JobId, NodeName};
 use crate::model::scheduler_node::{SchedulerNode, SchedulerNodes};
 use crate::time::Timestamp;
 
+/// A run time in whole seconds differs from the exact one by less than this, with the time its list took.
+const RUN_TIME_STEP: Duration = Duration::from_secs(2);
+
 /// One job as its scheduler reports it. Texts are safe to show.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
@@ -41,6 +44,10 @@ pub struct Job {
     pub limit: Option<Duration>,
     /// Run time when the list was made, without time suspended.
     pub run_time: Option<Duration>,
+    /// When that list was made.
+    pub listed_at: Option<Timestamp>,
+    /// Number of tasks in the entry: 1 unless these are pending tasks of an array; `None` when the scheduler cuts their list.
+    pub tasks: Option<u32>,
     /// Number of nodes allocated or requested.
     pub node_count: u32,
     /// Devices requested on each node; `None` when the scheduler does not tell.
@@ -69,6 +76,8 @@ impl Job {
             ends_at: None,
             limit: None,
             run_time: None,
+            listed_at: None,
+            tasks: Some(1),
             node_count: 1,
             devices_per_node: None,
             allocations: Arc::default(),
@@ -88,10 +97,23 @@ impl Job {
         }
     }
 
-    /// Returns how long it has run, without time suspended.
+    /// Returns how long it has run, without time suspended; `None` while it is pending.
+    ///
+    /// The scheduler's run time counts, and the time since it said so while the job runs: the time since the start
+    /// includes suspensions, and is by another clock. Where both agree, that is taken, as it has no steps.
     pub fn elapsed(&self, now: Timestamp) -> Option<Duration> {
-        let suspended = self.run_time.filter(|_| self.state == JobState::Suspended);
-        suspended.or_else(|| self.starts_at.map(|start| now.since(start)))
+        let since_start = self.starts_at.map(|start| now.since(start));
+        let since_list = match self.state {
+            JobState::Pending => return None,
+            JobState::Suspended | JobState::Completing => Some(Duration::ZERO),
+            JobState::Running | JobState::Configuring | JobState::Other => {
+                self.listed_at.map(|at| now.since(at))
+            }
+        };
+        let Some((listed, later)) = self.run_time.zip(since_list) else { return since_start };
+        let run_time = listed.saturating_add(later);
+        let is_close = |known: &Duration| known.abs_diff(run_time) <= RUN_TIME_STEP;
+        Some(since_start.filter(is_close).unwrap_or(run_time))
     }
 }
 
@@ -280,6 +302,16 @@ impl JobList {
     pub fn outcome(&self, id: &JobId) -> JobOutcome {
         let found = self.ended.iter().find(|(ended, _)| ended == id);
         found.map(|(_, outcome)| *outcome).unwrap_or_default()
+    }
+
+    /// Returns true if a job waits for nodes, as one does that was requeued or preempted, or whose node failed.
+    pub fn is_pending(&self, id: &JobId) -> bool {
+        self.pending().any(|job| job.id == *id)
+    }
+
+    /// Returns what has become of a job that had nodes, as a predicate that follows its id.
+    pub fn departure_text(&self, id: &JobId) -> &'static str {
+        if self.is_pending(id) { "waits again" } else { self.outcome(id).text() }
     }
 
     /// Returns true unless the scheduler has failed to list its jobs since it last did. An error that was there before is
@@ -473,14 +505,33 @@ mod tests {
             (JobState::Configuring, seconds(600), seconds(3000)),
             (JobState::Other, seconds(600), seconds(3000)),
             (JobState::Suspended, seconds(300), seconds(3300)),
-            (JobState::Completing, seconds(600), None),
-            (JobState::Pending, seconds(600), None),
+            (JobState::Completing, seconds(300), None),
+            (JobState::Pending, None, None),
         ] {
             let job = job(state);
             assert_eq!((job.elapsed(at(1600)), job.time_left(at(1600))), (used, left), "{state:?}");
         }
         let bare = Job::example("7");
         assert_eq!((bare.elapsed(at(1600)), bare.time_left(at(1600))), (None, None));
+    }
+
+    #[test]
+    fn the_run_time_goes_on_from_what_the_scheduler_said() {
+        let at = |second: i64| Timestamp::from_micros(second * 1_000_000);
+        let job = |run_time, listed_at| Job {
+            starts_at: Some(at(1_795_793_092)),
+            run_time: Some(Duration::from_secs(run_time)),
+            listed_at: Some(at(listed_at)),
+            ..Job::example("1")
+        };
+        // As squeue 22.05 had it: of 14 s since its start, the job was suspended for 6 s.
+        let resumed = job(8, 1_795_793_106);
+        for (now, elapsed) in [(1_795_793_106, 8), (1_795_793_166, 68)] {
+            assert_eq!(resumed.elapsed(at(now)), Some(Duration::from_secs(elapsed)));
+        }
+        // Whole seconds do not make it jump.
+        let running = job(13, 1_795_793_106);
+        assert_eq!(running.elapsed(at(1_795_793_106)), Some(Duration::from_secs(14)));
     }
 
     #[test]

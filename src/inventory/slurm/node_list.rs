@@ -152,7 +152,11 @@ fn parse_node(fields: &[&str]) -> Option<(NodeName, SchedulerNode)> {
 
 /// Adds the partitions of which no node is listed, from lines with one name each.
 fn add_empty_partitions(list: &mut NodeList, output: &str) {
-    let names = output.lines().map(str::trim).filter(|name| !is_empty_value(name));
+    let is_name = |name: &&str| {
+        !is_empty_value(name)
+            && !name.contains(|letter: char| letter.is_whitespace() || letter.is_control())
+    };
+    let names = output.lines().map(str::trim).filter(is_name);
     let names = names.map(|name| sanitize_shared(name, MAX_NAME_CHARS));
     let is_empty = |name: &Arc<str>| !list.partitions.contains(name);
     list.empty_partitions = names.filter(is_empty).take(MAX_PARTITIONS).collect();
@@ -337,7 +341,7 @@ mod tests {
     fn a_partition_whose_nodes_are_hidden_while_they_are_powered_down_is_named() {
         let mut list = parsed(&(header() + &node("gpu01", "gpu", "idle", "none")));
         // As `sinfo` of 22.05 prints it.
-        add_empty_partitions(&mut list, "gpu\ncloud\n");
+        add_empty_partitions(&mut list, "gpu\ncloud\n\nsinfo: some error\n");
         let names = ["cloud".to_owned()];
         assert_eq!(list.unknown_partition(&names), None);
         let note = list.hidden_nodes_note(&names).unwrap();
