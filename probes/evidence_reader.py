@@ -114,7 +114,21 @@ def list_devices(child, daemon, program, config, options):
         found['error'] = 'its list is too long'
     else:
         found['list'] = records
+        found['configured'] = configuration_time(config, records)
     return found, found.get('list', [])
+
+
+def configuration_time(config, records):
+    """Returns when what the list depends on was last changed: gres.conf, and of several types their order in slurm.conf."""
+    kinds = set(word for line in records for word in line.split() if word.startswith('Type='))
+    paths = [os.path.dirname(config) + '/gres.conf'] + ([config] if len(kinds) > 1 else [])
+    times = []
+    for path in paths:
+        try:
+            times.append(os.stat(path).st_mtime)
+        except OSError:
+            pass
+    return max(times) if times else None
 
 
 # -- its configuration

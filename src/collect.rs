@@ -44,6 +44,8 @@ pub struct CollectorConfig {
     pub refresh: u64,
     /// Incremented each time a job of the user starts on the node: a login refused before may succeed now.
     pub job_starts: u64,
+    /// The scheduler has the node powered down: its session must end, and it is not tried again until it is up.
+    pub is_powered_off: bool,
     /// Sessions must end.
     pub is_stopping: bool,
 }
@@ -51,7 +53,19 @@ pub struct CollectorConfig {
 impl CollectorConfig {
     /// Returns the settings for a sample every `interval`.
     pub fn every(interval: Duration) -> Self {
-        Self { interval, focus: None, refresh: 0, job_starts: 0, is_stopping: false }
+        Self {
+            interval,
+            focus: None,
+            refresh: 0,
+            job_starts: 0,
+            is_powered_off: false,
+            is_stopping: false,
+        }
+    }
+
+    /// Returns true if the session of the node must end.
+    const fn ends_session(&self) -> bool {
+        self.is_stopping || self.is_powered_off
     }
 }
 

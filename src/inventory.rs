@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 pub use crate::inventory::metadata::MetadataError;
 pub use crate::inventory::mpi::MpiError;
-pub use crate::inventory::pod::{Pod, PodEnv, PodError, find_pod};
+pub use crate::inventory::pod::{Pod, PodEnv, PodError, PodSlice, find_pod};
 
 use crate::model::{JobList, NodeName, NodeNameError};
 use crate::nodeset::{self, Groups, NodeSetError};
@@ -34,6 +34,8 @@ pub struct Roster {
     pub jobs: Option<Arc<JobList>>,
     /// The addresses by which the scheduler reaches its nodes.
     pub addresses: SchedulerAddresses,
+    /// The slice of a TPU multislice whose workers these are.
+    pub slice: Option<PodSlice>,
     names: BTreeSet<NodeName>,
     /// How the targets are reached, so that `[::1]` and `::1` count as the same.
     reach_keys: BTreeSet<ReachKey>,
@@ -198,6 +200,7 @@ impl Roster {
 
     /// Adds the workers of a TPU pod as `w0`, `w1` and so on; this machine without SSH.
     pub fn add_pod(&mut self, pod: &Pod) -> Result<(), InventoryError> {
+        self.slice = pod.slice;
         let mut workers = pod.workers.iter().enumerate();
         workers
             .try_for_each(|(number, host)| {

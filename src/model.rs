@@ -46,7 +46,7 @@ pub use sample::{
     BackendReading, BackendState, DevicesReading, DriverFacts, Hello, ProbeCost, ProcessesReading,
     Sample, UsesReading,
 };
-pub use scheduler_node::{DeviceType, NodeState, SchedulerNode, SchedulerNodes};
+pub use scheduler_node::{DeviceType, NodeFlag, NodeState, SchedulerNode, SchedulerNodes};
 pub use signal::Signal;
 pub use tpu::{TpuCore, TpuDetails};
 pub use unit::{Bytes, Celsius, FanSpeed, Megahertz, Percent, Watts};

@@ -12,8 +12,9 @@ mod openssh;
 mod select;
 mod srun;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub use crate::transport::channel::Channel;
@@ -100,6 +101,8 @@ struct TransportState {
     fallback_cache: FallbackCache,
     srun_steps: SrunSteps,
     cluster: Cluster,
+    /// The nodes that the scheduler has powered down.
+    powered_off: Mutex<BTreeSet<NodeName>>,
 }
 
 impl Transport {
@@ -117,6 +120,7 @@ impl Transport {
             fallback_cache: FallbackCache::default(),
             srun_steps: SrunSteps::default(),
             cluster: Cluster::default(),
+            powered_off: Mutex::default(),
         }))
     }
 
@@ -220,6 +224,16 @@ impl Transport {
     /// Reads files; blocks.
     pub fn configured_hosts(&self) -> Result<Vec<String>, ssh::Fault> {
         self.0.ssh.configured_hosts()
+    }
+
+    /// Sets which nodes the scheduler has powered down; they are not to be connected to.
+    pub fn set_powered_off(&self, nodes: BTreeSet<NodeName>) {
+        *self.0.powered_off.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
+    }
+
+    /// Returns true if the scheduler has powered the node down.
+    pub fn is_powered_off(&self, node: &NodeName) -> bool {
+        self.0.powered_off.lock().unwrap_or_else(PoisonError::into_inner).contains(node)
     }
 
     /// Sets the scheduler's addresses of its nodes.

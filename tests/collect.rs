@@ -1,7 +1,7 @@
 //! Collects from simulated nodes behind real SSH servers: what each fault looks like, and that the fault
 //! of one node does not affect another. Time is that of the runtime, which is paused: nobody waits for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -542,6 +542,49 @@ async fn nodes_follow_the_list_and_unchanged_ones_keep_their_session() {
     config.send_modify(|config| config.is_stopping = true);
     timeout(TIMEOUT, tasks.join_next()).await.unwrap();
     assert!(!(0..3).any(is_alive));
+    served.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_not_connected_to_while_it_is_powered_down() {
+    let served = sim::serve(&busy(1)).await.unwrap();
+    let (config, config_updates) = watch::channel(CollectorConfig::every(Duration::from_secs(1)));
+    let targets: Arc<[Target]> = served.nodes.iter().map(sim_target).collect();
+    let off: BTreeSet<NodeName> = [targets[0].name.clone()].into();
+    let (list, listed) = watch::channel(Arc::clone(&targets));
+    let (sender, mut events) = mpsc::channel(1024);
+    let sink = move |_: &NodeName| -> EventSink {
+        let sender = sender.clone();
+        Box::new(move |delivery| {
+            if let NodeEvent::Link(link) = delivery.event {
+                sender.try_send(link).unwrap();
+            }
+        })
+    };
+    let transport = Transport::new(Options::of_this_process());
+    let (clock, _time_lapse) = start_time_lapse();
+    transport.set_powered_off(off.clone());
+    let collector = Collector::new(transport.clone(), clock, config_updates, 8);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(collector.follow(listed, sink));
+    let set_powered_off = |nodes: BTreeSet<NodeName>| {
+        transport.set_powered_off(nodes);
+        list.send_replace(Arc::clone(&targets));
+    };
+    let mut next = async || timeout(TIMEOUT, events.recv()).await.unwrap().unwrap();
+    assert_eq!(next().await, Link::Idle);
+    set_powered_off(BTreeSet::new());
+    assert_eq!((next().await, next().await), (Link::Opening { attempt: 1 }, Link::Up));
+    // A session ends without a fault, and nothing is tried until the node is up again.
+    config.send_modify(|config| config.interval = Duration::from_secs(2));
+    set_powered_off(off);
+    assert_eq!(next().await, Link::Idle);
+    config.send_modify(|config| config.refresh += 1);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    set_powered_off(BTreeSet::new());
+    assert_eq!((next().await, next().await), (Link::Opening { attempt: 1 }, Link::Up));
+    config.send_modify(|config| config.is_stopping = true);
+    timeout(TIMEOUT, tasks.join_next()).await.unwrap();
     served.stop().await;
 }
 

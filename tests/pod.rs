@@ -11,8 +11,8 @@ use tokio::net::TcpListener;
 const ENDPOINTS: &str = "unknown:unknown:10.130.0.22,unknown:unknown:10.130.0.24,unknown:unknown:10.130.0.23,\
                          unknown:unknown:10.130.0.25";
 
-const ENVIRONMENT: &str =
-    "ACCELERATOR_TYPE: 'v4-32'\nCHIPS_PER_HOST_BOUNDS: '2,2,1'\nWORKER_ID: '3'\n";
+const ENVIRONMENT: &str = "ACCELERATOR_TYPE: 'v4-32'\nCHIPS_PER_HOST_BOUNDS: '2,2,1'\nWORKER_ID: '3'\n\
+     MEGASCALE_NUM_SLICES: '2'\nMEGASCALE_SLICE_ID: '1'\n";
 
 /// How a stub metadata server behaves.
 #[derive(Clone, Copy)]
@@ -122,6 +122,8 @@ async fn workers_are_in_the_order_of_their_numbers() {
     let pod = find_pod_with(StubBehaviour::Right(RIGHT)).await.unwrap();
     assert_eq!(pod.workers, ["10.130.0.22", "10.130.0.24", "10.130.0.23", "10.130.0.25"]);
     assert_eq!((pod.this_worker, pod.accelerator.as_deref()), (Some(2), Some("v4-32")));
+    let text = pod.slice.map(|slice| slice.text());
+    assert_eq!(text.as_deref(), Some("slice 1 of 2; the other one is not shown"));
     let mut roster = Roster::default();
     roster.add_pod(&pod).unwrap();
     let name_and_reach = |index: usize| {
@@ -220,6 +222,25 @@ async fn workers_on_kubernetes_are_read_from_the_environment() {
     let pod = Box::pin(find_pod(&env)).await.unwrap();
     assert_eq!(pod.workers, ["tpu-0.tpu-svc", "tpu-1.tpu-svc", "10.4.0.9"]);
     assert_eq!((pod.this_worker, pod.accelerator.as_deref()), (Some(1), Some("v5litepod-16")));
+    assert_eq!(pod.slice, None);
+    // As on GKE, where several slices work together.
+    let in_slices = |slice: &str, slices: &str| {
+        let [slice, slices] = [slice, slices].map(|text| Some(text.to_owned()));
+        PodEnv { slice, slices, ..env.clone() }
+    };
+    for (slice, slices, text) in [
+        ("1", "4", Some("slice 1 of 4; the other 3 are not shown")),
+        ("0", "2", Some("slice 0 of 2; the other one is not shown")),
+        ("x", "4", Some("one of 4 slices; the other 3 are not shown")),
+        ("0", "1", None),
+        ("0", "99999999999", None),
+    ] {
+        let pod = Box::pin(find_pod(&in_slices(slice, slices))).await.unwrap();
+        assert_eq!(pod.slice.map(|slice| slice.text()).as_deref(), text, "{slice} {slices}");
+        let mut roster = Roster::default();
+        roster.add_pod(&pod).unwrap();
+        assert_eq!(roster.slice, pod.slice);
+    }
     let env = PodEnv { hostnames: Some("a,-oProxyCommand=x".to_owned()), ..env };
     let error = Box::pin(find_pod(&env)).await.unwrap_err().to_string();
     assert!(error.contains("entry 1 of TPU_WORKER_HOSTNAMES"), "{error}");

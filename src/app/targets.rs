@@ -99,6 +99,9 @@ fn pod_file(name: &Path) -> PathBuf {
 /// Adds this machine if `is_local`, or if there are no other targets.
 pub(super) fn with_local(mut roster: Roster, is_local: bool) -> (Vec<Target>, String) {
     let mut title = folded_names(&roster.targets);
+    if let Some(slice) = roster.slice {
+        title = format!("{title}, {}", slice.text());
+    }
     if is_local || roster.targets.is_empty() {
         roster.add_local();
         title = if title.is_empty() {
@@ -203,9 +206,12 @@ fn job_filter(cli: &Cli) -> Option<(JobFilter, String)> {
 /// Rejects `--user` where `--login` is probably meant: with hosts, or without Slurm on this machine.
 pub(super) fn check_user_option(cli: &Cli) -> Result<(), AppError> {
     let options = &cli.slurm;
+    let others =
+        [&options.job, &options.partition, &options.account, &options.qos, &options.reservation];
     let names_others = options.slurm
         || options.all_nodes
-        || !(options.job.is_empty() && options.partition.is_empty() && options.account.is_empty());
+        || !options.nodelist.is_empty()
+        || others.iter().any(|list| !list.is_empty());
     let hosts = match &cli.command {
         Some(CliCommand::Doctor(doctor)) if doctor.slurm => return Ok(()),
         Some(CliCommand::Doctor(doctor)) => &doctor.hosts,
@@ -230,6 +236,8 @@ pub(super) fn job_filter_of_options(cli: &Cli) -> JobFilter {
         jobs: options.job.clone(),
         partitions: options.partition.clone(),
         accounts: options.account.clone(),
-        ..JobFilter::default()
+        qos: options.qos.clone(),
+        reservations: options.reservation.clone(),
+        nodes: options.nodelist.clone(),
     }
 }

@@ -9,7 +9,7 @@ use crate::cli::Cli;
 use crate::config::{Setting, SettingKind, settings};
 use crate::text::sanitize;
 
-/// Options of other monitors, and their equivalents in gtop.
+/// Options of other monitors and of Slurm's commands, and their equivalents in gtop.
 const FOREIGN_OPTIONS: &[(&[&str], &str)] = &[
     (
         &["-d", "--delay"],
@@ -21,11 +21,37 @@ const FOREIGN_OPTIONS: &[(&[&str], &str)] = &[
     (&["-r"], "use --reverse-chart"),
     (&["-P"], "use --no-node-processes"),
     (&["-E"], "metrics that no device reports are hidden by default"),
+    (
+        &["-M", "--clusters", "--cluster"],
+        "gtop watches the cluster of this machine; run it on a login node of the other one, or set SLURM_CONF",
+    ),
+    (&["-A"], "for jobs of an account use --account NAME"),
+    (&["-j", "--jobs"], "for jobs by number use --job ID"),
+    (&["-q"], "for jobs of a quality of service use --qos NAME; q ends gtop"),
+    (&["-R"], "for jobs in a reservation use --reservation NAME"),
+    (
+        &["-w", "--nodes"],
+        "for jobs on some nodes use --nodelist SET; to watch nodes, name them: gtop SET",
+    ),
+    (&["-n", "--name"], "filter by name: --filter jobname=NAME"),
+    (&["--me"], "--slurm watches your jobs"),
+    (
+        &["-t", "--state", "--states"],
+        "pending jobs are listed too; filter the others: --filter jobstate=suspended",
+    ),
+    (&["--users"], "use --user NAME"),
+    (&["--accounts"], "use --account NAME"),
+    (&["--partitions"], "use --partition NAME"),
     (&["--tree"], "press t in the process or node view for the process tree"),
 ];
 
 /// Adds the equivalent to the error for an option of another monitor.
 pub(super) fn explain_foreign_option(error: clap::Error) -> clap::Error {
+    if let Some(partition) = partition_as_pid(&error) {
+        let message =
+            format!("-p takes process IDs; for a partition of Slurm use --partition {partition}");
+        return Cli::command().error(ErrorKind::ValueValidation, message);
+    }
     let is_unknown = error.kind() == ErrorKind::UnknownArgument;
     let Some(ContextValue::String(option)) =
         error.get(ContextKind::InvalidArg).filter(|_| is_unknown)
@@ -38,10 +64,24 @@ pub(super) fn explain_foreign_option(error: clap::Error) -> clap::Error {
     Cli::command().error(ErrorKind::UnknownArgument, format!("unknown option {option}; {hint}"))
 }
 
+/// Returns the value of `-p` if it cannot be the id of a process, and may be a partition.
+fn partition_as_pid(error: &clap::Error) -> Option<String> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        Some(_) | None => None,
+    };
+    let is_pid = text(ContextKind::InvalidArg)?.starts_with("--pid ");
+    let value = text(ContextKind::InvalidValue).filter(|_| is_pid)?;
+    let begins_as_name = value.starts_with(|letter: char| letter.is_ascii_alphabetic());
+    begins_as_name.then(|| sanitize(value, 64))
+}
+
 /// The arguments up to `--`, and the hosts among them; all arguments after `--` are hosts.
 struct Misread<'a> {
     args: Vec<&'a str>,
     hosts: &'a [String],
+    /// Jobs are to be watched.
+    is_slurm: bool,
 }
 
 /// Returns a message if an argument was taken as a host and is probably something else.
@@ -50,7 +90,8 @@ pub(super) fn explain_misread_host(cli: &Cli, args: &[OsString]) -> Option<Strin
     let end = all.iter().position(|arg| *arg == "--").unwrap_or(all.len());
     let after_end = all.len().saturating_sub(end + 1);
     let hosts = cli.hosts.get(..cli.hosts.len().checked_sub(after_end)?)?;
-    let misread = Misread { args: all.into_iter().take(end).collect(), hosts };
+    let args = all.into_iter().take(end).collect();
+    let misread = Misread { args, hosts, is_slurm: cli.slurm.is_requested() };
     misread
         .detached_value()
         .or_else(|| misread.bare_number())
@@ -68,6 +109,10 @@ impl Misread<'_> {
                 following.copied().filter(|word| setting.kind.parse(word).is_ok()).collect();
             let (first, joined) = (values.first().filter(|_| needs_equals)?, values.join(","));
             let joined = if setting.kind.is_list() { joined.as_str() } else { first };
+            if *option == "-u" && self.is_slurm {
+                let message = format!("for jobs of {joined} use --user {joined}; for their processes, -u={joined}");
+                return Some(sanitize(&message, 400));
+            }
             Some(sanitize(
                 &format!(
                     "{option} takes a value only with =: {option}={joined}; to watch a host called {first}, put it \
@@ -192,6 +237,20 @@ mod tests {
             ("gtop -s", "unknown option -s; use --json"),
             ("gtop -x", "unknown option -x; gtop does not write XML"),
             ("gtop --tree", "unknown option --tree; press t"),
+            (
+                "gtop --clusters=b",
+                "unknown option --clusters; gtop watches the cluster of this machine",
+            ),
+            ("gtop -M b", "unknown option -M; gtop watches the cluster of this machine"),
+            ("gtop --slurm -A phys", "use --account NAME"),
+            ("gtop --slurm -j 12", "use --job ID"),
+            ("gtop --slurm -q high", "use --qos NAME"),
+            ("gtop --slurm -R maint", "use --reservation NAME"),
+            ("gtop --slurm -w gpu01", "use --nodelist SET"),
+            ("gtop --slurm -p gpu", "for a partition of Slurm use --partition gpu"),
+            ("gtop --slurm -u bob", "for jobs of bob use --user bob; for their processes, -u=bob"),
+            ("gtop --nodelist gpu[1-", "'[' without ']'"),
+            ("gtop --qos=", "invalid value"),
         ] {
             let error = error_text(line).unwrap_or_else(|| panic!("{line} is accepted"));
             let flat = error.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::config::check;
+use crate::inventory::slurm;
 
 const EXCLUDE_HELP: &str =
     "Exclude these nodes from every source: a node set such as gpu[03,07], or @down";
@@ -91,6 +92,15 @@ pub struct SlurmOptions {
     /// Only jobs of these accounts
     #[arg(long, value_name = "ACCOUNT", value_delimiter = ',', value_parser = parse_name, conflicts_with = "demo")]
     pub account: Vec<String>,
+    /// Only jobs with these qualities of service
+    #[arg(long, value_name = "QOS", value_delimiter = ',', value_parser = parse_name, conflicts_with = "demo")]
+    pub qos: Vec<String>,
+    /// Only jobs in these reservations
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_name, conflicts_with = "demo")]
+    pub reservation: Vec<String>,
+    /// Only jobs that run on these nodes, such as gpu[01-08]
+    #[arg(long, value_name = "SET", value_parser = parse_nodelist, conflicts_with = "demo")]
+    pub nodelist: Vec<String>,
 }
 
 impl SlurmOptions {
@@ -103,11 +113,15 @@ impl SlurmOptions {
         self.job.append(&mut other.job);
         self.partition.append(&mut other.partition);
         self.account.append(&mut other.account);
+        self.qos.append(&mut other.qos);
+        self.reservation.append(&mut other.reservation);
+        self.nodelist.append(&mut other.nodelist);
     }
 
     /// Returns true if jobs are to be watched: with `--slurm` or any option that selects jobs.
     pub fn is_requested(&self) -> bool {
-        let lists = [&self.user, &self.job, &self.partition, &self.account];
+        let Self { user, job, partition, account, qos, reservation, nodelist, .. } = self;
+        let lists = [user, job, partition, account, qos, reservation, nodelist];
         self.slurm || self.all_users || self.all_nodes || lists.iter().any(|list| !list.is_empty())
     }
 }
@@ -145,6 +159,10 @@ fn parse_job_id(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err("expected a job ID, such as 12, 12_3 or 12+1".to_owned())
+}
+
+fn parse_nodelist(text: &str) -> Result<String, String> {
+    slurm::check_nodelist(text).map(|()| text.to_owned())
 }
 
 fn parse_node_count(nodes: &str) -> Result<u16, String> {

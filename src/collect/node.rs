@@ -24,9 +24,16 @@ pub(super) async fn monitor(mut collector: Collector, target: Target, sink: Even
     let mut backoff = Backoff::new();
     let mut attempt = 1;
     loop {
+        if node.wait_for_power(&mut collector).await.is_none() {
+            return;
+        }
         let last_trigger = retry_trigger(&collector.config.borrow_and_update());
         let Some((fault, duration)) = node.run_session(&mut collector, attempt).await else {
-            return;
+            if !collector.config.borrow().is_powered_off {
+                return;
+            }
+            (backoff, attempt) = (Backoff::new(), 1);
+            continue;
         };
         if !duration.is_zero() {
             backoff.after_session(duration);
@@ -60,7 +67,18 @@ struct NodeMonitor {
 }
 
 impl NodeMonitor {
-    /// Opens a session and runs it. Returns why it ended and how long it was up, or `None` when gtop stops.
+    /// Waits while the node is powered off. Returns `None` if gtop stops.
+    async fn wait_for_power(&mut self, collector: &mut Collector) -> Option<()> {
+        if collector.config.borrow().is_powered_off {
+            self.send_link(collector, Link::Idle);
+            let is_over = |config: &CollectorConfig| config.is_stopping || !config.is_powered_off;
+            collector.config.wait_for(is_over).await.ok()?;
+        }
+        (!collector.config.borrow().is_stopping).then_some(())
+    }
+
+    /// Opens a session and runs it. Returns why it ended and how long it was up, or `None` when gtop stops or the node is
+    /// powered down.
     async fn run_session(
         &mut self,
         collector: &mut Collector,
@@ -72,7 +90,7 @@ impl NodeMonitor {
             let mut opening = Box::pin(self.open(collector, attempt));
             tokio::select! {
                 opened = &mut opening => opened,
-                () = until_stopping(&mut config) => return None,
+                () = until_session_ends(&mut config) => return None,
             }
         };
         let session = match opened {
@@ -141,15 +159,14 @@ async fn wait_for_retry(
         }
     });
     loop {
-        let (trigger, is_stopping) = {
+        {
             let config = collector.config.borrow_and_update();
-            (retry_trigger(&config), config.is_stopping)
-        };
-        if is_stopping {
-            return None;
-        }
-        if trigger != last_trigger {
-            return Some(());
+            if config.is_stopping {
+                return None;
+            }
+            if config.is_powered_off || retry_trigger(&config) != last_trigger {
+                return Some(());
+            }
         }
         tokio::select! {
             () = &mut due => return Some(()),
@@ -158,9 +175,9 @@ async fn wait_for_retry(
     }
 }
 
-async fn until_stopping(config: &mut tokio::sync::watch::Receiver<CollectorConfig>) {
+async fn until_session_ends(config: &mut tokio::sync::watch::Receiver<CollectorConfig>) {
     // A closed configuration channel means stopping too.
-    drop(config.wait_for(|config| config.is_stopping).await);
+    drop(config.wait_for(CollectorConfig::ends_session).await);
 }
 
 fn random_byte() -> u8 {

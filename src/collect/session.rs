@@ -168,7 +168,7 @@ impl ProbeSession {
                 () = queued.notified() => self.send_requests(queue.take_waiting(&self.node)).await,
                 changed = config.changed() => {
                     let new = config.borrow_and_update().clone();
-                    if changed.is_err() || new.is_stopping {
+                    if changed.is_err() || new.ends_session() {
                         return Ok(());
                     }
                     if new.interval != self.interval {

@@ -45,13 +45,16 @@ impl Collector {
                     schedule_removals(&mut nodes, &listed, self.grace);
                     for target in listed.iter() {
                         let jobs = self.transport.jobs_on(&target.name);
+                        let is_powered_off = self.transport.is_powered_off(&target.name);
                         if let Some(task) = nodes.get_mut(&target.name) {
                             task.set_jobs(jobs);
+                            task.set_powered_off(is_powered_off);
                             continue;
                         }
                         // Until its first session, a request fails because the node is down.
                         self.queue.open(&target.name);
-                        let (config, config_receiver) = watch::channel(self.config.borrow().clone());
+                        let config = CollectorConfig { is_powered_off, ..self.config.borrow().clone() };
+                        let (config, config_receiver) = watch::channel(config);
                         let collector = Self { config: config_receiver, ..self.clone() };
                         tasks.spawn(node::monitor(collector, target.clone(), sink(&target.name)));
                         let target = target.clone();
@@ -63,7 +66,8 @@ impl Collector {
                     let config = self.config.borrow_and_update().clone();
                     for task in nodes.values() {
                         task.config.send_modify(|known| {
-                            *known = CollectorConfig { job_starts: known.job_starts, ..config.clone() };
+                            let (job_starts, is_powered_off) = (known.job_starts, known.is_powered_off);
+                            *known = CollectorConfig { job_starts, is_powered_off, ..config.clone() };
                         });
                     }
                     if changed.is_err() || config.is_stopping {
@@ -118,6 +122,15 @@ impl NodeTask {
             self.config.send_modify(|config| config.job_starts += 1);
         }
         self.jobs = jobs;
+    }
+
+    /// Ends the session of a node that is powered down, and lets one that is up again be tried.
+    fn set_powered_off(&self, is_powered_off: bool) {
+        self.config.send_if_modified(|config| {
+            let has_changed = config.is_powered_off != is_powered_off;
+            config.is_powered_off = is_powered_off;
+            has_changed
+        });
     }
 
     fn stop(&self) {

@@ -20,7 +20,7 @@ pub fn report_on_pod(pod: &Result<Pod, PodError>, took: Duration) -> Result<Repo
 }
 
 fn pod_steps(pod: &Pod, took: Duration) -> Vec<StepResult> {
-    let Pod { source, accelerator, this_worker, workers } = pod;
+    let Pod { source, accelerator, this_worker, workers, slice } = pod;
     let source_step = StepResult::ok("metadata server", format!("workers listed by {source}"));
     let accelerator_step = match accelerator {
         Some(kind) => StepResult::ok("accelerator", kind.clone()),
@@ -36,5 +36,10 @@ fn pod_steps(pod: &Pod, took: Duration) -> Vec<StepResult> {
     });
     let finding = format!("{}, {this_machine}", workers.len());
     let workers_step = StepResult::ok("workers", finding).with_details(lines.collect());
-    vec![source_step.with_duration(took), accelerator_step, workers_step]
+    let slice_step = slice.map(|slice| {
+        StepResult::note("slices", slice.text())
+            .with_remedy("run gtop on a worker of each other slice")
+    });
+    let steps = [source_step.with_duration(took), accelerator_step, workers_step];
+    steps.into_iter().chain(slice_step).collect()
 }

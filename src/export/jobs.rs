@@ -26,18 +26,20 @@ pub fn write_jobs(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Re
     }
     let width = list.jobs.iter().map(|job| job.shown_id.chars().count()).max().unwrap_or_default();
     for job in &list.jobs {
+        let elapsed = job.elapsed(now).map(|span| format!("  for {}", format_duration(span)));
         let left = job.time_left(now).map(|left| format!("  {} left", format_duration(left)));
         let start = job.starts_at.filter(|start| job.state == JobState::Pending && *start > now);
         let left = left
             .or(start.map(|start| format!("  starts in {}", format_duration(start.since(now)))));
         let reason = job.reason.as_ref().map(|reason| format!("  {reason}"));
         let line = format!(
-            "job {:<width$}  {:<9} {} {}{}{}  {}",
+            "job {:<width$}  {:<9} {} {}{}{}{}  {}",
             job.shown_id,
             job.state.as_str(),
             job.user,
             job.name,
             reason.unwrap_or_default(),
+            elapsed.unwrap_or_default(),
             left.unwrap_or_default(),
             allocations_text(job, fleet),
         );

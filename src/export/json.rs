@@ -169,8 +169,14 @@ object! {
     SchedulerNodeJson<'a> as "scheduler" of (node: &'a SchedulerNode, at: Option<Timestamp>, now: Timestamp) {
         /// Its partitions.
         partitions: Vec<&'a str> = node.partitions.iter().map(|name| &**name).collect(),
-        /// Its state, such as idle, mixed, allocated, draining, drained or down.
+        /// Its state, such as idle, mixed, allocated, draining, drained, down or powered down.
         state: &'static str = node.state.as_str(),
+        /// What the scheduler says besides, such as planned, reboot pending or powering up.
+        state_flags: Vec<&'static str> = node.flags.iter().map(|flag| flag.as_str()).collect(),
+        /// True if the scheduler reaches its daemon there.
+        responding: bool = node.is_responding,
+        /// True if it is powered down, or on its way there or back; it is not connected to then.
+        powered_off: bool = node.is_powered_off(),
         /// True if new jobs start there: only then do its unused devices count as free.
         takes_jobs: bool = node.takes_jobs(),
         /// Why it takes no jobs, as the administrator or the scheduler wrote it.

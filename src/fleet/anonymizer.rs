@@ -353,6 +353,8 @@ impl Anonymizer {
             ends_at: job.ends_at,
             limit: job.limit,
             run_time: job.run_time,
+            listed_at: job.listed_at,
+            tasks: job.tasks,
             node_count: job.node_count,
             devices_per_node: job.devices_per_node,
         }

@@ -18,7 +18,7 @@ table! {
         Stale = "stale",
         /// It is not connected.
         Down = "down",
-        /// It does not let gtop in, and needs not: what the scheduler reports is all that is known.
+        /// It is powered off, or does not let gtop in and needs not: what the scheduler reports is all that is known.
         Reported = "reported",
     }
     /// All of them.

@@ -16,8 +16,8 @@ pub struct JobLookup {
     by_id: BTreeMap<JobId, usize>,
     /// Indices in the list, and of the allocation in the job.
     by_node: BTreeMap<NodeName, Vec<(usize, usize)>>,
-    /// The number of pending jobs that may start in each partition.
-    pending: BTreeMap<Arc<str>, usize>,
+    /// The number of pending jobs and tasks of arrays that may start in each partition; `None` where it is unknown.
+    pending: BTreeMap<Arc<str>, Option<usize>>,
 }
 
 impl JobLookup {
@@ -34,7 +34,9 @@ impl JobLookup {
             }
             // A pending job may start in any of several.
             for partition in job.partition.split(',').filter(|_| job.state == JobState::Pending) {
-                *lookup.pending.entry(partition.into()).or_default() += 1;
+                let count = lookup.pending.entry(partition.into()).or_insert(Some(0));
+                let tasks = job.tasks.and_then(|tasks| usize::try_from(tasks).ok());
+                *count = count.zip(tasks).map(|(count, tasks)| count.saturating_add(tasks));
             }
         }
         lookup
@@ -65,13 +67,14 @@ impl JobLookup {
         }
     }
 
-    /// Returns the number of pending jobs that may start in a partition; `None` unless all jobs are listed now.
+    /// Returns the number of pending jobs that may start in a partition, each task of an array counted; `None` unless all
+    /// jobs and their tasks are listed now.
     pub fn pending_in(&self, partition: &str) -> Option<usize> {
         let has_all = |list: &&Arc<JobList>| {
             list.requested == RequestedJobs::All && !list.is_partial && list.is_current()
         };
         self.list.as_ref().filter(has_all)?.at?;
-        Some(self.pending.get(partition).copied().unwrap_or_default())
+        self.pending.get(partition).copied().unwrap_or(Some(0))
     }
 
     /// Returns the jobs on the machine of this name, each with its allocation there.
@@ -118,6 +121,16 @@ mod tests {
         );
         assert_eq!(JobLookup::of(Some(&list(None, RequestedJobs::All))).pending_in("gpu"), None);
         assert_eq!(JobLookup::default().pending_in("gpu"), None);
+        // Each task of an array counts, if the scheduler lists them.
+        let with_tasks = |tasks| {
+            let array = Job { tasks, ..job("4", "gpu", JobState::Pending) };
+            let jobs = [jobs.clone(), vec![array]].concat();
+            let list = JobList { jobs, ..(*list(now, RequestedJobs::All)).clone() };
+            let lookup = JobLookup::of(Some(&Arc::new(list)));
+            (lookup.pending_in("gpu"), lookup.pending_in("long"))
+        };
+        assert_eq!(with_tasks(Some(3)), (Some(5), Some(1)));
+        assert_eq!(with_tasks(None), (None, Some(1)));
         let partial = JobList { is_partial: true, ..(*list(now, RequestedJobs::All)).clone() };
         assert_eq!(JobLookup::of(Some(&Arc::new(partial))).pending_in("gpu"), None);
     }

@@ -205,10 +205,18 @@ impl Node {
         self.scheduler.as_ref().is_none_or(|node| node.takes_jobs())
     }
 
-    /// Returns what the scheduler says of a node that does not let gtop in and needs not, as one that admits only users
-    /// with a job there: all that is known of it. A node where a listed job runs should let the user in, so its refusal
-    /// stays a fault.
+    /// Returns what the scheduler says of a node that is powered off and therefore not connected to.
+    pub fn powered_off(&self) -> Option<&SchedulerNode> {
+        self.scheduler.as_deref().filter(|known| self.link == Link::Idle && known.is_powered_off())
+    }
+
+    /// Returns what the scheduler says of a node of which nothing else is known: one that is powered off, or one that
+    /// does not let gtop in and needs not, as it admits only users with a job there. A node where a listed job runs should
+    /// let the user in, so its refusal stays a fault.
     pub fn reported(&self) -> Option<&SchedulerNode> {
+        if let Some(known) = self.powered_off() {
+            return Some(known);
+        }
         let kind = self.fault()?.kind;
         let refuses = matches!(kind, FaultKind::AuthenticationRefused | FaultKind::AccountRefused);
         let is_closed =

@@ -20,7 +20,7 @@ pub struct Totals {
     pub down: usize,
     /// Nodes that have not sent a sample yet, so that their devices are unknown and in none of the counts.
     pub unseen: usize,
-    /// Nodes that do not let gtop in, known from the scheduler alone.
+    /// Nodes that do not let gtop in or are powered off, known from the scheduler alone.
     pub reported: usize,
     /// All known devices, each in exactly one of the seven counts that follow; slices count with their device.
     pub devices: usize,

@@ -146,6 +146,8 @@ fn jobs_from_processes(fleet: &Fleet) -> Vec<Job> {
                 ends_at: None,
                 limit: None,
                 run_time: None,
+                listed_at: None,
+                tasks: Some(1),
                 node_count: u32::try_from(nodes.len()).unwrap_or(u32::MAX),
                 devices_per_node: None,
                 allocations: nodes.iter().map(allocation).collect(),

@@ -26,13 +26,14 @@ pub(crate) enum NodeStatus {
     Stale(Duration),
     /// The connection is down.
     Down,
-    /// It does not let gtop in, and needs not; the scheduler's word is all that is known.
+    /// It is powered off, or does not let gtop in and needs not; the scheduler's word is all that is known.
     Reported,
 }
 
 impl NodeStatus {
     pub(crate) fn of(node: &Node, now: Timestamp) -> Self {
         match &node.link {
+            _ if node.powered_off().is_some() => Self::Reported,
             Link::Idle => Self::Waiting,
             Link::Opening { .. } | Link::Down { .. } if node.reported().is_some() => Self::Reported,
             // Shown as down until the next connection is up, so that the reason stays readable.
@@ -136,6 +137,9 @@ fn scheduler_said(fleet_view: &FleetView) -> String {
 
 /// Returns the fault of a node that may be closed, unless the node says that it is: the login may be wrong too.
 fn login_doubt(node: &Node) -> Option<&Fault> {
+    if node.powered_off().is_some() {
+        return None;
+    }
     node.reported()?;
     node.fault().filter(|fault| fault.kind == FaultKind::AuthenticationRefused)
 }
@@ -325,7 +329,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::fleet::Fleet;
+    use crate::fleet::{Fleet, Totals};
     use crate::model::{
         DeviceFault, Job, NodeName, NodeState, Percent, Reading, SchedulerNodes, Throttle,
     };
@@ -513,6 +517,34 @@ mod tests {
             ..SchedulerNode::default()
         }));
         assert!(notes_text(&reachable).contains("Slurm: drained"), "{}", notes_text(&reachable));
+    }
+
+    #[test]
+    fn a_powered_down_node_is_neither_down_nor_waiting_nor_free() {
+        for (state, note) in [
+            ("idle~", "Slurm: powered down · 8 devices"),
+            ("IDLE+CLOUD+NOT_RESPONDING+POWERING_UP", "Slurm: powering up, cloud · 8 devices"),
+            ("mixed%", "Slurm: mixed, powering down · 8 devices"),
+        ] {
+            let mut off = node(Link::Idle);
+            let known = SchedulerNode::from_slurm_state(state);
+            off.scheduler = Some(Arc::new(SchedulerNode { devices: Some(8), ..known }));
+            assert_eq!(notes_text(&off), note);
+            assert_eq!(NodeStatus::of(&off, NOW), NodeStatus::Reported);
+            let totals = Totals::of_nodes([&off], NOW);
+            assert_eq!((totals.down, totals.reported, totals.devices), (0, 1, 8), "{state}");
+            assert_eq!((totals.free, totals.max_free), (0, 0), "{state}");
+            let fleet_view = FleetView::new(Fleet::new(vec![Arc::new(off)].into()), NOW);
+            assert_eq!(fleet_view.problems.len(), 0, "{state}");
+        }
+        // The scheduler's list is older than the answer of the node.
+        let mut up = node(Link::Up);
+        up.scheduler = Some(Arc::new(SchedulerNode::from_slurm_state("idle~")));
+        assert_ne!(NodeStatus::of(&up, NOW), NodeStatus::Reported);
+        // It is tried because a job runs there, and does not answer.
+        let fault = Fault::new(FaultKind::Silent, "");
+        up.link = Link::Down { fault, retry_at: None };
+        assert_eq!(NodeStatus::of(&up, NOW), NodeStatus::Down);
     }
 
     #[test]

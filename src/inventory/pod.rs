@@ -9,6 +9,9 @@ use tokio::time::Instant;
 use crate::inventory::metadata::{METADATA_TIMEOUT, MetadataError, MetadataServer};
 use crate::nodeset::MAX_NAMES as MAX_WORKERS;
 
+/// A greater number of slices is an error of whoever says so.
+const MAX_SLICES: u32 = 65_536;
+
 /// The environment variables that describe a TPU pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodEnv {
@@ -20,6 +23,10 @@ pub struct PodEnv {
     pub worker: Option<String>,
     /// `TPU_ACCELERATOR_TYPE`.
     pub accelerator: Option<String>,
+    /// `MEGASCALE_SLICE_ID`.
+    pub slice: Option<String>,
+    /// `MEGASCALE_NUM_SLICES`.
+    pub slices: Option<String>,
 }
 
 impl PodEnv {
@@ -31,6 +38,8 @@ impl PodEnv {
             hostnames: variable("TPU_WORKER_HOSTNAMES"),
             worker: variable("TPU_WORKER_ID"),
             accelerator: variable("TPU_ACCELERATOR_TYPE"),
+            slice: variable("MEGASCALE_SLICE_ID"),
+            slices: variable("MEGASCALE_NUM_SLICES"),
         }
     }
 }
@@ -46,6 +55,36 @@ pub struct Pod {
     pub this_worker: Option<usize>,
     /// The address or name of each worker.
     pub workers: Vec<String>,
+    /// The slice, if it is one of several that work together.
+    pub slice: Option<PodSlice>,
+}
+
+/// One slice of a multislice: its workers know those of the other slices by no name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PodSlice {
+    /// Its number, from 0, if known.
+    pub number: Option<u32>,
+    /// The number of slices, at least 2.
+    pub count: u32,
+}
+
+impl PodSlice {
+    /// Parses a number of slices, and the number of this one; `None` for a single slice.
+    fn parse(count: Option<&str>, number: Option<&str>) -> Option<Self> {
+        let parsed = |text: &str| text.trim().parse::<u32>().ok();
+        let count = count.and_then(parsed).filter(|count| (2..=MAX_SLICES).contains(count))?;
+        Some(Self { number: number.and_then(parsed).filter(|number| *number < count), count })
+    }
+
+    /// Returns the sentence that others exist, such as `slice 0 of 4; the other 3 are not shown`.
+    pub fn text(&self) -> String {
+        let this = self.number.map_or_else(|| "one".to_owned(), |number| format!("slice {number}"));
+        let noun = if self.number.is_some() { "" } else { " slices" };
+        match self.count - 1 {
+            1 => format!("{this} of {}{noun}; the other one is not shown", self.count),
+            others => format!("{this} of {}{noun}; the other {others} are not shown", self.count),
+        }
+    }
 }
 
 /// Why the workers are not known.
@@ -111,11 +150,15 @@ pub async fn find_pod(env: &PodEnv) -> Result<Pod, PodError> {
         .filter(|this_worker| *this_worker < workers.len());
     let this_worker =
         this_worker.or_else(|| workers.iter().position(|worker| is_own_address(worker)));
+    let value = |own: &Option<String>, key| own.clone().or_else(|| env_value(&environment, key));
+    let slices = value(&env.slices, "MEGASCALE_NUM_SLICES");
+    let number = value(&env.slice, "MEGASCALE_SLICE_ID");
     Ok(Pod {
         source,
         accelerator: accelerator.and_then(|text| single_word(&text)),
         this_worker,
         workers,
+        slice: PodSlice::parse(slices.as_deref(), number.as_deref()),
     })
 }
 
@@ -133,7 +176,8 @@ fn from_worker_hostnames(names: &str, env: &PodEnv) -> Result<Pod, PodError> {
     let this_worker = env.worker.as_ref().and_then(|number| number.trim().parse().ok());
     let this_worker = this_worker.filter(|this_worker| *this_worker < workers.len());
     let accelerator = env.accelerator.as_deref().and_then(single_word);
-    Ok(Pod { source, accelerator, this_worker, workers })
+    let slice = PodSlice::parse(env.slices.as_deref(), env.slice.as_deref());
+    Ok(Pod { source, accelerator, this_worker, workers, slice })
 }
 
 /// Parses the addresses of `x:y:ADDRESS,…`.

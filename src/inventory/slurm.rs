@@ -11,6 +11,7 @@ pub use command::{fetch_jobs, fetch_node_addresses, run_command_within};
 pub use error::{NO_CONFIGURATION, SlurmError, SlurmErrorKind};
 pub use job_targets::{targets_of_jobs, targets_of_nodelist};
 pub use missing_jobs::is_job_list_private;
+pub use queue::check_nodelist;
 pub use step_jobs::{choose_step_jobs, step_job};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +28,7 @@ use crate::inventory::Roster;
 use crate::inventory::slurm::command::{fetch_details, fetch_queue};
 use crate::inventory::slurm::job_detail::JobDetail;
 use crate::inventory::slurm::job_targets::merge_targets;
+use crate::inventory::slurm::missing_jobs::Explanation;
 use crate::inventory::slurm::node_poll::{NodePoll, NodeQuery, await_nodes};
 use crate::inventory::slurm::poll::{WAIT_PER_QUERY_TIME, next_wait, random_byte};
 use crate::inventory::slurm::queue::Queue;
@@ -72,6 +74,9 @@ pub struct JobFilter {
     pub accounts: Vec<String>,
     /// Nodes that jobs run on.
     pub nodes: Vec<String>,
+    /// Qualities of service.
+    pub qos: Vec<String>,
+    pub reservations: Vec<String>,
 }
 
 impl JobFilter {
@@ -94,7 +99,13 @@ impl JobFilter {
             ([], users) => format!("of {}", list(users)),
             (jobs, _) => format!("numbered {}", list(jobs)),
         };
-        for (before, of) in [("in", &self.partitions), ("of account", &self.accounts)] {
+        for (before, of) in [
+            ("in", &self.partitions),
+            ("of account", &self.accounts),
+            ("of QOS", &self.qos),
+            ("in reservation", &self.reservations),
+            ("on", &self.nodes),
+        ] {
             if !of.is_empty() {
                 _ = write!(words, " {before} {}", list(of));
             }
@@ -151,7 +162,7 @@ pub struct SlurmPoller {
     /// Jobs that have left the list, with their unescaped names; their outcome is queried.
     departed: BTreeMap<JobId, String>,
     /// Why jobs requested by id are not in the queue.
-    missing_reasons: BTreeMap<String, String>,
+    missing_reasons: BTreeMap<String, Explanation>,
     details: DetailSchedule,
     addresses: SchedulerAddresses,
     nodes: NodePoll,
@@ -185,7 +196,7 @@ struct DetailQuery {
 struct DetailResult {
     query: DetailQuery,
     answer: Option<Result<ProgramOutput, SlurmError>>,
-    missing_reasons: BTreeMap<String, String>,
+    missing_reasons: BTreeMap<String, Explanation>,
     addresses: BTreeMap<String, Option<String>>,
     took: Duration,
 }
@@ -377,14 +388,16 @@ impl SlurmPoller {
         list.notes.extend(self.nodes.note(now).map(Into::into));
         list.notes
             .extend(self.nodes.list.unknown_partition(&self.unlisted_partitions()).map(Into::into));
-        list.notes.extend(self.missing_reasons.values().map(|note| note.as_str().into()));
+        list.notes
+            .extend(self.nodes.list.hidden_nodes_note(&self.unlisted_partitions()).map(Into::into));
+        list.notes.extend(self.missing_reasons.values().map(|known| known.text.as_str().into()));
         let addresses = self.addresses.clone();
         Roster { addresses, ..Roster::from_scheduler(self.targets.clone(), Arc::new(list)) }
     }
 
     /// Reads the queue; keeps the last list if that fails.
     async fn poll_queue(&mut self, clock: &Clock) {
-        let queue = match fetch_queue(&self.filter).await {
+        let mut queue = match fetch_queue(&self.filter).await {
             Ok(queue) => queue,
             Err(error) if error.kind == SlurmErrorKind::NoSuchJob => Queue::default(),
             Err(error) => {
@@ -394,6 +407,10 @@ impl SlurmPoller {
         };
         self.failures = 0;
         self.details.is_due = true;
+        let listed_at = Some(clock.now());
+        for job in &mut queue.jobs {
+            job.listed_at = listed_at;
+        }
         self.track_departed(&queue);
         self.drop_stale_details(&queue.jobs);
         self.list.jobs = queue.jobs;
@@ -403,7 +420,7 @@ impl SlurmPoller {
         self.update_targets(clock.now());
         self.list.notes = queue.notes.into_iter().map(Into::into).collect();
         self.list.is_partial = queue.is_partial;
-        self.list.at = Some(clock.now());
+        self.list.at = listed_at;
         self.list.error = None;
     }
 
@@ -481,7 +498,8 @@ impl SlurmPoller {
             Vec::new()
         };
         self.missing_reasons.retain(|job, _| missing.contains(&job.as_str()));
-        let is_new = |job: &&&str| !self.missing_reasons.contains_key(**job);
+        let is_new =
+            |job: &&&str| self.missing_reasons.get(**job).is_none_or(|known| !known.is_final);
         let absent = missing.iter().filter(is_new).map(|job| (*job).to_owned()).collect();
         let nodes = self.list.with_nodes().flat_map(|job| job.allocations.iter());
         let nodes = nodes.map(|allocation| &allocation.node);

@@ -28,5 +28,7 @@ pub const JOB: &[Field<JobAt>] = fields! { JobAt:
     Timestamp("ends_at", "end", "latest possible end time", job.ends_at);
     Integer("limit_seconds", "joblimit", "time limit", job.limit);
     Integer("left_seconds", "left", "time left", |at| at.job.time_left(at.now).into());
+    Integer("elapsed_seconds", "elapsed", "run time, without time suspended",
+        |at| at.job.elapsed(at.now).into());
     Integer("nodes", "jobnodes", "number of nodes, allocated or requested", job.node_count);
 };

@@ -7,8 +7,11 @@ use std::time::Duration;
 use crate::model::declare::table;
 use crate::model::device_evidence::ProvedIndices;
 use crate::model::id::{JobId, NodeName};
-use crate::model::scheduler_node::SchedulerNodes;
+use crate::model::scheduler_node::{SchedulerNode, SchedulerNodes};
 use crate::time::Timestamp;
+
+/// A run time in whole seconds differs from the exact one by less than this, with the time its list took.
+const RUN_TIME_STEP: Duration = Duration::from_secs(2);
 
 /// One job as its scheduler reports it. Texts are safe to show.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +45,10 @@ pub struct Job {
     pub limit: Option<Duration>,
     /// Run time when the list was made, without time suspended.
     pub run_time: Option<Duration>,
+    /// When that list was made.
+    pub listed_at: Option<Timestamp>,
+    /// Number of tasks in the entry: 1 unless these are pending tasks of an array; `None` when the scheduler cuts their list.
+    pub tasks: Option<u32>,
     /// Number of nodes allocated or requested.
     pub node_count: u32,
     /// Devices requested on each node; `None` when the scheduler does not tell.
@@ -70,6 +77,8 @@ impl Job {
             ends_at: None,
             limit: None,
             run_time: None,
+            listed_at: None,
+            tasks: Some(1),
             node_count: 1,
             devices_per_node: None,
             allocations: Arc::default(),
@@ -89,10 +98,23 @@ impl Job {
         }
     }
 
-    /// Returns how long it has run, without time suspended.
+    /// Returns how long it has run, without time suspended; `None` while it is pending.
+    ///
+    /// The scheduler's run time counts, and the time since it said so while the job runs: the time since the start
+    /// includes suspensions, and is by another clock. Where both agree, that is taken, as it has no steps.
     pub fn elapsed(&self, now: Timestamp) -> Option<Duration> {
-        let suspended = self.run_time.filter(|_| self.state == JobState::Suspended);
-        suspended.or_else(|| self.starts_at.map(|start| now.since(start)))
+        let since_start = self.starts_at.map(|start| now.since(start));
+        let since_list = match self.state {
+            JobState::Pending => return None,
+            JobState::Suspended | JobState::Completing => Some(Duration::ZERO),
+            JobState::Running | JobState::Configuring | JobState::Other => {
+                self.listed_at.map(|at| now.since(at))
+            }
+        };
+        let Some((listed, later)) = self.run_time.zip(since_list) else { return since_start };
+        let run_time = listed.saturating_add(later);
+        let is_close = |known: &Duration| known.abs_diff(run_time) <= RUN_TIME_STEP;
+        Some(since_start.filter(is_close).unwrap_or(run_time))
     }
 }
 
@@ -290,6 +312,16 @@ impl JobList {
         found.map(|(_, outcome)| *outcome).unwrap_or_default()
     }
 
+    /// Returns true if a job waits for nodes, as one does that was requeued or preempted, or whose node failed.
+    pub fn is_pending(&self, id: &JobId) -> bool {
+        self.pending().any(|job| job.id == *id)
+    }
+
+    /// Returns what has become of a job that had nodes, as a predicate that follows its id.
+    pub fn departure_text(&self, id: &JobId) -> &'static str {
+        if self.is_pending(id) { "waits again" } else { self.outcome(id).text() }
+    }
+
     /// Returns true unless the scheduler has failed to list its jobs since it last did. An error that was there before is
     /// about something else, such as a partition.
     pub fn is_current(&self) -> bool {
@@ -316,6 +348,29 @@ impl JobList {
     /// Returns the jobs that have nodes.
     pub fn with_nodes(&self) -> impl Iterator<Item = &Job> {
         self.jobs.iter().filter(|job| !job.allocations.is_empty())
+    }
+
+    /// Returns the nodes that cannot answer because they are powered down, or on their way there or back. A node where a
+    /// job runs by now is up, and one where a job is about to start may not be until the scheduler says what it is.
+    pub fn powered_off(&self) -> BTreeSet<NodeName> {
+        let nodes_of = |job: &Job| job.allocations.iter().map(|one| one.node.clone()).collect();
+        let (mut running, mut starting): (BTreeSet<NodeName>, BTreeSet<NodeName>) =
+            Default::default();
+        for job in self.with_nodes() {
+            let nodes: Vec<NodeName> = nodes_of(job);
+            match job.state {
+                JobState::Running | JobState::Suspended | JobState::Completing => {
+                    running.extend(nodes);
+                }
+                JobState::Configuring if self.awaits_nodes => starting.extend(nodes),
+                JobState::Configuring | JobState::Pending | JobState::Other => {}
+            }
+        }
+        let is_off = |node: &SchedulerNode| node.is_powered_off() && !node.is_old;
+        let off = self.nodes.nodes.iter().filter(|(_, node)| is_off(node)).map(|(name, _)| name);
+        starting.extend(off.cloned());
+        starting.retain(|node| !running.contains(node));
+        starting
     }
 
     /// Returns the pending jobs.
@@ -369,6 +424,37 @@ mod tests {
         assert!(!is_current(None, Some(5)) && !is_current(Some(5), Some(6)));
         // It answered after that, so the error is about what was asked for.
         assert!(is_current(Some(5), Some(4)));
+    }
+
+    #[test]
+    fn nodes_that_are_powered_down_are_not_tried_until_a_job_runs_there() {
+        let name = |name: &str| NodeName::new(name).unwrap();
+        let job = |id: &str, state, node: &str| {
+            let allocation = Allocation { node: name(node), devices: DeviceAllocation::Unknown };
+            Job { state, allocations: [allocation].into(), ..Job::example(id) }
+        };
+        let said = |node: &str, state: &str| {
+            (name(node), Arc::new(SchedulerNode::from_slurm_state(state)))
+        };
+        let nodes = [said("off", "idle~"), said("up", "idle"), said("ran", "mixed#")];
+        let list = |awaits_nodes, is_old| {
+            let mut nodes = BTreeMap::from(nodes.clone());
+            for node in nodes.values_mut().filter(|_| is_old) {
+                Arc::make_mut(node).is_old = true;
+            }
+            JobList {
+                jobs: vec![
+                    job("1", JobState::Running, "ran"),
+                    job("2", JobState::Configuring, "starts"),
+                ],
+                awaits_nodes,
+                nodes: Arc::new(SchedulerNodes { nodes, at: None }),
+                ..JobList::default()
+            }
+        };
+        assert_eq!(list(false, false).powered_off(), [name("off")].into());
+        assert_eq!(list(true, false).powered_off(), [name("off"), name("starts")].into());
+        assert_eq!(list(false, true).powered_off(), [].into());
     }
 
     #[test]
@@ -433,14 +519,33 @@ mod tests {
             (JobState::Configuring, seconds(600), seconds(3000)),
             (JobState::Other, seconds(600), seconds(3000)),
             (JobState::Suspended, seconds(300), seconds(3300)),
-            (JobState::Completing, seconds(600), None),
-            (JobState::Pending, seconds(600), None),
+            (JobState::Completing, seconds(300), None),
+            (JobState::Pending, None, None),
         ] {
             let job = job(state);
             assert_eq!((job.elapsed(at(1600)), job.time_left(at(1600))), (used, left), "{state:?}");
         }
         let bare = Job::example("7");
         assert_eq!((bare.elapsed(at(1600)), bare.time_left(at(1600))), (None, None));
+    }
+
+    #[test]
+    fn the_run_time_goes_on_from_what_the_scheduler_said() {
+        let at = |second: i64| Timestamp::from_micros(second * 1_000_000);
+        let job = |run_time, listed_at| Job {
+            starts_at: Some(at(1_795_793_092)),
+            run_time: Some(Duration::from_secs(run_time)),
+            listed_at: Some(at(listed_at)),
+            ..Job::example("1")
+        };
+        // As squeue 22.05 had it: of 14 s since its start, the job was suspended for 6 s.
+        let resumed = job(8, 1_795_793_106);
+        for (now, elapsed) in [(1_795_793_106, 8), (1_795_793_166, 68)] {
+            assert_eq!(resumed.elapsed(at(now)), Some(Duration::from_secs(elapsed)));
+        }
+        // Whole seconds do not make it jump.
+        let running = job(13, 1_795_793_106);
+        assert_eq!(running.elapsed(at(1_795_793_106)), Some(Duration::from_secs(14)));
     }
 
     #[test]

@@ -98,6 +98,8 @@ enum FilterField {
     Job,
     /// The partition of the job, or those of the node where no job has the device.
     Partition,
+    /// The words of what the scheduler says of the node.
+    NodeState,
     /// Used device memory as a share of the total, for `mem>50%`.
     MemoryShare,
     Host(&'static Field<Node>),
@@ -108,13 +110,14 @@ enum FilterField {
 
 impl FilterField {
     /// Fields outside the field tables: alias, id.
-    const KEYS: [(&str, &str, Self); 6] = [
+    const KEYS: [(&str, &str, Self); 7] = [
         ("node", "node", Self::Node),
         ("gpu", "index", Self::Index),
         ("uuid", "uuid", Self::Uuid),
         ("pid", "pid", Self::Pid),
         ("job", "job", Self::Job),
         ("partition", "partition", Self::Partition),
+        ("nodestate", "nodestate", Self::NodeState),
     ];
 
     /// Finds a field by its alias, then by its id or by a word of earlier versions. The error lists the
@@ -148,7 +151,13 @@ impl FilterField {
     /// Returns the unit of its values; empty if it has none, kelvin for a difference of temperatures.
     fn unit(self) -> &'static str {
         match self {
-            Self::Node | Self::Index | Self::Uuid | Self::Pid | Self::Job | Self::Partition => "",
+            Self::Node
+            | Self::Index
+            | Self::Uuid
+            | Self::Pid
+            | Self::Job
+            | Self::Partition
+            | Self::NodeState => "",
             Self::MemoryShare => "%",
             Self::Host(field) => field.unit(),
             Self::Device(field) if field.is_temperature_difference() => KELVIN,
@@ -168,6 +177,7 @@ impl fmt::Debug for FilterField {
             Self::Pid => "pid",
             Self::Job => "job",
             Self::Partition => "partition",
+            Self::NodeState => "node state",
             Self::MemoryShare => "memory share",
             Self::Host(field) => field.id,
             Self::Device(field) => field.id,

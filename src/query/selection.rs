@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::fleet::Node;
-use crate::model::{Device, DeviceUse, Reading, TransportKind, UseKind};
+use crate::model::{Device, DeviceUse, JobList, Reading, RequestedJobs, TransportKind, UseKind};
 
 /// The selection of what is shown; by default everything.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -93,10 +93,18 @@ impl DisplaySelection {
         (!parts.is_empty()).then(|| format!("only {}", parts.join(" ")))
     }
 
-    /// Returns the message for a list without any selected process; `None` if all processes are shown.
-    pub fn no_processes_message(&self) -> Option<String> {
+    /// Returns the message for a list without any selected process; `None` if all processes are shown. While only jobs of
+    /// some users are watched, it names the option for those of the selected ones.
+    pub fn no_processes_message(&self, jobs: Option<&JobList>) -> Option<String> {
         let summary = self.processes_summary()?;
-        Some(format!("no processes {summary} use a device; others are hidden"))
+        let has_own_nodes = jobs.is_some_and(|jobs| jobs.requested == RequestedJobs::Selected);
+        let users = self.users.iter().map(String::as_str).collect::<Vec<_>>().join(",");
+        let hint = if has_own_nodes && !users.is_empty() {
+            format!("; --user {users} watches the nodes of their jobs")
+        } else {
+            String::new()
+        };
+        Some(format!("no processes {summary} use a device; others are hidden{hint}"))
     }
 
     fn processes_summary(&self) -> Option<String> {
@@ -253,10 +261,17 @@ mod tests {
             (of(&[], &[7], ProcessKinds::Compute), Some("only processes pid 7 that compute")),
         ] {
             assert_eq!(only.summary().as_deref(), words);
-            assert_eq!(only.no_processes_message().is_some(), words.is_some());
+            assert_eq!(only.no_processes_message(None).is_some(), words.is_some());
         }
-        let none = of(&["ada"], &[], ProcessKinds::All).no_processes_message().unwrap();
-        assert_eq!(none, "no processes of ada use a device; others are hidden");
+        let only = of(&["ada", "bob"], &[], ProcessKinds::All);
+        let none = "no processes of ada,bob use a device; others are hidden";
+        assert_eq!(only.no_processes_message(None).unwrap(), none);
+        // As with `--slurm -u=ada,bob`.
+        let hint = "; --user ada,bob watches the nodes of their jobs";
+        let list = |requested| JobList { requested, ..JobList::default() };
+        let message = |requested| only.no_processes_message(Some(&list(requested))).unwrap();
+        assert_eq!(message(RequestedJobs::Selected), format!("{none}{hint}"));
+        assert_eq!(message(RequestedJobs::All), none);
     }
 
     #[test]

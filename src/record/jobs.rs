@@ -81,6 +81,9 @@ struct JobLine {
     limit: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     run_time: Option<f64>,
+    /// `None` for one task, 0 if their number is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tasks: Option<u32>,
     node_count: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     devices_per_node: Option<u32>,
@@ -154,7 +157,7 @@ impl JobListLine {
             Some((JobId::new(id)?, outcome(word).unwrap_or_default()))
         };
         JobList {
-            jobs: self.jobs.iter().filter_map(JobLine::to_job).collect(),
+            jobs: self.jobs.iter().filter_map(|job| job.to_job(self.at)).collect(),
             at: self.at.map(from_seconds),
             interval: self.interval.and_then(duration).unwrap_or_default(),
             error: self.error.as_ref().map(error),
@@ -165,7 +168,11 @@ impl JobListLine {
             awaits_devices: self.awaits_devices,
             awaits_nodes: false,
             hides_jobs: self.hides_jobs,
-            awaiting_outcome: self.awaiting_outcome.iter().filter_map(JobLine::to_job).collect(),
+            awaiting_outcome: self
+                .awaiting_outcome
+                .iter()
+                .filter_map(|job| job.to_job(self.at))
+                .collect(),
             ended: self.ended.iter().filter_map(ended).collect(),
             nodes: Arc::new(scheduler_nodes::to_nodes(&self.nodes, self.nodes_at)),
             other_names: Arc::default(),
@@ -191,6 +198,7 @@ impl From<&Job> for JobLine {
             ends_at: job.ends_at.map(to_seconds),
             limit: job.limit.map(|limit| limit.as_secs_f64()),
             run_time: job.run_time.map(|time| time.as_secs_f64()),
+            tasks: Some(job.tasks.unwrap_or(0)).filter(|tasks| *tasks != 1),
             node_count: job.node_count,
             devices_per_node: job.devices_per_node,
             allocations: job.allocations.iter().map(AllocationLine::from).collect(),
@@ -199,8 +207,8 @@ impl From<&Job> for JobLine {
 }
 
 impl JobLine {
-    /// Returns the job; `None` without a valid id.
-    fn to_job(&self) -> Option<Job> {
+    /// Returns the job of a list made at this time; `None` without a valid id.
+    fn to_job(&self, listed_at: Option<f64>) -> Option<Job> {
         let state = JobState::ALL.into_iter().find(|state| state.as_str() == self.state);
         Some(Job {
             id: JobId::new(&self.id)?,
@@ -217,6 +225,8 @@ impl JobLine {
             ends_at: self.ends_at.map(from_seconds),
             limit: self.limit.and_then(duration),
             run_time: self.run_time.and_then(duration),
+            listed_at: listed_at.map(from_seconds),
+            tasks: Some(self.tasks.unwrap_or(1)).filter(|tasks| *tasks > 0),
             node_count: self.node_count,
             devices_per_node: self.devices_per_node,
             allocations: self

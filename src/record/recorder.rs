@@ -79,7 +79,8 @@ struct Lines {
     nodes: BTreeMap<NodeName, Arc<Mutex<NodeState>>>,
     roster: Vec<NodeName>,
     jobs: Option<Arc<JobList>>,
-    running_jobs: BTreeSet<JobId>,
+    /// The jobs that have nodes, or whose outcome is awaited, with the ids that users know.
+    running_jobs: BTreeMap<JobId, Arc<str>>,
     /// Since when lines are dropped because too many wait.
     lost_since: Option<Timestamp>,
     is_stopping: bool,
@@ -313,18 +314,24 @@ impl Lines {
 
     /// Marks the jobs that have started or ended since the list before.
     fn mark_jobs(&mut self, at: Timestamp, jobs: &JobList) {
-        let now: BTreeSet<JobId> = jobs.with_nodes().map(|job| job.id.clone()).collect();
+        let now = shown_ids(jobs);
         let before = std::mem::replace(&mut self.running_jobs, now.clone());
         let mut mark = |text: String| {
             self.group.add_mark(Mark { at, kind: MarkKind::Job, text: text.into() });
         };
-        for id in now.difference(&before) {
-            mark(format!("job {} runs", jobs.shown_id(id)));
+        for (_, shown) in now.iter().filter(|(id, _)| !before.contains_key(id)) {
+            mark(format!("job {shown} runs"));
         }
-        for id in before.difference(&now) {
-            mark(format!("job {} {}", jobs.shown_id(id), jobs.outcome(id).text()));
+        for (id, shown) in before.iter().filter(|(id, _)| !now.contains_key(id)) {
+            mark(format!("job {shown} {}", jobs.departure_text(id)));
         }
     }
+}
+
+/// Returns the ids of the jobs that have nodes, or whose outcome is awaited, each with the one that users know.
+fn shown_ids(jobs: &JobList) -> BTreeMap<JobId, Arc<str>> {
+    let running = jobs.with_nodes().chain(&jobs.awaiting_outcome);
+    running.map(|job| (job.id.clone(), Arc::clone(&job.shown_id))).collect()
 }
 
 impl RecorderSink {
@@ -348,7 +355,7 @@ impl RecorderSink {
         match (&jobs, is_first) {
             (Some(jobs), false) => lines.mark_jobs(at, jobs),
             (Some(jobs), true) => {
-                lines.running_jobs = jobs.with_nodes().map(|job| job.id.clone()).collect();
+                lines.running_jobs = shown_ids(jobs);
             }
             (None, _) => {}
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{DeviceType, NodeName, NodeState, SchedulerNode, SchedulerNodes};
+use crate::model::{DeviceType, NodeFlag, NodeName, NodeState, SchedulerNode, SchedulerNodes};
 use crate::nodeset;
 use crate::record::value::{from_seconds, to_seconds};
 use crate::text::sanitize_shared;
@@ -24,6 +24,8 @@ pub(super) struct SchedulerNodesLine {
     names: String,
     partitions: Vec<Arc<str>>,
     state: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    flags: Vec<String>,
     #[serde(skip_serializing_if = "is_false")]
     silent: bool,
     #[serde(skip_serializing_if = "is_false")]
@@ -68,6 +70,7 @@ pub(super) fn to_lines(nodes: &SchedulerNodes) -> Vec<SchedulerNodesLine> {
         names: nodeset::fold(names),
         partitions: node.partitions.clone(),
         state: node.state.as_str().to_owned(),
+        flags: node.flags.iter().map(|flag| flag.as_str().to_owned()).collect(),
         silent: !node.is_responding,
         extra: node.is_extra,
         old: node.is_old,
@@ -93,9 +96,11 @@ pub(super) fn to_nodes(lines: &[SchedulerNodesLine], at: Option<f64>) -> Schedul
     let mut nodes = BTreeMap::new();
     for line in lines {
         let state = NodeState::ALL.into_iter().find(|state| state.as_str() == line.state);
+        let is_set = |flag: &NodeFlag| line.flags.iter().any(|word| word == flag.as_str());
         let node = Arc::new(SchedulerNode {
             partitions: line.partitions.iter().take(MAX_WORDS).map(text).collect(),
             state: state.unwrap_or_default(),
+            flags: NodeFlag::ALL.into_iter().filter(is_set).collect(),
             is_responding: !line.silent,
             reason: line.reason.as_ref().map(text),
             features: line.features.iter().take(MAX_WORDS).map(text).collect(),
@@ -131,6 +136,7 @@ mod tests {
             Arc::new(SchedulerNode {
                 partitions: vec!["gpu".into(), "debug".into()],
                 state,
+                flags: reason.iter().map(|_| NodeFlag::PoweredDown).collect(),
                 is_responding: reason.is_none(),
                 reason: reason.map(Into::into),
                 features: vec!["a100".into()],

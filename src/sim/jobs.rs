@@ -193,6 +193,8 @@ fn blank_job(id: &str) -> Option<Job> {
         ends_at: None,
         limit: None,
         run_time: None,
+        listed_at: None,
+        tasks: Some(1),
         node_count: 1,
         devices_per_node: None,
         allocations: Arc::default(),

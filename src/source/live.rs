@@ -38,6 +38,7 @@ pub async fn run(
         if let Some(jobs) = &roster.jobs {
             transport.update_jobs(|before| slurm::choose_step_jobs(jobs, before));
             transport.set_scheduler_addresses(roster.addresses.clone());
+            transport.set_powered_off(jobs.powered_off());
         }
     };
     // Reads the roster once: with two reads, the nodes could be newer than the jobs.

@@ -339,6 +339,8 @@ objects! {
     pub struct Daemon {
         /// When it was started, in seconds since 1970 by the node's clock.
         pub started?: Raw<f64>,
+        /// When the configuration of its devices was last changed, in seconds since 1970 by the node's clock.
+        pub configured?: Raw<f64>,
         /// Its version.
         pub version?: Option<String>,
         /// Lines of `slurmd -G` about GPUs.

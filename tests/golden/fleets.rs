@@ -777,6 +777,8 @@ fn running_job(id: &str, name: &str, user: &str, (began, limit): (i64, u64)) -> 
         ends_at: Some(starts_at.plus(Duration::from_secs(limit))),
         limit: Some(Duration::from_secs(limit)),
         run_time: None,
+        listed_at: None,
+        tasks: Some(1),
         node_count: 1,
         devices_per_node: None,
         allocations: Arc::default(),
@@ -841,7 +843,7 @@ pub fn with_jobs() -> Fleet {
         idle,
         unknown_devices,
         pending,
-        Job { shown_id: "8451_[3-5%3]".into(), ..array },
+        Job { shown_id: "8451_[3-5%3]".into(), tasks: Some(3), ..array },
     ];
     with_job_list(every_state(), jobs)
 }
@@ -864,6 +866,18 @@ pub fn long_queue(count: u32) -> Fleet {
         let user = ["bob", "carol", "erin"][usize::try_from(index % 3).unwrap()];
         Job { user: user.into(), node_count: 1 + index % 4, devices_per_node: Some(8), ..job }
     }));
+    with_job_list(fleet, jobs)
+}
+
+/// `count` running jobs that share 64 nodes.
+pub fn long_list(count: u32) -> Fleet {
+    let fleet = many_jobs(64);
+    let some = fleet.jobs.as_deref().unwrap().jobs.clone();
+    let jobs = some.iter().cycle().zip(20_000..20_000 + count).map(|(job, id)| {
+        let id = id.to_string();
+        Job { id: job_id(&id), shown_id: id.as_str().into(), ..job.clone() }
+    });
+    let jobs = jobs.collect();
     with_job_list(fleet, jobs)
 }
 

@@ -183,7 +183,7 @@ fn a_filter_tells_how_many_devices_of_a_job_match_in_the_list_and_in_the_job() {
 #[test]
 fn the_list_counts_the_jobs_that_can_be_opened_as_an_open_job_does() {
     let list = screen(fleets::with_jobs(), LIST, (120, 40));
-    assert!(list.contains("4 jobs with nodes · 2 pending · 3 yours"), "{list}");
+    assert!(list.contains("4 jobs with nodes · 4 pending · 3 yours"), "{list}");
     assert!(screen(fleets::with_jobs(), KEYS, (120, 40)).contains("job 1 of 4"));
 }
 
@@ -313,6 +313,34 @@ fn jobs_users_and_events_draw_at_any_size() {
                     draw(&mut ui, width, height);
                 }
             }
+        }
+    }
+}
+
+/// Returns the CPU time of a key and the frame after it, the least of several.
+fn cpu_time_of_key(fleet: Fleet, keys: &[KeyCode]) -> Duration {
+    let mut ui = new_ui(fleet, DARK);
+    press(&mut ui, LIST);
+    let cpu_time = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::new(u64::try_from(time.tv_sec).unwrap(), u32::try_from(time.tv_nsec).unwrap())
+    };
+    let times = keys.iter().cycle().take(12).map(|code| {
+        let began = cpu_time();
+        press(&mut ui, &[*code]);
+        cpu_time().saturating_sub(began)
+    });
+    times.min().unwrap()
+}
+
+#[test]
+fn a_key_costs_as_much_as_rows_are_visible_however_many_jobs_there_are() {
+    let keys = [KeyCode::Down, KeyCode::PageDown, KeyCode::End, KeyCode::Home];
+    let fleets: [fn(u32) -> Fleet; 2] = [fleets::long_queue, fleets::long_list];
+    for (place, fleet) in fleets.into_iter().enumerate() {
+        for key in keys {
+            let [few, many] = [100, 20_000].map(|count| cpu_time_of_key(fleet(count), &[key]));
+            assert!(many < few * 2 + Duration::from_millis(2), "{place} {key:?}: {few:?} {many:?}");
         }
     }
 }

@@ -11,7 +11,9 @@ use crate::fleet::Node;
 use crate::insight::Severity;
 use crate::insight::node_status::NodeStatus;
 use crate::insight::{FleetView, device_fault};
-use crate::model::{Device, EventKind, Job, JobId, JobList, JobOutcome, Link, NodeName, Throttle};
+use crate::model::{
+    Device, EventKind, Job, JobId, JobList, JobOutcome, JobState, Link, NodeName, Throttle,
+};
 use crate::time::Timestamp;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +45,13 @@ pub(crate) fn events_between(before: &FleetView, after: &FleetView) -> Vec<Obser
     let listed = LazyCell::new(|| -> BTreeSet<&JobId> {
         let lists =
             [before, after].into_iter().filter_map(|fleet_view| fleet_view.fleet.jobs.as_ref());
-        lists.flat_map(|list| &list.jobs).map(|job| &job.id).collect()
+        // The end of a job that has left the list is told by the list, once.
+        lists
+            .flat_map(|list| {
+                let left = list.awaiting_outcome.iter().chain(&list.jobs).map(|job| &job.id);
+                left.chain(list.ended.iter().map(|(id, _)| id))
+            })
+            .collect()
     });
     for (index, node) in after.fleet.nodes.iter().enumerate() {
         let same_index = before.fleet.nodes.get(index).filter(|old| old.name == node.name);
@@ -230,6 +238,8 @@ impl ChangeDetector {
             list.with_nodes().chain(&list.awaiting_outcome).map(|job| job.id.clone()).collect()
         };
         let (before, now) = (ids(old), ids(new));
+        let listed: BTreeMap<&JobId, JobState> =
+            new.jobs.iter().map(|job| (&job.id, job.state)).collect();
         for job in new.with_nodes().filter(|job| !before.contains(&job.id)) {
             self.add_job(job, "started");
         }
@@ -238,7 +248,24 @@ impl ChangeDetector {
         {
             let outcome = new.outcome(&job.id);
             let is_plain = matches!(outcome, JobOutcome::Completed | JobOutcome::Unknown);
-            self.add_job(job, if is_plain { "ended" } else { outcome.text() });
+            match listed.get(&job.id) {
+                Some(JobState::Pending) => self.add_job(job, "waits again"),
+                // It is listed, so it has not ended.
+                Some(_) => {}
+                None if is_plain => self.add_job(job, "ended"),
+                None => self.add_job(job, outcome.text()),
+            }
+        }
+        let starts: BTreeMap<&JobId, Option<Timestamp>> = old
+            .with_nodes()
+            .filter(|job| has_run(job))
+            .map(|job| (&job.id, job.starts_at))
+            .collect();
+        for job in new.with_nodes() {
+            let before = starts.get(&job.id).copied().flatten();
+            if before.zip(job.starts_at).is_some_and(|(before, start)| before < start) {
+                self.add_job(job, "was requeued and runs again");
+            }
         }
     }
 
@@ -251,6 +278,11 @@ impl ChangeDetector {
             summary: EventSummary { severity: Severity::Info, text: text.into() },
         });
     }
+}
+
+/// Returns true if a job has begun to run; before that, the scheduler moves its start.
+fn has_run(job: &Job) -> bool {
+    matches!(job.state, JobState::Running | JobState::Suspended | JobState::Completing)
 }
 
 /// A cause of throttling beyond the ordinary limits: its name, and the test for it.
@@ -425,5 +457,65 @@ mod tests {
             assert_eq!(texts(list(&["1"], Some(1)), after_the_end(Some(outcome))), expected);
         }
         assert_eq!(texts(after_the_end(Some(JobOutcome::Cancelled)), list(&[], Some(3))), []);
+    }
+
+    fn job_texts(before: JobList, after: JobList) -> Vec<String> {
+        let fleet_view = |jobs: JobList| {
+            let jobs = JobList { at: Some(at(1)), ..jobs };
+            FleetView::new(Fleet { jobs: Some(Arc::new(jobs)), ..Fleet::default() }, at(9))
+        };
+        let found = events_between(&fleet_view(before), &fleet_view(after)).into_iter();
+        found.map(|one| one.summary.text.to_string()).collect()
+    }
+
+    #[test]
+    fn a_job_that_waits_again_has_not_ended() {
+        let job = |state, start: i64| {
+            let node = NodeName::new("a").unwrap();
+            let allocation = Allocation { node, devices: DeviceAllocation::Unknown };
+            let allocations = [allocation].into_iter().filter(|_| state != JobState::Pending);
+            let allocations = allocations.collect();
+            Job { state, starts_at: Some(at(start)), allocations, ..Job::example("1") }
+        };
+        let list = |job: Job| JobList { jobs: vec![job], ..JobList::default() };
+        let (running, pending) = (job(JobState::Running, 5), job(JobState::Pending, 90));
+        let away = JobList { awaiting_outcome: vec![running.clone()], ..JobList::default() };
+        let again = "job 1 waits again · x of alice";
+        assert_eq!(job_texts(list(running.clone()), list(pending.clone())), [again]);
+        assert_eq!(job_texts(away.clone(), list(pending.clone())), [again]);
+        assert_eq!(job_texts(list(running.clone()), away), [""; 0]);
+        let later = job(JobState::Running, 60);
+        let started = "job 1 started · x of alice";
+        assert_eq!(job_texts(list(pending), list(later.clone())), [started]);
+        let requeued = "job 1 was requeued and runs again · x of alice";
+        assert_eq!(job_texts(list(running.clone()), list(later.clone())), [requeued]);
+        // The start of a job whose nodes boot moves.
+        assert_eq!(job_texts(list(job(JobState::Configuring, 5)), list(later)), [""; 0]);
+        // It has no nodes, and its state is none that gtop knows.
+        let odd = Job { allocations: Arc::default(), ..job(JobState::Other, 5) };
+        assert_eq!(job_texts(list(running), list(odd)), [""; 0]);
+    }
+
+    #[test]
+    fn the_end_of_a_listed_job_is_one_event_whenever_its_processes_end() {
+        let with_process = |is_there: bool| {
+            node(|node| {
+                let statics = ProcessStatics { job: JobId::new("1"), ..ProcessStatics::default() };
+                let process = Process { statics: Arc::new(statics), ..Process::default() };
+                node.processes = [process].into_iter().filter(|_| is_there).collect();
+            })
+        };
+        let view = |is_there: bool, jobs: JobList, second| {
+            let jobs = Some(Arc::new(JobList { at: Some(at(1)), ..jobs }));
+            let nodes = vec![Arc::new(with_process(is_there))].into();
+            FleetView::new(Fleet { jobs, ..Fleet::new(nodes) }, at(second))
+        };
+        let away = JobList { awaiting_outcome: vec![Job::example("1")], ..JobList::default() };
+        let ended = [(JobId::new("1").unwrap(), JobOutcome::Cancelled)].into();
+        let ended = JobList { ended, ..JobList::default() };
+        for list in [away, ended] {
+            let found = events_between(&view(true, list.clone(), 100), &view(false, list, 101));
+            assert_eq!(found, []);
+        }
     }
 }

@@ -118,8 +118,8 @@ pub async fn run_command_within(
         program: program.as_ref(),
         args: &words,
         input,
-        // Unix times, independent of the time zone.
-        env: &[("LC_ALL", "C"), ("SLURM_TIME_FORMAT", "%s")],
+        // Unix times, independent of the time zone, and whole lists of the tasks of arrays.
+        env: &[("LC_ALL", "C"), ("SLURM_TIME_FORMAT", "%s"), ("SLURM_BITSTR_LEN", "0")],
         // The user's variables would change the output.
         hides: |name| name.starts_with("SQUEUE_") || name.starts_with("SINFO_"),
         timeout: limit,

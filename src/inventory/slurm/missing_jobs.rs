@@ -28,15 +28,33 @@ pub(super) fn find_missing<'a>(wanted: &'a [String], list: &[Job]) -> Vec<&'a st
         .collect()
 }
 
+/// A sentence about a job that is not in the queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Explanation {
+    pub(super) text: String,
+    /// It stays true.
+    pub(super) is_final: bool,
+}
+
 /// Returns a sentence about a job that is not in the queue.
-pub(super) async fn explain(wanted: &str) -> String {
+pub(super) async fn explain(wanted: &str) -> Explanation {
     let shown = sanitize(wanted, 40);
+    let ended = |text| Explanation { text, is_final: true };
     let Some(number) = base_number(wanted) else {
-        return format!("job {shown} is not in the queue");
+        return ended(format!("job {shown} is not in the queue"));
     };
-    if let Some(outcome) = outcome_from_scontrol(wanted).await {
-        return format!("job {shown} {}", outcome.text());
+    match fate_from_scontrol(wanted).await {
+        Some(JobFate::Listed(words)) => {
+            let text = format!("job {shown} {words}; the other options leave it out");
+            Explanation { text, is_final: false }
+        }
+        Some(JobFate::Ended(outcome)) => ended(format!("job {shown} {}", outcome.text())),
+        None => ended(explain_unknown(wanted, &shown, number).await),
     }
+}
+
+/// Returns a sentence about a job that the controller does not know.
+async fn explain_unknown(wanted: &str, shown: &str, number: u64) -> String {
     if let Some(outcome) = outcome_from_sacct(wanted).await {
         return format!("job {shown} {}", outcome.text());
     }
@@ -60,13 +78,40 @@ fn base_number(id: &str) -> Option<u64> {
     id.split(['_', '+', '[']).next()?.parse().ok()
 }
 
+/// What the controller says of a job that the filter does not find.
+#[derive(Debug, PartialEq, Eq)]
+enum JobFate {
+    /// It runs or waits, as these words say.
+    Listed(String),
+    Ended(JobOutcome),
+}
+
 /// Asks the controller, which keeps jobs for some minutes after their end.
-async fn outcome_from_scontrol(wanted: &str) -> Option<JobOutcome> {
+async fn fate_from_scontrol(wanted: &str) -> Option<JobFate> {
     let answer = run_command("scontrol", &["show", "job", wanted], "").await.ok();
-    let answer = answer.filter(|answer| answer.succeeded)?;
-    let line =
-        answer.stdout.lines().find_map(|line| line.trim_start().strip_prefix("JobState="))?;
-    JobOutcome::from_slurm(line)
+    fate_of_records(&answer.filter(|answer| answer.succeeded)?.stdout)
+}
+
+/// Returns the fate of a job, given by the records of its parts: it has ended if each of them has.
+fn fate_of_records(output: &str) -> Option<JobFate> {
+    let mut fate = None;
+    for record in output.split("JobId=").skip(1) {
+        let value = |key: &str| {
+            record.lines().find_map(|line| line.split(' ').find_map(|word| word.strip_prefix(key)))
+        };
+        let Some(state) = value("JobState=") else { continue };
+        if let Some(outcome) = JobOutcome::from_slurm(state) {
+            fate = fate.or(Some(JobFate::Ended(outcome)));
+            continue;
+        }
+        let text = |key: &str| sanitize(value(key).unwrap_or_default(), 40);
+        let user = text("UserId=");
+        let user = user.split('(').next().unwrap_or_default();
+        let state = sanitize(state, 40).to_ascii_lowercase();
+        let words = format!("is {state} in partition {}, of {user}", text("Partition="));
+        return Some(JobFate::Listed(words));
+    }
+    fate
 }
 
 /// Asks the accounting database, which keeps jobs for longer.
@@ -95,6 +140,29 @@ fn config_value<'a>(config: &'a str, key: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_that_another_option_leaves_out_has_not_ended() {
+        let record = |id: &str, state: &str| {
+            format!(
+                "JobId={id} JobName=x\n   UserId=bob(2002) GroupId=bob(2002) MCS_label=N/A\n   \
+                 JobState={state} Reason=None Dependency=(null)\n   Partition=gpu AllocNode:Sid=login:9\n\n"
+            )
+        };
+        let listed = |words: &str| Some(JobFate::Listed(words.to_owned()));
+        let fate = |records: &[(&str, &str)]| {
+            fate_of_records(
+                &records.iter().map(|(id, state)| record(id, state)).collect::<String>(),
+            )
+        };
+        assert_eq!(fate(&[("12", "RUNNING")]), listed("is running in partition gpu, of bob"));
+        assert_eq!(fate(&[("12", "PENDING")]), listed("is pending in partition gpu, of bob"));
+        assert_eq!(fate(&[("12", "CANCELLED")]), Some(JobFate::Ended(JobOutcome::Cancelled)));
+        // Tasks of one array.
+        let both = fate(&[("12", "COMPLETED"), ("13", "SUSPENDED")]);
+        assert_eq!(both, listed("is suspended in partition gpu, of bob"));
+        assert_eq!(fate(&[]), None);
+    }
 
     #[test]
     fn a_job_is_missing_if_neither_it_nor_a_part_of_it_is_listed() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::inventory::slurm::gres;
 use crate::inventory::slurm::queue::{self, MAX_NODES, is_empty_value};
 use crate::inventory::slurm::{SlurmError, command};
-use crate::model::{NodeName, NodeState, SchedulerNode, SchedulerNodes};
+use crate::model::{NodeName, SchedulerNode, SchedulerNodes};
 use crate::text::sanitize_shared;
 use crate::time::Timestamp;
 
@@ -27,6 +27,8 @@ const MAX_REASON_CHARS: usize = 256;
 const MAX_NAME_CHARS: usize = 64;
 /// Maximum number of partitions, and of features, of a node.
 const MAX_WORDS: usize = 64;
+/// Maximum number of partitions without a listed node.
+const MAX_PARTITIONS: usize = 1024;
 /// Maximum number of partitions named in a note.
 const MAX_SUGGESTIONS: usize = 5;
 
@@ -35,6 +37,8 @@ const MAX_SUGGESTIONS: usize = 5;
 pub(super) struct NodeList {
     pub(super) nodes: BTreeMap<NodeName, Arc<SchedulerNode>>,
     pub(super) partitions: BTreeSet<Arc<str>>,
+    /// Partitions of which no node is listed; only asked for if partitions are named.
+    pub(super) empty_partitions: BTreeSet<Arc<str>>,
     /// When `sinfo` answered; `None` when it never has.
     pub(super) at: Option<Timestamp>,
     /// The output was longer than gtop reads, so nodes are missing.
@@ -64,6 +68,14 @@ pub(super) async fn fetch(question: NodeQuestion, now: Timestamp) -> Result<Node
     let mut list = parse(&answer.stdout, &boundary, now)
         .map_err(|message| SlurmError::unexpected_output("sinfo", &message))?;
     list.is_truncated = answer.is_truncated;
+    if question.with_hidden {
+        // Without this answer, a partition without a listed node is taken for one that Slurm lacks.
+        let words = ["--all", "--noheader", "--format=%R"];
+        let answer = command::run_command("sinfo", &words, "").await.ok();
+        if let Some(answer) = answer.filter(|answer| answer.succeeded) {
+            add_empty_partitions(&mut list, &answer.stdout);
+        }
+    }
     if question.with_use {
         let used = words_with(&["--noheader".to_owned(), USED_FORMAT.to_owned()]);
         // Without this answer, the devices in use stay unknown.
@@ -111,7 +123,7 @@ fn parse(output: &str, boundary: &str, now: Timestamp) -> Result<NodeList, Strin
         return Err(queue::unexpected_output("sinfo", "list of nodes", output));
     }
     let nodes = nodes.into_iter().map(|(name, node)| (name, Arc::new(node))).collect();
-    Ok(NodeList { nodes, partitions, at: Some(now), is_truncated: false })
+    Ok(NodeList { nodes, partitions, at: Some(now), ..NodeList::default() })
 }
 
 fn split_record(record: &str) -> Option<Vec<&str>> {
@@ -130,14 +142,24 @@ fn parse_node(fields: &[&str]) -> Option<(NodeName, SchedulerNode)> {
     let is_known = |text: &&str| !is_empty_value(text) && !text.eq_ignore_ascii_case("none");
     let node = SchedulerNode {
         partitions: words(partition),
-        state: NodeState::from_slurm(state),
-        is_responding: !state.ends_with('*'),
         reason: Some(reason).filter(is_known).map(|why| sanitize_shared(why, MAX_REASON_CHARS)),
         features: words(features),
         devices: Some(gres::count_devices(resources)),
-        ..SchedulerNode::default()
+        ..SchedulerNode::from_slurm_state(state)
     };
     Some((name, node))
+}
+
+/// Adds the partitions of which no node is listed, from lines with one name each.
+fn add_empty_partitions(list: &mut NodeList, output: &str) {
+    let is_name = |name: &&str| {
+        !is_empty_value(name)
+            && !name.contains(|letter: char| letter.is_whitespace() || letter.is_control())
+    };
+    let names = output.lines().map(str::trim).filter(is_name);
+    let names = names.map(|name| sanitize_shared(name, MAX_NAME_CHARS));
+    let is_empty = |name: &Arc<str>| !list.partitions.contains(name);
+    list.empty_partitions = names.filter(is_empty).take(MAX_PARTITIONS).collect();
 }
 
 /// Adds the devices in use, from lines of a node and its resources in use.
@@ -185,13 +207,31 @@ impl NodeList {
         SchedulerNodes { nodes: known.collect(), at: self.at }
     }
 
+    /// Returns a note on those of these partitions of which Slurm lists no node: it hides nodes in the cloud that are
+    /// powered down.
+    pub(super) fn hidden_nodes_note(&self, names: &[String]) -> Option<String> {
+        let is_hidden = |name: &&String| self.empty_partitions.contains(name.as_str());
+        let hidden: Vec<String> = names
+            .iter()
+            .filter(is_hidden)
+            .map(|name| sanitize_shared(name, MAX_NAME_CHARS).to_string())
+            .collect();
+        (!hidden.is_empty()).then(|| {
+            format!(
+                "Slurm lists no node of partition {}: they are powered down, and appear here once a job needs them",
+                hidden.join(", ")
+            )
+        })
+    }
+
     /// Returns a note on one of these partitions that the cluster lacks, with the most similar names.
     pub(super) fn unknown_partition(&self, names: &[String]) -> Option<String> {
         if self.partitions.is_empty() || self.is_truncated {
             return None;
         }
-        let unknown = names.iter().find(|name| !self.partitions.contains(name.as_str()))?;
-        let mut known: Vec<&Arc<str>> = self.partitions.iter().collect();
+        let all = || self.partitions.iter().chain(&self.empty_partitions);
+        let unknown = names.iter().find(|name| !all().any(|known| **known == ***name))?;
+        let mut known: Vec<&Arc<str>> = all().collect();
         known.sort_by_key(|one| std::cmp::Reverse(similarity(one, unknown)));
         let rest = known.len().saturating_sub(MAX_SUGGESTIONS);
         let shown: Vec<&str> = known.iter().take(MAX_SUGGESTIONS).map(|one| &***one).collect();
@@ -212,6 +252,7 @@ fn similarity(one: &str, other: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::NodeState;
 
     const MARK: &str = "0123456789abcdef";
     const NOW: Timestamp = Timestamp::from_micros(1_795_269_440_000_000);
@@ -294,6 +335,20 @@ mod tests {
         }
         let odd = header() + &node("a b;c", "gpu", "idle", "") + &record(["", "", "", "", "", ""]);
         assert_eq!(parsed(&odd).nodes.len(), 0);
+    }
+
+    #[test]
+    fn a_partition_whose_nodes_are_hidden_while_they_are_powered_down_is_named() {
+        let mut list = parsed(&(header() + &node("gpu01", "gpu", "idle", "none")));
+        // As `sinfo` of 22.05 prints it.
+        add_empty_partitions(&mut list, "gpu\ncloud\n\nsinfo: some error\n");
+        let names = ["cloud".to_owned()];
+        assert_eq!(list.unknown_partition(&names), None);
+        let note = list.hidden_nodes_note(&names).unwrap();
+        assert!(note.starts_with("Slurm lists no node of partition cloud: "), "{note}");
+        assert_eq!(list.hidden_nodes_note(&["gpu".to_owned()]), None);
+        let note = list.unknown_partition(&["clod".to_owned()]).unwrap();
+        assert!(note.contains("use one of cloud, gpu"), "{note}");
     }
 
     #[test]

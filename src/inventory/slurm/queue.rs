@@ -24,6 +24,9 @@ pub(super) const MAX_NODES: usize = 65_536;
 /// Maximum length of a text, in characters.
 const MAX_TEXT_CHARS: usize = 256;
 
+/// Maximum length of a displayed id, in characters, that lists tasks of an array.
+const MAX_ID_CHARS: usize = 64;
+
 /// Precedes each field.
 const FIELD_SEPARATOR: char = '\u{1f}';
 /// The fields in order; the name is last. The devices requested on each node follow the number of nodes.
@@ -41,6 +44,8 @@ pub(super) fn arguments(filter: &JobFilter, boundary: &str) -> Vec<String> {
         ("--partition", &filter.partitions),
         ("--account", &filter.accounts),
         ("--nodelist", &filter.nodes),
+        ("--qos", &filter.qos),
+        ("--reservation", &filter.reservations),
     ];
     for (option, list) in lists {
         if !list.is_empty() {
@@ -168,17 +173,18 @@ fn parse_job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'
         return None;
     }
     let text = |text: &str| sanitize_shared(text, MAX_TEXT_CHARS);
+    let shown_id = text(&shortened_id(shown));
     let non_empty = |word: &str| (!is_empty_value(word)).then(|| text(word));
     let state = parse_state(state);
     let (count, gres) = count.split_once(' ').unwrap_or((count, ""));
     let nodes = if state == JobState::Pending { Ok(Vec::new()) } else { parse_nodelist(list) };
     let nodes = nodes.unwrap_or_else(|why| {
-        rejected.push(format!("the nodes of job {}: {why}", text(shown)));
+        rejected.push(format!("the nodes of job {shown_id}: {why}"));
         Vec::new()
     });
     let job = Job {
         id: JobId::new(id)?,
-        shown_id: text(shown),
+        shown_id,
         sluid: None,
         name: text(name),
         user: text(user),
@@ -191,6 +197,8 @@ fn parse_job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'
         ends_at: parse_time(ends),
         limit: parse_duration(limit),
         run_time: parse_duration(run_time),
+        listed_at: None,
+        tasks: count_tasks(shown),
         node_count: count.parse().unwrap_or_default(),
         devices_per_node: requested_devices(gres),
         allocations: nodes
@@ -199,6 +207,33 @@ fn parse_job<'a>(record: &'a str, rejected: &mut Vec<String>) -> Option<(Job, &'
             .collect::<Arc<[_]>>(),
     };
     Some((job, name))
+}
+
+/// Returns the number of tasks of a displayed id: those in the brackets of `2_[3-5,9-13:2%3]`, or one; `None` if the list
+/// is cut.
+fn count_tasks(shown: &str) -> Option<u32> {
+    let Some((_, list)) = shown.split_once("_[") else { return Some(1) };
+    // The number after % is how many run at once.
+    let list = list.strip_suffix(']')?.split('%').next()?;
+    let mut tasks: u32 = 0;
+    for part in list.split(',') {
+        let (span, step) = part.split_once(':').unwrap_or((part, "1"));
+        let (from, to) = span.split_once('-').unwrap_or((span, span));
+        let [from, to, step] = [from, to, step].map(|number| number.parse::<u32>().ok());
+        let distance = to?.checked_sub(from?)?;
+        tasks = tasks.checked_add(distance.checked_div(step?)?.checked_add(1)?)?;
+    }
+    Some(tasks)
+}
+
+/// Shortens a long list of tasks, as Slurm does unless told otherwise.
+fn shortened_id(shown: &str) -> String {
+    match shown.char_indices().nth(MAX_ID_CHARS) {
+        Some((end, _)) if shown.contains("_[") => {
+            format!("{}...]", shown.get(..end).unwrap_or_default())
+        }
+        Some(_) | None => shown.to_owned(),
+    }
 }
 
 pub(super) fn is_empty_value(word: &str) -> bool {
@@ -215,6 +250,14 @@ fn parse_state(word: &str) -> JobState {
         "SUSPENDED" | "STOPPED" => JobState::Suspended,
         "COMPLETING" | "STAGE_OUT" | "SIGNALING" => JobState::Completing,
         _ => JobState::Other,
+    }
+}
+
+/// Returns why a node list that a user typed cannot be given to Slurm.
+pub fn check_nodelist(list: &str) -> Result<(), String> {
+    match parse_nodelist(list)?.as_slice() {
+        [] => Err("expected nodes, such as gpu01 or gpu[01-08]".to_owned()),
+        _ => Ok(()),
     }
 }
 
@@ -348,6 +391,34 @@ mod tests {
     }
 
     #[test]
+    fn pending_tasks_of_an_array_are_counted() {
+        for (shown, tasks) in [
+            ("7", Some(1)),
+            ("2_1", Some(1)),
+            ("3+1", Some(1)),
+            ("2_[3-5%3]", Some(3)),
+            ("2_[3]", Some(1)),
+            ("5_[1-51:2%4]", Some(26)),
+            ("5_[0,2-4,9-13:2]", Some(7)),
+            ("5_[1,3,5,...]", None),
+            ("5_[1-", None),
+            ("5_[5-1]", None),
+            ("5_[1-9:0]", None),
+            ("5_[]", None),
+        ] {
+            assert_eq!(count_tasks(shown), tasks, "{shown}");
+        }
+        let numbers: Vec<String> = (0..400).map(|task| (task * task).to_string()).collect();
+        let shown = format!("5_[{}]", numbers.join(","));
+        let waiting = running("5", "", "x")
+            .replace("\u{1f}5\u{1f}5\u{1f}", &format!("\u{1f}5\u{1f}{shown}\u{1f}"));
+        let job = &parse(&waiting, MARK, false).jobs[0];
+        assert_eq!(job.tasks, Some(400));
+        assert!(job.shown_id.starts_with("5_[0,1,4,9,") && job.shown_id.ends_with("...]"));
+        assert!(job.shown_id.len() < 70, "{}", job.shown_id);
+    }
+
+    #[test]
     fn invalid_node_names_are_rejected_with_a_reason() {
         for (list, words) in [
             ("gpu[01", "'[' without ']'"),
@@ -436,10 +507,16 @@ mod tests {
         let filter = JobFilter {
             users: vec!["2001".into()],
             jobs: vec!["2_1".into()],
+            qos: vec!["high".into(), "low".into()],
+            reservations: vec!["maint".into()],
+            nodes: vec!["gpu[01-02]".into()],
             ..JobFilter::default()
         };
         let words = arguments(&filter, MARK);
         assert!(words.contains(&"--user=2001".into()) && words.contains(&"--job=2_1".into()));
+        for word in ["--qos=high,low", "--reservation=maint", "--nodelist=gpu[01-02]"] {
+            assert!(words.contains(&word.to_owned()), "{word}");
+        }
         assert!(!words.iter().any(|word| word.starts_with("--account")));
     }
 }

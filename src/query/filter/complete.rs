@@ -193,7 +193,13 @@ impl FilterField {
             ValueKind::Text | ValueKind::Flag | ValueKind::Timestamp => "=",
         };
         match self {
-            Self::Node | Self::Index | Self::Uuid | Self::Pid | Self::Job | Self::Partition => "=",
+            Self::Node
+            | Self::Index
+            | Self::Uuid
+            | Self::Pid
+            | Self::Job
+            | Self::Partition
+            | Self::NodeState => "=",
             Self::MemoryShare => ">",
             Self::Host(field) => of_kind(field.kind, field.alias),
             Self::Device(field) => of_kind(field.kind, field.alias),
@@ -214,6 +220,7 @@ impl FilterField {
             Self::Pid => "process id",
             Self::Job => "job id as in squeue",
             Self::Partition => "partition of job or node",
+            Self::NodeState => "the scheduler's state of the node",
             Self::MemoryShare => "device memory in use, in %",
             Self::Host(field) => field.help,
             Self::Device(field) => field.help,
@@ -277,6 +284,11 @@ fn field_values(field: FilterField, fleet: &Fleet) -> Vec<(String, Cow<'static, 
             let others: Vec<_> = others.into_iter().filter(is_new).collect();
             values.extend(others);
             values
+        }
+        FilterField::NodeState => {
+            let states = nodes().filter_map(|node| node.scheduler.as_ref());
+            let words = states.flat_map(|known| known.state_words());
+            counted(words.map(|word| Value::Text(word.into())), "node")
         }
         FilterField::OfJob(field) => {
             // No text value depends on the time.

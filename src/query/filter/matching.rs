@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use crate::fleet::{DeviceCount, Node, NodeCount};
 use crate::metrics::{JobAt, Usage, Value};
-use crate::model::{Device, Job, JobId, Link, Percent, Reason, Throttle};
+use crate::model::{Device, Job, JobId, Link, NodeName, Percent, Reason, Throttle};
 use crate::query::filter::expression::{Conditions, Expression};
 use crate::query::filter::operand::Operand;
 use crate::query::filter::words::StateWord;
@@ -44,12 +45,18 @@ struct Counts<'a> {
     of_node: OnceCell<NodeCount>,
     /// By position.
     of_devices: Vec<OnceCell<Option<DeviceCount>>>,
+    /// The node stands for none: a job waits for its nodes.
+    is_nowhere: bool,
 }
+
+/// The node of jobs that wait for theirs.
+static NOWHERE: LazyLock<Option<Node>> =
+    LazyLock::new(|| Some(Node::new(NodeName::new("nowhere").ok()?, Duration::ZERO)));
 
 impl<'a> Counts<'a> {
     fn new(node: &'a Node, now: Timestamp) -> Self {
         let of_devices = node.devices.iter().map(|_| OnceCell::new()).collect();
-        Self { node, now, of_node: OnceCell::new(), of_devices }
+        Self { node, now, of_node: OnceCell::new(), of_devices, is_nowhere: false }
     }
 
     fn node(&self) -> NodeCount {
@@ -91,6 +98,15 @@ impl Filter {
         found.is_match =
             !found.devices.is_empty() || Evaluation::new(&self.conditions, &rows).matches();
         found
+    }
+
+    /// Returns true if a job that waits for its nodes matches, by what is known of the job; a term about nodes, devices or
+    /// processes is not true of it.
+    pub fn matches_waiting_job(&self, job: &Job, now: Timestamp) -> bool {
+        let Some(node) = &*NOWHERE else { return false };
+        let counts = Counts { is_nowhere: true, ..Counts::new(node, now) };
+        let parts = [RowParts { device: None, position: None, usage: None, job: Some(job) }];
+        Evaluation::new(&self.conditions, &rows(&counts, &parts)).matches()
     }
 
     /// Returns true if the process on this device matches.
@@ -232,8 +248,15 @@ fn process_job_id(usage: &Usage) -> Option<&JobId> {
 }
 
 impl Predicate {
+    /// Returns true if it can be true of a job without nodes.
+    const fn is_of_job(&self) -> bool {
+        use FilterField::{Job, OfJob, Partition};
+        matches!(self, Self::Word(_) | Self::Compare(Job | Partition | OfJob(_), ..))
+    }
+
     fn matches(&self, row: FilterRow<'_>) -> bool {
         match self {
+            _ if row.counts.is_nowhere && !self.is_of_job() => false,
             Self::Word(word) => {
                 searchable_names(row).any(|name| name.to_lowercase().contains(word.as_str()))
             }
@@ -295,7 +318,8 @@ fn matches_name<'a>(
 /// a process of a job that is not listed.
 fn partitions(row: FilterRow<'_>) -> Vec<&str> {
     if let Some(job) = row.job {
-        return vec![&*job.partition];
+        // A job that waits may start in any of several.
+        return job.partition.split(',').collect();
     }
     let has_job = row.usage.and_then(process_job_id).is_some()
         || row.position.is_some_and(|position| row.counts.is_allocated(position) == Some(true));
@@ -320,11 +344,8 @@ fn searchable_names(row: FilterRow<'_>) -> impl Iterator<Item = Cow<'_, str>> {
     let driver = row.usage.and_then(|usage| usage.used.driver_name.as_deref()).map(Into::into);
     let job = row.job.into_iter().flat_map(|job| [&*job.shown_id, &*job.name, &*job.user]);
     let job = job.map(Into::into);
-    std::iter::once(row.node.name.as_str().into())
-        .chain(device)
-        .chain(of_process)
-        .chain(driver)
-        .chain(job)
+    let node = (!row.counts.is_nowhere).then(|| row.node.name.as_str().into());
+    node.into_iter().chain(device).chain(of_process).chain(driver).chain(job)
 }
 
 impl<'a> FilterRow<'a> {
@@ -369,6 +390,10 @@ impl FilterField {
     fn names<'a>(self, row: FilterRow<'a>) -> Vec<Cow<'a, str>> {
         match self {
             Self::Partition => partitions(row).into_iter().map(Into::into).collect(),
+            Self::NodeState => {
+                let known = row.node.scheduler.iter();
+                known.flat_map(|known| known.state_words()).map(Into::into).collect()
+            }
             Self::Index => {
                 let number = |device: &Device| device.index.get();
                 let whole = row.whole().and_then(number);
@@ -416,7 +441,7 @@ impl FilterField {
             Self::Device(field) => return row.device_value(field.read),
             Self::Process(field) => (field.read)(row.usage?),
             // Each has several names.
-            Self::Job | Self::Partition => return None,
+            Self::Job | Self::Partition | Self::NodeState => return None,
             Self::OfJob(field) => {
                 (field.read)(&JobAt { job: row.job?.clone(), now: row.counts.now })
             }
@@ -426,12 +451,10 @@ impl FilterField {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::fleet::{Fleet, Process, SourceState};
     use crate::model::{
-        Allocation, Bytes, DeviceAllocation, DeviceUse, Fault, FaultKind, JobList, NodeName,
+        Allocation, Bytes, DeviceAllocation, DeviceUse, Fault, FaultKind, JobList, JobState,
         NodeState, ProcessKey, ProcessStatics, Reading, SchedulerNode, Source, Watts,
     };
 
@@ -684,6 +707,57 @@ mod tests {
             let mark = |device| if matches_device(&filter, node, device) { '+' } else { '.' };
             let found: String = node.devices.iter().map(mark).collect();
             assert_eq!(found, on_devices, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_job_that_waits_matches_by_what_is_known_of_it() {
+        let waiting = Job {
+            state: JobState::Pending,
+            partition: "gpu,long".into(),
+            reason: Some("Priority".into()),
+            ..job("12", "12_[3-5%3]", "eval", DeviceAllocation::None)
+        };
+        for (text, is_match) in [
+            ("eval", true),
+            ("nowhere", false),
+            ("job=12", true),
+            ("jobname=eval", true),
+            ("jobname=train", false),
+            ("partition=long", true),
+            ("partition=debug", false),
+            ("jobstate=pending reason=Priority", true),
+            ("jobname=train or partition=gpu", true),
+            ("not jobname=train", true),
+            // It has no nodes, devices or processes.
+            ("util<10", false),
+            ("connecting", false),
+            ("nodestate=idle", false),
+            ("user=alice", false),
+            ("left<1h", false),
+        ] {
+            let filter = Filter::new(text).unwrap();
+            let is_found = filter.matches_waiting_job(&waiting, Timestamp::default());
+            assert_eq!(is_found, is_match, "{text}");
+        }
+    }
+
+    #[test]
+    fn nodes_match_by_each_word_of_their_state() {
+        for (state, text, is_match) in [
+            ("mixed-", "nodestate=mixed", true),
+            ("mixed-", "nodestate=planned", true),
+            ("mixed-", "nodestate!=planned", false),
+            ("idle~", "nodestate=\"powered down\"", true),
+            ("idle~", "nodestate~powered", true),
+            ("idle~", "nodestate=idle", false),
+            ("drained*", "nodestate=drained nodestate~responding", true),
+        ] {
+            let mut node = node();
+            node.scheduler = Some(Arc::new(SchedulerNode::from_slurm_state(state)));
+            let filter = Filter::new(text).unwrap();
+            let is_found = filter.match_node(&node, Timestamp::default()).is_match;
+            assert_eq!(is_found, is_match, "{state} {text}");
         }
     }
 

@@ -201,6 +201,9 @@ fn connection(context: RenderContext<'_>, node: &Node) -> Vec<Fact> {
         NodeStatus::Fresh => "connected, values are fresh",
         NodeStatus::Stale(_) => "connected, values are old",
         NodeStatus::Down => "down",
+        NodeStatus::Reported if node.powered_off().is_some() => {
+            "not tried while the scheduler has it powered down; known from the scheduler"
+        }
         NodeStatus::Reported => {
             "not open to you, maybe because no job of yours runs there; known from the scheduler"
         }

@@ -101,7 +101,7 @@ fn empty_line(node: &Node, selection: &DisplaySelection) -> Line {
     if let Some(reason) = unknown.filter(|reason| *reason != Reason::NotSampled) {
         return Line::styled(format!("device users unknown: {}", reason.text()), Tone::Faint);
     }
-    if let Some(text) = selection.no_processes_message() {
+    if let Some(text) = selection.no_processes_message(None) {
         return Line::styled(text, Tone::Faint);
     }
     let line = Line::styled("no processes use a device", Tone::Faint);

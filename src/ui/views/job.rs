@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{Job, JobId};
+use crate::model::{Job, JobId, JobOutcome};
 use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::View;
@@ -386,8 +386,8 @@ fn lines_without_job(
     let list = fleet_view.fleet.jobs.as_deref();
     let lines = match selection.job(fleet_view) {
         Some(JobSelection::Ended(job)) => {
-            let outcome = list.map(|list| list.outcome(&job.id)).unwrap_or_default();
-            header::ended_lines(job, outcome, width)
+            let text = list.map_or(JobOutcome::Unknown.text(), |list| list.departure_text(&job.id));
+            header::ended_lines(job, text, width)
         }
         Some(JobSelection::Hidden(job)) => header::hidden_lines(job, width),
         Some(JobSelection::Listed(_)) | None => {

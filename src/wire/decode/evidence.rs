@@ -6,7 +6,7 @@ use crate::model::{
     DaemonDevices, DeviceEvidence, DriverDevice, JobDeviceFiles, JobId, SliceCapability,
 };
 use crate::text::sanitize_shared;
-use crate::wire::body;
+use crate::wire::body::{self, Raw};
 use crate::wire::checked::MAX_NAME_LENGTH;
 
 mod config;
@@ -39,7 +39,9 @@ pub(super) fn evidence(sent: &body::Evidence) -> DeviceEvidence {
 }
 
 fn daemon(sent: &body::Daemon) -> DaemonDevices {
-    let started = sent.started.value().filter(|seconds| (1.0..MAX_TIME).contains(seconds));
+    let time = |sent: &Raw<f64>| {
+        sent.value().filter(|seconds| (1.0..MAX_TIME).contains(seconds)).map(whole_seconds)
+    };
     let (list, unreadable) = match sent.list.as_deref().map(list::parse) {
         Some(Ok(list)) => (Some(list.into()), None),
         Some(Err(why)) => (None, Some(why)),
@@ -48,7 +50,8 @@ fn daemon(sent: &body::Daemon) -> DaemonDevices {
     DaemonDevices {
         error: sent.error.as_deref().or(unreadable).filter(|_| list.is_none()).map(error_text),
         list,
-        started_at: started.map(whole_seconds),
+        started_at: time(&sent.started),
+        configured_at: time(&sent.configured),
         version: sent.version.as_deref().map(|text| sanitize_shared(text, MAX_NAME_LENGTH)),
     }
 }

@@ -197,7 +197,7 @@ impl<'a> FleetTable<'a> {
         .named(
             "pending",
             "",
-            "of a partition: jobs that wait to start there, if those of all users are listed",
+            "of a partition: jobs and array tasks that wait there, if those of all users are listed",
         )
         .rank(6)
         .sized(|table, _| {

@@ -342,6 +342,7 @@ pub(super) fn cursor_symbol(symbol: Symbol) -> Symbol {
 fn no_devices_reason(node: &Node, status: NodeStatus) -> &'static str {
     match status {
         NodeStatus::Down => "✗ down",
+        NodeStatus::Reported if node.powered_off().is_some() => "off",
         NodeStatus::Reported if !node.takes_jobs() => "closed",
         NodeStatus::Reported => "no job",
         NodeStatus::Waiting => "waiting",

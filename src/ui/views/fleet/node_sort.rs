@@ -260,7 +260,7 @@ fn highest(node: &Node, member: &GroupMember, field: &Field<Device>) -> Option<f
 /// Returns how bad the state of a node is, as `!` ranks nodes where no job of one's own runs; `None` if it is healthy.
 fn severity(fleet_view: &FleetView, node: &Node) -> Option<u8> {
     let is_unready = match NodeStatus::of(node, fleet_view.now) {
-        NodeStatus::Reported => !node.takes_jobs(),
+        NodeStatus::Reported => !node.takes_jobs() && node.powered_off().is_none(),
         NodeStatus::Waiting | NodeStatus::Opening(_) | NodeStatus::Starting => true,
         NodeStatus::Down | NodeStatus::Stale(_) | NodeStatus::Fresh => false,
     };

@@ -85,7 +85,11 @@ fn of_group(context: RenderContext<'_>, state: &mut State, group: usize) -> Opti
         count("stale", totals.stale, "nodes that are connected and send no new numbers"),
         count("down", totals.down, "nodes that are not connected"),
         count("unseen", totals.unseen, "nodes without a sample, whose devices are in no count"),
-        count("reported", totals.reported, "nodes closed to you, counted as the scheduler says"),
+        count(
+            "reported",
+            totals.reported,
+            "nodes closed to you or powered down, counted as the scheduler says",
+        ),
     ];
     let devices = vec![
         count(

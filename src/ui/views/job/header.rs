@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::fleet::{ACTIVE_PERCENT, Evidence};
 use crate::insight::FleetView;
-use crate::model::{Job, JobOutcome, JobState};
+use crate::model::{Job, JobState};
 use crate::text::width_of;
 use crate::time::{Timestamp, format_duration};
 use crate::ui::display_options::DisplayOptions;
@@ -270,14 +270,14 @@ fn note_lines(summary: &JobSummary, width: u16, max_findings: usize) -> Vec<Line
 }
 
 /// Draws a job that has ended.
-pub(super) fn ended_lines(job: &Job, outcome: JobOutcome, width: u16) -> Vec<Line> {
+pub(super) fn ended_lines(job: &Job, departure: &'static str, width: u16) -> Vec<Line> {
     let mut line = Line::styled(format!("job {}", job.shown_id), Tone::Accent);
     for text in [&*job.name, &*job.user] {
         if !text.is_empty() {
             line = line.gap(2).text(text, Tone::Strong);
         }
     }
-    let line = line.gap(2).text(outcome.text(), Tone::Warn);
+    let line = line.gap(2).text(departure, Tone::Warn);
     vec![
         line.truncated(width),
         Line::styled("↑ ↓ go to another job, o to the fleet", Tone::Faint).truncated(width),

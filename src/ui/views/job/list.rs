@@ -10,7 +10,6 @@ use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::input::Click;
 use crate::ui::selection::SharedSelection;
-use crate::ui::views::job::load::JobLoad;
 use crate::ui::views::job::series::MeanSeries;
 use crate::ui::widgets::line::{Line, Tone};
 use crate::ui::widgets::list::{ListCursor, Movement};
@@ -19,7 +18,7 @@ use crate::ui::widgets::number_format::counted;
 mod rows;
 mod table;
 
-use rows::{JobRow, JobRows};
+use rows::{JobRow, JobRows, ListCounts};
 pub(crate) use table::COLUMN_SPECS;
 use table::expected_start;
 
@@ -278,12 +277,8 @@ fn notes(context: RenderContext<'_>, rows: &JobRows, height: usize) -> Vec<Line>
 /// Counts the jobs that have nodes, those that wait for some, and the devices that they leave idle.
 fn summary(context: RenderContext<'_>, rows: &JobRows) -> Line {
     let fleet_view = context.view;
-    let own = rows.list.iter().filter(|row| row.is_own).count();
-    let shown = rows.with_nodes(fleet_view).count();
-    let waiting = rows.list.len() - shown;
-    let loads = || rows.list.iter().filter_map(|row| row.load.as_ref());
-    let idle: usize = loads().filter_map(JobLoad::idle).sum();
-    let outliers: usize = loads().filter_map(JobLoad::outliers).sum();
+    let ListCounts { own, with_nodes: shown, pending, has_more_tasks, idle, outliers } =
+        rows.counts;
     let (jobs, tone) = if fleet_view.filter.is_empty() {
         (format!("{} with nodes", counted(shown, "job")), Tone::Strong)
     } else {
@@ -291,11 +286,12 @@ fn summary(context: RenderContext<'_>, rows: &JobRows) -> Line {
         (format!("{shown} of {all} with nodes match"), Tone::Accent)
     };
     let mut parts = vec![(shown > 0, jobs, tone)];
-    parts.push((waiting > 0, format!("{waiting} pending"), Tone::Plain));
+    let more = if has_more_tasks { "+" } else { "" };
+    parts.push((pending > 0, format!("{pending}{more} pending"), Tone::Plain));
     parts.push((own > 0, format!("{own} yours"), Tone::Accent));
     parts.push((idle > 0, format!("{} idle", counted(idle, "device")), Tone::Warn));
     parts.push((outliers > 0, counted(outliers, "outlier"), Tone::Warn));
-    let hidden = format!("{} pending not shown: the filter selects nodes", rows.hidden);
+    let hidden = format!("{} pending not shown", rows.hidden);
     parts.push((rows.hidden > 0, hidden, Tone::Faint));
     let unlisted = "known from processes; gtop --slurm shows pending ones too".to_owned();
     parts.push((fleet_view.fleet.jobs.is_none(), unlisted, Tone::Faint));

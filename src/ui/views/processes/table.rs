@@ -163,7 +163,8 @@ fn empty_lines(context: RenderContext<'_>, state: &State, width: u16) -> Vec<Lin
     } else if lines.is_empty() {
         let has_fresh_node =
             fleet_view.nodes().any(|node| node.freshness(fleet_view.now).is_fresh());
-        let selection = fleet_view.selection.no_processes_message();
+        let jobs = fleet_view.fleet.jobs.as_deref();
+        let selection = fleet_view.selection.no_processes_message(jobs);
         lines.push(match state.scope {
             _ if fleet_view.fleet.nodes.is_empty() => "no nodes to watch".to_owned(),
             _ if !has_fresh_node => "no process data yet".to_owned(),

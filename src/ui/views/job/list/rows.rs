@@ -96,8 +96,24 @@ pub(super) struct JobRows {
     filter: String,
     /// Columns of the widest id, name and user, and of the widest text about problems, 0 if no job has any.
     pub(super) widths: [u16; 4],
-    /// Jobs without nodes that are left out because a filter selects nodes.
+    /// Jobs without nodes that do not match the filter.
     pub(super) hidden: usize,
+    pub(super) counts: ListCounts,
+}
+
+/// What the line above the list counts, once for all frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ListCounts {
+    /// Jobs of the user.
+    pub(super) own: usize,
+    pub(super) with_nodes: usize,
+    /// Jobs without nodes, each task of an array counted.
+    pub(super) pending: usize,
+    /// An array has more tasks than the scheduler lists.
+    pub(super) has_more_tasks: bool,
+    /// Devices that jobs leave idle.
+    pub(super) idle: usize,
+    pub(super) outliers: usize,
 }
 
 impl JobRows {
@@ -127,7 +143,7 @@ impl JobRows {
         let is_filtered = !fleet_view.filter.is_empty();
         let mut hidden = 0;
         for (at, job) in without_nodes {
-            if is_filtered {
+            if is_filtered && !fleet_view.filter.matches_waiting_job(job, fleet_view.now) {
                 hidden += 1;
                 continue;
             }
@@ -135,11 +151,36 @@ impl JobRows {
             let place = JobPlace::Listed(at);
             list.push(JobRow { place, is_own: is_own(job), load: None, grade });
         }
-        let mut rows =
-            Self { list, index, filter: filter.to_owned(), widths: [2, 4, 4, 0], hidden };
+        let mut rows = Self {
+            list,
+            index,
+            filter: filter.to_owned(),
+            widths: [2, 4, 4, 0],
+            hidden,
+            counts: ListCounts::default(),
+        };
         rows.sort(fleet_view, order);
         rows.widths = rows.widest(fleet_view);
+        rows.counts = rows.count(fleet_view);
         rows
+    }
+
+    fn count(&self, fleet_view: &FleetView) -> ListCounts {
+        let mut counts = ListCounts::default();
+        for row in &self.list {
+            counts.own += usize::from(row.is_own);
+            if let Some(load) = &row.load {
+                counts.with_nodes += 1;
+                counts.idle += load.idle().unwrap_or_default();
+                counts.outliers += load.outliers().unwrap_or_default();
+                continue;
+            }
+            let tasks = self.job(fleet_view, row).and_then(|job| job.tasks);
+            counts.has_more_tasks |= tasks.is_none();
+            let tasks = tasks.and_then(|tasks| usize::try_from(tasks).ok()).unwrap_or(1);
+            counts.pending = counts.pending.saturating_add(tasks);
+        }
+        counts
     }
 
     fn widest(&self, fleet_view: &FleetView) -> [u16; 4] {
@@ -584,6 +625,24 @@ mod tests {
         let fleet_view = view(some_jobs(), "node=b");
         assert_eq!(ids(&fleet_view, SortOrder::by("worst")), ["1"]);
         assert_eq!(JobRows::of(&fleet_view, SortOrder::by("worst"), None).hidden, 2);
+    }
+
+    #[test]
+    fn jobs_that_wait_obey_a_filter_of_jobs_and_each_task_counts() {
+        let array = Job { tasks: Some(3), ..pending("7", "bob") };
+        let cut = Job { tasks: None, ..pending("8", "carol") };
+        let jobs = || vec![pending("5", "ada"), array.clone(), cut.clone()];
+        for (filter, shown, counts, hidden) in [
+            ("", vec!["5", "7", "8"], (5, true), 0),
+            ("jobuser=bob", vec!["7"], (3, false), 2),
+            ("not jobuser=bob", vec!["5", "8"], (2, true), 1),
+        ] {
+            let fleet_view = view(jobs(), filter);
+            assert_eq!(ids(&fleet_view, SortOrder::by("job")), shown, "{filter}");
+            let rows = JobRows::of(&fleet_view, SortOrder::by("job"), None);
+            let ListCounts { pending, has_more_tasks, .. } = rows.counts;
+            assert_eq!(((pending, has_more_tasks), rows.hidden), (counts, hidden), "{filter}");
+        }
     }
 
     #[test]
