@@ -56,7 +56,8 @@ class DeviceList:
 
     def device_numbers(self):
         """Returns {path: (major, minor)} of the device files of the node."""
-        found = {f"/dev/nvidia{minor}": (DEVICE_MAJOR, minor) for minor in self.minors}
+        found = {"/dev/nvidiactl": (DEVICE_MAJOR, 255)}
+        found |= {f"/dev/nvidia{minor}": (DEVICE_MAJOR, minor) for minor in self.minors}
         for one in self.slices:
             for number in self.capabilities(one):
                 found[f"/dev/nvidia-caps/nvidia-cap{number}"] = (CAPABILITY_MAJOR, number)
