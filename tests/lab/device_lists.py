@@ -38,7 +38,8 @@ class DeviceList:
     slices: tuple = ()
     # The numbers of device files that gres.conf leaves out: every job may open them, and none holds them.
     left_out: tuple = ()
-    # With detection: lines of fake_gpus.conf, which slurmd takes for what the driver's library lists. NUMBER stands for that of the node.
+    # With detection: lines of fake_gpus.conf, which slurmd takes for what the driver's library lists. NUMBER stands for that
+    # of the node. All of them must be configured: otherwise their links are too long, and slurmctld takes the node out of service.
     detected: tuple = ()
 
     def uuid(self, number, position):
@@ -160,6 +161,13 @@ LISTS = {
         "gpu:h100:6,shard:24", (*(f"Name=gpu Type=h100 File=/dev/nvidia{minor}" for minor in (5, 4, 3, 2, 1, 0)), SHARDS), SIX
     ),
     "range turned": DeviceList("gpu:h100:4", ("Name=gpu Type=h100 File=/dev/nvidia[2-3,0-1]",)),
+    "by socket": DeviceList(
+        "gpu:h100:4", ("Name=gpu Type=h100 File=/dev/nvidia[2-3] Cores=0-31", "Name=gpu Type=h100 File=/dev/nvidia[0-1] Cores=32-63")
+    ),
+    "shards by file": DeviceList(
+        "gpu:h100:6,shard:24",
+        ("Name=gpu Type=h100 File=/dev/nvidia[4-5,0-3]", *(f"Name=shard Count=4 File=/dev/nvidia{minor}" for minor in SIX)), SIX,
+    ),
     "first left out": DeviceList("gpu:h100:7", ("Name=gpu Type=h100 File=/dev/nvidia[1-7]",), EIGHT, left_out=(0,)),
     "third left out": DeviceList("gpu:h100:7", ("Name=gpu Type=h100 File=/dev/nvidia[0-1,3-7]",), EIGHT, left_out=(2,)),
     "third missing": DeviceList("gpu:h100:7", ("Name=gpu Type=h100 File=/dev/nvidia[0-1,3-7]",), (0, 1, 3, 4, 5, 6, 7)),

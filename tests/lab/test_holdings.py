@@ -30,7 +30,7 @@ READERS = {
 # Lists whose order is not that of the device files or not that of the driver: there a likely guess may be wrong if what
 # the guess needs is hidden.
 UNGUESSABLE = {
-    "backwards", "range turned", "first left out", "third left out", "two types", "two types turned", "types untold",
+    "backwards", "range turned", "by socket", "shards by file", "first left out", "third left out", "two types", "two types turned", "types untold",
     "crossed", "detected crossed", "slices interleaved", "slices crossed", "slices detected", "cards and slices",
 }  # fmt: skip
 # (list, evidence) where a likely claim may be wrong.
