@@ -90,6 +90,8 @@ if [ ! -e /dev/lab ]; then
 fi
 """
 
+END_OF_NODE = "[ ! -e /dev/lab ] || umount -l /dev; umount -l /proc/driver /sys/fs/cgroup 2>/dev/null; :"
+
 # Starts a node's slurmd on cgroup v1, in its own cgroup and cgroup namespace: nodes of several labs must not share one.
 # The node's other processes see the groups of jobs as on a real node.
 START = """
@@ -152,14 +154,26 @@ class Slurm:
         self.wait_until_idle()
 
     def down(self):
-        """Ends every job and daemon."""
-        self.sh("scancel -u alice; scancel -u bob; sleep 0.3; pkill -x slurmd; pkill -x slurmctld; pkill -x munged; pkill -f __follow_jobs; :")
+        """Ends every job and daemon, and removes what was mounted for them."""
+        # The brackets keep the pattern from matching this shell.
+        self.sh("pkill -KILL -x slurmd; pkill -KILL -x slurmstepd; pkill -KILL -x slurmctld; pkill -x munged; pkill -f '[_]_follow_jobs'; :")
         for node in self.nodes:
+            self.kill_tasks(node)
+        for node in self.nodes:
+            self.lab.enter(str(self.lab.node_pid(node)), "sh", "-c", END_OF_NODE)
             remove_cgroup(f"{self.lab.FREEZER}/{GROUP}-{self.lab.lab_pid()}-{node}")
             remove_cgroup(f"{DEVICES}/{GROUP}-{self.lab.lab_pid()}-{node}")
 
+    def kill_tasks(self, node):
+        """Kills what runs in the node's jobs."""
+        for folder, _, _ in os.walk(f"{self.lab.FREEZER}/{GROUP}-{self.lab.lab_pid()}-{node}"):
+            for pid in self.lab.read(f"{folder}/cgroup.procs").split():
+                os.kill(int(pid), signal.SIGKILL)
+
     def write_files(self):
         home = self.root + HOME
+        for folder in ("state", "spool"):  # what is known of the jobs of an earlier start
+            shutil.rmtree(f"{home}/{folder}", ignore_errors=True)
         for folder in ("etc", "state", "spool", "log", "munge"):
             os.makedirs(f"{home}/{folder}", exist_ok=True)
         has_groups = os.path.isdir(self.lab.FREEZER)
@@ -354,7 +368,7 @@ class Slurm:
         target = {"daemon": "/usr/sbin/slurmd", "config": f"{HOME}/etc/gres.conf", "driver": "/proc/driver"}[kind]
         source = f"{self.root}{HOME}/hidden/{kind}"
         os.makedirs(f"{self.root}{HOME}/hidden/driver", exist_ok=True)
-        if not os.path.exists(source):
+        if kind != "driver":
             shutil.copy(f"{self.root}{target}", source)
             os.chmod(source, 0o700)
         return source.removeprefix(self.root), target
