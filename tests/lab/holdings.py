@@ -84,7 +84,9 @@ def holders(snapshot):
     for node in snapshot.value["nodes"]:
         for device in node["devices"]:
             for one in device.get("holders") or ():
-                yield node["name"], device["uuid"], one["job"], one["certainty"]
+                # Without a job: a process outside of jobs, or a job that Slurm hides.
+                if one["job"]:
+                    yield node["name"], device["uuid"], one["job"], one["certainty"]
 
 
 class HoldingsCase(SlurmCase):
