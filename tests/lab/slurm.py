@@ -349,8 +349,7 @@ class Slurm:
             if kind == "groups":
                 os.chmod(f"{DEVICES}/{GROUP}-{self.lab.lab_pid()}-{node}", 0o700)
                 continue
-            source, target = self.hidden(kind)
-            self.lab.enter(self.pid_of(node), "mount", "--no-mtab", "--bind", source, target)
+            self.lab.enter(self.pid_of(node), "mount", "--no-mtab", "--bind", self.unreadable(kind), COVERED[kind])
 
     def show(self, node, *kinds):
         """Ends what `hide` began."""
@@ -358,20 +357,19 @@ class Slurm:
             if kind == "groups":
                 os.chmod(f"{DEVICES}/{GROUP}-{self.lab.lab_pid()}-{node}", 0o755)
                 continue
-            self.lab.enter(self.pid_of(node), "umount", self.hidden(kind)[1])
+            self.lab.enter(self.pid_of(node), "umount", COVERED[kind])
 
     def pid_of(self, node):
         return str(self.lab.lab_pid() if node == "login" else self.lab.node_pid(node))
 
-    def hidden(self, kind):
-        """Returns what covers a file or folder, and its path: a copy that only root can read, or an empty folder."""
-        target = {"daemon": "/usr/sbin/slurmd", "config": f"{HOME}/etc/gres.conf", "driver": "/proc/driver"}[kind]
-        source = f"{self.root}{HOME}/hidden/{kind}"
+    def unreadable(self, kind):
+        """Returns the path of a copy that only root can read, or of an empty folder."""
+        copy, original = f"{self.root}{HOME}/hidden/{kind}", f"{self.root}{COVERED[kind]}"
         os.makedirs(f"{self.root}{HOME}/hidden/driver", exist_ok=True)
-        if kind != "driver":
-            shutil.copy(f"{self.root}{target}", source)
-            os.chmod(source, 0o700)
-        return source.removeprefix(self.root), target
+        if kind != "driver" and not (os.path.exists(copy) and os.path.samefile(copy, original)):
+            shutil.copy(original, copy)
+            os.chmod(copy, 0o700)
+        return copy.removeprefix(self.root)
 
     def restart(self, node, name=""):
         """Starts a node's slurmd again while its jobs run, with the gres.conf of another list."""
@@ -383,6 +381,9 @@ class Slurm:
         self.lab.enter(str(self.lab.node_pid(node)), "sh", "-c", stop)
         self.slurmd(node)
 
+
+# What `hide` covers.
+COVERED = {"daemon": "/usr/sbin/slurmd", "config": f"{HOME}/etc/gres.conf", "driver": "/proc/driver"}
 
 STANDARD_DEVICES = {
     "/dev/null": (1, 3), "/dev/zero": (1, 5), "/dev/full": (1, 7), "/dev/random": (1, 8), "/dev/urandom": (1, 9),
