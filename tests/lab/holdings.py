@@ -55,6 +55,16 @@ class Cell:
 HEADER = f"{'list':18} {'evidence':9} {'job':14} {'held':27} {'shown':27} {'certainty':9} {'':5} sources"
 
 
+def with_cards(uuids):
+    """Returns UUIDs with those of the cards of their slices: who holds a slice is a holder of its card, too."""
+    found = set(uuids)
+    for uuid in uuids:
+        kind, number, card, _ = uuid.split("-", 3)
+        if kind == "MIG":
+            found.add(f"GPU-{number}-0000-4000-8000-{card:0>12}")
+    return found
+
+
 def text_of(cells):
     return "\n".join([HEADER, *map(str, cells)])
 

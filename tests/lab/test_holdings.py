@@ -9,7 +9,7 @@ from collections import Counter
 
 from device_lists import LISTS
 from harness import wait_for
-from holdings import HoldingsCase, holders, picked, short, text_of
+from holdings import HoldingsCase, holders, picked, short, text_of, with_cards
 from test_pick import GTOP
 from test_slurm import replace
 
@@ -30,8 +30,9 @@ READERS = {
 # Lists whose order is not that of the device files or not that of the driver: there a likely guess may be wrong if what
 # the guess needs is hidden.
 UNGUESSABLE = {
-    "backwards", "range turned", "by socket", "shards by file", "first left out", "third left out", "two types", "two types turned", "types untold",
-    "crossed", "detected crossed", "slices interleaved", "slices crossed", "slices detected", "cards and slices",
+    "backwards", "range turned", "by socket", "shards by file", "first left out", "third left out", "two types",
+    "two types turned", "types untold", "crossed", "detected crossed", "slices interleaved", "slices crossed",
+    "slices detected", "cards and slices",
 }  # fmt: skip
 # (list, evidence) where a likely claim may be wrong.
 PREDICTED = {(name, evidence) for name in UNGUESSABLE for evidence in ("no config", "nothing")}
@@ -127,6 +128,8 @@ class Table(HoldingsCase):
         for cell in cls.all:
             counts[cell.evidence, cell.certainty, "right" if cell.is_right else "wrong" if cell.is_wrong else "open"] += 1
         lines = [text_of(cls.all), ""]
+        for where, found in (("login", cls.picks), ("job", cls.inside)):
+            lines += [f"picked in {where}, {evidence}, {cls.name_of[node]}: {short(taken)}" for evidence, node, taken, *_ in found if taken]
         lines += [f"{evidence:10} {certainty:9} {verdict:6} {count:4}" for (evidence, certainty, verdict), count in sorted(counts.items())]
         wrong = sum(cell.is_wrong for cell in cls.all)
         others = sum(bool(taken) for _, _, taken in cls.picks) + sum(bool(taken) for _, _, taken, _ in cls.inside)
@@ -155,7 +158,8 @@ class Table(HoldingsCase):
         self.assertEqual(counts.pop("idle, other's"), {2})
         self.assertEqual(set(map(frozenset, counts.values())), {frozenset({1})})
         for (node, _), truth in self.wholes.items():
-            self.assertEqual(len(truth), sum(int(part.split(":")[-1]) for part in LISTS[self.name_of[node]].gres.split(",") if part.startswith("gpu:")))
+            parts = [part.split(":") for part in LISTS[self.name_of[node]].gres.split(",")]
+            self.assertEqual(len(truth), sum(int(count) for name, *_, count in parts if name == "gpu"))
 
     def test_jobs_hold_different_devices_except_shards(self):
         first, second = self.sharing
@@ -194,17 +198,17 @@ class Table(HoldingsCase):
             self.assertTrue(named)
             for node, uuid, job, certainty in named:
                 if certainty == "certain":
-                    self.assertIn(uuid, held[node].get(job, ()), (evidence, node, self.name_of[node], job))
+                    self.assertIn(uuid, with_cards(held[node].get(job, ())), (evidence, node, self.name_of[node], job))
 
     # ---- what gtop picks ----
 
     def test_from_the_login_node_no_device_of_somebody_else_is_picked(self):
         self.assertTrue(self.picks)
-        self.assertEqual([(evidence, self.name_of[node], short(taken)) for evidence, node, taken in self.picks if taken], [])
+        self.assertEqual([f"{evidence}, {self.name_of[node]}: {short(taken)}" for evidence, node, taken in self.picks if taken], [])
 
     def test_inside_a_job_no_device_of_another_is_picked(self):
         self.assertEqual(len(self.inside), len(EVIDENCE) * self.NODES)
-        self.assertEqual([(evidence, self.name_of[node], short(taken)) for evidence, node, taken, _ in self.inside if taken], [])
+        self.assertEqual([f"{evidence}, {self.name_of[node]}: {short(taken)}" for evidence, node, taken, _ in self.inside if taken], [])
 
     def test_inside_a_job_only_its_own_devices_are_picked_if_they_are_known(self):
         found = [(self.name_of[node], short(foreign)) for evidence, node, _, foreign in self.inside if evidence == "readable" and foreign]
