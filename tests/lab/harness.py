@@ -173,6 +173,9 @@ class Lab:
     def watch(self, *arguments, home=None):
         return self.track(Watch(self, arguments, home))
 
+    def background(self, *arguments):
+        return self.track(Background(self, arguments))
+
     def terminal(self, size=(120, 40), home=None):
         return self.track(Terminal(self, size, home))
 
@@ -357,6 +360,21 @@ class Watch:
             self.process.wait()
         self.reader.join(5)
         self.process.stdout.close()
+        self.errors.close()
+
+
+class Background:
+    """A command that runs as alice on the login node until the lab ends."""
+
+    def __init__(self, lab, arguments):
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(
+            lab.command(*arguments), stdin=subprocess.DEVNULL, stdout=self.errors, stderr=self.errors, text=True
+        )  # fmt: skip
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait(10)
         self.errors.close()
 
 

@@ -1,21 +1,28 @@
 """Slurm in a lab: munge, slurmctld on the login node, one slurmd per node, and fake GPUs whose processes are the tasks of jobs.
 
 The lab script offers this as `lab slurm VERB`; the verbs are listed at the end of this file. Each daemon is a process of
-the lab and ends with it. Notes on the configuration:
+the lab and ends with it. What a job holds is what its device cgroup lets it open: `openable_files`. Notes on the
+configuration:
 
 - GPUs need File= in gres.conf, or nodes are INVAL. Slurm counts any files, but sets SLURM_STEP_GPUS for tasks only if
-  they are devices; nothing ever opens them.
+  they are devices. They have no driver: an open() that the device cgroup allows ends with ENXIO, a refused one with EPERM.
 - SlurmdParameters=config_overrides lets a small machine configure 64 CPUs.
 - slurmd takes its node name from the host name; -N is needed only for several slurmd on one host.
 - sched_interval=1, sched_min_interval=0 and batch_sched_delay=0 start the first job within a second instead of three.
 """
 
+import errno
+import glob
 import os
+import re
+import shutil
 import signal
 import stat
 import subprocess
 import sys
 import time
+
+from device_lists import LISTS, DeviceList, capability
 
 HOME = "/run/lab/slurm"
 CONTROLLER = "10.77.0.1"
@@ -57,15 +64,12 @@ InactiveLimit=0
 MaxArraySize=1001
 GresTypes=gpu,shard
 PrologFlags={prolog}
-NodeName=gpu[{first}-{last}] CPUs=64 Sockets=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=1024000 Gres=gpu:h100:{gpus},shard:{shards} State=UNKNOWN
+{nodes}
 PartitionName=gpu Nodes=gpu[{first}-{last}] Default=YES MaxTime=7-0 DefaultTime=1:00:00 State=UP
 PartitionName=debug Nodes=gpu[{first}-{last}] MaxTime=1:00:00 State=UP
 """
 
-GRES = """\
-NodeName=gpu[{first}-{last}] Name=gpu Type=h100 File={home}/dev/nvidia[0-{top}]
-NodeName=gpu[{first}-{last}] Name=shard Count={shards}
-"""
+NODE = "NodeName={names} CPUs=64 Sockets=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=1024000 Gres={gres} State=UNKNOWN"
 
 CGROUP = """\
 CgroupPlugin=cgroup/v1
@@ -76,12 +80,26 @@ ConstrainRAMSpace=no
 ConstrainDevices={devices}
 """
 
+# Mounts a node's own device files and what its driver tells in /proc, once per boot.
+DEVICES_OF_NODE = """
+here=/run/lab/nodes/$NODE
+if [ ! -e /dev/lab ]; then
+    for name in pts shm; do mount --rbind "/dev/$name" "$here/dev/$name"; done
+    mount --rbind "$here/dev" /dev
+    [ ! -d "$here/driver" ] || mount --bind "$here/driver" /proc/driver
+fi
+"""
+
+END_OF_NODE = "[ ! -e /dev/lab ] || umount -l /dev; umount -l /proc/driver /sys/fs/cgroup 2>/dev/null; :"
+
 # Starts a node's slurmd on cgroup v1, in its own cgroup and cgroup namespace: nodes of several labs must not share one.
+# The node's other processes see the groups of jobs as on a real node.
 START = """
 for kind in freezer $3; do
     mkdir -p "/sys/fs/cgroup/$kind/$1" && echo $$ >"/sys/fs/cgroup/$kind/$1/cgroup.procs"
 done
-exec nsenter -t "$2" -a unshare --cgroup --mount --propagation slave sh -c '
+exec nsenter -t "$2" -a unshare --cgroup sh -c '
+umount -l -R /sys/fs/cgroup 2>/dev/null
 mount -t tmpfs cgroup /sys/fs/cgroup
 for kind in freezer $0; do
     mkdir "/sys/fs/cgroup/$kind" && mount -t cgroup -o "$kind" "$kind" "/sys/fs/cgroup/$kind"
@@ -111,12 +129,19 @@ class Slurm:
 
     # ---- up and down ----
 
-    def up(self, kind=""):
+    def up(self, *words):
         """Starts everything; returns when every node is idle.
 
-        With kind `strict`, Slurm also allocates memory, and tasks can open only their allocated devices.
+        With `strict`, Slurm also allocates memory, and tasks can open only their allocated devices. Words such as
+        `gpu02=backwards` give a node one of the lists of device_lists.py, and its driver the devices of that list.
         """
-        self.is_strict = kind == "strict"
+        self.is_strict = "strict" in words
+        self.named = dict(word.split("=", 1) for word in words if "=" in word)
+        unknown = [word for word in words if word != "strict" and word.partition("=")[2] not in LISTS]
+        if unknown or set(self.named) - set(self.nodes):
+            raise self.lab.Failure(f"no such node or list: {', '.join(unknown or sorted(self.named))}")
+        if self.named and not (self.is_strict and os.path.isdir(DEVICES)):
+            raise self.lab.Failure("lists of devices need `strict` and the device cgroup of cgroup v1")
         for program in ("munged", "slurmctld", "slurmd", "squeue"):
             if not any(os.access(f"{folder}/{program}", os.X_OK) for folder in self.lab.PATH.split(":")):
                 raise self.lab.Failure(f"{program} is not installed: apt-get install slurmctld slurmd slurm-client munge")
@@ -129,34 +154,46 @@ class Slurm:
         self.wait_until_idle()
 
     def down(self):
-        """Ends every job and daemon."""
-        self.sh("scancel -u alice; scancel -u bob; sleep 0.3; pkill -x slurmd; pkill -x slurmctld; pkill -x munged; pkill -f __follow_jobs; :")
+        """Ends every job and daemon, and removes what was mounted for them."""
+        # The brackets keep the pattern from matching this shell.
+        self.sh("pkill -KILL -x slurmd; pkill -KILL -x slurmstepd; pkill -KILL -x slurmctld; pkill -x munged; pkill -f '[_]_follow_jobs'; :")
         for node in self.nodes:
+            self.kill_tasks(node)
+        for node in self.nodes:
+            self.lab.enter(str(self.lab.node_pid(node)), "sh", "-c", END_OF_NODE)
             remove_cgroup(f"{self.lab.FREEZER}/{GROUP}-{self.lab.lab_pid()}-{node}")
             remove_cgroup(f"{DEVICES}/{GROUP}-{self.lab.lab_pid()}-{node}")
 
+    def kill_tasks(self, node):
+        """Kills what runs in the node's jobs."""
+        for folder, _, _ in os.walk(f"{self.lab.FREEZER}/{GROUP}-{self.lab.lab_pid()}-{node}"):
+            for pid in self.lab.read(f"{folder}/cgroup.procs").split():
+                os.kill(int(pid), signal.SIGKILL)
+
     def write_files(self):
         home = self.root + HOME
-        for folder in ("etc", "state", "spool", "log", "dev", "munge"):
+        for folder in ("state", "spool"):  # what is known of the jobs of an earlier start
+            shutil.rmtree(f"{home}/{folder}", ignore_errors=True)
+        for folder in ("etc", "state", "spool", "log", "munge"):
             os.makedirs(f"{home}/{folder}", exist_ok=True)
-        gpus = sum(line.startswith("gpu ") for line in self.lab.read(f"{self.root}{self.lab.NODES}/{self.nodes[0]}/gpus").splitlines())
         has_groups = os.path.isdir(self.lab.FREEZER)
+        lists = {node: self.list_of(node) for node in self.nodes}
         numbers = [node.removeprefix("gpu") for node in self.nodes]
         values = {
-            "home": HOME, "controller": CONTROLLER, "first": numbers[0], "last": numbers[-1], "gpus": gpus, "top": gpus - 1, "shards": 4 * gpus,
+            "home": HOME, "controller": CONTROLLER, "first": numbers[0], "last": numbers[-1],
             "track": "cgroup" if has_groups else "linuxproc", "prolog": "Alloc,Contain" if has_groups else "Alloc",
             "task": "cgroup" if self.is_strict else "none", "devices": "yes" if self.is_strict else "no",
             "select": "CR_Core_Memory" if self.is_strict else "CR_Core",
+            "nodes": "\n".join(NODE.format(names=names, gres=gres) for names, gres in group({node: one.gres for node, one in lists.items()})),
         }  # fmt: skip
         self.lab.write(f"{home}/etc/slurm.conf", CONF.format(**values))
         self.lab.write(f"{home}/prolog", PROLOG.format(**values))
         os.chmod(f"{home}/prolog", 0o755)
-        self.lab.write(f"{home}/etc/gres.conf", GRES.format(**values))
+        self.write_device_config({node: one.config for node, one in lists.items()})
         self.lab.write(f"{home}/etc/cgroup.conf", CGROUP.format(**values))
-        for gpu in range(gpus):
-            os.path.exists(f"{home}/dev/nvidia{gpu}") or os.mknod(f"{home}/dev/nvidia{gpu}", stat.S_IFCHR | 0o666, os.makedev(195, gpu))
         for node in self.nodes:
             os.makedirs(f"{home}/spool/{node}", exist_ok=True)
+            self.write_devices(node, lists[node])
         self.lab.write(f"{home}/munge/key", "")
         with open(f"{home}/munge/key", "wb") as key:
             key.write(os.urandom(128))
@@ -167,10 +204,56 @@ class Slurm:
             if not os.path.islink(path):
                 subprocess.run(["rm", "-rf", path], check=True)
                 os.symlink(f"{HOME}/etc", path)
+        for node, name in self.named.items():
+            self.write_detected(node, LISTS[name])
+
+    def list_of(self, node):
+        """Returns the list of a node; by default the device files from 0 on, as many as the driver has devices."""
+        if node in self.named:
+            return LISTS[self.named[node]]
+        text = self.lab.read(f"{self.root}{self.lab.NODES}/{node}/gpus")
+        count = sum(line.startswith("gpu ") for line in text.splitlines())
+        config = (f"Name=gpu Type=h100 File=/dev/nvidia[0-{count - 1}]", f"Name=shard Count={4 * count}")
+        return DeviceList(f"gpu:h100:{count},shard:{4 * count}", config, tuple(range(count)))
+
+    def write_device_config(self, config):
+        """Writes gres.conf: `config` has the lines of each node."""
+        lines = [f"NodeName={names} {line}\n" for names, lines in group(config) for line in lines]
+        self.lab.write(f"{self.root}{HOME}/etc/gres.conf", "".join(lines))
+
+    def write_devices(self, node, devices):
+        """Makes the node's device files and, for a list of device_lists.py, what its driver tells."""
+        here, number = f"{self.root}{self.lab.NODES}/{node}", int(node.removeprefix("gpu"))
+        shutil.rmtree(f"{here}/dev", ignore_errors=True)
+        for folder in ("pts", "shm", "nvidia-caps"):
+            os.makedirs(f"{here}/dev/{folder}")
+        for name, target in {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "lab": "null"}.items():
+            os.symlink(target, f"{here}/dev/{name}")
+        for path, (major, minor) in {**STANDARD_DEVICES, **devices.device_numbers()}.items():
+            os.mknod(f"{here}{path}", stat.S_IFCHR | 0o666, os.makedev(major, minor))
+            os.chmod(f"{here}{path}", 0o666)  # whatever the umask
+        self.lab.write(f"{here}/left_out", " ".join(f"/dev/nvidia{minor}" for minor in devices.left_out))
+        if node in self.named:
+            self.lab.write(f"{here}/gpus", devices.state(number))
+            for path, text in devices.driver_files(number).items():
+                os.makedirs(os.path.dirname(f"{here}/driver/{path}"), exist_ok=True)
+                self.lab.write(f"{here}/driver/{path}", text)
+
+    def write_detected(self, node, devices):
+        """Gives the node a folder of its own for Slurm, with what detection finds; all else in it is as on other nodes."""
+        folder = f"{self.root}{self.lab.NODES}/{node}/etc/slurm"
+        os.remove(folder)
+        os.mkdir(folder)
+        for name in ("slurm.conf", "gres.conf", "cgroup.conf"):
+            os.symlink(f"{HOME}/etc/{name}", f"{folder}/{name}")
+        if devices.detected:
+            number = f"{int(node.removeprefix('gpu')):08x}"
+            self.lab.write(f"{folder}/fake_gpus.conf", "".join(f"{line}\n" for line in devices.detected).replace("NUMBER", number))
 
     def slurmd(self, node):
         """Starts the node's slurmd, in its own cgroup if the machine has cgroup v1."""
         pid = str(self.lab.node_pid(node))
+        self.lab.enter(pid, "env", f"NODE={node}", "sh", "-ec", DEVICES_OF_NODE)
         if not os.path.isdir(self.lab.FREEZER):
             return self.lab.enter(pid, "slurmd")
         group = f"{GROUP}-{self.lab.lab_pid()}-{node}"
@@ -243,6 +326,81 @@ class Slurm:
         self.on_login("sh", "-c", line)
 
 
+    # ---- what jobs hold ----
+
+    def devices(self, node, job):
+        """Prints the device files that a job may open on a node."""
+        print(" ".join(self.held_files(node, job)))
+
+    def held_files(self, node, job):
+        """Returns the device files that a job may open on a node, by its device cgroup, except those that every job may open."""
+        groups = glob.glob(f"{DEVICES}/{GROUP}-{self.lab.lab_pid()}-{node}/slurm*/uid_*/job_{job}")
+        if len(groups) != 1:
+            raise self.lab.Failure(f"job {job} has {len(groups)} device cgroups on {node}")
+        files = openable_files(groups[0], f"/proc/{self.lab.node_pid(node)}/root")
+        left_out = self.lab.read(f"{self.root}{self.lab.NODES}/{node}/left_out").split()
+        return [file for file in files if file not in left_out]
+
+    # ---- what users can read ----
+
+    def hide(self, node, *kinds):
+        """Hides from users of a node, or of `login`: daemon (slurmd), config (gres.conf), driver (/proc/driver), groups."""
+        for kind in kinds:
+            if kind == "groups":
+                os.chmod(f"{DEVICES}/{GROUP}-{self.lab.lab_pid()}-{node}", 0o700)
+                continue
+            self.lab.enter(self.pid_of(node), "mount", "--no-mtab", "--bind", self.unreadable(kind), COVERED[kind])
+
+    def show(self, node, *kinds):
+        """Ends what `hide` began."""
+        for kind in kinds:
+            if kind == "groups":
+                os.chmod(f"{DEVICES}/{GROUP}-{self.lab.lab_pid()}-{node}", 0o755)
+                continue
+            self.lab.enter(self.pid_of(node), "umount", COVERED[kind])
+
+    def pid_of(self, node):
+        return str(self.lab.lab_pid() if node == "login" else self.lab.node_pid(node))
+
+    def unreadable(self, kind):
+        """Returns the path of a copy that only root can read, or of an empty folder."""
+        copy, original = f"{self.root}{HOME}/hidden/{kind}", f"{self.root}{COVERED[kind]}"
+        os.makedirs(f"{self.root}{HOME}/hidden/driver", exist_ok=True)
+        if kind != "driver" and not (os.path.exists(copy) and os.path.samefile(copy, original)):
+            shutil.copy(original, copy)
+            os.chmod(copy, 0o700)
+        return copy.removeprefix(self.root)
+
+    def restart(self, node, name=""):
+        """Starts a node's slurmd again while its jobs run, with the gres.conf of another list."""
+        if name:
+            path = f"{self.root}{HOME}/etc/gres.conf"
+            kept = [line for line in self.lab.read(path).splitlines(True) if not line.startswith(f"NodeName={node} ")]
+            self.lab.write(path, "".join([*kept, *(f"NodeName={node} {line}\n" for line in LISTS[name].config)]))
+        stop = 'p=$(pgrep -x slurmd) && kill $p && while kill -0 $p 2>/dev/null; do sleep 0.02; done'
+        self.lab.enter(str(self.lab.node_pid(node)), "sh", "-c", stop)
+        self.slurmd(node)
+
+
+# What `hide` covers.
+COVERED = {"daemon": "/usr/sbin/slurmd", "config": f"{HOME}/etc/gres.conf", "driver": "/proc/driver"}
+
+STANDARD_DEVICES = {
+    "/dev/null": (1, 3), "/dev/zero": (1, 5), "/dev/full": (1, 7), "/dev/random": (1, 8), "/dev/urandom": (1, 9),
+    "/dev/tty": (5, 0), "/dev/ptmx": (5, 2),
+}  # fmt: skip
+
+
+def group(values):
+    """Yields (names, value) of nodes with equal values, the names as Slurm writes them."""
+    for value in dict.fromkeys(values.values()):
+        names = [name for name, other in values.items() if other == value]
+        numbers = [name.removeprefix("gpu") for name in names]
+        is_range = len(names) > 1 and int(numbers[-1]) - int(numbers[0]) == len(names) - 1
+        inside = f"{numbers[0]}-{numbers[-1]}" if is_range else ",".join(numbers)
+        yield (names[0] if len(names) == 1 else f"gpu[{inside}]"), value
+
+
 ADOPT = ("/usr/lib/security/pam_slurm_adopt.so", "/lib/security/pam_slurm_adopt.so", "/usr/lib/x86_64-linux-gnu/security/pam_slurm_adopt.so")
 
 
@@ -273,9 +431,9 @@ def remove_cgroup(group):
 def follow_jobs(lab):
     """Makes each node's fake GPUs list the Slurm tasks that use them; runs on the login node until the lab ends."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    written = {}
+    written, known = {}, {}
     while True:
-        current = gpu_processes(lab)
+        current = gpu_processes(lab, known)
         for node in os.listdir(lab.NODES):
             path = f"{lab.NODES}/{node}/gpus"
             lines = [line for line in lab.read(path).splitlines() if not line.startswith("proc ")]
@@ -284,11 +442,15 @@ def follow_jobs(lab):
                 lab.write(f"{path}.jobs", "\n".join(lines) + "\n")
                 os.rename(f"{path}.jobs", path)
                 written[node] = lines
+        known = {cgroup: files for cgroup, files in known.items() if os.path.isdir(cgroup)}
         time.sleep(0.25)
 
 
-def gpu_processes(lab):
-    """Returns {node: ["proc GPU PID MIB SM"]}: each process of a task without children uses all GPUs of its step."""
+def gpu_processes(lab, known):
+    """Returns {node: ["proc GPU PID MIB …"]}: each process of a task without children uses all devices that it may open.
+
+    `known` keeps {device cgroup: its device files} between calls.
+    """
     found, parents = {}, set()
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -296,31 +458,100 @@ def gpu_processes(lab):
                 continue
             status = dict(line.split(":\t", 1) for line in lab.read(f"/proc/{name}/status").splitlines() if ":\t" in line)
             environment = dict(word.split("=", 1) for word in lab.read(f"/proc/{name}/environ").split("\0") if "=" in word)
+            cgroups = lab.read(f"/proc/{name}/cgroup")
         except OSError:
             continue  # it ended meanwhile
         parents.add(int(status["PPid"]))
         # SLURM_STEP_GPUS first: every step inherits SLURM_JOB_GPUS of the batch host, which is wrong on other nodes.
         gpus = environment.get("SLURM_STEP_GPUS") or environment.get("SLURM_JOB_GPUS", "")
         if "SLURM_PROCID" in environment and status["Name"].strip() not in ("srun", "slurm_script"):
-            found[int(name)] = (environment.get("SLURMD_NODENAME"), int(status["NSpid"].split()[-1]), gpus)
+            found[int(name)] = (environment.get("SLURMD_NODENAME"), int(status["NSpid"].split()[-1]), gpus, cgroups)
     lines = {}
-    for pid, (node, pid_on_node, gpus) in found.items():
-        if pid not in parents:
-            files = device_files(lab, node)
-            used = [files[gpu] for gpu in gpus.split(",") if gpu in files]
-            lines.setdefault(node, []).extend(f"proc {gpu} {pid_on_node} {1000 + pid_on_node} 50" for gpu in used)
+    for pid, (node, pid_on_node, gpus, cgroups) in found.items():
+        if pid in parents or not os.path.isdir(f"{lab.NODES}/{node}"):
+            continue
+        constrained = re.search(r"^\d+:devices:(/.*/job_.*)$", cgroups, re.MULTILINE)
+        if constrained:
+            files = task_files(known, f"{DEVICES}{constrained[1]}", pid)
+        else:
+            # Nothing keeps the task from any device. These nodes have the default list, in which an index is the number of the file.
+            files = [f"/dev/nvidia{gpu}" for gpu in gpus.split(",")]
+        files = set(files) - set(lab.read(f"{lab.NODES}/{node}/left_out").split())
+        used = [words for needed, words, _ in device_places(lab.read(f"{lab.NODES}/{node}/gpus")) if needed <= files]
+        lines.setdefault(node, []).extend(f"proc {words[0]} {pid_on_node} {1000 + pid_on_node} {words[1]}sm=50" for words in used)
     return lines
 
 
-def device_files(lab, node):
-    """Returns {minor number of the device file: index in the driver} of a node's GPUs, which may differ."""
-    found = {}
-    for line in lab.read(f"{lab.NODES}/{node}/gpus").splitlines():
-        kind, *words = line.split()
+def task_files(known, cgroup, pid):
+    """Returns the device files that a task may open; none if it has ended meanwhile."""
+    if cgroup not in known:
+        try:
+            known[cgroup] = openable_files(cgroup, f"/proc/{pid}/root")
+        except OSError:
+            return []
+    return known[cgroup]
+
+
+def device_places(text):
+    """Returns (device files, (index, words for a slice), UUID) of each device and slice of the stub driver's file.
+
+    One needs all of its files: a slice those of its GPU instance and compute instance, and its card. A card that is cut
+    into slices is not among them.
+    """
+    cards, slices = {}, []
+    for line in text.splitlines():
+        kind, *words = line.partition("name=")[0].split() or [""]
+        values = dict(word.split("=", 1) for word in words if "=" in word)
         if kind == "gpu":
-            number = dict(word.split("=", 1) for word in words if "=" in word).get("minor", words[0])
-            found = {minor: gpu for minor, gpu in found.items() if gpu != words[0]} | {number: words[0]}
+            cards.setdefault(words[0], {"minor": words[0]}).update(values)
+        elif kind == "slice":
+            slices.append((words[0], words[1], values))
+    found = [({f"/dev/nvidia{card['minor']}"}, (index, ""), card["uuid"]) for index, card in cards.items() if card.get("mig") != "1"]
+    for index, place, values in slices:
+        minor = int(cards[index]["minor"])
+        first = capability(minor, int(values["gi"]))
+        files = {f"/dev/nvidia{minor}", *(f"/dev/nvidia-caps/nvidia-cap{number}" for number in (first, first + 1))}
+        found.append((files, (index, f"slice={place} "), values["uuid"]))
     return found
+
+
+def openable_files(cgroup, root):
+    """Returns the device files of GPUs below `root` that a process in this device cgroup can open.
+
+    This is the truth about what a job holds: it needs no rule for Slurm's indices. A child joins the cgroup and opens
+    each file; the cgroup refuses with EPERM, before the missing driver could say ENXIO.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            with open(f"{cgroup}/cgroup.procs", "w", encoding="ascii") as members:
+                members.write("0")
+            os.write(writer, " ".join(["ok", *filter(lambda path: may_open(root + path), device_files(root))]).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with open(reader, encoding="utf-8") as answer:
+        words = answer.read().split()
+    os.waitpid(child, 0)
+    if words[:1] != ["ok"]:
+        raise OSError(errno.ENOENT, "no such cgroup", cgroup)
+    return words[1:]
+
+
+def device_files(root):
+    files = glob.glob(f"{root}/dev/nvidia[0-9]*") + glob.glob(f"{root}/dev/nvidia-caps/nvidia-cap[0-9]*")
+    return sorted(path.removeprefix(root) for path in files)
+
+
+def may_open(path):
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENXIO, errno.ENODEV):
+            raise
+        return error.errno != errno.EPERM
+    return True
 
 
 # ---- verbs -----------------------------------------------------------------------------------------------
@@ -346,4 +577,11 @@ VERBS = {
     # NODE SECONDS
     "task-delay": Slurm.task_delay,
     "slurmd": Slurm.slurmd,
+    # NODE [LIST]
+    "restart": Slurm.restart,
+    # NODE JOB
+    "devices": Slurm.devices,
+    # NODE KIND..., see hide
+    "hide": Slurm.hide,
+    "show": Slurm.show,
 }

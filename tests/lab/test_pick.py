@@ -19,7 +19,7 @@ def allocate(lab, *words, user="alice"):
 class Pick(SlurmCase):
     NODES, GPUS = 3, 4
     ALL = "gpu[01-03]"
-    # The numbers of the device files of gpu01, by which Slurm counts, in the driver's order.
+    # The numbers of the device files of gpu01 in the driver's order; gres.conf lists the files by number.
     MINORS = [2, 0, 3, 1]
 
     @classmethod

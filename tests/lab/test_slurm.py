@@ -75,7 +75,7 @@ def devices_used(snapshot, number):
 
 
 class DeviceFiles(SlurmCase):
-    """Slurm counts device files: the driver may have another order, and a device may be missing."""
+    """gres.conf lists device files by number: the driver may have another order, and a device may be missing."""
 
     NODES, GPUS = 2, 4
     # The numbers of the device files in the driver's order; the second node lacks the device of file 1.

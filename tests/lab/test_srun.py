@@ -175,7 +175,7 @@ class RefusedSsh(SrunCase):
 
     def test_the_probe_can_open_only_the_devices_of_the_job(self):
         job = self.start_job(1)
-        script = "for i in 0 1 2 3; do (exec 9</run/lab/slurm/dev/nvidia$i) 2>&1; done"
+        script = "for i in 0 1 2 3; do (exec 9</dev/nvidia$i) 2>&1; done"
         options = ["--overlap", "--mem=0"]
         done = self.lab.run("srun", f"--jobid={job}", *options, "/bin/sh", "-c", script)
         self.assertEqual(done.stdout.count("not permitted") + done.stderr.count("not permitted"), 2, done)
