@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::inventory::Roster;
 use crate::inventory::slurm::command::{fetch_details, fetch_queue};
@@ -58,6 +58,8 @@ mod time_format;
 
 /// Up to this many jobs, the devices of all are queried; beyond, only those of the requested job.
 const MAX_DETAILED_JOBS: usize = 200;
+/// The devices of a selected job are queried once the cursor has rested on it for this long: it passes many others.
+const SELECTION_REST: Duration = Duration::from_millis(300);
 /// Minimum pause between two queries; at least as long as the last query took.
 const MIN_QUERY_GAP: Duration = Duration::from_secs(1);
 /// Maximum number of ended jobs whose outcome is kept.
@@ -304,6 +306,8 @@ impl SlurmPoller {
         let mut refresh = requests.borrow().refresh;
         let mut pending_query: Option<PendingQuery> = None;
         let mut node_query = NodeQuery::new();
+        // The list may differ from the one that was published last.
+        let mut may_be_new = true;
         loop {
             let request = requests.borrow_and_update().clone();
             let began = Instant::now();
@@ -314,6 +318,7 @@ impl SlurmPoller {
             }
             self.nodes.start_query(&mut node_query, is_refreshed, &clock);
             if began >= due || is_refreshed {
+                may_be_new = true;
                 self.poll_queue(&clock).await;
                 let took = began.elapsed();
                 let wait = next_wait(self.interval, took, self.failures, random_byte());
@@ -327,22 +332,29 @@ impl SlurmPoller {
                     .next_query(request.job.as_ref())
                     .map(|query| -> PendingQuery { Box::pin(query.run()) });
             }
-            self.list.awaits_devices = pending_query.is_some();
-            self.list.awaits_nodes = self.nodes.is_awaited();
-            if pending_query.is_none() {
-                self.list.awaiting_outcome.clear();
+            // A query for the selected job alone changes nothing yet, and a list of many jobs costs whoever reads it.
+            if may_be_new {
+                self.list.awaits_devices = pending_query.is_some();
+                self.list.awaits_nodes = self.nodes.is_awaited();
+                if pending_query.is_none() {
+                    self.list.awaiting_outcome.clear();
+                }
+                self.addresses.is_query_running = pending_query.is_some();
+                if rosters.send(Arc::new(self.roster(clock.now()))).is_err() {
+                    return;
+                }
             }
-            self.addresses.is_query_running = pending_query.is_some();
-            if rosters.send(Arc::new(self.roster(clock.now()))).is_err() {
-                return;
-            }
+            may_be_new = true;
             let requested = async {
                 self.wait_for_request(&mut requests, &request).await;
                 sleep_until(not_before).await;
             };
             tokio::select! {
                 () = sleep_until(due) => {}
-                () = requested => self.details.is_due = true,
+                () = requested => {
+                    self.details.is_due = true;
+                    may_be_new = false;
+                }
                 answer = await_nodes(&mut node_query) => {
                     self.nodes.apply(answer);
                     self.update_targets(clock.now());
@@ -370,15 +382,26 @@ impl SlurmPoller {
             if requests.changed().await.is_err() {
                 return std::future::pending().await;
             }
-            let now = requests.borrow_and_update();
-            let is_unknown = |job: &JobId| {
-                let on_nodes = self.list.with_nodes().any(|one| one.id == *job);
-                on_nodes && !self.known_details.contains_key(job)
-            };
-            if now.refresh != before.refresh || now.job.as_ref().is_some_and(is_unknown) {
-                return;
+            loop {
+                let now = requests.borrow_and_update().clone();
+                if now.refresh != before.refresh {
+                    return;
+                }
+                if !now.job.is_some_and(|job| self.lacks_devices_of(&job)) {
+                    break;
+                }
+                match timeout(SELECTION_REST, requests.changed()).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_closed)) => return std::future::pending().await,
+                    Err(_rested) => return,
+                }
             }
         }
+    }
+
+    /// Returns true if a listed job has nodes, and its devices there are not known.
+    fn lacks_devices_of(&self, job: &JobId) -> bool {
+        !self.known_details.contains_key(job) && self.list.with_nodes().any(|one| one.id == *job)
     }
 
     /// Returns the roster as of `now`.
@@ -593,5 +616,45 @@ impl SlurmPoller {
                 .map(|node| Allocation { node: node.clone(), devices: devices_on(node) })
                 .collect();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::DeviceAllocation;
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_job_on_which_the_cursor_rests_is_queried() {
+        let mut poller = SlurmPoller::new(JobFilter::default(), Duration::from_secs(30), vec![]);
+        let node = NodeName::new("gpu01").unwrap();
+        let allocation = Allocation { node, devices: DeviceAllocation::Unknown };
+        let job = |id: u32| Job {
+            allocations: [allocation.clone()].into(),
+            ..Job::example(&id.to_string())
+        };
+        poller.list.jobs = (1..=20).map(job).collect();
+        let before = PollRequest::default();
+        let (sender, mut requests) = watch::channel(before.clone());
+        let began = Instant::now();
+        let cursor = async {
+            for job in &poller.list.jobs {
+                sender.send_modify(|request| request.job = Some(job.id.clone()));
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = poller.wait_for_request(&mut requests, &before) => {}
+            () = cursor => {}
+        }
+        // Twenty keys in 1.9 s, and then the rest.
+        assert_eq!(began.elapsed(), Duration::from_millis(1900) + SELECTION_REST);
+        assert_eq!(requests.borrow().job, JobId::new("20"));
+        // A refresh does not wait.
+        sender.send_modify(|request| request.refresh += 1);
+        let again = Instant::now();
+        poller.wait_for_request(&mut requests, &before).await;
+        assert_eq!(again.elapsed(), Duration::ZERO);
     }
 }
