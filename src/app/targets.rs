@@ -196,11 +196,20 @@ fn job_filter(cli: &Cli) -> Option<(JobFilter, String)> {
     if cli.nodes.local || !cli.hosts.is_empty() || cli.nodes.names_nodes() {
         return None;
     }
-    let job_id = std::env::var("SLURM_JOB_ID").ok()?;
-    let is_number =
-        (1..=20).contains(&job_id.len()) && job_id.bytes().all(|byte| byte.is_ascii_digit());
+    let job_id = allocation_id(|name| std::env::var(name).ok())?;
     let title = format!("Slurm: job {job_id}, this allocation");
-    is_number.then(|| (JobFilter { jobs: vec![job_id], ..JobFilter::default() }, title))
+    Some((JobFilter { jobs: vec![job_id], ..JobFilter::default() }, title))
+}
+
+/// Returns the id of the job whose environment this is, as `squeue` writes it: `2_1` for a task of an array.
+fn allocation_id(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let is_number = |text: &String| {
+        (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let number = |name| variable(name).filter(is_number);
+    let id = number("SLURM_JOB_ID")?;
+    let task = number("SLURM_ARRAY_JOB_ID").zip(number("SLURM_ARRAY_TASK_ID"));
+    Some(task.map_or(id, |(array, task)| format!("{array}_{task}")))
 }
 
 /// Rejects `--user` where `--login` is probably meant: with hosts, or without Slurm on this machine.
@@ -239,5 +248,28 @@ pub(super) fn job_filter_of_options(cli: &Cli) -> JobFilter {
         qos: options.qos.clone(),
         reservations: options.reservation.clone(),
         nodes: options.nodelist.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allocation_has_the_id_that_squeue_shows() {
+        let id = |variables: &[(&str, &str)]| {
+            let variables = variables.to_vec();
+            allocation_id(move |name| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        let job = ("SLURM_JOB_ID", "11");
+        assert_eq!(id(&[job]).as_deref(), Some("11"));
+        let task = [job, ("SLURM_ARRAY_JOB_ID", "2"), ("SLURM_ARRAY_TASK_ID", "1")];
+        assert_eq!(id(&task).as_deref(), Some("2_1"));
+        assert_eq!(id(&[job, ("SLURM_ARRAY_JOB_ID", "2")]).as_deref(), Some("11"));
+        assert_eq!(id(&[("SLURM_JOB_ID", "1;x")]), None);
+        assert_eq!(id(&[]), None);
     }
 }
