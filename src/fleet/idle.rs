@@ -77,12 +77,13 @@ impl AllocatedDevices {
         if allocations.is_empty() {
             return allocated;
         }
+        let counted_at = fleet.jobs.as_ref().and_then(|list| list.nodes.counted_at());
         for node in fleet.nodes.iter() {
             let Some(node_allocations) = allocations.get(fleet.machine_name(&node.name)) else {
                 continue;
             };
             let found = NodeAllocations::of(node, node_allocations);
-            let may_be_more = found.may_be_more(node, fleet.nodes_listed_at());
+            let may_be_more = found.may_be_more(node, counted_at);
             let uuids =
                 found.devices.iter().map(|device| Arc::clone(node.whole_uuid(&device.uuid)));
             let devices = AllocatedOnNode { allocated: uuids.collect(), may_be_more };

@@ -214,9 +214,9 @@ impl<'a> NodeAllocations<'a> {
     }
 
     /// Returns true if jobs may have more devices of the node than those known. The scheduler may say how many they have, and
-    /// all of these may be known. `nodes_listed_at` is when it said so.
-    pub fn may_be_more(&self, node: &Node, nodes_listed_at: Option<Timestamp>) -> bool {
-        let is_counted = |job: &Job| job.starts_at.is_some_and(|at| nodes_listed_at > Some(at));
+    /// all of these may be known. `counted_at` is when it said so.
+    pub fn may_be_more(&self, node: &Node, counted_at: Option<Timestamp>) -> bool {
+        let is_counted = |job: &Job| job.starts_at.is_some_and(|at| counted_at > Some(at));
         if self.incomplete.is_empty() {
             return false;
         }

@@ -166,8 +166,8 @@ impl AllocationIndex {
         listed: &[JobAllocation<'a>],
     ) -> (NodeAllocations<'a>, bool) {
         let allocations = NodeAllocations::of(node, listed);
-        let nodes_listed_at = self.jobs.list().and_then(|list| list.nodes.at);
-        let may_be_more = allocations.may_be_more(node, nodes_listed_at);
+        let counted_at = self.jobs.list().and_then(|list| list.nodes.counted_at());
+        let may_be_more = allocations.may_be_more(node, counted_at);
         (allocations, may_be_more)
     }
 

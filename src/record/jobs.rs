@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{
     Allocation, DeviceAllocation, Job, JobId, JobList, JobListError, JobOutcome, JobState,
-    RequestedJobs,
+    RequestedJobs, SchedulerNodes,
 };
 use crate::record::scheduler_nodes::{self, SchedulerNodesLine};
 use crate::record::value::{from_seconds, node_name, to_seconds};
@@ -40,6 +40,9 @@ pub(super) struct JobListLine {
     nodes: Vec<SchedulerNodesLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     nodes_at: Option<f64>,
+    /// When it was asked which devices of nodes jobs have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allocated_at: Option<f64>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -125,6 +128,7 @@ impl From<&JobList> for JobListLine {
             ended: list.ended.iter().map(ended).collect(),
             nodes: scheduler_nodes::to_lines(&list.nodes),
             nodes_at: list.nodes.at.map(to_seconds),
+            allocated_at: list.nodes.allocated_at.map(to_seconds),
         }
     }
 }
@@ -158,7 +162,12 @@ impl JobListLine {
             hides_jobs: self.hides_jobs,
             awaiting_outcome: self.awaiting_outcome.iter().filter_map(JobLine::to_job).collect(),
             ended: self.ended.iter().filter_map(ended).collect(),
-            nodes: Arc::new(scheduler_nodes::to_nodes(&self.nodes, self.nodes_at)),
+            nodes: Arc::new(SchedulerNodes {
+                nodes: scheduler_nodes::to_nodes(&self.nodes),
+                at: self.nodes_at.map(from_seconds),
+                allocated_at: self.allocated_at.map(from_seconds),
+                awaits_allocated: false,
+            }),
             other_names: Arc::default(),
         }
     }
