@@ -250,10 +250,10 @@ fn what_is_answered_is_shown_while_one_program_hangs_and_a_notice_names_the_rest
     let squeue = squeue("record(7, 'RUNNING', 'a.invalid')");
     let jobs = format!(
         "{NODE_USE}{}",
-        r#"
+        r"
 if sys.argv[-1] not in ('config', 'node'):
     print('JobId=7 JobName=x\n   JOB_GRES=gpu:2\n     Nodes=a.invalid CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)\n   MinCPUsNode=1\n')
-"#
+"
     );
     let hanging = |mode: &str| {
         let hang = format!("import time\nif sys.argv[-1] {mode}: time.sleep(1000)\n");
@@ -872,7 +872,8 @@ if sys.argv[-1] == 'job':
         count = end - first
         print('JobId=%d JobName=x\n   UserId=alice(7)\n   JOB_GRES=gpu:%d' % (job, count))
         print('     Nodes=%s CPU_IDs=0 Mem=0 GRES=gpu:%d(IDX:%d-%d)' % (name, count, first, end - 1))
-        print('   MinCPUsNode=1\n   Command=x\n')
+        # Together more than squeue may print.
+        print('   MinCPUsNode=1\n   Command=%s\n' % ('x' * 6000))
 ";
 
 #[tokio::test]

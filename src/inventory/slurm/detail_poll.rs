@@ -33,6 +33,8 @@ pub(super) struct DetailPoll {
     /// Jobs that were queried without an answer, because they start or end.
     unanswered: BTreeMap<JobId, Retry>,
     pub(super) query: ScheduledQuery<DetailAnswer>,
+    /// When the jobs of the running query had started: a job that was requeued since has other devices.
+    queried: BTreeMap<JobId, Option<Timestamp>>,
     /// A list has arrived since the last query.
     is_wanted: bool,
     /// The nodes' answer is waited for until then.
@@ -82,6 +84,7 @@ impl DetailPoll {
             known: BTreeMap::new(),
             unanswered: BTreeMap::new(),
             query: ScheduledQuery::new(),
+            queried: BTreeMap::new(),
             is_wanted: false,
             nodes_awaited_until: Instant::now(),
             is_all_too_long: false,
@@ -185,6 +188,8 @@ impl DetailPoll {
             // They follow as soon as the load of the controller allows.
             self.is_wanted = true;
         }
+        let listed = list.with_nodes().filter(|job| jobs.contains_key(&job.id));
+        self.queried = listed.map(|job| (job.id.clone(), job.starts_at)).collect();
         (!jobs.is_empty()).then_some(DetailQuery { jobs, of_all })
     }
 
@@ -214,7 +219,7 @@ impl DetailPoll {
         self.is_all_too_long |= error.as_ref().is_some_and(SlurmError::is_truncated);
         let mut queried = query.jobs;
         for job in list.with_nodes() {
-            if !queried.contains_key(&job.id) {
+            if self.queried.get(&job.id) != Some(&job.starts_at) {
                 continue;
             }
             match details.remove(&job.id).filter(|detail| !detail.devices.is_empty()) {
@@ -304,8 +309,8 @@ mod tests {
 
     const INTERVAL: Duration = Duration::from_secs(30);
 
-    fn at(second: i64) -> Option<Timestamp> {
-        Some(Timestamp::from_micros(second * 1_000_000))
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_micros(second * 1_000_000)
     }
 
     /// A list of running jobs with these numbers, each on the node of its number.
@@ -315,7 +320,7 @@ mod tests {
             let allocation = Allocation { node, devices: DeviceAllocation::Unknown };
             Job { allocations: [allocation].into(), ..Job::example(&number.to_string()) }
         };
-        JobList { jobs: numbers.map(job).collect(), at: at(5), ..JobList::default() }
+        JobList { jobs: numbers.map(job).collect(), at: Some(at(5)), ..JobList::default() }
     }
 
     fn names(list: &JobList) -> BTreeMap<JobId, String> {
@@ -374,6 +379,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_job_that_was_requeued_while_it_was_queried_is_queried_again() {
+        let mut list = list(0..2);
+        let mut poll = DetailPoll::new(false);
+        poll.on_list(&list.jobs);
+        let query = next_query(&mut poll, &list).unwrap();
+        list.jobs[1].starts_at = Some(at(9));
+        poll.on_list(&list.jobs);
+        poll.apply(&list, answer(query, 0..2, None), INTERVAL);
+        let query = next_query(&mut poll, &list).unwrap();
+        assert_eq!(query.jobs.keys().map(JobId::as_str).collect::<Vec<_>>(), ["1"]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn what_is_whole_of_an_answer_is_kept_and_the_rest_is_queried_in_parts() {
         let mut list = list(0..50);
         let mut poll = DetailPoll::new(false);
@@ -426,7 +444,7 @@ mod tests {
         let node_use = |second, idle: &[u32]| {
             let nodes = [("n0", node(0, &[])), ("n1", node(4, idle)), ("n2", node(4, &[1]))];
             let nodes = nodes.map(|(name, node)| (NodeName::new(name).unwrap(), node.into()));
-            NodeUse { nodes: nodes.into(), at: at(second), is_truncated: false }
+            NodeUse { nodes: nodes.into(), at: Some(at(second)), is_truncated: false }
         };
         let mut poll = DetailPoll::new(false);
         poll.on_list(&list.jobs);
@@ -438,7 +456,7 @@ mod tests {
         assert_eq!(devices(&list, 0), DeviceAllocation::None);
         assert_eq!(devices(&list, 1), DeviceAllocation::None);
         // What was asked before the last list changes nothing; what is asked after it does.
-        list.at = at(7);
+        list.at = Some(at(7));
         poll.on_list(&list.jobs);
         assert!(!poll.on_node_use(&list, &node_use(6, &[])));
         assert!(poll.on_node_use(&list, &node_use(8, &[3])));
