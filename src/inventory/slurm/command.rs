@@ -9,7 +9,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::inventory::slurm::job_detail::{DetailReader, JobDetail};
 use crate::inventory::slurm::queue::{self, Queue};
-use crate::inventory::slurm::{JobFilter, SlurmError, SlurmErrorKind, missing_jobs};
+use crate::inventory::slurm::{JobFilter, SlurmError, SlurmErrorKind};
 use crate::model::{Job, JobId, NodeName};
 use crate::nodeset;
 use crate::process::{ProgramCall, ProgramOutput, run_program, stream_program};
@@ -101,12 +101,6 @@ fn detail_error(ended: &ProgramOutput, has_records: bool, start: &str) -> Option
     }
     let message = queue::unexpected_output("scontrol", "job", start);
     Some(SlurmError::unexpected_output("scontrol", &message))
-}
-
-/// Runs `scontrol show config` for whether it hides jobs of others from this user; `None` if it does not say.
-pub(super) async fn fetch_hides_jobs() -> Option<bool> {
-    let answer = run_command("scontrol", &["show", "config"], "").await.ok()?;
-    missing_jobs::is_job_list_private(&answer.stdout)
 }
 
 /// Runs `scontrol` and passes its output on while it is read.

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::inventory::slurm::gres;
+use crate::inventory::slurm::name_list::{MAX_NAME_CHARS, MAX_WORDS, words};
 use crate::inventory::slurm::node_use::NodeUse;
 use crate::inventory::slurm::queue::{self, MAX_NODES, is_empty_value};
 use crate::inventory::slurm::{SlurmError, command};
@@ -22,10 +23,6 @@ const FIELDS: [&str; 6] = ["%N", "%R", "%T", "%f", "%G", "%E"];
 const FIRST_HEADER: &str = "NODELIST";
 /// Maximum length of a reason, in characters.
 const MAX_REASON_CHARS: usize = 256;
-/// Maximum length of a name of a partition or a feature, in characters.
-pub(super) const MAX_NAME_CHARS: usize = 64;
-/// Maximum number of partitions, and of features, of a node.
-const MAX_WORDS: usize = 64;
 /// Maximum number of partitions named in a note.
 const MAX_SUGGESTIONS: usize = 5;
 
@@ -107,12 +104,6 @@ fn split_record(record: &str) -> Option<Vec<&str>> {
     let fields = record.strip_prefix(FIELD_SEPARATOR)?.splitn(FIELDS.len(), FIELD_SEPARATOR);
     let fields: Vec<&str> = fields.map(str::trim).collect();
     (fields.len() == FIELDS.len()).then_some(fields)
-}
-
-/// Returns the names in a list, such as partitions or features.
-pub(super) fn words(list: &str) -> Vec<Arc<str>> {
-    let words = list.split(',').map(str::trim).filter(|word| !is_empty_value(word));
-    words.take(MAX_WORDS).map(|word| sanitize_shared(word, MAX_NAME_CHARS)).collect()
 }
 
 fn parse_node(fields: &[&str]) -> Option<(NodeName, SchedulerNode)> {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::inventory::slurm::gres::{self, UsedDevices};
-use crate::inventory::slurm::node_list::{MAX_NAME_CHARS, words};
+use crate::inventory::slurm::name_list::{MAX_NAME_CHARS, words};
 use crate::inventory::slurm::queue::{self, MAX_NODES};
 use crate::inventory::slurm::records::RecordSplitter;
 use crate::inventory::slurm::time_format::parse_time;
