@@ -119,6 +119,11 @@ impl InventoryError {
 }
 
 impl Roster {
+    /// Returns true if the scheduler said the same of jobs and nodes.
+    pub fn has_same_jobs(&self, other: &Self) -> bool {
+        self.jobs == other.jobs && self.addresses == other.addresses
+    }
+
     /// Returns a roster of these targets.
     pub fn new(targets: Vec<Target>) -> Self {
         let names = targets.iter().map(|target| target.name.clone()).collect();

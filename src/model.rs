@@ -22,6 +22,7 @@ pub use host::{
 pub use id::{JobId, NodeName, NodeNameError, ProcessKey, Source};
 pub use job::{
     Allocation, DeviceAllocation, Job, JobList, JobListError, JobOutcome, JobState, RequestedJobs,
+    Unanswered,
 };
 pub use playback::{Mark, MarkKind, Playback, PlaybackCommand, RecorderState, SPEEDS};
 pub use process::{

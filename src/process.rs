@@ -22,7 +22,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
 pub use crate::process::output::{Exit, Output};
-pub use crate::process::run::{ProgramCall, ProgramError, ProgramOutput, run_program};
+pub use crate::process::run::{
+    ProgramCall, ProgramError, ProgramOutput, run_program, stream_program,
+};
 
 pub(crate) use crate::process::output::OutputTail;
 use crate::text;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use gtop::internals::inventory::Roster;
 use gtop::internals::inventory::slurm::{JobFilter, PollRequest, SlurmPoller};
-use gtop::internals::model::{DeviceAllocation, Job, JobId, JobList, JobOutcome, Sample};
+use gtop::internals::model::{DeviceAllocation, Job, JobId, JobList, JobOutcome, NodeName, Sample};
 use gtop::internals::time::{Clock, Timestamp};
 use gtop::internals::wire::{Decoded, Decoder, FrameReader, Received};
 use tokio::sync::watch;
@@ -133,14 +133,11 @@ fn squeue(more: &str) -> String {
     format!("{SQUEUE}titles()\n{more}\n")
 }
 
-/// A stub of `sinfo` in Python: a node in two partitions, a drained one, and the devices in use.
+/// A stub of `sinfo` in Python: a node in two partitions, and a drained one.
 const SINFO: &str = r"#!/usr/bin/python3 -IS
 import os, sys
 assert not [name for name in os.environ if name.startswith('SINFO_')]
 form = [word for word in sys.argv if word.startswith('--format=')]
-if not form:
-    print('a.invalid    gpu:h100:3(IDX:0-2)   \nb.invalid    gpu:h100:0(IDX:N/A)   ')
-    sys.exit()
 mark, *letters = form[0][len('--format='):].split('\x1f')
 def put(*fields):
     print(mark + '\x1f' + '\x1f'.join(fields) + mark)
@@ -151,9 +148,23 @@ put('b.invalid', 'gpu', 'drained*', '(null)', 'gpu:h100:8(S:0-1)', 'bad\x1f \x1b
 put('c.invalid', 'cpu', 'idle', '(null)', '(null)', 'none')
 ";
 
+/// A stub of `scontrol` in Python that prints what jobs have on the nodes, and a reason with a fake record.
+const NODE_USE: &str = r"#!/usr/bin/python3 -IS
+import os, sys
+def node(name, gres, used, reason='none'):
+    print('NodeName=%s Arch=x86_64 CoresPerSocket=32 \n   Gres=%s\n   GresDrain=N/A\n   GresUsed=%s' % (name, gres, used))
+    print('   NodeAddr=x NodeHostName=x Version=22.05.8\n   State=MIXED ThreadsPerCore=1\n   Partitions=gpu ')
+    print('   BootTime=1795225000 SlurmdStartTime=1795225429\n   CfgTRES=cpu=64\n   Reason=%s\n' % reason)
+if sys.argv[-1] == 'config':
+    print('PrivateData             = none')
+if sys.argv[-1] == 'node':
+    node('a.invalid', 'gpu:h100:8', 'gpu:h100:3(IDX:0-2)')
+    node('b.invalid', 'gpu:h100:8', 'gpu:h100:0(IDX:N/A)', 'x\n   GresUsed=gpu:h100:8(IDX:0-7)')
+";
+
 /// Runs `gtop` with this `sinfo` and a `squeue` without jobs.
 fn gtop_with_sinfo(words: &[&str]) -> (i32, String) {
-    gtop(&[("squeue", &squeue("")), ("sinfo", SINFO)], words)
+    gtop(&[("squeue", &squeue("")), ("sinfo", SINFO), ("scontrol", NODE_USE)], words)
 }
 
 #[test]
@@ -218,13 +229,60 @@ fn the_first_snapshot_has_what_a_slow_sinfo_says_of_nodes() {
     assert_eq!(out["nodes"][0]["scheduler"]["state"], "drained");
 }
 
+/// A program that never answers.
+const HANGS: &str = "#!/bin/sh\nexec /bin/sleep 1000\n";
+
+/// Runs `gtop --json` with these programs until the deadline; returns what it printed, and its notice.
+fn gtop_until_deadline(programs: &[(&str, &str)]) -> (serde_json::Value, String) {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in programs {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let words = ["--slurm", "--all-nodes", "--json", "--deadline", "4"];
+    let (_, out, notice) = run_with_stderr(folder.path(), &words);
+    (serde_json::from_str(&out).unwrap(), notice)
+}
+
 #[test]
-fn jobs_are_listed_while_sinfo_hangs() {
-    let squeue = squeue("record(1)");
-    let programs = [("squeue", squeue.as_str()), ("sinfo", "#!/bin/sh\nexec /bin/sleep 100\n")];
-    let (_, out) = gtop(&programs, &["--slurm", "--all-nodes", "--json", "--deadline", "4"]);
-    let out: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(out["jobs"][0]["id"], "1");
+fn what_is_answered_is_shown_while_one_program_hangs_and_a_notice_names_the_rest() {
+    let squeue = squeue("record(7, 'RUNNING', 'a.invalid')");
+    let jobs = format!(
+        "{NODE_USE}{}",
+        r"
+if sys.argv[-1] not in ('config', 'node'):
+    print('JobId=7 JobName=x\n   JOB_GRES=gpu:2\n     Nodes=a.invalid CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)\n   MinCPUsNode=1\n')
+"
+    );
+    let hanging = |mode: &str| {
+        let hang = format!("import time\nif sys.argv[-1] {mode}: time.sleep(1000)\n");
+        jobs.replacen("import os, sys\n", &format!("import os, sys\n{hang}"), 1)
+    };
+    for (sinfo, scontrol, unanswered, text) in [
+        (HANGS, jobs.clone(), "node_states", "the states of the nodes"),
+        (SINFO, hanging("== 'node'"), "node_devices", "which devices of the nodes are in use"),
+        (SINFO, hanging("== '--details'"), "job_devices", "which devices the jobs have"),
+    ] {
+        let programs = [("squeue", &*squeue), ("sinfo", sinfo), ("scontrol", &*scontrol)];
+        let (out, notice) = gtop_until_deadline(&programs);
+        assert_eq!(out["roster"]["unanswered"], serde_json::json!([unanswered]));
+        let sentence = format!(
+            "gtop: Slurm did not tell {text} within 4 s; --deadline SECONDS waits longer\n"
+        );
+        assert_eq!(notice, sentence);
+        let places = &out["jobs"][0]["allocations"][0]["places"];
+        let node = &out["nodes"][0]["scheduler"];
+        let answers = [
+            (*places == serde_json::json!([0, 1]), "job_devices"),
+            (node["devices_allocated"] == 3, "node_devices"),
+            (node["features"] == serde_json::json!(["ib"]), "node_states"),
+        ];
+        for (is_known, part) in answers {
+            assert_eq!(is_known, part != unanswered, "{part} without {unanswered}: {out}");
+        }
+        assert_eq!(out["roster"]["jobs_without_devices"], u32::from(unanswered == "job_devices"));
+    }
 }
 
 #[test]
@@ -400,9 +458,14 @@ fn a_hanging_squeue_delays_nothing_and_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let pid = folder.path().join("pid");
     let stub = format!("#!/bin/sh\necho $$ > {}\n/bin/sleep 1000\n", pid.display());
-    let (status, out) = gtop(&[("squeue", &stub)], &["--slurm", "--once", "--deadline", "3"]);
+    let path = folder.path().join("squeue");
+    std::fs::write(&path, stub).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let words = ["--slurm", "--once", "--deadline", "3"];
+    let (status, out, notice) = run_with_stderr(folder.path(), &words);
     assert_eq!(status, 1);
     assert!(out.contains("\n\nasking Slurm which jobs run"), "{out}");
+    assert!(notice.contains("Slurm did not tell which jobs there are within 3 s"), "{notice}");
     let pid = std::fs::read_to_string(&pid).unwrap();
     let stat = format!("/proc/{}/stat", pid.trim());
     let is_gone = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
@@ -446,32 +509,14 @@ fn too_many_jobs_are_truncated_with_a_note() {
     );
 }
 
-#[test]
-fn thousands_of_running_jobs_take_one_squeue_and_no_scontrol() {
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("log");
-    let stub = squeue(&format!(
-        "open('{}', 'a').write('squeue\\n')\nfor number in range(20000): record(number, 'RUNNING', '{host}')",
-        log.display()
-    ));
-    let scontrol = format!("#!/bin/sh\necho scontrol >>'{}'\n", log.display());
-    let programs = [("squeue", stub.as_str()), ("scontrol", scontrol.as_str())];
-    let (_, out) = gtop(&programs, &["--all-users", "--json", "--discovery-interval", "3600"]);
-    let out: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(out["jobs"].as_array().unwrap().len(), 20_000);
-    assert_eq!(out["nodes"][0]["name"], host.as_str());
-    assert_eq!(out["nodes"][0]["jobs"].as_array().unwrap().len(), 20_000);
-    assert_eq!(out["roster"]["notes"], serde_json::json!([]));
-    assert_eq!(std::fs::read_to_string(log).unwrap(), "squeue\n");
-}
-
 /// A stub of `scontrol` in Python that prints the devices of each requested job, and appends the requested jobs
-/// to a file, one line per call.
+/// to a file, one line per call: `all` for all, of which there are 300. It knows no nodes.
 const SCONTROL: &str = r"#!/usr/bin/python3 -IS
 import os, sys
-asked = [line.split()[2] for line in sys.stdin]
-open(os.path.dirname(os.path.abspath(__file__)) + '/asked', 'a').write(' '.join(asked) + '\n')
+if sys.argv[-1] in ('config', 'node'): sys.exit()
+is_all = sys.argv[-1] == 'job'
+asked = list(map(str, range(300))) if is_all else [line.split()[2] for line in sys.stdin]
+open(os.path.dirname(os.path.abspath(__file__)) + '/asked', 'a').write('all\n' if is_all else ' '.join(asked) + '\n')
 for job in asked:
     print('JobId=%s JobName=x\n   UserId=alice(7)\n   JOB_GRES=gpu:2\n     Nodes=n%s CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)' % (job, job))
     print('   MinCPUsNode=1\n')
@@ -480,15 +525,7 @@ for job in asked:
 /// Set in the child process whose `PATH` has only the stub commands.
 const IN_CHILD: &str = "GTOP_TEST_INSIDE";
 
-/// Runs a test in a child process with this many running jobs; returns the jobs that `scontrol` was queried for.
-fn run_with_jobs(test: &str, jobs: u32) -> Vec<String> {
-    run_in_child(
-        test,
-        &format!("for number in range({jobs}): record(number, 'RUNNING', f'n{{number}}')"),
-    )
-}
-
-/// The same with this code in the stub of `squeue`.
+/// Runs a test in a child process with this code in the stub of `squeue`; returns what `scontrol` was queried for.
 fn run_in_child(test: &str, answer: &str) -> Vec<String> {
     run_with_programs(test, &[("squeue", &squeue(answer)), ("scontrol", SCONTROL)])
 }
@@ -522,6 +559,8 @@ fn run_with_programs(test: &str, programs: &[(&str, &str)]) -> Vec<String> {
 struct Watcher {
     requests: watch::Sender<PollRequest>,
     rosters: watch::Receiver<Arc<Roster>>,
+    /// When the last complete list was made, and since when there was none.
+    complete: (Option<Timestamp>, Option<Timestamp>),
 }
 
 impl Watcher {
@@ -532,21 +571,28 @@ impl Watcher {
         let clock = Clock::system();
         let (sender, rosters) = watch::channel(Arc::new(slurm.roster(clock.now())));
         tokio::spawn(slurm.run(clock, receiver, sender));
-        Self { requests, rosters }
+        Self { requests, rosters, complete: (None, None) }
     }
 
     /// Waits for the next list.
     async fn next(&mut self) -> JobList {
-        self.rosters.changed().await.unwrap();
-        let roster = Arc::clone(&self.rosters.borrow_and_update());
-        JobList::clone(roster.jobs.as_ref().unwrap())
+        loop {
+            self.rosters.changed().await.unwrap();
+            let roster = Arc::clone(&self.rosters.borrow_and_update());
+            let list = JobList::clone(roster.jobs.as_ref().unwrap());
+            if list.at.is_some() || list.error.is_some() {
+                return list;
+            }
+        }
     }
 
-    /// Waits for the next list whose devices have been queried.
+    /// Waits for the next list that is newer than the last one, or why there is none, with everything that is queried.
     async fn next_complete(&mut self) -> JobList {
         loop {
             let list = self.next().await;
-            if list.is_answered() {
+            let complete = (list.at, list.error.as_ref().map(|error| error.since));
+            if list.is_answered() && complete != self.complete {
+                self.complete = complete;
                 return list;
             }
         }
@@ -560,10 +606,6 @@ impl Watcher {
     fn refresh(&self) {
         self.requests.send_modify(|request| request.refresh += 1);
     }
-
-    fn select_job(&self, job: &str) {
-        self.requests.send_modify(|request| request.job = JobId::new(job));
-    }
 }
 
 /// Returns the jobs whose devices are known.
@@ -575,26 +617,20 @@ fn jobs_with_devices(list: &JobList) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn with_more_than_200_jobs_only_the_selected_job_is_queried() {
+async fn known_devices_are_not_queried_again_and_new_jobs_are() {
     if std::env::var_os(IN_CHILD).is_none() {
-        let name = "with_more_than_200_jobs_only_the_selected_job_is_queried";
-        let answer = "here = os.path.dirname(os.path.abspath(__file__))\n\
-                      open(here + '/asked', 'a').write('squeue\\n')\n\
-                      for number in range(201): record(number, 'RUNNING', f'n{number}')";
-        assert_eq!(run_in_child(name, answer), ["squeue", "7", "200", "squeue"]);
+        let name = "known_devices_are_not_queried_again_and_new_jobs_are";
+        let answer = "count = 20 if not os.path.exists(here + '/asked') else 22\n\
+                      for number in range(count): record(number, 'RUNNING', f'n{number}')";
+        assert_eq!(run_in_child(name, answer), ["all", "20 21"]);
         return;
     }
     let mut watcher = Watcher::start();
-    assert_eq!(watcher.next_known_jobs().await, [""; 0]);
-    watcher.select_job("7");
-    assert_eq!(watcher.next_known_jobs().await, ["7"]);
-    watcher.select_job("200");
-    assert_eq!(watcher.next_known_jobs().await, ["7", "200"]);
-    // Known devices are not queried again, and unknown jobs not at all.
-    watcher.select_job("7");
-    watcher.select_job("999");
-    watcher.refresh();
-    assert_eq!(watcher.next_known_jobs().await, ["7", "200"]);
+    assert_eq!(watcher.next_known_jobs().await.len(), 20);
+    for _ in 0..2 {
+        watcher.refresh();
+        assert_eq!(watcher.next_known_jobs().await.len(), 22);
+    }
 }
 
 #[tokio::test]
@@ -660,7 +696,8 @@ async fn while_scontrol_hangs_jobs_and_nodes_are_still_published() {
     if std::env::var_os(IN_CHILD).is_none() {
         let name = "while_scontrol_hangs_jobs_and_nodes_are_still_published";
         let answer = "record(7, 'RUNNING', 'n7')\nif os.path.exists(here + '/asked'): record(8, 'RUNNING', 'n8')\n";
-        let scontrol = "#!/bin/sh\necho x >>${0%/*}/asked\nexec /bin/sleep 1000\n";
+        let scontrol = "#!/bin/sh\ncase $* in *node | *config) ;; *) echo x >>${0%/*}/asked ;; esac\n\
+                        exec /bin/sleep 1000\n";
         run_with_programs(name, &[("squeue", &squeue(answer)), ("scontrol", scontrol)]);
         return;
     }
@@ -715,7 +752,8 @@ async fn unexpected_output_of_scontrol_is_reported_and_ends_no_job() {
     if std::env::var_os(IN_CHILD).is_none() {
         let name = "unexpected_output_of_scontrol_is_reported_and_ends_no_job";
         let answer = "if not os.path.exists(here + '/asked'): record(7, 'RUNNING', 'n7')\n";
-        let scontrol = "#!/bin/sh\necho x >>${0%/*}/asked\necho 'System maintenance until 18:00'\n";
+        let scontrol = "#!/bin/sh\ncase $* in *node | *config) ;; *) echo x >>${0%/*}/asked ;; esac\n\
+                        echo 'System maintenance until 18:00'\n";
         run_with_programs(name, &[("squeue", &squeue(answer)), ("scontrol", scontrol)]);
         return;
     }
@@ -733,6 +771,7 @@ async fn unexpected_output_of_scontrol_is_reported_and_ends_no_job() {
 /// cancelled at the third.
 const ENDING: &str = r"#!/usr/bin/python3 -IS
 import os, sys
+if sys.argv[-1] in ('config', 'node'): sys.exit()
 path = os.path.dirname(os.path.abspath(__file__)) + '/asked'
 asked = [line.split()[2] for line in sys.stdin]
 open(path, 'a').write(' '.join(asked) + '\n')
@@ -782,13 +821,15 @@ async fn the_address_of_a_node_is_queried_once() {
             name,
             &[("squeue", &squeue), ("scontrol", SCONTROL), ("sinfo", sinfo)],
         );
-        assert_eq!(asked, ["sinfo", "7"]);
+        assert_eq!(std::collections::BTreeSet::from_iter(&asked).len(), asked.len(), "{asked:?}");
+        assert_eq!(asked.len(), 2, "{asked:?}");
         return;
     }
     let mut watcher = Watcher::start();
     for _ in 0..2 {
         watcher.next_complete().await;
-        let roster = Arc::clone(&watcher.rosters.borrow());
+        let has_all = |roster: &Arc<Roster>| roster.addresses.known.len() == 6;
+        let roster = Arc::clone(&*watcher.rosters.wait_for(has_all).await.unwrap());
         let known: Vec<(&str, Option<&str>)> = roster
             .addresses
             .known
@@ -802,18 +843,98 @@ async fn the_address_of_a_node_is_queried_once() {
     }
 }
 
+/// Jobs of a large cluster: 5,000 with devices on 1,000 nodes, of which 500 are hidden, and a CPU-only one on each of 100
+/// more nodes. Each program appends its words to a file, one line per call.
+const LARGE: &str = r"
+folder = os.path.dirname(os.path.abspath(__file__))
+words = [os.path.basename(__file__)] + [word for word in sys.argv[1:] if 'format' not in word]
+open(folder + '/asked', 'a').write(' '.join(words) + '\n')
+NODES = ['g%04d' % number for number in range(1000)]
+# Five jobs per node have one, two, one, three and one of its eight devices.
+SPANS = [(0, 1), (1, 3), (3, 4), (4, 7), (7, 8)]
+JOBS = [(5 * at + part, node, *SPANS[part]) for at, node in enumerate(NODES) for part in range(5)]
+CPU_ONLY = [(9000 + at, 'c%04d' % at) for at in range(100)]
+def is_hidden(job): return job % 10 == 3
+";
+
+/// What `scontrol` prints of it.
+const LARGE_DETAILS: &str = r"
+def node(name, gres, used):
+    print('NodeName=%s Arch=x86_64 \n   Gres=%s\n   GresUsed=%s' % (name, gres, used))
+    print('   State=MIXED\n   CfgTRES=cpu=1\n')
+if sys.argv[-1] == 'config': print('PrivateData = none')
+if sys.argv[-1] == 'node':
+    for name in NODES: node(name, 'gpu:h100:8', 'gpu:h100:8(IDX:0-7)')
+    for _, name in CPU_ONLY: node(name, '(null)', 'gpu:0')
+if sys.argv[-1] == 'job':
+    for job, name, first, end in JOBS:
+        if is_hidden(job): continue
+        count = end - first
+        print('JobId=%d JobName=x\n   UserId=alice(7)\n   JOB_GRES=gpu:%d' % (job, count))
+        print('     Nodes=%s CPU_IDs=0 Mem=0 GRES=gpu:%d(IDX:%d-%d)' % (name, count, first, end - 1))
+        # Together more than squeue may print.
+        print('   MinCPUsNode=1\n   Command=%s\n' % ('x' * 6000))
+";
+
 #[tokio::test]
-async fn details_of_200_jobs_are_queried_once_in_one_command() {
+async fn all_devices_of_5000_jobs_on_1000_nodes_are_known_after_one_round() {
     if std::env::var_os(IN_CHILD).is_none() {
-        let asked = run_with_jobs("details_of_200_jobs_are_queried_once_in_one_command", 200);
-        assert_eq!(asked.len(), 1, "{asked:?}");
-        assert_eq!(asked.first().unwrap().split(' ').count(), 200);
+        let name = "all_devices_of_5000_jobs_on_1000_nodes_are_known_after_one_round";
+        let squeue = squeue(&format!(
+            "{LARGE}\nfor job, node, *_ in JOBS:\n    if not is_hidden(job): record(job, 'RUNNING', node)\n\
+             for job, node in CPU_ONLY: record(job, 'RUNNING', node)\n\
+             if os.path.exists(folder + '/later'): record(9999, 'RUNNING', 'c0000')\n"
+        ));
+        let scontrol = format!("#!/usr/bin/python3 -IS\nimport os, sys\n{LARGE}{LARGE_DETAILS}");
+        let programs = [("squeue", &*squeue), ("scontrol", &*scontrol), ("sinfo", HANGS)];
+        let mut asked = run_with_programs(name, &programs);
+        // What is asked at the same time is logged in any order.
+        let second = asked.split_off(4);
+        asked.sort();
+        let once = ["scontrol --all --details show job", "scontrol --all --details show node"];
+        assert_eq!(asked, [once[0], once[1], "scontrol show config", "squeue --all"]);
+        assert_eq!(second, ["squeue --all", once[1]]);
         return;
     }
     let mut watcher = Watcher::start();
-    assert_eq!(watcher.next_known_jobs().await.len(), 200);
+    let mut list = watcher.next().await;
+    // `sinfo` hangs, and delays nothing.
+    while list.awaits_devices || list.nodes.awaits_allocated {
+        list = watcher.next().await;
+    }
+    assert!(list.awaits_nodes);
+    check_large(&list, 4600);
+    // Known jobs and CPU-only ones are not queried again.
+    let first = list.at;
+    std::fs::write(std::env::var("PATH").unwrap() + "/later", "").unwrap();
     watcher.refresh();
-    assert_eq!(watcher.next_known_jobs().await.len(), 200);
+    while list.at == first || list.awaits_devices || list.nodes.allocated_at < list.at {
+        list = watcher.next().await;
+    }
+    check_large(&list, 4601);
+}
+
+/// Checks that all jobs of the large cluster have their devices, and its nodes those of hidden jobs too.
+fn check_large(list: &JobList, jobs: usize) {
+    assert_eq!((list.jobs.len(), list.jobs_without_devices()), (jobs, 0));
+    let of_node = |name: &str| &list.nodes.nodes[&NodeName::new(name).unwrap()];
+    for at in 0..1000 {
+        let node = of_node(&format!("g{at:04}"));
+        assert_eq!((node.devices, node.allocated), (Some(8), Some(8)));
+        assert_eq!(node.allocated_indices.as_deref(), Some(&[0, 1, 2, 3, 4, 5, 6, 7][..]));
+    }
+    assert_eq!(of_node("c0000").allocated, Some(0));
+    for job in &list.jobs {
+        let number: u32 = job.id.as_str().parse().unwrap();
+        let [allocation] = &*job.allocations else { unreachable!("{job:?}") };
+        if number >= 9000 {
+            assert_eq!(allocation.devices, DeviceAllocation::None, "{number}");
+            continue;
+        }
+        let (first, end) = [(0, 1), (1, 3), (3, 4), (4, 7), (7, 8)][number as usize % 5];
+        let indices = (first..end).collect::<Vec<u32>>();
+        assert_eq!(allocation.devices, DeviceAllocation::Indices(indices.into()), "{number}");
+    }
 }
 
 #[test]

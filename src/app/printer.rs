@@ -15,7 +15,7 @@ use crate::export::{
 };
 use crate::fleet::Fleet;
 use crate::insight::FleetView;
-use crate::model::{Fault, FaultKind};
+use crate::model::{Fault, FaultKind, Unanswered};
 use crate::query::DisplaySelection;
 use crate::time::Timestamp;
 use crate::ui::{DisplayOptions, RenderContext, report};
@@ -36,6 +36,8 @@ pub(super) struct Printer<'a> {
     fields: Vec<OutputField>,
     /// What precedes the first snapshot.
     header: Vec<u8>,
+    /// What the scheduler had not answered when the snapshot was printed.
+    unanswered: Vec<Unanswered>,
 }
 
 /// What is watched, if names are replaced.
@@ -55,7 +57,17 @@ impl<'a> Printer<'a> {
         let theme = settings_controller::theme(&env.settings, variable);
         let source = if env.privacy.is_anonymous() { ANONYMOUS } else { source };
         let (zone, header) = (TimeZone::system(), csv_header(options, &fields));
-        Self { env, source, selection, display, theme, zone, fields, header }
+        Self {
+            env,
+            source,
+            selection,
+            display,
+            theme,
+            zone,
+            fields,
+            header,
+            unanswered: Vec::new(),
+        }
     }
 
     /// Prints a snapshot as soon as it is complete, or after the deadline.
@@ -74,7 +86,20 @@ impl<'a> Printer<'a> {
         };
         // After the deadline, or if the publisher has stopped: what there is.
         let fleet = complete.unwrap_or_else(|| monitor.fleet().borrow().clone());
+        self.unanswered = fleet.jobs.as_ref().map(|list| list.unanswered()).unwrap_or_default();
         self.print_picture(&fleet, out)
+    }
+
+    /// Returns what the printed snapshot lacks because the deadline came first, and what helps.
+    pub(super) fn incomplete_notice(&self) -> Option<String> {
+        let missing: Vec<&str> = self.unanswered.iter().map(|part| part.text()).collect();
+        let deadline = self.env.settings.seconds("deadline").as_secs_f64();
+        (!missing.is_empty()).then(|| {
+            let missing = missing.join(", ");
+            format!(
+                "Slurm did not tell {missing} within {deadline} s; --deadline SECONDS waits longer"
+            )
+        })
     }
 
     /// Prints this snapshot.

@@ -95,8 +95,8 @@ pub(super) fn run(
     let log = log_file
         .map(|file| UtilizationLog::start(&env, &monitor, file, notice_sender.clone()))
         .transpose()?;
+    let mut printer = Printer::new(&env, &title);
     let reason = env.runtime.block_on(async {
-        let mut printer = Printer::new(&env, &title);
         match env.output_mode {
             OutputMode::Screen => {
                 Box::pin(screen::run(
@@ -125,6 +125,9 @@ pub(super) fn run(
             },
         }
     });
+    if let Some(notice) = printer.incomplete_notice() {
+        writeln!(err, "gtop: {notice}")?;
+    }
     if let Some(log) = log {
         log.finish();
         while let Ok(notice) = notices.try_recv() {

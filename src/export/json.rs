@@ -185,7 +185,7 @@ object! {
         features: Vec<&'a str> = node.features.iter().map(|name| &**name).collect(),
         /// Number of its devices.
         devices: Option<u32> = node.devices,
-        /// Number of devices that jobs have; null unless nodes without a job are watched.
+        /// Number of devices that jobs have, those of jobs that are not listed included; null if the scheduler does not say.
         devices_allocated: Option<u32> = node.allocated,
         /// How long ago the scheduler said so.
         age_seconds: Option<f64> = at.map(|at| age(at, now)),

@@ -309,6 +309,8 @@ impl Anonymizer {
                     .map(|(name, node)| (self.node_name(name), Arc::new(self.scheduler_node(node))))
                     .collect(),
                 at: list.nodes.at,
+                allocated_at: list.nodes.allocated_at,
+                awaits_allocated: list.nodes.awaits_allocated,
             }),
             other_names: self.other_names(&list.other_names),
         }
@@ -580,7 +582,7 @@ mod tests {
             ..SchedulerNode::default()
         };
         let name = NodeName::new("gpu01").unwrap();
-        SchedulerNodes { nodes: [(name, Arc::new(node))].into(), at: None }
+        SchedulerNodes { nodes: [(name, Arc::new(node))].into(), ..SchedulerNodes::default() }
     }
 
     fn fleet() -> Fleet {

@@ -564,7 +564,7 @@ mod tests {
             let mut list = JobList::clone(&job_list(&[job_on], false));
             let scheduler = SchedulerNode { state: NodeState::Mixed, ..SchedulerNode::default() };
             let nodes = [(name(scheduled), Arc::new(scheduler))].into();
-            list.nodes = Arc::new(SchedulerNodes { nodes, at: None });
+            list.nodes = Arc::new(SchedulerNodes { nodes, ..SchedulerNodes::default() });
             let nodes = ["a", "b"].into_iter().zip(links).map(node).collect();
             store.replace(nodes, Some(Arc::new(list)), || {});
             let fleet = store.reader().borrow().clone();
@@ -599,7 +599,7 @@ mod tests {
         let mut list = JobList::clone(&job_list(&["a"], false));
         let drained = SchedulerNode { state: NodeState::Drained, ..SchedulerNode::default() };
         let nodes = [(name("a"), Arc::new(drained))].into();
-        list.nodes = Arc::new(SchedulerNodes { nodes, at: None });
+        list.nodes = Arc::new(SchedulerNodes { nodes, ..SchedulerNodes::default() });
         store.set_nodes(["a", "b", "c"].map(name), Some(Arc::new(list)));
         let found = |store: &FleetStore| {
             let fleet = store.snapshot();
@@ -644,7 +644,7 @@ mod tests {
         list.awaiting_outcome = vec![list.jobs[0].clone()];
         let extra = SchedulerNode { is_extra: true, ..SchedulerNode::default() };
         let nodes = [(name("a"), Arc::new(extra))].into();
-        list.nodes = Arc::new(SchedulerNodes { nodes, at: None });
+        list.nodes = Arc::new(SchedulerNodes { nodes, ..SchedulerNodes::default() });
         store.set_nodes(["a", "b"].map(name), Some(Arc::new(list)));
         for node in ["a", "b"] {
             let mut node = Node::clone(&idle_node(node, 0));
@@ -666,7 +666,10 @@ mod tests {
     fn the_scheduler_s_word_reaches_nodes_that_are_down_and_those_that_report_later() {
         let listed = |state| {
             let node = SchedulerNode { state, ..SchedulerNode::default() };
-            let nodes = SchedulerNodes { nodes: [(name("a"), Arc::new(node))].into(), at: None };
+            let nodes = SchedulerNodes {
+                nodes: [(name("a"), Arc::new(node))].into(),
+                ..SchedulerNodes::default()
+            };
             Some(Arc::new(JobList { nodes: Arc::new(nodes), ..JobList::default() }))
         };
         let state = |store: &FleetStore| {

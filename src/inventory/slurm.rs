@@ -1,11 +1,11 @@
 //! Polls Slurm for jobs and their nodes.
 //!
-//! A round is one `squeue`, plus one `scontrol` for the running jobs whose devices are not known yet:
-//! the allocation of a job does not change while it runs. Jobs and nodes are published as soon as
-//! `squeue` has answered, devices when `scontrol` has, so a hanging `scontrol` delays nothing. The
-//! interval grows while Slurm is slow or fails; the last list then stays, with its age and the error.
+//! A round is one `squeue`, one `scontrol` for what jobs have on all nodes, and one `scontrol` for the running jobs
+//! whose devices are not known yet: the allocation of a job does not change while it runs. Partitions, states and features
+//! of nodes come from a rare `sinfo`.
 //!
-//! Partitions, states and features of nodes come from a rare `sinfo`, which delays nothing either.
+//! Each query is a task with its own schedule, so none waits for the answer to another, and what is answered is
+//! published at once. The interval grows while Slurm is slow or fails; the last answer then stays, with its age and the error.
 
 pub use command::{fetch_jobs, fetch_node_addresses, run_command_within};
 pub use error::{NO_CONFIGURATION, SlurmError, SlurmErrorKind};
@@ -17,51 +17,57 @@ pub use step_jobs::{choose_step_jobs, step_job};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 
 use crate::inventory::Roster;
-use crate::inventory::slurm::command::{fetch_details, fetch_queue};
+use crate::inventory::slurm::address_poll::AddressPoll;
+use crate::inventory::slurm::command::{DetailAnswer, fetch_queue};
+use crate::inventory::slurm::detail_poll::DetailPoll;
 use crate::inventory::slurm::job_detail::JobDetail;
 use crate::inventory::slurm::job_targets::merge_targets;
-use crate::inventory::slurm::missing_jobs::Explanation;
-use crate::inventory::slurm::node_poll::{NodePoll, NodeQuery, await_nodes};
-use crate::inventory::slurm::poll::{WAIT_PER_QUERY_TIME, next_wait, random_byte};
+use crate::inventory::slurm::missing_jobs::{Explanation, MissingJobs, fetch_hides_jobs};
+use crate::inventory::slurm::node_list::NodeList;
+use crate::inventory::slurm::node_poll::NodePoll;
+use crate::inventory::slurm::node_use::NodeUse;
 use crate::inventory::slurm::queue::Queue;
-use crate::model::{
-    Allocation, Job, JobId, JobList, JobListError, JobOutcome, NodeName, RequestedJobs,
-};
-use crate::process::ProgramOutput;
-use crate::ssh::SchedulerAddresses;
+use crate::inventory::slurm::scheduled_query::{ScheduledQuery, TimedAnswer};
+use crate::inventory::slurm::use_poll::UsePoll;
+use crate::model::{JobId, JobList, JobListError, JobOutcome, RequestedJobs};
 use crate::text::sanitize;
 use crate::time::{Clock, Timestamp};
 use crate::transport::Target;
 
+mod address_poll;
 mod command;
+mod detail_poll;
 mod error;
 mod gres;
 mod job_detail;
 mod job_targets;
 mod missing_jobs;
+mod name_list;
 mod node_list;
 mod node_poll;
+mod node_use;
 mod poll;
 mod queue;
 #[cfg(test)]
 mod recorded_output;
+mod records;
+mod scheduled_query;
 mod step_jobs;
 mod time_format;
+mod use_poll;
 
-/// Up to this many jobs, the devices of all are queried; beyond, only those of the requested job.
-const MAX_DETAILED_JOBS: usize = 200;
-/// The devices of a selected job are queried once the cursor has rested on it for this long: it passes many others.
-const SELECTION_REST: Duration = Duration::from_millis(300);
-/// Minimum pause between two queries; at least as long as the last query took.
-const MIN_QUERY_GAP: Duration = Duration::from_secs(1);
+/// Whether Slurm hides jobs is asked so rarely, because it is a line of its configuration.
+const CONFIGURATION_INTERVAL: Duration = Duration::from_secs(3600);
+/// The note of a list of all jobs that lacks those of others.
+const HIDES_JOBS: &str =
+    "PrivateData=jobs hides jobs of others from you; they may have devices that no listed job has";
 /// Maximum number of ended jobs whose outcome is kept.
 const MAX_ENDED_JOBS: usize = 200;
 
@@ -88,6 +94,11 @@ impl JobFilter {
             Self { jobs, .. } if jobs.is_empty() => RequestedJobs::Selected,
             Self { .. } => RequestedJobs::ById,
         }
+    }
+
+    /// Returns true if the controller itself picks the jobs, which costs it less than a list of all.
+    fn is_narrow(&self) -> bool {
+        self.users.len() == 1 || !self.jobs.is_empty()
     }
 
     /// Returns the words that follow `jobs` on the screen, such as `of ada in gpu`.
@@ -141,7 +152,7 @@ fn own_user_name() -> String {
 pub struct PollRequest {
     /// Incremented to request a new list at once.
     pub refresh: u64,
-    /// The selected job, whose devices are queried however many jobs there are.
+    /// The selected job, whose devices are queried at once if they are not known.
     pub job: Option<JobId>,
 }
 
@@ -154,95 +165,30 @@ pub struct SlurmPoller {
     static_targets: Vec<Target>,
     /// Targets that are watched until the first answer of `squeue`.
     initial_targets: Vec<Target>,
-    known_details: BTreeMap<JobId, KnownDetail>,
     list: JobList,
     /// Unescaped names of the listed jobs, to match records of `scontrol`; never shown.
     names: BTreeMap<JobId, String>,
     targets: Vec<Target>,
-    /// Consecutive failed rounds.
-    failures: u32,
     /// Jobs that have left the list, with their unescaped names; their outcome is queried.
     departed: BTreeMap<JobId, String>,
-    /// Why jobs requested by id are not in the queue.
-    missing_reasons: BTreeMap<String, Explanation>,
-    details: DetailSchedule,
-    addresses: SchedulerAddresses,
+    queue: ScheduledQuery<Result<Queue, SlurmError>>,
+    details: DetailPoll,
     nodes: NodePoll,
+    node_use: UsePoll,
+    addresses: AddressPoll,
+    missing_jobs: MissingJobs,
+    hides_jobs: ScheduledQuery<Option<bool>>,
 }
 
-/// When details of jobs are queried.
-#[derive(Debug)]
-struct DetailSchedule {
-    /// A query may be needed.
-    is_due: bool,
-    /// No query before this instant.
-    not_before: Instant,
-    /// Consecutive failures.
-    failures: u32,
-    /// Why devices are not known.
-    note: Option<String>,
-}
-
-/// Queries about jobs in addition to the list.
-#[derive(Debug, Default)]
-struct DetailQuery {
-    /// Jobs with their unescaped names.
-    jobs: BTreeMap<JobId, String>,
-    /// Requested jobs that are not in the queue.
-    missing_jobs: Vec<String>,
-    /// Nodes whose addresses are not known.
-    nodes: BTreeSet<NodeName>,
-}
-
-/// The answers to a [`DetailQuery`].
-struct DetailResult {
-    query: DetailQuery,
-    answer: Option<Result<ProgramOutput, SlurmError>>,
-    missing_reasons: BTreeMap<String, Explanation>,
-    addresses: BTreeMap<String, Option<String>>,
-    took: Duration,
-}
-
-/// A running [`DetailQuery`].
-type PendingQuery = Pin<Box<dyn Future<Output = DetailResult> + Send>>;
-
-impl DetailQuery {
-    fn is_empty(&self) -> bool {
-        self.jobs.is_empty() && self.missing_jobs.is_empty() && self.nodes.is_empty()
-    }
-
-    async fn run(self) -> DetailResult {
-        let mut addresses = BTreeMap::new();
-        // First, because some nodes cannot be connected to without their addresses.
-        if !self.nodes.is_empty() {
-            addresses = fetch_node_addresses(&self.nodes).await;
-        }
-        let began = Instant::now();
-        let answer =
-            if self.jobs.is_empty() { None } else { Some(fetch_details(&self.jobs).await) };
-        let took = began.elapsed();
-        let mut missing_reasons = BTreeMap::new();
-        for job in &self.missing_jobs {
-            missing_reasons.insert(job.clone(), missing_jobs::explain(job).await);
-        }
-        DetailResult { query: self, answer, missing_reasons, addresses, took }
-    }
-}
-
-/// Waits for the running query; for ever if there is none.
-async fn await_query(query: &mut Option<PendingQuery>) -> DetailResult {
-    match query {
-        Some(query) => query.await,
-        None => std::future::pending().await,
-    }
-}
-
-/// A job's devices, and the values that show whether they are still valid.
-#[derive(Debug)]
-struct KnownDetail {
-    starts_at: Option<Timestamp>,
-    nodes: usize,
-    detail: JobDetail,
+/// An answer of Slurm.
+enum SlurmAnswer {
+    Queue(TimedAnswer<Result<Queue, SlurmError>>),
+    Details(TimedAnswer<DetailAnswer>),
+    Nodes(TimedAnswer<Result<NodeList, SlurmError>>),
+    NodeUse(TimedAnswer<Result<NodeUse, SlurmError>>),
+    Addresses(TimedAnswer<BTreeMap<String, Option<String>>>),
+    MissingJobs(TimedAnswer<BTreeMap<String, Explanation>>),
+    HidesJobs(TimedAnswer<Option<bool>>),
 }
 
 impl SlurmPoller {
@@ -254,26 +200,23 @@ impl SlurmPoller {
             targets: static_targets.clone(),
             static_targets,
             initial_targets: Vec::new(),
-            known_details: BTreeMap::new(),
             list: JobList {
                 filter_text: filter.describe().into(),
                 requested: filter.requested(),
+                awaits_nodes: true,
                 interval,
                 ..JobList::default()
             },
             names: BTreeMap::new(),
-            filter,
-            failures: 0,
             departed: BTreeMap::new(),
-            missing_reasons: BTreeMap::new(),
-            addresses: SchedulerAddresses::default(),
+            queue: ScheduledQuery::new(),
+            details: DetailPoll::new(filter.is_narrow()),
             nodes: NodePoll::new(interval, names_partitions),
-            details: DetailSchedule {
-                is_due: false,
-                not_before: Instant::now(),
-                failures: 0,
-                note: None,
-            },
+            node_use: UsePoll::new(interval),
+            addresses: AddressPoll::new(),
+            missing_jobs: MissingJobs::new(),
+            hides_jobs: ScheduledQuery::new(),
+            filter,
         }
     }
 
@@ -301,150 +244,195 @@ impl SlurmPoller {
         mut requests: watch::Receiver<PollRequest>,
         rosters: watch::Sender<Arc<Roster>>,
     ) {
-        let mut due = Instant::now();
-        let mut not_before = due;
-        let mut refresh = requests.borrow().refresh;
-        let mut pending_query: Option<PendingQuery> = None;
-        let mut node_query = NodeQuery::new();
-        // The list may differ from the one that was published last.
-        let mut may_be_new = true;
+        let mut request = requests.borrow_and_update().clone();
         loop {
-            let request = requests.borrow_and_update().clone();
-            let began = Instant::now();
-            let is_refreshed = request.refresh != refresh;
-            refresh = request.refresh;
-            if is_refreshed {
-                self.details.not_before = began;
+            self.start_queries(&clock);
+            let now = clock.now();
+            self.update_list();
+            let roster = self.roster(now);
+            let is_new = !rosters.borrow().has_same_jobs(&roster);
+            if is_new && rosters.send(Arc::new(roster)).is_err() {
+                return;
             }
-            self.nodes.start_query(&mut node_query, is_refreshed, &clock);
-            if began >= due || is_refreshed {
-                may_be_new = true;
-                self.poll_queue(&clock).await;
-                let took = began.elapsed();
-                let wait = next_wait(self.interval, took, self.failures, random_byte());
-                log::debug!("slurm: {} jobs in {took:?}, again in {wait:?}", self.list.jobs.len());
-                due = Instant::now() + wait;
-                // Bounds the load of the controller, however often a refresh is requested.
-                not_before = Instant::now() + took.max(MIN_QUERY_GAP);
-            }
-            if pending_query.is_none() {
-                pending_query = self
-                    .next_query(request.job.as_ref())
-                    .map(|query| -> PendingQuery { Box::pin(query.run()) });
-            }
-            // A query for the selected job alone changes nothing yet, and a list of many jobs costs whoever reads it.
-            if may_be_new {
-                self.list.awaits_devices = pending_query.is_some();
-                self.list.awaits_nodes = self.nodes.is_awaited();
-                if pending_query.is_none() {
-                    self.list.awaiting_outcome.clear();
-                }
-                self.addresses.is_query_running = pending_query.is_some();
-                if rosters.send(Arc::new(self.roster(clock.now()))).is_err() {
-                    return;
-                }
-            }
-            may_be_new = true;
-            let requested = async {
-                self.wait_for_request(&mut requests, &request).await;
-                sleep_until(not_before).await;
-            };
+            let due = self.next_due();
             tokio::select! {
                 () = sleep_until(due) => {}
-                () = requested => {
-                    self.details.is_due = true;
-                    may_be_new = false;
+                () = rosters.closed() => return,
+                next = next_request(&mut requests) => {
+                    self.on_request(&request, &next);
+                    request = next;
                 }
-                answer = await_nodes(&mut node_query) => {
-                    self.nodes.apply(answer);
-                    self.update_targets(clock.now());
-                }
-                result = await_query(&mut pending_query) => {
-                    pending_query = None;
-                    let now = Instant::now();
-                    if matches!(result.answer, Some(Ok(_))) {
-                        due = due.max(now + result.took.saturating_mul(WAIT_PER_QUERY_TIME));
-                    }
-                    not_before = not_before.max(now + result.took.max(MIN_QUERY_GAP));
-                    self.apply_result(result);
-                }
+                answer = self.next_answer() => self.apply(answer, &clock),
             }
         }
     }
 
-    /// Waits until a refresh, or unknown devices of a job, are requested.
-    async fn wait_for_request(
-        &self,
-        requests: &mut watch::Receiver<PollRequest>,
-        before: &PollRequest,
-    ) {
-        loop {
-            if requests.changed().await.is_err() {
-                return std::future::pending().await;
+    /// Starts the queries that are due.
+    fn start_queries(&mut self, clock: &Clock) {
+        if self.queue.is_due() {
+            let filter = self.filter.clone();
+            self.queue.start(async move { fetch_queue(&filter).await });
+        }
+        self.nodes.start(clock);
+        if self.watches_nodes() {
+            self.node_use.start(clock);
+        }
+        let awaits_nodes = self.awaits_node_use();
+        self.details.start(&self.list, &self.names, &self.departed, awaits_nodes);
+        self.addresses.start();
+        self.missing_jobs.start();
+        if self.hides_jobs.is_due() {
+            self.hides_jobs.start(fetch_hides_jobs());
+        }
+    }
+
+    /// Returns when the next query is due.
+    fn next_due(&self) -> Instant {
+        let node_use = self.node_use.query.next_due().filter(|_| self.watches_nodes());
+        let addresses = self.addresses.query.next_due().filter(|_| self.addresses.is_needed());
+        let due = [
+            self.queue.next_due(),
+            self.nodes.query.next_due(),
+            node_use,
+            self.details.next_due(self.awaits_node_use()),
+            addresses,
+            self.missing_jobs.next_due(),
+            self.hides_jobs.next_due(),
+        ];
+        let far = || Instant::now() + CONFIGURATION_INTERVAL;
+        due.into_iter().flatten().min().unwrap_or_else(far)
+    }
+
+    /// Returns true if there is a node of which it matters what jobs have there.
+    fn watches_nodes(&self) -> bool {
+        self.nodes.has_all_nodes || !self.targets.is_empty()
+    }
+
+    /// Returns true if it will soon be known what jobs have on nodes.
+    fn awaits_node_use(&self) -> bool {
+        self.watches_nodes() && self.node_use.is_answer_near()
+    }
+
+    /// Waits for the next answer to a running query.
+    async fn next_answer(&mut self) -> SlurmAnswer {
+        tokio::select! {
+            answer = self.queue.answer() => SlurmAnswer::Queue(answer),
+            answer = self.details.query.answer() => SlurmAnswer::Details(answer),
+            answer = self.nodes.query.answer() => SlurmAnswer::Nodes(answer),
+            answer = self.node_use.query.answer() => SlurmAnswer::NodeUse(answer),
+            answer = self.addresses.query.answer() => SlurmAnswer::Addresses(answer),
+            answer = self.missing_jobs.query.answer() => SlurmAnswer::MissingJobs(answer),
+            answer = self.hides_jobs.answer() => SlurmAnswer::HidesJobs(answer),
+        }
+    }
+
+    fn on_request(&mut self, before: &PollRequest, request: &PollRequest) {
+        if request.refresh != before.refresh {
+            self.queue.hasten();
+            self.nodes.query.hasten();
+            self.details.hasten();
+            self.node_use.refresh();
+        }
+        if let Some(job) = request.job.as_ref().filter(|job| self.details.lacks(&self.list, job)) {
+            self.details.hasten_job(job);
+        }
+    }
+
+    fn apply(&mut self, answer: SlurmAnswer, clock: &Clock) {
+        match answer {
+            SlurmAnswer::Queue(answer) => self.apply_queue(answer, clock),
+            SlurmAnswer::Details(answer) => {
+                let (queried, details) = self.details.apply(&self.list, answer, self.interval);
+                self.apply_outcomes(&queried, &details);
+                self.details.apply_to(&mut self.list.jobs);
             }
-            loop {
-                let now = requests.borrow_and_update().clone();
-                if now.refresh != before.refresh {
-                    return;
+            SlurmAnswer::Nodes(answer) => {
+                self.nodes.apply(answer);
+                self.update_targets(clock.now());
+            }
+            SlurmAnswer::NodeUse(answer) => {
+                self.node_use.apply(answer);
+                if self.details.on_node_use(&self.list, &self.node_use.last) {
+                    self.details.apply_to(&mut self.list.jobs);
                 }
-                if !now.job.is_some_and(|job| self.lacks_devices_of(&job)) {
-                    break;
+                self.update_targets(clock.now());
+            }
+            SlurmAnswer::Addresses(answer) => self.addresses.apply(answer, self.interval),
+            SlurmAnswer::MissingJobs(answer) => self.missing_jobs.apply(answer),
+            SlurmAnswer::HidesJobs(answer) => {
+                match answer.value {
+                    Some(_) => self.hides_jobs.on_success(CONFIGURATION_INTERVAL, answer.took),
+                    None => self.hides_jobs.on_failure(self.interval, answer.took),
                 }
-                match timeout(SELECTION_REST, requests.changed()).await {
-                    Ok(Ok(())) => {}
-                    Ok(Err(_closed)) => return std::future::pending().await,
-                    Err(_rested) => return,
-                }
+                self.list.hides_jobs = answer.value.or(self.list.hides_jobs);
             }
         }
     }
 
-    /// Returns true if a listed job has nodes, and its devices there are not known.
-    fn lacks_devices_of(&self, job: &JobId) -> bool {
-        !self.known_details.contains_key(job) && self.list.with_nodes().any(|one| one.id == *job)
+    /// Updates what the list says of the running queries.
+    fn update_list(&mut self) {
+        let awaits_details = self.details.is_awaited(&self.list, &self.departed);
+        if !awaits_details {
+            self.list.awaiting_outcome.clear();
+        }
+        self.list.awaits_devices = awaits_details || self.missing_jobs.is_awaited();
+        self.list.awaits_nodes = self.nodes.is_awaited();
+        let awaits_allocated = self.watches_nodes() && self.node_use.is_awaited();
+        if self.list.nodes.awaits_allocated != awaits_allocated {
+            Arc::make_mut(&mut self.list.nodes).awaits_allocated = awaits_allocated;
+        }
     }
 
     /// Returns the roster as of `now`.
     pub fn roster(&self, now: Timestamp) -> Roster {
         let mut list = self.list.clone();
-        list.notes.extend(self.details.note.iter().map(|note| note.as_str().into()));
+        list.hides_jobs =
+            missing_jobs::hides_jobs(list.hides_jobs, &own_user_name(), &own_uid(), &list.jobs);
+        let hides_jobs = list.requested == RequestedJobs::All && list.hides_jobs == Some(true);
+        list.notes.extend(hides_jobs.then(|| HIDES_JOBS.into()));
+        list.notes.extend(self.details.note(&list).map(Into::into));
         list.notes.extend(self.nodes.note(now).map(Into::into));
+        list.notes.extend(self.node_use.note(now).map(Into::into));
         list.notes
             .extend(self.nodes.list.unknown_partition(&self.unlisted_partitions()).map(Into::into));
         list.notes
             .extend(self.nodes.list.hidden_nodes_note(&self.unlisted_partitions()).map(Into::into));
-        list.notes.extend(self.missing_reasons.values().map(|known| known.text.as_str().into()));
-        let addresses = self.addresses.clone();
+        list.notes.extend(self.missing_jobs.reasons().map(Into::into));
+        let addresses = self.addresses.addresses();
         Roster { addresses, ..Roster::from_scheduler(self.targets.clone(), Arc::new(list)) }
     }
 
-    /// Reads the queue; keeps the last list if that fails.
-    async fn poll_queue(&mut self, clock: &Clock) {
-        let mut queue = match fetch_queue(&self.filter).await {
+    /// Takes the queue; keeps the last list if there is none.
+    fn apply_queue(&mut self, answer: TimedAnswer<Result<Queue, SlurmError>>, clock: &Clock) {
+        let mut queue = match answer.value {
             Ok(queue) => queue,
             Err(error) if error.kind == SlurmErrorKind::NoSuchJob => Queue::default(),
             Err(error) => {
+                self.queue.on_failure(self.interval, answer.took);
                 self.record_failure(error, clock);
                 return;
             }
         };
-        self.failures = 0;
-        self.details.is_due = true;
+        self.queue.on_success(self.interval, answer.took);
+        log::debug!("slurm: {} jobs in {:?}", queue.jobs.len(), answer.took);
         let listed_at = Some(clock.now());
         for job in &mut queue.jobs {
             job.listed_at = listed_at;
         }
         self.track_departed(&queue);
-        self.drop_stale_details(&queue.jobs);
+        self.details.on_list(&queue.jobs);
+        self.node_use.on_list();
         self.list.jobs = queue.jobs;
         self.names = queue.names;
-        self.apply_known_details();
+        self.list.at = listed_at;
+        self.details.on_node_use(&self.list, &self.node_use.last);
+        self.details.apply_to(&mut self.list.jobs);
         self.initial_targets.clear();
-        self.update_targets(clock.now());
         self.list.notes = queue.notes.into_iter().map(Into::into).collect();
         self.list.is_partial = queue.is_partial;
-        self.list.at = listed_at;
         self.list.error = None;
+        self.update_targets(clock.now());
+        self.missing_jobs.set_missing(&self.filter.jobs, &self.list.jobs);
     }
 
     /// Lists the watched nodes, and what Slurm says of them.
@@ -457,8 +445,13 @@ impl SlurmPoller {
         let allocations = self.list.jobs.iter().flat_map(|job| job.allocations.iter());
         let expected = allocations.map(|allocation| &allocation.node);
         let expected = expected.chain(self.static_targets.iter().map(|target| &target.name));
-        let is_old = self.nodes.is_old(now);
-        self.list.nodes = Arc::new(self.nodes.list.of(names, &expected.collect(), is_old));
+        let is_old = self.nodes.is_old(now) || self.node_use.is_old(now);
+        let (list, node_use) = (&self.nodes.list, &self.node_use.last);
+        self.list.nodes = Arc::new(list.of(node_use, names, &expected.collect(), is_old));
+        let nodes = self.list.with_nodes().flat_map(|job| job.allocations.iter());
+        let nodes = nodes.map(|allocation| &allocation.node);
+        let all = self.list.nodes.nodes.keys().filter(|_| self.nodes.has_all_nodes);
+        self.addresses.set_nodes(nodes.chain(all));
     }
 
     /// Returns the partitions of the filter in which no job is listed.
@@ -468,7 +461,6 @@ impl SlurmPoller {
     }
 
     fn record_failure(&mut self, error: SlurmError, clock: &Clock) {
-        self.failures = self.failures.saturating_add(1);
         let is_same = |known: &JobListError| *known.message == *error.message;
         let since = self.list.error.as_ref().filter(|known| is_same(known));
         let since = since.map_or_else(|| clock.now(), |known| known.since);
@@ -500,77 +492,6 @@ impl SlurmPoller {
         }
     }
 
-    /// Returns the queries that are due, or `None`.
-    fn next_query(&mut self, selected_job: Option<&JobId>) -> Option<DetailQuery> {
-        let is_due = self.details.is_due && Instant::now() >= self.details.not_before;
-        if !is_due {
-            return None;
-        }
-        self.details.is_due = false;
-        let is_over_limit = self.list.with_nodes().count() > MAX_DETAILED_JOBS;
-        let jobs = self.list.with_nodes();
-        let jobs = jobs
-            .filter(|job| !self.known_details.contains_key(&job.id))
-            .filter(|job| !is_over_limit || selected_job == Some(&job.id))
-            .filter_map(|job| Some((job.id.clone(), self.names.get(&job.id)?.clone())))
-            .chain(self.departed.clone())
-            .collect();
-        let missing = if self.list.at.is_some() && self.list.error.is_none() {
-            missing_jobs::find_missing(&self.filter.jobs, &self.list.jobs)
-        } else {
-            Vec::new()
-        };
-        self.missing_reasons.retain(|job, _| missing.contains(&job.as_str()));
-        let is_new =
-            |job: &&&str| self.missing_reasons.get(**job).is_none_or(|known| !known.is_final);
-        let absent = missing.iter().filter(is_new).map(|job| (*job).to_owned()).collect();
-        let nodes = self.list.with_nodes().flat_map(|job| job.allocations.iter());
-        let nodes = nodes.map(|allocation| &allocation.node);
-        let all = self.list.nodes.nodes.keys().filter(|_| self.nodes.has_all_nodes);
-        let nodes = nodes.chain(all);
-        let nodes = nodes.filter(|node| !self.addresses.known.contains_key(node.as_str())).cloned();
-        let query = DetailQuery { jobs, missing_jobs: absent, nodes: nodes.collect() };
-        (!query.is_empty()).then_some(query)
-    }
-
-    /// Applies the answers about devices, outcomes and missing jobs.
-    fn apply_result(&mut self, result: DetailResult) {
-        self.missing_reasons.extend(result.missing_reasons);
-        if !result.addresses.is_empty() {
-            Arc::make_mut(&mut self.addresses.known).extend(result.addresses);
-        }
-        let Some(answer) = result.answer else { return };
-        let schedule = &mut self.details;
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => {
-                schedule.failures = schedule.failures.saturating_add(1);
-                let wait = next_wait(self.interval, result.took, schedule.failures, random_byte());
-                schedule.not_before = Instant::now() + wait;
-                schedule.note = Some(format!(
-                    "{}; devices of jobs are inferred from their processes",
-                    error.message
-                ));
-                return;
-            }
-        };
-        schedule.failures = 0;
-        schedule.note = None;
-        let mut details = job_detail::parse(&answer.stdout, &result.query.jobs);
-        for job in self.list.with_nodes() {
-            let Some(detail) = details.remove(&job.id) else { continue };
-            // A job that is starting or ending may have no devices yet, or no more.
-            if detail.devices.is_empty() {
-                continue;
-            }
-            let known =
-                KnownDetail { starts_at: job.starts_at, nodes: job.allocations.len(), detail };
-            self.known_details.insert(job.id.clone(), known);
-        }
-        self.apply_outcomes(&result.query.jobs, &details);
-        self.apply_known_details();
-    }
-
     /// Stores the outcomes of departed jobs; those without an outcome are queried again.
     fn apply_outcomes(
         &mut self,
@@ -593,68 +514,12 @@ impl SlurmPoller {
 
         self.list.awaiting_outcome.retain(|job| self.departed.contains_key(&job.id));
     }
-
-    /// Drops the devices of jobs that have ended, were requeued, or moved to other nodes.
-    fn drop_stale_details(&mut self, jobs: &[Job]) {
-        let jobs: BTreeMap<&JobId, &Job> = jobs.iter().map(|job| (&job.id, job)).collect();
-        self.known_details.retain(|id, known| {
-            jobs.get(id).is_some_and(|job| {
-                job.starts_at == known.starts_at && job.allocations.len() == known.nodes
-            })
-        });
-    }
-
-    /// Adds the known devices to the listed jobs.
-    fn apply_known_details(&mut self) {
-        for job in &mut self.list.jobs {
-            let Some(known) = self.known_details.get(&job.id) else { continue };
-            job.sluid.clone_from(&known.detail.sluid);
-            let devices_on =
-                |node: &NodeName| known.detail.devices.get(node).cloned().unwrap_or_default();
-            let nodes = job.allocations.iter().map(|allocation| &allocation.node);
-            job.allocations = nodes
-                .map(|node| Allocation { node: node.clone(), devices: devices_on(node) })
-                .collect();
-        }
-    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::DeviceAllocation;
-
-    #[tokio::test(start_paused = true)]
-    async fn only_the_job_on_which_the_cursor_rests_is_queried() {
-        let mut poller = SlurmPoller::new(JobFilter::default(), Duration::from_secs(30), vec![]);
-        let node = NodeName::new("gpu01").unwrap();
-        let allocation = Allocation { node, devices: DeviceAllocation::Unknown };
-        let job = |id: u32| Job {
-            allocations: [allocation.clone()].into(),
-            ..Job::example(&id.to_string())
-        };
-        poller.list.jobs = (1..=20).map(job).collect();
-        let before = PollRequest::default();
-        let (sender, mut requests) = watch::channel(before.clone());
-        let began = Instant::now();
-        let cursor = async {
-            for job in &poller.list.jobs {
-                sender.send_modify(|request| request.job = Some(job.id.clone()));
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            () = poller.wait_for_request(&mut requests, &before) => {}
-            () = cursor => {}
-        }
-        // Twenty keys in 1.9 s, and then the rest.
-        assert_eq!(began.elapsed(), Duration::from_millis(1900) + SELECTION_REST);
-        assert_eq!(requests.borrow().job, JobId::new("20"));
-        // A refresh does not wait.
-        sender.send_modify(|request| request.refresh += 1);
-        let again = Instant::now();
-        poller.wait_for_request(&mut requests, &before).await;
-        assert_eq!(again.elapsed(), Duration::ZERO);
+/// Waits for a request that differs; for ever if nobody requests anything.
+async fn next_request(requests: &mut watch::Receiver<PollRequest>) -> PollRequest {
+    if requests.changed().await.is_err() {
+        return std::future::pending().await;
     }
+    requests.borrow_and_update().clone()
 }

@@ -277,6 +277,36 @@ pub enum RequestedJobs {
     ById,
 }
 
+table! {
+    /// What the scheduler was asked and has not answered yet.
+    pub enum Unanswered {
+        /// Its jobs.
+        Jobs = "jobs",
+        /// Which devices the jobs have.
+        JobDevices = "job_devices",
+        /// The states of its nodes.
+        NodeStates = "node_states",
+        /// Which devices of its nodes jobs have.
+        NodeDevices = "node_devices",
+    }
+    /// All of them.
+    pub const ALL;
+    /// Returns the name used in JSON.
+    pub fn as_str -> &'static str;
+}
+
+impl Unanswered {
+    /// Returns it in words, to follow `tell`.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Jobs => "which jobs there are",
+            Self::JobDevices => "which devices the jobs have",
+            Self::NodeStates => "the states of the nodes",
+            Self::NodeDevices => "which devices of the nodes are in use",
+        }
+    }
+}
+
 /// Why the scheduler does not list its jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobListError {
@@ -337,7 +367,30 @@ impl JobList {
 
     /// Returns true if the scheduler has answered everything, or failed.
     pub fn is_answered(&self) -> bool {
-        self.error.is_some() || (self.lists_devices() && !self.awaits_nodes)
+        self.unanswered().is_empty()
+    }
+
+    /// Returns what the scheduler has not answered yet; nothing once it has failed.
+    pub fn unanswered(&self) -> Vec<Unanswered> {
+        if self.error.is_some() {
+            return Vec::new();
+        }
+        Unanswered::ALL.into_iter().filter(|part| self.awaits(*part)).collect()
+    }
+
+    fn awaits(&self, part: Unanswered) -> bool {
+        match part {
+            Unanswered::Jobs => self.at.is_none(),
+            Unanswered::JobDevices => self.awaits_devices,
+            Unanswered::NodeStates => self.awaits_nodes,
+            Unanswered::NodeDevices => self.nodes.awaits_allocated,
+        }
+    }
+
+    /// Returns the number of jobs on nodes whose devices the scheduler has not told.
+    pub fn jobs_without_devices(&self) -> usize {
+        let is_unknown = |allocation: &Allocation| allocation.devices == DeviceAllocation::Unknown;
+        self.with_nodes().filter(|job| job.allocations.iter().any(is_unknown)).count()
     }
 
     /// Returns true if the scheduler has answered which devices the jobs have.
@@ -448,13 +501,36 @@ mod tests {
                     job("2", JobState::Configuring, "starts"),
                 ],
                 awaits_nodes,
-                nodes: Arc::new(SchedulerNodes { nodes, at: None }),
+                nodes: Arc::new(SchedulerNodes { nodes, ..SchedulerNodes::default() }),
                 ..JobList::default()
             }
         };
         assert_eq!(list(false, false).powered_off(), [name("off")].into());
         assert_eq!(list(true, false).powered_off(), [name("off"), name("starts")].into());
         assert_eq!(list(false, true).powered_off(), [].into());
+    }
+
+    #[test]
+    fn what_the_scheduler_has_not_answered_is_named_until_it_fails() {
+        let nodes = |awaits_allocated| {
+            SchedulerNodes { awaits_allocated, ..SchedulerNodes::default() }.into()
+        };
+        let first = JobList { awaits_nodes: true, nodes: nodes(true), ..JobList::default() };
+        let names = |list: &JobList| -> Vec<&str> {
+            list.unanswered().into_iter().map(Unanswered::as_str).collect()
+        };
+        assert_eq!(names(&first), ["jobs", "node_states", "node_devices"]);
+        let at = Some(Timestamp::default());
+        let listed = JobList { at, awaits_devices: true, nodes: nodes(false), ..first.clone() };
+        assert_eq!(names(&listed), ["job_devices", "node_states"]);
+        assert!(!listed.is_answered());
+        let error = JobListError {
+            message: "squeue failed".into(),
+            remedy: "wait".into(),
+            since: Timestamp::default(),
+        };
+        assert!(JobList { error: Some(error), ..first }.is_answered());
+        assert!(JobList { at, ..JobList::default() }.is_answered());
     }
 
     #[test]

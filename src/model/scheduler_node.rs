@@ -152,6 +152,17 @@ pub struct SchedulerNodes {
     pub nodes: BTreeMap<NodeName, Arc<SchedulerNode>>,
     /// When it answered; `None` when it never has.
     pub at: Option<Timestamp>,
+    /// When it was asked which devices jobs have; `None` when it never answered that.
+    pub allocated_at: Option<Timestamp>,
+    /// It has not answered yet which devices jobs have.
+    pub awaits_allocated: bool,
+}
+
+impl SchedulerNodes {
+    /// Returns when it counted the devices that jobs have: jobs that have started since are not in the numbers.
+    pub fn counted_at(&self) -> Option<Timestamp> {
+        self.allocated_at.or(self.at)
+    }
 }
 
 impl NodeState {

@@ -15,6 +15,8 @@ use crate::text;
 
 /// Most bytes of stderr that are kept.
 const MAX_STDERR: usize = 64 * 1024;
+/// Bytes of stdout that are read at once: as many as a pipe holds.
+const CHUNK_SIZE: usize = 64 * 1024;
 
 /// A program to run.
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +59,18 @@ pub enum ProgramError {
 
 /// Runs a program to its end. Kills its process group on timeout, or when the future is dropped.
 pub async fn run_program(call: ProgramCall<'_>) -> Result<ProgramOutput, ProgramError> {
+    let mut stdout = Vec::new();
+    let ended = stream_program(call, &mut |bytes| stdout.extend_from_slice(bytes)).await?;
+    let stdout = String::from_utf8_lossy(&stdout).into_owned();
+    Ok(ProgramOutput { stdout, ..ended })
+}
+
+/// Runs a program to its end and passes its stdout on while it is read, so that what it printed before a timeout is
+/// not lost. The output that is returned has none. Kills its process group as [`run_program`] does.
+pub async fn stream_program(
+    call: ProgramCall<'_>,
+    on_stdout: &mut (dyn FnMut(&[u8]) + Send),
+) -> Result<ProgramOutput, ProgramError> {
     let began = Instant::now();
     let mut command = Command::new(call.program);
     command.args(call.args).stdin(Stdio::piped());
@@ -71,21 +85,25 @@ pub async fn run_program(call: ProgramCall<'_>) -> Result<ProgramOutput, Program
         }
     })?;
     let mut stderr = Vec::new();
-    let result = timeout(call.timeout, group.run(call, &mut stderr)).await;
+    let result = timeout(call.timeout, group.run(call, on_stdout, &mut stderr)).await;
     // Kills its children too.
     drop(group);
     let stderr = String::from_utf8_lossy(&stderr).into_owned();
-    let Ok((succeeded, stdout)) = result else { return Err(ProgramError::TimedOut(stderr)) };
-    let is_truncated = stdout.len() > call.max_stdout;
-    let stdout = stdout.get(..call.max_stdout).unwrap_or(&stdout);
-    let stdout = String::from_utf8_lossy(stdout).into_owned();
-    Ok(ProgramOutput { succeeded, stdout, stderr, is_truncated, elapsed: began.elapsed() })
+    let Ok((succeeded, is_truncated)) = result else { return Err(ProgramError::TimedOut(stderr)) };
+    let elapsed = began.elapsed();
+    Ok(ProgramOutput { succeeded, stdout: String::new(), stderr, is_truncated, elapsed })
 }
 
 impl ProcessGroup {
-    async fn run(&mut self, call: ProgramCall<'_>, stderr: &mut Vec<u8>) -> (bool, Vec<u8>) {
+    /// Returns whether it succeeded, and whether it printed more than the bound.
+    async fn run(
+        &mut self,
+        call: ProgramCall<'_>,
+        on_stdout: &mut (dyn FnMut(&[u8]) + Send),
+        stderr: &mut Vec<u8>,
+    ) -> (bool, bool) {
         let (stdin, stdout_pipe, stderr_pipe) = self.take_pipes();
-        let mut stdout = Vec::new();
+        let mut is_truncated = false;
         let writing = async {
             if let Some(mut stdin) = stdin {
                 // A program may exit without reading its stdin.
@@ -93,16 +111,36 @@ impl ProcessGroup {
             }
         };
         let reading = async {
-            read_up_to(stdout_pipe, call.max_stdout.saturating_add(1), &mut stdout).await;
-            if stdout.len() > call.max_stdout {
+            is_truncated = pass_on(stdout_pipe, call.max_stdout, on_stdout).await;
+            if is_truncated {
                 self.kill();
             }
         };
         tokio::join!(writing, reading, read_stderr(stderr_pipe, stderr));
-        let is_truncated = stdout.len() > call.max_stdout;
         let ended = self.wait().await;
-        (is_truncated || ended.is_ok_and(|status| status.success()), stdout)
+        (is_truncated || ended.is_ok_and(|status| status.success()), is_truncated)
     }
+}
+
+/// Passes on at most `max` bytes; returns true if there were more.
+async fn pass_on(
+    pipe: Option<impl AsyncRead + Unpin>,
+    max: usize,
+    on_bytes: &mut (dyn FnMut(&[u8]) + Send),
+) -> bool {
+    let Some(mut pipe) = pipe else { return false };
+    let (mut room, mut buffer) = (max, vec![0; CHUNK_SIZE]);
+    // What was read before an error is kept.
+    while let Ok(count @ 1..) = pipe.read(&mut buffer).await {
+        let bytes = buffer.get(..count).unwrap_or(&buffer);
+        let kept = bytes.get(..room).unwrap_or(bytes);
+        on_bytes(kept);
+        room = room.saturating_sub(kept.len());
+        if kept.len() < count {
+            return true;
+        }
+    }
+    false
 }
 
 /// Keeps reading beyond the bound: a full pipe would block the program.
@@ -167,6 +205,24 @@ mod tests {
         while state().is_some_and(|stat| !stat.contains(") Z ")) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    #[tokio::test]
+    async fn output_before_a_timeout_is_passed_on() {
+        let args = ["-c".into(), "echo early; exec sleep 1000".into()];
+        let call = ProgramCall {
+            program: Path::new("sh"),
+            args: &args,
+            input: "",
+            env: &[],
+            hides: |_| false,
+            timeout: Duration::from_millis(300),
+            max_stdout: 100,
+        };
+        let mut stdout = Vec::new();
+        let result = stream_program(call, &mut |bytes| stdout.extend_from_slice(bytes)).await;
+        assert_eq!(result, Err(ProgramError::TimedOut(String::new())));
+        assert_eq!(stdout, b"early\n");
     }
 
     #[tokio::test]

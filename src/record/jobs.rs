@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{
     Allocation, DeviceAllocation, Job, JobId, JobList, JobListError, JobOutcome, JobState,
-    RequestedJobs,
+    RequestedJobs, SchedulerNodes,
 };
 use crate::record::proved::{self, ProvedLine};
 use crate::record::scheduler_nodes::{self, SchedulerNodesLine};
@@ -46,6 +46,9 @@ pub(super) struct JobListLine {
     /// What was proved of the indices of nodes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     proved: Vec<ProvedLine>,
+    /// When it was asked which devices of nodes jobs have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allocated_at: Option<f64>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -136,6 +139,7 @@ impl From<&JobList> for JobListLine {
             nodes: scheduler_nodes::to_lines(&list.nodes),
             nodes_at: list.nodes.at.map(to_seconds),
             proved: proved::to_lines(&list.proved),
+            allocated_at: list.nodes.allocated_at.map(to_seconds),
         }
     }
 }
@@ -174,7 +178,12 @@ impl JobListLine {
                 .filter_map(|job| job.to_job(self.at))
                 .collect(),
             ended: self.ended.iter().filter_map(ended).collect(),
-            nodes: Arc::new(scheduler_nodes::to_nodes(&self.nodes, self.nodes_at)),
+            nodes: Arc::new(SchedulerNodes {
+                nodes: scheduler_nodes::to_nodes(&self.nodes),
+                at: self.nodes_at.map(from_seconds),
+                allocated_at: self.allocated_at.map(from_seconds),
+                awaits_allocated: false,
+            }),
             other_names: Arc::default(),
             proved: Arc::new(proved::to_proved(&self.proved)),
         }

@@ -86,8 +86,8 @@ pub(super) fn to_lines(nodes: &SchedulerNodes) -> Vec<SchedulerNodesLine> {
     equal.into_iter().map(line).collect()
 }
 
-/// Returns the nodes of some lines; `at` is when the scheduler answered.
-pub(super) fn to_nodes(lines: &[SchedulerNodesLine], at: Option<f64>) -> SchedulerNodes {
+/// Returns the nodes of some lines.
+pub(super) fn to_nodes(lines: &[SchedulerNodesLine]) -> BTreeMap<NodeName, Arc<SchedulerNode>> {
     let text = |text: &Arc<str>| sanitize_shared(text, MAX_TEXT_LENGTH);
     let device_type = |(name, count): &(Option<Arc<str>>, u32)| DeviceType {
         name: name.as_ref().map(text),
@@ -121,7 +121,7 @@ pub(super) fn to_nodes(lines: &[SchedulerNodesLine], at: Option<f64>) -> Schedul
         let names = names.iter().filter_map(|name| NodeName::new(name).ok()).take(room);
         nodes.extend(names.map(|name| (name, Arc::clone(&node))));
     }
-    SchedulerNodes { nodes, at: at.map(from_seconds) }
+    nodes
 }
 
 #[cfg(test)]
@@ -131,7 +131,6 @@ mod tests {
 
     #[test]
     fn what_a_scheduler_says_of_nodes_is_read_as_it_was_written() {
-        let at = Timestamp::from_micros(5_000_000);
         let node = |state, reason: Option<&str>| {
             Arc::new(SchedulerNode {
                 partitions: vec!["gpu".into(), "debug".into()],
@@ -158,13 +157,13 @@ mod tests {
                 named("gpu03", node(NodeState::Drained, Some("bad cable"))),
             ]
             .into(),
-            at: Some(at),
+            ..SchedulerNodes::default()
         };
         let lines = to_lines(&nodes);
         assert_eq!((lines.len(), lines[0].names.as_str()), (2, "gpu[01-02]"));
         let text = serde_json::to_string(&lines).unwrap();
         let lines: Vec<SchedulerNodesLine> = serde_json::from_str(&text).unwrap();
-        assert_eq!(to_nodes(&lines, Some(5.0)), nodes);
+        assert_eq!(to_nodes(&lines), nodes.nodes);
     }
 
     #[test]
@@ -173,15 +172,15 @@ mod tests {
             names: format!("{first}[1-40000]"),
             ..SchedulerNodesLine::default()
         };
-        let nodes = to_nodes(&[line('a'), line('b'), line('c')], None);
-        assert_eq!(nodes.nodes.len(), nodeset::MAX_NAMES);
+        let nodes = to_nodes(&[line('a'), line('b'), line('c')]);
+        assert_eq!(nodes.len(), nodeset::MAX_NAMES);
     }
 
     #[test]
     fn a_damaged_line_has_no_nodes() {
         for names in ["", "gpu[", "gpu[1-99999999999]"] {
             let line = SchedulerNodesLine { names: names.to_owned(), ..Default::default() };
-            assert_eq!(to_nodes(&[line], None), SchedulerNodes::default(), "{names}");
+            assert_eq!(to_nodes(&[line]), BTreeMap::new(), "{names}");
         }
     }
 }

@@ -52,7 +52,12 @@ impl FleetSpec {
             };
             nodes.insert(name, Arc::new(said));
         }
-        SchedulerNodes { nodes, at: Some(began) }
+        SchedulerNodes {
+            nodes,
+            at: Some(began),
+            allocated_at: Some(began),
+            awaits_allocated: false,
+        }
     }
 
     /// Returns the number of devices of a node that jobs have, and of all.

@@ -184,6 +184,11 @@ impl Client {
         }
         let endpoint =
             Endpoint { host: typed_name, port: settings.port, family: settings.family, typed_name };
+        // A name that resolves waits for no query of the scheduler.
+        let is_awaited = self.0.addresses.is_awaited(typed_name);
+        if is_awaited && self.0.resolver.look_up(endpoint).await.is_ok() {
+            return None;
+        }
         // Checked first: few nodes have such an address, and the others need no second lookup.
         let address = self.scheduler_address(typed_name, &settings.host).await?;
         self.0.resolver.look_up(endpoint).await.is_err().then_some(address)

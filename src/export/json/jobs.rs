@@ -9,7 +9,7 @@ use crate::export::json::age;
 use crate::export::json::schema::{JsonShape, Metrics, Objects, Shaped, object};
 use crate::fleet::{Claim, Fleet, JobHoldings, Node, job_holdings};
 use crate::metrics::JobAt;
-use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobList, JobListError};
+use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobList, JobListError, Unanswered};
 use crate::time::Timestamp;
 
 object! {
@@ -26,6 +26,12 @@ object! {
         notes: Vec<&'a str> = list.notes.iter().map(|note| &**note).collect(),
         /// Number of jobs in the list.
         jobs: usize = list.jobs.len(),
+        /// Number of jobs on nodes whose devices the scheduler has not told.
+        jobs_without_devices: usize = list.jobs_without_devices(),
+        /// What the scheduler has not answered yet: `jobs`, `job_devices`, `node_states`, `node_devices`.
+        unanswered: Vec<&'static str> = list.unanswered().into_iter().map(Unanswered::as_str).collect(),
+        /// True if it hides jobs of others from this user; null if that is not known.
+        hides_jobs: Option<bool> = list.hides_jobs,
     }
 }
 

@@ -263,7 +263,8 @@ impl Placement<'_> {
             return Hidden { count: Some(0), placed: None };
         };
         // Jobs that have begun since are not in the scheduler's count.
-        let is_counted = |job: &Job| job.starts_at.is_some_and(|at| list.nodes.at > Some(at));
+        let counted_at = list.nodes.counted_at();
+        let is_counted = |job: &Job| job.starts_at.is_some_and(|at| counted_at > Some(at));
         let all_counted = self
             .listed
             .iter()

@@ -1,17 +1,18 @@
 //! Runs Slurm's commands with a time limit, an output limit and a controlled environment.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use crate::inventory::slurm::job_detail::{DetailReader, JobDetail};
 use crate::inventory::slurm::queue::{self, Queue};
 use crate::inventory::slurm::{JobFilter, SlurmError, SlurmErrorKind};
 use crate::model::{Job, JobId, NodeName};
 use crate::nodeset;
-use crate::process::{ProgramCall, ProgramOutput, run_program};
+use crate::process::{ProgramCall, ProgramOutput, run_program, stream_program};
 
 /// Limit for a command. Slurm itself reports a hanging controller after 20 s, with a better message.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
@@ -19,6 +20,8 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_NODES_PER_COMMAND: usize = 1000;
 /// Maximum bytes of output: 20,000 jobs take a fifth of it.
 const MAX_OUTPUT_SIZE: usize = 24 << 20;
+/// Maximum bytes of `scontrol`'s records, which are not kept: those of 100,000 jobs.
+const MAX_RECORDS_SIZE: usize = 256 << 20;
 
 /// Runs `squeue` once; the jobs have no devices.
 pub async fn fetch_jobs(filter: &JobFilter) -> Result<Vec<Job>, SlurmError> {
@@ -40,30 +43,78 @@ pub(super) async fn fetch_queue(filter: &JobFilter) -> Result<Queue, SlurmError>
     }
 }
 
-/// Runs one `scontrol` with a `show job` line per job.
-pub(super) async fn fetch_details(
-    jobs: &BTreeMap<JobId, String>,
-) -> Result<ProgramOutput, SlurmError> {
+/// What is asked about jobs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DetailQuery {
+    /// The jobs with their unescaped names.
+    pub(super) jobs: BTreeMap<JobId, String>,
+    /// All jobs of the cluster are requested at once, instead of one after the other.
+    pub(super) of_all: bool,
+}
+
+/// The answer to a [`DetailQuery`].
+#[derive(Debug)]
+pub(super) struct DetailAnswer {
+    pub(super) query: DetailQuery,
+    /// What is whole, also of an answer that was cut.
+    pub(super) details: BTreeMap<JobId, JobDetail>,
+    /// Why jobs may be missing.
+    pub(super) error: Option<SlurmError>,
+}
+
+/// Runs one `scontrol`, which asks the controller once per job, or once for all.
+pub(super) async fn fetch_details(query: DetailQuery) -> DetailAnswer {
     let mut lines = String::new();
-    for id in jobs.keys() {
+    for id in query.jobs.keys() {
         // Writing to a string cannot fail.
         _ = writeln!(lines, "show job {id}");
     }
-    let answer = run_command("scontrol", &["-d"], &lines).await?;
-    if answer.stdout.contains("JobId=") {
-        return Ok(answer);
+    let (words, input) = if query.of_all {
+        (&["--all", "--details", "show", "job"][..], "")
+    } else {
+        (&["--all", "--details"][..], lines.as_str())
+    };
+    let mut reader = DetailReader::new(&query.jobs);
+    let ended = stream_records(words, input, &mut |bytes| reader.push(bytes)).await;
+    let (has_records, start) = (reader.has_records(), reader.start());
+    let error = match ended {
+        Ok(ended) => detail_error(&ended, has_records, &start),
+        Err(error) => Some(error),
+    };
+    let details = reader.finish();
+    DetailAnswer { query, details, error }
+}
+
+/// Returns why jobs may be missing in an answer; `None` if those that are missing are not known to Slurm.
+fn detail_error(ended: &ProgramOutput, has_records: bool, start: &str) -> Option<SlurmError> {
+    if ended.is_truncated {
+        return Some(SlurmError::truncated("scontrol"));
     }
-    let error = SlurmError::from_stderr("scontrol", &answer.stderr);
-    // The jobs have ended and were purged.
-    let is_purged = error.kind == SlurmErrorKind::NoSuchJob;
-    if is_purged || (answer.succeeded && answer.stdout.trim().is_empty()) {
-        return Ok(answer);
+    if !ended.succeeded {
+        let error = SlurmError::from_stderr("scontrol", &ended.stderr);
+        // The jobs have ended and were purged.
+        return Some(error).filter(|error| error.kind != SlurmErrorKind::NoSuchJob);
     }
-    if answer.succeeded {
-        let message = queue::unexpected_output("scontrol", "job", &answer.stdout);
-        return Err(SlurmError::unexpected_output("scontrol", &message));
+    let start = start.trim_start_matches("scontrol: ").trim();
+    if has_records || start.is_empty() || start.starts_with("No jobs") {
+        return None;
     }
-    Err(error)
+    let message = queue::unexpected_output("scontrol", "job", start);
+    Some(SlurmError::unexpected_output("scontrol", &message))
+}
+
+/// Runs `scontrol` and passes its output on while it is read.
+pub(super) async fn stream_records(
+    words: &[&str],
+    input: &str,
+    on_stdout: &mut (dyn FnMut(&[u8]) + Send),
+) -> Result<ProgramOutput, SlurmError> {
+    let words: Vec<_> = words.iter().map(OsString::from).collect();
+    let call = call("scontrol", &words, input, COMMAND_TIMEOUT);
+    let call = ProgramCall { max_stdout: MAX_RECORDS_SIZE, ..call };
+    stream_program(call, on_stdout)
+        .await
+        .map_err(|fault| SlurmError::from_run_error("scontrol", &fault, COMMAND_TIMEOUT.as_secs()))
 }
 
 /// Runs `sinfo` for the addresses of nodes; `None` for a node that is reached by its name.
@@ -114,20 +165,29 @@ pub async fn run_command_within(
     input: &str,
 ) -> Result<ProgramOutput, SlurmError> {
     let words: Vec<_> = words.iter().map(|word| word.as_ref().to_owned()).collect();
-    let call = ProgramCall {
+    let call = call(program, &words, input, limit);
+    run_program(call)
+        .await
+        .map_err(|fault| SlurmError::from_run_error(program, &fault, limit.as_secs()))
+}
+
+fn call<'a>(
+    program: &'a str,
+    args: &'a [OsString],
+    input: &'a str,
+    timeout: Duration,
+) -> ProgramCall<'a> {
+    ProgramCall {
         program: program.as_ref(),
-        args: &words,
+        args,
         input,
         // Unix times, independent of the time zone, and whole lists of the tasks of arrays.
         env: &[("LC_ALL", "C"), ("SLURM_TIME_FORMAT", "%s"), ("SLURM_BITSTR_LEN", "0")],
         // The user's variables would change the output.
         hides: |name| name.starts_with("SQUEUE_") || name.starts_with("SINFO_"),
-        timeout: limit,
+        timeout,
         max_stdout: MAX_OUTPUT_SIZE,
-    };
-    run_program(call)
-        .await
-        .map_err(|fault| SlurmError::from_run_error(program, &fault, limit.as_secs()))
+    }
 }
 
 /// Returns a random boundary, so that no job name can contain it on purpose.

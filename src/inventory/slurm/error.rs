@@ -31,6 +31,8 @@ pub enum SlurmErrorKind {
     TimedOut,
     /// The command printed something else than requested.
     UnexpectedOutput,
+    /// The command printed more than gtop reads.
+    TooLong,
     /// The job is not known, or no longer.
     NoSuchJob,
     /// A user, a partition or an account does not exist.
@@ -88,6 +90,15 @@ impl SlurmError {
         Self::new(SlurmErrorKind::UnexpectedOutput, program, message)
     }
 
+    /// Returns an error for output that is longer than gtop reads.
+    pub(super) fn truncated(program: &str) -> Self {
+        Self::new(SlurmErrorKind::TooLong, program, "")
+    }
+
+    pub(super) fn is_truncated(&self) -> bool {
+        self.kind == SlurmErrorKind::TooLong
+    }
+
     /// Classifies why a command could not be run to its end.
     pub fn from_run_error(program: &str, fault: &ProgramError, seconds: u64) -> Self {
         match fault {
@@ -137,6 +148,10 @@ impl SlurmError {
             Kind::UnexpectedOutput => {
                 (line.to_owned(), "run it by hand to see its output; gtop retries automatically")
             }
+            Kind::TooLong => (
+                format!("{program} printed more than gtop reads"),
+                "narrow the list with --partition or --account",
+            ),
             Kind::NoSuchJob => (
                 "the job is not in the queue".to_owned(),
                 "it has ended, or the id is wrong: squeue lists the current jobs",

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use crate::inventory::slurm::gres::{names_accelerators, parse_device_allocation};
 use crate::inventory::slurm::queue;
-use crate::model::{DeviceAllocation, JobId, JobOutcome, NodeName};
+use crate::inventory::slurm::records::RecordSplitter;
+use crate::model::{DeviceAllocation, Job, JobId, JobOutcome, NodeName};
 
 /// Details of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,28 +21,64 @@ pub(super) struct JobDetail {
     pub(super) outcome: Option<JobOutcome>,
 }
 
-/// Parses the records of the requested jobs, given by id and unescaped name.
-pub(super) fn parse(output: &str, names: &BTreeMap<JobId, String>) -> BTreeMap<JobId, JobDetail> {
-    let mut details: BTreeMap<JobId, Option<JobDetail>> = BTreeMap::new();
-    // Without echo, the prompt and the answer share a line.
-    let output = output.replace("scontrol: JobId=", "\nJobId=");
-    for record in records(&output) {
-        let Some((id, rest)) = match_header(record, names) else { continue };
-        // A truncated record is dropped: missing lines would look like missing devices.
-        let Some(detail) = parse_record(rest) else { continue };
-        let known = details.entry(id).or_insert_with(|| Some(detail.clone()));
-        if known.as_ref() != Some(&detail) {
-            *known = None;
-        }
+impl JobDetail {
+    /// Returns the details of a job that is known to have no device.
+    pub(super) fn without_devices(job: &Job) -> Self {
+        let nodes = job.allocations.iter().map(|allocation| allocation.node.clone());
+        let devices = nodes.map(|node| (node, DeviceAllocation::None)).collect();
+        Self { devices, ..Self::default() }
     }
-    details.into_iter().filter_map(|(id, detail)| Some((id, detail?))).collect()
 }
 
-/// Splits before each `JobId=` at the start of a line.
-fn records(output: &str) -> impl Iterator<Item = &str> {
-    output.split("\nJobId=").enumerate().filter_map(|(index, record)| {
-        if index == 0 { record.strip_prefix("JobId=") } else { Some(record) }
-    })
+/// Reads the records of the requested jobs while they arrive.
+#[derive(Debug)]
+pub(super) struct DetailReader<'a> {
+    splitter: RecordSplitter,
+    /// The requested jobs, by id and unescaped name.
+    names: &'a BTreeMap<JobId, String>,
+    /// `None` for a job with contradicting records.
+    details: BTreeMap<JobId, Option<JobDetail>>,
+}
+
+impl<'a> DetailReader<'a> {
+    pub(super) fn new(names: &'a BTreeMap<JobId, String>) -> Self {
+        Self { splitter: RecordSplitter::new("JobId="), names, details: BTreeMap::new() }
+    }
+
+    /// Returns true if there was a record, of whatever job.
+    pub(super) fn has_records(&self) -> bool {
+        self.splitter.count() > 0
+    }
+
+    /// Returns the beginning of the output.
+    pub(super) fn start(&self) -> String {
+        self.splitter.start()
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let Self { splitter, names, details } = self;
+        splitter.push(bytes, &mut |record| add_record(details, names, record));
+    }
+
+    pub(super) fn finish(mut self) -> BTreeMap<JobId, JobDetail> {
+        let Self { splitter, names, details } = &mut self;
+        splitter.finish(&mut |record| add_record(details, names, record));
+        self.details.into_iter().filter_map(|(id, detail)| Some((id, detail?))).collect()
+    }
+}
+
+fn add_record(
+    details: &mut BTreeMap<JobId, Option<JobDetail>>,
+    names: &BTreeMap<JobId, String>,
+    record: &str,
+) {
+    let Some((id, rest)) = match_header(record, names) else { return };
+    // A truncated record is dropped: missing lines would look like missing devices.
+    let Some(detail) = parse_record(rest) else { return };
+    let known = details.entry(id).or_insert_with(|| Some(detail.clone()));
+    if known.as_ref() != Some(&detail) {
+        *known = None;
+    }
 }
 
 /// Strips the header, such as `11 ArrayJobId=2 ArrayTaskId=0 JobName=sweep`, from a requested job's record.
@@ -94,6 +131,14 @@ fn parse_node_line(line: &str, devices: &mut BTreeMap<NodeName, DeviceAllocation
     }
     let allocation = parse_device_allocation(gres.trim());
     devices.extend(nodes.into_iter().map(|node| (node, allocation.clone())));
+}
+
+/// Parses the records of the requested jobs in a whole output.
+#[cfg(test)]
+pub(super) fn parse(output: &str, names: &BTreeMap<JobId, String>) -> BTreeMap<JobId, JobDetail> {
+    let mut reader = DetailReader::new(names);
+    reader.push(output.as_bytes());
+    reader.finish()
 }
 
 #[cfg(test)]

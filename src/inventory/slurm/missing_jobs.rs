@@ -1,15 +1,84 @@
 //! Explains why a job requested by id is not in the queue: it has ended, it is hidden from this user, or
 //! it never existed.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 use crate::inventory::slurm::command::run_command;
+use crate::inventory::slurm::scheduled_query::{ScheduledQuery, TimedAnswer};
 use crate::model::{Job, JobOutcome};
 use crate::text::sanitize;
 
 /// Maximum number of missing jobs that are explained.
 const MAX_EXPLAINED: usize = 8;
 
+/// The jobs requested by id that are not in the queue, and why.
+#[derive(Debug)]
+pub(super) struct MissingJobs {
+    missing: Vec<String>,
+    /// By job.
+    reasons: BTreeMap<String, Explanation>,
+    pub(super) query: ScheduledQuery<BTreeMap<String, Explanation>>,
+}
+
+impl MissingJobs {
+    pub(super) fn new() -> Self {
+        Self { missing: Vec::new(), reasons: BTreeMap::new(), query: ScheduledQuery::new() }
+    }
+
+    /// Takes the list of jobs and those that were requested.
+    pub(super) fn set_missing(&mut self, wanted: &[String], list: &[Job]) {
+        self.missing = find_missing(wanted, list).into_iter().map(str::to_owned).collect();
+        // What does not stay true is asked again.
+        self.reasons.retain(|job, known| known.is_final && self.missing.contains(job));
+    }
+
+    /// Returns the jobs without a reason.
+    fn unexplained(&self) -> impl Iterator<Item = &String> {
+        self.missing.iter().filter(|job| !self.reasons.contains_key(*job))
+    }
+
+    /// Returns true if a reason is not known yet.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.query.is_running() || self.unexplained().next().is_some()
+    }
+
+    /// Returns when reasons may be queried; `None` if all are known.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.unexplained().next().and_then(|_| self.query.next_due())
+    }
+
+    /// Starts the query if reasons are to be found.
+    pub(super) fn start(&mut self) {
+        if self.query.is_due() && self.unexplained().next().is_some() {
+            let jobs: Vec<String> = self.unexplained().cloned().collect();
+            self.query.start(async move {
+                let mut reasons = BTreeMap::new();
+                for job in jobs {
+                    let reason = explain(&job).await;
+                    reasons.insert(job, reason);
+                }
+                reasons
+            });
+        }
+    }
+
+    pub(super) fn apply(&mut self, answer: TimedAnswer<BTreeMap<String, Explanation>>) {
+        self.query.on_success(Duration::ZERO, answer.took);
+        self.reasons.extend(answer.value);
+        self.reasons.retain(|job, _| self.missing.contains(job));
+    }
+
+    /// Returns a sentence for each job.
+    pub(super) fn reasons(&self) -> impl Iterator<Item = &str> {
+        self.reasons.values().map(|known| known.text.as_str())
+    }
+}
+
 /// Returns the requested jobs that are not in the list, as they were written.
-pub(super) fn find_missing<'a>(wanted: &'a [String], list: &[Job]) -> Vec<&'a str> {
+fn find_missing<'a>(wanted: &'a [String], list: &[Job]) -> Vec<&'a str> {
     let is_there = |wanted: &str| {
         list.iter().any(|job| {
             let shown = &*job.shown_id;
@@ -37,7 +106,7 @@ pub(super) struct Explanation {
 }
 
 /// Returns a sentence about a job that is not in the queue.
-pub(super) async fn explain(wanted: &str) -> Explanation {
+async fn explain(wanted: &str) -> Explanation {
     let shown = sanitize(wanted, 40);
     let ended = |text| Explanation { text, is_final: true };
     let Some(number) = base_number(wanted) else {
@@ -122,11 +191,34 @@ async fn outcome_from_sacct(wanted: &str) -> Option<JobOutcome> {
     JobOutcome::from_slurm(answer.stdout.lines().next()?)
 }
 
+/// Runs `scontrol show config` for whether it hides jobs of others from this user; `None` if it does not say.
+pub(super) async fn fetch_hides_jobs() -> Option<bool> {
+    let answer = run_command("scontrol", &["show", "config"], "").await.ok()?;
+    is_job_list_private(&answer.stdout)
+}
+
 /// Returns true if the output of `scontrol show config` says that users see only their own jobs; `None` if it
 /// does not say.
 pub fn is_job_list_private(config: &str) -> Option<bool> {
     let kinds = config_value(config, "PrivateData")?;
     Some(kinds.split(',').any(|kind| kind.trim() == "jobs"))
+}
+
+/// Returns whether jobs of others are hidden from a user, given by name and id, if users see only their own jobs; `None` if
+/// it is not known which he sees.
+pub(super) fn hides_jobs(
+    is_private: Option<bool>,
+    user: &str,
+    uid: &str,
+    jobs: &[Job],
+) -> Option<bool> {
+    let is_of_other = |job: &Job| ![user, uid].contains(&&*job.user);
+    match is_private {
+        Some(true) if uid == "0" => Some(false),
+        // An operator sees all of them, the coordinator of an account those of the account.
+        Some(true) if jobs.iter().any(is_of_other) => None,
+        known => known,
+    }
 }
 
 /// Returns the value of a key in the output of `scontrol show config`.
@@ -162,6 +254,22 @@ mod tests {
         let both = fate(&[("12", "COMPLETED"), ("13", "SUSPENDED")]);
         assert_eq!(both, listed("is suspended in partition gpu, of bob"));
         assert_eq!(fate(&[]), None);
+    }
+
+    #[test]
+    fn jobs_of_others_are_hidden_from_users_without_rights() {
+        let config = |kinds: &str| format!("Prolog   = x\nPrivateData             = {kinds}\n");
+        let hides = |kinds: &str, uid: &str, owners: &[&str]| {
+            let job = |owner: &&str| Job { user: (*owner).into(), ..Job::example("7") };
+            let jobs: Vec<Job> = owners.iter().map(job).collect();
+            hides_jobs(is_job_list_private(&config(kinds)), "alice", uid, &jobs)
+        };
+        assert_eq!(hides("none", "2001", &["alice", "bob"]), Some(false));
+        assert_eq!(hides("accounts,jobs", "2001", &["alice", "2001"]), Some(true));
+        assert_eq!(hides("jobs", "2001", &[]), Some(true));
+        assert_eq!(hides("jobs", "0", &["alice"]), Some(false));
+        assert_eq!(hides("jobs", "2001", &["alice", "bob"]), None);
+        assert_eq!(hides_jobs(is_job_list_private("news of the day"), "alice", "2001", &[]), None);
     }
 
     #[test]

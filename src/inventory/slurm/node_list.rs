@@ -1,12 +1,14 @@
 //! The arguments of `sinfo`, and the parser of its output: the nodes of a cluster with their partitions.
 //!
 //! An administrator's reason may contain anything, so records are separated as those of `squeue` are, and the reason is
-//! their last field. How many devices are in use has no place in that format: it is a second output, of plain columns.
+//! their last field. Which devices are in use has no place in that format: see `node_use`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::inventory::slurm::gres;
+use crate::inventory::slurm::name_list::{MAX_NAME_CHARS, MAX_WORDS, words};
+use crate::inventory::slurm::node_use::NodeUse;
 use crate::inventory::slurm::queue::{self, MAX_NODES, is_empty_value};
 use crate::inventory::slurm::{SlurmError, command};
 use crate::model::{NodeName, SchedulerNode, SchedulerNodes};
@@ -19,14 +21,8 @@ const FIELD_SEPARATOR: char = '\u{1f}';
 const FIELDS: [&str; 6] = ["%N", "%R", "%T", "%f", "%G", "%E"];
 /// The header of the first field.
 const FIRST_HEADER: &str = "NODELIST";
-/// Wide enough for every name and every list of resources.
-const USED_FORMAT: &str = "--Format=NodeList:256,GresUsed:1024";
 /// Maximum length of a reason, in characters.
 const MAX_REASON_CHARS: usize = 256;
-/// Maximum length of a name of a partition or a feature, in characters.
-const MAX_NAME_CHARS: usize = 64;
-/// Maximum number of partitions, and of features, of a node.
-const MAX_WORDS: usize = 64;
 /// Maximum number of partitions without a listed node.
 const MAX_PARTITIONS: usize = 1024;
 /// Maximum number of partitions named in a note.
@@ -48,13 +44,11 @@ pub(super) struct NodeList {
 /// What `sinfo` is asked.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NodeQuestion {
-    /// How many devices of each node jobs have.
-    pub(super) with_use: bool,
     /// Also nodes of hidden partitions.
     pub(super) with_hidden: bool,
 }
 
-/// Runs `sinfo`, and once more for the devices in use if these are wanted.
+/// Runs `sinfo`.
 pub(super) async fn fetch(question: NodeQuestion, now: Timestamp) -> Result<NodeList, SlurmError> {
     let boundary = command::random_boundary();
     let all = question.with_hidden.then_some("--all");
@@ -74,14 +68,6 @@ pub(super) async fn fetch(question: NodeQuestion, now: Timestamp) -> Result<Node
         let answer = command::run_command("sinfo", &words, "").await.ok();
         if let Some(answer) = answer.filter(|answer| answer.succeeded) {
             add_empty_partitions(&mut list, &answer.stdout);
-        }
-    }
-    if question.with_use {
-        let used = words_with(&["--noheader".to_owned(), USED_FORMAT.to_owned()]);
-        // Without this answer, the devices in use stay unknown.
-        let used = command::run_command("sinfo", &used, "").await.ok();
-        if let Some(used) = used.filter(|used| used.succeeded) {
-            add_used(&mut list, &used.stdout);
         }
     }
     Ok(list)
@@ -135,10 +121,6 @@ fn split_record(record: &str) -> Option<Vec<&str>> {
 fn parse_node(fields: &[&str]) -> Option<(NodeName, SchedulerNode)> {
     let [name, partition, state, features, resources, reason] = *fields else { return None };
     let name = NodeName::new(name).ok()?;
-    let words = |list: &str| -> Vec<Arc<str>> {
-        let words = list.split(',').map(str::trim).filter(|word| !is_empty_value(word));
-        words.take(MAX_WORDS).map(|word| sanitize_shared(word, MAX_NAME_CHARS)).collect()
-    };
     let is_known = |text: &&str| !is_empty_value(text) && !text.eq_ignore_ascii_case("none");
     let node = SchedulerNode {
         partitions: words(partition),
@@ -162,15 +144,16 @@ fn add_empty_partitions(list: &mut NodeList, output: &str) {
     list.empty_partitions = names.filter(is_empty).take(MAX_PARTITIONS).collect();
 }
 
-/// Adds the devices in use, from lines of a node and its resources in use.
-fn add_used(list: &mut NodeList, output: &str) {
-    for line in output.lines() {
-        let mut words = line.split_whitespace();
-        let (Some(name), Some(used)) = (words.next(), words.next()) else { continue };
-        let node = NodeName::new(name).ok().and_then(|name| list.nodes.get_mut(&name));
-        if let Some(node) = node {
-            Arc::make_mut(node).allocated = Some(gres::count_devices(used));
-        }
+/// Returns a listed node with what jobs have on it.
+fn with_use(listed: &SchedulerNode, used: &SchedulerNode) -> SchedulerNode {
+    SchedulerNode {
+        devices: used.devices.or(listed.devices),
+        allocated: used.allocated,
+        allocated_indices: used.allocated_indices.clone(),
+        device_types: used.device_types.clone(),
+        daemon_started_at: used.daemon_started_at,
+        version: used.version.clone(),
+        ..listed.clone()
     }
 }
 
@@ -188,15 +171,20 @@ impl NodeList {
         nodes.map(|(name, _)| name)
     }
 
-    /// Returns what it says of some nodes; those not in `expected` are marked as extra.
+    /// Returns what it and `node_use` say of some nodes; those not in `expected` are marked as extra.
     pub(super) fn of<'a>(
         &self,
+        node_use: &NodeUse,
         names: impl Iterator<Item = &'a NodeName>,
         expected: &BTreeSet<&NodeName>,
         is_old: bool,
     ) -> SchedulerNodes {
         let known = names.filter_map(|name| {
-            let node = self.nodes.get(name)?;
+            let node = &match (self.nodes.get(name), node_use.nodes.get(name)) {
+                (Some(listed), Some(used)) => Arc::new(with_use(listed, used)),
+                (Some(node), None) | (None, Some(node)) => Arc::clone(node),
+                (None, None) => return None,
+            };
             let is_extra = !expected.contains(name);
             if !is_extra && !is_old {
                 return Some((name.clone(), Arc::clone(node)));
@@ -204,7 +192,12 @@ impl NodeList {
             let marked = SchedulerNode { is_extra, is_old, ..SchedulerNode::clone(node) };
             Some((name.clone(), Arc::new(marked)))
         });
-        SchedulerNodes { nodes: known.collect(), at: self.at }
+        SchedulerNodes {
+            nodes: known.collect(),
+            at: self.at.or(node_use.at),
+            allocated_at: node_use.at,
+            awaits_allocated: false,
+        }
     }
 
     /// Returns a note on those of these partitions of which Slurm lists no node: it hides nodes in the cloud that are
@@ -294,7 +287,9 @@ mod tests {
         assert_eq!(list.names_in(&in_debug).collect::<Vec<_>>(), [&name("gpu01")]);
         assert_eq!(list.names_in(&[]).count(), 2);
         let known = |is_old| {
-            let known = list.of(list.names_in(&[]), &[&name("gpu02")].into(), is_old);
+            let busy = name("gpu02");
+            let expected = [&busy].into();
+            let known = list.of(&NodeUse::default(), list.names_in(&[]), &expected, is_old);
             assert_eq!(known.at, Some(NOW));
             known.nodes.into_values().map(|node| (node.is_extra, node.is_old)).collect::<Vec<_>>()
         };
@@ -311,20 +306,6 @@ mod tests {
         let shown = node.reason.as_deref().unwrap();
         assert!(shown.starts_with("bad|cable") && shown.ends_with("wait, idle"), "{shown:?}");
         assert!(!shown.chars().any(char::is_control), "{shown:?}");
-    }
-
-    #[test]
-    fn the_devices_in_use_are_added_if_sinfo_prints_them() {
-        let mut list = parsed(
-            &(header()
-                + &node("gpu01", "gpu", "mixed", "none")
-                + &node("gpu02", "gpu", "idle", "none")),
-        );
-        let used = "gpu01    gpu:a100:3(IDX:0-2),shard:a100:0(0/4)   \n\
-            gpu01    gpu:a100:3(IDX:0-2)\nother gpu:8\ngpu02\n";
-        add_used(&mut list, used);
-        let unallocated = |node: &str| list.nodes[&name(node)].unallocated();
-        assert_eq!((unallocated("gpu01"), unallocated("gpu02")), (Some(5), None));
     }
 
     #[test]

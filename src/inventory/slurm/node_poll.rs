@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::task::JoinSet;
-use tokio::time::Instant;
-
 use crate::inventory::slurm::SlurmError;
 use crate::inventory::slurm::node_list::{self, NodeList, NodeQuestion};
-use crate::inventory::slurm::poll::{WAIT_PER_QUERY_TIME, next_wait, random_byte};
+use crate::inventory::slurm::poll::WAIT_PER_QUERY_TIME;
+use crate::inventory::slurm::scheduled_query::{ScheduledQuery, TimedAnswer};
 use crate::time::{Clock, Timestamp};
 
 /// Nodes are listed this many times less often than jobs.
@@ -26,30 +24,9 @@ pub(super) struct NodePoll {
     /// Partitions are named, which may be hidden ones.
     names_partitions: bool,
     interval: Duration,
-    due: Instant,
-    /// The wait after the last list.
-    usual_wait: Duration,
-    failures: u32,
+    pub(super) query: ScheduledQuery<Result<NodeList, SlurmError>>,
     /// Why the list is missing or old.
     error: Option<SlurmError>,
-}
-
-/// A list, and how long it took.
-#[derive(Debug)]
-pub(super) struct NodeAnswer {
-    list: Result<NodeList, SlurmError>,
-    took: Duration,
-}
-
-/// The running query, if any: a task, which goes on while `squeue` runs.
-pub(super) type NodeQuery = JoinSet<NodeAnswer>;
-
-/// Waits for the running query; for ever if there is none.
-pub(super) async fn await_nodes(query: &mut NodeQuery) -> NodeAnswer {
-    match query.join_next().await {
-        Some(Ok(answer)) => answer,
-        Some(Err(_)) | None => std::future::pending().await,
-    }
 }
 
 impl NodePoll {
@@ -60,30 +37,18 @@ impl NodePoll {
             has_all_nodes: false,
             names_partitions,
             interval: job_interval,
-            due: Instant::now(),
-            usual_wait: Duration::ZERO,
-            failures: 0,
+            query: ScheduledQuery::new(),
             error: None,
         }
     }
 
-    /// Starts the query if one is due and none runs; `is_refreshed` makes it due.
-    pub(super) fn start_query(&self, query: &mut NodeQuery, is_refreshed: bool, clock: &Clock) {
-        if !query.is_empty() || !self.is_due(is_refreshed) {
-            return;
+    /// Starts the query if one is due.
+    pub(super) fn start(&mut self, clock: &Clock) {
+        if self.query.is_due() {
+            let question = NodeQuestion { with_hidden: self.names_partitions };
+            let now = clock.now();
+            self.query.start(async move { node_list::fetch(question, now).await });
         }
-        let now = clock.now();
-        let question =
-            NodeQuestion { with_use: self.has_all_nodes, with_hidden: self.names_partitions };
-        query.spawn(async move {
-            let began = Instant::now();
-            let list = node_list::fetch(question, now).await;
-            NodeAnswer { list, took: began.elapsed() }
-        });
-    }
-
-    fn is_due(&self, is_refreshed: bool) -> bool {
-        is_refreshed || Instant::now() >= self.due
     }
 
     /// Returns true until the first list has arrived or failed.
@@ -93,31 +58,28 @@ impl NodePoll {
 
     /// Returns true if the last list is so old that it may no longer be true.
     pub(super) fn is_old(&self, now: Timestamp) -> bool {
-        let limit = self.usual_wait.saturating_mul(WAITS_UNTIL_OLD);
+        let limit = self.query.usual_wait().saturating_mul(WAITS_UNTIL_OLD);
         self.error.is_some() && self.list.at.is_some_and(|at| now.since(at) > limit)
     }
 
     /// Keeps the list, or the last one if there is none.
-    pub(super) fn apply(&mut self, answer: NodeAnswer) {
+    pub(super) fn apply(&mut self, answer: TimedAnswer<Result<NodeList, SlurmError>>) {
         let every =
             if self.has_all_nodes { JOB_LISTS_PER_FULL_NODE_LIST } else { JOB_LISTS_PER_NODE_LIST };
-        match answer.list {
+        let interval = self.interval.saturating_mul(every);
+        match answer.value {
             Ok(list) => {
-                (self.list, self.failures, self.error) = (list, 0, None);
+                (self.list, self.error) = (list, None);
+                // Nothing of this list is urgent, so it may take a smaller part of the time.
+                let rare = answer.took.saturating_mul(WAIT_PER_QUERY_TIME * WAIT_PER_QUERY_TIME);
+                self.query.on_success(interval.max(rare), answer.took);
             }
             Err(error) => {
                 log::info!("slurm: nodes: {}", error.message);
-                self.failures = self.failures.saturating_add(1);
                 self.error = Some(error);
+                self.query.on_failure(interval, answer.took);
             }
         }
-        let interval = self.interval.saturating_mul(every);
-        let took = answer.took.saturating_mul(WAIT_PER_QUERY_TIME);
-        let wait = next_wait(interval, took, self.failures, random_byte());
-        if self.failures == 0 {
-            self.usual_wait = wait;
-        }
-        self.due = Instant::now() + wait;
     }
 
     /// Returns a note if what is known of nodes is old or not complete, or if nodes without a job cannot be listed.
@@ -139,31 +101,34 @@ mod tests {
     use super::*;
     use crate::inventory::slurm::SlurmErrorKind;
 
-    fn failed() -> NodeAnswer {
+    fn failed() -> TimedAnswer<Result<NodeList, SlurmError>> {
         let error = SlurmError {
             kind: SlurmErrorKind::NotInstalled,
             message: "sinfo is not on the PATH of this machine".into(),
             remedy: "",
         };
-        NodeAnswer { list: Err(error), took: Duration::ZERO }
+        TimedAnswer { value: Err(error), took: Duration::ZERO }
     }
 
-    fn listed(clock: &Clock) -> NodeAnswer {
+    fn listed(clock: &Clock) -> TimedAnswer<Result<NodeList, SlurmError>> {
         let list = NodeList { at: Some(clock.now()), ..NodeList::default() };
-        NodeAnswer { list: Ok(list), took: Duration::ZERO }
+        TimedAnswer { value: Ok(list), took: Duration::ZERO }
     }
 
     #[tokio::test(start_paused = true)]
     async fn nodes_are_listed_rarely_and_when_somebody_asks() {
         let clock = Clock::system();
         let mut poll = NodePoll::new(Duration::from_secs(30), false);
-        assert!(poll.is_due(false));
+        assert!(poll.query.is_due());
         poll.apply(listed(&clock));
         tokio::time::advance(Duration::from_secs(200)).await;
-        assert!(!poll.is_due(false));
-        assert!(poll.is_due(true));
+        assert!(!poll.query.is_due());
         tokio::time::advance(Duration::from_secs(200)).await;
-        assert!(poll.is_due(false));
+        assert!(poll.query.is_due());
+        poll.apply(listed(&clock));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        poll.query.hasten();
+        assert!(poll.query.is_due());
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,14 +3,22 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::inventory::slurm::{job_detail, queue};
-use crate::model::{DeviceAllocation, Job, JobId, JobState, NodeName};
+use crate::inventory::slurm::{job_detail, node_use, queue};
+use crate::model::{DeviceAllocation, Job, JobId, JobState, NodeName, NodeState};
 
 const VERSIONS: [(&str, &str); 4] = [
     ("20.11.4", include_str!("../../../tests/fixtures/slurm/show-job-20.11.4.txt")),
     ("22.05.8", include_str!("../../../tests/fixtures/slurm/show-job-22.05.8.txt")),
     ("24.11.5", include_str!("../../../tests/fixtures/slurm/show-job-24.11.5.txt")),
     ("26.05.5", include_str!("../../../tests/fixtures/slurm/show-job-26.05.5.txt")),
+];
+
+/// A node of each, all of whose devices a job has.
+const NODES: [(&str, &str); 4] = [
+    ("20.11.4", include_str!("../../../tests/fixtures/slurm/show-node-20.11.4.txt")),
+    ("22.05.8", include_str!("../../../tests/fixtures/slurm/show-node-22.05.8.txt")),
+    ("24.11.5", include_str!("../../../tests/fixtures/slurm/show-node-24.11.5.txt")),
+    ("26.05.5", include_str!("../../../tests/fixtures/slurm/show-node-26.05.5.txt")),
 ];
 
 /// Names of the submitted jobs; the tasks of an array share one.
@@ -72,6 +80,22 @@ fn every_version_reports_the_devices_of_every_kind_of_job() {
         for name in ["pendbig", "held"] {
             assert_eq!(allocations(text, name), [vec![]], "{version} {name}");
         }
+    }
+}
+
+#[test]
+fn every_version_reports_what_jobs_have_on_a_node() {
+    for (version, text) in NODES {
+        let nodes = node_use::parse(text);
+        let node = &nodes[&NodeName::new("gpu-node-01").unwrap()];
+        assert_eq!((nodes.len(), node.devices, node.allocated), (1, Some(8), Some(8)), "{version}");
+        let indices = node.allocated_indices.as_deref();
+        assert_eq!(indices, Some(&[0, 1, 2, 3, 4, 5, 6, 7][..]), "{version}");
+        assert_eq!(node.version.as_deref(), Some(version));
+        let types = &node.device_types;
+        assert_eq!((types.len(), types[0].name.as_deref(), types[0].count), (1, Some("h100"), 8));
+        assert!(node.daemon_started_at.is_some() && node.is_responding, "{version}");
+        assert_eq!(node.state, NodeState::Mixed, "{version}");
     }
 }
 

@@ -28,6 +28,12 @@ impl AddressTable {
         self.0.send_replace(addresses);
     }
 
+    /// Returns true if a query in progress may tell the address of a node.
+    pub(crate) fn is_awaited(&self, host: &str) -> bool {
+        let addresses = self.0.borrow();
+        addresses.is_query_running && !addresses.known.contains_key(host)
+    }
+
     /// Returns the scheduler's address of a node; waits for a query in progress.
     pub(crate) async fn get(&self, host: &str) -> Option<String> {
         let mut updates = self.0.subscribe();
@@ -57,6 +63,7 @@ mod tests {
         table.set(addresses(true, &[("n1", Some("10.0.0.1")), ("n2", None)]));
         assert_eq!(table.get("n1").await.as_deref(), Some("10.0.0.1"));
         assert_eq!(table.get("n2").await, None);
+        assert!(table.is_awaited("n3") && !table.is_awaited("n2"));
         assert_eq!(table.get("n3").await, None, "after the timeout");
         let answering = async {
             tokio::time::sleep(Duration::from_secs(2)).await;
@@ -64,5 +71,6 @@ mod tests {
         };
         let (address, ()) = tokio::join!(table.get("n3"), answering);
         assert_eq!(address.as_deref(), Some("10.0.0.3"));
+        assert!(!table.is_awaited("n3") && !table.is_awaited("n4"));
     }
 }
