@@ -73,5 +73,7 @@ class Evidence:
     def on_worker_lost(self, now):
         """Ends the child with all that it has started."""
         self.worker.end()
+        if not self.has_request:
+            self.add({'complete': True}, None)
         # If another daemon has started meanwhile, that one is asked at once.
         self.read_at = now + (EVIDENCE_INTERVAL if self.has_request or self.asked == self.daemon else 0.0)

@@ -366,6 +366,7 @@ class Probe:
         frame.update(identity)
         frame['user'] = (self.processes.names.get(identity['uid']) or os.environ.get('LOGNAME') or str(identity['uid']))[:255]
         frame['commands'] = ['heartbeat', 'interval', 'focus', 'full'] + list(REQUEST_COMMANDS)
+        frame['evidence'] = True
         if self.processes.contained:
             frame['contained'] = True
         group = cgroup(os.getpid())

@@ -230,7 +230,10 @@ pub(super) fn is_complete(fleet: &Fleet) -> bool {
     let jobs = fleet.jobs.as_ref();
     let is_down = |fault: &Fault| fault.kind != FaultKind::NoBanner;
     jobs.is_none_or(|list| list.is_answered())
-        && fleet.nodes.iter().all(|node| node.is_settled || node.fault().is_some_and(is_down))
+        && fleet.nodes.iter().all(|node| {
+            let is_settled = node.is_settled && !node.awaits_evidence();
+            is_settled || node.fault().is_some_and(is_down)
+        })
 }
 
 fn any_answered(fleet: &Fleet) -> bool {

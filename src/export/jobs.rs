@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use crate::fleet::{Certainty, Fleet, job_holdings};
 use crate::insight::node_status::device_label;
-use crate::model::{Allocation, Device, DeviceAllocation, Job, JobState};
+use crate::model::{Allocation, Device, Job, JobState};
 use crate::nodeset;
 use crate::time::{Timestamp, format_age, format_duration};
 
@@ -71,16 +71,15 @@ fn devices_text(job: &Job, allocation: &Allocation, fleet: &Fleet) -> String {
         Certainty::Disputed => ", contradicted by processes",
         Certainty::Certain | Certainty::Unknown => "",
     };
-    match (labels, known.unplaced, &allocation.devices) {
-        (None, Some(0), DeviceAllocation::None) => format!("no devices{certainty}"),
-        (None, Some(0), _) => "devices that the driver does not show".to_owned(),
-        (None, Some(count), _) => format!("{count} devices, which ones is not known{certainty}"),
-        (None, None, _) => "devices unknown".to_owned(),
-        (Some(labels), Some(0), _) => format!("devices {labels}{certainty}"),
-        (Some(labels), Some(count), _) => {
+    match (labels, known.unplaced) {
+        (None, Some(0)) => format!("no devices{certainty}"),
+        (None, Some(count)) => format!("{count} devices, which ones is not known{certainty}"),
+        (None, None) => "devices unknown".to_owned(),
+        (Some(labels), Some(0)) => format!("devices {labels}{certainty}"),
+        (Some(labels), Some(count)) => {
             format!("devices {labels} and {count} more, which ones is not known{certainty}")
         }
-        (Some(labels), None, _) => format!("devices {labels} used by processes"),
+        (Some(labels), None) => format!("devices {labels} used by processes"),
     }
 }
 

@@ -136,6 +136,7 @@ impl Anonymizer {
         // The rest of a kernel's release may be the name of a site.
         let version = kernel.split(|letter: char| !letter.is_ascii_digit() && letter != '.').next();
         Hello {
+            has_evidence: hello.has_evidence,
             probe: Arc::clone(&hello.probe),
             host: HostFacts {
                 host_name: name.into(),

@@ -407,6 +407,13 @@ impl Node {
         self.statics_of(pid)?.job.as_ref()
     }
 
+    /// Returns true if the node has not told yet how the scheduler that knows it numbers its devices.
+    pub fn awaits_evidence(&self) -> bool {
+        let will_tell = self.hello.as_ref().is_some_and(|hello| hello.has_evidence);
+        let is_complete = self.evidence.as_ref().is_some_and(|known| known.is_complete);
+        self.scheduler.is_some() && will_tell && !is_complete
+    }
+
     /// Returns the owner of a process that uses a device; `None` when the process has ended.
     pub fn user_of(&self, used: &DeviceUse) -> Option<User> {
         let is_visible = self.process(used.pid).is_some();

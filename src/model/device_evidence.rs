@@ -8,6 +8,8 @@ use crate::time::Timestamp;
 /// The evidence of one node. What is `None` or empty could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceEvidence {
+    /// All of it has been read.
+    pub is_complete: bool,
     /// The scheduler's daemon on the node: its list of devices, by index.
     pub daemon: DaemonDevices,
     /// The configuration from which the daemon makes its list.

@@ -227,6 +227,8 @@ impl DeviceAllocation {
 
 /// A list counts for so many intervals after the last answer.
 const KEPT_INTERVALS: u32 = 3;
+/// An interval counts as at least this long: a scheduler that does not answer takes 20 s to say so.
+const MIN_KEPT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The job list of one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -361,7 +363,7 @@ impl JobList {
 
     /// Returns true if what the list says is taken to be still so: for three intervals, also if the scheduler does not answer.
     pub fn is_kept(&self, now: Timestamp) -> bool {
-        let limit = self.interval.saturating_mul(KEPT_INTERVALS);
+        let limit = self.interval.max(MIN_KEPT_INTERVAL).saturating_mul(KEPT_INTERVALS);
         self.is_current() || self.at.is_some_and(|at| now.since(at) <= limit)
     }
 

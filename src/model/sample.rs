@@ -24,6 +24,8 @@ pub struct Hello {
     pub backends: Vec<BackendState>,
     /// Commands the probe supports.
     pub commands: Vec<Arc<str>>,
+    /// It tells how the scheduler numbers and confines devices.
+    pub has_evidence: bool,
 }
 
 impl Hello {

@@ -72,6 +72,8 @@ objects! {
         pub hidepid: u8,
         /// True if the probe runs in a PID namespace of its own.
         pub contained?: bool,
+        /// True if it tells how the scheduler numbers and confines devices: samples then have `evidence`.
+        pub evidence?: bool,
         /// The probe's control group, if it is one of Slurm's.
         pub cgroup?: Option<String>,
         /// Commands the probe supports.
@@ -317,6 +319,8 @@ objects! {
     /// What the node tells of how its scheduler numbers its devices. It replaces the one before; a missing key could not
     /// be read, or does not apply.
     pub struct Evidence {
+        /// True once all of it has been read.
+        pub complete?: bool,
         /// The node's name in the scheduler's configuration.
         pub node?: Option<String>,
         pub daemon?: Option<Daemon>,

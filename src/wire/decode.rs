@@ -254,6 +254,7 @@ fn hello(sent: &body::Hello) -> Hello {
             })
             .collect(),
         commands: sent.commands.iter().take(MAX_PARTS).map(|verb| name(verb)).collect(),
+        has_evidence: sent.evidence,
     }
 }
 

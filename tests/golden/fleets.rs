@@ -140,6 +140,7 @@ impl NodeFixture {
             driver: None,
         };
         self.builder.on_hello(Hello {
+            has_evidence: false,
             probe: "python 3.11.2".into(),
             host: HostFacts {
                 is_contained: false,

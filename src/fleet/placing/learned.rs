@@ -106,9 +106,16 @@ impl LearnedMap {
         }
     }
 
-    /// Returns true if a job was given its indices by the list that the daemon has now.
+    /// Returns true if a job was given its indices by the list that the daemon has now. Times are whole seconds, so one that
+    /// began in the second of the change is taken for an earlier one.
     pub(super) fn is_of_list(&self, job: &Job) -> bool {
-        job.starts_at.zip(self.since()).is_none_or(|(start, since)| start >= since)
+        job.starts_at.zip(self.since()).is_none_or(|(start, since)| start > since)
+    }
+
+    /// Returns true if the list has been made anew from another configuration since a job began.
+    pub(super) fn is_reconfigured_since(&self, job: &Job) -> bool {
+        let configured_at = self.identity.configured_at;
+        configured_at.zip(job.starts_at).is_some_and(|(configured, start)| configured >= start)
     }
 
     /// Returns true if all jobs of the node were given their indices by the list that the daemon has now.

@@ -51,7 +51,7 @@ impl Placement<'_> {
         let is_listed = |id: &JobId| self.listed.iter().any(|(job, _)| job.id == *id);
         // Processes tell where jobs are that are not listed.
         let seen = proofs.iter().filter(|(id, _)| !is_listed(id));
-        let seen = seen.fold(0, |seen, (_, proof)| seen | proof.certain());
+        let seen = seen.fold(0, |seen, (_, proof)| seen | proof.certain(None));
         let hidden = self.hidden(&mut placed, seen, &numbering, learned);
         let mut builder = Builder::new(&units);
         for (listed, of_job) in self.listed.iter().zip(&placed) {
@@ -140,7 +140,7 @@ impl Placement<'_> {
         numbering: &Numbering,
         learned: &LearnedMap,
     ) -> Placed {
-        let certain = proof.certain();
+        let certain = proof.certain(allocation_count(allocation));
         let Some(indices) = indices(allocation).map(Iterator::collect::<BTreeSet<usize>>) else {
             let held = certain | proof.claimed;
             let count = match &allocation.devices {
@@ -154,10 +154,10 @@ impl Placement<'_> {
                 possible: if count == Some(count_ones(held)) { held } else { Units::MAX },
                 unplaced: count.map(|count| count.saturating_sub(count_ones(held))),
                 is_disputed: count.is_some_and(|count| count_ones(certain) > count),
-                is_located: proof.opens.is_some(),
+                is_located: proof.confined_to(count).is_some(),
             };
         };
-        if let Some(opens) = proof.opens.filter(|opens| count_ones(*opens) <= indices.len()) {
+        if let Some(opens) = proof.confined_to(Some(indices.len())) {
             return Placed {
                 certain: opens,
                 possible: opens,
@@ -181,19 +181,16 @@ impl Placement<'_> {
             let meant = indices.iter().filter_map(|index| likely.get(*index)?.map(bit));
             Some(meant.fold(0, |meant, unit| meant | unit) & !certain)
         };
-        let mut likely = if wanted == 0 { 0 } else { meant().unwrap_or_default() };
+        let has_rule = is_of_list || !learned.is_reconfigured_since(job);
+        let mut likely = if wanted > 0 && has_rule { meant().unwrap_or_default() } else { 0 };
         if count_ones(likely) > wanted {
             likely = 0;
         }
-        let missing = wanted.saturating_sub(count_ones(likely));
-        let all_hidden = numbering.likely.as_ref().is_some_and(|meant| {
-            indices.iter().filter(|index| meant.get(**index) == Some(&None)).count() == missing
-        });
         Placed {
             certain,
             likely,
             possible: if wanted == 0 { certain } else { meaning.possible | certain },
-            unplaced: Some(if all_hidden { 0 } else { missing }),
+            unplaced: Some(wanted.saturating_sub(count_ones(likely))),
             is_disputed: false,
             is_located: true,
         }
@@ -211,10 +208,10 @@ impl Placement<'_> {
         let check = |(position, of_job): (usize, Placed)| {
             let Some((job, allocation)) = self.listed.get(position) else { return of_job };
             let proof = proofs.get(&job.id).cloned().unwrap_or_default();
-            if proof.opens.is_some() {
+            if proof.confined_to(allocation_count(allocation)).is_some() {
                 return of_job;
             }
-            let own = proof.certain();
+            let own = proof.certain(allocation_count(allocation));
             let has_surplus = allocation_count(allocation)
                 .is_some_and(|count| count_ones(own) > count || (count == 0 && proof.claimed != 0));
             // A process list from before the job's start says nothing about the job.
@@ -404,8 +401,10 @@ fn job_proofs(
         found.push((units.all(), ProofKind::Exactly));
     }
     let Some(proof) = proof else { return found };
-    found.extend(proof.opens.map(|opens| (opens, ProofKind::Exactly)));
-    found.extend(proof.opens_at_most.map(|opens| (opens, ProofKind::AtMost)));
+    found.extend(proof.opens.map(|opens| {
+        let is_all = count_ones(opens) == indices;
+        (opens, if is_all { ProofKind::Exactly } else { ProofKind::AtMost })
+    }));
     let used = proof.used | proof.named;
     if used != 0 {
         found.push((used, ProofKind::AtLeast));

@@ -10,10 +10,9 @@ use crate::model::{DeviceEvidence, JobId};
 /// What is proved about the units of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct JobProof {
-    /// What its control group lets it open, if that is not everything: its units, but for those that the driver hides.
+    /// What its control group lets it open, if that is not everything. Of a device with slices these are all of them, and
+    /// devices that the scheduler was not told of are open to every job.
     pub(super) opens: Option<Units>,
-    /// The same, where only devices are known, and not which slices of them.
-    pub(super) opens_at_most: Option<Units>,
     /// Those that processes in its control group use.
     pub(super) used: Units,
     /// Those that such processes name in their environment.
@@ -23,9 +22,14 @@ pub(super) struct JobProof {
 }
 
 impl JobProof {
-    /// Returns the units that the job certainly has.
-    pub(super) fn certain(&self) -> Units {
-        self.opens.unwrap_or_default() | self.used | self.named
+    /// Returns the units that the job certainly has, of as many as the scheduler gave it, if that is known.
+    pub(super) fn certain(&self, count: Option<usize>) -> Units {
+        self.confined_to(count).unwrap_or_default() | self.used | self.named
+    }
+
+    /// Returns the units of a job that can open no more than it has.
+    pub(super) fn confined_to(&self, count: Option<usize>) -> Option<Units> {
+        self.opens.filter(|opens| Some(count_ones(*opens)) == count)
     }
 
     /// Returns what tells that the job has a unit.
@@ -68,9 +72,9 @@ pub(super) fn proofs_of(
     if let Some((job, minors)) = own_job.zip(evidence.openable.as_ref()) {
         let proof = proofs.entry(id_of(job)).or_default();
         add_files(units, evidence, proof, minors);
-        // Confined to some devices, the driver shows only the job's slices.
-        if proof.opens_at_most.is_some() {
-            proof.opens = Some(units.all());
+        // The driver shows a confined job no slices but its own.
+        if units.has_slices() {
+            proof.opens = Some(proof.opens.unwrap_or(units.all()) & units.all());
         }
     }
     proofs
@@ -92,10 +96,5 @@ fn add_files(
     if !is_confined {
         return;
     }
-    let found = units.on_minors(minors);
-    if units.has_slices() {
-        proof.opens_at_most = Some(found);
-    } else {
-        proof.opens = Some(found);
-    }
+    proof.opens = Some(units.on_minors(minors));
 }

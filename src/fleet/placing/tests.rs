@@ -173,7 +173,7 @@ fn each_kind_of_evidence_has_its_certainty() {
             "a device that is not shown",
             four([0, 1, 2, 9]).with_device_list(&[0, 1, 2, 3]),
             indices(&[3]),
-            "11: certain scheduler | abcd | ",
+            "11:+1 unknown scheduler | abcd | ",
         ),
         (
             "other vendors in the driver's order",
@@ -359,9 +359,23 @@ fn jobs_from_before_the_daemon_started_have_indices_of_another_list() {
     assert_eq!(started(500, None), "11:d likely scheduler |  | abc");
     // The configuration is older than the job, so the list was the same.
     assert_eq!(started(500, Some(20)), "11:d certain scheduler | abc | ");
-    assert_eq!(started(500, Some(300)), "11:d likely scheduler |  | abc");
+    // It was changed while the job ran: which device the job has is not known.
+    assert_eq!(started(500, Some(300)), "11:+1 unknown scheduler |  | ");
     // It was changed after the daemon read it: what it lists now is another list.
     assert_eq!(started(50, Some(700)), "11:d likely scheduler |  | abc");
+    // Jobs from before and after may really share a device.
+    let node = with_scheduler(four([0, 1, 2, 3]).with_device_list(&[3, 2, 1, 0]), |known| {
+        known.devices = Some(4);
+        known.allocated_indices = Some([0, 1, 2].into());
+        known.daemon_started_at = Some(at(500));
+    });
+    let node = with_evidence(node, |known| known.daemon.configured_at = Some(499));
+    let after = Job { starts_at: Some(at(600)), ..job("13", "eve", indices(&[2])) };
+    let jobs = vec![job("11", "alice", indices(&[0])), job("12", "bob", indices(&[1])), after];
+    let told = placed(&node_used_by(node, "b", "12"), jobs);
+    let expected =
+        "11:+1 unknown scheduler; 12:b certain scheduler,processes; 13:b certain scheduler |  | ";
+    assert_eq!(told, expected);
 }
 
 #[test]

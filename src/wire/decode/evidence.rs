@@ -29,6 +29,7 @@ const MAX_TIME: f64 = 1e11;
 pub(super) fn evidence(sent: &body::Evidence) -> DeviceEvidence {
     let config = sent.config.as_deref();
     DeviceEvidence {
+        is_complete: sent.complete,
         daemon: sent.daemon.as_ref().map(daemon).unwrap_or_default(),
         config: config.and_then(|lines| config::parse(lines, sent.node.as_deref())).map(Arc::new),
         driver_devices: sent.devices.iter().take(MAX_DEVICES).map(driver_device).collect(),
