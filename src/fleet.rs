@@ -68,13 +68,18 @@ impl Fleet {
         fleet.with_jobs(None)
     }
 
-    /// Returns the same nodes with these jobs on them.
+    /// Returns the same nodes with these jobs on them, and with what the list says of nodes.
     #[must_use]
     pub fn with_jobs(self, jobs: Option<Arc<JobList>>) -> Self {
+        let scheduler = jobs.as_ref().map(|list| with_other_names(&list.nodes, &self.same_as));
+        let scheduler = scheduler.unwrap_or_default();
         let jobs = jobs.map(|list| with_machine_names(&list, &self.same_as));
         let mut keeper = HoldingsKeeper::default();
         keeper.set_jobs(jobs.as_ref());
         let nodes = self.nodes.iter().cloned().map(|mut node| {
+            if let Some(known) = scheduler.nodes.get(&node.name) {
+                Arc::make_mut(&mut node).scheduler = Some(Arc::clone(known));
+            }
             keeper.place(&mut node);
             node
         });

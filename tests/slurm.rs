@@ -957,8 +957,8 @@ fn without_scontrol_devices_are_inferred_from_processes() {
     let out: serde_json::Value = serde_json::from_str(&out).unwrap();
     let allocation = &out["jobs"][0]["allocations"][0];
     assert_eq!(
-        (&allocation["devices_from"], &allocation["places"]),
-        (&serde_json::Value::Null, &serde_json::Value::Null)
+        (&allocation["certainty"], &allocation["places"]),
+        (&serde_json::Value::from("unknown"), &serde_json::Value::Null)
     );
     let note = out["roster"]["notes"][0].as_str().unwrap();
     assert!(

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::app::env::Env;
 use crate::app::pick::snapshot::complete_fleet;
 use crate::app::watch::{Start, start};
-use crate::app::{AppError, ExitReason, limits, variable};
+use crate::app::{AppError, ExitReason, limits, targets, variable};
 use crate::cli::{DeviceFormat, PickOptions};
 use crate::export::{PickFormat, write_pick_json, write_pick_variables, write_picks};
 use crate::fleet::{Fleet, Node};
@@ -36,9 +36,9 @@ pub(super) enum PickError {
     #[error("{command} does not run: {shortage}")]
     TooFew { command: String, shortage: String },
     #[error(
-        "{command} does not run: the picked devices are on {node}, and it would run on this machine; log in there, or leave the hosts out"
+        "{command} does not run: the picked devices are on {node}, and it would run on this machine; {remedy}"
     )]
-    Elsewhere { command: String, node: String },
+    Elsewhere { command: String, node: String, remedy: &'static str },
     #[error(
         "--env prints the variables of one node, and devices of {0} nodes are picked; add --same-node, or use --json"
     )]
@@ -118,8 +118,14 @@ fn pick(
     options: &PickOptions,
     err: &mut impl Write,
 ) -> Result<Result<Outcome, ExitReason>, AppError> {
+    let job = targets::job_of_remote_allocation().filter(|_| !env.cli.names_nodes());
+    // Without an allocation elsewhere, this machine is picked from, inside a job too.
+    env.cli.nodes.local |= job.is_none() && !env.cli.names_nodes();
     let nodes = &env.cli.nodes;
-    let finds_nodes = nodes.names_nodes() || nodes.demo.is_some() || env.cli.slurm.is_requested();
+    let finds_nodes = job.is_some()
+        || nodes.names_nodes()
+        || nodes.demo.is_some()
+        || env.cli.slurm.is_requested();
     if options.inherits_variable() && (finds_nodes || !env.cli.hosts.is_empty()) {
         return Err(PickError::InheritsHere.into());
     }
@@ -131,7 +137,7 @@ fn pick(
         Ok(fleet) => fleet,
         Err(reason) => return Ok(Err(reason.into())),
     };
-    let request = options.request(variable);
+    let request = PickRequest { job, ..options.request(variable) };
     let now = env.clock.now();
     let picks = Picks::of(&fleet, now, &request);
     let has_uuids = options.format.format == DeviceFormat::Uuid;
@@ -182,7 +188,10 @@ fn print_notices(fleet: &Fleet, picks: &Picks, err: &mut impl Write) -> io::Resu
     let mut nodes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let is_second = |node: &NodeName| fleet.same_as.contains_key(node);
     for refused in picks.refused.iter().filter(|refused| refused.uuid.is_none()) {
-        if !is_second(&refused.node) && fleet.nodes.len() > 1 {
+        // Of a single node without devices, the error says why.
+        let is_told = fleet.nodes.len() == 1
+            && fleet.node(&refused.node).is_none_or(|node| node.devices.is_empty());
+        if !is_second(&refused.node) && !is_told {
             nodes.entry(&refused.reason).or_default().push(refused.node.label());
         }
     }
@@ -197,17 +206,25 @@ fn shortage(picks: &Picks, request: &PickRequest) -> String {
     let found = picks.picked.len();
     let plural = |count: usize| if count == 1 { "" } else { "s" };
     let nodes = picks.by_node().len();
+    let main_reason = picks
+        .main_reason
+        .as_ref()
+        .map(|(reason, count)| format!("; of {count} other{}: {reason}", plural(*count)));
+    let main_reason = main_reason.unwrap_or_default();
     let remedy = "loosen the limits, or see with --json why each device is refused";
     match request.spread {
         Spread::Nodes(wanted) if nodes < wanted => {
             let (ending, many) = (plural(nodes), plural(wanted));
             format!(
-                "devices found on {nodes} node{ending}, wanted on {wanted} node{many}; {remedy}"
+                "devices found on {nodes} node{ending}, wanted on {wanted} node{many}{main_reason}; {remedy}"
             )
         }
         Spread::Anywhere | Spread::SameNode | Spread::Nodes(_) => {
             let ending = plural(found);
-            format!("{found} device{ending} found, {} wanted; {remedy}", request.min_count)
+            format!(
+                "{found} device{ending} found, {} wanted{main_reason}; {remedy}",
+                request.min_count
+            )
         }
     }
 }
@@ -258,7 +275,11 @@ fn run_command(program: &OsStr, args: &[OsString], outcome: &Outcome) -> AppErro
     let mut nodes = picks.picked.iter().map(|device| &device.node);
     let elsewhere = nodes.find(|name| fleet.node(name).is_none_or(|node| !is_this_machine(node)));
     if let Some(node) = elsewhere {
-        return PickError::Elsewhere { command, node: node.label().to_owned() }.into();
+        let remedy = match request.job {
+            Some(_) => "start gtop pick with srun",
+            None => "log in there, or leave the hosts out",
+        };
+        return PickError::Elsewhere { command, node: node.label().to_owned(), remedy }.into();
     }
     let picked: Vec<&EligibleDevice> = picks.picked.iter().collect();
     let variables = variables(&picked, *has_uuids);

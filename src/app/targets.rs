@@ -10,12 +10,13 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::app::AppError;
 use crate::app::discovery::Discovery;
 use crate::app::env::Env;
+use crate::app::{AppError, variable};
 use crate::cli::{Cli, CliCommand, TransportChoice};
 use crate::inventory::slurm::{self, JobFilter, SlurmPoller};
 use crate::inventory::{InventoryError, Pod, PodEnv, PodError, Roster, find_pod, user_groups};
+use crate::model::JobId;
 use crate::nodeset;
 use crate::storage::user_dirs;
 use crate::transport::{Reach, Target};
@@ -199,6 +200,17 @@ fn job_filter(cli: &Cli) -> Option<(JobFilter, String)> {
     let job_id = allocation_id(|name| std::env::var(name).ok())?;
     let title = format!("Slurm: job {job_id}, this allocation");
     Some((JobFilter { jobs: vec![job_id], ..JobFilter::default() }, title))
+}
+
+/// Returns the job of the allocation whose shell runs on another machine than its nodes, as that of `salloc` on a login
+/// node does; `None` elsewhere.
+pub(super) fn job_of_remote_allocation() -> Option<JobId> {
+    let list = std::env::var("SLURM_JOB_NODELIST").ok()?;
+    let nodes = slurm::targets_of_nodelist(&list);
+    let is_here = nodes.iter().any(|node| node.reach == Reach::Local);
+    let id = variable("SLURM_JOB_ID").filter(|_| !nodes.is_empty() && !is_here)?;
+    allocation_id(variable)?;
+    JobId::new(&id)
 }
 
 /// Returns the id of the job whose environment this is, as `squeue` writes it: `2_1` for a task of an array.

@@ -159,19 +159,22 @@ impl FromArgMatches for LongOptions {
 }
 
 impl Cli {
-    /// Moves the options that `gtop pick` shares with watching to where watching has them. Without hosts, it picks
-    /// from this machine, inside a job of Slurm too.
+    /// Moves the options that `gtop pick` shares with watching to where watching has them.
     pub(super) fn lift_pick_options(&mut self) {
         let Some(CliCommand::Pick(options)) = &mut self.command else { return };
         self.hosts.append(&mut options.hosts);
         self.nodes.add(&mut options.watched.nodes);
         self.slurm.add(&mut options.watched.slurm);
         self.settings.add(&mut options.watched.settings);
-        let names_something = !self.hosts.is_empty()
+    }
+
+    /// Returns true if the command line says which nodes to watch.
+    pub fn names_nodes(&self) -> bool {
+        !self.hosts.is_empty()
             || self.nodes.names_nodes()
+            || self.nodes.local
             || self.nodes.demo.is_some()
-            || self.slurm.is_requested();
-        self.nodes.local |= !names_something;
+            || self.slurm.is_requested()
     }
 
     /// Checks rules of `gtop pick` that clap cannot express.
@@ -243,6 +246,7 @@ impl PickOptions {
                 Some(None) => variable("CUDA_VISIBLE_DEVICES"),
                 None => None,
             },
+            job: None,
         }
     }
 
@@ -397,16 +401,16 @@ mod tests {
     }
 
     #[test]
-    fn without_hosts_this_machine_is_picked_from() {
-        for (line, is_local) in [
-            ("gtop pick", true),
-            ("gtop pick -n 1 -- python x.py", true),
-            ("gtop pick gpu01", false),
-            ("gtop pick gpu01 --local", true),
-            ("gtop pick --demo=2", false),
-            ("gtop pick --slurm", false),
+    fn nodes_are_named_by_hosts_and_options() {
+        for (line, names_nodes) in [
+            ("gtop pick", false),
+            ("gtop pick -n 1 -- python x.py", false),
+            ("gtop pick gpu01", true),
+            ("gtop pick --local", true),
+            ("gtop pick --demo=2", true),
+            ("gtop pick --slurm", true),
         ] {
-            assert_eq!(parse(line).unwrap().nodes.local, is_local, "{line}");
+            assert_eq!(parse(line).unwrap().names_nodes(), names_nodes, "{line}");
         }
     }
 

@@ -191,6 +191,12 @@ impl Node {
         self.events = events.into_iter().skip(surplus).collect();
     }
 
+    /// Returns true if the node belongs to a scheduler: it lists the node, or the node shows its daemon.
+    pub fn is_scheduled(&self) -> bool {
+        let evidence = self.evidence.as_ref();
+        self.scheduler.is_some() || evidence.is_some_and(|known| known.daemon.is_shown())
+    }
+
     /// Returns why the node is down; a node stays down while the next session is being opened.
     pub fn fault(&self) -> Option<&Fault> {
         match &self.link {

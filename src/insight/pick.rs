@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::fleet::Fleet;
 use crate::insight::pick::candidates::find_candidates;
-use crate::model::{NodeName, Vendor};
+use crate::model::{JobId, NodeName, Vendor};
 use crate::time::Timestamp;
 
 mod candidates;
@@ -41,6 +41,8 @@ pub struct PickRequest {
     pub spread: Spread,
     /// Only the devices of this list, in the form of `CUDA_VISIBLE_DEVICES`.
     pub inherited: Option<String>,
+    /// Only the devices of this job: that of the shell in which gtop runs.
+    pub job: Option<JobId>,
 }
 
 /// Over which nodes the devices are spread.
@@ -100,6 +102,8 @@ pub struct Picks {
     pub refused: Vec<Refused>,
     /// False if fewer devices or nodes were found than wanted.
     pub is_enough: bool,
+    /// Why most devices are refused that were not eligible, and how many are.
+    pub main_reason: Option<(String, usize)>,
     /// Where the list of inherited devices ends early, as a sentence.
     pub notice: Option<String>,
 }
@@ -116,10 +120,11 @@ impl Picks {
             sort(fleet, &mut candidates);
         }
         let picked = choose_vendor(&candidates, request);
+        let main_reason = main_reason(&found.refused);
         let mut refused = found.refused;
         refused.extend(not_chosen(&candidates, &picked));
         let is_enough = request.is_met(&picked);
-        Self { picked, refused, is_enough, notice: found.notice }
+        Self { picked, refused, is_enough, main_reason, notice: found.notice }
     }
 
     /// Returns the picked devices by node, in the order picked.
@@ -254,6 +259,17 @@ fn group_by_node(devices: &[EligibleDevice]) -> Vec<(&NodeName, Vec<&EligibleDev
     groups
 }
 
+/// Returns why most devices are refused, and how many are for that reason; of equally many, the first of the alphabet.
+fn main_reason(refused: &[Refused]) -> Option<(String, usize)> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for device in refused.iter().filter(|refused| refused.uuid.is_some()) {
+        *counts.entry(&device.reason).or_default() += 1;
+    }
+    let (reason, count) =
+        counts.into_iter().max_by_key(|(reason, count)| (*count, Reverse(*reason)))?;
+    Some((reason.to_owned(), count))
+}
+
 /// Returns the devices that meet all limits and were not chosen.
 fn not_chosen(candidates: &[EligibleDevice], picked: &[EligibleDevice]) -> Vec<Refused> {
     let chosen: BTreeSet<(&NodeName, &Arc<str>)> =
@@ -296,9 +312,9 @@ mod tests {
     use super::*;
     use crate::fleet::{Node, Process, SourceState};
     use crate::model::{
-        Allocation, Bytes, Device, DeviceAllocation, DeviceFault, DeviceUse, Fault, FaultKind,
-        Hello, HostFacts, Job, JobId, JobList, Link, Percent, ProcessKey, ProcessStatics, Reading,
-        Reason, Source,
+        Allocation, Bytes, Device, DeviceAllocation, DeviceFault, DeviceUse, DriverDevice, Fault,
+        FaultKind, Hello, HostFacts, Job, JobList, JobListError, Link, Percent, ProcessKey,
+        ProcessStatics, Reading, Reason, SchedulerNode, SchedulerNodes, Source,
     };
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
@@ -373,9 +389,37 @@ mod tests {
         Job { user: user.into(), allocations: [allocation].into(), ..Job::example(id) }
     }
 
+    /// Returns a list of jobs.
+    fn list(jobs: Vec<Job>) -> JobList {
+        JobList { jobs, at: Some(NOW), ..JobList::default() }
+    }
+
     fn with_jobs(nodes: Vec<Node>, jobs: Vec<Job>) -> Fleet {
-        let jobs = JobList { jobs, at: Some(NOW), ..JobList::default() };
-        fleet(nodes).with_jobs(Some(Arc::new(jobs)))
+        fleet(nodes).with_jobs(Some(Arc::new(list(jobs))))
+    }
+
+    /// Returns a list of jobs of a Slurm that knows `gpu01`, of whose devices these are in use.
+    fn list_of_slurm(jobs: Vec<Job>, state: &str, devices: u32, in_use: &[u32]) -> JobList {
+        let node = SchedulerNode {
+            devices: Some(devices),
+            allocated: u32::try_from(in_use.len()).ok(),
+            allocated_indices: Some(in_use.into()),
+            ..SchedulerNode::from_slurm_state(state)
+        };
+        let nodes = [(NodeName::new("gpu01").unwrap(), Arc::new(node))].into();
+        let nodes = SchedulerNodes {
+            nodes,
+            at: Some(NOW),
+            allocated_at: Some(NOW),
+            ..SchedulerNodes::default()
+        };
+        JobList { nodes: Arc::new(nodes), ..list(jobs) }
+    }
+
+    /// Returns `gpu01` with a daemon that lists these device files, and with what Slurm tells.
+    fn slurm_fleet(minors: &[u32], listed: &[u32], jobs: JobList) -> Fleet {
+        let gpu01 = node("gpu01", numbered(minors)).with_device_list(listed);
+        fleet(vec![gpu01]).with_jobs(Some(Arc::new(jobs)))
     }
 
     /// Returns devices with the minor numbers by which Slurm counts.
@@ -528,23 +572,128 @@ mod tests {
 
     #[test]
     fn a_device_of_somebody_elses_job_is_not_free_however_idle() {
-        let devices = || numbered(&[0, 1, 2, 3]);
         let indices = |list: &[u32]| DeviceAllocation::Indices(list.into());
-        let gpu01 = node("gpu01", devices()).with_device_list(&[0, 1, 2, 3]);
-        let one = with_jobs(
-            vec![gpu01],
-            vec![job("7", "bob", indices(&[3, 1])), job("8", "ada", indices(&[2]))],
-        );
+        let jobs = vec![job("7", "bob", indices(&[3, 1])), job("8", "ada", indices(&[2]))];
+        let jobs = list_of_slurm(jobs, "mixed", 4, &[1, 2, 3]);
+        let one = slurm_fleet(&[0, 1, 2, 3], &[0, 1, 2, 3], jobs);
         let found = picks(&one, &PickRequest::default());
         assert_eq!(text(&found), "gpu01:2,0");
         assert_eq!(reason(&found, "GPU-3"), "job 7 of bob holds it");
         // As the scheduler counts: neither by minor number nor in the driver's order.
-        let gpu01 = node("gpu01", numbered(&[2, 0, 3, 1])).with_device_list(&[0, 1, 2, 3]);
-        let crossed = with_jobs(vec![gpu01], vec![job("7", "bob", indices(&[0, 1]))]);
+        let bobs = || list_of_slurm(vec![job("7", "bob", indices(&[0, 1]))], "mixed", 4, &[0, 1]);
+        let crossed = slurm_fleet(&[2, 0, 3, 1], &[0, 1, 2, 3], bobs());
         assert_eq!(text(&picks(&crossed, &PickRequest::default())), "gpu01:2,0");
-        let gpu01 = node("gpu01", numbered(&[2, 0, 3, 1])).with_device_list(&[3, 1, 0, 2]);
-        let backwards = with_jobs(vec![gpu01], vec![job("7", "bob", indices(&[0, 1]))]);
+        let backwards = slurm_fleet(&[2, 0, 3, 1], &[3, 1, 0, 2], bobs());
         assert_eq!(text(&picks(&backwards, &PickRequest::default())), "gpu01:1,0");
+    }
+
+    #[test]
+    fn devices_of_jobs_that_slurm_hides_are_not_picked() {
+        let hidden = list_of_slurm(Vec::new(), "mixed", 3, &[1]);
+        let found = picks(&slurm_fleet(&[0, 1, 2], &[0, 1, 2], hidden), &PickRequest::default());
+        assert!(!text(&found).contains('1'), "{found:?}");
+        assert!(reason(&found, "GPU-1").starts_with("jobs that are not shown hold it"));
+    }
+
+    #[test]
+    fn a_closed_node_is_not_picked_from_without_an_own_job() {
+        let drained = |jobs| list_of_slurm(jobs, "drained", 1, &[]);
+        let found = picks(&slurm_fleet(&[0], &[0], drained(Vec::new())), &PickRequest::default());
+        assert_eq!(text(&found), "");
+        assert_eq!(found.refused[0].reason, "the scheduler has it drained");
+        assert_eq!((found.refused.len(), &found.refused[0].uuid), (1, &None));
+        let own = vec![job("8", "ada", DeviceAllocation::None)];
+        let found = picks(&slurm_fleet(&[0], &[0], drained(own)), &PickRequest::default());
+        assert_eq!(text(&found), "gpu01:0");
+    }
+
+    #[test]
+    fn a_silent_slurm_frees_nothing() {
+        let error = JobListError {
+            message: "the Slurm controller is down".into(),
+            remedy: "try again later".into(),
+            since: NOW.plus(Duration::from_secs(1)),
+        };
+        let listed = || list_of_slurm(Vec::new(), "idle", 1, &[]);
+        let unasked = || {
+            let known =
+                SchedulerNode { devices: Some(1), ..SchedulerNode::from_slurm_state("idle") };
+            let mut jobs = listed();
+            let nodes = Arc::make_mut(&mut jobs.nodes);
+            nodes.nodes.insert(NodeName::new("gpu01").unwrap(), Arc::new(known));
+            jobs
+        };
+        for (jobs, expected) in [
+            (Some(listed()), None),
+            (None, Some("its commands are not on this machine, or are not configured")),
+            (
+                Some(JobList { error: Some(error), ..JobList::default() }),
+                Some("the Slurm controller is down; try again later"),
+            ),
+            (Some(JobList::default()), Some("no answer yet; a longer --deadline may help")),
+            (
+                Some(JobList { awaits_devices: true, ..listed() }),
+                Some("no answer yet; a longer --deadline may help"),
+            ),
+            (Some(list(Vec::new())), Some("it does not list this node")),
+            (Some(unasked()), Some("it does not say how many devices of this node are in use")),
+        ] {
+            let with_daemon = node("gpu01", numbered(&[0])).with_device_list(&[0]);
+            let without = node("gpu02", vec![device(5, 90, 0.0)]);
+            let both = fleet(vec![with_daemon, without]).with_jobs(jobs.map(Arc::new));
+            let found = picks(&both, &PickRequest::default());
+            let Some(why) = expected else {
+                assert_eq!(text(&found), "gpu01:0 gpu02:5");
+                continue;
+            };
+            assert_eq!(text(&found), "gpu02:5", "{why}");
+            let sentence = format!("Slurm does not tell who has it: {why}");
+            assert_eq!(reason(&found, "GPU-0"), sentence);
+            let of_nodes = found.refused.iter().filter(|refused| refused.uuid.is_none());
+            let reasons: Vec<&str> = of_nodes.map(|refused| refused.reason.as_str()).collect();
+            assert_eq!(reasons, [sentence.as_str()]);
+            assert_eq!(found.main_reason, Some((sentence, 1)));
+        }
+    }
+
+    #[test]
+    fn in_the_shell_of_an_allocation_only_its_devices_are_picked() {
+        let jobs = || {
+            let own = DeviceAllocation::Indices([1, 2].into());
+            let others = DeviceAllocation::Indices([0].into());
+            let jobs = vec![job("7", "bob", others), job("8", "ada", own)];
+            list_of_slurm(jobs, "mixed", 4, &[0, 1, 2])
+        };
+        let request = PickRequest { job: JobId::new("8"), ..PickRequest::default() };
+        let found = picks(&slurm_fleet(&[0, 1, 2, 3], &[0, 1, 2, 3], jobs()), &request);
+        assert_eq!(text(&found), "gpu01:2,1");
+        assert_eq!(reason(&found, "GPU-3"), "outside job 8, whose shell this is");
+        // Which devices the indices mean is only likely.
+        let gpu01 = node("gpu01", numbered(&[0, 1, 2, 3]));
+        let found = picks(&fleet(vec![gpu01]).with_jobs(Some(Arc::new(jobs()))), &request);
+        assert_eq!(text(&found), "");
+        let why = "not known for certain to belong to job 8, whose shell this is";
+        assert_eq!(reason(&found, "GPU-1"), why);
+        let found = picks(&fleet(vec![node("gpu01", numbered(&[0]))]), &request);
+        assert_eq!(reason(&found, "GPU-0"), "not known to belong to job 8, whose shell this is");
+    }
+
+    #[test]
+    fn in_a_confined_job_the_devices_it_may_open_are_picked_without_slurm_too() {
+        let mut inside = node("gpu01", numbered(&[0, 1])).with_device_list(&[0, 1, 2]);
+        let host = HostFacts { user: "ada".into(), job: JobId::new("8"), ..HostFacts::default() };
+        inside.hello = Some(Arc::new(Hello { host, ..Hello::default() }));
+        let of = |openable: &[u32]| {
+            let mut inside = inside.clone();
+            let evidence = Arc::make_mut(inside.evidence.as_mut().unwrap());
+            let known = |minor| DriverDevice { minor, ..DriverDevice::default() };
+            evidence.driver_devices = (0..3).map(known).collect();
+            evidence.openable = Some(openable.into());
+            picks(&fleet(vec![inside]), &PickRequest::default())
+        };
+        assert_eq!(text(&of(&[1])), "gpu01:1");
+        assert_eq!(reason(&of(&[1]), "GPU-0"), "not known to belong to job 8, in which gtop runs");
+        assert_eq!(text(&of(&[0, 1, 2])), "", "the job is not confined");
     }
 
     #[test]

@@ -40,6 +40,16 @@ pub struct DaemonDevices {
     pub configured_at: Option<u64>,
 }
 
+impl DaemonDevices {
+    /// Returns true if anything is known of such a daemon.
+    pub const fn is_shown(&self) -> bool {
+        self.list.is_some()
+            || self.error.is_some()
+            || self.started_at.is_some()
+            || self.version.is_some()
+    }
+}
+
 /// A device, or slice, of a scheduler's list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedDevice {

@@ -71,7 +71,7 @@ impl FleetSpec {
         jobs.extend(short_job(free_devices, began, now));
         jobs.extend(waiting_jobs(began, self.nodes));
         jobs.sort_by_key(|job| job.state == JobState::Pending);
-        let nodes = Arc::new(self.scheduler_nodes(began));
+        let nodes = Arc::new(self.scheduler_nodes(began, now, &jobs));
         JobList {
             jobs,
             at: Some(now),

@@ -9,8 +9,8 @@ use crate::sim::rng::{Rng, random_uuid, round_milli, to_u64};
 use crate::sim::scenario::{FleetSpec, NodeRole};
 use crate::sim::workload::{Lifetime, Workload, WorkloadKind, YOU, YOUR_UID, node_workloads};
 use crate::wire::body::{
-    Backend, BackendState, Changes as _, Event, Hello, Process, ProcessStatics, Processes, RawText,
-    Sample, SourceError, Use, Uses,
+    Backend, BackendState, Changes as _, Daemon, Event, Evidence, Hello, Process, ProcessStatics,
+    Processes, RawText, Sample, SourceError, Use, Uses,
 };
 
 mod answers;
@@ -157,6 +157,7 @@ impl Machine {
             page: 4096,
             uid: YOUR_UID,
             user: YOU.to_owned(),
+            evidence: true,
             commands: COMMANDS.map(str::to_owned).to_vec(),
             intervals: BTreeMap::from([
                 ("host".to_owned(), interval),
@@ -196,9 +197,25 @@ impl Machine {
                 list: self.live_slots(t).map(|slot| self.process(slot, t, &request)).collect(),
                 unseen: Vec::new(),
             }),
-            evidence: None,
+            evidence: request.full.then(|| Box::new(self.evidence())),
             cost: None,
         }
+    }
+
+    /// Returns what the node tells of its scheduler's list, which is in the driver's order. It tells no list if a device
+    /// is partitioned.
+    fn evidence(&self) -> Evidence {
+        let files = (0..self.gpus.len()).map(|minor| format!("/dev/nvidia{minor}"));
+        let line = |(index, file): (usize, String)| {
+            format!(
+                "slurmd-{}: Gres Name=gpu Type=(null) Count=1 Index={index} ID=7696487 File={file} (null)",
+                self.host
+            )
+        };
+        let is_whole = self.gpus.iter().all(|gpu| !gpu.is_slice());
+        let daemon =
+            Daemon { list: Some((0..).zip(files).map(line).collect()), ..Daemon::default() };
+        Evidence { complete: true, daemon: is_whole.then_some(daemon), ..Evidence::default() }
     }
 
     /// Returns the error for a driver that has not answered for `lasting` seconds.

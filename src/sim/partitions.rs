@@ -1,9 +1,9 @@
 //! What the scheduler of a simulated fleet says of its nodes: their partitions, and one that takes no jobs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::model::{NodeState, SchedulerNode, SchedulerNodes};
+use crate::model::{DeviceAllocation, Job, NodeName, NodeState, SchedulerNode, SchedulerNodes};
 use crate::sim::scenario::{FleetSpec, NodeRole};
 use crate::sim::workload::{WorkloadKind, node_workloads};
 use crate::time::Timestamp;
@@ -12,8 +12,19 @@ use crate::time::Timestamp;
 const INTERACTIVE_EVERY: u32 = 24;
 
 impl FleetSpec {
-    /// Returns what the scheduler says of the nodes of a fleet that was started at `began`.
-    pub(super) fn scheduler_nodes(&self, began: Timestamp) -> SchedulerNodes {
+    /// Returns what the scheduler says at `now` of the nodes of a fleet with these jobs that was started at `began`.
+    pub(super) fn scheduler_nodes(
+        &self,
+        began: Timestamp,
+        now: Timestamp,
+        jobs: &[Job],
+    ) -> SchedulerNodes {
+        let mut indices_of_jobs: BTreeMap<&NodeName, BTreeSet<u32>> = BTreeMap::new();
+        for allocation in jobs.iter().flat_map(|job| job.allocations.iter()) {
+            if let DeviceAllocation::Indices(indices) = &allocation.devices {
+                indices_of_jobs.entry(&allocation.node).or_default().extend(indices.iter());
+            }
+        }
         let has_fault = |node: u32| self.faults.contains_key(&node);
         let has_free = |node: u32| {
             node_workloads(self, node).iter().any(|(work, _)| work.kind == WorkloadKind::Free)
@@ -41,6 +52,9 @@ impl FleetSpec {
                 (used, all) if used < all => (NodeState::Mixed, None),
                 _ => (NodeState::Allocated, None),
             };
+            let has_slices = self.role(node) == NodeRole::Mig;
+            let indices = indices_of_jobs.remove(&name).unwrap_or_default();
+            let indices: Option<Arc<[u32]>> = (!has_slices).then(|| indices.into_iter().collect());
             let said = SchedulerNode {
                 partitions,
                 state,
@@ -48,16 +62,15 @@ impl FleetSpec {
                 reason: reason.map(Into::into),
                 features: vec!["nvlink".into()],
                 devices: Some(self.devices),
+                allocated: indices
+                    .as_ref()
+                    .map(|indices| u32::try_from(indices.len()).unwrap_or(u32::MAX)),
+                allocated_indices: indices,
                 ..SchedulerNode::default()
             };
             nodes.insert(name, Arc::new(said));
         }
-        SchedulerNodes {
-            nodes,
-            at: Some(began),
-            allocated_at: Some(began),
-            awaits_allocated: false,
-        }
+        SchedulerNodes { nodes, at: Some(began), allocated_at: Some(now), awaits_allocated: false }
     }
 
     /// Returns the number of devices of a node that jobs have, and of all.
@@ -74,7 +87,11 @@ mod tests {
 
     #[test]
     fn some_nodes_are_in_two_partitions_and_one_is_drained() {
-        let all = FleetSpec::demo(300, 1).scheduler_nodes(Timestamp::default());
+        let all = FleetSpec::demo(300, 1).scheduler_nodes(
+            Timestamp::default(),
+            Timestamp::default(),
+            &[],
+        );
         assert_eq!(all.nodes.len(), 300);
         let count = |is_counted: fn(&SchedulerNode) -> bool| {
             all.nodes.values().filter(|node| is_counted(node)).count()
@@ -87,7 +104,8 @@ mod tests {
 
     #[test]
     fn a_fleet_of_one_node_has_a_partition_too() {
-        let all = FleetSpec::demo(1, 1).scheduler_nodes(Timestamp::default());
+        let all =
+            FleetSpec::demo(1, 1).scheduler_nodes(Timestamp::default(), Timestamp::default(), &[]);
         assert_eq!(all.nodes.values().map(|node| node.partitions.len()).collect::<Vec<_>>(), [1]);
     }
 }

@@ -139,7 +139,7 @@ class Schema(unittest.TestCase):
         self.assertEqual({node["link"] for node in snapshot["nodes"]}, {"up", "down"})
         with open(f"/proc/{worker.pid}/cgroup") as file:
             if "/job_" not in file.read():
-                self.assertEqual(jobs["4711"]["allocations"][0]["devices_from"], "processes")
+                self.assertEqual(jobs["4711"]["allocations"][0]["evidence"], ["processes"])
 
     def test_nodes_that_do_not_answer(self):
         closed_port = socket.socket()

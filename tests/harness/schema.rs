@@ -83,6 +83,7 @@ const HELLO: Shape = Object(&[
     ("user", MUST, Text(255)),
     ("hidepid", MUST, Count(4)),
     ("contained", MAY, Flag),
+    ("evidence", MAY, Flag),
     ("cgroup", MAY, Text(512)),
     ("version", MUST, Text(64)),
     ("path", MAY, Text(255)),
@@ -369,12 +370,14 @@ const ANSWER: Shape = Object(&[
 
 const MINOR: Shape = Count(u32::MAX as u64);
 const EVIDENCE: Shape = Object(&[
+    ("complete", MAY, Flag),
     ("node", MAY, Text(255)),
     (
         "daemon",
         MAY,
         Object(&[
             ("started", MAY, Number(1.0, 1e11)),
+            ("configured", MAY, Number(1.0, 1e11)),
             ("version", MAY, Text(64)),
             ("list", MAY, List(&Text(4096), 4096)),
             ("error", MAY, Text(200)),

@@ -105,8 +105,9 @@ class DeviceFiles(SlurmCase):
             devices = next(one for one in seen.value["nodes"] if one["name"] == node)["devices"]
             self.assertEqual([device["device_minor"] for device in devices], minors)
             expected = [devices[minors.index(minor)]["uuid"]] if minor in minors else None
-            reported = (allocation["places"], allocation["devices"], allocation["devices_from"], allocation["disputed"])
-            self.assertEqual(reported, ([minor], expected, "scheduler", False), (node, number))
+            reported = (allocation["places"], allocation["devices"], "scheduler" in allocation["evidence"], allocation["certainty"])
+            certainty = "certain" if expected else "unknown"
+            self.assertEqual(reported, ([minor], expected, True, certainty), (node, number))
             self.assertEqual(devices_used(seen, number), {node: expected} if expected else {})
 
 
@@ -161,7 +162,7 @@ class Devices(SlurmCase):
         expected = {node: indexes for node, indexes in self.allocated_by_slurm(found["id"]).items() if node in indexes_of(found)}
         self.assertEqual(indexes_of(found), expected)
         for one in found["allocations"]:
-            self.assertEqual(one["devices_from"], "scheduler")
+            self.assertIn("scheduler", one["evidence"])
             number = int(one["node"].removeprefix("gpu"))
             self.assertEqual(one["devices"], [f"GPU-{number:08x}-0000-4000-8000-{index:012x}" for index in one["places"]])
         return found
@@ -228,7 +229,9 @@ class Devices(SlurmCase):
 
     def test_a_job_without_devices(self):
         found = self.checked_job("cpu only")
-        self.assertEqual(found["allocations"], [{"node": "gpu03", "devices": [], "devices_from": "scheduler", "disputed": False, "places": [], "count": 0}])
+        self.assertEqual(found["allocations"], [
+            {"node": "gpu03", "devices": [], "evidence": ["scheduler"], "certainty": "certain", "unplaced": 0, "places": [], "count": 0}
+        ])
 
     def test_a_job_name_with_control_and_shell_characters(self):
         found = self.checked_job("hostile")

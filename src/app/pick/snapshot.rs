@@ -12,7 +12,9 @@ use crate::app::monitor::Monitor;
 use crate::app::printer::is_complete;
 use crate::fleet::{Fleet, Node};
 use crate::inventory::slurm::{self, JobFilter, SlurmPoller};
-use crate::model::{Allocation, Job, JobList, NodeName};
+use crate::model::{Allocation, Job, JobList, NodeName, SchedulerNodes};
+use crate::nodeset;
+use crate::transport::{Reach, Target};
 use crate::ui::{StopReason, StopSignals};
 
 /// Waits for a complete snapshot and the jobs on its nodes, at most until the deadline.
@@ -42,29 +44,12 @@ pub(super) async fn complete_fleet(
     if is_unconfigured && !env.cli.slurm.is_requested() {
         return Ok(Ok(fleet));
     }
-    if let Some(problem) = problem(&jobs) {
-        writeln!(err, "gtop: {problem}; devices that a job holds and does not use count as free")?;
+    let problem = problem(&jobs);
+    let fleet = fleet.clone().with_jobs(Some(Arc::new(with_fleet_names(jobs, &fleet))));
+    if let Some(problem) = problem {
+        warn_of_free_devices(&fleet, &problem, err)?;
     }
-    let jobs = Some(Arc::new(with_fleet_names(jobs, &fleet)));
-    Ok(Ok(Fleet { jobs, ..fleet }))
-}
-
-/// Queries the jobs of everybody on the nodes of a fleet; `None` where there is no Slurm.
-async fn jobs_on(env: &Env, fleet: &Fleet, deadline: Instant) -> io::Result<Option<JobList>> {
-    if env.cli.nodes.demo.is_some() || !slurm::is_available() {
-        return Ok(None);
-    }
-    let names: BTreeSet<String> = fleet.nodes.iter().flat_map(|node| names_of(node)).collect();
-    let filter = JobFilter { nodes: names.into_iter().collect(), ..JobFilter::default() };
-    let interval = env.settings.seconds("discovery-interval");
-    let poller = SlurmPoller::new(filter, interval, Vec::new());
-    let discovery = Discovery::slurm(poller, env.clock.clone())?;
-    let mut rosters = discovery.rosters();
-    let is_answered =
-        |list: &Option<Arc<JobList>>| list.as_ref().is_none_or(|list| list.is_answered());
-    drop(timeout_at(deadline, rosters.wait_for(|roster| is_answered(&roster.jobs))).await);
-    let list = rosters.borrow().jobs.clone();
-    Ok(list.map(|list| JobList::clone(&list)))
+    Ok(Ok(fleet))
 }
 
 /// Returns why jobs are not known.
@@ -72,8 +57,41 @@ fn problem(jobs: &JobList) -> Option<String> {
     if let Some(error) = &jobs.error {
         return Some(format!("{}; {}", error.message, error.remedy));
     }
-    (!jobs.lists_devices())
-        .then(|| "Slurm has not answered; a longer --deadline may help".to_owned())
+    (!jobs.is_answered()).then(|| "Slurm has not answered; a longer --deadline may help".to_owned())
+}
+
+/// Says on which nodes nothing shows that they are Slurm's: their devices are not refused.
+fn warn_of_free_devices(fleet: &Fleet, problem: &str, err: &mut impl Write) -> io::Result<()> {
+    let others = fleet.machines().filter(|node| !node.devices.is_empty() && !node.is_scheduled());
+    let names = nodeset::fold(others.map(|node| node.name.label()));
+    if names.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        err,
+        "gtop: {problem}; {names} shows no slurmd, so devices that a job holds and does not use count as free"
+    )
+}
+
+/// Queries the nodes of a fleet and the jobs of everybody on them; `None` where there is no Slurm.
+async fn jobs_on(env: &Env, fleet: &Fleet, deadline: Instant) -> io::Result<Option<JobList>> {
+    if env.cli.nodes.demo.is_some() || !slurm::is_available() {
+        return Ok(None);
+    }
+    let names: BTreeSet<String> = fleet.nodes.iter().flat_map(|node| names_of(node)).collect();
+    let named = names.iter().filter_map(|name| NodeName::new(name).ok());
+    let nodes = named.map(|name| Target { name, reach: Reach::Local }).collect();
+    let filter = JobFilter { nodes: names.into_iter().collect(), ..JobFilter::default() };
+    let interval = env.settings.seconds("discovery-interval");
+    // Slurm is asked for these nodes too: for what jobs have there that it does not list.
+    let poller = SlurmPoller::new(filter, interval, nodes);
+    let discovery = Discovery::slurm(poller, env.clock.clone())?;
+    let mut rosters = discovery.rosters();
+    let is_answered =
+        |list: &Option<Arc<JobList>>| list.as_ref().is_none_or(|list| list.is_answered());
+    drop(timeout_at(deadline, rosters.wait_for(|roster| is_answered(&roster.jobs))).await);
+    let list = rosters.borrow().jobs.clone();
+    Ok(list.map(|list| JobList::clone(&list)))
 }
 
 /// Returns the names that a scheduler may have for a node, which may be listed by an alias: the name and the host
@@ -96,8 +114,8 @@ fn names_of(node: &Node) -> Vec<String> {
     names
 }
 
-/// Returns the jobs with the fleet's names of their nodes.
-fn with_fleet_names(jobs: JobList, fleet: &Fleet) -> JobList {
+/// Returns a list with the fleet's names of its nodes.
+fn with_fleet_names(list: JobList, fleet: &Fleet) -> JobList {
     let mut names: BTreeMap<String, &NodeName> = BTreeMap::new();
     // A machine has the jobs of all its names.
     let others = fleet.nodes.iter().filter(|node| fleet.same_as.contains_key(&node.name));
@@ -106,11 +124,23 @@ fn with_fleet_names(jobs: JobList, fleet: &Fleet) -> JobList {
             names.entry(name).or_insert_with(|| fleet.machine_name(&node.name));
         }
     }
-    let rename = |allocation: &Allocation| {
-        let name = names.get(allocation.node.as_str()).copied();
-        Allocation { node: name.unwrap_or(&allocation.node).clone(), ..allocation.clone() }
+    let fleet_name =
+        |name: &NodeName| NodeName::clone(names.get(name.as_str()).copied().unwrap_or(name));
+    let rename = |allocation: &Allocation| Allocation {
+        node: fleet_name(&allocation.node),
+        ..allocation.clone()
     };
     let renamed =
         |job: Job| Job { allocations: job.allocations.iter().map(rename).collect(), ..job };
-    JobList { jobs: jobs.jobs.into_iter().map(renamed).collect(), ..jobs }
+    let nodes = list.nodes.nodes.iter();
+    let nodes = nodes.map(|(name, node)| (fleet_name(name), Arc::clone(node))).collect();
+    let nodes = Arc::new(SchedulerNodes { nodes, ..SchedulerNodes::clone(&list.nodes) });
+    let proved = list.proved.iter();
+    let proved = proved.map(|(name, proved)| (fleet_name(name), proved.clone())).collect();
+    JobList {
+        jobs: list.jobs.into_iter().map(renamed).collect(),
+        nodes,
+        proved: Arc::new(proved),
+        ..list
+    }
 }

@@ -135,6 +135,10 @@ impl<'a> NodeUnits<'a> {
 
     /// Returns what the indices of a list of this many devices likely mean.
     pub(super) fn likely(&self, indices: usize) -> Option<Vec<Option<usize>>> {
+        // What the node will tell in a moment is not guessed before.
+        if self.node.awaits_evidence() {
+            return None;
+        }
         let evidence = self.node.evidence.as_deref();
         let types = self.node.scheduler.as_ref().map_or(&[][..], |known| &known.device_types);
         let daemon = evidence.and_then(|evidence| evidence.daemon.list.as_deref());

@@ -38,11 +38,15 @@ pub(super) fn find_candidates(fleet: &Fleet, now: Timestamp, request: &PickReque
             found.refused.push(Refused { node, index: None, uuid: None, reason });
             continue;
         }
-        let held = HeldDevices::of(fleet, node);
+        let held = HeldDevices::of(fleet, node, request.job.as_ref());
         if let Some(reason) = closed_refusal(node, &held) {
             let node = node.name.clone();
             found.refused.push(Refused { node, index: None, uuid: None, reason });
             continue;
+        }
+        if let Some(reason) = held.silence() {
+            let (node, reason) = (node.name.clone(), reason.to_owned());
+            found.refused.push(Refused { node, index: None, uuid: None, reason });
         }
         let rules = NodeRules { node, now, request, held };
         for (index, device) in node.devices.iter().enumerate() {

@@ -1,7 +1,5 @@
 //! Which devices of a node are kept by jobs.
 
-use std::sync::Arc;
-
 use crate::fleet::{Certainty, Claim, DeviceHoldings, Fleet, Holder, JobHoldings, Node, User};
 use crate::model::{Device, JobId};
 
@@ -9,22 +7,43 @@ use crate::model::{Device, JobId};
 pub(super) struct HeldDevices<'a> {
     fleet: &'a Fleet,
     node: &'a Node,
-    /// The job that gtop runs in on the node.
-    own_job: Option<&'a JobHoldings>,
+    /// The job whose devices alone may be picked.
+    own_job: Option<OwnJob<'a>>,
+    /// Why the scheduler does not tell who has the devices.
+    silence: Option<String>,
+}
+
+/// The job that gtop runs in, or whose allocation it picks from.
+struct OwnJob<'a> {
+    id: &'a JobId,
+    /// What it has on the node; `None` if nothing tells.
+    holdings: Option<&'a JobHoldings>,
+    /// gtop runs in it on the node.
+    is_inside: bool,
 }
 
 impl<'a> HeldDevices<'a> {
-    pub(super) fn of(fleet: &'a Fleet, node: &'a Node) -> Self {
-        let id = node.hello.as_ref().and_then(|hello| hello.host.job.as_ref());
-        let listed = id.and_then(|id| fleet.jobs.as_ref()?.job(id)).map(|job| &job.id);
-        let own_job = listed.or(id).and_then(|id| node.holdings.job(id));
-        Self { fleet, node, own_job }
+    /// Returns whose the devices are, for a choice from all of them or from those of a job.
+    pub(super) fn of(fleet: &'a Fleet, node: &'a Node, job: Option<&'a JobId>) -> Self {
+        let entered = node.hello.as_ref().and_then(|hello| hello.host.job.as_ref());
+        let own_job = entered.or(job).map(|id| {
+            let listed = fleet.jobs.as_ref().and_then(|list| list.job(id));
+            let id = listed.map_or(id, |job| &job.id);
+            OwnJob { id, holdings: node.holdings.job(id), is_inside: entered.is_some() }
+        });
+        Self { fleet, node, own_job, silence: silence(fleet, node) }
+    }
+
+    /// Returns why the scheduler does not tell who has the node's devices; `None` if it does, or if there is none.
+    pub(super) fn silence(&self) -> Option<&str> {
+        self.silence.as_deref()
     }
 
     /// Returns true if a job of this user runs on the node.
     pub(super) fn has_own_job(&self) -> bool {
-        let jobs = self.node.holdings.jobs().iter().filter_map(|known| self.listed(&known.job));
-        self.own_job.is_some() || jobs.into_iter().any(|job| is_own(self.node, &job.user))
+        let mut jobs = self.node.holdings.jobs().iter().filter_map(|known| self.listed(&known.job));
+        self.own_job.as_ref().is_some_and(|own| own.is_inside)
+            || jobs.any(|job| is_own(self.node, &job.user))
     }
 
     /// Returns why jobs keep a device from being picked; `None` if they do not.
@@ -35,7 +54,7 @@ impl<'a> HeldDevices<'a> {
         if let Some(foreign) = claims.find(|claim| self.is_foreign(claim)) {
             return Some(format!("{} it", self.holding(&foreign.holder)));
         }
-        if let Some(own) = self.own_job {
+        if let Some(own) = &self.own_job {
             return self.confinement(own, device);
         }
         let is_own = holdings
@@ -44,6 +63,9 @@ impl<'a> HeldDevices<'a> {
             .any(|claim| claim.is_allocation() && claim.certainty == Certainty::Certain);
         if is_own {
             return None;
+        }
+        if let Some(silence) = &self.silence {
+            return Some(silence.clone());
         }
         let why = match holdings.rest {
             Certainty::Certain => return self.uncertain_own(holdings),
@@ -58,27 +80,38 @@ impl<'a> HeldDevices<'a> {
         Some(format!("{holder} may hold it: {why}"))
     }
 
-    /// Returns why a device outside of the job is refused in which gtop runs. What the job may use is what its control
-    /// group lets it open and the driver shows it, or what else proves that it has it.
-    fn confinement(&self, own: &JobHoldings, device: &Device) -> Option<String> {
-        let name = self.name(&Holder { user: User::Unknown, job: Some(own.job.clone()) });
-        let slices = self.node.devices.iter();
-        let mut slices = slices.filter(|slice| slice.parent.as_ref() == Some(&device.uuid));
-        let has = |uuid: &Arc<str>| own.devices.contains(uuid);
-        if !has(&device.uuid) && !slices.any(|slice| has(&slice.uuid)) {
-            let is_known = own.is_complete() && own.certainty == Certainty::Certain;
-            return Some(if is_known {
-                format!("outside {name}, in which gtop runs")
-            } else {
-                format!("not known to belong to {name}, in which gtop runs")
-            });
+    /// Returns why a device is refused that is not known for certain to be one of the job.
+    fn confinement(&self, own: &OwnJob<'_>, device: &Device) -> Option<String> {
+        let is_of_job = |claim: &&Claim| claim.holder.job.as_ref() == Some(own.id);
+        let claims = &self.node.holdings.device(&device.uuid).claims;
+        let mut own_claims = claims.iter().filter(is_of_job).peekable();
+        let is_claimed = own_claims.peek().is_some();
+        let is_certain = own_claims.any(|claim| claim.certainty == Certainty::Certain);
+        if is_certain || (own.holdings.is_none() && own.is_inside && self.opens(device)) {
+            return None;
         }
-        let claims = self.node.holdings.device(&device.uuid).claims.iter();
-        let is_certain = |claim: &Claim| {
-            claim.holder.job.as_ref() == Some(&own.job) && claim.certainty == Certainty::Certain
-        };
-        let refusal = || format!("not known for certain to belong to {name}, in which gtop runs");
-        (!claims.into_iter().any(is_certain)).then(refusal)
+        let name = self.name(&Holder { user: User::Unknown, job: Some(own.id.clone()) });
+        let place = if own.is_inside { "in which gtop runs" } else { "whose shell this is" };
+        let is_known =
+            |known: &JobHoldings| known.is_complete() && known.certainty == Certainty::Certain;
+        Some(if is_claimed {
+            format!("not known for certain to belong to {name}, {place}")
+        } else if own.holdings.is_some_and(is_known) {
+            format!("outside {name}, {place}")
+        } else {
+            format!("not known to belong to {name}, {place}")
+        })
+    }
+
+    /// Returns true if the control group in which gtop runs lets it open a device, and not those of all.
+    fn opens(&self, device: &Device) -> bool {
+        let Some(evidence) = self.node.evidence.as_deref() else { return false };
+        let Some(minors) = &evidence.openable else { return false };
+        let whole = device.parent.as_ref().and_then(|uuid| self.node.device(uuid));
+        let statics = whole.unwrap_or(device).statics.as_ref();
+        let minor = statics.and_then(|statics| statics.minor.get());
+        minor.is_some_and(|minor| minors.contains(&minor))
+            && evidence.driver_devices.iter().any(|known| !minors.contains(&known.minor))
     }
 
     /// Returns why a device is refused that a job of this user has, though not for certain.
@@ -141,11 +174,33 @@ impl<'a> HeldDevices<'a> {
             (None, user) if user.is_known() => user.text(),
             (None, _) => "somebody".to_owned(),
         };
-        if self.own_job.is_some_and(|own| own.job == *id) {
+        if self.own_job.as_ref().is_some_and(|own| own.id == id) {
             return format!("job {shown}");
         }
         format!("job {shown} of {user}")
     }
+}
+
+/// Returns why the scheduler of a node does not tell who has its devices; `None` if it does, or if nothing shows one there.
+fn silence(fleet: &Fleet, node: &Node) -> Option<String> {
+    if !node.is_scheduled() {
+        return None;
+    }
+    let why = match fleet.jobs.as_deref() {
+        None => "its commands are not on this machine, or are not configured".to_owned(),
+        Some(list) => match (&list.error, &node.scheduler) {
+            (Some(error), _) if !list.is_current() => {
+                format!("{}; {}", error.message, error.remedy)
+            }
+            _ if !list.is_answered() => "no answer yet; a longer --deadline may help".to_owned(),
+            (_, None) => "it does not list this node".to_owned(),
+            (_, Some(known)) if known.allocated.is_none() && known.devices != Some(0) => {
+                "it does not say how many devices of this node are in use".to_owned()
+            }
+            (_, Some(_)) => return None,
+        },
+    };
+    Some(format!("Slurm does not tell who has it: {why}"))
 }
 
 /// Returns true if this is the user as whom gtop runs on the node.
