@@ -98,7 +98,9 @@ pub(super) fn summarize(
 fn filter_note(filter: &ReportFilter, names: &ReportNames) -> Option<String> {
     let what = names.free_text(&filter.text());
     if filter.is_of_holders() {
-        return Some(format!("only devices held by these count, and the time in which: {what}"));
+        return Some(format!(
+            "counted are only devices that were held by {what}, and only that time"
+        ));
     }
     (!filter.is_empty()).then(|| format!("only these nodes count: {what}"))
 }
