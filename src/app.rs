@@ -12,7 +12,7 @@ use crate::export::{write_fields, write_fields_json, write_json_schema, write_py
 use crate::inventory::{InventoryError, PodError};
 use crate::process;
 use crate::record::{RecordError, RecordingError};
-use crate::report::RntopLogError;
+use crate::report::{NothingMatched, RntopLogError};
 use crate::serve::{ServeError, TlsError, TokenError};
 use crate::ssh;
 use crate::storage::WriteError;
@@ -194,6 +194,8 @@ enum AppError {
     Table(String, io::Error),
     #[error("nothing was recorded between --from and --to; the recording covers {0}")]
     NothingInSpan(String),
+    #[error(transparent)]
+    NothingMatched(#[from] NothingMatched),
     #[error(transparent)]
     RntopLog(#[from] RntopLogError),
     #[error("{0} is a recording and {1} a log of rntop; report on them one at a time")]

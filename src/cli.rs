@@ -404,6 +404,27 @@ mod tests {
     }
 
     #[test]
+    fn a_report_of_files_counts_jobs_and_one_of_nodes_watches_them_too() {
+        let read = parse("gtop report a.gtop --job 11,2_1 --user ada --node gpu[01-02]").unwrap();
+        let Some(CliCommand::Report(options)) = &read.command else { panic!("{read:?}") };
+        let filter = options.filter();
+        assert_eq!(
+            (&*filter.jobs, &*filter.users),
+            (&["11", "2_1"].map(str::to_owned)[..], &["ada".to_owned()][..])
+        );
+        assert_eq!(filter.nodes, ["gpu01", "gpu02"]);
+        assert!(!read.slurm.is_requested());
+        let watched = parse("gtop report --slurm --job 11 --for 10m").unwrap();
+        let Some(CliCommand::Report(options)) = &watched.command else { panic!("{watched:?}") };
+        assert_eq!(
+            (options.filter().jobs, &watched.slurm.job),
+            (vec!["11".to_owned()], &vec!["11".to_owned()])
+        );
+        assert!(parse("gtop report a.gtop --slurm").is_err());
+        assert!(parse("gtop report a.gtop --node gpu[").is_err());
+    }
+
+    #[test]
     fn options_can_name_nodes() {
         let nodes = |line: &str| parse(line).unwrap().nodes;
         assert!(!nodes("gtop --exclude gpu01").names_nodes());

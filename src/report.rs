@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::model::declare::table;
 use crate::time::Timestamp;
 
+pub use filter::{NothingMatched, ReportFilter};
 pub use recordings::{ReportRequest, report_recordings};
 pub use rntop_log::{RntopLogError, is_rntop_log, report_rntop_logs};
 pub use series::StepGrid;
@@ -15,7 +16,9 @@ pub use usage::STATES;
 mod collected_node;
 mod collector;
 mod device_record;
+mod filter;
 mod findings;
+mod held_time;
 mod holders;
 mod intervals;
 mod labels;
@@ -41,6 +44,8 @@ pub struct UsageReport {
     pub files: Vec<String>,
     /// What a reader must know: losses, what is not in it.
     pub notes: Vec<String>,
+    /// Whose devices and time count.
+    pub filter: ReportFilter,
     /// The first and the last recorded time that counts.
     pub span: (Timestamp, Timestamp),
     /// The recorded times, in rising order and apart.

@@ -18,6 +18,7 @@ use tempfile::TempDir;
 
 mod damage;
 mod faults;
+mod held_reports;
 mod program;
 mod replays;
 mod reports;

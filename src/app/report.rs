@@ -38,6 +38,7 @@ pub(super) fn run(
         ReportRequest {
             has_commands: options.commands,
             is_anonymous: options.anonymize,
+            filter: options.filter(),
             ..ReportRequest::default()
         },
     );
@@ -46,11 +47,11 @@ pub(super) fn run(
     }
     let files = options.files();
     let report = match options.watch_time {
-        Some(span) => match watch(&mut env, span, request, err)? {
+        Some(span) => match watch(&mut env, span, &request, err)? {
             Ok(report) => report,
             Err(reason) => return Ok(reason),
         },
-        None => read(&files, &options.span, request, err)?,
+        None => read(&files, &options.span, &request, err)?,
     };
     let report = UsageReport {
         made_at: env.clock.now(),
@@ -119,7 +120,7 @@ fn write_file(
 fn read(
     files: &[PathBuf],
     span: &SpanOptions,
-    request: ReportRequest,
+    request: &ReportRequest,
     err: &mut impl Write,
 ) -> Result<UsageReport, AppError> {
     let (logs, others): (Vec<&PathBuf>, Vec<&PathBuf>) =
@@ -138,14 +139,14 @@ fn read(
     };
     let request = with_span(request, span, end, &spans)?;
     let covered = || span_texts(&spans);
-    report_recordings(&recordings, request, show_progress(err))
+    report_recordings(&recordings, &request, show_progress(err))?
         .ok_or_else(|| AppError::NothingInSpan(covered()))
 }
 
 fn read_logs(
     files: &[PathBuf],
     span: &SpanOptions,
-    request: ReportRequest,
+    request: &ReportRequest,
 ) -> Result<UsageReport, AppError> {
     let whole = report_rntop_logs(files, request)?;
     let Some(whole) = whole else {
@@ -155,12 +156,12 @@ fn read_logs(
         return Ok(whole);
     }
     let request = with_span(request, span, whole.span.1, &whole.recorded)?;
-    report_rntop_logs(files, request)?
+    report_rntop_logs(files, &request)?
         .ok_or_else(|| AppError::NothingInSpan(span_texts(&whole.recorded)))
 }
 
 fn with_span(
-    request: ReportRequest,
+    request: &ReportRequest,
     options: &SpanOptions,
     end: Timestamp,
     spans: &[(Timestamp, Timestamp)],
@@ -169,7 +170,7 @@ fn with_span(
         text.as_deref().map(|text| parse_option(option, text, end, spans)).transpose()
     };
     let (from, to) = (time("--from", &options.from)?, time("--to", &options.to)?);
-    Ok(ReportRequest { from, to, ..request })
+    Ok(ReportRequest { from, to, ..request.clone() })
 }
 
 /// Returns a function that shows the share of work that is done, where a person looks on.
@@ -188,7 +189,7 @@ fn show_progress(err: &mut impl Write) -> impl FnMut(f64) {
 fn watch(
     env: &mut Env,
     span: Duration,
-    request: ReportRequest,
+    request: &ReportRequest,
     err: &mut impl Write,
 ) -> Result<Result<UsageReport, ExitReason>, AppError> {
     let folder = TemporaryFolder::create()?;
@@ -214,7 +215,7 @@ fn watch(
     // Ends the sessions and the recording.
     drop(session);
     let recordings = Recordings::open([path.as_path()])?;
-    let report = report_recordings(&recordings, request, show_progress(err));
+    let report = report_recordings(&recordings, request, show_progress(err))?;
     let report = report.ok_or_else(|| AppError::NothingRecorded("the time watched".to_owned()))?;
     if report.nodes.is_empty() {
         return Err(AppError::NothingWatched(title));

@@ -90,6 +90,7 @@ impl Cli {
                 );
             }
             Some(CliCommand::Report(options)) => {
+                options.note_holders();
                 self.hosts.append(&mut options.take_hosts());
                 self.nodes.add(&mut options.nodes);
                 self.slurm.add(&mut options.slurm);

@@ -9,6 +9,8 @@ use clap::{Args, CommandFactory as _, ValueEnum};
 use crate::cli::keep::parse_duration;
 use crate::cli::{Cli, CliCommand, NodeOptions, SettingArgs, SlurmOptions};
 use crate::export::ReportFormat;
+use crate::nodeset;
+use crate::report::ReportFilter;
 
 /// Options of `gtop report`.
 #[derive(Debug, Args)]
@@ -27,6 +29,12 @@ pub struct ReportOptions {
     pub watch_time: Option<Duration>,
     #[command(flatten)]
     pub span: SpanOptions,
+    /// Count these nodes only; in the same way, --job and --user count only what these jobs and users held
+    #[arg(long, value_name = "SET", value_parser = parse_node_set)]
+    node: Vec<String>,
+    /// The jobs and users whose devices and time count.
+    #[arg(skip)]
+    holders: (Vec<String>, Vec<String>),
     /// List command lines, which can hold secrets
     #[arg(long, conflicts_with = "anonymize")]
     pub commands: bool,
@@ -73,6 +81,23 @@ impl ReportOptions {
         if self.watch_time.is_some() { std::mem::take(&mut self.hosts) } else { Vec::new() }
     }
 
+    /// Notes the jobs and users that count; without nodes to watch, their options say nothing else.
+    pub(super) fn note_holders(&mut self) {
+        let (job, user) = (&mut self.slurm.job, &mut self.slurm.user);
+        self.holders = match self.watch_time {
+            Some(_) => (job.clone(), user.clone()),
+            None => (std::mem::take(job), std::mem::take(user)),
+        };
+    }
+
+    /// Returns whose devices and time count.
+    pub fn filter(&self) -> ReportFilter {
+        let (jobs, users) = self.holders.clone();
+        // Their form is known to be right.
+        let names = |set: &String| nodeset::expand(set).unwrap_or_default();
+        ReportFilter { jobs, users, nodes: self.node.iter().flat_map(names).collect() }
+    }
+
     /// Returns the files to read.
     pub fn files(&self) -> Vec<PathBuf> {
         self.hosts.iter().map(PathBuf::from).collect()
@@ -92,6 +117,10 @@ impl ReportOptions {
             (None, Some(_)) => by_name().unwrap_or(ReportFormat::Html),
         }
     }
+}
+
+fn parse_node_set(text: &str) -> Result<String, String> {
+    nodeset::expand(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 impl Cli {

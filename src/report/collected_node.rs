@@ -8,7 +8,7 @@ use crate::fleet::{DeviceState, EventRecord, Node};
 use crate::insight::device_fault;
 use crate::model::{NodeName, Source, stale_after};
 use crate::report::device_record::{DeviceRecord, HeldValues, UsageSums, values_of};
-use crate::report::holders::{CachedHolder, CachedHolders};
+use crate::report::holders::{CachedHolder, CachedHolders, HolderSums};
 use crate::report::intervals::TimeIntervals;
 use crate::report::machines::TimeElsewhere;
 use crate::report::scope::ReportScope;
@@ -78,15 +78,22 @@ impl CollectedNode {
         }
     }
 
-    /// Counts the samples of the host that were recorded in the span, each once.
-    pub(super) fn count_sample(&mut self, at: Timestamp, node: &Node, scope: &ReportScope) {
-        let Some(host) = node.source(&Source::host()) else { return };
+    /// Returns true if there is a new sample of the host, recorded in the span.
+    pub(super) fn note_sample(&mut self, at: Timestamp, node: &Node, scope: &ReportScope) -> bool {
+        let Some(host) = node.source(&Source::host()) else { return false };
         self.interval = host.interval;
         if host.taken_at == self.sampled_at {
-            return;
+            return false;
         }
         self.sampled_at = host.taken_at;
-        self.samples += u64::from(at >= scope.from && at < scope.to);
+        at >= scope.from && at < scope.to
+    }
+
+    /// Returns true if those that count hold any of its devices now, or if all counts.
+    pub(super) fn is_held(&self, holders: &HolderSums) -> bool {
+        let held = self.devices.iter().filter_map(|device| device.held.as_ref());
+        holders.counts_all()
+            || held.map(|held| holders.share(&held.holder)).any(|share| share > 0.0)
     }
 
     pub(super) fn on_events(&mut self, node: &Node, scope: &ReportScope) {
@@ -137,14 +144,15 @@ impl CollectedNode {
             if record.model.is_none() {
                 record.model = device.name.known().cloned();
             }
-            if let Some(fault) = &device.fault {
+            let known = holders.by_position.get(position).cloned().unwrap_or_default();
+            let is_counted = sums.holders.share(&known) > 0.0;
+            if let Some(fault) = device.fault.as_ref().filter(|_| is_counted) {
                 record.fault = Some(device_fault(fault));
             }
             if node.fault().is_some() {
                 continue;
             }
             let Some(end) = sums.scope.spans.end_of(taken_at) else { continue };
-            let known = holders.by_position.get(position).cloned().unwrap_or_default();
             let values = values_of(node, position, device);
             let is_free = values.state == DeviceState::Free;
             record.held = Some(HeldValues {

@@ -3,11 +3,11 @@
 //! Values hold from one sample of a device to the next, at most for the time after which they count as stale, and not
 //! beyond the loss of the connection or the end of the recording. Collectors of spans that follow each other are merged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fleet::{HoldingsKeeper, Node};
+use crate::fleet::{Holder, HoldingsKeeper, Node};
 use crate::model::{Device, JobId, JobList, JobState, NodeName, stale_after};
 use crate::report::collected_node::CollectedNode;
 use crate::report::device_record::{DeviceRecord, HeldValues, UsageSums};
@@ -27,6 +27,8 @@ pub(super) struct UsageCollector {
     /// Per file, the nodes that it lists, and since when.
     rosters: BTreeMap<usize, (Timestamp, Vec<NodeName>)>,
     pub(super) nodes: BTreeMap<NodeName, CollectedNode>,
+    /// All that were recorded, whether they count or not.
+    pub(super) known_nodes: BTreeSet<NodeName>,
     machines: MachineIndex,
     pub(super) holders: HolderSums,
     pub(super) jobs: BTreeMap<JobId, JobFacts>,
@@ -45,12 +47,13 @@ pub(super) struct JobFacts {
 impl UsageCollector {
     pub(super) fn new(scope: ReportScope) -> Self {
         Self {
+            holders: HolderSums::new(scope.filter.clone()),
             scope,
+            known_nodes: BTreeSet::new(),
             placing: HoldingsKeeper::default(),
             rosters: BTreeMap::new(),
             nodes: BTreeMap::new(),
             machines: MachineIndex::default(),
-            holders: HolderSums::default(),
             jobs: BTreeMap::new(),
             commands: BTreeMap::new(),
         }
@@ -67,9 +70,12 @@ impl UsageCollector {
         }
     }
 
-    fn on_roster(&mut self, file: usize, at: Timestamp, names: &[NodeName]) {
+    fn on_roster(&mut self, file: usize, at: Timestamp, listed: &[NodeName]) {
+        self.note_names(listed);
+        let names: Vec<NodeName> =
+            listed.iter().filter(|name| self.scope.filter.has_node(name)).cloned().collect();
         let known = self.rosters.get(&file).map(|(_, known)| known.as_slice());
-        if known == Some(names) {
+        if known == Some(&*names) {
             return;
         }
         let gone: Vec<NodeName> = known
@@ -79,9 +85,9 @@ impl UsageCollector {
             .cloned()
             .collect();
         self.close_roster(file, at);
-        self.rosters.insert(file, (at, names.to_vec()));
+        self.rosters.insert(file, (at, names.clone()));
         let Self { scope, rosters, nodes, holders, commands, .. } = self;
-        for name in names {
+        for name in &names {
             nodes.entry(name.clone()).or_default().is_listed = true;
         }
         for name in gone {
@@ -91,6 +97,18 @@ impl UsageCollector {
                 record.close(at, &mut UsageSums { scope, holders, commands, node: &name });
             }
         }
+    }
+
+    fn note_names(&mut self, names: &[NodeName]) {
+        let new = names.iter().filter(|name| !self.known_nodes.contains(*name));
+        let new: Vec<NodeName> = new.cloned().collect();
+        self.known_nodes.extend(new);
+    }
+
+    /// Returns the id of a holder's job as users know it.
+    pub(super) fn shown_id<'a>(&'a self, holder: &'a Holder) -> Option<&'a str> {
+        let id = holder.job.as_ref()?;
+        Some(self.jobs.get(id).map_or(id.as_str(), |facts| &facts.shown_id))
     }
 
     /// Adds the time in which the nodes of a file were listed.
@@ -110,6 +128,7 @@ impl UsageCollector {
         let listed = jobs.iter().flat_map(|list| &list.jobs);
         for job in listed.filter(|job| job.state != JobState::Pending) {
             if !self.jobs.contains_key(&job.id) {
+                self.holders.note_shown_id(&job.id, &job.shown_id);
                 self.jobs.insert(
                     job.id.clone(),
                     JobFacts {
@@ -124,11 +143,14 @@ impl UsageCollector {
     }
 
     fn on_node(&mut self, at: Timestamp, node: &Arc<Node>) {
+        self.placing.note_name(node);
+        if !self.scope.filter.has_node(&node.name) {
+            return;
+        }
         if !self.nodes.contains_key(&node.name) {
             self.nodes.insert(node.name.clone(), CollectedNode::default());
         }
         self.find_machine(at, node);
-        self.placing.note_name(node);
         let mut placed = Arc::clone(node);
         self.placing.place(&mut placed);
         let node = &*placed;
@@ -139,12 +161,13 @@ impl UsageCollector {
         if record.elsewhere.is_now() {
             return;
         }
-        record.count_sample(at, node, sums.scope);
+        let is_counted = record.note_sample(at, node, sums.scope);
         record.on_events(node, sums.scope);
         if record.has_new_sample(node) {
             record.holders.refresh(node, placing.jobs(), sums.holders, sums.scope.has_commands);
         }
         record.on_devices(at, node, &mut sums);
+        record.samples += u64::from(is_counted && record.is_held(sums.holders));
     }
 
     /// Finds out whether the node counts, or its machine under another name.
@@ -178,6 +201,10 @@ impl UsageCollector {
         interval: Duration,
         values: DeviceValues,
     ) {
+        self.note_names(std::slice::from_ref(name));
+        if !self.scope.filter.has_node(name) {
+            return;
+        }
         let Self { scope, nodes, holders, commands, .. } = self;
         if !nodes.contains_key(name) {
             let mut record = CollectedNode { interval, ..CollectedNode::default() };
@@ -221,10 +248,12 @@ impl UsageCollector {
             .holders
             .records
             .iter()
-            .map(|record| self.holders.number(&record.holder))
+            .map(|record| self.holders.number(&record.holder, other.shown_id(&record.holder)))
             .collect();
         for (number, more) in numbers.iter().zip(other.holders.records) {
             let Some(record) = self.holders.records.get_mut(*number) else { continue };
+            record.is_counted |= more.is_counted;
+            record.unsure_seconds += more.unsure_seconds;
             record.usage += &more.usage;
             record.series.merge(&more.series);
             record.nodes.extend(more.nodes);
@@ -236,6 +265,7 @@ impl UsageCollector {
         for (name, more) in other.nodes {
             self.nodes.entry(name).or_default().merge(more, &numbers);
         }
+        self.known_nodes.extend(other.known_nodes);
         self.jobs.extend(other.jobs);
         for (command, seconds) in other.commands {
             *self.commands.entry(command).or_default() += seconds;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::fleet::{DeviceState, Node};
 use crate::model::{Celsius, Device, NodeName, Percent, Watts};
-use crate::report::holders::{CachedHolder, HeldCommand, HolderSums};
+use crate::report::held_time::HeldTime;
+use crate::report::holders::{CachedHolder, HeldCommand, HolderSums, NumberedHolder};
 use crate::report::intervals::TimeIntervals;
 use crate::report::scope::ReportScope;
 use crate::report::series::{PartSeries, StepSeries};
@@ -29,6 +30,8 @@ pub(super) struct DeviceRecord {
     pub(super) series: StepSeries,
     /// Utilization under each holder, by number.
     pub(super) by_holder: BTreeMap<usize, TimedMean>,
+    /// When it was held by those that count.
+    pub(super) held_time: HeldTime,
     pub(super) present_since: Option<Timestamp>,
     pub(super) sampled_at: Option<Timestamp>,
     /// What was added up to now: a clock that is set back does not count a time twice.
@@ -64,6 +67,7 @@ impl DeviceRecord {
             usage: DeviceUsage::default(),
             series: StepSeries::default(),
             by_holder: BTreeMap::new(),
+            held_time: HeldTime::default(),
             present_since: None,
             sampled_at: None,
             counted_to: Timestamp::default(),
@@ -87,16 +91,28 @@ impl DeviceRecord {
         }
         self.counted_to = span.1;
         let seconds = span.1.since(span.0).as_secs_f64();
-        self.usage.add(&held.values, seconds);
-        self.series.add(scope.grid, span, &held.values, 1.0);
-        parts.add(scope.grid, span, &held.values);
-        let count = u16::try_from(held.holder.numbers.len()).unwrap_or(u16::MAX).max(1);
-        for number in held.holder.numbers.iter() {
-            let Some(record) = sums.holders.records.get_mut(*number) else { continue };
-            record.usage.add(&held.values, seconds / f64::from(count));
+        let share = sums.holders.share(&held.holder);
+        if scope.filter.is_of_holders() {
+            self.held_time.add(span, share);
+        }
+        if share <= 0.0 {
+            return;
+        }
+        self.usage.add(&held.values, seconds * share);
+        self.series.add(scope.grid, span, &held.values, share);
+        parts.add(scope.grid, span, &held.values, share);
+        let count = u16::try_from(held.holder.holders.len()).unwrap_or(u16::MAX).max(1);
+        for NumberedHolder { number, is_certain } in held.holder.holders.iter() {
+            let record = sums.holders.records.get_mut(*number);
+            let Some(record) = record.filter(|record| record.is_counted) else { continue };
+            let seconds_of_part = seconds / f64::from(count);
+            record.usage.add(&held.values, seconds_of_part);
+            if !is_certain {
+                record.unsure_seconds += seconds_of_part;
+            }
             record.extend_span(span.0, span.1);
             if record.holder.job.is_some() {
-                record.series.add(scope.grid, span, &held.values, f32::from(count));
+                record.series.add(scope.grid, span, &held.values, 1.0 / f64::from(count));
             }
             let of_holder = self.by_holder.entry(*number).or_insert_with(|| {
                 record.nodes.insert(sums.node.clone());
@@ -108,6 +124,9 @@ impl DeviceRecord {
             }
         }
         for command in held.holder.commands.iter() {
+            if !sums.holders.counts(&command.holder) {
+                continue;
+            }
             if let Some(known) = sums.commands.get_mut(command) {
                 *known += seconds;
             } else if sums.commands.len() < MAX_COMMANDS {
@@ -130,6 +149,7 @@ impl DeviceRecord {
         self.present.extend(&other.present);
         self.usage += &other.usage;
         self.series.merge(&other.series);
+        self.held_time.merge(other.held_time);
         for (number, mean) in other.by_holder {
             if let Some(number) = numbers.get(number) {
                 *self.by_holder.entry(*number).or_default() += mean;

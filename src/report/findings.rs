@@ -7,9 +7,10 @@ use crate::report::collector::UsageCollector;
 use crate::report::device_record::DeviceRecord;
 use crate::report::labels::{HolderNames, ReportNames};
 use crate::report::node_span::NodeSpan;
+use crate::report::scope::ReportScope;
 use crate::report::usage::{DeviceUsage, TimedMean};
 use crate::report::{FindingKind, FindingSeverity, ReportFinding};
-use crate::time::format_duration;
+use crate::time::{Timestamp, format_duration};
 
 /// Findings of a report.
 const MAX_FINDINGS: usize = 60;
@@ -31,20 +32,20 @@ const MIN_MEDIAN: f64 = 30.0;
 pub(super) fn find(
     nodes: &[NodeSpan<'_>],
     collector: &UsageCollector,
-    holders: &[HolderNames],
-    names: &ReportNames,
+    scope: &ReportScope,
+    (holders, names): (&[HolderNames], &ReportNames),
 ) -> Vec<ReportFinding> {
     let mut findings = Vec::new();
     add_idle_holders(&mut findings, collector, holders);
     for node in nodes {
         add_node(&mut findings, node, names);
-        for device in &node.record.devices {
+        for device in &node.devices {
             add_device(&mut findings, node, device, names);
         }
-        add_errors(&mut findings, node);
+        add_errors(&mut findings, node, scope);
     }
     add_uneven(&mut findings, nodes, holders);
-    let usages = nodes.iter().flat_map(|node| &node.record.devices).map(|device| &device.usage);
+    let usages = nodes.iter().flat_map(|node| &node.devices).map(|device| &device.usage);
     let all: f64 = usages.map(DeviceUsage::seconds).sum();
     for finding in &mut findings {
         let share = finding.device_seconds / all.max(1.0);
@@ -126,7 +127,7 @@ fn add_idle_holders(
 #[expect(clippy::cast_precision_loss, reason = "counts of devices and samples are small")]
 fn add_node(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>, names: &ReportNames) {
     let label = &node.label;
-    let devices = node.record.devices.len().max(1) as f64;
+    let devices = node.devices.len().max(1) as f64;
     let watched = node.watched.seconds();
     let is_worth = |seconds: f64| seconds >= MIN_SECONDS.min(watched) && seconds >= watched * 0.01;
     if node.down_seconds > 0.0 && is_worth(node.down_seconds) {
@@ -193,14 +194,20 @@ fn add_device(
     }
 }
 
-fn add_errors(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>) {
+fn add_errors(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>, scope: &ReportScope) {
     for ((uuid, error), times) in &node.record.errors {
-        let device = node.record.devices.iter().find(|device| device.uuid == *uuid);
+        let device = node.devices.iter().find(|device| device.uuid == *uuid).copied();
+        let is_counted = |at: &&Timestamp| {
+            let is_held = |device: &DeviceRecord| device.held_time.has_second(**at);
+            !scope.filter.is_of_holders() || device.is_some_and(is_held)
+        };
+        let times: Vec<&Timestamp> = times.iter().filter(is_counted).collect();
         let name = match device {
             Some(device) => device_text(node, device),
             None => node.label.clone(),
         };
         let times = match times.len() {
+            0 => continue,
             1 => "once".to_owned(),
             2 => "twice".to_owned(),
             count => format!("{count} times"),
@@ -221,7 +228,7 @@ fn add_uneven(findings: &mut Vec<ReportFinding>, nodes: &[NodeSpan<'_>], holders
     type OfJob<'a> = Vec<(&'a NodeSpan<'a>, &'a DeviceRecord, TimedMean)>;
     let mut by_holder: Vec<OfJob<'_>> = vec![Vec::new(); holders.len()];
     for node in nodes {
-        for device in &node.record.devices {
+        for device in node.devices.iter().copied() {
             for (number, mean) in &device.by_holder {
                 if let Some(of_job) = by_holder.get_mut(*number) {
                     of_job.push((node, device, *mean));

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use crate::fleet::{Holder, JobLookup, Node, NodeHoldings};
-use crate::model::NodeName;
+use crate::fleet::{Certainty, Holder, JobLookup, Node, NodeHoldings};
+use crate::model::{JobId, NodeName};
+use crate::report::filter::ReportFilter;
 use crate::report::series::StepSeries;
 use crate::report::usage::DeviceUsage;
 use crate::time::Timestamp;
@@ -16,6 +17,7 @@ const MAX_HOLDERS: usize = 20_000;
 /// Who held devices, numbered in the order in which they appeared.
 #[derive(Debug, Default)]
 pub(super) struct HolderSums {
+    filter: ReportFilter,
     numbers: BTreeMap<Holder, usize>,
     pub(super) records: Vec<HolderRecord>,
 }
@@ -27,6 +29,10 @@ pub(super) struct HolderRecord {
     /// Of devices that several hold, an equal part.
     pub(super) usage: DeviceUsage,
     pub(super) series: StepSeries,
+    /// What it has counts.
+    pub(super) is_counted: bool,
+    /// Seconds of `usage` in which it is not certain that it held the device.
+    pub(super) unsure_seconds: f64,
     /// The first and the last time.
     pub(super) span: Option<(Timestamp, Timestamp)>,
     pub(super) nodes: BTreeSet<NodeName>,
@@ -55,13 +61,25 @@ pub(super) struct CachedHolders {
 /// The holders of one device.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CachedHolder {
-    pub(super) numbers: Arc<[usize]>,
+    pub(super) holders: Arc<[NumberedHolder]>,
     pub(super) commands: Arc<[HeldCommand]>,
 }
 
+/// A holder of a device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NumberedHolder {
+    pub(super) number: usize,
+    /// It is proved that it holds the device.
+    pub(super) is_certain: bool,
+}
+
 impl HolderSums {
-    /// Returns the number of a holder.
-    pub(super) fn number(&mut self, holder: &Holder) -> usize {
+    pub(super) fn new(filter: ReportFilter) -> Self {
+        Self { filter, ..Self::default() }
+    }
+
+    /// Returns the number of a holder; `shown_id` is the id of its job as users know it.
+    pub(super) fn number(&mut self, holder: &Holder, shown_id: Option<&str>) -> usize {
         if let Some(number) = self.numbers.get(holder) {
             return *number;
         }
@@ -72,6 +90,8 @@ impl HolderSums {
         self.numbers.insert(holder.clone(), number);
         self.records.push(HolderRecord {
             holder: holder.clone(),
+            is_counted: self.filter.has_holder(holder, shown_id),
+            unsure_seconds: 0.0,
             usage: DeviceUsage::default(),
             series: StepSeries::default(),
             span: None,
@@ -79,6 +99,42 @@ impl HolderSums {
             devices: BTreeSet::new(),
         });
         number
+    }
+
+    /// Notes the id of a job as users know it, which may decide whether the job counts.
+    pub(super) fn note_shown_id(&mut self, job: &JobId, shown_id: &str) {
+        if self.filter.jobs.is_empty() {
+            return;
+        }
+        let of_job = self.records.iter_mut().filter(|known| known.holder.job.as_ref() == Some(job));
+        for record in of_job {
+            record.is_counted = self.filter.has_holder(&record.holder, Some(shown_id));
+        }
+    }
+
+    /// Returns true if all devices count, whoever holds them.
+    pub(super) fn counts_all(&self) -> bool {
+        !self.filter.is_of_holders()
+    }
+
+    /// Returns the share of a device that counts: its holders have equal parts of it.
+    pub(super) fn share(&self, device: &CachedHolder) -> f64 {
+        if self.counts_all() {
+            return 1.0;
+        }
+        let is_counted = |holder: &&NumberedHolder| {
+            self.records.get(holder.number).is_some_and(|record| record.is_counted)
+        };
+        let part = |count: usize| f64::from(u16::try_from(count).unwrap_or(u16::MAX));
+        let counted = device.holders.iter().filter(is_counted).count();
+        part(counted) / part(device.holders.len().max(1))
+    }
+
+    /// Returns true if what a holder runs counts.
+    pub(super) fn counts(&self, holder: &Holder) -> bool {
+        let number = self.numbers.get(holder);
+        let record = number.and_then(|number| self.records.get(*number));
+        self.counts_all() || record.is_some_and(|record| record.is_counted)
     }
 }
 
@@ -108,15 +164,18 @@ impl CachedHolders {
         self.signature = signature;
         let commands = if has_commands { commands_of(node, jobs) } else { Vec::new() };
         let cached = node.devices.iter().enumerate().map(|(position, device)| {
-            let mut numbers: Vec<usize> = Vec::new();
+            let mut of_device: Vec<NumberedHolder> = Vec::new();
             for claim in node.holdings.device(&device.uuid).holders() {
-                let number = holders.number(&claim.holder);
-                if !numbers.contains(&number) {
-                    numbers.push(number);
+                let job = claim.holder.job.as_ref().and_then(|id| jobs.job(id));
+                let number = holders.number(&claim.holder, job.map(|job| &*job.shown_id));
+                let is_certain = claim.certainty == Certainty::Certain;
+                match of_device.iter_mut().find(|known| known.number == number) {
+                    Some(known) => known.is_certain |= is_certain,
+                    None => of_device.push(NumberedHolder { number, is_certain }),
                 }
             }
             let commands = commands.get(position).map(|all| Arc::from(&**all)).unwrap_or_default();
-            CachedHolder { numbers: numbers.into(), commands }
+            CachedHolder { holders: of_device.into(), commands }
         });
         self.by_position = cached.collect();
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::report::collected_node::CollectedNode;
 use crate::report::collector::UsageCollector;
+use crate::report::device_record::DeviceRecord;
 use crate::report::intervals::TimeIntervals;
 use crate::report::labels::ReportNames;
 use crate::report::scope::ReportScope;
@@ -15,6 +16,8 @@ const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct NodeSpan<'a> {
     pub(super) record: &'a CollectedNode,
     pub(super) label: String,
+    /// Those that count.
+    pub(super) devices: Vec<&'a DeviceRecord>,
     /// When it was watched.
     pub(super) watched: TimeIntervals,
     pub(super) down_seconds: f64,
@@ -37,10 +40,16 @@ pub(super) fn node_spans<'a>(
         .iter()
         .map(|(name, record)| {
             let listed = record.listed.clone().union().intersection(&spans);
-            let watched = listed.difference(&record.elsewhere.intervals.clone().union());
+            let mut watched = listed.difference(&record.elsewhere.intervals.clone().union());
+            let mut devices: Vec<&DeviceRecord> = record.devices.iter().collect();
+            if scope.filter.is_of_holders() {
+                devices.retain(|device| !device.held_time.intervals.as_slice().is_empty());
+                watched = watched.intersection(&held_times(&devices));
+            }
             let interval = if record.interval.is_zero() { usual } else { record.interval };
             NodeSpan {
                 record,
+                devices,
                 label: names.node(name),
                 down_seconds: record.down.clone().union().intersection(&watched).seconds(),
                 expected: watched.seconds() / interval.as_secs_f64(),
@@ -52,10 +61,19 @@ pub(super) fn node_spans<'a>(
         let record = node.record;
         let is_watched = !node.watched.as_slice().is_empty();
         if record.elsewhere.intervals.as_slice().is_empty() {
-            is_watched || !record.devices.is_empty()
+            is_watched || !node.devices.is_empty()
         } else {
             is_watched && record.samples > 0
         }
     });
     nodes
+}
+
+/// Returns when any of the devices was held by those that count.
+fn held_times(devices: &[&DeviceRecord]) -> TimeIntervals {
+    let mut times = TimeIntervals::default();
+    for device in devices {
+        times.extend(&device.held_time.intervals);
+    }
+    times.union()
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::fleet::Anonymizer;
 use crate::report::collector::UsageCollector;
+use crate::report::filter::{NothingMatched, ReportFilter};
 use crate::report::intervals::TimeIntervals;
 use crate::report::labels::ReportNames;
 use crate::report::scope::ReportScope;
@@ -27,7 +28,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_EVENTS: usize = 1_000;
 
 /// What is reported.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ReportRequest {
     /// Nothing earlier counts.
     pub from: Option<Timestamp>,
@@ -37,26 +38,30 @@ pub struct ReportRequest {
     pub has_commands: bool,
     /// Names are replaced, and free texts withheld.
     pub is_anonymous: bool,
+    /// Whose devices and time count.
+    pub filter: ReportFilter,
     /// Threads that read; `None` for as many as there are processors, within limits.
     pub threads: Option<usize>,
 }
 
 impl ReportRequest {
-    pub(super) fn names(self) -> ReportNames {
+    pub(super) fn names(&self) -> ReportNames {
         ReportNames(self.is_anonymous.then(Anonymizer::default))
     }
 }
 
-/// Reports on recordings; `None` if nothing is recorded in the span. `progress` is called with the share that is read.
+/// Reports on recordings; `None` if nothing is recorded in the span, an error if nothing is of those that count. `progress` is called with the share that is read.
 pub fn report_recordings(
     recordings: &Recordings,
-    options: ReportRequest,
+    options: &ReportRequest,
     progress: impl FnMut(f64),
-) -> Option<UsageReport> {
+) -> Result<Option<UsageReport>, NothingMatched> {
     let recorded = recordings.spans();
-    let first = recorded.first()?.0;
+    let (Some((first, _)), Some((_, last))) = (recorded.first(), recorded.last()) else {
+        return Ok(None);
+    };
     // The last sample counts, too.
-    let last = recorded.last()?.1.plus(Duration::from_micros(1));
+    let (first, last) = (*first, last.plus(Duration::from_micros(1)));
     let from = options.from.unwrap_or(first).max(first);
     let to = options.to.unwrap_or(last).min(last);
     let scope = ReportScope {
@@ -66,13 +71,15 @@ pub fn report_recordings(
         spans_by_file: recordings.spans_by_file().into_iter().map(TimeIntervals::new).collect(),
         spans: TimeIntervals::new(recorded),
         has_commands: options.has_commands,
+        filter: options.filter.clone(),
     };
     let spans = scope.spans.intersection(&TimeIntervals::new(vec![(from, to)]));
     if spans.as_slice().is_empty() && from != first {
-        return None;
+        return Ok(None);
     }
     let bounds = bounds(recordings, &scope, options.threads);
     let (collector, damaged) = collect(recordings, &scope, &bounds, progress);
+    options.filter.check(&collector)?;
     let mut names = options.names();
     let mut report = UsageReport {
         title: recordings.title(),
@@ -87,7 +94,7 @@ pub fn report_recordings(
     }
     add_events(&mut report, recordings, options);
     summarize(&mut report, &collector, &scope, &mut names);
-    Some(report)
+    Ok(Some(report))
 }
 
 /// Returns the number of devices at the last checkpoint before a time, which is read soon.
@@ -170,15 +177,18 @@ fn share_read(bounds: &[Timestamp], positions: &[AtomicI64], scope: &ReportScope
     (read.sum::<i64>() as f64 / all as f64).min(1.0)
 }
 
-fn add_events(report: &mut UsageReport, recordings: &Recordings, options: ReportRequest) {
+fn add_events(report: &mut UsageReport, recordings: &Recordings, options: &ReportRequest) {
     let (from, to) = report.span;
     let mut marks = recordings.marks();
     marks.retain(|mark| (from..=to).contains(&mark.at));
-    if options.is_anonymous {
+    let why_not = if options.is_anonymous {
+        Some("events are left out: their texts have names in them")
+    } else {
+        (!options.filter.is_empty()).then_some("events are left out: they are of all nodes")
+    };
+    if let Some(why_not) = why_not {
         report.events_left_out = marks.len();
-        if !marks.is_empty() {
-            report.notes.push("events are left out: their texts have names in them".to_owned());
-        }
+        report.notes.extend((!marks.is_empty()).then(|| why_not.to_owned()));
         return;
     }
     report.events_left_out = marks.len().saturating_sub(MAX_EVENTS);

@@ -20,7 +20,7 @@ use crate::report::scope::ReportScope;
 use crate::report::series::StepGrid;
 use crate::report::summary::summarize;
 use crate::report::usage::{DeviceValues, TimedMean};
-use crate::report::{ReportRequest, UsageReport};
+use crate::report::{NothingMatched, ReportRequest, UsageReport};
 use crate::time::Timestamp;
 
 /// Bytes of a line; a longer one is not a row.
@@ -48,6 +48,12 @@ pub enum RntopLogError {
     /// No row has a time, a node and an index.
     #[error("{0} has no rows with a time, a node and a device")]
     NoRows(String),
+    /// Only a recording says who held devices.
+    #[error("{0} does not say who held devices: --job and --user need a recording of gtop")]
+    NoHolders(String),
+    /// Nothing fits the names of what counts.
+    #[error(transparent)]
+    NothingMatched(#[from] NothingMatched),
 }
 
 /// A row of a log.
@@ -86,9 +92,12 @@ pub fn is_rntop_log(path: &Path) -> bool {
 /// Reports on logs; times without a zone are of this machine's.
 pub fn report_rntop_logs(
     paths: &[PathBuf],
-    options: ReportRequest,
+    options: &ReportRequest,
 ) -> Result<Option<UsageReport>, RntopLogError> {
     let zone = TimeZone::system();
+    if let Some(path) = paths.first().filter(|_| options.filter.is_of_holders()) {
+        return Err(RntopLogError::NoHolders(path.display().to_string()));
+    }
     let mut overview = LogOverview::default();
     let is_in_span = |at: Timestamp| {
         options.from.is_none_or(|from| at >= from) && options.to.is_none_or(|to| at <= to)
@@ -96,9 +105,10 @@ pub fn report_rntop_logs(
     for path in paths {
         overview.bad_rows += read_rows(path, &zone, |row| {
             if is_in_span(row.at) {
+                let is_counted = row.utilization.is_some() && options.filter.has_node(&row.node);
                 overview.rows.add(
                     f64::from(row.utilization.unwrap_or_default()),
-                    f64::from(u8::from(row.utilization.is_some())),
+                    f64::from(u8::from(is_counted)),
                 );
                 add_row(&mut overview.span, &mut overview.last, &mut overview.gaps, row);
             }
@@ -119,6 +129,7 @@ pub fn report_rntop_logs(
         spans_by_file: vec![spans.clone()],
         spans,
         has_commands: false,
+        filter: options.filter.clone(),
     };
     let mut collector = UsageCollector::new(scope.clone());
     for path in paths {
@@ -129,6 +140,7 @@ pub fn report_rntop_logs(
         })?;
     }
     collector.finish();
+    options.filter.check(&collector)?;
     let mut report = UsageReport {
         title: "a log of utilization and memory".to_owned(),
         kind: "rntop-log",

@@ -1,5 +1,6 @@
 //! What is recorded, and how it is divided.
 
+use crate::report::filter::ReportFilter;
 use crate::report::intervals::TimeIntervals;
 use crate::report::series::StepGrid;
 use crate::time::Timestamp;
@@ -15,4 +16,6 @@ pub(super) struct ReportScope {
     pub(super) spans_by_file: Vec<TimeIntervals>,
     pub(super) spans: TimeIntervals,
     pub(super) has_commands: bool,
+    /// Whose devices and time count.
+    pub(super) filter: ReportFilter,
 }

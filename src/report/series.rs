@@ -138,16 +138,17 @@ pub(super) struct StepSeries {
 }
 
 impl StepSeries {
-    /// Adds values that held from a time to another, each step divided by `holders`.
+    /// Adds values that held from a time to another; `share` is that of the device which counts.
     pub(super) fn add(
         &mut self,
         grid: StepGrid,
         span: (Timestamp, Timestamp),
         values: &DeviceValues,
-        holders: f32,
+        share: f64,
     ) {
+        let share = weight(share);
         grid.for_each_part(span.0, span.1, |part, seconds| {
-            self.step(part / PARTS).add(values, seconds / holders);
+            self.step(part / PARTS).add(values, seconds * share);
         });
     }
 
@@ -185,13 +186,15 @@ impl StepSeries {
 pub(super) struct PartSeries(Vec<[f32; 4]>);
 
 impl PartSeries {
-    /// Adds values that held from a time to another.
+    /// Adds values that held from a time to another; `share` is that of the device which counts.
     pub(super) fn add(
         &mut self,
         grid: StepGrid,
         span: (Timestamp, Timestamp),
         values: &DeviceValues,
+        share: f64,
     ) {
+        let share = weight(share);
         if self.0.is_empty() {
             self.0 = vec![[0.0; 4]; grid.count * PARTS];
         }
@@ -201,7 +204,7 @@ impl PartSeries {
         let values = [percent, known, used, total];
         grid.for_each_part(span.0, span.1, |part, seconds| {
             let Some(sums) = self.0.get_mut(part) else { return };
-            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value * seconds);
+            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value * seconds * share);
         });
     }
 
@@ -236,6 +239,11 @@ impl PartSeries {
         };
         [of(0, 1, 1.0), of(2, 3, 100.0)]
     }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a chart shows three digits")]
+fn weight(share: f64) -> f32 {
+    share as f32
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a chart shows three digits")]
@@ -284,7 +292,7 @@ mod tests {
         let (mut series, mut parts) = (StepSeries::default(), PartSeries::default());
         for (span, percent) in [((at(6), at(10)), 100.0), ((at(10), at(12)), 40.0)] {
             series.add(grid, span, &busy(percent), 1.0);
-            parts.add(grid, span, &busy(percent));
+            parts.add(grid, span, &busy(percent), 1.0);
         }
         assert_eq!(series.first, 0);
         let sums: Vec<_> = series.steps.iter().map(|step| step.utilization).collect();

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::report::collected_node::CollectedNode;
 use crate::report::collector::UsageCollector;
 use crate::report::device_record::DeviceRecord;
+use crate::report::filter::ReportFilter;
 use crate::report::findings;
 use crate::report::holders::HeldCommand;
 use crate::report::intervals::TimeIntervals;
@@ -35,6 +35,9 @@ pub(super) fn summarize(
 ) {
     let nodes = node_spans(collector, scope, names);
     report.notes.extend(same_machines(collector, names));
+    report.notes.extend(filter_note(&scope.filter, names));
+    report.notes.extend(certainty_note(collector, scope));
+    report.filter = shown_filter(&scope.filter, names);
     let holders: Vec<HolderNames> = collector
         .holders
         .records
@@ -51,8 +54,12 @@ pub(super) fn summarize(
         let mut of_node = DeviceUsage::default();
         let mut watched_seconds = 0.0;
         let mut node_power = PowerSteps::new(scope.grid);
-        for device in sorted_devices(node.record) {
-            let watched = device.present.clone().union().intersection(&node.watched).seconds();
+        for device in sorted_devices(&node.devices) {
+            let watched = if scope.filter.is_of_holders() {
+                device.usage.seconds() + device.held_time.unseen_seconds(&node.watched)
+            } else {
+                device.present.clone().union().intersection(&node.watched).seconds()
+            };
             watched_seconds += watched;
             of_node += &device.usage;
             cluster.merge(&device.series);
@@ -68,7 +75,7 @@ pub(super) fn summarize(
         let [utilization, memory] = node.record.parts.ranges(scope.grid.count);
         report.nodes.push(NodeReport {
             name: node.label.clone(),
-            devices: node.record.devices.len(),
+            devices: node.devices.len(),
             down_seconds: node.down_seconds,
             summary,
             steps: ReportSteps { utilization, memory, power: node_power.means() },
@@ -84,7 +91,41 @@ pub(super) fn summarize(
     add_users(report, collector, &holders);
     add_jobs(report, collector, &holders, names);
     report.commands = scope.has_commands.then(|| commands(collector, &holders, names));
-    report.findings = findings::find(&nodes, collector, &holders, names);
+    report.findings = findings::find(&nodes, collector, scope, (&holders, names));
+}
+
+/// Tells what counts, if not all does.
+fn filter_note(filter: &ReportFilter, names: &ReportNames) -> Option<String> {
+    let what = names.free_text(&filter.text());
+    if filter.is_of_holders() {
+        return Some(format!(
+            "counted are only devices that were held by {what}, and only that time"
+        ));
+    }
+    (!filter.is_empty()).then(|| format!("only these nodes count: {what}"))
+}
+
+/// Tells how much of what counts is not certain to be held by those that the report is of.
+fn certainty_note(collector: &UsageCollector, scope: &ReportScope) -> Option<String> {
+    let counted = collector.holders.records.iter().filter(|record| record.is_counted);
+    let unsure: f64 = counted.clone().map(|record| record.unsure_seconds).sum();
+    let all: f64 = counted.map(|record| record.usage.seconds()).sum();
+    (scope.filter.is_of_holders() && unsure > 0.0).then(|| {
+        let [unsure, all] = [unsure, all].map(|seconds| seconds / 3600.0);
+        format!(
+            "{unsure:.2} of {all:.2} device-hours are only likely: it is not certain that these devices were held by them"
+        )
+    })
+}
+
+/// Returns the filter as a report tells it.
+fn shown_filter(filter: &ReportFilter, names: &ReportNames) -> ReportFilter {
+    let shown = |given: &[String]| given.iter().map(|name| names.free_text(name)).collect();
+    ReportFilter {
+        jobs: shown(&filter.jobs),
+        users: shown(&filter.users),
+        nodes: shown(&filter.nodes),
+    }
 }
 
 /// Tells which nodes are machines that count under another name.
@@ -109,8 +150,8 @@ fn same_machines(collector: &UsageCollector, names: &mut ReportNames) -> Option<
 }
 
 /// Returns the devices in the order of their indices.
-fn sorted_devices(record: &CollectedNode) -> Vec<&DeviceRecord> {
-    let mut devices: Vec<&DeviceRecord> = record.devices.iter().collect();
+fn sorted_devices<'a>(devices: &[&'a DeviceRecord]) -> Vec<&'a DeviceRecord> {
+    let mut devices = devices.to_vec();
     devices.sort_by_key(|device| (device.index.unwrap_or(u32::MAX), Arc::clone(&device.uuid)));
     devices
 }

@@ -13,8 +13,8 @@ use jiff::tz::TimeZone;
 
 use super::{START, Session, after, options};
 
-fn report(path: &std::path::Path, request: ReportRequest) -> Option<UsageReport> {
-    report_recordings(&Recordings::open([path]).unwrap(), request, |_share| {})
+fn report(path: &std::path::Path, request: &ReportRequest) -> Option<UsageReport> {
+    report_recordings(&Recordings::open([path]).unwrap(), request, |_share| {}).unwrap()
 }
 
 /// Records a node that goes down and comes back, jobs that change, and a pause of the recorder.
@@ -68,9 +68,9 @@ fn all_numbers(report: &UsageReport) -> Vec<(String, Vec<f64>)> {
 fn parts_that_are_read_at_the_same_time_add_up_to_the_whole() {
     let (_folder, path) = recorded();
     let one =
-        report(&path, ReportRequest { threads: Some(1), ..ReportRequest::default() }).unwrap();
+        report(&path, &ReportRequest { threads: Some(1), ..ReportRequest::default() }).unwrap();
     let two =
-        report(&path, ReportRequest { threads: Some(2), ..ReportRequest::default() }).unwrap();
+        report(&path, &ReportRequest { threads: Some(2), ..ReportRequest::default() }).unwrap();
     let (one_numbers, two_numbers) = (all_numbers(&one), all_numbers(&two));
     assert_eq!(one_numbers.len(), two_numbers.len());
     for ((name, whole), (other, parts)) in one_numbers.iter().zip(&two_numbers) {
@@ -103,7 +103,7 @@ fn a_span_counts_what_is_in_it_and_nothing_else() {
             to: Some(after(to)),
             ..ReportRequest::default()
         };
-        report(&path, request)
+        report(&path, &request)
     };
     let [whole, first, second] =
         [(100, 500), (100, 300), (300, 500)].map(|(from, to)| part(from, to).unwrap());
@@ -124,9 +124,9 @@ fn a_span_counts_what_is_in_it_and_nothing_else() {
 fn an_anonymous_report_has_no_names() {
     let (_folder, path) = recorded();
     let request = ReportRequest { is_anonymous: true, ..ReportRequest::default() };
-    let anonymous = report(&path, request).unwrap();
+    let anonymous = report(&path, &request).unwrap();
     let named =
-        report(&path, ReportRequest { has_commands: true, ..ReportRequest::default() }).unwrap();
+        report(&path, &ReportRequest { has_commands: true, ..ReportRequest::default() }).unwrap();
     assert!(!named.commands.unwrap().is_empty());
     let title = "anonymous".to_owned();
     let anonymous = UsageReport { title, ..anonymous };

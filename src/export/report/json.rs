@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::export::report::{STATES, rounded};
 use crate::report::{
-    CommandReport, DeviceReport, EventReport, JobReport, NodeReport, ReportFinding, ReportSteps,
-    UsageReport, UsageSummary, UserReport,
+    CommandReport, DeviceReport, EventReport, JobReport, NodeReport, ReportFilter, ReportFinding,
+    ReportSteps, UsageReport, UsageSummary, UserReport,
 };
 use crate::time::Timestamp;
 
@@ -27,6 +27,7 @@ struct ReportJson<'a> {
     title: &'a str,
     made_at: f64,
     source: Value,
+    filter: Option<Value>,
     from: f64,
     to: f64,
     spans: Vec<[f64; 2]>,
@@ -79,6 +80,7 @@ fn report_json(report: &UsageReport) -> ReportJson<'_> {
         title: &report.title,
         made_at: seconds(report.made_at),
         source: json!({"kind": report.kind, "files": report.files, "notes": report.notes}),
+        filter: filter(&report.filter),
         from: seconds(report.span.0),
         to: seconds(report.span.1),
         spans: report.recorded.iter().map(|(from, to)| [seconds(*from), seconds(*to)]).collect(),
@@ -100,6 +102,11 @@ fn report_json(report: &UsageReport) -> ReportJson<'_> {
             "devices": report.devices.iter().map(device_steps).collect::<Vec<_>>(),
         }),
     }
+}
+
+fn filter(filter: &ReportFilter) -> Option<Value> {
+    let ReportFilter { jobs, users, nodes } = filter;
+    (!filter.is_empty()).then(|| json!({"jobs": jobs, "users": users, "nodes": nodes}))
 }
 
 fn seconds(at: Timestamp) -> f64 {

@@ -1,0 +1,239 @@
+//! Reports of what some jobs, users or nodes had, from a recording in which jobs share a node.
+
+use std::sync::Arc;
+
+use gtop::internals::model::{
+    Allocation, DeviceAllocation, Job, JobId, JobList, JobState, Link, NodeName,
+};
+use gtop::internals::report::{
+    FindingKind, NothingMatched, ReportFilter, ReportRequest, UsageReport, UsageSummary,
+    report_recordings,
+};
+use gtop::internals::sim::FleetSpec;
+use gtop::internals::source::replay::Recordings;
+use gtop::internals::wire::{Frame, NodeEvent};
+use serde_json::{Value, json};
+
+use super::{START, Session, after, options};
+
+/// How long is recorded, and when a device goes from one job to another.
+const SECONDS: u32 = 300;
+const CHANGE: u32 = 120;
+
+/// Jobs on gpu01: 17, task 1 of the array 2, is busy; 18 is idle. Device 1 goes from 17 to 18. On gpu02 is 19, task 2
+/// of the array, and a device that 20 and 21 share; it does not answer for a while.
+fn recorded() -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("test.gtop");
+    let mut session = Session::at(&path, &FleetSpec::busy(2, 4, 1, 3), START, options());
+    for second in 0..SECONDS {
+        let is_before = second < CHANGE;
+        if second == 0 || second == CHANGE {
+            let [of_17, of_18]: [&[u32]; 2] =
+                if is_before { [&[0, 1], &[2]] } else { [&[0], &[1, 2]] };
+            let blank = FleetSpec::demo(5, 1).jobs(START, START).jobs.remove(0);
+            let jobs = [
+                job(&blank, ["17", "2_1", "ada"], "gpu01", of_17),
+                job(&blank, ["18", "18", "bob"], "gpu01", of_18),
+                job(&blank, ["19", "2_2", "ada"], "gpu02", &[0]),
+                job(&blank, ["20", "20", "carl"], "gpu02", &[3]),
+                job(&blank, ["21", "21", "dora"], "gpu02", &[3]),
+            ];
+            let at = Some(session.clock.now());
+            session.jobs = Some(Arc::new(JobList { jobs: jobs.into(), at, ..JobList::default() }));
+            session.publish();
+        }
+        if second == 200 {
+            session.go_down("gpu02");
+        }
+        if second == 230 {
+            session.down.clear();
+            for link in [Link::Opening { attempt: 2 }, Link::Up] {
+                session.deliver(&NodeName::new("gpu02").unwrap(), NodeEvent::Link(link));
+            }
+        }
+        for (name, delivery) in session.feed.next_second() {
+            let passed = delivery.at.since(session.clock.now());
+            session.clock.advance(passed);
+            if !session.down.contains(&name) {
+                let event = with_values(&name, is_before, delivery.event);
+                session.deliver(&name, event);
+            }
+        }
+        session.recorder.flush();
+    }
+    let left = after(u64::from(SECONDS)).since(session.clock.now());
+    session.clock.advance(left);
+    drop(session);
+    (folder, path)
+}
+
+fn job(blank: &Job, [id, shown_id, user]: [&str; 3], node: &str, indices: &[u32]) -> Job {
+    let devices = DeviceAllocation::Indices(indices.into());
+    Job {
+        id: JobId::new(id).unwrap(),
+        shown_id: shown_id.into(),
+        name: "train".into(),
+        user: user.into(),
+        state: JobState::Running,
+        allocations: [Allocation { node: NodeName::new(node).unwrap(), devices }].into(),
+        ..blank.clone()
+    }
+}
+
+/// Returns the same with fixed utilization and power, and without processes.
+fn with_values(node: &NodeName, is_before: bool, event: NodeEvent) -> NodeEvent {
+    let NodeEvent::Frame(frame) = &event else { return event };
+    let mut body: Value = serde_json::from_slice(&frame.text).unwrap();
+    if let Some(sample) = body.as_object_mut().filter(|body| body.contains_key("backends")) {
+        sample.remove("processes");
+        sample.remove("evidence");
+    }
+    let backends = body.get_mut("backends").and_then(Value::as_array_mut);
+    for backend in backends.into_iter().flatten() {
+        backend.as_object_mut().unwrap().remove("uses");
+        let devices = backend.get_mut("devices").and_then(Value::as_array_mut);
+        for (index, device) in devices.into_iter().flatten().enumerate() {
+            let (percent, watts) = match (node.as_str(), index) {
+                ("gpu01", 0) => (90, 600),
+                ("gpu01", 1) if is_before => (90, 600),
+                ("gpu02", 0) => (40, 300),
+                _ => (0, 100),
+            };
+            (device["util"], device["power"]) = (json!(percent), json!(watts * 1000));
+            device["throttle"] = json!(0);
+        }
+    }
+    let text = serde_json::to_vec(&body).unwrap();
+    NodeEvent::Frame(Box::new(Frame::parse(text.into()).unwrap()))
+}
+
+fn filter(jobs: &[&str], users: &[&str], nodes: &[&str]) -> ReportFilter {
+    let [jobs, users, nodes] = [jobs, users, nodes]
+        .map(|names| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>());
+    ReportFilter { jobs, users, nodes }
+}
+
+fn report_in(
+    path: &std::path::Path,
+    filter: ReportFilter,
+    threads: usize,
+) -> Result<UsageReport, NothingMatched> {
+    let request = ReportRequest { filter, threads: Some(threads), ..ReportRequest::default() };
+    let recordings = Recordings::open([path]).unwrap();
+    Ok(report_recordings(&recordings, &request, |_share| {})?.unwrap())
+}
+
+fn report(path: &std::path::Path, filter: ReportFilter) -> UsageReport {
+    report_in(path, filter, 1).unwrap()
+}
+
+/// Checks seconds that are held and seen, mean utilization, and energy at a mean power.
+#[track_caller]
+fn check(summary: &UsageSummary, [held, seen, utilization, watts]: [f64; 4]) {
+    let near = |found: f64, expected: f64, by: f64| {
+        assert!((found - expected).abs() <= by, "{found} and not {expected}: {summary:?}");
+    };
+    near(summary.watched_seconds, held, 2.5);
+    near(summary.states.iter().sum(), seen, 2.5);
+    near(summary.utilization.unwrap(), utilization, 0.5);
+    near(summary.power.unwrap(), watts, 3.0);
+    near(summary.energy_kwh.unwrap(), seen * watts / 3.6e6, 3.0 * watts / 3.6e6);
+}
+
+fn indices(report: &UsageReport) -> Vec<(&str, u32)> {
+    report.devices.iter().map(|device| (&*device.node, device.index.unwrap())).collect()
+}
+
+#[test]
+fn the_report_of_a_job_has_its_devices_and_time_only() {
+    let (_folder, path) = recorded();
+    let whole = report(&path, ReportFilter::default());
+    assert_eq!((whole.devices.len(), whole.nodes.len(), whole.jobs.len()), (8, 2, 5));
+    for id in ["17", "2_1"] {
+        let busy = report(&path, filter(&[id], &[], &[]));
+        assert_eq!(indices(&busy), [("gpu01", 0), ("gpu01", 1)]);
+        check(&busy.totals, [420.0, 420.0, 90.0, 600.0]);
+        check(&busy.devices[0].summary, [300.0, 300.0, 90.0, 600.0]);
+        check(&busy.devices[1].summary, [120.0, 120.0, 90.0, 600.0]);
+        assert!(busy.findings.is_empty(), "{:?}", busy.findings);
+        assert_eq!(busy.totals.percentiles, [Some(90), Some(90)]);
+        assert_eq!((busy.nodes.len(), busy.nodes_seen, busy.nodes[0].devices), (1, 1, 2));
+        assert!(busy.totals.coverage_percent().unwrap() > 99.0, "{:?}", busy.totals.samples);
+        let [user] = &busy.users[..] else { panic!("{:?}", busy.users) };
+        let [job] = &busy.jobs[..] else { panic!("{:?}", busy.jobs) };
+        assert_eq!((&*user.user, &*job.id, job.devices), ("ada", "2_1", 2));
+    }
+    let idle = report(&path, filter(&["18"], &[], &[]));
+    assert_eq!(indices(&idle), [("gpu01", 1), ("gpu01", 2)]);
+    check(&idle.totals, [480.0, 480.0, 0.0, 100.0]);
+    let [finding] = &idle.findings[..] else { panic!("{:?}", idle.findings) };
+    assert_eq!((finding.kind, finding.job.as_deref()), (FindingKind::IdleHeld, Some("18")));
+    assert!((finding.device_seconds - 480.0).abs() < 2.5, "{finding:?}");
+    assert!(idle.events.is_empty());
+}
+
+#[test]
+fn an_array_is_all_its_tasks_and_a_gap_in_its_time_is_not_seen() {
+    let (_folder, path) = recorded();
+    for both in
+        [filter(&["2"], &[], &[]), filter(&["17", "19"], &[], &[]), filter(&[], &["ada"], &[])]
+    {
+        let array = report(&path, both);
+        assert_eq!(indices(&array), [("gpu01", 0), ("gpu01", 1), ("gpu02", 0)]);
+        let watts = (420.0 * 600.0 + 270.0 * 300.0) / 690.0;
+        let utilization = (420.0 * 90.0 + 270.0 * 40.0) / 690.0;
+        check(&array.totals, [720.0, 690.0, utilization, watts]);
+        assert!((array.nodes[1].down_seconds - 30.0).abs() < 2.5, "{:?}", array.nodes[1]);
+        assert!((array.nodes[1].summary.not_seen_seconds() - 30.0).abs() < 4.0);
+    }
+    let on_one = report(&path, filter(&["2"], &["ada"], &["gpu02"]));
+    assert_eq!(indices(&on_one), [("gpu02", 0)]);
+    check(&on_one.totals, [300.0, 270.0, 40.0, 300.0]);
+    let node = report(&path, filter(&[], &[], &["gpu02"]));
+    assert_eq!((node.devices.len(), node.nodes.len(), node.jobs.len()), (4, 1, 3));
+    assert!((node.totals.watched_seconds - 1200.0).abs() < 4.0, "{:?}", node.totals);
+}
+
+#[test]
+fn of_a_shared_device_a_job_has_its_part() {
+    let (_folder, path) = recorded();
+    let shared = report(&path, filter(&["20"], &[], &[]));
+    assert_eq!(indices(&shared), [("gpu02", 3)]);
+    check(&shared.totals, [150.0, 135.0, 0.0, 100.0]);
+    let both = report(&path, filter(&["20", "21"], &[], &[]));
+    check(&both.totals, [300.0, 270.0, 0.0, 100.0]);
+}
+
+#[test]
+fn parts_read_at_the_same_time_find_the_same() {
+    let (_folder, path) = recorded();
+    for jobs in [&["2"][..], &["18"], &["20"]] {
+        let one = report(&path, filter(jobs, &[], &[])).totals;
+        let two = report_in(&path, filter(jobs, &[], &[]), 3).unwrap().totals;
+        assert!((one.watched_seconds - two.watched_seconds).abs() < 0.1, "{one:?} {two:?}");
+        assert!((one.energy_kwh.unwrap() - two.energy_kwh.unwrap()).abs() < 1e-4);
+    }
+}
+
+#[test]
+fn a_name_that_nothing_fits_is_an_error_that_lists_what_there_is() {
+    let (_folder, path) = recorded();
+    let error = |filter| report_in(&path, filter, 1).unwrap_err().to_string();
+    assert_eq!(
+        error(filter(&["17", "99"], &[], &[])),
+        "job 99 is not in what was recorded; there are the jobs 18, 20, 21, 2_1, 2_2"
+    );
+    assert_eq!(
+        error(filter(&[], &["eve"], &[])),
+        "user eve is not in what was recorded; there are the users ada, bob, carl, dora"
+    );
+    assert_eq!(
+        error(filter(&[], &[], &["gpu03"])),
+        "node gpu03 is not in what was recorded; there are the nodes gpu01, gpu02"
+    );
+    assert_eq!(
+        error(filter(&["18"], &["ada"], &[])),
+        "job 18 of user ada held no device in this time"
+    );
+}
