@@ -114,7 +114,9 @@ def list_devices(child, daemon, program, config, options):
         found['error'] = 'its list is too long'
     else:
         found['list'] = records
-        found['configured'] = configuration_time(config, records)
+        configured = configuration_time(config, records)
+        if configured is not None:
+            found['configured'] = configured
     return found, found.get('list', [])
 
 

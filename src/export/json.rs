@@ -84,7 +84,7 @@ object! {
         /// The scheduler's job list; null when no scheduler is queried.
         roster: Option<RosterJson<'a>> = fleet.jobs.as_ref().map(|list| RosterJson::of(list, now)),
         /// The nodes, in the order given.
-        nodes: Nodes<'a> = Nodes { now, chosen, fleet },
+        nodes: Nodes<'a> = Nodes { fleet, now, chosen },
         /// The jobs: those the scheduler lists, and those known from processes only.
         jobs: Jobs<'a> = Jobs { fleet, now },
         /// Totals over all nodes.

@@ -210,8 +210,7 @@ fn idle_held_devices<'a>(node: &'a Node, jobs: Option<&JobLookup>) -> Vec<IdleHe
         let holdings = node.holdings.device(&device.uuid);
         // Where it is not known which jobs run, only processes hold something.
         let is_known = |claim: &&Claim| jobs.is_some() || claim.evidence.has(Evidence::PROCESSES);
-        let is_allocated =
-            jobs.is_some() && holdings.claims.iter().any(|claim| claim.is_allocation());
+        let is_allocated = jobs.is_some() && holdings.claims.iter().any(Claim::is_allocation);
         if !is_idle_held(node, device, is_allocated) {
             return None;
         }

@@ -79,8 +79,8 @@ async fn jobs_on(env: &Env, fleet: &Fleet, deadline: Instant) -> io::Result<Opti
         return Ok(None);
     }
     let names: BTreeSet<String> = fleet.nodes.iter().flat_map(|node| names_of(node)).collect();
-    let named = names.iter().filter_map(|name| NodeName::new(name).ok());
-    let nodes = named.map(|name| Target { name, reach: Reach::Local }).collect();
+    let targets = names.iter().filter_map(|name| NodeName::new(name).ok());
+    let nodes = targets.map(|name| Target { name, reach: Reach::Local }).collect();
     let filter = JobFilter { nodes: names.into_iter().collect(), ..JobFilter::default() };
     let interval = env.settings.seconds("discovery-interval");
     // Slurm is asked for these nodes too: for what jobs have there that it does not list.

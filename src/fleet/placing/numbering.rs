@@ -63,7 +63,7 @@ impl<'a> NodeUnits<'a> {
             return bit(unit);
         }
         let found = self.matching(|device| name.len() > 4 && device.uuid.starts_with(name));
-        if found.count_ones() == 1 { found } else { 0 }
+        if found.is_power_of_two() { found } else { 0 }
     }
 
     fn matching(&self, matches: impl Fn(&Device) -> bool) -> Units {

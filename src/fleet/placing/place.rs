@@ -44,7 +44,7 @@ impl Placement<'_> {
             .iter()
             .map(|(job, allocation)| {
                 let proof = proofs.get(&job.id).cloned().unwrap_or_default();
-                self.place_job(job, allocation, &proof, &numbering, learned)
+                Self::place_job(job, allocation, &proof, &numbering, learned)
             })
             .collect();
         let mut placed = self.dispute(placed, &proofs, &numbering);
@@ -133,7 +133,6 @@ impl Placement<'_> {
     }
 
     fn place_job(
-        &self,
         job: &Job,
         allocation: &Allocation,
         proof: &JobProof,
