@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::model::declare::table;
 use crate::time::Timestamp;
 
-pub use filter::{NothingMatched, ReportFilter};
+pub use filter::ReportFilter;
+pub use filter_check::NothingMatched;
 pub use recordings::{ReportRequest, report_recordings};
 pub use rntop_log::{RntopLogError, is_rntop_log, report_rntop_logs};
 pub use series::StepGrid;
@@ -17,6 +18,7 @@ mod collected_node;
 mod collector;
 mod device_record;
 mod filter;
+mod filter_check;
 mod findings;
 mod held_time;
 mod holders;

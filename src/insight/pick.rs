@@ -591,7 +591,7 @@ mod tests {
     fn devices_of_jobs_that_slurm_hides_are_not_picked() {
         let hidden = list_of_slurm(Vec::new(), "mixed", 3, &[1]);
         let found = picks(&slurm_fleet(&[0, 1, 2], &[0, 1, 2], hidden), &PickRequest::default());
-        assert!(!text(&found).contains('1'), "{found:?}");
+        assert_eq!(text(&found), "gpu01:2,0");
         assert!(reason(&found, "GPU-1").starts_with("jobs that are not shown hold it"));
     }
 
@@ -601,7 +601,8 @@ mod tests {
         let found = picks(&slurm_fleet(&[0], &[0], drained(Vec::new())), &PickRequest::default());
         assert_eq!(text(&found), "");
         assert_eq!(found.refused[0].reason, "the scheduler has it drained");
-        assert_eq!((found.refused.len(), &found.refused[0].uuid), (1, &None));
+        assert_eq!(reason(&found, "GPU-0"), "the scheduler has it drained");
+        assert_eq!((found.refused.len(), &found.refused[0].uuid), (2, &None));
         let own = vec![job("8", "ada", DeviceAllocation::None)];
         let found = picks(&slurm_fleet(&[0], &[0], drained(own)), &PickRequest::default());
         assert_eq!(text(&found), "gpu01:0");

@@ -3,10 +3,6 @@
 use crate::fleet::Holder;
 use crate::model::NodeName;
 use crate::nodeset;
-use crate::report::collector::UsageCollector;
-
-/// Names that an error lists.
-const MAX_KNOWN: usize = 20;
 
 /// Whose devices and time a report counts: of each list that is not empty, anything that one of its names fits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,22 +13,6 @@ pub struct ReportFilter {
     pub users: Vec<String>,
     /// Names of nodes.
     pub nodes: Vec<String>,
-}
-
-/// A name that nothing of the recording fits, or nothing that counts.
-#[derive(Debug, thiserror::Error)]
-pub enum NothingMatched {
-    /// A name is unknown.
-    #[error("{name} is not in what was recorded; there are {known}")]
-    Unknown {
-        /// It, after what it names.
-        name: String,
-        /// What there is.
-        known: String,
-    },
-    /// All names are known, and nothing is of all of them.
-    #[error("{0} held no device in this time")]
-    NothingHeld(String),
 }
 
 impl ReportFilter {
@@ -59,41 +39,6 @@ impl ReportFilter {
             && (self.jobs.is_empty() || self.jobs.iter().any(is_job))
     }
 
-    /// Checks that each name fits something, and that something counts.
-    pub(super) fn check(&self, collector: &UsageCollector) -> Result<(), NothingMatched> {
-        let records = &collector.holders.records;
-        let shown = |holder: &Holder| collector.shown_id(holder).map(str::to_owned);
-        let unknown = |kind: &str, name: &String, known: Vec<String>| NothingMatched::Unknown {
-            name: format!("{kind} {name}"),
-            known: list_text(&format!("{kind}s"), known),
-        };
-        for name in &self.jobs {
-            let is_job = |holder: &Holder| is_named(name, holder, shown(holder).as_deref());
-            if !records.iter().any(|record| is_job(&record.holder)) {
-                let known = records.iter().filter_map(|record| shown(&record.holder)).collect();
-                return Err(unknown("job", name, known));
-            }
-        }
-        let users = records.iter().map(|record| record.holder.user.text());
-        for name in &self.users {
-            if !users.clone().any(|user| user == *name) {
-                return Err(unknown("user", name, users.collect()));
-            }
-        }
-        for name in &self.nodes {
-            let of_name = Self { nodes: vec![name.clone()], ..Self::default() };
-            if !collector.known_nodes.iter().any(|known| of_name.has_node(known)) {
-                let known = collector.known_nodes.iter().map(|known| known.label().to_owned());
-                return Err(unknown("node", name, known.collect()));
-            }
-        }
-        let is_held = records.iter().any(|record| record.span.is_some());
-        if self.is_of_holders() && !is_held {
-            return Err(NothingMatched::NothingHeld(self.text()));
-        }
-        Ok(())
-    }
-
     /// Returns what counts, in words: `job 11 of user ada on node gpu01`.
     pub fn text(&self) -> String {
         let part = |kind: &str, names: &[String]| match names {
@@ -115,27 +60,13 @@ impl ReportFilter {
 }
 
 /// Returns true if an id is that of the holder's job, of its array, or of the heterogeneous job that it is part of.
-fn is_named(given: &str, holder: &Holder, shown_id: Option<&str>) -> bool {
+pub(super) fn is_named(given: &str, holder: &Holder, shown_id: Option<&str>) -> bool {
     let is_part = |shown: &str| {
         let rest = shown.strip_prefix(given);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', '+']))
     };
     let Some(job) = &holder.job else { return false };
     job.as_str() == given || shown_id.is_some_and(is_part)
-}
-
-fn list_text(kind: &str, mut names: Vec<String>) -> String {
-    names.sort_by_key(|name| (name.len(), name.clone()));
-    names.dedup();
-    if names.is_empty() {
-        return format!("no {kind}");
-    }
-    let more = match names.len().saturating_sub(MAX_KNOWN) {
-        0 => String::new(),
-        more => format!(", and {more} more"),
-    };
-    names.truncate(MAX_KNOWN);
-    format!("the {kind} {}{more}", names.join(", "))
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use crate::fleet::Anonymizer;
 use crate::report::collector::UsageCollector;
-use crate::report::filter::{NothingMatched, ReportFilter};
+use crate::report::filter::ReportFilter;
+use crate::report::filter_check::{NothingMatched, check_filter};
 use crate::report::intervals::TimeIntervals;
 use crate::report::labels::ReportNames;
 use crate::report::scope::ReportScope;
@@ -79,7 +80,7 @@ pub fn report_recordings(
     }
     let bounds = bounds(recordings, &scope, options.threads);
     let (collector, damaged) = collect(recordings, &scope, &bounds, progress);
-    options.filter.check(&collector)?;
+    check_filter(&options.filter, &collector)?;
     let mut names = options.names();
     let mut report = UsageReport {
         title: recordings.title(),

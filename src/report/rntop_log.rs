@@ -15,6 +15,7 @@ use jiff::tz::TimeZone;
 use crate::fleet::{ACTIVE_PERCENT, DeviceState};
 use crate::model::NodeName;
 use crate::report::collector::UsageCollector;
+use crate::report::filter_check::check_filter;
 use crate::report::intervals::TimeIntervals;
 use crate::report::scope::ReportScope;
 use crate::report::series::StepGrid;
@@ -140,7 +141,7 @@ pub fn report_rntop_logs(
         })?;
     }
     collector.finish();
-    options.filter.check(&collector)?;
+    check_filter(&options.filter, &collector)?;
     let mut report = UsageReport {
         title: "a log of utilization and memory".to_owned(),
         kind: "rntop-log",

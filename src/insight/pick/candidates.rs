@@ -40,8 +40,10 @@ pub(super) fn find_candidates(fleet: &Fleet, now: Timestamp, request: &PickReque
         }
         let held = HeldDevices::of(fleet, node, request.job.as_ref());
         if let Some(reason) = closed_refusal(node, &held) {
-            let node = node.name.clone();
-            found.refused.push(Refused { node, index: None, uuid: None, reason });
+            let (name, text) = (node.name.clone(), reason.clone());
+            found.refused.push(Refused { node: name, index: None, uuid: None, reason: text });
+            let devices = node.devices.iter();
+            found.refused.extend(devices.map(|device| refused(node, device, reason.clone())));
             continue;
         }
         if let Some(reason) = held.silence() {
