@@ -29,7 +29,7 @@ use crate::inventory::slurm::command::{DetailAnswer, fetch_queue};
 use crate::inventory::slurm::detail_poll::DetailPoll;
 use crate::inventory::slurm::job_detail::JobDetail;
 use crate::inventory::slurm::job_targets::merge_targets;
-use crate::inventory::slurm::missing_jobs::{Explanation, MissingJobs, fetch_hides_jobs};
+use crate::inventory::slurm::missing_jobs::{MissingJobs, MissingReason, fetch_hides_jobs};
 use crate::inventory::slurm::node_list::NodeList;
 use crate::inventory::slurm::node_poll::NodePoll;
 use crate::inventory::slurm::node_use::NodeUse;
@@ -187,7 +187,7 @@ enum SlurmAnswer {
     Nodes(TimedAnswer<Result<NodeList, SlurmError>>),
     NodeUse(TimedAnswer<Result<NodeUse, SlurmError>>),
     Addresses(TimedAnswer<BTreeMap<String, Option<String>>>),
-    MissingJobs(TimedAnswer<BTreeMap<String, Explanation>>),
+    MissingJobs(TimedAnswer<BTreeMap<String, MissingReason>>),
     HidesJobs(TimedAnswer<Option<bool>>),
 }
 

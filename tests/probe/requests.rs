@@ -366,6 +366,11 @@ fn each_of_many_concurrent_requests_is_answered() {
     rig.finish();
 }
 
+/// Waits until a probe has started the children that it starts by itself.
+fn until_no_child_starts(rig: &mut Rig) {
+    rig.until("all evidence", |frame| (frame["evidence"]["complete"] == true).then_some(()));
+}
+
 /// The child of a probe that answers requests: the youngest process.
 fn answering_child(rig: &Rig) -> u32 {
     let start = |pid: &u32| stat(*pid)[19].parse::<u64>().unwrap();
@@ -376,7 +381,7 @@ fn answering_child(rig: &Rig) -> u32 {
 fn a_hanging_request_and_the_next_one_are_both_answered() {
     let target = Sleeper::new();
     let mut rig = Setup { state: None, ..python() }.start();
-    rig.sample();
+    until_no_child_starts(&mut rig);
     let before = rig.leftover_pids();
     assert_eq!(result(&rig.request(ProcessRequest::Detail(target.key()))), "ok");
     let child = answering_child(&rig);
@@ -395,13 +400,11 @@ fn the_answering_child_ends_when_idle() {
     let target = Sleeper::new();
     let replacement = Some(("IDLE_TIMEOUT = 10.0", "IDLE_TIMEOUT = 3.0"));
     let mut rig = Setup { state: None, replacement, ..python() }.start();
-    rig.sample();
-    rig.sample();
-    let before = rig.leftover_pids().len();
+    until_no_child_starts(&mut rig);
     assert_eq!(result(&rig.request(ProcessRequest::Detail(target.key()))), "ok");
-    assert_eq!(rig.leftover_pids().len(), before + 1);
+    let child = answering_child(&rig);
     let deadline = std::time::Instant::now() + TIMEOUT;
-    while rig.leftover_pids().len() > before {
+    while rig.leftover_pids().contains(&child) {
         assert!(std::time::Instant::now() < deadline, "{:?}", rig.leftover_pids());
         rig.sample();
     }

@@ -206,7 +206,7 @@ fn seconds_since(at: Timestamp, served: &ServedFleet<'_>) -> SampleValue {
 }
 
 /// Writes which job has which device; with names also whose jobs they are. What a scheduler said that does not answer any
-/// more counts for [`JobList::is_kept`]; later there are only the jobs of processes.
+/// more counts for [`crate::model::JobList::is_kept`]; later there are only the jobs of processes.
 fn write_jobs(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names: bool) {
     let list = served.machines.jobs.as_ref().filter(|list| list.is_kept(served.now));
     let lookup = JobLookup::of(list);

@@ -22,7 +22,7 @@ pub(super) struct DeviceMap {
 
 /// Something proved: what a set of indices means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Proof {
+pub(super) struct ListProof {
     pub(super) indices: BTreeSet<usize>,
     pub(super) units: Units,
     pub(super) kind: ProofKind,
@@ -80,8 +80,8 @@ impl DeviceMap {
     }
 
     /// Learns what is proved. Returns false if that contradicts what is known.
-    pub(super) fn learn(&mut self, proof: &Proof) -> bool {
-        let Proof { indices, units, kind } = proof;
+    pub(super) fn learn(&mut self, proof: &ListProof) -> bool {
+        let ListProof { indices, units, kind } = proof;
         let count = count_ones(*units);
         let is_hiding = self.candidates.iter().any(|known| known & HIDDEN != 0);
         let is_possible = match kind {
@@ -220,8 +220,8 @@ pub(super) fn count_ones(units: Units) -> usize {
 mod tests {
     use super::*;
 
-    fn proof(indices: &[usize], units: Units, kind: ProofKind) -> Proof {
-        Proof { indices: indices.iter().copied().collect(), units, kind }
+    fn proof(indices: &[usize], units: Units, kind: ProofKind) -> ListProof {
+        ListProof { indices: indices.iter().copied().collect(), units, kind }
     }
 
     fn meaning(map: &DeviceMap, indices: &[usize]) -> (Units, Units) {
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_a_contradiction() {
-        let refused = |proofs: &[Proof]| {
+        let refused = |proofs: &[ListProof]| {
             let mut map = map(4, 4);
             proofs.iter().map(|proof| map.learn(proof)).collect::<Vec<_>>()
         };

@@ -6,7 +6,9 @@ use crate::fleet::holdings::NodeHoldings;
 use crate::fleet::job_lookup::{JobAllocation, JobLookup};
 use crate::fleet::node::Node;
 use crate::fleet::placing::builder::{Builder, Placed};
-use crate::fleet::placing::device_map::{DeviceMap, Meaning, Proof, ProofKind, Units, count_ones};
+use crate::fleet::placing::device_map::{
+    DeviceMap, ListProof, Meaning, ProofKind, Units, count_ones,
+};
 use crate::fleet::placing::learned::{LearnedMap, ListIdentity, START_ROUNDING, process_list_time};
 use crate::fleet::placing::numbering::{NodeUnits, bit};
 use crate::fleet::placing::proofs::{JobProof, proofs_of};
@@ -109,7 +111,7 @@ impl Placement<'_> {
             };
             for (units, kind) in job_proofs(proofs.get(&job.id), indices.len(), count, units) {
                 let mut more = map.clone();
-                if more.learn(&Proof { indices: indices.clone(), units, kind }) {
+                if more.learn(&ListProof { indices: indices.clone(), units, kind }) {
                     map = more;
                 } else {
                     disputed |= units | map.meaning(&indices).certain;
@@ -297,7 +299,7 @@ impl Placement<'_> {
             // Some of them may be those of listed jobs, whose indices are not known yet.
             let is_of_others = count == Some(left.len());
             let taken = placed.iter().fold(seen, |all, known| all | known.certain | known.likely);
-            let held = Self::not_shown(&left, meaning, numbering, learned);
+            let held = Self::holders_not_shown(&left, meaning, numbering, learned);
             let held =
                 Placed { certain: held.certain & !taken, likely: held.likely & !taken, ..held };
             let user = if is_of_others { User::NotShown } else { User::Unknown };
@@ -339,7 +341,7 @@ impl Placement<'_> {
     }
 
     /// Returns where devices are of which the scheduler says by their indices that jobs have them that are not listed.
-    fn not_shown(
+    fn holders_not_shown(
         indices: &BTreeSet<usize>,
         meaning: Meaning,
         numbering: &Numbering,

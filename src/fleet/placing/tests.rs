@@ -60,7 +60,7 @@ fn with_evidence(mut node: Node, change: impl FnOnce(&mut DeviceEvidence)) -> No
 
 /// Returns what is known of a node as text: `11:ab certain scheduler`, with the devices that nobody else has for certain
 /// after a bar, then those that are likely free.
-fn told(node: &Node) -> String {
+fn holdings_text(node: &Node) -> String {
     let jobs = node.holdings.jobs().iter().map(|known| {
         let devices: String = known.devices.iter().map(ToString::to_string).collect();
         let missing = match known.unplaced {
@@ -84,7 +84,7 @@ fn told(node: &Node) -> String {
 }
 
 fn placed(node: &Node, jobs: Vec<Job>) -> String {
-    told(&node.with_jobs(Some(&list(jobs))))
+    holdings_text(&node.with_jobs(Some(&list(jobs))))
 }
 
 #[test]
@@ -292,9 +292,9 @@ fn slices_follow_the_daemon_s_list_by_their_capabilities() {
     let jobs = vec![job("11", "alice", indices(&[0])), job("12", "bob", indices(&[1]))];
     let node = node.with_jobs(Some(&list(jobs)));
     assert!(
-        told(&node).starts_with("11:y certain scheduler; 12:z certain scheduler"),
+        holdings_text(&node).starts_with("11:y certain scheduler; 12:z certain scheduler"),
         "{}",
-        told(&node)
+        holdings_text(&node)
     );
     // A device has what its slices have; the other slice stays free.
     let holders = |uuid: &str| {
@@ -323,14 +323,14 @@ fn what_was_proved_is_kept_while_boot_devices_and_daemon_stay() {
         keeper.set_jobs(Some(&jobs("11")));
         let mut busy = Arc::new(node_used_by(node("boot-1", 50), "c", "11"));
         keeper.place(&mut busy);
-        assert_eq!(told(&busy), "11:c certain scheduler,processes | abd | ");
+        assert_eq!(holdings_text(&busy), "11:c certain scheduler,processes | abd | ");
         keeper
     };
     let later = |mut keeper: HoldingsKeeper, node: Node| {
         keeper.set_jobs(Some(&jobs("12")));
         let mut idle = Arc::new(node);
         keeper.place(&mut idle);
-        told(&idle)
+        holdings_text(&idle)
     };
     let kept = "12:c certain scheduler | abd | ";
     assert_eq!(later(learned(), node("boot-1", 50)), kept);
@@ -411,7 +411,7 @@ fn contradictions_are_disputed_and_never_certain() {
             .fold(four([2, 0, 3, 1]), |node, (device, job)| node_used_by(node, device, job));
         let mut node = Arc::new(node);
         keeper.place(&mut node);
-        told(&node)
+        holdings_text(&node)
     };
     let one = |id: &str| vec![job(id, "alice", indices(&[0]))];
     assert!(place(&mut keeper, &[("c", "11")], one("11")).starts_with("11:c certain"));
@@ -449,7 +449,7 @@ fn devices_of_jobs_that_are_not_listed_are_held_by_them() {
             known.claims.iter().any(|claim| claim.holder.user == User::NotShown)
         });
         let held: String = held.map(|device| device.uuid.to_string()).collect();
-        (node.holdings.hidden(), held, told(&node))
+        (node.holdings.hidden(), held, holdings_text(&node))
     };
     let own = || vec![job("11", "alice", indices(&[0]))];
     let by_index = listed(|known| {
@@ -469,7 +469,7 @@ fn devices_of_jobs_that_are_not_listed_are_held_by_them() {
     let mut all = JobList::clone(&list(own()));
     all.requested = RequestedJobs::All;
     let node = listed(|_| {}).with_jobs(Some(&Arc::new(all)));
-    assert_eq!(told(&node), "11:d certain scheduler | abc | ");
+    assert_eq!(holdings_text(&node), "11:d certain scheduler | abc | ");
     // Before the indices of a job are known, its devices are held all the same.
     let waiting = hidden(&by_index, vec![job("11", "alice", DeviceAllocation::Unknown)]);
     assert_eq!(waiting.0, None);

@@ -19,8 +19,8 @@ const MAX_EXPLAINED: usize = 8;
 pub(super) struct MissingJobs {
     missing: Vec<String>,
     /// By job.
-    reasons: BTreeMap<String, Explanation>,
-    pub(super) query: ScheduledQuery<BTreeMap<String, Explanation>>,
+    reasons: BTreeMap<String, MissingReason>,
+    pub(super) query: ScheduledQuery<BTreeMap<String, MissingReason>>,
 }
 
 impl MissingJobs {
@@ -65,7 +65,7 @@ impl MissingJobs {
         }
     }
 
-    pub(super) fn apply(&mut self, answer: TimedAnswer<BTreeMap<String, Explanation>>) {
+    pub(super) fn apply(&mut self, answer: TimedAnswer<BTreeMap<String, MissingReason>>) {
         self.query.on_success(Duration::ZERO, answer.took);
         self.reasons.extend(answer.value);
         self.reasons.retain(|job, _| self.missing.contains(job));
@@ -99,23 +99,23 @@ fn find_missing<'a>(wanted: &'a [String], list: &[Job]) -> Vec<&'a str> {
 
 /// A sentence about a job that is not in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Explanation {
+pub(super) struct MissingReason {
     pub(super) text: String,
     /// It stays true.
     pub(super) is_final: bool,
 }
 
 /// Returns a sentence about a job that is not in the queue.
-async fn explain(wanted: &str) -> Explanation {
+async fn explain(wanted: &str) -> MissingReason {
     let shown = sanitize(wanted, 40);
-    let ended = |text| Explanation { text, is_final: true };
+    let ended = |text| MissingReason { text, is_final: true };
     let Some(number) = base_number(wanted) else {
         return ended(format!("job {shown} is not in the queue"));
     };
     match fate_from_scontrol(wanted).await {
         Some(JobFate::Listed(words)) => {
             let text = format!("job {shown} {words}; the other options leave it out");
-            Explanation { text, is_final: false }
+            MissingReason { text, is_final: false }
         }
         Some(JobFate::Ended(outcome)) => ended(format!("job {shown} {}", outcome.text())),
         None => ended(explain_unknown(wanted, &shown, number).await),
