@@ -415,9 +415,13 @@ impl Node {
 
     /// Returns true if the node has not told yet how the scheduler that knows it numbers its devices.
     pub fn awaits_evidence(&self) -> bool {
+        self.scheduler.is_some() && !self.has_all_evidence()
+    }
+
+    /// Returns true if the node has told all that it will tell of how a scheduler numbers its devices.
+    pub fn has_all_evidence(&self) -> bool {
         let will_tell = self.hello.as_ref().is_some_and(|hello| hello.has_evidence);
-        let is_complete = self.evidence.as_ref().is_some_and(|known| known.is_complete);
-        self.scheduler.is_some() && will_tell && !is_complete
+        !will_tell || self.evidence.as_ref().is_some_and(|known| known.is_complete)
     }
 
     /// Returns the owner of a process that uses a device; `None` when the process has ended.

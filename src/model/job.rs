@@ -395,11 +395,6 @@ impl JobList {
         self.with_nodes().filter(|job| job.allocations.iter().any(is_unknown)).count()
     }
 
-    /// Returns true if the scheduler has answered which devices the jobs have.
-    pub const fn lists_devices(&self) -> bool {
-        self.at.is_some() && !self.awaits_devices
-    }
-
     /// Returns the jobs that have nodes.
     pub fn with_nodes(&self) -> impl Iterator<Item = &Job> {
         self.jobs.iter().filter(|job| !job.allocations.is_empty())

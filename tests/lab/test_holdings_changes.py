@@ -80,7 +80,7 @@ class Frozen(HoldingsCase):
         self.assertTrue(wait_for("its devices", lambda: self.held(self.scrape(), job)[0], 3 * TIMEOUT))
         first = self.held(self.scrape(), job)[0]
         self.assertEqual(len(first), len(truth))
-        seen = watch.until("the job", lambda snapshot: (job, "gpu01") in shown_allocations(snapshot))
+        seen = watch.until("its devices", lambda snapshot: shown_allocations(snapshot).get((job, "gpu01"), (None,))[0])
         claimed = shown_allocations(seen)[job, "gpu01"]
         self.lab("slurm", "controller", "freeze")
         self.addCleanup(self.lab, "slurm", "controller", "thaw")

@@ -30,7 +30,11 @@ pub(super) async fn complete_fleet(
         // An error means that the publisher has stopped: there will be no more.
         drop(timeout_at(deadline, reader.wait_for(is_complete)).await);
         let fleet = reader.borrow().clone();
-        jobs_on(env, &fleet, deadline).await
+        let jobs = jobs_on(env, &fleet, deadline).await?;
+        if jobs.is_some() {
+            drop(timeout_at(deadline, reader.wait_for(has_all_evidence)).await);
+        }
+        io::Result::Ok(jobs)
     };
     let jobs = tokio::select! {
         jobs = gathered => jobs?,
@@ -50,6 +54,11 @@ pub(super) async fn complete_fleet(
         warn_of_free_devices(&fleet, &problem, err)?;
     }
     Ok(Ok(fleet))
+}
+
+/// Returns true if no node will tell more of how a scheduler numbers its devices.
+fn has_all_evidence(fleet: &Fleet) -> bool {
+    fleet.nodes.iter().all(|node| node.has_all_evidence() || node.fault().is_some())
 }
 
 /// Returns why jobs are not known.
