@@ -413,6 +413,12 @@ impl Node {
         self.statics_of(pid)?.job.as_ref()
     }
 
+    /// Returns true if a device is in MIG mode or has slices.
+    pub fn is_cut(&self, device: &Device) -> bool {
+        let is_slice = |slice: &Device| slice.parent.as_ref() == Some(&device.uuid);
+        device.mig == Reading::Known(true) || self.devices.iter().any(is_slice)
+    }
+
     /// Returns true if the node has not told yet how the scheduler that knows it numbers its devices.
     pub fn awaits_evidence(&self) -> bool {
         self.scheduler.is_some() && !self.has_all_evidence()

@@ -460,7 +460,9 @@ class Node:
             for allocation in job.get("allocations", []):
                 if allocation["node"] == self.name and allocation.get("indices"):
                     numbers = self.numbering()
-                    if device in [numbers.get(index) for index in allocation["indices"]]:
+                    # A list that is longer than the driver's may have any order.
+                    is_known = all(index in numbers for index in allocation["indices"])
+                    if is_known and device in [numbers[index] for index in allocation["indices"]]:
                         found.add((shown(job["user"], 1000), job["id"]))
         return found
 

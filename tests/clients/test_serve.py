@@ -209,7 +209,8 @@ class Formats(Served):
                 ("gtop_device_info", "node device uuid parent vendor model pci_bus driver_version"),
                 ("gtop_device_state", "node device state"), ("gtop_device_fault_info", "node device kind"),
                 ("gtop_device_utilization_ratio", "node device"), ("gtop_device_memory_used_bytes", "node device"),
-                ("gtop_job_device_info", "node device job"), ("gtop_job_info", "job user name partition account"),
+                ("gtop_job_device_info", "node device job job_id certainty"),
+                ("gtop_job_info", "job job_id user name partition account"),
                 ("gtop_process_info", "node device pid user command"), ("gtop_process_memory_used_bytes", "node device pid")):
             with self.subTest(name):
                 self.assertTrue(found.of(name))

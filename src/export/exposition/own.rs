@@ -214,14 +214,17 @@ fn write_jobs(text: &mut ExpositionText, served: &ServedFleet<'_>, has_names: bo
     let device = Family::info("gtop_job_device_info", "which job has which device");
     let labels_of = |served: &ServedNode<'_>| {
         let of_device = |of_device: &ServedDevice<'_>| {
-            let holdings = of_device.node.holdings.device(&of_device.device.uuid);
+            let node = of_device.node;
+            let holdings = node.holdings.device(&of_device.device.uuid);
+            // Of a card, jobs have slices.
+            let has_slices = node.is_cut(of_device.device);
             let labels = holdings.claims.iter().filter_map(|claim| {
                 let id = claim.holder.job.as_ref()?;
                 let job = lookup.job(id);
                 let is_told = job.is_some() && claim.evidence.has(Evidence::SCHEDULER);
                 let is_used = claim.evidence.has(Evidence::PROCESSES);
                 let is_known = is_told || (is_used && of_device.has_fresh_processes);
-                is_known.then(|| {
+                (is_known && !has_slices).then(|| {
                     let shown = job.map_or(id.as_str(), |job| &job.shown_id);
                     let labels = of_device.labels.clone().with("job", shown);
                     labels.with("job_id", id.as_str()).with("certainty", claim.certainty.as_str())

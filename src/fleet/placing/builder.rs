@@ -8,7 +8,7 @@ use crate::fleet::holdings::{
 };
 use crate::fleet::idle::MIN_HELD_BYTES;
 use crate::fleet::job_lookup::JobLookup;
-use crate::fleet::placing::device_map::Units;
+use crate::fleet::placing::device_map::UnitSet;
 use crate::fleet::placing::numbering::{NodeUnits, bit};
 use crate::fleet::placing::proofs::JobProof;
 use crate::fleet::user::User;
@@ -17,10 +17,10 @@ use crate::model::{Allocation, DeviceAllocation, Job, JobId};
 /// The units of one listed job.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Placed {
-    pub(super) certain: Units,
-    pub(super) likely: Units,
+    pub(super) certain: UnitSet,
+    pub(super) likely: UnitSet,
     /// Units that it may have, those above included.
-    pub(super) possible: Units,
+    pub(super) possible: UnitSet,
     /// How many more it has; `None` if that is not known.
     pub(super) unplaced: Option<usize>,
     /// What is known of it contradicts itself.
@@ -31,7 +31,7 @@ pub(super) struct Placed {
 
 impl Placed {
     /// Returns how sure it is that the job does not have a unit beyond those that it is known to have.
-    fn certainty_of_rest(&self, unit: Units) -> Certainty {
+    fn certainty_of_rest(&self, unit: UnitSet) -> Certainty {
         if self.possible & unit == 0 {
             Certainty::Certain
         } else if self.is_disputed {
@@ -150,7 +150,7 @@ impl<'a> Builder<'a> {
         self.hidden = count.and_then(|count| u32::try_from(count).ok());
     }
 
-    fn add_claim(&mut self, unit: Units, claim: &Claim) {
+    fn add_claim(&mut self, unit: UnitSet, claim: &Claim) {
         for uuid in self.units.uuids(unit) {
             if let Some(device) = self.devices.get_mut(uuid) {
                 device.claims.push(claim.clone());
@@ -158,7 +158,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn suspect(&mut self, unit: Units, rest: Certainty, holder: Option<&Holder>) {
+    fn suspect(&mut self, unit: UnitSet, rest: Certainty, holder: Option<&Holder>) {
         for uuid in self.units.uuids(unit) {
             if let Some(device) = self.devices.get_mut(uuid)
                 && rest > device.rest

@@ -5,17 +5,17 @@
 use std::collections::BTreeSet;
 
 /// Units, one bit each.
-pub(super) type Units = u128;
+pub(super) type UnitSet = u128;
 
 /// Maximum number of units of a node; with more, nothing is concluded.
 pub(super) const MAX_UNITS: usize = 127;
 /// Stands for all devices that the driver does not show.
-const HIDDEN: Units = 1 << MAX_UNITS;
+const HIDDEN: UnitSet = 1 << MAX_UNITS;
 
 /// For each index of the list, the units that it may mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DeviceMap {
-    candidates: Vec<Units>,
+    candidates: Vec<UnitSet>,
     /// Number of units.
     units: usize,
 }
@@ -24,7 +24,7 @@ pub(super) struct DeviceMap {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ListProof {
     pub(super) indices: BTreeSet<usize>,
-    pub(super) units: Units,
+    pub(super) units: UnitSet,
     pub(super) kind: ProofKind,
 }
 
@@ -43,9 +43,9 @@ pub(super) enum ProofKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Meaning {
     /// Units that are certainly meant.
-    pub(super) certain: Units,
+    pub(super) certain: UnitSet,
     /// Units that may be meant, the certain ones included.
-    pub(super) possible: Units,
+    pub(super) possible: UnitSet,
 }
 
 impl DeviceMap {
@@ -190,7 +190,7 @@ impl DeviceMap {
     /// Returns the units that each index may mean, by position; [`MAX_UNITS`] stands for a device that the driver does not
     /// show.
     pub(super) fn meanings(&self) -> Vec<Vec<u32>> {
-        let positions = |known: &Units| {
+        let positions = |known: &UnitSet| {
             let bits = (0..=MAX_UNITS).filter(|unit| known & (1 << unit) != 0);
             bits.filter_map(|unit| u32::try_from(unit).ok()).collect()
         };
@@ -204,15 +204,15 @@ impl DeviceMap {
             let positions = positions.iter().filter_map(|unit| usize::try_from(*unit).ok());
             positions.filter(|unit| *unit <= MAX_UNITS).fold(0, |known, unit| known | 1 << unit)
         };
-        let candidates: Vec<Units> = meanings.iter().map(known).collect();
-        let is_valid = |(known, all): (&Units, &Units)| *known != 0 && known & !all == 0;
+        let candidates: Vec<UnitSet> = meanings.iter().map(known).collect();
+        let is_valid = |(known, all): (&UnitSet, &UnitSet)| *known != 0 && known & !all == 0;
         let are_valid = !all.is_empty() && candidates.iter().zip(&all).all(is_valid);
         are_valid.then_some(Self { candidates, units })
     }
 }
 
 /// Returns the number of units.
-pub(super) fn count_ones(units: Units) -> usize {
+pub(super) fn count_ones(units: UnitSet) -> usize {
     usize::try_from(units.count_ones()).unwrap_or(usize::MAX)
 }
 
@@ -220,11 +220,11 @@ pub(super) fn count_ones(units: Units) -> usize {
 mod tests {
     use super::*;
 
-    fn proof(indices: &[usize], units: Units, kind: ProofKind) -> ListProof {
+    fn proof(indices: &[usize], units: UnitSet, kind: ProofKind) -> ListProof {
         ListProof { indices: indices.iter().copied().collect(), units, kind }
     }
 
-    fn meaning(map: &DeviceMap, indices: &[usize]) -> (Units, Units) {
+    fn meaning(map: &DeviceMap, indices: &[usize]) -> (UnitSet, UnitSet) {
         let Meaning { certain, possible } = map.meaning(&indices.iter().copied().collect());
         (certain, possible)
     }

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use crate::fleet::node::Node;
-use crate::fleet::placing::device_map::{MAX_UNITS, Units};
+use crate::fleet::placing::device_map::{MAX_UNITS, UnitSet};
 use crate::model::{
     Device, DeviceConfig, DeviceEvidence, DeviceType, ListedDevice, Reading, Vendor,
 };
@@ -41,24 +41,24 @@ impl<'a> NodeUnits<'a> {
     }
 
     /// Returns all units.
-    pub(super) fn all(&self) -> Units {
+    pub(super) fn all(&self) -> UnitSet {
         (0..self.len()).fold(0, |units, unit| units | bit(unit))
     }
 
     /// Returns the UUIDs of units.
-    pub(super) fn uuids(&self, units: Units) -> impl Iterator<Item = &'a Arc<str>> {
+    pub(super) fn uuids(&self, units: UnitSet) -> impl Iterator<Item = &'a Arc<str>> {
         let devices = self.devices.iter().enumerate();
         devices.filter(move |(unit, _)| units & bit(*unit) != 0).map(|(_, device)| &device.uuid)
     }
 
     /// Returns the units on devices with these minor numbers.
-    pub(super) fn on_minors(&self, minors: &[u32]) -> Units {
+    pub(super) fn on_minors(&self, minors: &[u32]) -> UnitSet {
         let is_on = |device: &Device| self.minor(device).is_some_and(|one| minors.contains(&one));
         self.matching(is_on)
     }
 
     /// Returns the units that a UUID names as CUDA reads it: one of them, or the only one that begins so.
-    pub(super) fn named(&self, name: &str) -> Units {
+    pub(super) fn named(&self, name: &str) -> UnitSet {
         if let Some(unit) = self.position(name) {
             return bit(unit);
         }
@@ -66,7 +66,7 @@ impl<'a> NodeUnits<'a> {
         if found.is_power_of_two() { found } else { 0 }
     }
 
-    fn matching(&self, matches: impl Fn(&Device) -> bool) -> Units {
+    fn matching(&self, matches: impl Fn(&Device) -> bool) -> UnitSet {
         let devices = self.devices.iter().enumerate();
         devices.filter(|(_, device)| matches(device)).fold(0, |units, (unit, _)| units | bit(unit))
     }
@@ -271,7 +271,7 @@ fn by_type(devices: &[ListedDevice], types: &[DeviceType]) -> Vec<ListedDevice> 
 }
 
 /// Returns the bit of a unit; none beyond [`MAX_UNITS`].
-pub(super) fn bit(unit: usize) -> Units {
+pub(super) fn bit(unit: usize) -> UnitSet {
     if unit < MAX_UNITS { 1 << unit } else { 0 }
 }
 

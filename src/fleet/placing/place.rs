@@ -7,7 +7,7 @@ use crate::fleet::job_lookup::{JobAllocation, JobLookup};
 use crate::fleet::node::Node;
 use crate::fleet::placing::builder::{Builder, Placed};
 use crate::fleet::placing::device_map::{
-    DeviceMap, ListProof, Meaning, ProofKind, Units, count_ones,
+    DeviceMap, ListProof, Meaning, ProofKind, UnitSet, count_ones,
 };
 use crate::fleet::placing::learned::{LearnedMap, ListIdentity, START_ROUNDING, process_list_time};
 use crate::fleet::placing::numbering::{NodeUnits, bit};
@@ -31,7 +31,7 @@ struct Numbering {
     /// The likely meaning of each index, where nothing contradicts it.
     likely: Option<Vec<Option<usize>>>,
     /// Units that contradict each other; of all, if nothing is certain.
-    disputed: Units,
+    disputed: UnitSet,
 }
 
 impl Placement<'_> {
@@ -152,7 +152,7 @@ impl Placement<'_> {
             return Placed {
                 certain,
                 likely: proof.claimed & !certain,
-                possible: if count == Some(count_ones(held)) { held } else { Units::MAX },
+                possible: if count == Some(count_ones(held)) { held } else { UnitSet::MAX },
                 unplaced: count.map(|count| count.saturating_sub(count_ones(held))),
                 is_disputed: count.is_some_and(|count| count_ones(certain) > count),
                 is_located: proof.confined_to(count).is_some(),
@@ -173,7 +173,7 @@ impl Placement<'_> {
         let meaning = match (&numbering.map, earlier) {
             (_, Some(earlier)) => earlier.meaning(&indices),
             (Some(map), None) if is_of_list => map.meaning(&indices),
-            (Some(_) | None, None) => Meaning { certain: 0, possible: Units::MAX },
+            (Some(_) | None, None) => Meaning { certain: 0, possible: UnitSet::MAX },
         };
         let certain = certain | meaning.certain;
         let wanted = indices.len().saturating_sub(count_ones(certain));
@@ -205,7 +205,7 @@ impl Placement<'_> {
         numbering: &Numbering,
     ) -> Vec<Placed> {
         let listed_at = process_list_time(self.node);
-        let all: Vec<Units> = placed.iter().map(|one| one.certain | one.likely).collect();
+        let all: Vec<UnitSet> = placed.iter().map(|one| one.certain | one.likely).collect();
         let check = |(position, of_job): (usize, Placed)| {
             let Some((job, allocation)) = self.listed.get(position) else { return of_job };
             let proof = proofs.get(&job.id).cloned().unwrap_or_default();
@@ -239,7 +239,7 @@ impl Placement<'_> {
             Placed {
                 certain: held,
                 likely: 0,
-                possible: Units::MAX,
+                possible: UnitSet::MAX,
                 unplaced: count.map(|count| count.saturating_sub(count_ones(held))),
                 is_disputed: true,
                 is_located: false,
@@ -253,7 +253,7 @@ impl Placement<'_> {
     fn hidden(
         &self,
         placed: &mut [Placed],
-        seen: Units,
+        seen: UnitSet,
         numbering: &Numbering,
         learned: &LearnedMap,
     ) -> Hidden {
@@ -279,7 +279,7 @@ impl Placement<'_> {
             let meaning = match &numbering.map {
                 Some(map) => map.meaning(&left),
                 None if left.is_empty() => Meaning::default(),
-                None => Meaning { certain: 0, possible: Units::MAX },
+                None => Meaning { certain: 0, possible: UnitSet::MAX },
             };
             let unnumbered = counted().filter(|(_, allocation)| indices(allocation).is_none());
             let counts: Option<Vec<usize>> =
@@ -308,7 +308,7 @@ impl Placement<'_> {
         let allocated = scheduler.allocated.and_then(|count| usize::try_from(count).ok());
         let known: Option<usize> =
             counted().map(|(_, allocation)| allocation_count(allocation)).sum();
-        let anywhere = |unplaced| Placed { possible: Units::MAX, unplaced, ..Placed::default() };
+        let anywhere = |unplaced| Placed { possible: UnitSet::MAX, unplaced, ..Placed::default() };
         match (allocated, known) {
             (Some(allocated), Some(known)) => {
                 let count = allocated.saturating_sub(known);
@@ -396,7 +396,7 @@ fn job_proofs(
     indices: usize,
     all_indices: usize,
     units: &NodeUnits<'_>,
-) -> Vec<(Units, ProofKind)> {
+) -> Vec<(UnitSet, ProofKind)> {
     let mut found = Vec::new();
     if indices == all_indices && units.len() == all_indices {
         found.push((units.all(), ProofKind::Exactly));

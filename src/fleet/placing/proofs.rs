@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::fleet::holdings::Evidence;
-use crate::fleet::placing::device_map::{Units, count_ones};
+use crate::fleet::placing::device_map::{UnitSet, count_ones};
 use crate::fleet::placing::numbering::NodeUnits;
 use crate::model::{DeviceEvidence, JobId};
 
@@ -12,28 +12,28 @@ use crate::model::{DeviceEvidence, JobId};
 pub(super) struct JobProof {
     /// What its control group lets it open, if that is not everything. Of a device with slices these are all of them, and
     /// devices that the scheduler was not told of are open to every job.
-    pub(super) opens: Option<Units>,
+    pub(super) opens: Option<UnitSet>,
     /// Those that processes in its control group use.
-    pub(super) used: Units,
+    pub(super) used: UnitSet,
     /// Those that such processes name in their environment.
-    pub(super) named: Units,
+    pub(super) named: UnitSet,
     /// Those used by processes that have the job from their environment alone, which proves nothing.
-    pub(super) claimed: Units,
+    pub(super) claimed: UnitSet,
 }
 
 impl JobProof {
     /// Returns the units that the job certainly has, of as many as the scheduler gave it, if that is known.
-    pub(super) fn certain(&self, count: Option<usize>) -> Units {
+    pub(super) fn certain(&self, count: Option<usize>) -> UnitSet {
         self.confined_to(count).unwrap_or_default() | self.used | self.named
     }
 
     /// Returns the units of a job that can open no more than it has.
-    pub(super) fn confined_to(&self, count: Option<usize>) -> Option<Units> {
+    pub(super) fn confined_to(&self, count: Option<usize>) -> Option<UnitSet> {
         self.opens.filter(|opens| Some(count_ones(*opens)) == count)
     }
 
     /// Returns what tells that the job has a unit.
-    pub(super) fn evidence(&self, unit: Units) -> Evidence {
+    pub(super) fn evidence(&self, unit: UnitSet) -> Evidence {
         let kinds = [
             (self.opens.unwrap_or_default(), Evidence::CGROUP),
             (self.used | self.claimed, Evidence::PROCESSES),

@@ -113,7 +113,7 @@ impl NodeRules<'_> {
             return Err(reason);
         }
         let vendor = usable_vendor(device)?;
-        if device.parent.is_none() && is_cut(self.node, device) {
+        if device.parent.is_none() && self.node.is_cut(device) {
             return Err("in MIG mode: its slices are picked, not the device".to_owned());
         }
         if !is_listed {
@@ -237,12 +237,6 @@ fn usable_vendor(device: &Device) -> Result<Vendor, String> {
 
 fn is_plain(uuid: &str) -> bool {
     uuid.chars().all(|letter| letter.is_ascii_alphanumeric() || "-/:._".contains(letter))
-}
-
-/// Returns true if a device is in MIG mode or has slices.
-fn is_cut(node: &Node, device: &Device) -> bool {
-    device.mig == Reading::Known(true)
-        || node.devices.iter().any(|slice| slice.parent.as_ref() == Some(&device.uuid))
 }
 
 /// Returns a value, or that it is unknown.
