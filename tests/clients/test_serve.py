@@ -411,7 +411,7 @@ class Agreement(Served):
         listed = {job["shown_id"] for job in self.snapshot["jobs"]}
         self.assertEqual({one for one in found - expected if one[2] in listed}, set())
         self.assertGreater(len(found), 20)
-        jobs = [{"job": job["shown_id"], **{key: job[key] or "" for key in ("user", "name", "partition", "account")}}
+        jobs = [{"job_id": job["id"], "job": job["shown_id"], **{key: job[key] or "" for key in ("user", "name", "partition", "account")}}
                 for job in self.snapshot["jobs"] if job["allocations"]]
         self.assertEqual(sorted_labels(self.found.of("gtop_job_info")), sorted_labels(jobs))
 
