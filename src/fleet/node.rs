@@ -415,8 +415,12 @@ impl Node {
 
     /// Returns true if a device is in MIG mode or has slices.
     pub fn is_cut(&self, device: &Device) -> bool {
-        let is_slice = |slice: &Device| slice.parent.as_ref() == Some(&device.uuid);
-        device.mig == Reading::Known(true) || self.devices.iter().any(is_slice)
+        device.mig == Reading::Known(true) || self.has_slices(device)
+    }
+
+    /// Returns true if slices of a device are among the devices.
+    pub fn has_slices(&self, device: &Device) -> bool {
+        self.devices.iter().any(|slice| slice.parent.as_ref() == Some(&device.uuid))
     }
 
     /// Returns true if the node has not told yet how the scheduler that knows it numbers its devices.

@@ -23,12 +23,8 @@ pub(super) struct NodeUnits<'a> {
 
 impl<'a> NodeUnits<'a> {
     pub(super) fn of(node: &'a Node) -> Self {
-        let is_cut = |device: &Device| {
-            node.devices.iter().any(|slice| slice.parent.as_ref() == Some(&device.uuid))
-        };
-        let devices =
-            node.devices.iter().filter(|device| device.parent.is_some() || !is_cut(device));
-        Self { node, devices: devices.collect() }
+        let is_unit = |device: &&Device| device.parent.is_some() || !node.has_slices(device);
+        Self { node, devices: node.devices.iter().filter(is_unit).collect() }
     }
 
     pub(super) fn len(&self) -> usize {
