@@ -478,6 +478,7 @@ mod tests {
             message: "squeue failed".into(),
             remedy: "wait".into(),
             since: Timestamp::from_micros(1),
+            is_unconfigured: false,
         });
         let at = Some(Timestamp::default());
         let starts_at = Some(Timestamp::default());

@@ -614,6 +614,7 @@ mod tests {
             message: "the Slurm controller is down".into(),
             remedy: "try again later".into(),
             since: NOW.plus(Duration::from_secs(1)),
+            is_unconfigured: false,
         };
         let listed = || list_of_slurm(Vec::new(), "idle", 1, &[]);
         let unasked = || {

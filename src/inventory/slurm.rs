@@ -8,7 +8,7 @@
 //! published at once. The interval grows while Slurm is slow or fails; the last answer then stays, with its age and the error.
 
 pub use command::{fetch_jobs, fetch_node_addresses, run_command_within};
-pub use error::{NO_CONFIGURATION, SlurmError, SlurmErrorKind};
+pub use error::{SlurmError, SlurmErrorKind};
 pub use job_targets::{targets_of_jobs, targets_of_nodelist};
 pub use missing_jobs::is_job_list_private;
 pub use queue::check_nodelist;
@@ -36,7 +36,7 @@ use crate::inventory::slurm::node_use::NodeUse;
 use crate::inventory::slurm::queue::Queue;
 use crate::inventory::slurm::scheduled_query::{ScheduledQuery, TimedAnswer};
 use crate::inventory::slurm::use_poll::UsePoll;
-use crate::model::{JobId, JobList, JobListError, JobOutcome, RequestedJobs};
+use crate::model::{JobId, JobList, JobListError, JobOutcome, NodeName, RequestedJobs};
 use crate::text::sanitize;
 use crate::time::{Clock, Timestamp};
 use crate::transport::Target;
@@ -160,6 +160,8 @@ pub struct PollRequest {
 #[derive(Debug)]
 pub struct SlurmPoller {
     filter: JobFilter,
+    /// Only jobs on these nodes are listed, if there are any.
+    only_on: Option<BTreeSet<NodeName>>,
     interval: Duration,
     /// Targets that are watched in addition to the nodes of jobs.
     static_targets: Vec<Target>,
@@ -197,6 +199,7 @@ impl SlurmPoller {
         let names_partitions = !filter.partitions.is_empty();
         Self {
             interval,
+            only_on: None,
             targets: static_targets.clone(),
             static_targets,
             initial_targets: Vec::new(),
@@ -227,6 +230,14 @@ impl SlurmPoller {
             |node: &Target| self.static_targets.iter().all(|known| known.name != node.name);
         self.initial_targets = nodes.into_iter().filter(is_new).collect();
         self.targets.extend(self.initial_targets.iter().cloned());
+        self
+    }
+
+    /// Lists only the jobs on these nodes, which Slurm need not know: `squeue --nodelist` fails for such a name.
+    #[must_use]
+    pub fn with_jobs_on(mut self, nodes: BTreeSet<NodeName>) -> Self {
+        self.list.requested = RequestedJobs::Selected;
+        self.only_on = Some(nodes);
         self
     }
 
@@ -415,6 +426,9 @@ impl SlurmPoller {
         };
         self.queue.on_success(self.interval, answer.took);
         log::debug!("slurm: {} jobs in {:?}", queue.jobs.len(), answer.took);
+        if let Some(nodes) = &self.only_on {
+            queue.keep_jobs_on(nodes);
+        }
         let listed_at = Some(clock.now());
         for job in &mut queue.jobs {
             job.listed_at = listed_at;
@@ -469,6 +483,7 @@ impl SlurmPoller {
             message: error.message.into(),
             remedy: error.remedy.into(),
             since,
+            is_unconfigured: error.kind == SlurmErrorKind::NoConfiguration,
         });
     }
 

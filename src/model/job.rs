@@ -318,6 +318,8 @@ pub struct JobListError {
     pub remedy: Arc<str>,
     /// Since when.
     pub since: Timestamp,
+    /// The scheduler's commands are on this machine and its configuration is not: a leftover client, no scheduler.
+    pub is_unconfigured: bool,
 }
 
 impl Job {
@@ -467,6 +469,7 @@ mod tests {
                 message: "squeue failed".into(),
                 remedy: "wait".into(),
                 since: second(failed_at),
+                is_unconfigured: false,
             });
             JobList { at: at.map(second), error, ..JobList::default() }.is_current()
         };
@@ -525,6 +528,7 @@ mod tests {
             message: "squeue failed".into(),
             remedy: "wait".into(),
             since: Timestamp::default(),
+            is_unconfigured: false,
         };
         assert!(JobList { error: Some(error), ..first }.is_answered());
         assert!(JobList { at, ..JobList::default() }.is_answered());

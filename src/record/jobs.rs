@@ -150,6 +150,7 @@ impl JobListLine {
             message: text(&error.message),
             remedy: text(&error.remedy),
             since: from_seconds(error.since),
+            is_unconfigured: false,
         };
         let requested = match (self.all, self.by_id) {
             (true, _) => RequestedJobs::All,

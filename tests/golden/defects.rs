@@ -292,6 +292,7 @@ fn jobs_stay_when_the_scheduler_does_not_answer_and_the_error_is_shown() {
         message: "slurmctld does not answer".into(),
         remedy: "try sinfo".into(),
         since: Timestamp::from_micros(NOW.as_micros() - 30_000_000),
+        is_unconfigured: false,
     };
     let list = JobList { error: Some(error), ..list };
     let fleet = before.with_jobs(Some(Arc::new(list)));

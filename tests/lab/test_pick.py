@@ -78,6 +78,16 @@ class Pick(SlurmCase):
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("echo does not run: the picked devices are on gpu01", done.stderr)
 
+    def test_a_node_of_another_name_has_the_same_jobs(self):
+        # A name of ~/.ssh/config, which Slurm does not know, and names of a domain.
+        home = self.lab.root + "/home/alice"
+        with open(f"{home}/.ssh/config", "a", encoding="utf-8") as file:
+            file.write("Host fast.example\n  HostName gpu01\n")
+        found, answer = self.picked("fast.example", "gpu03")
+        held = self.held_by_bob()
+        free = [index for index in range(4) if index not in held]
+        self.assertEqual(found, {"fast.example": free, "gpu03": [0, 1, 2, 3]}, answer["refused"])
+
     def test_nodes_of_own_jobs_are_picked_from_with_slurm(self):
         found, _ = self.picked("--slurm")
         self.assertEqual(found, {"gpu02": [0, 1, 2, 3]})

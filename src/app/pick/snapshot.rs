@@ -42,9 +42,7 @@ pub(super) async fn complete_fleet(
     };
     let fleet = monitor.fleet().borrow().clone();
     let Some(jobs) = jobs else { return Ok(Ok(fleet)) };
-    // A leftover client of Slurm is no scheduler.
-    let is_unconfigured =
-        jobs.error.as_ref().is_some_and(|error| *error.message == *slurm::NO_CONFIGURATION);
+    let is_unconfigured = jobs.error.as_ref().is_some_and(|error| error.is_unconfigured);
     if is_unconfigured && !env.cli.slurm.is_requested() {
         return Ok(Ok(fleet));
     }
@@ -87,13 +85,13 @@ async fn jobs_on(env: &Env, fleet: &Fleet, deadline: Instant) -> io::Result<Opti
     if env.cli.nodes.demo.is_some() || !slurm::is_available() {
         return Ok(None);
     }
-    let names: BTreeSet<String> = fleet.nodes.iter().flat_map(|node| names_of(node)).collect();
-    let targets = names.iter().filter_map(|name| NodeName::new(name).ok());
-    let nodes = targets.map(|name| Target { name, reach: Reach::Local }).collect();
-    let filter = JobFilter { nodes: names.into_iter().collect(), ..JobFilter::default() };
+    let names = fleet.nodes.iter().flat_map(|node| names_of(node));
+    let names: BTreeSet<NodeName> = names.filter_map(|name| NodeName::new(&name).ok()).collect();
     let interval = env.settings.seconds("discovery-interval");
     // Slurm is asked for these nodes too: for what jobs have there that it does not list.
-    let poller = SlurmPoller::new(filter, interval, nodes);
+    let targets = names.iter().map(|name| Target { name: name.clone(), reach: Reach::Local });
+    let poller = SlurmPoller::new(JobFilter::default(), interval, targets.collect());
+    let poller = poller.with_jobs_on(names);
     let discovery = Discovery::slurm(poller, env.clock.clone())?;
     let mut rosters = discovery.rosters();
     let is_answered =

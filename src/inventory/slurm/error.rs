@@ -41,9 +41,6 @@ pub enum SlurmErrorKind {
     Other,
 }
 
-/// The message where Slurm is installed and not configured.
-pub const NO_CONFIGURATION: &str = "Slurm's configuration was not found on this machine";
-
 /// Texts in stderr and the kind they mean. The first match counts, because one error causes others.
 const PATTERNS: &[(&str, SlurmErrorKind)] = &[
     ("munge", SlurmErrorKind::Munge),
@@ -69,6 +66,7 @@ const PATTERNS: &[(&str, SlurmErrorKind)] = &[
     ("invalid user", SlurmErrorKind::InvalidArgument),
     ("invalid partition", SlurmErrorKind::InvalidArgument),
     ("invalid account", SlurmErrorKind::InvalidArgument),
+    ("invalid node name", SlurmErrorKind::InvalidArgument),
     ("unrecognized option", SlurmErrorKind::InvalidArgument),
     ("permission denied", SlurmErrorKind::PermissionDenied),
 ];
@@ -123,7 +121,7 @@ impl SlurmError {
                 "start gtop on a login node of the cluster, or load its Slurm module",
             ),
             Kind::NoConfiguration => (
-                NO_CONFIGURATION.to_owned(),
+                "Slurm's configuration was not found on this machine".to_owned(),
                 "check /etc/slurm/slurm.conf and SLURM_CONF, or ask the administrator",
             ),
             Kind::BadConfiguration => (
@@ -211,6 +209,7 @@ mod tests {
             ),
             ("slurm_load_jobs error: Invalid job id specified\n", SlurmErrorKind::NoSuchJob),
             ("squeue: error: Invalid user: nobodyxx\n", SlurmErrorKind::InvalidArgument),
+            ("Invalid node name gpu99\n", SlurmErrorKind::InvalidArgument),
             (
                 "squeue: error: s_p_parse_file: unable to status file /etc/slurm/slurm.conf: No such file or \
                  directory, retrying in 1sec up to 60sec\nsqueue: fatal: Unable to process configuration file\n",

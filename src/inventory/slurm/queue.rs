@@ -7,7 +7,7 @@
 //! The header line is requested too: it tells an empty queue from a program that prints something else
 //! or nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::inventory::slurm::JobFilter;
@@ -75,6 +75,16 @@ pub(super) struct Queue {
     pub(super) is_partial: bool,
     /// Why the output is incomplete or not a list of jobs.
     pub(super) error: Option<String>,
+}
+
+impl Queue {
+    /// Drops the jobs that have none of these nodes.
+    pub(super) fn keep_jobs_on(&mut self, nodes: &BTreeSet<NodeName>) {
+        let is_there = |job: &Job| job.allocations.iter().any(|one| nodes.contains(&one.node));
+        self.jobs.retain(is_there);
+        let kept: BTreeSet<&JobId> = self.jobs.iter().map(|job| &job.id).collect();
+        self.names.retain(|id, _| kept.contains(id));
+    }
 }
 
 /// Parses the output, ignoring anything between the records.
