@@ -1,7 +1,9 @@
 # Evidence of which devices a scheduler's indices mean. The child for slow lookups finds the scheduler's daemon and reads
 # control groups. The rest may block or takes its time, so a child of its own does it: at the start, when the daemon has
-# started again, and every 10 minutes.
-EVIDENCE_INTERVAL = 600.0
+# started again, and every 30 s, because the daemon may have read its configuration again. The daemon's list is asked for
+# only if one of them has changed, and the driver's files are read every 10 minutes.
+EVIDENCE_INTERVAL = 30.0
+DRIVER_INTERVAL = 600.0
 EVIDENCE_TIMEOUT = 25.0  # seconds that the child may take; the daemon's program has a shorter deadline
 
 
@@ -22,10 +24,11 @@ class Evidence:
         self.worker = Worker('evidence', serve_evidence)
         self.parts = {}  # by key of the section
         self.daemon = None  # the daemon that was found, [] if none is, None before the search
-        self.asked = None  # the one that was asked for its list of devices
+        self.asked = None  # what was known of the daemon and its configuration when it was asked for its list of devices
         self.is_due = False  # it has changed since it was sent
         self.has_request = False  # the child was not asked yet
         self.lookup_at = 0.0
+        self.driver_at = 0.0
         self.read_at = 0.0  # when to start the child, and while it runs when to end it
 
     def request(self, now):
@@ -37,7 +40,7 @@ class Evidence:
         """Stores parts, and the daemon that was found."""
         if daemon is not None and daemon != self.daemon:
             self.daemon, self.read_at = daemon, 0.0 if self.worker.link is None else self.read_at
-            parts = dict(parts, daemon={'started': daemon[2]} if daemon[2:] else None)
+            parts = dict(parts, daemon={'started': daemon[2]} if any(daemon[2:3]) else None)
         for key, value in parts.items():
             if self.parts.get(key) != value:
                 self.parts[key] = value
@@ -63,9 +66,12 @@ class Evidence:
                 self.read_at = now + (EVIDENCE_TIMEOUT if probe.start_worker(worker, now) else EVIDENCE_INTERVAL)
         elif self.has_request and not worker.busy:
             self.has_request = False
-            is_new, is_first = self.daemon != self.asked, self.asked is None
-            worker.request(now, 'evidence', self.daemon, None if is_new else self.parts.get('node'), is_new, is_first)
-            self.asked = self.daemon
+            is_new, is_first = self.is_list_due(), self.asked is None
+            has_driver = is_new or now >= self.driver_at
+            self.driver_at = now + DRIVER_INTERVAL if has_driver else self.driver_at
+            node = None if is_new else self.parts.get('node')
+            worker.request(now, 'evidence', self.daemon, node, is_new, is_first, has_driver)
+            self.asked = [self.daemon, None if is_first else self.changed()]
         elif not worker.busy or now >= self.read_at:
             probe.poll.unregister(worker.link.source)
             self.on_worker_lost(now)
@@ -75,5 +81,13 @@ class Evidence:
         self.worker.end()
         if not self.has_request:
             self.add({'complete': True}, None)
-        # If another daemon has started meanwhile, that one is asked at once.
-        self.read_at = now + (EVIDENCE_INTERVAL if self.has_request or self.asked == self.daemon else 0.0)
+        if self.asked and self.asked[1] is None:
+            self.asked[1] = self.changed()  # seen with the first list
+        # If another daemon has started meanwhile, or its configuration has changed, it is asked at once.
+        self.read_at = now + (EVIDENCE_INTERVAL if self.has_request or not self.is_list_due() else 0.0)
+
+    def changed(self):
+        return (self.parts.get('configuration') or {}).get('changed')
+
+    def is_list_due(self):
+        return self.asked != [self.daemon, self.changed()]

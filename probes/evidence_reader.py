@@ -16,14 +16,14 @@ NVIDIA_MAJOR = 195
 NOT_ALLOWED, NOT_PERMITTED = 1, 13  # EPERM, EACCES
 
 
-def read_evidence(child, daemon, node, is_new, is_first):
+def read_evidence(child, daemon, node, is_new, is_first, has_driver):
     """Reports each part as soon as it is read."""
     load_part('scheduler')
     words = daemon[3] if daemon[3:] else []
     options = daemon_options(words[1:])
     program = daemon_program(daemon, words)
     config = config_file(daemon, options, program)
-    files, names = [], [node] if node else node_names(options)
+    files, names, records = [], [node] if node else node_names(options), None
     if is_new:
         found, records = list_devices(child, daemon, program, config, options)
         # Most builds begin each line with the name that the configuration has for this node.
@@ -31,8 +31,11 @@ def read_evidence(child, daemon, node, is_new, is_first):
         names = [prefix[7:] for prefix in prefixes if prefix.startswith('slurmd-')] + node_names(options)
         files = [word[5:] for line in records for word in line.split() if word.startswith('File=')]
         child.report('evidence', {'daemon': found, 'node': names[0][:255]}, None)
+    if config is not None:
+        child.report('evidence', {'configuration': configuration(config, records)}, None)
     child.report('evidence', {'config': config and read_config(config, names[:1])}, None)
-    child.report('evidence', {'devices': driver_devices(), 'slices': slice_files()}, None)
+    if has_driver:
+        child.report('evidence', {'devices': driver_devices(), 'slices': slice_files()}, None)
     if is_first and is_job(cgroup(os.getpid())):
         child.report('evidence', {'openable': openable(files)}, None)
 
@@ -87,7 +90,7 @@ def list_devices(child, daemon, program, config, options):
 
     The daemon's own configuration is used. Without it, the program might ask a server, and as root write what that tells.
     """
-    found = {'started': daemon[2]} if daemon[2:] else {}
+    found = {'started': daemon[2]} if any(daemon[2:3]) else {}
     if daemon == [0]:
         return dict(found, error='several slurmd run here, and none has the name of this node'), []
     if program is None or config is None:
@@ -102,7 +105,8 @@ def list_devices(child, daemon, program, config, options):
         found['version'] = version[0][:64]
     if not ended:
         argv = [program, '-f', config] + (['-N', options['N']] if options.get('N') else []) + ['-G']
-        status, output, ended = run_program(child, argv, environment, deadline, DAEMON_OUTPUT)
+        # A build that is installed under another name, as Debian's, tells from its name that it is the daemon.
+        status, output, ended = run_program(child, argv, environment, deadline, DAEMON_OUTPUT, 'slurmd')
     lines = [printable(line).strip() for line in decode(output).split('\n')]
     records = [line for line in lines if 'Gres Name=gpu ' in line]
     if ended:
@@ -114,33 +118,60 @@ def list_devices(child, daemon, program, config, options):
         found['error'] = 'its list is too long'
     else:
         found['list'] = records
-        configured = configuration_time(config, records)
-        if configured is not None:
-            found['configured'] = configured
     return found, found.get('list', [])
 
 
-def configuration_time(config, records):
-    """Returns when what the list depends on was last changed: gres.conf, and of several types their order in slurm.conf."""
-    kinds = set(word for line in records for word in line.split() if word.startswith('Type='))
-    paths = [os.path.dirname(config) + '/gres.conf'] + ([config] if len(kinds) > 1 else [])
-    times = []
-    for path in paths:
-        try:
-            times.append(os.stat(path).st_mtime)
-        except OSError:
-            pass
-    return max(times) if times else None
-
-
 # -- its configuration
+
+def configuration(config, records):
+    """Returns the state of the files from which the list is made, seen now.
+
+    `changed`: when one of them last became what it is: by its own time, or by when the system last changed it, which is
+    later if it was copied or renamed with an earlier time. `cached`: the daemon writes them itself, as it reads them.
+    `constrained`: jobs can open their devices only; None if that cannot be read.
+    """
+    folder = os.path.dirname(config)
+    paths = []
+    lines = config_lines(folder, 'gres.conf', paths) or []
+    kinds = set(word.lower() for line in lines + (records or []) for word in line.split() if word[:5].lower() == 'type=')
+    if len(kinds) > 1:
+        config_lines(folder, os.path.basename(config), paths)  # it says in which order the types come
+    paths.append(folder + '/fake_gpus.conf')
+    changed = max([change_time(path) for path in paths] + [change_time(folder, is_folder=True)])
+    constrained = None
+    lines = config_lines(folder, 'cgroup.conf', [])
+    if lines is not None or is_searchable(folder) and not os.path.exists(folder + '/cgroup.conf'):
+        values = [line.lower().partition('=')[2].strip() for line in lines or []
+                  if line.lower().partition('=')[0].strip() == 'constraindevices']
+        constrained = values[-1:] in (['yes'], ['true'], ['1'], ['y'], ['on'])
+    return {'changed': changed or None, 'checked': time.time(), 'cached': 'conf-cache' in config or '/run/slurm/' in config,
+            'constrained': constrained}
+
+
+def is_searchable(folder):
+    return os.access(folder, os.R_OK | os.X_OK)
+
+
+def change_time(path, is_folder=False):
+    """Returns when a file, or the link to it, last changed; 0 if it cannot be seen. A folder changes only by being renamed:
+    then the system's time is later than that of its entries."""
+    times = [0]
+    for look in os.stat, os.lstat:
+        try:
+            status = look(path)
+        except OSError:
+            continue
+        if not is_folder or look is os.lstat and status.st_mode & 0o170000 == 0o120000 or status.st_ctime > status.st_mtime:
+            times.append(max(status.st_mtime, status.st_ctime))
+    return max(times)
+
 
 def read_config(path, names):
     """Returns the lines of the gres.conf beside slurm.conf that are about the devices of this node.
 
     Returns None if it cannot be read or there are too many of them.
     """
-    lines = config_lines(os.path.dirname(path), 'gres.conf', [MAX_INCLUDES])
+    lines = config_lines(os.path.dirname(path), 'gres.conf', [])
     if lines is None:
         return None
     kept = [line for line in lines if is_relevant(line.lower(), [name.lower() for name in names])]
@@ -156,11 +187,14 @@ def is_relevant(line, names):
     return not has_nodes or '[' in nodes or any(name in nodes.strip('"').split(',') for name in names)
 
 
-def config_lines(folder, name, left):
-    """Returns the lines of a configuration file and of those that it includes; None if one cannot be read."""
-    left[0] -= 1
+def config_lines(folder, name, paths):
+    """Returns the lines of a configuration file and of those that it includes; None if one cannot be read.
+
+    Adds the paths of all of them, also of those that cannot be read.
+    """
     path = name if name.startswith('/') else folder + '/' + name
-    if left[0] < 0 or not os.path.isfile(path):
+    paths.append(path)
+    if len(paths) > MAX_INCLUDES or not os.path.isfile(path):
         return None
     data = read(path, MAX_CONFIG_FILE)
     if len(data) >= MAX_CONFIG_FILE or not data and os.path.getsize(path):
@@ -169,7 +203,7 @@ def config_lines(folder, name, left):
     for line in decode(data).replace('\\\n', ' ').split('\n'):
         line = printable(line.partition('#')[0]).strip()
         if line[:8].lower() == 'include ':
-            included = config_lines(folder, line[8:].strip(), left)
+            included = config_lines(folder, line[8:].strip(), paths)
             if included is None:
                 return None
             out += included

@@ -1,13 +1,16 @@
 # Runs programs in a child of the probe, with limits on their time and output.
 
-def run_program(child, argv, environment, deadline, max_bytes):
-    """Runs a program without input; returns (status, output and errors, None | 'overflow' | 'late')."""
+def run_program(child, argv, environment, deadline, max_bytes, name=None):
+    """Runs a program without input; returns (status, output and errors, None | 'overflow' | 'late').
+
+    `name` is what it is told that it was called by, if that is not its path.
+    """
     source, sink = os.pipe()
     # While a program runs, the alarm must kill it too.
     signal.signal(signal.SIGALRM, lambda number, frame: kill_own_group())
     pid = os.fork()
     if pid == 0:
-        exec_program(argv, environment, sink)
+        exec_program(argv[0], [name or argv[0]] + argv[1:], environment, sink)
     os.close(sink)
     output, ended = [], None
     size = 0
@@ -44,13 +47,13 @@ def wait_for_exit(child, pid, ended, deadline):
         pause = min(pause * 2, 0.25)
 
 
-def exec_program(argv, environment, sink):
+def exec_program(path, argv, environment, sink):
     """Executes a program in a new fork, with its output to `sink`."""
     try:
         os.dup2(sink, 1)
         os.dup2(sink, 2)
         for number in (signal.SIGPIPE, signal.SIGALRM):
             signal.signal(number, signal.SIG_DFL)
-        os.execve(argv[0], argv, os.environ if environment is None else environment)
+        os.execve(path, argv, os.environ if environment is None else environment)
     finally:
         os._exit(127)

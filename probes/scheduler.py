@@ -6,6 +6,7 @@ MAX_MINOR = 253  # of the device file of a GPU; 254 and 255 are those of the dri
 SCAN_INTERVAL = 120.0  # seconds between searches for a daemon, unless it has ended
 DAEMON_OPTIONS_WITH_VALUE = 'dfLnN'
 DAEMON_WORDS_WITH_VALUE = ('conf', 'conf-server', 'instance-id', 'instance-type', 'extra', 'authinfo', 'ca-cert-file')
+STARTS = {}  # the start of the last daemon found, by pid and start in ticks
 DAEMON_QUERIES = frozenset('GCVh')  # options that make it print something and exit
 
 
@@ -47,7 +48,8 @@ class Scheduler:
         self.reported = None
 
     def read(self):
-        """Returns ({'jobs': minor numbers by job}, daemon) if something has changed since the last time, else None.
+        """Returns ({'jobs': minor numbers by job}, daemon) if something has changed since the last time, else None. The
+        numbers of a job that has a group for its devices are None if the group does not tell them.
 
         A daemon is [pid, start in ticks, start in seconds since 1970, words of its command line]; `[]` if there is none,
         and `[0]` if there are several and it is not known which is that of this node.
@@ -107,14 +109,22 @@ def find_daemon():
     if len(daemons) > 1:
         return [0]
     daemon = daemons[0]
-    for line in read(ROOT + '/proc/stat', 1 << 20).split(b'\n'):
-        if line.startswith(b'btime '):
-            daemon[2] = int(line[6:]) + daemon[1] // os.sysconf('SC_CLK_TCK')
+    # Exact to some hundredths of a second; the boot time that the kernel tells is rounded. It is computed once, so that the
+    # same start is always the same.
+    uptime = read(ROOT + '/proc/uptime').split()
+    if uptime and tuple(daemon[:2]) not in STARTS:
+        STARTS.clear()
+        running = float(uptime[0]) - daemon[1] / float(os.sysconf('SC_CLK_TCK'))
+        STARTS[tuple(daemon[:2])] = round(time.time() - running, 2)
+    daemon[2] = STARTS.get(tuple(daemon[:2]), 0)
     return daemon
 
 
 def job_devices(options):
-    """Returns the minor numbers of the devices that jobs may open, by job, as cgroup v1 lists them."""
+    """Returns the minor numbers of the devices that jobs may open, by job, as cgroup v1 lists them.
+
+    A job has such a group only where the scheduler confines jobs to their devices.
+    """
     top = ROOT + '/sys/fs/cgroup/devices'
     names = [name for name in list_folder(top) if '.' not in name][:MAX_FOLDERS]
     groups = [('', name) for name in names if name.startswith('slurm')]
@@ -132,14 +142,12 @@ def job_devices(options):
         folder = '%s/%s/%s/%s' % ((top,) + groups[0] + (user,))
         for job in list_folder(folder) if user.startswith('uid_') else []:
             if job.startswith('job_') and job[4:].isdigit() and len(job) < 20 and len(found) < MAX_JOBS:
-                minors = job_minors(folder + '/' + job)
-                if minors is not None:
-                    found[job[4:]] = minors
+                found[job[4:]] = job_minors(folder + '/' + job)
     return found
 
 
 def job_minors(folder):
-    """Returns the minor numbers that a job may open; None if it is not restricted."""
+    """Returns the minor numbers that a job may open; None if that is not told: it is not restricted, or by exceptions."""
     lists = [read(folder + '/devices.list')]
     if not lists[0]:
         lists = [read('%s/%s/devices.list' % (folder, step)) for step in list_folder(folder) if step.startswith('step_')]

@@ -8,8 +8,8 @@ pub use details::{
 };
 pub use device::{Device, DeviceFault, Throttle};
 pub use device_evidence::{
-    DaemonDevices, DeviceConfig, DeviceEvidence, DriverDevice, JobDeviceFiles, ListedDevice,
-    ProvedIndices, SliceCapability,
+    ConfigurationState, DaemonDevices, DeviceConfig, DeviceEvidence, DriverDevice, JobDeviceFiles,
+    ListedDevice, ProvedIndices, SliceCapability,
 };
 pub use event::{Event, EventKind, xid_meaning};
 pub use fault::{Fault, FaultKind, Link, SourceFault, SourceFaultKind, TransportKind};

@@ -119,6 +119,7 @@ fn pick(
     err: &mut impl Write,
 ) -> Result<Result<Outcome, ExitReason>, AppError> {
     let job = targets::job_of_remote_allocation().filter(|_| !env.cli.names_nodes());
+    let inside = targets::job_of_environment().filter(|_| !env.cli.names_nodes());
     // Without an allocation elsewhere, this machine is picked from, inside a job too.
     env.cli.nodes.local |= job.is_none() && !env.cli.names_nodes();
     let nodes = &env.cli.nodes;
@@ -137,6 +138,9 @@ fn pick(
         Ok(fleet) => fleet,
         Err(reason) => return Ok(Err(reason.into())),
     };
+    // Where control groups do not tell, a job is known by its environment, which may be left over elsewhere.
+    let is_scheduled = fleet.nodes.iter().any(|node| node.is_scheduled());
+    let job = job.or(inside.filter(|_| is_scheduled));
     let request = PickRequest { job, ..options.request(variable) };
     let now = env.clock.now();
     let picks = Picks::of(&fleet, now, &request);

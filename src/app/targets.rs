@@ -213,6 +213,12 @@ pub(super) fn job_of_remote_allocation() -> Option<JobId> {
     JobId::new(&id)
 }
 
+/// Returns the job whose environment this is, if the environment names one.
+pub(super) fn job_of_environment() -> Option<JobId> {
+    allocation_id(variable)?;
+    JobId::new(&variable("SLURM_JOB_ID")?)
+}
+
 /// Returns the id of the job whose environment this is, as `squeue` writes it: `2_1` for a task of an array.
 fn allocation_id(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let is_number = |text: &String| {

@@ -289,7 +289,7 @@ mod tests {
             store.replace(nodes, Some(Arc::new(jobs)), || {});
             let lines = lines(&store.reader().borrow(), false);
             assert!(has(&lines, "gtop_node_up{node=\"a\"} 1"), "{lines:#?}");
-            let job = "gtop_job_device_info{node=\"a\",device=\"0\",job=\"7\",job_id=\"7\",certainty=\"certain\"} 1";
+            let job = "gtop_job_device_info{node=\"a\",device=\"0\",job=\"7\",job_id=\"7\",certainty=\"likely\"} 1";
             assert!(has(&lines, job), "{listed:?} {lines:#?}");
             assert!(!lines.iter().any(|line| line.contains("node=\"b\"")));
         }

@@ -540,8 +540,11 @@ mod tests {
         node.devices = vec![device("GPU-beef"), device("GPU-beef-2"), device("index-3")];
         node.holdings = Arc::new(NodeHoldings::example(&[("GPU-beef", "alice", Some("4711"))]));
         node.evidence = Some(Arc::new(DeviceEvidence {
-            job_devices: [JobDeviceFiles { job: JobId::new("4711").unwrap(), minors: [0].into() }]
-                .into(),
+            job_devices: [JobDeviceFiles {
+                job: JobId::new("4711").unwrap(),
+                minors: Some([0].into()),
+            }]
+            .into(),
             ..DeviceEvidence::default()
         }));
         let driver_name = Some(text("alice-trainer"));

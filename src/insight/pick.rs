@@ -312,9 +312,10 @@ mod tests {
     use super::*;
     use crate::fleet::{Node, Process, SourceState};
     use crate::model::{
-        Allocation, Bytes, Device, DeviceAllocation, DeviceFault, DeviceUse, DriverDevice, Fault,
-        FaultKind, Hello, HostFacts, Job, JobList, JobListError, Link, Percent, ProcessKey,
-        ProcessStatics, Reading, Reason, SchedulerNode, SchedulerNodes, Source,
+        Allocation, Bytes, ConfigurationState, Device, DeviceAllocation, DeviceEvidence,
+        DeviceFault, DeviceUse, DriverDevice, Fault, FaultKind, Hello, HostFacts, Job, JobList,
+        JobListError, Link, Percent, ProcessKey, ProcessStatics, Reading, Reason, SchedulerNode,
+        SchedulerNodes, Source,
     };
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
@@ -726,6 +727,11 @@ mod tests {
             let jobs = vec![job("7", "bob", devices)];
             let mut gpu01 = node("gpu01", numbered(&[0, 1]));
             run_process(&mut gpu01, 5, "bob", Some("7"), "GPU-1");
+            // Jobs can open their devices only, so a process shows a device of its job.
+            let configuration =
+                ConfigurationState { confines_jobs: Some(true), ..ConfigurationState::default() };
+            let evidence = DeviceEvidence { configuration, ..DeviceEvidence::default() };
+            gpu01.evidence = Some(Arc::new(evidence));
             picks(&with_jobs(vec![gpu01], jobs), &PickRequest::default())
         };
         // The process shows the only device of the job.

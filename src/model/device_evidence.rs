@@ -14,6 +14,8 @@ pub struct DeviceEvidence {
     pub daemon: DaemonDevices,
     /// The configuration from which the daemon makes its list.
     pub config: Option<Arc<DeviceConfig>>,
+    /// The state of the files of that configuration.
+    pub configuration: ConfigurationState,
     /// The devices that the driver knows, also those that the probe may not open.
     pub driver_devices: Arc<[DriverDevice]>,
     /// The slices that the driver knows, by the number of their capability file.
@@ -32,12 +34,10 @@ pub struct DaemonDevices {
     pub list: Option<Arc<[ListedDevice]>>,
     /// Why there is no list.
     pub error: Option<Arc<str>>,
-    /// When the daemon started, in seconds since 1970 by the node's clock.
-    pub started_at: Option<u64>,
+    /// When the daemon started, by the node's clock.
+    pub started_at: Option<Timestamp>,
     /// Its version, such as `22.05.8`.
     pub version: Option<Arc<str>>,
-    /// When its configuration was last changed, in seconds since 1970 by the node's clock; `None` if that is not known.
-    pub configured_at: Option<u64>,
 }
 
 impl DaemonDevices {
@@ -48,6 +48,19 @@ impl DaemonDevices {
             || self.started_at.is_some()
             || self.version.is_some()
     }
+}
+
+/// The state of the files from which a daemon makes its list of devices, by the node's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConfigurationState {
+    /// When one of them last became what it is; `None` if they cannot be seen.
+    pub changed_at: Option<Timestamp>,
+    /// When that was looked at.
+    pub checked_at: Option<Timestamp>,
+    /// The daemon writes them itself as it reads them, so that they never differ from what it has read.
+    pub is_cached: bool,
+    /// Jobs can open no devices but their own; `None` if that cannot be read.
+    pub confines_jobs: Option<bool>,
 }
 
 /// A device, or slice, of a scheduler's list.
@@ -105,17 +118,19 @@ pub struct ProvedIndices {
     pub started_at: Option<Timestamp>,
     /// The positions of the units that each index may mean; empty if nothing is known.
     pub meanings: Vec<Vec<u32>>,
-    /// The same of the list before the daemon started.
+    /// The same of the list before the daemon made it anew.
     pub earlier: Vec<Vec<u32>>,
+    /// When the last job began that was certainly placed by that list; `None` if that is not known.
+    pub earlier_until: Option<Timestamp>,
     /// Something contradicted what had been proved.
     pub is_contradicted: bool,
 }
 
-/// The device files that a job may open.
+/// The device files that a job may open, by a control group that exists only where jobs are confined to their devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobDeviceFiles {
     /// The job.
     pub job: JobId,
-    /// The minor numbers of its devices.
-    pub minors: Arc<[u32]>,
+    /// The minor numbers of its devices; `None` if the group does not tell them.
+    pub minors: Option<Arc<[u32]>>,
 }

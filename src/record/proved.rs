@@ -27,6 +27,8 @@ pub(super) struct ProvedLine {
     meanings: Vec<Vec<u32>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     earlier: Vec<Vec<u32>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    earlier_until: Option<f64>,
     contradicted: bool,
 }
 
@@ -40,6 +42,7 @@ pub(super) fn to_lines(proved: &BTreeMap<NodeName, ProvedIndices>) -> Vec<Proved
         started_at: known.started_at.map(to_seconds),
         meanings: known.meanings.clone(),
         earlier: known.earlier.clone(),
+        earlier_until: known.earlier_until.map(to_seconds),
         contradicted: known.is_contradicted,
     };
     proved.iter().map(line).collect()
@@ -61,6 +64,7 @@ pub(super) fn to_proved(lines: &[ProvedLine]) -> BTreeMap<NodeName, ProvedIndice
             started_at: line.started_at.map(from_seconds),
             meanings: line.meanings.clone(),
             earlier: line.earlier.clone(),
+            earlier_until: line.earlier_until.map(from_seconds),
             is_contradicted: line.contradicted,
         };
         Some((node_name(&line.node)?, proved)).filter(|_| is_valid && is_small(&line.earlier))

@@ -36,7 +36,7 @@ pub(super) fn summarize(
     let nodes = node_spans(collector, scope, names);
     report.notes.extend(same_machines(collector, names));
     report.notes.extend(filter_note(&scope.filter, names));
-    report.notes.extend(certainty_note(collector, scope));
+    report.notes.extend(certainty_note(collector));
     report.filter = shown_filter(&scope.filter, names);
     let holders: Vec<HolderNames> = collector
         .holders
@@ -105,15 +105,15 @@ fn filter_note(filter: &ReportFilter, names: &ReportNames) -> Option<String> {
     (!filter.is_empty()).then(|| format!("only these nodes count: {what}"))
 }
 
-/// Tells how much of what counts is not certain to be held by those that the report is of.
-fn certainty_note(collector: &UsageCollector, scope: &ReportScope) -> Option<String> {
+/// Tells how much of what counts is not certain to be held by those to whom it is counted.
+fn certainty_note(collector: &UsageCollector) -> Option<String> {
     let counted = collector.holders.records.iter().filter(|record| record.is_counted);
     let unsure: f64 = counted.clone().map(|record| record.unsure_seconds).sum();
     let all: f64 = counted.map(|record| record.usage.seconds()).sum();
-    (scope.filter.is_of_holders() && unsure > 0.0).then(|| {
+    (unsure > 0.0).then(|| {
         let [unsure, all] = [unsure, all].map(|seconds| seconds / 3600.0);
         format!(
-            "{unsure:.2} of {all:.2} device-hours are only likely: it is not certain that these devices were held by them"
+            "{unsure:.2} of {all:.2} device-hours are only likely: it is not certain that these devices were held by those to whom they are counted"
         )
     })
 }

@@ -9,8 +9,8 @@ use crate::sim::rng::{Rng, random_uuid, round_milli, to_u64};
 use crate::sim::scenario::{FleetSpec, NodeRole};
 use crate::sim::workload::{Lifetime, Workload, WorkloadKind, YOU, YOUR_UID, node_workloads};
 use crate::wire::body::{
-    Backend, BackendState, Changes as _, Daemon, Event, Evidence, Hello, Process, ProcessStatics,
-    Processes, RawText, Sample, SourceError, Use, Uses,
+    Backend, BackendState, Changes as _, Configuration, Daemon, Event, Evidence, Hello, Process,
+    ProcessStatics, Processes, RawText, Sample, SourceError, Use, Uses,
 };
 
 mod answers;
@@ -215,7 +215,18 @@ impl Machine {
         let is_whole = self.gpus.iter().all(|gpu| !gpu.is_slice());
         let daemon =
             Daemon { list: Some((0..).zip(files).map(line).collect()), ..Daemon::default() };
-        Evidence { complete: true, daemon: is_whole.then_some(daemon), ..Evidence::default() }
+        let configuration = Configuration {
+            changed: 1.0.into(),
+            cached: true,
+            constrained: Some(true),
+            ..Configuration::default()
+        };
+        Evidence {
+            complete: true,
+            daemon: is_whole.then_some(daemon),
+            configuration: Some(configuration),
+            ..Evidence::default()
+        }
     }
 
     /// Returns the error for a driver that has not answered for `lasting` seconds.

@@ -332,9 +332,10 @@ objects! {
         /// Number of the capability file, minor number of the device, GPU instance and compute instance of each slice;
         /// the last is `null` for the file of a GPU instance.
         pub slices?: Vec<(u32, u32, u32, Option<u32>)>,
-        /// Minor numbers of the devices that each job may open, by the job's id, from control groups of version 1. Jobs
-        /// that may open all devices are left out.
-        pub jobs?: BTreeMap<String, Vec<u32>>,
+        /// Minor numbers of the devices that each job may open, by the job's id, from its control group for devices, which
+        /// exists only where jobs are confined; `null` if the group does not tell them.
+        pub jobs?: BTreeMap<String, Option<Vec<u32>>>,
+        pub configuration?: Option<Configuration>,
         /// Minor numbers of the devices that the probe can open, if it runs in a job.
         pub openable?: Option<Vec<u32>>,
     }
@@ -343,14 +344,24 @@ objects! {
     pub struct Daemon {
         /// When it was started, in seconds since 1970 by the node's clock.
         pub started?: Raw<f64>,
-        /// When the configuration of its devices was last changed, in seconds since 1970 by the node's clock.
-        pub configured?: Raw<f64>,
         /// Its version.
         pub version?: Option<String>,
         /// Lines of `slurmd -G` about GPUs.
         pub list?: Option<Vec<String>>,
         /// Why there is no list; neither is there while the daemon is asked.
         pub error?: Option<String>,
+    }
+
+    /// The files from which the daemon makes its list. Times are seconds since 1970 by the node's clock.
+    pub struct Configuration {
+        /// When one of them last became what it is.
+        pub changed?: Raw<f64>,
+        /// When that was looked at.
+        pub checked?: Raw<f64>,
+        /// The daemon writes them itself.
+        pub cached?: bool,
+        /// Jobs can open no devices but their own.
+        pub constrained?: Option<bool>,
     }
 
     /// A process that `/proc` does not show.

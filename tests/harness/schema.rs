@@ -377,7 +377,6 @@ const EVIDENCE: Shape = Object(&[
         MAY,
         Object(&[
             ("started", MAY, Number(1.0, 1e11)),
-            ("configured", MAY, Number(1.0, 1e11)),
             ("version", MAY, Text(64)),
             ("list", MAY, List(&Text(4096), 4096)),
             ("error", MAY, Text(200)),
@@ -386,7 +385,17 @@ const EVIDENCE: Shape = Object(&[
     ("config", MAY, List(&Text(16_384), 16_384)),
     ("devices", MAY, List(&Tuple(&[MINOR, Text(32), Maybe(&Text(96))]), 64)),
     ("slices", MAY, List(&Tuple(&[MINOR, MINOR, MINOR, Maybe(&MINOR)]), 512)),
-    ("jobs", MAY, Map(&List(&MINOR, 256))),
+    ("jobs", MAY, Map(&Maybe(&List(&MINOR, 256)))),
+    (
+        "configuration",
+        MAY,
+        Object(&[
+            ("changed", MAY, Maybe(&Number(1.0, 1e11))),
+            ("checked", MAY, Number(1.0, 1e11)),
+            ("cached", MAY, Flag),
+            ("constrained", MAY, MAYBE_FLAG),
+        ]),
+    ),
     ("openable", MAY, List(&MINOR, 256)),
 ]);
 

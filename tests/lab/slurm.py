@@ -152,6 +152,8 @@ class Slurm:
             self.slurmd(node)
         self.on_login(sys.executable, f"{self.lab.LAB}/lab", "__follow_jobs", wait=False)
         self.wait_until_idle()
+        # Slurm tells whole seconds: a job that starts in that of a slurmd may have been placed by the slurmd before.
+        time.sleep(1 - time.time() % 1)
 
     def down(self):
         """Ends every job and daemon, and removes what was mounted for them."""

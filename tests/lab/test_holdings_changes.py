@@ -1,6 +1,8 @@
 """What jobs hold while Slurm changes, keeps silent or hides jobs, and as seen from inside a job."""
 
+import os
 import re
+import time
 import unittest
 
 from device_lists import LISTS
@@ -33,6 +35,124 @@ class Restarted(HoldingsCase):
         self.assert_none([cell for cell in cells if cell.is_surely_wrong], "certain and wrong")
         bobs = set().union(*(truth for (_, job), truth in truths.items() if jobs[job] == "before"))
         self.assertFalse(self.pick("gpu01").get("gpu01", set()) & bobs)
+
+
+class Reconfigured(HoldingsCase):
+    """gres.conf changes, and slurmd reads it at once, later or never: nothing wrong is certain, and nothing of bob's picked."""
+
+    NAMES, NODES = ("plain", "backwards", "shards by file"), 3
+
+    def write(self, node, name, path="gres.conf", **times):
+        """Writes the lines of a list for a node; `mtime` is the time that the file shows."""
+        path = f"{self.lab.root}/run/lab/slurm/etc/{path}"
+        lines = self.lab.script.read(path).splitlines(True) if os.path.exists(path) else []
+        lines = [line for line in lines if not line.startswith(f"NodeName={node} ")]
+        self.lab.script.write(path, "".join([*lines, *(f"NodeName={node} {line}\n" for line in LISTS[name].config)]))
+        if times:
+            os.utime(path, (times["mtime"],) * 2)
+
+    def started(self, node):
+        return re.search(r"SlurmdStartTime=(\S+)", self.lab.run("scontrol", "show", "node", node).stdout)[1]
+
+    def restart(self, node):
+        before = self.started(node)
+        self.slurm.restart(node)
+        wait_for("the controller knows the new slurmd", lambda: self.started(node) != before)
+
+    def check(self, what, jobs):
+        truths = self.truths(jobs)
+        cells, _ = self.cells(what, jobs, truths)
+        print(text_of(cells))
+        self.assert_none([cell for cell in cells if cell.is_surely_wrong], f"{what}: certain and wrong")
+        for node in {node for node, _ in truths}:
+            bobs = set().union(*(truth for (at, job), truth in truths.items() if at == node and jobs[job] != "own"))
+            self.assertFalse(self.pick(node).get(node, set()) & bobs, what)
+
+    def pause(self):
+        """Lets the clock go on: times of files and starts are whole seconds."""
+        now = int(time.time())
+        wait_for("the next second", lambda: int(time.time()) > now + 1)
+
+    def watch_for(self, watch, node, job, truth, seconds=15):
+        """Watches a job for a while: what is certain of it is right."""
+        end = time.monotonic() + seconds
+
+        def is_over(snapshot):
+            shown, certainty = shown_allocations(snapshot)[job, node][:2]
+            self.assertFalse(certainty == "certain" and set(shown) != truth, f"{shown} is certain, and it is {truth}")
+            return time.monotonic() > end
+
+        watch.until("the end", is_over, 4 * TIMEOUT)
+
+    def test_a_job_that_starts_between_the_change_and_the_restart(self):
+        self.pause()
+        self.write("gpu01", "backwards")
+        self.pause()
+        jobs = {self.idle("-w", "gpu01", "--gres=gpu:2", user="bob"): "after the change"}
+        self.check("changed", jobs)
+        self.pause()
+        self.restart("gpu01")
+        self.check("restarted", jobs)
+
+    def test_a_file_that_shows_an_earlier_time(self):
+        jobs = {self.idle("-w", "gpu02", "--gres=gpu:2", user="bob"): "before"}
+        self.pause()
+        self.write("gpu02", "plain", mtime=time.time() - 3600)
+        self.pause()
+        self.restart("gpu02")
+        self.check("with an earlier time", jobs)
+
+    def test_a_file_that_gres_conf_includes(self):
+        self.write("gpu03", "shards by file", "more.conf")
+        path = f"{self.lab.root}/run/lab/slurm/etc/gres.conf"
+        lines = [line for line in self.lab.script.read(path).splitlines(True) if not line.startswith("NodeName=gpu03 ")]
+        self.lab.script.write(path, "".join([*lines, "Include /run/lab/slurm/etc/more.conf\n"]))
+        self.pause()
+        self.restart("gpu03")
+        jobs = {self.idle("-w", "gpu03", "--gres=gpu:1", user="bob"): "before"}
+        self.pause()
+        self.write("gpu03", "backwards", "more.conf")
+        self.pause()
+        jobs[self.idle("-w", "gpu03", "--gres=gpu:1", user="bob")] = "after the change"
+        self.check("included", jobs)
+
+
+class Watched(Reconfigured):
+    """The same while gtop watches, which has learned what the indices meant."""
+
+    NAMES, NODES = ("plain", "backwards"), 2
+
+    test_a_job_that_starts_between_the_change_and_the_restart = None
+    test_a_file_that_shows_an_earlier_time = test_a_file_that_gres_conf_includes = None
+
+    def test_scontrol_reconfigure_under_a_watch(self):
+        watch = self.lab.watch("--slurm", "--all-users", "--all-nodes", *INTERVAL)
+        first = self.idle("-w", "gpu01", "--gres=gpu:1", user="bob")
+        watch.until("its job", lambda snapshot: (first, "gpu01") in shown_allocations(snapshot))
+        self.pause()
+        self.write("gpu01", "backwards")
+        self.pause()
+        self.lab.run("scontrol", "reconfigure", user="root")
+        self.pause()
+        job = self.idle("-w", "gpu01", "--gres=gpu:2", user="bob")
+        truth = self.truth("gpu01", job)
+        watch.until("the new job", lambda snapshot: (job, "gpu01") in shown_allocations(snapshot))
+        self.watch_for(watch, "gpu01", job, truth)
+        self.check("reconfigured", {first: "before", job: "after"})
+
+    def test_a_daemon_that_starts_again_at_once(self):
+        self.slurm.hide("gpu02", "driver", "groups")
+        watch = self.lab.watch("--slurm", "--all-users", "--all-nodes", *INTERVAL)
+        busy = [self.busy("-w", "gpu02", "--gres=gpu:1") for _ in range(3)]
+        watch.until("its jobs", lambda snapshot: all((job, "gpu02") in shown_allocations(snapshot) for job in busy))
+        self.lab.run("scancel", *busy)
+        self.write("gpu02", "plain")
+        self.restart("gpu02")
+        self.slurm.hide("gpu02", "daemon")
+        job = self.idle("-w", "gpu02", "--gres=gpu:2", user="bob")
+        truth = self.truth("gpu02", job)
+        watch.until("the new job", lambda snapshot: (job, "gpu02") in shown_allocations(snapshot))
+        self.watch_for(watch, "gpu02", job, truth)
 
 
 class PrivateJobs(HoldingsCase):

@@ -101,6 +101,21 @@ class Pick(SlurmCase):
         reasons = {one["reason"] for one in answer["refused"]}
         self.assertEqual(reasons, {f"outside job {self.own}, in which gtop runs"})
 
+    def test_a_job_that_control_groups_do_not_tell_is_that_of_the_environment(self):
+        (minors,) = self.allocated_by_slurm(self.own).values()
+        job = f"SLURM_JOB_ID={self.own}"
+        done = self.lab.run("ssh", "gpu02", "env", job, GTOP, "pick", "--json", "--deadline", "30")
+        self.assertTrue(done.stdout, done.stderr)
+        self.assertEqual([node["indices"] for node in json.loads(done.stdout)["nodes"]], [minors], done.stdout)
+
+    def test_without_the_commands_of_slurm_nothing_is_picked_from_its_nodes(self):
+        for node in ("gpu01", "gpu03"):
+            done = self.lab.run("ssh", node, "env", "PATH=/nowhere", GTOP, "pick", "--json", "--deadline", "30")
+            self.assertTrue(done.stdout, done.stderr)
+            answer = json.loads(done.stdout)
+            self.assertEqual(answer["nodes"], [], node)
+            self.assertIn("Slurm does not tell who has it: its commands are not on this machine", answer["refused"][0]["reason"])
+
     def test_bob_may_pick_what_alice_may_not(self):
         done = self.lab.run("srun", "--overlap", "--jobid", self.bobs, GTOP, "pick", "--json", "--deadline", "30", user="bob")
         self.assertTrue(done.stdout, done.stderr)

@@ -30,7 +30,7 @@ impl Node {
     fn new(script: &str) -> Self {
         let node = Self { folder: tempfile::tempdir().unwrap() };
         fs::set_permissions(node.root(), fs::Permissions::from_mode(0o755)).unwrap();
-        node.write("proc/stat", "cpu 1\nbtime 1700000000\n");
+        node.write("proc/uptime", "100000.00 1.00\n");
         node.write("etc/slurm/slurm.conf", "");
         let path = node.write(
             "sbin/slurmd",
@@ -75,9 +75,12 @@ impl Node {
     }
 
     fn start(&self, setup: Setup) -> Rig {
+        self.start_with(OFTEN, setup)
+    }
+
+    fn start_with(&self, replacement: Option<(&'static str, &'static str)>, setup: Setup) -> Rig {
         let environment = vec![("GTOP_ROOT".to_owned(), self.root().into())];
-        Setup { environment, replacement: OFTEN, interval: Duration::from_millis(100), ..setup }
-            .start()
+        Setup { environment, replacement, interval: Duration::from_millis(100), ..setup }.start()
     }
 
     fn start_default(&self) -> Rig {
@@ -122,9 +125,8 @@ fn the_daemon_is_asked_once_for_each_of_its_starts() {
             evidence(&mut rig, "a list", |found| has_answer(found) && found["config"].is_array());
         let lines: Vec<&str> = LINES.lines().filter(|line| line.contains("Name=gpu ")).collect();
         let mut daemon = found["daemon"].clone();
-        let configured = daemon.as_object_mut().unwrap().remove("configured").unwrap();
-        assert!(configured.as_f64().unwrap() > 1_700_000_050.0);
-        assert_eq!(daemon, json!({"started": 1_700_000_050, "version": "24.05.1", "list": lines}));
+        let started = daemon.as_object_mut().unwrap().remove("started").unwrap();
+        assert_eq!(daemon, json!({"version": "24.05.1", "list": lines}));
         assert_eq!(found["node"], "n1");
         let config = [
             "AutoDetect=nvml",
@@ -144,7 +146,9 @@ fn the_daemon_is_asked_once_for_each_of_its_starts() {
         node.add_daemon(77, 1, 9000, "-N n1");
         let found =
             evidence(&mut rig, "another list", |found| found["daemon"]["list"] == json!([]));
-        assert_eq!(found["daemon"]["started"], 1_700_000_090);
+        let later = found["daemon"]["started"].as_f64().unwrap() - started.as_f64().unwrap();
+        // 40 s by their ticks; the node's uptime stands still.
+        assert!((35.0..100.0).contains(&later), "{later}");
         assert_eq!(node.read("log").lines().count(), 2, "{}", node.read("log"));
         rig.finish();
     });
@@ -249,8 +253,8 @@ fn several_daemons_are_told_apart_by_the_name_of_the_node() {
     // The name in the tests.
     node.add_daemon(78, 1, 6000, "-N gpu[01]");
     let mut rig = node.start_default();
-    let found = evidence(&mut rig, "a list", has_answer);
-    assert_eq!(found["daemon"]["started"], 1_700_000_060);
+    evidence(&mut rig, "a list", has_answer);
+    assert!(node.read("log").contains("-N gpu[01] -G"), "{}", node.read("log"));
     rig.finish();
 }
 
@@ -310,7 +314,9 @@ fn the_files_of_the_driver_and_the_control_groups_are_read() {
     let found = evidence(&mut rig, "devices", |found| found["devices"].is_array());
     assert_eq!(found["devices"], json!([[1, "0000:17:00.0", "GPU-aa"], [0, "0000:3d:00.0", null]]));
     assert_eq!(found["slices"], json!([[66, 0, 7, null], [67, 0, 7, 0], [76, 0, 8, 0]]));
-    assert_eq!(found["jobs"], json!({"42": [0, 2], "45": [1, 3], "46": [], "48": []}));
+    // Groups that do not tell the devices tell at least that jobs are confined.
+    let jobs = json!({"42": [0, 2], "43": null, "44": null, "45": [1, 3], "46": [], "48": []});
+    assert_eq!(found["jobs"], jobs);
     fs::rename(node.path(group).join("job_42"), node.path(group).join("job_99")).unwrap();
     evidence(&mut rig, "another job", |found| found["jobs"]["99"] == json!([0, 2]));
     rig.finish();
@@ -401,4 +407,34 @@ impl Drop for RemovedGroup<'_> {
             let _result = fs::remove_dir(folder);
         }
     }
+}
+
+#[test]
+fn a_change_of_a_file_that_gres_conf_includes_is_seen_and_the_list_asked_for_again() {
+    let node = Node::new(&format!("echo '{LINES}'"));
+    let folder = node.path("etc/slurm");
+    node.write("etc/slurm/gres.conf", "Include more.conf\n");
+    node.write("etc/slurm/more.conf", "Name=gpu File=/dev/nvidia0\n");
+    node.write("etc/slurm/cgroup.conf", "# all\nConstrainDevices = Yes\n");
+    node.add_daemon(77, 1, 5000, "-N n1");
+    let often = Some(("EVIDENCE_INTERVAL = 30.0", "EVIDENCE_INTERVAL = 0.5"));
+    let mut rig = node.start_with(often, Setup::new(Interpreter::Python));
+    let changed = |found: &Value| found["configuration"]["changed"].as_f64().filter(|at| *at > 1e9);
+    let first = evidence(&mut rig, "its configuration", |found| {
+        has_answer(found) && changed(found).is_some()
+    });
+    assert_eq!(first["configuration"]["constrained"], true);
+    assert_eq!(first["configuration"]["cached"], false);
+    assert_eq!(node.read("log").lines().count(), 1);
+    // A copy with an earlier time, as rsync makes it.
+    fs::write(folder.join("more.conf"), "Name=gpu File=/dev/nvidia1\n").unwrap();
+    let earlier = std::time::SystemTime::now() - Duration::from_secs(86_400);
+    let file = fs::File::options().append(true).open(folder.join("more.conf")).unwrap();
+    file.set_modified(earlier).unwrap();
+    evidence(&mut rig, "a later time", |found| changed(found) > changed(&first));
+    evidence(&mut rig, "a later look", |found| {
+        found["configuration"]["checked"].as_f64() > first["configuration"]["checked"].as_f64()
+    });
+    rig.until("another question", |_| (node.read("log").lines().count() == 2).then_some(()));
+    rig.finish();
 }

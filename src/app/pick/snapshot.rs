@@ -31,9 +31,8 @@ pub(super) async fn complete_fleet(
         drop(timeout_at(deadline, reader.wait_for(is_complete)).await);
         let fleet = reader.borrow().clone();
         let jobs = jobs_on(env, &fleet, deadline).await?;
-        if jobs.is_some() {
-            drop(timeout_at(deadline, reader.wait_for(has_all_evidence)).await);
-        }
+        // It also tells which nodes belong to a scheduler, which matters most where that does not answer.
+        drop(timeout_at(deadline, reader.wait_for(has_all_evidence)).await);
         io::Result::Ok(jobs)
     };
     let jobs = tokio::select! {

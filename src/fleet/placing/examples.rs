@@ -8,10 +8,11 @@ use crate::fleet::holdings::{
 };
 use crate::fleet::{Fleet, HoldingsKeeper, Node, User};
 use crate::model::{
-    Allocation, DaemonDevices, Device, DeviceAllocation, DeviceEvidence, DeviceStatics, DeviceUse,
-    Job, JobId, JobList, ListedDevice, NodeName, ProcessStatics, Reading, UnseenProcess,
-    UnseenReason, Vendor,
+    Allocation, ConfigurationState, DaemonDevices, Device, DeviceAllocation, DeviceEvidence,
+    DeviceStatics, DeviceUse, DriverDevice, Job, JobId, JobList, ListedDevice, NodeName,
+    ProcessStatics, Reading, UnseenProcess, UnseenReason, Vendor,
 };
+use crate::time::Timestamp;
 
 impl Node {
     /// The same node, whose scheduler's daemon lists the devices with these minor numbers in this order.
@@ -22,7 +23,9 @@ impl Node {
             list: Some(minors.iter().map(listed).collect()),
             ..DaemonDevices::default()
         };
-        self.evidence = Some(Arc::new(DeviceEvidence { daemon, ..DeviceEvidence::default() }));
+        let known = self.evidence.as_deref().cloned().unwrap_or_default();
+        let evidence = DeviceEvidence { daemon, configuration: settled(), ..known };
+        self.evidence = Some(Arc::new(evidence));
         self
     }
 
@@ -85,6 +88,16 @@ impl Fleet {
     }
 }
 
+/// A configuration that the daemon has as it is, and that confines jobs to their devices.
+pub(super) fn settled() -> ConfigurationState {
+    ConfigurationState {
+        changed_at: Some(Timestamp::from_micros(1)),
+        is_cached: true,
+        confines_jobs: Some(true),
+        ..ConfigurationState::default()
+    }
+}
+
 /// A node with these devices, each with the device that it is a slice of.
 pub(super) fn node(devices: &[(&str, Option<&str>)]) -> Node {
     let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
@@ -106,6 +119,15 @@ pub(super) fn nvidia_node(devices: &[(&str, Option<u32>)]) -> Node {
         let minor = minor.map_or_else(Reading::default, Reading::Known);
         device.statics = DeviceStatics { minor, ..DeviceStatics::default() }.shared();
     }
+    let driver_device = |(uuid, minor): &(&str, Option<u32>)| DriverDevice {
+        minor: minor.unwrap_or_default(),
+        address: "".into(),
+        uuid: Some((*uuid).into()),
+    };
+    let driver_devices = devices.iter().map(driver_device).collect();
+    let configuration = settled();
+    let evidence = DeviceEvidence { configuration, driver_devices, ..DeviceEvidence::default() };
+    node.evidence = Some(Arc::new(evidence));
     node
 }
 

@@ -67,6 +67,20 @@ impl<'a> NodeUnits<'a> {
         devices.filter(|(_, device)| matches(device)).fold(0, |units, (unit, _)| units | bit(unit))
     }
 
+    /// Returns true if the driver lists no other devices, which may be hidden here or lost.
+    pub(super) fn is_all_of_driver(&self) -> bool {
+        let evidence = self.node.evidence.as_deref();
+        let all = evidence.map_or(0, |evidence| evidence.driver_devices.len());
+        all > 0 && all == self.node.whole_devices().count()
+    }
+
+    /// Returns true if it is not known that the driver lists others.
+    pub(super) fn may_be_all(&self) -> bool {
+        let evidence = self.node.evidence.as_deref();
+        let is_told = evidence.is_some_and(|evidence| !evidence.driver_devices.is_empty());
+        !is_told || self.is_all_of_driver()
+    }
+
     /// Returns true if some of them are slices.
     pub(super) fn has_slices(&self) -> bool {
         self.devices.iter().any(|device| device.parent.is_some())
@@ -139,6 +153,11 @@ impl<'a> NodeUnits<'a> {
         let types = self.node.scheduler.as_ref().map_or(&[][..], |known| &known.device_types);
         let daemon = evidence.and_then(|evidence| evidence.daemon.list.as_deref());
         let listed = daemon.filter(|list| list.len() == indices);
+        // How files of other vendors are numbered is not known.
+        let is_foreign = |device: &&Device| device.vendor.get() != Some(Vendor::Nvidia);
+        if self.devices.iter().all(is_foreign) {
+            return self.by_number(indices);
+        }
         if let Some((list, evidence)) = listed.zip(evidence) {
             return self.of_list(list, evidence);
         }

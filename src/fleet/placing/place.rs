@@ -25,6 +25,15 @@ pub(super) struct Placement<'a> {
     pub(super) scheduler: Option<&'a SchedulerNode>,
 }
 
+/// All units of a node, of as many indices.
+#[derive(Clone, Copy)]
+struct WholeNode {
+    indices: usize,
+    units: UnitSet,
+    /// The driver tells that there are no others, which might be meant instead of one of them.
+    is_certain: bool,
+}
+
 /// What the scheduler's indices mean on the node now.
 struct Numbering {
     map: Option<DeviceMap>,
@@ -32,6 +41,8 @@ struct Numbering {
     likely: Option<Vec<Option<usize>>>,
     /// Units that contradict each other; of all, if nothing is certain.
     disputed: UnitSet,
+    /// All units, if the indices mean these whatever their order.
+    whole: Option<WholeNode>,
 }
 
 impl Placement<'_> {
@@ -84,18 +95,22 @@ impl Placement<'_> {
         let count = self.scheduler.and_then(|known| usize::try_from(known.devices?).ok());
         let count = count.unwrap_or(units.len()).max(highest);
         let evidence = self.node.evidence.as_deref();
-        let all_devices = evidence.map_or(0, |evidence| evidence.driver_devices.len());
-        let may_hide = all_devices > self.node.whole_devices().count();
-        let Some(unknown) = DeviceMap::unknown(count, units.len(), may_hide) else {
-            return Numbering { map: None, likely: None, disputed: 0 };
+        let Some(unknown) = DeviceMap::unknown(count, units.len(), !units.is_all_of_driver())
+        else {
+            return Numbering { map: None, likely: None, disputed: 0, whole: None };
         };
+        let whole = (units.len() == count && units.may_be_all()).then(|| WholeNode {
+            indices: count,
+            units: units.all(),
+            is_certain: units.is_all_of_driver(),
+        });
         let identity = ListIdentity::of(self.node, self.scheduler, units, count);
         learned.follow(identity);
         let mut likely = units.likely(count);
         let mut map = unknown.clone();
         let list = evidence
             .and_then(|evidence| Some((evidence.daemon.list.as_deref()?, evidence)))
-            .filter(|(list, _)| list.len() == count && !learned.is_list_outdated())
+            .filter(|(list, _)| list.len() == count && learned.is_list_current())
             .and_then(|(list, evidence)| units.of_list(list, evidence));
         let has_list = list.is_some();
         let agrees = list.iter().flatten().zip(0..).all(|(unit, index)| map.set(index, *unit))
@@ -109,7 +124,7 @@ impl Placement<'_> {
             else {
                 continue;
             };
-            for (units, kind) in job_proofs(proofs.get(&job.id), indices.len(), count, units) {
+            for (units, kind) in job_proofs(proofs.get(&job.id), indices.len()) {
                 let mut more = map.clone();
                 if more.learn(&ListProof { indices: indices.clone(), units, kind }) {
                     map = more;
@@ -120,7 +135,7 @@ impl Placement<'_> {
         }
         if disputed != 0 {
             learned.contradict();
-            return Numbering { map: None, likely, disputed };
+            return Numbering { map: None, likely, disputed, whole };
         }
         match learned.merge(map, has_list) {
             Some(map) => {
@@ -128,9 +143,9 @@ impl Placement<'_> {
                     meant.iter().enumerate().all(|(index, unit)| map.allows(index, *unit))
                 };
                 likely = likely.filter(fits);
-                Numbering { map: Some(map.clone()), likely, disputed: 0 }
+                Numbering { map: Some(map.clone()), likely, disputed: 0, whole }
             }
-            None => Numbering { map: None, likely: None, disputed: units.all() },
+            None => Numbering { map: None, likely: None, disputed: units.all(), whole },
         }
     }
 
@@ -158,10 +173,12 @@ impl Placement<'_> {
                 is_located: proof.confined_to(count).is_some(),
             };
         };
-        if let Some(opens) = proof.confined_to(Some(indices.len())) {
+        let whole = numbering.whole.filter(|whole| whole.indices == indices.len());
+        let certain_whole = whole.filter(|whole| whole.is_certain).map(|whole| whole.units);
+        if let Some(all) = proof.confined_to(Some(indices.len())).or(certain_whole) {
             return Placed {
-                certain: opens,
-                possible: opens,
+                certain: all,
+                possible: all,
                 // What the driver hides is not missing.
                 unplaced: Some(0),
                 is_located: true,
@@ -175,22 +192,33 @@ impl Placement<'_> {
             (Some(map), None) if is_of_list => map.meaning(&indices),
             (Some(_) | None, None) => Meaning { certain: 0, possible: UnitSet::MAX },
         };
-        let certain = certain | meaning.certain;
-        let wanted = indices.len().saturating_sub(count_ones(certain));
+        // Where it cannot be seen whether the daemon has made its list anew, what was proved before is only likely.
+        let (proved, supposed, possible) = if learned.is_sure() {
+            (meaning.certain, 0, meaning.possible)
+        } else {
+            (0, meaning.certain, UnitSet::MAX)
+        };
+        let certain = certain | proved;
+        let is_by_map = learned.is_sure() && is_of_list && earlier.is_none();
+        let map = numbering.map.as_ref().filter(|_| is_by_map);
+        let not_shown = map.map_or(0, |map| map.not_shown(&indices));
+        let wanted = indices.len().saturating_sub(count_ones(certain) + not_shown);
         let meant = || {
             let likely = numbering.likely.as_ref()?;
             let meant = indices.iter().filter_map(|index| likely.get(*index)?.map(bit));
             Some(meant.fold(0, |meant, unit| meant | unit) & !certain)
         };
-        let has_rule = is_of_list || !learned.is_reconfigured_since(job);
-        let mut likely = if wanted > 0 && has_rule { meant().unwrap_or_default() } else { 0 };
-        if count_ones(likely) > wanted {
-            likely = 0;
-        }
+        let has_rule = learned.has_rule_for(job);
+        let of_rule = || if has_rule { meant().unwrap_or_default() } else { 0 };
+        let named = proof.named & possible;
+        let whole = whole.map_or(0, |whole| whole.units & !certain);
+        let candidates = [whole, of_rule(), supposed & !certain, named & !certain];
+        let fits = |units: &UnitSet| *units != 0 && count_ones(*units) <= wanted;
+        let likely = candidates.into_iter().find(fits).unwrap_or_default();
         Placed {
             certain,
             likely,
-            possible: if wanted == 0 { certain } else { meaning.possible | certain },
+            possible: if wanted == 0 { certain } else { possible | certain },
             unplaced: Some(wanted.saturating_sub(count_ones(likely))),
             is_disputed: false,
             is_located: true,
@@ -391,24 +419,15 @@ fn lists_all_jobs(list: &JobList) -> bool {
 }
 
 /// Returns what is proved about a job's units, as bounds of the meaning of its indices.
-fn job_proofs(
-    proof: Option<&JobProof>,
-    indices: usize,
-    all_indices: usize,
-    units: &NodeUnits<'_>,
-) -> Vec<(UnitSet, ProofKind)> {
+fn job_proofs(proof: Option<&JobProof>, indices: usize) -> Vec<(UnitSet, ProofKind)> {
     let mut found = Vec::new();
-    if indices == all_indices && units.len() == all_indices {
-        found.push((units.all(), ProofKind::Exactly));
-    }
     let Some(proof) = proof else { return found };
     found.extend(proof.opens.map(|opens| {
         let is_all = count_ones(opens) == indices;
         (opens, if is_all { ProofKind::Exactly } else { ProofKind::AtMost })
     }));
-    let used = proof.used | proof.named;
-    if used != 0 {
-        found.push((used, ProofKind::AtLeast));
+    if proof.used != 0 {
+        found.push((proof.used, ProofKind::AtLeast));
     }
     found
 }

@@ -13,18 +13,19 @@ pub(super) struct JobProof {
     /// What its control group lets it open, if that is not everything. Of a device with slices these are all of them, and
     /// devices that the scheduler was not told of are open to every job.
     pub(super) opens: Option<UnitSet>,
-    /// Those that processes in its control group use.
+    /// Those that processes in its control group use, where jobs are confined to their devices.
     pub(super) used: UnitSet,
-    /// Those that such processes name in their environment.
+    /// Those that such processes name in their environment, which anybody may write.
     pub(super) named: UnitSet,
-    /// Those used by processes that have the job from their environment alone, which proves nothing.
+    /// Those used by processes that have the job from their environment alone, or where nothing confines jobs to their
+    /// devices: that proves nothing.
     pub(super) claimed: UnitSet,
 }
 
 impl JobProof {
     /// Returns the units that the job certainly has, of as many as the scheduler gave it, if that is known.
     pub(super) fn certain(&self, count: Option<usize>) -> UnitSet {
-        self.confined_to(count).unwrap_or_default() | self.used | self.named
+        self.confined_to(count).unwrap_or_default() | self.used
     }
 
     /// Returns the units of a job that can open no more than it has.
@@ -50,23 +51,33 @@ pub(super) fn proofs_of(
     id_of: impl Fn(&JobId) -> JobId,
 ) -> BTreeMap<JobId, JobProof> {
     let node = units.node;
+    let evidence = node.evidence.as_deref();
+    let confines_jobs = evidence.and_then(|evidence| evidence.configuration.confines_jobs);
+    let is_confined = |job: &JobId| {
+        let mut groups = evidence.iter().flat_map(|evidence| evidence.job_devices.iter());
+        confines_jobs == Some(true)
+            || (confines_jobs.is_none() && groups.any(|known| id_of(&known.job) == *job))
+    };
     let mut proofs: BTreeMap<JobId, JobProof> = BTreeMap::new();
     for used in node.uses.iter() {
         let Some(statics) = node.statics_of(used.pid) else { continue };
         let Some(job) = statics.job.as_ref().map(&id_of) else { continue };
+        let has_proof = !statics.is_job_of_environment && is_confined(&job);
         let proof = proofs.entry(job).or_default();
         let unit = units.position(&used.device).map_or(0, super::numbering::bit);
-        if statics.is_job_of_environment {
+        if has_proof {
+            proof.used |= unit;
+        } else {
             proof.claimed |= unit;
-            continue;
         }
-        proof.used |= unit;
         proof.named |=
             statics.visible_uuids.iter().fold(0, |named, uuid| named | units.named(uuid));
     }
-    let Some(evidence) = node.evidence.as_deref() else { return proofs };
+    let Some(evidence) = evidence else { return proofs };
     for files in evidence.job_devices.iter() {
-        add_files(units, evidence, proofs.entry(id_of(&files.job)).or_default(), &files.minors);
+        if let Some(minors) = &files.minors {
+            add_files(units, evidence, proofs.entry(id_of(&files.job)).or_default(), minors);
+        }
     }
     let own_job = node.hello.as_ref().and_then(|hello| hello.host.job.as_ref());
     if let Some((job, minors)) = own_job.zip(evidence.openable.as_ref()) {

@@ -96,7 +96,8 @@ fn each_kind_of_evidence_has_its_certainty() {
     let in_order = || four([0, 1, 2, 3]);
     let crossed = || four([2, 0, 3, 1]);
     let files = |minors: &[u32]| {
-        let job_devices = JobDeviceFiles { job: JobId::new("11").unwrap(), minors: minors.into() };
+        let minors = Some(minors.into());
+        let job_devices = JobDeviceFiles { job: JobId::new("11").unwrap(), minors };
         move |known: &mut DeviceEvidence| known.job_devices = [job_devices].into()
     };
     for (what, node, devices, expected) in [
@@ -173,7 +174,7 @@ fn each_kind_of_evidence_has_its_certainty() {
             "a device that is not shown",
             four([0, 1, 2, 9]).with_device_list(&[0, 1, 2, 3]),
             indices(&[3]),
-            "11:+1 unknown scheduler | abcd | ",
+            "11: certain scheduler | abcd | ",
         ),
         (
             "other vendors in the driver's order",
@@ -194,13 +195,94 @@ fn numbers_in_the_environment_and_jobs_named_there_prove_nothing() {
     node.unseen = [process.clone()].into();
     let jobs = || vec![job("11", "alice", indices(&[1]))];
     assert_eq!(placed(&node, jobs()), "11:+1 unknown scheduler | | ".replace(" | | ", " |  | "));
-    // A UUID that a process in the control group of the job names is proof.
+    // Anybody may name a UUID in the environment, so it is likely at best.
     process.statics.is_job_of_environment = false;
     process.statics.visible_uuids = ["d".into()].into();
     node.unseen = [process].into();
     let two = vec![job("11", "alice", indices(&[1, 2]))];
-    let expected = "11:ad certain scheduler,processes,environment | bc | ";
+    let expected = "11:ad likely scheduler,processes,environment |  | bc";
     assert_eq!(placed(&node, two), expected);
+}
+
+#[test]
+fn processes_prove_nothing_where_jobs_may_open_any_device() {
+    let jobs = || vec![job("11", "alice", indices(&[0])), job("12", "bob", indices(&[1, 2]))];
+    let of = |confines_jobs, has_group: bool| {
+        let group = JobDeviceFiles { job: JobId::new("11").unwrap(), minors: None };
+        // Job 11 was given the first device, and uses the third.
+        let node = with_evidence(node_used_by(four([0, 1, 2, 3]), "c", "11"), |known| {
+            known.configuration.confines_jobs = confines_jobs;
+            known.job_devices = has_group.then_some(group).into_iter().collect();
+        });
+        placed(&node, jobs())
+    };
+    assert!(of(Some(true), false).starts_with("11:c certain scheduler,processes"));
+    assert!(of(None, true).starts_with("11:c certain scheduler,processes"));
+    for unproved in [of(Some(false), false), of(Some(false), true), of(None, false)] {
+        assert!(unproved.starts_with("11:a likely scheduler; 12:bc likely"), "{unproved}");
+    }
+}
+
+#[test]
+fn all_devices_are_meant_only_if_the_driver_lists_no_other() {
+    let all = || vec![job("11", "alice", indices(&[0, 1, 2, 3]))];
+    let with_driver = |minors: &[u32]| {
+        let device = |minor: &u32| DriverDevice { minor: *minor, ..DriverDevice::default() };
+        let devices = minors.iter().map(device).collect();
+        placed(&with_evidence(four([0, 1, 2, 3]), |known| known.driver_devices = devices), all())
+    };
+    assert_eq!(with_driver(&[0, 1, 2, 3]), "11:abcd certain scheduler |  | ");
+    // One is lost, and one may not be the scheduler's.
+    assert_eq!(with_driver(&[0, 1, 2, 3, 4]), "11:abcd likely scheduler |  | ");
+    assert_eq!(with_driver(&[]), "11:abcd likely scheduler |  | ");
+}
+
+#[test]
+fn a_list_holds_for_jobs_from_its_start_until_its_files_were_last_looked_at() {
+    let mut keeper = HoldingsKeeper::default();
+    let mut told = |changed: i64, checked: i64, list: [u32; 4], start: i64| {
+        let mut node = with_scheduler(four([0, 1, 2, 3]).with_device_list(&list), |known| {
+            known.devices = Some(4);
+            known.allocated_indices = Some([0, 1].into());
+            known.daemon_started_at = Some(at(50));
+        });
+        node = with_evidence(node, |known| {
+            known.configuration.changed_at = Some(at(changed));
+            known.configuration.checked_at = Some(at(checked));
+            known.configuration.is_cached = false;
+        });
+        let jobs = vec![
+            job("11", "alice", indices(&[0])),
+            Job { starts_at: Some(at(start)), ..job("12", "bob", indices(&[1])) },
+        ];
+        keeper.set_jobs(Some(&self::list(jobs)));
+        let mut node = Arc::new(node);
+        keeper.place(&mut node);
+        holdings_text(&node)
+    };
+    let first = [3, 2, 1, 0];
+    assert_eq!(told(20, 200, first, 150), "11:d certain scheduler; 12:c certain scheduler | ab | ");
+    // The daemon may have read another configuration just before a job that began since.
+    assert_eq!(told(20, 200, first, 250), "11:d certain scheduler; 12:c likely scheduler |  | ab");
+    assert_eq!(told(20, 300, first, 250), "11:d certain scheduler; 12:c certain scheduler | ab | ");
+    // The files have changed: whether the daemon has read them again is not known, and job 11 keeps its device.
+    let second = [0, 1, 2, 3];
+    let expected = "11:d certain scheduler; 12:+1 unknown scheduler |  | ";
+    assert_eq!(told(310, 400, second, 350), expected);
+}
+
+#[test]
+fn what_processes_proved_is_only_likely_where_the_configuration_cannot_be_seen() {
+    let mut keeper = HoldingsKeeper::default();
+    let mut told = |node: Node, id: &str| {
+        keeper.set_jobs(Some(&list(vec![job(id, "alice", indices(&[1]))])));
+        let mut node = Arc::new(with_evidence(node, |known| known.configuration.changed_at = None));
+        keeper.place(&mut node);
+        holdings_text(&node)
+    };
+    let crossed = || four([2, 0, 3, 1]);
+    assert!(told(node_used_by(crossed(), "c", "11"), "11").starts_with("11:c certain"));
+    assert_eq!(told(crossed(), "12"), "12:c likely scheduler |  | abd");
 }
 
 #[test]
@@ -334,9 +416,9 @@ fn what_was_proved_is_kept_while_boot_devices_and_daemon_stay() {
     };
     let kept = "12:c certain scheduler | abd | ";
     assert_eq!(later(learned(), node("boot-1", 50)), kept);
-    // Clocks of a scheduler and its nodes differ by little.
-    assert_eq!(later(learned(), node("boot-1", 52)), kept);
     let unknown = "12:+1 unknown scheduler |  | ";
+    // Another daemon has made another list, however soon.
+    assert_eq!(later(learned(), node("boot-1", 52)), unknown);
     assert_eq!(later(learned(), node("boot-2", 50)), unknown);
     let mut without = node("boot-1", 50);
     without.devices.pop();
@@ -345,31 +427,46 @@ fn what_was_proved_is_kept_while_boot_devices_and_daemon_stay() {
 
 #[test]
 fn jobs_from_before_the_daemon_started_have_indices_of_another_list() {
-    let started = |second: i64, configured: Option<u64>| {
+    let started = |second: i64, configured: Option<i64>, booted: i64| {
         let node = with_scheduler(four([0, 1, 2, 3]).with_device_list(&[3, 2, 1, 0]), |known| {
             known.devices = Some(4);
             known.allocated_indices = Some([0].into());
             known.daemon_started_at = Some(at(second));
         });
-        let node = with_evidence(node, |known| known.daemon.configured_at = configured);
+        let node = with_evidence(node, |known| {
+            known.configuration.changed_at = configured.map(at);
+            known.configuration.is_cached = false;
+        });
+        let mut node = node;
+        node.mark_sampled(&Source::host(), at(2_000));
+        let uptime = u64::try_from(2_000 - booted).unwrap();
+        node.host.fast.uptime_seconds = Reading::Known(uptime);
         // The job began at second 100.
         placed(&node, vec![job("11", "alice", indices(&[0]))])
     };
-    assert_eq!(started(50, None), "11:d certain scheduler | abc | ");
-    assert_eq!(started(500, None), "11:d likely scheduler |  | abc");
-    // The configuration is older than the job, so the list was the same.
-    assert_eq!(started(500, Some(20)), "11:d certain scheduler | abc | ");
-    // It was changed while the job ran: which device the job has is not known.
-    assert_eq!(started(500, Some(300)), "11:+1 unknown scheduler |  | ");
-    // It was changed after the daemon read it: what it lists now is another list.
-    assert_eq!(started(50, Some(700)), "11:d likely scheduler |  | abc");
+    let long_ago = -5_000;
+    assert_eq!(started(50, Some(20), long_ago), "11:d certain scheduler | abc | ");
+    // Without a sight of the files, the list may be another by now.
+    assert_eq!(started(50, None, long_ago), "11:d likely scheduler |  | abc");
+    assert_eq!(started(500, None, long_ago), "11:d likely scheduler |  | abc");
+    // The daemon before may have read the files before they were changed, or after.
+    let unknown = "11:+1 unknown scheduler |  | ";
+    assert_eq!(started(500, Some(20), long_ago), unknown);
+    // They are as old as the node's boot, so each daemon has read the same.
+    assert_eq!(started(500, Some(20), 10), "11:d certain scheduler | abc | ");
+    assert_eq!(started(500, Some(300), long_ago), unknown);
+    // They were changed after the daemon read them.
+    assert_eq!(started(50, Some(700), long_ago), unknown);
     // Jobs from before and after may really share a device.
     let node = with_scheduler(four([0, 1, 2, 3]).with_device_list(&[3, 2, 1, 0]), |known| {
         known.devices = Some(4);
         known.allocated_indices = Some([0, 1, 2].into());
         known.daemon_started_at = Some(at(500));
     });
-    let node = with_evidence(node, |known| known.daemon.configured_at = Some(499));
+    let node = with_evidence(node, |known| {
+        known.configuration.changed_at = Some(at(499));
+        known.configuration.is_cached = false;
+    });
     let after = Job { starts_at: Some(at(600)), ..job("13", "eve", indices(&[2])) };
     let jobs = vec![job("11", "alice", indices(&[0])), job("12", "bob", indices(&[1])), after];
     let told = placed(&node_used_by(node, "b", "12"), jobs);

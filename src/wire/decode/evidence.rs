@@ -1,11 +1,14 @@
 //! Decodes what a node tells of how its scheduler numbers its devices.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::model::{
-    DaemonDevices, DeviceEvidence, DriverDevice, JobDeviceFiles, JobId, SliceCapability,
+    ConfigurationState, DaemonDevices, DeviceEvidence, DriverDevice, JobDeviceFiles, JobId,
+    SliceCapability,
 };
 use crate::text::sanitize_shared;
+use crate::time::Timestamp;
 use crate::wire::body::{self, Raw};
 use crate::wire::checked::MAX_NAME_LENGTH;
 
@@ -31,6 +34,7 @@ pub(super) fn evidence(sent: &body::Evidence) -> DeviceEvidence {
     DeviceEvidence {
         is_complete: sent.complete,
         daemon: sent.daemon.as_ref().map(daemon).unwrap_or_default(),
+        configuration: sent.configuration.as_ref().map(configuration).unwrap_or_default(),
         config: config.and_then(|lines| config::parse(lines, sent.node.as_deref())).map(Arc::new),
         driver_devices: sent.devices.iter().take(MAX_DEVICES).map(driver_device).collect(),
         capabilities: sent.slices.iter().take(MAX_PARTS).map(slice).collect(),
@@ -40,9 +44,6 @@ pub(super) fn evidence(sent: &body::Evidence) -> DeviceEvidence {
 }
 
 fn daemon(sent: &body::Daemon) -> DaemonDevices {
-    let time = |sent: &Raw<f64>| {
-        sent.value().filter(|seconds| (1.0..MAX_TIME).contains(seconds)).map(whole_seconds)
-    };
     let (list, unreadable) = match sent.list.as_deref().map(list::parse) {
         Some(Ok(list)) => (Some(list.into()), None),
         Some(Err(why)) => (None, Some(why)),
@@ -52,14 +53,24 @@ fn daemon(sent: &body::Daemon) -> DaemonDevices {
         error: sent.error.as_deref().or(unreadable).filter(|_| list.is_none()).map(error_text),
         list,
         started_at: time(&sent.started),
-        configured_at: time(&sent.configured),
         version: sent.version.as_deref().map(|text| sanitize_shared(text, MAX_NAME_LENGTH)),
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
-fn whole_seconds(seconds: f64) -> u64 {
-    seconds as u64
+fn configuration(sent: &body::Configuration) -> ConfigurationState {
+    ConfigurationState {
+        changed_at: time(&sent.changed),
+        checked_at: time(&sent.checked),
+        is_cached: sent.cached,
+        confines_jobs: sent.constrained,
+    }
+}
+
+/// Returns a time that can be one.
+fn time(sent: &Raw<f64>) -> Option<Timestamp> {
+    let seconds = sent.value().filter(|seconds| (1.0..MAX_TIME).contains(seconds))?;
+    let since_1970 = Duration::try_from_secs_f64(seconds).ok()?;
+    Some(Timestamp::default().plus(since_1970))
 }
 
 fn error_text(text: &str) -> Arc<str> {
@@ -77,8 +88,8 @@ fn slice(
     SliceCapability { number, minor, gpu_instance, compute_instance }
 }
 
-fn job_devices((job, sent): (&String, &Vec<u32>)) -> Option<JobDeviceFiles> {
-    Some(JobDeviceFiles { job: JobId::new(job)?, minors: minors(sent) })
+fn job_devices((job, sent): (&String, &Option<Vec<u32>>)) -> Option<JobDeviceFiles> {
+    Some(JobDeviceFiles { job: JobId::new(job)?, minors: sent.as_deref().map(minors) })
 }
 
 fn minors(sent: &[u32]) -> Arc<[u32]> {
@@ -107,14 +118,22 @@ mod tests {
         let decoded = decoded(
             r#"{"node":"n1","daemon":{"started":1700000050,"version":"22.05.8","list":[
                   "slurmd-n1: Gres Name=gpu Type=h100 Count=2 Index=0 ID=7696487 File=/dev/nvidia[1-2] (null)"]},
+                "configuration":{"changed":1700000040.5,"checked":1700000060,"cached":true,"constrained":false},
                 "config":["AutoDetect=nvml"],"devices":[[1,"0000:17:00.0","GPU-a"],[0,"0000:3d:00.0",null]],
-                "slices":[[66,0,7,null],[67,0,7,1]],"jobs":{"42":[0,2],"43":[]},"openable":[0]}"#,
+                "slices":[[66,0,7,null],[67,0,7,1]],"jobs":{"42":[0,2],"43":[],"44":null},"openable":[0]}"#,
         );
         let daemon = &decoded.daemon;
         assert_eq!(
             (daemon.started_at, daemon.version.as_deref()),
-            (Some(1_700_000_050), Some("22.05.8"))
+            (Some(Timestamp::from_micros(1_700_000_050_000_000)), Some("22.05.8"))
         );
+        let configuration = ConfigurationState {
+            changed_at: Some(Timestamp::from_micros(1_700_000_040_500_000)),
+            checked_at: Some(Timestamp::from_micros(1_700_000_060_000_000)),
+            is_cached: true,
+            confines_jobs: Some(false),
+        };
+        assert_eq!(decoded.configuration, configuration);
         let files: Vec<&str> =
             daemon.list.iter().flat_map(|list| list.iter()).map(|device| &*device.files).collect();
         assert_eq!((files, &daemon.error), (vec!["/dev/nvidia1", "/dev/nvidia2"], &None));
@@ -131,9 +150,12 @@ mod tests {
             .map(|slice| (slice.number, slice.minor, slice.gpu_instance, slice.compute_instance))
             .collect();
         assert_eq!(slices, [(66, 0, 7, None), (67, 0, 7, Some(1))]);
-        let jobs: Vec<_> =
-            decoded.job_devices.iter().map(|job| (job.job.as_str(), &*job.minors)).collect();
-        assert_eq!(jobs, [("42", &[0, 2][..]), ("43", &[])]);
+        let jobs: Vec<_> = decoded
+            .job_devices
+            .iter()
+            .map(|job| (job.job.as_str(), job.minors.as_deref()))
+            .collect();
+        assert_eq!(jobs, [("42", Some(&[0, 2][..])), ("43", Some(&[])), ("44", None)]);
         assert_eq!(decoded.openable.as_deref(), Some(&[0][..]));
     }
 
