@@ -101,9 +101,9 @@ impl Fleet {
         node.link == Link::Up && self.same_as.contains_key(&node.name)
     }
 
-    /// Returns when the scheduler last said what its nodes are.
-    pub fn nodes_listed_at(&self) -> Option<Timestamp> {
-        self.jobs.as_ref()?.nodes.at
+    /// Returns when the scheduler answered what is known from it of a node.
+    pub fn answered_at(&self, node: &SchedulerNode) -> Option<Timestamp> {
+        self.jobs.as_ref()?.nodes.answered_at(node)
     }
 
     /// Returns each machine once.

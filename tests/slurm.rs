@@ -151,15 +151,16 @@ put('c.invalid', 'cpu', 'idle', '(null)', '(null)', 'none')
 /// A stub of `scontrol` in Python that prints what jobs have on the nodes, and a reason with a fake record.
 const NODE_USE: &str = r"#!/usr/bin/python3 -IS
 import os, sys
-def node(name, gres, used, reason='none'):
+def node(name, gres, used, state='MIXED', reason='none'):
     print('NodeName=%s Arch=x86_64 CoresPerSocket=32 \n   Gres=%s\n   GresDrain=N/A\n   GresUsed=%s' % (name, gres, used))
-    print('   NodeAddr=x NodeHostName=x Version=22.05.8\n   State=MIXED ThreadsPerCore=1\n   Partitions=gpu ')
+    print('   NodeAddr=x NodeHostName=x Version=22.05.8\n   State=%s ThreadsPerCore=1\n   Partitions=gpu ' % state)
     print('   BootTime=1795225000 SlurmdStartTime=1795225429\n   CfgTRES=cpu=64\n   Reason=%s\n' % reason)
 if sys.argv[-1] == 'config':
     print('PrivateData             = none')
 if sys.argv[-1] == 'node':
     node('a.invalid', 'gpu:h100:8', 'gpu:h100:3(IDX:0-2)')
-    node('b.invalid', 'gpu:h100:8', 'gpu:h100:0(IDX:N/A)', 'x\n   GresUsed=gpu:h100:8(IDX:0-7)')
+    node('b.invalid', 'gpu:h100:8', 'gpu:h100:0(IDX:N/A)', 'IDLE+DRAIN+NOT_RESPONDING',
+         'bad\x1f \x1b[31mcable|x [root@2026-11-27T12:00:00]\n   GresUsed=gpu:h100:8(IDX:0-7)')
 ";
 
 /// Runs `gtop` with this `sinfo` and a `squeue` without jobs.

@@ -153,7 +153,7 @@ object! {
             node.events.iter().map(|record| EventJson::of(node, record, now)).collect(),
         /// What the scheduler says of the node; null without a scheduler that knows it.
         scheduler: Option<SchedulerNodeJson<'a>> =
-            node.scheduler.as_deref().map(|known| SchedulerNodeJson::of(known, nodes.fleet.nodes_listed_at(), now)),
+            node.scheduler.as_deref().map(|known| SchedulerNodeJson::of(known, nodes.fleet.answered_at(known), now)),
         /// Number of devices of jobs that the scheduler does not show; null if that is not known.
         hidden_job_devices: Option<u32> = node.holdings.hidden(),
         /// Number of devices that jobs have, and of which it is not known which they are.
@@ -187,7 +187,7 @@ object! {
         devices: Option<u32> = node.devices,
         /// Number of devices that jobs have, those of jobs that are not listed included; null if the scheduler does not say.
         devices_allocated: Option<u32> = node.allocated,
-        /// How long ago the scheduler said so.
+        /// How long ago the scheduler said so; of several answers, the oldest counts.
         age_seconds: Option<f64> = at.map(|at| age(at, now)),
     }
 }

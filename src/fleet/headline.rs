@@ -87,7 +87,8 @@ impl DeviceCount {
     pub fn of_reported(node: &SchedulerNode) -> [(Self, usize); 2] {
         let count = |number: Option<u32>| usize::try_from(number.unwrap_or(0)).unwrap_or(0);
         let all = count(node.devices);
-        let unused = if node.is_old { 0 } else { count(node.unallocated()).min(all) };
+        let is_old = node.is_old || node.is_count_old;
+        let unused = if is_old { 0 } else { count(node.unallocated()).min(all) };
         let usable = if node.takes_jobs() { Self::Free } else { Self::Unavailable };
         [(usable, unused), (Self::Unknown, all - unused)]
     }

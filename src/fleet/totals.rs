@@ -175,7 +175,7 @@ impl Totals {
             for (_, (count, devices)) in counted.filter(|(position, _)| is_part(position)) {
                 self.devices += devices;
                 *self.devices_counted_as(count) += devices;
-                if count == DeviceCount::Unknown && !reported.is_old {
+                if count == DeviceCount::Unknown && !reported.is_old && !reported.is_count_old {
                     self.allocated_unseen += devices;
                 }
             }

@@ -121,15 +121,15 @@ fn reported_note(fleet_view: &FleetView, node: &Node, known: &SchedulerNode) -> 
         (_, None) => String::new(),
     };
     let doubt = login_doubt(node).map(|fault| format!(" · {}", fault.kind.label()));
-    let severity =
-        if known.takes_jobs() && !known.is_old { Severity::Info } else { Severity::Warning };
-    let begin = scheduler_said(fleet_view);
+    let is_old = known.is_old || known.is_count_old;
+    let severity = if known.takes_jobs() && !is_old { Severity::Info } else { Severity::Warning };
+    let begin = scheduler_said(fleet_view, known);
     (format!("{begin}{}{devices}{}", known.state_text(), doubt.unwrap_or_default()), severity)
 }
 
 /// Returns the beginning of a sentence of the scheduler, such as `Slurm 12s ago: `.
-fn scheduler_said(fleet_view: &FleetView) -> String {
-    match fleet_view.fleet.nodes_listed_at() {
+fn scheduler_said(fleet_view: &FleetView, known: &SchedulerNode) -> String {
+    match fleet_view.fleet.answered_at(known) {
         Some(at) => format!("{SCHEDULER_SAYS}{} ago: ", format_age(fleet_view.now.since(at))),
         None => SCHEDULER_GIVES_NO_JOBS.to_owned(),
     }
@@ -154,8 +154,11 @@ fn scheduler_note(fleet_view: &FleetView, node: &Node, status: NodeStatus) -> Op
     if status == NodeStatus::Reported {
         return None;
     }
-    let begin =
-        if known.is_old { scheduler_said(fleet_view) } else { SCHEDULER_GIVES_NO_JOBS.to_owned() };
+    let begin = if known.is_old {
+        scheduler_said(fleet_view, known)
+    } else {
+        SCHEDULER_GIVES_NO_JOBS.to_owned()
+    };
     Some((format!("{begin}{}", known.state_text()), Severity::Warning))
 }
 

@@ -369,6 +369,11 @@ impl JobList {
         self.is_current() || self.at.is_some_and(|at| now.since(at) <= limit)
     }
 
+    /// Returns when it answered which jobs there are and, if it has, which devices jobs have: the earlier of both.
+    pub fn answered_at(&self) -> Option<Timestamp> {
+        self.at.into_iter().chain(self.nodes.allocated_at).min()
+    }
+
     /// Returns true if the scheduler has answered everything, or failed.
     pub fn is_answered(&self) -> bool {
         self.unanswered().is_empty()

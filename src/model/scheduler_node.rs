@@ -8,6 +8,7 @@ use crate::model::id::NodeName;
 use crate::time::Timestamp;
 
 /// One node as its scheduler reports it. Texts are safe to show.
+#[expect(clippy::struct_excessive_bools, reason = "each is true or false for itself")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SchedulerNode {
     /// Its partitions, in the scheduler's order.
@@ -39,6 +40,8 @@ pub struct SchedulerNode {
     pub is_extra: bool,
     /// The scheduler said so long ago, and has not confirmed it since.
     pub is_old: bool,
+    /// What jobs have there was counted long ago, and has not been counted since.
+    pub is_count_old: bool,
 }
 
 /// Devices of one type, as the administrator named it.
@@ -150,7 +153,7 @@ table! {
 pub struct SchedulerNodes {
     /// The watched nodes that it knows.
     pub nodes: BTreeMap<NodeName, Arc<SchedulerNode>>,
-    /// When it answered; `None` when it never has.
+    /// When it said the states of these nodes, of each at the earliest then; `None` when it never has.
     pub at: Option<Timestamp>,
     /// When it was asked which devices jobs have; `None` when it never answered that.
     pub allocated_at: Option<Timestamp>,
@@ -162,6 +165,12 @@ impl SchedulerNodes {
     /// Returns when it counted the devices that jobs have: jobs that have started since are not in the numbers.
     pub fn counted_at(&self) -> Option<Timestamp> {
         self.allocated_at.or(self.at)
+    }
+
+    /// Returns when it answered what is known of one of them: the earliest answer that a value is from.
+    pub fn answered_at(&self, node: &SchedulerNode) -> Option<Timestamp> {
+        let counted_at = self.allocated_at.filter(|_| node.allocated.is_some());
+        self.at.into_iter().chain(counted_at).min()
     }
 }
 
@@ -339,8 +348,16 @@ impl SchedulerNode {
         takes_jobs && self.is_responding && !self.flags.iter().any(|flag| flag.prevents_jobs())
     }
 
-    /// Returns the number of devices that no job has; `None` if the scheduler does not say.
+    /// Returns true if a job is ending there: it has its devices until then, and they may no longer be counted.
+    pub fn is_completing(&self) -> bool {
+        self.state == NodeState::Completing || self.flags.contains(&NodeFlag::Completing)
+    }
+
+    /// Returns the number of devices that no job has; `None` if the scheduler does not say, or if a job is ending there.
     pub fn unallocated(&self) -> Option<u32> {
+        if self.is_completing() {
+            return None;
+        }
         Some(self.devices?.saturating_sub(self.allocated?))
     }
 
@@ -508,5 +525,27 @@ mod tests {
         assert_eq!(node(Some(8), Some(9)).unallocated(), Some(0));
         assert_eq!(node(Some(8), None).unallocated(), None);
         assert_eq!(node(None, Some(1)).unallocated(), None);
+        for state in ["IDLE+COMPLETING", "MIXED+COMPLETING", "completing"] {
+            let ending = SchedulerNode {
+                devices: Some(8),
+                allocated: Some(0),
+                ..SchedulerNode::from_slurm_state(state)
+            };
+            assert_eq!(ending.unallocated(), None, "{state}");
+        }
+    }
+
+    #[test]
+    fn what_is_known_of_a_node_is_as_old_as_the_oldest_answer_that_it_is_from() {
+        let second = |second: i64| Some(Timestamp::from_micros(second * 1_000_000));
+        let answered_at = |at, allocated_at, allocated| {
+            let nodes = SchedulerNodes { at, allocated_at, ..SchedulerNodes::default() };
+            nodes.answered_at(&SchedulerNode { allocated, ..SchedulerNode::default() })
+        };
+        assert_eq!(answered_at(second(9), second(4), Some(0)), second(4));
+        assert_eq!(answered_at(second(4), second(9), Some(0)), second(4));
+        assert_eq!(answered_at(second(9), second(4), None), second(9));
+        assert_eq!(answered_at(second(9), None, Some(0)), second(9));
+        assert_eq!(answered_at(None, None, None), None);
     }
 }

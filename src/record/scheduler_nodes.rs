@@ -17,6 +17,7 @@ const MAX_WORDS: usize = 64;
 const MAX_INDICES: usize = 4096;
 
 /// Nodes of which the scheduler says the same.
+#[expect(clippy::struct_excessive_bools, reason = "each is true or false for itself")]
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct SchedulerNodesLine {
@@ -32,6 +33,8 @@ pub(super) struct SchedulerNodesLine {
     extra: bool,
     #[serde(skip_serializing_if = "is_false")]
     old: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    count_old: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -74,6 +77,7 @@ pub(super) fn to_lines(nodes: &SchedulerNodes) -> Vec<SchedulerNodesLine> {
         silent: !node.is_responding,
         extra: node.is_extra,
         old: node.is_old,
+        count_old: node.is_count_old,
         reason: node.reason.clone(),
         features: node.features.clone(),
         devices: node.devices,
@@ -108,6 +112,7 @@ pub(super) fn to_nodes(lines: &[SchedulerNodesLine]) -> BTreeMap<NodeName, Arc<S
             allocated: line.allocated,
             is_extra: line.extra,
             is_old: line.old,
+            is_count_old: line.count_old,
             allocated_indices: line
                 .allocated_indices
                 .as_ref()
@@ -147,6 +152,7 @@ mod tests {
                 version: Some("24.11.5".into()),
                 is_extra: reason.is_some(),
                 is_old: reason.is_some(),
+                is_count_old: reason.is_some(),
             })
         };
         let named = |name: &str, node| (NodeName::new(name).unwrap(), node);

@@ -46,6 +46,7 @@ SlurmdLogFile={home}/log/slurmd.%n
 ProctrackType=proctrack/{track}
 TaskPlugin=task/{task}
 TaskProlog={home}/prolog
+Epilog={home}/epilog
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 JobCompType=jobcomp/none
@@ -110,6 +111,11 @@ exec slurmd' "$3"
 # Delays each task on a node by the seconds in this file, if it exists.
 PROLOG = """#!/bin/sh
 [ ! -e {home}/task_delay.$SLURMD_NODENAME ] || sleep "$(cat {home}/task_delay.$SLURMD_NODENAME)"
+"""
+
+# Delays the end of each job on a node by the seconds in this file, if it exists.
+EPILOG = """#!/bin/sh
+[ ! -e {home}/epilog_delay.$SLURMD_NODENAME ] || sleep "$(cat {home}/epilog_delay.$SLURMD_NODENAME)"
 """
 
 PAM = """\
@@ -189,8 +195,9 @@ class Slurm:
             "nodes": "\n".join(NODE.format(names=names, gres=gres) for names, gres in group({node: one.gres for node, one in lists.items()})),
         }  # fmt: skip
         self.lab.write(f"{home}/etc/slurm.conf", CONF.format(**values))
-        self.lab.write(f"{home}/prolog", PROLOG.format(**values))
-        os.chmod(f"{home}/prolog", 0o755)
+        for name, text in {"prolog": PROLOG, "epilog": EPILOG}.items():
+            self.lab.write(f"{home}/{name}", text.format(**values))
+            os.chmod(f"{home}/{name}", 0o755)
         self.write_device_config({node: one.config for node, one in lists.items()})
         # Administrators wrote these long ago: a job that starts in the second of a change may have the list before it.
         for name in ("slurm.conf", "gres.conf"):
@@ -319,6 +326,11 @@ class Slurm:
     def task_delay(self, node, seconds):
         """Delays the start of tasks on a node; 0 removes the delay."""
         path = f"{self.root}{HOME}/task_delay.{node}"
+        self.lab.write(path, seconds) if seconds != "0" else os.remove(path)
+
+    def epilog_delay(self, node, seconds):
+        """Delays the end of jobs on a node; 0 removes the delay."""
+        path = f"{self.root}{HOME}/epilog_delay.{node}"
         self.lab.write(path, seconds) if seconds != "0" else os.remove(path)
 
     def on_login(self, *command, wait=True):
@@ -581,6 +593,7 @@ VERBS = {
     "adopt": Slurm.adopt,
     # NODE SECONDS
     "task-delay": Slurm.task_delay,
+    "epilog-delay": Slurm.epilog_delay,
     "slurmd": Slurm.slurmd,
     # NODE [LIST]
     "restart": Slurm.restart,

@@ -345,6 +345,41 @@ class StartAndEnd(SlurmCase):
         terminal.until("the prompt", r"ready> *$")
 
 
+class Ending(SlurmCase):
+    """While the epilog of a job runs, Slurm gives its devices to nobody, although it no longer counts them."""
+
+    NODES, GPUS = 2, 4
+    SECONDS = 60
+
+    def setUp(self):
+        self.lab("slurm", "epilog-delay", "gpu01", str(self.SECONDS))
+        self.job = self.sbatch("--gres=gpu:4", "-w", "gpu01")
+        self.wait_until_running(self.job)
+        self.watch = self.lab.watch("--slurm", "gpu01", *INTERVAL)
+        self.watch.until("the devices of the job", lambda snapshot: (find_job(snapshot, self.job) or {}).get("allocations"))
+        self.lab.run("scancel", self.job)
+        wait_for("the job ends", lambda: self.lab.run("squeue", "-h", "-j", self.job, "-o", "%T").stdout.strip() == "COMPLETING")
+
+    def devices(self, snapshot):
+        (node,) = [node for node in snapshot["nodes"] if node["name"] == "gpu01"]
+        self.assertEqual(node["scheduler"]["state"], "completing")
+        self.assertEqual(len(node["devices"]), self.GPUS)
+        return node["devices"]
+
+    def test_the_devices_of_an_ending_job_are_not_free(self):
+        waiting = self.sbatch("--gres=gpu:1", "-w", "gpu01", user="bob")
+        # The last list does not have the job.
+        for words in (("--slurm",), ("--slurm", "--all-users"), ("--slurm", "--user", "carl", "gpu01")):
+            done = self.lab.gtop(*words, "--json")
+            for device in self.devices(json.loads(done.stdout)):
+                self.assertNotEqual((device["holders"] or [], device["no_other_job"]), ([], "certain"), words)
+        self.assertEqual(self.lab.run("squeue", "-h", "-j", waiting, "-o", "%T").stdout.strip(), "PENDING")
+        # Who has seen the job before knows which devices it has.
+        is_ending = lambda snapshot: snapshot.value["nodes"][0]["scheduler"]["state"] == "completing"
+        for device in self.devices(self.watch.until("the node is completing", is_ending).value):
+            self.assertEqual([holder["job"] for holder in device["holders"]], [self.job])
+
+
 class JobStates(SlurmCase):
     """Jobs that are suspended, cancelled or missing."""
 

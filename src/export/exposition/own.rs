@@ -196,8 +196,11 @@ fn write_scheduler(text: &mut ExpositionText, served: &ServedFleet<'_>) {
     let up = Family::gauge("gtop_scheduler_up", "1 while the scheduler answers");
     let is_up = list.error.is_none() && list.at.is_some();
     text.family(up, [(&none, is_up.into())]);
-    let age = Family::gauge("gtop_scheduler_age_seconds", "age of the scheduler's last answer");
-    text.family(age, list.at.map(|at| (&none, seconds_since(at, served))));
+    let age = Family::gauge(
+        "gtop_scheduler_age_seconds",
+        "age of what the scheduler last said of jobs and of the devices in use, the older of both",
+    );
+    text.family(age, list.answered_at().map(|at| (&none, seconds_since(at, served))));
 }
 
 /// Returns an age with three decimals.

@@ -14,7 +14,7 @@ use crate::fleet::placing::numbering::{NodeUnits, bit};
 use crate::fleet::placing::proofs::{JobProof, proofs_of};
 use crate::fleet::user::User;
 use crate::model::{
-    Allocation, DeviceAllocation, Job, JobId, JobList, RequestedJobs, SchedulerNode,
+    Allocation, DeviceAllocation, Job, JobId, JobList, JobState, RequestedJobs, SchedulerNode,
 };
 
 /// A node with the jobs that the scheduler lists on it.
@@ -65,7 +65,10 @@ impl Placement<'_> {
         // Processes tell where jobs are that are not listed.
         let seen = proofs.iter().filter(|(id, _)| !is_listed(id));
         let seen = seen.fold(0, |seen, (_, proof)| seen | proof.certain(None));
-        let hidden = self.hidden(&mut placed, seen, &numbering, learned);
+        let mut hidden = self.hidden(&mut placed, seen, &numbering, learned);
+        if self.may_lack_jobs() {
+            hidden = hidden.with_any_device();
+        }
         let mut builder = Builder::new(&units);
         for (listed, of_job) in self.listed.iter().zip(&placed) {
             let proof = proofs.get(&listed.0.id).cloned().unwrap_or_default();
@@ -80,6 +83,16 @@ impl Placement<'_> {
             builder.add_user(&job.user);
         }
         builder.finish()
+    }
+
+    /// Returns true if jobs may have devices here of which neither the scheduler's count nor its list of jobs tells: the
+    /// count is old, or a job is ending that is not listed.
+    fn may_lack_jobs(&self) -> bool {
+        let Some(scheduler) = self.scheduler else { return false };
+        let is_ending = |(job, _): &JobAllocation<'_>| job.state == JobState::Completing;
+        let lists_ending = self.jobs.list().is_some_and(|list| lists_all_jobs(list))
+            && self.listed.iter().any(is_ending);
+        scheduler.is_count_old || (scheduler.is_completing() && !lists_ending)
     }
 
     /// Learns what the indices mean.
@@ -288,9 +301,13 @@ impl Placement<'_> {
         let (Some(scheduler), Some(list)) = (self.scheduler, self.jobs.list()) else {
             return Hidden { count: Some(0), placed: None };
         };
-        // Jobs that have begun since are not in the scheduler's count.
+        // Jobs that have begun since are not in the scheduler's count, and those that are ending may not be.
         let counted_at = list.nodes.counted_at();
-        let is_counted = |job: &Job| job.starts_at.is_some_and(|at| counted_at > Some(at));
+        let is_completing = scheduler.is_completing();
+        let is_counted = |job: &Job| {
+            let is_ending = is_completing && job.state == JobState::Completing;
+            !is_ending && job.starts_at.is_some_and(|at| counted_at > Some(at))
+        };
         let all_counted = self
             .listed
             .iter()
@@ -404,6 +421,15 @@ struct Hidden {
     /// `None` if it is not known whether they have any.
     count: Option<usize>,
     placed: Option<(User, Placed)>,
+}
+
+impl Hidden {
+    /// Returns the same, if jobs may have any device besides.
+    fn with_any_device(self) -> Self {
+        let (user, placed) = self.placed.unwrap_or((User::NotShown, Placed::default()));
+        let placed = Placed { possible: UnitSet::MAX, unplaced: None, ..placed };
+        Self { count: None, placed: Some((user, placed)) }
+    }
 }
 
 /// Returns true if the scheduler's count has all of these jobs.

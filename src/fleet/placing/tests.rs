@@ -8,8 +8,8 @@ use crate::fleet::placing::examples::{self, fleet_with, node, node_used_by, nvid
 use crate::fleet::{Fleet, HoldingsKeeper, Node, User};
 use crate::model::{
     Allocation, DeviceAllocation, DeviceConfig, DeviceEvidence, DeviceStatics, DriverDevice, Hello,
-    HostFacts, Job, JobDeviceFiles, JobId, JobList, ListedDevice, Reading, RequestedJobs,
-    SchedulerNode, SchedulerNodes, SliceCapability, Source,
+    HostFacts, Job, JobDeviceFiles, JobId, JobList, JobState, ListedDevice, NodeFlag, NodeState,
+    Reading, RequestedJobs, SchedulerNode, SchedulerNodes, SliceCapability, Source,
 };
 use crate::time::Timestamp;
 
@@ -572,6 +572,66 @@ fn devices_of_jobs_that_are_not_listed_are_held_by_them() {
     assert_eq!(waiting.0, None);
     let free = waiting.2.split(" | ").nth(1).unwrap();
     assert_eq!(free, "ac", "{}", waiting.2);
+}
+
+/// What is known of a node with the devices `a` to `d`, on which these jobs are listed.
+fn text_of(jobs: Vec<Job>, requested: RequestedJobs, change: fn(&mut SchedulerNode)) -> String {
+    let node = four([0, 1, 2, 3]).with_device_list(&[0, 1, 2, 3]);
+    let node = with_scheduler(node, |known| {
+        known.devices = Some(4);
+        change(known);
+    });
+    let mut all = JobList::clone(&list(jobs));
+    all.requested = requested;
+    holdings_text(&node.with_jobs(Some(&Arc::new(all))))
+}
+
+#[test]
+fn after_an_old_count_no_device_is_free_and_holders_stay() {
+    let known =
+        |change| text_of(vec![job("11", "alice", indices(&[0]))], RequestedJobs::Selected, change);
+    let by_index = known(|known| known.allocated_indices = Some([0].into()));
+    assert_eq!(by_index, "11:a certain scheduler | bcd | ");
+    for old in [
+        |known: &mut SchedulerNode| {
+            known.allocated_indices = Some([0].into());
+            known.is_count_old = true;
+        },
+        |known: &mut SchedulerNode| {
+            known.allocated = Some(1);
+            known.is_count_old = true;
+        },
+    ] {
+        assert_eq!(known(old), "11:a certain scheduler |  | ");
+    }
+}
+
+#[test]
+fn an_ending_job_keeps_its_devices_although_they_are_not_counted() {
+    let ending = |devices| Job { state: JobState::Completing, ..job("11", "alice", devices) };
+    let known = |jobs: Vec<Job>, requested| {
+        text_of(jobs, requested, |known| {
+            known.state = NodeState::Completing;
+            known.allocated = Some(0);
+            known.allocated_indices = Some([].into());
+        })
+    };
+    let all = |devices| known(vec![ending(devices)], RequestedJobs::All);
+    assert_eq!(all(indices(&[1])), "11:b certain scheduler | acd | ");
+    assert_eq!(all(DeviceAllocation::Count(4)), "11:+4 unknown scheduler |  | ");
+    assert_eq!(all(DeviceAllocation::Unknown), "11:+? unknown  |  | ");
+    // Jobs that are not listed may be ending.
+    let own = vec![ending(indices(&[1]))];
+    assert_eq!(known(own, RequestedJobs::Selected), "11:b certain scheduler |  | ");
+    let running = vec![job("11", "alice", indices(&[1]))];
+    assert_eq!(known(running, RequestedJobs::All), "11:b certain scheduler |  | ");
+    assert_eq!(known(vec![], RequestedJobs::All), " |  | ");
+    // The devices of others are counted as before.
+    let both = text_of(vec![ending(indices(&[1]))], RequestedJobs::All, |known| {
+        known.flags = [NodeFlag::Completing].into();
+        known.allocated = Some(2);
+    });
+    assert!(both.starts_with("11:b certain scheduler |  | "), "{both}");
 }
 
 #[test]

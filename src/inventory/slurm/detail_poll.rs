@@ -13,7 +13,7 @@ use crate::inventory::slurm::command::{DetailAnswer, DetailQuery, fetch_details}
 use crate::inventory::slurm::job_detail::JobDetail;
 use crate::inventory::slurm::node_use::NodeUse;
 use crate::inventory::slurm::scheduled_query::{ScheduledQuery, TimedAnswer};
-use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobList, NodeName};
+use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobList, JobState, NodeName};
 use crate::time::Timestamp;
 
 /// Up to this many jobs are queried one by one. Each is a request to the controller, which may allow a user no more than
@@ -73,8 +73,11 @@ impl KnownDetail {
         Self { starts_at: job.starts_at, nodes: job.allocations.len(), detail, is_inferred }
     }
 
+    /// Returns true if the job still has these devices. One that is ending leaves its nodes one after the other.
     fn is_valid_for(&self, job: &Job) -> bool {
-        job.starts_at == self.starts_at && job.allocations.len() == self.nodes
+        let has_same_nodes =
+            job.allocations.len() == self.nodes || job.state == JobState::Completing;
+        job.starts_at == self.starts_at && has_same_nodes
     }
 }
 
@@ -110,8 +113,11 @@ impl DetailPoll {
     pub(super) fn on_node_use(&mut self, list: &JobList, node_use: &NodeUse) -> bool {
         let mut is_changed = false;
         for job in list.with_nodes() {
-            let is_queried = self.known.get(&job.id).is_some_and(|known| !known.is_inferred);
-            if is_queried {
+            let known = self.known.get(&job.id);
+            // What nodes of an ending job have in use tells nothing about it.
+            let is_final =
+                |known: &KnownDetail| !known.is_inferred || job.state == JobState::Completing;
+            if known.is_some_and(is_final) {
                 continue;
             }
             let has_none = node_use.excludes_devices(job, list.at);
@@ -392,6 +398,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_job_that_leaves_its_nodes_one_by_one_keeps_its_devices() {
+        let mut list = list(0..1);
+        let other = NodeName::new("n9").unwrap();
+        let allocation = Allocation { node: other, devices: DeviceAllocation::Unknown };
+        list.jobs[0].allocations = [list.jobs[0].allocations[0].clone(), allocation].into();
+        let mut poll = DetailPoll::new(false);
+        poll.on_list(&list.jobs);
+        let query = next_query(&mut poll, &list).unwrap();
+        poll.apply(&list, answer(query, 0..1, None), INTERVAL);
+        list.jobs[0].allocations = [list.jobs[0].allocations[0].clone()].into();
+        list.jobs[0].state = JobState::Completing;
+        poll.on_list(&list.jobs);
+        assert!(next_query(&mut poll, &list).is_none());
+        list.jobs[0].state = JobState::Running;
+        poll.on_list(&list.jobs);
+        assert!(next_query(&mut poll, &list).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn what_is_whole_of_an_answer_is_kept_and_the_rest_is_queried_in_parts() {
         let mut list = list(0..50);
         let mut poll = DetailPoll::new(false);
@@ -459,6 +484,10 @@ mod tests {
         list.at = Some(at(7));
         poll.on_list(&list.jobs);
         assert!(!poll.on_node_use(&list, &node_use(6, &[])));
+        // Nor does what is in use on the nodes of a job that is ending.
+        let mut ending = list.clone();
+        ending.jobs[1].state = JobState::Completing;
+        assert!(!poll.on_node_use(&ending, &node_use(8, &[3])));
         assert!(poll.on_node_use(&list, &node_use(8, &[3])));
         poll.apply_to(&mut list.jobs);
         assert_eq!(devices(&list, 1), DeviceAllocation::Unknown);

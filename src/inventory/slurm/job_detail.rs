@@ -97,26 +97,32 @@ fn match_header<'a>(record: &'a str, names: &BTreeMap<JobId, String>) -> Option<
 fn parse_record(text: &str) -> Option<JobDetail> {
     let mut is_complete = false;
     let mut detail = JobDetail::default();
-    let mut wants_devices = false;
+    let mut requested = None;
+    let mut is_ending = false;
     for line in text.lines() {
         let line = line.trim_start();
         if let Some(id) = line.strip_prefix("SLUID=") {
             detail.sluid = JobId::new(id.trim());
         } else if let Some(gres) = line.strip_prefix("JOB_GRES=") {
-            wants_devices = names_accelerators(gres);
+            requested = names_accelerators(gres).then(|| gres.trim());
         } else if let Some(rest) = line.strip_prefix("Nodes=") {
             parse_node_line(rest, &mut detail.devices);
         } else if let Some(rest) = line.strip_prefix("JobState=") {
             detail.outcome = JobOutcome::from_slurm(rest);
+            is_ending = rest.starts_with("COMPLETING");
         } else if line.starts_with("Command=") || line.starts_with("MinCPUsNode=") {
             is_complete = true;
             break;
         }
     }
-    // A job that has ended, or is starting, has resources but no device indices.
+    // A job that has ended, or is starting, has resources but no device indices. One that is ending still has its devices:
+    // on its only node, that is all that it was given.
     let has_no_device = detail.devices.values().all(|devices| *devices == DeviceAllocation::None);
-    if wants_devices && has_no_device {
-        detail.devices.clear();
+    if let Some(requested) = requested.filter(|_| has_no_device) {
+        let mut nodes = std::mem::take(&mut detail.devices).into_keys();
+        if let (Some(node), None, true) = (nodes.next(), nodes.next(), is_ending) {
+            detail.devices = [(node, parse_device_allocation(requested))].into();
+        }
     }
     is_complete.then_some(detail)
 }
@@ -249,6 +255,23 @@ mod tests {
             devices(&parse(&none, &names(&[("5", "x")])), "5"),
             Some(DeviceAllocation::None)
         );
+    }
+
+    #[test]
+    fn an_ending_job_has_its_devices_although_their_indices_are_gone() {
+        let ending = |record: String| {
+            let states = "   JobState=COMPLETING Reason=None\n   JOB_GRES";
+            let details = parse(&record.replace("   JOB_GRES", states), &names(&[("5", "x")]));
+            details[&JobId::new("5").unwrap()].devices.values().cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(ending(text("5", "x", "")), [DeviceAllocation::Count(12)]);
+        let indices = DeviceAllocation::Indices([1, 4].into());
+        assert_eq!(ending(text("5", "x", "gpu:h100:2(IDX:1,4)")), [indices]);
+        // Of several nodes, only the sum is told.
+        let two = "\n     Nodes=gpu02 CPU_IDs=0 Mem=0 GRES=";
+        assert_eq!(ending(text("5", "x", two)), []);
+        let none = text("5", "x", "").replace("JOB_GRES=gpu:h100:12", "JOB_GRES=(null)");
+        assert_eq!(ending(none), [DeviceAllocation::None]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Lists of names, such as partitions and features of a node.
+//! Lists of names, such as partitions and features of a node, and the limits of texts.
 
 use std::sync::Arc;
 
@@ -7,6 +7,8 @@ use crate::text::sanitize_shared;
 
 /// Maximum length of a name of a partition or a feature, in characters.
 pub(super) const MAX_NAME_CHARS: usize = 64;
+/// Maximum length of the reason of a node's state, in characters.
+pub(super) const MAX_REASON_CHARS: usize = 256;
 /// Maximum number of partitions, and of features, of a node.
 pub(super) const MAX_WORDS: usize = 64;
 

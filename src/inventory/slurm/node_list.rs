@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::inventory::slurm::gres;
-use crate::inventory::slurm::name_list::{MAX_NAME_CHARS, MAX_WORDS, words};
+use crate::inventory::slurm::name_list::{MAX_NAME_CHARS, MAX_REASON_CHARS, MAX_WORDS, words};
 use crate::inventory::slurm::node_use::NodeUse;
 use crate::inventory::slurm::queue::{self, MAX_NODES, is_empty_value};
 use crate::inventory::slurm::{SlurmError, command};
@@ -21,8 +21,6 @@ const FIELD_SEPARATOR: char = '\u{1f}';
 const FIELDS: [&str; 6] = ["%N", "%R", "%T", "%f", "%G", "%E"];
 /// The header of the first field.
 const FIRST_HEADER: &str = "NODELIST";
-/// Maximum length of a reason, in characters.
-const MAX_REASON_CHARS: usize = 256;
 /// Maximum number of partitions without a listed node.
 const MAX_PARTITIONS: usize = 1024;
 /// Maximum number of partitions named in a note.
@@ -39,6 +37,15 @@ pub(super) struct NodeList {
     pub(super) at: Option<Timestamp>,
     /// The output was longer than gtop reads, so nodes are missing.
     pub(super) is_truncated: bool,
+}
+
+/// Which answers are so old that they may no longer be true.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OldAnswers {
+    /// The list of nodes.
+    pub(super) list: bool,
+    /// What jobs have on nodes.
+    pub(super) node_use: bool,
 }
 
 /// What `sinfo` is asked.
@@ -157,6 +164,17 @@ fn with_use(listed: &SchedulerNode, used: &SchedulerNode) -> SchedulerNode {
     }
 }
 
+/// Returns a node with the state that a newer answer has.
+fn with_state(node: SchedulerNode, newer: &SchedulerNode) -> SchedulerNode {
+    SchedulerNode {
+        state: newer.state,
+        flags: newer.flags.clone(),
+        is_responding: newer.is_responding,
+        reason: newer.reason.clone(),
+        ..node
+    }
+}
+
 impl NodeList {
     /// Returns the nodes of these partitions, or all if none are named.
     pub(super) fn names_in<'a>(
@@ -171,30 +189,44 @@ impl NodeList {
         nodes.map(|(name, _)| name)
     }
 
-    /// Returns what it and `node_use` say of some nodes; those not in `expected` are marked as extra.
+    /// Returns what it and `node_use` say of some nodes: their states are those of the newer answer. Nodes that are not in
+    /// `expected` are marked as extra.
     pub(super) fn of<'a>(
         &self,
         node_use: &NodeUse,
         names: impl Iterator<Item = &'a NodeName>,
         expected: &BTreeSet<&NodeName>,
-        is_old: bool,
+        old: OldAnswers,
     ) -> SchedulerNodes {
-        let known = names.filter_map(|name| {
-            let node = &match (self.nodes.get(name), node_use.nodes.get(name)) {
-                (Some(listed), Some(used)) => Arc::new(with_use(listed, used)),
-                (Some(node), None) | (None, Some(node)) => Arc::clone(node),
-                (None, None) => return None,
+        let is_use_newer = node_use.at > self.at;
+        let mut state_at: Option<Timestamp> = None;
+        let mut nodes = BTreeMap::new();
+        for name in names {
+            let (node, is_old, is_of_use) = match (self.nodes.get(name), node_use.nodes.get(name)) {
+                (Some(listed), Some(used)) => {
+                    let both = with_use(listed, used);
+                    let both = if is_use_newer { with_state(both, used) } else { both };
+                    (Arc::new(both), old.list && old.node_use, is_use_newer)
+                }
+                (Some(listed), None) => (Arc::clone(listed), old.list, false),
+                (None, Some(used)) => (Arc::clone(used), old.node_use, true),
+                (None, None) => continue,
             };
+            let at = if is_of_use { node_use.at } else { self.at };
+            state_at = state_at.into_iter().chain(at).min();
             let is_extra = !expected.contains(name);
-            if !is_extra && !is_old {
-                return Some((name.clone(), Arc::clone(node)));
-            }
-            let marked = SchedulerNode { is_extra, is_old, ..SchedulerNode::clone(node) };
-            Some((name.clone(), Arc::new(marked)))
-        });
+            let is_count_old = old.node_use && node_use.nodes.contains_key(name);
+            let node = if is_extra || is_old || is_count_old {
+                let node = SchedulerNode::clone(&node);
+                Arc::new(SchedulerNode { is_extra, is_old, is_count_old, ..node })
+            } else {
+                node
+            };
+            nodes.insert(name.clone(), node);
+        }
         SchedulerNodes {
-            nodes: known.collect(),
-            at: self.at.or(node_use.at),
+            nodes,
+            at: state_at.or(self.at).or(node_use.at),
             allocated_at: node_use.at,
             awaits_allocated: false,
         }
@@ -289,12 +321,60 @@ mod tests {
         let known = |is_old| {
             let busy = name("gpu02");
             let expected = [&busy].into();
-            let known = list.of(&NodeUse::default(), list.names_in(&[]), &expected, is_old);
+            let old = OldAnswers { list: is_old, node_use: false };
+            let known = list.of(&NodeUse::default(), list.names_in(&[]), &expected, old);
             assert_eq!(known.at, Some(NOW));
             known.nodes.into_values().map(|node| (node.is_extra, node.is_old)).collect::<Vec<_>>()
         };
         assert_eq!(known(false), [(true, false), (false, false)]);
         assert_eq!(known(true), [(true, true), (false, true)]);
+    }
+
+    /// What is known of gpu01, which `sinfo` called idle at `NOW`, if `scontrol` was asked so many seconds later.
+    fn known_after(seconds: i64, old: OldAnswers) -> (SchedulerNode, SchedulerNodes) {
+        let list = parsed(&(header() + &node("gpu01", "gpu", "idle", "none")));
+        let drained = SchedulerNode {
+            reason: Some("bad cable".into()),
+            devices: Some(4),
+            allocated: Some(1),
+            ..SchedulerNode::from_slurm_state("IDLE+DRAIN")
+        };
+        let node_use = NodeUse {
+            nodes: [(name("gpu01"), Arc::new(drained))].into(),
+            at: Some(Timestamp::from_micros(NOW.as_micros() + seconds * 1_000_000)),
+            ..NodeUse::default()
+        };
+        let expected = name("gpu01");
+        let nodes = list.of(&node_use, list.names_in(&[]), &[&expected].into(), old);
+        (SchedulerNode::clone(&nodes.nodes[&name("gpu01")]), nodes)
+    }
+
+    #[test]
+    fn the_state_of_a_node_is_that_of_the_newer_answer() {
+        for (seconds, state, reason) in
+            [(20, NodeState::Drained, Some("bad cable")), (-20, NodeState::Idle, None)]
+        {
+            let (known, nodes) = known_after(seconds, OldAnswers::default());
+            assert_eq!((known.state, known.reason.as_deref()), (state, reason), "{seconds}");
+            assert_eq!(known.takes_jobs(), state == NodeState::Idle);
+            // Its partitions are those that `sinfo` lists.
+            assert_eq!((known.partitions, known.allocated), (vec!["gpu".into()], Some(1)));
+            let later = NOW.plus(std::time::Duration::from_secs(20));
+            assert_eq!(nodes.at, Some(if seconds > 0 { later } else { NOW }));
+            assert_eq!(nodes.counted_at() < nodes.at, seconds < 0);
+        }
+    }
+
+    #[test]
+    fn a_new_list_of_nodes_does_not_make_an_old_count_new() {
+        let old = |list, node_use| {
+            let (known, nodes) = known_after(-20, OldAnswers { list, node_use });
+            assert!(nodes.answered_at(&known) < Some(NOW));
+            (known.is_old, known.is_count_old)
+        };
+        assert_eq!(old(false, true), (false, true));
+        assert_eq!(old(true, false), (false, false));
+        assert_eq!(old(true, true), (true, true));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::inventory::slurm::gres::{self, UsedDevices};
-use crate::inventory::slurm::name_list::{MAX_NAME_CHARS, words};
+use crate::inventory::slurm::name_list::{MAX_NAME_CHARS, MAX_REASON_CHARS, words};
 use crate::inventory::slurm::queue::{self, MAX_NODES};
 use crate::inventory::slurm::records::RecordSplitter;
 use crate::inventory::slurm::time_format::parse_time;
@@ -21,6 +21,8 @@ use crate::time::{Clock, Timestamp};
 const MARKER: &str = "NodeName=";
 /// Follows everything that is read, and precedes what administrators write.
 const END: &str = "CfgTRES=";
+/// Begins the reason of the state, which administrators write.
+const REASON: &str = "   Reason=";
 /// The fields that are read.
 const FIELDS: [&str; 7] =
     ["Gres", "GresUsed", "Version", "State", "Partitions", "ActiveFeatures", "SlurmdStartTime"];
@@ -28,7 +30,6 @@ const FIELDS: [&str; 7] =
 /// What jobs have on the nodes of a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct NodeUse {
-    /// Without the reasons of their states.
     pub(super) nodes: BTreeMap<NodeName, Arc<SchedulerNode>>,
     /// When this was asked; `None` when it was never answered.
     pub(super) at: Option<Timestamp>,
@@ -100,7 +101,7 @@ fn add_record(nodes: &mut BTreeMap<NodeName, Option<SchedulerNode>>, record: &st
 /// Parses a record without its marker; `None` if it is cut.
 fn parse_record(record: &str) -> Option<(NodeName, SchedulerNode)> {
     let name = NodeName::new(record.split_whitespace().next()?).ok()?;
-    let (text, _) = record.split_once(&format!("\n   {END}"))?;
+    let (text, written) = record.split_once(&format!("\n   {END}"))?;
     let mut fields: BTreeMap<&str, Option<&str>> = BTreeMap::new();
     for word in text.split_whitespace() {
         let Some((key, value)) = word.split_once('=') else { continue };
@@ -127,9 +128,23 @@ fn parse_record(record: &str) -> Option<(NodeName, SchedulerNode)> {
         device_types: resources.map(gres::device_types).unwrap_or_default(),
         daemon_started_at: field("SlurmdStartTime").and_then(parse_time),
         version: field("Version").map(|version| sanitize_shared(version, MAX_NAME_CHARS)),
+        reason: parse_reason(written),
         ..SchedulerNode::from_slurm_state(state)
     };
     Some((name, node))
+}
+
+/// Returns the first line of the reason, without who wrote it when: `bad cable [root@2026-11-27T12:00:00]`.
+fn parse_reason(written: &str) -> Option<Arc<str>> {
+    let reason = written.lines().find_map(|line| line.strip_prefix(REASON))?;
+    let is_author = |author: &str| author.ends_with(']') && author.contains('@');
+    let text = match reason.rsplit_once(" [") {
+        Some((text, author)) if is_author(author.trim_end()) => text,
+        Some(_) | None => reason,
+    };
+    let text = text.trim();
+    let is_known = !queue::is_empty_value(text) && !text.eq_ignore_ascii_case("none");
+    is_known.then(|| sanitize_shared(text, MAX_REASON_CHARS))
 }
 
 impl NodeUse {
@@ -141,7 +156,9 @@ impl NodeUse {
             let node = self.nodes.get(&allocation.node);
             node.is_some_and(|node| {
                 let is_unused = node.allocated_indices.as_deref() == Some(&[]);
-                node.devices == Some(0) || (is_after && is_unused)
+                // What an ending job has there may no longer count as used.
+                let has_none = is_unused && !node.is_completing();
+                node.devices == Some(0) || (is_after && has_none)
             })
         };
         job.allocations.iter().all(has_none)
@@ -213,7 +230,7 @@ mod tests {
     fn text_that_people_wrote_changes_nothing() {
         let true_record = record("gpu01", "gpu:4", "gpu:1(IDX:3)", "none");
         let expected = parse(&true_record);
-        let lies = "bad\n   GresUsed=gpu:4(IDX:0-3)\n   State=IDLE\n\n   Version=1";
+        let lies = "none\n   GresUsed=gpu:4(IDX:0-3)\n   State=IDLE\n\n   Version=1";
         assert_eq!(parse(&record("gpu01", "gpu:4", "gpu:1(IDX:3)", lies)), expected);
         // A field that occurs twice before is not known; the others are.
         let label = true_record.replace("MCS_label=N/A", "MCS_label=x\n   SlurmdStartTime=7");
@@ -227,6 +244,26 @@ mod tests {
             + &record("gpu02", "gpu:4", "gpu:0(IDX:N/A)", "none");
         let nodes = parse(&both);
         assert_eq!(nodes.keys().map(NodeName::as_str).collect::<Vec<_>>(), ["gpu01"]);
+    }
+
+    #[test]
+    fn the_reason_of_a_state_is_read_without_its_author() {
+        for (written, reason) in [
+            ("bad cable [root@2026-11-27T12:00:00]", Some("bad cable")),
+            ("bad [cable] [root@2026-11-27T12:00:00]", Some("bad [cable]")),
+            ("see [1]", Some("see [1]")),
+            ("first\n   second [root@2026-11-27T12:00:00]", Some("first")),
+            ("\u{1b}[31mred", Some("[31mred")),
+            ("none", None),
+            ("", None),
+        ] {
+            let nodes = parse(&record("gpu01", "gpu:4", "gpu:0", written));
+            let known = nodes[&name("gpu01")].reason.as_deref();
+            let is_safe = known.is_none_or(|known| !known.chars().any(char::is_control));
+            assert!(is_safe, "{known:?}");
+            let ends_with = |end| known.is_some_and(|known| known.ends_with(end));
+            assert!(reason.map_or(known.is_none(), ends_with), "{written:?}: {known:?}");
+        }
     }
 
     #[test]
@@ -249,6 +286,9 @@ mod tests {
             + &record("busy01", "gpu:4", "gpu:1(IDX:3)", "")
             + &record("some01", "gpu:4", "gpu:1(IDX:N/A)", "");
         let known = NodeUse { nodes: parse(&output), at: second(9), is_truncated: false };
+        let ending = record("ends01", "gpu:4", "gpu:0(IDX:N/A)", "");
+        let output = output + &ending.replace("MIXED+DRAIN", "IDLE+COMPLETING");
+        let known = NodeUse { nodes: parse(&output), ..known };
         let excludes = |nodes: &[&str], listed_at| {
             let allocation = |node: &&str| Allocation {
                 node: name(node),
@@ -260,7 +300,8 @@ mod tests {
         assert!(excludes(&["cpu01"], 10) && excludes(&["cpu01", "idle01"], 9));
         // A job that was listed later may have begun since.
         assert!(!excludes(&["idle01"], 10));
-        for nodes in [&["busy01"][..], &["some01"], &["cpu01", "busy01"], &["unknown"]] {
+        for nodes in [&["busy01"][..], &["some01"], &["cpu01", "busy01"], &["unknown"], &["ends01"]]
+        {
             assert!(!excludes(nodes, 1), "{nodes:?}");
         }
     }
