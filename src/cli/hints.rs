@@ -33,11 +33,11 @@ const FOREIGN_OPTIONS: &[(&[&str], &str)] = &[
         &["-w", "--nodes"],
         "for jobs on some nodes use --nodelist SET; to watch nodes, name them: gtop SET",
     ),
-    (&["-n", "--name"], "filter by name: --filter jobname=NAME"),
+    (&["-n", "--name"], "for jobs of a name press / and type jobname=NAME"),
     (&["--me"], "--slurm watches your jobs"),
     (
         &["-t", "--state", "--states"],
-        "pending jobs are listed too; filter the others: --filter jobstate=suspended",
+        "pending jobs are listed too; for jobs in a state press / and type, for example, jobstate=suspended",
     ),
     (&["--users"], "use --user NAME"),
     (&["--accounts"], "use --account NAME"),
@@ -197,6 +197,7 @@ fn is_misspelling(written: &str, known: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::query::Filter;
 
     fn error_text(line: &str) -> Option<String> {
         let error = Cli::parse_args(line.split_whitespace().map(Into::into)).err()?;
@@ -249,12 +250,50 @@ mod tests {
             ("gtop --slurm -w gpu01", "use --nodelist SET"),
             ("gtop --slurm -p gpu", "for a partition of Slurm use --partition gpu"),
             ("gtop --slurm -u bob", "for jobs of bob use --user bob; for their processes, -u=bob"),
+            ("gtop --slurm -t R", "press / and type, for example, jobstate=suspended"),
+            ("gtop --slurm --name train", "press / and type jobname=NAME"),
             ("gtop --nodelist gpu[1-", "'[' without ']'"),
             ("gtop --qos=", "invalid value"),
         ] {
             let error = error_text(line).unwrap_or_else(|| panic!("{line} is accepted"));
             let flat = error.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(flat.contains(expected) && !flat.contains("--theme"), "{line}: {error}");
+        }
+    }
+
+    /// Returns the options that a text names.
+    fn options_in(text: &str) -> impl Iterator<Item = &str> {
+        let words = text.split(|letter: char| letter.is_whitespace() || ",;:=".contains(letter));
+        words.filter(|word| word.len() > 1 && word.starts_with('-'))
+    }
+
+    #[test]
+    fn every_option_that_a_hint_names_exists() {
+        let command = Cli::command();
+        let is_known = |option: &str| {
+            let mut arguments = command.get_arguments();
+            let Some(long) = option.strip_prefix("--") else {
+                let short = option.chars().nth(1);
+                return option == "-V" || arguments.any(|argument| argument.get_short() == short);
+            };
+            arguments.any(|argument| {
+                let aliases = argument.get_all_aliases().unwrap_or_default();
+                argument.get_long() == Some(long) || aliases.contains(&long)
+            })
+        };
+        for (names, hint) in FOREIGN_OPTIONS {
+            for option in options_in(hint).filter(|option| *option != "--version") {
+                assert!(is_known(option), "{names:?}: {option} of {hint:?}");
+            }
+            for name in *names {
+                assert!(!is_known(name), "{name} is an option of gtop");
+            }
+            // What they say to type is a filter.
+            let typed = hint.split_once("type ").map(|(_, typed)| typed);
+            let filter = typed.and_then(|typed| typed.split(' ').next_back());
+            if let Some(filter) = filter {
+                assert!(Filter::new(filter).is_ok(), "{names:?}: {filter}");
+            }
         }
     }
 
