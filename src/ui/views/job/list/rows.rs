@@ -96,7 +96,7 @@ pub(super) struct JobRows {
     filter: String,
     /// Columns of the widest id, name and user, and of the widest text about problems, 0 if no job has any.
     pub(super) widths: [u16; 4],
-    /// Jobs without nodes that do not match the filter.
+    /// Jobs without nodes that do not match the filter, each task of an array counted.
     pub(super) hidden: usize,
     pub(super) counts: ListCounts,
 }
@@ -141,10 +141,10 @@ impl JobRows {
         let listed = fleet_view.fleet.jobs.iter().flat_map(|jobs| jobs.jobs.iter().enumerate());
         let without_nodes = listed.filter(|(_, job)| job.allocations.is_empty());
         let is_filtered = !fleet_view.filter.is_empty();
-        let mut hidden = 0;
+        let mut hidden: usize = 0;
         for (at, job) in without_nodes {
             if is_filtered && !fleet_view.filter.matches_waiting_job(job, fleet_view.now) {
-                hidden += 1;
+                hidden = hidden.saturating_add(task_count(job));
                 continue;
             }
             let grade = HeldGrade::default();
@@ -175,10 +175,9 @@ impl JobRows {
                 counts.outliers += load.outliers().unwrap_or_default();
                 continue;
             }
-            let tasks = self.job(fleet_view, row).and_then(|job| job.tasks);
-            counts.has_more_tasks |= tasks.is_none();
-            let tasks = tasks.and_then(|tasks| usize::try_from(tasks).ok()).unwrap_or(1);
-            counts.pending = counts.pending.saturating_add(tasks);
+            let Some(job) = self.job(fleet_view, row) else { continue };
+            counts.has_more_tasks |= job.tasks.is_none();
+            counts.pending = counts.pending.saturating_add(task_count(job));
         }
         counts
     }
@@ -251,6 +250,11 @@ impl JobRows {
         }
         self.list = list;
     }
+}
+
+/// Returns the number of tasks of an entry, at least 1.
+fn task_count(job: &Job) -> usize {
+    job.tasks.and_then(|tasks| usize::try_from(tasks).ok()).unwrap_or(1)
 }
 
 /// Returns true if the values of a sort column rise from row to row unless reversed, as texts do.
@@ -635,7 +639,7 @@ mod tests {
         for (filter, shown, counts, hidden) in [
             ("", vec!["5", "7", "8"], (5, true), 0),
             ("jobuser=bob", vec!["7"], (3, false), 2),
-            ("not jobuser=bob", vec!["5", "8"], (2, true), 1),
+            ("not jobuser=bob", vec!["5", "8"], (2, true), 3),
         ] {
             let fleet_view = view(jobs(), filter);
             assert_eq!(ids(&fleet_view, SortOrder::by("job")), shown, "{filter}");
