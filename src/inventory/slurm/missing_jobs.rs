@@ -118,19 +118,54 @@ async fn explain(wanted: &str) -> MissingReason {
             MissingReason { text, is_final: false }
         }
         Some(JobFate::Ended(outcome)) => ended(format!("job {shown} {}", outcome.text())),
-        None => ended(explain_unknown(wanted, &shown, number).await),
+        None => explain_unknown(wanted, &shown, number).await,
     }
 }
 
+/// Asks the controller for the job of which a task or component was requested that is not there.
+async fn explain_part(wanted: &str) -> Option<String> {
+    let (base, _) = wanted.split_once(['_', '+'])?;
+    let answer = run_command("scontrol", &["show", "job", base], "").await.ok()?;
+    missing_part(&Some(answer).filter(|answer| answer.succeeded)?.stdout, wanted)
+}
+
+/// Returns a sentence about a task or component that a listed job does not have, given the job's records. One that has ended
+/// may be gone from them.
+fn missing_part(records: &str, wanted: &str) -> Option<String> {
+    let Some(JobFate::Listed(words)) = fate_of_records(records) else { return None };
+    let (base, part) = wanted.split_once(['_', '+'])?;
+    let (base, part) = (sanitize(base, 40), sanitize(part, 40));
+    let header = records.lines().next().unwrap_or_default();
+    let (is_task, is_array) = (wanted.contains('_'), header.contains(" ArrayJobId="));
+    let is_heterogeneous = header.contains(" HetJobId=");
+    Some(match (is_task, is_array, is_heterogeneous) {
+        (true, true, _) => {
+            format!("job array {base} {words}; it has no task {part} that runs or waits")
+        }
+        (true, false, _) => format!("job {base} {words}; it is no array, and has no task {part}"),
+        (false, _, true) => {
+            format!(
+                "heterogeneous job {base} {words}; it has no component {part} that runs or waits"
+            )
+        }
+        (false, _, false) => {
+            format!("job {base} {words}; it is not heterogeneous, and has no component {part}")
+        }
+    })
+}
+
 /// Returns a sentence about a job that the controller does not know.
-async fn explain_unknown(wanted: &str, shown: &str, number: u64) -> String {
+async fn explain_unknown(wanted: &str, shown: &str, number: u64) -> MissingReason {
     if let Some(outcome) = outcome_from_sacct(wanted).await {
-        return format!("job {shown} {}", outcome.text());
+        return MissingReason { text: format!("job {shown} {}", outcome.text()), is_final: true };
+    }
+    if let Some(text) = explain_part(wanted).await {
+        return MissingReason { text, is_final: false };
     }
     let config = run_command("scontrol", &["show", "config"], "").await;
     let config = config.map(|answer| answer.stdout).unwrap_or_default();
     let next = config_value(&config, "NEXT_JOB_ID").and_then(|next| next.parse::<u64>().ok());
-    match next {
+    let text = match next {
         Some(next) if next <= number => {
             format!("job {shown} never existed: the next id is {next}")
         }
@@ -139,7 +174,8 @@ async fn explain_unknown(wanted: &str, shown: &str, number: u64) -> String {
         ),
         Some(_) => format!("job {shown} has ended; Slurm no longer knows how"),
         None => format!("job {shown} is not in the queue: it has ended, or it never existed"),
-    }
+    };
+    MissingReason { text, is_final: true }
 }
 
 /// Returns the numeric id of an array or a heterogeneous job.
@@ -214,7 +250,7 @@ pub(super) fn hides_jobs(
 ) -> Option<bool> {
     let is_of_other = |job: &Job| ![user, uid].contains(&&*job.user);
     match is_private {
-        Some(true) if uid == "0" => Some(false),
+        _ if uid == "0" => Some(false),
         // An operator sees all of them, the coordinator of an account those of the account.
         Some(true) if jobs.iter().any(is_of_other) => None,
         known => known,
@@ -254,6 +290,43 @@ mod tests {
         let both = fate(&[("12", "COMPLETED"), ("13", "SUSPENDED")]);
         assert_eq!(both, listed("is suspended in partition gpu, of bob"));
         assert_eq!(fate(&[]), None);
+    }
+
+    #[test]
+    fn a_part_that_a_job_does_not_have_is_not_called_ended() {
+        let record = |header: &str, state: &str| {
+            format!(
+                "JobId={header} JobName=x\n   UserId=bob(2002) GroupId=bob(2002) MCS_label=N/A\n   \
+                 JobState={state} Reason=None Dependency=(null)\n   Partition=gpu AllocNode:Sid=login:9\n\n"
+            )
+        };
+        let part = |header: &str, wanted: &str| missing_part(&record(header, "RUNNING"), wanted);
+        let text = |words: &str| Some(words.to_owned());
+        let array = "11 ArrayJobId=5 ArrayTaskId=0";
+        assert_eq!(
+            part(array, "5_20"),
+            text(
+                "job array 5 is running in partition gpu, of bob; it has no task 20 that runs or waits"
+            )
+        );
+        assert_eq!(
+            part("4", "4_1"),
+            text("job 4 is running in partition gpu, of bob; it is no array, and has no task 1")
+        );
+        assert_eq!(
+            part("6 HetJobId=6 HetJobOffset=0", "6+5"),
+            text(
+                "heterogeneous job 6 is running in partition gpu, of bob; it has no component 5 that runs or waits"
+            )
+        );
+        assert_eq!(
+            part("4", "4+0"),
+            text(
+                "job 4 is running in partition gpu, of bob; it is not heterogeneous, and has no component 0"
+            )
+        );
+        assert_eq!(missing_part(&record("4", "COMPLETED"), "4_1"), None);
+        assert_eq!(part("4", "4"), None);
     }
 
     #[test]
