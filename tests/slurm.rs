@@ -209,7 +209,8 @@ fn a_hidden_partition_is_known_to_whom_names_it() {
         "{SINFO}if '--all' in sys.argv: put('d.invalid', 'secret', 'idle', '(null)', '(null)', 'none')\n"
     );
     let names = |words: &[&str]| {
-        let programs = [("squeue", squeue("")), ("sinfo", hidden.clone())];
+        let scontrol = NODE_USE.to_owned();
+        let programs = [("squeue", squeue("")), ("sinfo", hidden.clone()), ("scontrol", scontrol)];
         let programs = programs.each_ref().map(|(name, text)| (*name, text.as_str()));
         let (_, out) = gtop(&programs, &[words, &["--json", "--deadline", "3"]].concat());
         let out: serde_json::Value = serde_json::from_str(&out).unwrap();
@@ -287,6 +288,71 @@ if sys.argv[-1] not in ('config', 'node'):
 }
 
 #[test]
+fn a_squeue_that_fails_at_once_delays_nothing_and_the_rest_is_awaited() {
+    let fails = "#!/bin/sh\necho 'squeue: oops' >&2\nexit 1\n";
+    let slow = SINFO.replace("import os, sys\n", "import os, sys, time\ntime.sleep(1)\n");
+    let programs = [("squeue", fails), ("sinfo", &*slow), ("scontrol", NODE_USE)];
+    let (out, notice) = gtop_until_deadline(&programs);
+    assert_eq!(out["roster"]["problem"]["sentence"], "squeue failed: squeue: oops");
+    assert_eq!(out["nodes"].as_array().unwrap().len(), 3, "{out}");
+    assert_eq!(out["roster"]["unanswered"], serde_json::json!([]));
+    assert_eq!(notice, "");
+    let (out, notice) =
+        gtop_until_deadline(&[("squeue", fails), ("sinfo", HANGS), ("scontrol", NODE_USE)]);
+    assert_eq!(out["roster"]["unanswered"], serde_json::json!(["node_states"]));
+    assert!(notice.contains("did not tell the states of the nodes within 4 s"), "{notice}");
+}
+
+/// Runs `gtop --all-users` as a user who may not see all jobs, with this answer to `scontrol show config`; returns what
+/// there is to know besides the jobs, and what was not answered.
+fn gtop_of_all_users(config: &str) -> (serde_json::Value, serde_json::Value) {
+    use std::os::unix::process::CommandExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let scontrol = NODE_USE.replace("    print('PrivateData             = none')\n", config);
+    for (name, text) in [("squeue", &*squeue("")), ("sinfo", SINFO), ("scontrol", &*scontrol)] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gtop"));
+    if rustix::process::getuid().is_root() {
+        command.uid(65_534);
+    }
+    let done = command
+        .args(["--slurm", "--all-users", "--json", "--deadline", "4"])
+        .env("PATH", folder.path())
+        .env("HOME", folder.path())
+        .env("USER", "alice")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let mut out: serde_json::Value = serde_json::from_slice(&done.stdout)
+        .unwrap_or_else(|_error| panic!("{}", String::from_utf8_lossy(&done.stderr)));
+    let roster = &mut out["roster"];
+    (roster["notes"].take(), roster["unanswered"].take())
+}
+
+#[test]
+fn whether_jobs_are_hidden_is_awaited_and_said() {
+    let may_hide = "scontrol show config does not say whether Slurm hides jobs of others from you; they may have \
+                    devices that no listed job has";
+    let hides = "PrivateData=jobs hides jobs of others from you; they may have devices that no listed job has";
+    for (config, note) in [
+        ("    print('PrivateData = none')\n", None),
+        ("    import time; time.sleep(1.5); print('PrivateData = jobs')\n", Some(hides)),
+        ("    sys.exit(1)\n", Some(may_hide)),
+        ("    print('news of the day')\n", Some(may_hide)),
+    ] {
+        let notes: Vec<&str> = note.into_iter().collect();
+        let expected = (serde_json::json!(notes), serde_json::json!([]));
+        assert_eq!(gtop_of_all_users(config), expected, "{config}");
+    }
+    let hangs = "    import time; time.sleep(1000)\n";
+    assert_eq!(gtop_of_all_users(hangs).1, serde_json::json!(["hidden_jobs"]));
+}
+
+#[test]
 fn without_sinfo_only_those_who_need_it_are_told() {
     let squeue = squeue("record(1)");
     for (sinfo, sentence) in [
@@ -303,7 +369,8 @@ fn without_sinfo_only_those_who_need_it_are_told() {
         ),
     ] {
         let sinfo = sinfo.map(|text| ("sinfo", text));
-        let programs: Vec<_> = [("squeue", squeue.as_str())].into_iter().chain(sinfo).collect();
+        let others = [("squeue", squeue.as_str()), ("scontrol", NODE_USE)];
+        let programs: Vec<_> = others.into_iter().chain(sinfo).collect();
         let notes = |words: &[&str]| {
             let (_, out) = gtop(&programs, words);
             let out: serde_json::Value = serde_json::from_str(&out).unwrap();
@@ -721,7 +788,8 @@ async fn while_scontrol_hangs_jobs_and_nodes_are_still_published() {
     let list = watcher.next_complete().await;
     let note =
         "scontrol did not answer within 30 s; devices of jobs are inferred from their processes";
-    assert_eq!(list.notes.iter().map(|note| &**note).collect::<Vec<_>>(), [note]);
+    let of_nodes = "scontrol did not answer within 30 s; what jobs have on nodes is not known";
+    assert_eq!(list.notes.iter().map(|note| &**note).collect::<Vec<_>>(), [note, of_nodes]);
     assert_eq!((list.jobs.len(), &list.error), (2, &None));
 }
 
@@ -761,11 +829,14 @@ async fn unexpected_output_of_scontrol_is_reported_and_ends_no_job() {
     let mut watcher = Watcher::start();
     let note = "scontrol printed \"System maintenance until 18:00\" instead of a job; devices of jobs \
                 are inferred from their processes";
+    let of_nodes = "scontrol printed \"System maintenance until 18:00\" instead of a list of nodes; what jobs have on \
+                    nodes is not known";
+    let notes = &[note.into(), of_nodes.into()][..];
     let list = watcher.next_complete().await;
-    assert_eq!((list.jobs.len(), &*list.notes), (1, &[note.into()][..]));
+    assert_eq!((list.jobs.len(), &*list.notes), (1, notes));
     watcher.refresh();
     let list = watcher.next_complete().await;
-    assert_eq!((list.jobs.len(), list.ended.len(), &*list.notes), (0, 0, &[note.into()][..]));
+    assert_eq!((list.jobs.len(), list.ended.len(), &*list.notes), (0, 0, notes));
 }
 
 /// A stub of `scontrol` that has purged job 8 at the second call; job 7 is completing at the second call and

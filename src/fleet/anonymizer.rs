@@ -301,6 +301,7 @@ impl Anonymizer {
             proved: Arc::default(),
             awaits_devices: list.awaits_devices,
             awaits_nodes: list.awaits_nodes,
+            awaits_hidden: list.awaits_hidden,
             awaiting_outcome: list.awaiting_outcome.iter().map(|job| self.job(job)).collect(),
             ended: list.ended.iter().map(|(id, how)| (self.job_id(id), *how)).collect(),
             nodes: Arc::new(SchedulerNodes {

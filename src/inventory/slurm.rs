@@ -68,6 +68,9 @@ const CONFIGURATION_INTERVAL: Duration = Duration::from_secs(3600);
 /// The note of a list of all jobs that lacks those of others.
 const HIDES_JOBS: &str =
     "PrivateData=jobs hides jobs of others from you; they may have devices that no listed job has";
+/// The note of a list of all jobs that may lack those of others.
+const MAY_HIDE_JOBS: &str = "scontrol show config does not say whether Slurm hides jobs of others from you; they may have devices that no \
+     listed job has";
 /// Maximum number of ended jobs whose outcome is kept.
 const MAX_ENDED_JOBS: usize = 200;
 
@@ -388,10 +391,17 @@ impl SlurmPoller {
         }
         self.list.awaits_devices = awaits_details || self.missing_jobs.is_awaited();
         self.list.awaits_nodes = self.nodes.is_awaited();
+        self.list.awaits_hidden = self.needs_hides_jobs() && !self.hides_jobs.has_failed();
         let awaits_allocated = self.watches_nodes() && self.node_use.is_awaited();
         if self.list.nodes.awaits_allocated != awaits_allocated {
             Arc::make_mut(&mut self.list.nodes).awaits_allocated = awaits_allocated;
         }
+    }
+
+    /// Returns true if all jobs are requested, and it is not known whether some are hidden from this user.
+    fn needs_hides_jobs(&self) -> bool {
+        let is_known = own_uid() == "0" || self.list.hides_jobs.is_some();
+        self.list.requested == RequestedJobs::All && !is_known
     }
 
     /// Returns the roster as of `now`.
@@ -401,6 +411,8 @@ impl SlurmPoller {
             missing_jobs::hides_jobs(list.hides_jobs, &own_user_name(), &own_uid(), &list.jobs);
         let hides_jobs = list.requested == RequestedJobs::All && list.hides_jobs == Some(true);
         list.notes.extend(hides_jobs.then(|| HIDES_JOBS.into()));
+        let may_hide_jobs = self.needs_hides_jobs() && self.hides_jobs.has_failed();
+        list.notes.extend(may_hide_jobs.then(|| MAY_HIDE_JOBS.into()));
         list.notes.extend(self.details.note(&list).map(Into::into));
         list.notes.extend(self.nodes.note(now).map(Into::into));
         list.notes.extend(self.node_use.note(now).map(Into::into));

@@ -257,6 +257,8 @@ pub struct JobList {
     pub awaiting_outcome: Vec<Job>,
     /// Outcomes of the last jobs that left the list.
     pub ended: Arc<[(JobId, JobOutcome)]>,
+    /// The scheduler has not answered yet whether it hides jobs; asked only if all are requested.
+    pub awaits_hidden: bool,
     /// The scheduler hides jobs of others from this user (Slurm: `PrivateData=jobs`); `None` if that is not known.
     pub hides_jobs: Option<bool>,
     /// What the scheduler says of the watched nodes.
@@ -290,6 +292,8 @@ table! {
         NodeStates = "node_states",
         /// Which devices of its nodes jobs have.
         NodeDevices = "node_devices",
+        /// Whether it hides jobs of others.
+        HiddenJobs = "hidden_jobs",
     }
     /// All of them.
     pub const ALL;
@@ -305,6 +309,7 @@ impl Unanswered {
             Self::JobDevices => "which devices the jobs have",
             Self::NodeStates => "the states of the nodes",
             Self::NodeDevices => "which devices of the nodes are in use",
+            Self::HiddenJobs => "whether it hides jobs of others",
         }
     }
 }
@@ -374,25 +379,23 @@ impl JobList {
         self.at.into_iter().chain(self.nodes.allocated_at).min()
     }
 
-    /// Returns true if the scheduler has answered everything, or failed.
+    /// Returns true if each question to the scheduler has been answered, or has failed.
     pub fn is_answered(&self) -> bool {
         self.unanswered().is_empty()
     }
 
-    /// Returns what the scheduler has not answered yet; nothing once it has failed.
+    /// Returns what the scheduler has not answered yet; a question that has failed is not one of them.
     pub fn unanswered(&self) -> Vec<Unanswered> {
-        if self.error.is_some() {
-            return Vec::new();
-        }
         Unanswered::ALL.into_iter().filter(|part| self.awaits(*part)).collect()
     }
 
     fn awaits(&self, part: Unanswered) -> bool {
         match part {
-            Unanswered::Jobs => self.at.is_none(),
+            Unanswered::Jobs => self.at.is_none() && self.error.is_none(),
             Unanswered::JobDevices => self.awaits_devices,
             Unanswered::NodeStates => self.awaits_nodes,
             Unanswered::NodeDevices => self.nodes.awaits_allocated,
+            Unanswered::HiddenJobs => self.awaits_hidden,
         }
     }
 
@@ -516,17 +519,28 @@ mod tests {
     }
 
     #[test]
-    fn what_the_scheduler_has_not_answered_is_named_until_it_fails() {
+    fn what_the_scheduler_has_not_answered_is_named_until_that_fails() {
         let nodes = |awaits_allocated| {
             SchedulerNodes { awaits_allocated, ..SchedulerNodes::default() }.into()
         };
-        let first = JobList { awaits_nodes: true, nodes: nodes(true), ..JobList::default() };
+        let first = JobList {
+            awaits_nodes: true,
+            awaits_hidden: true,
+            nodes: nodes(true),
+            ..JobList::default()
+        };
         let names = |list: &JobList| -> Vec<&str> {
             list.unanswered().into_iter().map(Unanswered::as_str).collect()
         };
-        assert_eq!(names(&first), ["jobs", "node_states", "node_devices"]);
+        assert_eq!(names(&first), ["jobs", "node_states", "node_devices", "hidden_jobs"]);
         let at = Some(Timestamp::default());
-        let listed = JobList { at, awaits_devices: true, nodes: nodes(false), ..first.clone() };
+        let listed = JobList {
+            at,
+            awaits_devices: true,
+            awaits_hidden: false,
+            nodes: nodes(false),
+            ..first.clone()
+        };
         assert_eq!(names(&listed), ["job_devices", "node_states"]);
         assert!(!listed.is_answered());
         let error = JobListError {
@@ -535,7 +549,12 @@ mod tests {
             since: Timestamp::default(),
             is_unconfigured: false,
         };
-        assert!(JobList { error: Some(error), ..first }.is_answered());
+        // That the jobs cannot be listed says nothing of the nodes.
+        let failed = JobList { error: Some(error), ..first };
+        assert_eq!(names(&failed), ["node_states", "node_devices", "hidden_jobs"]);
+        let all =
+            JobList { awaits_nodes: false, awaits_hidden: false, nodes: nodes(false), ..failed };
+        assert!(all.is_answered());
         assert!(JobList { at, ..JobList::default() }.is_answered());
     }
 

@@ -172,6 +172,7 @@ impl JobListLine {
             is_partial: self.is_partial,
             awaits_devices: self.awaits_devices,
             awaits_nodes: false,
+            awaits_hidden: false,
             hides_jobs: self.hides_jobs,
             awaiting_outcome: self
                 .awaiting_outcome

@@ -28,7 +28,7 @@ object! {
         jobs: usize = list.jobs.len(),
         /// Number of jobs on nodes whose devices the scheduler has not told.
         jobs_without_devices: usize = list.jobs_without_devices(),
-        /// What the scheduler has not answered yet: `jobs`, `job_devices`, `node_states`, `node_devices`.
+        /// What the scheduler has not answered yet: `jobs`, `job_devices`, `node_states`, `node_devices`, `hidden_jobs`.
         unanswered: Vec<&'static str> = list.unanswered().into_iter().map(Unanswered::as_str).collect(),
         /// True if it hides jobs of others from this user; null if that is not known.
         hides_jobs: Option<bool> = list.hides_jobs,

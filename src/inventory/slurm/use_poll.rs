@@ -90,15 +90,20 @@ impl UsePoll {
         self.error.is_some() && self.last.at.is_some_and(|at| now.since(at) > limit)
     }
 
-    /// Returns a note if what is known of the devices in use is old or not complete.
+    /// Returns a note if what is known of the devices in use is missing, old or not complete.
     pub(super) fn note(&self, now: Timestamp) -> Option<String> {
         if self.last.is_truncated {
             let note =
                 "scontrol did not list all nodes; of some it is not known what jobs have there";
             return Some(note.to_owned());
         }
-        let error = self.error.as_ref().filter(|_| self.is_old(now))?;
-        Some(format!("{}; what jobs have on nodes is old", error.message))
+        let error = self.error.as_ref()?;
+        let what = match self.last.at {
+            None => "not known",
+            Some(_) if self.is_old(now) => "old",
+            Some(_) => return None,
+        };
+        Some(format!("{}; what jobs have on nodes is {what}", error.message))
     }
 }
 
@@ -153,6 +158,21 @@ mod tests {
         tokio::time::advance(Duration::from_secs(10)).await;
         poll.on_list();
         assert!(!poll.query.is_due() && !poll.is_answer_near());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_first_answer_that_fails_is_told() {
+        let mut poll = UsePoll::new(Duration::from_secs(30));
+        let now = Clock::system().now();
+        assert_eq!(poll.note(now), None, "the first answer is awaited");
+        poll.apply(failed());
+        let note = "the Slurm controller is down; what jobs have on nodes is not known";
+        assert_eq!(poll.note(now).as_deref(), Some(note));
+        let quoted = "scontrol printed \"<html>\" instead of a list of nodes";
+        poll.apply(answer(Err(SlurmError::unexpected_output("scontrol", quoted))));
+        assert!(poll.note(now).unwrap().starts_with(quoted), "{:?}", poll.note(now));
+        poll.apply(answer(Ok(NodeUse { at: Some(now), ..NodeUse::default() })));
+        assert_eq!(poll.note(now), None);
     }
 
     #[tokio::test(start_paused = true)]
