@@ -180,6 +180,8 @@ enum AppError {
     NoTime(&'static str, String, &'static str),
     #[error("{0} holds no samples: the recorder ended before a node answered")]
     NothingRecorded(String),
+    #[error("{0}: none of these jobs is there: {1}")]
+    NothingToWatch(String, String),
     #[error(
         "{0}: no node appeared in the time watched; gtop --once with the same options says what there is"
     )]

@@ -8,7 +8,7 @@ use crate::model::declare::table;
 use crate::time::Timestamp;
 
 pub use filter::ReportFilter;
-pub use filter_check::NothingMatched;
+pub use filter_check::{NothingMatched, UnmatchedName};
 pub use recordings::{ReportRequest, report_recordings};
 pub use rntop_log::{RntopLogError, is_rntop_log, report_rntop_logs};
 pub use series::StepGrid;

@@ -2,21 +2,27 @@
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::app::env::Env;
+use crate::app::monitor::Monitor;
 use crate::app::times::{local_time, parse_option, span_texts};
 use crate::app::utilization_log::print_notices;
 use crate::app::watch::{Start, start};
 use crate::app::{AppError, ExitReason, recording, watchdog};
 use crate::cli::{ReportOptions, SpanOptions};
 use crate::export::{ReportFormat, write_report};
+use crate::inventory::Roster;
+use crate::model::{JobList, RequestedJobs};
+use crate::process::{ProgramCall, run_program};
 use crate::report::{
-    ReportRequest, UsageReport, is_rntop_log, report_recordings, report_rntop_logs,
+    ReportFilter, ReportRequest, UnmatchedName, UsageReport, is_rntop_log, report_recordings,
+    report_rntop_logs,
 };
 use crate::source::replay::Recordings;
 use crate::storage::{self, NewFile, TemporaryFolder};
@@ -25,6 +31,14 @@ use crate::time::{Timestamp, format_duration};
 
 /// A report names users: only its owner reads it, until they change that.
 const MODES: NewFile = NewFile { mode: 0o600, folder_mode: 0o755 };
+
+/// Maximum wait for the name of a user.
+const NAME_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum size of what the system says of a user.
+const MAX_ENTRY_SIZE: usize = 64 << 10;
+
+/// Maximum wait for what the scheduler says of the requested jobs, before nodes are watched.
+const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Makes the report and writes it.
 pub(super) fn run(
@@ -38,7 +52,11 @@ pub(super) fn run(
         ReportRequest {
             has_commands: options.commands,
             is_anonymous: options.anonymize,
-            filter: options.filter(),
+            filter: with_names(&env, options.filter()),
+            unmatched: match options.watch_time {
+                Some(_) => UnmatchedName::Noted,
+                None => UnmatchedName::Refused,
+            },
             ..ReportRequest::default()
         },
     );
@@ -64,11 +82,41 @@ pub(super) fn run(
     match &options.write {
         Some(path) => {
             write_file(path, &text, format, options.force)?;
+            for note in report.notes.iter().filter(|_| options.watch_time.is_some()) {
+                writeln!(err, "gtop: {note}")?;
+            }
             writeln!(err, "gtop: {}", summary(&report, path))?;
         }
         None => out.write_all(&text)?,
     }
     Ok(if report.nodes_seen > 0 { ExitReason::Done } else { ExitReason::NoAnswer })
+}
+
+/// Replaces uids by the names of these users, where the system knows them.
+fn with_names(env: &Env, filter: ReportFilter) -> ReportFilter {
+    let name = |user: String| {
+        let is_uid = !user.is_empty() && user.bytes().all(|byte| byte.is_ascii_digit());
+        let name = is_uid.then(|| env.runtime.block_on(user_name(&user))).flatten();
+        name.unwrap_or(user)
+    };
+    ReportFilter { users: filter.users.into_iter().map(name).collect(), ..filter }
+}
+
+/// Returns the name of a uid. A directory service may be slow, so another program asks it.
+async fn user_name(uid: &str) -> Option<String> {
+    let args = ["passwd".into(), uid.into()];
+    let answer = run_program(ProgramCall {
+        program: Path::new("getent"),
+        args: &args,
+        input: "",
+        env: &[],
+        hides: |_variable| false,
+        timeout: NAME_TIMEOUT,
+        max_stdout: MAX_ENTRY_SIZE,
+    });
+    let answer = answer.await.ok().filter(|answer| answer.succeeded)?;
+    let (name, _) = answer.stdout.split_once(':')?;
+    Some(sanitize(name, 64)).filter(|name| !name.is_empty())
 }
 
 fn names(files: &[PathBuf]) -> Vec<String> {
@@ -200,6 +248,15 @@ fn watch(
         Start::Watching(session) => session,
         Start::Stopped(reason) => return Ok(Err(reason)),
     };
+    let list = env.runtime.block_on(answered_jobs(&session.monitor));
+    let notes = list.iter().flat_map(|list| list.notes.iter());
+    let notes = notes.map(ToString::to_string).collect::<Vec<_>>();
+    if list.as_deref().is_some_and(lacks_all) {
+        return Err(AppError::NothingToWatch(session.title.clone(), notes.join("; ")));
+    }
+    for note in notes {
+        writeln!(err, "gtop: {note}")?;
+    }
     writeln!(err, "gtop: watching for {}; Ctrl-C reports at once", format_duration(span))?;
     let (notice_sender, mut notices) = mpsc::channel(1);
     // What was watched is reported even then.
@@ -221,4 +278,19 @@ fn watch(
         return Err(AppError::NothingWatched(title));
     }
     Ok(Ok(UsageReport { kind: "live", ..report }))
+}
+
+/// Returns the scheduler's jobs once it has answered what was asked of them; `None` without an answer.
+async fn answered_jobs(monitor: &Monitor) -> Option<Arc<JobList>> {
+    let mut rosters = monitor.rosters();
+    let is_answered =
+        |roster: &Arc<Roster>| roster.jobs.as_ref().is_none_or(|list| list.is_answered());
+    let roster = timeout(SCHEDULER_TIMEOUT, rosters.wait_for(is_answered)).await.ok()?.ok()?;
+    roster.jobs.clone()
+}
+
+/// Returns true if jobs were requested by their ids and none of them is there, so that nothing can be watched.
+fn lacks_all(list: &JobList) -> bool {
+    let is_listed = list.at.is_some() && list.error.is_none();
+    list.requested == RequestedJobs::ById && is_listed && list.jobs.is_empty()
 }

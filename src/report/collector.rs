@@ -11,6 +11,7 @@ use crate::fleet::{Holder, HoldingsKeeper, Node};
 use crate::model::{Device, JobId, JobList, JobState, NodeName, stale_after};
 use crate::report::collected_node::CollectedNode;
 use crate::report::device_record::{DeviceRecord, HeldValues, UsageSums};
+use crate::report::filter::is_named;
 use crate::report::holders::{CachedHolder, HeldCommand, HolderSums};
 use crate::report::intervals::TimeIntervals;
 use crate::report::machines::{MachineIndex, MachineName};
@@ -18,6 +19,9 @@ use crate::report::scope::ReportScope;
 use crate::report::usage::DeviceValues;
 use crate::source::replay::{FoldedChange, FoldedLine};
 use crate::time::Timestamp;
+
+/// Maximum number of holders of which it is noted where else they were.
+const MAX_ELSEWHERE: usize = 1_000;
 
 /// What was collected.
 #[derive(Debug)]
@@ -32,6 +36,10 @@ pub(super) struct UsageCollector {
     machines: MachineIndex,
     pub(super) holders: HolderSums,
     pub(super) jobs: BTreeMap<JobId, JobFacts>,
+    /// The names of the filter that fit a job that waited.
+    pub(super) pending: BTreeSet<String>,
+    /// Who held devices on nodes that do not count, and which; only if jobs or users are named.
+    pub(super) elsewhere: BTreeMap<Holder, BTreeSet<NodeName>>,
     pub(super) commands: BTreeMap<HeldCommand, f64>,
 }
 
@@ -42,6 +50,8 @@ pub(super) struct JobFacts {
     pub(super) name: Arc<str>,
     pub(super) user: Arc<str>,
     pub(super) partition: Arc<str>,
+    /// The nodes that it had when it was listed first.
+    pub(super) nodes: BTreeSet<NodeName>,
 }
 
 impl UsageCollector {
@@ -55,6 +65,8 @@ impl UsageCollector {
             nodes: BTreeMap::new(),
             machines: MachineIndex::default(),
             jobs: BTreeMap::new(),
+            pending: BTreeSet::new(),
+            elsewhere: BTreeMap::new(),
             commands: BTreeMap::new(),
         }
     }
@@ -136,8 +148,31 @@ impl UsageCollector {
                         name: Arc::clone(&job.name),
                         user: Arc::clone(&job.user),
                         partition: Arc::clone(&job.partition),
+                        nodes: job.allocations.iter().map(|one| one.node.clone()).collect(),
                     },
                 );
+            }
+        }
+        for job in jobs.iter().flat_map(|list| list.pending()) {
+            let is_of = |given: &&String| is_named(given, Some(&job.id), Some(&job.shown_id));
+            self.pending.extend(self.scope.filter.jobs.iter().filter(is_of).cloned());
+        }
+    }
+
+    /// Notes who holds devices of a node that does not count.
+    fn note_elsewhere(&mut self, node: &Arc<Node>) {
+        if !self.scope.filter.is_of_holders() {
+            return;
+        }
+        let mut placed = Arc::clone(node);
+        self.placing.place(&mut placed);
+        for device in &placed.devices {
+            for claim in placed.holdings.device(&device.uuid).holders() {
+                if let Some(nodes) = self.elsewhere.get_mut(&claim.holder) {
+                    nodes.insert(node.name.clone());
+                } else if self.elsewhere.len() < MAX_ELSEWHERE {
+                    self.elsewhere.insert(claim.holder.clone(), [node.name.clone()].into());
+                }
             }
         }
     }
@@ -145,6 +180,7 @@ impl UsageCollector {
     fn on_node(&mut self, at: Timestamp, node: &Arc<Node>) {
         self.placing.note_name(node);
         if !self.scope.filter.has_node(&node.name) {
+            self.note_elsewhere(node);
             return;
         }
         if !self.nodes.contains_key(&node.name) {
@@ -267,6 +303,10 @@ impl UsageCollector {
         }
         self.known_nodes.extend(other.known_nodes);
         self.jobs.extend(other.jobs);
+        self.pending.extend(other.pending);
+        for (holder, nodes) in other.elsewhere {
+            self.elsewhere.entry(holder).or_default().extend(nodes);
+        }
         for (command, seconds) in other.commands {
             *self.commands.entry(command).or_default() += seconds;
         }

@@ -1,7 +1,7 @@
 //! Whose devices and time a report counts.
 
-use crate::fleet::Holder;
-use crate::model::NodeName;
+use crate::fleet::{Holder, User};
+use crate::model::{JobId, NodeName};
 use crate::nodeset;
 
 /// Whose devices and time a report counts: of each list that is not empty, anything that one of its names fits.
@@ -9,7 +9,7 @@ use crate::nodeset;
 pub struct ReportFilter {
     /// Ids of jobs, as the scheduler numbers or shows them; that of an array is all its tasks.
     pub jobs: Vec<String>,
-    /// Names of users.
+    /// Names of users, or uids where no name is known.
     pub users: Vec<String>,
     /// Names of nodes.
     pub nodes: Vec<String>,
@@ -33,8 +33,8 @@ impl ReportFilter {
 
     /// Returns true if what a holder has counts; `shown_id` is the id of its job as users know it.
     pub(super) fn has_holder(&self, holder: &Holder, shown_id: Option<&str>) -> bool {
-        let is_user = |given: &String| *given == holder.user.text();
-        let is_job = |given: &String| is_named(given, holder, shown_id);
+        let is_user = |given: &String| is_user(given, &holder.user);
+        let is_job = |given: &String| is_named(given, holder.job.as_ref(), shown_id);
         (self.users.is_empty() || self.users.iter().any(is_user))
             && (self.jobs.is_empty() || self.jobs.iter().any(is_job))
     }
@@ -59,21 +59,25 @@ impl ReportFilter {
     }
 }
 
-/// Returns true if an id is that of the holder's job, of its array, or of the heterogeneous job that it is part of.
-pub(super) fn is_named(given: &str, holder: &Holder, shown_id: Option<&str>) -> bool {
+/// Returns true if a user has this name or uid.
+pub(super) fn is_user(given: &str, user: &User) -> bool {
+    let is_number = |number: u32| given.parse() == Ok(number);
+    given == user.text() || matches!(user, User::Number(number) if is_number(*number))
+}
+
+/// Returns true if an id is that of a job, of its array, or of the heterogeneous job that it is part of.
+pub(super) fn is_named(given: &str, job: Option<&JobId>, shown_id: Option<&str>) -> bool {
     let is_part = |shown: &str| {
         let rest = shown.strip_prefix(given);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', '+']))
     };
-    let Some(job) = &holder.job else { return false };
+    let Some(job) = job else { return false };
     job.as_str() == given || shown_id.is_some_and(is_part)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::User;
-    use crate::model::JobId;
 
     fn holder(user: &str, job: &str) -> Holder {
         Holder { user: User::Named(user.into()), job: JobId::new(job) }
@@ -96,6 +100,10 @@ mod tests {
         assert!(jobs(&["9", "17"]).has_holder(&task, None));
         let of_bob = ReportFilter { users: vec!["bob".to_owned()], ..jobs(&["17"]) };
         assert!(!of_bob.has_holder(&task, None) && of_bob.has_holder(&holder("bob", "17"), None));
+        let of_uid = ReportFilter { users: vec!["2001".to_owned()], ..ReportFilter::default() };
+        let nameless = |number| Holder { user: User::Number(number), job: None };
+        assert!(of_uid.has_holder(&nameless(2001), None));
+        assert!(!of_uid.has_holder(&nameless(2002), None));
     }
 
     #[test]

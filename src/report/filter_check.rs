@@ -1,11 +1,25 @@
 //! Whether the names of a filter fit what was recorded.
 
+use std::collections::BTreeSet;
+
 use crate::fleet::Holder;
+use crate::model::NodeName;
+use crate::nodeset;
 use crate::report::collector::UsageCollector;
-use crate::report::filter::{ReportFilter, is_named};
+use crate::report::filter::{ReportFilter, is_named, is_user};
 
 /// Names that an error lists.
 const MAX_KNOWN: usize = 20;
+
+/// What becomes of a name that nothing fits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnmatchedName {
+    /// It is an error: it can be corrected, and the recording read again.
+    #[default]
+    Refused,
+    /// It has a note, as long as something is of the others: what was watched does not come again.
+    Noted,
+}
 
 /// A name that nothing of the recording fits, or nothing that counts.
 #[derive(Debug, thiserror::Error)]
@@ -18,47 +32,154 @@ pub enum NothingMatched {
         /// What there is.
         known: String,
     },
+    /// A job has waited all the time.
+    #[error("{0} is pending; it has had no devices")]
+    Pending(String),
+    /// What it names was on other nodes than those that count.
+    #[error("{name} held nothing on {nodes}, but on {others}")]
+    Elsewhere {
+        /// It, after what it names.
+        name: String,
+        /// The nodes that count.
+        nodes: String,
+        /// Where it was.
+        others: String,
+    },
     /// All names are known, and nothing is of all of them.
     #[error("{0} held no device in this time")]
     NothingHeld(String),
 }
 
-/// Checks that each name fits something, and that something counts.
+/// Checks that each name fits something, and that something counts. Returns a note for each name that fits nothing, if these
+/// are no errors.
 pub(super) fn check_filter(
     filter: &ReportFilter,
     collector: &UsageCollector,
-) -> Result<(), NothingMatched> {
+    unmatched: UnmatchedName,
+) -> Result<Vec<String>, NothingMatched> {
+    let check = FilterCheck { filter, collector };
+    let mut problems = check.problems();
     let records = &collector.holders.records;
-    let shown = |holder: &Holder| collector.shown_id(holder).map(str::to_owned);
-    let unknown = |kind: &str, name: &String, known: Vec<String>| NothingMatched::Unknown {
-        name: format!("{kind} {name}"),
-        known: list_text(&format!("{kind}s"), known),
+    let has_counted = if filter.is_of_holders() {
+        records.iter().any(|record| record.span.is_some())
+    } else {
+        !collector.nodes.is_empty() || filter.is_empty()
     };
-    for name in &filter.jobs {
-        let is_job = |holder: &Holder| is_named(name, holder, shown(holder).as_deref());
-        if !records.iter().any(|record| is_job(&record.holder)) {
-            let known = records.iter().filter_map(|record| shown(&record.holder)).collect();
-            return Err(unknown("job", name, known));
+    match (unmatched, problems.is_empty()) {
+        (UnmatchedName::Noted, _) if has_counted => {
+            Ok(problems.iter().map(ToString::to_string).collect())
         }
-    }
-    let users = records.iter().map(|record| record.holder.user.text());
-    for name in &filter.users {
-        if !users.clone().any(|user| user == *name) {
-            return Err(unknown("user", name, users.collect()));
+        (UnmatchedName::Refused | UnmatchedName::Noted, false) => Err(problems.remove(0)),
+        (UnmatchedName::Refused | UnmatchedName::Noted, true)
+            if filter.is_of_holders() && !has_counted =>
+        {
+            Err(NothingMatched::NothingHeld(filter.text()))
         }
+        (UnmatchedName::Refused | UnmatchedName::Noted, true) => Ok(Vec::new()),
     }
-    for name in &filter.nodes {
-        let of_name = ReportFilter { nodes: vec![name.clone()], ..ReportFilter::default() };
-        if !collector.known_nodes.iter().any(|known| of_name.has_node(known)) {
-            let known = collector.known_nodes.iter().map(|known| known.label().to_owned());
-            return Err(unknown("node", name, known.collect()));
+}
+
+/// A filter, and what was collected.
+struct FilterCheck<'a> {
+    filter: &'a ReportFilter,
+    collector: &'a UsageCollector,
+}
+
+impl FilterCheck<'_> {
+    /// Returns what is wrong with each name that fits nothing.
+    fn problems(&self) -> Vec<NothingMatched> {
+        let Self { filter, .. } = self;
+        let jobs = filter.jobs.iter().filter_map(|name| self.problem_of_job(name));
+        let users = filter.users.iter().filter_map(|name| self.problem_of_user(name));
+        let nodes = filter.nodes.iter().filter_map(|name| self.problem_of_node(name));
+        jobs.chain(users).chain(nodes).collect()
+    }
+
+    /// Returns all who held devices, where these count.
+    fn counted(&self) -> impl Iterator<Item = &Holder> + Clone {
+        self.collector.holders.records.iter().map(|record| &record.holder)
+    }
+
+    /// Returns all who held devices, on whatever node.
+    fn all(&self) -> impl Iterator<Item = &Holder> + Clone {
+        self.counted().chain(self.collector.elsewhere.keys())
+    }
+
+    fn problem_of_job(&self, name: &str) -> Option<NothingMatched> {
+        let collector = self.collector;
+        let is_job =
+            |holder: &Holder| is_named(name, holder.job.as_ref(), collector.shown_id(holder));
+        if self.counted().any(is_job) {
+            return None;
         }
+        let shown = format!("job {name}");
+        let listed = collector.jobs.iter();
+        let mut listed =
+            listed.filter(|(id, facts)| is_named(name, Some(id), Some(&facts.shown_id)));
+        let listed_on = listed.clone().flat_map(|(_, facts)| facts.nodes.iter());
+        if let Some(elsewhere) = self.elsewhere(&shown, is_job, listed_on) {
+            return Some(elsewhere);
+        }
+        if listed.next().is_some() {
+            return Some(NothingMatched::NothingHeld(shown));
+        }
+        if collector.pending.contains(name) {
+            return Some(NothingMatched::Pending(shown));
+        }
+        let known = self.all().filter_map(|holder| collector.shown_id(holder));
+        Some(unknown(shown, "jobs", known.map(str::to_owned).collect()))
     }
-    let is_held = records.iter().any(|record| record.span.is_some());
-    if filter.is_of_holders() && !is_held {
-        return Err(NothingMatched::NothingHeld(filter.text()));
+
+    fn problem_of_user(&self, name: &str) -> Option<NothingMatched> {
+        let is_of_user = |holder: &Holder| is_user(name, &holder.user);
+        if self.counted().any(is_of_user) {
+            return None;
+        }
+        let shown = format!("user {name}");
+        let mut listed = self.collector.jobs.values().filter(|facts| *facts.user == *name);
+        let listed_on = listed.clone().flat_map(|facts| facts.nodes.iter());
+        if let Some(elsewhere) = self.elsewhere(&shown, is_of_user, listed_on) {
+            return Some(elsewhere);
+        }
+        if listed.next().is_some() {
+            return Some(NothingMatched::NothingHeld(shown));
+        }
+        let known = self.all().map(|holder| holder.user.text()).collect();
+        Some(unknown(shown, "users", known))
     }
-    Ok(())
+
+    fn problem_of_node(&self, name: &str) -> Option<NothingMatched> {
+        let known_nodes = &self.collector.known_nodes;
+        let of_name = ReportFilter { nodes: vec![name.to_owned()], ..ReportFilter::default() };
+        if known_nodes.iter().any(|known| of_name.has_node(known)) {
+            return None;
+        }
+        let known = known_nodes.iter().map(|known| known.label().to_owned());
+        Some(unknown(format!("node {name}"), "nodes", known.collect()))
+    }
+
+    /// Says where somebody was who held nothing on the nodes that count: by the devices held there, or by the list of jobs.
+    fn elsewhere<'a>(
+        &'a self,
+        shown: &str,
+        is_named: impl Fn(&Holder) -> bool,
+        listed_on: impl Iterator<Item = &'a NodeName>,
+    ) -> Option<NothingMatched> {
+        let held = self.collector.elsewhere.iter().filter(|(holder, _)| is_named(holder));
+        let held: BTreeSet<&NodeName> = held.flat_map(|(_, nodes)| nodes).collect();
+        let is_other = |name: &&NodeName| !self.filter.has_node(name);
+        let others = if held.is_empty() { listed_on.filter(is_other).collect() } else { held };
+        (!others.is_empty()).then(|| NothingMatched::Elsewhere {
+            name: shown.to_owned(),
+            nodes: ReportFilter { nodes: self.filter.nodes.clone(), ..ReportFilter::default() }
+                .text(),
+            others: nodeset::fold(others.into_iter().map(NodeName::label)),
+        })
+    }
+}
+
+fn unknown(name: String, kind: &str, known: Vec<String>) -> NothingMatched {
+    NothingMatched::Unknown { name, known: list_text(kind, known) }
 }
 
 fn list_text(kind: &str, mut names: Vec<String>) -> String {

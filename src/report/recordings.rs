@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::fleet::Anonymizer;
 use crate::report::collector::UsageCollector;
 use crate::report::filter::ReportFilter;
-use crate::report::filter_check::{NothingMatched, check_filter};
+use crate::report::filter_check::{NothingMatched, UnmatchedName, check_filter};
 use crate::report::intervals::TimeIntervals;
 use crate::report::labels::ReportNames;
 use crate::report::scope::ReportScope;
@@ -41,6 +41,8 @@ pub struct ReportRequest {
     pub is_anonymous: bool,
     /// Whose devices and time count.
     pub filter: ReportFilter,
+    /// What becomes of a name of the filter that nothing fits.
+    pub unmatched: UnmatchedName,
     /// Threads that read; `None` for as many as there are processors, within limits.
     pub threads: Option<usize>,
 }
@@ -80,7 +82,7 @@ pub fn report_recordings(
     }
     let bounds = bounds(recordings, &scope, options.threads);
     let (collector, damaged) = collect(recordings, &scope, &bounds, progress);
-    check_filter(&options.filter, &collector)?;
+    let unmatched = check_filter(&options.filter, &collector, options.unmatched)?;
     let mut names = options.names();
     let mut report = UsageReport {
         title: recordings.title(),
@@ -90,6 +92,11 @@ pub fn report_recordings(
         ..UsageReport::default()
     };
     report.notes.extend(recordings.loss());
+    if !options.is_anonymous {
+        report.notes.extend(unmatched);
+    } else if !unmatched.is_empty() {
+        report.notes.push("some of what was to count held no device".to_owned());
+    }
     if damaged > 0 {
         report.notes.push(format!("{damaged} groups of lines are damaged: their time is a gap"));
     }

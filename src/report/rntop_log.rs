@@ -141,7 +141,7 @@ pub fn report_rntop_logs(
         })?;
     }
     collector.finish();
-    check_filter(&options.filter, &collector)?;
+    check_filter(&options.filter, &collector, options.unmatched)?;
     let mut report = UsageReport {
         title: "a log of utilization and memory".to_owned(),
         kind: "rntop-log",

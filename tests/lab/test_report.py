@@ -73,10 +73,19 @@ class Report(SlurmCase):
         self.assertEqual((job["job"], job["devices"]), (short, 2))
         self.assertGreater(self.hours_watched(report, short), 0)
 
+    def test_what_was_watched_is_reported_if_another_job_is_pending(self):
+        waiting = self.sbatch("-J", "later", "--begin=now+3600", "--gres=gpu:1")
+        done = self.report("--slurm", "--job", f"{self.job},{waiting}", "--for", "6s", "--format", "json")
+        self.assertEqual([job["job"] for job in json.loads(done.stdout)["jobs"]], [self.job], done.stderr)
+        self.assertIn(f"job {waiting} is pending; it has had no devices", json.loads(done.stdout)["source"]["notes"])
+        uid = self.lab.run("id", "-u", "alice").stdout.strip()
+        report = self.report_of("--user", uid)
+        self.assertIn(self.job, [job["job"] for job in report["jobs"]])
+
     def test_a_job_that_is_not_there_is_named(self):
-        done = self.report("--slurm", "--job", "999999", "--for", "3s", "-w", "/tmp/nothing.json")
+        done = self.report("--slurm", "--job", "999999", "--for", "1h", "-w", "/tmp/nothing.json")
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("999999", done.stderr)
+        self.assertIn("job 999999 never existed", done.stderr)
         self.assertFalse(os.path.exists(self.lab.root + "/tmp/nothing.json"))
 
 

@@ -6,8 +6,8 @@ use gtop::internals::model::{
     Allocation, DeviceAllocation, Job, JobId, JobList, JobState, Link, NodeName,
 };
 use gtop::internals::report::{
-    FindingKind, NothingMatched, ReportFilter, ReportRequest, UsageReport, UsageSummary,
-    report_recordings,
+    FindingKind, NothingMatched, ReportFilter, ReportRequest, UnmatchedName, UsageReport,
+    UsageSummary, report_recordings,
 };
 use gtop::internals::sim::FleetSpec;
 use gtop::internals::source::replay::Recordings;
@@ -38,6 +38,8 @@ fn recorded() -> (tempfile::TempDir, std::path::PathBuf) {
                 job(&blank, ["19", "2_2", "ada"], "gpu02", &[0]),
                 job(&blank, ["20", "20", "carl"], "gpu02", &[3]),
                 job(&blank, ["21", "21", "dora"], "gpu02", &[3]),
+                job(&blank, ["22", "22", "emil"], "gpu02", &[]),
+                waiting(&blank, "23", "fred"),
             ];
             let at = Some(session.clock.now());
             session.jobs = Some(Arc::new(JobList { jobs: jobs.into(), at, ..JobList::default() }));
@@ -79,6 +81,11 @@ fn job(blank: &Job, [id, shown_id, user]: [&str; 3], node: &str, indices: &[u32]
         allocations: [Allocation { node: NodeName::new(node).unwrap(), devices }].into(),
         ..blank.clone()
     }
+}
+
+fn waiting(blank: &Job, id: &str, user: &str) -> Job {
+    let job = job(blank, [id, id, user], "gpu01", &[]);
+    Job { state: JobState::Pending, allocations: Arc::default(), ..job }
 }
 
 /// Returns the same with fixed utilization and power, and without processes.
@@ -126,6 +133,19 @@ fn report_in(
 
 fn report(path: &std::path::Path, filter: ReportFilter) -> UsageReport {
     report_in(path, filter, 1).unwrap()
+}
+
+/// The report of the same if names that nothing fits are noted.
+fn noted(path: &std::path::Path, filter: ReportFilter) -> Result<Vec<String>, String> {
+    let unmatched = UnmatchedName::Noted;
+    let request = ReportRequest { filter, unmatched, ..ReportRequest::default() };
+    let recordings = Recordings::open([path]).unwrap();
+    let report = report_recordings(&recordings, &request, |_share| {});
+    let is_of_name = |note: &String| note.starts_with("job ") || note.starts_with("user ");
+    let notes = |report: Option<UsageReport>| {
+        report.unwrap().notes.into_iter().filter(is_of_name).collect()
+    };
+    report.map(notes).map_err(|error| error.to_string())
 }
 
 /// Checks seconds that are held and seen, mean utilization, and energy at a mean power.
@@ -236,4 +256,33 @@ fn a_name_that_nothing_fits_is_an_error_that_lists_what_there_is() {
         error(filter(&["18"], &["ada"], &[])),
         "job 18 of user ada held no device in this time"
     );
+    // It is there, and held nothing that counts.
+    assert_eq!(
+        error(filter(&["18"], &[], &["gpu02"])),
+        "job 18 held nothing on node gpu02, but on gpu01"
+    );
+    assert_eq!(
+        error(filter(&["22"], &[], &["gpu01"])),
+        "job 22 held nothing on node gpu01, but on gpu02"
+    );
+    assert_eq!(error(filter(&["22"], &[], &[])), "job 22 held no device in this time");
+    assert_eq!(
+        error(filter(&[], &["bob"], &["gpu02"])),
+        "user bob held nothing on node gpu02, but on gpu01"
+    );
+    assert_eq!(error(filter(&["23"], &[], &[])), "job 23 is pending; it has had no devices");
+}
+
+#[test]
+fn what_was_watched_is_reported_if_one_name_fits() {
+    let (_folder, path) = recorded();
+    let pending = "job 23 is pending; it has had no devices";
+    assert_eq!(noted(&path, filter(&["17", "23"], &[], &[])).unwrap(), [pending]);
+    let unknown = noted(&path, filter(&["17", "99"], &[], &[])).unwrap();
+    assert!(unknown[0].starts_with("job 99 is not in what was recorded; "), "{unknown:?}");
+    let users = noted(&path, filter(&[], &["ada", "emil"], &[])).unwrap();
+    assert_eq!(users, ["user emil held no device in this time"]);
+    assert_eq!(noted(&path, filter(&["17"], &[], &[])).unwrap(), [""; 0]);
+    // Nothing was watched that counts.
+    assert_eq!(noted(&path, filter(&["23"], &[], &[])).unwrap_err(), pending);
 }
