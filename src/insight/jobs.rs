@@ -119,8 +119,14 @@ fn build_entry(job: Job, is_listed: bool, lookup: &NodeLookup<'_>) -> JobEntry {
     JobEntry { is_shown: nodes.iter().any(|job_node| job_node.is_shown), nodes, is_listed, job }
 }
 
+/// What stands for the name of a job of which only the scheduler's own id is known: users know a task of an array by
+/// another one, and beside a list of jobs the ids would look alike.
+const RAW_ID: &str = "(raw id)";
+
 /// Builds a job of each job id that processes carry in their cgroup and that no scheduler lists.
 fn jobs_from_processes(fleet: &Fleet) -> Vec<Job> {
+    let has_list = fleet.jobs.as_ref().is_some_and(|list| list.at.is_some());
+    let name = if has_list { RAW_ID } else { "" };
     let mut jobs: Vec<Job> = fleet
         .unlisted_jobs()
         .into_iter()
@@ -135,7 +141,7 @@ fn jobs_from_processes(fleet: &Fleet) -> Vec<Job> {
                 id: id.clone(),
                 shown_id: id.as_str().into(),
                 sluid: None,
-                name: "".into(),
+                name: name.into(),
                 user: user.unwrap_or_default(),
                 partition: "".into(),
                 account: None,
@@ -165,4 +171,23 @@ fn owner_and_start(nodes: &[&Arc<Node>], job: &JobId) -> (Option<Arc<str>>, Opti
         processes.filter(|process| process.statics.job.as_ref() == Some(job)).peekable();
     let user = processes.peek().and_then(|process| process.statics.user.known()).map(Arc::clone);
     (user, processes.filter_map(|process| process.started_at.get()).min())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::JobList;
+
+    #[test]
+    fn beside_listed_ids_those_of_processes_are_marked() {
+        let ids = |fleet: &Fleet| -> Vec<String> {
+            let text = |job: &Job| format!("{} {}", job.shown_id, job.name);
+            jobs_from_processes(fleet).iter().map(text).collect()
+        };
+        let fleet = Fleet::example_used_by("9");
+        assert_eq!(ids(&fleet), ["9 "]);
+        let list = JobList::clone(fleet.jobs.as_deref().unwrap());
+        let list = JobList { at: Some(Timestamp::default()), ..list };
+        assert_eq!(ids(&fleet.with_jobs(Some(Arc::new(list)))), ["9 (raw id)"]);
+    }
 }
