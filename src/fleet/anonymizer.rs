@@ -293,6 +293,7 @@ impl Anonymizer {
             }),
             notes: Vec::new(),
             filter_text: WITHHELD.into(),
+            narrowed_by: Arc::default(),
             requested: list.requested,
             is_partial: list.is_partial,
             hides_jobs: list.hides_jobs,

@@ -104,6 +104,23 @@ impl JobFilter {
         self.users.len() == 1 || !self.jobs.is_empty()
     }
 
+    /// Returns the options that leave out jobs of the users, such as `--qos high`.
+    fn narrowing_options(&self) -> String {
+        let options = [
+            ("partition", &self.partitions),
+            ("account", &self.accounts),
+            ("qos", &self.qos),
+            ("reservation", &self.reservations),
+            ("nodelist", &self.nodes),
+        ];
+        let given = options.into_iter().filter(|(_, names)| !names.is_empty());
+        let text = |(option, names): (&str, &Vec<String>)| {
+            let values = names.iter().map(|name| sanitize(name, 40)).collect::<Vec<_>>();
+            format!("--{option} {}", values.join(","))
+        };
+        given.map(text).collect::<Vec<_>>().join(" ")
+    }
+
     /// Returns the words that follow `jobs` on the screen, such as `of ada in gpu`.
     pub fn describe(&self) -> String {
         let list = |list: &[String]| {
@@ -208,6 +225,7 @@ impl SlurmPoller {
             initial_targets: Vec::new(),
             list: JobList {
                 filter_text: filter.describe().into(),
+                narrowed_by: filter.narrowing_options().into(),
                 requested: filter.requested(),
                 awaits_nodes: true,
                 interval,

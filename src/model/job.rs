@@ -231,6 +231,7 @@ const KEPT_INTERVALS: u32 = 3;
 const MIN_KEPT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The job list of one moment.
+#[expect(clippy::struct_excessive_bools, reason = "each answer is awaited for itself")]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobList {
     /// The jobs, running ones first, then by id.
@@ -245,6 +246,8 @@ pub struct JobList {
     pub notes: Vec<Arc<str>>,
     /// Which jobs are listed, to follow `job` in a sentence: `of alice`, `numbered 11`.
     pub filter_text: Arc<str>,
+    /// The options that leave out jobs of those users, such as `--qos high`; empty without any.
+    pub narrowed_by: Arc<str>,
     /// Which jobs were requested.
     pub requested: RequestedJobs,
     /// Some of these are not listed: there are too many, or their lines are not understood.
@@ -454,6 +457,9 @@ impl JobList {
                     return Some(none);
                 }
                 match pending {
+                    0 if !self.narrowed_by.is_empty() => {
+                        format!("{none}; no job, running or pending, matches {}", self.narrowed_by)
+                    }
                     0 => format!("{none}; submit one with sbatch or salloc and it appears here"),
                     1 => format!("{none}; 1 job is pending and appears here once it starts"),
                     count => {
@@ -556,6 +562,22 @@ mod tests {
             JobList { awaits_nodes: false, awaits_hidden: false, nodes: nodes(false), ..failed };
         assert!(all.is_answered());
         assert!(JobList { at, ..JobList::default() }.is_answered());
+    }
+
+    #[test]
+    fn an_empty_list_names_the_options_that_leave_out_jobs() {
+        let list = JobList {
+            at: Some(Timestamp::default()),
+            filter_text: "of ada in reservation schol".into(),
+            narrowed_by: "--reservation schol".into(),
+            ..JobList::default()
+        };
+        let none = "no running job of ada in reservation schol";
+        let reason = format!("{none}; no job, running or pending, matches --reservation schol");
+        assert_eq!(list.empty_reason(), Some(reason));
+        let pending = Job { state: JobState::Pending, ..Job::example("7") };
+        let waiting = JobList { jobs: vec![pending], ..list };
+        assert!(waiting.empty_reason().unwrap().starts_with(&format!("{none}; 1 job is pending")));
     }
 
     #[test]

@@ -168,6 +168,7 @@ impl JobListLine {
             error: self.error.as_ref().map(error),
             notes: self.notes.iter().map(|note| text(note)).collect(),
             filter_text: text(&self.filter),
+            narrowed_by: Arc::default(),
             requested,
             is_partial: self.is_partial,
             awaits_devices: self.awaits_devices,

@@ -154,6 +154,9 @@ impl SlurmError {
                 "the job is not in the queue".to_owned(),
                 "it has ended, or the id is wrong: squeue lists the current jobs",
             ),
+            Kind::InvalidArgument if line.to_ascii_lowercase().contains("node name") => {
+                (line.to_owned(), "correct the options; sinfo -N lists the nodes that Slurm knows")
+            }
             Kind::InvalidArgument => (line.to_owned(), "correct the options"),
             Kind::PermissionDenied => (line.to_owned(), "ask the administrator what you may see"),
             Kind::Other => (format!("{program} failed: {line}"), "run it by hand"),
@@ -191,6 +194,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn who_names_a_node_that_slurm_lacks_learns_how_to_list_them() {
+        let error = SlurmError::from_stderr("squeue", "Invalid node name gpu99\n");
+        let remedy = "correct the options; sinfo -N lists the nodes that Slurm knows";
+        assert_eq!((&*error.message, error.remedy), ("Invalid node name gpu99", remedy));
+    }
+
+    #[test]
     fn errors_of_slurm_are_classified() {
         for (stderr, kind) in [
             (
@@ -209,6 +219,7 @@ mod tests {
             ),
             ("slurm_load_jobs error: Invalid job id specified\n", SlurmErrorKind::NoSuchJob),
             ("squeue: error: Invalid user: nobodyxx\n", SlurmErrorKind::InvalidArgument),
+            ("Invalid node name specified\n", SlurmErrorKind::InvalidArgument),
             ("Invalid node name gpu99\n", SlurmErrorKind::InvalidArgument),
             (
                 "squeue: error: s_p_parse_file: unable to status file /etc/slurm/slurm.conf: No such file or \
