@@ -189,6 +189,11 @@ impl Gpu {
         [vec![Self { role: Role::Split, ..self }], slices].concat()
     }
 
+    /// Returns its PCI address.
+    pub(crate) fn pci(&self) -> &str {
+        &self.pci
+    }
+
     /// Returns true if it is a slice of a device.
     pub(crate) const fn is_slice(&self) -> bool {
         matches!(self.role, Role::Slice { .. })

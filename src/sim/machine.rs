@@ -221,8 +221,13 @@ impl Machine {
             constrained: Some(true),
             ..Configuration::default()
         };
+        let whole = self.gpus.iter().filter(|gpu| !gpu.is_slice());
+        let devices = (0..)
+            .zip(whole)
+            .map(|(minor, gpu)| (minor, gpu.pci().to_owned(), Some(gpu.uuid.clone())));
         Evidence {
             complete: true,
+            devices: devices.collect(),
             daemon: is_whole.then_some(daemon),
             configuration: Some(configuration),
             ..Evidence::default()

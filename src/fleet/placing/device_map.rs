@@ -170,7 +170,7 @@ impl DeviceMap {
     }
 
     /// Returns how many of these indices certainly mean devices that the driver does not show.
-    pub(super) fn not_shown(&self, indices: &BTreeSet<usize>) -> usize {
+    pub(super) fn hidden_count(&self, indices: &BTreeSet<usize>) -> usize {
         indices.iter().filter(|index| self.candidates.get(**index) == Some(&HIDDEN)).count()
     }
 
