@@ -169,11 +169,6 @@ impl DeviceMap {
         Meaning { certain: certain & !HIDDEN, possible: all & !HIDDEN }
     }
 
-    /// Returns how many of these indices certainly mean devices that the driver does not show.
-    pub(super) fn hidden_count(&self, indices: &BTreeSet<usize>) -> usize {
-        indices.iter().filter(|index| self.candidates.get(**index) == Some(&HIDDEN)).count()
-    }
-
     /// Returns true if an index may mean this unit, or a device that the driver does not show.
     pub(super) fn allows(&self, index: usize, unit: Option<usize>) -> bool {
         let meant = unit.map_or(HIDDEN, |unit| 1 << unit);

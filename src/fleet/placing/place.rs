@@ -212,10 +212,7 @@ impl Placement<'_> {
             (0, meaning.certain, UnitSet::MAX)
         };
         let certain = certain | proved;
-        let is_by_map = learned.is_sure() && is_of_list && earlier.is_none();
-        let map = numbering.map.as_ref().filter(|_| is_by_map);
-        let hidden = map.map_or(0, |map| map.hidden_count(&indices));
-        let wanted = indices.len().saturating_sub(count_ones(certain) + hidden);
+        let wanted = indices.len().saturating_sub(count_ones(certain));
         let meant = || {
             let likely = numbering.likely.as_ref()?;
             let meant = indices.iter().filter_map(|index| likely.get(*index)?.map(bit));

@@ -174,7 +174,7 @@ fn each_kind_of_evidence_has_its_certainty() {
             "a device that is not shown",
             four([0, 1, 2, 9]).with_device_list(&[0, 1, 2, 3]),
             indices(&[3]),
-            "11: certain scheduler | abcd | ",
+            "11:+1 unknown scheduler | abcd | ",
         ),
         (
             "other vendors in the driver's order",
