@@ -71,7 +71,7 @@ class Evidence:
             self.driver_at = now + DRIVER_INTERVAL if has_driver else self.driver_at
             node = None if is_new else self.parts.get('node')
             worker.request(now, 'evidence', self.daemon, node, is_new, is_first, has_driver)
-            self.asked = [self.daemon, None if is_first else self.changed()]
+            self.asked = [self.daemon, None if is_new else self.changed()]
         elif not worker.busy or now >= self.read_at:
             probe.poll.unregister(worker.link.source)
             self.on_worker_lost(now)
@@ -82,7 +82,7 @@ class Evidence:
         if not self.has_request:
             self.add({'complete': True}, None)
         if self.asked and self.asked[1] is None:
-            self.asked[1] = self.changed()  # seen with the first list
+            self.asked[1] = self.changed()  # seen with the list
         # If another daemon has started meanwhile, or its configuration has changed, it is asked at once.
         self.read_at = now + (EVIDENCE_INTERVAL if self.has_request or not self.is_list_due() else 0.0)
 
