@@ -131,13 +131,16 @@ def configuration(config, records):
     `constrained`: jobs can open their devices only; None if that cannot be read.
     """
     folder = os.path.dirname(config)
-    paths = []
-    lines = config_lines(folder, 'gres.conf', paths) or []
-    kinds = set(word.lower() for line in lines + (records or []) for word in line.split() if word[:5].lower() == 'type=')
-    if len(kinds) > 1:
-        config_lines(folder, os.path.basename(config), paths)  # it says in which order the types come
-    paths.append(folder + '/fake_gpus.conf')
-    changed = max([change_time(path) for path in paths] + [change_time(folder, is_folder=True)])
+    paths, more = [], []
+    lines = config_lines(folder, 'gres.conf', paths)
+    kinds = set(word.lower() for line in (lines or []) + (records or []) for word in line.split() if word[:5].lower() == 'type=')
+    is_read = lines is not None
+    if len(kinds) > 1:  # slurm.conf says in which order the types come
+        is_read = config_lines(folder, os.path.basename(config), more) is not None and is_read
+    changed = None
+    if is_read:  # else it may include files that are not seen
+        paths += more + [folder + '/fake_gpus.conf']
+        changed = max([change_time(path) for path in paths] + [change_time(folder, is_folder=True)])
     constrained = None
     lines = config_lines(folder, 'cgroup.conf', [])
     if lines is not None or is_searchable(folder) and not os.path.exists(folder + '/cgroup.conf'):

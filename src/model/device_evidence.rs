@@ -120,6 +120,8 @@ pub struct ProvedIndices {
     pub meanings: Vec<Vec<u32>>,
     /// The same of the list before the daemon made it anew.
     pub earlier: Vec<Vec<u32>>,
+    /// When the first job began that was certainly placed by that list; `None` if that is not known.
+    pub earlier_since: Option<Timestamp>,
     /// When the last job began that was certainly placed by that list; `None` if that is not known.
     pub earlier_until: Option<Timestamp>,
     /// Something contradicted what had been proved.

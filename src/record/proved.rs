@@ -28,6 +28,8 @@ pub(super) struct ProvedLine {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     earlier: Vec<Vec<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    earlier_since: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     earlier_until: Option<f64>,
     contradicted: bool,
 }
@@ -42,6 +44,7 @@ pub(super) fn to_lines(proved: &BTreeMap<NodeName, ProvedIndices>) -> Vec<Proved
         started_at: known.started_at.map(to_seconds),
         meanings: known.meanings.clone(),
         earlier: known.earlier.clone(),
+        earlier_since: known.earlier_since.map(to_seconds),
         earlier_until: known.earlier_until.map(to_seconds),
         contradicted: known.is_contradicted,
     };
@@ -64,6 +67,7 @@ pub(super) fn to_proved(lines: &[ProvedLine]) -> BTreeMap<NodeName, ProvedIndice
             started_at: line.started_at.map(from_seconds),
             meanings: line.meanings.clone(),
             earlier: line.earlier.clone(),
+            earlier_since: line.earlier_since.map(from_seconds),
             earlier_until: line.earlier_until.map(from_seconds),
             is_contradicted: line.contradicted,
         };

@@ -38,10 +38,11 @@ pub(super) struct ListIdentity {
     booted_at: Option<Timestamp>,
 }
 
-/// A map, and the last moment at which jobs were certainly placed by it.
+/// A map, and the moments between which jobs were certainly placed by it; `None` if that is not known.
 #[derive(Clone, Debug)]
 struct EarlierMap {
     map: DeviceMap,
+    since: Option<Timestamp>,
     until: Option<Timestamp>,
 }
 
@@ -153,9 +154,9 @@ impl LearnedMap {
         if !is_same_node {
             (self.map, self.earlier, self.is_contradicted) = (None, None, false);
         } else if !before.has_same_list(&identity) {
-            let until = before.until();
+            let (since, until) = (before.since(), before.until());
             let complete = self.map.take().filter(DeviceMap::is_complete);
-            self.earlier = complete.map(|map| EarlierMap { map, until });
+            self.earlier = complete.map(|map| EarlierMap { map, since, until });
             self.is_contradicted = false;
         }
         // The scheduler, or the node, may not tell for a while.
@@ -205,7 +206,9 @@ impl LearnedMap {
     pub(super) fn map_for(&self, job: &Job) -> Option<&DeviceMap> {
         let start = job.starts_at?;
         let earlier = self.earlier.as_ref().filter(|_| !self.is_of_list(job))?;
-        earlier.until.is_none_or(|until| start < until).then_some(&earlier.map)
+        let is_since = earlier.since.is_some_and(|since| start > since);
+        let is_until = earlier.until.is_none_or(|until| start < until);
+        (is_since && is_until).then_some(&earlier.map)
     }
 
     /// Records that what is proved contradicts itself, or the daemon's list.
@@ -248,6 +251,7 @@ impl LearnedMap {
             started_at: self.identity.any_start(),
             meanings: known.map(DeviceMap::meanings).unwrap_or_default(),
             earlier: earlier.map(|earlier| earlier.map.meanings()).unwrap_or_default(),
+            earlier_since: earlier.and_then(|earlier| earlier.since),
             earlier_until: earlier.and_then(|earlier| earlier.until),
             is_contradicted: self.is_contradicted,
         })
@@ -261,7 +265,8 @@ impl LearnedMap {
         let units = proved.units.len();
         self.map = DeviceMap::of_meanings(&proved.meanings, units);
         let earlier = DeviceMap::of_meanings(&proved.earlier, units);
-        self.earlier = earlier.map(|map| EarlierMap { map, until: proved.earlier_until });
+        let (since, until) = (proved.earlier_since, proved.earlier_until);
+        self.earlier = earlier.map(|map| EarlierMap { map, since, until });
         self.is_contradicted = proved.is_contradicted;
         self.identity = ListIdentity {
             boot_id: proved.boot_id.clone(),

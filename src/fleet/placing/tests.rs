@@ -272,6 +272,33 @@ fn a_list_holds_for_jobs_from_its_start_until_its_files_were_last_looked_at() {
 }
 
 #[test]
+fn an_earlier_list_holds_only_for_jobs_that_began_while_it_did() {
+    let mut keeper = HoldingsKeeper::default();
+    let mut told = |started: i64, changed: i64, list: [u32; 4]| {
+        let node = with_scheduler(four([0, 1, 2, 3]).with_device_list(&list), |known| {
+            known.devices = Some(4);
+            known.daemon_started_at = Some(at(started));
+        });
+        let node = with_evidence(node, |known| {
+            known.configuration.changed_at = Some(at(changed));
+            known.configuration.checked_at = Some(at(started + 90));
+            known.configuration.is_cached = false;
+        });
+        let later = Job { starts_at: Some(at(520)), ..job("12", "bob", indices(&[1])) };
+        let jobs = vec![job("11", "alice", indices(&[0])), later];
+        keeper.set_jobs(Some(&self::list(jobs)));
+        let mut node = Arc::new(node);
+        keeper.place(&mut node);
+        holdings_text(&node)
+    };
+    // Job 11 began at second 100, before the first list that is seen.
+    let first = told(500, 400, [3, 2, 1, 0]);
+    assert!(first.starts_with("11:+1 unknown scheduler; 12:c certain"), "{first}");
+    let second = told(700, 600, [0, 1, 2, 3]);
+    assert!(second.starts_with("11:+1 unknown scheduler; 12:c certain"), "{second}");
+}
+
+#[test]
 fn what_processes_proved_is_only_likely_where_the_configuration_cannot_be_seen() {
     let mut keeper = HoldingsKeeper::default();
     let mut told = |node: Node, id: &str| {
