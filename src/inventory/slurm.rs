@@ -376,7 +376,7 @@ impl SlurmPoller {
             SlurmAnswer::Details(answer) => {
                 let (queried, details) = self.details.apply(&self.list, answer, self.interval);
                 self.apply_outcomes(&queried, &details);
-                self.details.apply_to(&mut self.list.jobs);
+                self.details.apply_to(&mut self.list.jobs, &self.node_use.last);
             }
             SlurmAnswer::Nodes(answer) => {
                 self.nodes.apply(answer);
@@ -385,7 +385,7 @@ impl SlurmPoller {
             SlurmAnswer::NodeUse(answer) => {
                 self.node_use.apply(answer);
                 if self.details.on_node_use(&self.list, &self.node_use.last) {
-                    self.details.apply_to(&mut self.list.jobs);
+                    self.details.apply_to(&mut self.list.jobs, &self.node_use.last);
                 }
                 self.update_targets(clock.now());
             }
@@ -470,7 +470,7 @@ impl SlurmPoller {
         self.names = queue.names;
         self.list.at = listed_at;
         self.details.on_node_use(&self.list, &self.node_use.last);
-        self.details.apply_to(&mut self.list.jobs);
+        self.details.apply_to(&mut self.list.jobs, &self.node_use.last);
         self.initial_targets.clear();
         self.list.notes = queue.notes.into_iter().map(Into::into).collect();
         self.list.is_partial = queue.is_partial;

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::inventory::slurm::SlurmError;
 use crate::inventory::slurm::command::{DetailAnswer, DetailQuery, fetch_details};
+use crate::inventory::slurm::gres::ParsedAllocation;
 use crate::inventory::slurm::job_detail::JobDetail;
 use crate::inventory::slurm::node_use::NodeUse;
 use crate::inventory::slurm::scheduled_query::{ScheduledQuery, TimedAnswer};
+use crate::inventory::slurm::{SlurmError, SlurmErrorKind};
 use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobList, JobState, NodeName};
 use crate::time::Timestamp;
 
@@ -111,7 +112,10 @@ impl DetailPoll {
 
     /// Takes what jobs have on nodes; returns true if that says something of a job.
     pub(super) fn on_node_use(&mut self, list: &JobList, node_use: &NodeUse) -> bool {
-        let mut is_changed = false;
+        let has_positions = |known: &KnownDetail| {
+            known.detail.devices.values().any(ParsedAllocation::has_positions)
+        };
+        let mut is_changed = self.known.values().any(has_positions);
         for job in list.with_nodes() {
             let known = self.known.get(&job.id);
             // What nodes of an ending job have in use tells nothing about it.
@@ -240,6 +244,9 @@ impl DetailPoll {
                 None => {}
             }
         }
+        // Without the program, nothing will ever be told of them.
+        let is_asked_again =
+            error.as_ref().is_some_and(|error| error.kind != SlurmErrorKind::NotInstalled);
         self.note = error.map(|error| {
             let all = list.with_nodes().count();
             let unknown = list.with_nodes().filter(|job| !self.known.contains_key(&job.id)).count();
@@ -247,7 +254,7 @@ impl DetailPoll {
                 if unknown < all { format!("{unknown} of {all} jobs") } else { "jobs".to_owned() };
             format!("{}; devices of {of} are inferred from their processes", error.message)
         });
-        if self.note.is_some() {
+        if is_asked_again {
             queried.retain(|id, _| details.contains_key(id));
         }
         (queried, details)
@@ -265,7 +272,7 @@ impl DetailPoll {
     }
 
     /// Adds the known devices to the listed jobs.
-    pub(super) fn apply_to(&self, jobs: &mut [Job]) {
+    pub(super) fn apply_to(&self, jobs: &mut [Job], node_use: &NodeUse) {
         for job in jobs {
             let Some(known) = self.known.get(&job.id) else {
                 let mut devices = job.allocations.iter().map(|allocation| &allocation.devices);
@@ -276,8 +283,11 @@ impl DetailPoll {
             };
             job.sluid.clone_from(&known.detail.sluid);
             let devices = &known.detail.devices;
-            job.allocations =
-                with_devices(job, |node| devices.get(node).cloned().unwrap_or_default());
+            let count_on = |node: &NodeName| node_use.nodes.get(node).and_then(|node| node.devices);
+            job.allocations = with_devices(job, |node| {
+                let parsed = devices.get(node).cloned().unwrap_or_default();
+                parsed.on_node(count_on(node))
+            });
         }
     }
 
@@ -310,7 +320,7 @@ fn with_devices(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inventory::slurm::SlurmErrorKind;
+    use crate::inventory::slurm::gres::parse_device_allocation;
     use crate::model::SchedulerNode;
 
     const INTERVAL: Duration = Duration::from_secs(30);
@@ -335,7 +345,7 @@ mod tests {
 
     fn detail(number: u32) -> (JobId, JobDetail) {
         let node = NodeName::new(&format!("n{number}")).unwrap();
-        let devices = [(node, DeviceAllocation::Indices([0].into()))].into();
+        let devices = [(node, DeviceAllocation::Indices([0].into()).into())].into();
         (JobId::new(&number.to_string()).unwrap(), JobDetail { devices, ..JobDetail::default() })
     }
 
@@ -428,7 +438,7 @@ mod tests {
         let note = "scontrol printed more than gtop reads; devices of 40 of 50 jobs are inferred \
                     from their processes";
         assert_eq!(poll.note(&list).as_deref(), Some(note));
-        poll.apply_to(&mut list.jobs);
+        poll.apply_to(&mut list.jobs, &NodeUse::default());
         assert_eq!(list.jobs_without_devices(), 40);
         let mut parts = Vec::new();
         while let Some(query) = next_query(&mut poll, &list) {
@@ -438,7 +448,7 @@ mod tests {
             poll.apply(&list, answer(query, numbers.into_iter(), None), INTERVAL);
         }
         assert_eq!(parts, [(16, false), (16, false), (8, false)]);
-        poll.apply_to(&mut list.jobs);
+        poll.apply_to(&mut list.jobs, &NodeUse::default());
         assert_eq!((list.jobs_without_devices(), poll.note(&list)), (0, None));
     }
 
@@ -459,6 +469,44 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn jobs_that_have_left_the_list_are_asked_about_again_after_a_failure() {
+        let departed: BTreeMap<_, _> = [(JobId::new("7").unwrap(), "x".to_owned())].into();
+        let list = list(0..0);
+        let lost = SlurmError::from_stderr("scontrol", "Unable to contact slurm controller");
+        let missing = crate::process::ProgramError::NotFound;
+        let missing = SlurmError::from_run_error("scontrol", &missing, 30);
+        for (error, told) in [(Some(lost), 0), (Some(missing), 1), (None, 1)] {
+            let mut poll = DetailPoll::new(false);
+            let query = poll.next_query(&list, &BTreeMap::new(), &departed).unwrap();
+            let is_lost = error.is_some();
+            let (answered, _) = poll.apply(&list, answer(query, 0..0, error), INTERVAL);
+            assert_eq!((answered.len(), poll.is_wanted), (told, is_lost));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn shares_of_devices_are_placed_once_it_is_known_how_many_their_node_has() {
+        let mut list = list(0..1);
+        let mut poll = DetailPoll::new(false);
+        poll.on_list(&list.jobs);
+        let query = next_query(&mut poll, &list).unwrap();
+        let mut answer = answer(query, 0..1, None);
+        let parsed = parse_device_allocation("shard:h100:5(0/4,3/4,2/4,0/4)");
+        let detail = answer.value.details.values_mut().next().unwrap();
+        detail.devices.values_mut().for_each(|devices| *devices = parsed.clone());
+        poll.apply(&list, answer, INTERVAL);
+        let devices = |list: &JobList| list.jobs[0].allocations[0].devices.clone();
+        poll.apply_to(&mut list.jobs, &NodeUse::default());
+        assert_eq!(devices(&list), DeviceAllocation::Count(2));
+        let node = SchedulerNode { devices: Some(4), ..SchedulerNode::default() };
+        let nodes = [(NodeName::new("n0").unwrap(), node.into())].into();
+        let node_use = NodeUse { nodes, at: Some(at(6)), is_truncated: false };
+        assert!(poll.on_node_use(&list, &node_use));
+        poll.apply_to(&mut list.jobs, &node_use);
+        assert_eq!(devices(&list), DeviceAllocation::Indices([1, 2].into()));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_job_on_nodes_without_devices_in_use_is_not_queried_until_there_are() {
         let mut list = list(0..3);
         let node = |devices: u32, used: &[u32]| SchedulerNode {
@@ -476,7 +524,7 @@ mod tests {
         assert!(poll.on_node_use(&list, &node_use(6, &[])));
         let query = next_query(&mut poll, &list).unwrap();
         assert_eq!(query.jobs.keys().map(JobId::as_str).collect::<Vec<_>>(), ["2"]);
-        poll.apply_to(&mut list.jobs);
+        poll.apply_to(&mut list.jobs, &NodeUse::default());
         let devices = |list: &JobList, at: usize| list.jobs[at].allocations[0].devices.clone();
         assert_eq!(devices(&list, 0), DeviceAllocation::None);
         assert_eq!(devices(&list, 1), DeviceAllocation::None);
@@ -489,7 +537,7 @@ mod tests {
         ending.jobs[1].state = JobState::Completing;
         assert!(!poll.on_node_use(&ending, &node_use(8, &[3])));
         assert!(poll.on_node_use(&list, &node_use(8, &[3])));
-        poll.apply_to(&mut list.jobs);
+        poll.apply_to(&mut list.jobs, &NodeUse::default());
         assert_eq!(devices(&list, 1), DeviceAllocation::Unknown);
         let query = next_query(&mut poll, &list).unwrap();
         assert_eq!(query.jobs.keys().map(JobId::as_str).collect::<Vec<_>>(), ["1", "2"]);

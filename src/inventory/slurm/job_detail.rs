@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::inventory::slurm::gres::{names_accelerators, parse_device_allocation};
+use crate::inventory::slurm::gres::{
+    ParsedAllocation, names_accelerators, parse_device_allocation,
+};
 use crate::inventory::slurm::queue;
 use crate::inventory::slurm::records::RecordSplitter;
 use crate::model::{DeviceAllocation, Job, JobId, JobOutcome, NodeName};
@@ -16,7 +18,7 @@ use crate::model::{DeviceAllocation, Job, JobId, JobOutcome, NodeName};
 pub(super) struct JobDetail {
     pub(super) sluid: Option<JobId>,
     /// Empty if not known.
-    pub(super) devices: BTreeMap<NodeName, DeviceAllocation>,
+    pub(super) devices: BTreeMap<NodeName, ParsedAllocation>,
     /// How it ended; `None` while it runs.
     pub(super) outcome: Option<JobOutcome>,
 }
@@ -25,7 +27,7 @@ impl JobDetail {
     /// Returns the details of a job that is known to have no device.
     pub(super) fn without_devices(job: &Job) -> Self {
         let nodes = job.allocations.iter().map(|allocation| allocation.node.clone());
-        let devices = nodes.map(|node| (node, DeviceAllocation::None)).collect();
+        let devices = nodes.map(|node| (node, DeviceAllocation::None.into())).collect();
         Self { devices, ..Self::default() }
     }
 }
@@ -117,7 +119,8 @@ fn parse_record(text: &str) -> Option<JobDetail> {
     }
     // A job that has ended, or is starting, has resources but no device indices. One that is ending still has its devices:
     // on its only node, that is all that it was given.
-    let has_no_device = detail.devices.values().all(|devices| *devices == DeviceAllocation::None);
+    let none = ParsedAllocation::from(DeviceAllocation::None);
+    let has_no_device = detail.devices.values().all(|devices| *devices == none);
     if let Some(requested) = requested.filter(|_| has_no_device) {
         let mut nodes = std::mem::take(&mut detail.devices).into_keys();
         if let (Some(node), None, true) = (nodes.next(), nodes.next(), is_ending) {
@@ -127,8 +130,14 @@ fn parse_record(text: &str) -> Option<JobDetail> {
     is_complete.then_some(detail)
 }
 
+/// Returns true for a line that follows everything that is read.
+fn ends_details(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("Command=") || line.starts_with("MinCPUsNode=")
+}
+
 /// Parses `gpu[01-02] CPU_IDs=0-7 Mem=0 GRES=gpu:h100:8(IDX:0-7)`.
-fn parse_node_line(line: &str, devices: &mut BTreeMap<NodeName, DeviceAllocation>) {
+fn parse_node_line(line: &str, devices: &mut BTreeMap<NodeName, ParsedAllocation>) {
     let Some((list, rest)) = line.split_once(' ') else { return };
     let Some((_, gres)) = rest.split_once("GRES=") else { return };
     let Ok(nodes) = queue::parse_nodelist(list) else { return };
@@ -165,7 +174,8 @@ mod tests {
 
     fn devices(details: &BTreeMap<JobId, JobDetail>, id: &str) -> Option<DeviceAllocation> {
         let detail = details.get(&JobId::new(id).unwrap())?;
-        detail.devices.get(&NodeName::new("gpu01").unwrap()).cloned()
+        let devices = detail.devices.get(&NodeName::new("gpu01").unwrap())?;
+        Some(devices.on_node(Some(8)))
     }
 
     #[test]
@@ -181,8 +191,11 @@ mod tests {
                     CPU_IDs=0 Mem=0 GRES=gpu:1";
         let details = parse(&text("5", "a", more), &names(&[("5", "a")]));
         let detail = details.get(&JobId::new("5").unwrap()).unwrap();
-        let allocations: Vec<_> =
-            detail.devices.iter().map(|(node, devices)| (node.as_str(), devices.clone())).collect();
+        let allocations: Vec<_> = detail
+            .devices
+            .iter()
+            .map(|(node, devices)| (node.as_str(), devices.on_node(None)))
+            .collect();
         let indices = DeviceAllocation::Indices([0, 1].into());
         let one = DeviceAllocation::Count(1);
         assert_eq!(
@@ -262,7 +275,8 @@ mod tests {
         let ending = |record: String| {
             let states = "   JobState=COMPLETING Reason=None\n   JOB_GRES";
             let details = parse(&record.replace("   JOB_GRES", states), &names(&[("5", "x")]));
-            details[&JobId::new("5").unwrap()].devices.values().cloned().collect::<Vec<_>>()
+            let devices = details[&JobId::new("5").unwrap()].devices.values();
+            devices.map(|devices| devices.on_node(None)).collect::<Vec<_>>()
         };
         assert_eq!(ending(text("5", "x", "")), [DeviceAllocation::Count(12)]);
         let indices = DeviceAllocation::Indices([1, 4].into());

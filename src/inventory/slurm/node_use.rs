@@ -115,16 +115,16 @@ fn parse_record(record: &str) -> Option<(NodeName, SchedulerNode)> {
     // Where Slurm is told of no resources, it tells of none in use.
     let has_none = resources.is_some_and(queue::is_empty_value);
     let used = match (field("GresUsed"), fields.contains_key("GresUsed")) {
-        (Some(used), _) => Some(gres::used_devices(used)),
-        (None, false) if has_none => Some(UsedDevices { count: 0, indices: Some(Vec::new()) }),
-        (None, _) => None,
+        (Some(used), _) => gres::used_devices(used, resources),
+        (None, false) if has_none => gres::used_devices("", resources),
+        (None, _) => UsedDevices::default(),
     };
     let node = SchedulerNode {
         partitions: words(field("Partitions").unwrap_or_default()),
         features: words(field("ActiveFeatures").unwrap_or_default()),
         devices: resources.map(gres::count_devices),
-        allocated: used.as_ref().map(|used| used.count),
-        allocated_indices: used.and_then(|used| used.indices).map(Into::into),
+        allocated: used.count,
+        allocated_indices: used.indices.map(Into::into),
         device_types: resources.map(gres::device_types).unwrap_or_default(),
         daemon_started_at: field("SlurmdStartTime").and_then(parse_time),
         version: field("Version").map(|version| sanitize_shared(version, MAX_NAME_CHARS)),
@@ -224,6 +224,8 @@ mod tests {
         assert_eq!(allocated(&unknown), (Some(4), None, None));
         let counted = text.replace("(null)", "gpu:4").replace("USED", "gpu:2(IDX:N/A)");
         assert_eq!(allocated(&counted), (Some(4), Some(2), None));
+        let silent = text.replace("(null)", "gpu:4").replace("USED", "");
+        assert_eq!(allocated(&silent), (Some(4), None, None));
     }
 
     #[test]

@@ -46,7 +46,11 @@ fn allocations(text: &str, name: &str) -> Vec<Vec<(String, DeviceAllocation)>> {
     let details = job_detail::parse(text, &names);
     let of = |id: &&str| {
         let detail = details.get(&JobId::new(id).unwrap()).cloned().unwrap_or_default();
-        detail.devices.into_iter().map(|(node, devices)| (node.to_string(), devices)).collect()
+        detail
+            .devices
+            .into_iter()
+            .map(|(node, devices)| (node.to_string(), devices.on_node(None)))
+            .collect()
     };
     ids.iter().map(of).collect()
 }
