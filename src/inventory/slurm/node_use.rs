@@ -43,7 +43,7 @@ pub(super) async fn fetch(clock: Clock) -> Result<NodeUse, SlurmError> {
     let mut reader = NodeUseReader::new();
     let words = ["--all", "--details", "show", "node"];
     let ended = command::stream_records(&words, "", &mut |bytes| reader.push(bytes)).await?;
-    let (start, nodes) = (reader.start(), reader.finish());
+    let (start, (nodes, is_cut)) = (reader.start(), reader.finish());
     if nodes.is_empty() {
         if !ended.succeeded {
             return Err(SlurmError::from_stderr("scontrol", &ended.stderr));
@@ -54,7 +54,7 @@ pub(super) async fn fetch(clock: Clock) -> Result<NodeUse, SlurmError> {
             return Err(SlurmError::unexpected_output("scontrol", &message));
         }
     }
-    let is_truncated = ended.is_truncated || !ended.succeeded;
+    let is_truncated = ended.is_truncated || !ended.succeeded || is_cut;
     Ok(NodeUse { nodes, at: Some(at), is_truncated })
 }
 
@@ -80,10 +80,16 @@ impl NodeUseReader {
         self.splitter.push(bytes, &mut |record| add_record(nodes, record));
     }
 
-    fn finish(mut self) -> BTreeMap<NodeName, Arc<SchedulerNode>> {
-        let nodes = &mut self.nodes;
-        self.splitter.finish(&mut |record| add_record(nodes, record));
-        self.nodes.into_iter().filter_map(|(name, node)| Some((name, Arc::new(node?)))).collect()
+    /// Returns the nodes, and whether the output ends inside a record.
+    fn finish(mut self) -> (BTreeMap<NodeName, Arc<SchedulerNode>>, bool) {
+        let Self { splitter, nodes } = &mut self;
+        let mut is_cut = splitter.is_inside_line();
+        splitter.finish(&mut |record| {
+            is_cut |= split_end(record).is_none();
+            add_record(nodes, record);
+        });
+        let nodes = self.nodes.into_iter();
+        (nodes.filter_map(|(name, node)| Some((name, Arc::new(node?)))).collect(), is_cut)
     }
 }
 
@@ -98,10 +104,15 @@ fn add_record(nodes: &mut BTreeMap<NodeName, Option<SchedulerNode>>, record: &st
     }
 }
 
+/// Splits a record at the end of what is read; `None` if it is cut.
+fn split_end(record: &str) -> Option<(&str, &str)> {
+    record.split_once(&format!("\n   {END}"))
+}
+
 /// Parses a record without its marker; `None` if it is cut.
 fn parse_record(record: &str) -> Option<(NodeName, SchedulerNode)> {
     let name = NodeName::new(record.split_whitespace().next()?).ok()?;
-    let (text, written) = record.split_once(&format!("\n   {END}"))?;
+    let (text, written) = split_end(record)?;
     let mut fields: BTreeMap<&str, Option<&str>> = BTreeMap::new();
     for word in text.split_whitespace() {
         let Some((key, value)) = word.split_once('=') else { continue };
@@ -170,7 +181,7 @@ impl NodeUse {
 pub(super) fn parse(output: &str) -> BTreeMap<NodeName, Arc<SchedulerNode>> {
     let mut reader = NodeUseReader::new();
     reader.push(output.as_bytes());
-    reader.finish()
+    reader.finish().0
 }
 
 #[cfg(test)]
@@ -276,6 +287,18 @@ mod tests {
             assert!(parse(whole.split_at(cut).0).is_empty(), "{cut}");
         }
         assert_eq!(parse(whole.split_at(end).0), parse(&whole));
+        let is_cut = |output: &str| {
+            let mut reader = NodeUseReader::new();
+            reader.push(output.as_bytes());
+            reader.finish().1
+        };
+        let both = record("gpu02", "gpu:4", "gpu:0", "none") + &whole;
+        assert!(!is_cut(&both));
+        for cut in both.find("gpu01").unwrap()..both.trim_end().len() {
+            // An end of a line behind what is read may be that of the record.
+            let is_whole = cut > both.rfind(END).unwrap() && both.split_at(cut).0.ends_with('\n');
+            assert_eq!(is_cut(both.split_at(cut).0), !is_whole, "{cut}");
+        }
         assert!(parse("NodeName=a b;c\n   CfgTRES=\n").len() <= 1);
         assert!(parse("NodeName=\n   CfgTRES=\n").is_empty());
     }

@@ -39,6 +39,11 @@ impl RecordSplitter {
         self.count
     }
 
+    /// Returns true if the last line that has arrived has no end.
+    pub(super) fn is_inside_line(&self) -> bool {
+        !self.line.is_empty()
+    }
+
     /// Returns the beginning of the output.
     pub(super) fn start(&self) -> String {
         String::from_utf8_lossy(&self.start).into_owned()

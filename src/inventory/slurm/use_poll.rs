@@ -18,6 +18,9 @@ const NEAR: Duration = Duration::from_millis(500);
 /// After so many usual waits without an answer, what the last one says may no longer be true.
 const WAITS_UNTIL_OLD: u32 = 3;
 
+/// Why an answer that was cut is not believed.
+const NOT_ALL_NODES: &str = "scontrol did not list all nodes";
+
 /// The last answer, and the query for the next.
 #[derive(Debug)]
 pub(super) struct UsePoll {
@@ -71,7 +74,14 @@ impl UsePoll {
     /// Keeps the answer, or the last one if there is none.
     pub(super) fn apply(&mut self, answer: TimedAnswer<Result<NodeUse, SlurmError>>) {
         let interval = self.interval.saturating_mul(INTERVALS_WITHOUT_LIST);
-        match answer.value {
+        let value = match answer.value {
+            // What is missing in it has not changed.
+            Ok(node_use) if node_use.is_truncated && self.has_more_than(&node_use) => {
+                Err(SlurmError::unexpected_output("scontrol", NOT_ALL_NODES))
+            }
+            value => value,
+        };
+        match value {
             Ok(node_use) => {
                 (self.last, self.error) = (node_use, None);
                 self.query.on_success(interval, answer.took);
@@ -84,6 +94,11 @@ impl UsePoll {
         }
     }
 
+    /// Returns true if the last answer has a node that this one lacks.
+    fn has_more_than(&self, node_use: &NodeUse) -> bool {
+        self.last.nodes.keys().any(|name| !node_use.nodes.contains_key(name))
+    }
+
     /// Returns true if the last answer is so old that it may no longer be true.
     pub(super) fn is_old(&self, now: Timestamp) -> bool {
         let limit = self.query.usual_wait().saturating_mul(WAITS_UNTIL_OLD);
@@ -93,9 +108,7 @@ impl UsePoll {
     /// Returns a note if what is known of the devices in use is missing, old or not complete.
     pub(super) fn note(&self, now: Timestamp) -> Option<String> {
         if self.last.is_truncated {
-            let note =
-                "scontrol did not list all nodes; of some it is not known what jobs have there";
-            return Some(note.to_owned());
+            return Some(format!("{NOT_ALL_NODES}; of some it is not known what jobs have there"));
         }
         let error = self.error.as_ref()?;
         let what = match self.last.at {
@@ -110,7 +123,10 @@ impl UsePoll {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
     use crate::inventory::slurm::SlurmErrorKind;
+    use crate::model::NodeName;
 
     fn answer(value: Result<NodeUse, SlurmError>) -> TimedAnswer<Result<NodeUse, SlurmError>> {
         TimedAnswer { value, took: Duration::ZERO }
@@ -173,6 +189,31 @@ mod tests {
         assert!(poll.note(now).unwrap().starts_with(quoted), "{:?}", poll.note(now));
         poll.apply(answer(Ok(NodeUse { at: Some(now), ..NodeUse::default() })));
         assert_eq!(poll.note(now), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_was_cut_changes_nothing_if_it_lacks_a_known_node() {
+        let now = Clock::system().now();
+        let answered = |names: &[&str], is_truncated| {
+            let node = |name: &&str| (NodeName::new(name).unwrap(), Arc::default());
+            let nodes = names.iter().map(node).collect();
+            answer(Ok(NodeUse { nodes, at: Some(now), is_truncated }))
+        };
+        let mut poll = UsePoll::new(Duration::from_secs(30));
+        let known = |poll: &UsePoll| (poll.last.nodes.len(), poll.last.is_truncated);
+        poll.apply(answered(&["a"], true));
+        assert_eq!(known(&poll), (1, true), "there is no better one");
+        poll.apply(answered(&["a", "b", "c"], false));
+        assert_eq!(known(&poll), (3, false));
+        poll.apply(answered(&["a", "b"], true));
+        assert_eq!((known(&poll), poll.note(now)), ((3, false), None));
+        let later = now.plus(Duration::from_secs(600));
+        assert!(poll.is_old(later));
+        let note = "scontrol did not list all nodes; what jobs have on nodes is old";
+        assert_eq!(poll.note(later).as_deref(), Some(note));
+        // A node that a whole answer lacks is gone.
+        poll.apply(answered(&["a", "b"], false));
+        assert_eq!((known(&poll), poll.is_old(later)), ((2, false), false));
     }
 
     #[tokio::test(start_paused = true)]
