@@ -404,9 +404,6 @@ impl SlurmPoller {
     /// Updates what the list says of the running queries.
     fn update_list(&mut self) {
         let awaits_details = self.details.is_awaited(&self.list, &self.departed);
-        if !awaits_details {
-            self.list.awaiting_outcome.clear();
-        }
         self.list.awaits_devices = awaits_details || self.missing_jobs.is_awaited();
         self.list.awaits_nodes = self.nodes.is_awaited();
         self.list.awaits_hidden = self.needs_hides_jobs() && !self.hides_jobs.has_failed();

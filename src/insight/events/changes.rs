@@ -258,6 +258,7 @@ impl ChangeDetector {
         }
         let starts: BTreeMap<&JobId, Option<Timestamp>> = old
             .with_nodes()
+            .chain(&old.awaiting_outcome)
             .filter(|job| has_run(job))
             .map(|job| (&job.id, job.starts_at))
             .collect();
@@ -483,12 +484,14 @@ mod tests {
         let again = "job 1 waits again · x of alice";
         assert_eq!(job_texts(list(running.clone()), list(pending.clone())), [again]);
         assert_eq!(job_texts(away.clone(), list(pending.clone())), [again]);
-        assert_eq!(job_texts(list(running.clone()), away), [""; 0]);
+        assert_eq!(job_texts(list(running.clone()), away.clone()), [""; 0]);
         let later = job(JobState::Running, 60);
         let started = "job 1 started · x of alice";
         assert_eq!(job_texts(list(pending), list(later.clone())), [started]);
         let requeued = "job 1 was requeued and runs again · x of alice";
         assert_eq!(job_texts(list(running.clone()), list(later.clone())), [requeued]);
+        // Meanwhile the filter left it out.
+        assert_eq!(job_texts(away.clone(), list(later.clone())), [requeued]);
         // The start of a job whose nodes boot moves.
         assert_eq!(job_texts(list(job(JobState::Configuring, 5)), list(later)), [""; 0]);
         // It has no nodes, and its state is none that gtop knows.

@@ -58,6 +58,8 @@ pub(super) struct DetailAnswer {
     pub(super) query: DetailQuery,
     /// What is whole, also of an answer that was cut.
     pub(super) details: BTreeMap<JobId, JobDetail>,
+    /// It ends inside a record, so jobs may be missing.
+    pub(super) is_cut: bool,
     /// Why jobs may be missing.
     pub(super) error: Option<SlurmError>,
 }
@@ -77,12 +79,12 @@ pub(super) async fn fetch_details(query: DetailQuery) -> DetailAnswer {
     let mut reader = DetailReader::new(&query.jobs);
     let ended = stream_records(words, input, &mut |bytes| reader.push(bytes)).await;
     let (has_records, start) = (reader.has_records(), reader.start());
+    let (details, is_cut) = reader.finish();
     let error = match ended {
         Ok(ended) => detail_error(&ended, has_records, &start),
         Err(error) => Some(error),
     };
-    let details = reader.finish();
-    DetailAnswer { query, details, error }
+    DetailAnswer { query, details, is_cut, error }
 }
 
 /// Returns why jobs may be missing in an answer; `None` if those that are missing are not known to Slurm.
@@ -90,16 +92,26 @@ fn detail_error(ended: &ProgramOutput, has_records: bool, start: &str) -> Option
     if ended.is_truncated {
         return Some(SlurmError::truncated("scontrol"));
     }
+    let is_unknown_job =
+        |line: &&str| SlurmError::from_stderr("scontrol", line).kind == SlurmErrorKind::NoSuchJob;
+    let lines = || ended.stderr.lines().filter(|line| !line.trim().is_empty());
+    // The jobs have ended and were purged; what else failed may be about another one.
+    let others: Vec<&str> = lines().filter(|line| !is_unknown_job(line)).collect();
+    let names_jobs = others.len() < lines().count();
     if !ended.succeeded {
-        let error = SlurmError::from_stderr("scontrol", &ended.stderr);
-        // The jobs have ended and were purged.
-        return Some(error).filter(|error| error.kind != SlurmErrorKind::NoSuchJob);
+        let has_other = others.iter().any(|line| line.contains("error"));
+        let error = || SlurmError::from_stderr("scontrol", &others.join("\n"));
+        return (has_other || !names_jobs).then(error);
     }
     let start = start.trim_start_matches("scontrol: ").trim();
-    if has_records || start.is_empty() || start.starts_with("No jobs") {
+    if has_records || names_jobs || start.starts_with("No jobs") {
         return None;
     }
-    let message = queue::unexpected_output("scontrol", "job", start);
+    let message = if start.is_empty() {
+        "scontrol printed nothing".to_owned()
+    } else {
+        queue::unexpected_output("scontrol", "job", start)
+    };
     Some(SlurmError::unexpected_output("scontrol", &message))
 }
 
@@ -201,6 +213,31 @@ pub(super) fn random_boundary() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn jobs_are_purged_only_where_slurm_says_so() {
+        const PURGED: &str = "slurm_load_jobs error: Invalid job id specified\n";
+        let kind = |succeeded, stderr: &str, has_records, start: &str| {
+            let stderr = stderr.to_owned();
+            let ended = ProgramOutput { succeeded, stderr, ..ProgramOutput::default() };
+            detail_error(&ended, has_records, start).map(|error| error.kind)
+        };
+        assert_eq!(kind(false, PURGED, false, "scontrol: "), None);
+        assert_eq!(kind(false, PURGED, true, ""), None);
+        assert_eq!(kind(true, PURGED, false, "scontrol: "), None);
+        assert_eq!(kind(true, "", false, "No jobs in the system"), None);
+        assert_eq!(kind(true, "", true, ""), None);
+        let lost =
+            PURGED.to_owned() + "slurm_load_jobs error: Unable to contact slurm controller\n";
+        assert_eq!(kind(false, &lost, true, ""), Some(SlurmErrorKind::ControllerDown));
+        let other = PURGED.to_owned() + "slurm_load_jobs error: Unexpected message received\n";
+        assert_eq!(kind(false, &other, true, ""), Some(SlurmErrorKind::Other));
+        assert_eq!(kind(false, "", true, ""), Some(SlurmErrorKind::Other));
+        for start in ["", "scontrol: ", "System maintenance"] {
+            let found = kind(true, "", false, start);
+            assert_eq!(found, Some(SlurmErrorKind::UnexpectedOutput), "{start}");
+        }
+    }
 
     #[test]
     fn node_addresses_of_sinfo_are_used_if_they_are_valid() {

@@ -224,7 +224,7 @@ impl DetailPoll {
         answer: TimedAnswer<DetailAnswer>,
         interval: Duration,
     ) -> (BTreeMap<JobId, String>, BTreeMap<JobId, JobDetail>) {
-        let DetailAnswer { query, mut details, error } = answer.value;
+        let DetailAnswer { query, mut details, is_cut, error } = answer.value;
         self.schedule(error.is_some(), interval, answer.took);
         self.is_all_too_long |= error.as_ref().is_some_and(SlurmError::is_truncated);
         let mut queried = query.jobs;
@@ -245,8 +245,8 @@ impl DetailPoll {
             }
         }
         // Without the program, nothing will ever be told of them.
-        let is_asked_again =
-            error.as_ref().is_some_and(|error| error.kind != SlurmErrorKind::NotInstalled);
+        let may_succeed = |error: &SlurmError| error.kind != SlurmErrorKind::NotInstalled;
+        let is_asked_again = is_cut || error.as_ref().is_some_and(may_succeed);
         self.note = error.map(|error| {
             let all = list.with_nodes().count();
             let unknown = list.with_nodes().filter(|job| !self.known.contains_key(&job.id)).count();
@@ -358,7 +358,8 @@ mod tests {
         details: impl Iterator<Item = u32>,
         error: Option<SlurmError>,
     ) -> TimedAnswer<DetailAnswer> {
-        let value = DetailAnswer { query, details: details.map(detail).collect(), error };
+        let details = details.map(detail).collect();
+        let value = DetailAnswer { query, details, is_cut: false, error };
         TimedAnswer { value, took: Duration::ZERO }
     }
 
@@ -475,12 +476,15 @@ mod tests {
         let lost = SlurmError::from_stderr("scontrol", "Unable to contact slurm controller");
         let missing = crate::process::ProgramError::NotFound;
         let missing = SlurmError::from_run_error("scontrol", &missing, 30);
-        for (error, told) in [(Some(lost), 0), (Some(missing), 1), (None, 1)] {
+        for (is_cut, error, told) in
+            [(false, Some(lost), 0), (true, None, 0), (false, Some(missing), 1), (false, None, 1)]
+        {
             let mut poll = DetailPoll::new(false);
             let query = poll.next_query(&list, &BTreeMap::new(), &departed).unwrap();
-            let is_lost = error.is_some();
-            let (answered, _) = poll.apply(&list, answer(query, 0..0, error), INTERVAL);
-            assert_eq!((answered.len(), poll.is_wanted), (told, is_lost));
+            let mut answer = answer(query, 0..0, error);
+            answer.value.is_cut = is_cut;
+            let (answered, _) = poll.apply(&list, answer, INTERVAL);
+            assert_eq!(answered.len(), told);
         }
     }
 

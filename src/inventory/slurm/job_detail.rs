@@ -62,10 +62,16 @@ impl<'a> DetailReader<'a> {
         splitter.push(bytes, &mut |record| add_record(details, names, record));
     }
 
-    pub(super) fn finish(mut self) -> BTreeMap<JobId, JobDetail> {
+    /// Returns the details, and whether the output ends inside a record.
+    pub(super) fn finish(mut self) -> (BTreeMap<JobId, JobDetail>, bool) {
         let Self { splitter, names, details } = &mut self;
-        splitter.finish(&mut |record| add_record(details, names, record));
-        self.details.into_iter().filter_map(|(id, detail)| Some((id, detail?))).collect()
+        let mut is_cut = false;
+        splitter.finish(&mut |record| {
+            is_cut = !record.lines().any(ends_details);
+            add_record(details, names, record);
+        });
+        let details = self.details.into_iter();
+        (details.filter_map(|(id, detail)| Some((id, detail?))).collect(), is_cut)
     }
 }
 
@@ -112,7 +118,7 @@ fn parse_record(text: &str) -> Option<JobDetail> {
         } else if let Some(rest) = line.strip_prefix("JobState=") {
             detail.outcome = JobOutcome::from_slurm(rest);
             is_ending = rest.starts_with("COMPLETING");
-        } else if line.starts_with("Command=") || line.starts_with("MinCPUsNode=") {
+        } else if ends_details(line) {
             is_complete = true;
             break;
         }
@@ -153,7 +159,7 @@ fn parse_node_line(line: &str, devices: &mut BTreeMap<NodeName, ParsedAllocation
 pub(super) fn parse(output: &str, names: &BTreeMap<JobId, String>) -> BTreeMap<JobId, JobDetail> {
     let mut reader = DetailReader::new(names);
     reader.push(output.as_bytes());
-    reader.finish()
+    reader.finish().0
 }
 
 #[cfg(test)]
@@ -236,6 +242,15 @@ mod tests {
             assert!(parse_text(whole.split_at(cut).0).is_empty(), "{cut}");
         }
         assert_eq!(parse_text(whole.split_at(end).0).len(), 1);
+        let is_cut = |output: &str| {
+            let names = names(&[("5", "x")]);
+            let mut reader = DetailReader::new(&names);
+            reader.push(output.as_bytes());
+            reader.finish().1
+        };
+        let other = text("6", "y", "gpu:1(IDX:0)") + &whole;
+        assert!(is_cut(other.split_at(other.len() - whole.len() + 40).0));
+        assert!(!is_cut(&other) && !is_cut(&(other.clone() + "scontrol: ")) && !is_cut(""));
     }
 
     #[test]
