@@ -436,9 +436,9 @@ fn all_counted_now(listed: &[JobAllocation<'_>], is_counted: impl Fn(&Job) -> bo
         .all(|(job, allocation)| is_counted(job) || allocation.devices == DeviceAllocation::None)
 }
 
-/// Returns true if no job can be missing from a list.
+/// Returns true if no job can be missing from a list: the scheduler must say that it hides none.
 fn lists_all_jobs(list: &JobList) -> bool {
-    list.requested == RequestedJobs::All && list.hides_jobs != Some(true) && !list.is_partial
+    list.requested == RequestedJobs::All && list.hides_jobs == Some(false) && !list.is_partial
 }
 
 /// Returns what is proved about a job's units, as bounds of the meaning of its indices.

@@ -592,8 +592,12 @@ fn devices_of_jobs_that_are_not_listed_are_held_by_them() {
     // All jobs are listed, and none is hidden.
     let mut all = JobList::clone(&list(own()));
     all.requested = RequestedJobs::All;
-    let node = listed(|_| {}).with_jobs(Some(&Arc::new(all)));
-    assert_eq!(holdings_text(&node), "11:d certain scheduler | abc | ");
+    // Slurm must say so.
+    for (hides_jobs, free) in [(Some(false), "abc"), (Some(true), ""), (None, "")] {
+        all.hides_jobs = hides_jobs;
+        let node = listed(|_| {}).with_jobs(Some(&Arc::new(all.clone())));
+        assert_eq!(holdings_text(&node), format!("11:d certain scheduler | {free} | "));
+    }
     // Before the indices of a job are known, its devices are held all the same.
     let waiting = hidden(&by_index, vec![job("11", "alice", DeviceAllocation::Unknown)]);
     assert_eq!(waiting.0, None);
@@ -610,6 +614,7 @@ fn text_of(jobs: Vec<Job>, requested: RequestedJobs, change: fn(&mut SchedulerNo
     });
     let mut all = JobList::clone(&list(jobs));
     all.requested = requested;
+    all.hides_jobs = Some(false);
     holdings_text(&node.with_jobs(Some(&Arc::new(all))))
 }
 
