@@ -176,7 +176,7 @@ impl<'a> NodeUnits<'a> {
         indices: usize,
     ) -> Option<Vec<Option<usize>>> {
         let configured = match &config.detection {
-            None => by_type(&config.devices, types),
+            None => by_type(&config.devices, types)?,
             Some(_) => config.devices.to_vec(),
         };
         let found = match config.detection.as_deref().unwrap_or("off") {
@@ -273,16 +273,24 @@ impl<'a> NodeUnits<'a> {
     }
 }
 
-/// Returns configured devices in the order in which the scheduler is told of their types.
-fn by_type(devices: &[ListedDevice], types: &[DeviceType]) -> Vec<ListedDevice> {
+/// Returns configured devices in the order in which the scheduler is told of their types; `None` if their types are several
+/// and it is told of as many without their names.
+fn by_type(devices: &[ListedDevice], types: &[DeviceType]) -> Option<Vec<ListedDevice>> {
     let named: Vec<&Arc<str>> = types.iter().filter_map(|known| known.name.as_ref()).collect();
+    let has_several = devices.windows(2).any(|pair| match pair {
+        [one, other] => one.kind != other.kind,
+        _ => false,
+    });
+    if has_several && types.len() > 1 && named.is_empty() {
+        return None;
+    }
     let place = |device: &ListedDevice| {
         let kind = device.kind.as_ref();
         kind.and_then(|kind| named.iter().position(|name| **name == *kind)).unwrap_or(named.len())
     };
     let mut sorted = devices.to_vec();
     sorted.sort_by_key(place);
-    sorted
+    Some(sorted)
 }
 
 /// Returns the bit of a unit; none beyond [`MAX_UNITS`].

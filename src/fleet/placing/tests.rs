@@ -318,21 +318,26 @@ fn gres_conf_tells_the_order_by_the_rule_of_the_version() {
         kind: kind.map(Into::into),
         files: files.into(),
     };
-    let configured = |detection: Option<&str>, devices: Vec<ListedDevice>, version: &str| {
+    let configured_by = |names: [Option<&str>; 2],
+                         detection: Option<&str>,
+                         devices: Vec<ListedDevice>,
+                         version: &str| {
         let config = DeviceConfig { detection: detection.map(Into::into), devices: devices.into() };
         let node = with_evidence(four([2, 0, 3, 1]), |known| known.config = Some(Arc::new(config)));
         let node = with_scheduler(node, |known| {
             known.version = Some(version.into());
             known.devices = Some(4);
             known.allocated_indices = Some([0].into());
-            let count = 2;
-            let name = |name: &str| Some(name.into());
-            known.device_types = vec![
-                crate::model::DeviceType { name: name("h100"), count },
-                crate::model::DeviceType { name: name("a100"), count },
-            ];
+            let of_name = |name: Option<&str>| crate::model::DeviceType {
+                name: name.map(Into::into),
+                count: 2,
+            };
+            known.device_types = names.map(of_name).to_vec();
         });
         placed(&node, vec![job("11", "alice", indices(&[0]))])
+    };
+    let configured = |detection: Option<&str>, devices: Vec<ListedDevice>, version: &str| {
+        configured_by([Some("h100"), Some("a100")], detection, devices, version)
     };
     let plain = |minors: [u32; 4]| {
         minors.map(|minor| listed(&format!("/dev/nvidia{minor}"), None)).to_vec()
@@ -343,6 +348,7 @@ fn gres_conf_tells_the_order_by_the_rule_of_the_version() {
         listed("/dev/nvidia1", Some("h100")),
         listed("/dev/nvidia0", Some("h100")),
     ];
+    let unnamed = typed.clone();
     for (detection, devices, version, first) in [
         (None, plain([3, 2, 1, 0]), "24.11.5", "c"),
         (None, typed, "24.11.5", "d"),
@@ -354,6 +360,11 @@ fn gres_conf_tells_the_order_by_the_rule_of_the_version() {
         let expected = format!("11:{first} likely scheduler");
         assert!(told.starts_with(&expected), "{detection:?} {version}: {told}");
     }
+    // Without the names of types, their order is not known.
+    let told = configured_by([None, None], None, unnamed, "24.11.5");
+    assert!(told.starts_with("11:+1 unknown"), "{told}");
+    let told = configured_by([None, None], None, plain([3, 2, 1, 0]), "24.11.5");
+    assert!(told.starts_with("11:c likely"), "{told}");
     // Without a version, the rule is not known.
     assert!(configured(Some("nvml"), Vec::new(), "?").starts_with("11:+1 unknown"));
 }
