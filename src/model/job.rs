@@ -361,7 +361,16 @@ impl JobList {
 
     /// Returns what has become of a job that had nodes, as a predicate that follows its id.
     pub fn departure_text(&self, id: &JobId) -> &'static str {
-        if self.is_pending(id) { "waits again" } else { self.outcome(id).text() }
+        let is_in = |jobs: &[Job]| jobs.iter().any(|job| job.id == *id);
+        if self.is_pending(id) {
+            "waits again"
+        } else if is_in(&self.jobs) {
+            "has left its nodes"
+        } else if is_in(&self.awaiting_outcome) {
+            "is no longer listed"
+        } else {
+            self.outcome(id).text()
+        }
     }
 
     /// Returns true unless the scheduler has failed to list its jobs since it last did. An error that was there before is
@@ -669,6 +678,21 @@ mod tests {
         // Whole seconds do not make it jump.
         let running = job(13, 1_795_793_106);
         assert_eq!(running.elapsed(at(1_795_793_106)), Some(Duration::from_secs(14)));
+    }
+
+    #[test]
+    fn a_job_that_is_listed_has_not_ended() {
+        let text = |state: Option<JobState>| {
+            let job = state.map(|state| Job { state, ..Job::example("1") });
+            let list = JobList { jobs: job.into_iter().collect(), ..JobList::default() };
+            list.departure_text(&JobId::new("1").unwrap())
+        };
+        assert_eq!(text(Some(JobState::Pending)), "waits again");
+        assert_eq!(text(Some(JobState::Other)), "has left its nodes");
+        assert_eq!(text(None), JobOutcome::Unknown.text());
+        let awaiting_outcome = vec![Job::example("1")];
+        let away = JobList { awaiting_outcome, ..JobList::default() };
+        assert_eq!(away.departure_text(&JobId::new("1").unwrap()), "is no longer listed");
     }
 
     #[test]

@@ -253,9 +253,8 @@ pub(super) fn is_empty_value(word: &str) -> bool {
 fn parse_state(word: &str) -> JobState {
     match word {
         "RUNNING" => JobState::Running,
-        "PENDING" | "REQUEUED" | "REQUEUE_HOLD" | "REQUEUE_FED" | "SPECIAL_EXIT" => {
-            JobState::Pending
-        }
+        "PENDING" | "REQUEUED" | "REQUEUE_HOLD" | "REQUEUE_FED" | "SPECIAL_EXIT"
+        | "RESV_DEL_HOLD" | "EXPEDITING" => JobState::Pending,
         "CONFIGURING" | "POWER_UP_NODE" => JobState::Configuring,
         "SUSPENDED" | "STOPPED" => JobState::Suspended,
         "COMPLETING" | "STAGE_OUT" | "SIGNALING" => JobState::Completing,
@@ -339,6 +338,7 @@ mod tests {
                 &["PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"],
                 JobState::Pending,
             ),
+            (&["RESV_DEL_HOLD", "EXPEDITING"], JobState::Pending),
             (&["CONFIGURING", "POWER_UP_NODE"], JobState::Configuring),
             (&["SUSPENDED", "STOPPED"], JobState::Suspended),
             (&["COMPLETING", "STAGE_OUT", "SIGNALING"], JobState::Completing),
