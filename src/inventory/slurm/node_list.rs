@@ -66,7 +66,7 @@ pub(super) async fn fetch(question: NodeQuestion, now: Timestamp) -> Result<Node
     if !answer.succeeded {
         return Err(SlurmError::from_stderr("sinfo", &answer.stderr));
     }
-    let mut list = parse(&answer.stdout, &boundary, now)
+    let mut list = parse(&answer.stdout, &boundary, now, answer.is_truncated)
         .map_err(|message| SlurmError::unexpected_output("sinfo", &message))?;
     list.is_truncated = answer.is_truncated;
     if question.with_hidden {
@@ -85,8 +85,8 @@ fn format_option(boundary: &str) -> String {
     format!("--format=\u{1e}{boundary}{fields}\u{1e}{boundary}")
 }
 
-/// Parses the output; an error if it is something else.
-fn parse(output: &str, boundary: &str, now: Timestamp) -> Result<NodeList, String> {
+/// Parses the output; an error if it is something else, or ends inside a record although gtop has not cut it.
+fn parse(output: &str, boundary: &str, now: Timestamp, is_cut: bool) -> Result<NodeList, String> {
     let separator = format!("\u{1e}{boundary}");
     let mut nodes: BTreeMap<NodeName, SchedulerNode> = BTreeMap::new();
     let mut partitions: BTreeSet<Arc<str>> = BTreeSet::new();
@@ -111,6 +111,10 @@ fn parse(output: &str, boundary: &str, now: Timestamp) -> Result<NodeList, Strin
                 known.partitions.push(partition);
             }
         }
+    }
+    let is_whole = output.matches(separator.as_str()).count().is_multiple_of(2);
+    if has_header && !is_whole && !is_cut {
+        return Err("the output of sinfo ends in the middle of a node".to_owned());
     }
     if !has_header && nodes.is_empty() {
         return Err(queue::unexpected_output("sinfo", "list of nodes", output));
@@ -232,8 +236,8 @@ impl NodeList {
         }
     }
 
-    /// Returns a note on those of these partitions of which Slurm lists no node: it hides nodes in the cloud that are
-    /// powered down.
+    /// Returns a note on those of these partitions of which Slurm lists no node: there is none, or it hides nodes in the
+    /// cloud that are powered down.
     pub(super) fn hidden_nodes_note(&self, names: &[String]) -> Option<String> {
         let is_hidden = |name: &&String| self.empty_partitions.contains(name.as_str());
         let hidden: Vec<String> = names
@@ -243,7 +247,8 @@ impl NodeList {
             .collect();
         (!hidden.is_empty()).then(|| {
             format!(
-                "Slurm lists no node of partition {}: they are powered down, and appear here once a job needs them",
+                "Slurm lists no node of partition {}: there is none, or they are powered down and appear here once a job \
+                 needs them",
                 hidden.join(", ")
             )
         })
@@ -295,7 +300,7 @@ mod tests {
     }
 
     fn parsed(output: &str) -> NodeList {
-        parse(output, MARK, NOW).unwrap()
+        parse(output, MARK, NOW, false).unwrap()
     }
 
     fn name(name: &str) -> NodeName {
@@ -392,10 +397,21 @@ mod tests {
     fn other_output_is_an_error_and_an_empty_cluster_is_not() {
         assert_eq!(parsed(&header()).nodes.len(), 0);
         for output in ["", "sinfo: command moved", "\u{1e}\u{1e}"] {
-            assert!(parse(output, MARK, NOW).is_err(), "{output:?}");
+            assert!(parse(output, MARK, NOW, false).is_err(), "{output:?}");
         }
         let odd = header() + &node("a b;c", "gpu", "idle", "") + &record(["", "", "", "", "", ""]);
         assert_eq!(parsed(&odd).nodes.len(), 0);
+    }
+
+    #[test]
+    fn a_list_that_ends_inside_a_node_is_an_error_unless_gtop_has_cut_it() {
+        let whole = header()
+            + &node("gpu01", "gpu", "idle", "none")
+            + &node("gpu02", "gpu", "idle", "none");
+        let second = whole.rfind("gpu02").unwrap();
+        let cut = whole.split_at(second + 20).0;
+        assert!(parse(cut, MARK, NOW, false).unwrap_err().contains("in the middle of a node"));
+        assert_eq!(parse(cut, MARK, NOW, true).unwrap().nodes.len(), 1);
     }
 
     #[test]
@@ -406,7 +422,10 @@ mod tests {
         let names = ["cloud".to_owned()];
         assert_eq!(list.unknown_partition(&names), None);
         let note = list.hidden_nodes_note(&names).unwrap();
-        assert!(note.starts_with("Slurm lists no node of partition cloud: "), "{note}");
+        assert!(
+            note.starts_with("Slurm lists no node of partition cloud: there is none, or"),
+            "{note}"
+        );
         assert_eq!(list.hidden_nodes_note(&["gpu".to_owned()]), None);
         let note = list.unknown_partition(&["clod".to_owned()]).unwrap();
         assert!(note.contains("use one of cloud, gpu"), "{note}");
