@@ -389,6 +389,12 @@ fn a_missing_squeue_is_reported() {
         out.contains("\n\nsqueue is not on the PATH of this machine; start gtop on a login node"),
         "{out}"
     );
+    // CSV has no place for it.
+    let folder = tempfile::tempdir().unwrap();
+    let (status, out, stderr) = run_with_stderr(folder.path(), &["--slurm", "--csv"]);
+    assert_eq!((status, out.lines().count()), (1, 1), "{out}");
+    let problem = "gtop: squeue is not on the PATH of this machine; start gtop on a login node";
+    assert!(stderr.starts_with(problem), "{stderr}");
 }
 
 #[test]
@@ -465,6 +471,8 @@ fn a_job_that_has_ended_is_not_an_error() {
             && out.contains("job 7 is not in the queue: it has ended, or it never existed"),
         "{out}"
     );
+    let (_, out) = gtop(&[("squeue", stub)], &["--job", "7", "--user", "bob", "--once"]);
+    assert!(out.contains("no running job numbered 7 of bob"), "{out}");
     let stub = "#!/bin/sh\necho 'squeue: error: Invalid user: bob' >&2\n";
     let (_, out) = gtop(&[("squeue", stub)], &["--user", "bob", "--once"]);
     assert!(out.contains("Invalid user: bob; correct the options"), "{out}");

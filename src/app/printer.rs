@@ -38,6 +38,8 @@ pub(super) struct Printer<'a> {
     header: Vec<u8>,
     /// What the scheduler had not answered when the snapshot was printed.
     unanswered: Vec<Unanswered>,
+    /// Why the scheduler did not list its jobs, if what was printed has no place for it.
+    problem: Option<String>,
 }
 
 /// What is watched, if names are replaced.
@@ -67,6 +69,7 @@ impl<'a> Printer<'a> {
             fields,
             header,
             unanswered: Vec::new(),
+            problem: None,
         }
     }
 
@@ -87,11 +90,19 @@ impl<'a> Printer<'a> {
         // After the deadline, or if the publisher has stopped: what there is.
         let fleet = complete.unwrap_or_else(|| monitor.fleet().borrow().clone());
         self.unanswered = fleet.jobs.as_ref().map(|list| list.unanswered()).unwrap_or_default();
+        let error = fleet.jobs.as_ref().and_then(|list| list.error.as_ref());
+        let error = error.filter(|_| !self.fields.is_empty());
+        self.problem = error.map(|error| format!("{}; {}", error.message, error.remedy));
         self.print_picture(&fleet, out)
     }
 
+    /// Returns why the printed snapshot lacks something without saying so, and what helps.
+    pub(super) fn notices(&self) -> impl Iterator<Item = String> {
+        self.problem.clone().into_iter().chain(self.incomplete_notice())
+    }
+
     /// Returns what the printed snapshot lacks because the deadline came first, and what helps.
-    pub(super) fn incomplete_notice(&self) -> Option<String> {
+    fn incomplete_notice(&self) -> Option<String> {
         let missing: Vec<&str> = self.unanswered.iter().map(|part| part.text()).collect();
         let deadline = self.env.settings.seconds("deadline").as_secs_f64();
         (!missing.is_empty()).then(|| {

@@ -125,7 +125,7 @@ pub(super) fn run(
             },
         }
     });
-    if let Some(notice) = printer.incomplete_notice() {
+    for notice in printer.notices() {
         writeln!(err, "gtop: {notice}")?;
     }
     if let Some(log) = log {

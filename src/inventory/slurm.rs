@@ -126,11 +126,15 @@ impl JobFilter {
         let list = |list: &[String]| {
             list.iter().map(|word| sanitize(word, 40)).collect::<Vec<_>>().join(",")
         };
-        let mut words = match (self.jobs.as_slice(), self.users.as_slice()) {
-            ([], []) => "of anybody".to_owned(),
-            ([], users) if *users == [own_uid()] => format!("of {}", own_user_name()),
-            ([], users) => format!("of {}", list(users)),
-            (jobs, _) => format!("numbered {}", list(jobs)),
+        let users = match self.users.as_slice() {
+            users if *users == [own_uid()] => own_user_name(),
+            users => list(users),
+        };
+        let mut words = match (self.jobs.as_slice(), users.as_str()) {
+            ([], "") => "of anybody".to_owned(),
+            ([], users) => format!("of {users}"),
+            (jobs, "") => format!("numbered {}", list(jobs)),
+            (jobs, users) => format!("numbered {} of {users}", list(jobs)),
         };
         for (before, of) in [
             ("in", &self.partitions),
