@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::fleet::devices::{apply_backend, apply_xids};
 use crate::fleet::hidden::count_hidden;
 use crate::fleet::history::Metric;
+use crate::fleet::holdings::NodeHoldings;
 use crate::fleet::node::{Node, Process};
 use crate::fleet::rates::{MIN_RATE_SPAN, cpu_utilization, rates};
 use crate::model::{
@@ -88,6 +89,10 @@ impl NodeBuilder {
         Arc::clone(&self.node)
     }
 
+    pub(super) fn name(&self) -> &NodeName {
+        &self.node.name
+    }
+
     /// Updates the connection state. Known values stay and become stale.
     pub fn on_link(&mut self, link: Link) {
         if link != Link::Up {
@@ -111,6 +116,15 @@ impl NodeBuilder {
     pub fn set_scheduler(&mut self, scheduler: Option<&Arc<SchedulerNode>>) {
         if self.node.scheduler.as_ref() != scheduler {
             Arc::make_mut(&mut self.node).scheduler = scheduler.cloned();
+        }
+    }
+
+    /// Sets who has the devices of the node.
+    pub(super) fn set_holdings(&mut self, holdings: Option<Arc<NodeHoldings>>) {
+        if let Some(holdings) = holdings
+            && !Arc::ptr_eq(&self.node.holdings, &holdings)
+        {
+            Arc::make_mut(&mut self.node).holdings = holdings;
         }
     }
 

@@ -9,12 +9,11 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::fleet::job_lookup::JobLookup;
 use crate::fleet::node::Node;
+use crate::fleet::node_builder::NodeBuilder;
 use crate::fleet::placing::HoldingsKeeper;
 use crate::fleet::waste::Waste;
 use crate::fleet::{Fleet, find_other_names, with_machine_names, with_other_names};
-use crate::model::{
-    JobId, JobList, Link, NodeName, ProcessStatics, ProvedIndices, SchedulerNode, SchedulerNodes,
-};
+use crate::model::{JobId, JobList, Link, NodeName, ProcessStatics, ProvedIndices, SchedulerNodes};
 
 /// Minimum intervals between two publications of the fleet.
 #[derive(Clone, Copy, Debug)]
@@ -200,9 +199,12 @@ impl FleetStore {
         self.lock().holdings.proved()
     }
 
-    /// Returns what the scheduler says of a node.
-    pub fn scheduler_node(&self, name: &NodeName) -> Option<Arc<SchedulerNode>> {
-        self.lock().scheduler.nodes.get(name).cloned()
+    /// Sets what the store adds to a node, so that it need not copy the node to do that.
+    pub fn prepare(&self, builder: &mut NodeBuilder) {
+        let inner = self.lock();
+        builder.set_scheduler(inner.scheduler.nodes.get(builder.name()));
+        let last = inner.holdings.last(builder.name()).map(Arc::clone);
+        builder.set_holdings(last);
     }
 
     /// Stores the new state of a node.
@@ -370,7 +372,7 @@ mod tests {
     use crate::fleet::{History, Metric, Totals, User};
     use crate::model::{
         Allocation, Device, DeviceAllocation, Hello, HostFacts, Job, JobListError, NodeState,
-        Percent, Reading, Source,
+        Percent, Reading, SchedulerNode, Source,
     };
     use crate::time::Timestamp;
 

@@ -33,11 +33,10 @@ impl Pipeline {
     pub fn sink(&self, node: NodeName) -> EventSink {
         let store = Arc::clone(&self.store);
         let mut recorder = self.recorder.as_ref().map(|recorder| recorder.node(&node));
-        let mut pipeline = NodePipeline::new(node.clone(), self.store.history_span());
+        let mut pipeline = NodePipeline::new(node, self.store.history_span());
         Box::new(move |delivery| {
             if pipeline.apply(&delivery) {
-                // Set here, the store need not copy the node to set it.
-                pipeline.builder.set_scheduler(store.scheduler_node(&node).as_ref());
+                store.prepare(&mut pipeline.builder);
                 store.update(pipeline.node());
             }
             if let Some(recorder) = &mut recorder {

@@ -1,8 +1,10 @@
 //! Keeps who has which device of each node, and what was proved about the scheduler's lists.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 use std::sync::Arc;
+
+use foldhash::fast::FixedState;
 
 use crate::fleet::holdings::NodeHoldings;
 use crate::fleet::idle::MIN_HELD_BYTES;
@@ -69,6 +71,11 @@ impl HoldingsKeeper {
         }
     }
 
+    /// Returns who has the devices of a node, as it was found last.
+    pub fn last(&self, name: &NodeName) -> Option<&Arc<NodeHoldings>> {
+        self.nodes.get(name).map(|known| &known.holdings)
+    }
+
     /// Sets who has the devices of a node; found anew only if something that matters has changed.
     pub fn place(&mut self, node: &mut Arc<Node>) {
         let signature = self.signature(node);
@@ -97,7 +104,7 @@ impl HoldingsKeeper {
 
     /// Returns a number that changes when who has the node's devices may have changed.
     fn signature(&self, node: &Node) -> u64 {
-        let mut hasher = DefaultHasher::new();
+        let mut hasher = FixedState::default().build_hasher();
         // Never that of a node of which nothing is known.
         1_u8.hash(&mut hasher);
         self.generation.hash(&mut hasher);
@@ -107,7 +114,8 @@ impl HoldingsKeeper {
         }
         for used in node.uses.iter() {
             let memory = used.memory.get().map(|memory| memory.0 / MIN_HELD_BYTES);
-            (used.pid, &used.device, memory).hash(&mut hasher);
+            // The UUIDs of uses are those of the devices above.
+            (used.pid, Arc::as_ptr(&used.device).addr(), memory).hash(&mut hasher);
         }
         for process in node.processes.iter() {
             (process.key.pid, Arc::as_ptr(&process.statics).addr()).hash(&mut hasher);

@@ -473,12 +473,15 @@ mod tests {
     async fn jobs_that_have_left_the_list_are_asked_about_again_after_a_failure() {
         let departed: BTreeMap<_, _> = [(JobId::new("7").unwrap(), "x".to_owned())].into();
         let list = list(0..0);
-        let lost = SlurmError::from_stderr("scontrol", "Unable to contact slurm controller");
+        let unreached = SlurmError::from_stderr("scontrol", "Unable to contact slurm controller");
         let missing = crate::process::ProgramError::NotFound;
         let missing = SlurmError::from_run_error("scontrol", &missing, 30);
-        for (is_cut, error, told) in
-            [(false, Some(lost), 0), (true, None, 0), (false, Some(missing), 1), (false, None, 1)]
-        {
+        for (is_cut, error, told) in [
+            (false, Some(unreached), 0),
+            (true, None, 0),
+            (false, Some(missing), 1),
+            (false, None, 1),
+        ] {
             let mut poll = DetailPoll::new(false);
             let query = poll.next_query(&list, &BTreeMap::new(), &departed).unwrap();
             let mut answer = answer(query, 0..0, error);
