@@ -77,6 +77,7 @@ impl FleetSpec {
             at: Some(now),
             filter_text: "of anybody".into(),
             requested: RequestedJobs::All,
+            hides_jobs: Some(false),
             nodes,
             ..JobList::default()
         }
