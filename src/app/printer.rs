@@ -38,7 +38,7 @@ pub(super) struct Printer<'a> {
     header: Vec<u8>,
     /// What the scheduler had not answered when the snapshot was printed.
     unanswered: Vec<Unanswered>,
-    /// Why the scheduler did not list its jobs, if what was printed has no place for it.
+    /// Why the scheduler did not list its jobs, if CSV was printed, which has no place for it.
     problem: Option<String>,
 }
 
@@ -91,7 +91,7 @@ impl<'a> Printer<'a> {
         let fleet = complete.unwrap_or_else(|| monitor.fleet().borrow().clone());
         self.unanswered = fleet.jobs.as_ref().map(|list| list.unanswered()).unwrap_or_default();
         let error = fleet.jobs.as_ref().and_then(|list| list.error.as_ref());
-        let error = error.filter(|_| !self.fields.is_empty());
+        let error = error.filter(|_| self.env.cli.output.print.csv);
         self.problem = error.map(|error| format!("{}; {}", error.message, error.remedy));
         self.print_picture(&fleet, out)
     }

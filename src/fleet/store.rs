@@ -202,9 +202,11 @@ impl FleetStore {
     /// Sets what the store adds to a node, so that it need not copy the node to do that.
     pub fn prepare(&self, builder: &mut NodeBuilder) {
         let inner = self.lock();
-        builder.set_scheduler(inner.scheduler.nodes.get(builder.name()));
-        let last = inner.holdings.last(builder.name()).map(Arc::clone);
-        builder.set_holdings(last);
+        let scheduler = inner.scheduler.nodes.get(builder.name()).cloned();
+        let holdings = inner.holdings.last(builder.name()).cloned();
+        drop(inner);
+        builder.set_scheduler(scheduler.as_ref());
+        builder.set_holdings(holdings);
     }
 
     /// Stores the new state of a node.
@@ -420,6 +422,26 @@ mod tests {
         store.update(node_opening("a", 4));
         store.set_nodes([name("a")], None);
         assert_eq!(link(&store), Link::Idle);
+    }
+
+    #[test]
+    fn a_node_that_is_prepared_is_stored_without_a_copy() {
+        let store = FleetStore::new([name("a")], Duration::ZERO);
+        let mut builder = NodeBuilder::new(name("a"), Duration::ZERO);
+        builder.on_link(Link::Up);
+        let is_shared = |store: &FleetStore, builder: &NodeBuilder| {
+            store.update(builder.node());
+            Arc::ptr_eq(&store.snapshot().nodes[0], &builder.node())
+        };
+        assert!(!is_shared(&store, &builder), "it is not known yet who has its devices");
+        store.prepare(&mut builder);
+        assert!(is_shared(&store, &builder));
+        let scheduler = SchedulerNode { state: NodeState::Mixed, ..SchedulerNode::default() };
+        let nodes = [(name("a"), Arc::new(scheduler))].into();
+        let nodes = Arc::new(SchedulerNodes { nodes, ..SchedulerNodes::default() });
+        store.set_nodes([name("a")], Some(Arc::new(JobList { nodes, ..JobList::default() })));
+        store.prepare(&mut builder);
+        assert!(is_shared(&store, &builder));
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl HoldingsKeeper {
         }
         for used in node.uses.iter() {
             let memory = used.memory.get().map(|memory| memory.0 / MIN_HELD_BYTES);
-            // The UUIDs of uses are those of the devices above.
+            // Uses share the UUIDs of their devices, whose text is part of this above.
             (used.pid, Arc::as_ptr(&used.device).addr(), memory).hash(&mut hasher);
         }
         for process in node.processes.iter() {
