@@ -10,9 +10,13 @@ MAX_INCLUDES = 16
 MAX_DRIVER_DEVICES = 64
 MAX_SLICES = 512
 DAEMON_FOLDERS = ('/usr/sbin', '/usr/local/sbin', '/sbin', '/opt/slurm/sbin', '/usr/local/slurm/sbin', '/usr/bin')
-CONFIG_FOLDERS = ('/etc/slurm', '/etc/slurm-llnl', '/run/slurm/conf', '/var/spool/slurmd/conf-cache',
-                 '/var/spool/slurm/d/conf-cache', '/var/spool/slurm/conf-cache')
+CONFIG_FOLDERS = ('/etc/slurm', '/etc/slurm-llnl')
+CACHE_FOLDERS = ('/run/slurm/conf', '/var/spool/slurmd/conf-cache', '/var/spool/slurm/d/conf-cache', '/var/spool/slurm/conf-cache')
+UNIT_FOLDERS = ('/etc/systemd/system', '/run/systemd/system', '/usr/lib/systemd/system')
+MAX_LINKS = 40
+MAX_FILE_MINORS = 256
 NVIDIA_MAJOR = 195
+FILE_TYPE, FOLDER, LINK = 0o170000, 0o040000, 0o120000
 NOT_ALLOWED, NOT_PERMITTED = 1, 13  # EPERM, EACCES
 
 
@@ -29,15 +33,23 @@ def read_evidence(child, daemon, node, is_new, is_first, has_driver):
         # Most builds begin each line with the name that the configuration has for this node.
         prefixes = [line.partition(': ')[0] for line in records[:1]]
         names = [prefix[7:] for prefix in prefixes if prefix.startswith('slurmd-')] + node_names(options)
-        files = [word[5:] for line in records for word in line.split() if word.startswith('File=')]
-        child.report('evidence', {'daemon': found, 'node': names[0][:255]}, None)
-    if config is not None:
-        child.report('evidence', {'configuration': configuration(config, records)}, None)
-    child.report('evidence', {'config': config and read_config(config, names[:1])}, None)
+        files = files_of(records)
+    lines = config and read_config(config, names[:1])
+    if is_new:
+        minors = file_minors(files + files_of(lines or []))
+        child.report('evidence', {'daemon': found, 'node': names[0][:255], 'files': minors or None}, None)
+    child.report('evidence', {'configuration': config and configuration(config, records)}, None)
+    child.report('evidence', {'config': lines}, None)
     if has_driver:
         child.report('evidence', {'devices': driver_devices(), 'slices': slice_files()}, None)
     if is_first and is_job(cgroup(os.getpid())):
         child.report('evidence', {'openable': openable(files)}, None)
+
+
+def files_of(lines):
+    """Returns the values of `File` and `MultipleFiles` in lines."""
+    words = [word.partition('=') for line in lines for word in line.split()]
+    return [value.strip('"') for key, _, value in words if key.lower() in ('file', 'multiplefiles')]
 
 
 def is_job(group):
@@ -74,15 +86,41 @@ def daemon_program(daemon, words):
 
 
 def config_file(daemon, options, program):
-    """Returns the path of slurm.conf: as the daemon's command line or an environment says, or a usual one."""
+    """Returns the path of slurm.conf: as the daemon's command line or an environment says, or a usual one.
+
+    A daemon that asks a server uses no other than its own copy of what that told.
+    """
+    if 'conf-server' in options:
+        return first_file([ROOT + folder + '/slurm.conf' for folder in CACHE_FOLDERS])
     paths = [options.get('f', '')]
     variables = read('%s/proc/%d/environ' % (ROOT, daemon[0]), MAX_ENVIRON).split(b'\0') if daemon[1:] else []
     paths += [decode(variable[11:]) for variable in variables if variable.startswith(b'SLURM_CONF=')]
+    paths += service_settings(daemon[0]) if daemon[1:] and not any(variables) else []
     paths.append(os.environ.get('SLURM_CONF', ''))
     if program is not None:
         prefix = os.path.dirname(os.path.dirname(os.path.realpath(program)))
         paths += [prefix + '/etc/slurm.conf', prefix + '/etc/slurm/slurm.conf']
-    return first_file(paths + [ROOT + folder + '/slurm.conf' for folder in CONFIG_FOLDERS])
+    return first_file(paths + [ROOT + folder + '/slurm.conf' for folder in CONFIG_FOLDERS + CACHE_FOLDERS])
+
+
+def service_settings(pid):
+    """Returns the values of SLURM_CONF in the files of the service that started the daemon, whose environment is hidden."""
+    groups = decode(read('%s/proc/%d/cgroup' % (ROOT, pid), 4096)).replace('\n', '/').split('/')
+    found = []
+    for unit in [name for name in groups if name.endswith('.service')][-1:]:
+        paths = []
+        for folder in [ROOT + folder + '/' for folder in UNIT_FOLDERS]:
+            paths += [folder + unit] + [folder + unit + '.d/' + name for name in list_folder(folder + unit + '.d')]
+        lines = file_lines(paths)
+        named = [line.partition('=')[2].strip().lstrip('-') for line in lines if line.startswith('EnvironmentFile=')]
+        for line in file_lines([ROOT + path for path in named]) + lines:
+            value = line.partition('SLURM_CONF=')[2].strip('"\'').split()
+            found += [] if line.startswith('#') else value[:1]
+    return [value.strip('"\'') for value in found]
+
+
+def file_lines(paths):
+    return [line.strip() for path in paths[:MAX_INCLUDES] for line in decode(read(path, MAX_CONFIG)).split('\n')]
 
 
 def list_devices(child, daemon, program, config, options):
@@ -128,7 +166,8 @@ def configuration(config, records):
 
     `changed`: when one of them last became what it is: by its own time, or by when the system last changed it, which is
     later if it was copied or renamed with an earlier time. `cached`: the daemon writes them itself, as it reads them.
-    `constrained`: jobs can open their devices only; None if that cannot be read.
+    `constrained`: jobs can open their devices only; None if that cannot be read. `constrained_changed`: when one of the
+    files that say so last changed.
     """
     folder = os.path.dirname(config)
     paths, more = [], []
@@ -140,33 +179,57 @@ def configuration(config, records):
     changed = None
     if is_read:  # else it may include files that are not seen
         paths += more + [folder + '/fake_gpus.conf']
-        changed = max([change_time(path) for path in paths] + [change_time(folder, is_folder=True)])
-    constrained = None
-    lines = config_lines(folder, 'cgroup.conf', [])
-    if lines is not None or is_searchable(folder) and not os.path.exists(folder + '/cgroup.conf'):
-        values = [line.lower().partition('=')[2].strip() for line in lines or []
-                  if line.lower().partition('=')[0].strip() == 'constraindevices']
-        constrained = values[-1:] in (['yes'], ['true'], ['1'], ['y'], ['on'])
+        changed = max([change_time(path) for path in paths])
+    constrained, paths = None, []
+    tasks = config_value(config_lines(folder, os.path.basename(config), paths), 'taskplugin')
+    lines = config_lines(folder, 'cgroup.conf', paths)
+    if lines is None and is_searchable(folder) and not os.path.exists(folder + '/cgroup.conf'):
+        lines = []
+    if lines is not None and config_value(lines, 'constraindevices') not in ('yes', 'true', '1', 'y', 'on'):
+        constrained = False
+    elif lines is not None and tasks:
+        constrained = 'cgroup' in tasks
     return {'changed': changed or None, 'checked': time.time(), 'cached': 'conf-cache' in config or '/run/slurm/' in config,
-            'constrained': constrained}
+            'constrained': constrained, 'constrained_changed': max([change_time(path) for path in paths]) or None}
+
+
+def config_value(lines, name):
+    """Returns the last value of a setting, in lower case; None if the lines could not be read."""
+    pairs = [line.lower().partition('=') for line in lines or []]
+    return None if lines is None else ([''] + [value.strip() for key, _, value in pairs if key.strip() == name])[-1]
 
 
 def is_searchable(folder):
     return os.access(folder, os.R_OK | os.X_OK)
 
 
-def change_time(path, is_folder=False):
-    """Returns when a file, or the link to it, last changed; 0 if it cannot be seen. A folder changes only by being renamed:
-    then the system's time is later than that of its entries."""
-    times = [0]
-    for look in os.stat, os.lstat:
-        try:
-            status = look(path)
-        except OSError:
+def change_time(path):
+    """Returns when what a path leads to last changed; 0 if it cannot be seen.
+
+    That is the file, a link on the way to it, or a folder on the way that was renamed: then the system's time is later than
+    that of its entries.
+    """
+    latest, here, words, links = 0, '/', path.split('/'), 0
+    while words and links < MAX_LINKS:
+        word = words.pop(0)
+        if word in ('', '.', '..'):
+            here = os.path.dirname(here) if word == '..' else here
             continue
-        if not is_folder or look is os.lstat and status.st_mode & 0o170000 == 0o120000 or status.st_ctime > status.st_mtime:
-            times.append(max(status.st_mtime, status.st_ctime))
-    return max(times)
+        following = os.path.join(here, word)
+        try:
+            status = os.lstat(following)
+            target = os.readlink(following) if status.st_mode & FILE_TYPE == LINK else None
+        except OSError:
+            break
+        if status.st_mode & FILE_TYPE != FOLDER or status.st_ctime > status.st_mtime:
+            latest = max(latest, status.st_mtime, status.st_ctime)
+        if target is None:
+            here = following
+        else:
+            links += 1
+            words = target.split('/') + words
+            here = '/' if target.startswith('/') else here
+    return latest
 
 
 def read_config(path, names):
@@ -277,11 +340,30 @@ def openable(files):
     return sorted(minors) if has_file else None
 
 
+def file_minors(files):
+    """Returns the minor numbers of device files whose names do not tell them, by path; None for what is no such file.
+
+    A name as in gres.conf is that of several files if it has brackets.
+    """
+    found = {}
+    starts = set([part.partition('[')[0] for file in files for part in file.split(',') if part.startswith('/')])
+    for start in sorted(starts)[:MAX_FILE_MINORS]:
+        folder, _, prefix = start.rpartition('/')
+        for name in list_folder(folder) if folder != '/dev/nvidia-caps' else []:
+            path = folder + '/' + name
+            if name.startswith(prefix) and path not in found and len(found) < MAX_FILE_MINORS:
+                minor = device_minor(path)
+                is_told = path[:11] == '/dev/nvidia' and path[11:].isdigit()
+                if minor != int(path[11:]) if is_told else minor is not None and minor <= MAX_MINOR:
+                    found[path] = minor
+    return found
+
+
 def device_minor(path):
     """Returns the minor number of a device file of NVIDIA's driver; None if it is something else."""
     try:
         status = os.stat(path)
     except OSError:
         return None
-    is_device = status.st_mode & 0o170000 == 0o020000 and os.major(status.st_rdev) == NVIDIA_MAJOR
+    is_device = status.st_mode & FILE_TYPE == 0o020000 and os.major(status.st_rdev) == NVIDIA_MAJOR
     return os.minor(status.st_rdev) if is_device else None

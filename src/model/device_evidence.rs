@@ -1,5 +1,6 @@
 //! What a node itself tells of how its scheduler numbers its devices, and which of them jobs may open.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::id::JobId;
@@ -16,6 +17,8 @@ pub struct DeviceEvidence {
     pub config: Option<Arc<DeviceConfig>>,
     /// The state of the files of that configuration.
     pub configuration: ConfigurationState,
+    /// The minor numbers of device files whose names do not tell them; `None` for one that is not that of a device.
+    pub file_minors: BTreeMap<Arc<str>, Option<u32>>,
     /// The devices that the driver knows, also those that the probe may not open.
     pub driver_devices: Arc<[DriverDevice]>,
     /// The slices that the driver knows, by the number of their capability file.
@@ -25,6 +28,16 @@ pub struct DeviceEvidence {
     /// The minor numbers that the probe can open, if it runs in the control group of a job; `None` if it does not, or if
     /// that is not known.
     pub openable: Option<Arc<[u32]>>,
+}
+
+impl DeviceEvidence {
+    /// Returns the minor number of a device file of NVIDIA; `None` if it is not known to be one.
+    pub fn minor_of(&self, file: &str) -> Option<u32> {
+        match self.file_minors.get(file) {
+            Some(minor) => *minor,
+            None => file.strip_prefix("/dev/nvidia")?.parse().ok(),
+        }
+    }
 }
 
 /// What the scheduler's daemon on a node says of its devices, as `slurmd -G` prints it.
@@ -61,6 +74,8 @@ pub struct ConfigurationState {
     pub is_cached: bool,
     /// Jobs can open no devices but their own; `None` if that cannot be read.
     pub confines_jobs: Option<bool>,
+    /// When one of the files that say so last became what it is; `None` if they cannot be seen.
+    pub confinement_changed_at: Option<Timestamp>,
 }
 
 /// A device, or slice, of a scheduler's list.

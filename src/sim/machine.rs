@@ -219,6 +219,7 @@ impl Machine {
             changed: 1.0.into(),
             cached: true,
             constrained: Some(true),
+            constrained_changed: 1.0.into(),
             ..Configuration::default()
         };
         let whole = self.gpus.iter().filter(|gpu| !gpu.is_slice());

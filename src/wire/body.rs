@@ -326,6 +326,9 @@ objects! {
         pub daemon?: Option<Daemon>,
         /// Lines of `gres.conf` that may be about the node's GPUs, without comments.
         pub config?: Option<Vec<String>>,
+        /// Minor numbers of device files in those lines and in the daemon's list whose names do not tell them; `null` for a
+        /// file that is not that of a device.
+        pub files?: BTreeMap<String, Option<u32>>,
         /// Minor number, PCI address and UUID of each device in `/proc/driver/nvidia/gpus`; the UUID is `null` if the
         /// driver hides it.
         pub devices?: Vec<(u32, String, Option<String>)>,
@@ -362,6 +365,8 @@ objects! {
         pub cached?: bool,
         /// Jobs can open no devices but their own.
         pub constrained?: Option<bool>,
+        /// When one of the files that say so last changed.
+        pub constrained_changed?: Raw<f64>,
     }
 
     /// A process that `/proc` does not show.

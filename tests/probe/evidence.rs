@@ -2,7 +2,7 @@
 //! and the control groups.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -115,7 +115,7 @@ fn the_daemon_is_asked_once_for_each_of_its_starts() {
              NodeName=m[1-9] Name=gpu\nName=mps Count=4\nInclude more.conf\n",
         );
         node.write("conf/more.conf", "Name=gpu File=/dev/z\n");
-        node.add_daemon(77, 1, 5000, &format!("-Ds -FG -f{conf} --conf-server -G -N n1"));
+        node.add_daemon(77, 1, 5000, &format!("-Ds -FG -f{conf} --extra -G -N n1"));
         // Its child, a query of somebody else, and another program.
         node.add_daemon(78, 77, 6000, "-N n2");
         node.add_daemon(79, 1, 7000, "-N n3 -G");
@@ -416,6 +416,7 @@ fn a_change_of_a_file_that_gres_conf_includes_is_seen_and_the_list_asked_for_aga
     node.write("etc/slurm/gres.conf", "Include more.conf\n");
     node.write("etc/slurm/more.conf", "Name=gpu File=/dev/nvidia0\n");
     node.write("etc/slurm/cgroup.conf", "# all\nConstrainDevices = Yes\n");
+    node.write("etc/slurm/slurm.conf", "TaskPlugin=task/affinity,task/cgroup\n");
     node.add_daemon(77, 1, 5000, "-N n1");
     let often = Some(("EVIDENCE_INTERVAL = 30.0", "EVIDENCE_INTERVAL = 0.5"));
     let mut rig = node.start_with(often, Setup::new(Interpreter::Python));
@@ -424,6 +425,7 @@ fn a_change_of_a_file_that_gres_conf_includes_is_seen_and_the_list_asked_for_aga
         has_answer(found) && changed(found).is_some()
     });
     assert_eq!(first["configuration"]["constrained"], true);
+    assert!(first["configuration"]["constrained_changed"].as_f64().unwrap() > 1e9);
     assert_eq!(first["configuration"]["cached"], false);
     assert_eq!(node.read("log").lines().count(), 1);
     // A copy with an earlier time, as rsync makes it.
@@ -436,5 +438,138 @@ fn a_change_of_a_file_that_gres_conf_includes_is_seen_and_the_list_asked_for_aga
         found["configuration"]["checked"].as_f64() > first["configuration"]["checked"].as_f64()
     });
     rig.until("another question", |_| (node.read("log").lines().count() == 2).then_some(()));
+    rig.finish();
+}
+
+#[test]
+fn another_file_behind_the_same_path_is_a_change() {
+    let switch_link = |node: &Node| {
+        symlink("next", node.path("etc/new")).unwrap();
+        fs::rename(node.path("etc/new"), node.path("etc/live")).unwrap();
+    };
+    let replace_folder = |node: &Node| {
+        fs::rename(node.path("etc/live"), node.path("etc/old")).unwrap();
+        fs::rename(node.path("etc/next"), node.path("etc/live")).unwrap();
+    };
+    for is_link in [true, false] {
+        let node = Node::new(&format!("echo '{LINES}'"));
+        node.write("etc/next/more/gres.conf", "Name=gpu File=/dev/nvidia1\n");
+        let first = if is_link { "etc/first/more/gres.conf" } else { "etc/live/more/gres.conf" };
+        node.write(first, "Name=gpu File=/dev/nvidia0\n");
+        if is_link {
+            symlink("first", node.path("etc/live")).unwrap();
+        }
+        symlink("../live/more/gres.conf", node.path("etc/slurm/gres.conf")).unwrap();
+        node.add_daemon(77, 1, 5000, "-N n1");
+        let often = Some(("EVIDENCE_INTERVAL = 30.0", "EVIDENCE_INTERVAL = 0.5"));
+        let mut rig = node.start_with(often, Setup::new(Interpreter::Python));
+        let changed = |found: &Value| found["configuration"]["changed"].as_f64();
+        let first = evidence(&mut rig, "its configuration", |found| changed(found).is_some());
+        if is_link {
+            switch_link(&node)
+        } else {
+            replace_folder(&node)
+        }
+        evidence(&mut rig, "a later time", |found| changed(found) > changed(&first));
+        rig.finish();
+    }
+}
+
+#[test]
+fn jobs_are_confined_only_by_the_plugin_that_confines_them() {
+    for (plugin, confined) in [
+        ("TaskPlugin=task/cgroup,task/affinity\n", json!(true)),
+        ("TaskPlugin=task/none\n", json!(false)),
+        ("", Value::Null),
+    ] {
+        let node = Node::new(&format!("echo '{LINES}'"));
+        node.write("etc/slurm/slurm.conf", plugin);
+        node.write("etc/slurm/gres.conf", "Name=gpu File=/dev/nvidia0\n");
+        node.write("etc/slurm/cgroup.conf", "ConstrainDevices=yes\n");
+        node.add_daemon(77, 1, 5000, "-N n1");
+        let mut rig = node.start_default();
+        let found = evidence(&mut rig, "its configuration", |found| {
+            found["configuration"]["checked"].is_number()
+        });
+        assert_eq!(found["configuration"]["constrained"], confined, "{plugin}");
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_daemon_that_asks_a_server_has_the_configuration_that_it_told() {
+    let node = Node::new(&format!("echo '{LINES}'"));
+    node.write("etc/slurm/gres.conf", "Name=gpu File=/dev/nvidia0\n");
+    node.add_daemon(77, 1, 5000, "-N n1 --conf-server head:6817");
+    let mut rig = node.start_default();
+    assert_eq!(daemon_error(&mut rig), "its configuration was not found");
+    rig.finish();
+    node.write("run/slurm/conf/slurm.conf", "");
+    node.write("run/slurm/conf/gres.conf", "Name=gpu File=/dev/nvidia1\n");
+    let mut rig = node.start_default();
+    let found = evidence(&mut rig, "its copy", |found| {
+        found["daemon"]["list"].is_array() && found["config"].is_array()
+    });
+    assert_eq!(found["config"], json!(["Name=gpu File=/dev/nvidia1"]));
+    assert_eq!(found["configuration"]["cached"], true);
+    rig.finish();
+}
+
+#[test]
+fn device_files_tell_their_minor_numbers_where_their_names_do_not() {
+    if !is_root() {
+        return;
+    }
+    let node = Node::new("exit 1");
+    let folder = node.path("dev/aliases");
+    fs::create_dir_all(&folder).unwrap();
+    for (name, minor) in [("gpu-a", "3"), ("gpu-b", "1"), ("gpuctl", "255")] {
+        let made = std::process::Command::new("mknod")
+            .args([folder.join(name).to_str().unwrap(), "c", "195", minor])
+            .status();
+        assert!(made.unwrap().success());
+    }
+    fs::write(folder.join("gpu-c"), "").unwrap();
+    symlink("gpu-a", folder.join("gpu-d")).unwrap();
+    let here = folder.display();
+    node.write("etc/slurm/gres.conf", &format!("Name=gpu File={here}/gpu-[a-d]\n"));
+    node.add_daemon(77, 1, 5000, "-N n1");
+    let mut rig = node.start_default();
+    let found = evidence(&mut rig, "files", |found| found["files"].is_object());
+    let file = |name: &str| format!("{here}/{name}");
+    let expected = json!({ file("gpu-a"): 3, file("gpu-b"): 1, file("gpu-d"): 3 });
+    assert_eq!(found["files"], expected);
+    rig.finish();
+}
+
+#[test]
+fn a_service_tells_which_configuration_its_daemon_has() {
+    let node = Node::new(&format!("echo '{LINES}'"));
+    node.add_daemon(77, 1, 5000, "-N n1");
+    node.write("proc/77/cgroup", "0::/system.slice/slurmd.service\n");
+    node.write(
+        "usr/lib/systemd/system/slurmd.service",
+        "[Service]\nEnvironmentFile=-/etc/sysconfig/slurmd\nEnvironmentFile=-/etc/absent\n",
+    );
+    let other = node.write("other/slurm.conf", "");
+    node.write("other/gres.conf", "Name=gpu File=/dev/nvidia1\n");
+    let settings = format!("#SLURM_CONF=/wrong\nexport SLURM_CONF=\"{}\"\n", other.display());
+    node.write("etc/sysconfig/slurmd", &settings);
+    let mut rig = node.start_default();
+    let found = evidence(&mut rig, "its configuration", |found| found["config"].is_array());
+    assert_eq!(found["config"], json!(["Name=gpu File=/dev/nvidia1"]));
+    rig.finish();
+}
+
+#[test]
+fn without_a_sight_of_an_included_file_it_is_not_known_when_files_changed() {
+    let node = Node::new(&format!("echo '{LINES}'"));
+    node.write("etc/slurm/gres.conf", "Name=gpu File=/dev/nvidia0\nInclude more.conf\n");
+    node.add_daemon(77, 1, 5000, "-N n1");
+    let mut rig = node.start_default();
+    let found = evidence(&mut rig, "its configuration", |found| {
+        found["configuration"]["checked"].is_number()
+    });
+    assert!(found["configuration"]["changed"].is_null(), "{found}");
     rig.finish();
 }

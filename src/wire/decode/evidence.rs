@@ -36,6 +36,7 @@ pub(super) fn evidence(sent: &body::Evidence) -> DeviceEvidence {
         daemon: sent.daemon.as_ref().map(daemon).unwrap_or_default(),
         configuration: sent.configuration.as_ref().map(configuration).unwrap_or_default(),
         config: config.and_then(|lines| config::parse(lines, sent.node.as_deref())).map(Arc::new),
+        file_minors: sent.files.iter().take(MAX_DEVICES).map(file_minor).collect(),
         driver_devices: sent.devices.iter().take(MAX_DEVICES).map(driver_device).collect(),
         capabilities: sent.slices.iter().take(MAX_PARTS).map(slice).collect(),
         job_devices: sent.jobs.iter().take(MAX_PARTS).filter_map(job_devices).collect(),
@@ -63,6 +64,7 @@ fn configuration(sent: &body::Configuration) -> ConfigurationState {
         checked_at: time(&sent.checked),
         is_cached: sent.cached,
         confines_jobs: sent.constrained,
+        confinement_changed_at: time(&sent.constrained_changed),
     }
 }
 
@@ -75,6 +77,10 @@ fn time(sent: &Raw<f64>) -> Option<Timestamp> {
 
 fn error_text(text: &str) -> Arc<str> {
     sanitize_shared(text, MAX_ERROR_LENGTH)
+}
+
+fn file_minor((file, minor): (&String, &Option<u32>)) -> (Arc<str>, Option<u32>) {
+    (sanitize_shared(file, MAX_FILES_LENGTH), *minor)
 }
 
 fn driver_device((minor, address, uuid): &(u32, String, Option<String>)) -> DriverDevice {
@@ -118,7 +124,8 @@ mod tests {
         let decoded = decoded(
             r#"{"node":"n1","daemon":{"started":1700000050,"version":"22.05.8","list":[
                   "slurmd-n1: Gres Name=gpu Type=h100 Count=2 Index=0 ID=7696487 File=/dev/nvidia[1-2] (null)"]},
-                "configuration":{"changed":1700000040.5,"checked":1700000060,"cached":true,"constrained":false},
+                "configuration":{"changed":1700000040.5,"checked":1700000060,"cached":true,"constrained":false,
+                  "constrained_changed":1700000030},"files":{"/dev/gpu-a":3,"/dev/nvidia0":null},
                 "config":["AutoDetect=nvml"],"devices":[[1,"0000:17:00.0","GPU-a"],[0,"0000:3d:00.0",null]],
                 "slices":[[66,0,7,null],[67,0,7,1]],"jobs":{"42":[0,2],"43":[],"44":null},"openable":[0]}"#,
         );
@@ -132,8 +139,12 @@ mod tests {
             checked_at: Some(Timestamp::from_micros(1_700_000_060_000_000)),
             is_cached: true,
             confines_jobs: Some(false),
+            confinement_changed_at: Some(Timestamp::from_micros(1_700_000_030_000_000)),
         };
         assert_eq!(decoded.configuration, configuration);
+        let minors = ["/dev/gpu-a", "/dev/nvidia0", "/dev/nvidia1", "/dev/other/nvidia1"];
+        let minors = minors.map(|file| decoded.minor_of(file));
+        assert_eq!(minors, [Some(3), None, Some(1), None]);
         let files: Vec<&str> =
             daemon.list.iter().flat_map(|list| list.iter()).map(|device| &*device.files).collect();
         assert_eq!((files, &daemon.error), (vec!["/dev/nvidia1", "/dev/nvidia2"], &None));
