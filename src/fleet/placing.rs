@@ -21,6 +21,7 @@ mod place;
 mod proofs;
 #[cfg(test)]
 mod tests;
+mod told_list;
 
 /// Returns what a job has by its allocation on a node; of one that is not watched, no device is known.
 pub fn job_holdings(node: Option<&Node>, job: &Job, allocation: &Allocation) -> JobHoldings {

@@ -133,7 +133,9 @@ pub struct ProvedIndices {
     pub started_at: Option<Timestamp>,
     /// The positions of the units that each index may mean; empty if nothing is known.
     pub meanings: Vec<Vec<u32>>,
-    /// The same of the list before the daemon made it anew.
+    /// When the last job began that was certainly placed by the list; `None` if no end is known.
+    pub until: Option<Timestamp>,
+    /// The same meanings of the list before the daemon made it anew.
     pub earlier: Vec<Vec<u32>>,
     /// When the first job began that was certainly placed by that list; `None` if that is not known.
     pub earlier_since: Option<Timestamp>,

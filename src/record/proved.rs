@@ -25,6 +25,8 @@ pub(super) struct ProvedLine {
     #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<f64>,
     meanings: Vec<Vec<u32>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<f64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     earlier: Vec<Vec<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,6 +45,7 @@ pub(super) fn to_lines(proved: &BTreeMap<NodeName, ProvedIndices>) -> Vec<Proved
         indices: known.indices,
         started_at: known.started_at.map(to_seconds),
         meanings: known.meanings.clone(),
+        until: known.until.map(to_seconds),
         earlier: known.earlier.clone(),
         earlier_since: known.earlier_since.map(to_seconds),
         earlier_until: known.earlier_until.map(to_seconds),
@@ -66,6 +69,7 @@ pub(super) fn to_proved(lines: &[ProvedLine]) -> BTreeMap<NodeName, ProvedIndice
             indices: line.indices,
             started_at: line.started_at.map(from_seconds),
             meanings: line.meanings.clone(),
+            until: line.until.map(from_seconds),
             earlier: line.earlier.clone(),
             earlier_since: line.earlier_since.map(from_seconds),
             earlier_until: line.earlier_until.map(from_seconds),

@@ -254,8 +254,9 @@ impl<'a> Builder<'a> {
                 match known {
                     Some(known) => {
                         known.evidence = known.evidence.and(claim.evidence);
-                        known.kind = known.kind.min(claim.kind);
-                        known.certainty = known.certainty.min(claim.certainty);
+                        // A process is certain to use it, and that allocates nothing.
+                        (known.kind, known.certainty) =
+                            (known.kind, known.certainty).min((claim.kind, claim.certainty));
                         known.is_slight &= claim.is_slight;
                     }
                     None => whole.claims.push(claim),

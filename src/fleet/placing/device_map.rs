@@ -39,6 +39,17 @@ pub(super) enum ProofKind {
     AtMost,
 }
 
+/// What an entry of a list means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meant {
+    /// The unit with this position.
+    Unit(usize),
+    /// A device that the driver does not show.
+    NotShown,
+    /// Any unit that no other entry means, or a device that the driver does not show.
+    Unknown,
+}
+
 /// What a set of indices means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Meaning {
@@ -46,6 +57,16 @@ pub(super) struct Meaning {
     pub(super) certain: UnitSet,
     /// Units that may be meant, the certain ones included.
     pub(super) possible: UnitSet,
+}
+
+impl Meant {
+    /// Returns the position of the unit that is certainly meant.
+    pub(super) const fn unit(self) -> Option<usize> {
+        match self {
+            Self::Unit(unit) => Some(unit),
+            Self::NotShown | Self::Unknown => None,
+        }
+    }
 }
 
 impl DeviceMap {
@@ -62,21 +83,15 @@ impl DeviceMap {
         self.candidates.len()
     }
 
-    /// Learns that an index means this unit, or one that the driver does not show. Returns false if that contradicts what
-    /// is known.
-    pub(super) fn set(&mut self, index: usize, unit: Option<usize>) -> bool {
-        let meant = unit.map_or(HIDDEN, |unit| 1 << unit);
-        match self.candidates.get_mut(index) {
-            Some(known) if unit.is_none() => {
-                *known = HIDDEN;
-                true
-            }
-            Some(known) => {
-                *known &= meant;
-                *known != 0
-            }
-            None => false,
+    /// Learns what a list means by an index. Returns false if that contradicts what is known.
+    pub(super) fn set(&mut self, index: usize, meant: Meant) -> bool {
+        let Some(known) = self.candidates.get_mut(index) else { return false };
+        match meant {
+            Meant::Unit(unit) => *known &= 1 << unit,
+            Meant::NotShown => *known = HIDDEN,
+            Meant::Unknown => *known |= HIDDEN,
         }
+        *known != 0
     }
 
     /// Learns what is proved. Returns false if that contradicts what is known.
@@ -169,10 +184,9 @@ impl DeviceMap {
         Meaning { certain: certain & !HIDDEN, possible: all & !HIDDEN }
     }
 
-    /// Returns true if an index may mean this unit, or a device that the driver does not show.
-    pub(super) fn allows(&self, index: usize, unit: Option<usize>) -> bool {
-        let meant = unit.map_or(HIDDEN, |unit| 1 << unit);
-        self.candidates.get(index).is_some_and(|known| known & meant != 0)
+    /// Returns true if an index may mean this unit.
+    pub(super) fn allows(&self, index: usize, unit: usize) -> bool {
+        self.candidates.get(index).is_some_and(|known| known & (1 << unit) != 0)
     }
 
     /// Returns true if the meaning of each index is known.

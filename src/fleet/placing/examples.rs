@@ -94,6 +94,7 @@ pub(super) fn settled() -> ConfigurationState {
         changed_at: Some(Timestamp::from_micros(1)),
         is_cached: true,
         confines_jobs: Some(true),
+        confinement_changed_at: Some(Timestamp::from_micros(1)),
         ..ConfigurationState::default()
     }
 }

@@ -36,6 +36,21 @@ pub(super) struct ListIdentity {
     checked_at: Option<Timestamp>,
     is_cached: bool,
     booted_at: Option<Timestamp>,
+    /// When its files were last seen as the daemon had read them.
+    current_at: Option<Timestamp>,
+    /// They have changed since the daemon read them, so that it may have made its list anew.
+    is_outdated: bool,
+}
+
+/// What happened to a daemon's list between two looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ListChange {
+    None,
+    /// The scheduler tells of the start of which the node has told.
+    ToldByScheduler,
+    /// The node tells of the start of which the scheduler has told.
+    ToldByNode,
+    Anew,
 }
 
 /// A map, and the moments between which jobs were certainly placed by it; `None` if that is not known.
@@ -82,26 +97,43 @@ impl ListIdentity {
             checked_at: files.checked_at,
             is_cached: files.is_cached,
             booted_at: node.taken_at().zip(uptime).map(|(at, uptime)| at.minus(uptime)),
+            current_at: None,
+            is_outdated: false,
         }
     }
 
-    /// Returns true if the daemon runs that ran before, and has not made its list anew, as far as that is known.
-    fn has_same_list(&self, other: &Self) -> bool {
+    /// Returns the same, with what is known of the list from before if it is still the same.
+    fn following(self, before: &Self, change: ListChange) -> Self {
+        let is_same = matches!(change, ListChange::None | ListChange::ToldByScheduler);
+        let is_outdated = self.changed_at.is_some() && !self.is_current();
+        let now = Self { is_outdated: is_outdated || (is_same && before.is_outdated), ..self };
+        let current_at =
+            if now.is_current() { now.checked_at } else { before.current_at.filter(|_| is_same) };
+        Self { current_at, ..now }
+    }
+
+    /// Returns what happened to the list since `before`, as far as that is known.
+    fn change_since(&self, before: &Self) -> ListChange {
         let apart = |one: Timestamp, other: Timestamp| one.since(other).max(other.since(one));
-        let is_near = |one: Option<Timestamp>, other: Option<Timestamp>, limit: Duration| {
-            one.zip(other).is_none_or(|(one, other)| apart(one, other) <= limit)
+        let is_far = |one: Option<Timestamp>, other: Option<Timestamp>, limit: Duration| {
+            one.zip(other).is_some_and(|(one, other)| apart(one, other) > limit)
         };
-        let has_pair = (self.started_at.is_some() && other.started_at.is_some())
-            || (self.node_started_at.is_some() && other.node_started_at.is_some());
-        let is_same_daemon = if has_pair {
-            is_near(self.started_at, other.started_at, Duration::ZERO)
-                && is_near(self.node_started_at, other.node_started_at, NODE_ROUNDING)
-        } else {
-            is_near(self.any_start(), other.any_start(), SAME_START)
-        };
+        let is_told_by_scheduler = is_far(self.started_at, before.started_at, Duration::ZERO);
+        let is_told_by_node = is_far(self.node_started_at, before.node_started_at, NODE_ROUNDING);
+        let has_pair = (self.started_at.is_some() && before.started_at.is_some())
+            || (self.node_started_at.is_some() && before.node_started_at.is_some());
+        let is_other = !has_pair && is_far(self.any_start(), before.any_start(), SAME_START);
         let is_rewritten = self.is_cached
-            && self.changed_at.zip(other.changed_at).is_some_and(|(one, other)| one != other);
-        is_same_daemon && !is_rewritten
+            && self.changed_at.zip(before.changed_at).is_some_and(|(one, other)| one != other);
+        // The other of the two has told of the same start before.
+        let is_told_again = is_far(before.started_at, before.node_started_at, SAME_START)
+            && !is_far(self.started_at, self.node_started_at, SAME_START);
+        match (is_told_by_scheduler, is_told_by_node) {
+            (false, false) if !is_other && !is_rewritten => ListChange::None,
+            (true, false) if is_told_again && !is_rewritten => ListChange::ToldByScheduler,
+            (false, true) if is_told_again => ListChange::ToldByNode,
+            (true | false, true | false) => ListChange::Anew,
+        }
     }
 
     /// Returns when the daemon started, by the clock of the scheduler as the starts of jobs, if that is known.
@@ -109,38 +141,51 @@ impl ListIdentity {
         self.started_at.or(self.node_started_at)
     }
 
-    /// Returns true if the daemon has the list that the files describe now.
-    fn is_current(&self) -> bool {
-        let Some(changed) = self.changed_at else { return false };
-        let started = self.node_started_at.or(self.started_at);
-        self.is_cached
-            || match started {
-                Some(started) => changed < started,
-                None => self.is_before_first_daemon(changed),
-            }
+    /// Returns when the daemon started last: the scheduler and the node tell of a start at different times.
+    fn last_start(&self) -> Option<Timestamp> {
+        self.started_at.max(self.node_started_at)
     }
 
-    /// Returns true if every daemon since the boot of the node has read what the files had become by then.
-    fn is_before_first_daemon(&self, changed: Timestamp) -> bool {
-        self.booted_at.is_some_and(|booted| changed <= booted.plus(BOOT_TIME))
+    /// Returns true if the daemon has the list that the files describe now.
+    fn is_current(&self) -> bool {
+        let Some(changed) = self.changed_at.filter(|_| !self.is_outdated) else { return false };
+        self.has_read(changed)
+    }
+
+    /// Returns true if the daemon has read what became what it is at this time.
+    fn has_read(&self, changed: Timestamp) -> bool {
+        let started = self.node_started_at.or(self.started_at).or(self.booted_at);
+        self.is_cached || started.is_some_and(|started| changed < started)
+    }
+
+    /// Returns true if the files became what they are so long before every daemon since the boot of the node.
+    fn is_from_boot(&self, limit: Duration) -> bool {
+        let boot = self.changed_at.zip(self.booted_at);
+        self.is_current()
+            && !self.is_cached
+            && boot.is_some_and(|(changed, booted)| changed <= booted.plus(limit))
     }
 
     /// Returns since when jobs are placed by the list that the daemon has now; `None` if that is not known.
     fn since(&self) -> Option<Timestamp> {
-        match self.changed_at {
-            Some(changed) if self.is_cached => {
-                Some(self.any_start().unwrap_or(changed).max(changed))
-            }
-            Some(changed) if self.is_current() && self.is_before_first_daemon(changed) => {
-                self.booted_at.map(|booted| self.any_start().unwrap_or(booted).min(booted))
-            }
-            Some(_) | None => self.any_start(),
+        self.since_change(Duration::ZERO)
+    }
+
+    /// Returns the same, if what is written so long after a boot is there before the daemon starts for the first time.
+    fn since_change(&self, limit: Duration) -> Option<Timestamp> {
+        if self.is_from_boot(limit) {
+            return self.booted_at.map(|booted| self.last_start().unwrap_or(booted).min(booted));
         }
+        let rewritten = self.changed_at.filter(|_| self.is_cached);
+        self.last_start().max(rewritten)
     }
 
     /// Returns until when jobs are certainly placed by it; `None` if no end is known.
     fn until(&self) -> Option<Timestamp> {
-        if self.is_current() { self.checked_at } else { self.changed_at }
+        if self.is_outdated {
+            return self.current_at.or(self.since());
+        }
+        self.checked_at.filter(|_| self.changed_at.is_some())
     }
 }
 
@@ -150,27 +195,38 @@ impl LearnedMap {
         let before = &self.identity;
         let has_same_devices = before.units == identity.units && before.indices == identity.indices;
         let is_same_boot = before.boot_id.is_none() || before.boot_id == identity.boot_id;
-        let is_same_node = has_same_devices && is_same_boot;
-        if !is_same_node {
+        if !(has_same_devices && is_same_boot) {
             (self.map, self.earlier, self.is_contradicted) = (None, None, false);
-        } else if !before.has_same_list(&identity) {
-            let (since, until) = (before.since(), before.until());
-            let complete = self.map.take().filter(DeviceMap::is_complete);
-            self.earlier = complete.map(|map| EarlierMap { map, since, until });
-            self.is_contradicted = false;
+            self.identity = identity.following(before, ListChange::Anew);
+            return;
         }
         // The scheduler, or the node, may not tell for a while.
-        let kept = |now: Option<Timestamp>, before: Option<Timestamp>| {
-            now.or(before.filter(|_| is_same_node))
-        };
-        let started_at = kept(identity.started_at, self.identity.started_at);
-        let node_started_at = kept(identity.node_started_at, self.identity.node_started_at);
-        self.identity = ListIdentity { started_at, node_started_at, ..identity };
+        let started_at = identity.started_at.or(before.started_at);
+        let node_started_at = identity.node_started_at.or(before.node_started_at);
+        let identity = ListIdentity { started_at, node_started_at, ..identity };
+        let change = identity.change_since(before);
+        match change {
+            ListChange::None | ListChange::ToldByScheduler => {}
+            // The list that the node told until now is that of the daemon before.
+            ListChange::ToldByNode => (self.map, self.is_contradicted) = (None, false),
+            ListChange::Anew => {
+                let (since, until) = (before.since(), before.until());
+                let complete = self.map.take().filter(DeviceMap::is_complete);
+                self.earlier = complete.map(|map| EarlierMap { map, since, until });
+                self.is_contradicted = false;
+            }
+        }
+        self.identity = identity.following(before, change);
     }
 
     /// Returns true if the daemon has the list that its files describe now.
     pub(super) fn is_list_current(&self) -> bool {
         self.identity.is_current()
+    }
+
+    /// Returns true if the daemon has read what became what it is at this time.
+    pub(super) fn has_read(&self, changed: Timestamp) -> bool {
+        self.identity.has_read(changed)
     }
 
     /// Returns true if it is known when the configuration changed: if not, the daemon may have made its list anew since
@@ -192,14 +248,14 @@ impl LearnedMap {
 
     /// Returns true if the rules by which the files describe a list may be applied to a job.
     pub(super) fn has_rule_for(&self, job: &Job) -> bool {
-        !self.is_sure() || (self.is_list_current() && self.is_since_list(job))
+        let since = job.starts_at.zip(self.identity.since_change(BOOT_TIME));
+        let is_since = since.is_none_or(|(start, since)| start > since);
+        !self.is_sure() || (self.is_list_current() && is_since)
     }
 
     /// Returns true if all jobs of the node were given their indices by the list that the daemon has now.
     pub(super) fn is_unchanged(&self) -> bool {
-        let since = self.identity.since().zip(self.identity.booted_at);
-        self.is_list_current()
-            && since.is_none_or(|(since, booted)| since <= booted.plus(BOOT_TIME))
+        self.identity.is_from_boot(Duration::ZERO)
     }
 
     /// Returns the map by which a job from before the daemon made its list was given its indices, if it is known.
@@ -250,6 +306,7 @@ impl LearnedMap {
             indices: self.identity.indices,
             started_at: self.identity.any_start(),
             meanings: known.map(DeviceMap::meanings).unwrap_or_default(),
+            until: self.identity.until().filter(|_| self.identity.is_outdated),
             earlier: earlier.map(|earlier| earlier.map.meanings()).unwrap_or_default(),
             earlier_since: earlier.and_then(|earlier| earlier.since),
             earlier_until: earlier.and_then(|earlier| earlier.until),
@@ -273,6 +330,8 @@ impl LearnedMap {
             units: proved.units.clone(),
             indices: proved.indices,
             started_at: proved.started_at,
+            current_at: proved.until,
+            is_outdated: proved.until.is_some(),
             ..ListIdentity::default()
         };
     }

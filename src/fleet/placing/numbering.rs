@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use crate::fleet::node::Node;
-use crate::fleet::placing::device_map::{MAX_UNITS, UnitSet};
+use crate::fleet::placing::device_map::{MAX_UNITS, Meant, UnitSet};
 use crate::model::{
     Device, DeviceConfig, DeviceEvidence, DeviceType, ListedDevice, Reading, Vendor,
 };
@@ -95,11 +95,31 @@ impl<'a> NodeUnits<'a> {
         Reading::of(whole.statics.as_deref(), |known| known.minor).get()
     }
 
-    /// Returns the unit of an entry of a list, by its device files.
-    fn unit_of(&self, entry: &ListedDevice, evidence: &DeviceEvidence) -> Option<usize> {
-        let mut numbers = entry.files.split(',').map(file_number);
-        let minor = numbers.next().flatten().filter(|_| is_nvidia(&entry.files))?;
-        let capabilities: Vec<u32> = numbers.flatten().collect();
+    /// Returns what an entry of a list means, by its device files.
+    fn meant_by(&self, entry: &ListedDevice, evidence: &DeviceEvidence) -> Meant {
+        let (mut minors, mut capabilities) = (Vec::new(), Vec::new());
+        for file in entry.files.split(',') {
+            match (capability_number(file), evidence.minor_of(file)) {
+                (Some(number), _) => capabilities.push(number),
+                (None, Some(minor)) => minors.push(minor),
+                (None, None) => return Meant::Unknown,
+            }
+        }
+        let [minor] = minors[..] else { return Meant::Unknown };
+        if let Some(unit) = self.unit_of(minor, &capabilities, evidence) {
+            return Meant::Unit(unit);
+        }
+        let may_be = |device: &Device| self.minor(device).is_none_or(|other| other == minor);
+        if self.matching(may_be) == 0 { Meant::NotShown } else { Meant::Unknown }
+    }
+
+    /// Returns the unit on the device with this minor number; of its slices, that with these capability files.
+    fn unit_of(
+        &self,
+        minor: u32,
+        capabilities: &[u32],
+        evidence: &DeviceEvidence,
+    ) -> Option<usize> {
         let is_unit = |device: &Device| {
             if self.minor(device) != Some(minor) {
                 return false;
@@ -127,20 +147,29 @@ impl<'a> NodeUnits<'a> {
         self.devices.iter().position(|device| is_unit(device))
     }
 
-    /// Returns the units that the entries of a list mean, by index; `None` for one that the driver does not show.
-    pub(super) fn of_list(
+    /// Returns what the entries of a list mean, by index; `None` if no unit is among them.
+    pub(super) fn meant_by_list(
         &self,
         list: &[ListedDevice],
         evidence: &DeviceEvidence,
-    ) -> Option<Vec<Option<usize>>> {
-        let units: Vec<Option<usize>> =
-            list.iter().map(|entry| self.unit_of(entry, evidence)).collect();
-        let mut known: Vec<usize> = units.iter().flatten().copied().collect();
+    ) -> Option<Vec<Meant>> {
+        let meant: Vec<Meant> = list.iter().map(|entry| self.meant_by(entry, evidence)).collect();
+        let mut known: Vec<usize> = meant.iter().copied().filter_map(Meant::unit).collect();
         let count = known.len();
         known.sort_unstable();
         known.dedup();
         // A file that is listed twice means nothing.
-        (count > 0 && known.len() == count).then_some(units)
+        (count > 0 && known.len() == count).then_some(meant)
+    }
+
+    /// Returns the units that the entries of a list mean, by index.
+    fn of_list(
+        &self,
+        list: &[ListedDevice],
+        evidence: &DeviceEvidence,
+    ) -> Option<Vec<Option<usize>>> {
+        let meant = self.meant_by_list(list, evidence)?;
+        Some(meant.into_iter().map(Meant::unit).collect())
     }
 
     /// Returns what the indices of a list of this many devices likely mean.
@@ -298,15 +327,7 @@ pub(super) fn bit(unit: usize) -> UnitSet {
     if unit < MAX_UNITS { 1 << unit } else { 0 }
 }
 
-/// Returns the number at the end of a file's name.
-fn file_number(path: &str) -> Option<u32> {
-    let start = path.rfind(|letter: char| !letter.is_ascii_digit()).map_or(0, |at| at + 1);
-    path.get(start..)?.parse().ok()
-}
-
-/// Returns true if the first of these files is `/dev/nvidia3` or one of that name elsewhere.
-fn is_nvidia(files: &str) -> bool {
-    let first = files.split(',').next().unwrap_or_default();
-    let name = first.rsplit('/').next().unwrap_or_default();
-    name.strip_prefix("nvidia").is_some_and(|number| number.parse::<u32>().is_ok())
+/// Returns the number of a capability file: 12 for `/dev/nvidia-caps/nvidia-cap12`.
+fn capability_number(path: &str) -> Option<u32> {
+    path.strip_prefix("/dev/nvidia-caps/nvidia-cap")?.parse().ok()
 }

@@ -9,9 +9,10 @@ use crate::fleet::placing::builder::{Builder, Placed};
 use crate::fleet::placing::device_map::{
     DeviceMap, ListProof, Meaning, ProofKind, UnitSet, count_ones,
 };
-use crate::fleet::placing::learned::{LearnedMap, ListIdentity, START_ROUNDING, process_list_time};
+use crate::fleet::placing::learned::{LearnedMap, START_ROUNDING, process_list_time};
 use crate::fleet::placing::numbering::{NodeUnits, bit};
 use crate::fleet::placing::proofs::{JobProof, proofs_of};
+use crate::fleet::placing::told_list::ToldList;
 use crate::fleet::user::User;
 use crate::model::{
     Allocation, DeviceAllocation, Job, JobId, JobList, JobState, RequestedJobs, SchedulerNode,
@@ -50,8 +51,12 @@ impl Placement<'_> {
     pub(super) fn holdings(&self, learned: &mut LearnedMap) -> NodeHoldings {
         let units = NodeUnits::of(self.node);
         let id_of = |id: &JobId| self.jobs.job(id).map_or(id, |job| &job.id).clone();
-        let proofs = proofs_of(&units, id_of);
-        let numbering = self.numbering(&units, &proofs, learned);
+        let highest =
+            self.listed.iter().filter_map(|(_, allocation)| indices(allocation)).flatten().max();
+        let min_count = highest.map_or(0, |index| index + 1);
+        let told = ToldList::of(&units, self.scheduler, min_count, learned);
+        let proofs = proofs_of(&units, &told.bounds(&units, learned), id_of);
+        let numbering = self.numbering(&units, &told, &proofs, learned);
         let placed: Vec<Placed> = self
             .listed
             .iter()
@@ -99,35 +104,25 @@ impl Placement<'_> {
     fn numbering(
         &self,
         units: &NodeUnits<'_>,
+        told: &ToldList,
         proofs: &BTreeMap<JobId, JobProof>,
         learned: &mut LearnedMap,
     ) -> Numbering {
-        let highest =
-            self.listed.iter().filter_map(|(_, allocation)| indices(allocation)).flatten();
-        let highest = highest.max().map_or(0, |index| index + 1);
-        let count = self.scheduler.and_then(|known| usize::try_from(known.devices?).ok());
-        let count = count.unwrap_or(units.len()).max(highest);
-        let evidence = self.node.evidence.as_deref();
+        let count = told.count;
         let Some(unknown) = DeviceMap::unknown(count, units.len(), !units.is_all_of_driver())
         else {
             return Numbering { map: None, likely: None, disputed: 0, whole: None };
         };
-        let whole = (units.len() == count && units.may_be_all()).then(|| WholeNode {
+        let whole = told.is_of(units).then(|| WholeNode {
             indices: count,
             units: units.all(),
             is_certain: units.is_all_of_driver(),
         });
-        let identity = ListIdentity::of(self.node, self.scheduler, units, count);
-        learned.follow(identity);
         let mut likely = units.likely(count);
         let mut map = unknown.clone();
-        let list = evidence
-            .and_then(|evidence| Some((evidence.daemon.list.as_deref()?, evidence)))
-            .filter(|(list, _)| list.len() == count && learned.is_list_current())
-            .and_then(|(list, evidence)| units.of_list(list, evidence));
-        let has_list = list.is_some();
-        let agrees = list.iter().flatten().zip(0..).all(|(unit, index)| map.set(index, *unit))
-            && map.narrow();
+        let has_list = told.meant.is_some();
+        let meant = told.meant.iter().flatten().zip(0..);
+        let agrees = meant.into_iter().all(|(meant, index)| map.set(index, *meant)) && map.narrow();
         if !agrees {
             map = unknown.clone();
         }
@@ -153,7 +148,8 @@ impl Placement<'_> {
         match learned.merge(map, has_list) {
             Some(map) => {
                 let fits = |meant: &Vec<Option<usize>>| {
-                    meant.iter().enumerate().all(|(index, unit)| map.allows(index, *unit))
+                    let mut units = meant.iter().enumerate();
+                    units.all(|(index, unit)| unit.is_none_or(|unit| map.allows(index, unit)))
                 };
                 likely = likely.filter(fits);
                 Numbering { map: Some(map.clone()), likely, disputed: 0, whole }
@@ -180,7 +176,7 @@ impl Placement<'_> {
             return Placed {
                 certain,
                 likely: proof.claimed & !certain,
-                possible: if count == Some(count_ones(held)) { held } else { UnitSet::MAX },
+                possible: if count == Some(count_ones(certain)) { held } else { UnitSet::MAX },
                 unplaced: count.map(|count| count.saturating_sub(count_ones(held))),
                 is_disputed: count.is_some_and(|count| count_ones(certain) > count),
                 is_located: proof.confined_to(count).is_some(),
@@ -326,18 +322,22 @@ impl Placement<'_> {
             let unnumbered = counted().filter(|(_, allocation)| indices(allocation).is_none());
             let counts: Option<Vec<usize>> =
                 unnumbered.map(|(_, allocation)| allocation_count(allocation)).collect();
+            let count = counts.map(|counts| left.len().saturating_sub(counts.iter().sum()));
+            let count = if left.is_empty() { Some(0) } else { count };
+            let mut unnumbered = counted().filter(|(_, allocation)| indices(allocation).is_none());
+            let is_of_list = learned.is_unchanged()
+                || (count == Some(0) && unnumbered.all(|(job, _)| learned.is_of_list(job)));
+            let narrowed = if is_of_list { meaning.possible } else { UnitSet::MAX };
             if all_counted {
                 for (of_job, (_, allocation)) in placed.iter_mut().zip(self.listed) {
                     if indices(allocation).is_none() && !of_job.is_disputed {
-                        of_job.possible &= meaning.possible | of_job.certain | of_job.likely;
+                        of_job.possible &= narrowed | of_job.certain | of_job.likely;
                         if left.is_empty() {
                             of_job.unplaced = Some(0);
                         }
                     }
                 }
             }
-            let count = counts.map(|counts| left.len().saturating_sub(counts.iter().sum()));
-            let count = if left.is_empty() { Some(0) } else { count };
             // Some of them may be those of listed jobs, whose indices are not known yet.
             let is_of_others = count == Some(left.len());
             let taken = placed.iter().fold(seen, |all, known| all | known.certain | known.likely);
@@ -395,7 +395,11 @@ impl Placement<'_> {
             Some(meant.fold(0, |all, unit| all | unit))
         };
         // They may be from before the daemon made this list.
-        let certain = if learned.is_unchanged() { meaning.certain } else { 0 };
+        let (certain, possible) = if learned.is_unchanged() {
+            (meaning.certain, meaning.possible)
+        } else {
+            (0, UnitSet::MAX)
+        };
         let wanted = indices.len().saturating_sub(count_ones(certain));
         let likely = match (wanted, likely()) {
             (0, _) => 0,
@@ -405,7 +409,7 @@ impl Placement<'_> {
         Placed {
             certain,
             likely,
-            possible: if wanted == 0 { certain } else { meaning.possible | likely },
+            possible: if wanted == 0 { certain } else { possible | likely },
             unplaced: Some(wanted.saturating_sub(count_ones(likely))),
             is_disputed: false,
             is_located: true,

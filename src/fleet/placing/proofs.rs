@@ -45,18 +45,29 @@ impl JobProof {
     }
 }
 
+/// What jobs can open. Devices that the scheduler was not told of are open to every job.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct JobBounds {
+    /// Jobs can open no devices of others; `None` if that is not known.
+    pub(super) confines_jobs: Option<bool>,
+    /// Units that the scheduler certainly gives to jobs.
+    pub(super) managed: UnitSet,
+    /// Units that it may give to jobs, those above included.
+    pub(super) manageable: UnitSet,
+}
+
 /// Returns what is proved about each job of a node; `id_of` returns the id by which the scheduler lists a job.
 pub(super) fn proofs_of(
     units: &NodeUnits<'_>,
+    bounds: &JobBounds,
     id_of: impl Fn(&JobId) -> JobId,
 ) -> BTreeMap<JobId, JobProof> {
     let node = units.node;
     let evidence = node.evidence.as_deref();
-    let confines_jobs = evidence.and_then(|evidence| evidence.configuration.confines_jobs);
     let is_confined = |job: &JobId| {
         let mut groups = evidence.iter().flat_map(|evidence| evidence.job_devices.iter());
-        confines_jobs == Some(true)
-            || (confines_jobs.is_none() && groups.any(|known| id_of(&known.job) == *job))
+        bounds.confines_jobs == Some(true)
+            || (bounds.confines_jobs.is_none() && groups.any(|known| id_of(&known.job) == *job))
     };
     let mut proofs: BTreeMap<JobId, JobProof> = BTreeMap::new();
     for used in node.uses.iter() {
@@ -65,24 +76,29 @@ pub(super) fn proofs_of(
         let has_proof = !statics.is_job_of_environment && is_confined(&job);
         let proof = proofs.entry(job).or_default();
         let unit = units.position(&used.device).map_or(0, super::numbering::bit);
-        if has_proof {
+        if has_proof && bounds.managed & unit != 0 {
             proof.used |= unit;
         } else {
-            proof.claimed |= unit;
+            proof.claimed |= unit & bounds.manageable;
         }
         proof.named |=
             statics.visible_uuids.iter().fold(0, |named, uuid| named | units.named(uuid));
     }
     let Some(evidence) = evidence else { return proofs };
+    let add_files = |proof: &mut JobProof, minors: &[u32]| {
+        if is_confining(units, evidence, minors) {
+            proof.opens = Some(units.on_minors(minors) & bounds.manageable);
+        }
+    };
     for files in evidence.job_devices.iter() {
         if let Some(minors) = &files.minors {
-            add_files(units, evidence, proofs.entry(id_of(&files.job)).or_default(), minors);
+            add_files(proofs.entry(id_of(&files.job)).or_default(), minors);
         }
     }
     let own_job = node.hello.as_ref().and_then(|hello| hello.host.job.as_ref());
     if let Some((job, minors)) = own_job.zip(evidence.openable.as_ref()) {
         let proof = proofs.entry(id_of(job)).or_default();
-        add_files(units, evidence, proof, minors);
+        add_files(proof, minors);
         // The driver shows a confined job no slices but its own.
         if units.has_slices() {
             proof.opens = Some(proof.opens.unwrap_or(units.all()) & units.all());
@@ -91,21 +107,10 @@ pub(super) fn proofs_of(
     proofs
 }
 
-/// Adds the device files that a job may open, unless it may open those of all devices.
-fn add_files(
-    units: &NodeUnits<'_>,
-    evidence: &DeviceEvidence,
-    proof: &mut JobProof,
-    minors: &[u32],
-) {
-    let all = evidence.driver_devices.iter().map(|device| device.minor);
-    let is_confined = if evidence.driver_devices.is_empty() {
-        count_ones(units.on_minors(minors)) < units.len()
-    } else {
-        all.into_iter().any(|minor| !minors.contains(&minor))
-    };
-    if !is_confined {
-        return;
+/// Returns true if these are not the device files of all devices.
+fn is_confining(units: &NodeUnits<'_>, evidence: &DeviceEvidence, minors: &[u32]) -> bool {
+    if evidence.driver_devices.is_empty() {
+        return count_ones(units.on_minors(minors)) < units.len();
     }
-    proof.opens = Some(units.on_minors(minors));
+    evidence.driver_devices.iter().any(|device| !minors.contains(&device.minor))
 }

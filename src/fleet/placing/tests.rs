@@ -217,6 +217,14 @@ fn processes_prove_nothing_where_jobs_may_open_any_device() {
         placed(&node, jobs())
     };
     assert!(of(Some(true), false).starts_with("11:c certain scheduler,processes"));
+    // What says so has changed since the daemon started.
+    let later = with_evidence(node_used_by(four([0, 1, 2, 3]), "c", "11"), |known| {
+        known.configuration.is_cached = false;
+        known.configuration.confinement_changed_at = Some(at(60));
+        known.daemon.started_at = Some(at(50));
+    });
+    let later = placed(&later, jobs());
+    assert!(later.starts_with("11:a likely scheduler; 12:bc likely"), "{later}");
     assert!(of(None, true).starts_with("11:c certain scheduler,processes"));
     for unproved in [of(Some(false), false), of(Some(false), true), of(None, false)] {
         assert!(unproved.starts_with("11:a likely scheduler; 12:bc likely"), "{unproved}");
@@ -269,6 +277,91 @@ fn a_list_holds_for_jobs_from_its_start_until_its_files_were_last_looked_at() {
     let second = [0, 1, 2, 3];
     let expected = "11:d certain scheduler; 12:+1 unknown scheduler |  | ";
     assert_eq!(told(310, 400, second, 350), expected);
+    // When they change once more, that is still not known.
+    assert_eq!(told(500, 600, second, 350), expected);
+    // Not even if they look as if they had not changed, as after the renaming of a folder.
+    assert_eq!(told(20, 700, second, 350), expected);
+    // A recording that begins then tells the same.
+    let proved = keeper.proved();
+    let mut list = JobList::clone(&list(vec![]));
+    list.proved = Arc::new(proved);
+    let mut later = HoldingsKeeper::default();
+    later.set_jobs(Some(&Arc::new(list)));
+    assert_eq!(later.proved(), keeper.proved());
+}
+
+#[test]
+fn a_restart_that_scheduler_and_node_tell_one_after_the_other_is_one() {
+    let old = (50, 20, 200, [3, 2, 1, 0]);
+    let new = (300, 290, 310, [0, 1, 2, 3]);
+    let started = [50, 301];
+    for steps in [
+        [(started[0], old), (started[0], new), (started[1], new)],
+        [(started[0], old), (started[1], old), (started[1], new)],
+    ] {
+        let mut keeper = HoldingsKeeper::default();
+        for (started, (node_started, changed, checked, list)) in steps {
+            let node = with_scheduler(four([0, 1, 2, 3]).with_device_list(&list), |known| {
+                known.devices = Some(4);
+                known.daemon_started_at = Some(at(started));
+            });
+            let node = with_evidence(node, |known| {
+                known.daemon.started_at = Some(at(node_started));
+                known.configuration.changed_at = Some(at(changed));
+                known.configuration.checked_at = Some(at(checked));
+                known.configuration.is_cached = false;
+            });
+            keeper.set_jobs(Some(&self::list(vec![job("11", "alice", indices(&[0]))])));
+            let mut node = Arc::new(node);
+            keeper.place(&mut node);
+            let told = holdings_text(&node);
+            assert!(told.starts_with("11:d certain scheduler"), "{started} {node_started}: {told}");
+        }
+    }
+}
+
+#[test]
+fn an_entry_whose_file_is_not_known_may_mean_what_no_other_entry_does() {
+    let listed = |files: [&str; 4], minors: &[(&str, u32)]| {
+        let entry = |files: &str| ListedDevice { kind: None, files: files.into() };
+        with_evidence(four([0, 1, 2, 3]).with_device_list(&[0]), |known| {
+            known.daemon.list = Some(files.map(entry).into());
+            let minors = minors.iter().map(|(file, minor)| ((*file).into(), Some(*minor)));
+            known.file_minors = minors.collect();
+        })
+    };
+    let of = |node: &Node, list: &[u32]| placed(node, vec![job("11", "alice", indices(list))]);
+    let files = ["/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia2", "/dev/other/nvidia3"];
+    let unknown = listed(files, &[]);
+    assert_eq!(of(&unknown, &[3]), "11:+1 unknown scheduler | abc | ");
+    assert_eq!(of(&unknown, &[0, 1, 2, 3]), "11:abc+1 unknown scheduler |  | ");
+    let known = listed(files, &[("/dev/other/nvidia3", 3)]);
+    assert_eq!(of(&known, &[3]), "11:d certain scheduler | abc | ");
+    // A name is not the number of the device behind it.
+    let names = ["/dev/x/nvidia0", "/dev/x/nvidia1", "/dev/x/nvidia2", "/dev/x/nvidia3"];
+    let turned = listed(names, &[(names[0], 3), (names[1], 2), (names[2], 1), (names[3], 0)]);
+    assert_eq!(of(&turned, &[0]), "11:d certain scheduler | abc | ");
+    // Several devices that the scheduler counts as one.
+    let pair = listed(["/dev/nvidia0,/dev/nvidia1", "/dev/nvidia2", "/dev/nvidia3", "x"], &[]);
+    assert_eq!(of(&pair, &[0]), "11:+1 unknown scheduler | cd | ");
+}
+
+#[test]
+fn a_process_on_a_device_that_the_scheduler_was_not_told_of_allocates_nothing() {
+    let of = |list: Option<&[u32]>, devices| {
+        let node = node_used_by(four([0, 1, 2, 3]), "a", "11");
+        let node = list.iter().fold(node, |node, list| node.with_device_list(list));
+        let node = with_scheduler(node, |known| {
+            (known.devices, known.allocated) = (Some(3), Some(1));
+        });
+        placed(&node, vec![job("11", "alice", devices)])
+    };
+    let list = Some(&[1, 2, 3][..]);
+    assert_eq!(of(list, indices(&[0])), "11:b certain scheduler | cd | ");
+    assert_eq!(of(list, DeviceAllocation::Count(1)), "11:+1 unknown scheduler |  | ");
+    // Which of four devices the scheduler has three of is not known.
+    assert_eq!(of(None, indices(&[0])), "11:+1 unknown scheduler |  | ");
+    assert!(of(None, DeviceAllocation::Count(1)).starts_with("11:a likely scheduler,processes | "));
 }
 
 #[test]
@@ -490,8 +583,10 @@ fn jobs_from_before_the_daemon_started_have_indices_of_another_list() {
     // The daemon before may have read the files before they were changed, or after.
     let unknown = "11:+1 unknown scheduler |  | ";
     assert_eq!(started(500, Some(20), long_ago), unknown);
-    // They are as old as the node's boot, so each daemon has read the same.
-    assert_eq!(started(500, Some(20), 10), "11:d certain scheduler | abc | ");
+    // They are older than the node's boot, so each daemon has read the same.
+    assert_eq!(started(500, Some(5), 10), "11:d certain scheduler | abc | ");
+    // They are there soon after it, and likely before the first daemon.
+    assert_eq!(started(500, Some(20), 10), "11:d likely scheduler |  | abc");
     assert_eq!(started(500, Some(300), long_ago), unknown);
     // They were changed after the daemon read them.
     assert_eq!(started(50, Some(700), long_ago), unknown);
@@ -591,8 +686,16 @@ fn devices_of_jobs_that_are_not_listed_are_held_by_them() {
         known.allocated_indices = Some([0, 2].into());
         known.allocated = Some(2);
     });
-    let expected = "11:d certain scheduler | ac | ";
+    // It may be of a job from before the daemon made its list.
+    let expected = "11:d certain scheduler |  | ac";
     assert_eq!(hidden(&by_index, own()), (Some(1), "b".into(), expected.into()));
+    let mut since_boot = with_evidence(by_index, |known| {
+        known.configuration.is_cached = false;
+    });
+    since_boot.mark_sampled(&Source::host(), at(2_000));
+    since_boot.host.fast.uptime_seconds = Reading::Known(1_990);
+    let expected = "11:d certain scheduler | ac | ";
+    assert_eq!(hidden(&since_boot, own()), (Some(1), "b".into(), expected.into()));
     // Only their number is known.
     let by_count = listed(|known| known.allocated = Some(3));
     assert_eq!(hidden(&by_count, own()).0, Some(2));
@@ -610,7 +713,7 @@ fn devices_of_jobs_that_are_not_listed_are_held_by_them() {
         assert_eq!(holdings_text(&node), format!("11:d certain scheduler | {free} | "));
     }
     // Before the indices of a job are known, its devices are held all the same.
-    let waiting = hidden(&by_index, vec![job("11", "alice", DeviceAllocation::Unknown)]);
+    let waiting = hidden(&since_boot, vec![job("11", "alice", DeviceAllocation::Unknown)]);
     assert_eq!(waiting.0, None);
     let free = waiting.2.split(" | ").nth(1).unwrap();
     assert_eq!(free, "ac", "{}", waiting.2);

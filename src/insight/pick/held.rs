@@ -57,11 +57,7 @@ impl<'a> HeldDevices<'a> {
         if let Some(own) = &self.own_job {
             return self.confinement(own, device);
         }
-        let is_own = holdings
-            .claims
-            .iter()
-            .any(|claim| claim.is_allocation() && claim.certainty == Certainty::Certain);
-        if is_own {
+        if holdings.claims.iter().any(is_certain_allocation) {
             return None;
         }
         if let Some(silence) = &self.silence {
@@ -86,7 +82,7 @@ impl<'a> HeldDevices<'a> {
         let claims = &self.node.holdings.device(&device.uuid).claims;
         let mut own_claims = claims.iter().filter(is_of_job).peekable();
         let is_claimed = own_claims.peek().is_some();
-        let is_certain = own_claims.any(|claim| claim.certainty == Certainty::Certain);
+        let is_certain = own_claims.any(is_certain_allocation);
         if is_certain || (own.holdings.is_none() && own.is_inside && self.opens(device)) {
             return None;
         }
@@ -201,6 +197,11 @@ fn silence(fleet: &Fleet, node: &Node) -> Option<String> {
         },
     };
     Some(format!("Slurm does not tell who has it: {why}"))
+}
+
+/// Returns true if the scheduler has certainly given the device to the job: a process may use that of another one.
+fn is_certain_allocation(claim: &Claim) -> bool {
+    claim.is_allocation() && claim.certainty == Certainty::Certain
 }
 
 /// Returns true if this is the user as whom gtop runs on the node.
