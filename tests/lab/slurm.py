@@ -482,9 +482,10 @@ def gpu_processes(lab, known):
         # SLURM_STEP_GPUS first: every step inherits SLURM_JOB_GPUS of the batch host, which is wrong on other nodes.
         gpus = environment.get("SLURM_STEP_GPUS") or environment.get("SLURM_JOB_GPUS", "")
         if "SLURM_PROCID" in environment and status["Name"].strip() not in ("srun", "slurm_script"):
-            found[int(name)] = (environment.get("SLURMD_NODENAME"), int(status["NSpid"].split()[-1]), gpus, cgroups)
+            wanted = set(filter(None, environment.get("LAB_FILES", "").split(":")))
+            found[int(name)] = (environment.get("SLURMD_NODENAME"), int(status["NSpid"].split()[-1]), gpus, cgroups, wanted)
     lines = {}
-    for pid, (node, pid_on_node, gpus, cgroups) in found.items():
+    for pid, (node, pid_on_node, gpus, cgroups, wanted) in found.items():
         if pid in parents or not os.path.isdir(f"{lab.NODES}/{node}"):
             continue
         constrained = re.search(r"^\d+:devices:(/.*/job_.*)$", cgroups, re.MULTILINE)
@@ -493,7 +494,9 @@ def gpu_processes(lab, known):
         else:
             # Nothing keeps the task from any device. These nodes have the default list, in which an index is the number of the file.
             files = [f"/dev/nvidia{gpu}" for gpu in gpus.split(",")]
-        files = set(files) - set(lab.read(f"{lab.NODES}/{node}/left_out").split())
+        # A task may use what every job may open, but only one with LAB_FILES does.
+        left_out = set(lab.read(f"{lab.NODES}/{node}/left_out").split())
+        files = set(files) & wanted if wanted else set(files) - left_out
         used = [words for needed, words, _ in device_places(lab.read(f"{lab.NODES}/{node}/gpus")) if needed <= files]
         lines.setdefault(node, []).extend(f"proc {words[0]} {pid_on_node} {1000 + pid_on_node} {words[1]}sm=50" for words in used)
     return lines

@@ -125,6 +125,29 @@ class Watched(Reconfigured):
     test_a_job_that_starts_between_the_change_and_the_restart = None
     test_a_file_that_shows_an_earlier_time = test_a_file_that_gres_conf_includes = None
 
+    def test_a_start_of_which_slurm_tells_later(self):
+        # Whatever another test has left.
+        self.write("gpu02", "backwards")
+        self.pause()
+        self.restart("gpu02")
+        self.pause()
+        watch = self.lab.watch("--slurm", "--all-users", "--all-nodes", *INTERVAL)
+        job = self.idle("-w", "gpu02", "--gres=gpu:1", user="bob")
+        truth = self.truth("gpu02", job)
+        is_certain = lambda snapshot: shown_allocations(snapshot).get((job, "gpu02"), ("", ""))[1] == "certain"  # noqa: E731
+        watch.until("its device", is_certain, 4 * TIMEOUT)
+        self.pause()
+        self.write("gpu02", "plain")
+        self.pause()
+        before = self.started("gpu02")
+        self.lab("slurm", "controller", "freeze")
+        self.addCleanup(self.lab, "slurm", "controller", "thaw")
+        self.slurm.restart("gpu02")
+        self.watch_for(watch, "gpu02", job, truth, 25)
+        self.lab("slurm", "controller", "thaw")
+        wait_for("the controller knows the new slurmd", lambda: self.started("gpu02") != before)
+        self.watch_for(watch, "gpu02", job, truth)
+
     def test_scontrol_reconfigure_under_a_watch(self):
         watch = self.lab.watch("--slurm", "--all-users", "--all-nodes", *INTERVAL)
         first = self.idle("-w", "gpu01", "--gres=gpu:1", user="bob")
@@ -153,6 +176,31 @@ class Watched(Reconfigured):
         truth = self.truth("gpu02", job)
         watch.until("the new job", lambda snapshot: (job, "gpu02") in shown_allocations(snapshot))
         self.watch_for(watch, "gpu02", job, truth)
+
+
+class LeftOut(HoldingsCase):
+    """gres.conf leaves out a device, which every job may open: a process there does not show what its job holds."""
+
+    NAMES, NODES = ("first left out", "third left out"), 2
+
+    def test_a_process_on_a_device_of_nobody(self):
+        jobs = {}
+        for node, file in (("gpu01", "/dev/nvidia0"), ("gpu02", "/dev/nvidia2")):
+            jobs[self.busy("-w", node, "--gres=gpu:1", f"--export=ALL,LAB_FILES={file}", user="bob")] = "on a left out"
+        truths = self.truths(jobs)
+        for (node, job), truth in truths.items():
+            self.assertFalse(self.driver_processes(node, job) & truth)
+        for kinds in ((), ("daemon",), ("daemon", "config")):
+            for node in self.lab.nodes:
+                self.slurm.hide(node, *kinds)
+            cells, _ = self.cells(" ".join(kinds) or "readable", jobs, truths)
+            print(text_of(cells))
+            self.assert_none([cell for cell in cells if cell.is_surely_wrong], "certain and wrong")
+            picks = self.pick("gpu[01-02]")
+            for (node, _), truth in truths.items():
+                self.assertFalse(picks.get(node, set()) & truth, kinds)
+            for node in self.lab.nodes:
+                self.slurm.show(node, *kinds)
 
 
 class PrivateJobs(HoldingsCase):
