@@ -61,7 +61,8 @@ impl FleetSpec {
                 is_responding: true,
                 reason: reason.map(Into::into),
                 features: vec!["nvlink".into()],
-                devices: Some(self.devices),
+                // How many slices it gives to jobs is not simulated.
+                devices: (!has_slices).then_some(self.devices),
                 allocated: indices
                     .as_ref()
                     .map(|indices| u32::try_from(indices.len()).unwrap_or(u32::MAX)),
