@@ -51,6 +51,11 @@ class Reconfigured(HoldingsCase):
         if times:
             os.utime(path, (times["mtime"],) * 2)
 
+    def hide(self, node, *kinds):
+        """Hides them until the test ends."""
+        self.slurm.hide(node, *kinds)
+        self.addCleanup(self.slurm.show, node, *kinds)
+
     def started(self, node):
         return re.search(r"SlurmdStartTime=(\S+)", self.lab.run("scontrol", "show", "node", node).stdout)[1]
 
@@ -164,14 +169,14 @@ class Watched(Reconfigured):
         self.check("reconfigured", {first: "before", job: "after"})
 
     def test_a_daemon_that_starts_again_at_once(self):
-        self.slurm.hide("gpu02", "driver", "groups")
+        self.hide("gpu02", "driver", "groups")
         watch = self.lab.watch("--slurm", "--all-users", "--all-nodes", *INTERVAL)
         busy = [self.busy("-w", "gpu02", "--gres=gpu:1") for _ in range(3)]
         watch.until("its jobs", lambda snapshot: all((job, "gpu02") in shown_allocations(snapshot) for job in busy))
         self.lab.run("scancel", *busy)
         self.write("gpu02", "plain")
         self.restart("gpu02")
-        self.slurm.hide("gpu02", "daemon")
+        self.hide("gpu02", "daemon")
         job = self.idle("-w", "gpu02", "--gres=gpu:2", user="bob")
         truth = self.truth("gpu02", job)
         watch.until("the new job", lambda snapshot: (job, "gpu02") in shown_allocations(snapshot))
