@@ -466,9 +466,9 @@ fn another_file_behind_the_same_path_is_a_change() {
         let changed = |found: &Value| found["configuration"]["changed"].as_f64();
         let first = evidence(&mut rig, "its configuration", |found| changed(found).is_some());
         if is_link {
-            switch_link(&node)
+            switch_link(&node);
         } else {
-            replace_folder(&node)
+            replace_folder(&node);
         }
         evidence(&mut rig, "a later time", |found| changed(found) > changed(&first));
         rig.finish();
