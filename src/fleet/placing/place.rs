@@ -109,8 +109,8 @@ impl Placement<'_> {
         learned: &mut LearnedMap,
     ) -> Numbering {
         let count = told.count;
-        let Some(unknown) = DeviceMap::unknown(count, units.len(), !units.is_all_of_driver())
-        else {
+        let may_mean_others = told.is_of_others || !units.is_all_of_driver();
+        let Some(unknown) = DeviceMap::unknown(count, units.len(), may_mean_others) else {
             return Numbering { map: None, likely: None, disputed: 0, whole: None };
         };
         let whole = told.is_of(units).then(|| WholeNode {

@@ -849,3 +849,22 @@ fn holdings_are_found_anew_only_when_something_changes() {
     assert_eq!(first.holdings.jobs().len(), 1);
     assert_eq!(Duration::from_secs(1), super::learned::START_ROUNDING);
 }
+
+#[test]
+fn a_readable_gres_conf_tells_that_not_all_devices_are_meant() {
+    let all = || vec![job("11", "alice", indices(&[0, 1, 2, 3]))];
+    let with_config = |files: [&str; 4]| {
+        let node = with_evidence(four([0, 1, 2, 3]), |known| {
+            let device = |minor| DriverDevice { minor, ..DriverDevice::default() };
+            known.driver_devices = (0..4).map(device).collect();
+            let listed = |files: &str| ListedDevice { kind: None, files: files.into() };
+            let devices = files.into_iter().map(listed).collect();
+            known.config = Some(Arc::new(DeviceConfig { detection: None, devices }));
+        });
+        placed(&node, all())
+    };
+    let usual = ["/dev/nvidia3", "/dev/nvidia2", "/dev/nvidia1", "/dev/nvidia0"];
+    assert!(with_config(usual).starts_with("11:abcd certain"), "{}", with_config(usual));
+    let other = ["/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia2", "/dev/dri/renderD128"];
+    assert!(!with_config(other).contains("certain"), "{}", with_config(other));
+}

@@ -13,6 +13,8 @@ pub(super) struct ToldList {
     pub(super) count: usize,
     /// What they mean; `None` if the daemon does not tell, or may have made another list since.
     pub(super) meant: Option<Vec<Meant>>,
+    /// The readable configuration does not name all units, or names something else.
+    pub(super) is_of_others: bool,
     /// Units that the scheduler certainly gives to jobs.
     managed: UnitSet,
     /// Units that it may give to jobs, those above included.
@@ -48,13 +50,14 @@ impl ToldList {
         };
         let is_known = meant.as_ref().is_some_and(|meant| !meant.contains(&Meant::Unknown));
         let manageable = if is_known { managed } else { units.all() };
-        Self { count, meant, managed, manageable }
+        let is_of_others = meant.is_none() && is_other_config(units);
+        Self { count, meant, is_of_others, managed, manageable }
     }
 
     /// Returns true if its devices are these units, as far as that is known.
     pub(super) fn is_of(&self, units: &NodeUnits<'_>) -> bool {
         let is_told = self.meant.is_none() || self.managed == units.all();
-        units.len() == self.count && units.may_be_all() && is_told
+        units.len() == self.count && units.may_be_all() && is_told && !self.is_of_others
     }
 
     /// Returns what jobs can open, as far as that is known.
@@ -70,4 +73,16 @@ impl ToldList {
             manageable: self.manageable,
         }
     }
+}
+
+/// Returns true if the files of `gres.conf` are not those of all units.
+fn is_other_config(units: &NodeUnits<'_>) -> bool {
+    let Some(evidence) = units.node.evidence.as_deref() else { return false };
+    let Some(config) = &evidence.config else { return false };
+    if config.detection.is_some() || config.devices.is_empty() {
+        return false;
+    }
+    let meant = units.meant_by_list(&config.devices, evidence).unwrap_or_default();
+    let meant = meant.into_iter().filter_map(Meant::unit);
+    meant.fold(0, |all, unit| all | bit(unit)) != units.all()
 }
