@@ -353,7 +353,7 @@ def file_minors(files):
             path = folder + '/' + name
             if name.startswith(prefix) and path not in found and len(found) < MAX_FILE_MINORS:
                 minor = device_minor(path)
-                is_told = path[:11] == '/dev/nvidia' and path[11:].isdigit()
+                is_told = path[:11] == '/dev/nvidia' and path[11:].isdecimal()
                 if minor != int(path[11:]) if is_told else minor is not None and minor <= MAX_MINOR:
                     found[path] = minor
     return found

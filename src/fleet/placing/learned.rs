@@ -132,7 +132,7 @@ impl ListIdentity {
             (false, false) if !is_other && !is_rewritten => ListChange::None,
             (true, false) if is_told_again && !is_rewritten => ListChange::ToldByScheduler,
             (false, true) if is_told_again => ListChange::ToldByNode,
-            (true | false, true | false) => ListChange::Anew,
+            _ => ListChange::Anew,
         }
     }
 

@@ -109,7 +109,7 @@ impl Placement<'_> {
         learned: &mut LearnedMap,
     ) -> Numbering {
         let count = told.count;
-        let may_mean_others = told.is_of_others || !units.is_all_of_driver();
+        let may_mean_others = told.has_other_config || !units.is_all_of_driver();
         let Some(unknown) = DeviceMap::unknown(count, units.len(), may_mean_others) else {
             return Numbering { map: None, likely: None, disputed: 0, whole: None };
         };

@@ -14,7 +14,7 @@ pub(super) struct ToldList {
     /// What they mean; `None` if the daemon does not tell, or may have made another list since.
     pub(super) meant: Option<Vec<Meant>>,
     /// The readable configuration does not name all units, or names something else.
-    pub(super) is_of_others: bool,
+    pub(super) has_other_config: bool,
     /// Units that the scheduler certainly gives to jobs.
     managed: UnitSet,
     /// Units that it may give to jobs, those above included.
@@ -50,14 +50,14 @@ impl ToldList {
         };
         let is_known = meant.as_ref().is_some_and(|meant| !meant.contains(&Meant::Unknown));
         let manageable = if is_known { managed } else { units.all() };
-        let is_of_others = meant.is_none() && is_other_config(units);
-        Self { count, meant, is_of_others, managed, manageable }
+        let has_other_config = meant.is_none() && is_other_config(units);
+        Self { count, meant, has_other_config, managed, manageable }
     }
 
     /// Returns true if its devices are these units, as far as that is known.
     pub(super) fn is_of(&self, units: &NodeUnits<'_>) -> bool {
         let is_told = self.meant.is_none() || self.managed == units.all();
-        units.len() == self.count && units.may_be_all() && is_told && !self.is_of_others
+        units.len() == self.count && units.may_be_all() && is_told && !self.has_other_config
     }
 
     /// Returns what jobs can open, as far as that is known.
