@@ -17,7 +17,7 @@ from typing import IO, Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
 from .values import NA, MaybeFloat, MaybeInt, NaType, keep
 
-SCHEMA = 1
+SCHEMA = 2
 # A snapshot is longer only if something is wrong.
 _MAX_LINE_BYTES = 1 << 28
 # The values of a device count as unknown if gtop has printed nothing for so many intervals, and so many seconds.

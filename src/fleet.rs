@@ -4,13 +4,14 @@
 
 pub use anonymizer::Anonymizer;
 pub use headline::{DeviceCount, NodeCount};
+pub use health::{Health, HealthReason};
 pub use history::{CLOSE_UP_STEP, History, Metric};
 pub use holdings::{
     Certainty, Claim, ClaimKind, DeviceHoldings, Evidence, Holder, JobHoldings, NodeHoldings,
 };
 pub use idle::{
     ACTIVE_PERCENT, DeviceState, MIN_HELD_BYTES, is_busy, is_free, is_held, is_idle, is_idle_held,
-    is_in_use,
+    is_in_use, unexplained_memory,
 };
 pub use job_lookup::{JobAllocation, JobLookup};
 pub use node::{EventRecord, Host, Node, Process, SourceState, Traffic};
@@ -30,6 +31,7 @@ use crate::time::Timestamp;
 mod anonymizer;
 mod devices;
 mod headline;
+mod health;
 mod hidden;
 mod history;
 mod holdings;

@@ -8,7 +8,8 @@ pub use row_id::{RowId, process_rows};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
-use crate::fleet::{DeviceCount, Fleet, Node, Totals};
+use crate::fleet::{DeviceCount, Fleet, Health, HealthReason, Node, Totals};
+use crate::insight::device_flag::DeviceFlag;
 use crate::insight::events::rows::DeviceEvents;
 use crate::insight::jobs::JobIndex;
 use crate::insight::matched::MatchedDevices;
@@ -16,19 +17,20 @@ use crate::insight::node_status::NodeStatus;
 use crate::insight::runs::Runs;
 use crate::insight::users::Users;
 use crate::metrics::Usage;
-use crate::model::{Bytes, DeviceFault, DeviceUse, FaultKind, NodeName, RunList};
+use crate::model::{Bytes, DeviceUse, FaultKind, NodeName, RunList};
 use crate::nodeset;
 use crate::query::DisplaySelection;
 use crate::query::Filter;
 use crate::text::width_of;
 use crate::time::Timestamp;
 
+pub(crate) mod device_flag;
 pub mod events;
 pub mod jobs;
 pub mod matched;
 pub(crate) mod next_problem;
 pub mod node_status;
-pub(crate) mod note_meaning;
+pub(crate) mod note;
 pub mod pick;
 mod row_id;
 pub mod runs;
@@ -87,10 +89,25 @@ pub enum Severity {
     Error,
     /// Something needs attention.
     Warning,
+    /// Worth knowing; nothing is wrong yet.
+    Notice,
     /// A problem is over.
     Recovery,
     /// Normal operation.
     Info,
+}
+
+impl Severity {
+    /// Returns its word in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Notice => "notice",
+            Self::Recovery => "recovery",
+            Self::Info => "info",
+        }
+    }
 }
 
 /// A problem of one or more nodes.
@@ -330,7 +347,7 @@ impl Extents {
 enum ProblemKey {
     Down(FaultKind, Arc<str>),
     Source(&'static str, String),
-    Lost(String),
+    Device(String),
     Stale,
 }
 
@@ -384,19 +401,15 @@ fn problem_keys(node: &Node, any_let_in: bool, now: Timestamp) -> Vec<(ProblemKe
     if all.is_empty() && matches!(NodeStatus::of(node, now), NodeStatus::Stale(_)) {
         all.push((ProblemKey::Stale, "check the node; gtop reconnects automatically"));
     }
-    let faults = node.devices.iter().filter_map(|device| device.fault.as_ref());
+    let worst =
+        node.devices.iter().filter_map(|device| node.health_reasons(device).into_iter().next());
+    let faults = worst.filter(|reason| {
+        reason.health() == Health::Faulty || *reason == HealthReason::NoPermission
+    });
     let remedies: BTreeMap<String, &'static str> =
-        faults.map(|fault| (device_fault(fault), device_fault_remedy(fault))).collect();
-    all.extend(remedies.into_iter().map(|(fault, remedy)| (ProblemKey::Lost(fault), remedy)));
+        faults.map(|fault| (fault.text(), DeviceFlag::Health(fault).remedy())).collect();
+    all.extend(remedies.into_iter().map(|(fault, remedy)| (ProblemKey::Device(fault), remedy)));
     all
-}
-
-/// Returns what to do about a device with this fault.
-fn device_fault_remedy(fault: &DeviceFault) -> &'static str {
-    let text = device_fault(fault);
-    let is_known = !matches!(fault, DeviceFault::Other(_));
-    let meaning = note_meaning::meaning_of(if is_known { &text } else { "faulty" });
-    meaning.map_or("", |meaning| meaning.remedy)
 }
 
 impl ProblemKey {
@@ -405,20 +418,9 @@ impl ProblemKey {
             Self::Down(kind, detail) if detail.is_empty() => kind.label().to_owned(),
             Self::Down(kind, detail) => format!("{}: {detail}", kind.label()),
             Self::Source(label, source) => format!("{label}: {source}"),
-            Self::Lost(label) => format!("device {label}"),
+            Self::Device(label) => format!("device {label}"),
             Self::Stale => "stale: no new samples".to_owned(),
         }
-    }
-}
-
-/// Returns a short reason why a device reports no values.
-pub(crate) fn device_fault(fault: &DeviceFault) -> String {
-    match fault {
-        DeviceFault::Lost => "lost".to_owned(),
-        DeviceFault::NeedsReset => "needs a reset".to_owned(),
-        DeviceFault::NoPermission => "no permission".to_owned(),
-        DeviceFault::Other(text) if text.is_empty() => "faulty".to_owned(),
-        DeviceFault::Other(text) => text.to_string(),
     }
 }
 
@@ -427,7 +429,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{Device, Fault, Link};
+    use crate::model::{Device, DeviceFault, Fault, Link};
 
     #[test]
     fn each_fault_of_a_device_has_its_own_remedy() {
@@ -446,7 +448,7 @@ mod tests {
         let found = problem_keys(&node, true, Timestamp::default());
         assert_eq!(found.len(), faults.len());
         for (fault, remedy) in &faults {
-            let key = ProblemKey::Lost(device_fault(fault));
+            let key = ProblemKey::Device(HealthReason::from(fault).text());
             assert!(
                 found.iter().any(|(known, text)| *known == key && text.contains(remedy)),
                 "{fault:?}"

@@ -16,7 +16,9 @@ use crate::export::json::schema::{
     JsonShape, Metrics, Moment, Objects, SchemaVersion, Shaped, object,
 };
 use crate::export::output_field::{DeviceKey, OutputRow, OutputRows};
-use crate::fleet::{EventRecord, Fleet, Node, SourceState, Totals, Traffic};
+use crate::fleet::{EventRecord, Fleet, HealthReason, Node, SourceState, Totals, Traffic};
+use crate::insight::node_status::fleet_notes;
+use crate::insight::note::Note;
 use crate::metrics::Usage;
 use crate::model::{
     Ancestor, Bytes, Device, DeviceFault, DriverFacts, Fault, Link, LinkCounters, NodeName,
@@ -148,6 +150,8 @@ object! {
         host: HostJson<'a> = HostJson::of(node),
         /// Devices in the driver's order, each followed by its MIG slices.
         devices: Devices<'a> = Devices { node, now, chosen: nodes.chosen },
+        /// Why the node or its devices need attention, and what its connection does; the most important first.
+        notes: Vec<NoteJson> = fleet_notes(nodes.fleet, node, now).iter().map(NoteJson::of).collect(),
         /// Device events since gtop started, latest last.
         events: Vec<EventJson<'a>> =
             node.events.iter().map(|record| EventJson::of(node, record, now)).collect(),
@@ -161,6 +165,22 @@ object! {
         /// Ids of the jobs on the node.
         jobs: Vec<&'a str> =
             node.holdings.jobs().iter().map(|known| known.job.as_str()).collect(),
+    }
+}
+
+object! {
+    /// A note on a node or its devices.
+    NoteJson as "note" of (note: &Note) {
+        /// Its kind; the same for the same kind of note, whatever its text.
+        id: &'static str = note.id(),
+        /// error, warning, notice, recovery or info.
+        severity: &'static str = note.severity().as_str(),
+        /// Text.
+        text: String = note.text(),
+        /// What it means.
+        meaning: String = note.meaning().into_owned(),
+        /// What to do about it; empty if nothing.
+        remedy: String = note.remedy().into_owned(),
     }
 }
 
@@ -444,6 +464,11 @@ object! {
         fresh: bool = node.device_freshness(index, now).is_fresh(),
         /// Why the driver reports no values: lost, needs reset, no permission, or the driver's message.
         fault: Option<&'a str> = device.fault.as_ref().map(device_fault),
+        /// How sound it is: ok, degraded, faulty or unknown.
+        health: &'static str = node.health(device).as_str(),
+        /// Why it is not ok, the worst first; empty if it is.
+        health_reasons: Vec<HealthReasonJson> =
+            node.health_reasons(device).iter().map(HealthReasonJson::of).collect(),
         ..metrics: Metrics<'a, Device> = Metrics { unknown_extra, ..Metrics::of(device) },
         /// The counters of each `NVLink`.
         links: Vec<LinkJson> =
@@ -458,6 +483,16 @@ object! {
         /// Processes on the device; empty when there are none, null when unknown.
         processes: Option<Vec<UsageJson<'a>>> =
             unknown_extra.is_none().then(|| Usage::of(node, device).map(UsageJson::of).collect()),
+    }
+}
+
+object! {
+    /// Why a device is not sound.
+    HealthReasonJson as "health_reason" of (reason: &HealthReason) {
+        /// Its kind.
+        id: &'static str = reason.id(),
+        /// Text.
+        text: String = reason.text(),
     }
 }
 
@@ -543,7 +578,7 @@ object! {
         devices_held: usize = totals.idle_held,
         /// Devices that are neither allocated nor in use, and below 5 % utilization.
         devices_free: usize = totals.free,
-        /// Devices for which the driver reports a fault instead of values.
+        /// Devices that do not work, or that are not to be used until they are reset or replaced: those whose `health` is faulty.
         devices_faulty: usize = totals.faulty,
         /// Devices of nodes that are stale or down.
         devices_stale: usize = totals.stale_devices,

@@ -4,13 +4,16 @@
 //! or on a slice of it, or when a TPU chip is open. It is idle-held while it is held and its utilization is
 //! known to be below [`ACTIVE_PERCENT`].
 
+use crate::fleet::health::Health;
 use crate::fleet::node::Node;
-use crate::model::{Device, Percent, Reading, Reason};
+use crate::model::{Bytes, Device, Percent, Reading, Reason};
 
 /// Utilization, in percent, from which a device counts as busy.
 pub const ACTIVE_PERCENT: f32 = 5.0;
 /// Device memory, in bytes, from which processes hold a device; less than that is contexts and leftovers.
 pub const MIN_HELD_BYTES: u64 = 256 << 20;
+/// A driver reserves at most this part of the memory of a device: 0.7 % of an H100, 2 % of a V100 and of an L4.
+const RESERVED_PART: u64 = 40;
 
 /// What a device is doing, as totals count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +36,7 @@ impl DeviceState {
     /// Returns the state of the device at this position of a node, as last known.
     pub fn of(node: &Node, position: usize, device: &Device) -> Self {
         let is_allocated = node.holdings.device(&device.uuid).is_allocated();
-        if device.fault.is_some() {
+        if node.health(device) == Health::Faulty {
             Self::Faulty
         } else if is_busy(device) {
             Self::Busy
@@ -67,6 +70,15 @@ pub fn is_in_use(node: &Node, device: &Device) -> bool {
     bytes >= MIN_HELD_BYTES || device.is_open() == Some(true)
 }
 
+/// Returns the memory in use that no process has which the driver lists, if it is more than what the driver keeps.
+pub fn unexplained_memory(device: &Device) -> Option<Bytes> {
+    let hidden = device.hidden_memory.get().filter(|_| device.hidden_processes.get() == Some(0))?;
+    // What the driver reserves is part of the memory in use where it is not told apart.
+    let total = device.memory_total.get().filter(|_| device.memory_reserved.get().is_none());
+    let reserved = total.map_or(0, |total| total.0 / RESERVED_PART);
+    (hidden.0 >= MIN_HELD_BYTES.saturating_add(reserved)).then_some(hidden)
+}
+
 /// Returns true if the device at this position is known to be idle and unused, whether its node takes jobs or not.
 pub fn is_free(node: &Node, position: usize) -> bool {
     let Some(device) = node.devices.get(position) else { return false };
@@ -74,6 +86,8 @@ pub fn is_free(node: &Node, position: usize) -> bool {
     device.fault.is_none()
         && (is_idle(device) || is_asleep || device.is_open() == Some(false))
         && !is_in_use(node, device)
+        && unexplained_memory(device).is_none()
+        && device.hidden_processes.get().is_none_or(|count| count == 0)
         && node.users_unknown_reason(position).is_none()
 }
 
@@ -96,7 +110,7 @@ mod tests {
     use super::*;
     use crate::fleet::{Fleet, Totals};
     use crate::model::{
-        Allocation, Bytes, DeviceAllocation, DeviceUse, Job, JobList, Link, NodeName, NodeState,
+        Allocation, DeviceAllocation, DeviceUse, Job, JobList, Link, NodeName, NodeState,
         SchedulerNode, SchedulerNodes, Source,
     };
     use crate::time::Timestamp;

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::fleet::{JobHoldings, Node};
-use crate::insight::node_status::{NodeStatus, device_flags};
+use crate::fleet::{Health, JobHoldings, Node};
+use crate::insight::device_flag::DeviceFlag;
+use crate::insight::node_status::NodeStatus;
 use crate::insight::{FleetView, Severity};
 use crate::model::{Device, NodeName};
 use crate::time::Timestamp;
@@ -50,7 +51,8 @@ fn illness(node: &Node, own: &[&JobHoldings], now: Timestamp) -> Option<Illness>
     let is_own = |device: &Device| {
         own.iter().any(|known| !known.is_known() || known.devices.contains(&device.uuid))
     };
-    let mut ill = node.devices.iter().filter(|device| device.fault.is_some()).peekable();
+    let is_faulty = |device: &&Device| node.health(device) == Health::Faulty;
+    let mut ill = node.devices.iter().filter(is_faulty).peekable();
     if ill.peek().is_some() {
         let is_own = ill.any(is_own);
         return Some(if is_own { Illness::OwnDeviceFault } else { Illness::DeviceFault });
@@ -58,11 +60,12 @@ fn illness(node: &Node, own: &[&JobHoldings], now: Timestamp) -> Option<Illness>
     if node.has_source_problem() {
         return Some(Illness::SourceFault);
     }
-    let mut flags = node.devices.iter().flat_map(device_flags).map(|(_, severity)| severity);
-    match (flags.clone().min(), status) {
+    let flags = node.devices.iter().flat_map(|device| DeviceFlag::of(node, device));
+    let mut severities = flags.map(|flag| flag.severity()).collect::<Vec<_>>().into_iter();
+    match (severities.clone().min(), status) {
         (Some(Severity::Error), _) => Some(Illness::DeviceErrors),
         (_, NodeStatus::Stale(_)) => Some(Illness::Stale),
-        _ => flags.any(|severity| severity == Severity::Warning).then_some(Illness::Slowed),
+        _ => severities.any(|severity| severity == Severity::Warning).then_some(Illness::Slowed),
     }
 }
 
@@ -117,9 +120,10 @@ fn own_assignments(fleet_view: &FleetView) -> BTreeMap<usize, Vec<&JobHoldings>>
 /// Returns the position of the device to look at first: one with a fault, else with errors, else slowed down.
 pub(crate) fn sick_device(node: &Node) -> Option<usize> {
     let flagged = node.whole_devices().filter_map(|(position, device)| {
-        Some((device_flags(device).into_iter().map(|(_, severity)| severity).min()?, position))
+        let flags = DeviceFlag::of(node, device);
+        Some((flags.iter().map(DeviceFlag::severity).min()?, position))
     });
-    let fault = node.whole_devices().find(|(_, device)| device.fault.is_some());
+    let fault = node.whole_devices().find(|(_, device)| node.health(device) == Health::Faulty);
     let worst = || flagged.min_by_key(|(severity, _)| *severity).map(|(_, position)| position);
     fault.map(|(position, _)| position).or_else(worst)
 }

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use crate::fleet::{Node, SourceState};
+use crate::fleet::{Fleet, Node, SourceState};
+use crate::insight::FleetView;
 use crate::insight::Severity;
-use crate::insight::{FleetView, device_fault};
-use crate::model::{
-    Device, Fault, FaultKind, Freshness, JobId, JobList, Link, SchedulerNode, Source, SourceFault,
-    SourceFaultKind,
-};
+use crate::insight::device_flag::DeviceFlag;
+use crate::insight::note::{NextAttempt, Note};
+use crate::model::{Device, Fault, FaultKind, Freshness, JobId, JobList, Link, SchedulerNode};
 use crate::text::UNKNOWN;
-use crate::time::{Timestamp, format_age, format_duration};
+use crate::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeStatus {
@@ -53,66 +52,59 @@ impl NodeStatus {
     }
 }
 
-/// The beginning of a note on a node to which the scheduler gives no jobs.
-pub(crate) const SCHEDULER_GIVES_NO_JOBS: &str = "Slurm: ";
-/// The beginning of a note on a node that only the scheduler tells of.
-pub(crate) const SCHEDULER_SAYS: &str = "Slurm ";
-
-/// A short text and its tone.
-pub(crate) type Note = (String, Severity);
-
 /// Returns the notes on a node and its devices, the most important first.
 pub(crate) fn notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
-    let mut notes = status_notes(fleet_view, node);
+    let mut notes = fleet_notes(&fleet_view.fleet, node, fleet_view.now);
+    if notes.is_empty() && is_free(fleet_view, node) {
+        notes.push(Note::Free);
+    }
+    notes
+}
+
+/// Returns the notes on a node and its devices without that it is free, which depends on what is shown.
+pub(crate) fn fleet_notes(fleet: &Fleet, node: &Node, now: Timestamp) -> Vec<Note> {
+    let mut notes = status_notes(fleet, node, now);
     if node.link == Link::Up {
         notes.extend(device_notes(node));
-    }
-    if notes.is_empty() && is_free(fleet_view, node) {
-        notes.push(("free".to_owned(), Severity::Info));
     }
     notes
 }
 
 /// Returns the notes on a node without those on its devices.
-pub(crate) fn status_notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
-    let now = fleet_view.now;
+pub(crate) fn status_notes(fleet: &Fleet, node: &Node, now: Timestamp) -> Vec<Note> {
     let mut notes = Vec::new();
-    if let Some(first) = fleet_view.fleet.same_as.get(&node.name) {
-        notes.push((format!("same machine as {first}"), Severity::Warning));
+    if let Some(first) = fleet.same_as.get(&node.name) {
+        notes.push(Note::SameMachine(first.clone()));
     }
     let status = NodeStatus::of(node, now);
     match status {
-        NodeStatus::Waiting => notes.push(("waiting to connect".to_owned(), Severity::Info)),
-        NodeStatus::Opening(attempt) => notes.push((connecting_text(attempt), Severity::Info)),
+        NodeStatus::Waiting => notes.push(Note::Waiting),
+        NodeStatus::Opening(attempt) => notes.push(Note::Connecting(attempt)),
         NodeStatus::Down => notes.extend(down_notes(node, now)),
         NodeStatus::Reported => {
-            notes.extend(node.reported().map(|known| reported_note(fleet_view, node, known)));
+            notes.extend(node.reported().map(|known| reported_note(fleet, node, known, now)));
         }
-        NodeStatus::Starting if node.hello.is_none() => {
-            notes.push(("starting the probe".to_owned(), Severity::Info));
-        }
-        NodeStatus::Starting => {
-            notes.push(("waiting for the first sample".to_owned(), Severity::Info));
-        }
+        NodeStatus::Starting if node.hello.is_none() => notes.push(Note::StartingProbe),
+        NodeStatus::Starting => notes.push(Note::FirstSample),
         NodeStatus::Stale(_) | NodeStatus::Fresh => {}
     }
-    notes.extend(scheduler_note(fleet_view, node, status));
+    notes.extend(scheduler_note(fleet, node, status, now));
     if node.link != Link::Up {
         return notes;
     }
     let faults = source_fault_notes(node, now);
-    if let NodeStatus::Stale(span) = status
+    if let NodeStatus::Stale(age) = status
         && faults.is_empty()
     {
-        notes.push((format!("stale {}", format_age(span)), Severity::Warning));
+        notes.push(Note::Stale(age));
     }
     notes.extend(faults);
-    notes.extend(backend_notes(node));
+    notes.extend(backend_note(node));
     notes
 }
 
 /// Returns what the scheduler says of a node that cannot be reached, and how long ago.
-fn reported_note(fleet_view: &FleetView, node: &Node, known: &SchedulerNode) -> Note {
+fn reported_note(fleet: &Fleet, node: &Node, known: &SchedulerNode, now: Timestamp) -> Note {
     let devices = match (known.unallocated(), known.devices) {
         (Some(free), Some(all)) if known.takes_jobs() => {
             format!(" · {free} of {} free", counted_devices(all))
@@ -123,16 +115,13 @@ fn reported_note(fleet_view: &FleetView, node: &Node, known: &SchedulerNode) -> 
     let doubt = login_doubt(node).map(|fault| format!(" · {}", fault.kind.label()));
     let is_old = known.is_old || known.is_count_old;
     let severity = if known.takes_jobs() && !is_old { Severity::Info } else { Severity::Warning };
-    let begin = scheduler_said(fleet_view, known);
-    (format!("{begin}{}{devices}{}", known.state_text(), doubt.unwrap_or_default()), severity)
+    let said = format!("{}{devices}{}", known.state_text(), doubt.unwrap_or_default());
+    Note::ReportedBySlurm { said, age: scheduler_age(fleet, known, now), severity }
 }
 
-/// Returns the beginning of a sentence of the scheduler, such as `Slurm 12s ago: `.
-fn scheduler_said(fleet_view: &FleetView, known: &SchedulerNode) -> String {
-    match fleet_view.fleet.answered_at(known) {
-        Some(at) => format!("{SCHEDULER_SAYS}{} ago: ", format_age(fleet_view.now.since(at))),
-        None => SCHEDULER_GIVES_NO_JOBS.to_owned(),
-    }
+/// Returns how long ago the scheduler said what the node is.
+fn scheduler_age(fleet: &Fleet, known: &SchedulerNode, now: Timestamp) -> Option<Duration> {
+    fleet.answered_at(known).map(|at| now.since(at))
 }
 
 /// Returns the fault of a node that may be closed, unless the node says that it is: the login may be wrong too.
@@ -149,60 +138,38 @@ fn counted_devices(count: u32) -> String {
 }
 
 /// Says that the scheduler gives a node no jobs, and why; if it said so long ago, also when.
-fn scheduler_note(fleet_view: &FleetView, node: &Node, status: NodeStatus) -> Option<Note> {
+fn scheduler_note(fleet: &Fleet, node: &Node, status: NodeStatus, now: Timestamp) -> Option<Note> {
     let known = node.scheduler.as_ref().filter(|known| !known.takes_jobs())?;
     if status == NodeStatus::Reported {
         return None;
     }
-    let begin = if known.is_old {
-        scheduler_said(fleet_view, known)
-    } else {
-        SCHEDULER_GIVES_NO_JOBS.to_owned()
-    };
-    Some((format!("{begin}{}", known.state_text()), Severity::Warning))
-}
-
-fn connecting_text(attempt: u32) -> String {
-    if attempt < 2 { "connecting".to_owned() } else { format!("connecting (attempt {attempt})") }
+    let age = scheduler_age(fleet, known, now).filter(|_| known.is_old);
+    Some(Note::ClosedBySlurm { said: known.state_text(), age })
 }
 
 /// Returns why a node is down, and when the next attempt is due.
-pub(crate) fn down_notes(node: &Node, now: Timestamp) -> Vec<Note> {
+fn down_notes(node: &Node, now: Timestamp) -> Vec<Note> {
     let Some(fault) = node.fault() else { return Vec::new() };
-    vec![(fault.message(), Severity::Error), (next_attempt_text(node, now), Severity::Info)]
+    vec![Note::Down(Box::new(fault.clone())), Note::NextAttempt(next_attempt(node, now))]
 }
 
 /// Returns when a node that is down is tried again.
-pub(crate) fn next_attempt_text(node: &Node, now: Timestamp) -> String {
+fn next_attempt(node: &Node, now: Timestamp) -> NextAttempt {
     match &node.link {
-        Link::Opening { attempt } => connecting_text(*attempt),
-        Link::Down { retry_at: Some(at), .. } if *at > now => {
-            format!("retry in {}", format_duration(at.since(now)))
-        }
-        Link::Down { retry_at: None, .. } => "R retries".to_owned(),
-        Link::Down { .. } | Link::Idle | Link::Up => "retrying".to_owned(),
+        Link::Opening { attempt } => NextAttempt::Running(*attempt),
+        Link::Down { retry_at: Some(at), .. } if *at > now => NextAttempt::In(at.since(now)),
+        Link::Down { retry_at: None, .. } => NextAttempt::OnRequest,
+        Link::Down { .. } | Link::Idle | Link::Up => NextAttempt::Soon,
     }
 }
 
 fn source_fault_notes(node: &Node, now: Timestamp) -> Vec<Note> {
     let faulty = |state: &SourceState| {
-        let fault = state.fault.as_ref()?;
-        let severity = if fault.is_problem() { Severity::Error } else { Severity::Info };
-        Some((source_fault_text(&state.source, fault, now), severity))
+        let fault = state.fault.clone()?;
+        let span = fault.duration.saturating_add(now.since(fault.at));
+        Some(Note::SourceFault { source: state.source.clone(), fault, span })
     };
     node.sources.iter().filter_map(faulty).collect()
-}
-
-/// Describes the fault of a source: `stuck 12s: nvidia-smi`.
-pub(crate) fn source_fault_text(source: &Source, fault: &SourceFault, now: Timestamp) -> String {
-    let span = format_age(fault.duration.saturating_add(now.since(fault.at)));
-    if matches!(fault.kind, SourceFaultKind::Stuck | SourceFaultKind::HostStuck) {
-        return format!("stuck {span}: {source}");
-    }
-    if !fault.is_problem() {
-        return format!("starting {source} ({span})");
-    }
-    format!("{}: {source}", fault.kind.label())
 }
 
 /// Returns the full remedy for the fault of a node.
@@ -223,55 +190,20 @@ pub(crate) fn short_remedy(node: &Node) -> Option<&'static str> {
     fault.or_else(|| node.source_fault().map(|(_, fault)| fault.kind.remedy()))
 }
 
-/// Returns the flags of one device; their tones override the colour of its load.
-pub(crate) fn device_flags(device: &Device) -> Vec<Note> {
-    let mut flags = Vec::new();
-    if let Some(fault) = &device.fault {
-        flags.push((device_fault(fault).to_uppercase(), Severity::Error));
-    }
-    if let Some(throttle) = device.throttle.get() {
-        if throttle.is_thermal() {
-            flags.push(("!THERM".to_owned(), Severity::Warning));
-        }
-        if throttle.is_power_brake() {
-            flags.push(("!PWR".to_owned(), Severity::Warning));
-        }
-        if throttle.is_hardware_slowdown() && !throttle.is_thermal() && !throttle.is_power_brake() {
-            flags.push(("!SLOW".to_owned(), Severity::Warning));
-        }
-    }
-    if let Some(errors) = device.ecc_uncorrected.get().filter(|errors| *errors > 0) {
-        flags.push((format!("ECC:{errors}"), Severity::Error));
-    }
-    flags
-}
-
 /// Groups devices by flag: `#3,5 !THERM`.
 fn device_notes(node: &Node) -> Vec<Note> {
-    let mut grouped: Vec<(Note, Vec<String>)> = Vec::new();
+    let mut grouped: Vec<(DeviceFlag, Vec<String>)> = Vec::new();
     for device in &node.devices {
-        for (flag, severity) in device_flags(device) {
-            // Error counts differ from device to device; that there are errors is what matters.
-            let word = if flag.starts_with("ECC:") {
-                "ECC".to_owned()
-            } else if device.fault.is_some() {
-                flag.to_lowercase()
-            } else {
-                flag
-            };
+        for flag in DeviceFlag::of(node, device) {
             let label = device_label(node, device);
-            match grouped.iter_mut().find(|((known, _), _)| *known == word) {
+            match grouped.iter_mut().find(|(known, _)| known.is_told_with(&flag)) {
                 Some((_, labels)) => labels.push(label),
-                None => grouped.push(((word, severity), vec![label])),
+                None => grouped.push((flag, vec![label])),
             }
         }
     }
-    // A device that is gone is worse than one with errors in its memory.
-    grouped.sort_by_key(|((word, severity), _)| (*severity, word == "ECC"));
-    grouped
-        .into_iter()
-        .map(|((word, severity), labels)| (format!("#{} {word}", labels.join(",")), severity))
-        .collect()
+    grouped.sort_by_key(|(flag, _)| flag.rank());
+    grouped.into_iter().map(|(flag, labels)| Note::Devices { labels, flag }).collect()
 }
 
 /// Returns the job id as users know it; the internal id if the job is not listed.
@@ -295,30 +227,25 @@ pub(crate) fn device_label(node: &Node, device: &Device) -> String {
 }
 
 /// Says why a node shows no devices.
-pub(crate) fn backend_notes(node: &Node) -> Vec<Note> {
-    let Some(hello) = &node.hello else { return Vec::new() };
-    if !node.devices.is_empty() {
-        return Vec::new();
-    }
+fn backend_note(node: &Node) -> Option<Note> {
+    let hello = node.hello.as_ref().filter(|_| node.devices.is_empty())?;
     if node.has_hidden_devices {
-        return vec![("no devices selected".to_owned(), Severity::Info)];
+        return Some(Note::NoneSelected);
     }
     let states = hello.backends.iter().filter_map(|backend| node.source(&backend.source));
     let mut absent = Vec::new();
     for state in states {
         match (&state.absent, &state.fault, state.taken_at) {
             (Some(why), _, _) => absent.push(why.to_string()),
-            (None, None, None) => {
-                return vec![(format!("starting {}", state.source), Severity::Info)];
-            }
+            (None, None, None) => return Some(Note::SourceStarting(state.source.clone())),
             (None, None, Some(_)) => absent.push(format!("{} found none", state.source)),
-            (None, Some(_), _) => return Vec::new(),
+            (None, Some(_), _) => return None,
         }
     }
     if absent.is_empty() {
         absent.push("no backend for this machine".to_owned());
     }
-    vec![(format!("no devices ({})", absent.join(", ")), Severity::Info)]
+    Some(Note::NoDevices(absent))
 }
 
 /// Returns true if all devices of a node are free.
@@ -332,9 +259,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::fleet::{Fleet, Totals};
+    use crate::fleet::Totals;
     use crate::model::{
-        DeviceFault, Job, NodeName, NodeState, Percent, Reading, SchedulerNodes, Throttle,
+        DeviceFault, Job, NodeName, NodeState, Percent, Reading, SchedulerNodes, Source,
+        SourceFault, SourceFaultKind, Throttle,
     };
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
@@ -365,7 +293,7 @@ mod tests {
     fn notes_text(node: &Node) -> String {
         let fleet_view = FleetView::new(Fleet::new(vec![Arc::new(node.clone())].into()), NOW);
         let notes = notes(&fleet_view, node);
-        notes.into_iter().map(|(text, _)| text).collect::<Vec<_>>().join(" · ")
+        notes.iter().map(Note::text).collect::<Vec<_>>().join(" · ")
     }
 
     fn source(node: &mut Node, taken_ago: Option<u64>, fault: Option<SourceFaultKind>) {
@@ -470,7 +398,7 @@ mod tests {
     #[test]
     fn the_software_power_limit_is_no_flag() {
         let device = Device { throttle: Reading::Known(Throttle(0x04)), ..Device::default() };
-        assert_eq!(device_flags(&device), []);
+        assert_eq!(DeviceFlag::of(&node(Link::Up), &device), []);
     }
 
     #[test]
@@ -492,7 +420,7 @@ mod tests {
             let fleet = Fleet { jobs, ..Fleet::new(vec![Arc::new(node.clone())].into()) };
             let fleet_view = FleetView::new(fleet, NOW);
             let problems = fleet_view.problems.len();
-            (notes(&fleet_view, &node)[0].0.clone(), problems)
+            (notes(&fleet_view, &node)[0].text(), problems)
         };
         let (closed, login) = (FaultKind::NoJob, FaultKind::AuthenticationRefused);
         for (kind, is_extra, state, note, problems) in [

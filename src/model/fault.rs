@@ -329,6 +329,7 @@ table! {
         Failed = ("failed", "run nvidia-smi there by hand"),
     }
     /// All kinds.
+    #[cfg(test)]
     pub const ALL;
     fn texts -> (&'static str, &'static str);
 }

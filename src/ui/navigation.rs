@@ -6,6 +6,7 @@ use crate::fleet::{Node, NodeCount};
 use crate::insight::jobs::JobEntry;
 use crate::insight::next_problem::sick_nodes;
 use crate::insight::node_status::notes;
+use crate::insight::note::Note;
 use crate::insight::{FleetView, RowId};
 use crate::model::{NodeName, Signal};
 use crate::query::SortOrder;
@@ -231,7 +232,7 @@ impl Navigation {
         self.shared.selection.select(node.name.clone());
         self.last_problem = Some(node.name.clone());
         let notes = notes(fleet_view, node);
-        let what = notes.first().map_or("", |(note, _)| note.as_str());
+        let what = notes.first().map(Note::text).unwrap_or_default();
         Effect::Message(format!("problem {} of {}: {} {what}", at + 1, sick.len(), node.name))
     }
 

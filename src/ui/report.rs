@@ -141,7 +141,7 @@ impl<'a> ReportedNode<'a> {
         // A printed report omits the time of the next attempt.
         let told = match node.fault() {
             Some(fault) => Line::styled(fault.message(), Tone::Bad),
-            None => Line::of_notes(&notes(fleet_view, node)),
+            None => Line::of_node(&notes(fleet_view, node)),
         };
         let status = NodeStatus::of(node, fleet_view.now);
         Self { node, status, totals: Totals::of_devices(node), note: told }

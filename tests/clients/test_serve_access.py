@@ -135,7 +135,7 @@ class TokenFiles(Case):
         first.stop()
         second = Server(self, demo_recording(), home=home)
         self.assertEqual(second.token, token)
-        self.assertEqual(second.snapshot()["schema"], 1)
+        self.assertEqual(second.snapshot()["schema"], 2)
         self.assertNotEqual(Server(self, demo_recording()).token, token)
 
     def test_servers_that_start_together_have_one(self):
@@ -272,7 +272,7 @@ class UnixSocket(Case):
         self.assertEqual(mode_of(path), 0o600)
         found = server.metrics()
         self.assertTrue(found.of("gtop_job_info") and found.of("gtop_process_info"))
-        self.assertEqual(server.snapshot(unix=True)["schema"], 1)
+        self.assertEqual(server.snapshot(unix=True)["schema"], 2)
         self.assertEqual(server.get("/healthz").text.strip(), "ok")
         self.assertEqual(server.get("/metrics", method="POST").status, 405)
         self.assertEqual(server.stop(), ENDED[signal.SIGTERM])
@@ -302,7 +302,7 @@ class UnixSocket(Case):
         Server(self, demo_recording(), "--socket", path)
         command = ["curl", "-sS", "--unix-socket", path, "http://localhost/api/v1/snapshot"]
         done = subprocess.run(command, stdout=subprocess.PIPE, timeout=60, check=True)
-        self.assertEqual(json.loads(done.stdout)["schema"], 1)
+        self.assertEqual(json.loads(done.stdout)["schema"], 2)
 
     def test_the_file_of_a_dead_server_is_replaced(self):
         path = self.socket_path()
@@ -386,7 +386,7 @@ class Tls(Case):
         self.assertEqual(server.get("/healthz").text.strip(), "ok")
         self.assertEqual(server.get("/healthz", token="wrong").status, 401)
         self.assertTrue(server.metrics(server.token).of("gtop_job_info"))
-        self.assertEqual(server.snapshot()["schema"], 1)
+        self.assertEqual(server.snapshot()["schema"], 2)
         self.assertEqual(server.get("/nothing", token=server.token).status, 404)
         self.assertEqual(server.get("/metrics", token=server.token, host="evil.example.org").status, 421)
 

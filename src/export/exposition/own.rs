@@ -8,7 +8,7 @@ use crate::export::exposition::text::{
 use crate::export::exposition::{
     ExpositionOptions, ServedDevice, ServedFleet, ServedNode, is_public,
 };
-use crate::fleet::{DeviceState, Evidence, JobLookup, Traffic};
+use crate::fleet::{DeviceState, Evidence, HealthReason, JobLookup, Traffic};
 use crate::metrics::{Field, HOST, PROCESS, Usage, ValueKind, device_fields, is_slow_host_metric};
 use crate::model::{Job, Link, TransportKind};
 use crate::time::Timestamp;
@@ -147,6 +147,23 @@ fn write_devices(text: &mut ExpositionText, served: &ServedFleet<'_>) {
         fault,
         served.fresh_devices().filter_map(|served| {
             Some(served.labels.clone().with("kind", served.device.fault.as_ref()?.kind()))
+        }),
+    );
+    let health = Family::gauge("gtop_device_health", "1 for how sound a device is");
+    text.infos(
+        health,
+        served.fresh_devices().map(|served| {
+            let health = served.node.health(served.device);
+            served.labels.clone().with("health", health.as_str())
+        }),
+    );
+    let reason = Family::info("gtop_device_health_reason_info", "why a device is not sound");
+    text.infos(
+        reason,
+        served.fresh_devices().flat_map(|served| {
+            let reasons = served.node.health_reasons(served.device);
+            let ids: BTreeSet<&str> = reasons.iter().map(HealthReason::id).collect();
+            ids.into_iter().map(|id| served.labels.clone().with("reason", id)).collect::<Vec<_>>()
         }),
     );
     let state = Family::gauge("gtop_device_state", "1 for the state that a device is in");

@@ -288,7 +288,7 @@ pub(super) fn write_value<M: SerializeMap>(
 pub(super) struct SchemaVersion;
 
 impl SchemaVersion {
-    const NUMBER: u32 = 1;
+    const NUMBER: u32 = 2;
 }
 
 impl Serialize for SchemaVersion {

@@ -3,18 +3,24 @@
 //!
 //! Events that drivers report themselves, such as Xids, are already in the nodes.
 
+use std::borrow::Cow;
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::fleet::Node;
+use crate::fleet::{HealthReason, Node};
+use crate::insight::FleetView;
 use crate::insight::Severity;
+use crate::insight::device_flag::{DeviceFlag, SlowdownCause};
 use crate::insight::node_status::NodeStatus;
-use crate::insight::{FleetView, device_fault};
+use crate::insight::note::Note;
 use crate::model::{
     Device, EventKind, Job, JobId, JobList, JobOutcome, JobState, Link, NodeName, Throttle,
 };
 use crate::time::Timestamp;
+
+/// What a reboot means for who watches.
+const REBOOTED: &str = "the node has started anew: what ran there before has ended";
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ObservedEvent {
@@ -27,11 +33,36 @@ pub(crate) struct ObservedEvent {
     pub(crate) summary: EventSummary,
 }
 
-/// Severity and text; events with the same text are grouped, whatever their nodes.
+/// Severity and text, what it means, and what to do about it; events with the same text are grouped, whatever their nodes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EventSummary {
     pub(crate) severity: Severity,
     pub(crate) text: Arc<str>,
+    /// Empty where the text says all.
+    pub(crate) meaning: Cow<'static, str>,
+    /// Empty where nothing is to be done.
+    pub(crate) remedy: Cow<'static, str>,
+}
+
+impl EventSummary {
+    /// Returns an event that needs no explanation.
+    pub(crate) fn plain(severity: Severity, text: impl Into<Arc<str>>) -> Self {
+        Self { severity, text: text.into(), meaning: "".into(), remedy: "".into() }
+    }
+
+    /// Adds what it means, and what to do about it.
+    pub(crate) fn explained(
+        self,
+        meaning: impl Into<Cow<'static, str>>,
+        remedy: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { meaning: meaning.into(), remedy: remedy.into(), ..self }
+    }
+
+    /// Returns the event that something is wrong with a device.
+    fn of_flag(flag: &DeviceFlag, text: impl Into<Arc<str>>) -> Self {
+        Self::plain(flag.severity(), text).explained(flag.meaning(), flag.remedy())
+    }
 }
 
 /// Returns the events between two snapshots.
@@ -78,23 +109,21 @@ struct ChangeDetector {
 }
 
 impl ChangeDetector {
-    fn add(&mut self, node: &Node, severity: Severity, text: impl Into<Arc<str>>) {
-        self.add_device(node, None, severity, text);
+    fn add(&mut self, node: &Node, summary: EventSummary) {
+        self.add_device(node, None, summary);
     }
 
-    fn add_device(
-        &mut self,
-        node: &Node,
-        device: Option<&Device>,
-        severity: Severity,
-        text: impl Into<Arc<str>>,
-    ) {
+    fn add_device(&mut self, node: &Node, device: Option<&Device>, summary: EventSummary) {
         self.events.push(ObservedEvent {
             at: self.at,
             nodes: vec![node.name.clone()],
             device: device.map(|device| Arc::clone(&device.uuid)),
-            summary: EventSummary { severity, text: text.into() },
+            summary,
         });
+    }
+
+    fn add_recovery(&mut self, node: &Node, text: impl Into<Arc<str>>) {
+        self.add(node, EventSummary::plain(Severity::Recovery, text));
     }
 
     /// Reports when samples stop or resume arriving while the connection stays up.
@@ -103,25 +132,23 @@ impl ChangeDetector {
             return;
         }
         match (NodeStatus::of(old, old_now), NodeStatus::of(new, self.at)) {
-            (NodeStatus::Fresh, NodeStatus::Stale(_)) => {
-                self.add(new, Severity::Warning, "stale: no new samples");
+            (NodeStatus::Fresh, NodeStatus::Stale(age)) => {
+                let stale = Note::Stale(age);
+                let summary = EventSummary::plain(stale.severity(), "stale: no new samples");
+                self.add(new, summary.explained(stale.meaning(), stale.remedy()));
             }
-            (NodeStatus::Stale(_), NodeStatus::Fresh) => {
-                self.add(new, Severity::Recovery, "fresh again");
-            }
+            (NodeStatus::Stale(_), NodeStatus::Fresh) => self.add_recovery(new, "fresh again"),
             _ => {}
         }
     }
 
     fn compare_link(&mut self, old: &Node, new: &Node) {
         match (old.fault(), new.fault()) {
-            (None, Some(fault)) => self.add(new, Severity::Error, fault.message()),
-            (Some(old_fault), Some(new_fault)) if old_fault.kind != new_fault.kind => {
-                self.add(new, Severity::Error, new_fault.message());
+            (old_fault, Some(fault)) if old_fault.map(|old| old.kind) != Some(fault.kind) => {
+                let summary = EventSummary::plain(Severity::Error, fault.message());
+                self.add(new, summary.explained(fault.kind.meaning(), fault.common_remedy()));
             }
-            (Some(_), None) if new.link == Link::Up => {
-                self.add(new, Severity::Recovery, "reconnected");
-            }
+            (Some(_), None) if new.link == Link::Up => self.add_recovery(new, "reconnected"),
             (Some(_) | None, _) => {}
         }
         let boot_id = |node: &Node| {
@@ -131,7 +158,8 @@ impl ChangeDetector {
         if let (Some(old_id), Some(new_id)) = (boot_id(old), boot_id(new))
             && old_id != new_id
         {
-            self.add(new, Severity::Warning, "rebooted");
+            let summary = EventSummary::plain(Severity::Warning, "rebooted");
+            self.add(new, summary.explained(REBOOTED, ""));
         }
     }
 
@@ -147,10 +175,12 @@ impl ChangeDetector {
             let source = &state.source;
             match (kind(old, source), kind(new, source)) {
                 (None, Some(fault)) => {
-                    self.add(new, Severity::Error, format!("{}: {source}", fault.label()));
+                    let text = format!("{}: {source}", fault.label());
+                    let summary = EventSummary::plain(Severity::Error, text);
+                    self.add(new, summary.explained("the source gives no values", fault.remedy()));
                 }
                 (Some(_), None) if state.fault.is_none() => {
-                    self.add(new, Severity::Recovery, format!("{source} recovered"));
+                    self.add_recovery(new, format!("{source} recovered"));
                 }
                 (Some(_) | None, _) => {}
             }
@@ -168,23 +198,28 @@ impl ChangeDetector {
                 };
                 new.events.iter().any(|record| matches(&record.event))
             };
-            let lost = [EventKind::Lost, EventKind::NeedsReset, EventKind::Unavailable];
-            match (&old_device.fault, &device.fault) {
-                (None, Some(fault)) if !is_reported(&lost) => {
-                    let text = format!("device {}", device_fault(fault));
-                    self.add_device(new, Some(device), Severity::Error, text);
+            let before = old.health_reasons(old_device);
+            let reasons = new.health_reasons(device);
+            for reason in &reasons {
+                let is_known = before.iter().any(|known| known.id() == reason.id());
+                if !is_known && !reported_as(reason).is_none_or(is_reported) {
+                    let text = format!("device {}", reason.text());
+                    let flag = DeviceFlag::Health(reason.clone());
+                    self.add_device(new, Some(device), EventSummary::of_flag(&flag, text));
                 }
-                (Some(_), None) => {
-                    self.add_device(new, Some(device), Severity::Recovery, "device recovered");
-                }
-                _ => {}
+            }
+            let is_event = |reason: &HealthReason| reported_as(reason).is_some();
+            if before.iter().any(is_event) && reasons.is_empty() {
+                let summary = EventSummary::plain(Severity::Recovery, "device recovered");
+                self.add_device(new, Some(device), summary);
             }
             let errors = old_device.ecc_uncorrected.get().zip(device.ecc_uncorrected.get());
-            if errors.is_some_and(|(before, after)| after > before)
+            if let Some((_, after)) = errors.filter(|(before, after)| after > before)
                 && !is_reported(&[EventKind::MemoryError])
             {
-                let text = "uncorrected memory error";
-                self.add_device(new, Some(device), Severity::Error, text);
+                let flag = DeviceFlag::Health(HealthReason::EccUncorrected(after));
+                let summary = EventSummary::of_flag(&flag, "uncorrected memory error");
+                self.add_device(new, Some(device), summary);
             }
             if let Some((before, after)) = old_device.throttle.get().zip(device.throttle.get()) {
                 self.compare_throttle(new, device, before, after);
@@ -193,18 +228,20 @@ impl ChangeDetector {
     }
 
     fn compare_throttle(&mut self, node: &Node, device: &Device, old: Throttle, new: Throttle) {
-        for (cause, is_on) in SLOWDOWN_CAUSES {
-            match (is_on(old), is_on(new)) {
+        for cause in SlowdownCause::ALL {
+            let text = cause.text();
+            let summary = match (cause.applies(old), cause.applies(new)) {
                 (false, true) => {
-                    let text = format!("throttled: {cause}");
-                    self.add_device(node, Some(device), Severity::Warning, text);
+                    let flag = DeviceFlag::Slowed(cause);
+                    EventSummary::of_flag(&flag, format!("throttled: {text}"))
                 }
                 (true, false) => {
-                    let text = format!("no longer throttled: {cause}");
-                    self.add_device(node, Some(device), Severity::Recovery, text);
+                    let text = format!("no longer throttled: {text}");
+                    EventSummary::plain(Severity::Recovery, text)
                 }
-                (false, false) | (true, true) => {}
-            }
+                (false, false) | (true, true) => continue,
+            };
+            self.add_device(node, Some(device), summary);
         }
     }
 
@@ -223,10 +260,12 @@ impl ChangeDetector {
         }
         let [before, now] = [old, new].map(|node| jobs_of(node).collect::<BTreeSet<_>>());
         for job in now.difference(&before).filter(|job| !listed.contains(*job)) {
-            self.add(new, Severity::Info, format!("job {job} started (it has processes)"));
+            let text = format!("job {job} started (it has processes)");
+            self.add(new, EventSummary::plain(Severity::Info, text));
         }
         for job in before.difference(&now).filter(|job| !listed.contains(*job)) {
-            self.add(new, Severity::Info, format!("job {job} ended (no processes left)"));
+            let text = format!("job {job} ended (no processes left)");
+            self.add(new, EventSummary::plain(Severity::Info, text));
         }
     }
 
@@ -276,7 +315,7 @@ impl ChangeDetector {
             at: self.at,
             nodes: job.allocations.iter().map(|one| one.node.clone()).collect(),
             device: None,
-            summary: EventSummary { severity: Severity::Info, text: text.into() },
+            summary: EventSummary::plain(Severity::Info, text),
         });
     }
 }
@@ -286,15 +325,27 @@ fn has_run(job: &Job) -> bool {
     matches!(job.state, JobState::Running | JobState::Suspended | JobState::Completing)
 }
 
-/// A cause of throttling beyond the ordinary limits: its name, and the test for it.
-type SlowdownCause = (&'static str, fn(Throttle) -> bool);
-const SLOWDOWN_CAUSES: [SlowdownCause; 3] = [
-    ("thermal", Throttle::is_thermal),
-    ("power brake", Throttle::is_power_brake),
-    ("hardware slowdown", |why| {
-        why.is_hardware_slowdown() && !why.is_thermal() && !why.is_power_brake()
-    }),
-];
+/// Returns the events of drivers that tell of a reason; `None` if it is told of in another way.
+const fn reported_as(reason: &HealthReason) -> Option<&'static [EventKind]> {
+    match reason {
+        HealthReason::Lost | HealthReason::NeedsReset | HealthReason::Driver(_) => {
+            Some(&[EventKind::Lost, EventKind::NeedsReset, EventKind::Unavailable])
+        }
+        HealthReason::Recovery(_) => Some(&[EventKind::Recovery]),
+        HealthReason::RemapPending | HealthReason::RetirementPending => {
+            Some(&[EventKind::Retirement])
+        }
+        // Xids are events, and a count of errors is compared with the one before. A slow link comes and goes with the load.
+        HealthReason::Xid { .. }
+        | HealthReason::EccUncorrected(_)
+        | HealthReason::PcieBelowMax { .. } => None,
+        HealthReason::NoPermission
+        | HealthReason::RemapFailed
+        | HealthReason::SramThreshold
+        | HealthReason::EccUncorrectedTotal(_)
+        | HealthReason::FanFailed => Some(&[]),
+    }
+}
 
 fn jobs_of(node: &Node) -> impl Iterator<Item = &JobId> {
     let seen = node.processes.iter().filter_map(|process| process.statics.job.as_ref());
@@ -308,8 +359,8 @@ mod tests {
     use super::*;
     use crate::fleet::{Fleet, Process, SourceState};
     use crate::model::{
-        Allocation, DeviceAllocation, DeviceFault, FaultKind, ProcessStatics, Reading, Source,
-        SourceFault, SourceFaultKind,
+        Allocation, DeviceAllocation, DeviceDetails, DeviceFault, FaultKind, ProcessStatics,
+        Reading, Source, SourceFault, SourceFaultKind,
     };
 
     fn at(second: i64) -> Timestamp {
@@ -373,12 +424,19 @@ mod tests {
         let throttle_unknown: Change = |node| node.devices[0].throttle = Reading::default();
         let lost: Change = |node| node.devices[0].fault = Some(DeviceFault::Lost);
         let errors: Change = |node| node.devices[0].ecc_uncorrected = Reading::Known(2);
+        let remap: Change = |node| {
+            let details = DeviceDetails {
+                remapping_failed: Reading::Known(true),
+                ..DeviceDetails::default()
+            };
+            node.devices[0].details = Some(Arc::new(details));
+        };
         let job: Change = |node| {
             let statics = ProcessStatics { job: JobId::new("7"), ..ProcessStatics::default() };
             let process = Process { statics: Arc::new(statics), ..Process::default() };
             node.processes = [process].into();
         };
-        let cases: [(Change, &[&str], &[&str]); 8] = [
+        let cases: [(Change, &[&str], &[&str]); 9] = [
             (none, &[], &[]),
             (disconnect, &["silent"], &["reconnected"]),
             (stuck, &["stuck: nvml.processes"], &["nvml.processes recovered"]),
@@ -387,6 +445,7 @@ mod tests {
             (throttle_unknown, &[], &[]),
             (lost, &["device lost"], &["device recovered"]),
             (errors, &["uncorrected memory error"], &[]),
+            (remap, &["device memory row remapping failed"], &["device recovered"]),
             (job, &["job 7 started (it has processes)"], &["job 7 ended (no processes left)"]),
         ];
         for (change, begun, ended) in cases {

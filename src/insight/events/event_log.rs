@@ -96,7 +96,7 @@ mod tests {
             at: Timestamp::from_micros(second * 1_000_000),
             nodes: vec![NodeName::new(node).unwrap()],
             device: None,
-            summary: EventSummary { severity: Severity::Error, text: text.into() },
+            summary: EventSummary::plain(Severity::Error, text),
         }
     }
 

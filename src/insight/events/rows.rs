@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::fleet::HealthReason;
 use crate::insight::FleetView;
 use crate::insight::Severity;
+use crate::insight::device_flag::{DeviceFlag, explain_xid};
 use crate::insight::events::changes::EventSummary;
 use crate::insight::events::event_log::{EventLog, LogEntry};
 use crate::insight::node_status::device_label;
-use crate::model::{Event, EventKind, NodeName};
+use crate::model::{Event, EventKind, NodeName, RecoveryAction};
 use crate::nodeset;
 use crate::text::UNKNOWN;
 use crate::time::Timestamp;
@@ -50,7 +52,29 @@ fn summary(event: &Event) -> EventSummary {
     } else {
         format!("{} · {}", event.text(), event.message)
     };
-    EventSummary { severity, text: text.into() }
+    let (meaning, remedy) = explanation(event);
+    EventSummary::plain(severity, text).explained(meaning, remedy)
+}
+
+/// Returns what an event of a driver means, and what to do about it.
+fn explanation(event: &Event) -> (&'static str, &'static str) {
+    let of = |reason: HealthReason| {
+        let flag = DeviceFlag::Health(reason);
+        (flag.meaning(), flag.remedy())
+    };
+    match &event.kind {
+        EventKind::Xid => explain_xid(event.code.unwrap_or_default()),
+        EventKind::MemoryError | EventKind::Poison => of(HealthReason::EccUncorrected(1)),
+        EventKind::Retirement => of(HealthReason::RetirementPending),
+        EventKind::Recovery => of(HealthReason::Recovery(RecoveryAction::Other)),
+        EventKind::Lost => of(HealthReason::Lost),
+        EventKind::NeedsReset => of(HealthReason::NeedsReset),
+        EventKind::Unavailable => (
+            "the driver cannot use the device",
+            "dmesg there tells why; a reset or reboot of the node is likely needed",
+        ),
+        EventKind::Other(_) => ("", ""),
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -174,5 +198,37 @@ fn group_row(devices: &DeviceLabels<'_>, summary: &EventSummary, entries: &[LogE
         devices: labels.join(","),
         target,
         is_detail: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Source;
+
+    fn event(kind: EventKind, code: Option<u64>) -> Event {
+        let at = Timestamp::default();
+        Event { at, source: Source::host(), kind, device: "".into(), code, message: "".into() }
+    }
+
+    #[test]
+    fn every_event_of_a_driver_has_a_meaning_and_a_remedy() {
+        for kind in EventKind::known() {
+            let summary = summary(&event(kind.clone(), None));
+            assert!(!summary.meaning.is_empty() && !summary.remedy.is_empty(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn the_number_of_an_xid_decides_what_is_to_be_done() {
+        for (code, remedy) in [
+            (13, "dcgmi"),
+            (79, "fell off the bus"),
+            (95, "may be wrong"),
+            (99_999, "list of Xid errors"),
+        ] {
+            let found = summary(&event(EventKind::Xid, Some(code)));
+            assert!(found.remedy.contains(remedy), "{code}: {}", found.remedy);
+        }
     }
 }

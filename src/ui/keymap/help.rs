@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{BoundKeys, Keymap, keys_text};
-use crate::insight::note_meaning::meaning_of;
+use crate::insight::device_flag::DeviceFlag;
 use crate::ui::filter_prompt::syntax;
 use crate::ui::theme::Palette;
 use crate::ui::widgets::column_spec::{ColumnGroup, ColumnSpec};
@@ -251,12 +251,17 @@ fn symbol_lines(subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
 
 /// Explains the flags of devices on the screen, if the view has devices.
 fn flag_lines(subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
-    let start = |flag: &str| flag.split(':').next().unwrap_or_default().to_owned();
-    let shown = FLAGS.iter().filter(|(flag, _)| subject.shown.has_start(&start(flag)));
-    let entries: Vec<Line> = shown
-        .flat_map(|(flag, tone)| {
-            let meaning = meaning_of(flag).map_or("", |known| known.meaning);
-            entry((flag, *tone), meaning, width)
+    let entries: Vec<Line> = DeviceFlag::examples()
+        .iter()
+        .flat_map(|flag| {
+            let word = flag.word();
+            let (start, sign) = match word.split_once(':') {
+                Some((start, _)) => (start, format!("{start}:N")),
+                None => (&*word, word.clone()),
+            };
+            let is_shown = subject.shown.has_start(start);
+            let tone = Tone::from(flag.severity());
+            is_shown.then(|| entry((&sign, tone), flag.meaning(), width)).into_iter().flatten()
         })
         .collect();
     if entries.is_empty() || !WITH_DEVICES.contains(&subject.view) {
@@ -269,10 +274,6 @@ const WITH_DEVICES: &[View] = &[View::Fleet, View::Job, View::Node];
 const WITH_STATES: &[View] = &[View::Fleet, View::Job, View::Node, View::Events];
 const WITH_VALUES: &[View] =
     &[View::Fleet, View::Job, View::Node, View::Processes, View::Users, View::Runs];
-
-/// The flags of devices; what they mean is declared with the notes.
-const FLAGS: [(&str, Tone); 4] =
-    [("!THERM", Tone::Warn), ("!PWR", Tone::Warn), ("!SLOW", Tone::Warn), ("ECC:N", Tone::Bad)];
 
 const fn sign(
     text: &'static str,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::fleet::{Metric, Node, Totals};
 use crate::insight::RowId;
-use crate::insight::node_status::{Note, device_flags, device_label, model_name};
+use crate::insight::device_flag::DeviceFlag;
+use crate::insight::node_status::{device_label, model_name};
 use crate::metrics::{DEVICE, bandwidth_share, help_of, utilization};
 use crate::model::{Bytes, Device, Link, Megahertz, Percent, Reading, Reason, Throttle, Watts};
 use crate::text::{UNKNOWN, width_of};
@@ -229,11 +230,12 @@ impl<'a> DeviceTable<'a> {
         .rank(10)
         .wider(15, |table, room| table.if_roomy(room.min(14)))
         .titled(|_, width| format!("{}{}s", if width >= 8 { "LAST " } else { "" }, width).into()),
-        DeviceColumn::rest("FLAGS", 0, |_, row, _| {
+        DeviceColumn::rest("FLAGS", 0, |table, row, _| {
             row.of_device(|_, device| {
-                let flags = device_flags(device).into_iter();
-                let add = |line: Line, (flag, tone): Note| line.text(flag, tone).gap(1);
-                Cell::Line(flags.fold(Line::new(), add))
+                let flags = DeviceFlag::of(table.node, device);
+                let add =
+                    |line: Line, flag: &DeviceFlag| line.text(flag.word(), flag.severity()).gap(1);
+                Cell::Line(flags.iter().fold(Line::new(), add))
             })
         })
         .named(FLAGS, "", "problems of the device; each is explained with the flags")
@@ -242,7 +244,8 @@ impl<'a> DeviceTable<'a> {
             let usual = if table.width >= 110 && !table.is_chosen() { 14 } else { 8 };
             // What is wrong comes before what has been.
             let longest = table.longest(|device| {
-                device_flags(device).into_iter().map(|(flag, _)| flag).collect::<Vec<_>>().join(" ")
+                let flags = DeviceFlag::of(table.node, device);
+                flags.iter().map(DeviceFlag::word).collect::<Vec<_>>().join(" ")
             });
             longest.clamp(usual, (table.width / 4).max(usual))
         })
@@ -310,8 +313,8 @@ impl<'a> DeviceTable<'a> {
 
     fn row(&self, (index, device): (usize, &'a Device)) -> DeviceRow<'a> {
         let util = utilization(device);
-        let flags = device_flags(device).into_iter();
-        let worst = flags.map(|(_, severity)| Tone::from(severity)).max();
+        let flags = DeviceFlag::of(self.node, device);
+        let worst = flags.iter().map(|flag| Tone::from(flag.severity())).max();
         let label = if self.has_index() { device_label(self.node, device) } else { String::new() };
         let tone = if device.parent.is_some() { Tone::Faint } else { Tone::Strong };
         DeviceRow {

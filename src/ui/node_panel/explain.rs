@@ -2,10 +2,9 @@
 
 use crate::fleet::Node;
 use crate::insight::RowId;
-use crate::insight::node_status::{
-    NodeStatus, device_flags, device_label, model_name, next_attempt_text, notes,
-};
-use crate::insight::note_meaning::explain_note;
+use crate::insight::device_flag::DeviceFlag;
+use crate::insight::node_status::{NodeStatus, device_label, model_name, notes};
+use crate::insight::note::Note;
 use crate::metrics::{
     DEVICE, HOST, PROCESS, Usage, device_fields, help_of, is_driver_metric, is_slow_host_metric,
 };
@@ -22,7 +21,7 @@ use crate::ui::widgets::number_format::interval;
 pub(crate) fn node(
     context: RenderContext<'_>,
     node: &Node,
-    notes: Vec<(String, Tone)>,
+    notes: &[Note],
     row: Vec<Fact>,
 ) -> Explanation {
     let now = context.view.now;
@@ -37,7 +36,7 @@ pub(crate) fn node(
         row.into_iter().partition(|fact| fact.meaning == help_of(HOST, "cpu"));
     let devices_at = node.device_sources.iter().filter_map(|source| taken_at(node, source)).min();
     Explanation::new(format!("node {}", node.name))
-        .with_remarks(explained_notes(node, notes, now))
+        .with_remarks(explained_notes(notes))
         .with_numbers("connection", None, connection(context, node))
         .with_numbers("numbers of the row", devices_at.or_else(|| node.taken_at()), of_devices)
         .with_numbers("numbers of the row, of its host", taken_at(node, &fast), of_host)
@@ -56,9 +55,7 @@ pub(crate) fn node(
 
 /// Explains a node by what is known of it without a row in a list.
 pub(crate) fn node_alone(context: RenderContext<'_>, shown: &Node) -> Explanation {
-    let notes = notes(context.view, shown).into_iter();
-    let notes = notes.map(|(note, severity)| (note, severity.into())).collect();
-    node(context, shown, notes, Vec::new())
+    node(context, shown, &notes(context.view, shown), Vec::new())
 }
 
 /// Explains the row of a node's tables; the node if the row is gone.
@@ -97,17 +94,17 @@ pub(crate) fn device(
     let slow = source.map(Source::slow);
     let slow_at = slow.and_then(|slow| taken_at(node, &slow));
     let at = source.and_then(|source| taken_at(node, source));
-    let mut notes: Vec<(String, Tone)> =
-        device_flags(device).into_iter().map(|(flag, severity)| (flag, severity.into())).collect();
+    let mut remarks: Vec<Remark> = DeviceFlag::of(node, device).iter().map(Remark::from).collect();
     if !node.device_freshness(position, now).is_fresh() || node.link != Link::Up {
-        let of_node = crate::insight::node_status::status_notes(context.view, node);
-        notes.extend(of_node.into_iter().map(|(note, severity)| (note, severity.into())));
+        let of_node =
+            crate::insight::node_status::status_notes(&context.view.fleet, node, context.view.now);
+        remarks.extend(explained_notes(&of_node));
     }
     let label = device_label(node, device);
     let title = format!("device {label} of {}: {}", node.name, model_name(device));
     Some(
         Explanation::new(title)
-            .with_remarks(explained_notes(node, notes, now))
+            .with_remarks(remarks)
             .with_numbers("numbers of the row", at, device_table::facts(context, node, position))
             .with_numbers(format!("measured by {name}"), at, facts(true))
             .with_numbers(format!("more from {name}"), slow_at.or(at), facts(false)),
@@ -153,20 +150,28 @@ pub(crate) fn process(
     )
 }
 
-/// Explains notes on a node or a device of it, but for the next attempt to connect, which has its place among the numbers
-/// of the connection.
-pub(crate) fn explained_notes(
-    node: &Node,
-    notes: Vec<(String, Tone)>,
-    now: Timestamp,
-) -> Vec<Remark> {
-    let remark = |(note, tone): (String, Tone)| {
-        let (meaning, remedy) = explain_note(node, &note, now);
-        Remark { note, tone, meaning, remedy }
-    };
-    let next_attempt = node.fault().map(|_| next_attempt_text(node, now));
-    let is_remark = |(note, _): &(String, Tone)| next_attempt.as_ref() != Some(note);
-    notes.into_iter().filter(is_remark).map(remark).collect()
+/// Explains notes on a node, but for the next attempt to connect, which has its place among the numbers of the connection.
+pub(crate) fn explained_notes(notes: &[Note]) -> Vec<Remark> {
+    let is_remark = |note: &&Note| !matches!(note, Note::NextAttempt(_));
+    notes.iter().filter(is_remark).map(Remark::from).collect()
+}
+
+impl From<&Note> for Remark {
+    fn from(note: &Note) -> Self {
+        Self {
+            note: note.text(),
+            tone: note.severity().into(),
+            meaning: note.meaning().into_owned(),
+            remedy: note.remedy().into_owned(),
+        }
+    }
+}
+
+impl From<&DeviceFlag> for Remark {
+    fn from(flag: &DeviceFlag) -> Self {
+        let (meaning, remedy) = (flag.meaning().to_owned(), flag.remedy().to_owned());
+        Self { note: flag.word(), tone: flag.severity().into(), meaning, remedy }
+    }
 }
 
 fn taken_at(node: &Node, source: &Source) -> Option<Timestamp> {
@@ -338,7 +343,7 @@ mod tests {
                 Fact::known("%", "97", "mean utilization"),
                 Fact::known("CPU", "36", help_of(HOST, "cpu")),
             ];
-            super::node(context, shown, Vec::new(), row)
+            super::node(context, shown, &[], row)
         });
         let from = |line: &&str| *line != "numbers of the row, 42s ago";
         let parts: Vec<&str> = text.lines().skip_while(from).take(5).collect();

@@ -321,8 +321,8 @@ fn cuda_version(node: &Node) -> Option<&str> {
 
 /// Explains why a node is not fresh, and the remedy.
 fn problem_lines(fleet_view: &FleetView, node: &Node, width: u16) -> Vec<Line> {
-    let line =
-        Some(Line::of_notes(&status_notes(fleet_view, node))).filter(|line| line.width() > 0);
+    let line = Some(Line::of_node(&status_notes(&fleet_view.fleet, node, fleet_view.now)))
+        .filter(|line| line.width() > 0);
     line.into_iter().map(|line| line.truncated(width)).chain(remedy_lines(node, width)).collect()
 }
 

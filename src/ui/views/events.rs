@@ -23,7 +23,6 @@ use crate::insight::Severity;
 use crate::insight::events::changes::{self, EventSummary, ObservedEvent};
 use crate::insight::events::event_log::EventLog;
 use crate::insight::events::rows::{DeviceEvents, EventRow, EventRows};
-use crate::insight::note_meaning::explain_event;
 
 /// The view's cursor, scroll position and log of noticed events.
 #[derive(Clone, Debug, Default)]
@@ -74,12 +73,11 @@ impl ViewState for State {
         self.cursor.select(at, Some(identity(row)));
         let table = EventTable::laid_out(context, &rows, self.unfolded.as_ref(), u16::MAX);
         let text = &*row.summary.text;
-        let (meaning, remedy) = explain_event(text, row.summary.severity);
         let remark = Remark {
             note: if row.nodes.is_empty() { text.to_owned() } else { format!("on {}", row.nodes) },
             tone: row.summary.severity.into(),
-            meaning: meaning.to_owned(),
-            remedy: remedy.to_owned(),
+            meaning: row.summary.meaning.to_string(),
+            remedy: row.summary.remedy.to_string(),
         };
         let event = Explanation::new(format!("event: {text}")).with_remarks([remark]).with_numbers(
             "numbers of the row",
@@ -187,7 +185,7 @@ impl State {
                 MarkKind::Up => Severity::Recovery,
                 MarkKind::Job | MarkKind::Resumed => Severity::Info,
             };
-            let summary = EventSummary { severity, text: Arc::clone(&mark.text) };
+            let summary = EventSummary::plain(severity, Arc::clone(&mark.text));
             Some(ObservedEvent { at: mark.at, nodes: Vec::new(), device: None, summary })
         };
         self.log.add(marks.iter().filter(|mark| mark.at <= until).filter_map(event).collect());
@@ -288,7 +286,7 @@ impl<'a> EventTable<'a> {
         let tone = match row.summary.severity {
             Severity::Error => Tone::Bad,
             Severity::Warning => Tone::Warn,
-            Severity::Recovery | Severity::Info => Tone::Plain,
+            Severity::Notice | Severity::Recovery | Severity::Info => Tone::Plain,
         };
         let line = Line::styled(&*row.summary.text, tone);
         match &row.target {
@@ -306,7 +304,7 @@ fn mark(row: &EventRow) -> Line {
         Severity::Error => ("✗", Tone::Bad),
         Severity::Warning => ("!", Tone::Warn),
         Severity::Recovery => ("·", Tone::Low),
-        Severity::Info => (" ", Tone::Plain),
+        Severity::Notice | Severity::Info => (" ", Tone::Plain),
     };
     Line::styled(sign, tone).gap(1)
 }

@@ -8,6 +8,7 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::insight::Severity;
 use crate::insight::node_status::NodeStatus;
+use crate::insight::note::Note;
 use crate::text::{UNKNOWN, width_of};
 use crate::ui::input::Click;
 use crate::ui::widgets::column_spec::ColumnSpec;
@@ -45,6 +46,7 @@ impl From<Severity> for Tone {
         match severity {
             Severity::Error => Self::Bad,
             Severity::Warning => Self::Warn,
+            Severity::Notice => Self::Plain,
             Severity::Recovery => Self::Low,
             Severity::Info => Self::Faint,
         }
@@ -166,6 +168,11 @@ impl Line {
             line = line.text(dot, Tone::Faint).text(text.as_str(), *tone);
         }
         line
+    }
+
+    /// Makes a line of the notes on a node.
+    pub(crate) fn of_node(notes: &[Note]) -> Self {
+        Self::of_notes(&notes.iter().map(Note::drawn).collect::<Vec<_>>())
     }
 
     /// Adds the character under the caret.

@@ -1,7 +1,6 @@
 //! What the symbol under the cursor of the heat map means, in words with units.
 
-use crate::fleet::{DeviceHoldings, JobLookup};
-use crate::insight::device_fault;
+use crate::fleet::{DeviceHoldings, Health, JobLookup, Node};
 use crate::model::Device;
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::cells::{
@@ -15,6 +14,7 @@ use crate::ui::widgets::number_format::{percent, percent_value};
 pub(super) struct MapCell<'a> {
     pub(super) metric: MapMetric,
     pub(super) symbol: Symbol,
+    pub(super) node: &'a Node,
     pub(super) device: &'a Device,
     pub(super) holdings: &'a DeviceHoldings,
     /// Its values are old.
@@ -63,10 +63,12 @@ impl MapCell<'_> {
             },
             Symbol::Idle => self.idle(),
             Symbol::Slices(used) => format!("{used} of its slices in use"),
-            Symbol::Faulty => self.device.fault.as_ref().map_or_else(
-                || "its node is down".to_owned(),
-                |fault| format!("fault: {}", device_fault(fault)),
-            ),
+            Symbol::Faulty => match self.node.health_reasons(self.device).first() {
+                Some(reason) if reason.health() == Health::Faulty => {
+                    format!("fault: {}", reason.text())
+                }
+                _ => "its node is down".to_owned(),
+            },
             symbol if symbol == FILTERED_OUT.0 => "hidden by the filter".to_owned(),
             Symbol::Char(_) | Symbol::Letter(..) | Symbol::Overflow => self.owner(jobs),
         }
@@ -135,7 +137,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::Node;
     use crate::insight::FleetView;
     use crate::model::{Celsius, DeviceFault, NodeName, Percent, Reading};
     use crate::ui::DisplayOptions;
@@ -159,7 +160,7 @@ mod tests {
         let zone = jiff::tz::TimeZone::UTC;
         let context = RenderContext { view: &view, options: &options, zone: &zone };
         let device = &node.devices[0];
-        let cell = MapCell { metric, symbol, device, holdings: &holdings, is_old };
+        let cell = MapCell { metric, symbol, node: &node, device, holdings: &holdings, is_old };
         cell.meaning(context, &JobLookup::default())
     }
 

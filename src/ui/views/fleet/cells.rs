@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::{DeviceHoldings, DeviceState, Node, is_busy};
-use crate::insight::node_status::{NodeStatus, device_flags};
+use crate::fleet::{DeviceHoldings, DeviceState, Health, Node, is_busy};
+use crate::insight::device_flag::DeviceFlag;
+use crate::insight::node_status::NodeStatus;
 use crate::insight::{FleetView, ViewVersion};
 use crate::model::declare::table;
 use crate::model::{Celsius, Device, NodeName, Percent};
@@ -239,7 +240,7 @@ impl CellContext<'_> {
         if !fleet_view.matches_device(self.node, self.position) {
             return FILTERED_OUT;
         }
-        if self.device.fault.is_some() {
+        if self.node.health(self.device) == Health::Faulty {
             return FAULTY;
         }
         if style == StaleStyle::Unchanged {
@@ -300,8 +301,8 @@ impl CellContext<'_> {
     /// Returns the cell of a level, drawn at its middle, so that the glyph shows no more than the level.
     fn load_cell(&self, metric: MapMetric, level: u8) -> (Symbol, Tone) {
         let middle = (f32::from(level) + 0.5) / f32::from(LEVELS) * 100.0;
-        let flag =
-            device_flags(self.device).into_iter().map(|(_, severity)| Tone::from(severity)).max();
+        let flags = DeviceFlag::of(self.node, self.device);
+        let flag = flags.iter().map(|flag| Tone::from(flag.severity())).max();
         let tone = flag.unwrap_or_else(|| metric.tone(self.context, middle));
         (Symbol::Level(middle), tone)
     }

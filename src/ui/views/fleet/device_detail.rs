@@ -1,9 +1,9 @@
 //! The detail lines of the device under the cursor of the heat map.
 
 use crate::fleet::Node;
-use crate::insight::node_status::{
-    NodeStatus, Note, device_flags, device_label, model_name, notes,
-};
+use crate::insight::device_flag::DeviceFlag;
+use crate::insight::node_status::{NodeStatus, device_label, model_name, notes};
+use crate::insight::note::Note;
 use crate::model::{Device, Percent, Watts};
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::State;
@@ -35,17 +35,23 @@ pub(super) fn lines(
     let holdings = node.device_holdings(position);
     let join = |texts: Vec<String>| texts.join(", ");
     let mut parts: Vec<(String, Tone)> = Vec::new();
-    let toned = |(text, severity): Note| (text, Tone::from(severity));
+    let toned = |note: &Note| (note.text(), Tone::from(note.severity()));
     let status = NodeStatus::of(node, fleet_view.now);
     let is_old =
         status == NodeStatus::Down || !node.device_freshness(position, fleet_view.now).is_fresh();
     if is_old {
-        parts.extend(notes(fleet_view, node).into_iter().take(1).map(toned));
+        parts.extend(notes(fleet_view, node).iter().take(1).map(toned));
     }
-    let flags = device_flags(device);
+    let flags = DeviceFlag::of(node, device);
     let drawn = state.cells.drawn(&node.name, position);
-    let cell =
-        drawn.map(|(symbol, _)| MapCell { metric: state.metric, symbol, device, holdings, is_old });
+    let cell = drawn.map(|(symbol, _)| MapCell {
+        metric: state.metric,
+        symbol,
+        node,
+        device,
+        holdings,
+        is_old,
+    });
     let meaning = cell.as_ref().map(|cell| {
         let mark = vec![(cursor_symbol(cell.symbol), Tone::Caret)];
         let meaning = cell.meaning(context, &state.jobs);
@@ -82,12 +88,9 @@ pub(super) fn lines(
     if let Some(idle) = idle.filter(|_| !is_old) {
         parts.push((format!("idle-held for {}", format_elapsed(idle)), Tone::Warn));
     }
-    if device.fault.is_some() {
-        parts.extend(flags.into_iter().map(toned));
-    } else {
-        parts.extend(throttle(device));
-        parts.extend(flags.into_iter().filter(|(text, _)| text.starts_with("ECC")).map(toned));
-    }
+    parts.extend(throttle(device).filter(|_| device.fault.is_none()));
+    let faults = flags.iter().filter(|flag| !flag.is_slowdown());
+    parts.extend(faults.map(|flag| (flag.text(), Tone::from(flag.severity()))));
     let name = device_label(node, device);
     parts.insert(
         0,

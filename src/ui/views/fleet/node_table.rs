@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::fleet::{JobLookup, Node, Totals};
 use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, short_remedy};
+use crate::insight::note::Note;
 use crate::model::NodeName;
 use crate::text::width_of;
 use crate::time::{Timestamp, format_age};
@@ -165,7 +166,7 @@ impl NodeRows<'_> {
             values: None,
             age: String::new(),
             age_tone: if status.is_fresh() { Tone::Faint } else { Tone::Warn },
-            note: Line::of_notes(&notes),
+            note: Line::of_node(&notes),
         };
         if self.table.context.is_grouped_by(Grouping::Partition) && is_shared(node) {
             "shared".clone_into(&mut row.nodes);
@@ -241,8 +242,8 @@ fn second_of(now: Timestamp) -> i64 {
 }
 
 /// Draws the worst state of a node as a mark.
-fn status_symbol(status: NodeStatus, notes: &[(String, Tone)]) -> Line {
-    let worst = notes.iter().map(|(_, tone)| *tone).max().unwrap_or_default();
+fn status_symbol(status: NodeStatus, notes: &[Note]) -> Line {
+    let worst = notes.iter().map(|note| Tone::from(note.severity())).max().unwrap_or_default();
     let (symbol, tone) = match (status, worst) {
         (NodeStatus::Down, _) => ("✗", Tone::Bad),
         (_, Tone::Bad) => ("!", Tone::Bad),
@@ -262,7 +263,7 @@ pub(super) fn detail(fleet_view: &FleetView, node: &Node, width: u16) -> Line {
         Some(remedy) => {
             let with_all_devices = GroupMember::with_all_devices(0);
             let notes = row_notes(fleet_view, node, &with_all_devices);
-            Line::of_notes(&notes).text("  → ", Tone::Faint).text(remedy, Tone::Plain)
+            Line::of_node(&notes).text("  → ", Tone::Faint).text(remedy, Tone::Plain)
         }
         None => crate::ui::node_panel::panel::node_description(fleet_view, node),
     };

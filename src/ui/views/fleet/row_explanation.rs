@@ -70,7 +70,7 @@ fn of_node(
     };
     let is_empty = node.taken_at().is_none();
     let facts = if is_empty { Vec::new() } else { facts(context, state, &row) };
-    explain::node(context, node, notes, facts)
+    explain::node(context, node, &notes, facts)
 }
 
 fn of_group(context: RenderContext<'_>, state: &mut State, group: usize) -> Option<Explanation> {

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fleet::{Certainty, Evidence, Node};
 use crate::insight::FleetView;
+use crate::insight::device_flag::DeviceFlag;
 use crate::insight::jobs::{JobEntry, JobNode};
-use crate::insight::node_status::{NodeStatus, device_flags};
+use crate::insight::node_status::NodeStatus;
 use crate::model::{Allocation, Device, Job, NodeName};
 use crate::nodeset;
 use crate::text::width_of;
@@ -217,7 +218,7 @@ impl JobSummary {
             let Some(node) = node_row.node(fleet_view) else { continue };
             for (cell_index, cell) in node_row.cells.iter().enumerate() {
                 let device = node.devices.get(cell.device);
-                if device.is_some_and(|device| !device_flags(device).is_empty()) {
+                if device.is_some_and(|device| !DeviceFlag::of(node, device).is_empty()) {
                     with_flags.push((row, cell_index));
                 }
             }

@@ -174,7 +174,7 @@ impl<'a> JobTable<'a> {
             return name_of(Tone::Faint).gap(1).text("not monitored", Tone::Faint);
         };
         let name = name_of(NodeStatus::of(node, fleet_view.now).into());
-        let notes = || Line::of_notes(&status_notes(fleet_view, node));
+        let notes = || Line::of_node(&status_notes(&fleet_view.fleet, node, fleet_view.now));
         if node.taken_at().is_none() {
             return name.gap(1).append(notes());
         }

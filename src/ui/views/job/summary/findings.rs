@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::insight::node_status::device_flags;
-use crate::insight::{FleetView, device_fault};
+use crate::insight::FleetView;
+use crate::insight::Severity;
+use crate::insight::device_flag::DeviceFlag;
 use crate::model::{Device, Reading};
 use crate::ui::views::job::metric::JobMetric;
 use crate::ui::views::job::summary::JobSummary;
@@ -41,13 +42,15 @@ pub(super) fn findings(
     let finding = |index: &(usize, usize)| {
         let row = summary.rows.get(index.0)?;
         let cell = row.cells.get(index.1)?;
-        let device = row.node(fleet_view)?.devices.get(cell.device)?;
+        let node = row.node(fleet_view)?;
+        let device = node.devices.get(cell.device)?;
+        let flags = DeviceFlag::of(node, device);
         let outliers = outliers.get(index).map_or(&[][..], Vec::as_slice);
         let lag = outliers.iter().find(|(metric, _, _)| *metric == JobMetric::Utilization);
-        let is_bad = device.fault.is_some() || device.ecc_uncorrected.get().is_some_and(|n| n > 0);
+        let is_bad = flags.iter().any(|flag| flag.severity() == Severity::Error);
         Some(Finding {
             device: summary.device_name(*index, u16::MAX)?,
-            text: description(device, outliers, summary.units),
+            text: description(device, &flags, outliers, summary.units),
             tone: if is_bad { Tone::Bad } else { Tone::Warn },
             lag: lag.map_or(0.0, |(_, value, median)| median - value),
         })
@@ -60,9 +63,14 @@ pub(super) fn findings(
     all
 }
 
-fn description(device: &Device, outliers: &[Outlier], units: Units) -> String {
-    if let Some(fault) = &device.fault {
-        return device_fault(fault);
+fn description(
+    device: &Device,
+    flags: &[DeviceFlag],
+    outliers: &[Outlier],
+    units: Units,
+) -> String {
+    if device.fault.is_some() {
+        return flags.first().map(DeviceFlag::text).unwrap_or_default();
     }
     let mut texts: Vec<String> = outliers
         .iter()
@@ -90,12 +98,7 @@ fn description(device: &Device, outliers: &[Outlier], units: Units) -> String {
     {
         texts.push(format!("SM clock {now} of {max} MHz"));
     }
-    if let Some(errors) = device.ecc_uncorrected.get().filter(|errors| *errors > 0) {
-        texts.push(format!("{errors} uncorrected memory errors"));
-    }
-    if texts.is_empty() {
-        texts.extend(device_flags(device).into_iter().map(|(word, _)| word));
-    }
+    texts.extend(flags.iter().filter(|flag| !flag.is_slowdown()).map(DeviceFlag::text));
     texts.join(" · ")
 }
 

@@ -1,0 +1,421 @@
+//! What is wrong with a device, in a word: the flags of its row.
+
+use crate::fleet::{Health, HealthReason, Node, is_busy, unexplained_memory};
+use crate::insight::Severity;
+use crate::model::{Bytes, Device, RecoveryAction, Throttle};
+
+/// Why a device needs attention.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum DeviceFlag {
+    /// Why it is not sound.
+    Health(HealthReason),
+    /// What slows it down now; being hot for a moment is no fault.
+    Slowed(SlowdownCause),
+    /// Much of its memory is in use, and no process that the node lists has it.
+    UnexplainedMemory(Bytes),
+}
+
+/// What slows a device down, beyond its ordinary limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlowdownCause {
+    Thermal,
+    PowerBrake,
+    /// The driver does not say more.
+    Hardware,
+}
+
+impl SlowdownCause {
+    pub(crate) const ALL: [Self; 3] = [Self::Thermal, Self::PowerBrake, Self::Hardware];
+
+    /// Returns true if it slows a device that throttles for these reasons.
+    pub(crate) const fn applies(self, why: Throttle) -> bool {
+        match self {
+            Self::Thermal => why.is_thermal(),
+            Self::PowerBrake => why.is_power_brake(),
+            Self::Hardware => {
+                why.is_hardware_slowdown() && !why.is_thermal() && !why.is_power_brake()
+            }
+        }
+    }
+
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Self::Thermal => "thermal",
+            Self::PowerBrake => "power brake",
+            Self::Hardware => "hardware slowdown",
+        }
+    }
+}
+
+const RESET: &str = "when nothing uses it: nvidia-smi --gpu-reset there, as administrator";
+const REPLACE: &str = "stop using it, and ask the administrator to have it replaced";
+const REBOOT: &str = "the device fell off the bus; reboot the node";
+const STOP: &str = "results on this device may be wrong: stop using it, and ask the administrator to reset or replace it";
+
+/// Returns what an Xid means for those who use the device, and what to do about it.
+pub(crate) const fn explain_xid(code: u64) -> (&'static str, &'static str) {
+    match code {
+        13 | 31 | 43 | 45 => (
+            "mostly an error of the program that ran there, or what follows one",
+            "look at its output; if different programs fail on this device alone, test it: dcgmi diag -r 3 there",
+        ),
+        48 | 95 | 140 => ("uncorrected memory errors since the driver was loaded", STOP),
+        63 | 94 => {
+            ("memory of the device has failed; a reset puts spare memory in its place", RESET)
+        }
+        79 => ("the device no longer answers", REBOOT),
+        61 | 62 | 119 | 120 => (
+            "the device's own firmware does not work",
+            "when nothing uses it: nvidia-smi --gpu-reset there, as administrator; else reboot the node",
+        ),
+        74 | 144 | 145 | 149 | 155 => (
+            "a link between devices failed: jobs on several devices may hang",
+            "nvidia-smi nvlink --status there shows the links; ask the administrator to check them",
+        ),
+        _ => (
+            "an error that the driver reported",
+            "NVIDIA's list of Xid errors tells what to do; dmesg there has the whole message",
+        ),
+    }
+}
+
+/// Returns what a device needs, after its number.
+const fn recovery_note(action: RecoveryAction) -> &'static str {
+    match action {
+        RecoveryAction::Reset | RecoveryAction::DrainAndReset => "needs a reset",
+        RecoveryAction::Reboot => "needs a reboot",
+        RecoveryAction::DrainPeers => "needs its peers drained",
+        RecoveryAction::Other | RecoveryAction::None => "needs recovery",
+    }
+}
+
+impl DeviceFlag {
+    /// Returns the flags of a device, the worst first.
+    pub(crate) fn of(node: &Node, device: &Device) -> Vec<Self> {
+        let mut flags: Vec<Self> =
+            node.health_reasons(device).into_iter().map(Self::Health).collect();
+        if let Some(throttle) = device.throttle.get() {
+            let causes = SlowdownCause::ALL.into_iter().filter(|cause| cause.applies(throttle));
+            flags.extend(causes.map(Self::Slowed));
+        }
+        // That a device at work has memory in use is no surprise.
+        let unexplained = unexplained_memory(device).filter(|_| !is_busy(device));
+        flags.extend(unexplained.map(Self::UnexplainedMemory));
+        if flags.len() > 1 {
+            flags.sort_by_key(Self::severity);
+        }
+        flags
+    }
+
+    pub(crate) const fn severity(&self) -> Severity {
+        match self {
+            Self::Health(HealthReason::EccUncorrected(_) | HealthReason::NoPermission) => {
+                Severity::Error
+            }
+            Self::Health(reason) => match reason.health() {
+                Health::Faulty => Severity::Error,
+                Health::Degraded | Health::Unknown | Health::Ok => Severity::Warning,
+            },
+            Self::Slowed(_) | Self::UnexplainedMemory(_) => Severity::Warning,
+        }
+    }
+
+    /// Returns the word in the row of the device.
+    pub(crate) fn word(&self) -> String {
+        let reason = match self {
+            Self::Slowed(SlowdownCause::Thermal) => return "!THERM".to_owned(),
+            Self::Slowed(SlowdownCause::PowerBrake) => return "!PWR".to_owned(),
+            Self::Slowed(SlowdownCause::Hardware) => return "!SLOW".to_owned(),
+            Self::UnexplainedMemory(_) => return "!MEM".to_owned(),
+            Self::Health(reason) => reason,
+        };
+        match reason {
+            HealthReason::Lost
+            | HealthReason::NeedsReset
+            | HealthReason::NoPermission
+            | HealthReason::Driver(_) => reason.text().to_uppercase(),
+            HealthReason::Recovery(RecoveryAction::Reboot) => "!REBOOT".to_owned(),
+            HealthReason::Recovery(RecoveryAction::DrainPeers) => "!DRAIN".to_owned(),
+            HealthReason::Recovery(RecoveryAction::Reset | RecoveryAction::DrainAndReset) => {
+                "!RESET".to_owned()
+            }
+            HealthReason::Recovery(RecoveryAction::Other | RecoveryAction::None) => {
+                "!RECOVER".to_owned()
+            }
+            HealthReason::RemapFailed => "!REMAP".to_owned(),
+            HealthReason::RemapPending => "REMAP".to_owned(),
+            HealthReason::RetirementPending => "RETIRE".to_owned(),
+            HealthReason::SramThreshold => "!SRAM".to_owned(),
+            HealthReason::EccUncorrected(errors) => format!("ECC:{errors}"),
+            HealthReason::EccUncorrectedTotal(errors) => format!("OLD-ECC:{errors}"),
+            HealthReason::Xid { code, .. } => format!("XID:{code}"),
+            HealthReason::PcieBelowMax { now, .. } => format!("PCIE:{}x{}", now.0, now.1),
+            HealthReason::FanFailed => "!FAN".to_owned(),
+        }
+    }
+
+    /// Returns one of each kind that has a word of its own.
+    pub(crate) fn examples() -> Vec<Self> {
+        let reasons = [
+            HealthReason::Recovery(RecoveryAction::Reboot),
+            HealthReason::Recovery(RecoveryAction::Reset),
+            HealthReason::Recovery(RecoveryAction::DrainPeers),
+            HealthReason::Recovery(RecoveryAction::Other),
+            HealthReason::RemapFailed,
+            HealthReason::SramThreshold,
+            HealthReason::EccUncorrected(1),
+            HealthReason::Xid { code: 79, count: 1 },
+            HealthReason::RemapPending,
+            HealthReason::RetirementPending,
+            HealthReason::EccUncorrectedTotal(1),
+            HealthReason::PcieBelowMax { now: (1, 16), max: (5, 16) },
+            HealthReason::FanFailed,
+        ];
+        let slowed = SlowdownCause::ALL.into_iter().map(Self::Slowed);
+        let reasons = reasons.into_iter().map(Self::Health);
+        slowed.chain(reasons).chain([Self::UnexplainedMemory(Bytes(0))]).collect()
+    }
+
+    /// Returns true if it is only slower than usual.
+    pub(crate) const fn is_slowdown(&self) -> bool {
+        matches!(self, Self::Slowed(_))
+    }
+
+    /// Returns it in a few words, where only one device is told of.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Health(reason) => reason.text(),
+            Self::Slowed(cause) => cause.text().to_owned(),
+            Self::UnexplainedMemory(bytes) => {
+                format!("{:.1} GiB in use without a process", bytes.gib())
+            }
+        }
+    }
+
+    /// Returns its name for programs, which never changes.
+    pub(crate) const fn id(&self) -> &'static str {
+        match self {
+            Self::Health(reason) => reason.id(),
+            Self::Slowed(SlowdownCause::Thermal) => "slowed_thermal",
+            Self::Slowed(SlowdownCause::PowerBrake) => "slowed_power_brake",
+            Self::Slowed(SlowdownCause::Hardware) => "slowed_hardware",
+            Self::UnexplainedMemory(_) => "unexplained_memory",
+        }
+    }
+
+    /// Returns true if devices with these two flags are told together: counts differ from device to device, and that there
+    /// are errors is what matters.
+    pub(crate) fn is_told_with(&self, other: &Self) -> bool {
+        self.id() == other.id() && self.note() == other.note()
+    }
+
+    /// Returns its place among the notes on a node: a device that is gone is worse than one that waits for its reset, and that
+    /// is worse than one with errors in its memory.
+    pub(crate) const fn rank(&self) -> (Severity, u8) {
+        let rank = match self {
+            Self::Health(
+                HealthReason::Lost
+                | HealthReason::NeedsReset
+                | HealthReason::NoPermission
+                | HealthReason::Driver(_),
+            ) => 0,
+            Self::Health(HealthReason::EccUncorrected(_)) => 2,
+            Self::Health(_) | Self::Slowed(_) | Self::UnexplainedMemory(_) => 1,
+        };
+        (self.severity(), rank)
+    }
+
+    /// Returns it in the note of a node, after its devices; devices of the same text are told together.
+    pub(crate) fn note(&self) -> String {
+        match self {
+            // Error counts differ from device to device; that there are errors is what matters.
+            Self::Health(HealthReason::EccUncorrected(_)) => "ECC".to_owned(),
+            Self::Health(HealthReason::EccUncorrectedTotal(_)) => "old ECC errors".to_owned(),
+            Self::Health(HealthReason::Recovery(action)) => recovery_note(*action).to_owned(),
+            Self::Health(HealthReason::RemapFailed) => "row remap failed".to_owned(),
+            Self::Health(HealthReason::RemapPending) => "row remap pending".to_owned(),
+            Self::Health(HealthReason::RetirementPending) => "page retirement pending".to_owned(),
+            Self::Health(HealthReason::SramThreshold) => "SRAM errors".to_owned(),
+            Self::Health(HealthReason::Xid { code, .. }) => format!("Xid {code}"),
+            Self::Health(reason @ HealthReason::PcieBelowMax { .. }) => reason.text(),
+            Self::Health(reason) => reason.text().to_lowercase(),
+            Self::UnexplainedMemory(_) => "memory without a process".to_owned(),
+            Self::Slowed(_) => self.word(),
+        }
+    }
+
+    /// Returns what it means.
+    pub(crate) const fn meaning(&self) -> &'static str {
+        let reason = match self {
+            Self::Slowed(SlowdownCause::Thermal) => {
+                return "thermal throttling: the device is too hot and runs slower";
+            }
+            Self::Slowed(SlowdownCause::PowerBrake) => {
+                return "power brake: slowed down by the power supply";
+            }
+            Self::Slowed(SlowdownCause::Hardware) => {
+                return "hardware slowdown, reason not reported";
+            }
+            Self::UnexplainedMemory(_) => {
+                return "memory is in use, and no process that the node lists has it; the device is not free";
+            }
+            Self::Health(reason) => reason,
+        };
+        match reason {
+            HealthReason::Lost => "the device no longer answers",
+            HealthReason::NeedsReset => "the driver asks for a reset of the device",
+            HealthReason::NoPermission => "the login may not read the device",
+            HealthReason::Driver(_) => "the driver reports a fault of the device",
+            HealthReason::Recovery(_) => "the driver recommends this to make the device work again",
+            HealthReason::RemapFailed => {
+                "a row of its memory failed and no spare one is left: it is to be replaced"
+            }
+            HealthReason::RemapPending | HealthReason::RetirementPending => {
+                "memory of the device has failed; a reset puts spare memory in its place"
+            }
+            HealthReason::SramThreshold => {
+                "its SRAM has had so many errors that it is to be replaced"
+            }
+            HealthReason::EccUncorrected(_) => {
+                "uncorrected memory errors since the driver was loaded"
+            }
+            HealthReason::EccUncorrectedTotal(_) => {
+                "uncorrected memory errors at some time, and no memory was put aside for them"
+            }
+            HealthReason::Xid { code, .. } => explain_xid(*code).0,
+            HealthReason::PcieBelowMax { .. } => {
+                "the link to the host is slower than it can be, although the device works"
+            }
+            HealthReason::FanFailed => "the driver gets no answer from the fan",
+        }
+    }
+
+    /// Returns what to do about it.
+    pub(crate) const fn remedy(&self) -> &'static str {
+        let reason = match self {
+            Self::Slowed(SlowdownCause::Thermal) => {
+                return "check cooling and airflow, and that the fans turn; nvidia-smi -q -d TEMPERATURE,PERFORMANCE there";
+            }
+            Self::Slowed(SlowdownCause::PowerBrake) => {
+                return "ask the administrator to check the power supplies and the rack's power limit";
+            }
+            Self::Slowed(SlowdownCause::Hardware) => {
+                return "check temperature and power; nvidia-smi -q -d PERFORMANCE there";
+            }
+            Self::UnexplainedMemory(_) => {
+                return "as administrator, fuser -v /dev/nvidia* there shows processes that the driver does not list; else a reset frees it";
+            }
+            Self::Health(reason) => reason,
+        };
+        match reason {
+            HealthReason::Lost => REBOOT,
+            HealthReason::NeedsReset
+            | HealthReason::RemapPending
+            | HealthReason::RetirementPending => RESET,
+            HealthReason::NoPermission => "ask the administrator for access to the devices",
+            HealthReason::Driver(_) => "run nvidia-smi there by hand",
+            HealthReason::Recovery(_) => "do so when nothing uses the device, as administrator",
+            HealthReason::RemapFailed | HealthReason::SramThreshold => REPLACE,
+            HealthReason::EccUncorrected(_) => STOP,
+            HealthReason::EccUncorrectedTotal(_) => {
+                "if programs fail on this device alone, test it: dcgmi diag -r 3 there"
+            }
+            HealthReason::Xid { code, .. } => explain_xid(*code).1,
+            HealthReason::PcieBelowMax { .. } => {
+                "lspci -vv there shows the link; ask the administrator to check slot and riser"
+            }
+            HealthReason::FanFailed => "ask the administrator to check the fan",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Returns one of each kind.
+    fn all() -> Vec<DeviceFlag> {
+        let faults = [
+            HealthReason::Lost,
+            HealthReason::NeedsReset,
+            HealthReason::NoPermission,
+            HealthReason::Driver("gone".into()),
+        ];
+        DeviceFlag::examples().into_iter().chain(faults.map(DeviceFlag::Health)).collect()
+    }
+
+    #[test]
+    fn each_flag_has_a_word_a_meaning_and_a_remedy() {
+        for flag in all() {
+            for text in [flag.word(), flag.note(), flag.text(), flag.id().to_owned()] {
+                assert_ne!(text, "", "{flag:?}");
+            }
+            let explained = [flag.meaning(), flag.remedy()];
+            let is_sentence = |text: &&str| text.contains(' ') && !text.ends_with('.');
+            assert!(explained.iter().all(is_sentence), "{flag:?}: {explained:?}");
+        }
+    }
+
+    #[test]
+    fn the_words_and_names_of_different_flags_differ() {
+        let words: BTreeSet<String> = all().iter().map(DeviceFlag::word).collect();
+        assert_eq!(words.len(), all().len());
+        let names: BTreeSet<&str> = all().iter().map(DeviceFlag::id).collect();
+        // The recovery actions share a name.
+        assert_eq!(names.len(), all().len() - 3);
+    }
+
+    /// Returns the row of the docs for flags of the same name.
+    fn row(id: &str) -> String {
+        // What an Xid means is told for those of no special number.
+        let xids = [0, 79, 94].map(|code| HealthReason::Xid { code, count: 1 });
+        let flags = xids.map(DeviceFlag::Health).into_iter().chain(all());
+        let flags: Vec<DeviceFlag> = flags.filter(|flag| flag.id() == id).collect();
+        let mut words: Vec<String> = Vec::new();
+        for flag in &flags {
+            let word = match flag {
+                DeviceFlag::Health(HealthReason::Driver(_)) => "the driver's words".to_owned(),
+                DeviceFlag::Health(HealthReason::PcieBelowMax { .. }) => "`PCIE:NxN`".to_owned(),
+                DeviceFlag::Health(_)
+                | DeviceFlag::Slowed(_)
+                | DeviceFlag::UnexplainedMemory(_) => {
+                    format!("`{}`", flag.word().trim_end_matches(|c: char| c.is_ascii_digit()))
+                }
+            };
+            let word = word.replace(":`", ":N`");
+            if !words.contains(&word) {
+                words.push(word);
+            }
+        }
+        let health: BTreeSet<&str> = flags
+            .iter()
+            .map(|flag| match flag {
+                DeviceFlag::Health(reason) => reason.health().as_str(),
+                DeviceFlag::Slowed(_) | DeviceFlag::UnexplainedMemory(_) => "–",
+            })
+            .collect();
+        let health = health.into_iter().collect::<Vec<_>>().join(" or ");
+        let (meaning, remedy) = (flags[0].meaning(), flags[0].remedy());
+        format!("| `{id}` | {} | {health} | {meaning} | {remedy} |\n", words.join(" "))
+    }
+
+    #[test]
+    fn the_docs_have_a_row_for_each_flag() {
+        let docs = include_str!("../../docs/troubleshooting.md");
+        let names: BTreeSet<&str> = all().iter().map(DeviceFlag::id).collect();
+        let rows: String = names.into_iter().map(row).collect();
+        assert!(docs.contains(&rows), "docs/troubleshooting.md lacks:\n{rows}");
+    }
+
+    #[test]
+    fn the_driver_s_own_words_do_not_decide_what_a_fault_means() {
+        let flag = |text: &str| DeviceFlag::Health(HealthReason::Driver(text.into()));
+        for text in ["lost", "Free fan failure", "stale", "ECC", ""] {
+            assert_eq!(flag(text).meaning(), flag("x").meaning(), "{text}");
+            assert_eq!(flag(text).remedy(), flag("x").remedy(), "{text}");
+            assert_eq!(flag(text).severity(), Severity::Error, "{text}");
+        }
+    }
+}

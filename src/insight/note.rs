@@ -1,0 +1,380 @@
+//! The short notes on a node: what is said, how serious it is, what it means, and what to do about it, all by the kind of
+//! the note.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use crate::insight::Severity;
+use crate::insight::device_flag::DeviceFlag;
+use crate::model::{Fault, NodeName, Source, SourceFault, SourceFaultKind};
+use crate::time::{format_age, format_duration};
+
+/// A note on a node.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Note {
+    /// It is another name of this node.
+    SameMachine(NodeName),
+    /// It is queued to connect.
+    Waiting,
+    /// A connection is being opened; the number of the attempt, from 1.
+    Connecting(u32),
+    /// The connection is up, and the probe has not said hello.
+    StartingProbe,
+    /// The probe has said hello, and no values have come.
+    FirstSample,
+    /// The newest values are this old.
+    Stale(Duration),
+    /// Why it is down.
+    Down(Box<Fault>),
+    /// When it is tried again.
+    NextAttempt(NextAttempt),
+    /// A source of values fails, for so long.
+    SourceFault { source: Source, fault: Box<SourceFault>, span: Duration },
+    /// A source of values has not answered yet.
+    SourceStarting(Source),
+    /// The settings hide all its devices.
+    NoneSelected,
+    /// Nothing reports a device there: why.
+    NoDevices(Vec<String>),
+    /// The scheduler gives it no jobs: its word, and how old that is if it is old.
+    ClosedBySlurm { said: String, age: Option<Duration> },
+    /// What the scheduler says of a node that cannot be reached, and how long ago.
+    ReportedBySlurm { said: String, age: Option<Duration>, severity: Severity },
+    /// What is wrong with devices.
+    Devices { labels: Vec<String>, flag: DeviceFlag },
+    /// A device is far below the others of its job.
+    Lags { label: String, share: f32, span: String },
+    /// Devices are held and idle; for how long at least.
+    IdleHeld { count: usize, span: String, severity: Severity },
+    /// All its devices are free.
+    Free,
+    /// Some of its devices are free.
+    FreeDevices(usize),
+}
+
+/// When a node that is down is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NextAttempt {
+    /// It is being tried; the number of the attempt, from 1.
+    Running(u32),
+    In(Duration),
+    /// Only when the user asks for it.
+    OnRequest,
+    Soon,
+}
+
+impl NextAttempt {
+    pub(crate) fn text(self) -> String {
+        match self {
+            Self::Running(attempt) => connecting_text(attempt),
+            Self::In(span) => format!("retry in {}", format_duration(span)),
+            Self::OnRequest => "R retries".to_owned(),
+            Self::Soon => "retrying".to_owned(),
+        }
+    }
+}
+
+fn connecting_text(attempt: u32) -> String {
+    if attempt < 2 { "connecting".to_owned() } else { format!("connecting (attempt {attempt})") }
+}
+
+/// Returns the fault of a source: `stuck 12s: nvidia-smi`.
+fn source_fault_text(source: &Source, fault: &SourceFault, span: Duration) -> String {
+    let span = format_age(span);
+    if matches!(fault.kind, SourceFaultKind::Stuck | SourceFaultKind::HostStuck) {
+        return format!("stuck {span}: {source}");
+    }
+    if !fault.is_problem() {
+        return format!("starting {source} ({span})");
+    }
+    format!("{}: {source}", fault.kind.label())
+}
+
+/// Returns what Slurm says, with its age if that matters.
+fn slurm_text(said: &str, age: Option<Duration>) -> String {
+    age.map_or_else(
+        || format!("Slurm: {said}"),
+        |age| format!("Slurm {} ago: {said}", format_age(age)),
+    )
+}
+
+impl Note {
+    /// Returns its name for programs, which never changes.
+    pub(crate) const fn id(&self) -> &'static str {
+        match self {
+            Self::SameMachine(_) => "same_machine",
+            Self::Waiting => "waiting",
+            Self::Connecting(_) => "connecting",
+            Self::StartingProbe => "starting_probe",
+            Self::FirstSample => "first_sample",
+            Self::Stale(_) => "stale",
+            Self::Down(_) => "down",
+            Self::NextAttempt(_) => "next_attempt",
+            Self::SourceFault { .. } => "source_fault",
+            Self::SourceStarting(_) => "source_starting",
+            Self::NoneSelected => "none_selected",
+            Self::NoDevices(_) => "no_devices",
+            Self::ClosedBySlurm { .. } => "scheduler_closed",
+            Self::ReportedBySlurm { .. } => "scheduler_reported",
+            Self::Devices { flag, .. } => flag.id(),
+            Self::Lags { .. } => "lags",
+            Self::IdleHeld { .. } => "idle_held",
+            Self::Free => "free",
+            Self::FreeDevices(_) => "free_devices",
+        }
+    }
+
+    pub(crate) fn severity(&self) -> Severity {
+        match self {
+            Self::Down(_) => Severity::Error,
+            Self::SameMachine(_)
+            | Self::Stale(_)
+            | Self::ClosedBySlurm { .. }
+            | Self::Lags { .. } => Severity::Warning,
+            Self::SourceFault { fault, .. } => {
+                if fault.is_problem() {
+                    Severity::Error
+                } else {
+                    Severity::Info
+                }
+            }
+            Self::Devices { flag, .. } => flag.severity(),
+            Self::ReportedBySlurm { severity, .. } | Self::IdleHeld { severity, .. } => *severity,
+            Self::Waiting
+            | Self::Connecting(_)
+            | Self::StartingProbe
+            | Self::FirstSample
+            | Self::NextAttempt(_)
+            | Self::SourceStarting(_)
+            | Self::NoneSelected
+            | Self::NoDevices(_)
+            | Self::Free
+            | Self::FreeDevices(_) => Severity::Info,
+        }
+    }
+
+    /// Returns its text and how serious it is, to be drawn.
+    pub(crate) fn drawn(&self) -> (String, Severity) {
+        (self.text(), self.severity())
+    }
+
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::SameMachine(first) => format!("same machine as {first}"),
+            Self::Waiting => "waiting to connect".to_owned(),
+            Self::Connecting(attempt) => connecting_text(*attempt),
+            Self::StartingProbe => "starting the probe".to_owned(),
+            Self::FirstSample => "waiting for the first sample".to_owned(),
+            Self::Stale(age) => format!("stale {}", format_age(*age)),
+            Self::Down(fault) => fault.message(),
+            Self::NextAttempt(next) => next.text(),
+            Self::SourceFault { source, fault, span } => source_fault_text(source, fault, *span),
+            Self::SourceStarting(source) => format!("starting {source}"),
+            Self::NoneSelected => "no devices selected".to_owned(),
+            Self::NoDevices(why) => format!("no devices ({})", why.join(", ")),
+            Self::ClosedBySlurm { said, age } | Self::ReportedBySlurm { said, age, .. } => {
+                slurm_text(said, *age)
+            }
+            Self::Devices { labels, flag } => format!("#{} {}", labels.join(","), flag.note()),
+            Self::Lags { label, share, span } => {
+                format!("#{label} lags: {share:.0}% for {span}")
+            }
+            Self::IdleHeld { count, span, .. } => format!("{count} idle-held for {span}"),
+            Self::Free => "free".to_owned(),
+            Self::FreeDevices(count) => format!("{count} free"),
+        }
+    }
+
+    /// Returns what it means.
+    pub(crate) fn meaning(&self) -> Cow<'static, str> {
+        let meaning = match self {
+            Self::SameMachine(_) => {
+                "another name of a node that is listed too; its devices are counted once"
+            }
+            Self::Waiting => "other nodes are connected first",
+            Self::Connecting(_) | Self::NextAttempt(NextAttempt::Running(_)) => {
+                "a connection is being opened"
+            }
+            Self::StartingProbe => "connected; the probe has not said hello yet",
+            Self::FirstSample => "connected; the first values are on their way",
+            Self::Stale(_) => "no new values: the numbers are old",
+            Self::Down(fault) => fault.kind.meaning(),
+            Self::NextAttempt(NextAttempt::OnRequest) => {
+                "trying again would not help unless something changes"
+            }
+            Self::NextAttempt(NextAttempt::In(_) | NextAttempt::Soon) => {
+                "gtop tries again by itself"
+            }
+            Self::SourceFault { fault, .. } => {
+                let call = if fault.call.is_empty() { "" } else { "the call " };
+                let colon = if fault.message.is_empty() { "" } else { ": " };
+                return format!("{call}{}{colon}{}", fault.call, fault.message).into();
+            }
+            Self::SourceStarting(_) => {
+                "the driver is being loaded, which takes seconds where it is not kept loaded"
+            }
+            Self::NoneSelected => "a setting hides all its devices",
+            Self::NoDevices(_) => "no driver reports a device there",
+            Self::ClosedBySlurm { .. } => "the scheduler starts no new job there",
+            Self::ReportedBySlurm { .. } => "this is what the scheduler said of the node, and when",
+            Self::Devices { flag, .. } => flag.meaning(),
+            Self::Lags { .. } => {
+                "far below the other devices of its job for a while: they may wait for it"
+            }
+            Self::IdleHeld { .. } => {
+                "allocated to a job, or with much memory in use, and does no work"
+            }
+            Self::Free | Self::FreeDevices(_) => "nobody uses it and no job holds it",
+        };
+        meaning.into()
+    }
+
+    /// Returns what to do about it; empty if nothing.
+    pub(crate) fn remedy(&self) -> Cow<'static, str> {
+        let remedy = match self {
+            Self::SameMachine(_) => "leave one of the names out",
+            Self::Stale(_) => "check the node; gtop reconnects automatically",
+            Self::Down(fault) => return fault.remedy().to_owned().into(),
+            Self::NextAttempt(NextAttempt::OnRequest) => "R tries again",
+            Self::NextAttempt(NextAttempt::In(_) | NextAttempt::Soon) => "R tries at once",
+            Self::SourceFault { fault, .. } => fault.kind.remedy(),
+            Self::SourceStarting(_) => {
+                "persistence mode keeps the driver loaded: nvidia-smi -pm 1 there, as administrator"
+            }
+            Self::NoneSelected => "F2 shows what is selected",
+            Self::NoDevices(_) => "a node without devices needs nothing",
+            Self::ClosedBySlurm { .. } => "scontrol show node tells who set the state, and why",
+            Self::ReportedBySlurm { .. } => {
+                "where a node lets in only users with a job on it, a job of yours there lets gtop in"
+            }
+            Self::Devices { flag, .. } => flag.remedy(),
+            Self::Lags { .. } => {
+                "look at its temperature, clocks and processes; if nothing is wrong there, ask its user"
+            }
+            Self::IdleHeld { .. } => {
+                "ask its user whether the job hangs or may end; view 5 shows who holds idle devices"
+            }
+            Self::Waiting
+            | Self::Connecting(_)
+            | Self::NextAttempt(NextAttempt::Running(_))
+            | Self::StartingProbe
+            | Self::FirstSample
+            | Self::Free
+            | Self::FreeDevices(_) => "",
+        };
+        remedy.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::fleet::HealthReason;
+    use crate::model::FaultKind;
+    use crate::time::Timestamp;
+
+    fn stuck() -> SourceFault {
+        SourceFault {
+            kind: SourceFaultKind::Stuck,
+            call: "nvmlInit".into(),
+            message: "Unknown Error".into(),
+            duration: Duration::ZERO,
+            at: Timestamp::default(),
+        }
+    }
+
+    /// Returns one of each kind, with these words of others in it.
+    fn all(words: &str) -> Vec<Note> {
+        let said = || words.to_owned();
+        let driver = HealthReason::Driver(words.into());
+        vec![
+            Note::SameMachine(NodeName::new("gpu01").unwrap()),
+            Note::Waiting,
+            Note::Connecting(2),
+            Note::StartingProbe,
+            Note::FirstSample,
+            Note::Stale(Duration::from_secs(9)),
+            Note::Down(Box::new(Fault::new(FaultKind::Silent, words))),
+            Note::NextAttempt(NextAttempt::Soon),
+            Note::SourceFault {
+                source: Source::new("nvml"),
+                fault: Box::new(stuck()),
+                span: Duration::from_secs(9),
+            },
+            Note::SourceStarting(Source::new("nvml")),
+            Note::NoneSelected,
+            Note::NoDevices(vec![said()]),
+            Note::ClosedBySlurm { said: said(), age: None },
+            Note::ReportedBySlurm { said: said(), age: None, severity: Severity::Info },
+            Note::Devices { labels: vec!["0".to_owned()], flag: DeviceFlag::Health(driver) },
+            Note::Lags { label: "1".to_owned(), share: 12.0, span: "3m".to_owned() },
+            Note::IdleHeld { count: 2, span: "20m".to_owned(), severity: Severity::Warning },
+            Note::Free,
+            Note::FreeDevices(2),
+        ]
+    }
+
+    #[test]
+    fn each_note_has_a_name_of_its_own_and_a_meaning() {
+        let notes = all("drained");
+        let names: BTreeSet<&str> = notes.iter().map(Note::id).collect();
+        assert_eq!(names.len(), notes.len());
+        let is_plain = |name: &&str| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+        assert!(names.iter().all(is_plain), "{names:?}");
+        for note in notes {
+            assert_ne!(note.text(), "", "{note:?}");
+            assert_ne!(note.meaning(), "", "{note:?}");
+            let is_problem = matches!(note.severity(), Severity::Error | Severity::Warning);
+            assert!(!is_problem || !note.remedy().is_empty(), "{note:?}");
+        }
+    }
+
+    #[test]
+    fn the_words_of_others_decide_nothing() {
+        let plain = all("x");
+        let facts = |note: &Note| (note.id(), note.severity(), note.meaning(), note.remedy());
+        let facts = |notes: &[Note]| -> Vec<_> {
+            notes.iter().map(|note| format!("{:?}", facts(note))).collect()
+        };
+        for words in [
+            "lost",
+            "#0 lost",
+            "stale 12s",
+            "free",
+            "Slurm: drained",
+            "Slurm 12s ago: idle",
+            "no devices selected",
+            "Xid 79: the device has fallen off the bus",
+            "",
+        ] {
+            assert_eq!(facts(&all(words)), facts(&plain), "{words}");
+        }
+    }
+
+    #[test]
+    fn an_old_note_of_the_scheduler_has_the_remedy_of_a_new_one() {
+        let closed = |age| Note::ClosedBySlurm { said: "drained".to_owned(), age };
+        let old = closed(Some(Duration::from_secs(90)));
+        assert_eq!(old.text(), "Slurm 1m30s ago: drained");
+        assert_eq!(old.remedy(), closed(None).remedy());
+        assert!(old.remedy().contains("scontrol"), "{}", old.remedy());
+    }
+
+    #[test]
+    fn a_down_node_has_the_remedy_of_its_own_fault() {
+        let fault = Fault::new(FaultKind::HostKeyUnknown, "SHA256:x").for_node("gpu01");
+        let note = Note::Down(Box::new(fault));
+        assert_eq!(note.meaning(), FaultKind::HostKeyUnknown.meaning());
+        assert!(note.remedy().contains("gtop trust gpu01"), "{}", note.remedy());
+    }
+
+    #[test]
+    fn every_kind_of_fault_has_a_meaning_in_words() {
+        for kind in FaultKind::ALL {
+            let meaning = kind.meaning();
+            assert!(meaning.contains(' ') && !meaning.ends_with('.'), "{kind:?}");
+        }
+    }
+}
