@@ -66,6 +66,9 @@ struct LimitOptions {
     /// Loosen the limits by this percentage where devices within them are too few
     #[arg(long, visible_alias = "tol", value_name = "TOL", default_value_t = 0)]
     tolerance: u32,
+    /// Pick, after all others, also devices that are slower or less reliable than they should be
+    #[arg(long)]
+    allow_degraded: bool,
     /// Keep the order of the driver: do not put the best devices first
     #[arg(short = 'S', long)]
     no_sort: bool,
@@ -235,6 +238,7 @@ impl PickOptions {
             tolerance: limits.tolerance,
             is_own_memory_free: users.as_ref().is_some_and(Vec::is_empty),
             free_users: users.into_iter().flatten().collect(),
+            allows_degraded: limits.allow_degraded,
             is_unsorted: limits.no_sort,
             spread: match limits.nodes {
                 Some(nodes) => Spread::Nodes(nodes),
@@ -382,6 +386,7 @@ mod tests {
         assert!(request("gtop pick --account-as-free").is_own_memory_free);
         assert_eq!(request("gtop pick -n 4 --nodes 2").spread, Spread::Nodes(2));
         assert_eq!(request("gtop pick --same-node").spread, Spread::SameNode);
+        assert!(request("gtop pick --allow-degraded").allows_degraded);
     }
 
     #[test]

@@ -109,6 +109,7 @@ fn device_json(device: &EligibleDevice) -> Value {
         "memory_total_bytes": device.total_memory,
         "utilization_percent": device.utilization,
         "memory_utilization_percent": device.memory_utilization,
+        "degraded": device.is_degraded,
         "loosened": device.loosened,
     })
 }

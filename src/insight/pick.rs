@@ -36,6 +36,8 @@ pub struct PickRequest {
     pub free_users: BTreeSet<String>,
     /// Memory of the user who runs gtop counts as free.
     pub is_own_memory_free: bool,
+    /// Devices that work, and are slower or less reliable than they should be, are picked too, after all others.
+    pub allows_degraded: bool,
     /// Picked in the order of the driver instead of the best first.
     pub is_unsorted: bool,
     pub spread: Spread,
@@ -80,6 +82,8 @@ pub struct EligibleDevice {
     pub utilization: Option<f32>,
     /// Percent.
     pub memory_utilization: Option<f32>,
+    /// It works, and is slower or less reliable than it should be.
+    pub is_degraded: bool,
     /// Number of limits that only the tolerance lets it meet.
     pub loosened: u32,
 }
@@ -154,11 +158,12 @@ fn sort(fleet: &Fleet, devices: &mut [EligibleDevice]) {
     devices.sort_by(|one, other| quality(one, other).then_with(|| place(one).cmp(&place(other))));
 }
 
-/// Compares two devices: fewest loosened limits, most free memory, most memory in use (the larger device), lowest
-/// utilization, lowest memory utilization. An unknown share comes after all known ones.
+/// Compares two devices: sound ones first, fewest loosened limits, most free memory, most memory in use (the larger
+/// device), lowest utilization, lowest memory utilization. An unknown share comes after all known ones.
 fn quality(one: &EligibleDevice, other: &EligibleDevice) -> Ordering {
     let key = |device: &EligibleDevice| {
-        (device.loosened, Reverse(device.free_memory), Reverse(device.used_memory))
+        let memory = (Reverse(device.free_memory), Reverse(device.used_memory));
+        (device.is_degraded, device.loosened, memory)
     };
     let share = |value: Option<f32>| value.unwrap_or(f32::INFINITY);
     let compare = |one: Option<f32>, other: Option<f32>| share(one).total_cmp(&share(other));
@@ -312,10 +317,10 @@ mod tests {
     use super::*;
     use crate::fleet::{Node, Process, SourceState};
     use crate::model::{
-        Allocation, Bytes, ConfigurationState, Device, DeviceAllocation, DeviceEvidence,
-        DeviceFault, DeviceUse, DriverDevice, Fault, FaultKind, Hello, HostFacts, Job, JobList,
-        JobListError, Link, Percent, ProcessKey, ProcessStatics, Reading, Reason, SchedulerNode,
-        SchedulerNodes, Source,
+        Allocation, Bytes, ConfigurationState, Device, DeviceAllocation, DeviceDetails,
+        DeviceEvidence, DeviceFault, DeviceUse, DriverDevice, Fault, FaultKind, Hello, HostFacts,
+        Job, JobList, JobListError, Link, Percent, ProcessKey, ProcessStatics, Reading, Reason,
+        RecoveryAction, SchedulerNode, SchedulerNodes, Source,
     };
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
@@ -509,6 +514,53 @@ mod tests {
         let one = fleet(vec![node("gpu01", vec![device(0, 90, 0.0)])]);
         let found = Picks::of(&one, late, &PickRequest::default());
         assert_eq!(reason(&found, "GPU-0"), "stale: sampled 60 s ago");
+    }
+
+    /// Returns a device with these details.
+    fn detailed(index: u32, change: impl FnOnce(&mut DeviceDetails)) -> Device {
+        let mut details = DeviceDetails::default();
+        change(&mut details);
+        Device { details: Some(Arc::new(details)), ..device(index, 95, 0.0) }
+    }
+
+    #[test]
+    fn a_faulty_device_is_never_picked_and_a_degraded_one_last_and_only_on_request() {
+        let broken =
+            detailed(1, |details| details.recovery = Reading::Known(RecoveryAction::Reset));
+        let failing = detailed(2, |details| details.remapping_pending = Reading::Known(true));
+        let one = fleet(vec![node("gpu01", vec![device(0, 10, 5.0), broken, failing])]);
+        let found = picks(&one, &PickRequest::default());
+        assert_eq!(text(&found), "gpu01:0");
+        assert_eq!(reason(&found, "GPU-1"), "faulty: recovery action: reset the device");
+        assert_eq!(
+            reason(&found, "GPU-2"),
+            "degraded: memory row remapping pending; --allow-degraded picks it"
+        );
+        let request = PickRequest { allows_degraded: true, ..PickRequest::default() };
+        assert_eq!(text(&picks(&one, &request)), "gpu01:0,2");
+    }
+
+    #[test]
+    fn memory_that_no_process_has_is_not_free() {
+        let holding = |gibibytes: u64, hidden_processes| Device {
+            hidden_memory: Reading::Known(Bytes(gibibytes << 30)),
+            hidden_processes,
+            ..device(1, 95, 0.0)
+        };
+        let found = |held| {
+            let one = fleet(vec![node("gpu01", vec![device(0, 10, 5.0), held])]);
+            picks(&one, &PickRequest::default())
+        };
+        let ghost = found(holding(22, Reading::Known(0)));
+        assert_eq!(text(&ghost), "gpu01:0");
+        assert_eq!(
+            reason(&ghost, "GPU-1"),
+            "22.0 GiB in use, and no process that the node lists has it"
+        );
+        // That much the driver keeps for itself.
+        assert_eq!(text(&found(holding(2, Reading::Known(0)))), "gpu01:1,0");
+        // A process has it that the node does not show: that is no reason against a request without limits.
+        assert_eq!(text(&found(holding(22, Reading::Known(1)))), "gpu01:1,0");
     }
 
     #[test]

@@ -34,19 +34,20 @@ def loads(pids):
     return DRIVER + (
         f"gpu 0 util=97 memutil=60 used_mib=70000\nproc 0 {pids[0]} 69000\n"
         f"gpu 1 util=0 memutil=0 used_mib=3\n"
-        f"gpu 2 util=12 memutil=4 used_mib=2000\n"
-        f"gpu 3 util=12 memutil=4 used_mib=2000\n"
+        f"gpu 2 util=12 memutil=4 used_mib=2000\nproc 2 {pids[2]} 1900\n"
+        f"gpu 3 util=12 memutil=4 used_mib=2000\nproc 3 {pids[3]} 1900\n"
         f"gpu 4 util=12 memutil=3 used_mib=2000\nproc 4 {pids[1]} 1500\n"
-        f"gpu 5 util=35 memutil=0 used_mib=2000 total_mib=40960\n"
+        f"gpu 5 util=35 memutil=0 used_mib=2000 total_mib=40960\nproc 5 {pids[4]} 1900\n"
     )
 
 
 def one_cut_of_three(pids):
     """Three devices; the second is cut into two slices."""
     return DRIVER + (
-        "gpu 0 util=5 used_mib=1000\ngpu 1 mig=1 util=~ memutil=~ used_mib=700\n"
+        f"gpu 0 util=5 used_mib=1000\nproc 0 {pids[1]} 900\n"
+        "gpu 1 mig=1 util=~ memutil=~ used_mib=700\n"
         "slice 1 0 total_mib=9728 used_mib=100 gi=7 ci=0\nslice 1 1 total_mib=19968 used_mib=50 gi=8 ci=0\n"
-        "gpu 2 util=50 used_mib=40000\n"
+        f"gpu 2 util=50 used_mib=40000\nproc 2 {pids[0]} 39900\n"
     )
 
 
@@ -55,7 +56,7 @@ def only_slices(pids):
     return DRIVER + (
         "gpu 0 mig=1 util=~ memutil=~\ngpu 1 mig=1 util=~ memutil=~\n"
         f"slice 1 0 total_mib=9728 used_mib=9000 gi=7 ci=0\nproc 1 {pids[0]} 8000 slice=0\n"
-        "slice 1 1 total_mib=9728 used_mib=12 gi=8 ci=0\nslice 1 2 total_mib=9728 used_mib=500 gi=9 ci=0\n"
+        "slice 1 1 total_mib=9728 used_mib=12 gi=8 ci=0\nslice 1 2 total_mib=9728 used_mib=450 gi=9 ci=0\n"
     )
 
 
@@ -63,7 +64,7 @@ USER = getpass.getuser()
 
 # Options that both accept, by machine; `{0}` is the UUID of the first device.
 SAME = (
-    (loads, 2, (
+    (loads, 5, (
         [], ["-n", "1"], ["-n", "2"], ["-n", "4"], ["-n", "9"], ["-n", "0"], ["-C", "0"], ["-c", "2"], ["-C", "3"],
         ["-c", "2", "-C", "4"], ["-c", "7"], ["-S"], ["-S", "-C", "2"], ["-f", "40GiB"], ["-f", "70000MiB", "-n", "2"],
         ["-f", "5000M"], ["-f", "79.9GiB"], ["-f", "999T"], ["-t", "60GB"], ["-t", "42949672960"], ["-t", "40960MiB"],
@@ -84,7 +85,7 @@ SAME = (
     (slices, 7, ([], ["-n", "1"], ["-n", "2"], ["-O", "uuid"], ["-S"], ["-i", "0"], ["-f", "9GiB"], ["-f", "50GiB"],
                  ["--account-as-free"], ["-n", "1", "-0"], ["-i", "{0}"], ["-i", "{3}"], ["-i", "{3},{2}"])),
     (many_slices, 56, ([], ["-n", "1"], ["-n", "3"], ["-S"], ["-i", "2,3"], ["-f", "9.4GiB"])),
-    (one_cut_of_three, 0, ([], ["-n", "1"], ["-c", "1"], ["-c", "2"], ["-c", "3"], ["-S"], ["-t", "60GiB"], ["-t", "15GiB", "-C", "1"],
+    (one_cut_of_three, 2, ([], ["-n", "1"], ["-c", "1"], ["-c", "2"], ["-c", "3"], ["-S"], ["-t", "60GiB"], ["-t", "15GiB", "-C", "1"],
                            ["-i", "0,1"], ["-i", "1,0"], ["-i", "0,2"], ["-i", "{3}"], ["-f", "19GiB", "-i", "1"], ["-O", "uuid"])),
     (only_slices, 1, ([], ["-n", "1"], ["-c", "2"], ["-i", "0"], ["-i", "0,1"], ["--account-as-free", "-f", "9GiB", "-S"])),
     (mixed, 4, ([], ["-f", "70GiB"], ["-G", "5"], ["--account-as-free"])),
@@ -95,6 +96,8 @@ UNKNOWN = DRIVER + "gpu 0 used_mib=100\ngpu 1 util=~ used_mib=50\ngpu 2 used_mib
 # (machine, options, nvisel, gtop, why): standard output of both.
 DIFFERENT = (
     (UNKNOWN, [], "2,1,3,0", "1,0,3", "a device of unknown memory is never picked; unknown utilization comes after a known one"),
+    (DRIVER + "gpu 0 used_mib=9\ngpu 1 used_mib=22273\n", [], "0,1", "0", "memory that no process has is nobody's to give"),
+    (DRIVER + "gpu 0 used_mib=9\ngpu 1 recovery=1\n", [], "1,0", "0", "a device that its driver wants reset is never picked"),
     (DRIVER + "gpu 0\ngpu 1 lost\n", [], "1,0", "0", "a lost device is never picked"),
     (DRIVER + "gpu 0 used_mib=9\ngpu 1 util=~ used_mib=5\n", ["-S", "-C", "1", "-i", "GPU-0"], "", "", "the same"),
 )
@@ -127,7 +130,7 @@ class SameAsNvisel(unittest.TestCase):
     def test_the_variable_of_the_environment_is_inherited(self):
         for value in ("4,2", "", "0,nonsense", "7", "2,2"):
             with self.subTest(value):
-                machine = Machine(loads(Machine.pids(2)), CUDA_VISIBLE_DEVICES=value)
+                machine = Machine(loads(Machine.pids(5)), CUDA_VISIBLE_DEVICES=value)
                 self.assertEqual(machine.run(GTOP, "pick", "-i")[:2], machine.run(nvisel(), "-i")[:2])
                 self.assertEqual(machine.run(GTOP, "pick")[:2], machine.run(nvisel())[:2])
 
@@ -156,7 +159,7 @@ class KnownDifferences(unittest.TestCase):
         self.assertNotIn("ran\n", err)
 
     def test_contradictions_are_usage_errors(self):
-        machine = Machine(loads(Machine.pids(2)))
+        machine = Machine(loads(Machine.pids(5)))
         for options in (["-c", "3", "-C", "2"], ["-n", "2", "-c", "1"], ["-f", "4Q"], ["-G", "-3"], ["-O", "name"], ["--nodes", "0"]):
             with self.subTest(" ".join(options)):
                 code, out, err = machine.run(GTOP, "pick", *options)
@@ -165,7 +168,7 @@ class KnownDifferences(unittest.TestCase):
                 self.assertNotEqual(machine.run(nvisel(), *options)[0], 0 if options[0] != "-n" else None)
 
     def test_beginnings_of_uuids_are_accepted(self):
-        machine = Machine(loads(Machine.pids(2)))
+        machine = Machine(loads(Machine.pids(5)))
         uuid = gpu_uuid(machine, 3)
         self.assertEqual(machine.run(GTOP, "pick", "-i", uuid[:8])[1], "\n", "six devices begin so")
         others = [device["uuid"] for device in machine.node()["devices"] if device["uuid"] != uuid]
@@ -178,7 +181,7 @@ class KnownDifferences(unittest.TestCase):
 
 class Formats(unittest.TestCase):
     def test_variables_and_json(self):
-        machine = Machine(loads(Machine.pids(2)))
+        machine = Machine(loads(Machine.pids(5)))
         code, out, _ = machine.run(GTOP, "pick", "-n", "2", "--env")
         self.assertEqual((code, out), (0, "CUDA_DEVICE_ORDER=PCI_BUS_ID\nCUDA_VISIBLE_DEVICES=1,4\n"))
         out = machine.run("sh", "-c", f"export $('{GTOP}' pick -n 2 --env) && env")[1]
@@ -199,7 +202,7 @@ class Formats(unittest.TestCase):
         self.assertIn("2 devices found, 3 wanted", err)
 
     def test_an_unknown_host_is_named_and_the_others_go_on(self):
-        machine = Machine(loads(Machine.pids(2)))
+        machine = Machine(loads(Machine.pids(5)))
         code, out, err = machine.run(GTOP, "pick", "--local", "no-such-host.invalid", "-n", "1", "--connect-timeout", "5")
         self.assertEqual(code, 0, err)
         self.assertRegex(out, r"^\S+:1\n$")
@@ -251,7 +254,7 @@ def catches(process, number):
 
 class Commands(unittest.TestCase):
     def setUp(self):
-        self.machine = Machine(loads(Machine.pids(2)))
+        self.machine = Machine(loads(Machine.pids(5)))
 
     def pick(self, *words):
         return self.machine.run(GTOP, "pick", *words)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::fleet::{Fleet, Node};
+use crate::fleet::{Fleet, Health, Node, unexplained_memory};
 use crate::insight::pick::held::{HeldDevices, is_own};
 use crate::insight::pick::inherited::{Inherited, Place};
 use crate::insight::pick::{EligibleDevice, PickRequest, Refused};
@@ -145,6 +145,7 @@ impl NodeRules<'_> {
             used_memory: used,
             utilization: device.utilization.get().map(Percent::get),
             memory_utilization: device.memory_utilization.get().map(Percent::get),
+            is_degraded: self.node.health(device) == Health::Degraded,
             loosened: 0,
         })
     }
@@ -160,10 +161,34 @@ impl NodeRules<'_> {
             });
         }
         match self.node.device_freshness(position, self.now) {
-            Freshness::Fresh => None,
+            Freshness::Fresh => self.health_refusal(device).or_else(|| self.memory_refusal(device)),
             Freshness::Stale(age) => Some(format!("stale: sampled {} s ago", age.as_secs())),
             Freshness::Missing => Some("never sampled".to_owned()),
         }
+    }
+
+    /// Returns why a device is not sound enough to be picked.
+    fn health_refusal(&self, device: &Device) -> Option<String> {
+        let reasons = self.node.health_reasons(device);
+        let worst = reasons.first()?;
+        let text = worst.text();
+        match worst.health() {
+            Health::Faulty => Some(format!("faulty: {}", text::excerpt_line(&text))),
+            Health::Degraded if !self.request.allows_degraded => {
+                Some(format!("degraded: {text}; --allow-degraded picks it"))
+            }
+            Health::Degraded | Health::Unknown | Health::Ok => None,
+        }
+    }
+
+    /// Returns that a device has memory in use, and that nobody is known to use it: a limit cannot tell it from a free one.
+    fn memory_refusal(&self, device: &Device) -> Option<String> {
+        let memory = unexplained_memory(device)?;
+        let is_unused = self.node.uses_on(device).next().is_none();
+        let gibibytes = memory.gib();
+        is_unused.then(|| {
+            format!("{gibibytes:.1} GiB in use, and no process that the node lists has it")
+        })
     }
 
     /// Returns free and used memory in bytes, after that of the users whose memory counts as free.
