@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use crate::fleet::{DeviceCount, Node, NodeCount};
+use crate::fleet::{DeviceCount, Health, Node, NodeCount};
 use crate::metrics::{JobAt, Usage, Value};
 use crate::model::{Device, Job, JobId, Link, NodeName, Percent, Reason, Throttle};
 use crate::query::filter::expression::{Conditions, Expression};
@@ -366,16 +366,15 @@ impl StateWord {
     fn matches(self, row: FilterRow<'_>) -> bool {
         let FilterRow { node, device, position, counts, .. } = row;
         let device_count = || counts.device(position?);
+        let has_health = |health| row.whole().is_some_and(|device| node.health(device) == health);
         match self {
             Self::Device(count) => device_count() == Some(count),
             Self::Node(count) => counts.node() == count,
             Self::Stale if device.is_some() => device_count() == Some(DeviceCount::Stale),
             Self::Stale => counts.node() == NodeCount::Stale,
             Self::Up => matches!(node.link, Link::Up),
-            Self::Fault => {
-                let is_faulty = row.whole().is_some_and(|device| device.fault.is_some());
-                is_faulty || counts.node() == NodeCount::Down
-            }
+            Self::Fault => has_health(Health::Faulty) || counts.node() == NodeCount::Down,
+            Self::Degraded => has_health(Health::Degraded),
             Self::Throttled => row.whole().is_some_and(is_throttled),
         }
     }

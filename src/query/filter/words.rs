@@ -14,11 +14,13 @@ pub(super) enum StateWord {
     Up,
     Fault,
     Throttled,
+    /// The device works, and is slower or less reliable than it should be.
+    Degraded,
 }
 
 impl StateWord {
     /// Every word with its condition and what it means; the most useful first.
-    pub(super) const WORDS: [(&str, Self, &str); 14] = [
+    pub(super) const WORDS: [(&str, Self, &str); 15] = [
         Self::of_device(DeviceCount::IdleHeld, "held, and idle now"),
         Self::of_device(DeviceCount::Free, "idle, nobody has it"),
         Self::of_device(DeviceCount::Busy, "5% utilization or more"),
@@ -26,6 +28,7 @@ impl StateWord {
         (DeviceCount::Stale.word(), Self::Stale, "no fresh values"),
         Self::of_node(NodeCount::Down, "node is not connected"),
         ("throttled", Self::Throttled, "slowed by heat or power"),
+        ("degraded", Self::Degraded, "works, but not soundly"),
         Self::of_device(DeviceCount::Unavailable, "idle, node takes no jobs"),
         Self::of_device(DeviceCount::Unknown, "its use is not known"),
         Self::of_node(NodeCount::Fresh, "node has fresh values"),
