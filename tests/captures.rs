@@ -2,9 +2,11 @@
 //! its field.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use gtop::internals::fleet::{Health, HealthReason, Node};
 use gtop::internals::metrics::{Value, device_fields};
-use gtop::internals::model::{Device, DeviceFault, Reason, Sample};
+use gtop::internals::model::{Device, DeviceFault, NodeName, Reason, Sample};
 use gtop::internals::time::Timestamp;
 use gtop::internals::wire::body::{Apps, Backend, Body, Csv, Sample as Sent};
 use gtop::internals::wire::{Decoded, Decoder};
@@ -242,6 +244,37 @@ fn every_generation_of_drivers_is_read_field_by_field() {
     for path in files("synthetic", ".csv") {
         check(&path);
     }
+}
+
+/// Returns the devices of a table that are not healthy: `file #index: reasons`.
+fn unhealthy(path: &Path) -> Vec<String> {
+    let (header, rows) = read_table(path);
+    let (fast, slow) = (queried(&header, COLUMNS), queried(&header, SLOW_COLUMNS));
+    let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+    node.devices = devices(csv_of(&fast, &rows), csv_of(&slow, &rows));
+    let name = path.file_name().unwrap().to_string_lossy();
+    let text = |device: &Device| {
+        let reasons = node.health_reasons(device);
+        let ids: Vec<&str> = reasons.iter().map(HealthReason::id).collect();
+        let health = node.health(device);
+        let index = device.index.get().unwrap();
+        (health != Health::Ok).then(|| format!("{name} #{index} {health:?}: {}", ids.join(", ")))
+    };
+    node.devices.iter().filter_map(text).collect()
+}
+
+#[test]
+fn no_device_of_a_real_machine_is_called_sick() {
+    let found: Vec<String> =
+        files("", ".query-gpu.csv").iter().flat_map(|path| unhealthy(path)).collect();
+    assert_eq!(found, Vec::<String>::new());
+}
+
+#[test]
+fn of_every_generation_of_drivers_the_sick_devices_are_those_we_made_sick() {
+    let found: Vec<String> =
+        files("synthetic", ".csv").iter().flat_map(|path| unhealthy(path)).collect();
+    assert_eq!(found, ["535.csv #1 Faulty: lost"]);
 }
 
 #[test]

@@ -397,6 +397,8 @@ fn a_card_in_a_reset_gives_errors_and_keeps_its_index() {
     }
     check(shown, &expected);
     assert_eq!(node["devices"][1]["utilization_percent"], 97.0);
+    // A value that cannot be read is no fault.
+    assert_eq!(shown["health_reasons"], node["devices"][1]["health_reasons"]);
 }
 
 #[test]

@@ -115,6 +115,32 @@ fn a_device_that_is_lost_at_runtime_has_no_readings() {
 }
 
 #[test]
+fn a_device_becomes_faulty_and_sound_again_at_runtime() {
+    let sound = BUSY.replace("temp=61", "temp=61 recovery=0 remap_pending=0 remap_failed=0");
+    let Some(watched) = WatchedMachine::start(&sound) else { return };
+    let has_health = |health: &'static str| {
+        move |node: &Value| node["devices"][1]["health"] == health && has_devices(2)(node)
+    };
+    let before = watched.until("devices", has_health("ok"));
+    assert_eq!(before["notes"], json!([]));
+    watched.set(&sound.replace("recovery=0 remap_pending=0", "recovery=1 remap_pending=1"));
+    let sick = watched.until("sick device", |node| {
+        node["devices"][1]["health_reasons"].as_array().is_some_and(|all| all.len() == 2)
+    });
+    let device = &sick["devices"][1];
+    assert_eq!((&device["health"], &device["fault"]), (&json!("faulty"), &Value::Null));
+    let ids = |list: &Value| -> Vec<Value> {
+        list.as_array().unwrap().iter().map(|one| one["id"].clone()).collect()
+    };
+    assert_eq!(ids(&device["health_reasons"]), ["recovery_action", "remap_pending"]);
+    assert_eq!(ids(&sick["notes"]), ["recovery_action", "remap_pending"]);
+    assert_eq!(sick["notes"][0]["text"], "#1 needs a reset");
+    assert_eq!(sick["devices"][0]["health"], "ok");
+    watched.set(&sound);
+    watched.until("sound device", has_health("ok"));
+}
+
+#[test]
 fn slices_appear_and_disappear_at_runtime() {
     let Some(watched) = WatchedMachine::start(BUSY) else { return };
     watched.until("devices", has_devices(2));

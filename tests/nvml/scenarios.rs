@@ -84,6 +84,19 @@ fn check(scenario: &str, node: &Value) {
     check_uses(scenario, node);
 }
 
+/// Returns the devices that are not healthy, with the reasons: `0 faulty: lost`.
+fn unhealthy(node: &Value) -> Vec<String> {
+    let devices = node["devices"].as_array().unwrap().iter();
+    let sick = devices.filter(|device| device["health"] != "ok");
+    sick.map(|device| {
+        let reasons = device["health_reasons"].as_array().unwrap().iter();
+        let ids: Vec<&str> = reasons.map(|reason| reason["id"].as_str().unwrap()).collect();
+        let health = device["health"].as_str().unwrap();
+        format!("{} {health}: {}", device["index"], ids.join(", "))
+    })
+    .collect()
+}
+
 /// Compares all values of all processes of each device.
 fn check_uses(scenario: &str, node: &Value) {
     let mut expected: BTreeMap<(u64, u64), Value> = BTreeMap::new();
@@ -154,6 +167,7 @@ fn a100s() -> String {
 fn eight_busy_a100_are_reported_field_by_field() {
     let scenario = a100s();
     let Some(node) = run_with_library(&scenario) else { return };
+    assert_eq!(unhealthy(&node), [""; 0]);
     check(&scenario, &node);
     let driver = &source(&node, "nvml")["driver"];
     assert_eq!(driver["version"], "570.133.20");
@@ -241,6 +255,7 @@ fn slices() -> String {
 fn an_h100_with_seven_slices_shows_each_of_them() {
     let scenario = slices();
     let Some(node) = run_with_library(&scenario) else { return };
+    assert_eq!(unhealthy(&node), [""; 0]);
     let device = &expected::devices(&scenario)[0];
     let parent = whole_devices(&node)[0];
     device.check(parent, &["utilization_percent", "memory_utilization_percent"].map(|field| field));
@@ -276,6 +291,8 @@ fn refused_values_have_a_reason_and_are_never_zero() {
         gpu 0 power_mw=~ temp=!4 util=!999 limit_mw=~ limit_requested_mw=~ ecc_cv=!4 fan=31 clk_sm=!999\n\
         gpu 1 used_mib=10\n";
     let Some(node) = run_with_library(scenario) else { return };
+    // A refused value is no fault.
+    assert_eq!(unhealthy(&node), [""; 0]);
     let devices = expected::devices(scenario);
     let shown = whole_devices(&node);
     devices[0].check(shown[0], &["memory_utilization_percent"]);
@@ -300,6 +317,8 @@ fn a_device_without_permission_keeps_its_index() {
         assert_eq!((index, fault), (&json!(place), &word));
     }
     assert_eq!(node["fault"], Value::Null);
+    let sick = ["1 unknown: no_permission", "2 faulty: lost", "3 faulty: driver"];
+    assert_eq!(unhealthy(&node), sick);
 }
 
 /// A name that would break out of whatever it is put into.
@@ -357,6 +376,7 @@ fn every_size_of_a_process_entry_is_decoded() {
         let Some(node) = node(entry, Smi::Missing, &scenario) else { return };
         eprintln!("{entry} bytes");
         check_uses(&scenario, &node);
+        assert_eq!(unhealthy(&node), [""; 0]);
     }
 }
 
@@ -376,6 +396,7 @@ fn unified_memory_is_host_memory_with_known_users() {
     assert_eq!(used + free, total);
     assert_eq!(device["hidden_memory_bytes"], Value::Null);
     check_uses(scenario, &node);
+    assert_eq!(unhealthy(&node), [""; 0]);
 }
 
 #[test]
@@ -390,6 +411,12 @@ fn a_failing_device_reports_all_its_problems() {
     let device = whole_devices(&node)[0];
     assert_eq!((&device["xid"], &device["xid_events"]), (&json!(63), &json!(3)));
     assert_eq!(device["xid_meaning"], "row remapping or page retirement recorded");
+    assert_eq!(
+        unhealthy(&node),
+        [
+            "0 faulty: recovery_action, remap_failed, xid, remap_pending, retirement_pending, ecc_uncorrected"
+        ]
+    );
     assert_eq!(device["fabric_health"], "degraded bandwidth, access timeout");
     let held = device["throttled_hardware_thermal_percent"].as_f64().unwrap();
     assert!((20.0..100.0).contains(&held), "{held}");
