@@ -355,6 +355,16 @@ class Gpu(NvmlDevice):
         counts = [None if field_code else value * field[3] for field, (field_code, value) in zip(self.links.fields, found)]
         if counts:
             self.values['links'] = [counts[i:i + 2] for i in range(0, len(counts), 2)]
+        self.values['nvlinks_active'] = self.count_active_links(min(MAX_LINKS, count))
+
+    def count_active_links(self, count):
+        state, active = self.library.c.c_uint(), 0
+        for link in range(count):
+            code = self.library.call('nvmlDeviceGetNvLinkState', self.handle, self.library.c.c_uint(link), self.library.c.byref(state))
+            if code:
+                return Unavailable(REFUSALS.get(code) or 'driver error')
+            active += state.value
+        return active
 
     def sample(self, now, is_slow):
         if is_slow:

@@ -14,6 +14,7 @@ pub use idle::{
     is_in_use, unexplained_memory,
 };
 pub use job_lookup::{JobAllocation, JobLookup};
+pub use lasting::{Lasting, SlowdownCause};
 pub use node::{EventRecord, Host, Node, Process, SourceState, Traffic};
 pub use node_builder::NodeBuilder;
 pub use placing::{HoldingsKeeper, job_holdings};
@@ -37,6 +38,7 @@ mod history;
 mod holdings;
 mod idle;
 mod job_lookup;
+mod lasting;
 mod node;
 mod node_builder;
 mod placing;

@@ -226,6 +226,8 @@ table! {
         Down = "down",
         /// A device was lost or had another fault.
         Faulty = "faulty",
+        /// A device worked, and was slower or less reliable than it should be.
+        Degraded = "degraded",
         /// A device was slowed down.
         Throttled = "throttled",
         /// A node was connected and sent nothing.

@@ -32,6 +32,12 @@ table! {
         User = ("user", "user", "users of its processes and jobs, separated by spaces"),
         /// The jobs it is allocated to or used by.
         Job = ("job", "job", "jobs that it is allocated to or used by, separated by spaces"),
+        /// How sure it is who has it.
+        Certainty = ("certainty", "certainty", "how sure it is who has it: certain, likely, disputed or unknown"),
+        /// How sound it is.
+        Health = ("health", "health", "how sound it is: ok, degraded, faulty or unknown"),
+        /// Why it is not sound.
+        HealthReasons = ("why", "health_reasons", "why it is not sound, the worst first, separated by spaces"),
         /// The command lines of its processes.
         Command = ("command", "command", "command lines of its processes, one per line"),
     }
@@ -188,6 +194,9 @@ impl OutputRow<'_> {
             DeviceKey::User => joined(&self.users(), " "),
             DeviceKey::Job => joined(&self.jobs(), " "),
             DeviceKey::Command => joined(&self.commands(), "\n"),
+            DeviceKey::Certainty => self.holdings.certainty().as_str().into(),
+            DeviceKey::Health => node.health(device).as_str().into(),
+            DeviceKey::HealthReasons => joined(&self.health_reasons(), " "),
         }
     }
 
@@ -210,6 +219,11 @@ impl OutputRow<'_> {
             self.rows.jobs.job(id).map_or_else(|| id.to_string(), |job| job.shown_id.to_string())
         };
         self.holdings.jobs().map(shown).collect()
+    }
+
+    fn health_reasons(&self) -> Vec<String> {
+        let reasons = self.node.health_reasons(self.device);
+        reasons.iter().map(|reason| reason.id().to_owned()).collect()
     }
 
     fn commands(&self) -> Vec<String> {

@@ -94,7 +94,14 @@ pub fn sample_fields(words: &[String]) -> Result<Vec<OutputField>, String> {
         OutputField::Key(
             DeviceKey::Time | DeviceKey::Node | DeviceKey::Index | DeviceKey::Uuid | DeviceKey::Age,
         ) => Err(format!("{word} is in every table, or follows from its time; leave it out")),
-        field @ (OutputField::Key(DeviceKey::Parent | DeviceKey::User | DeviceKey::Job)
+        field @ (OutputField::Key(
+            DeviceKey::Parent
+            | DeviceKey::User
+            | DeviceKey::Job
+            | DeviceKey::Certainty
+            | DeviceKey::Health
+            | DeviceKey::HealthReasons,
+        )
         | OutputField::Device(_)
         | OutputField::Host(_)) => Ok(field),
     };

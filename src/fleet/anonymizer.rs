@@ -95,6 +95,7 @@ impl Anonymizer {
         let name = self.node_name(&node.name);
         let mut history = node.history.clone();
         history.rename_subjects(&mut |uuid| self.uuid(uuid));
+        let lasting = node.lasting.renamed(&mut |uuid| self.uuid(uuid));
         Node {
             link: link(&node.link),
             via: node.via,
@@ -114,6 +115,7 @@ impl Anonymizer {
             unseen: node.unseen.iter().map(|process| self.unseen(process)).collect(),
             events: node.events.iter().map(|record| self.event_record(record)).collect(),
             history,
+            lasting,
             probe_cost: node.probe_cost,
             is_settled: node.is_settled,
             name,

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::history::Metric;
+use crate::fleet::lasting;
 use crate::fleet::node::Node;
 use crate::fleet::rates::update_rates;
 use crate::model::{
@@ -51,6 +52,7 @@ fn apply_devices(node: &mut Node, source: &Source, reading: DevicesReading, cloc
         device.reject_impossible_memory();
     }
     apply_host_memory(node);
+    lasting::remember(node, source, reading.at);
     for device in &node.devices {
         if let Some(share) = device.utilization.get().filter(|_| device.fault.is_none()) {
             node.history.record(&device.uuid, Metric::Utilization, reading.at, share);
@@ -157,7 +159,9 @@ fn rebuild_devices(node: &mut Node, source: &Source, at: NodeTime, list: Vec<Dev
     let surplus = merged.split_off(merged.len().min(MAX_DEVICES));
     let mut removed = own_devices;
     removed.extend(surplus.into_iter().map(|(device, _)| device));
-    node.history.drop_series(&|uuid| removed.iter().any(|device| &*device.uuid == uuid));
+    let is_removed = |uuid: &str| removed.iter().any(|device| &*device.uuid == uuid);
+    node.history.drop_series(&is_removed);
+    node.lasting.forget(&is_removed);
     sort_devices(&mut merged);
     let (devices, sources): (_, Vec<_>) = merged.into_iter().unzip();
     (node.devices, node.device_sources) = (devices, sources.into());

@@ -5,11 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::fleet::lasting::SlowdownCause;
 use crate::fleet::node::Node;
 use crate::model::declare::table;
 use crate::model::{
     Device, DeviceDetails, DeviceFault, EventKind, Reading, Reason, RecoveryAction, Vendor,
 };
+use crate::time::format_duration;
 
 table! {
     /// How sound a device is.
@@ -69,6 +71,22 @@ pub enum HealthReason {
     },
     /// The driver cannot read its fan.
     FanFailed,
+    /// Fewer of its `NVLinks` are active than before, or than those of each other device of its model on the node.
+    NvlinksDown {
+        /// How many are active.
+        active: u32,
+        /// How many could be.
+        of: u32,
+    },
+    /// Something has slowed it down for long.
+    Slowed {
+        /// What.
+        cause: SlowdownCause,
+        /// How long.
+        span: Duration,
+    },
+    /// It has been at full load for so long, without memory in use and without a process.
+    LoadWithoutProcess(Duration),
 }
 
 /// Xids after which a device does not work until it is reset or replaced (NVIDIA, "Xid Errors": the immediate action is a
@@ -112,7 +130,10 @@ impl HealthReason {
             | Self::EccUncorrected(_)
             | Self::EccUncorrectedTotal(_)
             | Self::PcieBelowMax { .. }
-            | Self::FanFailed => Health::Degraded,
+            | Self::FanFailed
+            | Self::NvlinksDown { .. }
+            | Self::Slowed { .. }
+            | Self::LoadWithoutProcess(_) => Health::Degraded,
             Self::NoPermission => Health::Unknown,
         }
     }
@@ -134,6 +155,11 @@ impl HealthReason {
             Self::Xid { .. } => "xid",
             Self::PcieBelowMax { .. } => "pcie_below_max",
             Self::FanFailed => "fan_failed",
+            Self::NvlinksDown { .. } => "nvlinks_down",
+            Self::Slowed { cause: SlowdownCause::Thermal, .. } => "throttled_thermal",
+            Self::Slowed { cause: SlowdownCause::PowerBrake, .. } => "throttled_power_brake",
+            Self::Slowed { cause: SlowdownCause::Hardware, .. } => "throttled_hardware",
+            Self::LoadWithoutProcess(_) => "load_without_process",
         }
     }
 
@@ -160,6 +186,13 @@ impl HealthReason {
                 format!("PCIe {}x{} of {}x{} under load", now.0, now.1, max.0, max.1)
             }
             Self::FanFailed => "the fan cannot be read".to_owned(),
+            Self::NvlinksDown { active, of } => format!("{active} of {of} NVLinks active"),
+            Self::Slowed { cause, span } => {
+                format!("throttled for {}: {}", format_duration(*span), cause.text())
+            }
+            Self::LoadWithoutProcess(span) => {
+                format!("full load without a process for {}", format_duration(*span))
+            }
         }
     }
 }
@@ -212,6 +245,13 @@ impl Node {
             reasons.push(HealthReason::FanFailed);
         }
         reasons.extend(self.slow_link(device));
+        reasons.extend(self.links_down(device));
+        if device.fault.is_none() {
+            let slowdowns = self.lasting.slowdowns(&device.uuid);
+            reasons.extend(slowdowns.map(|(cause, span)| HealthReason::Slowed { cause, span }));
+            let empty_load = self.lasting.empty_load(&device.uuid);
+            reasons.extend(empty_load.map(HealthReason::LoadWithoutProcess));
+        }
         // What the driver reported before it lost the device is told by the events.
         if device.fault.is_none() {
             self.add_xids(&mut reasons, device);
@@ -264,6 +304,29 @@ impl Node {
             .then_some(HealthReason::PcieBelowMax { now, max })
     }
 
+    /// Returns how many `NVLinks` of a device are active if fewer are than could be.
+    fn links_down(&self, device: &Device) -> Option<HealthReason> {
+        // In MIG mode, devices do not use their links.
+        if self.is_cut(device) {
+            return None;
+        }
+        let active = active_links(device)?;
+        let of = self.links_of_others(device, active).max(self.lasting.most_links(&device.uuid));
+        (active < of).then_some(HealthReason::NvlinksDown { active, of })
+    }
+
+    /// Returns how many `NVLinks` each other device of its model on the node has active, if all have as many and this one
+    /// alone has fewer. Bridges join devices in pairs, so a device without any may have none.
+    fn links_of_others(&self, device: &Device, active: u32) -> u32 {
+        let is_alike = |other: &&Device| {
+            other.parent.is_none() && other.uuid != device.uuid && other.model() == device.model()
+        };
+        let mut others = self.devices.iter().filter(is_alike).map(active_links);
+        let (Some(Some(first)), Some(second)) = (others.next(), others.next()) else { return 0 };
+        let is_same = second == Some(first) && others.all(|other| other == Some(first));
+        if is_same && active > 0 && device.model().is_some() { first } else { 0 }
+    }
+
     /// Returns true if most devices of its model on the node have a better link now.
     fn is_below_others(&self, device: &Device, link: (u8, u8)) -> bool {
         let alike = self.devices.iter().filter(|other| {
@@ -273,6 +336,10 @@ impl Node {
         let better = links.iter().filter(|other| link.0 < other.0 || link.1 < other.1).count();
         better * 2 > links.len()
     }
+}
+
+fn active_links(device: &Device) -> Option<u32> {
+    device.details.as_ref()?.nvlinks_active.get().filter(|_| device.fault.is_none())
 }
 
 /// Adds what the driver's health values say, from the first sample on.
@@ -480,5 +547,27 @@ mod tests {
         assert_eq!(found(Reason::DriverError, warm), [HealthReason::FanFailed]);
         assert_eq!(found(Reason::NotSupported, warm), []);
         assert_eq!(found(Reason::DriverError, Reading::Unknown(Reason::DriverError)), []);
+    }
+
+    #[test]
+    fn links_between_devices_are_compared_with_those_of_the_other_devices() {
+        // Returns the reason of each device with so many active links.
+        let told = |active: &[u32]| {
+            let mut node = node(u32::try_from(active.len()).unwrap());
+            for (device, active) in node.devices.iter_mut().zip(active) {
+                let nvlinks_active = Reading::Known(*active);
+                let details = DeviceDetails { nvlinks_active, ..DeviceDetails::default() };
+                device.details = details.shared();
+            }
+            let texts = node.devices.iter().map(|device| {
+                node.health_reasons(device).iter().map(HealthReason::text).collect::<String>()
+            });
+            texts.collect::<Vec<_>>().join(";")
+        };
+        assert_eq!(told(&[18, 18, 17, 18]), ";;17 of 18 NVLinks active;");
+        // Bridges join pairs, and one device is left; or pairs have different numbers of bridges.
+        for design in [&[4, 4, 0][..], &[4, 4, 12, 12], &[0, 0, 0], &[18, 17], &[18]] {
+            assert_eq!(told(design), ";".repeat(design.len() - 1), "{design:?}");
+        }
     }
 }

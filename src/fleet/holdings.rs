@@ -170,6 +170,11 @@ impl DeviceHoldings {
         })
     }
 
+    /// Returns how sure it is who has it: the least sure of its holders or, without any, whether it has none.
+    pub fn certainty(&self) -> Certainty {
+        self.holders().map(|claim| claim.certainty).max().unwrap_or(self.rest)
+    }
+
     /// Returns the jobs that have it or whose processes use it.
     pub fn jobs(&self) -> impl Iterator<Item = &JobId> {
         let jobs = self.claims.iter().enumerate();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::fleet::history::History;
 use crate::fleet::holdings::{DeviceHoldings, NodeHoldings};
+use crate::fleet::lasting::Lasting;
 use crate::fleet::user::User;
 use crate::model::{
     Bytes, Device, DeviceEvidence, DeviceUse, Event, Fault, FaultKind, Freshness, Hello,
@@ -63,6 +64,8 @@ pub struct Node {
     pub events: Arc<[EventRecord]>,
     /// The last minutes, one point per second, and a close-up while the node is sampled often.
     pub history: History,
+    /// What is remembered of its devices, beyond their newest values.
+    pub lasting: Lasting,
     /// What the probe costs the node; measured in focus only.
     pub probe_cost: Option<ProbeCost>,
     /// True once rates are known: the session has had two samples at least 250 ms apart.
@@ -175,6 +178,7 @@ impl Node {
             unseen: Arc::default(),
             events: Arc::default(),
             history: History::new(keep),
+            lasting: Lasting::default(),
             probe_cost: None,
             is_settled: false,
         }

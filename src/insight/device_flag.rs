@@ -1,8 +1,11 @@
 //! What is wrong with a device, in a word: the flags of its row.
 
-use crate::fleet::{Health, HealthReason, Node, is_busy, unexplained_memory};
+use std::time::Duration;
+
+use crate::fleet::{Health, HealthReason, Node, SlowdownCause, is_busy, unexplained_memory};
 use crate::insight::Severity;
-use crate::model::{Bytes, Device, RecoveryAction, Throttle};
+use crate::model::{Bytes, Device, RecoveryAction};
+use crate::time::format_duration;
 
 /// Why a device needs attention.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,38 +16,6 @@ pub(crate) enum DeviceFlag {
     Slowed(SlowdownCause),
     /// Much of its memory is in use, and no process that the node lists has it.
     UnexplainedMemory(Bytes),
-}
-
-/// What slows a device down, beyond its ordinary limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SlowdownCause {
-    Thermal,
-    PowerBrake,
-    /// The driver does not say more.
-    Hardware,
-}
-
-impl SlowdownCause {
-    pub(crate) const ALL: [Self; 3] = [Self::Thermal, Self::PowerBrake, Self::Hardware];
-
-    /// Returns true if it slows a device that throttles for these reasons.
-    pub(crate) const fn applies(self, why: Throttle) -> bool {
-        match self {
-            Self::Thermal => why.is_thermal(),
-            Self::PowerBrake => why.is_power_brake(),
-            Self::Hardware => {
-                why.is_hardware_slowdown() && !why.is_thermal() && !why.is_power_brake()
-            }
-        }
-    }
-
-    pub(crate) const fn text(self) -> &'static str {
-        match self {
-            Self::Thermal => "thermal",
-            Self::PowerBrake => "power brake",
-            Self::Hardware => "hardware slowdown",
-        }
-    }
 }
 
 const RESET: &str = "when nothing uses it: nvidia-smi --gpu-reset there, as administrator";
@@ -96,7 +67,8 @@ impl DeviceFlag {
             node.health_reasons(device).into_iter().map(Self::Health).collect();
         if let Some(throttle) = device.throttle.get() {
             let causes = SlowdownCause::ALL.into_iter().filter(|cause| cause.applies(throttle));
-            flags.extend(causes.map(Self::Slowed));
+            let causes: Vec<_> = causes.filter(|cause| !lasts(&flags, *cause)).collect();
+            flags.extend(causes.into_iter().map(Self::Slowed));
         }
         // That a device at work has memory in use is no surprise.
         let unexplained = unexplained_memory(device).filter(|_| !is_busy(device));
@@ -151,6 +123,11 @@ impl DeviceFlag {
             HealthReason::Xid { code, .. } => format!("XID:{code}"),
             HealthReason::PcieBelowMax { now, .. } => format!("PCIE:{}x{}", now.0, now.1),
             HealthReason::FanFailed => "!FAN".to_owned(),
+            HealthReason::NvlinksDown { active, .. } => format!("NVLINK:{active}"),
+            HealthReason::Slowed { cause, span } => {
+                format!("{}:{}", Self::Slowed(*cause).word(), format_duration(*span))
+            }
+            HealthReason::LoadWithoutProcess(_) => "!LOAD".to_owned(),
         }
     }
 
@@ -170,9 +147,13 @@ impl DeviceFlag {
             HealthReason::EccUncorrectedTotal(1),
             HealthReason::PcieBelowMax { now: (1, 16), max: (5, 16) },
             HealthReason::FanFailed,
+            HealthReason::NvlinksDown { active: 17, of: 18 },
+            HealthReason::LoadWithoutProcess(Duration::ZERO),
         ];
+        let lasting = SlowdownCause::ALL
+            .map(|cause| HealthReason::Slowed { cause, span: Duration::from_secs(60) });
         let slowed = SlowdownCause::ALL.into_iter().map(Self::Slowed);
-        let reasons = reasons.into_iter().map(Self::Health);
+        let reasons = reasons.into_iter().chain(lasting).map(Self::Health);
         slowed.chain(reasons).chain([Self::UnexplainedMemory(Bytes(0))]).collect()
     }
 
@@ -237,7 +218,15 @@ impl DeviceFlag {
             Self::Health(HealthReason::RetirementPending) => "page retirement pending".to_owned(),
             Self::Health(HealthReason::SramThreshold) => "SRAM errors".to_owned(),
             Self::Health(HealthReason::Xid { code, .. }) => format!("Xid {code}"),
-            Self::Health(reason @ HealthReason::PcieBelowMax { .. }) => reason.text(),
+            Self::Health(
+                reason @ (HealthReason::PcieBelowMax { .. } | HealthReason::NvlinksDown { .. }),
+            ) => reason.text(),
+            Self::Health(HealthReason::Slowed { cause, .. }) => {
+                format!("throttled for long: {}", cause.text())
+            }
+            Self::Health(HealthReason::LoadWithoutProcess(_)) => {
+                "full load without a process".to_owned()
+            }
             Self::Health(reason) => reason.text().to_lowercase(),
             Self::UnexplainedMemory(_) => "memory without a process".to_owned(),
             Self::Slowed(_) => self.word(),
@@ -287,6 +276,13 @@ impl DeviceFlag {
                 "the link to the host is slower than it can be, although the device works"
             }
             HealthReason::FanFailed => "the driver gets no answer from the fan",
+            HealthReason::NvlinksDown { .. } => {
+                "links to other devices are down: jobs on several devices are slower or hang"
+            }
+            HealthReason::Slowed { cause, .. } => Self::Slowed(*cause).meaning(),
+            HealthReason::LoadWithoutProcess(_) => {
+                "the device reports full load, and neither memory nor a process tells for whom"
+            }
         }
     }
 
@@ -325,8 +321,21 @@ impl DeviceFlag {
                 "lspci -vv there shows the link; ask the administrator to check slot and riser"
             }
             HealthReason::FanFailed => "ask the administrator to check the fan",
+            HealthReason::NvlinksDown { .. } => {
+                "nvidia-smi nvlink --status there shows the links; ask the administrator to check them"
+            }
+            HealthReason::Slowed { cause, .. } => Self::Slowed(*cause).remedy(),
+            HealthReason::LoadWithoutProcess(_) => RESET,
         }
     }
+}
+
+/// Returns true if a cause is told of because it has lasted.
+fn lasts(flags: &[DeviceFlag], wanted: SlowdownCause) -> bool {
+    flags.iter().any(|flag| match flag {
+        DeviceFlag::Health(HealthReason::Slowed { cause, .. }) => *cause == wanted,
+        DeviceFlag::Health(_) | DeviceFlag::Slowed(_) | DeviceFlag::UnexplainedMemory(_) => false,
+    })
 }
 
 #[cfg(test)]
@@ -378,6 +387,9 @@ mod tests {
             let word = match flag {
                 DeviceFlag::Health(HealthReason::Driver(_)) => "the driver's words".to_owned(),
                 DeviceFlag::Health(HealthReason::PcieBelowMax { .. }) => "`PCIE:NxN`".to_owned(),
+                DeviceFlag::Health(HealthReason::Slowed { cause, .. }) => {
+                    format!("`{}:TIME`", DeviceFlag::Slowed(*cause).word())
+                }
                 DeviceFlag::Health(_)
                 | DeviceFlag::Slowed(_)
                 | DeviceFlag::UnexplainedMemory(_) => {

@@ -81,6 +81,7 @@ pub const DEVICE_DETAIL: &[Field<Device>] = fields! { Device:
     Integer("pcie_transmit_bytes_per_second", "pcietx", "PCIe transmit rate", |device| pcie_rates(device).1.into());
     Integer("pcie_replays", "replays", "PCIe replays", details?.pcie_replays).counter();
     Integer("nvlinks", "nvlinks", "number of NVLinks", statics?.nvlinks);
+    Integer("nvlinks_active", "nvlinksup", "number of NVLinks that are up", details?.nvlinks_active);
     Integer("nvlink_receive_bytes_per_second", "nvrx", "receive rate of all NVLinks",
         |device| nvlink_rates(device).0.into());
     Integer("nvlink_transmit_bytes_per_second", "nvtx", "transmit rate of all NVLinks",

@@ -191,6 +191,8 @@ readings! {
         xid: u32,
         /// Number of Xids in this session.
         xids: u64,
+        /// Number of `NVLinks` that are up.
+        nvlinks_active: u32,
         /// The counters of each `NVLink`.
         links: Arc<[LinkCounters]>,
         /// Host memory in use by the device (GTT).

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fleet::{DeviceState, EventRecord, Health, Node};
+use crate::fleet::{DeviceState, EventRecord, Node};
 use crate::model::{NodeName, Source, stale_after};
 use crate::report::device_record::{DeviceRecord, HeldValues, UsageSums, values_of};
 use crate::report::holders::{CachedHolder, CachedHolders, HolderSums};
@@ -146,9 +146,8 @@ impl CollectedNode {
             let known = holders.by_position.get(position).cloned().unwrap_or_default();
             let is_counted = sums.holders.share(&known) > 0.0;
             let reasons = if is_counted { node.health_reasons(device) } else { Vec::new() };
-            if let Some(fault) = reasons.iter().find(|one| one.health() == Health::Faulty) {
-                record.fault = Some(fault.text());
-            }
+            let reasons = reasons.into_iter().map(|reason| (reason.id(), reason));
+            record.health_reasons.extend(reasons);
             if node.fault().is_some() {
                 continue;
             }

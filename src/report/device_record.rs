@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::{DeviceState, Node};
+use crate::fleet::{DeviceState, Health, HealthReason, Node};
 use crate::model::{Celsius, Device, NodeName, Percent, Watts};
 use crate::report::held_time::HeldTime;
 use crate::report::holders::{CachedHolder, HeldCommand, HolderSums, NumberedHolder};
@@ -22,8 +22,8 @@ pub(super) struct DeviceRecord {
     pub(super) uuid: Arc<str>,
     pub(super) index: Option<u32>,
     pub(super) model: Option<Arc<str>>,
-    /// The last fault that the driver reported for it.
-    pub(super) fault: Option<String>,
+    /// Why it was not sound, the newest of each kind.
+    pub(super) health_reasons: BTreeMap<&'static str, HealthReason>,
     /// When it was in the node.
     pub(super) present: TimeIntervals,
     pub(super) usage: DeviceUsage,
@@ -62,7 +62,7 @@ impl DeviceRecord {
             uuid,
             index: None,
             model: None,
-            fault: None,
+            health_reasons: BTreeMap::new(),
             present: TimeIntervals::default(),
             usage: DeviceUsage::default(),
             series: StepSeries::default(),
@@ -145,7 +145,7 @@ impl DeviceRecord {
     pub(super) fn merge(&mut self, other: Self, numbers: &[usize]) {
         self.index = other.index.or(self.index);
         self.model = other.model.or(self.model.take());
-        self.fault = other.fault.or(self.fault.take());
+        self.health_reasons.extend(other.health_reasons);
         self.present.extend(&other.present);
         self.usage += &other.usage;
         self.series.merge(&other.series);
@@ -176,5 +176,6 @@ pub(super) fn values_of(node: &Node, position: usize, device: &Device) -> Device
         power: device.power.get().map(Watts::get).filter(|_| is_known),
         temperature: device.temperature.get().map(Celsius::get).filter(|_| is_known),
         is_throttled: throttle.is_harmful(),
+        is_degraded: node.health(device) == Health::Degraded,
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::fleet::DeviceState;
+use crate::fleet::{DeviceState, Health, HealthReason};
+use crate::insight::device_flag::DeviceFlag;
 use crate::report::collector::UsageCollector;
 use crate::report::device_record::DeviceRecord;
 use crate::report::labels::{HolderNames, ReportNames};
@@ -174,14 +175,21 @@ fn add_device(
     };
     let faulty = device.usage.states.get(DeviceState::Faulty as usize).copied().unwrap_or_default();
     if faulty > 0.0 {
-        let why = device.fault.as_deref().unwrap_or_default();
-        let is_plain = ["lost", "needs a reset", "no permission", "faulty"].contains(&why);
-        let why = if is_plain { why.to_owned() } else { names.free_text(why) };
+        let why = reasons_text(device, Health::Faulty, names);
         let text = format!("{name} was faulty for {}: {why}", span_text(faulty));
         let remedy = "drain the node; reset the device or reboot, and look at the events";
         let severity = FindingSeverity::Medium;
         let one = finding(FindingKind::Faulty, text, remedy, faulty);
         findings.push(of_device(ReportFinding { severity, ..one }));
+    }
+    let degraded = device.usage.degraded_seconds;
+    if degraded > 0.0 {
+        let why = reasons_text(device, Health::Degraded, names);
+        let text = format!("{name} was degraded for {}: {why}", span_text(degraded));
+        let mut reasons = device.health_reasons.values();
+        let remedy = reasons.find(|reason| reason.health() == Health::Degraded);
+        let remedy = remedy.map_or("", |reason| DeviceFlag::Health(reason.clone()).remedy());
+        findings.push(of_device(finding(FindingKind::Degraded, text, remedy, degraded)));
     }
     let throttled = device.usage.throttled_seconds;
     if throttled >= MIN_SECONDS && throttled >= device.usage.seconds() * MIN_SHARE {
@@ -192,6 +200,16 @@ fn add_device(
         let remedy = "look at fans, air flow and power supply of the node";
         findings.push(of_device(finding(FindingKind::Throttled, text, remedy, throttled)));
     }
+}
+
+/// Returns why a device was faulty, or degraded.
+fn reasons_text(device: &DeviceRecord, health: Health, names: &ReportNames) -> String {
+    let reasons = device.health_reasons.values().filter(|reason| reason.health() == health);
+    let texts = reasons.map(|reason| match reason {
+        HealthReason::Driver(words) if !words.is_empty() => names.free_text(words),
+        plain => plain.text(),
+    });
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 fn add_errors(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>, scope: &ReportScope) {

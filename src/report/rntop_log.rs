@@ -197,6 +197,7 @@ fn values(row: &LogRow) -> DeviceValues {
         power: None,
         temperature: None,
         is_throttled: false,
+        is_degraded: false,
     }
 }
 

@@ -267,6 +267,7 @@ mod tests {
             power: None,
             temperature: None,
             is_throttled: false,
+            is_degraded: false,
         }
     }
 

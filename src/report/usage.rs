@@ -49,6 +49,8 @@ pub(super) struct DeviceValues {
     pub(super) temperature: Option<f32>,
     /// It throttles for temperature, for the power supply, or for another reason of the hardware.
     pub(super) is_throttled: bool,
+    /// It works, and is slower or less reliable than it should be.
+    pub(super) is_degraded: bool,
 }
 
 /// Sums of the values of one or several devices.
@@ -67,6 +69,7 @@ pub(super) struct DeviceUsage {
     max_power: Option<f32>,
     max_temperature: Option<f32>,
     pub(super) throttled_seconds: f64,
+    pub(super) degraded_seconds: f64,
 }
 
 impl Default for DeviceUsage {
@@ -82,6 +85,7 @@ impl Default for DeviceUsage {
             max_power: None,
             max_temperature: None,
             throttled_seconds: 0.0,
+            degraded_seconds: 0.0,
         }
     }
 }
@@ -111,6 +115,9 @@ impl DeviceUsage {
         self.max_temperature = larger(self.max_temperature, values.temperature);
         if values.is_throttled {
             self.throttled_seconds += seconds;
+        }
+        if values.is_degraded {
+            self.degraded_seconds += seconds;
         }
     }
 
@@ -154,6 +161,7 @@ impl AddAssign<&Self> for DeviceUsage {
         self.max_power = larger(self.max_power, other.max_power);
         self.max_temperature = larger(self.max_temperature, other.max_temperature);
         self.throttled_seconds += other.throttled_seconds;
+        self.degraded_seconds += other.degraded_seconds;
     }
 }
 
@@ -190,6 +198,7 @@ mod tests {
             power: Some(300.0),
             temperature: None,
             is_throttled: false,
+            is_degraded: false,
         }
     }
 

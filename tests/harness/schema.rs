@@ -210,6 +210,7 @@ const DEVICE: Shape = Object(&[
     ("pcie_tx", MAY, MAYBE_COUNT),
     ("pcie_replays", MAY, MAYBE_COUNT),
     ("nvlinks", MAY, MAYBE_COUNT),
+    ("nvlinks_active", MAY, MAYBE_COUNT),
     ("nvlink_rx", MAY, MAYBE_COUNT),
     ("nvlink_tx", MAY, MAYBE_COUNT),
     ("links", MAY, List(&Row(&MAYBE_COUNT, 2), 64)),

@@ -100,7 +100,8 @@ const FIELDS: &[(&str, &str, Conversion)] = &[
 ];
 
 /// Fields that follow from two samples, from the machine, or from several keys; each is checked separately.
-const SEPARATE_FIELDS: [&str; 26] = [
+const SEPARATE_FIELDS: [&str; 27] = [
+    "nvlinks_active",
     "vendor",
     "name",
     "pci_bus",

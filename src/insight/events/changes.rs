@@ -8,10 +8,10 @@ use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::fleet::{HealthReason, Node};
+use crate::fleet::{HealthReason, Node, SlowdownCause};
 use crate::insight::FleetView;
 use crate::insight::Severity;
-use crate::insight::device_flag::{DeviceFlag, SlowdownCause};
+use crate::insight::device_flag::DeviceFlag;
 use crate::insight::node_status::NodeStatus;
 use crate::insight::note::Note;
 use crate::model::{
@@ -343,7 +343,10 @@ const fn reported_as(reason: &HealthReason) -> Option<&'static [EventKind]> {
         | HealthReason::RemapFailed
         | HealthReason::SramThreshold
         | HealthReason::EccUncorrectedTotal(_)
-        | HealthReason::FanFailed => Some(&[]),
+        | HealthReason::FanFailed
+        | HealthReason::NvlinksDown { .. }
+        | HealthReason::Slowed { .. }
+        | HealthReason::LoadWithoutProcess(_) => Some(&[]),
     }
 }
 

@@ -160,6 +160,7 @@ impl Gpu {
             details.xid = 63.into();
             details.xids = count.max(1).into();
         }
+        details.nvlinks_active = self.model.hardware.nvlinks.into();
         if self.model.hardware.has_activity {
             details.fabric = REGISTERED.into();
             details.fabric_health = HEALTHY_FABRIC.into();

@@ -173,6 +173,8 @@ in_place! {
         pub xid?: Raw<u64> => xid,
         /// Number of Xids in this session.
         pub xids?: Raw<u64> => xids,
+        /// Number of `NVLinks` that are up.
+        pub nvlinks_active?: Raw<u64> => nvlinks_active,
         /// Utilization of the JPEG engine in percent.
         pub jpeg?: Raw<f64> => jpeg ("utilization.jpeg"),
         /// Utilization of the optical flow engine in percent.
