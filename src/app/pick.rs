@@ -13,14 +13,17 @@ use crate::app::watch::{Start, start};
 use crate::app::{AppError, ExitReason, limits, targets, variable};
 use crate::cli::{DeviceFormat, PickOptions};
 use crate::export::{PickFormat, write_pick_json, write_pick_variables, write_picks};
-use crate::fleet::{Fleet, Node};
-use crate::insight::pick::{EligibleDevice, PickRequest, Picks, Spread, variables};
+use crate::fleet::{Fleet, Health, Node, unexplained_memory};
+use crate::insight::pick::{EligibleDevice, PickRequest, Picks, Refused, Spread, variables};
 use crate::model::{NodeName, TransportKind};
 use crate::nodeset;
 use crate::process;
 use crate::time::Timestamp;
 
 mod snapshot;
+
+/// Devices that are named because they are not sound.
+const MAX_PASSED_OVER: usize = 3;
 
 /// Why no devices are picked, or the command does not run.
 #[derive(Debug, thiserror::Error)]
@@ -202,7 +205,30 @@ fn print_notices(fleet: &Fleet, picks: &Picks, err: &mut impl Write) -> io::Resu
     for (reason, names) in nodes {
         writeln!(err, "gtop: {}: {reason}", nodeset::fold(names))?;
     }
+    let unsound: Vec<String> =
+        picks.refused.iter().filter_map(|refused| passed_over(fleet, refused)).collect();
+    if let Some((shown, rest)) = unsound.split_at_checked(MAX_PASSED_OVER.min(unsound.len()))
+        && !shown.is_empty()
+    {
+        let more = if rest.is_empty() {
+            String::new()
+        } else {
+            format!("; and {} more, see --json", rest.len())
+        };
+        writeln!(err, "gtop: passed over: {}{more}", shown.join("; "))?;
+    }
     picks.notice.iter().try_for_each(|notice| writeln!(err, "gtop: {notice}"))
+}
+
+/// Returns a device that was not picked because it is not sound, or has memory in use for nobody.
+fn passed_over(fleet: &Fleet, refused: &Refused) -> Option<String> {
+    let node = fleet.node(&refused.node)?;
+    let device = node.device(refused.uuid.as_deref()?)?;
+    let is_unsound = matches!(node.health(device), Health::Faulty | Health::Degraded)
+        || unexplained_memory(device).is_some();
+    let index = refused.index.map_or_else(|| "?".to_owned(), |index| index.to_string());
+    let of_node = if fleet.nodes.len() > 1 { node.name.label() } else { "" };
+    is_unsound.then(|| format!("{of_node}#{index} {}", refused.reason))
 }
 
 /// Returns how many devices are missing, and what to do.

@@ -234,6 +234,9 @@ impl Node {
     pub fn health_reasons(&self, device: &Device) -> Vec<HealthReason> {
         let mut reasons: Vec<HealthReason> = Vec::new();
         reasons.extend(device.fault.as_ref().map(HealthReason::from));
+        if reasons.is_empty() {
+            reasons.extend(silence(device));
+        }
         if let Some(details) = &device.details {
             add_standing(&mut reasons, details);
         }
@@ -340,6 +343,20 @@ impl Node {
 
 fn active_links(device: &Device) -> Option<u32> {
     device.details.as_ref()?.nvlinks_active.get().filter(|_| device.fault.is_none())
+}
+
+/// Returns why a device tells nothing, although the driver lists it without a fault.
+fn silence(device: &Device) -> Option<HealthReason> {
+    let why = device.utilization.reason()?;
+    let others = [device.memory_used.reason(), device.temperature.reason(), device.power.reason()];
+    if others != [Some(why); 3] {
+        return None;
+    }
+    match why {
+        Reason::DriverError => Some(HealthReason::Driver("every value fails".into())),
+        Reason::NoPermission => Some(HealthReason::NoPermission),
+        _ => None,
+    }
 }
 
 /// Adds what the driver's health values say, from the first sample on.
@@ -568,6 +585,31 @@ mod tests {
         // Bridges join pairs, and one device is left; or pairs have different numbers of bridges.
         for design in [&[4, 4, 0][..], &[4, 4, 12, 12], &[0, 0, 0], &[18, 17], &[18]] {
             assert_eq!(told(design), ";".repeat(design.len() - 1), "{design:?}");
+        }
+    }
+
+    #[test]
+    fn a_device_of_which_every_value_fails_is_faulty_and_one_of_which_some_do_is_not() {
+        let told = |why: Reason, has_power: bool| {
+            reasons(|node| {
+                let device = &mut node.devices[0];
+                (device.utilization, device.memory_used) =
+                    (Reading::Unknown(why), Reading::Unknown(why));
+                device.temperature = Reading::Unknown(why);
+                if !has_power {
+                    device.power = Reading::Unknown(why);
+                }
+            })
+        };
+        let failed = HealthReason::Driver("every value fails".into());
+        assert_eq!(told(Reason::DriverError, false), [failed]);
+        assert_eq!(told(Reason::NoPermission, false), [HealthReason::NoPermission]);
+        for (why, has_power) in [
+            (Reason::DriverError, true),
+            (Reason::NotSupported, false),
+            (Reason::NotSampled, false),
+        ] {
+            assert_eq!(told(why, has_power), [], "{why:?}");
         }
     }
 }

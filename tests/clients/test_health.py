@@ -1,0 +1,183 @@
+"""Every reason for which a device is not sound: from the first sample, later, a near miss, and what each output says.
+
+    GTOP=path/to/gtop python3 -m unittest -v test_health
+"""
+
+import csv
+import io
+import json
+import os
+import unittest
+
+import serving
+from rig import GTOP, Machine
+from scenarios import DRIVER
+from serving import until
+
+# A driver that reports everything about each device.
+CARD = "pcie_gen=5 recovery=0 remap_failed=0 remap_pending=0 retired_pending=0 sram_threshold=0 fan=30 nvlinks=18 used_mib=3"
+
+
+class Reason:
+    """A reason, the lines of a device that has it, and those of one that nearly has it; `#` is the index of the device."""
+
+    def __init__(self, name, health, flag, lines, near):
+        self.name, self.health, self.flag, self.lines, self.near = name, health, flag, lines, near
+
+
+REASONS = (
+    Reason("lost", "faulty", "LOST", "gpu # lost", "gpu # util=~"),
+    Reason("needs_reset", "faulty", "NEEDS A RESET", "fault nvml@# 16", "fault nvmlDeviceGetFanSpeed@# 3"),
+    Reason("no_permission", "unknown", "NO PERMISSION", "fault nvml@# 4", "fault nvmlDeviceGetFanSpeed@# 4"),
+    Reason("driver", "faulty", "NVML ERROR 999", "fault nvml@# 999", "fault nvmlDeviceGetPowerUsage@# 999"),
+    Reason("recovery_action", "faulty", "!RESET", "gpu # recovery=1", "gpu # recovery=~"),
+    Reason("recovery_action", "faulty", "!REBOOT", "gpu # recovery=2", "gpu # recovery=!999"),
+    Reason("recovery_action", "degraded", "!DRAIN", "gpu # recovery=3", "gpu # recovery=0"),
+    Reason("recovery_action", "faulty", "!RESET", "gpu # recovery=4", "gpu # recovery=0"),
+    Reason("remap_failed", "faulty", "!REMAP", "gpu # remap_failed=1", "gpu # remap_corrected=9"),
+    Reason("remap_pending", "degraded", "REMAP", "gpu # remap_pending=1", "gpu # remap_uncorrected=1"),
+    Reason("retirement_pending", "degraded", "RETIRE", "gpu # retired_pending=1", "gpu # retired_sbe=9 retired_dbe=1"),
+    Reason("sram_threshold", "faulty", "!SRAM", "gpu # sram_threshold=1", "gpu # sram_threshold=~"),
+    Reason("ecc_uncorrected", "degraded", "ECC:3", "gpu # ecc_uv=3", "gpu # ecc_cv=5000"),
+    Reason("ecc_uncorrected_total", "degraded", "OLD-ECC:7", "gpu # ecc_ua=7", "gpu # ecc_ua=7 remap_uncorrected=1"),
+    Reason("pcie_below_max", "degraded", "PCIE:1x16", "gpu # util=97 pcie_gen=1", "gpu # util=0 pcie_gen=1 pstate=8"),
+    Reason("pcie_below_max", "degraded", "PCIE:5x4", "gpu # util=97 pcie_width=4", "gpu # util=97 pcie_width=8 name=NVIDIA L40S"),
+    Reason("fan_failed", "degraded", "!FAN", "gpu # fan=!999", "gpu # fan=0"),
+    Reason("nvlinks_down", "degraded", "NVLINK:17", "gpu # nvlinks_down=1", "gpu # nvlinks_down=18"),
+    Reason("xid", "faulty", "XID:79", "xid # 79", "xid # 13"),
+    Reason("xid", "degraded", "XID:94", "xid # 94", "xid # 43"),
+)
+# Those that are one only once they have lasted.
+LASTING = (
+    Reason("throttled_thermal", "degraded", "!THERM:", "gpu # util=90 throttle=0x20", "gpu # util=90 throttle=0x4"),
+    Reason("throttled_power_brake", "degraded", "!PWR:", "gpu # util=90 throttle=0x80", "gpu # util=90 throttle=0x2"),
+    Reason("throttled_hardware", "degraded", "!SLOW:", "gpu # util=90 throttle=0x8", "gpu # util=90 throttle=0x100"),
+    Reason("load_without_process", "degraded", "!LOAD", "gpu # util=100 memutil=0 used_mib=5",
+           "gpu # util=100 used_mib=900"),
+)
+HEALTHY = 3
+
+
+def scenario(reasons, read):
+    """Returns a machine with a device per reason, and healthy ones; `read` returns the line of a reason."""
+    lines = [f"gpu {index} {CARD}" for index in range(len(reasons) + HEALTHY)]
+    lines += [read(reason).replace("#", str(index)) for index, reason in enumerate(reasons) if read(reason)]
+    return DRIVER + "\n".join(lines) + "\n"
+
+
+def names(device):
+    return [reason["id"] for reason in device["health_reasons"]]
+
+
+class Watch:
+    """`gtop --json --watch` on a machine."""
+
+    def __init__(self, case, machine, *words):
+        self.process = machine.start(GTOP, "--local", "--json", "--watch", "-i", "1", *words)
+        case.addCleanup(self.process.wait)
+        case.addCleanup(self.process.kill)
+
+    def until(self, what, condition):
+        for _ in range(300):
+            node = json.loads(self.process.stdout.readline())["nodes"][0]
+            if node["devices"] and condition(node["devices"]):
+                return node["devices"]
+        raise AssertionError(f"no {what}")
+
+
+class Health(serving.Case):
+    maxDiff = None
+
+    def check(self, reasons, devices, health="health"):
+        """Checks that each device has its reason and no other, and that the healthy ones have none."""
+        expected = [(index, [reason.name], reason.health) for index, reason in enumerate(reasons)]
+        expected += [(len(reasons) + index, [], "ok") for index in range(HEALTHY)]
+        self.assertEqual([(device["index"], names(device), device[health]) for device in devices], expected)
+
+    def test_standing_reasons_are_there_from_the_first_sample_in_every_output(self):
+        standing = [reason for reason in REASONS if reason.name != "xid"]
+        machine = Machine(scenario(standing, lambda reason: reason.lines))
+        document = machine.snapshot("--local")
+        devices = document["nodes"][0]["devices"]
+        self.check(standing, devices)
+        counted = document["totals"]
+        self.assertEqual(counted["devices_faulty"], sum(reason.health == "faulty" for reason in standing))
+        kinds = ("busy", "held", "free", "faulty", "stale", "unknown", "unavailable")
+        self.assertEqual(sum(counted[f"devices_{kind}"] for kind in kinds), len(devices))
+        # CSV.
+        code, out, err = machine.run(GTOP, "--local", "--csv", "--fields", "index,health,why")
+        self.assertEqual(code, 0, err)
+        rows = list(csv.DictReader(io.StringIO(out)))
+        self.assertEqual([(int(row["index"]), row["health"], row["health_reasons"]) for row in rows],
+                         [(device["index"], device["health"], " ".join(names(device))) for device in devices])
+        # The screen, 79 columns wide.
+        _, out, err = machine.run(GTOP, "--local", "--once")
+        flat = " ".join(out.split())
+        for reason in standing:
+            self.assertIn(reason.flag, flat, f"{reason.name} {err}")
+        # pick takes none of them; those that work only with the option.
+        for words, allowed in (((), ("ok",)), (("--allow-degraded",), ("ok", "degraded"))):
+            code, out, err = machine.run(GTOP, "pick", "-n", str(len(devices)), *words)
+            self.assertEqual(code, 4, err)
+            picked = [int(index) for index in out.replace(",", " ").split()]
+            usable = {device["index"] for device in devices if device["health"] in allowed}
+            self.assertLessEqual(set(picked), usable)
+            sound = {device["index"] for device in devices if device["health"] == "ok"}
+            self.assertEqual(set(picked[:len(sound)]), sound, "healthy ones come first")
+        # The exporter.
+        server = serving.Server(self, "--local", environment=machine.environment)
+
+        def metrics():
+            text = serving.Exposition(server.metrics().body)
+            return text if "gtop_device_health" in text.names() else None
+        text = until("the devices", metrics)
+        for device in devices:
+            label = str(device["index"])
+            self.assertEqual(text.value("gtop_device_health", device=label, health=device["health"]), 1)
+            for name in names(device):
+                self.assertEqual(text.value("gtop_device_health_reason_info", device=label, reason=name), 1)
+
+    def test_near_misses_are_sound(self):
+        # Each machine has one device in ten that nearly has a reason: devices are compared with others.
+        machine = Machine(scenario(REASONS, lambda reason: reason.near if reason.name != "xid" else ""))
+        devices = machine.node()["devices"]
+        self.assertEqual([(device["index"], names(device)) for device in devices if device["health_reasons"]], [])
+
+    def test_later_reasons_are_reported_and_end(self):
+        machine = Machine(scenario(REASONS, lambda reason: ""))
+        recording = os.path.join(machine.home, "later.gtoprec")
+        watch = Watch(self, machine, "--record", recording)
+        healthy = watch.until("healthy devices", lambda devices: devices[0]["utilization_percent"] is not None)
+        self.assertEqual([names(device) for device in healthy if device["health_reasons"]], [])
+        machine.write(scenario(REASONS, lambda reason: reason.lines))
+        wanted = [[reason.name] for reason in REASONS]
+        ill = watch.until("all reasons", lambda devices: [names(device) for device in devices][:len(wanted)] == wanted)
+        self.check(REASONS, ill)
+        machine.write(scenario(REASONS, lambda reason: ""))
+        # An Xid tells of a device for a day.
+        lasting = [["xid"] if reason.name == "xid" else [] for reason in REASONS]
+        watch.until("their end", lambda devices: [names(device) for device in devices][:len(wanted)] == lasting)
+        watch.process.terminate()
+        watch.process.wait()
+        code, out, err = machine.run(GTOP, "report", recording, "--json")
+        self.assertEqual(code, 0, err)
+        found = {(finding["device"], finding["kind"]) for finding in json.loads(out)["findings"] if finding["device"] is not None}
+        for index, reason in enumerate(REASONS):
+            if reason.health != "unknown":
+                self.assertIn((index, reason.health), found, reason.name)
+
+    def test_what_lasts_is_a_reason_and_what_is_harmless_never_is(self):
+        count = len(LASTING)
+        machine = Machine(scenario(LASTING + LASTING, lambda reason: "")
+                          + "".join(reason.lines.replace("#", str(index)) + "\n" for index, reason in enumerate(LASTING))
+                          + "".join(reason.near.replace("#", str(count + index)) + "\n" for index, reason in enumerate(LASTING)))
+        watch = Watch(self, machine)
+        first = watch.until("devices", lambda devices: True)
+        self.assertEqual([names(device) for device in first if device["health_reasons"]], [])
+        wanted = [[reason.name] for reason in LASTING]
+        ill = watch.until("all reasons", lambda devices: [names(device) for device in devices][:count] == wanted)
+        self.assertEqual([names(device) for device in ill[count:] if device["health_reasons"]], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
