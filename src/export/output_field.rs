@@ -59,9 +59,24 @@ pub enum OutputField {
 }
 
 /// The words of the fields that are printed by default.
-const DEFAULT_FIELDS: [&str; 15] = [
-    "time", "age", "node", "index", "uuid", "parent", "name", "util", "mem", "memtotal", "power",
-    "limit", "temp", "user", "job",
+const DEFAULT_FIELDS: [&str; 17] = [
+    "time",
+    "age",
+    "node",
+    "index",
+    "uuid",
+    "parent",
+    "name",
+    "util",
+    "mem",
+    "memtotal",
+    "power",
+    "limit",
+    "temp",
+    "user",
+    "job",
+    "certainty",
+    "health",
 ];
 
 impl OutputField {
