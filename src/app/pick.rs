@@ -94,7 +94,7 @@ pub(super) fn run(
         Ok(outcome) => outcome,
         Err(reason) => return Ok(reason),
     };
-    print_notices(&outcome.fleet, &outcome.picks, err)?;
+    print_notices(&outcome, err)?;
     if options.format.json {
         let Outcome { picks, request, now, has_uuids, .. } = &outcome;
         let mut text = Vec::new();
@@ -190,8 +190,9 @@ fn write_all(out: &mut impl Write, text: &[u8]) -> io::Result<()> {
     out.write_all(text).and_then(|()| out.flush()).map_err(with_context)
 }
 
-/// Says which nodes are left out, and where the inherited list ends.
-fn print_notices(fleet: &Fleet, picks: &Picks, err: &mut impl Write) -> io::Result<()> {
+/// Says which nodes are left out, which devices are not sound, and where the inherited list ends.
+fn print_notices(outcome: &Outcome, err: &mut impl Write) -> io::Result<()> {
+    let Outcome { fleet, request, picks, .. } = outcome;
     let mut nodes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let is_second = |node: &NodeName| fleet.same_as.contains_key(node);
     for refused in picks.refused.iter().filter(|refused| refused.uuid.is_none()) {
@@ -206,7 +207,7 @@ fn print_notices(fleet: &Fleet, picks: &Picks, err: &mut impl Write) -> io::Resu
         writeln!(err, "gtop: {}: {reason}", nodeset::fold(names))?;
     }
     let unsound: Vec<String> =
-        picks.refused.iter().filter_map(|refused| passed_over(fleet, refused)).collect();
+        picks.refused.iter().filter_map(|refused| passed_over(fleet, request, refused)).collect();
     if let Some((shown, rest)) = unsound.split_at_checked(MAX_PASSED_OVER.min(unsound.len()))
         && !shown.is_empty()
     {
@@ -221,11 +222,16 @@ fn print_notices(fleet: &Fleet, picks: &Picks, err: &mut impl Write) -> io::Resu
 }
 
 /// Returns a device that was not picked because it is not sound, or has memory in use for nobody.
-fn passed_over(fleet: &Fleet, refused: &Refused) -> Option<String> {
+fn passed_over(fleet: &Fleet, request: &PickRequest, refused: &Refused) -> Option<String> {
     let node = fleet.node(&refused.node)?;
     let device = node.device(refused.uuid.as_deref()?)?;
-    let is_unsound = matches!(node.health(device), Health::Faulty | Health::Degraded)
-        || unexplained_memory(device).is_some();
+    let is_unsound = match node.health(device) {
+        Health::Faulty => true,
+        Health::Degraded => !request.allows_degraded,
+        Health::Unknown | Health::Ok => {
+            unexplained_memory(device).is_some() && !node.is_used(device)
+        }
+    };
     let index = refused.index.map_or_else(|| "?".to_owned(), |index| index.to_string());
     let of_node = if fleet.nodes.len() > 1 { node.name.label() } else { "" };
     is_unsound.then(|| format!("{of_node}#{index} {}", refused.reason))

@@ -124,7 +124,7 @@ class Usage:
 
     def add(self, values, span):
         self.states[values["state"]] += span
-        if values["state"] == "faulty":
+        if values["is_lost"]:
             return
         for key, sums in [("util", self.util), ("used", self.used), ("power", self.power)]:
             if values[key] is not None:
@@ -218,7 +218,7 @@ class Device:
         total = checked(keys.get("memory_total"), 0, 1 << 50)
         used = None if self.is_impossible or total is None else checked(keys.get("memory_used"), 0, 1 << 50)
         power = checked(keys.get("power"), 0, 100_000_000)
-        return {"state": state, "util": checked(keys.get("util"), 0, 100), "used": used, "total": total,
+        return {"state": state, "is_lost": "fault" in keys, "util": checked(keys.get("util"), 0, 100), "used": used, "total": total,
                 "power": None if power is None else power / 1000, "temperature": checked(keys.get("temperature"), -100, 300)}
 
     def close(self, at):
@@ -416,7 +416,7 @@ class Node:
         held = [checked(use.get("memory"), 0, 1 << 50) for use in self.of_device(device)]
         is_open = (device.keys.get("tpu") or {}).get("held")
         is_in_use = None in held or sum(held) >= HELD or is_open is True
-        if "fault" in device.keys:
+        if self.is_faulty(device):
             return "faulty"
         if util is not None and util >= 5:
             return "active"
@@ -424,9 +424,27 @@ class Node:
             return "idle_held"
         is_asleep = util is None and device.lacks.get("util") == "asleep"
         is_idle = util is not None or is_asleep or is_open is False
-        if is_idle and not is_allocated and not is_in_use and self.are_users_known(device):
+        is_quiet = not is_allocated and not is_in_use and not self.has_unexplained_memory(device)
+        if is_idle and is_quiet and self.are_users_known(device):
             return "free"
         return "unknown"
+
+    @staticmethod
+    def is_faulty(device):
+        """Returns true if the driver lost the device, wants it reset or rebooted, or its maker wants it replaced."""
+        keys = device.keys
+        wants_recovery = keys.get("recovery") not in (None, 0, 3)  # nvmlDeviceGpuRecoveryAction_t: none; drain the peers
+        return "fault" in keys or wants_recovery or keys.get("remap_failed") is True or keys.get("sram_threshold") is True
+
+    def has_unexplained_memory(self, device):
+        """Returns true if more of its memory is in use than the driver keeps, and no process has it."""
+        used, total = (checked(device.keys.get(key), 0, 1 << 50) for key in ["memory_used", "memory_total"])
+        listed = self.of_device(device)
+        are_visible = all(use["pid"] in self.processes or self.unseen.get(use["pid"], {}).get("why") == "gone" for use in listed)
+        if used is None or device.kind not in self.listed_uses or not are_visible:
+            return False
+        reserved = 0 if device.keys.get("memory_reserved") is not None else (total or 0) // 40
+        return used - sum(use["memory"] for use in listed) >= HELD + reserved
 
     def are_users_known(self, device):
         is_open = (device.keys.get("tpu") or {}).get("held")
