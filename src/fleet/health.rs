@@ -352,11 +352,10 @@ fn silence(device: &Device) -> Option<HealthReason> {
     if others != [Some(why); 3] {
         return None;
     }
-    match why {
-        Reason::DriverError => Some(HealthReason::Driver("every value fails".into())),
-        Reason::NoPermission => Some(HealthReason::NoPermission),
-        _ => None,
+    if why == Reason::DriverError {
+        return Some(HealthReason::Driver("every value fails".into()));
     }
+    (why == Reason::NoPermission).then_some(HealthReason::NoPermission)
 }
 
 /// Adds what the driver's health values say, from the first sample on.

@@ -222,7 +222,7 @@ impl DeviceFlag {
                 reason @ (HealthReason::PcieBelowMax { .. } | HealthReason::NvlinksDown { .. }),
             ) => reason.text(),
             Self::Health(HealthReason::Slowed { cause, .. }) => {
-                format!("throttled for long: {}", cause.text())
+                format!("{} for long", Self::Slowed(*cause).word())
             }
             Self::Health(HealthReason::LoadWithoutProcess(_)) => {
                 "full load without a process".to_owned()
@@ -279,7 +279,9 @@ impl DeviceFlag {
             HealthReason::NvlinksDown { .. } => {
                 "links to other devices are down: jobs on several devices are slower or hang"
             }
-            HealthReason::Slowed { cause, .. } => Self::Slowed(*cause).meaning(),
+            HealthReason::Slowed { .. } => {
+                "slowed down like this all of the time: it does less than others in the same time"
+            }
             HealthReason::LoadWithoutProcess(_) => {
                 "the device reports full load, and neither memory nor a process tells for whom"
             }
@@ -307,7 +309,8 @@ impl DeviceFlag {
             HealthReason::Lost => REBOOT,
             HealthReason::NeedsReset
             | HealthReason::RemapPending
-            | HealthReason::RetirementPending => RESET,
+            | HealthReason::RetirementPending
+            | HealthReason::LoadWithoutProcess(_) => RESET,
             HealthReason::NoPermission => "ask the administrator for access to the devices",
             HealthReason::Driver(_) => "run nvidia-smi there by hand",
             HealthReason::Recovery(_) => "do so when nothing uses the device, as administrator",
@@ -325,7 +328,6 @@ impl DeviceFlag {
                 "nvidia-smi nvlink --status there shows the links; ask the administrator to check them"
             }
             HealthReason::Slowed { cause, .. } => Self::Slowed(*cause).remedy(),
-            HealthReason::LoadWithoutProcess(_) => RESET,
         }
     }
 }

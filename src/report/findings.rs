@@ -205,9 +205,9 @@ fn add_device(
 /// Returns why a device was faulty, or degraded.
 fn reasons_text(device: &DeviceRecord, health: Health, names: &ReportNames) -> String {
     let reasons = device.health_reasons.values().filter(|reason| reason.health() == health);
-    let texts = reasons.map(|reason| match reason {
-        HealthReason::Driver(words) if !words.is_empty() => names.free_text(words),
-        plain => plain.text(),
+    let texts = reasons.map(|reason| {
+        let HealthReason::Driver(words) = reason else { return reason.text() };
+        if words.is_empty() { reason.text() } else { names.free_text(words) }
     });
     texts.collect::<Vec<_>>().join(", ")
 }

@@ -46,8 +46,23 @@ fn the_picture_of_a_time_is_the_live_one() {
     for (at, live) in pictures.iter().filter(|(at, _)| *at > after(60)) {
         let picture = json(&recordings.fleet_from_checkpoint(*at, HISTORY), *at);
         // The clocks of nodes are followed to a tenth of a millisecond.
-        assert_eq!(in_milliseconds(&picture), in_milliseconds(live), "after {} s", seconds(*at));
+        let [picture, live] =
+            [&picture, live].map(|json| without_what_lasts(&in_milliseconds(json)));
+        assert_eq!(picture, live, "after {} s", seconds(*at));
     }
+}
+
+/// Removes what is only known once more than the last checkpoint is read: what a device has done for long.
+fn without_what_lasts(json: &str) -> serde_json::Value {
+    let mut picture: serde_json::Value = serde_json::from_str(json).unwrap();
+    for node in picture["nodes"].as_array_mut().unwrap() {
+        node["notes"].take();
+        for device in node["devices"].as_array_mut().unwrap() {
+            device["health"].take();
+            device["health_reasons"].take();
+        }
+    }
+    picture
 }
 
 /// Cuts the times of events to milliseconds.

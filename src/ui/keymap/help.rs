@@ -255,11 +255,12 @@ fn flag_lines(subject: &HelpSubject<'_>, width: u16) -> Vec<Line> {
         .iter()
         .flat_map(|flag| {
             let word = flag.word();
-            let (start, sign) = match word.split_once(':') {
-                Some((start, _)) => (start, format!("{start}:N")),
-                None => (&*word, word.clone()),
+            let (sign, is_shown) = match word.split_once(':') {
+                Some((start, _)) => {
+                    (format!("{start}:N"), subject.shown.has_start(&format!("{start}:")))
+                }
+                None => (word.clone(), subject.shown.has(&word)),
             };
-            let is_shown = subject.shown.has_start(start);
             let tone = Tone::from(flag.severity());
             is_shown.then(|| entry((&sign, tone), flag.meaning(), width)).into_iter().flatten()
         })
