@@ -279,8 +279,14 @@ impl DeviceFlag {
             HealthReason::NvlinksDown { .. } => {
                 "links to other devices are down: jobs on several devices are slower or hang"
             }
-            HealthReason::Slowed { .. } => {
-                "slowed down like this all of the time: it does less than others in the same time"
+            HealthReason::Slowed { cause: SlowdownCause::Thermal, .. } => {
+                "the device has been too hot for long, and does less than others in the same time"
+            }
+            HealthReason::Slowed { cause: SlowdownCause::PowerBrake, .. } => {
+                "the power supply has slowed it down for long: it does less than others in the same time"
+            }
+            HealthReason::Slowed { cause: SlowdownCause::Hardware, .. } => {
+                "it has been slowed down for long, and the driver does not say why"
             }
             HealthReason::LoadWithoutProcess(_) => {
                 "the device reports full load, and neither memory nor a process tells for whom"
