@@ -19,7 +19,7 @@ pub use node::{EventRecord, Host, Node, Process, SourceState, Traffic};
 pub use node_builder::NodeBuilder;
 pub use placing::{HoldingsKeeper, job_holdings};
 pub use store::{FleetReader, FleetStore, PublishIntervals};
-pub use totals::Totals;
+pub use totals::{Totals, measured_parts};
 pub use user::User;
 pub use waste::{IdleSpan, NodeWaste, Waste};
 

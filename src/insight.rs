@@ -270,7 +270,7 @@ impl FleetView {
         }
     }
 
-    /// Returns the positions of the devices of a node that match the filter, without slices; `None` without a filter.
+    /// Returns the positions of the units of a node that match the filter; `None` without a filter.
     pub(crate) fn matching_devices(&self, node: &Node) -> Option<&[usize]> {
         let matched = self.matched.as_ref()?;
         // The positions of a node known from the scheduler alone are not those of devices.
@@ -278,12 +278,12 @@ impl FleetView {
         Some(positions.map_or(&[], |positions| positions))
     }
 
-    /// Returns true if the device at this position of a node, or a slice of it, matches the filter; of a slice, if its
-    /// device does.
+    /// Returns true if the device at this position of a node, or a slice of it, matches the filter.
     pub fn matches_device(&self, node: &Node, position: usize) -> bool {
         let Some(matching) = self.matching_devices(node) else { return true };
-        let whole = node.devices.get(position).and_then(|device| node.whole_position(device));
-        matching.contains(&whole.unwrap_or(position))
+        let Some(device) = node.devices.get(position) else { return false };
+        matching.contains(&position)
+            || node.slices(device).any(|(position, _)| matching.contains(&position))
     }
 
     /// Returns true if the process that uses a device of a node matches the filter.
@@ -327,8 +327,9 @@ impl Extents {
         for node in fleet.nodes.iter() {
             extents.name = extents.name.max(width_of(node.name.as_str()));
             let (mut devices, mut memory, mut power) = (0_u16, 0.0, 0.0);
+            devices =
+                devices.saturating_add(u16::try_from(node.units().count()).unwrap_or(u16::MAX));
             for (_, device) in node.whole_devices() {
-                devices = devices.saturating_add(1);
                 memory += device.memory_total.get().map_or(0.0, Bytes::gib);
                 power += device.power_limit.get().map_or(0.0, crate::model::Watts::get);
             }
@@ -402,7 +403,7 @@ fn problem_keys(node: &Node, any_let_in: bool, now: Timestamp) -> Vec<(ProblemKe
         all.push((ProblemKey::Stale, "check the node; gtop reconnects automatically"));
     }
     let worst =
-        node.devices.iter().filter_map(|device| node.health_reasons(device).into_iter().next());
+        node.devices.iter().filter_map(|device| node.own_health_reasons(device).into_iter().next());
     let faults = worst.filter(|reason| {
         reason.health() == Health::Faulty || *reason == HealthReason::NoPermission
     });

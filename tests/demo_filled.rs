@@ -138,8 +138,8 @@ fn has_value(lines: &[String], title: &str, is_of_devices: bool) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn every_column_has_a_value_somewhere() {
-    // Those of TPU chips and of AMD's devices.
-    const EXCEPTIONS: [&str; 5] = ["owner", "junction", "hloq", "cores", "partitions"];
+    // Devices of unknown use, and those of TPU chips and of AMD's devices.
+    const EXCEPTIONS: [&str; 6] = ["unknown", "owner", "junction", "hloq", "cores", "partitions"];
     let fleet = demo_after(FleetSpec::demo(12, 1), 12).await;
     let mut empty = Vec::new();
     for setting in settings() {

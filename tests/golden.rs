@@ -17,7 +17,7 @@ mod events;
 mod filter;
 mod first_sight;
 mod fleet;
-mod fleets;
+pub mod fleets;
 pub mod harness;
 mod help;
 mod job;

@@ -16,7 +16,9 @@ use crate::export::json::schema::{
     JsonShape, Metrics, Moment, Objects, SchemaVersion, Shaped, object,
 };
 use crate::export::output_field::{DeviceKey, OutputRow, OutputRows};
-use crate::fleet::{EventRecord, Fleet, HealthReason, Node, SourceState, Totals, Traffic};
+use crate::fleet::{
+    DeviceCount, EventRecord, Fleet, HealthReason, Node, SourceState, Totals, Traffic,
+};
 use crate::insight::node_status::fleet_notes;
 use crate::insight::note::Note;
 use crate::metrics::Usage;
@@ -458,10 +460,13 @@ object! {
         uuid: &'a str = &device.uuid,
         /// Index of the device; for a slice, its index within the device.
         index: Option<u32> = device.index.get(),
-        /// For a slice, the UUID of its device. Slices are left out of sums.
+        /// For a slice, the UUID of its device. Slices count instead of it; its memory and power are in sums.
         parent: Option<&'a str> = device.parent.as_deref(),
         /// True if the values are current.
         fresh: bool = node.device_freshness(index, now).is_fresh(),
+        /// What it counts as in `totals`: busy, `idle_held`, free, faulty, stale, unavailable or unknown; null if its slices count
+        /// instead.
+        state: Option<&'static str> = DeviceCount::of(node, index, now).map(DeviceCount::id),
         /// Why the driver reports no values: lost, needs reset, no permission, or the driver's message.
         fault: Option<&'a str> = device.fault.as_ref().map(device_fault),
         /// How sound it is: ok, degraded, faulty or unknown.
@@ -556,7 +561,7 @@ object! {
 
 object! {
     /// Totals, each machine counted once. Every known device counts as exactly one of busy, held, free, faulty, stale,
-    /// unavailable or unknown; the other sums cover fresh nodes only. Slices count with their device.
+    /// unavailable or unknown; the other sums cover fresh nodes only. Slices count instead of what they are cut from.
     TotalsJson as "totals" of (totals: &Totals) {
         /// Nodes monitored.
         nodes: usize = totals.nodes,
@@ -570,7 +575,7 @@ object! {
         reported: usize = totals.reported,
         /// Nodes that are fresh or stale.
         known: usize = totals.fresh + totals.stale,
-        /// All known devices, fresh or not.
+        /// All that can be given away, fresh or not: slices, and devices without slices. The sum of the seven that follow.
         devices: usize = totals.devices,
         /// Devices at 5 % utilization or more.
         devices_busy: usize = totals.busy,
@@ -584,15 +589,18 @@ object! {
         devices_stale: usize = totals.stale_devices,
         /// Devices not known to be busy, held or free.
         devices_unknown: usize = totals.unknown_devices,
-        /// Unused devices of nodes to which the scheduler gives no jobs, such as drained ones.
+        /// Devices that nobody can be given: unused ones of nodes to which the scheduler gives no jobs, such as drained ones, and
+        /// those in MIG mode without slices.
         devices_unavailable: usize = totals.unavailable,
-        /// Mean utilization of the devices that report it.
+        /// The cards and chips that the nodes have: devices that are no slices.
+        physical_devices: usize = totals.physical_devices,
+        /// Mean utilization of the physical devices that report it, themselves or by their slices.
         utilization_percent: Option<f32> = totals.utilization.map(Percent::get),
-        /// Memory in use on the devices that report it.
+        /// Memory in use on the physical devices that report it, themselves or by their slices.
         memory_used_bytes: Option<u64> = totals.memory_used.map(|Bytes(bytes)| bytes),
         /// Total memory of those devices.
         memory_total_bytes: Option<u64> = totals.memory_total.map(|Bytes(bytes)| bytes),
-        /// Power drawn by the devices that report it.
+        /// Power drawn by the physical devices that report it.
         power_watts: Option<f32> = totals.power.map(Watts::get),
         /// Power limit of those devices.
         power_limit_watts: Option<f32> = totals.power_limit.map(Watts::get),

@@ -60,7 +60,7 @@ fn values(device: &Device) -> Option<String> {
     let mebibytes = |Bytes(bytes): Bytes| bytes >> 20;
     let used = device.memory_used.get().map(mebibytes)?;
     let total = device.memory_total.get().map(mebibytes)?;
-    let utilization = device.utilization.get().map(Percent::get)?;
+    let utilization = device.load().get().map(Percent::get)?;
     device.fault.is_none().then(|| format!("{utilization:.0},{used},{total}"))
 }
 

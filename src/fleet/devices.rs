@@ -54,7 +54,7 @@ fn apply_devices(node: &mut Node, source: &Source, reading: DevicesReading, cloc
     apply_host_memory(node);
     lasting::remember(node, source, reading.at);
     for device in &node.devices {
-        if let Some(share) = device.utilization.get().filter(|_| device.fault.is_none()) {
+        if let Some(share) = device.load().get().filter(|_| device.fault.is_none()) {
             node.history.record(&device.uuid, Metric::Utilization, reading.at, share);
         }
         if let Some(share) = device.memory_share().filter(|_| device.fault.is_none()) {

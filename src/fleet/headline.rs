@@ -29,7 +29,7 @@ table! {
 }
 
 table! {
-    /// What a device counts as, with its word: exactly one of these. Slices count with their device.
+    /// What a device counts as, with its word: exactly one of these. Of a device with slices, these count and it does not.
     pub enum DeviceCount {
         /// At 5 % utilization or more.
         Busy = "busy",
@@ -41,7 +41,7 @@ table! {
         Faulty = "faulty",
         /// Its node is not fresh.
         Stale = "stale",
-        /// Idle and unused, on a node to which the scheduler gives no jobs.
+        /// Nobody can be given it: its node takes no jobs, or it is in MIG mode without slices.
         Unavailable = "unavailable",
         /// Not known to be busy, idle-held or free.
         Unknown = "unknown",
@@ -71,10 +71,23 @@ impl NodeCount {
 }
 
 impl DeviceCount {
-    /// Returns what the device at this position of a node counts as; `None` if there is none, or if the node counts as
-    /// the scheduler reports it.
+    /// Returns its name for programs, which never changes.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::IdleHeld => "idle_held",
+            Self::Busy
+            | Self::Free
+            | Self::Faulty
+            | Self::Stale
+            | Self::Unavailable
+            | Self::Unknown => self.word(),
+        }
+    }
+
+    /// Returns what the device at this position of a node counts as; `None` if there is none, if its slices count instead,
+    /// or if the node counts as the scheduler reports it.
     pub fn of(node: &Node, position: usize, now: Timestamp) -> Option<Self> {
-        let device = node.devices.get(position)?;
+        let device = node.devices.get(position).filter(|device| !node.has_slices(device))?;
         match NodeCount::of(node, now) {
             NodeCount::Fresh => Some(DeviceState::of(node, position, device).into()),
             NodeCount::Connecting | NodeCount::Stale | NodeCount::Down => Some(Self::Stale),
@@ -95,18 +108,19 @@ impl DeviceCount {
 }
 
 impl Node {
-    /// Returns the number of its devices, without slices: as the scheduler says if it is known from there alone.
+    /// Returns the number of its devices, slices instead of what they are cut from: as the scheduler says if it is known
+    /// from there alone.
     pub fn device_count(&self) -> usize {
         let reported =
             |node| DeviceCount::of_reported(node).map(|(_, devices)| devices).iter().sum();
-        self.reported().map_or_else(|| self.whole_devices().count(), reported)
+        self.reported().map_or_else(|| self.units().count(), reported)
     }
 
-    /// Returns the positions of its devices, without slices. Of a node known from the scheduler alone they are those in
+    /// Returns the positions of its [units](Self::units). Of a node known from the scheduler alone they are those in
     /// [`DeviceCount::of_reported`], where devices that count as the same share one.
     pub fn device_positions(&self) -> impl Iterator<Item = usize> {
         let reported = self.reported().map(DeviceCount::of_reported);
-        let own = reported.is_none().then(|| self.whole_devices().map(|(position, _)| position));
+        let own = reported.is_none().then(|| self.units().map(|(position, _)| position));
         let counted = reported.into_iter().flatten().enumerate();
         let counted =
             counted.filter(|(_, (_, devices))| *devices > 0).map(|(position, _)| position);

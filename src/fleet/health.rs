@@ -230,8 +230,22 @@ impl Node {
         reasons.iter().map(HealthReason::health).max().unwrap_or(Health::Ok)
     }
 
-    /// Returns why one of its devices is not sound, the worst first; nothing if it is.
+    /// Returns why one of its devices is not sound, the worst first; nothing if it is. A slice is no sounder than its device.
     pub fn health_reasons(&self, device: &Device) -> Vec<HealthReason> {
+        let mut reasons = self.own_health_reasons(device);
+        let whole = device.parent.as_ref().and_then(|parent| self.device(parent));
+        let of_whole = whole.map(|whole| self.own_health_reasons(whole)).unwrap_or_default();
+        for reason in of_whole {
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+        reasons.sort_by_key(|reason| std::cmp::Reverse(reason.health()));
+        reasons
+    }
+
+    /// Returns the same without what only the device of a slice tells.
+    pub fn own_health_reasons(&self, device: &Device) -> Vec<HealthReason> {
         let mut reasons: Vec<HealthReason> = Vec::new();
         reasons.extend(device.fault.as_ref().map(HealthReason::from));
         if reasons.is_empty() {
@@ -295,7 +309,7 @@ impl Node {
         }
         let max = device.statics.as_ref()?.pcie_max.get()?;
         let now = device.pcie.get()?;
-        let is_awake = device.utilization.get().is_some_and(|share| share.get() >= AWAKE_PERCENT)
+        let is_awake = device.load().get().is_some_and(|share| share.get() >= AWAKE_PERCENT)
             && device.performance_state.get().is_none_or(|state| state <= AWAKE_STATE);
         if !is_awake || (now.0 >= max.0 && now.1 >= max.1) {
             return None;

@@ -28,7 +28,8 @@ pub enum DeviceState {
     Faulty,
     /// Its utilization or its users are not known, or a job whose devices are not all known may have it.
     Unknown,
-    /// Idle and unused, on a node to which the scheduler gives no jobs, such as a drained one.
+    /// Nobody can be given it: it is idle and unused, on a node to which the scheduler gives no jobs, such as a drained one,
+    /// or it is in MIG mode without slices.
     Unavailable,
 }
 
@@ -38,6 +39,8 @@ impl DeviceState {
         let is_allocated = node.holdings.device(&device.uuid).is_allocated();
         if node.health(device) == Health::Faulty {
             Self::Faulty
+        } else if node.is_without_slices(device) {
+            Self::Unavailable
         } else if is_busy(device) {
             Self::Busy
         } else if is_idle_held(node, device, is_allocated == Some(true)) {
@@ -50,14 +53,14 @@ impl DeviceState {
     }
 }
 
-/// Returns true if utilization is known and at least [`ACTIVE_PERCENT`].
+/// Returns true if the [load](Device::load) is known and at least [`ACTIVE_PERCENT`].
 pub fn is_busy(device: &Device) -> bool {
-    device.utilization.get().map(Percent::get).is_some_and(|share| share >= ACTIVE_PERCENT)
+    device.load().get().map(Percent::get).is_some_and(|share| share >= ACTIVE_PERCENT)
 }
 
-/// Returns true if utilization is known and below [`ACTIVE_PERCENT`].
+/// Returns true if the [load](Device::load) is known and below [`ACTIVE_PERCENT`].
 pub fn is_idle(device: &Device) -> bool {
-    device.utilization.get().is_some() && !is_busy(device)
+    device.load().get().is_some() && !is_busy(device)
 }
 
 /// Returns true if processes, visible or not, hold a device or a slice of it. Unknown memory counts as held.
@@ -84,11 +87,28 @@ pub fn is_free(node: &Node, position: usize) -> bool {
     let Some(device) = node.devices.get(position) else { return false };
     let is_asleep = device.utilization == Reading::Unknown(Reason::Asleep);
     device.fault.is_none()
-        && (is_idle(device) || is_asleep || device.is_open() == Some(false))
+        && (is_idle(device)
+            || is_asleep
+            || device.is_open() == Some(false)
+            || is_slice_without_load(device))
         && !is_in_use(node, device)
+        && !is_whole_in_use(node, device)
         && unexplained_memory(device).is_none()
         && device.hidden_processes.get().is_none_or(|count| count == 0)
         && node.users_unknown_reason(position).is_none()
+}
+
+/// Returns true if a slice has no load that could be measured, and what its processes have of its memory is known: then
+/// these tell that it is unused.
+fn is_slice_without_load(device: &Device) -> bool {
+    device.parent.is_some()
+        && device.load() == Reading::Unknown(Reason::NotSupported)
+        && device.hidden_memory.get().is_some()
+}
+
+/// Returns true if processes use the device of a slice, and it is not known on which of its slices they are.
+fn is_whole_in_use(node: &Node, device: &Device) -> bool {
+    device.parent.as_ref().is_some_and(|parent| node.uses_of(parent).next().is_some())
 }
 
 /// Returns true if a device is allocated to a job, or processes hold a relevant amount of its memory.
@@ -110,8 +130,8 @@ mod tests {
     use super::*;
     use crate::fleet::{Fleet, Totals};
     use crate::model::{
-        Allocation, DeviceAllocation, DeviceUse, Job, JobList, Link, NodeName, NodeState,
-        SchedulerNode, SchedulerNodes, Source,
+        Allocation, DeviceActivity, DeviceAllocation, DeviceDetails, DeviceFault, DeviceUse, Job,
+        JobList, Link, NodeName, NodeState, SchedulerNode, SchedulerNodes, Source,
     };
     use crate::time::Timestamp;
 
@@ -147,6 +167,97 @@ mod tests {
             let found = is_idle_held(&node, &node.devices[0], is_allocated);
             assert_eq!(found, expected, "{share:?} {memory:?} {is_allocated}");
         }
+    }
+
+    /// Returns a node with a device in MIG mode and slices of these loads, none of which has users.
+    fn sliced_node(loads: &[Option<f32>]) -> Node {
+        let mut node = node(None, None);
+        let unsupported = Reading::Unknown(Reason::NotSupported);
+        let whole = &mut node.devices[0];
+        (whole.utilization, whole.mig) = (unsupported, Reading::Known(true));
+        let slice = |(index, load): (u32, &Option<f32>)| {
+            let activity = DeviceActivity {
+                graphics_active: load
+                    .map_or(unsupported, |load| Reading::checked(Percent::new(load))),
+                ..DeviceActivity::default()
+            };
+            Device {
+                uuid: format!("MIG-{index}").into(),
+                parent: Some("GPU-1".into()),
+                index: Reading::Known(index),
+                utilization: unsupported,
+                activity: activity.shared(),
+                hidden_processes: Reading::Known(0),
+                hidden_memory: Reading::Known(Bytes(12 << 20)),
+                ..Device::default()
+            }
+        };
+        let slices: Vec<Device> = (0..).zip(loads).map(slice).collect();
+        node.devices.extend(slices);
+        node
+    }
+
+    /// Returns the states of all devices of a node.
+    fn states(node: &Node) -> Vec<DeviceState> {
+        let devices = node.devices.iter().enumerate();
+        devices.map(|(position, device)| DeviceState::of(node, position, device)).collect()
+    }
+
+    #[test]
+    fn a_slice_has_a_state_of_its_own() {
+        use DeviceState::{Busy, Faulty, Free, IdleHeld, Unknown};
+        let mut node = sliced_node(&[Some(63.0), Some(0.0), Some(4.0)]);
+        let use_of = |device: &str| DeviceUse {
+            device: device.into(),
+            memory: Reading::Known(Bytes(1 << 30)),
+            ..DeviceUse::default()
+        };
+        node.uses = [use_of("MIG-0"), use_of("MIG-2")].into();
+        assert_eq!(states(&node)[1..], [Busy, Free, IdleHeld]);
+        // It is not known on which slice this process is.
+        node.uses = [use_of("GPU-1")].into();
+        assert_eq!(states(&node)[1..], [Busy, Unknown, Unknown]);
+        // A slice is no sounder than its device.
+        node.uses = [].into();
+        node.devices[0].details =
+            DeviceDetails { remapping_failed: Reading::Known(true), ..DeviceDetails::default() }
+                .shared();
+        assert_eq!(states(&node), [Faulty; 4]);
+    }
+
+    #[test]
+    fn a_slice_whose_load_cannot_be_measured_is_free_if_its_processes_and_its_memory_say_so() {
+        let state = |change: &dyn Fn(&mut Node)| {
+            let mut node = sliced_node(&[None]);
+            change(&mut node);
+            states(&node)[1]
+        };
+        assert_eq!(state(&|_| ()), DeviceState::Free);
+        let not_free: [&dyn Fn(&mut Node); 5] = [
+            &|node| node.devices[1].hidden_memory = Reading::Known(Bytes(10 << 30)),
+            &|node| node.devices[1].hidden_memory = Reading::default(),
+            &|node| node.devices[1].hidden_processes = Reading::Known(1),
+            &|node| {
+                let graphics_active = Reading::Unknown(Reason::DriverError);
+                let activity = DeviceActivity { graphics_active, ..DeviceActivity::default() };
+                node.devices[1].activity = activity.shared();
+            },
+            &|node| {
+                node.uses = [DeviceUse { device: "MIG-0".into(), ..DeviceUse::default() }].into();
+            },
+        ];
+        for change in not_free {
+            assert_eq!(state(change), DeviceState::Unknown);
+        }
+    }
+
+    #[test]
+    fn a_device_in_mig_mode_without_slices_is_unavailable() {
+        let mut node = sliced_node(&[]);
+        assert_eq!(states(&node), [DeviceState::Unavailable]);
+        assert_eq!(node.units().count(), 1);
+        node.devices[0].fault = Some(DeviceFault::Lost);
+        assert_eq!(states(&node), [DeviceState::Faulty]);
     }
 
     #[test]

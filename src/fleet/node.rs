@@ -478,6 +478,48 @@ impl Node {
         self.devices.iter().enumerate().filter(|(_, device)| device.parent.is_none())
     }
 
+    /// Returns what can be given away, with its position: slices, and devices without slices.
+    pub fn units(&self) -> impl Iterator<Item = (usize, &Device)> {
+        let has_any = self.devices.iter().any(|device| device.parent.is_some());
+        let is_unit = move |(_, device): &(usize, &Device)| {
+            !has_any || device.parent.is_some() || !self.has_slices(device)
+        };
+        self.devices.iter().enumerate().filter(is_unit)
+    }
+
+    /// Returns the slices of a device, with their positions.
+    pub fn slices<'a>(&'a self, device: &'a Device) -> impl Iterator<Item = (usize, &'a Device)> {
+        let is_slice = |(_, one): &(usize, &Device)| one.parent.as_ref() == Some(&device.uuid);
+        self.devices.iter().enumerate().filter(is_slice)
+    }
+
+    /// Returns true if a device is in MIG mode and has no slices, so that nobody can use it.
+    pub fn is_without_slices(&self, device: &Device) -> bool {
+        device.mig == Reading::Known(true) && device.parent.is_none() && !self.has_slices(device)
+    }
+
+    /// Returns the device, or the one that it is a slice of.
+    pub fn whole<'a>(&'a self, device: &'a Device) -> &'a Device {
+        device.parent.as_ref().and_then(|parent| self.device(parent)).unwrap_or(device)
+    }
+
+    /// Returns which part of its device a unit is: of several slices by their memory, or equal parts.
+    pub fn part_of_device(&self, unit: &Device) -> f32 {
+        let Some(parent) = &unit.parent else { return 1.0 };
+        let siblings = self.devices.iter().filter(|one| one.parent.as_ref() == Some(parent));
+        let memory = |device: &Device| device.memory_total.get().map(|total| total.0);
+        let sum: Option<u64> = siblings.clone().map(memory).sum();
+        let by_memory = memory(unit).zip(sum).and_then(|(own, sum)| Percent::of(own, sum));
+        let count = u16::try_from(siblings.count()).unwrap_or(u16::MAX);
+        by_memory.map_or_else(|| 1.0 / f32::from(count.max(1)), |part| part.get() / 100.0)
+    }
+
+    /// Returns the power that a unit draws: of a slice, its part of that of its device.
+    pub fn unit_power(&self, unit: &Device) -> Option<f32> {
+        let power = self.whole(unit).power.get()?.get();
+        Some(power * self.part_of_device(unit))
+    }
+
     /// Returns how many slices of the device with this UUID processes use, and how many it has; `None` if it has none.
     pub fn slices_in_use(&self, uuid: &str) -> Option<(usize, usize)> {
         let is_slice = |device: &&Device| device.parent.as_deref() == Some(uuid);
@@ -487,20 +529,9 @@ impl Node {
         Some((used, slices.count())).filter(|(_, count)| *count > 0)
     }
 
-    /// Returns the position of a device, or of the one that it is a slice of.
-    pub fn whole_position(&self, device: &Device) -> Option<usize> {
-        let uuid = device.parent.as_ref().unwrap_or(&device.uuid);
-        self.devices.iter().position(|other| other.uuid == *uuid)
-    }
-
     /// Returns the device, or slice, with this UUID.
     pub fn device(&self, uuid: &str) -> Option<&Device> {
         self.devices.iter().find(|device| *device.uuid == *uuid)
-    }
-
-    /// Returns the UUID of the device that a slice is cut from; for any other device, its own.
-    pub fn whole_uuid<'a>(&'a self, uuid: &'a Arc<str>) -> &'a Arc<str> {
-        self.device(uuid).and_then(|device| device.parent.as_ref()).unwrap_or(uuid)
     }
 }
 

@@ -22,8 +22,11 @@ pub struct Totals {
     pub unseen: usize,
     /// Nodes that do not let gtop in or are powered off, known from the scheduler alone.
     pub reported: usize,
-    /// All known devices, each in exactly one of the seven counts that follow; slices count with their device.
+    /// All known devices, each in exactly one of the seven counts that follow; slices count instead of what they are cut
+    /// from.
     pub devices: usize,
+    /// Those that are no slices: the cards and chips that the machines have.
+    pub physical_devices: usize,
     /// Devices at 5 % utilization or more.
     pub busy: usize,
     /// Devices that are allocated or in use, and idle.
@@ -40,11 +43,13 @@ pub struct Totals {
     pub unknown_devices: usize,
     /// Those of them that jobs have by the scheduler's word alone.
     pub allocated_unseen: usize,
-    /// Unused devices of nodes to which the scheduler gives no jobs, such as drained ones.
+    /// Devices that nobody can be given: unused ones of nodes to which the scheduler gives no jobs, such as drained ones,
+    /// and those in MIG mode without slices.
     pub unavailable: usize,
-    /// Mean utilization of the devices that report it.
+    /// Mean [load](Device::load) of the devices that report it. What follows is of physical devices, or of those slices of
+    /// them alone that are included.
     pub utilization: Option<Percent>,
-    /// Number of devices in `utilization`.
+    /// Number of devices, and of slices that are not all of theirs, in `utilization`.
     pub utilization_devices: usize,
     /// Memory in use on devices that report it.
     pub memory_used: Option<Bytes>,
@@ -174,6 +179,7 @@ impl Totals {
             let counted = DeviceCount::of_reported(reported).into_iter().enumerate();
             for (_, (count, devices)) in counted.filter(|(position, _)| is_part(position)) {
                 self.devices += devices;
+                self.physical_devices += devices;
                 *self.devices_counted_as(count) += devices;
                 if count == DeviceCount::Unknown && !reported.is_old && !reported.is_count_old {
                     self.allocated_unseen += devices;
@@ -182,38 +188,92 @@ impl Totals {
         } else if count == NodeCount::Fresh {
             self.add(node, positions, sums);
         } else {
-            let devices = whole_devices(node, positions).count();
+            let devices = units(node, positions).count();
             self.devices += devices;
+            self.physical_devices += included_devices(node, positions).len();
             *self.devices_counted_as(DeviceCount::Stale) += devices;
             self.unseen += usize::from(node.is_unseen());
         }
     }
 
     fn add(&mut self, node: &Node, positions: Option<&[usize]>, sums: &mut Sums) {
-        for (index, device) in whole_devices(node, positions) {
+        for (index, device) in units(node, positions) {
             self.devices += 1;
             let state = DeviceState::of(node, index, device);
             *self.devices_counted_as(state.into()) += 1;
+        }
+        let included = included_devices(node, positions);
+        self.physical_devices += included.len();
+        for (device, slices) in &included {
             if device.fault.is_none() {
-                sums.add(device);
+                sums.add_device(node, device, slices);
             }
         }
     }
 }
 
-/// Returns the devices at these positions of a node, or all, without slices.
-fn whole_devices<'a>(
+/// Returns what of a node a mean of its devices at these positions, or of all, is made of, each with the part that it is of
+/// a device: devices with the value, if all their slices are included, and else those slices.
+pub fn measured_parts<'a>(
     node: &'a Node,
-    positions: Option<&'a [usize]>,
+    positions: Option<&[usize]>,
+    has_value: impl Fn(&Device) -> bool,
+) -> Vec<(&'a Device, f32)> {
+    let included = included_devices(node, positions);
+    let parts = |(device, slices): &(&'a Device, Vec<&'a Device>)| {
+        parts_of(node, device, slices, has_value(device))
+    };
+    included.iter().flat_map(parts).collect()
+}
+
+/// Returns a device if all its slices are included, or else these.
+fn parts_of<'a>(
+    node: &Node,
+    device: &'a Device,
+    slices: &[&'a Device],
+    has_value: bool,
+) -> Vec<(&'a Device, f32)> {
+    if slices.is_empty() || (has_value && slices.len() == node.slices(device).count()) {
+        return vec![(device, 1.0)];
+    }
+    slices.iter().map(|slice| (*slice, node.part_of_device(slice))).collect()
+}
+
+/// Returns the units at these positions of a node, or all.
+fn units<'a>(
+    node: &'a Node,
+    positions: Option<&[usize]>,
 ) -> impl Iterator<Item = (usize, &'a Device)> {
     let is_included =
         move |index: &usize| positions.is_none_or(|positions| positions.contains(index));
-    node.whole_devices().filter(move |(index, _)| is_included(index))
+    node.units().filter(move |(index, _)| is_included(index))
+}
+
+/// Returns the physical devices of which a unit is at these positions of a node, or all, each with these of its slices.
+fn included_devices<'a>(
+    node: &'a Node,
+    positions: Option<&[usize]>,
+) -> Vec<(&'a Device, Vec<&'a Device>)> {
+    let mut devices: Vec<(&Device, Vec<&Device>)> = Vec::new();
+    for (_, unit) in units(node, positions) {
+        let whole = node.whole(unit);
+        if std::ptr::eq(whole, unit) {
+            devices.push((unit, Vec::new()));
+            continue;
+        }
+        match devices.iter_mut().find(|(known, _)| std::ptr::eq(*known, whole)) {
+            Some((_, slices)) => slices.push(unit),
+            None => devices.push((whole, vec![unit])),
+        }
+    }
+    devices
 }
 
 #[derive(Default)]
 struct Sums {
     utilization: f64,
+    /// What of devices is in it: of slices, their parts.
+    utilization_weight: f64,
     utilization_devices: usize,
     memory: Option<(u64, u64)>,
     power: Option<f32>,
@@ -222,33 +282,49 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, device: &Device) {
-        if let Some(share) = device.utilization.get() {
-            self.utilization += f64::from(share.get());
-            self.utilization_devices += 1;
+    /// Adds a device, or some of its slices. What the driver does not tell of a device is that of its slices.
+    fn add_device(&mut self, node: &Node, device: &Device, slices: &[&Device]) {
+        let has_memory = device.memory_used.zip(device.memory_total).get().is_some();
+        for (unit, part) in parts_of(node, device, slices, device.load().get().is_some()) {
+            self.add_load(unit, part);
         }
-        if let (Some(used), Some(total)) = (device.memory_used.get(), device.memory_total.get()) {
-            let (all_used, all) = self.memory.unwrap_or_default();
-            self.memory = Some((all_used.saturating_add(used.0), all.saturating_add(total.0)));
+        for (unit, _) in parts_of(node, device, slices, has_memory) {
+            self.add_memory(unit);
         }
-        if let Some(drawn) = device.power.get() {
-            let before = if self.power.is_none() { Some(0.0) } else { self.power_limit };
-            let limit = device.power_limit.get().map(Watts::get);
-            self.power_limit = before.zip(limit).map(|(before, limit)| before + limit);
-            self.power = Some(self.power.unwrap_or_default() + drawn.get());
+        for (_, part) in parts_of(node, device, slices, true) {
+            self.add_power(device, part);
         }
     }
 
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        reason = "a mean of shares"
-    )]
+    fn add_load(&mut self, unit: &Device, part: f32) {
+        if let Some(share) = unit.load().get() {
+            self.utilization += f64::from(share.get() * part);
+            self.utilization_weight += f64::from(part);
+            self.utilization_devices += 1;
+        }
+    }
+
+    fn add_memory(&mut self, unit: &Device) {
+        if let (Some(used), Some(total)) = (unit.memory_used.get(), unit.memory_total.get()) {
+            let (all_used, all) = self.memory.unwrap_or_default();
+            self.memory = Some((all_used.saturating_add(used.0), all.saturating_add(total.0)));
+        }
+    }
+
+    fn add_power(&mut self, device: &Device, part: f32) {
+        if let Some(drawn) = device.power.get() {
+            let before = if self.power.is_none() { Some(0.0) } else { self.power_limit };
+            let limit = device.power_limit.get().map(|limit| limit.get() * part);
+            self.power_limit = before.zip(limit).map(|(before, limit)| before + limit);
+            self.power = Some(self.power.unwrap_or_default() + drawn.get() * part);
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a mean of shares")]
     fn finish(self, totals: &mut Totals) {
         totals.utilization_devices = self.utilization_devices;
-        if self.utilization_devices > 0 {
-            totals.utilization =
-                Percent::new((self.utilization / self.utilization_devices as f64) as f32);
+        if self.utilization_weight > 0.0 {
+            totals.utilization = Percent::new((self.utilization / self.utilization_weight) as f32);
         }
         if let Some((used, total)) = self.memory {
             (totals.memory_used, totals.memory_total) = (Some(Bytes(used)), Some(Bytes(total)));
@@ -266,8 +342,8 @@ mod tests {
 
     use super::*;
     use crate::model::{
-        DeviceFault, Fault, FaultKind, Link, NodeName, NodeState, Reading, Reason, SchedulerNode,
-        Source, TpuDetails,
+        DeviceActivity, DeviceFault, Fault, FaultKind, Link, NodeName, NodeState, Reading, Reason,
+        SchedulerNode, Source, TpuDetails,
     };
 
     #[test]
@@ -364,6 +440,63 @@ mod tests {
         assert_eq!(counts(0), (8, [1, 0, 1, 1, 4, 1]));
         assert_eq!(counts(600), (8, [0, 0, 0, 0, 8, 0]));
         assert_eq!(Totals::of(&fleet, start).unseen, 0);
+    }
+
+    #[test]
+    fn slices_count_instead_of_their_device_and_sums_are_of_devices() {
+        let bytes = |bytes| Reading::Known(Bytes(bytes));
+        let load = |load| DeviceActivity {
+            graphics_active: Reading::checked(Percent::new(load)),
+            ..DeviceActivity::default()
+        };
+        let slice = |uuid: &str, percent| Device {
+            uuid: uuid.into(),
+            parent: Some("GPU-1".into()),
+            activity: load(percent).shared(),
+            memory_total: bytes(40),
+            memory_used: bytes(if percent > 0.0 { 30 } else { 1 }),
+            ..Device::default()
+        };
+        let whole = Device {
+            uuid: "GPU-1".into(),
+            activity: load(31.0).shared(),
+            memory_total: bytes(100),
+            memory_used: bytes(35),
+            power: Reading::checked(Watts::new(300.0)),
+            ..Device::default()
+        };
+        let other = Device {
+            uuid: "GPU-2".into(),
+            utilization: Reading::checked(Percent::new(91.0)),
+            memory_total: bytes(100),
+            memory_used: bytes(5),
+            power: Reading::checked(Watts::new(500.0)),
+            ..Device::default()
+        };
+        let mut node = Node::new(NodeName::new("a").unwrap(), Duration::ZERO);
+        node.devices = vec![whole, slice("MIG-0", 60.0), slice("MIG-1", 0.0), other];
+        let counts =
+            |totals: &Totals| (totals.devices, totals.physical_devices, totals.busy, totals.free);
+        let sums = |totals: &Totals| {
+            let bytes = totals.memory_used.zip(totals.memory_total);
+            let numbers = totals.utilization.map(Percent::get).zip(totals.power.map(Watts::get));
+            (numbers, bytes.map(|(used, total)| (used.0, total.0)))
+        };
+        let all = Totals::of_devices(&node);
+        assert_eq!(counts(&all), (3, 2, 2, 1));
+        // Memory and power are counted once.
+        assert_eq!(sums(&all), (Some((61.0, 800.0)), Some((40, 200))));
+        let part = |positions: &[usize]| Totals::of_part(&node, Some(positions));
+        assert_eq!(counts(&part(&[1, 3])), (2, 2, 2, 0));
+        // A slice weighs half as much as a device, and has half of its power.
+        let load = (60.0 * 0.5 + 91.0) / 1.5;
+        assert_eq!(sums(&part(&[1, 3])), (Some((load, 650.0)), Some((35, 140))));
+        assert_eq!(sums(&part(&[1, 2])), (Some((31.0, 300.0)), Some((35, 100))));
+        assert_eq!(counts(&part(&[0])), (0, 0, 0, 0));
+        // What the driver does not tell of a device is that of its slices.
+        (node.devices[0].activity, node.devices[0].memory_used) = (None, Reading::default());
+        let load = f32::midpoint(f32::midpoint(60.0, 0.0), 91.0);
+        assert_eq!(sums(&Totals::of_devices(&node)), (Some((load, 800.0)), Some((36, 180))));
     }
 
     #[test]

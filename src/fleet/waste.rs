@@ -92,7 +92,7 @@ impl Waste {
             return;
         }
         let known = self.nodes.get(&after.name);
-        let is_any_idle = after.whole_devices().any(|(_, device)| is_idle(device));
+        let is_any_idle = after.units().any(|(_, device)| is_idle(device));
         let taken_at = after.device_sources.first().and_then(|one| after.source(one)?.taken_at);
         self.since = self.since.or(taken_at);
         if !is_any_idle && known.is_none_or(|known| known.idle.is_empty()) {
@@ -237,7 +237,7 @@ fn idle_held_devices<'a>(node: &'a Node, jobs: Option<&JobLookup>) -> Vec<IdleHe
         let users = began_by_user.into_keys().collect();
         Some(IdleHeldDevice { device, source, at, users, held_since })
     };
-    node.whole_devices().filter_map(held).collect()
+    node.units().filter_map(held).collect()
 }
 
 /// Returns when the first process of a holder started on a device.

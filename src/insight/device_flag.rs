@@ -16,6 +16,8 @@ pub(crate) enum DeviceFlag {
     Slowed(SlowdownCause),
     /// Much of its memory is in use, and no process that the node lists has it.
     UnexplainedMemory(Bytes),
+    /// It is in MIG mode and has no slices, so that nobody can use it.
+    NoSlices,
 }
 
 const RESET: &str = "when nothing uses it: nvidia-smi --gpu-reset there, as administrator";
@@ -64,7 +66,7 @@ impl DeviceFlag {
     /// Returns the flags of a device, the worst first.
     pub(crate) fn of(node: &Node, device: &Device) -> Vec<Self> {
         let mut flags: Vec<Self> =
-            node.health_reasons(device).into_iter().map(Self::Health).collect();
+            node.own_health_reasons(device).into_iter().map(Self::Health).collect();
         if let Some(throttle) = device.throttle.get() {
             let causes = SlowdownCause::ALL.into_iter().filter(|cause| cause.applies(throttle));
             let causes: Vec<_> = causes.filter(|cause| !lasts(&flags, *cause)).collect();
@@ -72,7 +74,10 @@ impl DeviceFlag {
         }
         // That a device at work has memory in use is no surprise.
         let unexplained = unexplained_memory(device).filter(|_| !is_busy(device));
+        // Of a device with slices, these tell.
+        let unexplained = unexplained.filter(|_| !node.has_slices(device));
         flags.extend(unexplained.map(Self::UnexplainedMemory));
+        flags.extend(node.is_without_slices(device).then_some(Self::NoSlices));
         if flags.len() > 1 {
             flags.sort_by_key(Self::severity);
         }
@@ -88,7 +93,7 @@ impl DeviceFlag {
                 Health::Faulty => Severity::Error,
                 Health::Degraded | Health::Unknown | Health::Ok => Severity::Warning,
             },
-            Self::Slowed(_) | Self::UnexplainedMemory(_) => Severity::Warning,
+            Self::Slowed(_) | Self::UnexplainedMemory(_) | Self::NoSlices => Severity::Warning,
         }
     }
 
@@ -99,6 +104,7 @@ impl DeviceFlag {
             Self::Slowed(SlowdownCause::PowerBrake) => return "!PWR".to_owned(),
             Self::Slowed(SlowdownCause::Hardware) => return "!SLOW".to_owned(),
             Self::UnexplainedMemory(_) => return "!MEM".to_owned(),
+            Self::NoSlices => return "NO-SLICE".to_owned(),
             Self::Health(reason) => reason,
         };
         match reason {
@@ -154,7 +160,7 @@ impl DeviceFlag {
             .map(|cause| HealthReason::Slowed { cause, span: Duration::from_secs(60) });
         let slowed = SlowdownCause::ALL.into_iter().map(Self::Slowed);
         let reasons = reasons.into_iter().chain(lasting).map(Self::Health);
-        slowed.chain(reasons).chain([Self::UnexplainedMemory(Bytes(0))]).collect()
+        slowed.chain(reasons).chain([Self::UnexplainedMemory(Bytes(0)), Self::NoSlices]).collect()
     }
 
     /// Returns true if it is only slower than usual.
@@ -170,6 +176,7 @@ impl DeviceFlag {
             Self::UnexplainedMemory(bytes) => {
                 format!("{:.1} GiB in use without a process", bytes.gib())
             }
+            Self::NoSlices => "in MIG mode without slices".to_owned(),
         }
     }
 
@@ -181,6 +188,7 @@ impl DeviceFlag {
             Self::Slowed(SlowdownCause::PowerBrake) => "slowed_power_brake",
             Self::Slowed(SlowdownCause::Hardware) => "slowed_hardware",
             Self::UnexplainedMemory(_) => "unexplained_memory",
+            Self::NoSlices => "no_slices",
         }
     }
 
@@ -201,7 +209,7 @@ impl DeviceFlag {
                 | HealthReason::Driver(_),
             ) => 0,
             Self::Health(HealthReason::EccUncorrected(_)) => 2,
-            Self::Health(_) | Self::Slowed(_) | Self::UnexplainedMemory(_) => 1,
+            Self::Health(_) | Self::Slowed(_) | Self::UnexplainedMemory(_) | Self::NoSlices => 1,
         };
         (self.severity(), rank)
     }
@@ -229,6 +237,7 @@ impl DeviceFlag {
             }
             Self::Health(reason) => reason.text().to_lowercase(),
             Self::UnexplainedMemory(_) => "memory without a process".to_owned(),
+            Self::NoSlices => self.text(),
             Self::Slowed(_) => self.word(),
         }
     }
@@ -247,6 +256,9 @@ impl DeviceFlag {
             }
             Self::UnexplainedMemory(_) => {
                 return "memory is in use, and no process that the node lists has it; the device is not free";
+            }
+            Self::NoSlices => {
+                return "the device is in MIG mode, in which programs use slices, and it has none: nobody can use it";
             }
             Self::Health(reason) => reason,
         };
@@ -309,6 +321,9 @@ impl DeviceFlag {
             Self::UnexplainedMemory(_) => {
                 return "as administrator, fuser -v /dev/nvidia* there shows processes that the driver does not list; else a reset frees it";
             }
+            Self::NoSlices => {
+                return "as administrator, nvidia-smi mig -cgi there cuts slices, or nvidia-smi -mig 0 ends the mode";
+            }
             Self::Health(reason) => reason,
         };
         match reason {
@@ -342,7 +357,10 @@ impl DeviceFlag {
 fn lasts(flags: &[DeviceFlag], wanted: SlowdownCause) -> bool {
     flags.iter().any(|flag| match flag {
         DeviceFlag::Health(HealthReason::Slowed { cause, .. }) => *cause == wanted,
-        DeviceFlag::Health(_) | DeviceFlag::Slowed(_) | DeviceFlag::UnexplainedMemory(_) => false,
+        DeviceFlag::Health(_)
+        | DeviceFlag::Slowed(_)
+        | DeviceFlag::UnexplainedMemory(_)
+        | DeviceFlag::NoSlices => false,
     })
 }
 
@@ -400,7 +418,8 @@ mod tests {
                 }
                 DeviceFlag::Health(_)
                 | DeviceFlag::Slowed(_)
-                | DeviceFlag::UnexplainedMemory(_) => {
+                | DeviceFlag::UnexplainedMemory(_)
+                | DeviceFlag::NoSlices => {
                     format!("`{}`", flag.word().trim_end_matches(|c: char| c.is_ascii_digit()))
                 }
             };
@@ -413,7 +432,9 @@ mod tests {
             .iter()
             .map(|flag| match flag {
                 DeviceFlag::Health(reason) => reason.health().as_str(),
-                DeviceFlag::Slowed(_) | DeviceFlag::UnexplainedMemory(_) => "–",
+                DeviceFlag::Slowed(_) | DeviceFlag::UnexplainedMemory(_) | DeviceFlag::NoSlices => {
+                    "–"
+                }
             })
             .collect();
         let health = health.into_iter().collect::<Vec<_>>().join(" or ");

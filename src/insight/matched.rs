@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 /// The nodes and devices that match a filter.
 #[derive(Clone, Debug, Default)]
 pub struct MatchedDevices {
-    /// The positions of the matching devices, without slices, of each node that matches.
+    /// The positions of the matching units of each node that matches.
     by_node: BTreeMap<NodeName, Arc<[usize]>>,
     /// The number of devices of the whole fleet.
     pub fleet_devices: usize,

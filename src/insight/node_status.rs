@@ -250,8 +250,7 @@ fn backend_note(node: &Node) -> Option<Note> {
 
 /// Returns true if all devices of a node are free.
 fn is_free(fleet_view: &FleetView, node: &Node) -> bool {
-    !node.devices.is_empty()
-        && node.whole_devices().all(|(position, _)| fleet_view.is_free(node, position))
+    !node.devices.is_empty() && node.units().all(|(position, _)| fleet_view.is_free(node, position))
 }
 
 #[cfg(test)]

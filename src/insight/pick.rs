@@ -205,9 +205,9 @@ fn choose(sorted: Vec<EligibleDevice>, request: &PickRequest) -> Vec<EligibleDev
 
 /// Returns devices that one program can use together: CUDA shows it either whole devices or one MIG slice.
 fn usable_together(sorted: Vec<EligibleDevice>, min_count: usize) -> Vec<EligibleDevice> {
-    let starts_whole = sorted.first().is_none_or(|device| !device.is_slice);
+    let starts_whole = sorted.first().is_none_or(|device| !device.is_used_alone());
     let (mut slices, whole): (Vec<_>, Vec<_>) =
-        sorted.into_iter().partition(|device| device.is_slice);
+        sorted.into_iter().partition(EligibleDevice::is_used_alone);
     let has_enough = min_count > 0 && whole.len() >= min_count;
     if slices.is_empty() || has_enough || starts_whole {
         return whole;
@@ -280,16 +280,16 @@ fn not_chosen(candidates: &[EligibleDevice], picked: &[EligibleDevice]) -> Vec<R
     let chosen: BTreeSet<(&NodeName, &Arc<str>)> =
         picked.iter().map(|device| (&device.node, &device.uuid)).collect();
     let vendor = picked.first().map(|device| device.vendor);
-    let has_slice = picked.iter().any(|device| device.is_slice);
+    let has_slice = picked.iter().any(EligibleDevice::is_used_alone);
     let others = candidates.iter().filter(|device| !chosen.contains(&(&device.node, &device.uuid)));
     others
         .map(|device| {
             let is_other_vendor = vendor.is_some_and(|vendor| vendor != device.vendor);
             let reason = if is_other_vendor {
                 "another vendor's devices are picked"
-            } else if !picked.is_empty() && device.is_slice != has_slice {
+            } else if !picked.is_empty() && device.is_used_alone() != has_slice {
                 "MIG slices and whole devices cannot be used together"
-            } else if device.is_slice {
+            } else if device.is_used_alone() {
                 "CUDA shows a program one MIG slice only"
             } else {
                 "not needed"
@@ -300,6 +300,11 @@ fn not_chosen(candidates: &[EligibleDevice], picked: &[EligibleDevice]) -> Vec<R
 }
 
 impl EligibleDevice {
+    /// Returns true if a program can use it and no other device: a MIG slice.
+    fn is_used_alone(&self) -> bool {
+        self.is_slice && self.vendor == Vendor::Nvidia
+    }
+
     fn refused(&self, reason: &str) -> Refused {
         Refused {
             node: self.node.clone(),

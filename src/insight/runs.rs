@@ -473,7 +473,7 @@ fn resources(
         .map(|device| crate::insight::node_status::device_label(node, device).into())
         .collect();
     let loads: Vec<f32> =
-        found.iter().filter_map(|device| device.utilization.get()).map(Percent::get).collect();
+        found.iter().filter_map(|device| device.load().get()).map(Percent::get).collect();
     if !loads.is_empty() {
         let count = u16::try_from(loads.len()).map_or(f32::from(u16::MAX), f32::from);
         resources.device_utilization = Some(loads.iter().sum::<f32>() / count);

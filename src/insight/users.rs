@@ -120,7 +120,7 @@ impl Users {
         allocated: Vec<AllocatedJob>,
     ) {
         let (matching, others): (Vec<_>, Vec<_>) =
-            node.whole_devices().partition(|(at, _)| fleet_view.matches_device(node, *at));
+            node.units().partition(|(at, _)| fleet_view.matches_device(node, *at));
         let others: BTreeSet<&Arc<str>> = others.iter().map(|(_, device)| &device.uuid).collect();
         let mut holders = DeviceHolders::new();
         let mut node_usages: BTreeMap<User, NodeUsage> = BTreeMap::new();
@@ -128,7 +128,6 @@ impl Users {
                               user: &User,
                               device: &Arc<str>,
                               job: Option<&JobId>| {
-            let device = node.whole_uuid(device);
             let of_device = holders.entry(Arc::clone(device)).or_default();
             let is_new = !of_device.contains_key(user);
             of_device.entry(user.clone()).or_insert_with(|| job.cloned());
@@ -145,7 +144,7 @@ impl Users {
         let mut counted = BTreeSet::new();
         for (use_index, row_id) in process_rows(node) {
             let Some(device_use) = node.uses.get(use_index) else { continue };
-            if others.contains(node.whole_uuid(&device_use.device)) {
+            if others.contains(&device_use.device) {
                 continue;
             }
             let Some(user) = node.user_of(device_use) else { continue };
@@ -194,7 +193,7 @@ impl Users {
         for device in devices {
             self.devices += 1;
             let Some(holders) = holders.get(&device.uuid) else { continue };
-            let power = device.power.get().map(crate::model::Watts::get);
+            let power = node.unit_power(device);
             if let Some(power) = power {
                 self.power = Some(self.power.unwrap_or_default() + power);
             }
@@ -321,7 +320,7 @@ mod tests {
     use crate::fleet::{Fleet, JobLookup, Process, SourceState, Waste};
     use crate::model::{
         Allocation, DeviceAllocation, DeviceUse, Job, JobList, Link, Percent, ProcessKey,
-        ProcessStatics, Reading, Source, TpuDetails, UnseenProcess, UnseenReason, Watts,
+        ProcessStatics, Reading, Reason, Source, TpuDetails, UnseenProcess, UnseenReason, Watts,
     };
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
@@ -398,15 +397,21 @@ mod tests {
     }
 
     #[test]
-    fn slices_count_as_their_parent_device() {
-        let slice = |uuid: &str| Device { parent: Some("GPU-1".into()), ..device(uuid, 0.0) };
-        let devices = vec![device("GPU-1", 50.0), slice("MIG-1"), slice("MIG-2")];
+    fn slices_count_instead_of_their_device_and_share_its_power() {
+        let slice = |uuid: &str, load| Device {
+            parent: Some("GPU-1".into()),
+            power: Reading::Unknown(Reason::NotSupported),
+            ..device(uuid, load)
+        };
+        let mut devices = vec![device("GPU-1", 50.0), slice("MIG-1", 90.0), slice("MIG-2", 0.0)];
+        devices.push(slice("MIG-3", 0.0));
         let mut node = node("a", devices, NOW);
         add_use(&mut node, "MIG-1", 1);
         add_use(&mut node, "MIG-2", 1);
         add_process(&mut node, 1, owned_by("ada"));
         let usage = usage(vec![node], None);
-        assert_eq!((usage.devices, usage.held, counts(&usage, "ada")), (1, 1, (1, 1, 0)));
+        assert_eq!((usage.devices, usage.held, counts(&usage, "ada")), (3, 2, (2, 1, 1)));
+        assert_eq!(usage.power, Some(2.0 * 300.0 / 3.0));
     }
 
     #[test]

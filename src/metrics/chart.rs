@@ -74,13 +74,9 @@ pub fn charts() -> Vec<DeviceChart> {
     charts
 }
 
-/// Returns the utilization, or the graphics or SM activity where the driver reports none, as for slices.
+/// Returns the [load](Device::load) in percent.
 pub fn utilization(device: &Device) -> Option<f32> {
-    let share = device.utilization.get().or_else(|| {
-        let activity = device.activity.as_deref()?;
-        activity.graphics_active.get().or_else(|| activity.sm_active.get())
-    });
-    share.map(Percent::get)
+    device.load().get().map(Percent::get)
 }
 
 /// Returns memory utilization, or the share of memory bandwidth used on a TPU chip.

@@ -11,7 +11,9 @@ pub const DEVICE: &[Field<Device>] = fields! { Device:
     Text("name", "name", "model name", name);
     Text("pci_bus", "pci", "PCI bus id", pci);
     Text("driver_version", "driver", "driver version", statics?.driver);
-    Share("utilization_percent", "util", "share of time in which the device was executing work", utilization)
+    Share("utilization_percent", "util",
+        "share of time in which the device was executing work; in MIG mode, by hardware counters",
+        |device| device.load().into())
         .chart(MetricChart::new(1, 'u', "utilization").share(utilization).history(Metric::Utilization));
     Share("memory_utilization_percent", "membw", "share of time in which device memory was read or written",
         memory_utilization)

@@ -202,6 +202,20 @@ impl Device {
         }
     }
 
+    /// Returns its load: the utilization or, where the driver tells none, as for slices, the share of time that its
+    /// engines or multiprocessors were active by the hardware's counters.
+    pub fn load(&self) -> Reading<Percent> {
+        let activity = self.activity.as_deref();
+        let active = Reading::of(activity, |known| known.graphics_active)
+            .or(|| Reading::of(activity, |known| known.sm_active));
+        match (self.utilization, active) {
+            (Reading::Unknown(_), Reading::Known(_)) => active,
+            // Why there is no other value tells more than that there is no first one.
+            (Reading::Unknown(Reason::NotSupported), _) => self.utilization.or(|| active),
+            (Reading::Known(_), _) | (Reading::Unknown(_), Reading::Unknown(_)) => self.utilization,
+        }
+    }
+
     /// Returns the model name without the vendor, as it is shown.
     pub fn model(&self) -> Option<&str> {
         Some(self.name.known()?.trim_start_matches("NVIDIA "))
@@ -252,6 +266,27 @@ mod tests {
             assert_eq!(reasons_of(bit), (kinds, text.to_owned()), "bit {bit}");
         }
         assert_eq!(Throttle(0x84).text(), "power cap, power brake");
+    }
+
+    #[test]
+    fn the_load_is_that_of_the_counters_where_the_driver_tells_no_utilization() {
+        let share = |share| Reading::checked(Percent::new(share));
+        let none = Reading::Unknown;
+        let load = |utilization, graphics_active, sm_active| {
+            let activity =
+                DeviceActivity { graphics_active, sm_active, ..DeviceActivity::default() };
+            Device { utilization, activity: activity.shared(), ..Device::default() }.load()
+        };
+        let not = none(Reason::NotSupported);
+        assert_eq!(load(share(7.0), share(63.0), share(60.0)), share(7.0));
+        assert_eq!(load(not, share(63.0), share(60.0)), share(63.0));
+        assert_eq!(load(none(Reason::DriverError), not, share(60.0)), share(60.0));
+        assert_eq!(
+            load(not, none(Reason::NoPermission), Reading::default()).reason(),
+            Some(Reason::NoPermission)
+        );
+        assert_eq!(load(none(Reason::DriverError), not, not).reason(), Some(Reason::DriverError));
+        assert_eq!(load(not, Reading::default(), Reading::default()), not);
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl CollectedNode {
     }
 
     pub(super) fn has_new_sample(&self, node: &Node) -> bool {
-        node.whole_devices().enumerate().any(|(number, (position, _))| {
+        node.units().enumerate().any(|(number, (position, _))| {
             let known = self.devices.get(number).and_then(|device| device.sampled_at);
             taken_at(node, position).is_some_and(|(at, _)| Some(at) != known)
         })
@@ -119,19 +119,19 @@ impl CollectedNode {
     pub(super) fn on_devices(&mut self, at: Timestamp, node: &Node, sums: &mut UsageSums<'_>) {
         let is_same = |devices: &[DeviceRecord]| {
             let mut known = devices.iter();
-            node.whole_devices()
+            node.units()
                 .all(|(_, device)| known.next().is_some_and(|record| record.uuid == device.uuid))
         };
         if !is_same(&self.devices) {
             self.sort_devices(node);
         }
-        let present = node.whole_devices().count();
+        let present = node.units().count();
         let Self { devices, parts, holders, elsewhere, .. } = self;
         for device in devices.iter_mut().skip(present) {
             device.close(at, parts, sums);
             device.leave(at, sums.scope);
         }
-        for (record, (position, device)) in devices.iter_mut().zip(node.whole_devices()) {
+        for (record, (position, device)) in devices.iter_mut().zip(node.units()) {
             let Some((taken_at, interval)) = taken_at(node, position) else { continue };
             if Some(taken_at) == record.sampled_at {
                 continue;
@@ -166,7 +166,7 @@ impl CollectedNode {
     /// Puts the devices of the node first, in its order; those that are gone stay behind them.
     pub(super) fn sort_devices(&mut self, node: &Node) {
         let mut rest = std::mem::take(&mut self.devices);
-        for (_, device) in node.whole_devices() {
+        for (_, device) in node.units() {
             let known = rest.iter().position(|record| record.uuid == device.uuid);
             let record = known.map(|position| rest.remove(position));
             self.devices

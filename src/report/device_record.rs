@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::{DeviceState, Health, HealthReason, Node};
-use crate::model::{Celsius, Device, NodeName, Percent, Watts};
+use crate::model::{Celsius, Device, NodeName, Percent};
 use crate::report::held_time::HeldTime;
 use crate::report::holders::{CachedHolder, HeldCommand, HolderSums, NumberedHolder};
 use crate::report::intervals::TimeIntervals;
@@ -165,16 +165,18 @@ pub(super) fn values_of(node: &Node, position: usize, device: &Device) -> Device
         state = DeviceState::Unknown;
     }
     let is_known = device.fault.is_none();
-    let throttle = device.throttle.get().filter(|_| is_known).unwrap_or_default();
+    // Of a slice, its device tells how warm it is and whether it is slowed down.
+    let whole = node.whole(device);
+    let throttle = whole.throttle.get().filter(|_| is_known).unwrap_or_default();
     let memory = device.memory_used.get().zip(device.memory_total.get());
     #[expect(clippy::cast_precision_loss, reason = "sums over time have rounding anyway")]
     let memory = memory.map(|(used, total)| (used.0 as f64, total.0 as f64));
     DeviceValues {
         state,
-        utilization: device.utilization.get().map(Percent::get).filter(|_| is_known),
+        utilization: device.load().get().map(Percent::get).filter(|_| is_known),
         memory: memory.filter(|_| is_known),
-        power: device.power.get().map(Watts::get).filter(|_| is_known),
-        temperature: device.temperature.get().map(Celsius::get).filter(|_| is_known),
+        power: node.unit_power(device).filter(|_| is_known),
+        temperature: whole.temperature.get().map(Celsius::get).filter(|_| is_known),
         is_throttled: throttle.is_harmful(),
         is_degraded: node.health(device) == Health::Degraded,
     }

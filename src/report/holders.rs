@@ -198,8 +198,7 @@ fn commands_of(node: &Node, jobs: &JobLookup) -> Vec<Vec<HeldCommand>> {
     let mut commands = vec![Vec::new(); node.devices.len()];
     for used in node.uses.iter() {
         let text = node.statics_of(used.pid).and_then(|statics| statics.command.known()).cloned();
-        let whole = node.whole_uuid(&used.device);
-        let position = node.devices.iter().position(|device| device.uuid == *whole);
+        let position = node.devices.iter().position(|device| device.uuid == used.device);
         let of_device = position.and_then(|position| commands.get_mut(position));
         let (Some(user), Some(text), Some(of_device)) = (node.user_of(used), text, of_device)
         else {

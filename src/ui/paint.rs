@@ -94,7 +94,6 @@ impl LinePainter<'_> {
                         Symbol::Idle
                         | Symbol::Faulty
                         | Symbol::Overflow
-                        | Symbol::Slices(_)
                         | Symbol::Char(_)
                         | Symbol::Letter(..) => self.theme.style(*tone, self.row_style),
                     };
@@ -232,12 +231,7 @@ impl LinePainter<'_> {
                 (letter, style)
             }
             Symbol::Letter(letter, hue) => (letter, style.patch(self.theme.hue(hue))),
-            Symbol::Slices(count) if !self.is_ascii() => (slices_sign(count), style),
-            Symbol::Level(_)
-            | Symbol::Slices(_)
-            | Symbol::Idle
-            | Symbol::Faulty
-            | Symbol::Overflow => {
+            Symbol::Level(_) | Symbol::Idle | Symbol::Faulty | Symbol::Overflow => {
                 return self.glyph(x, self.symbol_glyph(symbol), style);
             }
         };
@@ -248,7 +242,6 @@ impl LinePainter<'_> {
         match (symbol, self.is_ascii()) {
             (Symbol::Level(value), true) => DIGITS.get(step(value, 10)).copied().unwrap_or(" "),
             (Symbol::Level(value), false) => LEVELS_UP.get(step(value, 6)).copied().unwrap_or(" "),
-            (Symbol::Slices(_), _) => "m",
             (Symbol::Idle, true) => ".",
             (Symbol::Idle, false) => "·",
             (Symbol::Faulty, true) => "X",
@@ -269,13 +262,6 @@ fn filled_halves(part: f32, width: u16) -> usize {
     let all = usize::from(width) * 2;
     let filled = (part / 100.0 * f32::from(width) * 2.0).round() as usize;
     if part > 0.0 { filled.clamp(1, all.max(1)) } else { 0 }
-}
-
-/// Returns the braille pattern of as many dots, filled from the bottom; a device has at most eight slices.
-fn slices_sign(count: usize) -> char {
-    let [left, right] = DOTS_UP;
-    let dots = left.into_iter().zip(right).flat_map(|(left, right)| [left, right]).take(count);
-    char::from_u32(0x2800 + dots.sum::<u32>()).unwrap_or(' ')
 }
 
 /// Returns the level of a share among `steps`.
@@ -383,12 +369,6 @@ mod tests {
             || Line::new().strip(marks.iter().map(|symbol| (*symbol, Tone::Plain)).collect(), 5);
         assert_eq!(paint_line(strip(), GlyphSet::Unicode, 5), "▆·✗+ ");
         assert_eq!(paint_line(strip(), GlyphSet::Ascii, 5), "9.X+ ");
-        let slices = || {
-            Line::new()
-                .strip([1, 3, 7, 99].map(|used| (Symbol::Slices(used), Tone::Plain)).to_vec(), 4)
-        };
-        assert_eq!(paint_line(slices(), GlyphSet::Unicode, 4), "⡀⣄⣷⣿");
-        assert_eq!(paint_line(slices(), GlyphSet::Ascii, 4), "mmmm");
     }
 
     #[test]

@@ -158,7 +158,7 @@ impl<'a> ProcessEntry<'a> {
     pub(crate) fn load(self) -> Option<f32> {
         let sm = percent_value(self.used.sm);
         if sm.is_none() && self.is_tpu() {
-            return self.device.and_then(|device| percent_value(device.utilization));
+            return self.device.and_then(|device| percent_value(device.load()));
         }
         sm
     }

@@ -213,13 +213,21 @@ class Device:
         self.index = self.keys.get("index", self.index)
         self.model = self.model or self.keys.get("name")
 
-    def values(self, state):
+    def values(self, state, whole, part):
+        """Returns its values; power and heat are those of the `whole` device, of which it is a `part`."""
         keys = self.keys
         total = checked(keys.get("memory_total"), 0, 1 << 50)
         used = None if self.is_impossible or total is None else checked(keys.get("memory_used"), 0, 1 << 50)
-        power = checked(keys.get("power"), 0, 100_000_000)
-        return {"state": state, "is_lost": "fault" in keys, "util": checked(keys.get("util"), 0, 100), "used": used, "total": total,
-                "power": None if power is None else power / 1000, "temperature": checked(keys.get("temperature"), -100, 300)}
+        power = checked(whole.keys.get("power"), 0, 100_000_000)
+        return {"state": state, "is_lost": "fault" in whole.keys, "util": self.load(), "used": used, "total": total,
+                "power": None if power is None else power / 1000 * part,
+                "temperature": checked(whole.keys.get("temperature"), -100, 300)}
+
+    def load(self):
+        """Returns the utilization or, without one, the share of time that the engines or multiprocessors were active."""
+        active = (self.keys.get("activity") or [])[:2]
+        known = [checked(share, 0, 100) for share in [self.keys.get("util"), *active]]
+        return next((share for share in known if share is not None), None)
 
     def close(self, at):
         """Ends what holds; a time that goes back counts nothing."""
@@ -391,28 +399,42 @@ class Node:
     def hold(self, at, kind, jobs):
         """What a sample says of the devices of a backend holds from now on."""
         source = self.interval(kind)
-        for device in self.whole():
+        for device in self.units():
             if device.kind == kind:
                 device.close(at)
                 device.since = at if device.since is None else device.since
                 allocated = self.allocated(device, jobs)
                 state = self.state(device, bool(allocated))
                 owners = allocated or self.users(device)
-                values = device.values(state)
+                values = device.values(state, *self.part(device))
                 if not self.was_down:
                     device.held = (at, at + max(3 * source, 3), values, set() if state == "free" else owners)
 
     def whole(self):
         return [device for device in self.devices if "parent" not in device.keys]
 
+    def slices(self, uuid):
+        return [device for device in self.devices if device.keys.get("parent") == uuid]
+
+    def units(self):
+        """Returns the slices, and the devices without slices."""
+        return [device for device in self.devices if not self.slices(device.uuid)]
+
+    def part(self, device):
+        """Returns the device that a slice is cut from, and which part of it it is; a device is all of itself."""
+        whole = next((one for one in self.devices if one.uuid == device.keys.get("parent")), None)
+        if whole is None:
+            return device, 1
+        sizes = [checked(one.keys.get("memory_total"), 0, 1 << 50) for one in self.slices(whole.uuid)]
+        own = checked(device.keys.get("memory_total"), 0, 1 << 50)
+        return whole, 1 / len(sizes) if None in sizes or not sum(sizes) else own / sum(sizes)
+
     def of_device(self, device):
-        """Returns the uses of a device, and of slices of it."""
-        parents = {one.uuid: one.keys["parent"] for one in self.devices if "parent" in one.keys}
-        listed = [use for uses in self.uses.values() for use in uses]
-        return [use for use in listed if parents.get(use["device"], use["device"]) == device.uuid]
+        """Returns the uses of a device or slice."""
+        return [use for uses in self.uses.values() for use in uses if use["device"] == device.uuid]
 
     def state(self, device, is_allocated):
-        util = checked(device.keys.get("util"), 0, 100)
+        util = device.load()
         held = [checked(use.get("memory"), 0, 1 << 50) for use in self.of_device(device)]
         is_open = (device.keys.get("tpu") or {}).get("held")
         is_in_use = None in held or sum(held) >= HELD or is_open is True
@@ -468,7 +490,7 @@ class Node:
             if number not in numbers:
                 break
             device = numbers[number]
-            units += [device] * max(1, sum(one.keys["parent"] == device.uuid for one in slices))
+            units += self.slices(device.uuid) or [device]
         return dict(enumerate(units))
 
     def allocated(self, device, jobs):
@@ -515,7 +537,7 @@ class Node:
             device.leave(at)
 
     def all_devices(self):
-        devices = [device for device in self.devices + self.gone if device.present or "parent" not in device.keys]
+        devices = [device for device in self.devices + self.gone if device.present]
         return sorted(devices, key=lambda device: (device.index is None, device.index, device.uuid))
 
 

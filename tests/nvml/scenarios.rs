@@ -275,8 +275,8 @@ fn an_h100_with_seven_slices_shows_each_of_them() {
         assert_eq!(part["compute_instance"], 0);
         assert_eq!(part["sm_active_percent"], 10.0 + i as f64);
         assert_eq!(part["tensor_active_percent"], 20.0 + i as f64);
-        assert_eq!(part["utilization_percent"], Value::Null);
-        assert_eq!(part["unknown"]["utilization_percent"], "not supported");
+        assert_eq!(part["utilization_percent"], part["sm_active_percent"]);
+        assert_eq!(part["state"], "busy");
         let used = part["processes"].as_array().unwrap();
         assert_eq!(used.len(), 1, "{part}");
         assert_eq!(used[0]["pid"], 4_000_100 + i);

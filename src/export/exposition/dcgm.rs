@@ -69,7 +69,7 @@ const FIELDS: &[DcgmField] = dcgm_fields! {
         "Total energy consumption since boot (in mJ).";
     device COUNTER "DEV_PCIE_REPLAY_COUNTER" same, "DEV_PCIE_REPLAY_TOTAL" same, Metric("pcie_replays"),
         "Total number of PCIe retries.";
-    device GAUGE "DEV_GPU_UTIL" same, "DEV_GPU_UTIL_RATIO" hundredth, Metric("utilization_percent"),
+    device GAUGE "DEV_GPU_UTIL" same, "DEV_GPU_UTIL_RATIO" hundredth, DcgmValue::Device(utilization),
         "GPU utilization (in %).";
     device GAUGE "DEV_MEM_COPY_UTIL" same, "DEV_MEMORY_UTIL_RATIO" hundredth, Metric("memory_utilization_percent"),
         "Memory utilization (in %).";
@@ -150,6 +150,11 @@ fn whole_mebibytes(value: SampleValue) -> SampleValue {
         SampleValue::Integer(bytes) => SampleValue::Integer(bytes >> 20),
         SampleValue::Single(_) | SampleValue::Double(_) => value,
     }
+}
+
+/// The driver's own; of devices in MIG mode, DCGM has none.
+fn utilization(device: &Device) -> Option<SampleValue> {
+    SampleValue::of(&device.utilization.into())
 }
 
 fn energy(device: &Device) -> Option<SampleValue> {
@@ -279,8 +284,9 @@ fn entity<'a>(
     if device.parent.is_some() {
         instance = device.statics.as_ref()?.gpu_instance.get()?.to_string();
         // `MIG 1c.3g.40gb` is a compute instance of the profile 3g.40gb.
-        let profile = name(device).trim_start_matches("MIG ").to_owned();
-        let profile = profile.split_once("c.").map_or(&*profile, |(_, rest)| rest);
+        let name = name(device);
+        let profile = name.rsplit_once("MIG ").map_or("", |(_, profile)| profile);
+        let profile = profile.split_once("c.").map_or(profile, |(_, rest)| rest);
         labels = labels.with("GPU_I_PROFILE", profile).with("GPU_I_ID", &instance);
     }
     // Compute instances of one GPU instance would be the same series.

@@ -8,7 +8,7 @@ use crate::export::exposition::text::{
 use crate::export::exposition::{
     ExpositionOptions, ServedDevice, ServedFleet, ServedNode, is_public,
 };
-use crate::fleet::{DeviceState, Evidence, HealthReason, JobLookup, Traffic};
+use crate::fleet::{DeviceCount, DeviceState, Evidence, HealthReason, JobLookup, Traffic};
 use crate::metrics::{Field, HOST, PROCESS, Usage, ValueKind, device_fields, is_slow_host_metric};
 use crate::model::{Job, Link, TransportKind};
 use crate::time::Timestamp;
@@ -169,18 +169,12 @@ fn write_devices(text: &mut ExpositionText, served: &ServedFleet<'_>) {
     let state = Family::gauge("gtop_device_state", "1 for the state that a device is in");
     text.infos(
         state,
-        served.fresh_devices().map(|served| {
-            let ServedDevice { node, position, device, .. } = *served;
-            let state = match DeviceState::of(node, position, device) {
-                DeviceState::Busy => "busy",
-                DeviceState::IdleHeld => "idle_held",
-                DeviceState::Free => "free",
-                DeviceState::Faulty => "faulty",
-                DeviceState::Unknown => "unknown",
-                DeviceState::Unavailable => "unavailable",
-            };
-            served.labels.clone().with("state", state)
-        }),
+        served.fresh_devices().filter(|served| !served.node.has_slices(served.device)).map(
+            |served| {
+                let state = DeviceState::of(served.node, served.position, served.device);
+                served.labels.clone().with("state", DeviceCount::from(state).id())
+            },
+        ),
     );
     for field in device_fields() {
         let devices = served.fresh_devices().map(|served| (&served.labels, served.device));

@@ -198,8 +198,8 @@ impl ChangeDetector {
                 };
                 new.events.iter().any(|record| matches(&record.event))
             };
-            let before = old.health_reasons(old_device);
-            let reasons = new.health_reasons(device);
+            let before = old.own_health_reasons(old_device);
+            let reasons = new.own_health_reasons(device);
             for reason in &reasons {
                 let is_known = before.iter().any(|known| known.id() == reason.id());
                 if !is_known && !reported_as(reason).is_none_or(is_reported) {

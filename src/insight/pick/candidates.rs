@@ -114,7 +114,12 @@ impl NodeRules<'_> {
         }
         let vendor = usable_vendor(device)?;
         if device.parent.is_none() && self.node.is_cut(device) {
-            return Err("in MIG mode: its slices are picked, not the device".to_owned());
+            let reason = match (device.mig.get(), self.node.has_slices(device)) {
+                (Some(true), true) => "in MIG mode: its slices are picked, not the device",
+                (Some(true), false) => "in MIG mode without slices: there is nothing to pick",
+                _ => "partitioned: its partitions are picked, not the device",
+            };
+            return Err(reason.to_owned());
         }
         if !is_listed {
             return Err("not among the devices of -i".to_owned());
@@ -143,7 +148,7 @@ impl NodeRules<'_> {
             free_memory: free,
             total_memory: device.memory_total.get().map(|bytes| bytes.0),
             used_memory: used,
-            utilization: device.utilization.get().map(Percent::get),
+            utilization: device.load().get().map(Percent::get),
             memory_utilization: device.memory_utilization.get().map(Percent::get),
             is_degraded: self.node.health(device) == Health::Degraded,
             loosened: 0,
@@ -227,7 +232,7 @@ impl NodeRules<'_> {
             loosened += u32::from(bytes < limit);
         }
         let shares = [
-            ("utilization", request.max_utilization, device.utilization),
+            ("utilization", request.max_utilization, device.load()),
             ("memory utilization", request.max_memory_utilization, device.memory_utilization),
         ];
         for (what, limit, reading) in shares {
@@ -249,7 +254,8 @@ fn usable_vendor(device: &Device) -> Result<Vendor, String> {
             Err("TPU chips are not picked: which chips a program may use depends on their topology"
                 .to_owned())
         }
-        Vendor::Amd if !device.uuid.starts_with("GPU-") => {
+        // That of a partition may be made of its card's.
+        Vendor::Amd if !device.uuid.starts_with("GPU-") || device.uuid.contains('/') => {
             Err("no unique id, by which ROCR_VISIBLE_DEVICES could name it".to_owned())
         }
         // The list is meant for a shell.

@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 pub struct NodeMatch {
     /// The node, or a device or process on it, matches.
     pub is_match: bool,
-    /// Those of [`Node::device_positions`] that match, themselves or by a slice.
+    /// Those of [`Node::device_positions`] that match.
     pub devices: Vec<usize>,
     /// The number of devices that do not match only because a compared value of theirs is unknown.
     pub unknown_devices: usize,
@@ -30,7 +30,7 @@ pub struct NodeMatch {
 struct FilterRow<'a> {
     node: &'a Node,
     device: Option<&'a Device>,
-    /// The position of the device; of a slice, that of its device; see [`Node::device_positions`].
+    /// The position of the device, see [`Node::device_positions`]; `None` if its slices count instead.
     position: Option<usize>,
     usage: Option<&'a Usage>,
     /// The job the process belongs to, or to which the device or node is allocated.
@@ -120,7 +120,9 @@ impl Filter {
         if self.is_empty() {
             return true;
         }
-        let position = device.and_then(|device| node.whole_position(device));
+        let is_same = |unit: &Device| device.is_some_and(|device| device.uuid == unit.uuid);
+        let mut units = node.units();
+        let position = units.find(|(_, unit)| is_same(unit)).map(|(position, _)| position);
         let (usage, job) = (Some(Cow::Borrowed(usage)), self.listed_job(usage));
         let parts = [RowParts { device, position, usage, job }];
         let counts = Counts::new(node, now);
@@ -210,8 +212,9 @@ impl Filter {
             let part = |position| RowParts { device: None, position, usage: None, job: None };
             parts.extend(node.device_positions().map(|position| part(Some(position))));
         }
-        for device in node.devices.iter().filter(|_| !is_reported) {
-            let (count, position) = (parts.len(), node.whole_position(device));
+        let mut units = node.units().map(|(position, _)| position).peekable();
+        for (index, device) in node.devices.iter().enumerate().filter(|_| !is_reported) {
+            let (count, position) = (parts.len(), units.next_if_eq(&index));
             let part = |usage, job| RowParts { device: Some(device), position, usage, job };
             if self.reads.processes {
                 parts.extend(Usage::of(node, device).map(|usage| {
@@ -351,8 +354,7 @@ fn searchable_names(row: FilterRow<'_>) -> impl Iterator<Item = Cow<'_, str>> {
 impl<'a> FilterRow<'a> {
     /// Returns the device; of a slice, the device that it is cut from.
     fn whole(self) -> Option<&'a Device> {
-        let device = self.device?;
-        self.position.and_then(|position| self.node.devices.get(position)).or(Some(device))
+        Some(self.node.whole(self.device?))
     }
 
     /// Reads a value of the device; what a slice does not report is that of its device.
@@ -366,7 +368,7 @@ impl StateWord {
     fn matches(self, row: FilterRow<'_>) -> bool {
         let FilterRow { node, device, position, counts, .. } = row;
         let device_count = || counts.device(position?);
-        let has_health = |health| row.whole().is_some_and(|device| node.health(device) == health);
+        let has_health = |health| device.is_some_and(|device| node.health(device) == health);
         match self {
             Self::Device(count) => device_count() == Some(count),
             Self::Node(count) => counts.node() == count,
@@ -621,32 +623,34 @@ mod tests {
         node.uses = vec![DeviceUse { device: "MIG-1".into(), ..node.uses[0].clone() }].into();
         let usage = Usage::of(&node, &node.devices[4]).next().unwrap();
         for (text, on_devices, on_usage) in [
-            ("gpu=3", "+..", true),
-            ("gpu=1", ".+.", false),
-            ("gpu=0", "...", false),
-            ("gpu=03", "+..", true),
-            ("gpu=3.1", "+..", true),
-            ("gpu=03.01", "+..", true),
-            ("gpu~03", "...", false),
-            ("gpu=+3", "...", false),
-            ("gpu=3.0", "+..", false),
-            ("gpu=3.2", "...", false),
-            ("gpu!=3", ".+.", false),
-            ("gpu>3", "...", false),
-            ("gpu<=3", "++.", true),
-            ("gpu=unknown", "..+", false),
-            ("user=alice power>300", "+..", true),
-            ("user=alice power<300", "...", false),
-            ("user=alice util>90", "+..", true),
-            ("user=alice mem<10%", "+..", true),
-            ("user=alice mem>50%", "...", false),
-            ("user=alice uuid=GPU-a", "+..", true),
-            ("uuid=mig-0", "+..", false),
-            ("alice throttled", "+..", true),
-            ("alice name='H100 80GB HBM3'", "+..", true),
+            ("gpu=3", "..++", true),
+            ("gpu=1", "+...", false),
+            ("gpu=0", "....", false),
+            ("gpu=03", "..++", true),
+            ("gpu=3.1", "...+", true),
+            ("gpu=03.01", "...+", true),
+            ("gpu~03", "....", false),
+            ("gpu=+3", "....", false),
+            ("gpu=3.0", "..+.", false),
+            ("gpu=3.2", "....", false),
+            ("gpu!=3", "+...", false),
+            ("gpu>3", "....", false),
+            ("gpu<=3", "+.++", true),
+            ("gpu=unknown", ".+..", false),
+            ("user=alice power>300", "...+", true),
+            ("user=alice power<300", "....", false),
+            ("user=alice util>90", "...+", true),
+            ("user=alice mem<10%", "...+", true),
+            ("user=alice mem>50%", "....", false),
+            ("user=alice uuid=GPU-a", "...+", true),
+            ("uuid=mig-0", "..+.", false),
+            ("alice throttled", "...+", true),
+            ("alice name='H100 80GB HBM3'", "...+", true),
+            ("uuid=GPU-a", "..++", true),
+            ("free", "+...", false),
         ] {
             let filter = Filter::new(text).unwrap();
-            let found: String = node.devices[..3]
+            let found: String = node.devices[1..]
                 .iter()
                 .map(|device| if matches_device(&filter, &node, device) { '+' } else { '.' })
                 .collect();

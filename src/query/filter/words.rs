@@ -29,7 +29,7 @@ impl StateWord {
         Self::of_node(NodeCount::Down, "node is not connected"),
         ("throttled", Self::Throttled, "slowed by heat or power"),
         ("degraded", Self::Degraded, "works, but not soundly"),
-        Self::of_device(DeviceCount::Unavailable, "idle, node takes no jobs"),
+        Self::of_device(DeviceCount::Unavailable, "nobody can be given it"),
         Self::of_device(DeviceCount::Unknown, "its use is not known"),
         Self::of_node(NodeCount::Fresh, "node has fresh values"),
         Self::of_node(NodeCount::Connecting, "node sent nothing yet"),

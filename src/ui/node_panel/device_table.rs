@@ -630,7 +630,7 @@ pub(crate) fn detail(
         line = line.text(format!("  throttled {share:.0}% of the last minute"), Tone::Warn);
     }
     let first = [
-        ("util", device.utilization.reason()),
+        ("util", device.load().reason()),
         ("memory", device.memory_used.reason().or(device.memory_total.reason())),
         ("temp", device.temperature.reason()),
         ("power", device.power.reason()),

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::fleet::{Metric, Node, Totals, Traffic};
+use crate::fleet::{Metric, Node, Totals, Traffic, measured_parts};
 use crate::insight::node_status::NodeStatus;
-use crate::model::{Bytes, Freshness, Link, Percent, Source, stale_after};
+use crate::model::{Bytes, Device, Freshness, Link, Percent, Source, stale_after};
 use crate::text::UNKNOWN;
 use crate::time::{Timestamp, format_age, format_duration};
 use crate::ui::RenderContext;
@@ -222,11 +222,15 @@ fn device_mean(
     count: usize,
 ) -> Vec<Option<f32>> {
     let mut means = Means::new(count);
-    let is_included = |index: &usize| positions.is_none_or(|known| known.contains(index));
-    for (index, device) in node.whole_devices().filter(|(index, _)| is_included(index)) {
+    let has_value = |device: &Device| match metric {
+        Metric::Memory => device.memory_share().is_some(),
+        Metric::Utilization | Metric::Cpu => device.load().get().is_some(),
+    };
+    for (device, part) in measured_parts(node, positions, has_value) {
+        let index = node.devices.iter().position(|one| one.uuid == device.uuid).unwrap_or(0);
         let weight = match metric {
             Metric::Memory => device.memory_total.get().map_or(0.0, single_gib),
-            Metric::Utilization | Metric::Cpu => 1.0,
+            Metric::Utilization | Metric::Cpu => part,
         };
         let points = history_points(
             node,

@@ -265,7 +265,7 @@ fn title(fleet_view: &FleetView, node: &Node, width: u16) -> Line {
 
 /// Tells how many devices match the filter, unless all do.
 fn matching_text(fleet_view: &FleetView, node: &Node) -> Line {
-    let (all, matching) = (node.whole_devices().count(), fleet_view.matching_devices(node));
+    let (all, matching) = (node.units().count(), fleet_view.matching_devices(node));
     let fewer = matching.map(<[usize]>::len).filter(|count| *count < all);
     fewer.map_or_else(Line::new, |count| {
         let verb = if count == 1 { "matches" } else { "match" };

@@ -72,8 +72,6 @@ impl From<NodeStatus> for Tone {
 pub enum Symbol {
     /// The load, 0 to 100.
     Level(f32),
-    /// The slices in use of a device that is cut into slices, one dot each.
-    Slices(usize),
     /// No load.
     Idle,
     /// The device reports no values.

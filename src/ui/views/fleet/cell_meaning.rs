@@ -46,12 +46,17 @@ impl MapCell<'_> {
                 if is_job { "several jobs" } else { "several users" }.to_owned()
             }
             symbol if symbol == UNAVAILABLE.0 => {
-                "unavailable: free, and its node takes no jobs".to_owned()
+                let why = if self.node.is_without_slices(self.device) {
+                    "it is in MIG mode without slices"
+                } else {
+                    "free, and its node takes no jobs"
+                };
+                format!("unavailable: {why}")
             }
             symbol if symbol == NOT_REPORTED.0 => match self.metric {
                 MapMetric::Owner => "its user is unknown".to_owned(),
                 MapMetric::Job => "its job is unknown".to_owned(),
-                MapMetric::Utilization if self.device.utilization.get().is_some() => {
+                MapMetric::Utilization if self.device.load().get().is_some() => {
                     format!("at {}, and who has it is unknown", self.utilization())
                 }
                 MapMetric::Utilization
@@ -62,7 +67,6 @@ impl MapCell<'_> {
                 }
             },
             Symbol::Idle => self.idle(),
-            Symbol::Slices(used) => format!("{used} of its slices in use"),
             Symbol::Faulty => match self.node.health_reasons(self.device).first() {
                 Some(reason) if reason.health() == Health::Faulty => {
                     format!("fault: {}", reason.text())
@@ -82,12 +86,13 @@ impl MapCell<'_> {
                 format!("{} of its memory in use", of(share))
             }
             MapMetric::Power => {
-                let share = self.device.power_share().map(crate::model::Percent::get);
+                let share =
+                    self.node.whole(self.device).power_share().map(crate::model::Percent::get);
                 format!("{} of its power limit", of(share))
             }
             MapMetric::Temperature => {
                 let units = context.options.units();
-                let degrees = self.device.temperature.get();
+                let degrees = self.node.whole(self.device).temperature.get();
                 degrees.map_or_else(String::new, |degrees| {
                     let [low, high] = [20.0, 100.0].map(|celsius| units.temperature_text(celsius));
                     format!("{} on a scale of {low} to {high}", units.temperature(degrees))
@@ -100,7 +105,7 @@ impl MapCell<'_> {
     }
 
     fn utilization(&self) -> String {
-        format!("{}%", percent(percent_value(self.device.utilization)))
+        format!("{}%", percent(percent_value(self.device.load())))
     }
 
     fn idle(&self) -> String {
@@ -110,7 +115,7 @@ impl MapCell<'_> {
             MapMetric::Utilization
             | MapMetric::Memory
             | MapMetric::Power
-            | MapMetric::Temperature => match percent_value(self.device.utilization) {
+            | MapMetric::Temperature => match percent_value(self.device.load()) {
                 Some(_) => format!("free to use, at {}", self.utilization()),
                 None => "free to use".to_owned(),
             },

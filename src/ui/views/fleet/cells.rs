@@ -64,7 +64,7 @@ pub(super) const STALE: [(Symbol, Tone); 3] = [
 ];
 /// Held by a user or job, but idle.
 pub(super) const IDLE_HELD: (Symbol, Tone) = (Symbol::Char('▒'), Tone::Plain);
-/// Free, on a node that takes no jobs.
+/// Free on a node that takes no jobs, or in MIG mode without slices.
 pub(super) const UNAVAILABLE: (Symbol, Tone) = (Symbol::Char('/'), Tone::Warn);
 /// Reports no values, or its node is down.
 pub(super) const FAULTY: (Symbol, Tone) = (Symbol::Faulty, Tone::Bad);
@@ -73,13 +73,14 @@ pub(super) const FILTERED_OUT: (Symbol, Tone) = (Symbol::Char(' '), Tone::Faint)
 
 impl MapMetric {
     /// Returns the value of a device within the range of the metric, 0 to 100.
-    fn percent(self, device: &Device) -> Option<f32> {
+    fn percent(self, node: &Node, device: &Device) -> Option<f32> {
         match self {
-            Self::Utilization => percent_value(device.utilization),
+            Self::Utilization => percent_value(device.load()),
             Self::Memory => device.memory_share().map(Percent::get),
-            Self::Power => device.power_share().map(Percent::get),
+            // A slice is as warm as its device, and as near to its power limit.
+            Self::Power => node.whole(device).power_share().map(Percent::get),
             Self::Temperature => {
-                let degrees = device.temperature.get().map(Celsius::get)?;
+                let degrees = node.whole(device).temperature.get().map(Celsius::get)?;
                 Some(
                     ((degrees - TEMPERATURE_RANGE.0) / (TEMPERATURE_RANGE.1 - TEMPERATURE_RANGE.0)
                         * 100.0)
@@ -174,7 +175,7 @@ impl CellCache {
         let last = self.before.remove(&node.name).unwrap_or_default();
         let mut levels = Vec::with_capacity(node.devices.len());
         let cells = node.devices.iter().enumerate().map(|(position, device)| {
-            let share = metric.percent(device);
+            let share = metric.percent(node, device);
             let before = last.levels.get(position).copied().flatten();
             let mut level = share.map(|share| level(share, before));
             let cell_context = CellContext { context, node, position, device, symbols };
@@ -256,7 +257,6 @@ impl CellContext<'_> {
         match value_cell.0 {
             Symbol::Letter(letter, _) => (Symbol::Char(letter), Tone::Stale),
             symbol @ (Symbol::Level(_)
-            | Symbol::Slices(_)
             | Symbol::Idle
             | Symbol::Faulty
             | Symbol::Overflow
@@ -275,10 +275,6 @@ impl CellContext<'_> {
             MapMetric::Owner => self.owner_cell(),
             MapMetric::Job => self.job_cell(),
             MapMetric::Utilization if !is_busy(self.device) => {
-                let slices = self.node.slices_in_use(&self.device.uuid);
-                if let Some((used @ 1.., _)) = slices.filter(|_| percent.is_none()) {
-                    return (Symbol::Slices(used), Tone::Plain);
-                }
                 match DeviceState::of(self.node, self.position, self.device) {
                     DeviceState::IdleHeld => IDLE_HELD,
                     DeviceState::Free => {

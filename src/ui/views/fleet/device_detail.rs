@@ -59,21 +59,20 @@ pub(super) fn lines(
     });
     parts.push((model_name(device).to_owned(), Tone::Plain));
     if cell.as_ref().is_none_or(|cell| !cell.shows_utilization()) {
-        let util = percent_value(device.utilization);
-        let slices = node.slices_in_use(&device.uuid).filter(|_| util.is_none());
-        let load = match slices {
-            Some((used, count)) => format!("{used} of {count} slices used"),
-            None => or_unknown(util, |util| format!("{}%", percent(Some(util)))),
-        };
+        let util = percent_value(device.load());
+        let load = or_unknown(util, |util| format!("{}%", percent(Some(util))));
         parts.push((load, Tone::Plain));
     }
     let units = context.options.units();
     let memory = units.usage_with_unit(device.memory_used.get(), device.memory_total.get());
     parts.push((memory, Tone::Plain));
-    parts.push((power_text(device), Tone::Plain));
-    let temperature =
-        or_unknown(device.temperature.get(), |temperature| units.temperature(temperature));
-    parts.push((temperature, Tone::Plain));
+    // Power and heat are those of the whole device.
+    if device.parent.is_none() {
+        parts.push((power_text(device), Tone::Plain));
+        let temperature =
+            or_unknown(device.temperature.get(), |temperature| units.temperature(temperature));
+        parts.push((temperature, Tone::Plain));
+    }
     let users: Vec<String> = holdings.users().iter().map(ToString::to_string).collect();
     let jobs: Vec<String> = holdings.jobs().map(|job| state.jobs.name(job)).collect();
     match (users.is_empty(), node.has_unknown_user(position)) {
@@ -88,7 +87,7 @@ pub(super) fn lines(
     if let Some(idle) = idle.filter(|_| !is_old) {
         parts.push((format!("idle-held for {}", format_elapsed(idle)), Tone::Warn));
     }
-    parts.extend(throttle(device).filter(|_| device.fault.is_none()));
+    parts.extend(throttle(node.whole(device)).filter(|_| device.fault.is_none()));
     let faults = flags.iter().filter(|flag| !flag.is_slowdown());
     parts.extend(faults.map(|flag| (flag.text(), Tone::from(flag.severity()))));
     let name = device_label(node, device);

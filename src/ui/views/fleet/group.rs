@@ -94,9 +94,9 @@ impl GroupMember {
             .is_none_or(|devices| node.reported().is_none() && devices.contains(&position))
     }
 
-    /// Returns the indices of its devices, without slices.
+    /// Returns the positions of its units.
     pub(super) fn device_indices(&self, node: &Node) -> Vec<usize> {
-        let positions = node.whole_devices().map(|(position, _)| position);
+        let positions = node.units().map(|(position, _)| position);
         positions.filter(|position| self.has_device(node, *position)).collect()
     }
 }

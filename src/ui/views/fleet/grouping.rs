@@ -99,7 +99,7 @@ impl Grouping {
                 !node.is_unseen() || self != Self::Model && fleet_view.fleet.jobs.is_some();
             for (key, devices) in self.groups_of_node(node, lookup) {
                 let key = if key.rank == u64::MAX && !is_known { GroupKey::unknown() } else { key };
-                let is_whole = devices.len() == node.whole_devices().count();
+                let is_whole = devices.len() == node.units().count();
                 let devices = (!is_whole).then(|| devices.into());
                 groups.entry(key).or_default().push(GroupMember { node_index: *index, devices });
             }
@@ -117,7 +117,7 @@ impl Grouping {
     fn groups_of_node(self, node: &Node, lookup: &JobLookup) -> BTreeMap<GroupKey, Vec<usize>> {
         let mut parts: BTreeMap<GroupKey, Vec<usize>> = BTreeMap::new();
         if self == Self::Model {
-            for (index, _) in node.whole_devices() {
+            for (index, _) in node.units() {
                 let Some(device) = node.devices.get(index) else { continue };
                 let key = GroupKey { rank: 0, text: model_name(device).into() };
                 parts.entry(key).or_default().push(index);
@@ -126,12 +126,12 @@ impl Grouping {
             && let Some(known) =
                 node.scheduler.as_ref().filter(|known| !known.partitions.is_empty())
         {
-            let devices: Vec<usize> = node.whole_devices().map(|(index, _)| index).collect();
+            let devices: Vec<usize> = node.units().map(|(index, _)| index).collect();
             for name in &known.partitions {
                 parts.insert(GroupKey { rank: 0, text: Arc::clone(name) }, devices.clone());
             }
         } else {
-            for (index, _) in node.whole_devices() {
+            for (index, _) in node.units() {
                 let holdings = node.device_holdings(index);
                 for key in self.group_keys(holdings.jobs(), holdings.users(), lookup) {
                     parts.entry(key).or_default().push(index);

@@ -295,7 +295,7 @@ fn node_block(
         (None, _) => Tone::Faint,
     };
     let line = Line::new().left_aligned(node.name.label(), grid.name, tone).gap(1);
-    let all: Vec<usize> = node.whole_devices().map(|(position, _)| position).collect();
+    let all: Vec<usize> = node.units().map(|(position, _)| position).collect();
     if all.is_empty() {
         let tone = if cursor.is_some() { Tone::Caret } else { tone };
         return line.left_aligned(no_devices_reason(node, status), grid.cells, tone);
@@ -329,8 +329,7 @@ pub(super) fn cursor_symbol(symbol: Symbol) -> Symbol {
             let digit = (part / 10.0) as u32;
             Symbol::Char(char::from_digit(digit.min(9), 10).unwrap_or('9'))
         }
-        other @ (Symbol::Slices(_)
-        | Symbol::Idle
+        other @ (Symbol::Idle
         | Symbol::Faulty
         | Symbol::Overflow
         | Symbol::Char(_)

@@ -32,7 +32,7 @@ pub(super) fn time_below(
     lookback: Duration,
 ) -> Option<ElapsedTime> {
     let device = node.devices.get(position)?;
-    percent_value(device.utilization).filter(|now| *now < limit)?;
+    percent_value(device.load()).filter(|now| *now < limit)?;
     let count = usize::try_from(lookback.as_secs()).unwrap_or(0);
     let points = node.history.last(&device.uuid, Metric::Utilization, now, count);
     let (mut lasted, mut gap, mut is_lower_bound) = (0, 0, true);

@@ -47,7 +47,7 @@ pub(super) struct Straggler {
 
 /// Returns the device that lags furthest behind the others of its job on this node.
 pub(super) fn find_straggler(node: &Node, now: Timestamp) -> Option<Straggler> {
-    let stragglers = (0..node.devices.len()).filter_map(|position| straggler(node, now, position));
+    let stragglers = node.units().filter_map(|(position, _)| straggler(node, now, position));
     stragglers.min_by(|one, other| one.percent.total_cmp(&other.percent))
 }
 
@@ -55,7 +55,7 @@ pub(super) fn find_straggler(node: &Node, now: Timestamp) -> Option<Straggler> {
 fn straggler(node: &Node, now: Timestamp, position: usize) -> Option<Straggler> {
     let device = node.devices.get(position)?;
     let jobs: Vec<&JobId> = node.device_holdings(position).jobs().collect();
-    let percent = percent_value(device.utilization)?;
+    let percent = percent_value(device.load())?;
     // A device below that is idle, which has a note of its own.
     if !node.is_used(device)
         || jobs.is_empty()
@@ -71,9 +71,9 @@ fn straggler(node: &Node, now: Timestamp, position: usize) -> Option<Straggler> 
             && peer.fault.is_none()
             && model_name(peer) == model_name(device)
     };
-    let peers: Vec<(usize, &Device)> = node.devices.iter().enumerate().filter(is_peer).collect();
+    let peers: Vec<(usize, &Device)> = node.units().filter(is_peer).collect();
     let peer_loads: Vec<f32> =
-        peers.iter().filter_map(|(_, peer)| percent_value(peer.utilization)).collect();
+        peers.iter().filter_map(|(_, peer)| percent_value(peer.load())).collect();
     let median_load = median(&peer_loads)?;
     if peer_loads.len() < MIN_PEERS
         || median_load < MIN_PEER_PERCENT

@@ -35,7 +35,7 @@ impl OwnerCounts {
         self.key = key;
         let mut counts: BTreeMap<Arc<str>, usize> = BTreeMap::new();
         for node in fleet_view.nodes() {
-            for (position, _) in node.whole_devices() {
+            for (position, _) in node.units() {
                 // Those with stale devices only keep their letters, but count zero.
                 let is_fresh = node.fault().is_none()
                     && node.device_freshness(position, fleet_view.now).is_fresh();
@@ -168,9 +168,6 @@ fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
                 }
                 if context.view.totals.unknown_devices > 0 {
                     entries.push(entry(NOT_REPORTED, "unknown"));
-                }
-                if context.view.extents.has_slices {
-                    entries.push(entry((Symbol::Slices(3), Tone::Plain), "slices in use"));
                 }
             }
             entries.push(strip(&STALE, "stale"));

@@ -252,9 +252,10 @@ pub(super) fn hottest(node: &Node, member: &GroupMember) -> Option<f32> {
 
 /// Returns the highest value of the devices in the group.
 fn highest(node: &Node, member: &GroupMember, field: &Field<Device>) -> Option<f32> {
-    let devices =
-        node.devices.iter().enumerate().filter(|(index, _)| member.has_device(node, *index));
-    devices.filter_map(|(_, device)| field.number_of(device)).reduce(f32::max)
+    let devices = node.units().filter(|(index, _)| member.has_device(node, *index));
+    // What a slice does not report is that of its device.
+    let number = |device| field.number_of(device).or_else(|| field.number_of(node.whole(device)));
+    devices.filter_map(|(_, device)| number(device)).reduce(f32::max)
 }
 
 /// Returns how bad the state of a node is, as `!` ranks nodes where no job of one's own runs; `None` if it is healthy.

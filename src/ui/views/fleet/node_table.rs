@@ -229,7 +229,7 @@ impl NodeRows<'_> {
                 Totals::of_node_part(node, member.devices.as_deref(), *now)
             }),
             holdings: Arc::clone(&node.holdings),
-            marks: node.whole_devices().map(|(position, _)| mark(position)).collect(),
+            marks: node.units().map(|(position, _)| mark(position)).collect(),
             series,
             hottest: hottest(node, member),
             cpu: percent_value(node.host.cpu),

@@ -1,7 +1,5 @@
 //! What the devices of a job do now: the one source of the numbers in its row, its header and its explanation.
 
-use std::sync::Arc;
-
 use crate::fleet::{Node, is_idle};
 use crate::insight::jobs::{JobEntry, JobNode};
 use crate::insight::node_status::{NodeStatus, device_label};
@@ -80,8 +78,8 @@ impl JobLoad {
                 (asked_devices(allocation), asked_devices(allocation))
             }
             Some(node) => {
-                let matching = job_node.devices(node).map(|(_, device)| &device.uuid);
-                (Some(count_whole(node, own)), Some(count_whole(node, matching)))
+                let matching = job_node.devices(node);
+                (Some(own.len()), Some(matching.count()))
             }
             None => (Some(own.len()), Some(own.len())),
         };
@@ -110,28 +108,15 @@ impl JobLoad {
         status.is_fresh()
     }
 
-    /// Counts the devices of a fresh node by what they do. A sliced one is idle if each slice of the job is.
+    /// Counts the devices of a fresh node by what they do.
     fn add_devices(&mut self, node: &Node, job_node: &JobNode) {
-        let mut whole: Vec<(&Arc<str>, [bool; 2], Option<DeviceProblem>)> = Vec::new();
         for (_, device) in job_node.devices(node) {
             self.measured += 1;
-            self.knows_idle |= device.utilization.get().is_some();
-            let uuid = device.parent.as_ref().unwrap_or(&device.uuid);
-            let problem = DeviceProblem::of(device);
-            let is_reporting = device.utilization.get().is_some();
-            match whole.iter_mut().find(|(known, ..)| *known == uuid) {
-                Some((_, [is_all_idle, is_any_reporting], worst)) => {
-                    *is_all_idle &= is_idle(device);
-                    *is_any_reporting |= is_reporting;
-                    *worst = (*worst).max(problem);
-                }
-                None => whole.push((uuid, [is_idle(device), is_reporting], problem)),
-            }
-        }
-        for (_, [is_idle, is_reporting], problem) in whole {
-            self.idle += usize::from(is_idle);
+            let is_reporting = device.load().get().is_some();
+            self.knows_idle |= is_reporting;
+            self.idle += usize::from(is_idle(device));
             self.reporting += usize::from(is_reporting);
-            match problem {
+            match DeviceProblem::of(device).max(DeviceProblem::of(node.whole(device))) {
                 Some(DeviceProblem::Lost) => self.lost += 1,
                 Some(DeviceProblem::Fault) => self.faulty += 1,
                 Some(DeviceProblem::Errors) => self.with_errors += 1,
@@ -207,14 +192,6 @@ impl DeviceProblem {
     }
 }
 
-/// Counts devices, those with slices as one.
-fn count_whole<'a>(node: &'a Node, uuids: impl IntoIterator<Item = &'a Arc<str>>) -> usize {
-    let mut whole: Vec<&Arc<str>> = uuids.into_iter().map(|uuid| node.whole_uuid(uuid)).collect();
-    whole.sort_unstable();
-    whole.dedup();
-    whole.len()
-}
-
 /// Returns how many devices a job was given on a node, as far as its scheduler tells.
 pub(super) fn asked_devices(allocation: &Allocation) -> Option<usize> {
     match &allocation.devices {
@@ -227,6 +204,7 @@ pub(super) fn asked_devices(allocation: &Allocation) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
@@ -273,7 +251,7 @@ mod tests {
         let jobs = Some(Arc::new(JobList { jobs, ..JobList::default() }));
         let fleet = Fleet { jobs, ..Fleet::new(nodes.into()) };
         for (filter, idle, reporting, measured, fresh, nodes) in
-            [("", 2, 4, 6, 2, 2), ("node=idle", 2, 2, 3, 1, 1), ("node=busy", 0, 2, 3, 1, 1)]
+            [("", 3, 6, 6, 2, 2), ("node=idle", 3, 3, 3, 1, 1), ("node=busy", 0, 3, 3, 1, 1)]
         {
             let filter = Filter::new(filter).unwrap();
             let view = FleetView::filtered(fleet.clone(), NOW, filter);

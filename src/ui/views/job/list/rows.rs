@@ -674,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_has_the_utilization_that_the_node_shows_and_does_not_tell_whether_it_is_idle() {
+    fn a_slice_has_the_utilization_that_the_node_shows() {
         let activity = DeviceActivity {
             graphics_active: Reading::checked(Percent::new(31.0)),
             ..DeviceActivity::default()
@@ -686,7 +686,7 @@ mod tests {
         let fleet = Fleet::new([Arc::new(sliced)].into()).with_jobs(Some(Arc::new(list)));
         let rows = JobRows::of(&FleetView::new(fleet, NOW), SortOrder::by("job"), None);
         let load = rows.list[0].load.as_ref().unwrap();
-        assert_eq!((load.mean(), load.idle()), (Some(31.0), None));
+        assert_eq!((load.mean(), load.idle()), (Some(31.0), Some(0)));
     }
 
     #[test]
