@@ -5,6 +5,9 @@ AMD_MAX_CARDS = 64
 AMD_MAX_PROCESSES = 1024
 AMD_MAX_FILES = 512  # maximum open device files of this user's processes
 AMD_MAX_USES = 4096
+AMD_WHOLE = -1  # in place of the number of a partition: the card itself
+# Values that a partition does not have.
+AMD_CARD_ONLY = ('util', 'memory_util', 'temperature', 'power', 'power_limit', 'clock_sm')
 
 
 class Kfd:
@@ -13,25 +16,37 @@ class Kfd:
     root = '/sys/class/kfd/kfd/'
 
     def __init__(self):
-        self.gpus = {}  # gpu_id -> (PCI id, compute units)
+        self.gpus = {}  # gpu_id -> (PCI id, number of the partition, compute units)
+        self.partitions = {}  # (PCI id, number) -> (bytes of memory, unique id)
         self.known = {}  # folder of a process -> ({queue: gpu_id}, the gpu_ids it uses)
 
-    def find_devices(self):
-        """Reads the devices; the partitions of a card count as one."""
-        self.gpus = {}
-        nodes = ROOT + self.root + 'topology/nodes/'
+    def find_devices(self, cards):
+        """Reads the devices: cards, or the partitions of a card, which have their number in place of the PCI function."""
+        nodes, by_address = ROOT + self.root + 'topology/nodes/', {}
         for node in list_folder(nodes)[:256]:
             gpu = read_number(nodes + node + '/gpu_id')
-            if not gpu:
-                continue
-            pairs = [line.split() for line in read(nodes + node + '/properties').split(b'\n')]
-            facts = {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
-            location, simds_per_unit = facts.get(b'location_id', 0), facts.get(b'simd_per_cu') or 1
-            pci = '%04x:%02x:%02x.%x' % (facts.get(b'domain', 0), location >> 8 & 255, location >> 3 & 31, location & 7)
-            self.gpus[gpu] = pci, facts.get(b'simd_count', 0) // simds_per_unit
+            if gpu:
+                facts = read_properties(nodes + node + '/properties')
+                location = facts.get(b'location_id', 0)
+                address = '%04x:%02x:%02x.' % (facts.get(b'domain', 0), location >> 8 & 255, location >> 3 & 31)
+                by_address.setdefault(address, []).append((location & 7, gpu, nodes + node, facts))
+        self.gpus, self.partitions = {}, {}
+        for address, found in by_address.items():
+            own = [card for card in cards if card.pci[:len(address)] == address]
+            is_whole = all(address + '%x' % function in [card.pci for card in own] for function, _, _, _ in found)
+            is_cut = len(own) == 1 and not (is_whole and own[0].is_undivided())
+            for function, gpu, folder, facts in found:
+                units = facts.get(b'simd_count', 0) // (facts.get(b'simd_per_cu') or 1)
+                if not is_cut:
+                    self.gpus[gpu] = address + '%x' % function, AMD_WHOLE, units
+                    continue
+                self.gpus[gpu] = own[0].pci, function, units
+                banks = folder + '/mem_banks/'
+                sizes = [read_properties(banks + bank + '/properties').get(b'size_in_bytes', 0) for bank in list_folder(banks)[:16]]
+                self.partitions[own[0].pci, function] = sum(sizes), facts.get(b'unique_id', 0)
 
     def uses(self, awake, is_slow):
-        """Returns {(PCI id, pid): [bytes, busy compute units]} of each process with memory or a queue on a device."""
+        """Returns {(PCI id, partition, pid): [bytes, busy compute units]} of each process with memory or a queue on a device."""
         found, known = {}, {}
         folder = ROOT + self.root + 'proc/'
         for name in [name for name in list_folder(folder) if name.isdigit() and len(name) < 10][:AMD_MAX_PROCESSES]:
@@ -46,12 +61,12 @@ class Kfd:
                 checked = self.gpus if is_slow or used is None else busy | used
                 known[path] = queues, set()
                 for gpu in checked:
-                    pci = self.gpus.get(gpu, (None, 0))[0]
+                    pci, number, _ = self.gpus.get(gpu, (None, AMD_WHOLE, 0))
                     vram = parse_int(try_read(path + 'vram_%d' % gpu)) if pci else None
                     if vram.__class__ is not int or not (vram or gpu in busy):
                         continue
                     known[path][1].add(gpu)
-                    use = found.setdefault((pci, int(name)), [0, None])
+                    use = found.setdefault((pci, number, int(name)), [0, None])
                     use[0] += max(0, vram)
                     units = read_number(path + 'stats_%d/cu_occupancy' % gpu) if pci in awake else None
                     if units is not None:
@@ -59,8 +74,14 @@ class Kfd:
         self.known = known
         return found
 
-    def units(self, pci):
-        return sum(units for where, units in self.gpus.values() if where == pci)
+    def units(self, pci, number):
+        return sum(units for *where, units in self.gpus.values() if where == [pci, number])
+
+
+def read_properties(path):
+    """Returns the numbers of a file of names and numbers."""
+    pairs = [line.split() for line in read(path).split(b'\n')]
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit() and len(pair[1]) <= 20}
 
 
 def drm_files():
@@ -99,6 +120,31 @@ def drm_use(data):
     return facts[b'drm-pdev'][0].decode('ascii', 'replace'), client[0], vram, kinds
 
 
+class AmdPartition(DeviceValues):
+    """A partition of a card. It has its own memory and processes; the rest belongs to its card."""
+
+    def __init__(self, card, number, memory, unique):
+        self.card, self.index, self.facts = card, number, (memory, unique)
+        # As in rocminfo, if the driver gives partitions ids of their own.
+        own_id = 'GPU-%016x' % unique
+        self.uuid = own_id if unique and own_id != card.uuid else '%s/%d' % (card.uuid, number)
+        self.sent = {}
+        word = card.values.get('compute_partition')
+        word = 'partition' if word is None or word.__class__ is Unavailable else word
+        self.values = {key: Unavailable('not supported') for key in AMD_CARD_ONLY}
+        self.values.update(name='%s %s' % (card.values['name'], word), pci=card.pci, driver=card.values['driver'],
+                           memory_total=memory if 0 < memory <= BYTES[1] else Unavailable('not available'))
+
+    def header(self, full):
+        return DeviceValues.header(self, full) + ',"parent":' + quote(self.card.uuid)
+
+    def set_memory_used(self, used):
+        """Sets the memory that the compute processes of all users have."""
+        total = self.values['memory_total']
+        self.values['memory_used'] = min(used, BYTES[1])
+        self.values['memory_free'] = max(0, total - used) if total.__class__ is int else Unavailable('not available')
+
+
 class Amd:
     """Runs in its own child; `sample` reports what has changed since the last call."""
 
@@ -106,6 +152,7 @@ class Amd:
         self.child = child
         self.kfd = Kfd()
         self.cards, self.files = [], []
+        self.partitions = {}  # (PCI id, number) -> AmdPartition
         self.due = self.list_due = self.slow_due = self.slow_at = 0.0
         self.samples_taken = 0
         self.uses_text = None
@@ -156,29 +203,46 @@ class Amd:
             self.slow_due, self.slow_at = now + 10.0, now
             if self.find_cards() and self.cards:
                 self.child.report('state', None, self.facts)
-            self.kfd.find_devices()
             self.files = drm_files()
         if not self.cards:
             return 'amdgpu: the driver is gone'
         for card in self.cards:
             card.sample(now, is_slow)
+        if is_slow:
+            self.kfd.find_devices(self.cards)
+            self.find_partitions()
         part, texts, pids = {'at': now}, {}, None
         if is_slow or full:
             part['slow'] = self.slow_at
         if is_listing:
             self.list_due = now + 2.0
             pids, self.uses_text = self.uses(now, is_slow)
-        texts['devices'] = '[' + ','.join([card.to_json(full) for card in self.cards]) + ']'
+        parts = self.cards + [self.partitions[key] for key in sorted(self.partitions)]
+        texts['devices'] = '[' + ','.join([part.to_json(full) for part in parts]) + ']'
         if is_listing or full:
             texts['uses'] = self.uses_text
         self.child.report('part', part, pids, texts)
         return None
+
+    def find_partitions(self):
+        """Finds the partitions of the cards, keeping the known ones."""
+        cards, known, self.partitions = {card.pci: card for card in self.cards}, self.partitions, {}
+        for key, facts in self.kfd.partitions.items():
+            pci, number = key
+            before = known.get(key)
+            is_known = before is not None and before.card is cards[pci] and before.facts == facts
+            self.partitions[key] = before if is_known else AmdPartition(cards[pci], number, *facts)
+        uuids = [part.uuid for part in self.partitions.values()]
+        for (pci, number), part in self.partitions.items():
+            if uuids.count(part.uuid) > 1:  # an id that several have is that of their card
+                part.uuid = '%s/%d' % (cards[pci].uuid, number)
 
     def uses(self, now, is_slow):
         """Returns the pids, and the uses as JSON."""
         cards = {card.pci: card for card in self.cards}
         found = self.kfd.uses([pci for pci, card in cards.items() if card.is_awake], is_slow)
         rows = {key: [vram, units, 'C'] for key, (vram, units) in found.items()}
+        compute = set((pci, pid) for pci, _, pid in found)
         clients = set()
         for pid, path in self.files:
             use = drm_use(read(path, 8192))
@@ -187,23 +251,27 @@ class Amd:
             pci, client, vram, kinds = use
             if client:  # the same client may have several files
                 clients.add((pci, client))
-            row = rows.get((pci, pid))
-            if row is None and (vram or kinds):
-                rows[pci, pid] = [vram, None, '+'.join(kinds) or 'G']
-            elif row is not None:
+            own = [row for key, row in rows.items() if key[0] == pci and key[2] == pid]
+            if not own and (vram or kinds):
+                # It does not tell on which partition.
+                rows[pci, AMD_WHOLE, pid] = [vram, None, '+'.join(kinds) or 'G']
+            for row in own:
                 row[2] = '+'.join(sorted(set(row[2].split('+') + kinds)))
-                if (pci, pid) not in found:
+                if (pci, pid) not in compute:
                     row[0] += vram
-        out = []
-        for (pci, pid), (vram, units, kinds) in sorted(rows.items()):
-            card = cards.get(pci)
-            if card is None:
+        out, used = [], {}
+        for (pci, number, pid), (vram, units, kinds) in sorted(rows.items()):
+            device = cards.get(pci) if number == AMD_WHOLE else self.partitions.get((pci, number))
+            if device is None:
                 continue
-            use = {'device': card.uuid, 'pid': pid, 'memory': min(vram, BYTES[1]), 'kind': kinds}
-            total_units = self.kfd.units(pci)
+            use = {'device': device.uuid, 'pid': pid, 'memory': min(vram, BYTES[1]), 'kind': kinds}
+            total_units = self.kfd.units(pci, number)
             if units is not None and total_units:
                 use['occupancy'] = min(100.0, 100.0 * units / total_units)
             out.append(use)
+            used[pci, number] = used.get((pci, number), 0) + vram
         for card in self.cards:
-            card.is_used = any(use['device'] == card.uuid for use in out)
+            card.is_used = any(pci == card.pci for pci, _ in used)
+        for key, part in self.partitions.items():
+            part.set_memory_used(used.get(key, 0))
         return sorted(set(use['pid'] for use in out)), encode({'at': now, 'list': out[:AMD_MAX_USES]})

@@ -172,6 +172,11 @@ class AmdCard(DeviceValues):
             if self.values.get(key, asleep).__class__ is Unavailable:
                 self.values[key] = asleep
 
+    def is_undivided(self):
+        """Returns true if the driver does not say that the card is partitioned."""
+        word = self.values.get('compute_partition')
+        return word is None or word.__class__ is Unavailable or word == 'SPX'
+
     def is_paused(self, now):
         """Returns true if an idle card must not be read: each read restarts its autosuspend delay."""
         if now >= self.paused_until or self.is_used:

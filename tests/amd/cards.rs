@@ -9,7 +9,7 @@ use gtop::internals::wire::body::{Body, Sample};
 use gtop::internals::wire::{Decoded, Decoder};
 use serde_json::{Value, json};
 
-use crate::amd::machine::{can_preload, check, devices, node, probe, source, unknown};
+use crate::amd::machine::{can_preload, check, devices, node, probe, snapshot, source, unknown};
 use crate::amd::sysfs::Tree;
 use crate::harness::probe::main_pythons;
 use crate::harness::sleeper::Sleeper;
@@ -193,6 +193,97 @@ fn eight_mi300x_with_several_users_are_reported_value_by_value() {
     assert_eq!((&hidden["pid"], &hidden["memory_used_bytes"]), (&json!(ended), &json!(0)));
     assert_eq!(hidden["cu_occupancy_percent"], Value::Null);
     assert_eq!(hidden["unknown"]["user"], "gone");
+}
+
+/// An MI300X in eight partitions; the driver gives them these ids.
+fn partitioned(tree: &Tree, unique: impl Fn(u32) -> u64) -> String {
+    let pci = "0000:0c:00.0";
+    tree.add_card(1, pci, &[&BUS[..], &MI300X[..]].concat());
+    let folder = format!("sys/devices/pci0000:00/{pci}");
+    tree.write(&format!("{folder}/current_compute_partition"), "CPX");
+    tree.write(&format!("{folder}/gpu_metrics"), counter_table([1000, 10, 250, 5, 0, 0], 1 << 33));
+    tree.write(&format!("{folder}/mem_info_vram_used"), (3 * GIB).to_string());
+    // Healthy memory.
+    tree.write(&format!("{folder}/ras/umc_err_count"), "ue: 0\nce: 0");
+    tree.write(&format!("{folder}/ras/gpu_vram_bad_pages"), "");
+    for number in 0..8 {
+        tree.add_partition(4000 + number, (pci, number), 24 * GIB, unique(number));
+    }
+    pci.to_owned()
+}
+
+#[test]
+fn partitions_of_a_card_have_their_own_memory_and_processes() {
+    let tree = Tree::new();
+    partitioned(&tree, |_| 0xa1b2_c3d4_e5f6_0718);
+    let ours = Sleeper::new();
+    for gpu in 4000..4008 {
+        tree.add_kfd_process(ours.pid(), gpu, 0, None);
+    }
+    tree.add_kfd_process(ours.pid(), 4000, GIB, Some(19));
+    tree.add_kfd_process(ours.pid(), 4003, 2 * GIB, Some(38));
+    let snapshot = snapshot(&tree);
+    let shown = snapshot["nodes"][0]["devices"].as_array().unwrap();
+    assert_eq!(shown.len(), 9);
+    let (card, parts) = shown.split_first().unwrap();
+    assert_eq!((&card["state"], &card["utilization_percent"]), (&Value::Null, &json!(97.0)));
+    assert_eq!(card["processes"], json!([]));
+    for (number, part) in parts.iter().enumerate() {
+        assert_eq!(part["index"], number);
+        assert_eq!(part["uuid"], format!("GPU-a1b2c3d4e5f60718/{number}"));
+        assert_eq!(part["parent"], card["uuid"]);
+        assert_eq!(part["name"], "AMD 0x74a1 CPX");
+        assert_eq!(part["memory_total_bytes"], 24 * GIB);
+        assert_eq!(part["unknown"]["utilization_percent"], "not supported");
+        let (used, occupancy) = match number {
+            0 => (GIB, json!(50.0)),
+            3 => (2 * GIB, json!(100.0)),
+            _ => (0, Value::Null),
+        };
+        assert_eq!(part["memory_used_bytes"], used, "{number}");
+        assert_eq!(part["memory_free_bytes"], 24 * GIB - used, "{number}");
+        // That a partition is at work cannot be seen, that nothing uses it can.
+        assert_eq!(part["state"], if used > 0 { "unknown" } else { "free" }, "{number}");
+        let processes = part["processes"].as_array().unwrap();
+        assert_eq!(processes.len(), usize::from(used > 0), "{number}");
+        for one in processes {
+            assert_eq!(
+                (&one["pid"], &one["memory_used_bytes"]),
+                (&json!(ours.pid()), &json!(used))
+            );
+            assert_eq!(one["cu_occupancy_percent"], occupancy);
+        }
+    }
+    let totals = &snapshot["totals"];
+    assert_eq!((&totals["devices"], &totals["physical_devices"]), (&json!(8), &json!(1)));
+    assert_eq!((&totals["devices_free"], &totals["devices_unknown"]), (&json!(6), &json!(2)));
+    assert_eq!(totals["memory_used_bytes"], 3 * GIB);
+    assert_eq!(totals["utilization_percent"], 97.0);
+}
+
+#[test]
+fn a_partition_is_known_by_the_id_that_the_driver_gives_it() {
+    let tree = Tree::new();
+    let pci = partitioned(&tree, |number| 0x0700 + u64::from(number));
+    let of_parts = |tree: &Tree| -> Vec<String> {
+        let node = node(tree);
+        let parts = node["devices"].as_array().unwrap()[1..].iter();
+        parts.map(|part| part["uuid"].as_str().unwrap().to_owned()).collect()
+    };
+    let expected: Vec<String> =
+        (0..8).map(|number| format!("GPU-{:016x}", 0x700 + number)).collect();
+    assert_eq!(of_parts(&tree), expected);
+    // Of a job that may open one partition only, the others are hidden.
+    for number in 0..8 {
+        let folder = format!("sys/class/kfd/kfd/topology/nodes/{}", 4000 + number);
+        if number != 0 {
+            std::fs::remove_dir_all(tree.root().join(folder)).unwrap();
+        }
+    }
+    assert_eq!(of_parts(&tree), expected[..1]);
+    // An undivided card is one device.
+    tree.write(&format!("sys/devices/pci0000:00/{pci}/current_compute_partition"), "SPX");
+    assert_eq!(of_parts(&tree), [""; 0]);
 }
 
 /// A card of a workstation: a fan, an edge sensor, an average power, a product name.

@@ -16,10 +16,20 @@ use crate::harness::probe::{Rig, Setup};
 
 /// Runs `gtop --json` on the tree, and returns the node.
 pub(crate) fn node(tree: &Tree) -> Value {
-    run(tree, Command::new(env!("CARGO_BIN_EXE_gtop")))
+    snapshot(tree)["nodes"][0].clone()
 }
 
-pub(crate) fn run(tree: &Tree, mut command: Command) -> Value {
+/// Runs `gtop --json` on the tree.
+pub(crate) fn snapshot(tree: &Tree) -> Value {
+    run_whole(tree, Command::new(env!("CARGO_BIN_EXE_gtop")))
+}
+
+/// Runs this command with the arguments of gtop on the tree, and returns the node.
+pub(crate) fn run(tree: &Tree, command: Command) -> Value {
+    run_whole(tree, command)["nodes"][0].clone()
+}
+
+fn run_whole(tree: &Tree, mut command: Command) -> Value {
     let home = tempfile::tempdir().unwrap();
     let output = command
         .args(["--local", "--json", "--deadline", "60"])
@@ -29,8 +39,7 @@ pub(crate) fn run(tree: &Tree, mut command: Command) -> Value {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let snapshot: Value = serde_json::from_slice(&output.stdout).unwrap();
-    snapshot["nodes"][0].clone()
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// Starts a probe under this Python on the tree.

@@ -82,6 +82,25 @@ impl Tree {
         self.write(&format!("{folder}/properties"), text);
     }
 
+    /// Adds a partition of a card to the KFD topology: its number is in place of the PCI function.
+    pub(crate) fn add_partition(
+        &self,
+        gpu: u32,
+        (pci, number): (&str, u32),
+        memory: u64,
+        unique: u64,
+    ) {
+        let (address, _) = pci.rsplit_once('.').unwrap();
+        self.add_kfd_node(gpu, gpu, &format!("{address}.{number}"), 38);
+        let folder = format!("sys/class/kfd/kfd/topology/nodes/{gpu}");
+        let path = self.root().join(&folder).join("properties");
+        let facts = fs::read_to_string(path).unwrap();
+        let facts = format!("{}unique_id {unique}\n", facts.trim_end().to_owned() + "\n");
+        self.write(&format!("{folder}/properties"), facts);
+        let bank = format!("heap_type 1\nsize_in_bytes {memory}\nflags 0");
+        self.write(&format!("{folder}/mem_banks/0/properties"), bank);
+    }
+
     /// Adds a process with its memory in bytes, and its compute units if the device counts them.
     pub(crate) fn add_kfd_process(&self, pid: u32, gpu: u32, memory: u64, units: Option<u32>) {
         let folder = format!("sys/class/kfd/kfd/proc/{pid}");
