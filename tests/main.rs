@@ -37,6 +37,7 @@ mod pick;
 mod pod;
 mod probe;
 mod process_requests;
+mod random_machines;
 mod record;
 mod sim;
 mod slurm;

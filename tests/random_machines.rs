@@ -1,0 +1,6 @@
+//! Random machines: what each device counts as, and which ones `gtop pick` may give away, follow from the facts of the
+//! machine, told here without the rules of the program.
+
+mod counts;
+mod facts;
+mod picks;
