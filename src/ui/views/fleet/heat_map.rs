@@ -18,6 +18,9 @@ use crate::ui::widgets::list::{Movement, Viewport};
 
 /// The maximum number of cells per node; further devices are marked as overflow.
 const MAX_CELLS: u16 = 16;
+/// So many nodes have room for a line each, and then for more cells: eight devices in eight slices.
+const FEW_NODES: usize = 16;
+const FEW_NODES_MAX_CELLS: u16 = 64;
 /// The maximum width of a node name.
 const MAX_NAME_WIDTH: u16 = 28;
 /// Columns between two nodes.
@@ -58,7 +61,9 @@ impl CellGrid {
         let name = fleet_view.extents.name.clamp(1, MAX_NAME_WIDTH).min((width / 3).max(1));
         let margin = u16::from(width >= 40);
         let room = width.saturating_sub(margin + name + 1).max(1);
-        let cells = fleet_view.extents.devices.clamp(8, MAX_CELLS).min(room);
+        let is_few = fleet_view.count() <= FEW_NODES;
+        let max_cells = if is_few { FEW_NODES_MAX_CELLS } else { MAX_CELLS };
+        let cells = fleet_view.extents.devices.clamp(8, max_cells).min(room);
         let block = name + 1 + cells + NODE_GAP;
         let per_line = usize::from(width.saturating_sub(margin) + NODE_GAP) / usize::from(block);
         Self { margin, name, cells, per_line: per_line.max(1) }
@@ -408,6 +413,13 @@ mod tests {
         };
         assert_eq!(reason(SourceFaultKind::Starting), "starting");
         assert_eq!(reason(SourceFaultKind::Stuck), "✗ fault");
+    }
+
+    #[test]
+    fn few_nodes_show_all_slices_of_a_node() {
+        assert_eq!(CellGrid::fit(&fleet_view(&[56; 16]), 80).cells, 56);
+        assert_eq!(CellGrid::fit(&fleet_view(&[56; 17]), 80).cells, 16);
+        assert_eq!(CellGrid::fit(&fleet_view(&[56; 2]), 40).cells, 33);
     }
 
     #[test]
