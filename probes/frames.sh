@@ -16,17 +16,40 @@ find_host_devices() {    # finds network interfaces, disks and InfiniBand ports
     done
 }
 
+add_nvidia() {    # folder of a PCI function, class: adds it to `bus` if NVIDIA's driver should list it
+    [ ! -e "$1/physfn" ] || return 0
+    driver=$(readlink "$1/driver")
+    case ${driver##*/}:$2 in
+    nvidia:*) ;;
+    # A display card without a driver may be too old for it.
+    :0x0302*) [ -d "$GTOP_ROOT/proc/driver/nvidia/gpus" ] || return 0 ;;
+    *) return 0 ;;
+    esac
+    information=$GTOP_ROOT/proc/driver/nvidia/gpus/${1##*/}/information
+    if [ -r "$information" ]; then
+        while read -r key word value; do
+            case "$key $word $value" in
+            'GPU Excluded: Yes') return 0 ;;
+            'Device Minor: '*[!0-9]*) ;;
+            'Device Minor: '*) [ -e "$GTOP_ROOT/dev/nvidia$value" ] || return 0 ;;
+            esac
+        done <"$information"
+    fi
+    bus="$bus,\"${1##*/}\""
+}
+
 find_python_only() {    # sets `lacks` to the backends that need the Python probe: NVML, and AMD and TPU devices on the PCI bus
-    amdgpu='' tpu=''
+    amdgpu='' tpu='' bus=''
     for path in "$GTOP_ROOT"/sys/bus/pci/devices/*; do
         vendor='' device='' subsystem='' class=''
         read -r vendor <"$path/vendor"
-        case $vendor in 0x1002 | 0x1ae0) ;; *) continue ;; esac
+        case $vendor in 0x1002 | 0x1ae0 | 0x10de) ;; *) continue ;; esac
         read -r class <"$path/class"
         read -r device <"$path/device"
         read -r subsystem <"$path/subsystem_device"
         case $vendor:$class:$device:$subsystem in
         0x1002:0x03* | 0x1002:0x12*) amdgpu=1 ;;
+        0x10de:0x03*) add_nvidia "$path" "$class" ;;
         0x1ae0:0x12* | 0x1ae0:*:0x005e:* | 0x1ae0:*:0x006[23f]:* | 0x1ae0:*:0x0076:* | 0x1ae0:*:0x0027:0x004[ef]) tpu=1 ;;
         esac
     done
@@ -53,7 +76,7 @@ hello() {
     intervals="$intervals,\"nvidia-smi.slow\":$sec"
     # Not with -v, which interprets the backslash of DOMAIN\name.
     frame=$(user=$user awk -v time="$(date +%s.%N)" -v uid="$uid" -v arch="$arch" -v tick="$tick" -v page="$page" \
-        -v version="$version" -v state="$state" -v contained="$contained" -v intervals="$intervals" -v lacks="$lacks" "$quote"'
+        -v version="$version" -v state="$state" -v contained="$contained" -v intervals="$intervals" -v lacks="$lacks" -v bus="${bus#,}" "$quote"'
         function first_line(file,  line) { line = ""; getline line < file; close(file); return line }
         BEGIN {
             while ((getline line < "/proc/stat") > 0 && line ~ /^cpu/) cpus++
@@ -75,6 +98,8 @@ hello() {
             while ((getline line < "/proc/self/cgroup") > 0)
                 if (line ~ /slurm/ && (group == "" || line ~ /\/job_/)) { group = line; sub(/^[^:]*:[^:]*:/, "", group) }
             if (group != "") printf ",\"cgroup\":%s", q(substr(group, 1, 512))
+            # A container and a job may have only some of the devices that they see here.
+            else if (bus != "" && contained == "") printf ",\"pci\":[%s]", bus
             printf ",\"backends\":[{\"kind\":\"nvidia-smi\",\"state\":%s}%s]}", state, lacks
         }' </dev/null)
     send "$frame"

@@ -79,7 +79,7 @@ run_smi() {     # query|apps|more|help|files|list|table, option or none, option 
             if (found >= commas) {
                 row = q(substr($0, 1, max_length)); bytes_left -= length(row) + 1
                 if (rows < max_rows && bytes_left > 0) { rows++; printf "row %s\n", row; fflush() }
-            } else if (noise++ < 8) { printf "noise %s\n", q(substr($0, 1, 200)); fflush() }
+            } else if (noise++ < 64) { printf "noise %s\n", q(substr($0, 1, 200)); fflush() }
         }
         '; }
     echo "end $what"

@@ -24,6 +24,30 @@ def pci_functions():
             for name in names[:4096] if read_words(name, 'vendor')[0] in VENDORS]
 
 
+def nvidia_devices():
+    """Returns the PCI addresses of the devices that NVIDIA's driver should list. Devices of other drivers, such as vfio-pci
+    and nouveau, and those that are hidden here are none of them."""
+    found, driver_files = [], ROOT + '/proc/driver/nvidia/gpus/'
+    for address in list_folder(ROOT + '/sys/bus/pci/devices')[:4096]:
+        folder = ROOT + '/sys/bus/pci/devices/' + address
+        if read(folder + '/vendor', 64).strip() != b'0x10de' or os.path.exists(folder + '/physfn'):
+            continue
+        kind, driver = read_text(folder + '/class'), ''
+        if os.path.islink(folder + '/driver'):
+            driver = os.path.basename(os.readlink(folder + '/driver'))
+        # A display card without a driver may be too old for it.
+        is_compute = kind[:6] == '0x0302' and os.path.isdir(driver_files)
+        if kind[:4] != '0x03' or not (driver == 'nvidia' or (not driver and is_compute)):
+            continue
+        pairs = [line.partition(':')[::2] for line in read_text(driver_files + address + '/information').split('\n')]
+        facts = {key.strip(): value.strip() for key, value in pairs}
+        minor = facts.get('Device Minor', '')
+        is_hidden = minor.isdigit() and not os.path.exists(ROOT + '/dev/nvidia' + minor)
+        if facts.get('GPU Excluded') != 'Yes' and not is_hidden:
+            found.append(address[:32])
+    return found[:64]
+
+
 def load_part(kind):
     """Compiles a lazily loaded part."""
     import binascii

@@ -27,7 +27,7 @@ SMI_LINE = 1024
 SMI_ROWS = 64
 SMI_APP_ROWS = 1024
 SMI_APP_BYTES = 256 << 10
-SMI_NOISE = 8
+SMI_NOISE = 64
 SMI_NOISE_LINE = 200
 SMI_RETRY = 5.0  # seconds to wait after a failure
 SMI_FIRST_TIMEOUT = 60.0  # seconds; the first call may load the driver
@@ -35,11 +35,12 @@ SMI_MIN_TIMEOUT = 10.0  # seconds; at least this, or three times the last durati
 SMI_INTERVALS = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0)  # for a slow nvidia-smi: it is idle for at least as long as it runs
 SMI_SLICES = 1024  # maximum lines about slices
 
+SMI_NO_HANDLE = 'unable to determine the device handle'
 # Messages and exit codes (NVML's numbers) and the error code that is reported for them.
 SMI_MESSAGES = (('mismatch', 'version mismatch'), ('nodriver', "couldn't communicate with the nvidia driver"),
             ('nolib', "couldn't find libnvidia-ml"), ('nolib', 'error while loading shared libraries'),
             ('perm', 'insufficient permissions'), ('perm', 'permission denied'), ('lost', 'gpu is lost'),
-            ('lost', 'unable to determine the device handle'))
+            ('lost', SMI_NO_HANDLE))
 SMI_EXITS = {4: 'perm', 9: 'nodriver', 12: 'nolib', 15: 'lost', 18: 'mismatch', 126: 'perm'}
 
 
@@ -100,6 +101,8 @@ class NvidiaSmi:
             self.due = time.monotonic() + SMI_RETRY
             return None
         self.due = max(self.due, time.monotonic() + min(self.last_duration, SMI_FIRST_TIMEOUT))
+        if not self.part['csv']['rows']:
+            return None  # the other queries end at the same device
         if now >= self.slow_due - slack:
             self.slow_due = now + self.min_intervals[2]
             self.slow()
@@ -132,7 +135,7 @@ class NvidiaSmi:
                 and not line.startswith(fields[0] + ',')][:SMI_ROWS]
 
     def devices(self):
-        """Queries the devices; returns true if there was any row."""
+        """Queries the devices; returns true if it listed any."""
         began = time.monotonic()
         result = self.query(self.fields)
         if result is None:
@@ -140,7 +143,8 @@ class NvidiaSmi:
         status, lines, self.fields = result
         rows = self.rows(lines, self.fields)
         noise = [line[:SMI_NOISE_LINE] for line in lines if line.count(',') < len(self.fields) - 1][:SMI_NOISE]
-        if not rows:
+        # A device without a handle has a message in place of its row, and it may be the last line.
+        if not rows and not any([SMI_NO_HANDLE in line.lower() for line in lines]):
             self.report_failure(status, lines, '--query-gpu', '')
             return False
         self.has_worked = True

@@ -63,9 +63,13 @@ class Nvml:
 
     def find_devices(self):
         """Opens all devices again and forgets which queries they refused."""
-        before = {gpu.index: gpu for gpu in self.gpus}
+        before, count = self.gpus, self.count()
+        # With a device less, the driver counts the others anew.
+        by_index = {gpu.index: gpu for gpu in before} if count == len(before) else {}
         self.create_event_set()
-        self.gpus = [self.open(index, before.get(index)) for index in range(self.count())]
+        self.gpus = [self.open(index, by_index.get(index), before) for index in range(count)]
+        for gpu in before:
+            gpu.close()
         self.update_facts()
 
     def update_facts(self):
@@ -76,7 +80,8 @@ class Nvml:
         if xid_counts and all([count.__class__ is Unavailable for count in xid_counts]):
             self.facts['events'] = str(xid_counts[0])  # why events are unavailable
 
-    def open(self, index, before):
+    def open(self, index, before, known=()):
+        """Opens a device: the one that had this index `before`, or one of those `known`."""
         c = self.library.c
         handle = c.c_void_p()
         code = self.library.call('nvmlDeviceGetHandleByIndex_v2', c.c_uint(index), c.byref(handle))
@@ -89,9 +94,10 @@ class Nvml:
             gpu.slices = self.slices(gpu)
         except NvmlError as error:
             return self.unreadable(index, error.code, before)
+        for earlier in [before] * (before is not None) + list(known):
+            if earlier.uuid == gpu.uuid:
+                gpu.event_history = earlier.event_history
         if before is not None:
-            if before.uuid == gpu.uuid:
-                gpu.event_history = before.event_history
             before.close()
         self.register(gpu)
         return gpu

@@ -305,3 +305,4 @@ class Gpm:
         for sample in self.samples:
             if sample.value:
                 self.library.call('nvmlGpmSampleFree', sample)
+                sample.value = None

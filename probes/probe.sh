@@ -178,10 +178,15 @@ on_query_end() {    # after the device query
         return
     fi
     tries=0
-    if [ -z "$rows" ]; then
+    # A device without a handle has a message in place of its row, and it may be the last line.
+    case $rows$noise in
+    ,* | *'nable to determine the device handle'*) ;;
+    *)
         report_failure nvidia-smi
         return
-    fi
+        ;;
+    esac
+    has_rows=$rows
     clock
     adapt_interval
     json_list "$fields"
@@ -197,7 +202,8 @@ on_query_end() {    # after the device query
         esac
         ;;
     esac
-    next_smi_query
+    # The other queries end at the same device.
+    [ -z "$has_rows" ] || next_smi_query
 }
 
 query_help() {   # query|details: nvidia-smi names one unknown field at a time, its help lists all known ones

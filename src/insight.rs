@@ -24,6 +24,7 @@ use crate::query::Filter;
 use crate::text::width_of;
 use crate::time::Timestamp;
 
+mod device_count;
 pub(crate) mod device_flag;
 pub mod events;
 pub mod jobs;
@@ -408,9 +409,15 @@ fn problem_keys(node: &Node, any_let_in: bool, now: Timestamp) -> Vec<(ProblemKe
         reason.health() == Health::Faulty || *reason == HealthReason::NoPermission
     });
     let remedies: BTreeMap<String, &'static str> =
-        faults.map(|fault| (fault.text(), DeviceFlag::Health(fault).remedy())).collect();
+        faults.map(|fault| (problem_label(&fault), DeviceFlag::Health(fault).remedy())).collect();
     all.extend(remedies.into_iter().map(|(fault, remedy)| (ProblemKey::Device(fault), remedy)));
     all
+}
+
+/// Returns a fault of a device in words that are the same for all that have it.
+fn problem_label(fault: &HealthReason) -> String {
+    // Since when differs from device to device.
+    if let HealthReason::Gone(_) = fault { "gone".to_owned() } else { fault.text() }
 }
 
 impl ProblemKey {

@@ -25,6 +25,7 @@ pub fn compress_lines(lines: &[u8]) -> Vec<u8> {
     layout::compress(lines).unwrap_or_default()
 }
 
+mod gone;
 mod jobs;
 mod layout;
 mod line;

@@ -34,6 +34,11 @@ impl Timestamp {
         Self(self.0.saturating_sub(self.0.rem_euclid(1_000_000)))
     }
 
+    /// Returns its second as programs and people write it: `2026-11-27T14:05:10Z`.
+    pub fn rfc3339_seconds(self) -> String {
+        jiff::Timestamp::from_second(self.second()).unwrap_or_default().to_string()
+    }
+
     /// Returns how long ago `earlier` was; zero when it is later than `self`.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))

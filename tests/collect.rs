@@ -400,7 +400,10 @@ async fn the_interval_is_delivered_before_the_first_frame_and_on_each_change() {
         match next().await {
             NodeEvent::Interval(interval) => delivered = Some(interval),
             NodeEvent::Frame(_) => break,
-            NodeEvent::Link(_) | NodeEvent::Transport(_) | NodeEvent::RecordedEvery(_) => {}
+            NodeEvent::Link(_)
+            | NodeEvent::Transport(_)
+            | NodeEvent::RecordedEvery(_)
+            | NodeEvent::Gone(_) => {}
         }
     }
     assert_eq!(delivered, Some(every));

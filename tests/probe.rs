@@ -8,6 +8,7 @@ mod isolation;
 mod launching;
 mod nvml;
 mod parity;
+mod pci;
 mod portability;
 mod processes;
 mod requests;

@@ -167,6 +167,7 @@ fn device_fault_text(device: &Device) -> Option<String> {
         DeviceFault::Lost => "lost by the driver".to_owned(),
         DeviceFault::NeedsReset => "needs a reset".to_owned(),
         DeviceFault::NoPermission => "no permission".to_owned(),
+        DeviceFault::Gone(_) => "no longer listed by the driver".to_owned(),
         DeviceFault::Other(text) => sanitize(text, 120),
     };
     let name = device

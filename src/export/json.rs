@@ -316,11 +316,11 @@ object! {
         count: u64 = record.count,
         /// The source that reported it.
         source: &'a str = event.source.as_str(),
-        /// Kind: xid, ecc, retirement, poison, unavailable, recovery, lost, reset, or another word of the probe.
+        /// Kind: xid, ecc, retirement, poison, unavailable, recovery, lost, reset, gone, returned, or another word of the probe.
         kind: &'a str = event.kind.as_str(),
         /// UUID of the device.
         device: &'a str = &event.device,
-        /// Index of the device; null when the device is gone.
+        /// Index of the device; null when the device is not known any more.
         index: Option<u32> = device.and_then(|device| device.index.get()),
         /// Xid number, or NVML's number of the recovery action.
         code: Option<u64> = event.code,
@@ -467,8 +467,10 @@ object! {
         /// What it counts as in `totals`: busy, `idle_held`, free, faulty, stale, unavailable or unknown; null if its slices count
         /// instead.
         state: Option<&'static str> = DeviceCount::of(node, index, now).map(DeviceCount::id),
-        /// Why the driver reports no values: lost, needs reset, no permission, or the driver's message.
+        /// Why the driver reports no values: lost, needs reset, no permission, gone, or the driver's message.
         fault: Option<&'a str> = device.fault.as_ref().map(device_fault),
+        /// Since when the driver does not list it any more; null if it does.
+        gone_since: Option<Moment> = device.gone_since().and_then(rfc3339),
         /// How sound it is: ok, degraded, faulty or unknown.
         health: &'static str = node.health(device).as_str(),
         /// Why it is not ok, the worst first; empty if it is.
@@ -504,7 +506,10 @@ object! {
 fn device_fault(fault: &DeviceFault) -> &str {
     match fault {
         DeviceFault::Other(message) => message,
-        DeviceFault::Lost | DeviceFault::NeedsReset | DeviceFault::NoPermission => fault.kind(),
+        DeviceFault::Lost
+        | DeviceFault::NeedsReset
+        | DeviceFault::NoPermission
+        | DeviceFault::Gone(_) => fault.kind(),
     }
 }
 

@@ -154,6 +154,8 @@ impl Anonymizer {
             },
             intervals: hello.intervals.clone(),
             backends: hello.backends.iter().map(backend).collect(),
+            // Addresses are replaced, so that they match none.
+            bus_devices: Vec::new(),
             commands: hello.commands.clone(),
         }
     }
@@ -207,9 +209,10 @@ impl Anonymizer {
             }),
             fault: device.fault.as_ref().map(|fault| match fault {
                 DeviceFault::Other(_) => DeviceFault::Other(WITHHELD.into()),
-                DeviceFault::Lost | DeviceFault::NeedsReset | DeviceFault::NoPermission => {
-                    fault.clone()
-                }
+                DeviceFault::Lost
+                | DeviceFault::NeedsReset
+                | DeviceFault::NoPermission
+                | DeviceFault::Gone(_) => fault.clone(),
             }),
             ..device.clone()
         }

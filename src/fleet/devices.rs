@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::fleet::history::Metric;
 use crate::fleet::lasting;
+use crate::fleet::missing::{MissingDevices, keep_indices, list_event};
 use crate::fleet::node::Node;
 use crate::fleet::rates::update_rates;
 use crate::model::{
@@ -19,13 +20,18 @@ use crate::time::{ClockOffset, NodeTime, Timestamp};
 const MAX_DEVICES: usize = 1024;
 
 /// Applies the readings of one backend.
-pub(super) fn apply_backend(node: &mut Node, backend: BackendReading, clock: ClockOffset) {
+pub(super) fn apply_backend(
+    node: &mut Node,
+    missing: &mut MissingDevices,
+    backend: BackendReading,
+    clock: ClockOffset,
+) {
     if let Some(at) = backend.slow_at {
         node.mark_sampled(&backend.source.slow(), at);
     }
     if let Some(devices) = backend.devices {
         node.mark_sampled(&backend.source, devices.at);
-        apply_devices(node, &backend.source, devices, clock);
+        apply_devices(node, missing, &backend.source, devices, clock);
     }
     if let Some(uses) = backend.uses {
         node.mark_sampled(&backend.source.processes(), uses.at);
@@ -33,19 +39,26 @@ pub(super) fn apply_backend(node: &mut Node, backend: BackendReading, clock: Clo
     }
 }
 
-fn apply_devices(node: &mut Node, source: &Source, reading: DevicesReading, clock: ClockOffset) {
-    let at = clock.node_time(reading.at);
+fn apply_devices(
+    node: &mut Node,
+    missing: &mut MissingDevices,
+    source: &Source,
+    reading: DevicesReading,
+    clock: ClockOffset,
+) {
+    let (sampled_at, at) = (reading.at, clock.node_time(reading.at));
     let before = HealthStates::of(node, source);
-    if has_same_devices(node, source, &reading.list) {
+    let is_none_missing = missing.on_list(node, source);
+    if is_none_missing && has_same_devices(node, source, &reading.list) {
         for (device, newer) in node.devices.iter_mut().zip(reading.list) {
             device.update_from(newer);
             update_rates(device, at);
         }
     } else {
-        rebuild_devices(node, source, at, reading.list);
+        rebuild_devices(node, missing, source, &reading, at);
         apply_xids(node);
     }
-    for event in before.events(node, source, reading.at) {
+    for event in before.events(node, source, sampled_at) {
         node.record_event(event);
     }
     for device in &mut node.devices {
@@ -55,10 +68,10 @@ fn apply_devices(node: &mut Node, source: &Source, reading: DevicesReading, cloc
     lasting::remember(node, source, reading.at);
     for device in &node.devices {
         if let Some(share) = device.load().get().filter(|_| device.fault.is_none()) {
-            node.history.record(&device.uuid, Metric::Utilization, reading.at, share);
+            node.history.record(&device.uuid, Metric::Utilization, sampled_at, share);
         }
         if let Some(share) = device.memory_share().filter(|_| device.fault.is_none()) {
-            node.history.record(&device.uuid, Metric::Memory, reading.at, share);
+            node.history.record(&device.uuid, Metric::Memory, sampled_at, share);
         }
     }
 }
@@ -139,27 +152,67 @@ fn has_same_devices(node: &Node, source: &Source, list: &[Device]) -> bool {
         && node.devices.iter().zip(list).all(is_unchanged)
 }
 
-/// Merges new devices with those of other sources, in order, and drops the history of removed ones.
-fn rebuild_devices(node: &mut Node, source: &Source, at: NodeTime, list: Vec<Device>) {
+/// Merges new devices with those of other sources, in order. Those that the list lacks stay if they are gone; the history of
+/// removed ones is dropped.
+fn rebuild_devices(
+    node: &mut Node,
+    missing: &mut MissingDevices,
+    source: &Source,
+    reading: &DevicesReading,
+    at: NodeTime,
+) {
     let known = std::mem::take(&mut node.devices);
     let sources = std::mem::take(&mut node.device_sources);
-    let (own_devices, others): (Vec<_>, Vec<_>) =
-        known.into_iter().zip(sources.iter().cloned()).partition(|(_, owner)| owner == source);
+    let is_own = |(device, owner): &(Device, Source)| {
+        // A device has one row, whichever source lists it.
+        owner == source || reading.list.iter().any(|newer| newer.uuid == device.uuid)
+    };
+    let (own_devices, mut merged): (Vec<_>, Vec<_>) =
+        known.into_iter().zip(sources.iter().cloned()).partition(is_own);
     let mut own_devices: Vec<Device> = own_devices.into_iter().map(|(device, _)| device).collect();
-    let mut merged = others;
-    for newer in list {
+    own_devices.extend(missing.take_before_reboot(source, &reading.list));
+    let indices = own_devices.iter().filter(|device| device.parent.is_none());
+    let indices: BTreeMap<Arc<str>, u32> = indices
+        .filter_map(|device| Some((Arc::clone(&device.uuid), device.index.get()?)))
+        .collect();
+    let mut devices: Vec<Device> = Vec::with_capacity(reading.list.len());
+    for newer in reading.list.iter().cloned() {
         let before = own_devices
             .iter()
             .position(|known| is_same_device(known, &newer))
             .map(|index| own_devices.swap_remove(index));
+        if before.as_ref().is_some_and(|before| before.gone_since().is_some())
+            && newer.fault.is_none()
+        {
+            node.record_event(list_event(source, &newer, reading.at, EventKind::Returned));
+        }
         let mut device = merge_device(before, newer);
         update_rates(&mut device, at);
-        merged.push((device, source.clone()));
+        devices.push(device);
     }
-    let surplus = merged.split_off(merged.len().min(MAX_DEVICES));
-    let mut removed = own_devices;
-    removed.extend(surplus.into_iter().map(|(device, _)| device));
-    let is_removed = |uuid: &str| removed.iter().any(|device| &*device.uuid == uuid);
+    let removed: Vec<Arc<str>> =
+        own_devices.iter().map(|device| Arc::clone(&device.uuid)).collect();
+    let was_gone: Vec<Arc<str>> = own_devices
+        .iter()
+        .filter(|device| device.gone_since().is_some())
+        .map(|device| Arc::clone(&device.uuid))
+        .collect();
+    let kept = missing.keep(node, reading, own_devices, &indices);
+    for device in kept.iter().filter(|device| !was_gone.contains(&device.uuid)) {
+        if let Some(since) = device.gone_since() {
+            node.record_event(list_event(source, device, since, EventKind::Gone));
+        }
+    }
+    if !kept.is_empty() {
+        devices.extend(kept);
+        keep_indices(&mut devices, &indices);
+    }
+    merged.extend(devices.into_iter().map(|device| (device, source.clone())));
+    merged.truncate(MAX_DEVICES);
+    let is_removed = |uuid: &str| {
+        removed.iter().any(|known| **known == *uuid)
+            && !merged.iter().any(|(device, _)| *device.uuid == *uuid)
+    };
     node.history.drop_series(&is_removed);
     node.lasting.forget(&is_removed);
     sort_devices(&mut merged);
@@ -174,24 +227,27 @@ fn is_same_device(known: &Device, newer: &Device) -> bool {
         Some(pci) => known.has_pci_id(pci),
         None => newer.uuid.starts_with(Device::INDEX_PREFIX) && known.index == newer.index,
     };
+    // A device that had no UUID while it was faulty has one now.
+    let is_named_now = || {
+        let has_pci_id = newer.pci.known().is_some_and(|pci| known.has_pci_id(pci));
+        known.has_stand_in_identity()
+            && newer.fault.is_none()
+            && (has_pci_id || (known.pci.known().is_none() && known.index == newer.index))
+    };
     known.uuid == newer.uuid
-        || (newer.fault.is_some() && known.parent.is_none() && has_same_pci_or_index())
+        || (known.parent.is_none()
+            && newer.parent.is_none()
+            && (is_named_now() || (newer.fault.is_some() && has_same_pci_or_index())))
 }
 
 fn merge_device(before: Option<Device>, newer: Device) -> Device {
     let Some(mut device) = before else { return newer };
     if newer.fault.is_some() {
         // The readings of a lost device no longer hold; its identity stays.
-        return Device {
-            uuid: device.uuid,
-            index: device.index,
-            vendor: device.vendor,
-            name: device.name,
-            pci: device.pci,
-            statics: device.statics,
-            fault: newer.fault,
-            ..Device::default()
-        };
+        return Device { fault: newer.fault, ..device.without_readings() };
+    }
+    if device.uuid != newer.uuid {
+        return newer;
     }
     device.update_from(newer);
     device
@@ -306,7 +362,7 @@ mod tests {
             backends: vec![BackendReading {
                 source: source.clone(),
                 slow_at: Some(at),
-                devices: Some(DevicesReading { at, list: vec![device] }),
+                devices: Some(DevicesReading { at, list: vec![device], is_cut_short: false }),
                 uses: Some(UsesReading { at, list }),
             }],
             ..Sample::default()

@@ -11,7 +11,7 @@ use crate::model::declare::table;
 use crate::model::{
     Device, DeviceDetails, DeviceFault, EventKind, Reading, Reason, RecoveryAction, Vendor,
 };
-use crate::time::format_duration;
+use crate::time::{Timestamp, format_duration};
 
 table! {
     /// How sound a device is.
@@ -39,6 +39,8 @@ pub enum HealthReason {
     NeedsReset,
     /// The login may not read it.
     NoPermission,
+    /// The driver does not list it any more, since this time.
+    Gone(Timestamp),
     /// The driver's own words.
     Driver(Arc<str>),
     /// What the driver recommends to make it work again; never [`RecoveryAction::None`].
@@ -112,6 +114,7 @@ impl HealthReason {
         match self {
             Self::Lost
             | Self::NeedsReset
+            | Self::Gone(_)
             | Self::Driver(_)
             | Self::Recovery(
                 RecoveryAction::Reset
@@ -144,6 +147,7 @@ impl HealthReason {
             Self::Lost => "lost",
             Self::NeedsReset => "needs_reset",
             Self::NoPermission => "no_permission",
+            Self::Gone(_) => "gone",
             Self::Driver(_) => "driver",
             Self::Recovery(_) => "recovery_action",
             Self::RemapFailed => "remap_failed",
@@ -169,6 +173,7 @@ impl HealthReason {
             Self::Lost => "lost".to_owned(),
             Self::NeedsReset => "needs a reset".to_owned(),
             Self::NoPermission => "no permission".to_owned(),
+            Self::Gone(since) => format!("gone since {}", since.rfc3339_seconds()),
             Self::Driver(text) if text.is_empty() => "faulty".to_owned(),
             Self::Driver(text) => text.to_string(),
             Self::Recovery(action) => format!("recovery action: {}", action.text()),
@@ -218,6 +223,7 @@ impl From<&DeviceFault> for HealthReason {
             DeviceFault::Lost => Self::Lost,
             DeviceFault::NeedsReset => Self::NeedsReset,
             DeviceFault::NoPermission => Self::NoPermission,
+            DeviceFault::Gone(since) => Self::Gone(*since),
             DeviceFault::Other(text) => Self::Driver(Arc::clone(text)),
         }
     }
@@ -398,7 +404,6 @@ fn add_standing(reasons: &mut Vec<HealthReason>, details: &DeviceDetails) {
 mod tests {
     use super::*;
     use crate::model::{Celsius, DeviceStatics, Event, FanSpeed, NodeName, Percent, Source};
-    use crate::time::Timestamp;
 
     /// Returns a node of healthy devices under load.
     fn node(count: u32) -> Node {

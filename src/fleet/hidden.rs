@@ -135,7 +135,7 @@ mod tests {
             backends: vec![BackendReading {
                 source: Source::new("nvml"),
                 slow_at: None,
-                devices: Some(DevicesReading { at, list }),
+                devices: Some(DevicesReading { at, list, is_cut_short: false }),
                 uses: uses.map(|list| UsesReading { at, list }),
             }],
             processes: Some(ProcessesReading {

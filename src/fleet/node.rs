@@ -195,6 +195,12 @@ impl Node {
         self.events = events.into_iter().skip(surplus).collect();
     }
 
+    /// Returns true if the session may see only some of its devices: in a container, a job or a step.
+    pub fn is_confined(&self) -> bool {
+        let is_within = |hello: &Arc<Hello>| hello.host.is_contained || hello.host.job.is_some();
+        self.via == Some(TransportKind::Step) || self.hello.as_ref().is_some_and(is_within)
+    }
+
     /// Returns true if the node belongs to a scheduler: it lists the node, or the node shows its daemon.
     pub fn is_scheduled(&self) -> bool {
         let evidence = self.evidence.as_ref();
@@ -340,6 +346,13 @@ impl Node {
         let is_sampled = self.sources.iter().any(|state| state.taken_at.is_some());
         let parts = [is_sampled, self.host.cpu.get().is_some(), !self.devices.is_empty()];
         parts.into_iter().filter(|is_known| *is_known).count()
+    }
+
+    /// Returns the devices that are gone, each with the source that listed it.
+    pub fn gone_devices(&self) -> Vec<(Source, Device)> {
+        let devices = self.device_sources.iter().zip(&self.devices);
+        let gone = devices.filter(|(_, device)| device.gone_since().is_some());
+        gone.map(|(source, device)| (source.clone(), device.clone())).collect()
     }
 
     /// Returns the uses of one device.

@@ -7,12 +7,13 @@ use crate::fleet::devices::{apply_backend, apply_xids};
 use crate::fleet::hidden::count_hidden;
 use crate::fleet::history::Metric;
 use crate::fleet::holdings::NodeHoldings;
+use crate::fleet::missing::MissingDevices;
 use crate::fleet::node::{Node, Process};
 use crate::fleet::rates::{MIN_RATE_SPAN, cpu_utilization, rates};
 use crate::model::{
-    Bytes, Counter, CpuTicks, DeviceRates, DeviceUse, Event, Hello, HostReading, Link, NodeName,
-    Percent, ProcessKey, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample,
-    SchedulerNode, Source, TransportKind, max_interval,
+    Bytes, Counter, CpuTicks, Device, DeviceRates, DeviceUse, Event, Hello, HostReading, Link,
+    NodeName, Percent, ProcessKey, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason,
+    Sample, SchedulerNode, Source, TransportKind, max_interval,
 };
 use crate::time::{ClockOffset, NodeTime, Timestamp};
 
@@ -26,6 +27,8 @@ const MAX_PROCESS_WAIT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct NodeBuilder {
     node: Arc<Node>,
+    /// Devices that its drivers do not list any more.
+    missing: MissingDevices,
     previous_counters: Option<HostCounters>,
     /// The processes of the last sample, in order of their keys.
     processes: Vec<TrackedProcess>,
@@ -74,6 +77,7 @@ impl NodeBuilder {
     pub fn new(name: NodeName, keep: Duration) -> Self {
         Self {
             node: Arc::new(Node::new(name, keep)),
+            missing: MissingDevices::default(),
             previous_counters: None,
             processes: Vec::new(),
             has_two_samples: false,
@@ -101,6 +105,7 @@ impl NodeBuilder {
             self.processes.clear();
             self.has_two_samples = false;
             self.processes_since = None;
+            self.missing.on_session_end(&self.node);
         }
         let node = Arc::make_mut(&mut self.node);
         node.is_settled &= link == Link::Up;
@@ -164,6 +169,7 @@ impl NodeBuilder {
         let is_another_boot =
             node.hello.as_ref().is_some_and(|known| known.host.boot_id != hello.host.boot_id);
         if is_another_boot {
+            self.missing.on_reboot(node);
             *node = Node {
                 link: node.link.clone(),
                 via: node.via,
@@ -199,6 +205,11 @@ impl NodeBuilder {
         apply_xids(node);
     }
 
+    /// Restores the devices that are gone: no driver lists them.
+    pub fn restore_gone(&mut self, devices: &[(Source, Device)]) {
+        self.missing.restore(Arc::make_mut(&mut self.node), devices);
+    }
+
     /// Applies one sample.
     pub fn on_sample(&mut self, sample: Sample) {
         if let Some((at, host)) = sample.host {
@@ -218,7 +229,7 @@ impl NodeBuilder {
         }
         let has_users = sample.backends.iter().any(|backend| backend.uses.is_some());
         for backend in sample.backends {
-            apply_backend(node, backend, sample.clock);
+            apply_backend(node, &mut self.missing, backend, sample.clock);
         }
         for (source, fault) in sample.faults {
             node.source_mut(&source).fault = Some(Box::new(fault));
@@ -441,7 +452,7 @@ fn update_boot_time(known: &mut Reading<Timestamp>, newer: Reading<Timestamp>) {
 mod tests {
     use super::*;
     use crate::model::{
-        BackendReading, BackendState, Device, DeviceCounters, DeviceFault, DevicesReading, Fault,
+        BackendReading, BackendState, DeviceCounters, DeviceFault, DevicesReading, Fault,
         FaultKind, Freshness, HostFacts, ProcessReading, SourceFault, SourceFaultKind, UsesReading,
     };
 
@@ -484,7 +495,7 @@ mod tests {
     }
 
     fn devices_sample(millis: i64, list: Vec<Device>) -> Sample {
-        let devices = Some(DevicesReading { at: at(millis), list });
+        let devices = Some(DevicesReading { at: at(millis), list, is_cut_short: false });
         Sample {
             backends: vec![BackendReading { source: smi(), slow_at: None, devices, uses: None }],
             ..Sample::default()
@@ -713,7 +724,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_device_is_removed_and_a_lost_one_keeps_its_identity() {
+    fn a_lost_device_keeps_its_identity() {
         let mut builder = builder();
         builder
             .on_sample(devices_sample(0, vec![device("GPU-b", 1, 5.0), device("GPU-a", 0, 5.0)]));
@@ -730,8 +741,6 @@ mod tests {
         builder.on_sample(devices_sample(1_000, vec![device("GPU-a", 0, 5.0), lost]));
         assert_eq!(uuids(&builder), ["GPU-a", "GPU-b"]);
         assert_eq!(builder.node().devices[1].utilization.get(), None);
-        builder.on_sample(devices_sample(2_000, vec![device("GPU-a", 0, 5.0)]));
-        assert_eq!(uuids(&builder), ["GPU-a"]);
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub(crate) enum DeviceFlag {
 const RESET: &str = "when nothing uses it: nvidia-smi --gpu-reset there, as administrator";
 const REPLACE: &str = "stop using it, and ask the administrator to have it replaced";
 const REBOOT: &str = "the device fell off the bus; reboot the node";
+const GONE: &str = "dmesg there tells why, such as Xid 79; if a reboot does not bring it back, ask the administrator";
 const STOP: &str = "results on this device may be wrong: stop using it, and ask the administrator to reset or replace it";
 
 /// Returns what an Xid means for those who use the device, and what to do about it.
@@ -108,6 +109,7 @@ impl DeviceFlag {
             Self::Health(reason) => reason,
         };
         match reason {
+            HealthReason::Gone(_) => "GONE".to_owned(),
             HealthReason::Lost
             | HealthReason::NeedsReset
             | HealthReason::NoPermission
@@ -206,6 +208,7 @@ impl DeviceFlag {
                 HealthReason::Lost
                 | HealthReason::NeedsReset
                 | HealthReason::NoPermission
+                | HealthReason::Gone(_)
                 | HealthReason::Driver(_),
             ) => 0,
             Self::Health(HealthReason::EccUncorrected(_)) => 2,
@@ -235,6 +238,8 @@ impl DeviceFlag {
             Self::Health(HealthReason::LoadWithoutProcess(_)) => {
                 "full load without a process".to_owned()
             }
+            // Since when differs from device to device.
+            Self::Health(HealthReason::Gone(_)) => "gone".to_owned(),
             Self::Health(reason) => reason.text().to_lowercase(),
             Self::UnexplainedMemory(_) => "memory without a process".to_owned(),
             Self::NoSlices => self.text(),
@@ -266,6 +271,7 @@ impl DeviceFlag {
             HealthReason::Lost => "the device no longer answers",
             HealthReason::NeedsReset => "the driver asks for a reset of the device",
             HealthReason::NoPermission => "the login may not read the device",
+            HealthReason::Gone(_) => "the driver listed the device before, and does not any more",
             HealthReason::Driver(_) => "the driver reports a fault of the device",
             HealthReason::Recovery(_) => "the driver recommends this to make the device work again",
             HealthReason::RemapFailed => {
@@ -333,6 +339,7 @@ impl DeviceFlag {
             | HealthReason::RetirementPending
             | HealthReason::LoadWithoutProcess(_) => RESET,
             HealthReason::NoPermission => "ask the administrator for access to the devices",
+            HealthReason::Gone(_) => GONE,
             HealthReason::Driver(_) => "run nvidia-smi there by hand",
             HealthReason::Recovery(_) => "do so when nothing uses the device, as administrator",
             HealthReason::RemapFailed | HealthReason::SramThreshold => REPLACE,
@@ -376,7 +383,8 @@ mod tests {
             HealthReason::Lost,
             HealthReason::NeedsReset,
             HealthReason::NoPermission,
-            HealthReason::Driver("gone".into()),
+            HealthReason::Gone(crate::time::Timestamp::default()),
+            HealthReason::Driver("broken".into()),
         ];
         DeviceFlag::examples().into_iter().chain(faults.map(DeviceFlag::Health)).collect()
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::fleet::{Fleet, Node, SourceState};
 use crate::insight::FleetView;
 use crate::insight::Severity;
+use crate::insight::device_count;
 use crate::insight::device_flag::DeviceFlag;
 use crate::insight::note::{NextAttempt, Note};
 use crate::model::{Device, Fault, FaultKind, Freshness, JobId, JobList, Link, SchedulerNode};
@@ -100,6 +101,7 @@ pub(crate) fn status_notes(fleet: &Fleet, node: &Node, now: Timestamp) -> Vec<No
     }
     notes.extend(faults);
     notes.extend(backend_note(node));
+    notes.extend(device_count::notes(node, now));
     notes
 }
 

@@ -2,6 +2,7 @@
 //! the note.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::insight::Severity;
@@ -36,6 +37,10 @@ pub(crate) enum Note {
     NoneSelected,
     /// Nothing reports a device there: why.
     NoDevices(Vec<String>),
+    /// The PCI bus has devices that their driver does not list: their addresses.
+    UnlistedDevices(Vec<Arc<str>>),
+    /// It has fewer devices than the scheduler gives to jobs.
+    BelowScheduler { found: usize, configured: usize },
     /// The scheduler gives it no jobs: its word, and how old that is if it is old.
     ClosedBySlurm { said: String, age: Option<Duration> },
     /// What the scheduler says of a node that cannot be reached, and how long ago.
@@ -114,6 +119,8 @@ impl Note {
             Self::SourceStarting(_) => "source_starting",
             Self::NoneSelected => "none_selected",
             Self::NoDevices(_) => "no_devices",
+            Self::UnlistedDevices(_) => "unlisted_devices",
+            Self::BelowScheduler { .. } => "below_scheduler",
             Self::ClosedBySlurm { .. } => "scheduler_closed",
             Self::ReportedBySlurm { .. } => "scheduler_reported",
             Self::Devices { flag, .. } => flag.id(),
@@ -129,6 +136,8 @@ impl Note {
             Self::Down(_) => Severity::Error,
             Self::SameMachine(_)
             | Self::Stale(_)
+            | Self::UnlistedDevices(_)
+            | Self::BelowScheduler { .. }
             | Self::ClosedBySlurm { .. }
             | Self::Lags { .. } => Severity::Warning,
             Self::SourceFault { fault, .. } => {
@@ -172,6 +181,10 @@ impl Note {
             Self::SourceStarting(source) => format!("starting {source}"),
             Self::NoneSelected => "no devices selected".to_owned(),
             Self::NoDevices(why) => format!("no devices ({})", why.join(", ")),
+            Self::UnlistedDevices(addresses) => format!("not listed: {}", addresses.join(", ")),
+            Self::BelowScheduler { found, configured } => {
+                format!("{found} of the {configured} devices of the scheduler")
+            }
             Self::ClosedBySlurm { said, age } | Self::ReportedBySlurm { said, age, .. } => {
                 slurm_text(said, *age)
             }
@@ -215,6 +228,12 @@ impl Note {
             }
             Self::NoneSelected => "a setting hides all its devices",
             Self::NoDevices(_) => "no driver reports a device there",
+            Self::UnlistedDevices(_) => {
+                "the PCI bus has these devices, and their driver does not list them"
+            }
+            Self::BelowScheduler { .. } => {
+                "the scheduler gives jobs more devices than the node has: those that get the others fail"
+            }
             Self::ClosedBySlurm { .. } => "the scheduler starts no new job there",
             Self::ReportedBySlurm { .. } => "this is what the scheduler said of the node, and when",
             Self::Devices { flag, .. } => flag.meaning(),
@@ -243,6 +262,12 @@ impl Note {
             }
             Self::NoneSelected => "F2 shows what is selected",
             Self::NoDevices(_) => "a node without devices needs nothing",
+            Self::UnlistedDevices(_) => {
+                "dmesg there tells why the driver refuses them; ask the administrator"
+            }
+            Self::BelowScheduler { .. } => {
+                "ask the administrator to drain the node until all its devices are back"
+            }
             Self::ClosedBySlurm { .. } => "scontrol show node tells who set the state, and why",
             Self::ReportedBySlurm { .. } => {
                 "where a node lets in only users with a job on it, a job of yours there lets gtop in"
@@ -306,6 +331,8 @@ mod tests {
             Note::SourceStarting(Source::new("nvml")),
             Note::NoneSelected,
             Note::NoDevices(vec![said()]),
+            Note::UnlistedDevices(vec![words.into()]),
+            Note::BelowScheduler { found: 7, configured: 8 },
             Note::ClosedBySlurm { said: said(), age: None },
             Note::ReportedBySlurm { said: said(), age: None, severity: Severity::Info },
             Note::Devices { labels: vec!["0".to_owned()], flag: DeviceFlag::Health(driver) },

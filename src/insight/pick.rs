@@ -70,6 +70,8 @@ pub struct EligibleDevice {
     /// The index of the device; of a MIG slice, that of the device it is cut from.
     pub whole_index: u32,
     pub is_slice: bool,
+    /// Its index is not the one that programs know it by, as devices before it are gone.
+    pub is_renumbered: bool,
     /// Model name.
     pub name: Option<Arc<str>>,
     /// Free memory in bytes, with what counts as free.

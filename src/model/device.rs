@@ -10,6 +10,7 @@ use crate::model::reading::{Reading, Reason};
 use crate::model::tpu::TpuDetails;
 use crate::model::unit::{Bytes, Celsius, FanSpeed, Megahertz, Percent, Watts};
 use crate::model::vendor::Vendor;
+use crate::time::Timestamp;
 
 /// Why a device throttles; bits as NVML defines them (`nvmlClocksEventReasons*` in `nvml.h`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +80,8 @@ pub enum DeviceFault {
     NeedsReset,
     /// Permission denied.
     NoPermission,
+    /// The driver does not list it any more, since this time.
+    Gone(Timestamp),
     /// Another error, with the driver's message.
     Other(Arc<str>),
 }
@@ -90,6 +93,7 @@ impl DeviceFault {
             Self::Lost => "lost",
             Self::NeedsReset => "needs reset",
             Self::NoPermission => "no permission",
+            Self::Gone(_) => "gone",
             Self::Other(_) => "other",
         }
     }
@@ -181,6 +185,33 @@ impl Device {
     /// Returns whether a process has the device open, where the driver tells, as for TPU chips.
     pub fn is_open(&self) -> Option<bool> {
         self.tpu.as_ref()?.is_held.get()
+    }
+
+    /// Returns since when the driver does not list it any more; `None` if it does.
+    pub const fn gone_since(&self) -> Option<Timestamp> {
+        match &self.fault {
+            Some(DeviceFault::Gone(since)) => Some(*since),
+            Some(_) | None => None,
+        }
+    }
+
+    /// Returns true if its identity only stands for its UUID, which the driver could not tell: its index or its PCI id.
+    pub fn has_stand_in_identity(&self) -> bool {
+        self.uuid.starts_with(Self::INDEX_PREFIX) || self.has_pci_id(&self.uuid)
+    }
+
+    /// Returns what tells which device it is, without its readings.
+    #[must_use]
+    pub fn without_readings(self) -> Self {
+        Self {
+            uuid: self.uuid,
+            index: self.index,
+            vendor: self.vendor,
+            name: self.name,
+            pci: self.pci,
+            statics: self.statics,
+            ..Self::default()
+        }
     }
 
     /// Returns true if the device has this PCI id; drivers write the domain with 4 or 8 digits.

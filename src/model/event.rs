@@ -43,13 +43,17 @@ pub enum EventKind {
     Lost,
     /// The device needs a reset.
     NeedsReset,
+    /// The driver does not list the device any more.
+    Gone,
+    /// The driver lists the device again.
+    Returned,
     /// A kind that this version does not know.
     Other(Arc<str>),
 }
 
 impl EventKind {
     /// The known kinds, as used in frames and in JSON.
-    const NAMES: [(&'static str, Self); 8] = [
+    const NAMES: [(&'static str, Self); 10] = [
         ("xid", Self::Xid),
         ("ecc", Self::MemoryError),
         ("retirement", Self::Retirement),
@@ -58,6 +62,8 @@ impl EventKind {
         ("recovery", Self::Recovery),
         ("lost", Self::Lost),
         ("reset", Self::NeedsReset),
+        ("gone", Self::Gone),
+        ("returned", Self::Returned),
     ];
 
     /// Returns the kind of this name.
@@ -106,6 +112,8 @@ impl Event {
             (EventKind::Unavailable, _) => "the device is unavailable",
             (EventKind::Lost, _) => "the driver lost the device",
             (EventKind::NeedsReset, _) => "the device needs a reset",
+            (EventKind::Gone, _) => "the driver does not list the device any more",
+            (EventKind::Returned, _) => "the driver lists the device again",
             (EventKind::Other(word), Some(code)) => return format!("{word} {code}"),
             (EventKind::Other(word), None) => word,
         };

@@ -22,6 +22,8 @@ pub struct Hello {
     pub intervals: Vec<(Source, Duration)>,
     /// Each backend, and why it is absent.
     pub backends: Vec<BackendState>,
+    /// PCI addresses of the devices that the driver of their vendor should list; none where some may be hidden.
+    pub bus_devices: Vec<Arc<str>>,
     /// Commands the probe supports.
     pub commands: Vec<Arc<str>>,
     /// It tells how the scheduler numbers and confines devices.
@@ -115,8 +117,10 @@ pub struct BackendReading {
 pub struct DevicesReading {
     /// Time of the sample.
     pub at: Timestamp,
-    /// The devices; one that is missing is gone.
+    /// The devices.
     pub list: Vec<Device>,
+    /// The list ends early, so that nothing is known of devices that are not in it; else the driver does not have them.
+    pub is_cut_short: bool,
 }
 
 /// All uses of a backend's devices at one moment.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::model::{Fault, FaultKind, JobList, Link, Mark, MarkKind, NodeName, TransportKind};
+use crate::record::gone::{GoneDeviceLine, MAX_GONE};
 use crate::record::jobs::JobListLine;
 use crate::record::value::{from_seconds, is_recorded_time, node_name, to_seconds};
 use crate::text::sanitize_shared;
@@ -88,6 +89,8 @@ struct LineJson<'a> {
     interval: Option<f64>,
     #[serde(default)]
     every: Option<f64>,
+    #[serde(default)]
+    gone: Option<Vec<GoneDeviceLine>>,
     #[serde(default)]
     nodes: Option<Vec<String>>,
     #[serde(default)]
@@ -186,6 +189,10 @@ pub(super) fn write_event(
         NodeEvent::Transport(via) => ("via", json(&via.as_str())),
         NodeEvent::Interval(interval) => ("interval", json(&interval.as_secs_f64())),
         NodeEvent::RecordedEvery(interval) => ("every", json(&interval.as_secs_f64())),
+        NodeEvent::Gone(devices) => {
+            let lines: Vec<_> = devices.iter().filter_map(GoneDeviceLine::of).collect();
+            ("gone", json(&lines))
+        }
         NodeEvent::Frame(frame) => return write_body(out, at, is_checkpoint, node, &frame.text),
     };
     write_value(out, at, is_checkpoint, Some(node), key, &value);
@@ -299,6 +306,10 @@ fn node_event(raw: &LineJson<'_>) -> Option<NodeEvent> {
     }
     if let Some(every) = raw.every {
         return Some(NodeEvent::RecordedEvery(Duration::try_from_secs_f64(every).ok()?));
+    }
+    if let Some(gone) = &raw.gone {
+        let devices = gone.iter().map(GoneDeviceLine::to_device);
+        return Some(NodeEvent::Gone(devices.take(MAX_GONE).collect()));
     }
     let interval = Duration::try_from_secs_f64(raw.interval?).ok()?;
     Some(NodeEvent::Interval(interval))

@@ -13,7 +13,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use crate::model::{JobId, JobList, Link, Mark, MarkKind, NodeName, RecorderState, TransportKind};
+use crate::model::{
+    Device, JobId, JobList, Link, Mark, MarkKind, NodeName, RecorderState, Source, TransportKind,
+};
 use crate::record::line::{self, Header};
 use crate::record::writer::{Limits, RecordError, Writer};
 use crate::text::sanitize_shared;
@@ -112,6 +114,8 @@ struct NodeState {
     /// All samples but the last ones, which are repeated as sent, so that a reader has two for rates.
     merged: MergedSample,
     last: VecDeque<(Timestamp, Box<Frame>)>,
+    /// The devices that are gone.
+    gone: Vec<(Source, Device)>,
     /// The last error of each source.
     errors: BTreeMap<String, (f64, Bytes)>,
     /// The last events, with the time of each.
@@ -422,6 +426,13 @@ impl NodeState {
                 let Body::Event(event) = &frame.body else { return None };
                 (MarkKind::Device, event_text(name, event))
             }
+            NodeEvent::Gone(devices) => {
+                let is_new = |(_, device): &&(Source, Device)| {
+                    !self.gone.iter().any(|(_, known)| known.uuid == device.uuid)
+                };
+                let (_, device) = devices.iter().find(is_new)?;
+                (MarkKind::Device, format!("{name}: {} is gone", device.uuid))
+            }
             NodeEvent::Link(_)
             | NodeEvent::Transport(_)
             | NodeEvent::Interval(_)
@@ -439,6 +450,11 @@ impl NodeState {
         every: Duration,
         text: &mut Vec<u8>,
     ) {
+        // They follow from the samples, from which only a checkpoint cuts a reader off.
+        if let NodeEvent::Gone(devices) = event {
+            self.gone = devices;
+            return;
+        }
         if !matches!(&event, NodeEvent::Frame(frame) if matches!(frame.body, Body::Sample(_)))
             || every.is_zero()
         {
@@ -454,7 +470,7 @@ impl NodeState {
                     line::write_event(text, at, false, name, &NodeEvent::RecordedEvery(every));
                 }
             }
-            NodeEvent::RecordedEvery(_) => {}
+            NodeEvent::RecordedEvery(_) | NodeEvent::Gone(_) => {}
             NodeEvent::Frame(frame) => {
                 if let (Body::Sample(sample), false) = (&frame.body, every.is_zero()) {
                     self.thin(name, at, sample.clone(), every, text);
@@ -552,6 +568,10 @@ impl NodeState {
         if let Some((at, _, text)) = &self.hello {
             body(made_at(*at), text);
         }
+        if !self.gone.is_empty() {
+            line::write_event(out, now, true, name, &NodeEvent::Gone(self.gone.clone()));
+        }
+        let mut body = |at: Timestamp, text: &[u8]| line::write_body(out, at, true, name, text);
         if let Some(sample) = self.merged.sample() {
             body(made_at(sample.at), &encode_text(&Body::Sample(sample.clone())));
         }

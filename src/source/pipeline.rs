@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fleet::{FleetStore, Node, NodeBuilder};
-use crate::model::{Link, NodeName};
+use crate::model::{Device, Link, NodeName, Source};
 use crate::record::RecorderSink;
 use crate::wire::{Decoded, Decoder, Delivery, EventSink, NodeEvent};
 
@@ -34,13 +34,22 @@ impl Pipeline {
         let store = Arc::clone(&self.store);
         let mut recorder = self.recorder.as_ref().map(|recorder| recorder.node(&node));
         let mut pipeline = NodePipeline::new(node, self.store.history_span());
+        let mut gone: Vec<(Source, Device)> = Vec::new();
         Box::new(move |delivery| {
+            let at = delivery.at;
             if pipeline.apply(&delivery) {
                 store.prepare(&mut pipeline.builder);
                 store.update(pipeline.node());
             }
             if let Some(recorder) = &mut recorder {
                 recorder.on_delivery(delivery);
+                let devices = pipeline.builder.node().gone_devices();
+                if devices.len() != gone.len()
+                    || devices.iter().zip(&gone).any(|(new, old)| new.1.uuid != old.1.uuid)
+                {
+                    gone.clone_from(&devices);
+                    recorder.on_delivery(Delivery { at, event: NodeEvent::Gone(devices) });
+                }
             }
         })
     }
@@ -76,6 +85,7 @@ impl NodePipeline {
             NodeEvent::Transport(via) => builder.on_transport(*via),
             NodeEvent::Interval(interval) => builder.set_interval(*interval),
             NodeEvent::RecordedEvery(interval) => builder.set_min_interval(*interval),
+            NodeEvent::Gone(devices) => builder.restore_gone(devices),
             NodeEvent::Frame(frame) => match decoder.decode(&frame.body, delivery.at) {
                 Some(Decoded::Hello(hello)) => builder.on_hello(hello),
                 Some(Decoded::Sample(sample)) => builder.on_sample(*sample),

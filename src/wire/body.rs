@@ -76,6 +76,8 @@ objects! {
         pub evidence?: bool,
         /// The probe's control group, if it is one of Slurm's.
         pub cgroup?: Option<String>,
+        /// PCI addresses of the devices that the driver of their vendor should list; none where some may be hidden.
+        pub pci?: Vec<String>,
         /// Commands the probe supports.
         pub commands: Vec<String>,
         /// Sampling interval of each source, in seconds.

@@ -119,7 +119,12 @@ impl Decoder {
             }),
             evidence: sent.evidence.as_deref().map(|sent| self.evidence(sent)),
             cost: sent.cost.and_then(|cost| probe_cost(cost, self.local_time(sent.at, arrival))),
-            faults: Vec::new(),
+            faults: sent
+                .backends
+                .iter()
+                .take(8)
+                .filter_map(|sent| self.unreadable_devices(sent, arrival))
+                .collect(),
         }
     }
 
@@ -132,6 +137,7 @@ impl Decoder {
     }
 
     fn backend(&mut self, sent: &body::Backend, arrival: Timestamp) -> BackendReading {
+        let is_cut_short = sent.csv.as_ref().is_some_and(|text| text.rows.is_empty());
         let list = match (&sent.csv, &sent.devices) {
             (Some(text), _) => {
                 let mut devices = csv::decode_devices(text, sent.more.as_ref());
@@ -159,7 +165,7 @@ impl Decoder {
                 device.vendor = vendor;
             }
             device::share_equal_values(&mut list);
-            DevicesReading { at: self.local_time(sent.at, arrival), list }
+            DevicesReading { at: self.local_time(sent.at, arrival), list, is_cut_short }
         });
         let uses = match (&sent.apps, &sent.uses) {
             (Some(text), _) => {
@@ -174,6 +180,23 @@ impl Decoder {
         };
         let slow_at = sent.slow.value().map(|at| self.local_time(at, arrival));
         BackendReading { source: Source::new(&sent.kind), slow_at, devices, uses }
+    }
+
+    /// Returns the fault of a source that lists devices, and can read none of them.
+    fn unreadable_devices(
+        &self,
+        sent: &body::Backend,
+        arrival: Timestamp,
+    ) -> Option<(Source, SourceFault)> {
+        let text = sent.csv.as_ref().filter(|text| text.rows.is_empty())?;
+        let fault = SourceFault {
+            kind: SourceFaultKind::Lost,
+            call: "nvidia-smi --query-gpu".into(),
+            message: sanitize_shared(text.noise.first()?, 200),
+            duration: Duration::ZERO,
+            at: self.local_time(sent.at, arrival),
+        };
+        Some((Source::new(&sent.kind), fault))
     }
 
     fn event(&self, sent: &body::Event, arrival: Timestamp) -> Event {
@@ -253,6 +276,7 @@ fn hello(sent: &body::Hello) -> Hello {
                 driver: driver_facts(backend),
             })
             .collect(),
+        bus_devices: sent.pci.iter().take(MAX_PARTS).map(|address| name(address)).collect(),
         commands: sent.commands.iter().take(MAX_PARTS).map(|verb| name(verb)).collect(),
         has_evidence: sent.evidence,
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{Link, TransportKind};
+use crate::model::{Device, Link, Source, TransportKind};
 use crate::time::Timestamp;
 use crate::wire::frame::Frame;
 
@@ -26,6 +26,8 @@ pub enum NodeEvent {
     Interval(Duration),
     /// Of what arrives, a recording keeps one sample in this time.
     RecordedEvery(Duration),
+    /// The devices that are gone, and the source that listed each; a recording repeats them, because no frame does.
+    Gone(Vec<(Source, Device)>),
     /// A frame arrived.
     Frame(Box<Frame>),
 }

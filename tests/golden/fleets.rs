@@ -141,6 +141,7 @@ impl NodeFixture {
         };
         self.builder.on_hello(Hello {
             has_evidence: false,
+            bus_devices: Vec::new(),
             probe: "python 3.11.2".into(),
             host: HostFacts {
                 is_contained: false,
@@ -235,7 +236,7 @@ impl NodeFixture {
             }
             device
         });
-        let devices = DevicesReading { at, list: list.collect() };
+        let devices = DevicesReading { at, list: list.collect(), is_cut_short: false };
         let uses = UsesReading { at, list: self.uses.clone() };
         sample.backends = vec![BackendReading {
             source: smi(),

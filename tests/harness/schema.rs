@@ -85,6 +85,7 @@ const HELLO: Shape = Object(&[
     ("contained", MAY, Flag),
     ("evidence", MAY, Flag),
     ("cgroup", MAY, Text(512)),
+    ("pci", MAY, List(&Text(32), 64)),
     ("version", MUST, Text(64)),
     ("path", MAY, Text(255)),
     ("commands", MUST, List(&Text(16), 16)),

@@ -523,6 +523,22 @@ fn a_driver_that_is_not_running_is_reported_with_the_host() {
 }
 
 #[test]
+fn devices_that_nvidia_smi_only_names_in_messages_are_faulty() {
+    let scenario = "driver 570.133.20 12080\ngpu 0 lost\ngpu 1 lost\n";
+    let node = run(Path::new("/nonexistent"), Smi::InPath, scenario);
+    let shown: Vec<_> = whole_devices(&node)
+        .into_iter()
+        .map(|device| (&device["pci_bus"], &device["fault"], &device["health"]))
+        .collect();
+    let [lost, faulty] = [json!("lost"), json!("faulty")];
+    let addresses = ["0000:18:00.0", "0000:29:00.0"].map(Value::from);
+    assert_eq!(shown, [(&addresses[0], &lost, &faulty), (&addresses[1], &lost, &faulty)]);
+    let fault = &source(&node, "nvidia-smi")["fault"];
+    assert_eq!(fault["kind"], "device lost");
+    assert!(fault["message"].as_str().unwrap().starts_with("Unable to determine"), "{fault}");
+}
+
+#[test]
 fn without_the_library_nvidia_smi_reports_the_same() {
     let mut scenario = "driver 570.133.20 12080\n".to_owned();
     for i in 0..4 {

@@ -4,15 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
-use gtop::internals::model::{Link, MarkKind, PlaybackCommand};
+use gtop::internals::fleet::Fleet;
+use gtop::internals::model::{Device, EventKind, Link, MarkKind, PlaybackCommand};
 use gtop::internals::record::Recording;
 use gtop::internals::sim::FleetSpec;
 use gtop::internals::source::replay::{Player, Recordings};
 use gtop::internals::ui::Ui;
-use gtop::internals::wire::{FrameReader, NodeEvent, Received};
+use gtop::internals::wire::{Frame, FrameReader, NodeEvent, Received};
 use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use serde_json::Value;
 
 use super::{HISTORY, START, Session, after, json, options, replayed, seconds};
 
@@ -63,6 +65,62 @@ fn without_what_lasts(json: &str) -> serde_json::Value {
         }
     }
     picture
+}
+
+/// Returns the event without the second device of its sample: the driver counts the others anew.
+fn without_second_device(event: NodeEvent) -> NodeEvent {
+    let NodeEvent::Frame(frame) = &event else { return event };
+    let mut body: Value = serde_json::from_slice(&frame.text).unwrap();
+    let backends = body.get_mut("backends").and_then(Value::as_array_mut);
+    for backend in backends.into_iter().flatten() {
+        let Some(devices) = backend.get_mut("devices").and_then(Value::as_array_mut) else {
+            continue;
+        };
+        let gone = devices.remove(1);
+        for (index, device) in devices.iter_mut().enumerate() {
+            device["index"] = index.into();
+        }
+        let uses = backend.get_mut("uses").and_then(|uses| uses["list"].as_array_mut());
+        if let Some(uses) = uses {
+            uses.retain(|used| used["device"] != gone["uuid"]);
+        }
+    }
+    let text = serde_json::to_vec(&body).unwrap();
+    NodeEvent::Frame(Box::new(Frame::parse(text.into()).unwrap()))
+}
+
+#[test]
+fn a_device_that_is_gone_is_so_in_the_picture_of_any_time() {
+    let mut session = Session::start(&FleetSpec::busy(1, 4, 1, 3));
+    for second in 1..=130 {
+        for (name, delivery) in session.feed.next_second() {
+            let passed = delivery.at.since(session.clock.now());
+            session.clock.advance(passed);
+            let event = delivery.event;
+            session.deliver(&name, if second > 20 { without_second_device(event) } else { event });
+        }
+        session.recorder.flush();
+    }
+    let left = after(130).since(session.clock.now());
+    session.clock.advance(left);
+    let live = session.fleet();
+    let devices = |fleet: &Fleet| -> Vec<(Option<u32>, String, bool)> {
+        let devices = fleet.nodes[0].devices.iter();
+        let row = |device: &Device| {
+            (device.index.get(), device.uuid.to_string(), device.gone_since().is_some())
+        };
+        devices.map(row).collect()
+    };
+    let indices: Vec<_> =
+        devices(&live).iter().map(|(index, _, gone)| (index.unwrap(), *gone)).collect();
+    assert_eq!(indices, [(0, false), (1, true), (2, false), (3, false)]);
+    assert!(live.nodes[0].events.iter().any(|one| one.event.kind == EventKind::Gone));
+    let recordings = Recordings::open([session.path.as_path()]).unwrap();
+    let at = after(130);
+    let picture = recordings.fleet_from_checkpoint(at, HISTORY);
+    assert_eq!(devices(&picture), devices(&live));
+    assert_eq!(in_milliseconds(&json(&picture, at)), in_milliseconds(&json(&live, at)));
+    assert_eq!(json(&recordings.fleet_at(at, HISTORY), at), json(&live, at));
 }
 
 /// Cuts the times of events to milliseconds.
@@ -192,8 +250,8 @@ fn files_are_merged_and_each_node_is_taken_from_one() {
     let both = Recordings::open([first.as_path(), second.as_path()]).unwrap();
     let fleet = both.fleet_at(after(20), HISTORY);
     assert_eq!(fleet.nodes.len(), 4);
-    let node_json = |fleet: &gtop::internals::fleet::Fleet, index: usize| {
-        let parsed: serde_json::Value = serde_json::from_str(&json(fleet, after(20))).unwrap();
+    let node_json = |fleet: &Fleet, index: usize| {
+        let parsed: Value = serde_json::from_str(&json(fleet, after(20))).unwrap();
         parsed["nodes"][index].clone()
     };
     assert_eq!(node_json(&fleet, 0), node_json(&live, 0));

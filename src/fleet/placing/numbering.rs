@@ -23,7 +23,9 @@ pub(super) struct NodeUnits<'a> {
 
 impl<'a> NodeUnits<'a> {
     pub(super) fn of(node: &'a Node) -> Self {
-        let is_unit = |device: &&Device| device.parent.is_some() || !node.has_slices(device);
+        let is_unit = |device: &&Device| {
+            device.gone_since().is_none() && (device.parent.is_some() || !node.has_slices(device))
+        };
         Self { node, devices: node.devices.iter().filter(is_unit).collect() }
     }
 
@@ -67,11 +69,17 @@ impl<'a> NodeUnits<'a> {
         devices.filter(|(_, device)| matches(device)).fold(0, |units, (unit, _)| units | bit(unit))
     }
 
+    /// Returns the devices that are no slices, as the driver lists them.
+    fn listed_devices(&self) -> impl Iterator<Item = &'a Device> {
+        let whole = self.node.whole_devices().map(|(_, device)| device);
+        whole.filter(|device| device.gone_since().is_none())
+    }
+
     /// Returns true if the driver lists no other devices, which may be hidden here or lost.
     pub(super) fn is_all_of_driver(&self) -> bool {
         let evidence = self.node.evidence.as_deref();
         let all = evidence.map_or(0, |evidence| evidence.driver_devices.len());
-        all > 0 && all == self.node.whole_devices().count()
+        all > 0 && all == self.listed_devices().count()
     }
 
     /// Returns true if it is not known that the driver lists others.
@@ -274,9 +282,7 @@ impl<'a> NodeUnits<'a> {
                 let before = self.devices.iter().take(unit);
                 before.filter(|other| other.parent.as_ref() == Some(parent)).count()
             }
-            None => {
-                self.node.whole_devices().take_while(|(_, other)| other.uuid != device.uuid).count()
-            }
+            None => self.listed_devices().take_while(|other| other.uuid != device.uuid).count(),
         }
     }
 

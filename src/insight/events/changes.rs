@@ -335,8 +335,10 @@ const fn reported_as(reason: &HealthReason) -> Option<&'static [EventKind]> {
         HealthReason::RemapPending | HealthReason::RetirementPending => {
             Some(&[EventKind::Retirement])
         }
-        // Xids are events, and a count of errors is compared with the one before. A slow link comes and goes with the load.
+        // Xids are events, also that a device is gone and back, and a count of errors is compared with the one before. A slow
+        // link comes and goes with the load.
         HealthReason::Xid { .. }
+        | HealthReason::Gone(_)
         | HealthReason::EccUncorrected(_)
         | HealthReason::PcieBelowMax { .. } => None,
         HealthReason::NoPermission

@@ -45,6 +45,7 @@ fn summary(event: &Event) -> EventSummary {
     let severity = match (&event.kind, event.code) {
         (EventKind::Xid, Some(code)) if APPLICATION_XIDS.contains(&code) => Severity::Warning,
         (EventKind::Retirement | EventKind::Recovery | EventKind::Other(_), _) => Severity::Warning,
+        (EventKind::Returned, _) => Severity::Recovery,
         _ => Severity::Error,
     };
     let text = if event.message.is_empty() {
@@ -69,6 +70,11 @@ fn explanation(event: &Event) -> (&'static str, &'static str) {
         EventKind::Recovery => of(HealthReason::Recovery(RecoveryAction::Other)),
         EventKind::Lost => of(HealthReason::Lost),
         EventKind::NeedsReset => of(HealthReason::NeedsReset),
+        EventKind::Gone => of(HealthReason::Gone(event.at)),
+        EventKind::Returned => (
+            "the device is known by its number as before",
+            "dmesg there may tell why it was gone; if that happens again, ask the administrator",
+        ),
         EventKind::Unavailable => (
             "the driver cannot use the device",
             "dmesg there tells why; a reset or reboot of the node is likely needed",

@@ -144,6 +144,7 @@ impl NodeRules<'_> {
             index,
             whole_index: whole.and_then(|whole| whole.index.get()).unwrap_or(index),
             is_slice: device.parent.is_some(),
+            is_renumbered: self.node.devices.iter().any(|other| other.gone_since().is_some()),
             name: device.name.known().cloned(),
             free_memory: free,
             total_memory: device.memory_total.get().map(|bytes| bytes.0),
@@ -162,6 +163,7 @@ impl NodeRules<'_> {
                 DeviceFault::Lost => "lost: the driver no longer reaches it".to_owned(),
                 DeviceFault::NeedsReset => "needs a reset".to_owned(),
                 DeviceFault::NoPermission => "no permission to read it".to_owned(),
+                DeviceFault::Gone(_) => "gone: the driver does not list it any more".to_owned(),
                 DeviceFault::Other(message) => format!("faulty: {}", text::excerpt_line(message)),
             });
         }

@@ -5,7 +5,8 @@ use crate::model::Vendor;
 
 /// Returns what names the devices: indices, or UUIDs if requested or if indices do not suffice.
 ///
-/// CUDA knows MIG slices by UUID only, and the libraries of AMD count devices in an order of their own.
+/// CUDA knows MIG slices by UUID only, does not count devices that are gone, and the libraries of AMD count devices in an
+/// order of their own.
 pub fn identifiers(devices: &[&EligibleDevice], wants_uuids: bool) -> Vec<String> {
     let by_uuid = wants_uuids || needs_uuids(devices);
     let name = |device: &&EligibleDevice| {
@@ -33,5 +34,8 @@ pub fn variables(devices: &[&EligibleDevice], wants_uuids: bool) -> Vec<(&'stati
 }
 
 fn needs_uuids(devices: &[&EligibleDevice]) -> bool {
-    devices.iter().any(|device| device.is_slice || device.vendor == Vendor::Amd)
+    let needs_uuid = |device: &&EligibleDevice| {
+        device.is_slice || device.is_renumbered || device.vendor == Vendor::Amd
+    };
+    devices.iter().any(needs_uuid)
 }

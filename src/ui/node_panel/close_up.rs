@@ -92,7 +92,7 @@ mod tests {
             now = now.plus(Duration::from_millis(100));
             let utilization = Reading::Known(Percent::new(f32::from(number)).unwrap());
             let device = Device { uuid: DEVICE.into(), utilization, ..Device::default() };
-            let devices = Some(DevicesReading { at: now, list: vec![device] });
+            let devices = Some(DevicesReading { at: now, list: vec![device], is_cut_short: false });
             let source = nvml.clone();
             let backend = BackendReading { source, slow_at: None, devices, uses: None };
             builder.on_sample(Sample { backends: vec![backend], ..Sample::default() });

@@ -180,7 +180,7 @@ enum DeviceProblem {
 impl DeviceProblem {
     fn of(device: &Device) -> Option<Self> {
         match &device.fault {
-            Some(DeviceFault::Lost) => Some(Self::Lost),
+            Some(DeviceFault::Lost | DeviceFault::Gone(_)) => Some(Self::Lost),
             Some(DeviceFault::NeedsReset | DeviceFault::NoPermission | DeviceFault::Other(_)) => {
                 Some(Self::Fault)
             }
