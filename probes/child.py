@@ -11,6 +11,14 @@ try:
 except ImportError:
     import signal
 
+LOOK_INTERVAL = 2.0  # seconds between two looks at a call that takes longer than usual
+SLOW_AFTER = 3.0  # seconds beyond one and a half times its habit after which a call is looked at, and reported
+SILENT_AFTER = 10.0  # the same beyond its habit for a call of a driver that is loaded: it may be stuck
+BLOCKED_AFTER = 10.0  # seconds for which a call waits in the kernel, uninterruptible at every look, until it is stuck
+BLOCKED_START = 15.0  # the same for a call that loads a driver
+STUCK_AFTER = 60.0  # seconds beyond its habit after which a call without an answer is stuck
+HABIT_LIFETIME = 900.0
+MAX_HABITS = 64
 GRACE = 3  # seconds that a child outlives its parent's alarm, so that the parent can clean up first
 CALL_RECORD = struct.Struct('d88s')
 
@@ -36,6 +44,26 @@ def kill_own_group():
 def next_due(due, now, interval):
     """Returns when the next sample is due: on the grid of the last one, so that one late tick does not cost the next."""
     return (due if 0 <= now - due < interval else now) + interval
+
+
+class Habits:
+    """How long calls of each kind take: the longest time of late, by name."""
+
+    def __init__(self):
+        self.known = {}  # name -> (seconds, when)
+
+    def add(self, name, seconds, now):
+        if name in self.known or len(self.known) < MAX_HABITS:
+            self.known[name] = max(min(seconds, STUCK_AFTER), 0.8 * self.of(name, now)), now
+
+    def of(self, name, now):
+        """Returns the seconds of such a call; zero if it is usually too short to be seen."""
+        seconds, at = self.known.get(name, (0.0, now))
+        return seconds if now - at < HABIT_LIFETIME else 0.0
+
+    def like(self, name, now):
+        """Returns the same where all calls load the same driver: of a new kind, the seconds of the longest."""
+        return max([self.of(known, now) for known in ([name] if name in self.known else self.known)] or [0.0])
 
 
 class CallPage:
@@ -154,7 +182,10 @@ class Worker:
         self.busy = False
         self.call = ''
         self.since = 0.0
-        self.reported_at = 0.0  # when a stuck call was last reported
+        self.habits = Habits()
+        self.looked_at = 0.0  # when the current call was last looked at, because it takes longer than usual
+        self.blocked_since = None  # since when it was uninterruptible at every look
+        self.is_stuck = False  # nothing was answered since a call was stuck
         self.retry = 0.0  # when to start or restart it
 
     def start(self, now):
@@ -179,9 +210,7 @@ class Worker:
         self.link = Link(up[0], down[1])
         self.busy = True  # until it has reported its state
         self.is_ready = False
-        self.call = 'start'
-        self.since = now
-        self.reported_at = 0.0
+        self.begin_call('start', now)
         return True
 
     def run_child(self, source, sink):
@@ -222,19 +251,49 @@ class Worker:
         if self.link is None or self.busy:
             return False
         self.busy = True
-        self.call = self.source
-        self.since = now
-        self.reported_at = 0.0
+        self.begin_call(self.source, now)
         self.send(*value)
         return True
 
-    def stuck_for(self, now):
-        """Returns the duration of the current call when an error is due (after 3 s, then every 2 s), else None."""
+    def begin_call(self, name, now):
+        self.call, self.since, self.looked_at, self.blocked_since = name, now, 0.0, None
+
+    def end_call(self, now):
+        """Learns how long the current call has taken, unless it was given up."""
+        if self.busy and not self.is_stuck:
+            self.habits.add(self.call, now - self.since, now)
+
+    def on_answer(self):
+        self.is_stuck = False
+
+    def habit(self, now):
+        """Returns how long the current call usually takes; unknown ones of a program that loads the driver as the others."""
+        return self.habits.of(self.call, now) if self.page is not None else self.habits.like(self.call, now)
+
+    def is_due(self, now):
+        """Returns true if the current call is to be looked at."""
         self.refresh_call()
-        if self.link is None or not self.busy or now < self.stuck_at():
-            return None
-        self.reported_at = now
-        return now - self.since
+        return self.link is not None and self.busy and now >= self.look_at(now)
+
+    def look(self, now, is_blocked):
+        """Returns what the current call is and for how long: slow, silent (it may be stuck), starting or stuck."""
+        self.looked_at = now
+        if not is_blocked:
+            self.blocked_since = None
+        elif self.blocked_since is None:
+            self.blocked_since = now
+        seconds = now - self.since
+        beyond = seconds - self.habit(now)
+        blocked = 0.0 if self.blocked_since is None else now - self.blocked_since
+        is_starting = self.is_starting or not self.is_ready
+        # A program that loads a driver initializes all its devices, one call of a library only one.
+        limit = BLOCKED_AFTER if not is_starting else BLOCKED_START if self.page is not None else STUCK_AFTER
+        self.is_stuck = self.is_stuck or beyond >= STUCK_AFTER or blocked >= limit
+        if self.is_stuck:
+            return 'stuck', seconds
+        if is_starting:
+            return 'starting', seconds
+        return 'silent' if self.page is not None and beyond >= SILENT_AFTER else 'slow', seconds
 
     def refresh_call(self):
         """Updates the current call from the child's page."""
@@ -242,12 +301,16 @@ class Worker:
             return
         since, call = self.page.read()
         if call and since >= self.since:
-            self.call = call
-            if self.is_ready and since > self.since:
-                self.since, self.reported_at = since, 0.0
+            if not self.is_ready or since == self.since:
+                self.call = call
+                return
+            if self.looked_at:  # it was slow, and has ended
+                self.is_stuck = False
+                self.end_call(since)
+            self.begin_call(call, since)
 
-    def stuck_at(self):
-        return self.reported_at + 2.0 if self.reported_at else self.since + 3.0
+    def look_at(self, now):
+        return self.looked_at + LOOK_INTERVAL if self.looked_at else self.since + 1.5 * self.habit(now) + SLOW_AFTER
 
     def kill(self):
         """Kills the child's process group."""

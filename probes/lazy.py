@@ -24,9 +24,9 @@ def pci_functions():
             for name in names[:4096] if read_words(name, 'vendor')[0] in VENDORS]
 
 
-def nvidia_devices():
-    """Returns the PCI addresses of the devices that NVIDIA's driver should list. Devices of other drivers, such as vfio-pci
-    and nouveau, and those that are hidden here are none of them."""
+def nvidia_devices(must_work=True):
+    """Returns the PCI addresses of the devices that NVIDIA's driver should list; without `must_work`, also of those that have
+    no driver now. Devices of other drivers, such as vfio-pci and nouveau, and those that are hidden here are none of them."""
     found, driver_files = [], ROOT + '/proc/driver/nvidia/gpus/'
     for address in list_folder(ROOT + '/sys/bus/pci/devices')[:4096]:
         folder = ROOT + '/sys/bus/pci/devices/' + address
@@ -37,7 +37,7 @@ def nvidia_devices():
             driver = os.path.basename(os.readlink(folder + '/driver'))
         # A display card without a driver may be too old for it.
         is_compute = kind[:6] == '0x0302' and os.path.isdir(driver_files)
-        if kind[:4] != '0x03' or not (driver == 'nvidia' or (not driver and is_compute)):
+        if kind[:4] != '0x03' or not (driver == 'nvidia' or (not driver and (is_compute or not must_work))):
             continue
         pairs = [line.partition(':')[::2] for line in read_text(driver_files + address + '/information').split('\n')]
         facts = {key.strip(): value.strip() for key, value in pairs}

@@ -11,7 +11,6 @@ COST_INTERVAL = 4.0  # seconds between two reports of the probe's own CPU time, 
 MAX_EVENTS = 32
 RETRY_ABSENT = 60.0  # seconds between attempts to start an absent backend
 PROCESSES_SUFFIX = '.processes'  # suffix of the source of errors that concern processes only
-STARTING_TIMEOUT = 60.0  # seconds that loading a driver may take; after that it is stuck
 
 
 def backend_main(backend):
@@ -36,6 +35,14 @@ def backend_main(backend):
     return run
 
 
+def is_blocked(pid, depth=3):
+    """Returns true if a process, or one that it has started, waits in the kernel and cannot be interrupted."""
+    if read('/proc/%d/stat' % pid, 1024).rpartition(b')')[2].split()[:1] == [b'D']:
+        return True
+    below = read('/proc/%d/task/%d/children' % (pid, pid), 1024).split() if depth else []
+    return any([is_blocked(int(child), depth - 1) for child in below])
+
+
 class Backend:
     """The probe's state of one backend."""
 
@@ -44,6 +51,7 @@ class Backend:
         self.kind = kind.kind
         self.why = None
         self.facts = None  # what it reports about itself once it works
+        self.refusal = None  # the error with which its driver refused to start: code, call, message
         self.min_intervals = kind.min_intervals
         self.focused = kind.focused
         self.sends_full = kind.sends_full
@@ -137,12 +145,13 @@ class Probe:
             self.next_tick_at += interval
 
     def next_wake(self):
+        now = time.monotonic()
         times = [self.next_tick_at, self.requests.next_wake(), self.evidence.next_wake()]
         for worker in self.workers():
             if worker.link is None:
                 times.append(worker.retry)
             elif worker.busy:
-                times.append(worker.stuck_at())
+                times.append(worker.look_at(now))
         if self.errors or self.requests.answers:
             times.append(time.monotonic() + 0.2)
         return min(times)
@@ -243,22 +252,29 @@ class Probe:
     def on_report(self, worker, report):
         what, backend = report[0], self.backend(worker)
         if what == 'call':
-            worker.call, worker.since, worker.reported_at = report[1], time.monotonic(), 0.0
+            worker.end_call(time.monotonic())
+            worker.begin_call(report[1], time.monotonic())
             worker.is_starting = len(report) > 2
         elif what == 'idle':
+            if worker.page is None:
+                worker.end_call(time.monotonic())
             worker.busy = False
         elif what == 'state':
             worker.busy = worker.busy and worker.is_ready
             worker.is_ready = True
             if backend is not None:
                 self.set_state(backend, report[1], report[2])
+        elif what == 'refusal':
+            backend.refusal = report[1:]
         elif what == 'error':
+            worker.is_stuck = worker.is_stuck or (report[1] == 'stuck' and not ''.join(report[5:]))
             self.error(worker.source + ''.join(report[5:]), report[1], report[2], report[3], report[4])
         elif what == 'event':
             self.events = self.events[1 - MAX_EVENTS:] + [encode(report[1])]
         elif what == 'intervals':
             backend.min_intervals = report[1:]
         elif what == 'part':
+            worker.on_answer()
             part, pids = report[1], report[2]
             part.update((key, RawJson(value)) for key, value in report[3].items())
             backend.unsent.update(part)
@@ -286,6 +302,8 @@ class Probe:
         """Stores a backend's state, starts the next of its family if it is absent, and ends those no longer needed."""
         self.hello_due = self.hello_due or (backend.why, backend.facts) != (why, facts)
         backend.why, backend.facts = why, facts
+        if why is None:
+            backend.refusal = None
         used = self.active_backends()
         for other in self.backends:
             if other not in used and other.worker.link is not None:
@@ -314,16 +332,15 @@ class Probe:
         self.errors[(source, call)] = encode(frame)
 
     def check_workers(self, now):
-        """Reports stuck calls and restarts children that are due."""
+        """Reports calls that take longer than usual and restarts children that are due."""
         for worker in [self.lookup] + [backend.worker for backend in self.backends]:
             worker.reap()
         for worker in self.workers():
-            seconds = worker.stuck_for(now)
-            if seconds is not None:
-                is_starting = (worker.is_starting or not worker.is_ready) and seconds < STARTING_TIMEOUT
-                self.error(worker.source, 'starting' if is_starting else 'stuck', worker.call, seconds, None)
+            if worker.is_due(now):
+                code, seconds = worker.look(now, is_blocked(worker.pid))
+                self.error(worker.source, code, worker.call, seconds, None)
                 backend = self.backend(worker)
-                if backend is not None and backend.why is None and not worker.is_ready and not is_starting:
+                if backend is not None and backend.why is None and not worker.is_ready and code == 'stuck':
                     self.mark_absent(backend, 'hangs in %s' % worker.call)
             if worker.link is None and worker.pid == 0 and now >= worker.retry:
                 self.start_worker(worker, now)
@@ -382,8 +399,19 @@ class Probe:
 
     def backend_state(self, backend):
         if backend.why is not None:
-            return {'kind': backend.kind, 'state': 'absent', 'why': backend.why}
+            state = {'kind': backend.kind, 'state': 'absent', 'why': backend.why}
+            if self.is_fault(backend):
+                state.update(zip(('code', 'call', 'message'), backend.refusal))
+            return state
         return dict(backend.facts or {}, kind=backend.kind, state='ready' if backend.facts else 'starting')
+
+    def is_fault(self, backend):
+        """Returns true if a driver refused to start that has devices here, and no other backend reads them."""
+        family = [members for members in self.families if backend in members][0]
+        if backend.refusal is None or any([member.why is None for member in family]):
+            return False
+        # In a container without devices, the driver of the node does not run.
+        return not (self.processes.contained and backend.refusal[0] == 'nodriver') and bool(nvidia_devices(False))
 
     def request_slow(self, now):
         if now >= self.slow_due and self.lookup.request(now, 'slow'):
@@ -487,7 +515,7 @@ class Probe:
     def end(self, why):
         """Sends bye if stdout accepts it soon, ends all children, and exits."""
         for worker in self.all_workers():
-            worker.end(graceful=not worker.reported_at and worker is not self.processes.name_worker)
+            worker.end(graceful=not worker.looked_at and worker is not self.processes.name_worker)
         deadline = time.monotonic() + 0.3
         is_sent = False
         try:

@@ -30,8 +30,6 @@ SMI_APP_BYTES = 256 << 10
 SMI_NOISE = 64
 SMI_NOISE_LINE = 200
 SMI_RETRY = 5.0  # seconds to wait after a failure
-SMI_FIRST_TIMEOUT = 60.0  # seconds; the first call may load the driver
-SMI_MIN_TIMEOUT = 10.0  # seconds; at least this, or three times the last duration
 SMI_INTERVALS = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0)  # for a slow nvidia-smi: it is idle for at least as long as it runs
 SMI_SLICES = 1024  # maximum lines about slices
 
@@ -74,6 +72,7 @@ class NvidiaSmi:
         self.known = None  # the fields that its help lists, read after a refusal
         self.minors = None  # device file numbers by PCI id
         self.has_worked = False
+        self.habits = Habits()  # how long each kind of call takes
         self.last_duration = 0.0
         self.interval = self.min_intervals[0]
         self.due = self.apps_due = self.slow_due = 0.0
@@ -100,7 +99,7 @@ class NvidiaSmi:
         if not self.devices():
             self.due = time.monotonic() + SMI_RETRY
             return None
-        self.due = max(self.due, time.monotonic() + min(self.last_duration, SMI_FIRST_TIMEOUT))
+        self.due = max(self.due, time.monotonic() + min(self.last_duration, STUCK_AFTER))
         if not self.part['csv']['rows']:
             return None  # the other queries end at the same device
         if now >= self.slow_due - slack:
@@ -270,18 +269,16 @@ class NvidiaSmi:
         """Returns (exit status, lines, why it was killed or None), and reports a kill as an error."""
         name = ('nvidia-smi ' + option.split('=')[0]).strip()
         began = time.monotonic()
-        if self.has_worked:
-            self.child.report_call(name)
-            limit = min(SMI_FIRST_TIMEOUT, max(SMI_MIN_TIMEOUT, 3 * self.last_duration))
-        else:
-            self.child.report_call(name, 'starting')
-            limit = SMI_FIRST_TIMEOUT
+        self.child.report_call(name, *['starting'] * (not self.has_worked))
+        limit = self.habits.like(name, began) + STUCK_AFTER
         argv = [self.path] + [option] * bool(option) + ['--format=csv,noheader,nounits'] * ('=' in option)
         status, data, ended = run_program(self.child, argv, None, began + limit, SMI_OUTPUT)
+        now = time.monotonic()
+        if not ended:
+            self.habits.add(name, now - began, now)
         if ended == 'overflow':
             self.child.report('error', 'parse', name, 0.0, 'printed more than %d bytes' % SMI_OUTPUT, suffix)
         elif ended:
-            took = time.monotonic() - began
-            self.child.report('error', 'stuck', name, took, 'killed after %.0f s' % took, suffix)
+            self.child.report('error', 'stuck', name, now - began, 'killed after %.0f s' % (now - began), suffix)
         lines = [printable(line).strip() for line in data.decode('utf-8', 'replace').split('\n')]
         return status, [line for line in lines if line], ended

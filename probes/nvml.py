@@ -35,6 +35,8 @@ class Nvml:
         """Returns why this backend cannot be used here, or None if it can."""
         why = self.library.open() or self.library.initialize()
         if why:
+            if self.library.refusal:
+                self.child.report('refusal', *self.library.refusal)
             return why
         self.lists = ProcessList(self.library)
         self.samples = self.library.c.create_string_buffer(32 * INITIAL_ENTRIES)
@@ -248,6 +250,8 @@ class Nvml:
         why = self.library.initialize() if self.restarts <= MAX_RESTARTS else 'NVML: repeatedly uninitialized'
         if why is None:
             self.publish()
+        elif self.library.refusal:
+            self.child.report('refusal', *self.library.refusal)
         return why
 
     # -- processes

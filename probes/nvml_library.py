@@ -15,6 +15,10 @@ NVML_ABSENT = {NO_DRIVER: 'NVML: the driver is not running', 12: 'NVML: libnvidi
                MISMATCH: 'NVML: driver and library versions differ', NO_PERMISSION: 'NVML: no permission',
                BLOCKED: 'NVML: blocked by a control group', 28: 'NVML: no device'}
 
+# The error code that is reported if the library refuses to start, and the words for codes that have none above.
+START_ERRORS = {NO_DRIVER: 'nodriver', MISMATCH: 'mismatch', NO_PERMISSION: 'perm', BLOCKED: 'perm', GPU_IS_LOST: 'lost'}
+START_WORDS = {GPU_IS_LOST: 'NVML: a device is lost', 999: 'NVML: unknown error'}
+
 INITIAL_ENTRIES = 256  # initial length of a process list
 
 
@@ -58,6 +62,7 @@ class Library:
         self.memory = page.memory
         self.lib = None
         self.functions = {}
+        self.refusal = None  # the error of the start: code, call, message
         self.last_refusal = NO_FUNCTION  # the last error of `unsigned`
 
     def open(self):
@@ -75,7 +80,13 @@ class Library:
         code = self.call('nvmlInit_v2')
         if code == NO_FUNCTION:
             code = self.call('nvmlInit')
-        return NVML_ABSENT.get(code, 'NVML: error %d at the start' % code) if code else None
+        self.refusal = None
+        if not code:
+            return None
+        why = NVML_ABSENT.get(code, 'NVML: error %d at the start' % code)
+        words = START_WORDS.get(code, why)[len('NVML: '):]
+        self.refusal = START_ERRORS.get(code, 'failed'), 'nvmlInit_v2', 'error %d: %s' % (code, words)
+        return why
 
     def function(self, name):
         """Returns the function, or None if this version does not have it."""

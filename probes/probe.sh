@@ -67,27 +67,66 @@ error() {   # source, code, call, hundredths, message as JSON or nothing: sends 
     send "{\"t\":\"error\",\"at\":$up,\"source\":\"$1\",\"scope\":\"$scope\",\"code\":\"$2\",\"call\":\"$3\",\"for\":$sec${5:+,\"message\":$5}}"
 }
 
-report_if_stuck() {   # source, call, since, last report: reports a stuck job if due; returns 0 if it did
-    [ $((now - $3)) -ge 300 ] && [ $((now - $4)) -ge 195 ] || return 1
-    code=stuck
-    # The first call may load the driver.
-    [ "$1$smi_worked" != nvidia-smi ] || [ $((now - $3)) -ge 6000 ] || code=starting
+is_blocked() {    # pid: returns 0 if a process, or one that it has started, waits in the kernel and cannot be interrupted
+    stat='' below=''
+    IFS= read -r stat <"/proc/$1/stat"
+    case ${stat##*) } in D*) return 0 ;; esac
+    # The file has no end of line.
+    IFS= read -r below <"/proc/$1/task/$1/children"
+    for child in $below; do
+        if is_blocked "$child"; then return 0; fi
+    done
+    return 1
+}
+
+report_if_slow() {   # source, call, since, last report, habit: reports a job that takes longer than usual; returns 0 if it did
+    [ $((now - $3)) -ge $((300 + $5 * 3 / 2)) ] && [ $((now - $4)) -ge 195 ] || return 1
+    code=slow
+    [ $((now - $3 - $5)) -lt 6000 ] || code=stuck
+    if [ "$1" = nvidia-smi ]; then
+        if is_blocked "$smi_job"; then : "${smi_blocked:=$now}"; else smi_blocked=''; fi
+        # The first call may load the driver.
+        if [ -z "$smi_worked" ]; then
+            [ $code = stuck ] || code=starting
+        elif [ -n "$smi_blocked" ] && [ $((now - smi_blocked)) -ge 1000 ]; then
+            code=stuck
+        fi
+        # What was stuck is so until something answers.
+        [ -z "$smi_stuck" ] || code=stuck
+        [ $code != stuck ] || smi_stuck=1
+    fi
     error "$1" $code "$2" $((now - $3)) ''
 }
 
-check_jobs() {  # reports stuck jobs and kills nvidia-smi at its time limit
+note_habit() {    # kind: keeps how long nvidia-smi takes for a query of this kind, the longest of late
+    clock
+    took=$((now - smi_since)) habit=0
+    [ -z "$late" ] || return 0
+    eval "habit=\$((\${habit_$1:-0} * 4 / 5))"
+    # shellcheck disable=SC2154
+    [ $took -lt $habit ] || habit=$took
+    [ $habit -le 6000 ] || habit=6000
+    eval "habit_$1=$habit"
+    longest=$((longest * 4 / 5))
+    [ $longest -ge $habit ] || longest=$habit
+}
+
+check_jobs() {  # reports slow and stuck jobs and kills nvidia-smi at its time limit
     clock
     if [ -n "$smi_job" ]; then
-        if report_if_stuck nvidia-smi "$smi_call" "$smi_since" "$smi_reported_at"; then smi_reported_at=$now csv_last='' csv=''; fi
+        if report_if_slow nvidia-smi "$smi_call" "$smi_since" "$smi_reported_at" $smi_habit; then smi_reported_at=$now csv_last='' csv=''; fi
         if [ $((now - smi_since)) -gt $smi_limit ] && [ -n "$smi_pid" ]; then late=1; signal_own "$smi_pid" KILL; fi
     fi
-    if [ -n "$slow_job" ] && report_if_stuck host.slow df "$slow_since" "$slow_reported_at"; then slow_reported_at=$now; fi
-    if [ -n "$facts_job" ] && report_if_stuck host.slow cmdline "$facts_since" "$facts_reported_at"; then facts_reported_at=$now; fi
+    if [ -n "$slow_job" ] && report_if_slow host.slow df "$slow_since" "$slow_reported_at" 0; then slow_reported_at=$now; fi
+    if [ -n "$facts_job" ] && report_if_slow host.slow cmdline "$facts_since" "$facts_reported_at" 0; then facts_reported_at=$now; fi
 }
 
 start_smi() {     # kind, name of the call, options
-    smi_call=$2
+    smi_call=$2 smi_blocked=''
     kind=$1
+    # A query of a new kind loads the driver as the others do.
+    eval "smi_habit=\${habit_$kind:-$longest}"
+    smi_limit=$((smi_habit + 6000))
     shift 2
     start_job smi run_smi "$kind" "$@"
 }
@@ -119,6 +158,7 @@ report_failure() {  # source: reports why nvidia-smi failed
     esac
     clock
     if [ -n "$late" ]; then
+        [ "$1" != nvidia-smi ] || smi_stuck=1
         error "$1" stuck "$smi_call" $((now - smi_since)) "\"killed after $(((now - smi_since) / 100)) s\""
     elif [ -n "$flood" ]; then
         error "$1" parse "$smi_call" 0 '"printed more than 1048576 bytes"'
@@ -158,9 +198,7 @@ adapt_interval() {   # sets the query interval: longer without persistence mode,
         for every in 500 1000 2000 4000 8000 16000; do [ $every -lt $((2 * took)) ] || break; done
         [ $smi_due -ge $((now + took)) ] || smi_due=$((now + took))
     fi
-    smi_limit=$((3 * took)) smi_worked=1
-    [ $smi_limit -ge 1000 ] || smi_limit=1000
-    [ $smi_limit -le 6000 ] || smi_limit=6000
+    smi_worked=1 smi_stuck=''
     [ $every = $old ] || { smi_due=$((smi_due + every - old)); hello; }
 }
 
@@ -521,7 +559,7 @@ main() {
     version=$(readlink "/proc/$$/exe")
     version=${version##*/}
     names=" $uid:$user"
-    n=0 sequence=0 every=100 tries=0 smi_limit=6000 smi_due=0 apps_due=0 more_due=0 slow_due=0 focus=0 focus_timeout=6500 focus_end=0
+    n=0 sequence=0 every=100 tries=0 smi_limit=6000 smi_habit=0 longest=0 smi_stuck='' smi_blocked='' smi_due=0 apps_due=0 more_due=0 slow_due=0 focus=0 focus_timeout=6500 focus_end=0
     smi_job='' facts_job='' slow_job='' name_job='' csv='' csv_last='' apps='' apps_last='' slow='' slow_last=''
     details='' details_last='' details_new='' smi_worked='' has_mig='' newer=1 known='' minors=''
     csv_new='' apps_new='' pids='' sent_facts='' requested='' new='' facts='' pending='' full=1
@@ -569,6 +607,7 @@ main() {
         unnamed) names="$names $rest:$rest" unnamed="$unnamed $rest" ;;
         user) on_user_name "$rest" ;;
         end)
+            case $rest in slow | facts | name) ;; *) note_habit "$rest" ;; esac
             case $rest in
             query) on_query_end ;;
             apps) on_apps_end ;;

@@ -58,7 +58,7 @@ class Requests:
         """Returns when to call `advance` next; infinity if no request is pending."""
         if self.worker.link is None:
             return self.worker.retry if self.waiting else float('inf')
-        return self.worker.stuck_at() if self.worker.busy else self.idle_since + IDLE_TIMEOUT
+        return self.worker.since + SLOW_AFTER if self.worker.busy else self.idle_since + IDLE_TIMEOUT
 
     def advance(self, now, probe):
         """Starts the child, sends the next request, or ends the idle child."""
@@ -71,7 +71,7 @@ class Requests:
             while self.waiting and worker.link is None and now >= worker.retry:
                 self.add_answer(self.waiting.pop(0)[0], refusal('failed', 'an earlier request still hangs on the node'))
         elif worker.busy:
-            if now >= worker.stuck_at():
+            if now >= worker.since + SLOW_AFTER:
                 probe.poll.unregister(worker.link.source)
                 if self.current is None:
                     self.current = self.waiting.pop(0)[0]

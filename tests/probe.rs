@@ -4,6 +4,7 @@
 mod environments;
 mod evidence;
 mod faults;
+mod habits;
 mod isolation;
 mod launching;
 mod nvml;

@@ -16,8 +16,10 @@ use crate::text::sanitize;
 use crate::time::{Clock, Timestamp};
 use crate::wire::{Body, Decoded, Decoder};
 
-/// Maximum wait for all interfaces; the probe reports a hanging call after three seconds.
+/// Maximum wait for all interfaces; the probe reports a slow call after three seconds.
 const BACKEND_TIMEOUT: Duration = Duration::from_secs(8);
+/// The same while one is slow, such as a driver that is loaded for each call. A probe without heartbeats ends later.
+const SLOW_TIMEOUT: Duration = Duration::from_secs(24);
 
 /// What one interface has reported.
 #[derive(Debug, Default)]
@@ -27,9 +29,14 @@ struct BackendResult {
 }
 
 impl BackendResult {
-    /// Returns true if it failed for good; a driver that is still starting may yet answer.
+    /// Returns true if it failed for good; a driver that is slow or still starting may yet answer.
     fn has_failed(&self) -> bool {
         self.fault.as_ref().is_some_and(SourceFault::is_problem)
+    }
+
+    /// Returns true if its driver is slow or still starting.
+    fn is_slow(&self) -> bool {
+        self.devices.is_none() && self.fault.is_some() && !self.has_failed()
     }
 }
 
@@ -48,7 +55,9 @@ pub(super) async fn add_steps(
     let began = Instant::now();
     let mut session_fault = None;
     while !is_complete(&states, &results) {
-        let frame = match timeout_at(began + BACKEND_TIMEOUT, handshake.next_frame()).await {
+        let is_slow = results.values().any(BackendResult::is_slow);
+        let limit = if is_slow { SLOW_TIMEOUT } else { BACKEND_TIMEOUT };
+        let frame = match timeout_at(began + limit, handshake.next_frame()).await {
             Ok(Ok(frame)) => frame,
             Ok(Err(fault)) => {
                 session_fault = Some(fault);
@@ -94,7 +103,8 @@ fn record_sample(sample: Sample, results: &mut BTreeMap<Source, BackendResult>) 
 
 fn backend_step(state: &BackendState, result: BackendResult, took: Duration) -> StepResult {
     let name = sanitize(state.source.as_str(), 40);
-    if let Some(why) = &state.absent {
+    let refused = state.fault.clone();
+    if let Some(why) = state.absent.as_ref().filter(|_| refused.is_none()) {
         let remedy = if why.ends_with("needs python3") {
             "install Python 3.6 or newer on the node"
         } else {
@@ -102,12 +112,12 @@ fn backend_step(state: &BackendState, result: BackendResult, took: Duration) -> 
         };
         return StepResult::note(&name, why.to_string()).with_remedy(remedy);
     }
-    if let Some(fault) = result.fault {
+    if let Some(fault) = refused.or(result.fault) {
         let kind = fault.kind;
         let status =
             if kind == SourceFaultKind::NoLibrary { StepStatus::Note } else { StepStatus::Failed };
         let call = sanitize(&fault.call, 100);
-        let duration = if matches!(kind, SourceFaultKind::Stuck | SourceFaultKind::Starting) {
+        let duration = if kind.is_duration() {
             format!(" for {} s", fault.duration.as_secs())
         } else {
             String::new()

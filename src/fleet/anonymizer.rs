@@ -397,15 +397,16 @@ fn fault(fault: &Fault) -> Fault {
     Fault::new(fault.kind, "")
 }
 
+fn withheld_source_fault(fault: &SourceFault) -> SourceFault {
+    SourceFault { call: WITHHELD.into(), message: "".into(), ..fault.clone() }
+}
+
 fn source_state(state: &SourceState) -> SourceState {
     SourceState {
         source: state.source.clone(),
         taken_at: state.taken_at,
         interval: state.interval,
-        fault: state.fault.as_ref().map(|fault| {
-            let (call, message) = (WITHHELD.into(), "".into());
-            Box::new(SourceFault { call, message, ..SourceFault::clone(fault) })
-        }),
+        fault: state.fault.as_ref().map(|fault| Box::new(withheld_source_fault(fault))),
         absent: state.absent.as_ref().map(|_| WITHHELD.into()),
     }
 }
@@ -414,6 +415,7 @@ fn backend(state: &BackendState) -> BackendState {
     BackendState {
         source: state.source.clone(),
         absent: state.absent.as_ref().map(|_| WITHHELD.into()),
+        fault: state.fault.as_ref().map(withheld_source_fault),
         driver: state.driver.as_ref().map(|driver| {
             let no_events = driver.no_events.as_ref().map(|_| WITHHELD.into());
             Arc::new(DriverFacts { no_events, ..DriverFacts::clone(driver) })
@@ -505,6 +507,13 @@ mod tests {
             backends: vec![BackendState {
                 source: Source::new("nvml"),
                 absent: Some(text("/opt/acme is missing")),
+                fault: Some(SourceFault {
+                    kind: SourceFaultKind::Mismatch,
+                    call: text("acme_init"),
+                    message: text("s3cret"),
+                    duration: Duration::ZERO,
+                    at: Timestamp::default(),
+                }),
                 driver: Some(Arc::new(DriverFacts {
                     no_events: Some(text("s3cret")),
                     ..DriverFacts::default()

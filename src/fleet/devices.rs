@@ -335,6 +335,7 @@ mod tests {
         let state = |(source, absent): &(&Source, Option<&str>)| BackendState {
             source: (*source).clone(),
             absent: absent.map(Into::into),
+            fault: None,
             driver: None,
         };
         Hello {

@@ -197,7 +197,8 @@ mod tests {
 
     fn hello(boot: &str, job: Option<&str>) -> Hello {
         let source = Source::new("nvml");
-        let backend = BackendState { source: source.clone(), absent: None, driver: None };
+        let backend =
+            BackendState { source: source.clone(), absent: None, fault: None, driver: None };
         let host = HostFacts {
             boot_id: boot.into(),
             job: job.and_then(JobId::new),

@@ -394,8 +394,10 @@ impl Node {
         let users = self.process_list(self.device_sources.get(position)?)?;
         let fault = users.fault.as_ref().map(|fault| fault.kind);
         match (users.taken_at, fault) {
-            (Some(_), None | Some(SourceFaultKind::Starting)) => None,
-            (None, None | Some(SourceFaultKind::Starting)) => Some(Reason::NotSampled),
+            (Some(_), None | Some(SourceFaultKind::Starting | SourceFaultKind::Slow)) => None,
+            (None, None | Some(SourceFaultKind::Starting | SourceFaultKind::Slow)) => {
+                Some(Reason::NotSampled)
+            }
             (_, Some(SourceFaultKind::NoPermission)) => Some(Reason::NoPermission),
             (_, Some(_)) => Some(Reason::DriverError),
         }

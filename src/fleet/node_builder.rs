@@ -13,7 +13,7 @@ use crate::fleet::rates::{MIN_RATE_SPAN, cpu_utilization, rates};
 use crate::model::{
     Bytes, Counter, CpuTicks, Device, DeviceRates, DeviceUse, Event, Hello, HostReading, Link,
     NodeName, Percent, ProcessKey, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason,
-    Sample, SchedulerNode, Source, TransportKind, max_interval,
+    Sample, SchedulerNode, Source, SourceFault, SourceFaultKind, TransportKind, max_interval,
 };
 use crate::time::{ClockOffset, NodeTime, Timestamp};
 
@@ -185,8 +185,17 @@ impl NodeBuilder {
             let maximum = max_interval(source, self.interval);
             node.source_mut(source).interval = maximum.min(*interval);
         }
+        let had_fault = |source: &Source, known: Option<&Arc<Hello>>| {
+            let known =
+                known.and_then(|known| known.backends.iter().find(|one| one.source == *source));
+            known.is_some_and(|known| known.fault.is_some())
+        };
         for backend in &hello.backends {
+            let was_refused = had_fault(&backend.source, node.hello.as_ref());
             let state = node.source_mut(&backend.source);
+            if backend.fault.is_some() || was_refused {
+                state.fault = backend.fault.clone().map(Box::new);
+            }
             state.absent.clone_from(&backend.absent);
         }
         let host = node.source(&Source::host());
@@ -413,7 +422,8 @@ fn share_reading(part: Reading<Bytes>, whole: Reading<Bytes>) -> Reading<Percent
 /// Returns true if a backend has reported its devices, their slow group and their processes, or a fault.
 fn has_backend_reported(node: &Node, backend: &Source) -> bool {
     let Some(state) = node.source(backend) else { return false };
-    if state.fault.as_ref().is_some_and(|fault| fault.is_problem()) || state.absent.is_some() {
+    let is_starting = |fault: &SourceFault| fault.kind == SourceFaultKind::Starting;
+    if state.fault.as_ref().is_some_and(|fault| !is_starting(fault)) || state.absent.is_some() {
         return true;
     }
     let has_uses = node
@@ -453,7 +463,7 @@ mod tests {
     use super::*;
     use crate::model::{
         BackendReading, BackendState, DeviceCounters, DeviceFault, DevicesReading, Fault,
-        FaultKind, Freshness, HostFacts, ProcessReading, SourceFault, SourceFaultKind, UsesReading,
+        FaultKind, Freshness, HostFacts, ProcessReading, UsesReading,
     };
 
     fn at(millis: i64) -> Timestamp {
@@ -475,7 +485,7 @@ mod tests {
                 (Source::host(), Duration::from_secs(1)),
                 (smi(), Duration::from_secs(1)),
             ],
-            backends: vec![BackendState { source: smi(), absent: None, driver: None }],
+            backends: vec![BackendState { source: smi(), absent: None, fault: None, driver: None }],
             ..Hello::default()
         }
     }
@@ -798,6 +808,33 @@ mod tests {
         // The clock was set: the boot time jumps.
         builder.on_sample(tick(60_000, Reading::default()));
         assert_eq!(builder.node().processes[0].started_at, Reading::Known(at(260_500)));
+    }
+
+    #[test]
+    fn a_driver_that_refuses_to_start_is_a_fault_until_it_starts() {
+        let mut builder = builder();
+        let refused = |kind: Option<SourceFaultKind>| {
+            let mut hello = hello("boot-1");
+            hello.backends[0].absent =
+                kind.map(|_| "NVML: driver and library versions differ".into());
+            hello.backends[0].fault = kind.map(|kind| SourceFault {
+                kind,
+                call: "nvmlInit_v2".into(),
+                message: "error 18".into(),
+                duration: Duration::ZERO,
+                at: at(1_000),
+            });
+            hello
+        };
+        let fault =
+            |builder: &NodeBuilder| builder.node().source_fault().map(|(_, fault)| fault.kind);
+        builder.on_hello(refused(Some(SourceFaultKind::Mismatch)));
+        assert_eq!(fault(&builder), Some(SourceFaultKind::Mismatch));
+        // Another hello, such as for another interval, says so again.
+        builder.on_hello(refused(Some(SourceFaultKind::Mismatch)));
+        assert_eq!(fault(&builder), Some(SourceFaultKind::Mismatch));
+        builder.on_hello(refused(None));
+        assert_eq!(fault(&builder), None);
     }
 
     #[test]

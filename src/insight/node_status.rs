@@ -238,6 +238,7 @@ fn backend_note(node: &Node) -> Option<Note> {
     let mut absent = Vec::new();
     for state in states {
         match (&state.absent, &state.fault, state.taken_at) {
+            (Some(_), Some(fault), _) if fault.is_problem() => return None,
             (Some(why), _, _) => absent.push(why.to_string()),
             (None, None, None) => return Some(Note::SourceStarting(state.source.clone())),
             (None, None, Some(_)) => absent.push(format!("{} found none", state.source)),

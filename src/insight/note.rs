@@ -86,13 +86,14 @@ fn connecting_text(attempt: u32) -> String {
 /// Returns the fault of a source: `stuck 12s: nvidia-smi`.
 fn source_fault_text(source: &Source, fault: &SourceFault, span: Duration) -> String {
     let span = format_age(span);
-    if matches!(fault.kind, SourceFaultKind::Stuck | SourceFaultKind::HostStuck) {
-        return format!("stuck {span}: {source}");
-    }
-    if !fault.is_problem() {
+    if fault.kind == SourceFaultKind::Starting {
         return format!("starting {source} ({span})");
     }
-    format!("{}: {source}", fault.kind.label())
+    let label = fault.kind.label();
+    if fault.kind.is_duration() {
+        return format!("{label} {span}: {source}");
+    }
+    format!("{label}: {source}")
 }
 
 /// Returns what Slurm says, with its age if that matters.
@@ -141,7 +142,9 @@ impl Note {
             | Self::ClosedBySlurm { .. }
             | Self::Lags { .. } => Severity::Warning,
             Self::SourceFault { fault, .. } => {
-                if fault.is_problem() {
+                if fault.kind == SourceFaultKind::Unanswered {
+                    Severity::Warning
+                } else if fault.is_problem() {
                     Severity::Error
                 } else {
                     Severity::Info

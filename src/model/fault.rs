@@ -307,7 +307,12 @@ table! {
     pub enum SourceFaultKind {
         /// The driver is being loaded.
         Starting = ("starting", "without persistence mode the driver is reloaded each time"),
-        /// The call does not return.
+        /// The call takes longer than it usually does.
+        Slow = ("slow", "wait: it may yet answer, and gtop goes on when it does"),
+        /// A driver that is loaded has not answered for long, and may yet.
+        Unanswered =
+            ("maybe stuck", "wait a minute: a driver that has not answered by then hangs"),
+        /// The call does not return: the kernel does not let go of it, or it has not answered for a minute.
         Stuck = ("stuck", "the driver hangs; a reset or reboot of the node is likely needed"),
         /// Reading the host's values hangs.
         HostStuck =
@@ -335,13 +340,21 @@ table! {
 }
 
 impl SourceFault {
-    /// Returns true unless its driver is being loaded, which ends by itself.
+    /// Returns true unless it likely ends by itself: the driver is being loaded, or is slow.
     pub fn is_problem(&self) -> bool {
-        self.kind != SourceFaultKind::Starting
+        !matches!(self.kind, SourceFaultKind::Starting | SourceFaultKind::Slow)
     }
 }
 
 impl SourceFaultKind {
+    /// Returns true if it says how long a call takes.
+    pub const fn is_duration(self) -> bool {
+        matches!(
+            self,
+            Self::Starting | Self::Slow | Self::Unanswered | Self::Stuck | Self::HostStuck
+        )
+    }
+
     /// Returns the fault as shown on the screen and in JSON.
     pub const fn label(self) -> &'static str {
         self.texts().0

@@ -38,12 +38,14 @@ impl Hello {
 }
 
 /// One backend as announced by a probe.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct BackendState {
     /// Its source.
     pub source: Source,
     /// Why it is absent; `None` when it works or is starting.
     pub absent: Option<Arc<str>>,
+    /// Its driver refused to start, although the node has devices for it.
+    pub fault: Option<SourceFault>,
     /// Its driver, once it works.
     pub driver: Option<Arc<DriverFacts>>,
 }

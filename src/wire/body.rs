@@ -92,6 +92,12 @@ objects! {
         pub state: String,
         /// Why it is absent.
         pub why?: Option<String>,
+        /// Its driver refused to start, although the node has devices for it: the code of the error.
+        pub code?: Option<String>,
+        /// The call that was refused.
+        pub call?: Option<String>,
+        /// The words of the error.
+        pub message?: Option<String>,
         pub driver?: Option<String>,
         /// Version of the driver's library, such as NVML.
         pub library?: Option<String>,

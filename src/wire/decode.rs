@@ -60,7 +60,7 @@ impl Decoder {
         Some(match body {
             Body::Hello(sent) => {
                 self.offset.update(sent.at, arrival);
-                Decoded::Hello(hello(sent))
+                Decoded::Hello(self.hello(sent, arrival))
             }
             Body::Sample(sent) => {
                 self.offset.update(sent.at, arrival);
@@ -211,25 +211,46 @@ impl Decoder {
     }
 
     fn source_fault(&self, sent: &body::SourceError, arrival: Timestamp) -> SourceFault {
-        let kind = match sent.code.as_str() {
-            "starting" => SourceFaultKind::Starting,
-            "stuck" if sent.source.starts_with("host") => SourceFaultKind::HostStuck,
-            "stuck" => SourceFaultKind::Stuck,
-            "nolib" => SourceFaultKind::NoLibrary,
-            "nodriver" => SourceFaultKind::NoDriver,
-            "mismatch" => SourceFaultKind::Mismatch,
-            "perm" => SourceFaultKind::NoPermission,
-            "lost" => SourceFaultKind::Lost,
-            "parse" => SourceFaultKind::Unreadable,
-            _ => SourceFaultKind::Failed,
-        };
         SourceFault {
-            kind,
+            kind: fault_kind(&sent.code, &sent.source),
             call: sanitize_shared(&sent.call, MAX_NAME_LENGTH),
             message: sanitize_shared(sent.message.as_deref().unwrap_or_default(), 200),
             duration: sent.lasting.value().and_then(seconds).unwrap_or_default(),
             at: self.local_time(sent.at, arrival),
         }
+    }
+
+    fn hello(&self, sent: &body::Hello, arrival: Timestamp) -> Hello {
+        let at = self.local_time(sent.at, arrival);
+        let mut hello = hello(sent);
+        for (backend, sent) in hello.backends.iter_mut().zip(&sent.backends) {
+            backend.fault = sent.code.as_deref().map(|code| SourceFault {
+                kind: fault_kind(code, &sent.kind),
+                call: sanitize_shared(sent.call.as_deref().unwrap_or_default(), MAX_NAME_LENGTH),
+                message: sanitize_shared(sent.message.as_deref().unwrap_or_default(), 200),
+                duration: Duration::ZERO,
+                at,
+            });
+        }
+        hello
+    }
+}
+
+/// Returns the fault of a source for the code of an error.
+fn fault_kind(code: &str, source: &str) -> SourceFaultKind {
+    match code {
+        "starting" => SourceFaultKind::Starting,
+        "slow" => SourceFaultKind::Slow,
+        "silent" => SourceFaultKind::Unanswered,
+        "stuck" if source.starts_with("host") => SourceFaultKind::HostStuck,
+        "stuck" => SourceFaultKind::Stuck,
+        "nolib" => SourceFaultKind::NoLibrary,
+        "nodriver" => SourceFaultKind::NoDriver,
+        "mismatch" => SourceFaultKind::Mismatch,
+        "perm" => SourceFaultKind::NoPermission,
+        "lost" => SourceFaultKind::Lost,
+        "parse" => SourceFaultKind::Unreadable,
+        _ => SourceFaultKind::Failed,
     }
 }
 
@@ -273,6 +294,7 @@ fn hello(sent: &body::Hello) -> Hello {
                 source: Source::new(&backend.kind),
                 absent: (backend.state == "absent")
                     .then(|| name(backend.why.as_deref().unwrap_or("no reason given"))),
+                fault: None,
                 driver: driver_facts(backend),
             })
             .collect(),

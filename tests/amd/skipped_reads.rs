@@ -223,7 +223,7 @@ fn a_file_that_hangs_is_named_and_delays_nothing_else() {
     .unwrap();
     let mut rig = probe(&tree, "/usr/bin/python3".as_ref(), Duration::from_millis(500));
     let error = rig.error();
-    assert_eq!((&error["source"], &error["code"]), (&json!("amdgpu"), &json!("stuck")));
+    assert_eq!((&error["source"], &error["code"]), (&json!("amdgpu"), &json!("slow")));
     assert_eq!(error["call"], format!("mem_busy_percent of {ACTIVE}"));
     assert!(rig.sample()["host"]["memory_total"].is_u64());
     rig.finish();

@@ -295,7 +295,7 @@ class Faults(unittest.TestCase):
         machine = Machine(HUNG)
         node = machine.node()
         fault = rig.source(node, "nvml")["fault"]
-        self.assertEqual((fault["kind"], fault["call"]), ("stuck", "nvmlDeviceGetPowerUsage of device 0"))
+        self.assertEqual((fault["kind"], fault["call"]), ("slow", "nvmlDeviceGetPowerUsage of device 0"))
         self.assertIsNotNone(node["host"]["memory_total_bytes"])
         for command in ([program("gpustat"), "--json"], [program("nvitop"), "-1"]):
             self.assertIsNone(machine.run(*command, seconds=TIMEOUT), command)

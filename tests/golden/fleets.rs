@@ -137,6 +137,7 @@ impl NodeFixture {
         let state = |(kind, absent): &(&str, Option<&str>)| BackendState {
             source: Source::new(kind),
             absent: absent.map(Into::into),
+            fault: None,
             driver: None,
         };
         self.builder.on_hello(Hello {

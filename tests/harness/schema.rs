@@ -56,6 +56,9 @@ const BACKEND_STATE: Shape = Object(&[
     ("kind", MUST, Text(32)),
     ("state", MUST, Word(&["starting", "ready", "absent"])),
     ("why", MAY, Text(200)),
+    ("code", MAY, Word(&["nodriver", "mismatch", "perm", "lost", "failed"])),
+    ("call", MAY, Text(96)),
+    ("message", MAY, Text(200)),
     ("driver", MAY, Text(96)),
     ("library", MAY, Text(96)),
     ("cuda", MAY, Text(96)),
@@ -433,8 +436,10 @@ const SAMPLE: Shape = Object(&[
     ),
 ]);
 
-const CODES: &[&str] =
-    &["starting", "stuck", "nolib", "nodriver", "mismatch", "perm", "lost", "parse", "failed"];
+const CODES: &[&str] = &[
+    "starting", "slow", "silent", "stuck", "nolib", "nodriver", "mismatch", "perm", "lost",
+    "parse", "failed",
+];
 
 const ERROR: Shape = Object(&[
     ("t", MUST, Word(&["error"])),

@@ -174,7 +174,7 @@ fn slices_appear_and_disappear_at_runtime() {
 fn a_hanging_call_makes_only_the_devices_stale() {
     let Some(watched) = WatchedMachine::start(BUSY) else { return };
     watched.until("devices", has_devices(2));
-    watched.set(&(BUSY.to_owned() + "fault nvmlDeviceGetMemoryInfo_v2@1 hang\n"));
+    watched.set(&(BUSY.to_owned() + "fault nvmlDeviceGetMemoryInfo_v2@1 blocked\n"));
     let stuck = watched.until("a stuck driver", |node| {
         source(node, "nvml")["fault"]["kind"] == "stuck" && node["devices"][1]["fresh"] == false
     });

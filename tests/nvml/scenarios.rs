@@ -502,7 +502,7 @@ fn a_hanging_first_call_is_named_and_the_host_is_reported() {
     let fault = &source(&node, "nvml")["fault"];
     assert_eq!(
         (&fault["kind"], &fault["call"]),
-        (&json!("stuck"), &json!("nvmlDeviceGetPowerUsage of device 0"))
+        (&json!("slow"), &json!("nvmlDeviceGetPowerUsage of device 0"))
     );
     assert!(node["host"]["memory_total_bytes"].is_u64());
 }

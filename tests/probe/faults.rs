@@ -15,26 +15,47 @@ fn csv(rig: &mut Rig) -> Value {
 }
 
 #[test]
-fn a_hang_is_reported_as_stuck_while_the_host_goes_on() {
+fn a_call_that_takes_long_is_slow_while_the_host_goes_on() {
     at_once(BOTH, |interpreter| {
         let mut rig = Setup::new(interpreter).state(&gpus(2)).start();
         csv(&mut rig);
         rig.set_state(&(gpus(2) + "fault query hang\n"));
         let mut samples = 0;
-        let mut stuck = |rig: &mut Rig| {
-            rig.until("stuck", |frame| {
+        let mut slow = |rig: &mut Rig| {
+            rig.until("slow", |frame| {
                 samples += u32::from(frame["t"] == "sample" && frame["host"].is_object());
                 (frame["t"] == "error").then(|| frame.clone())
             })
         };
-        let first = stuck(&mut rig);
-        assert_eq!((&first["code"], &first["scope"]), (&"stuck".into(), &"host".into()));
+        let first = slow(&mut rig);
+        assert_eq!((&first["code"], &first["scope"]), (&"slow".into(), &"host".into()));
         assert_eq!(first["source"], "nvidia-smi");
         assert_eq!(first["call"], "nvidia-smi --query-gpu");
-        let second = stuck(&mut rig);
+        let second = slow(&mut rig);
         assert!(first["for"].as_f64().unwrap() >= 2.9, "{first}");
         assert!(second["for"].as_f64() > first["for"].as_f64(), "{second}");
         assert!(samples >= 5, "{samples}");
+        rig.finish();
+    });
+}
+
+#[test]
+fn a_query_that_the_kernel_holds_is_stuck() {
+    at_once(BOTH, |interpreter| {
+        let mut rig = Setup::new(interpreter).state(&gpus(2)).start();
+        csv(&mut rig);
+        rig.set_state(&(gpus(2) + "fault query blocked 600\n"));
+        let mut codes = Vec::new();
+        let stuck = rig.until("stuck", |frame| {
+            codes.extend(frame["code"].as_str().map(str::to_owned));
+            (frame["code"] == "stuck").then(|| frame.clone())
+        });
+        assert!(
+            codes.len() > 3 && codes[..codes.len() - 1].iter().all(|code| code == "slow"),
+            "{codes:?}"
+        );
+        assert_eq!(stuck["call"], "nvidia-smi --query-gpu");
+        assert!(stuck["for"].as_f64().unwrap() >= 10.0, "{interpreter:?} {stuck}");
         rig.finish();
     });
 }
@@ -76,7 +97,7 @@ fn a_hanging_process_query_leaves_the_devices_known() {
         assert_eq!(csv(&mut rig)["rows"].as_array().unwrap().len(), 2);
         let error = rig.error();
         assert_eq!(error["call"], "nvidia-smi --query-compute-apps");
-        assert_eq!(error["code"], "stuck");
+        assert_eq!(error["code"], "slow");
         rig.finish();
     });
 }

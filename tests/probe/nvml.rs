@@ -222,15 +222,15 @@ fn added_and_removed_slices_are_reported_with_a_new_hello() {
 }
 
 #[test]
-fn a_stuck_call_is_named_while_host_samples_continue() {
+fn a_slow_call_is_named_while_host_samples_continue() {
     let Some(setup) = setup(&gpus(2)) else { return };
     let mut rig = setup.start();
     let mut last_devices =
         rig.until("devices", |frame| devices(frame).and_then(|_| frame["at"].as_f64()));
     rig.set_state(&(gpus(2) + "fault nvmlDeviceGetPowerUsage@1 hang\n"));
     let mut numbers = Vec::new();
-    let mut stuck = |rig: &mut Rig| {
-        rig.until("stuck", |frame| {
+    let mut slow = |rig: &mut Rig| {
+        rig.until("slow", |frame| {
             if devices(frame).is_some() {
                 last_devices = frame["at"].as_f64().unwrap();
                 numbers.clear();
@@ -241,8 +241,8 @@ fn a_stuck_call_is_named_while_host_samples_continue() {
             (frame["t"] == "error").then(|| frame.clone())
         })
     };
-    let (first, second) = (stuck(&mut rig), stuck(&mut rig));
-    assert_eq!((&first["code"], &first["source"]), (&"stuck".into(), &"nvml".into()));
+    let (first, second) = (slow(&mut rig), slow(&mut rig));
+    assert_eq!((&first["code"], &first["source"]), (&"slow".into(), &"nvml".into()));
     assert_eq!(first["call"], "nvmlDeviceGetPowerUsage of device 1");
     let number = |error: &Value, key: &str| error[key].as_f64().unwrap();
     assert!((3.0..4.0).contains(&number(&first, "for")), "{first}");
@@ -261,6 +261,26 @@ fn a_stuck_call_is_named_while_host_samples_continue() {
     rig.until("bye", |frame| (frame["t"] == "bye").then_some(()));
     assert!(rig.exits_within(TIMEOUT), "{:?}", rig.leftover_pids());
     eprintln!("gone after {:?}", closed.elapsed());
+}
+
+#[test]
+fn a_call_that_the_kernel_holds_is_stuck() {
+    let Some(setup) = setup(&gpus(2)) else { return };
+    let mut rig = setup.start();
+    wait_for_devices(&mut rig, "devices", |devices| devices.len() == 2);
+    rig.set_state(&(gpus(2) + "fault nvmlDeviceGetPowerUsage@1 blocked\n"));
+    let mut codes = BTreeSet::new();
+    let stuck = rig.until("stuck", |frame| {
+        let error =
+            Some(frame).filter(|frame| frame["t"] == "error" && frame["source"] == "nvml")?;
+        codes.insert(error["code"].as_str().unwrap().to_owned());
+        (error["code"] == "stuck").then(|| error.clone())
+    });
+    assert_eq!(stuck["call"], "nvmlDeviceGetPowerUsage of device 1");
+    assert!(stuck["for"].as_f64().unwrap() >= 10.0, "{stuck}");
+    assert!(codes.contains("slow"), "{codes:?}");
+    rig.close();
+    assert!(rig.exits_within(TIMEOUT), "{:?}", rig.leftover_pids());
 }
 
 #[test]
@@ -411,7 +431,7 @@ fn a_crashing_library_falls_back_to_nvidia_smi() {
 fn a_driver_that_hangs_from_the_start_stays_reported_after_the_fallback() {
     let state = gpus(2) + "fault nvmlInit_v2 hang\n";
     let Some(setup) = setup(&state) else { return };
-    let replacement = Some(("STARTING_TIMEOUT = 60.0", "STARTING_TIMEOUT = 5.0"));
+    let replacement = Some(("STUCK_AFTER = 60.0", "STUCK_AFTER = 5.0"));
     let mut rig = Setup { replacement, deadman: 10 * TIMEOUT, ..setup }.start();
     let (why, errors) = wait_for_fallback(&mut rig);
     assert_eq!(why, "nvml: its library hangs in nvmlInit_v2");

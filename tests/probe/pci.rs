@@ -1,4 +1,4 @@
-//! Which devices NVIDIA's driver should list, by the PCI bus.
+//! Which devices NVIDIA's driver should list, by the PCI bus, and a driver that refuses to start for them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -98,4 +98,70 @@ fn a_machine_without_such_devices_expects_none() {
         assert_eq!(rig.next().unwrap()["pci"], Value::Null, "{interpreter:?}");
         rig.finish();
     });
+}
+
+/// Returns what a probe says of NVML, whose start fails with this code, once no backend of NVIDIA works.
+fn refused(machine: &Machine, code: u32, has_smi: bool) -> Option<Value> {
+    let library = crate::harness::nvml_stub::folder(24)?;
+    let environment = vec![
+        ("LD_LIBRARY_PATH".to_owned(), library.into()),
+        ("NVML_STUB_STATE".to_owned(), machine.0.path().join("state").into()),
+    ];
+    machine.write("state", &format!("driver 570.1 12080\ngpu 0\nfault nvmlInit_v2 {code}\n"));
+    let mut setup = Setup { environment, ..Setup::new(BOTH[0]) };
+    if has_smi {
+        setup = setup.state(&format!("gpu 0\nfault nvidia-smi {code}\n"));
+    } else {
+        setup.state = None;
+    }
+    let mut rig = machine.setup(setup).start();
+    let found = rig.until("the state of NVML", |frame| {
+        let backends = frame["backends"].as_array().filter(|_| frame["t"] == "hello")?;
+        let is_known =
+            |one: &&Value| one["state"] == "absent" || (has_smi && one["kind"] == "nvidia-smi");
+        let [nvml, _] = &**backends else { return None };
+        backends.iter().all(|one| is_known(&one)).then(|| nvml.clone())
+    });
+    rig.finish();
+    Some(found)
+}
+
+#[test]
+fn a_driver_that_refuses_to_start_for_its_devices_is_a_fault() {
+    let machine = Machine::new();
+    machine.add("0000:03:00.0", "0x030200", "nvidia");
+    let cases = [
+        (18, "mismatch", "error 18: driver and library versions differ"),
+        (999, "failed", "error 999: unknown error"),
+        (15, "lost", "error 15: a device is lost"),
+        (9, "nodriver", "error 9: the driver is not running"),
+    ];
+    for (code, word, message) in cases {
+        let Some(nvml) = refused(&machine, code, false) else { return };
+        if is_contained() && word == "nodriver" {
+            assert_eq!(nvml["code"], Value::Null);
+            continue;
+        }
+        let found = (&nvml["code"], &nvml["call"], &nvml["message"]);
+        assert_eq!(found, (&json!(word), &json!("nvmlInit_v2"), &json!(message)), "{code}");
+    }
+    // A program that reads the same driver says it itself.
+    let nvml = refused(&machine, 18, true).unwrap();
+    assert_eq!(nvml["code"], Value::Null);
+    let without_driver = Machine::new();
+    without_driver.add("0000:03:00.0", "0x030000", "");
+    assert_eq!(refused(&without_driver, 18, false).unwrap()["code"], "mismatch");
+}
+
+#[test]
+fn a_driver_without_devices_may_refuse_to_start() {
+    let others = Machine::new();
+    others.add("0000:05:00.0", "0x030200", "vfio-pci");
+    others.add("0000:06:00.0", "0x030000", "nouveau");
+    for machine in [Machine::new(), others] {
+        for code in [9, 999] {
+            let Some(nvml) = refused(&machine, code, false) else { return };
+            assert_eq!((&nvml["state"], &nvml["code"]), (&json!("absent"), &Value::Null), "{code}");
+        }
+    }
 }

@@ -138,7 +138,7 @@ fn a_hanging_call_affects_neither_chips_nor_host() {
         (&json!(16 * GIB), &json!(true))
     );
     let error = rig.error();
-    assert_eq!((&error["source"], &error["code"]), (&json!("tpu"), &json!("stuck")));
+    assert_eq!((&error["source"], &error["code"]), (&json!("tpu"), &json!("slow")));
     assert_eq!(error["call"], "libtpuinfo tpu_metrics");
     for _ in 0..5 {
         assert!(rig.sample()["host"]["memory_available"].is_number());

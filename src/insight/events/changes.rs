@@ -15,7 +15,8 @@ use crate::insight::device_flag::DeviceFlag;
 use crate::insight::node_status::NodeStatus;
 use crate::insight::note::Note;
 use crate::model::{
-    Device, EventKind, Job, JobId, JobList, JobOutcome, JobState, Link, NodeName, Throttle,
+    Device, EventKind, Job, JobId, JobList, JobOutcome, JobState, Link, NodeName, SourceFaultKind,
+    Throttle,
 };
 use crate::time::Timestamp;
 
@@ -174,7 +175,9 @@ impl ChangeDetector {
         for state in &new.sources {
             let source = &state.source;
             match (kind(old, source), kind(new, source)) {
-                (None, Some(fault)) => {
+                (None | Some(SourceFaultKind::Unanswered), Some(fault))
+                    if kind(old, source) != Some(fault) =>
+                {
                     let text = format!("{}: {source}", fault.label());
                     let summary = EventSummary::plain(Severity::Error, text);
                     self.add(new, summary.explained("the source gives no values", fault.remedy()));
@@ -365,7 +368,7 @@ mod tests {
     use crate::fleet::{Fleet, Process, SourceState};
     use crate::model::{
         Allocation, DeviceAllocation, DeviceDetails, DeviceFault, FaultKind, ProcessStatics,
-        Reading, Source, SourceFault, SourceFaultKind,
+        Reading, Source, SourceFault,
     };
 
     fn at(second: i64) -> Timestamp {
