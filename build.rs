@@ -26,6 +26,7 @@ const PYTHON_FILES: &[&str] = &[
     "processes.py",
     "requests.py",
     "evidence.py",
+    "pci.py",
     "lazy.py",
     "main.py",
 ];

@@ -102,7 +102,9 @@ def drm_files():
 
 
 def drm_use(data):
-    """Parses fdinfo (Documentation/gpu/drm-usage-stats.rst) into (PCI id, client, bytes, kinds); None for other drivers."""
+    """Parses fdinfo (Documentation/gpu/drm-usage-stats.rst) into (PCI id, client, bytes of the device's memory, bytes of the host's, kinds).
+
+    Returns None for other drivers."""
     facts = {}
     for line in data.split(b'\n')[:128]:
         key, _, value = line.partition(b':')
@@ -115,9 +117,9 @@ def drm_use(data):
         unit = {b'KiB': 1024, b'MiB': 1 << 20}.get(words[1], 1) if len(words) == 2 else 1
         return int(words[0]) * unit if words and words[0].isdigit() and len(words[0]) < 20 else 0
     kinds = [kind for kind, key in (('C', b'drm-engine-compute'), ('G', b'drm-engine-gfx')) if amount(key)]
-    vram = amount(b'drm-resident-vram') or amount(b'drm-memory-vram')
+    vram, gtt = [amount(b'drm-resident-' + part) or amount(b'drm-memory-' + part) for part in (b'vram', b'gtt')]
     client = facts.get(b'drm-client-id') or [None]
-    return facts[b'drm-pdev'][0].decode('ascii', 'replace'), client[0], vram, kinds
+    return facts[b'drm-pdev'][0].decode('ascii', 'replace'), client[0], vram, gtt, kinds
 
 
 class AmdPartition(DeviceValues):
@@ -243,12 +245,16 @@ class Amd:
         found = self.kfd.uses([pci for pci, card in cards.items() if card.is_awake], is_slow)
         rows = {key: [vram, units, 'C'] for key, (vram, units) in found.items()}
         compute = set((pci, pid) for pci, _, pid in found)
-        clients = set()
+        clients, graphics = set(), {}
         for pid, path in self.files:
             use = drm_use(read(path, 8192))
             if use is None or use[:2] in clients:
                 continue
-            pci, client, vram, kinds = use
+            pci, client, vram, gtt, kinds = use
+            is_integrated = pci in cards and cards[pci].is_integrated
+            if is_integrated:
+                vram += gtt
+            graphics[pci, pid] = graphics.get((pci, pid), 0) + vram
             if client:  # the same client may have several files
                 clients.add((pci, client))
             own = [row for key, row in rows.items() if key[0] == pci and key[2] == pid]
@@ -257,8 +263,8 @@ class Amd:
                 rows[pci, AMD_WHOLE, pid] = [vram, None, '+'.join(kinds) or 'G']
             for row in own:
                 row[2] = '+'.join(sorted(set(row[2].split('+') + kinds)))
-                if (pci, pid) not in compute:
-                    row[0] += vram
+                if is_integrated or (pci, pid) not in compute:  # KFD counts the host's memory on newer kernels only
+                    row[0] = max(row[0], graphics[pci, pid])
         out, used = [], {}
         for (pci, number, pid), (vram, units, kinds) in sorted(rows.items()):
             device = cards.get(pci) if number == AMD_WHOLE else self.partitions.get((pci, number))

@@ -48,6 +48,13 @@ METRICS_BITS = {(1, 3): 112, (2, 2): 120, (2, 3): 120, (2, 4): 120}
 METRICS_MI300 = {(1, 4): 40, (1, 5): 104}
 METRICS_RESIDENCIES = {(1, 6): 32, (1, 7): 40, (1, 8): 40}
 METRICS_ENERGY = {(1, 4): 24, (1, 5): 88, (1, 6): 16, (1, 7): 24, (1, 8): 24}
+# Device ids of processors with graphics, which have no memory of their own. The content of gpu_metrics tells, too: formats 2
+# and 3 are theirs; but older kernels, and processors without it, do not.
+INTEGRATED_FORMATS = (2, 3)
+INTEGRATED_DEVICES = frozenset(
+    ['0x%04x' % number for number in list(range(0x1304, 0x131e)) + list(range(0x9830, 0x9840)) + list(range(0x9850, 0x9860))] +
+    '0x9870 0x9874 0x9875 0x9876 0x9877 0x98e4 0x15dd 0x15d8 0x15e7 0x1636 0x1638 0x164c 0x163f 0x1435 0x13fe 0x143f '
+    '0x164d 0x1681 0x164e 0x1506 0x15bf 0x15c8 0x1900 0x1901 0x1902 0x150e 0x1586 0x1114 0x13c0'.split())
 # NVML's throttle reasons: power cap, hardware slowdown, software thermal, hardware thermal.
 POWER_CAP, HW_SLOWDOWN, SW_THERMAL, HW_THERMAL = 0x4, 0x8, 0x20, 0x40
 # SMU_THROTTLER_*_BIT: below 32 power and current, up to 43 temperatures, up to 47 overheating signalled by pins.
@@ -115,6 +122,7 @@ class AmdCard(DeviceValues):
         self.plan = ()
         self.is_awake = self.is_used = self.has_metrics = False
         self.autosuspend_delay, self.paused_until, self.idle_vram = 0.0, 0.0, None
+        self.is_integrated, self.carve_out = read_text(folder + 'device') in INTEGRATED_DEVICES, None
         self.residency, self.throttle_times = None, [0, 0, 0]
         self.open = {}
 
@@ -202,6 +210,9 @@ class AmdCard(DeviceValues):
             if value.__class__ is not Unavailable or value == 'not available':
                 kept.append(row)
         self.plan = kept  # refused values are not read again before the next slow sample
+        vram_used = self.values['memory_used']
+        if self.is_integrated:
+            self.add_host_memory()
         total, used = self.values['memory_total'], self.values['memory_used']
         is_known = total.__class__ is used.__class__ is int
         self.values['memory_free'] = max(0, total - used) if is_known else Unavailable('not available')
@@ -209,7 +220,7 @@ class AmdCard(DeviceValues):
             self.values['throttle'] = self.metrics(time.monotonic(), self.read_open('gpu_metrics'))
         if self.autosuspend_delay and self.values['util'] == 0 and not self.is_used:
             self.paused_until = now + max(AMD_MIN_PAUSE, 2 * self.autosuspend_delay)
-            self.idle_vram = self.values['memory_used']
+            self.idle_vram = vram_used
 
     def value(self, row, contents, read_file):
         """Returns the value of the first file that exists."""
@@ -255,8 +266,23 @@ class AmdCard(DeviceValues):
         self.read_errors()
         data = self.values['throttle'] = self.try_read('gpu_metrics')
         self.has_metrics = data.__class__ is not Unavailable or data == 'not available'
+        if data.__class__ is bytes and data[2:3] and data[2] in INTEGRATED_FORMATS:
+            self.is_integrated = True
+        self.carve_out = self.values['memory_total']
         auto = read_text(self.folder + 'power/control') == 'auto'
         self.autosuspend_delay = (read_number(self.folder + 'power/autosuspend_delay_ms') or 5000) / 1000 if auto else 0.0
+
+    def add_host_memory(self):
+        """Adds the host's memory that the card may use to the part that the firmware has set aside for it."""
+        self.values['integrated'] = True
+        shared, used, shared_used = [self.values[key] for key in ('gtt_total', 'memory_used', 'gtt_used')]
+        if self.carve_out.__class__ is shared.__class__ is int:
+            # The driver may allow more than there is.
+            host = [line.split()[1] for line in read(ROOT + '/proc/meminfo', 4096).split(b'\n') if line.startswith(b'MemTotal:')]
+            limit = int(host[0]) * 1024 if host and host[0].isdigit() else shared
+            self.values['memory_total'] = self.carve_out + min(shared, limit)
+        if used.__class__ is shared_used.__class__ is int:
+            self.values['memory_used'] = used + shared_used
 
     def read_errors(self):
         """Reads memory errors and retired pages (RAS)."""

@@ -1,7 +1,6 @@
 # Answers to requests about processes; compiled only in the child that answers them. A process is identified by pid and
 # start time, which are checked before anything is read or sent.
 SIGNALS = range(1, 32)  # without the real-time signals
-PF_KTHREAD = 0x200000
 MAX_ROWS = 1024
 MAX_ANSWER = 600000  # bytes of one answer, well below what a frame may hold
 MAX_DETAIL_COMMAND = 4096
@@ -12,7 +11,7 @@ class Refused(Exception):
     """There is no answer: (result, reason)."""
 
 
-def answer_text(verb, values, pids, own_groups, names):
+def answer_text(verb, values, pids, own_groups, names, ambiguous):
     """Returns one answer as JSON without its braces."""
     try:
         if verb == 'tree':
@@ -20,6 +19,8 @@ def answer_text(verb, values, pids, own_groups, names):
         pid, start = values.get('pid'), values.get('start')
         if pid.__class__ is not int or start.__class__ is not int or not 0 < pid < 1 << 22:
             raise Refused('bad', 'no pid and start time')
+        if pid in ambiguous:
+            raise Refused('refused', 'another process may have this pid here: the driver counts in another PID namespace')
         if verb == 'signal':
             return answer_signal(pid, start, values.get('signal'), own_groups)
         f = check_same(pid, start)

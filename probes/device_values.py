@@ -1,5 +1,5 @@
 # Values of a device, common to all kinds: present or unavailable, sent only when they have changed.
-BOOLEANS = ('users', 'sram_threshold', 'mig', 'display', 'display_mode', 'persistence', 'ecc_mode', 'remap_pending', 'remap_failed', 'retired_pending')
+BOOLEANS = ('users', 'integrated', 'sram_threshold', 'mig', 'display', 'display_mode', 'persistence', 'ecc_mode', 'remap_pending', 'remap_failed', 'retired_pending')
 
 
 class Unavailable(str):
@@ -21,7 +21,8 @@ class DeviceValues:
                 out.append('"%s":null' % key)
                 lacks.append('"%s":%s' % (key, quote(value)))
             elif key in BOOLEANS:
-                out.append('"%s":%s' % (key, 'true' if value else 'false'))
+                # A number that is neither is sent as it is, and refused.
+                out.append('"%s":%s' % (key, ('false', 'true')[value] if value in (0, 1) else encode(value)))
             else:
                 out.append('"%s":%s' % (key, value if kind is int else encode(value)))
         if lacks:

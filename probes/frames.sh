@@ -16,10 +16,8 @@ find_host_devices() {    # finds network interfaces, disks and InfiniBand ports
     done
 }
 
-add_nvidia() {    # folder of a PCI function, class: adds it to `bus` if NVIDIA's driver should list it
-    [ ! -e "$1/physfn" ] || return 0
-    driver=$(readlink "$1/driver")
-    case ${driver##*/}:$2 in
+add_nvidia() {    # folder of a PCI function, class: adds it to `expected` if NVIDIA's driver should list it
+    case $driver:$2 in
     nvidia:*) ;;
     # A display card without a driver may be too old for it.
     :0x0302*) [ -d "$GTOP_ROOT/proc/driver/nvidia/gpus" ] || return 0 ;;
@@ -35,17 +33,26 @@ add_nvidia() {    # folder of a PCI function, class: adds it to `bus` if NVIDIA'
             esac
         done <"$information"
     fi
-    bus="$bus,\"${1##*/}\""
+    expected="$expected,\"${1##*/}\""
 }
 
-find_python_only() {    # sets `lacks` to the backends that need the Python probe: NVML, and AMD and TPU devices on the PCI bus
-    amdgpu='' tpu='' bus=''
+# Sets `pci` to the displays and accelerators on the PCI bus and `expected` to those that NVIDIA's driver should list, as
+# JSON, and `lacks` to the backends that need the Python probe: NVML, and AMD and TPU devices on that bus.
+find_pci_devices() {
+    amdgpu='' tpu='' pci='' expected=''
     for path in "$GTOP_ROOT"/sys/bus/pci/devices/*; do
         vendor='' device='' subsystem='' class=''
         read -r vendor <"$path/vendor"
-        case $vendor in 0x1002 | 0x1ae0 | 0x10de) ;; *) continue ;; esac
         read -r class <"$path/class"
+        case $class:$vendor in 0x03* | 0x0b40* | 0x12* | *:0x1002 | *:0x1ae0 | *:0x1d0f | *:0x1d95) ;; *) continue ;; esac
+        [ ! -e "$path/physfn" ] || continue
         read -r device <"$path/device"
+        driver=$(readlink "$path/driver")
+        driver=${driver##*/}
+        case $vendor$device$class$driver in
+        *[!A-Za-z0-9_-]*) ;;
+        *) pci="$pci,[\"${path##*/}\",\"$vendor\",\"$device\",\"$class\",\"$driver\"]" ;;
+        esac
         read -r subsystem <"$path/subsystem_device"
         case $vendor:$class:$device:$subsystem in
         0x1002:0x03* | 0x1002:0x12*) amdgpu=1 ;;
@@ -76,7 +83,7 @@ hello() {
     intervals="$intervals,\"nvidia-smi.slow\":$sec"
     # Not with -v, which interprets the backslash of DOMAIN\name.
     frame=$(user=$user awk -v time="$(date +%s.%N)" -v uid="$uid" -v arch="$arch" -v tick="$tick" -v page="$page" \
-        -v version="$version" -v state="$state" -v contained="$contained" -v intervals="$intervals" -v lacks="$lacks" -v bus="${bus#,}" "$quote"'
+        -v version="$version" -v state="$state" -v contained="$contained" -v pci="$pci" -v expected="${expected#,}" -v intervals="$intervals" -v lacks="$lacks" "$quote"'
         function first_line(file,  line) { line = ""; getline line < file; close(file); return line }
         BEGIN {
             while ((getline line < "/proc/stat") > 0 && line ~ /^cpu/) cpus++
@@ -94,12 +101,12 @@ hello() {
             printf ",\"boot\":%s,\"kernel\":%s,\"arch\":%s", q(substr(first_line("/proc/sys/kernel/random/boot_id"), 1, 64)), q(first_line("/proc/sys/kernel/osrelease")), q(arch)
             printf ",\"cpus\":%d,\"tick\":%d,\"page\":%d,\"uid\":%d,\"user\":%s,\"hidepid\":%d,\"version\":%s", (cpus > 1 ? cpus - 1 : 1), tick, page, uid, q(ENVIRON["user"]), hide + 0, q(version)
             printf ",\"commands\":[\"heartbeat\",\"interval\",\"focus\",\"full\",\"signal\"],\"intervals\":{%s}", intervals
-            printf "%s", contained == "" ? "" : ",\"contained\":true"
+            printf "%s%s", contained == "" ? "" : ",\"contained\":true", pci == "" ? "" : ",\"pci\":[" substr(pci, 2) "]"
             while ((getline line < "/proc/self/cgroup") > 0)
                 if (line ~ /slurm/ && (group == "" || line ~ /\/job_/)) { group = line; sub(/^[^:]*:[^:]*:/, "", group) }
             if (group != "") printf ",\"cgroup\":%s", q(substr(group, 1, 512))
             # A container and a job may have only some of the devices that they see here.
-            else if (bus != "" && contained == "") printf ",\"pci\":[%s]", bus
+            else if (expected != "" && contained == "") printf ",\"expected\":[%s]", expected
             printf ",\"backends\":[{\"kind\":\"nvidia-smi\",\"state\":%s}%s]}", state, lacks
         }' </dev/null)
     send "$frame"
@@ -109,6 +116,7 @@ hello() {
 # of the pids and is read from its front, because shells search a long string slowly.
 list_unseen() {
     found='' unseen='' known=$absent lookups_left=32
+    for pid in $ambiguous; do unseen="$unseen,{\"pid\":$pid,\"why\":\"ambiguous\"}"; done
     for pid in $pids; do
         [ ! -e "/proc/$pid/stat" ] || continue
         case $known in

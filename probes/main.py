@@ -386,13 +386,15 @@ class Probe:
         frame['evidence'] = True
         if self.processes.contained:
             frame['contained'] = True
+        if PCI_DEVICES:
+            frame['pci'] = PCI_DEVICES
         group = cgroup(os.getpid())
         if 'slurm' in group:
             frame['cgroup'] = group
         # A container and a job may have only some of the devices that they see here.
         devices = [] if self.processes.contained or 'slurm' in group else nvidia_devices()
         if devices:
-            frame['pci'] = devices
+            frame['expected'] = devices
         frame['intervals'] = intervals
         frame['backends'] = [self.backend_state(backend) for backend in self.active_backends()]
         return frame

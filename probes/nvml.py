@@ -26,10 +26,12 @@ class Nvml:
         self.gpus = []
         self.facts = {}
         self.lists = None
-        self.events = self.why_no_events = None  # the event set, and why there is none for good
+        self.events = self.why_no_events = None  # the event set, and why there is none
+        self.events_retry, self.events_delay = 0.0, RETRY_FIRST  # when to ask for events again, and how long after a refusal
         self.recreate_due = 0.0
         self.uses = {}  # (device, pid) -> the values last sent
         self.uses_at = 0.0
+        self.nameless = {}  # the number of processes without a pid by device, as last listed
 
     def absent(self):
         """Returns why this backend cannot be used here, or None if it can."""
@@ -149,13 +151,18 @@ class Nvml:
         is_listing = now >= self.list_due - slack
         if is_listing:
             self.list_due = now + self.min_intervals[1]
+            self.nameless = {}
         try:
             if is_slow and self.count() != len(self.gpus):
                 self.publish()
+            if self.why_no_events and now >= self.events_retry:
+                self.why_no_events, must_recreate, self.recreate_due = None, True, 0.0
             rows = self.sample_all(now, is_slow, is_listing)
             if must_recreate and now >= self.recreate_due:
                 self.recreate_due = now + LOST_RETRY
                 self.recreate_event_set()
+                if self.facts.get('events'):
+                    self.publish(False)
         except NvmlError:
             return self.restart()
         self.restarts = 0
@@ -258,7 +265,7 @@ class Nvml:
 
     def uses_of(self, device):
         """Returns (device, pid, (memory, kind, SM, memory, encoder, decoder)) of each process that uses the part."""
-        found = {}
+        found, nameless = {}, 0
         for kind, letter, quiet_flag in (('Compute', 'C', None), ('Graphics', 'G', 'has_quiet_graphics'),
                                     ('MPSCompute', 'C', 'has_quiet_mps')):
             # The graphics list takes milliseconds, and is mostly empty without a display: after an empty one
@@ -272,14 +279,17 @@ class Nvml:
                 device.values['users'] = Unavailable(REFUSALS.get(code, 'driver error')) if code else True
             if quiet_flag and not rows and device.values.get('display') != 1:
                 setattr(device, quiet_flag, True)
+            nameless += len([pid for pid, _ in rows if not 0 < pid <= MAX_PID])
             for pid, memory in rows:
-                if pid:
+                if 0 < pid <= MAX_PID:
                     known_memory, letters = found.get(pid, (None, ()))
                     known_memory = memory if known_memory is None else known_memory if memory is None else max(known_memory, memory)
                     found[pid] = known_memory, letters if letter in letters else letters + (letter,)
+        if nameless:
+            self.nameless[device.uuid] = nameless
         utilization = self.process_utilization(device, found)
         return [(device.uuid, pid, (memory, '+'.join(sorted(letters))) + (
-            (None,) * 4 if utilization is None else utilization.get(pid, (0, 0, 0, 0))))
+            (utilization,) * 4 if utilization.__class__ is Unavailable else utilization.get(pid, (0, 0, 0, 0))))
                 for pid, (memory, letters) in found.items()]
 
     def uses_text(self, rows, full):
@@ -292,17 +302,50 @@ class Nvml:
             sent[uuid, pid] = values
             text = '{"pid":%d' % pid if uuid == device else '{"device":%s,"pid":%d' % (quote(uuid), pid)
             device = uuid
+            lacks = {}
             for i, key in enumerate(USE_KEYS):
                 if before is None or before[i] != values[i]:
-                    text += ',"%s":%s' % (key, encode(values[i]))
-            out.append(text + '}')
+                    if values[i].__class__ is Unavailable:
+                        lacks[key] = str(values[i])
+                    text += ',"%s":%s' % (key, 'null' if key in lacks else encode(values[i]))
+            out.append(text + (',"lacks":%s}' % encode(lacks) if lacks else '}'))
         self.uses = sent
-        return '{"at":%.3f,"list":[%s]}' % (self.uses_at, ','.join(out))
+        nameless = ',"nameless":' + encode(self.nameless) if self.nameless else ''
+        return '{"at":%.3f,"list":[%s]%s}' % (self.uses_at, ','.join(out), nameless)
 
     def process_utilization(self, device, found):
-        """Returns {pid: (sm, memory, encoder, decoder)} of recent samples, or None if the device has none."""
-        if not device.has_process_use or device.__class__ is Slice:
-            return None
+        """Returns {pid: (sm, memory, encoder, decoder)} of recent samples, or why there are none."""
+        if device.__class__ is Slice or device.no_process_use:
+            return device.no_process_use or Unavailable('not supported')
+        now = time.time()
+        offset = now - time.monotonic()
+        has_jumped = abs(offset - device.clock_offset) > CLOCK_STEP
+        device.clock_offset = offset
+        if has_jumped:  # earlier samples have times of the clock before, so that none seems to be new
+            device.last_seen = int((now - 2) * 1e6)
+            return Unavailable('two samples')
+        out, last = {}, device.last_seen
+        rows = self.process_samples(device, found, last)
+        if rows.__class__ is Unavailable:
+            return rows
+        for pid, stamp, shares in rows:
+            if stamp > device.last_seen:
+                if stamp >= last or pid not in out:
+                    out[pid] = shares
+                last = max(last, stamp)
+        util = device.values.get('util')
+        if not out and found and util.__class__ is int and util:
+            # Somebody uses the device, so there are samples; if all are old, the driver's clock was set.
+            rows = self.process_samples(device, found, 0)
+            newest = max([stamp for _, stamp, _ in rows] + [0]) if rows.__class__ is list else 0
+            if 0 < newest < last:
+                device.last_seen = newest
+                return Unavailable('two samples')
+        device.last_seen = last
+        return out
+
+    def process_samples(self, device, found, since):
+        """Returns [(pid, time, (sm, memory, encoder, decoder))] of the known processes, or why there are none."""
         library, c = self.library, self.library.c
         name = 'nvmlDeviceGetProcessUtilization'
         function = library.function(name)
@@ -312,27 +355,23 @@ class Nvml:
             code = NO_FUNCTION
             if function is not None:
                 library.record_call(label)
-                code = function(device.handle, self.samples, c.byref(count), c.c_ulonglong(device.last_seen))
+                code = function(device.handle, self.samples, c.byref(count), c.c_ulonglong(since))
             if code != TOO_SMALL:
                 break
             self.samples = c.create_string_buffer(32 * min(65536, count.value * 2 + 5))
         if code in device.fatal_codes:
             raise NvmlError(code)
         if code in REFUSALS:
-            device.has_process_use = False
-            return None
-        out, last = {}, device.last_seen
+            device.no_process_use = Unavailable(REFUSALS[code])
+            device.refuse('process use', setattr, device, 'no_process_use', None)
+            return device.no_process_use
         if code != OK:
-            return out if code == NOT_FOUND else None
+            return [] if code == NOT_FOUND else Unavailable('driver error')
         data = self.samples.raw[:32 * min(count.value, len(self.samples) // 32)]
-        for pid, stamp, sm, memory, encoder, decoder in struct.iter_unpack('=IxxxxQIIII', data):
-            # Drivers return rows of processes that exited long ago, and percentages over 100.
-            if pid in found and stamp > device.last_seen and max(sm, memory, encoder, decoder) <= 100:
-                if stamp >= last or pid not in out:
-                    out[pid] = sm, memory, encoder, decoder
-                last = max(last, stamp)
-        device.last_seen = last
-        return out
+        # Drivers return rows of processes that exited long ago, and percentages over 100.
+        return [(pid, stamp, (sm, memory, encoder, decoder))
+                for pid, stamp, sm, memory, encoder, decoder in struct.iter_unpack('=IxxxxQIIII', data)
+                if pid in found and stamp < MAX_STAMP and max(sm, memory, encoder, decoder) <= 100]
 
     # -- events
 
@@ -358,8 +397,14 @@ class Nvml:
             code = self.library.call('nvmlEventSetCreate', self.library.c.byref(events))
             if code == OK:
                 self.events = events
-            else:
-                self.why_no_events = REFUSALS.get(code)
+            elif code in REFUSALS:
+                self.refuse_events(REFUSALS[code])
+
+    def refuse_events(self, why):
+        """Uses no events for a while, because the driver refuses them."""
+        self.why_no_events = why
+        self.events_retry = time.monotonic() + self.events_delay
+        self.events_delay = min(RETRY_MAX, 2 * self.events_delay)
 
     def recreate_event_set(self):
         """Creates the event set again: one with a lost device may report nothing else."""
@@ -382,6 +427,12 @@ class Nvml:
             self.count_xids(gpu)
         else:
             gpu.values['xids'] = gpu.values['xid'] = Unavailable(self.why_no_events or REFUSALS.get(code, 'driver error'))
+            if self.events is not None:
+                gpu.refuse('events', self.register_again, gpu)
+
+    def register_again(self, gpu):
+        self.register(gpu)
+        self.publish(False)
 
     def count_xids(self, gpu):
         gpu.values['xids'] = gpu.event_history.setdefault('xids', 0)
@@ -389,7 +440,7 @@ class Nvml:
 
     def disable_events(self, why):
         """Stops using events, because the driver refuses them."""
-        self.why_no_events = why
+        self.refuse_events(why)
         self.recreate_event_set()
         self.publish(False)
 

@@ -20,6 +20,10 @@ SLOW_FIELDS = (
 # Values that a slice does not have.
 DEVICE_ONLY = ('util', 'memory_util', 'temperature', 'power', 'power_limit', 'clock_sm', 'encoder', 'decoder')
 MAX_LINKS = 64
+RETRY_FIRST, RETRY_MAX = 10.0, 640.0  # seconds until a refused value is asked for again: twice as long each time
+MAX_PID = 1 << 22  # the kernel's maximum
+MAX_STAMP = 1 << 62  # microseconds; a sample with a later one is garbage
+CLOCK_STEP = 0.5  # seconds by which the clock must jump to count as set
 # nvmlEventType*: Xid, uncorrected memory error, page retirement, poison, device unavailable, recovery action.
 EVENTS = 0xfc0a
 
@@ -41,8 +45,10 @@ class NvmlDevice(DeviceValues):
         self.values = {}
         self.sent = {}
         self.gpm = None
-        self.last_seen = int((time.time() - 2) * 1e6)  # of process utilization samples
-        self.has_process_use = True
+        self.refused, self.delays = {}, {}  # by key: when and how to ask again, and the last delay
+        self.clock_offset = time.time() - time.monotonic()
+        self.last_seen = int((time.time() - 2) * 1e6)  # of process utilization samples, which have the time of the day
+        self.no_process_use = None  # why there are no such samples
         self.has_quiet_graphics = self.has_quiet_mps = False
 
     def make_query(self, keys, name, out, *before, **more):
@@ -89,10 +95,37 @@ class NvmlDevice(DeviceValues):
         return None
 
     def query_all(self, plan):
-        """Runs all queries of a plan and removes the refused ones."""
+        """Runs all queries of a plan and removes the refused ones for a while."""
         kept = [self.query(query) for query in plan]
         if kept != plan:
+            for query, again in zip(plan, kept):
+                if again is None:
+                    self.refuse(query.keys, self.ask_again, query, plan)
             plan[:] = [query for query in kept if query is not None]
+
+    def query_once(self, query):
+        """Runs a query for values that never change, until it answers."""
+        self.query(query)
+        if any(self.values.get(key).__class__ is Unavailable for key in query.keys if key):
+            self.refuse(query.keys, self.query_once, query)
+
+    def ask_again(self, query, plan):
+        again = self.query(query)
+        if again is None:
+            self.refuse(query.keys, self.ask_again, query, plan)
+        else:
+            plan.append(again)
+
+    def refuse(self, key, ask, *arguments):
+        """Plans to ask again for what was refused."""
+        delay = self.delays[key] = min(RETRY_MAX, 2 * self.delays.get(key, RETRY_FIRST / 2))
+        self.refused[key] = time.monotonic() + delay, ask, arguments
+
+    def retry_refused(self, now):
+        """Asks again for what was refused long enough ago."""
+        for key in [key for key, entry in self.refused.items() if entry[0] <= now]:
+            _, ask, arguments = self.refused.pop(key)
+            ask(*arguments)
 
     def read_activity(self, now):
         """Reads the activity counters."""
@@ -104,12 +137,16 @@ class NvmlDevice(DeviceValues):
         if code:
             self.values['activity'] = Unavailable(REFUSALS.get(code, 'driver error'))
             if code in REFUSALS:
+                self.refuse('gpm', self.start_gpm, self.gpm.device, self.gpm.handle, self.gpm.instance)
+                self.gpm.free()
                 self.gpm = None
         elif found:
             self.values['activity'] = found[:8]
             # The driver's own byte counters are better, if there are any.
             if self.values.get('pcie_tx').__class__ is not int and found[8:] != [None] * 4:
                 self.values['flow'] = found[8:]
+        elif self.gpm.is_first:
+            self.values['activity'] = Unavailable('two samples')
 
     def start_gpm(self, label, handle, instance=None):
         gpm = Gpm(self.library, handle, label, instance)
@@ -118,6 +155,7 @@ class NvmlDevice(DeviceValues):
             self.gpm = gpm
         else:
             self.values['activity'] = Unavailable(why)
+            self.refuse('gpm', self.start_gpm, label, handle, instance)
 
 
 class NvmlError(Exception):
@@ -182,6 +220,7 @@ class Slice(NvmlDevice):
         return NvmlDevice.header(self, full) + ',"parent":' + quote(self.parent)
 
     def sample(self, now):
+        self.retry_refused(now)
         self.query_all(self.fast_queries)
         self.read_activity(now)
 
@@ -214,9 +253,7 @@ class Gpu(NvmlDevice):
     def query_static(self):
         """Reads the values that never change."""
         library, c, values = self.library, self.library.c, self.values
-        name = library.string('nvmlDeviceGetName', self.handle)
-        if name:
-            values['name'] = name
+        self.read_identity()
         pci = c.create_string_buffer(68)
         if library.call('nvmlDeviceGetPciInfo_v3', self.handle, pci) == OK:
             pci_id = printable_bytes(pci.raw[36:68].split(b'\0')[0])
@@ -224,9 +261,6 @@ class Gpu(NvmlDevice):
             node = read_number('/sys/bus/pci/devices/%s/numa_node' % pci_id[-12:].lower())
             if node is not None:
                 values['numa_node'] = node
-        minor = library.unsigned('nvmlDeviceGetMinorNumber', self.handle)
-        if minor is not None:
-            values['minor'] = minor
         queries = [self.make_query('clock_%s_max' % key, 'nvmlDeviceGetMaxClockInfo', c.c_uint(), c.c_uint(number))
                 for number, key in enumerate(('graphics', 'sm', 'memory', 'video'))]
         queries += [
@@ -236,20 +270,30 @@ class Gpu(NvmlDevice):
             self.make_query('temperature_slowdown', 'nvmlDeviceGetTemperatureThreshold', c.c_uint(), c.c_uint(1)),
             self.make_query('power_limit_default', 'nvmlDeviceGetPowerManagementDefaultLimit', c.c_uint()),
         ]
-        minimum, maximum = c.c_uint(), c.c_uint()
-        queries.append(self.make_query('power_limit_min', 'nvmlDeviceGetPowerManagementLimitConstraints', minimum,
-                             after=(c.byref(maximum),)))
-        self.query_all(queries)
-        if values['power_limit_min'].__class__ is int:
-            values['power_limit_max'] = maximum.value
-        else:
-            values['power_limit_max'] = values['power_limit_min']
-        major, minor = c.c_int(), c.c_int()
-        if library.call('nvmlDeviceGetCudaComputeCapability', self.handle, c.byref(major), c.byref(minor)) == OK:
-            values['capability'] = '%d.%d' % (major.value, minor.value)
+        limits = (c.c_uint * 2)()
+        queries.append(self.make_query(('power_limit_min', 'power_limit_max'), 'nvmlDeviceGetPowerManagementLimitConstraints',
+                                       limits, after=(c.byref(limits, 4),)))
+        for query in queries:
+            self.query_once(query)
         # The library answers at once if the chip has no such counters.
         self.start_gpm(self.label, self.handle)
         self.has_gpm = self.gpm is not None
+
+    def read_identity(self):
+        """Reads the name, the minor number and the compute capability, again after a while if one is refused."""
+        library, c, values = self.library, self.library.c, self.values
+        name = library.string('nvmlDeviceGetName', self.handle)
+        if name:
+            values['name'] = name
+        minor_number = library.unsigned('nvmlDeviceGetMinorNumber', self.handle)
+        if minor_number is not None:
+            values['minor'] = minor_number
+        major, minor = c.c_int(), c.c_int()
+        code = library.call('nvmlDeviceGetCudaComputeCapability', self.handle, c.byref(major), c.byref(minor))
+        if code == OK:
+            values['capability'] = '%d.%d' % (major.value, minor.value)
+        if code or not name or minor_number is None:
+            self.refuse('identity', self.read_identity)
 
     def make_fast_queries(self):
         c = self.library.c
@@ -312,7 +356,7 @@ class Gpu(NvmlDevice):
             elif fallback and fallback[4] <= self.driver:
                 known.append(fallback[:4])
             else:
-                self.values[field[0]] = Unavailable('not supported')
+                self.values[field[0]] = Unavailable('not offered')
         return FieldBatch(self.library, self.label, known)
 
     def read_fields(self, name):
@@ -335,12 +379,18 @@ class Gpu(NvmlDevice):
                 kept.append(fallback[:4])
                 continue
             self.values[key] = Unavailable(refused or 'driver error') if field_code else value * field[3]
-            if not refused:
+            if refused:
+                self.refuse(key, self.add_field, name, field)
+            else:
                 kept.append(field)
         if kept != batch.fields:
             self.batches[name] = FieldBatch(self.library, self.label, kept)
             if any(field not in batch.fields for field in kept):
                 self.read_fields(name)  # reads the fallbacks at once
+
+    def add_field(self, name, field):
+        """Adds a field to a batch again."""
+        self.batches[name] = FieldBatch(self.library, self.label, self.batches[name].fields + [field])
 
     def read_links(self):
         """Reads the counters of each NVLink."""
@@ -368,6 +418,7 @@ class Gpu(NvmlDevice):
 
     def sample(self, now, is_slow):
         if is_slow:
+            self.retry_refused(now)
             self.query_all(self.slow_queries)
             self.read_fields('slow')
             if self.values['fabric'].__class__ is int:
@@ -375,7 +426,8 @@ class Gpu(NvmlDevice):
         self.query_all(self.fast_queries)
         if self.values['pstate'] == 32:
             self.values['pstate'] = Unavailable('not available')
-        if self.values['memory_total'] == 0:  # integrated: it uses the host's memory
+        if self.values['memory_total'] == 0:  # it uses the host's memory
+            self.values['integrated'] = True
             for key in ('memory_total', 'memory_used', 'memory_free', 'memory_reserved'):
                 self.values[key] = Unavailable('not supported')
         self.read_fields('fast')

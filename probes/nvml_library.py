@@ -4,9 +4,9 @@
 OK, UNINITIALIZED, INVALID, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, TOO_SMALL = 0, 1, 2, 3, 4, 6, 7
 NO_DRIVER, NO_FUNCTION, GPU_IS_LOST, NEEDS_RESET, BLOCKED, MISMATCH, DEPRECATED = 9, 13, 15, 16, 17, 18, 26
 
-# Permanent errors: the value is not queried again. Any other error may be temporary.
-REFUSALS = {INVALID: 'not supported', NOT_SUPPORTED: 'not supported', NO_FUNCTION: 'not supported',
-            25: 'not supported', DEPRECATED: 'not supported', NO_PERMISSION: 'no permission', BLOCKED: 'no permission'}
+# Refusals: the value is asked for again after a while, each time after twice as long. Any other error may be gone soon.
+REFUSALS = {INVALID: 'not supported', NOT_SUPPORTED: 'not supported', NO_FUNCTION: 'not offered',
+            25: 'not offered', DEPRECATED: 'not offered', NO_PERMISSION: 'no permission', BLOCKED: 'no permission'}
 # Errors of the whole device, with the fault that is reported.
 DEVICE_FAULTS = {GPU_IS_LOST: 'lost', NEEDS_RESET: 'reset', NO_PERMISSION: 'perm',
                  BLOCKED: 'blocked by a control group', 8: 'a power cable is not connected'}
@@ -261,7 +261,7 @@ class Gpm:
         self.library, self.handle, self.device, self.instance = library, handle, device, instance
         self.samples = [c.c_void_p(), c.c_void_p()]
         self.sampled_at = None
-        self.refused = None
+        self.is_first = False  # there is one snapshot so far
         self.buffer = None
 
     def start(self):
@@ -297,8 +297,8 @@ class Gpm:
         if code:
             return code, []
         self.samples = [last, before]
-        is_first, self.sampled_at = self.sampled_at is None, now
-        return (OK, []) if is_first else self.compute(last, before)
+        self.is_first, self.sampled_at = self.sampled_at is None, now
+        return (OK, []) if self.is_first else self.compute(last, before)
 
     def compute(self, first, second):
         library = self.library

@@ -70,7 +70,7 @@ error() {   # source, code, call, hundredths, message as JSON or nothing: sends 
 is_blocked() {    # pid: returns 0 if a process, or one that it has started, waits in the kernel and cannot be interrupted
     stat='' below=''
     IFS= read -r stat <"/proc/$1/stat"
-    case ${stat##*) } in D*) return 0 ;; esac
+    case ${stat##*\) } in D*) return 0 ;; esac
     # The file has no end of line.
     IFS= read -r below <"/proc/$1/task/$1/children"
     for child in $below; do
@@ -374,7 +374,7 @@ on_apps_end() {   # after the process query
         return
     fi
     clock
-    apps=",${rows#,}" apps_at=$up apps_new=1 pids=''
+    apps=",${rows#,}" apps_at=$up apps_new=1 pids='' ambiguous=''
     apps_last=$apps
     while :; do
         row=${rows#,\"*, }
@@ -383,11 +383,16 @@ on_apps_end() {   # after the process query
         case $pid in
         '' | *[!0-9]* | 0*) ;;
         *)
-            case "$pids " in
+            case "$pids$ambiguous " in
             *" $pid "*) ;;
             *)
-                pids="$pids $pid"
-                case "$sent_facts $new $requested " in *" $pid:"* | *" $pid "*) ;; *) new="$new $pid" ;; esac
+                # In another PID namespace, this may be another process than the one that the driver means.
+                if [ -n "$other_pids" ] && [ -e "/proc/$pid/stat" ] && ! holds_device "$pid"; then
+                    ambiguous="$ambiguous $pid"
+                else
+                    pids="$pids $pid"
+                    case "$sent_facts $new $requested " in *" $pid:"* | *" $pid "*) ;; *) new="$new $pid" ;; esac
+                fi
                 ;;
             esac
             ;;
@@ -397,6 +402,21 @@ on_apps_end() {   # after the process query
         [ "$row" != "$rows" ] || break
         rows=,\"$row
     done
+}
+
+find_other_pids() {  # sets `other_pids` unless /proc numbers processes as the driver does: it then shows kernel threads
+    other_pids=$contained line=''
+    case $GTOP_PIDS in own) other_pids='' ;; esac
+    if [ -n "$other_pids" ] && read -r line </proc/2/stat; then
+        # shellcheck disable=SC2086
+        set -- ${line##*\) }
+        [ $(($7 & 2097152)) = 0 ] || other_pids=''
+    fi
+}
+
+holds_device() { # pid: true if the process is seen to have a device file open
+    case $(ls -l "/proc/$1/fd") in *'-> /dev/nvidia'*) return 0 ;; esac
+    return 1
 }
 
 start_due_jobs() { # starts the jobs that are due, and sends the waiting sample once its jobs have ended
@@ -473,6 +493,12 @@ send_signal() { # "id pid start signal": signals the process if pid and start ti
     esac
     if [ -z "$leader" ]; then answer "$id" refused '/proc belongs to another PID namespace'; return; fi
     if [ "$pid" -le 1 ]; then answer "$id" refused 'pid 1 is never signalled'; return; fi
+    case "$ambiguous " in
+    *" $pid "*)
+        answer "$id" refused 'another process may have this pid here: the driver counts in another PID namespace'
+        return
+        ;;
+    esac
     owner="$uid"
     [ "$uid" = 0 ] || owner=$(real_or_saved_uid "$pid")
     # A process name may contain a newline. From here on no process is started.
@@ -551,6 +577,7 @@ main() {
 '
     contained=$(readlink /proc/self/ns/pid) absent=''
     [ "$contained" != 'pid:[4026531836]' ] || contained=''
+    find_other_pids
     uid=$(id -u) arch=$(uname -m) tick=$(getconf CLK_TCK) page=$(getconf PAGESIZE)
     : "${tick:=100}" "${page:=4096}"
     # The uid, until the name service has answered for a user who is not in /etc/passwd.
@@ -562,7 +589,7 @@ main() {
     n=0 sequence=0 every=100 tries=0 smi_limit=6000 smi_habit=0 longest=0 smi_stuck='' smi_blocked='' smi_due=0 apps_due=0 more_due=0 slow_due=0 focus=0 focus_timeout=6500 focus_end=0
     smi_job='' facts_job='' slow_job='' name_job='' csv='' csv_last='' apps='' apps_last='' slow='' slow_last=''
     details='' details_last='' details_new='' smi_worked='' has_mig='' newer=1 known='' minors=''
-    csv_new='' apps_new='' pids='' sent_facts='' requested='' new='' facts='' pending='' full=1
+    csv_new='' apps_new='' pids='' ambiguous='' sent_facts='' requested='' new='' facts='' pending='' full=1
     # shellcheck disable=SC2153
     hundredths "$INTERVAL"
     [ $cs != 0 ] || cs=100
@@ -572,7 +599,7 @@ main() {
     full_at=$((now + 100 + (${#NODE} * 977 + $$) % 6000))
     find_smi
     find_host_devices
-    find_python_only
+    find_pci_devices
     hello
     [ -n "$smi" ] || smi_due=6000
     tick

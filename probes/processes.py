@@ -10,6 +10,9 @@ MAX_STATICS = 300000  # maximum bytes of static facts in one frame
 MAX_ENVIRON = 131072
 MAX_VISIBLE = 64
 VISIBLE_DEVICES = (b'CUDA_VISIBLE_DEVICES=', b'NVIDIA_VISIBLE_DEVICES=', b'ROCR_VISIBLE_DEVICES=')
+INITIAL_NAMESPACE = 'pid:[4026531836]'
+PF_KTHREAD = 0x200000
+DEVICE_FILES = ('/dev/nvidia', '/dev/kfd', '/dev/dri/', '/dev/accel', '/dev/vfio/')
 CONTAINERS = ('docker', 'libpod', 'kubepods', 'containerd', 'crio-', 'lxc', 'machine.slice')
 
 
@@ -30,7 +33,7 @@ def owner(pid):
         return None
 
 
-def unseen_reason(pid, contained):
+def unseen_reason(pid, contained, has_driver_pids=True):
     """Returns why /proc does not show a process."""
     try:
         os.kill(pid, 0)
@@ -38,13 +41,30 @@ def unseen_reason(pid, contained):
         return 'elsewhere' if contained else 'gone'
     except (OSError, OverflowError):
         pass
-    return 'hidden'
+    return 'hidden' if has_driver_pids else 'ambiguous'
 
 
 def is_contained():
     """Returns true if the probe runs in a PID namespace other than the initial one."""
     try:
-        return os.readlink('/proc/self/ns/pid') != 'pid:[4026531836]'
+        return os.readlink('/proc/self/ns/pid') != INITIAL_NAMESPACE
+    except OSError:
+        return False
+
+
+def has_driver_pids(contained):
+    """Returns true if /proc numbers processes as drivers do. Only the initial PID namespace shows kernel threads."""
+    if not contained or os.environ.get('GTOP_PIDS') == 'own':
+        return True
+    found = read_stat(2)
+    return found is not None and int(found[1][6]) & PF_KTHREAD != 0
+
+
+def holds_device(pid):
+    """Returns true if a process is seen to have a device file open; those of other users are hidden."""
+    folder = '/proc/%d/fd/' % pid
+    try:
+        return any(os.readlink(folder + fd).startswith(DEVICE_FILES) for fd in os.listdir(folder))
     except OSError:
         return False
 
@@ -186,6 +206,7 @@ class Processes:
         self.unseen = {}  # why /proc does not show a listed process, by pid
         self.hidden = {}        # (cgroup, uid) of hidden processes, by pid
         self.contained = is_contained()
+        self.has_driver_pids = has_driver_pids(self.contained)
         self.resample_at = 0.0  # when to read again, so that new processes get rates; 0 for never
 
     def read(self, full):
@@ -222,6 +243,9 @@ class Processes:
         start, ppid = int(f[19]), int(f[1])
         row = self.rows.get(pid)
         if row is None or row['start'] != start:
+            # In another PID namespace, this may be another process than the one that the driver means.
+            if not (self.has_driver_pids or holds_device(pid)):
+                return None
             row = {'start': start, 'comm': None, 'uid': owner(pid), 'facts': {}, 'sent_state': None}
             self.resample_at = time.monotonic() + RESAMPLE_DELAY
         elif full:
@@ -236,7 +260,7 @@ class Processes:
         """Records why /proc does not show a process; returns [pid] if control groups are to be searched for it."""
         if pid in self.rows:
             self.gone.add(pid)
-        why = self.unseen[pid] = 'gone' if pid in self.gone else unseen_reason(pid, self.contained)
+        why = self.unseen[pid] = 'gone' if pid in self.gone else unseen_reason(pid, self.contained, self.has_driver_pids)
         if why != 'hidden' or pid in self.hidden:
             return []
         self.hidden[pid] = None, owner(pid)
@@ -312,6 +336,10 @@ class Processes:
             group, uid = self.hidden.get(pid, (None, None))
             out.update(cgroup=group, uid=uid, user=self.user_name(uid))
         return out
+
+    def ambiguous(self):
+        """Returns the pids of drivers that may be those of other processes here."""
+        return [pid for pid, why in self.unseen.items() if why == 'ambiguous']
 
     def user_name(self, uid):
         return None if uid is None else self.names.get(uid, str(uid))

@@ -78,9 +78,9 @@ class Requests:
                 self.on_child_lost('reading /proc hangs for this process')
         elif self.waiting:
             self.current, verb, values = self.waiting.pop(0)
-            pids = set(pid for backend_pids in self.processes.pids.values() for pid in backend_pids)
             own_groups = [os.getpgid(0)] + [other.pid for other in probe.workers() if other.pid]
-            worker.request(now, 'answer', verb, values, sorted(pids), own_groups, self.processes.names)
+            worker.request(now, 'answer', verb, values, sorted(self.processes.rows), own_groups, self.processes.names,
+                           self.processes.ambiguous())
         elif now >= self.idle_since + IDLE_TIMEOUT:
             probe.poll.unregister(worker.link.source)
             worker.kill()

@@ -39,6 +39,7 @@ mod holdings;
 mod idle;
 mod job_lookup;
 mod lasting;
+mod lasting_update;
 mod missing;
 mod node;
 mod node_builder;

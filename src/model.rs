@@ -24,6 +24,7 @@ pub use job::{
     Allocation, DeviceAllocation, Job, JobList, JobListError, JobOutcome, JobState, RequestedJobs,
     Unanswered,
 };
+pub use pci::{PciFunction, UnreadableDevices};
 pub use playback::{Mark, MarkKind, Playback, PlaybackCommand, RecorderState, SPEEDS};
 pub use process::{
     Ancestor, Container, ContainerKind, DeviceUse, ProcessReading, ProcessState, ProcessStatics,
@@ -65,6 +66,7 @@ mod health;
 mod host;
 mod id;
 mod job;
+mod pci;
 mod playback;
 mod process;
 mod reading;
@@ -169,6 +171,7 @@ mod tests {
         let reasons = [
             Reason::NotSampled,
             Reason::NotSupported,
+            Reason::NotOffered,
             Reason::NotAvailable,
             Reason::DriverError,
             Reason::NoPermission,
@@ -177,13 +180,15 @@ mod tests {
             Reason::NeedsTwoSamples,
             Reason::Gone,
             Reason::OtherNamespace,
+            Reason::AmbiguousPid,
             Reason::Asleep,
             Reason::Withheld,
         ];
         assert_eq!(
             joined(reasons.map(Reason::text)),
-            "not sampled, not supported, not available, driver error, no permission, malformed, no workload, \
-             needs two samples, gone, in another PID namespace, asleep, withheld"
+            "not sampled, not supported, not offered by this source, not available, driver error, no permission, \
+             malformed, no workload, needs two samples, gone, in another PID namespace, \
+             pid may be another process's here, asleep, withheld"
         );
         let key = ProcessKey { pid: 1, start_ticks: 2 };
         let requests = [

@@ -33,6 +33,7 @@ mod homes;
 mod login;
 mod nodeset;
 mod nvml;
+mod pci;
 mod pick;
 mod pod;
 mod probe;

@@ -2,5 +2,5 @@
 //! machine, told here without the rules of the program.
 
 mod counts;
-mod facts;
+mod machine;
 mod picks;

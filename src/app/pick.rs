@@ -276,6 +276,10 @@ fn check_any_devices(fleet: &Fleet) -> Result<(), PickError> {
     let reasons: Vec<String> = fleet.nodes.iter().flat_map(|node| absence_reasons(node)).collect();
     let driver = reasons.iter().find(|reason| !reason.ends_with("not found"));
     let is_answered = fleet.nodes.iter().any(|node| node.taken_at().is_some());
+    let hellos = fleet.nodes.iter().filter_map(|node| node.hello.as_ref());
+    if let Some(found) = hellos.flat_map(|hello| hello.host.unreadable_devices()).next() {
+        return Err(PickError::NoDevices(found.text(), names));
+    }
     match driver.or(reasons.first()) {
         Some(reason) if driver.is_some() => Err(PickError::DriverError(reason.clone(), names)),
         Some(reason) => Err(PickError::NoDevices(reason.clone(), names)),

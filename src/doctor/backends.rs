@@ -50,6 +50,10 @@ pub(super) async fn add_steps(
 ) {
     let mut decoder = Decoder::default();
     let Some(Decoded::Hello(hello)) = decoder.decode(hello, arrival) else { return };
+    for found in hello.host.unreadable_devices() {
+        let remedy = "the tools of its vendor show its values";
+        steps.push(StepResult::note("accelerators", found.text()).with_remedy(remedy));
+    }
     let mut states = hello.backends;
     let mut results: BTreeMap<Source, BackendResult> = BTreeMap::new();
     let began = Instant::now();

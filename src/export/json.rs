@@ -24,7 +24,8 @@ use crate::insight::note::Note;
 use crate::metrics::Usage;
 use crate::model::{
     Ancestor, Bytes, Device, DeviceFault, DriverFacts, Fault, Link, LinkCounters, NodeName,
-    Percent, SchedulerNode, SourceFault, Space, TpuCore, TransportKind, Watts,
+    Percent, Reason, SchedulerNode, Source, SourceFault, Space, TpuCore, TransportKind,
+    UnreadableDevices, Watts,
 };
 use crate::time::Timestamp;
 
@@ -335,6 +336,7 @@ object! {
     /// The host of a node. Its static properties are null until the probe has reported them.
     HostJson<'a> as "host" of (node: &'a Node) with {
         let hello = node.hello.as_deref();
+        let unreadable = hello.map(|hello| hello.host.unreadable_devices()).unwrap_or_default();
     } {
         /// The machine's own host name.
         host_name: Option<&'a str> = hello.map(|hello| &*hello.host.host_name),
@@ -350,6 +352,9 @@ object! {
         hidepid: Option<u8> = hello.map(|hello| hello.host.hidepid),
         /// True if the probe runs in its own PID namespace and sees no processes outside it.
         contained: Option<bool> = hello.map(|hello| hello.host.is_contained),
+        /// Accelerators on the PCI bus that gtop cannot read.
+        unreadable_devices: Vec<UnreadableJson> =
+            unreadable.iter().map(UnreadableJson::of).collect(),
         ..metrics: Metrics<'a, Node> = Metrics::of(node),
         /// Traffic of each network interface.
         network: Vec<Flow<'a>> = node.host.network.iter().map(Flow::of).collect(),
@@ -359,6 +364,24 @@ object! {
         disks: Vec<DiskFlow<'a>> = node.host.disks.iter().map(DiskFlow::of).collect(),
         /// Disk space of local file systems.
         space: Vec<SpaceJson<'a>> = node.host.slow.space.iter().map(SpaceJson::of).collect(),
+    }
+}
+
+object! {
+    /// Accelerators of one kind that gtop cannot read.
+    UnreadableJson as "unreadable_devices" of (found: &UnreadableDevices) {
+        /// How many there are.
+        count: usize = found.count,
+        /// The vendor's name, or else its PCI id.
+        vendor: String = found.vendor_name(),
+        /// PCI id of the vendor.
+        vendor_id: u32 = found.vendor.into(),
+        /// PCI id of the device.
+        device_id: u32 = found.device.into(),
+        /// The driver that has them; null if there is none.
+        driver: Option<String> = found.driver.as_deref().map(str::to_owned),
+        /// Text.
+        text: String = found.text(),
     }
 }
 
@@ -453,6 +476,8 @@ object! {
     ) with {
         let unknown_extra = node.users_unknown_reason(index).map(|why| ("processes", why));
         let links = device.details.as_ref().and_then(|details| details.links.known());
+        let unsampled = node.unsampled_reason(index, Source::slow);
+        let unsampled_use = node.unsampled_reason(index, Source::processes);
         let holdings = node.holdings.device(&device.uuid);
         let cores = device.tpu.as_ref().and_then(|tpu| tpu.by_core.known());
     } {
@@ -476,7 +501,8 @@ object! {
         /// Why it is not ok, the worst first; empty if it is.
         health_reasons: Vec<HealthReasonJson> =
             node.health_reasons(device).iter().map(HealthReasonJson::of).collect(),
-        ..metrics: Metrics<'a, Device> = Metrics { unknown_extra, ..Metrics::of(device) },
+        ..metrics: Metrics<'a, Device> =
+            Metrics { unknown_extra, unsampled, ..Metrics::of(device) },
         /// The counters of each `NVLink`.
         links: Vec<LinkJson> =
             links.iter().flat_map(|links| links.iter()).map(LinkJson::of).collect(),
@@ -489,7 +515,10 @@ object! {
         no_other_job: &'static str = holdings.rest.as_str(),
         /// Processes on the device; empty when there are none, null when unknown.
         processes: Option<Vec<UsageJson<'a>>> =
-            unknown_extra.is_none().then(|| Usage::of(node, device).map(UsageJson::of).collect()),
+            unknown_extra.is_none().then(|| {
+                let uses = Usage::of(node, device);
+                uses.map(|usage| UsageJson::of(usage, unsampled_use)).collect()
+            }),
     }
 }
 
@@ -537,7 +566,7 @@ object! {
 
 object! {
     /// A process on a device.
-    UsageJson<'a> as "process" of (usage: Usage) with {
+    UsageJson<'a> as "process" of (usage: Usage, unsampled: Reason) with {
         let process = usage.process.as_ref();
         let parents = process.iter().flat_map(|process| process.statics.parents.iter());
         let parents = parents.map(ParentJson::of).collect();
@@ -546,7 +575,8 @@ object! {
         pid: u32 = usage.used.pid,
         /// Start time in clock ticks since boot; identifies the process together with pid.
         start_ticks: Option<u64> = process.map(|process| process.key.start_ticks),
-        ..metrics: Metrics<'a, Usage> = Metrics { subject: Cow::Owned(usage), unknown_extra: None },
+        ..metrics: Metrics<'a, Usage> =
+            Metrics { subject: Cow::Owned(usage), unknown_extra: None, unsampled },
         /// Ancestor processes, nearest first.
         parents: Vec<ParentJson> = parents,
     }

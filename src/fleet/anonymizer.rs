@@ -134,6 +134,7 @@ impl Anonymizer {
             is_contained,
             user,
             job,
+            pci,
         } = &hello.host;
         // The rest of a kernel's release may be the name of a site.
         let version = kernel.split(|letter: char| !letter.is_ascii_digit() && letter != '.').next();
@@ -151,6 +152,7 @@ impl Anonymizer {
                 is_contained: *is_contained,
                 user: self.name("user", user),
                 job: job.as_ref().map(|id| self.job_id(id)),
+                pci: Arc::clone(pci),
             },
             intervals: hello.intervals.clone(),
             backends: hello.backends.iter().map(backend).collect(),

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::history::Metric;
-use crate::fleet::lasting;
+use crate::fleet::lasting_update::update_lasting;
 use crate::fleet::missing::{MissingDevices, keep_indices, list_event};
 use crate::fleet::node::Node;
 use crate::fleet::rates::update_rates;
 use crate::model::{
     BackendReading, Bytes, Device, DeviceDetails, DeviceFault, DeviceUse, DevicesReading, Event,
-    EventKind, Reading, Reason, RecoveryAction, Source, UsesReading, Vendor,
+    EventKind, Reading, Reason, RecoveryAction, Source, UsesReading,
 };
 use crate::time::{ClockOffset, NodeTime, Timestamp};
 
@@ -65,7 +65,7 @@ fn apply_devices(
         device.reject_impossible_memory();
     }
     apply_host_memory(node);
-    lasting::remember(node, source, reading.at);
+    update_lasting(node, source, sampled_at);
     for device in &node.devices {
         if let Some(share) = device.load().get().filter(|_| device.fault.is_none()) {
             node.history.record(&device.uuid, Metric::Utilization, sampled_at, share);
@@ -119,24 +119,25 @@ fn health_state(device: &Device) -> HealthState {
     (action, device.fault.is_some())
 }
 
-/// Shows the host's memory as the device's memory if exactly one NVIDIA device has none of its own.
+/// Marks integrated devices, and shows the host's memory as theirs where the driver tells none.
 fn apply_host_memory(node: &mut Node) {
     let host = &node.host.fast;
     let (total, free) = (host.memory_total, host.memory_available);
-    let (Some(total_bytes), Some(free_bytes)) = (total.get(), free.get()) else { return };
-    let mut without_memory = node.devices.iter_mut().filter(|device| {
-        let has_no_memory =
-            device.has_host_memory || device.memory_total == Reading::Unknown(Reason::NotSupported);
-        device.vendor.get() == Some(Vendor::Nvidia)
-            && device.parent.is_none()
-            && device.fault.is_none()
-            && has_no_memory
-    });
-    let (Some(device), None) = (without_memory.next(), without_memory.next()) else { return };
-    device.has_host_memory = true;
-    device.memory_total = total;
-    device.memory_free = free;
-    device.memory_used = Reading::Known(Bytes(total_bytes.0.saturating_sub(free_bytes.0)));
+    let used = total.zip(free).map(|(total, free)| Bytes(total.0.saturating_sub(free.0)));
+    for device in node.devices.iter_mut().filter(|device| device.fault.is_none()) {
+        if device.parent.is_some() || !device.is_integrated() {
+            continue;
+        }
+        device.has_host_memory = true;
+        // The driver's own numbers, of a part of it, are kept.
+        let is_host_memory = match device.memory_total {
+            Reading::Known(known) => total.get() == Some(known),
+            Reading::Unknown(reason) => reason != Reason::NotSampled,
+        };
+        if is_host_memory {
+            (device.memory_total, device.memory_free, device.memory_used) = (total, free, used);
+        }
+    }
 }
 
 /// Returns true if the devices are the same as before, in the same order and none lost: the usual case.
@@ -284,6 +285,12 @@ fn sort_devices(devices: &mut [(Device, Source)]) {
 
 fn apply_uses(node: &mut Node, source: &Source, reading: UsesReading) {
     let Node { uses, devices, device_sources, .. } = node;
+    for (device, owner) in devices.iter_mut().zip(device_sources.iter()) {
+        if owner == source {
+            device.nameless_processes =
+                reading.nameless.get(&device.uuid).copied().unwrap_or_default();
+        }
+    }
     let has_others = device_sources.iter().any(|owner| owner != source);
     let is_others = |uuid: &Arc<str>| {
         let mut owned = devices.iter().zip(device_sources.iter());
@@ -323,7 +330,8 @@ mod tests {
     use super::*;
     use crate::fleet::NodeBuilder;
     use crate::model::{
-        BackendState, Hello, Link, NodeName, Percent, Sample, SourceFault, SourceFaultKind, UseKind,
+        BackendState, DeviceStatics, Hello, Link, NodeName, Percent, Sample, SourceFault,
+        SourceFaultKind, UseKind, Vendor,
     };
 
     fn nvml() -> Source {
@@ -364,7 +372,7 @@ mod tests {
                 source: source.clone(),
                 slow_at: Some(at),
                 devices: Some(DevicesReading { at, list: vec![device], is_cut_short: false }),
-                uses: Some(UsesReading { at, list }),
+                uses: Some(UsesReading { at, list, nameless: BTreeMap::new() }),
             }],
             ..Sample::default()
         }
@@ -535,42 +543,98 @@ mod tests {
         }
     }
 
+    /// Returns a sample with devices of these names, which report no memory, on a host with 128 GiB.
+    fn sample_without_memory(available: u64, names: &[&str]) -> Sample {
+        let known = |gibibytes: u64| Reading::Known(Bytes(gibibytes << 30));
+        let host = crate::model::HostReading {
+            memory_total: known(128),
+            memory_available: known(available),
+            ..crate::model::HostReading::default()
+        };
+        let mut sample = sample_with(&nvml(), "GPU-a", vec![]);
+        let devices = &mut sample.backends[0].devices.as_mut().unwrap().list;
+        *devices = names
+            .iter()
+            .enumerate()
+            .map(|(index, name)| Device {
+                uuid: format!("GPU-{index}").into(),
+                vendor: Reading::Known(Vendor::Nvidia),
+                name: Reading::Known((*name).into()),
+                memory_total: Reading::Unknown(Reason::NotSupported),
+                memory_used: Reading::Unknown(Reason::NotSupported),
+                ..Device::default()
+            })
+            .collect();
+        Sample { host: Some((Timestamp::from_micros(1_000_000), host)), ..sample }
+    }
+
+    fn shown_memory(node: &Node, index: usize) -> (Option<Bytes>, Option<u64>, bool) {
+        let device = &node.devices[index];
+        let used = device.memory_used.get().map(|used| used.0 >> 30);
+        (device.memory_total.get(), used, device.has_host_memory)
+    }
+
     #[test]
-    fn a_device_without_own_memory_shows_the_host_memory() {
+    fn an_integrated_device_shows_the_host_memory_which_is_in_no_sum() {
+        let total = Some(Bytes(128 << 30));
+        for name in ["NVIDIA GB10", "Orin (nvgpu)", "NVIDIA Thor", "NVIDIA Jetson AGX Xavier"] {
+            let mut builder = builder(hello(&[(&nvml(), None)]));
+            builder.on_sample(sample_without_memory(100, &[name]));
+            assert_eq!(shown_memory(&builder.node(), 0), (total, Some(28), true), "{name}");
+            builder.on_sample(sample_without_memory(60, &[name]));
+            let node = builder.node();
+            assert_eq!(shown_memory(&node, 0), (total, Some(68), true), "{name}");
+            let totals = crate::fleet::Totals::of_devices(&node);
+            assert_eq!((totals.memory_used, totals.memory_total), (None, None));
+            let host = (Some(Bytes(68 << 30)), total);
+            assert_eq!(totals.shown_memory(), (host, true));
+        }
+        // All of a node have the same memory.
         let mut builder = builder(hello(&[(&nvml(), None)]));
-        let host_sample = |available: u64, list: &[&str]| {
-            let known = |bytes| Reading::Known(Bytes(bytes));
-            let host = crate::model::HostReading {
-                memory_total: known(128 << 30),
-                memory_available: known(available << 30),
-                ..crate::model::HostReading::default()
-            };
-            let mut sample = sample_with(&nvml(), "GPU-a", vec![]);
-            let devices = &mut sample.backends[0].devices.as_mut().unwrap().list;
-            *devices = list
-                .iter()
-                .map(|uuid| Device {
-                    uuid: (*uuid).into(),
-                    vendor: Reading::Known(Vendor::Nvidia),
-                    memory_total: Reading::Unknown(Reason::NotSupported),
-                    memory_used: Reading::Unknown(Reason::NotSupported),
-                    ..Device::default()
-                })
-                .collect();
-            Sample { host: Some((Timestamp::from_micros(1_000_000), host)), ..sample }
-        };
-        let memory_of = |node: &Node| {
-            let device = &node.devices[0];
-            (device.memory_total.get(), device.memory_used.get().map(|used| used.0 >> 30))
-        };
-        builder.on_sample(host_sample(100, &["GPU-a"]));
-        assert_eq!(memory_of(&builder.node()), (Some(Bytes(128 << 30)), Some(28)));
-        builder.on_sample(host_sample(60, &["GPU-a"]));
-        assert_eq!(memory_of(&builder.node()).1, Some(68));
-        // Two devices lack memory: the host's memory cannot be attributed to one of them.
-        builder.on_hello(hello(&[]));
-        builder.on_sample(host_sample(60, &["GPU-a", "GPU-b"]));
-        assert_eq!(memory_of(&builder.node()), (None, None));
+        builder.on_sample(sample_without_memory(100, &["NVIDIA GB10", "NVIDIA GB10"]));
+        let node = builder.node();
+        for index in [0, 1] {
+            assert_eq!(shown_memory(&node, index), (total, Some(28), true));
+        }
+        let shown = crate::fleet::Totals::of_devices(&node).shown_memory();
+        assert_eq!(shown, ((Some(Bytes(28 << 30)), total), true));
+    }
+
+    #[test]
+    fn a_device_with_memory_of_its_own_never_shows_the_host_memory() {
+        for name in [
+            "NVIDIA H100 80GB HBM3",
+            "NVIDIA GH200 480GB",
+            "NVIDIA GB200",
+            "NVIDIA GB100",
+            "GRID T4-16Q",
+            "NVIDIA GeForce RTX 4070",
+        ] {
+            let mut builder = builder(hello(&[(&nvml(), None)]));
+            builder.on_sample(sample_without_memory(100, &[name]));
+            let node = builder.node();
+            assert_eq!(shown_memory(&node, 0), (None, None, false), "{name}");
+            assert_eq!(node.devices[0].memory_total.reason(), Some(Reason::NotSupported));
+        }
+    }
+
+    #[test]
+    fn the_driver_tells_that_a_device_is_integrated() {
+        let mut builder = builder(hello(&[(&nvml(), None)]));
+        let mut sample = sample_without_memory(100, &["NVIDIA Unheard-of"]);
+        let list = &mut sample.backends[0].devices.as_mut().unwrap().list;
+        let statics =
+            DeviceStatics { integrated: Reading::Known(true), ..DeviceStatics::default() };
+        list[0].statics = statics.shared();
+        builder.on_sample(sample.clone());
+        let total = Some(Bytes(128 << 30));
+        assert_eq!(shown_memory(&builder.node(), 0), (total, Some(28), true));
+        // A part of the host's memory that the driver tells is kept.
+        let list = &mut sample.backends[0].devices.as_mut().unwrap().list;
+        list[0].memory_total = Reading::Known(Bytes(96 << 30));
+        list[0].memory_used = Reading::Known(Bytes(60 << 30));
+        builder.on_sample(sample);
+        assert_eq!(shown_memory(&builder.node(), 0), (Some(Bytes(96 << 30)), Some(60), true));
     }
 
     #[test]

@@ -35,6 +35,16 @@ pub(super) fn count_hidden(node: &mut Node) {
     let unseen: BTreeMap<u32, UnseenReason> =
         node.unseen.iter().map(|process| (process.pid, process.why)).collect();
     let mut sums = vec![DeviceUsers::default(); node.devices.len()];
+    for (position, device) in node.devices.iter().enumerate() {
+        let parent =
+            device.parent.as_ref().and_then(|parent| device_index(&node.devices, parent, None));
+        for sum in [Some(position), parent].into_iter().flatten() {
+            if let Some(sum) = sums.get_mut(sum) {
+                let nameless = device.nameless_processes;
+                sum.hidden = sum.hidden.map(|count| count.saturating_add(nameless));
+            }
+        }
+    }
     let mut index = None;
     for used in node.uses.iter() {
         // Uses of one device are adjacent.
@@ -47,7 +57,9 @@ pub(super) fn count_hidden(node: &mut Node) {
             match unseen.get(&used.pid) {
                 _ if visible_pids.binary_search(&used.pid).is_ok() => sum.add_memory(used.memory),
                 Some(UnseenReason::Gone) => sum.add_memory(used.memory),
-                Some(UnseenReason::Hidden | UnseenReason::OtherNamespace) => {
+                Some(
+                    UnseenReason::Hidden | UnseenReason::OtherNamespace | UnseenReason::Ambiguous,
+                ) => {
                     sum.hidden = sum.hidden.map(|count| count.saturating_add(1));
                 }
                 // The node did not report whether the process has ended or is hidden.
@@ -102,13 +114,25 @@ mod tests {
         Reading::Known(Bytes(memory))
     }
 
-    /// Returns the hidden counts of a device and its slice, each with 100 bytes in use.
     fn hidden_counts(
         uses: Option<Vec<DeviceUse>>,
         seen: &[u32],
         unseen: &[(u32, UnseenReason)],
     ) -> Vec<(Reading<u32>, Reading<Bytes>)> {
+        hidden_counts_with(uses, seen, unseen, &[])
+    }
+
+    /// Returns the hidden counts of a device and its slice, each with 100 bytes in use. `nameless` is how many processes
+    /// without a pid are listed on which.
+    fn hidden_counts_with(
+        uses: Option<Vec<DeviceUse>>,
+        seen: &[u32],
+        unseen: &[(u32, UnseenReason)],
+        nameless: &[(&str, u32)],
+    ) -> Vec<(Reading<u32>, Reading<Bytes>)> {
         let at = Timestamp::default();
+        let nameless: BTreeMap<Arc<str>, u32> =
+            nameless.iter().map(|(uuid, count)| ((*uuid).into(), *count)).collect();
         let device = |uuid: &str, parent: Option<&str>| Device {
             uuid: uuid.into(),
             parent: parent.map(Into::into),
@@ -136,7 +160,7 @@ mod tests {
                 source: Source::new("nvml"),
                 slow_at: None,
                 devices: Some(DevicesReading { at, list, is_cut_short: false }),
-                uses: uses.map(|list| UsesReading { at, list }),
+                uses: uses.map(|list| UsesReading { at, list, nameless: nameless.clone() }),
             }],
             processes: Some(ProcessesReading {
                 at,
@@ -158,6 +182,24 @@ mod tests {
         ];
         let found = hidden_counts(Some(uses), &[1, 2], &[(3, UnseenReason::OtherNamespace)]);
         assert_eq!(found, [(Reading::Known(1), bytes(50)), (Reading::Known(1), bytes(80))]);
+    }
+
+    #[test]
+    fn a_process_without_a_pid_is_hidden() {
+        let found = hidden_counts_with(
+            Some(vec![device_use("GPU", 1, bytes(30))]),
+            &[1],
+            &[],
+            &[("GPU", 2), ("MIG", 1)],
+        );
+        assert_eq!(found, [(Reading::Known(3), bytes(70)), (Reading::Known(1), bytes(100))]);
+    }
+
+    #[test]
+    fn a_pid_that_may_be_of_another_process_is_hidden() {
+        let uses = vec![device_use("GPU", 7, bytes(30))];
+        let found = hidden_counts(Some(uses), &[], &[(7, UnseenReason::Ambiguous)]);
+        assert_eq!(found[0], (Reading::Known(1), bytes(100)));
     }
 
     #[test]

@@ -18,7 +18,7 @@ const MAX_GONE: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub(super) struct MissingDevices {
     /// Devices that are not listed, and not gone for certain.
-    waiting: BTreeMap<Arc<str>, Waiting>,
+    waiting: BTreeMap<Arc<str>, MissedDevice>,
     /// Sources that have listed devices in this session.
     listed: BTreeSet<Source>,
     /// The list that is being applied is the first one of its source in this session.
@@ -30,7 +30,7 @@ pub(super) struct MissingDevices {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct MissedDevice {
     since: Timestamp,
     /// It was missed together with all others.
     is_reload: bool,
@@ -142,7 +142,7 @@ impl MissingDevices {
         if device.gone_since().is_some() {
             return device;
         }
-        let first = Waiting { since: reading.at, is_reload };
+        let first = MissedDevice { since: reading.at, is_reload };
         let uuid = Arc::clone(&device.uuid);
         let waiting = *self.waiting.entry(uuid).or_insert(first);
         let may_return = reading.is_cut_short
@@ -213,12 +213,12 @@ mod tests {
     }
 
     /// A node and the second of its last list.
-    struct Watched {
+    struct TestNode {
         builder: NodeBuilder,
         second: i64,
     }
 
-    impl Watched {
+    impl TestNode {
         fn new() -> Self {
             let name = NodeName::new("gpu01").unwrap();
             let mut watched =
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_device_that_is_gone_keeps_its_row_and_the_others_their_indices() {
-        let mut watched = Watched::new();
+        let mut watched = TestNode::new();
         watched.list(1, "abcd");
         watched.list(2, "abd");
         for second in 3..40 {
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_device_that_is_back_has_its_row_and_its_history_again() {
-        let mut watched = Watched::new();
+        let mut watched = TestNode::new();
         watched.list(1, "abcd");
         watched.list(2, "abd");
         watched.list(60, "abcd");
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_reload_of_the_driver_is_no_alarm() {
-        let mut watched = Watched::new();
+        let mut watched = TestNode::new();
         watched.list(1, "abc");
         for second in 2..10 {
             watched.list(second, "");
@@ -351,7 +351,7 @@ mod tests {
             ("abcd", "a0 works, b1 works, c2 works, d3 works", ""),
             ("wxy", "w0 works, x1 works, y2 works", ""),
         ] {
-            let mut watched = Watched::new();
+            let mut watched = TestNode::new();
             watched.list(1, "abcd");
             watched.begin_session("boot-2", None);
             assert_eq!(watched.rows(), "");
@@ -370,7 +370,7 @@ mod tests {
             (confined, None, "a0 works"),
             (confined, confined, "a0 works"),
         ] {
-            let mut watched = Watched::new();
+            let mut watched = TestNode::new();
             watched.begin_session("boot-1", before);
             watched.list(1, "ab");
             watched.begin_session("boot-1", after);
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn slices_and_replaced_devices_are_not_missed() {
-        let mut watched = Watched::new();
+        let mut watched = TestNode::new();
         let slice = Device { parent: Some("GPU-a".into()), ..device('s', 0) };
         watched.apply(1, vec![device('a', 0), slice], false);
         watched.list(2, "a");
@@ -394,7 +394,7 @@ mod tests {
         watched.apply(3, vec![replaced], false);
         assert_eq!((watched.rows(), watched.events()), ("n0 works".into(), String::new()));
         // One that is known moves to a slot that is free.
-        let mut watched = Watched::new();
+        let mut watched = TestNode::new();
         watched.list(1, "abc");
         watched.apply(
             2,
@@ -406,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_list_that_ends_early_tells_nothing_of_the_others() {
-        let mut watched = Watched::new();
+        let mut watched = TestNode::new();
         watched.list(1, "ab");
         let lost = Device { fault: Some(DeviceFault::Lost), ..device('b', 1).without_readings() };
         for second in 2..60 {
@@ -423,7 +423,7 @@ mod tests {
 
     #[test]
     fn a_device_without_a_uuid_gets_it_when_it_works() {
-        let mut watched = Watched::new();
+        let mut watched = TestNode::new();
         let lost = |uuid: &str| Device {
             uuid: uuid.into(),
             fault: Some(DeviceFault::Lost),
@@ -440,7 +440,7 @@ mod tests {
 
     #[test]
     fn devices_that_change_without_end_use_bounded_memory() {
-        let mut watched = Watched::new();
+        let mut watched = TestNode::new();
         for round in 0..300_u32 {
             let devices = (0..9).map(|index| Device {
                 uuid: format!("GPU-{round}-{index}").into(),

@@ -245,6 +245,19 @@ impl Node {
         self.sources.iter().find(|state| state.source == *source)
     }
 
+    /// Returns why a value of a device is missing that was never sampled: once a group of its source has come, the source
+    /// does not offer it.
+    pub fn unsampled_reason(&self, index: usize, group: fn(&Source) -> Source) -> Reason {
+        let source = self.device_sources.get(index).and_then(|owner| self.source(&group(owner)));
+        let has_come = source.is_some_and(|state| state.taken_at.is_some());
+        if has_come { Reason::NotOffered } else { Reason::NotSampled }
+    }
+
+    /// Returns true if the node has accelerators that gtop cannot read.
+    pub fn has_unreadable_devices(&self) -> bool {
+        self.hello.as_ref().is_some_and(|hello| !hello.host.unreadable_devices().is_empty())
+    }
+
     /// Returns the state of a backend's process list.
     pub fn process_list(&self, backend: &Source) -> Option<&SourceState> {
         self.sources.iter().find(|state| state.source.is_processes_of(backend))

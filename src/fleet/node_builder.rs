@@ -17,6 +17,9 @@ use crate::model::{
 };
 use crate::time::{ClockOffset, NodeTime, Timestamp};
 
+/// Seconds by which a process may have started after the host's uptime was last read: the longest interval.
+const MAX_START_SKEW: u64 = 3_700;
+
 /// A node that is sampled at least this often has a close-up in its history.
 const MAX_CLOSE_UP_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -312,6 +315,8 @@ impl NodeBuilder {
             });
             let unknown =
                 Reading::Unknown(process.cpu_ticks.reason().unwrap_or(Reason::NeedsTwoSamples));
+            let is_possible = |up: u64| age.as_secs() <= up.saturating_add(MAX_START_SKEW);
+            let uptime = fast.uptime_seconds.and_then(|up| is_possible(up).then_some(up));
             list.push(Process {
                 key: process.key,
                 statics: Arc::clone(&statics),
@@ -320,8 +325,8 @@ impl NodeBuilder {
                 resident_share: share_reading(process.resident, fast.memory_total),
                 state,
                 threads,
-                started_at: fast.booted_at.map(|booted| booted.plus(age)),
-                running_seconds: fast.uptime_seconds.map(|up| up.saturating_sub(age.as_secs())),
+                started_at: uptime.zip(fast.booted_at).map(|(_, booted)| booted.plus(age)),
+                running_seconds: uptime.map(|up| up.saturating_sub(age.as_secs())),
             });
             tracked.push(TrackedProcess { key: process.key, statics, state, threads, load });
         }
@@ -838,6 +843,42 @@ mod tests {
     }
 
     #[test]
+    fn a_process_cannot_be_older_than_its_host() {
+        for (start_ticks, running, reason) in [
+            (20_050, Some(300), None),
+            (u64::MAX, None, Some(Reason::Malformed)),
+            // The uptime may have been read a while ago.
+            (60_000, Some(0), None),
+            (900_000, None, Some(Reason::Malformed)),
+        ] {
+            let mut builder = builder();
+            builder.on_sample(Sample {
+                host: Some((
+                    at(500_000),
+                    HostReading {
+                        uptime_seconds: Reading::Known(500),
+                        booted_at: Reading::Known(at(0)),
+                        ..HostReading::default()
+                    },
+                )),
+                processes: Some(ProcessesReading {
+                    at: at(500_000),
+                    list: vec![ProcessReading {
+                        key: ProcessKey { pid: 42, start_ticks },
+                        ..ProcessReading::default()
+                    }],
+                    unseen: Vec::new(),
+                }),
+                ..Sample::default()
+            });
+            let process = builder.node().processes[0].clone();
+            assert_eq!(process.running_seconds.get(), running, "{start_ticks}");
+            assert_eq!(process.running_seconds.reason(), reason, "{start_ticks}");
+            assert_eq!(process.started_at.reason(), reason, "{start_ticks}");
+        }
+    }
+
+    #[test]
     fn a_reboot_removes_the_devices() {
         let mut builder = builder();
         builder.on_sample(devices_sample(0, vec![device("GPU-a", 0, 5.0)]));
@@ -874,7 +915,7 @@ mod tests {
                 .iter()
                 .map(|pid| DeviceUse { device: "GPU-a".into(), pid: *pid, ..DeviceUse::default() })
                 .collect();
-            let uses = Some(UsesReading { at: at(1), list });
+            let uses = Some(UsesReading { at: at(1), list, nameless: [].into() });
             Sample {
                 backends: vec![BackendReading {
                     source: smi(),

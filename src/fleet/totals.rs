@@ -55,6 +55,8 @@ pub struct Totals {
     pub memory_used: Option<Bytes>,
     /// Total memory of those devices.
     pub memory_total: Option<Bytes>,
+    /// Memory in use and in total of the host, if devices of one node use it instead of their own.
+    pub host_memory: Option<(Bytes, Bytes)>,
     /// Power drawn by devices that report it.
     pub power: Option<Watts>,
     /// Power limit of those devices, if all report one.
@@ -142,8 +144,17 @@ impl Totals {
         let mut sums = Sums::default();
         totals.add(node, positions, &mut sums);
         totals.max_free = totals.free;
+        totals.host_memory = sums.host_memory;
         sums.finish(&mut totals);
         totals
+    }
+
+    /// Returns the memory in use and in total, and whether it is the host's, as is shown for one node.
+    pub fn shown_memory(&self) -> ((Option<Bytes>, Option<Bytes>), bool) {
+        match (self.memory_total, self.host_memory) {
+            (None, Some((used, total))) => ((Some(used), Some(total)), true),
+            (_, _) => ((self.memory_used, self.memory_total), false),
+        }
     }
 
     /// Returns how many devices count as this.
@@ -276,6 +287,8 @@ struct Sums {
     utilization_weight: f64,
     utilization_devices: usize,
     memory: Option<(u64, u64)>,
+    /// All integrated devices of a node have the same.
+    host_memory: Option<(Bytes, Bytes)>,
     power: Option<f32>,
     /// `None` once a device that reports its power has no limit.
     power_limit: Option<f32>,
@@ -287,6 +300,9 @@ impl Sums {
         let has_memory = device.memory_used.zip(device.memory_total).get().is_some();
         for (unit, part) in parts_of(node, device, slices, device.load().get().is_some()) {
             self.add_load(unit, part);
+        }
+        if device.has_host_memory {
+            self.host_memory = device.memory_used.get().zip(device.memory_total.get());
         }
         for (unit, _) in parts_of(node, device, slices, has_memory) {
             self.add_memory(unit);
@@ -305,7 +321,7 @@ impl Sums {
     }
 
     fn add_memory(&mut self, unit: &Device) {
-        if let (Some(used), Some(total)) = (unit.memory_used.get(), unit.memory_total.get()) {
+        if let Some((used, total)) = unit.own_memory() {
             let (all_used, all) = self.memory.unwrap_or_default();
             self.memory = Some((all_used.saturating_add(used.0), all.saturating_add(total.0)));
         }

@@ -8,7 +8,9 @@ use crate::insight::Severity;
 use crate::insight::device_count;
 use crate::insight::device_flag::DeviceFlag;
 use crate::insight::note::{NextAttempt, Note};
-use crate::model::{Device, Fault, FaultKind, Freshness, JobId, JobList, Link, SchedulerNode};
+use crate::model::{
+    Device, Fault, FaultKind, Freshness, JobId, JobList, Link, SchedulerNode, UnreadableDevices,
+};
 use crate::text::UNKNOWN;
 use crate::time::Timestamp;
 
@@ -100,7 +102,9 @@ pub(crate) fn status_notes(fleet: &Fleet, node: &Node, now: Timestamp) -> Vec<No
         notes.push(Note::Stale(age));
     }
     notes.extend(faults);
-    notes.extend(backend_note(node));
+    let unreadable = unreadable_note(node);
+    notes.extend(backend_note(node, unreadable.is_some()));
+    notes.extend(unreadable);
     notes.extend(device_count::notes(node, now));
     notes
 }
@@ -228,8 +232,15 @@ pub(crate) fn device_label(node: &Node, device: &Device) -> String {
     format!("{}.{}", parent.map_or_else(|| UNKNOWN.to_owned(), number), number(device))
 }
 
-/// Says why a node shows no devices.
-fn backend_note(node: &Node) -> Option<Note> {
+/// Names the accelerators that gtop cannot read.
+fn unreadable_note(node: &Node) -> Option<Note> {
+    let found = node.hello.as_ref()?.host.unreadable_devices();
+    let texts: Vec<String> = found.iter().map(UnreadableDevices::text).collect();
+    (!texts.is_empty()).then_some(Note::UnreadableDevices(texts))
+}
+
+/// Says why a node shows no devices, unless another note names those that cannot be read.
+fn backend_note(node: &Node, has_unreadable: bool) -> Option<Note> {
     let hello = node.hello.as_ref().filter(|_| node.devices.is_empty())?;
     if node.has_hidden_devices {
         return Some(Note::NoneSelected);
@@ -248,7 +259,7 @@ fn backend_note(node: &Node) -> Option<Note> {
     if absent.is_empty() {
         absent.push("no backend for this machine".to_owned());
     }
-    Some(Note::NoDevices(absent))
+    (!has_unreadable).then_some(Note::NoDevices(absent))
 }
 
 /// Returns true if all devices of a node are free.

@@ -41,6 +41,8 @@ pub(crate) enum Note {
     UnlistedDevices(Vec<Arc<str>>),
     /// It has fewer devices than the scheduler gives to jobs.
     BelowScheduler { found: usize, configured: usize },
+    /// Accelerators that gtop cannot read, as texts.
+    UnreadableDevices(Vec<String>),
     /// The scheduler gives it no jobs: its word, and how old that is if it is old.
     ClosedBySlurm { said: String, age: Option<Duration> },
     /// What the scheduler says of a node that cannot be reached, and how long ago.
@@ -122,6 +124,7 @@ impl Note {
             Self::NoDevices(_) => "no_devices",
             Self::UnlistedDevices(_) => "unlisted_devices",
             Self::BelowScheduler { .. } => "below_scheduler",
+            Self::UnreadableDevices(_) => "unreadable_devices",
             Self::ClosedBySlurm { .. } => "scheduler_closed",
             Self::ReportedBySlurm { .. } => "scheduler_reported",
             Self::Devices { flag, .. } => flag.id(),
@@ -160,6 +163,7 @@ impl Note {
             | Self::SourceStarting(_)
             | Self::NoneSelected
             | Self::NoDevices(_)
+            | Self::UnreadableDevices(_)
             | Self::Free
             | Self::FreeDevices(_) => Severity::Info,
         }
@@ -188,6 +192,7 @@ impl Note {
             Self::BelowScheduler { found, configured } => {
                 format!("{found} of the {configured} devices of the scheduler")
             }
+            Self::UnreadableDevices(list) => list.join("; "),
             Self::ClosedBySlurm { said, age } | Self::ReportedBySlurm { said, age, .. } => {
                 slurm_text(said, *age)
             }
@@ -237,6 +242,9 @@ impl Note {
             Self::BelowScheduler { .. } => {
                 "the scheduler gives jobs more devices than the node has: those that get the others fail"
             }
+            Self::UnreadableDevices(_) => {
+                "accelerators on its PCI bus of which gtop shows no values; they count nowhere"
+            }
             Self::ClosedBySlurm { .. } => "the scheduler starts no new job there",
             Self::ReportedBySlurm { .. } => "this is what the scheduler said of the node, and when",
             Self::Devices { flag, .. } => flag.meaning(),
@@ -271,6 +279,7 @@ impl Note {
             Self::BelowScheduler { .. } => {
                 "ask the administrator to drain the node until all its devices are back"
             }
+            Self::UnreadableDevices(_) => "the tools of their vendor show their values",
             Self::ClosedBySlurm { .. } => "scontrol show node tells who set the state, and why",
             Self::ReportedBySlurm { .. } => {
                 "where a node lets in only users with a job on it, a job of yours there lets gtop in"
@@ -336,6 +345,7 @@ mod tests {
             Note::NoDevices(vec![said()]),
             Note::UnlistedDevices(vec![words.into()]),
             Note::BelowScheduler { found: 7, configured: 8 },
+            Note::UnreadableDevices(vec![said()]),
             Note::ClosedBySlurm { said: said(), age: None },
             Note::ReportedBySlurm { said: said(), age: None, severity: Severity::Info },
             Note::Devices { labels: vec!["0".to_owned()], flag: DeviceFlag::Health(driver) },

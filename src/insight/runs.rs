@@ -229,7 +229,7 @@ impl Runs {
         let rows = list.runs.iter().map(joined).collect();
         let nodes = list.hosts.iter().filter_map(|host| fleet.node(&host.node));
         let devices = nodes.flat_map(|node| node.whole_devices());
-        let total = devices.filter_map(|(_, device)| Some(device.memory_total.get()?.0)).sum();
+        let total = devices.filter_map(|(_, device)| Some(device.own_memory()?.1.0)).sum();
         Self { rows, list, total_device_memory: Bytes(total) }
     }
 

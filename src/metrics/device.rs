@@ -25,6 +25,8 @@ pub const DEVICE: &[Field<Device>] = fields! { Device:
     Integer("memory_total_bytes", "memtotal", "total device memory", memory_total);
     Integer("memory_free_bytes", "memfree", "free device memory", memory_free);
     Integer("memory_reserved_bytes", "memreserved", "device memory reserved by the driver", memory_reserved);
+    Flag("memory_is_host", "unified", "the device has no memory of its own: its memory is the host's, and in no sum",
+        |device: &Device| device.memory_total.map(|_| device.has_host_memory).into());
     Integer("hidden_processes", "hidden", "processes that use the device but are hidden from gtop on the node",
         hidden_processes);
     Integer("hidden_memory_bytes", "hiddenmem",

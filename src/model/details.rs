@@ -85,6 +85,8 @@ readings! {
         memory_slowdown_temperature: Celsius,
         /// Host memory the device may use (GTT).
         host_memory_total: Bytes,
+        /// The driver says that it has no memory of its own and uses the host's.
+        integrated: bool,
     }
 }
 

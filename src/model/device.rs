@@ -71,6 +71,10 @@ impl Throttle {
     }
 }
 
+/// Words in the names of NVIDIA's integrated devices. A Grace Hopper (GH200, GB200) has memory of its own.
+const INTEGRATED_NAMES: [&str; 8] =
+    ["GB10", "N1X", "Tegra", "Jetson", "Xavier", "Orin", "Thor", "nvgpu"];
+
 /// Why a device has no values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceFault {
@@ -167,6 +171,8 @@ updated! {
         pub counters: Option<Arc<DeviceCounters>> => merged,
         /// Rates derived from the counters of two samples.
         pub rates: Option<Arc<DeviceRates>> => unless_none,
+        /// Number of processes on it that the driver lists without a pid.
+        pub nameless_processes: u32 => kept,
         /// Number of processes on it that the node does not show, without those that have ended.
         pub hidden_processes: Reading<u32>,
         /// Memory in use that no visible process holds: of hidden processes and of the driver.
@@ -250,6 +256,22 @@ impl Device {
     /// Returns the model name without the vendor, as it is shown.
     pub fn model(&self) -> Option<&str> {
         Some(self.name.known()?.trim_start_matches("NVIDIA "))
+    }
+
+    /// Returns memory in use and in total if the device has its own: what may be added up.
+    pub fn own_memory(&self) -> Option<(Bytes, Bytes)> {
+        self.memory_used.get().zip(self.memory_total.get()).filter(|_| !self.has_host_memory)
+    }
+
+    /// Returns true if the device has no memory of its own and uses the host's: the driver says so, or its name does.
+    pub fn is_integrated(&self) -> bool {
+        let stated = self.statics.as_ref().and_then(|statics| statics.integrated.get());
+        let has_name = || {
+            let name = self.name.known().map_or("", |name| name);
+            let mut words = name.split(|letter: char| !letter.is_ascii_alphanumeric());
+            words.any(|word| INTEGRATED_NAMES.contains(&word))
+        };
+        stated == Some(true) || (self.vendor.get() == Some(Vendor::Nvidia) && has_name())
     }
 
     /// Returns used memory as a share of the total.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::model::declare::updated;
 use crate::model::id::JobId;
+use crate::model::pci::{PciFunction, UnreadableDevices};
 use crate::model::reading::Reading;
 use crate::model::unit::{Bytes, Celsius, Percent};
 use crate::time::Timestamp;
@@ -32,6 +33,8 @@ pub struct HostFacts {
     /// The job whose control group the probe runs in, because `pam_slurm_adopt` or a job step put it there. If jobs are
     /// confined to their devices, the probe sees only those.
     pub job: Option<JobId>,
+    /// Displays and accelerators on the PCI bus.
+    pub pci: Arc<[PciFunction]>,
 }
 
 /// A running machine: two nodes with equal ids are one machine under two names.
@@ -42,6 +45,11 @@ pub struct MachineId {
 }
 
 impl HostFacts {
+    /// Returns the accelerators that gtop cannot read.
+    pub fn unreadable_devices(&self) -> Vec<UnreadableDevices> {
+        UnreadableDevices::among(&self.pci)
+    }
+
     /// Returns the machine's identity; `None` if the probe could not read the boot id.
     pub fn machine_id(&self) -> Option<MachineId> {
         (!self.boot_id.is_empty()).then(|| MachineId {

@@ -153,6 +153,8 @@ pub enum UnseenReason {
     Hidden,
     /// The process is in another PID namespace, or the driver's pid is not valid here.
     OtherNamespace,
+    /// A process has this pid in the probe's PID namespace, and nothing proves that it is the one the driver means.
+    Ambiguous,
 }
 
 impl UnseenReason {
@@ -162,6 +164,7 @@ impl UnseenReason {
             Self::Gone => Reason::Gone,
             Self::Hidden => Reason::NoPermission,
             Self::OtherNamespace => Reason::OtherNamespace,
+            Self::Ambiguous => Reason::AmbiguousPid,
         }
     }
 }

@@ -16,8 +16,10 @@ table! {
     pub enum Reason {
         /// Not sampled yet.
         NotSampled = "not sampled",
-        /// The device or driver does not have it.
+        /// Devices of this kind do not have it.
         NotSupported = "not supported",
+        /// What the node reads the device with does not offer it, or not in this version.
+        NotOffered = "not offered by this source",
         /// It exists, but was not available when it was sampled.
         NotAvailable = "not available",
         /// The driver reported an error for it.
@@ -34,6 +36,8 @@ table! {
         Gone = "gone",
         /// The process is in another PID namespace.
         OtherNamespace = "in another PID namespace",
+        /// The driver's pid may be that of another process in the probe's PID namespace.
+        AmbiguousPid = "pid may be another process's here",
         /// The device is suspended, and reading it would wake it.
         Asleep = "asleep",
         /// Left out of an anonymous output.

@@ -1,5 +1,6 @@
 //! A decoded frame: one node's values at one moment, each checked.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -132,6 +133,8 @@ pub struct UsesReading {
     pub at: Timestamp,
     /// The uses; one that is missing has ended.
     pub list: Vec<DeviceUse>,
+    /// Number of processes that the driver lists without a pid, by device.
+    pub nameless: BTreeMap<Arc<str>, u32>,
 }
 
 /// All processes that use a device at one moment.

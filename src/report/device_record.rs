@@ -168,7 +168,7 @@ pub(super) fn values_of(node: &Node, position: usize, device: &Device) -> Device
     // Of a slice, its device tells how warm it is and whether it is slowed down.
     let whole = node.whole(device);
     let throttle = whole.throttle.get().filter(|_| is_known).unwrap_or_default();
-    let memory = device.memory_used.get().zip(device.memory_total.get());
+    let memory = device.own_memory();
     #[expect(clippy::cast_precision_loss, reason = "sums over time have rounding anyway")]
     let memory = memory.map(|(used, total)| (used.0 as f64, total.0 as f64));
     DeviceValues {

@@ -274,6 +274,7 @@ impl Machine {
             uses: uses.then(|| Uses {
                 at,
                 list: self.live_slots(t).flat_map(|slot| self.uses(slot, t, request)).collect(),
+                ..Uses::default()
             }),
             ..Backend::default()
         }

@@ -150,6 +150,8 @@ fn totals_line(context: RenderContext<'_>, width: u16) -> Line {
             "no fresh device samples"
         } else if any(|node| node.has_hidden_devices) {
             "no devices selected"
+        } else if any(Node::has_unreadable_devices) {
+            "no devices that gtop can read"
         } else {
             "no devices"
         };

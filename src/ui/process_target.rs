@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::fleet::{Node, Process};
 use crate::insight::FleetView;
-use crate::model::{Link, NodeName, ProcessKey, ProcessState, UnseenProcess, UnseenReason};
+use crate::model::{Link, NodeName, ProcessKey, ProcessState, Reason, UnseenProcess, UnseenReason};
 use crate::text::width_of;
 use crate::ui::widgets::line::{Tone, truncate};
 
@@ -51,6 +51,7 @@ pub(super) fn unusual_state(
             UnseenReason::Gone => ("gone", Tone::Bad),
             UnseenReason::Hidden => ("no permission", Tone::Warn),
             UnseenReason::OtherNamespace => ("in another PID namespace", Tone::Warn),
+            UnseenReason::Ambiguous => (Reason::AmbiguousPid.text(), Tone::Warn),
         });
     }
     let text = match process?.state.get()? {
@@ -64,6 +65,18 @@ pub(super) fn unusual_state(
         | ProcessState::Idle => return None,
     };
     Some((text, Tone::Warn))
+}
+
+/// Says why nothing can be asked of a process that `/proc` does not show, nor a signal be sent to it.
+pub(super) const fn refusal(why: UnseenReason) -> &'static str {
+    match why {
+        UnseenReason::Gone => "the process has ended",
+        UnseenReason::Hidden => "the node hides this process, so there are no details",
+        UnseenReason::OtherNamespace => "the process is in another PID namespace, out of reach",
+        UnseenReason::Ambiguous => {
+            "the driver counts in another PID namespace: another process may have this pid here"
+        }
+    }
 }
 
 impl ProcessTarget {

@@ -84,8 +84,7 @@ impl<'a> ReportTable<'a> {
         .rank(4),
         ReportColumn::right("%", 4, |_, row, _| Cell::percent(row.utilization())),
         ReportColumn::right("", 0, |table, row, _| {
-            let Totals { memory_used, memory_total, .. } = row.totals;
-            table.context.options.units().usage(memory_used, memory_total).into()
+            table.context.options.units().marked_usage(row.totals.shown_memory()).into()
         })
         .sized(|table, _| table.memory_width)
         .rank(3)
@@ -121,8 +120,8 @@ impl<'a> ReportTable<'a> {
             context.view.nodes().map(|node| width_of(&text(node))).max().unwrap_or(0)
         };
         let memory = |node: &Node| {
-            let total = Totals::of_devices(node).memory_total;
-            context.options.units().usage(total, total)
+            let ((_, total), is_host) = Totals::of_devices(node).shown_memory();
+            context.options.units().marked_usage(((total, total), is_host))
         };
         let name_width = context.view.extents.name.max(4);
         let table = Self {

@@ -72,12 +72,15 @@ objects! {
         pub hidepid: u8,
         /// True if the probe runs in a PID namespace of its own.
         pub contained?: bool,
+        /// The displays and accelerators on the PCI bus: address, ids of vendor and device, class and driver, as sysfs has
+        /// them.
+        pub pci?: Vec<(String, String, String, String, String)>,
         /// True if it tells how the scheduler numbers and confines devices: samples then have `evidence`.
         pub evidence?: bool,
         /// The probe's control group, if it is one of Slurm's.
         pub cgroup?: Option<String>,
         /// PCI addresses of the devices that the driver of their vendor should list; none where some may be hidden.
-        pub pci?: Vec<String>,
+        pub expected?: Vec<String>,
         /// Commands the probe supports.
         pub commands: Vec<String>,
         /// Sampling interval of each source, in seconds.
@@ -381,7 +384,7 @@ objects! {
     pub struct Unseen {
         /// Process id; required.
         pub pid: u32,
-        /// `gone`, `hidden` or `elsewhere`.
+        /// `gone`, `hidden`, `elsewhere` or `ambiguous`.
         pub why: String,
         /// Owner's uid.
         pub uid?: Raw<u64>,

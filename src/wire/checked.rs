@@ -46,8 +46,9 @@ macro_rules! checked {
 
 checked! {
     bool: bool, Some, parse_switch;
-    u64: u64, Some, parse;
-    u32: u64, |number| Self::try_from(number).ok(), parse;
+    u64: u64, unless_all_ones, |cell| unless_all_ones(parse(cell)?);
+    u32: u64, |number| Self::try_from(unless_all_ones(number)?).ok(),
+        |cell| Self::try_from(unless_all_ones(parse(cell)?)?).ok();
     // The only number of this size is the performance state.
     u8: u64, |state| performance_state(Self::try_from(state).ok()?),
         |cell: &str| performance_state(parse(cell.strip_prefix('P')?)?);
@@ -60,12 +61,20 @@ checked! {
     Megahertz: u64, |clock| Self::new(u32::try_from(clock).ok()?), |cell| Self::new(parse(cell)?);
     // The CSV has MiB.
     Bytes: u64, Self::from_memory, |cell| Self::from_mib(parse(cell)?);
-    Throttle: u64, |bits| Some(Self(bits)),
-        |cell: &str| u64::from_str_radix(cell.strip_prefix("0x")?, 16).ok().map(Self);
+    Throttle: u64, |bits| unless_all_ones(bits).map(Self),
+        |cell: &str| {
+            unless_all_ones(u64::from_str_radix(cell.strip_prefix("0x")?, 16).ok()?).map(Self)
+        };
     ComputeMode: u64, Self::new, parse_compute_mode;
     FabricState: u64, Self::new, parse_fabric_state;
-    FabricHealth: u64, |bits| u32::try_from(bits).ok().map(Self), parse_fabric_health;
+    FabricHealth: u64, |bits| u32::try_from(unless_all_ones(bits)?).ok().map(Self),
+        parse_fabric_health;
     RecoveryAction: u64, Self::new, |cell| Some(parse_recovery(cell));
+}
+
+/// Returns a number unless all its 32 or 64 bits are set, with which drivers and failed reads say that there is none.
+pub(super) fn unless_all_ones(number: u64) -> Option<u64> {
+    (number != u64::MAX && number != u64::from(u32::MAX)).then_some(number)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "units are checked after the cast")]
@@ -157,6 +166,8 @@ impl ObjectReader<'_> {
     pub(super) fn null_reason(&self, key: &str) -> Reason {
         self.lacks.get(key).map_or(Reason::NotAvailable, |why| match why.as_str() {
             "not supported" => Reason::NotSupported,
+            "not offered" => Reason::NotOffered,
+            "two samples" => Reason::NeedsTwoSamples,
             "no permission" => Reason::NoPermission,
             "driver error" => Reason::DriverError,
             "malformed" => Reason::Malformed,

@@ -21,6 +21,8 @@ mod slices;
 pub(crate) const MAX_DEVICES: usize = 256;
 /// Maximum device uses per node.
 pub(crate) const MAX_USES: usize = 4096;
+/// The kernel's maximum process id.
+const MAX_PID: u32 = 1 << 22;
 
 /// Decodes the rows of both queries and the messages between them.
 pub(crate) fn decode_devices(csv: &Csv, more: Option<&Csv>) -> Vec<Device> {
@@ -204,10 +206,22 @@ pub(crate) fn decode_uses(apps: &Apps) -> Vec<DeviceUse> {
     apps.rows.iter().take(MAX_USES).filter_map(|row| parse_use(row)).collect()
 }
 
+/// Returns the number of rows without a pid by device: processes that the driver does not name.
+pub(crate) fn count_nameless(apps: &Apps) -> BTreeMap<Arc<str>, u32> {
+    let mut counts = BTreeMap::new();
+    for row in apps.rows.iter().take(MAX_USES).filter(|row| parse_use(row).is_none()) {
+        let device = row.split(',').next().map(|cell| text_cell(cell.trim()));
+        if let Some(device) = device.and_then(Reading::into_known) {
+            *counts.entry(device).or_default() += 1;
+        }
+    }
+    counts
+}
+
 fn parse_use(row: &str) -> Option<DeviceUse> {
     let mut cells = row.splitn(4, ',').map(str::trim);
     let device = text_cell(cells.next()?).into_known()?;
-    let pid = cells.next()?.parse().ok()?;
+    let pid = cells.next()?.parse().ok().filter(|pid| (1..=MAX_PID).contains(pid))?;
     let memory = read_cell(cells.next()?);
     let driver_name = cells.next().and_then(|name| text_cell(name).into_known());
     Some(DeviceUse { device, pid, memory, driver_name, ..DeviceUse::default() })
@@ -628,5 +642,23 @@ mod tests {
         assert_eq!(found[0].driver_name.as_deref(), Some("python, -c  [2J, x"));
         assert_eq!(found[1].memory, Reading::Unknown(Reason::NotSupported));
         assert_eq!(found[1].driver_name, None);
+    }
+
+    #[test]
+    fn rows_without_a_pid_are_counted_by_device() {
+        let rows = [
+            "GPU-a, 1234, 500, python",
+            "GPU-a, [N/A], 700, [Not Found]",
+            "GPU-a, 0, 700, [Not Found]",
+            "GPU-b, 4294967295, [N/A], -",
+            "[N/A], [N/A], [N/A], -",
+        ];
+        let apps = Apps { rows: rows.map(str::to_owned).to_vec(), ..Apps::default() };
+        let pids: Vec<u32> = decode_uses(&apps).iter().map(|used| used.pid).collect();
+        assert_eq!(pids, [1234]);
+        let counts = count_nameless(&apps);
+        let counts: Vec<(&str, u32)> =
+            counts.iter().map(|(device, count)| (&**device, *count)).collect();
+        assert_eq!(counts, [("GPU-a", 2), ("GPU-b", 1)]);
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::model::{
     BackendReading, BackendState, Bytes, Counter, CpuTicks, Device, DeviceEvidence, DevicesReading,
-    DriverFacts, Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading, Pressure,
-    ProbeCost, ProcessesReading, Reading, Reason, Sample, Source, SourceFault, SourceFaultKind,
-    Space, UsesReading, Vendor,
+    DriverFacts, Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading, PciFunction,
+    Pressure, ProbeCost, ProcessesReading, Reading, Reason, Sample, Source, SourceFault,
+    SourceFaultKind, Space, UsesReading, Vendor,
 };
 use crate::text::sanitize_shared;
 use crate::time::{ClockOffset, Timestamp};
@@ -27,6 +27,8 @@ mod process;
 
 /// Maximum number of interfaces, ports, disks or file systems of one node.
 const MAX_PARTS: usize = 64;
+/// Maximum number of displays and accelerators on the PCI bus of one node.
+const MAX_PCI_FUNCTIONS: usize = 256;
 /// A probe that claims to use more cores is wrong.
 const MAX_CORES: f64 = 1024.0;
 
@@ -170,11 +172,18 @@ impl Decoder {
         let uses = match (&sent.apps, &sent.uses) {
             (Some(text), _) => {
                 let list = self.slices.assign_uses(csv::decode_uses(text));
-                Some(UsesReading { at: self.local_time(text.at, arrival), list })
+                let nameless = csv::count_nameless(text);
+                Some(UsesReading { at: self.local_time(text.at, arrival), list, nameless })
             }
             (None, Some(typed)) => Some(UsesReading {
                 at: self.local_time(typed.at, arrival),
                 list: device::uses(&typed.list, &mut self.names),
+                nameless: typed
+                    .nameless
+                    .iter()
+                    .take(MAX_DEVICES)
+                    .map(|(uuid, count)| (sanitize_shared(uuid, MAX_NAME_LENGTH), *count))
+                    .collect(),
             }),
             (None, None) => None,
         };
@@ -279,6 +288,7 @@ fn hello(sent: &body::Hello) -> Hello {
             is_contained: sent.contained,
             user: name(&sent.user),
             job: job_of_cgroup(sent.cgroup.as_deref()),
+            pci: sent.pci.iter().take(MAX_PCI_FUNCTIONS).filter_map(pci_function).collect(),
         },
         intervals: sent
             .intervals
@@ -298,10 +308,24 @@ fn hello(sent: &body::Hello) -> Hello {
                 driver: driver_facts(backend),
             })
             .collect(),
-        bus_devices: sent.pci.iter().take(MAX_PARTS).map(|address| name(address)).collect(),
+        bus_devices: sent.expected.iter().take(MAX_PARTS).map(|address| name(address)).collect(),
         commands: sent.commands.iter().take(MAX_PARTS).map(|verb| name(verb)).collect(),
         has_evidence: sent.evidence,
     }
+}
+
+/// Decodes a function on the PCI bus; `None` if its numbers are not those of sysfs.
+fn pci_function(
+    (address, vendor, device, class, driver): &(String, String, String, String, String),
+) -> Option<PciFunction> {
+    let number = |word: &str| u32::from_str_radix(word.strip_prefix("0x")?, 16).ok();
+    Some(PciFunction {
+        address: sanitize_shared(address, MAX_NAME_LENGTH),
+        vendor: number(vendor)?.try_into().ok()?,
+        device: number(device)?.try_into().ok()?,
+        class: number(class)?,
+        driver: (!driver.is_empty()).then(|| sanitize_shared(driver, MAX_NAME_LENGTH)),
+    })
 }
 
 fn driver_facts(sent: &body::BackendState) -> Option<Arc<DriverFacts>> {
@@ -468,7 +492,10 @@ mod tests {
         let backend = || body::Backend {
             kind: "nvml".into(),
             devices: Some((0..10_000).map(device).collect()),
-            uses: Some(body::Uses { at: 0.0, list: (0..10_000).map(used).collect() }),
+            uses: Some(body::Uses {
+                list: (0..10_000).map(used).collect(),
+                ..body::Uses::default()
+            }),
             minors: (0..10_000).map(|minor| (format!("0000:{minor:04x}:00.0"), minor)).collect(),
             ..body::Backend::default()
         };

@@ -127,14 +127,16 @@ fn update_uses(known: &mut Uses, mut newer: Uses) {
     name_devices(&mut newer);
     let before: BTreeMap<(String, u32), Use> =
         known.list.drain(..).map(|used| ((used.device.clone(), used.pid), used)).collect();
-    known.at = newer.at;
+    (known.at, known.nameless) = (newer.at, newer.nameless);
     known.list = newer
         .list
         .into_iter()
         .map(|used| match before.get(&(used.device.clone(), used.pid)) {
             Some(before) => {
                 let mut merged = before.clone();
-                merged.update(used);
+                let mut lacks = std::mem::take(&mut merged.lacks);
+                lacks.extend(used.lacks.clone());
+                merged.update(Use { lacks, ..used });
                 merged
             }
             None => used,

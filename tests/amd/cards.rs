@@ -423,9 +423,11 @@ fn an_apu_reports_its_shared_memory() {
             ("driver_version", json!("6.10.5")),
             ("utilization_percent", json!(64)),
             ("memory_utilization_percent", unsupported()),
-            ("memory_used_bytes", json!(402_653_184)),
-            ("memory_total_bytes", json!(536_870_912)),
-            ("memory_free_bytes", json!(134_217_728)),
+            // What the firmware has set aside and the host's memory that the card may use.
+            ("memory_used_bytes", json!(402_653_184 + 20 * GIB)),
+            ("memory_total_bytes", json!(536_870_912 + 49_392_123_904_u64)),
+            ("memory_free_bytes", json!(134_217_728 + 49_392_123_904_u64 - 20 * GIB)),
+            ("memory_is_host", json!(true)),
             ("gtt_used_bytes", json!(20 * GIB)),
             ("gtt_total_bytes", json!(49_392_123_904_u64)),
             ("temperature_celsius", json!(55)),
@@ -440,6 +442,51 @@ fn an_apu_reports_its_shared_memory() {
         ],
     );
     assert_eq!(shown["processes"][0]["pid"], 4_000_060);
+}
+
+/// Memory in use and in total, in MiB, and whether it is the host's, of the only card.
+fn shown_memory(tree: &Tree) -> (Option<u64>, Option<u64>, Value) {
+    let node = node(tree);
+    let shown = &node["devices"][0];
+    let mebibytes = |field: &str| shown[field].as_u64().map(|bytes| bytes >> 20);
+    let memory = (mebibytes("memory_used_bytes"), mebibytes("memory_total_bytes"));
+    (memory.0, memory.1, shown["memory_is_host"].clone())
+}
+
+#[test]
+fn only_processors_with_graphics_use_the_memory_of_the_host() {
+    let card = |device: &str, format: Option<[u8; 2]>| {
+        let tree = Tree::new();
+        let mebibytes = |mebibytes: u64| (mebibytes << 20).to_string();
+        let sizes = [mebibytes(512), mebibytes(300), mebibytes(98_304), mebibytes(61_440)];
+        let files = [
+            ("class", "0x038000"),
+            ("device", device),
+            ("mem_info_vram_total", &*sizes[0]),
+            ("mem_info_vram_used", &*sizes[1]),
+            ("mem_info_gtt_total", &*sizes[2]),
+            ("mem_info_gtt_used", &*sizes[3]),
+        ];
+        tree.add_card(1, "0000:c4:00.0", &[&BUS[..], &files[..]].concat());
+        if let Some(format) = format {
+            let folder = "sys/devices/pci0000:00/0000:c4:00.0";
+            tree.write(&format!("{folder}/gpu_metrics"), throttle_table(format, 120, 0));
+        }
+        tree
+    };
+    let integrated = (Some(61_740), Some(98_816), json!(true));
+    // By its id, with and without the driver's table; by the table alone.
+    assert_eq!(shown_memory(&card("0x1586", None)), integrated);
+    assert_eq!(shown_memory(&card("0x1586", Some([3, 0]))), integrated);
+    assert_eq!(shown_memory(&card("0xfffe", Some([2, 3]))), integrated);
+    // A card with little memory, which also maps that of the host.
+    let discrete = (Some(300), Some(512), json!(false));
+    assert_eq!(shown_memory(&card("0x6611", None)), discrete);
+    assert_eq!(shown_memory(&card("0x74a1", Some([1, 3]))), discrete);
+    // The driver may allow more than the host has.
+    let tree = card("0x1586", None);
+    tree.write("proc/meminfo", "MemTotal:       67108864 kB");
+    assert_eq!(shown_memory(&tree).1, Some(512 + 65_536));
 }
 
 #[test]
@@ -478,10 +525,10 @@ fn a_card_in_a_reset_gives_errors_and_keeps_its_index() {
         ("memory_clock_max_megahertz", unknown("not supported")),
         ("throttle_bits", unknown("not available")),
         ("throttle_reasons", unknown("not available")),
-        ("energy_joules", unknown("not sampled")),
-        ("throttled_power_percent", unknown("not sampled")),
-        ("throttled_thermal_percent", unknown("not sampled")),
-        ("throttled_hardware_thermal_percent", unknown("not sampled")),
+        ("energy_joules", unknown("not offered by this source")),
+        ("throttled_power_percent", unknown("not offered by this source")),
+        ("throttled_thermal_percent", unknown("not offered by this source")),
+        ("throttled_hardware_thermal_percent", unknown("not offered by this source")),
     ] {
         let index = expected.iter().position(|(id, _)| *id == field).unwrap();
         expected[index] = (field, value);
@@ -547,10 +594,10 @@ fn malformed_files_affect_only_their_own_values() {
         ("compute_partition", unknown("not available")),
         ("throttle_bits", unknown("not supported")),
         ("throttle_reasons", unknown("not supported")),
-        ("energy_joules", unknown("not sampled")),
-        ("throttled_power_percent", unknown("not sampled")),
-        ("throttled_thermal_percent", unknown("not sampled")),
-        ("throttled_hardware_thermal_percent", unknown("not sampled")),
+        ("energy_joules", unknown("not offered by this source")),
+        ("throttled_power_percent", unknown("not offered by this source")),
+        ("throttled_thermal_percent", unknown("not offered by this source")),
+        ("throttled_hardware_thermal_percent", unknown("not offered by this source")),
     ] {
         let index = expected.iter().position(|(id, _)| *id == field).unwrap();
         expected[index] = (field, value);

@@ -72,8 +72,8 @@ pub(crate) fn unknown(reason: &str) -> Value {
     json!({ "lack": reason })
 }
 
-/// Fields derived from processes.
-const DERIVED_FIELDS: [&str; 2] = ["hidden_processes", "hidden_memory_bytes"];
+/// Fields that are derived from others.
+const DERIVED_FIELDS: [&str; 3] = ["hidden_processes", "hidden_memory_bytes", "memory_is_host"];
 
 /// Compares a device of a snapshot with the expected fields; all other fields must be unknown.
 pub(crate) fn check(shown: &Value, expected: &[(&str, Value)]) {

@@ -1,5 +1,6 @@
 //! Test fleets: nodes in every state, built from samples as in production.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -155,6 +156,7 @@ impl NodeFixture {
                 hidepid: 0,
                 job: None,
                 user: "alice".into(),
+                pci: [].into(),
             },
             intervals: vec![
                 (Source::host(), Duration::from_secs(1)),
@@ -238,7 +240,7 @@ impl NodeFixture {
             device
         });
         let devices = DevicesReading { at, list: list.collect(), is_cut_short: false };
-        let uses = UsesReading { at, list: self.uses.clone() };
+        let uses = UsesReading { at, list: self.uses.clone(), nameless: BTreeMap::new() };
         sample.backends = vec![BackendReading {
             source: smi(),
             slow_at: None,

@@ -86,9 +86,10 @@ const HELLO: Shape = Object(&[
     ("user", MUST, Text(255)),
     ("hidepid", MUST, Count(4)),
     ("contained", MAY, Flag),
+    ("pci", MAY, List(&Tuple(&[Text(32), Text(8), Text(8), Text(10), Text(64)]), 128)),
     ("evidence", MAY, Flag),
     ("cgroup", MAY, Text(512)),
-    ("pci", MAY, List(&Text(32), 64)),
+    ("expected", MAY, List(&Text(32), 64)),
     ("version", MUST, Text(64)),
     ("path", MAY, Text(255)),
     ("commands", MUST, List(&Text(16), 16)),
@@ -228,6 +229,7 @@ const DEVICE: Shape = Object(&[
     ("bar1_free", MAY, MAYBE_BYTES),
     ("numa_node", MAY, MAYBE_COUNT),
     ("minor", MAY, MAYBE_COUNT),
+    ("integrated", MAY, Flag),
     ("capability", MAY, Text(16)),
     ("fabric", MAY, Maybe(&Count(15))),
     ("fabric_health", MAY, MAYBE_COUNT),
@@ -259,6 +261,7 @@ const DEVICE: Shape = Object(&[
 
 const USE: Shape = Object(&[
     ("device", MAY, Text(96)),
+    ("lacks", MAY, Map(&Text(96))),
     ("pid", MUST, Count(u32::MAX as u64)),
     ("memory", MAY, MAYBE_BYTES),
     ("sm", MAY, MAYBE_PERCENT),
@@ -295,7 +298,15 @@ const BACKEND: Shape = Object(&[
     ("minors", MAY, Map(&Count(999_999_999))),
     ("apps", MAY, Object(&[("at", MUST, CLOCK), ("rows", MUST, List(&Text(1024), 1024))])),
     ("devices", MAY, List(&DEVICE, 256)),
-    ("uses", MAY, Object(&[("at", MUST, CLOCK), ("list", MUST, List(&USE, 4096))])),
+    (
+        "uses",
+        MAY,
+        Object(&[
+            ("at", MUST, CLOCK),
+            ("list", MUST, List(&USE, 4096)),
+            ("nameless", MAY, Map(&Count(65536))),
+        ]),
+    ),
 ]);
 
 const PROCESS: Shape = Object(&[
@@ -321,7 +332,7 @@ const STATE: Shape = Word(&["R", "S", "D", "T", "t", "Z", "X", "x", "I", "P", "W
 
 const UNSEEN: Shape = Object(&[
     ("pid", MUST, Count(u32::MAX as u64)),
-    ("why", MUST, Word(&["gone", "hidden", "elsewhere"])),
+    ("why", MUST, Word(&["gone", "hidden", "elsewhere", "ambiguous"])),
     ("uid", MAY, MAYBE_COUNT),
     ("user", MAY, Maybe(&Text(255))),
     ("cgroup", MAY, Maybe(&Text(512))),

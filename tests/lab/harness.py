@@ -63,7 +63,7 @@ class Lab:
 
     def __init__(self, nodes, gpus=8):
         self.state = tempfile.mkdtemp(prefix="gtop-lab.")
-        self.environment = {**os.environ, "GTOP_LAB": self.state}
+        self.environment = {**os.environ, "GTOP_LAB": self.state, "GTOP_PIDS": "own"}
         self.process = subprocess.Popen(
             [sys.executable, SCRIPT, "run", str(nodes), str(gpus)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment,

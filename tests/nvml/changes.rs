@@ -1,5 +1,7 @@
 //! A machine that changes while gtop watches it.
 
+use std::cell::Cell;
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::nvml_stub;
+use crate::harness::{built, nvml_stub};
 use crate::nvml::expected;
 use crate::nvml::scenarios::{source, whole_devices};
 
@@ -26,6 +28,10 @@ struct WatchedMachine {
 impl WatchedMachine {
     /// `None` if the library cannot be built.
     fn start(scenario: &str) -> Option<Self> {
+        Self::start_with(scenario, &[])
+    }
+
+    fn start_with(scenario: &str, environment: &[(&str, OsString)]) -> Option<Self> {
         let library: PathBuf = nvml_stub::folder(24)?;
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("state");
@@ -35,6 +41,7 @@ impl WatchedMachine {
             .env("LD_LIBRARY_PATH", library)
             .env("NVML_STUB_STATE", &state)
             .env("HOME", folder.path())
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -222,4 +229,83 @@ fn an_xid_is_reported_counted_and_ages() {
     let shown = whole_devices(&two)[1];
     assert_eq!((&shown["xid"], &shown["xid_events"]), (&json!(31), &json!(2)));
     watched.until("age", |node| node["events"][0]["age_seconds"].as_f64().unwrap() > 1.0);
+}
+
+/// The utilization of the first process of the first device.
+fn sm(node: &Value) -> &Value {
+    &node["devices"][0]["processes"][0]["sm_percent"]
+}
+
+#[test]
+fn after_the_clock_is_set_the_use_by_a_process_is_unknown_and_then_right() {
+    for step in ["-3600", "3600"] {
+        let Some(watched) = WatchedMachine::start(BUSY) else { return };
+        watched.until("utilization of a process", |node| sm(node) == 80.0);
+        watched.set(&(BUSY.replace("sm=80", "sm=70") + "clock " + step + "\n"));
+        watched.until("utilization after the step", |node| {
+            assert_ne!(sm(node), 0.0, "{step}: {node}");
+            sm(node) == 70.0
+        });
+    }
+}
+
+#[test]
+fn after_the_clock_of_the_machine_is_set_the_use_by_a_process_is_unknown_and_then_right() {
+    let source = include_str!("../stubs/clock.c");
+    let Some(library) = built::library("clock.so", source, &["-ldl"]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let step = folder.path().join("step");
+    std::fs::write(&step, "0").unwrap();
+    let environment = [
+        ("LD_PRELOAD", library.join("clock.so").into_os_string()),
+        ("CLOCK_STUB_STEP", step.clone().into_os_string()),
+    ];
+    let Some(watched) = WatchedMachine::start_with(BUSY, &environment) else { return };
+    for (seconds, share) in [("-3600", 71.0), ("3600", 72.0)] {
+        watched.until("utilization of a process", |node| sm(node).as_f64() > Some(0.0));
+        std::fs::write(&step, seconds).unwrap();
+        let was_unknown = Cell::new(false);
+        watched.set(&BUSY.replace("sm=80", &format!("sm={share}")));
+        watched.until("utilization after the step", |node| {
+            assert_ne!(sm(node), 0.0, "{seconds}: {node}");
+            was_unknown.set(was_unknown.get() || sm(node).is_null());
+            was_unknown.get() && sm(node) == share
+        });
+    }
+}
+
+#[test]
+fn a_value_that_was_refused_at_first_is_asked_for_again() {
+    let refused = "driver 570.133.20 12080\n\
+        gpu 0 util=91 used_mib=1000 temp=~ fan=!4 clk_sm_max=!999 limit_min_mw=~ memtemp=~\n\
+        proc 0 4000001 900 sm=80\nfault nvmlDeviceGetProcessUtilization 3\n\
+        fault nvmlDeviceGetName 999\nfault nvmlEventSetCreate 4\n";
+    let Some(watched) = WatchedMachine::start(refused) else { return };
+    let before = watched.until("a device", |node| node["devices"][0]["processes"].is_array());
+    let device = &before["devices"][0];
+    for (field, why) in [
+        ("temperature_celsius", "not supported"),
+        ("fan_percent", "no permission"),
+        ("sm_clock_max_megahertz", "driver error"),
+        ("memory_temperature_celsius", "not supported"),
+        ("xid_events", "no permission"),
+    ] {
+        assert_eq!((&device[field], &device["unknown"][field]), (&Value::Null, &json!(why)));
+    }
+    assert_eq!(device["processes"][0]["unknown"]["sm_percent"], "not supported");
+    watched.set(
+        "driver 570.133.20 12080\ngpu 0 util=91 used_mib=1000 temp=60 fan=40 memtemp=70 \
+         clk_sm_max=1980 limit_min_mw=200000 limit_max_mw=700000 name=NVIDIA H100\nproc 0 4000001 900 sm=80\n",
+    );
+    watched.until("all values", |node| {
+        let device = &node["devices"][0];
+        device["temperature_celsius"] == 60.0
+            && device["fan_percent"] == 40.0
+            && device["sm_clock_max_megahertz"] == 1980
+            && device["memory_temperature_celsius"] == 70.0
+            && device["power_limit_max_watts"] == 700.0
+            && device["name"] == "NVIDIA H100"
+            && device["xid_events"] == 0
+            && sm(node) == 80.0
+    });
 }

@@ -100,13 +100,14 @@ const FIELDS: &[(&str, &str, Conversion)] = &[
 ];
 
 /// Fields that follow from two samples, from the machine, or from several keys; each is checked separately.
-const SEPARATE_FIELDS: [&str; 27] = [
+const SEPARATE_FIELDS: [&str; 28] = [
     "nvlinks_active",
     "vendor",
     "name",
     "pci_bus",
     "driver_version",
     "memory_free_bytes",
+    "memory_is_host",
     "hidden_processes",
     "hidden_memory_bytes",
     "bar1_free_bytes",

@@ -86,10 +86,44 @@ fn inside_a_container_outside_processes_are_only_counted() {
                     proc 0 4000001 200\nproc 0 4000002 ~\n";
     let namespace = ["unshare", "--mount", "--pid", "--fork", "--mount-proc"];
     let Some(device) = device(&namespace, scenario) else { return };
-    assert_eq!((&device["hidden_processes"], mib(&device)), (&json!(2), Some(700)), "{device}");
+    assert_eq!((&device["hidden_processes"], mib(&device)), (&json!(3), Some(1000)), "{device}");
     let unseen = process(&device, 4_000_001);
     assert_eq!(unseen["unknown"]["user"], "in another PID namespace", "{unseen}");
     assert_eq!(unseen["memory_used_bytes"], 200_u64 << 20);
-    // gtop itself is the first process of the namespace.
-    assert!(process(&device, 1)["command"].as_str().unwrap().contains("gtop"));
+    // gtop itself is the first process of the namespace, but the driver means that of the machine.
+    let first = process(&device, 1);
+    for field in ["user", "command", "start_ticks", "job", "state"] {
+        assert_eq!(first[field], Value::Null, "{first}");
+    }
+    assert_eq!(first["unknown"]["user"], "pid may be another process's here", "{first}");
+    assert_eq!(first["memory_used_bytes"], 300_u64 << 20);
+}
+
+#[test]
+fn a_process_without_a_pid_is_a_hidden_one() {
+    let scenario = "driver 570.86.15 12080\ngpu 0 util=0 used_mib=1000\nproc 0 0 300\n\
+                    proc 0 4294967295 200\n";
+    let Some(device) = device(&[], scenario) else { return };
+    assert_eq!(device["processes"], json!([]), "{device}");
+    assert_eq!((&device["hidden_processes"], mib(&device)), (&json!(2), Some(1000)), "{device}");
+}
+
+#[test]
+fn each_missing_value_says_why() {
+    let scenario = "driver 418.87.00 10010\ngpu 0 util=9 fan=~ memtemp=!4 power_mw=!999 used_mib=1000\n\
+                    proc 0 4000001 200\nfault nvmlDeviceGetProcessUtilization 13\n";
+    let Some(device) = device(&[], scenario) else { return };
+    for (field, why) in [
+        ("fan_percent", "not supported"),
+        ("memory_temperature_celsius", "no permission"),
+        ("power_watts", "driver error"),
+        // This driver is too old for it, and NVML has no such value at all.
+        ("power_instant_watts", "not offered by this source"),
+        ("gtt_used_bytes", "not offered by this source"),
+    ] {
+        assert_eq!((&device[field], &device["unknown"][field]), (&Value::Null, &json!(why)));
+    }
+    let used = process(&device, 4_000_001);
+    assert_eq!(used["unknown"]["sm_percent"], "not offered by this source", "{used}");
+    assert_eq!(used["unknown"]["cu_occupancy_percent"], "not offered by this source", "{used}");
 }

@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
+use gtop::internals::model::{ProcessKey, ProcessRequest, Signal as RequestedSignal};
 use gtop::internals::probe::Interpreter;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -159,15 +160,16 @@ fn unseen_processes_are_reported_with_a_reason() {
     });
 }
 
-/// Writes a `/sys/fs/cgroup` in which process 2 belongs to a job.
-fn write_cgroups(root: &Path, is_v2: bool) {
+/// Writes a `/sys/fs/cgroup` in which a process belongs to a job.
+fn write_cgroups(root: &Path, is_v2: bool, pid: u32) {
     let top = root.join("sys/fs/cgroup");
     let job_group = if is_v2 {
         "system.slice/slurmstepd.scope/job_12/step_0/user/task_0"
     } else {
         "freezer/slurm/uid_65533/job_12/step_0"
     };
-    for (folder, text) in [(job_group, "77\n2\n"), ("user.slice/user-1000.slice", "78\n")] {
+    let pids = format!("77\n{pid}\n");
+    for (folder, text) in [(job_group, &*pids), ("user.slice/user-1000.slice", "78\n")] {
         std::fs::create_dir_all(top.join(folder)).unwrap();
         std::fs::write(top.join(folder).join("cgroup.procs"), text).unwrap();
     }
@@ -176,43 +178,60 @@ fn write_cgroups(root: &Path, is_v2: bool) {
     }
 }
 
-/// A shell of another user in a PID namespace that hides process 2, which sleeps.
+/// Returns true if a mount of `/proc` can hide processes of this machine without changing its other mounts, as since
+/// Linux 5.8.
+fn can_hide_processes() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let major = release.split('.').next().and_then(|number| number.parse::<u32>().ok());
+    let is_able = is_root() && is_whole_machine() && major.is_some_and(|major| major >= 6);
+    if !is_able {
+        eprintln!("skipped: processes cannot be hidden here");
+    }
+    is_able
+}
+
+/// A shell of another user for whom `/proc` hides the processes of others.
 fn hiding_shell(level: &str) -> Vec<String> {
     let script = format!(
-        "sleep 1000 >&- & mount -o remount,hidepid={level} /proc || exit 9; \
+        "mount -t proc -o hidepid={level} proc /proc || exit 9; \
          exec setpriv --reuid=65534 --regid=65534 --clear-groups /bin/sh -c \"$1\""
     );
-    let shell =
-        ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", &script, "sh"];
+    let shell = ["unshare", "--mount", "sh", "-c", &script, "sh"];
     shell.map(str::to_owned).to_vec()
+}
+
+/// The state of a device with this process and one that does not exist.
+fn state_with(pid: u32) -> String {
+    gpus(1) + &format!("proc 0 {pid} 9\nproc 0 4000001 10\n")
 }
 
 #[test]
 fn hidden_processes_of_others_keep_their_row() {
-    if !is_root() {
+    if !can_hide_processes() {
         return;
     }
     at_once([("1", true), ("2", true), ("2", false), ("4", true)], |(level, is_v2)| {
+        let sleeper = Sleeper::new();
         let root = tempfile::tempdir().unwrap();
         std::fs::set_permissions(root.path(), Permissions::from_mode(0o755)).unwrap();
-        write_cgroups(root.path(), is_v2);
+        write_cgroups(root.path(), is_v2, sleeper.pid());
         let setup = Setup {
             shell: hiding_shell(level),
             pythons: Some("/usr/bin/python3".to_owned()),
             environment: vec![("GTOP_ROOT".to_owned(), OsString::from(root.path()))],
             ..Setup::new(Interpreter::Python)
         };
-        let mut rig = setup.state(&(gpus(1) + "proc 0 2 9\nproc 0 4000001 10\n")).start();
+        let mut rig = setup.state(&state_with(sleeper.pid())).start();
         let hello = rig.next().unwrap();
         assert_eq!(
             (hello["hidepid"].to_string(), &hello["contained"]),
-            (level.to_owned(), &true.into())
+            (level.to_owned(), &Value::Null)
         );
         let uid = if level == "1" { 0 } else { 65533 };
         let row = rig.until("the hidden process with its group", |frame| {
             let list = frame["processes"]["unseen"].as_array()?;
-            let found = list.iter().find(|row| row["pid"] == 2 && row["cgroup"].is_string())?;
-            Some(found.clone())
+            let is_found = |row: &&Value| row["pid"] == sleeper.pid() && row["cgroup"].is_string();
+            list.iter().find(is_found).cloned()
         });
         assert_eq!(row["why"], "hidden", "{level} {row}");
         assert!(row["cgroup"].as_str().unwrap().contains("/job_12/step_0"), "{row}");
@@ -221,25 +240,71 @@ fn hidden_processes_of_others_keep_their_row() {
         } else {
             assert!(row["uid"].is_null(), "{level} {row}");
         }
-        // It may be in another namespace or not exist at all.
-        assert_eq!(wait_for_unseen(&mut rig, 4_000_001)["why"], "elsewhere");
+        assert_eq!(wait_for_unseen(&mut rig, 4_000_001)["why"], "gone");
         rig.finish();
     });
 }
 
 #[test]
 fn the_sh_probe_distinguishes_hidden_from_ended_processes() {
-    if !is_root() {
+    if !can_hide_processes() {
         return;
     }
     at_once(["1", "2"], |level| {
+        let sleeper = Sleeper::new();
         let setup = Setup { shell: hiding_shell(level), ..Setup::new(Interpreter::Shell) };
-        let mut rig = setup.state(&(gpus(1) + "proc 0 2 9\nproc 0 4000001 10\n")).start();
-        assert_eq!(rig.next().unwrap()["contained"], true);
-        let row = wait_for_unseen(&mut rig, 2);
+        let mut rig = setup.state(&state_with(sleeper.pid())).start();
+        let row = wait_for_unseen(&mut rig, sleeper.pid());
         assert_eq!(row["why"], "hidden", "{level} {row}");
         assert_eq!(row["uid"], if level == "1" { 0.into() } else { Value::Null }, "{row}");
-        assert_eq!(wait_for_unseen(&mut rig, 4_000_001)["why"], "elsewhere");
+        assert_eq!(wait_for_unseen(&mut rig, 4_000_001)["why"], "gone");
+        rig.finish();
+    });
+}
+
+#[test]
+fn a_pid_of_another_namespace_is_no_process_here_unless_it_holds_a_device() {
+    if !is_root() {
+        return;
+    }
+    // Process 2 holds a device file. Then come two that do not; the driver means another one by their number, or by chance
+    // the same.
+    let script = "folder=$(mktemp -d) && mount -t tmpfs tmpfs \"$folder\" && \
+        cp -a /dev/null /dev/zero /dev/urandom /dev/tty \"$folder\" && : >\"$folder/nvidia0\" && \
+        mount --bind \"$folder\" /dev || exit 9
+        sleep 1000 9</dev/nvidia0 >&- & sleep 1000 >&- & exec /bin/sh -c \"$1\"";
+    at_once(BOTH, |interpreter| {
+        let shell = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c"];
+        let mut shell = shell.map(str::to_owned).to_vec();
+        shell.extend([script.to_owned(), "sh".to_owned()]);
+        let setup = Setup { shell, ..Setup::new(interpreter) };
+        let pids: Vec<String> = (2..14).map(|pid| format!("proc 0 {pid} 9\n")).collect();
+        let mut rig = setup.state(&(gpus(1) + &pids.concat())).start();
+        let hello = rig.next().unwrap();
+        assert_eq!(hello["contained"], true, "{interpreter:?}");
+        let (listed, unseen) = rig.until("processes and their reasons", |frame| {
+            let section = &frame["processes"];
+            let unseen = section["unseen"].as_array()?;
+            let is_ambiguous = |row: &&Value| row["why"] == "ambiguous";
+            let ambiguous: Vec<u64> =
+                unseen.iter().filter(is_ambiguous).filter_map(|row| row["pid"].as_u64()).collect();
+            let list = section["list"].as_array()?.clone();
+            (!list.is_empty() && !ambiguous.is_empty()).then_some((list, ambiguous))
+        });
+        // The only one that is proven to be a user of a device.
+        assert_eq!(listed.len(), 1, "{interpreter:?} {listed:?}");
+        let holder = listed[0]["pid"].as_u64().unwrap();
+        assert!(!unseen.contains(&holder), "{interpreter:?} {unseen:?}");
+        let mut refusals = 0;
+        for pid in unseen {
+            let key = ProcessKey { pid: pid.try_into().unwrap(), start_ticks: 1 };
+            let answer = rig.request(ProcessRequest::Signal(key, RequestedSignal::Terminate));
+            // A child of the probe may have ended.
+            assert!(["refused", "gone"].contains(&answer["result"].as_str().unwrap()), "{answer}");
+            let why = answer["why"].as_str().unwrap();
+            refusals += usize::from(why.contains("counts in another PID namespace"));
+        }
+        assert!(refusals > 0, "{interpreter:?}");
         rig.finish();
     });
 }

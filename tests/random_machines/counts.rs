@@ -7,7 +7,7 @@ use gtop::internals::fleet::{Fleet, Totals};
 use serde_json::Value;
 
 use crate::golden::harness::{DARK, draw, new_ui, text};
-use crate::random_machines::facts::{Machine, NOW};
+use crate::random_machines::machine::{Machine, NOW};
 
 const STATES: [(&str, &str); 7] = [
     ("busy", "devices_busy"),

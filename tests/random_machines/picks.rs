@@ -2,7 +2,7 @@
 
 use gtop::internals::insight::pick::{PickRequest, Picks};
 
-use crate::random_machines::facts::{Dice, GIB, Machine, NOW, Scheduling, Soundness, UnitFacts};
+use crate::random_machines::machine::{GIB, Machine, NOW, Rng, Scheduling, Soundness, UnitFacts};
 
 /// Returns true if nobody may be given the unit, whatever is asked for.
 fn is_forbidden(machine: &Machine, unit: &UnitFacts) -> bool {
@@ -29,15 +29,15 @@ fn is_within(unit: &UnitFacts, request: &PickRequest) -> bool {
     has_memory && is_idle
 }
 
-fn random_request(dice: &mut Dice) -> PickRequest {
-    let count = dice.is_one_of(3).then(|| usize::try_from(1 + dice.below(4)).unwrap());
+fn random_request(rng: &mut Rng) -> PickRequest {
+    let count = rng.is_one_of(3).then(|| usize::try_from(1 + rng.below(4)).unwrap());
     PickRequest {
         min_count: count.unwrap_or(0),
         max_count: count,
-        min_free_memory: dice.is_one_of(3).then(|| (1 + dice.below(80)) * GIB),
-        max_utilization: dice.is_one_of(4).then(|| u32::try_from(dice.below(50)).unwrap()),
-        tolerance: if dice.is_one_of(2) { 0 } else { 10 },
-        allows_degraded: dice.is_one_of(2),
+        min_free_memory: rng.is_one_of(3).then(|| (1 + rng.below(80)) * GIB),
+        max_utilization: rng.is_one_of(4).then(|| u32::try_from(rng.below(50)).unwrap()),
+        tolerance: if rng.is_one_of(2) { 0 } else { 10 },
+        allows_degraded: rng.is_one_of(2),
         ..PickRequest::default()
     }
 }
@@ -48,9 +48,9 @@ fn what_is_picked_keeps_to_the_rules() {
     for number in 0..200 {
         let machine = Machine::random(number);
         let fleet = machine.fleet();
-        let mut dice = Dice::new(!number);
+        let mut rng = Rng::new(!number);
         for _ in 0..5 {
-            let request = random_request(&mut dice);
+            let request = random_request(&mut rng);
             let found = Picks::of(&fleet, NOW, &request);
             check(&machine, &request, &found);
             picked.0 += found.picked.len();

@@ -55,8 +55,8 @@ fn the_picture_of_a_time_is_the_live_one() {
 }
 
 /// Removes what is only known once more than the last checkpoint is read: what a device has done for long.
-fn without_what_lasts(json: &str) -> serde_json::Value {
-    let mut picture: serde_json::Value = serde_json::from_str(json).unwrap();
+fn without_what_lasts(json: &str) -> Value {
+    let mut picture: Value = serde_json::from_str(json).unwrap();
     for node in picture["nodes"].as_array_mut().unwrap() {
         node["notes"].take();
         for device in node["devices"].as_array_mut().unwrap() {

@@ -9,7 +9,9 @@ use crate::export::json::age;
 use crate::export::json::schema::{JsonShape, Metrics, Objects, Shaped, object};
 use crate::fleet::{Claim, Fleet, JobHoldings, Node, job_holdings};
 use crate::metrics::JobAt;
-use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobList, JobListError, Unanswered};
+use crate::model::{
+    Allocation, DeviceAllocation, Job, JobId, JobList, JobListError, Reason, Unanswered,
+};
 use crate::time::Timestamp;
 
 object! {
@@ -86,7 +88,11 @@ object! {
     } {
         /// Job id.
         id: &'a str = job.id.as_str(),
-        ..metrics: Metrics<'a, JobAt> = Metrics { subject: Cow::Owned(at), unknown_extra: None },
+        ..metrics: Metrics<'a, JobAt> = Metrics {
+            subject: Cow::Owned(at),
+            unknown_extra: None,
+            unsampled: Reason::NotSampled,
+        },
         /// Its allocation on each node.
         allocations: Vec<AllocationJson<'a>> =
             allocations.map(|known| allocation(jobs.fleet, job, known)).collect(),

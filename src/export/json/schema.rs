@@ -230,11 +230,14 @@ pub(super) struct Metrics<'a, S: HasMetrics> {
     pub(super) subject: Cow<'a, S>,
     /// One of [`HasMetrics::EXTRA_KEYS`] with the reason, if it is unknown.
     pub(super) unknown_extra: Option<(&'static str, Reason)>,
+    /// Why a value is missing that was never sampled.
+    pub(super) unsampled: Reason,
 }
 
 impl<'a, S: HasMetrics> Metrics<'a, S> {
     pub(super) fn of(subject: &'a S) -> Self {
-        Self { subject: Cow::Borrowed(subject), unknown_extra: None }
+        let unsampled = Reason::NotSampled;
+        Self { subject: Cow::Borrowed(subject), unknown_extra: None, unsampled }
     }
 
     /// Writes each field by its id, and why the unknown ones are unknown.
@@ -244,6 +247,7 @@ impl<'a, S: HasMetrics> Metrics<'a, S> {
         for field in S::fields() {
             let value = (field.read)(&self.subject);
             if let Value::Unknown(reason) = value {
+                let reason = if reason == Reason::NotSampled { self.unsampled } else { reason };
                 unknown.insert(field.id, reason.text());
             }
             write_value(map, field.id, &value)?;

@@ -6,7 +6,9 @@ use crate::fleet::{Fleet, Health, Node, unexplained_memory};
 use crate::insight::pick::held::{HeldDevices, is_own};
 use crate::insight::pick::inherited::{Inherited, Place};
 use crate::insight::pick::{EligibleDevice, PickRequest, Refused};
-use crate::model::{Bytes, Device, DeviceFault, Freshness, Percent, Reading, Vendor};
+use crate::model::{
+    Bytes, Device, DeviceFault, Freshness, Percent, Reading, UnreadableDevices, Vendor,
+};
 use crate::text;
 use crate::time::Timestamp;
 
@@ -92,7 +94,11 @@ fn node_refusal(fleet: &Fleet, node: &Node) -> Option<String> {
     if node.taken_at().is_none() {
         return Some("no answer yet; a longer --deadline may help".to_owned());
     }
-    node.devices.is_empty().then(|| "no devices".to_owned())
+    let unreadable = node.hello.as_ref().map(|hello| hello.host.unreadable_devices());
+    let unreadable: Vec<String> =
+        unreadable.iter().flatten().map(UnreadableDevices::text).collect();
+    let why = if unreadable.is_empty() { "no devices".to_owned() } else { unreadable.join("; ") };
+    node.devices.is_empty().then_some(why)
 }
 
 /// Returns why no device of a node may be picked to which the scheduler gives no jobs, unless one of this user runs there.

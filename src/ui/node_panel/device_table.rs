@@ -50,8 +50,8 @@ struct DeviceRow<'a> {
     /// `None` for the sum.
     device: Option<(usize, &'a Device)>,
     util: (Option<f32>, Tone),
-    memory_used: Option<Bytes>,
-    memory_total: Option<Bytes>,
+    /// In use and in total, and whether it is the host's.
+    memory: ((Option<Bytes>, Option<Bytes>), bool),
     power: Option<Watts>,
     power_limit: Option<Watts>,
 }
@@ -158,7 +158,8 @@ impl<'a> DeviceTable<'a> {
             format!("{title:<0$}%", usize::from(width.saturating_sub(1))).into()
         }),
         DeviceColumn::left("MEM", 4, |table, row, _| {
-            let both = row.memory_used.zip(row.memory_total);
+            let ((used, total), _) = row.memory;
+            let both = used.zip(total);
             let share = both.and_then(|(used, total)| Percent::of(used.0, total.0));
             let share = share.map(Percent::get);
             Cell::Bar(share, table.display.device.tone(share))
@@ -169,14 +170,14 @@ impl<'a> DeviceTable<'a> {
         .wider(14, |table, room| table.if_roomy(room.min(4)))
         .titled(|table, _| if table.has_only_tpus { "HBM" } else { "MEM" }.into()),
         DeviceColumn::right("GiB", 0, |table, row, _| {
-            table.display.units().usage(row.memory_used, row.memory_total).into()
+            table.display.units().marked_usage(row.memory).into()
         })
-        .named("mem", "", "device memory in use/total")
+        .named("mem", "", "device memory in use/total; * that of the host")
         .or_titled(&["MiB", "GB", "MB"])
         .rank(2)
         .sized(|table, _| {
-            let total = Totals::of_devices(table.node).memory_total;
-            width_of(&table.display.units().usage(total, total)).max(9)
+            let ((_, total), is_host) = Totals::of_devices(table.node).shown_memory();
+            width_of(&table.display.units().marked_usage(((total, total), is_host))).max(9)
         })
         .titled(|table, _| table.display.units().unit_name().into()),
         DeviceColumn::right("W", 0, |_, row, _| power_text(row.power, row.power_limit).into())
@@ -294,7 +295,8 @@ impl<'a> DeviceTable<'a> {
 
     /// Returns the width, 0 if no device of this kind supports the value and the column is not chosen.
     fn if_supported(&self, width: u16, reason: fn(&Device) -> Option<Reason>) -> u16 {
-        let is_supported = |why| why != Reason::NotSupported && !self.has_only_tpus;
+        let is_supported =
+            |why| !matches!(why, Reason::NotSupported | Reason::NotOffered) && !self.has_only_tpus;
         let is_shown = self.node.devices.iter().any(|one| reason(one).is_none_or(is_supported));
         if is_shown || self.is_chosen() { width } else { 0 }
     }
@@ -321,8 +323,7 @@ impl<'a> DeviceTable<'a> {
             label: (label, tone),
             device: Some((index, device)),
             util: (util, worst.unwrap_or_else(|| self.display.device.tone(util))),
-            memory_used: device.memory_used.get(),
-            memory_total: device.memory_total.get(),
+            memory: ((device.memory_used.get(), device.memory_total.get()), device.has_host_memory),
             power: device.power.get(),
             power_limit: device.power_limit.get(),
         }
@@ -336,8 +337,7 @@ impl<'a> DeviceTable<'a> {
             label: ("SUM".to_owned(), Tone::Faint),
             device: None,
             util: (util, self.display.device.tone(util)),
-            memory_used: totals.memory_used,
-            memory_total: totals.memory_total,
+            memory: totals.shown_memory(),
             power: totals.power,
             power_limit: totals.power_limit,
         }

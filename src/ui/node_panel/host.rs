@@ -11,7 +11,9 @@ use crate::ui::RenderContext;
 use crate::ui::node_panel::series::{NodeSeries, SeriesId};
 use crate::ui::widgets::graph::Graph;
 use crate::ui::widgets::line::{Line, Tone, flow};
-use crate::ui::widgets::number_format::{Units, percent, percent_value, rate, used_percent};
+use crate::ui::widgets::number_format::{
+    Units, mark_host, percent, percent_value, rate, used_percent,
+};
 use crate::ui::widgets::series::Means;
 
 /// Width of the CPU sparkline, in points.
@@ -187,14 +189,14 @@ fn device_graphs(context: RenderContext<'_>, node: &Node, graph: Graph, count: u
     let now = shown_until(node, context.view.now);
     let positions = context.view.matching_devices(node);
     let totals = Totals::of_part(node, positions);
-    let used_and_total = totals.memory_used.zip(totals.memory_total);
+    let ((used, total), is_host) = totals.shown_memory();
     let memory =
-        used_and_total.and_then(|(used, total)| Percent::of(used.0, total.0)).map(Percent::get);
+        used.zip(total).and_then(|(used, total)| Percent::of(used.0, total.0)).map(Percent::get);
     let load = totals.utilization.map(Percent::get);
     let title = |label: &str, share: Option<f32>| {
         labelled(label).right_aligned(&percent(share), 3, Tone::Strong).text("%", Tone::Faint)
     };
-    let amount = context.options.units().usage_with_unit(totals.memory_used, totals.memory_total);
+    let amount = mark_host(context.options.units().usage_with_unit(used, total), is_host);
     let upper_title = title("DEVICE MEM", memory).gap(1).text(amount, Tone::Plain);
     let count_text = format!(" mean of {}", totals.utilization_devices);
     let lower_title = title("DEVICE UTIL", load).text(count_text, Tone::Faint);

@@ -61,6 +61,7 @@ fn is_without_devices(context: RenderContext<'_>, node: &Node) -> bool {
         && nodes.iter().all(|node| node.devices.is_empty())
         && node.via == Some(TransportKind::Local)
         && node.taken_at().is_some()
+        && !node.has_unreadable_devices()
         && states.into_iter().all(|state| {
             state.fault.is_none() && (state.absent.is_some() || state.taken_at.is_some())
         })

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::insight::FleetView;
+use crate::model::UnseenReason;
 use crate::model::{NodeName, ProcessKey, ProcessRequest, ProcessResponse, Signal};
 use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
@@ -16,7 +17,7 @@ use crate::ui::input::Click;
 use crate::ui::node_panel::explain;
 pub use crate::ui::process_order::sort_columns;
 use crate::ui::process_row::{ProcessRow, RowKey};
-use crate::ui::process_target::{ProcessTarget, SignalTargets};
+use crate::ui::process_target::{ProcessTarget, SignalTargets, refusal};
 use crate::ui::selection::{JobSelection, SharedSelection};
 use crate::ui::view_state::{Shared, ViewState};
 use crate::ui::widgets::column_spec::ColumnGroup;
@@ -386,8 +387,8 @@ impl State {
         if entry.has_ended {
             return Err("the process has ended".to_owned());
         }
-        let hidden = || "the node hides this process, so there are no details".to_owned();
-        entry.target().ok_or_else(hidden)
+        let why = entry.unseen.map_or(UnseenReason::Hidden, |unseen| unseen.why);
+        entry.target().ok_or_else(|| refusal(why).to_owned())
     }
 
     /// Performs an action that only the process view has.

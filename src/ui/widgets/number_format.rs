@@ -150,6 +150,14 @@ impl Units {
         self.usage_with_decimals(used, total, usize::from(!self.is_small()))
     }
 
+    /// Same as [`Self::usage`], marked if the memory is the host's.
+    pub(crate) fn marked_usage(
+        self,
+        ((used, total), is_host): ((Option<Bytes>, Option<Bytes>), bool),
+    ) -> String {
+        mark_host(self.usage(used, total), is_host)
+    }
+
     /// Same as [`Self::usage`], with a fixed number of decimals.
     pub(crate) fn usage_with_decimals(
         self,
@@ -270,6 +278,11 @@ pub(crate) fn power_text(drawn: Option<Watts>, limit: Option<Watts>) -> String {
     let drawn = or_unknown(drawn, |drawn| format!("{:.decimals$}", drawn / scale));
     let limit = limit.map_or_else(String::new, |limit| format!("/{:.decimals$}", limit / scale));
     format!("{drawn}{limit} {unit}")
+}
+
+/// Marks an amount of memory that is the host's, and in no sum.
+pub(crate) fn mark_host(text: String, is_host: bool) -> String {
+    if is_host { text + "*" } else { text }
 }
 
 #[cfg(test)]

@@ -229,6 +229,8 @@ in_place! {
         pub numa_node?: Raw<u64> => numa_node,
         /// Minor number of the device file.
         pub minor?: Raw<u64> => minor,
+        /// True if the driver says that it has no memory of its own and uses the host's.
+        pub integrated?: Raw<bool> => integrated,
         /// CUDA compute capability.
         pub capability?: Option<String>,
         /// GPU instance id of a slice.
@@ -250,6 +252,8 @@ objects! {
         /// Seconds of the probe's clock.
         pub at: f64,
         pub list: Vec<Use>,
+        /// Number of processes that the driver lists without a pid, by the UUID of the device.
+        pub nameless?: BTreeMap<String, u32>,
     }
 }
 
@@ -274,5 +278,7 @@ in_place! {
         pub occupancy?: Raw<f64> => occupancy,
         /// `C` for compute, `G` for graphics, `C+G` for both.
         pub kind?: Option<String>,
+        /// Why a value is `null`, by key.
+        pub lacks?: BTreeMap<String, String>,
     }
 }

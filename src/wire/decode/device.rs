@@ -1,6 +1,5 @@
 //! Decodes typed devices and their processes: checks each number, and gives each missing value a reason.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{
@@ -9,7 +8,9 @@ use crate::model::{
 };
 use crate::text::sanitize_shared;
 use crate::wire::body::{self, Raw};
-use crate::wire::checked::{Checked as _, Decode as _, MAX_NAME_LENGTH, ObjectReader, pair};
+use crate::wire::checked::{
+    Checked as _, Decode as _, MAX_NAME_LENGTH, ObjectReader, pair, unless_all_ones,
+};
 use crate::wire::csv::MAX_USES;
 use crate::wire::decode::names::NameInterner;
 use crate::wire::decode::text_reading;
@@ -132,8 +133,8 @@ fn details(sent: &body::DeviceDetails, reader: &ObjectReader<'_>) -> DeviceDetai
 
 fn links(sent: Option<&[[Raw<u64>; 2]]>) -> Reading<Arc<[LinkCounters]>> {
     let link = |[sent, received]: &[Raw<u64>; 2]| LinkCounters {
-        sent: sent.value(),
-        received: received.value(),
+        sent: sent.value().and_then(unless_all_ones),
+        received: received.value().and_then(unless_all_ones),
     };
     sent.map_or_else(Reading::default, |links| {
         Reading::Known(links.iter().take(MAX_LINKS).map(link).collect())
@@ -163,8 +164,7 @@ pub(super) fn uses(sent: &[body::Use], names: &mut NameInterner) -> Vec<DeviceUs
 }
 
 fn device_use(sent: &body::Use, device: Arc<str>) -> DeviceUse {
-    let lacks = BTreeMap::new();
-    let reader = ObjectReader { lacks: &lacks, max_text_length: MAX_NAME_LENGTH };
+    let reader = ObjectReader { lacks: &sent.lacks, max_text_length: MAX_NAME_LENGTH };
     let kind = sent.kind.as_deref();
     let kind =
         kind.map_or_else(Reading::default, |letters| Reading::checked(UseKind::new(letters)));
@@ -267,5 +267,60 @@ mod tests {
         assert_eq!(pairs, [("GPU-a", 2), ("GPU-a", 3), ("GPU-b", 4)]);
         assert_eq!(found[0].kind, Reading::Known(UseKind::Compute));
         assert_eq!(found[1].kind, Reading::Unknown(Reason::Malformed));
+    }
+
+    #[test]
+    fn numbers_with_all_bits_set_are_malformed() {
+        let sent: body::Device = serde_json::from_str(
+            r#"{"uuid": "GPU-1", "power": 4294967295, "memory_used": 18446744073709551615,
+                "throttle": 18446744073709551615, "ecc_corrected": 4294967295, "clock_sm": 4294967295,
+                "mig": 4294967295, "energy": 18446744073709551615, "pcie_replays": 4294967295,
+                "fabric_health": 4294967295, "fan_rpm": 4294967295, "held_power": 18446744073709551615,
+                "retired_single": 4294967294, "links": [[18446744073709551615, 5]]}"#,
+        )
+        .unwrap();
+        let device = device(&sent, &mut NameInterner::default());
+        let details = device.details.as_deref().unwrap();
+        let reasons = [
+            device.power.reason(),
+            device.memory_used.reason(),
+            device.throttle.reason(),
+            device.ecc_corrected.reason(),
+            device.sm_clock.reason(),
+            device.mig.reason(),
+            details.energy_millijoules.reason(),
+            details.pcie_replays.reason(),
+            details.fabric_health.reason(),
+            details.fan_rpm.reason(),
+            device.counters.as_deref().unwrap().power_throttled.reason(),
+        ];
+        assert_eq!(reasons, [Some(Reason::Malformed); 11]);
+        let links = details.links.clone().into_known().unwrap();
+        assert_eq!((links[0].sent, links[0].received), (None, Some(5)));
+        // One less is a number.
+        assert_eq!(details.retired_single.get(), Some(4_294_967_294));
+    }
+
+    #[test]
+    fn reasons_tell_apart_why_a_value_is_missing() {
+        for (word, reason) in [
+            ("not supported", Reason::NotSupported),
+            ("not offered", Reason::NotOffered),
+            ("no permission", Reason::NoPermission),
+            ("two samples", Reason::NeedsTwoSamples),
+            ("driver error", Reason::DriverError),
+        ] {
+            let text =
+                format!(r#"{{"uuid": "GPU-1", "power": null, "lacks": {{"power": "{word}"}}}}"#);
+            let sent: body::Device = serde_json::from_str(&text).unwrap();
+            let power = device(&sent, &mut NameInterner::default()).power;
+            assert_eq!(power.reason(), Some(reason));
+            let text = format!(
+                r#"[{{"device": "GPU-1", "pid": 1, "sm": null, "lacks": {{"sm": "{word}"}}}}]"#
+            );
+            let sent: Vec<body::Use> = serde_json::from_str(&text).unwrap();
+            let sm = uses(&sent, &mut NameInterner::default())[0].sm;
+            assert_eq!(sm.reason(), Some(reason));
+        }
     }
 }

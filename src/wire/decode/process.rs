@@ -79,6 +79,7 @@ pub(super) fn unseen_process(sent: &body::Unseen) -> Option<UnseenProcess> {
         "gone" => UnseenReason::Gone,
         "hidden" => UnseenReason::Hidden,
         "elsewhere" => UnseenReason::OtherNamespace,
+        "ambiguous" => UnseenReason::Ambiguous,
         _ => return None,
     };
     let reason = why.reason();

@@ -226,8 +226,8 @@ impl<'a> FleetTable<'a> {
         .shown_from(WIDEST_WIDTH)
         .sized(|table, _| table.node_width(SPARKLINE.0)),
         FleetColumn::left("MEM", 4, |table, row, _| {
-            let used = row.totals.memory_used.zip(row.totals.memory_total);
-            let share = to_f32(used.and_then(|(used, total)| Percent::of(used.0, total.0)));
+            let ((used, total), _) = row.totals.shown_memory();
+            let share = to_f32(used.zip(total).and_then(|(used, total)| Percent::of(used.0, total.0)));
             Cell::Bar(share, table.context.options.memory.tone(share))
         })
         .named("membar", "mem", "device memory in use, of the total, as a bar")
@@ -236,7 +236,7 @@ impl<'a> FleetTable<'a> {
             let formats = (table.context.options.units(), table.memory_decimals);
             memory_text(&row.totals, formats, place.width).into()
         })
-        .named("mem", "mem", "device memory of all its devices, in use/total")
+        .named("mem", "mem", "device memory of all its devices, in use/total; * that of the host")
         .or_titled(&["MiB", "GB", "MB"])
         .rank(4)
         .sized(|table, _| {

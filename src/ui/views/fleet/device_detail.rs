@@ -65,7 +65,8 @@ pub(super) fn lines(
     }
     let units = context.options.units();
     let memory = units.usage_with_unit(device.memory_used.get(), device.memory_total.get());
-    parts.push((memory, Tone::Plain));
+    let owner = if device.has_host_memory { " of the host" } else { "" };
+    parts.push((memory + owner, Tone::Plain));
     // Power and heat are those of the whole device.
     if device.parent.is_none() {
         parts.push((power_text(device), Tone::Plain));

@@ -355,6 +355,7 @@ fn no_devices_reason(node: &Node, status: NodeStatus) -> &'static str {
         NodeStatus::Fresh | NodeStatus::Stale(_) if node.has_source_problem() => "✗ fault",
         NodeStatus::Fresh | NodeStatus::Stale(_) if node.source_fault().is_some() => "starting",
         NodeStatus::Fresh | NodeStatus::Stale(_) if node.has_hidden_devices => "hidden",
+        NodeStatus::Fresh | NodeStatus::Stale(_) if node.has_unreadable_devices() => "unreadable",
         NodeStatus::Fresh | NodeStatus::Stale(_) => "none",
     }
 }

@@ -4,7 +4,7 @@ use crate::fleet::{JobLookup, NodeHoldings, Totals};
 use crate::model::{JobId, Watts};
 use crate::text::{UNKNOWN, width_of};
 use crate::ui::widgets::line::{Tone, truncate};
-use crate::ui::widgets::number_format::{Units, or_unknown};
+use crate::ui::widgets::number_format::{Units, mark_host, or_unknown};
 use crate::ui::widgets::table::Cell;
 
 /// Formats the first user of a node and the number of others.
@@ -57,7 +57,7 @@ pub(super) fn memory_text(
     (units, decimals): (Units, usize),
     width: u16,
 ) -> String {
-    let (used, Some(total)) = (totals.memory_used, totals.memory_total) else {
+    let ((used, Some(total)), is_host) = totals.shown_memory() else {
         return UNKNOWN.to_owned();
     };
     let pair = units.usage_with_decimals(used, Some(total), decimals);
@@ -65,7 +65,8 @@ pub(super) fn memory_text(
     let shortest_amount = or_unknown(used, |used| units.amount(used));
     let all = [Some(pair), large, Some(shortest_amount)];
     let fits = |text: &String| width_of(text) <= width;
-    all.into_iter().flatten().find(fits).unwrap_or_else(|| UNKNOWN.to_owned())
+    let marked = all.into_iter().flatten().map(|text| mark_host(text, is_host));
+    marked.into_iter().find(fits).unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
 /// Formats the power, followed by its limit if `has_limit`.

@@ -1,15 +1,16 @@
 //! The facts of a random machine, the rules that follow from them, and the fleet that gtop makes of them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use gtop::internals::fleet::{Fleet, NodeBuilder};
 use gtop::internals::model::{
     Allocation, BackendReading, Bytes, Device, DeviceActivity, DeviceAllocation, DeviceDetails,
-    DeviceFault, DeviceUse, DevicesReading, Fault, FaultKind, Hello, HostFacts, HostReading, Job,
-    JobId, JobList, Link, NodeName, Percent, ProcessKey, ProcessReading, ProcessStatics,
-    ProcessesReading, Reading, Reason, RecoveryAction, Sample, SchedulerNode, SchedulerNodes,
-    Source, UnseenProcess, UnseenReason, UsesReading, Vendor,
+    DeviceEvidence, DeviceFault, DeviceUse, DevicesReading, Fault, FaultKind, Hello, HostFacts,
+    HostReading, Job, JobDeviceFiles, JobId, JobList, Link, NodeName, Percent, ProcessKey,
+    ProcessReading, ProcessStatics, ProcessesReading, Reading, Reason, RecoveryAction, Sample,
+    SchedulerNode, SchedulerNodes, Source, UnseenProcess, UnseenReason, UsesReading, Vendor,
 };
 use gtop::internals::time::Timestamp;
 
@@ -20,9 +21,9 @@ pub(super) const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 
 /// Numbers that look random and are the same in each run.
-pub(super) struct Dice(u64);
+pub(super) struct Rng(u64);
 
-impl Dice {
+impl Rng {
     pub(super) const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -113,46 +114,46 @@ impl UnitFacts {
 
 impl Machine {
     pub(super) fn random(number: u64) -> Self {
-        let mut dice = Dice::new(number);
-        let scheduling = match dice.below(8) {
+        let mut rng = Rng::new(number);
+        let scheduling = match rng.below(8) {
             0 => Scheduling::Drained,
             1 => Scheduling::JobSeen,
             2 => Scheduling::JobUnseen,
             3 => Scheduling::Idle,
             _ => Scheduling::Unscheduled,
         };
-        let cards = u32::try_from(1 + dice.below(8)).unwrap();
-        let has_mig = dice.is_one_of(2);
+        let cards = u32::try_from(1 + rng.below(8)).unwrap();
+        let has_mig = rng.is_one_of(2);
         let mut units = Vec::new();
         for card in 0..cards {
-            let soundness = match dice.below(8) {
+            let soundness = match rng.below(8) {
                 0 => Soundness::Broken,
                 1 => Soundness::Worn,
                 _ => Soundness::Sound,
             };
-            let is_cut = has_mig && dice.is_one_of(2);
+            let is_cut = has_mig && rng.is_one_of(2);
             // The driver lists no slices of a card that it has lost.
             let is_lost = soundness == Soundness::Broken && number.is_multiple_of(3);
-            let slices = if is_cut && !is_lost { dice.below(8) } else { 0 };
+            let slices = if is_cut && !is_lost { rng.below(8) } else { 0 };
             let unit = |slice: Option<u32>| {
                 let uuid = slice.map_or_else(
                     || format!("GPU-{number}-{card}"),
                     |slice| format!("MIG-{number}-{card}-{slice}"),
                 );
-                unit(&mut dice, uuid, (card, slice), soundness, is_cut)
+                unit(&mut rng, uuid, (card, slice), soundness, is_cut)
             };
             let numbers = (0..u32::try_from(slices).unwrap()).map(Some);
             units.extend(numbers.chain((slices == 0).then_some(None)).map(unit));
         }
         let count = u64::try_from(units.len()).unwrap();
-        let held = usize::try_from(dice.below(count)).unwrap();
+        let held = usize::try_from(rng.below(count)).unwrap();
         if scheduling == Scheduling::JobSeen && !units[held].is_empty {
             units[held].is_of_job = true;
             units[held].process = Some(2 * GIB);
         }
         let cards = usize::try_from(cards).unwrap();
         let name = NodeName::new(&format!("gpu{number:03}")).unwrap();
-        Self { name, units, cards, scheduling, is_down: dice.is_one_of(12), broken_as: number % 3 }
+        Self { name, units, cards, scheduling, is_down: rng.is_one_of(12), broken_as: number % 3 }
     }
 
     /// Returns true if a job of somebody else may have any of the devices.
@@ -221,20 +222,20 @@ impl Machine {
 
 /// Returns a random card or slice.
 fn unit(
-    dice: &mut Dice,
+    rng: &mut Rng,
     uuid: String,
     (card, slice): (u32, Option<u32>),
     soundness: Soundness,
     is_cut: bool,
 ) -> UnitFacts {
     let is_empty = is_cut && slice.is_none();
-    let load = match dice.below(6) {
+    let load = match rng.below(6) {
         0 => None,
-        1 => Some(dice.below(101)),
+        1 => Some(rng.below(101)),
         _ => Some(0),
     };
-    let process = match dice.below(5) {
-        0 => Some((1 + dice.below(6)) * GIB),
+    let process = match rng.below(5) {
+        0 => Some((1 + rng.below(6)) * GIB),
         1 => Some(100 * MIB),
         _ => None,
     };
@@ -246,8 +247,8 @@ fn unit(
         load: load.filter(|_| !is_empty),
         process: process.filter(|_| !is_empty),
         is_of_job: false,
-        hidden: u64::from(!is_empty && dice.is_one_of(12)),
-        leaked: if dice.is_one_of(8) { 3 * GIB } else { 20 * MIB },
+        hidden: u64::from(!is_empty && rng.is_one_of(12)),
+        leaked: if rng.is_one_of(8) { 3 * GIB } else { 20 * MIB },
         is_empty,
     }
 }
@@ -291,14 +292,19 @@ impl Machine {
             backends: vec![BackendReading {
                 source,
                 slow_at: Some(NOW),
-                devices: Some(DevicesReading { at: NOW, list: self.devices() }),
-                uses: Some(UsesReading { at: NOW, list: self.uses() }),
+                devices: Some(DevicesReading {
+                    at: NOW,
+                    list: self.devices(),
+                    is_cut_short: false,
+                }),
+                uses: Some(UsesReading { at: NOW, list: self.uses(), nameless: BTreeMap::new() }),
             }],
             processes: Some(ProcessesReading {
                 at: NOW,
                 list: visible.map(seen).collect(),
                 unseen: hidden.collect(),
             }),
+            evidence: Some(Arc::new(self.evidence())),
             ..Sample::default()
         });
         if self.is_down {
@@ -306,6 +312,13 @@ impl Machine {
             builder.on_link(Link::Down { fault, retry_at: None });
         }
         builder.node()
+    }
+
+    /// The job has a device control group.
+    fn evidence(&self) -> DeviceEvidence {
+        let job = JobId::new("7").filter(|_| self.scheduling == Scheduling::JobSeen);
+        let groups = job.into_iter().map(|job| JobDeviceFiles { job, minors: None });
+        DeviceEvidence { job_devices: groups.collect(), ..DeviceEvidence::default() }
     }
 
     fn uses(&self) -> Vec<DeviceUse> {
