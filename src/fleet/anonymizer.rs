@@ -141,6 +141,7 @@ impl Anonymizer {
         Hello {
             has_evidence: hello.has_evidence,
             probe: Arc::clone(&hello.probe),
+            is_shell_probe: hello.is_shell_probe,
             host: HostFacts {
                 host_name: name.into(),
                 boot_id: self.name("boot", boot_id),

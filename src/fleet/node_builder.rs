@@ -366,7 +366,7 @@ impl NodeBuilder {
         let mut loads = self.processes.iter().filter_map(|process| process.load).peekable();
         let newest = self.previous_counters.as_ref().map(|counters| counters.at);
         let waited = self.processes_since.and_then(|since| newest?.since(since));
-        hello.is_shell_probe()
+        hello.is_shell_probe
             || loads.peek().is_none()
             || loads.any(|load| load.percent.get().is_some())
             || waited.is_some_and(|waited| waited >= MAX_PROCESS_WAIT)

@@ -17,6 +17,8 @@ use crate::time::{ClockOffset, Timestamp};
 pub struct Hello {
     /// Interpreter of the probe: `python 3.11.2`, `sh`.
     pub probe: Arc<str>,
+    /// The probe is the one that needs no Python.
+    pub is_shell_probe: bool,
     /// The machine.
     pub host: HostFacts,
     /// Each source with its effective interval.
@@ -29,13 +31,6 @@ pub struct Hello {
     pub commands: Vec<Arc<str>>,
     /// It tells how the scheduler numbers and confines devices.
     pub has_evidence: bool,
-}
-
-impl Hello {
-    /// Returns true if the probe is the one that needs no Python.
-    pub fn is_shell_probe(&self) -> bool {
-        self.probe.starts_with("sh")
-    }
 }
 
 /// One backend as announced by a probe.

@@ -124,7 +124,7 @@ struct Attempt<'a> {
     /// The methods the node offered last.
     offers: MethodSet,
     /// What was tried, for the fault.
-    tried: Vec<String>,
+    tried: Vec<Tried>,
     /// Loaded when a key is first needed.
     keys: Option<KeyQueue>,
     refused_keys: usize,
@@ -213,7 +213,10 @@ impl Attempt<'_> {
     async fn offer(&mut self, candidate: &CredentialCandidate) -> Result<AuthOutcome, Fault> {
         let allowed = candidate.credential.hashes(&self.login.settings.algorithms.signatures);
         let Some(hash) = self.choose_hash(candidate, &allowed).await? else {
-            self.skip(candidate, "node supports no hash that the configuration allows for it");
+            let is_agents = matches!(candidate.signer, KeySigner::Agent(_));
+            let by = if is_agents { " of the agent" } else { "" };
+            let why = "node supports no hash that the configuration allows for it";
+            self.skip(candidate, by, why);
             return Ok(AuthOutcome::Refused);
         };
         let agent = self.keys.as_mut().and_then(|keys| keys.agent.as_mut());
@@ -241,18 +244,16 @@ impl Attempt<'_> {
             }
             Err(_not_signed) if self.session.handle.is_closed() => Err(self.disconnect_fault()),
             Err(not_signed) => {
-                self.skip(candidate, not_signed.0);
+                self.skip(candidate, "", not_signed.0);
                 Ok(AuthOutcome::Refused)
             }
         }
     }
 
-    fn skip(&mut self, candidate: &CredentialCandidate, why: &str) {
-        let is_agents =
-            matches!(candidate.signer, KeySigner::Agent(_)) && !why.starts_with("the agent");
-        let by = if is_agents { " of the agent" } else { "" };
+    /// Skips a key; `by` tells whose it is, if the reason does not.
+    fn skip(&mut self, candidate: &CredentialCandidate, by: &str, why: &str) {
         trace::record_tried(&candidate.name, || CredentialOutcome::Skipped(why.to_owned()));
-        self.tried.push(format!("not {}{by} ({why})", candidate.name));
+        self.tried.push(Tried::Skipped(format!("{}{by} ({why})", candidate.name)));
     }
 
     /// Returns the hash to sign with, allowed by both sides; `Some(None)` for keys without one.
@@ -326,11 +327,11 @@ impl Attempt<'_> {
                 return Err(self
                     .refused(Some("it required more credentials than gtop supports".to_owned())));
             }
-            self.tried.push(format!("{what} (accepted, but not enough)"));
+            self.tried.push(Tried::Offered(format!("{what} (accepted, but not enough)")));
             return Ok(AuthOutcome::Partial);
         }
         if !what.is_empty() {
-            self.tried.push(what);
+            self.tried.push(Tried::Offered(what));
         }
         Ok(AuthOutcome::Refused)
     }
@@ -367,7 +368,7 @@ impl Attempt<'_> {
     /// The fault when nothing is left to try.
     fn final_fault(mut self) -> Fault {
         if !self.login.settings.methods.iter().any(|name| name == "publickey") {
-            self.tried.push("no key, PubkeyAuthentication is off".to_owned());
+            self.tried.push(Tried::Offered("no key, PubkeyAuthentication is off".to_owned()));
         }
         let keys = self.keys.take();
         let offered_none = self.refused_keys == 0 && self.accepted == 0;
@@ -383,13 +384,14 @@ impl Attempt<'_> {
             match agent_fault {
                 Some(fault) if offered_none && self.unanswered_reason.is_none() => return fault,
                 Some(Fault::AgentUnreachable { why, .. }) => {
-                    self.tried.push(format!("not the ssh agent ({why})"));
+                    self.tried.push(Tried::Skipped(format!("the ssh agent ({why})")));
                 }
                 _ => {}
             }
-            self.tried.extend(skipped.into_iter().map(|key| format!("not {key}")));
+            let skipped = skipped.iter().map(|key| format!("{} ({})", key.name, key.why));
+            self.tried.extend(skipped.map(Tried::Skipped));
             if self.tried.is_empty() {
-                self.tried.push(NO_KEY.to_owned());
+                self.tried.push(Tried::Offered(NO_KEY.to_owned()));
             }
         }
         let remaining = method_names(&self.offers);
@@ -455,13 +457,9 @@ async fn load_keys(login: &Login, binding: Option<&AgentSessionBinding>) -> KeyQ
 /// Traces the keys that are not offered.
 fn trace_untried(LeftOut { skipped, locked, .. }: &LeftOut, agent: Option<&Fault>) {
     for key in skipped {
-        let (what, why) = key.split_once(" (").unwrap_or((key, "unusable"));
-        trace::record_tried(what, || {
-            CredentialOutcome::Skipped(why.trim_end_matches(')').to_owned())
-        });
+        trace::record_tried(&key.name, || CredentialOutcome::Skipped(key.why.to_owned()));
     }
-    let named =
-        |file: &PathBuf| skipped.iter().any(|key| key.starts_with(&*file.to_string_lossy()));
+    let named = |file: &PathBuf| skipped.iter().any(|key| *key.name == *file.to_string_lossy());
     for file in locked.iter().filter(|file| !named(file)) {
         trace::record_tried(&file.to_string_lossy(), || {
             CredentialOutcome::Skipped("encrypted".to_owned())
@@ -472,15 +470,26 @@ fn trace_untried(LeftOut { skipped, locked, .. }: &LeftOut, agent: Option<&Fault
     }
 }
 
+/// What was tried to log in, in words.
+#[derive(Clone, Debug)]
+pub(super) enum Tried {
+    Offered(String),
+    /// It was not offered, and why.
+    Skipped(String),
+}
+
 /// Lists the first few offered and skipped keys and counts the rest: an agent may hold hundreds.
-fn summarise_tried(tried: &[String]) -> Vec<String> {
+fn summarise_tried(tried: &[Tried]) -> Vec<String> {
     let (mut offered, mut unshown) = (0, 0);
-    let mut named = tried.to_vec();
-    named.retain(|what| {
-        let count = if what.starts_with("not ") { &mut unshown } else { &mut offered };
+    let mut named = Vec::new();
+    for one in tried {
+        let (count, text) = match one {
+            Tried::Offered(what) => (&mut offered, what.clone()),
+            Tried::Skipped(what) => (&mut unshown, format!("not {what}")),
+        };
         *count += 1;
-        *count <= MAX_LISTED_KEYS
-    });
+        named.extend((*count <= MAX_LISTED_KEYS).then_some(text));
+    }
     for (prefix, count) in [("", offered), ("not ", unshown)] {
         let more = count.saturating_sub(MAX_LISTED_KEYS);
         named.extend((more > 0).then(|| format!("{prefix}{more} more")));

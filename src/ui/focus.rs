@@ -52,7 +52,7 @@ pub(crate) fn text(focus: &Focus, node: &Node, now: Timestamp) -> String {
 /// Returns the probe's share of a core, as it was measured since the focus began.
 fn cost_text(focus: &Focus, node: &Node, now: Timestamp) -> String {
     let began = focus.until.minus(FOCUS_DURATION);
-    let is_measured = node.hello.as_ref().is_some_and(|hello| !hello.is_shell_probe());
+    let is_measured = node.hello.as_ref().is_some_and(|hello| !hello.is_shell_probe);
     match node.probe_cost.filter(|cost| cost.at > began) {
         Some(cost) => {
             let age = format_age(now.since(cost.at));

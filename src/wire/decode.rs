@@ -277,6 +277,7 @@ fn hello(sent: &body::Hello) -> Hello {
     let name = |text: &str| sanitize_shared(text, MAX_NAME_LENGTH);
     Hello {
         probe: sanitize_shared(format!("{} {}", sent.probe, sent.version).trim(), MAX_NAME_LENGTH),
+        is_shell_probe: sent.probe == "sh",
         host: HostFacts {
             host_name: name(&sent.host),
             boot_id: name(&sent.boot),

@@ -145,6 +145,7 @@ impl NodeFixture {
             has_evidence: false,
             bus_devices: Vec::new(),
             probe: "python 3.11.2".into(),
+            is_shell_probe: false,
             host: HostFacts {
                 is_contained: false,
                 host_name: self.boot_id.as_str().into(),

@@ -56,12 +56,19 @@ pub(crate) struct CredentialCandidate {
 /// The keys that are not offered.
 #[derive(Debug, Default)]
 pub(crate) struct LeftOut {
-    /// Each with the reason.
-    pub(crate) skipped: Vec<String>,
+    pub(crate) skipped: Vec<SkippedKey>,
     /// Encrypted files without their passphrase.
     pub(crate) locked: Vec<PathBuf>,
     /// Files with a problem the user can fix.
     pub(crate) unusable: Vec<(PathBuf, KeyFileProblem)>,
+}
+
+/// A key that is not offered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SkippedKey {
+    /// Its file, or its name in the agent.
+    pub(crate) name: String,
+    pub(crate) why: &'static str,
 }
 
 impl Credential {
@@ -125,7 +132,7 @@ pub(crate) fn select(sources: KeySources<'_>) -> (Vec<CredentialCandidate>, Left
         match entry.candidate(sources) {
             Ok(new) if candidates.iter().any(|other| other.credential == new.credential) => {}
             Ok(new) => candidates.push(new),
-            Err(why) => left_out.skipped.push(format!("{} ({why})", entry.name)),
+            Err(why) => left_out.skipped.push(SkippedKey { name: entry.name.clone(), why }),
         }
     }
     (candidates, left_out)
@@ -147,7 +154,7 @@ fn file_entries<'a>(sources: KeySources<'a>, left_out: &mut LeftOut) -> Vec<Entr
         } else if !matches!(key_file, KeyFile::Missing)
             && let Err(why) = key_file.private_key()
         {
-            left_out.skipped.push(format!("{path} ({why})"));
+            left_out.skipped.push(SkippedKey { name: path.clone(), why });
         }
         if matches!(&identity.key_file, KeyFile::Encrypted(public) if !sources.agent_holds(public.as_ref()))
         {

@@ -8,7 +8,7 @@ use russh::client::{KeyboardInteractiveAuthResponse as Reply, Prompt as ServerPr
 use tokio::time::Instant;
 
 use crate::ssh::auth::prompt::{Prompt, PromptQueue};
-use crate::ssh::auth::{Attempt, AuthOutcome};
+use crate::ssh::auth::{Attempt, AuthOutcome, Tried};
 use crate::ssh::fault::{ConnectPhase, Fault, UnansweredReason};
 use crate::ssh::host_keys::HostKeyStatus;
 use crate::ssh::trace::{self, CredentialOutcome};
@@ -70,7 +70,7 @@ impl Attempt<'_> {
                     let what = "your answer".to_owned();
                     if !message_lines.is_empty() && !partial_success {
                         let says = text::excerpt_line(&message_lines.join(" "));
-                        self.tried.push(format!("node says: {says}"));
+                        self.tried.push(Tried::Offered(format!("node says: {says}")));
                     }
                     return self.handle_failure(remaining_methods, partial_success, what);
                 }
