@@ -61,6 +61,7 @@ pub enum Spread {
 
 /// A device that may be picked.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct EligibleDevice {
     pub node: NodeName,
     pub vendor: Vendor,
@@ -86,6 +87,8 @@ pub struct EligibleDevice {
     pub memory_utilization: Option<f32>,
     /// It works, and is slower or less reliable than it should be.
     pub is_degraded: bool,
+    /// Processes use it, and no limit tells how much they may.
+    pub is_shared: bool,
     /// Number of limits that only the tolerance lets it meet.
     pub loosened: u32,
 }
@@ -140,6 +143,13 @@ impl Picks {
 }
 
 impl PickRequest {
+    /// Returns true if it says how much others may use a device.
+    const fn has_limits(&self) -> bool {
+        self.min_free_memory.is_some()
+            || self.max_utilization.is_some()
+            || self.max_memory_utilization.is_some()
+    }
+
     /// Returns true if these devices are enough.
     fn is_met(&self, picked: &[EligibleDevice]) -> bool {
         let has_nodes = match self.spread {
@@ -160,12 +170,12 @@ fn sort(fleet: &Fleet, devices: &mut [EligibleDevice]) {
     devices.sort_by(|one, other| quality(one, other).then_with(|| place(one).cmp(&place(other))));
 }
 
-/// Compares two devices: sound ones first, fewest loosened limits, most free memory, most memory in use (the larger
+/// Compares two devices: sound ones first, fewest loosened limits, without limits unused ones first, most free memory, most memory in use (the larger
 /// device), lowest utilization, lowest memory utilization. An unknown share comes after all known ones.
 fn quality(one: &EligibleDevice, other: &EligibleDevice) -> Ordering {
     let key = |device: &EligibleDevice| {
         let memory = (Reverse(device.free_memory), Reverse(device.used_memory));
-        (device.is_degraded, device.loosened, memory)
+        (device.is_degraded, device.loosened, device.is_shared, memory)
     };
     let share = |value: Option<f32>| value.unwrap_or(f32::INFINITY);
     let compare = |one: Option<f32>, other: Option<f32>| share(one).total_cmp(&share(other));
@@ -842,7 +852,8 @@ mod tests {
         run_process(&mut gpu01, 7, "ada", Some("8"), "GPU-1");
         let one = fleet(vec![gpu01]);
         let found = picks(&one, &PickRequest::default());
-        assert_eq!(text(&found), "gpu01:2,1,0");
+        // Without limits, those in use come last.
+        assert_eq!(text(&found), "gpu01:0,2,1");
         assert_eq!(reason(&found, "GPU-3"), "job 7 of bob holds it");
         let free = PickRequest { free_users: ["bob".to_owned()].into(), ..PickRequest::default() };
         assert_eq!(picks(&one, &free).picked[0].free_memory, 100 << 30);

@@ -143,7 +143,7 @@ mod tests {
         node.probe_cost = cost(after(4));
         assert!(text(&focus, &node, after(7)).ends_with("probe 1.4% of a core, 3s ago"));
         node.probe_cost = None;
-        node.hello = Some(Arc::new(Hello { probe: "sh".into(), ..Hello::default() }));
+        node.hello = Some(Arc::new(Hello { is_shell_probe: true, ..Hello::default() }));
         assert!(text(&focus, &node, after(7)).ends_with("probe: cost unknown"));
     }
 }

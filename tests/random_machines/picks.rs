@@ -80,6 +80,14 @@ fn check(machine: &Machine, request: &PickRequest, found: &Picks) {
     // Sound ones come first.
     let worn: Vec<bool> = picked.iter().map(|unit| is_worn(unit)).collect();
     assert!(worn.is_sorted(), "{}", told());
+    // Without limits, those that nobody uses come first.
+    let limits = (request.min_free_memory, request.max_utilization, request.max_memory_utilization);
+    if limits == (None, None, None) && request.min_total_memory.is_none() {
+        let is_used = |unit: &UnitFacts| unit.process.is_some_and(|bytes| bytes >= 256 << 20);
+        let order: Vec<_> =
+            picked.iter().map(|unit| (is_worn(unit), is_used(unit) || unit.hidden > 0)).collect();
+        assert!(order.is_sorted(), "{}", told());
+    }
     // A program can use one slice, and no slice beside cards.
     let slices = picked.iter().filter(|unit| unit.slice.is_some()).count();
     assert!(slices == 0 || picked.len() == 1, "{}", told());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::fleet::{Fleet, Health, Node, unexplained_memory};
+use crate::fleet::{Fleet, Health, MIN_HELD_BYTES, Node, is_in_use, unexplained_memory};
 use crate::insight::pick::held::{HeldDevices, is_own};
 use crate::insight::pick::inherited::{Inherited, Place};
 use crate::insight::pick::{EligibleDevice, PickRequest, Refused};
@@ -158,6 +158,9 @@ impl NodeRules<'_> {
             utilization: device.load().get().map(Percent::get),
             memory_utilization: device.memory_utilization.get().map(Percent::get),
             is_degraded: self.node.health(device) == Health::Degraded,
+            is_shared: !self.request.has_limits()
+                && is_in_use(self.node, device)
+                && used >= MIN_HELD_BYTES,
             loosened: 0,
         })
     }
