@@ -159,7 +159,7 @@ class Health(serving.Case):
         watch.until("their end", lambda devices: [names(device) for device in devices][:len(wanted)] == lasting)
         watch.process.terminate()
         watch.process.wait()
-        code, out, err = machine.run(GTOP, "report", recording, "--json")
+        code, out, err = machine.run(GTOP, "report", recording, "--format", "json")
         self.assertEqual(code, 0, err)
         found = {(finding["device"], finding["kind"]) for finding in json.loads(out)["findings"] if finding["device"] is not None}
         for index, reason in enumerate(REASONS):
