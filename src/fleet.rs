@@ -4,7 +4,7 @@
 
 pub use anonymizer::Anonymizer;
 pub use headline::{DeviceCount, NodeCount};
-pub use health::{Health, HealthReason};
+pub use health::{Health, HealthReason, NodeHealth};
 pub use history::{CLOSE_UP_STEP, History, Metric};
 pub use holdings::{
     Certainty, Claim, ClaimKind, DeviceHoldings, Evidence, Holder, JobHoldings, NodeHoldings,

@@ -403,13 +403,13 @@ fn problem_keys(node: &Node, any_let_in: bool, now: Timestamp) -> Vec<(ProblemKe
     if all.is_empty() && matches!(NodeStatus::of(node, now), NodeStatus::Stale(_)) {
         all.push((ProblemKey::Stale, "check the node; gtop reconnects automatically"));
     }
-    let worst =
-        node.devices.iter().filter_map(|device| node.own_health_reasons(device).into_iter().next());
+    let worst = node.devices.iter().filter_map(|device| node.own_health_reasons(device).first());
     let faults = worst.filter(|reason| {
-        reason.health() == Health::Faulty || *reason == HealthReason::NoPermission
+        reason.health() == Health::Faulty || **reason == HealthReason::NoPermission
     });
-    let remedies: BTreeMap<String, &'static str> =
-        faults.map(|fault| (problem_label(&fault), DeviceFlag::Health(fault).remedy())).collect();
+    let remedies: BTreeMap<String, &'static str> = faults
+        .map(|fault| (problem_label(fault), DeviceFlag::Health(fault.clone()).remedy()))
+        .collect();
     all.extend(remedies.into_iter().map(|(fault, remedy)| (ProblemKey::Device(fault), remedy)));
     all
 }
@@ -448,11 +448,12 @@ mod tests {
             (DeviceFault::NoPermission, "access to the devices"),
             (DeviceFault::Other("lost in thought".into()), "nvidia-smi there by hand"),
         ];
-        let device = |(fault, _): &(DeviceFault, &str)| Device {
+        let device = |(number, (fault, _)): (usize, &(DeviceFault, &str))| Device {
+            uuid: format!("GPU-{number}").into(),
             fault: Some(fault.clone()),
             ..Device::default()
         };
-        node.devices = faults.iter().chain(&faults).map(device).collect();
+        node.devices = faults.iter().chain(&faults).enumerate().map(device).collect();
         let found = problem_keys(&node, true, Timestamp::default());
         assert_eq!(found.len(), faults.len());
         for (fault, remedy) in &faults {

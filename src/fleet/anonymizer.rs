@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::fleet::node::{EventRecord, Host, Node, Process, SourceState, Traffic};
-use crate::fleet::{Fleet, NodeHoldings, User, Waste};
+use crate::fleet::{Fleet, NodeHealth, NodeHoldings, User, Waste};
 use crate::model::{
     Allocation, BackendState, Container, Device, DeviceFault, DeviceType, DeviceUse, DriverFacts,
     Event, EventKind, Fault, Hello, HostFacts, HostReading, HostSlowReading, Job, JobId, JobList,
@@ -116,6 +116,7 @@ impl Anonymizer {
             events: node.events.iter().map(|record| self.event_record(record)).collect(),
             history,
             lasting,
+            health: NodeHealth::default(),
             probe_cost: node.probe_cost,
             is_settled: node.is_settled,
             name,

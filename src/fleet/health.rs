@@ -2,7 +2,7 @@
 //!
 //! A reason is a fact that the driver reports. What is no fault, such as the power limit or a link that sleeps, is none.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::fleet::lasting::SlowdownCause;
@@ -229,29 +229,75 @@ impl From<&DeviceFault> for HealthReason {
     }
 }
 
-impl Node {
-    /// Returns how sound one of its devices is.
-    pub fn health(&self, device: &Device) -> Health {
-        let reasons = self.health_reasons(device);
-        reasons.iter().map(HealthReason::health).max().unwrap_or(Health::Ok)
-    }
+/// The devices of a node that are not sound. Found when first asked, as views and exports ask many times for each sample.
+#[derive(Debug, Default)]
+pub struct NodeHealth(OnceLock<Box<[UnsoundDevice]>>);
 
-    /// Returns why one of its devices is not sound, the worst first; nothing if it is. A slice is no sounder than its device.
-    pub fn health_reasons(&self, device: &Device) -> Vec<HealthReason> {
-        let mut reasons = self.own_health_reasons(device);
-        let whole = device.parent.as_ref().and_then(|parent| self.device(parent));
-        let of_whole = whole.map(|whole| self.own_health_reasons(whole)).unwrap_or_default();
-        for reason in of_whole {
+/// A device that is not sound.
+#[derive(Debug)]
+struct UnsoundDevice {
+    uuid: Arc<str>,
+    /// The worst first.
+    reasons: Vec<HealthReason>,
+    /// The same without what only the device of a slice tells.
+    own: Vec<HealthReason>,
+}
+
+impl NodeHealth {
+    /// Forgets what was found, as the node changes.
+    pub(crate) fn forget(&mut self) {
+        self.0.take();
+    }
+}
+
+/// The copy of a node is made to be changed, so what was found of the node is not found of its copy.
+impl Clone for NodeHealth {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl UnsoundDevice {
+    fn of(node: &Node, device: &Device) -> Option<Self> {
+        let own = node.judge(device);
+        let mut reasons = own.clone();
+        let whole = device.parent.as_ref().and_then(|parent| node.device(parent));
+        for reason in whole.map(|whole| node.judge(whole)).unwrap_or_default() {
             if !reasons.contains(&reason) {
                 reasons.push(reason);
             }
         }
         reasons.sort_by_key(|reason| std::cmp::Reverse(reason.health()));
-        reasons
+        let uuid = Arc::clone(&device.uuid);
+        (!reasons.is_empty()).then_some(Self { uuid, reasons, own })
+    }
+}
+
+impl Node {
+    /// Returns how sound one of its devices is.
+    pub fn health(&self, device: &Device) -> Health {
+        self.health_reasons(device).first().map_or(Health::Ok, HealthReason::health)
+    }
+
+    /// Returns why one of its devices is not sound, the worst first; nothing if it is. A slice is no sounder than its device.
+    pub fn health_reasons(&self, device: &Device) -> &[HealthReason] {
+        self.unsound(device).map_or(&[], |unsound| &unsound.reasons)
     }
 
     /// Returns the same without what only the device of a slice tells.
-    pub fn own_health_reasons(&self, device: &Device) -> Vec<HealthReason> {
+    pub fn own_health_reasons(&self, device: &Device) -> &[HealthReason] {
+        self.unsound(device).map_or(&[], |unsound| &unsound.own)
+    }
+
+    fn unsound(&self, device: &Device) -> Option<&UnsoundDevice> {
+        let find =
+            || self.devices.iter().filter_map(|device| UnsoundDevice::of(self, device)).collect();
+        let unsound: &[UnsoundDevice] = self.health.0.get_or_init(find);
+        unsound.iter().find(|unsound| unsound.uuid == device.uuid)
+    }
+
+    /// Finds why a device is not sound, the worst first.
+    fn judge(&self, device: &Device) -> Vec<HealthReason> {
         let mut reasons: Vec<HealthReason> = Vec::new();
         reasons.extend(device.fault.as_ref().map(HealthReason::from));
         if reasons.is_empty() {
@@ -432,7 +478,7 @@ mod tests {
     fn reasons(change: impl FnOnce(&mut Node)) -> Vec<HealthReason> {
         let mut node = node(4);
         change(&mut node);
-        node.health_reasons(&node.devices[0])
+        node.health_reasons(&node.devices[0]).to_vec()
     }
 
     fn with_details(change: impl FnOnce(&mut DeviceDetails)) -> Vec<HealthReason> {

@@ -219,6 +219,7 @@ mod tests {
         assert_eq!(states(&node)[1..], [Busy, Unknown, Unknown]);
         // A slice is no sounder than its device.
         node.uses = [].into();
+        node.health.forget();
         node.devices[0].details =
             DeviceDetails { remapping_failed: Reading::Known(true), ..DeviceDetails::default() }
                 .shared();
@@ -256,6 +257,7 @@ mod tests {
         let mut node = sliced_node(&[]);
         assert_eq!(states(&node), [DeviceState::Unavailable]);
         assert_eq!(node.units().count(), 1);
+        node.health.forget();
         node.devices[0].fault = Some(DeviceFault::Lost);
         assert_eq!(states(&node), [DeviceState::Faulty]);
     }

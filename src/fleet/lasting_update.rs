@@ -26,6 +26,7 @@ pub(super) fn update_lasting(node: &mut Node, source: &Source, at: Timestamp) {
     let looks = own.map(|(position, device)| (device, is_loaded_by_nobody(node, position, device)));
     lasting.remember(looks, at, max_gap);
     node.lasting = lasting;
+    node.health.forget();
 }
 
 /// Returns true if a device is at full load, and neither memory nor a process tells for whom.
@@ -211,7 +212,7 @@ mod tests {
         ]) {
             set(&mut node, active);
             watch(&mut node, second..=second);
-            let texts = node.health_reasons(&node.devices[0]).into_iter().map(|one| one.text());
+            let texts = node.health_reasons(&node.devices[0]).iter().map(HealthReason::text);
             assert_eq!(texts.collect::<Vec<_>>().join(","), expected);
         }
     }

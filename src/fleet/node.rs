@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::fleet::health::NodeHealth;
 use crate::fleet::history::History;
 use crate::fleet::holdings::{DeviceHoldings, NodeHoldings};
 use crate::fleet::lasting::Lasting;
@@ -66,6 +67,8 @@ pub struct Node {
     pub history: History,
     /// What is remembered of its devices, beyond their newest values.
     pub lasting: Lasting,
+    /// How sound its devices are, once that was asked.
+    pub health: NodeHealth,
     /// What the probe costs the node; measured in focus only.
     pub probe_cost: Option<ProbeCost>,
     /// True once rates are known: the session has had two samples at least 250 ms apart.
@@ -179,6 +182,7 @@ impl Node {
             events: Arc::default(),
             history: History::new(keep),
             lasting: Lasting::default(),
+            health: NodeHealth::default(),
             probe_cost: None,
             is_settled: false,
         }

@@ -110,7 +110,7 @@ impl NodeBuilder {
             self.processes_since = None;
             self.missing.on_session_end(&self.node);
         }
-        let node = Arc::make_mut(&mut self.node);
+        let node = changed(&mut self.node);
         node.is_settled &= link == Link::Up;
         match &link {
             Link::Down { fault, .. } => node.last_fault = Some(fault.clone()),
@@ -123,7 +123,7 @@ impl NodeBuilder {
     /// Sets what the scheduler says of the node.
     pub fn set_scheduler(&mut self, scheduler: Option<&Arc<SchedulerNode>>) {
         if self.node.scheduler.as_ref() != scheduler {
-            Arc::make_mut(&mut self.node).scheduler = scheduler.cloned();
+            changed(&mut self.node).scheduler = scheduler.cloned();
         }
     }
 
@@ -132,20 +132,20 @@ impl NodeBuilder {
         if let Some(holdings) = holdings
             && !Arc::ptr_eq(&self.node.holdings, &holdings)
         {
-            Arc::make_mut(&mut self.node).holdings = holdings;
+            changed(&mut self.node).holdings = holdings;
         }
     }
 
     /// Sets how the node is reached.
     pub fn on_transport(&mut self, via: TransportKind) {
-        Arc::make_mut(&mut self.node).via = Some(via);
+        changed(&mut self.node).via = Some(via);
     }
 
     /// Sets the requested sampling interval. It bounds how long a source counts as fresh, whatever interval the
     /// node announces.
     pub fn set_interval(&mut self, interval: Duration) {
         self.interval = interval;
-        for state in &mut Arc::make_mut(&mut self.node).sources {
+        for state in &mut changed(&mut self.node).sources {
             state.interval = state.interval.min(max_interval(&state.source, interval));
         }
         self.apply_min_interval();
@@ -161,14 +161,14 @@ impl NodeBuilder {
         if self.min_interval.is_zero() {
             return;
         }
-        for state in &mut Arc::make_mut(&mut self.node).sources {
+        for state in &mut changed(&mut self.node).sources {
             state.interval = state.interval.max(self.min_interval);
         }
     }
 
     /// Applies a probe's hello.
     pub fn on_hello(&mut self, hello: Hello) {
-        let node = Arc::make_mut(&mut self.node);
+        let node = changed(&mut self.node);
         let is_another_boot =
             node.hello.as_ref().is_some_and(|known| known.host.boot_id != hello.host.boot_id);
         if is_another_boot {
@@ -212,14 +212,14 @@ impl NodeBuilder {
 
     /// Records a device event.
     pub fn on_event(&mut self, event: Event) {
-        let node = Arc::make_mut(&mut self.node);
+        let node = changed(&mut self.node);
         node.record_event(event);
         apply_xids(node);
     }
 
     /// Restores the devices that are gone: no driver lists them.
     pub fn restore_gone(&mut self, devices: &[(Source, Device)]) {
-        self.missing.restore(Arc::make_mut(&mut self.node), devices);
+        self.missing.restore(changed(&mut self.node), devices);
     }
 
     /// Applies one sample.
@@ -227,7 +227,7 @@ impl NodeBuilder {
         if let Some((at, host)) = sample.host {
             self.apply_host(at, sample.clock.node_time(at), host);
         }
-        let node = Arc::make_mut(&mut self.node);
+        let node = changed(&mut self.node);
         if let Some((at, slow)) = sample.host_slow {
             node.mark_sampled(&Source::host_slow(), at);
             node.host.slow.temperature.update_from(slow.temperature);
@@ -251,14 +251,14 @@ impl NodeBuilder {
             self.apply_processes(processes, sample.clock);
         }
         if has_processes || has_users {
-            count_hidden(Arc::make_mut(&mut self.node));
+            count_hidden(changed(&mut self.node));
         }
         self.apply_min_interval();
         self.update_settled();
     }
 
     fn apply_host(&mut self, at: Timestamp, node_time: NodeTime, host: HostReading) {
-        let node = Arc::make_mut(&mut self.node);
+        let node = changed(&mut self.node);
         node.mark_sampled(&Source::host(), at);
         let now = HostCounters {
             at: node_time,
@@ -332,7 +332,7 @@ impl NodeBuilder {
         }
         tracked.sort_unstable_by_key(|process| process.key);
         self.processes = tracked;
-        let node = Arc::make_mut(&mut self.node);
+        let node = changed(&mut self.node);
         node.processes = list.into();
         node.unseen = reading.unseen.into();
     }
@@ -356,7 +356,7 @@ impl NodeBuilder {
                 .iter()
                 .all(|backend| has_backend_reported(&self.node, &backend.source))
         {
-            Arc::make_mut(&mut self.node).is_settled = true;
+            changed(&mut self.node).is_settled = true;
         }
     }
 
@@ -371,6 +371,13 @@ impl NodeBuilder {
             || loads.any(|load| load.percent.get().is_some())
             || waited.is_some_and(|waited| waited >= MAX_PROCESS_WAIT)
     }
+}
+
+/// Returns a node to change it.
+fn changed(node: &mut Arc<Node>) -> &mut Node {
+    let node = Arc::make_mut(node);
+    node.health.forget();
+    node
 }
 
 /// Removes sources that the probe no longer announces, with their devices: another backend reports these now.
@@ -656,7 +663,8 @@ mod tests {
         for (probe, needs_load) in [("python 3.11.2", true), ("sh", false)] {
             for last in &last {
                 let mut builder = builder();
-                builder.on_hello(Hello { probe: probe.into(), ..hello("boot-1") });
+                let hello = Hello { is_shell_probe: probe == "sh", ..hello("boot-1") };
+                builder.on_hello(hello);
                 builder.on_sample(host_sample(0, 1, 1, 0));
                 builder.on_sample(host_sample(300, 2, 2, 0));
                 builder.on_sample(with_counters(400, 1));

@@ -67,7 +67,7 @@ impl DeviceFlag {
     /// Returns the flags of a device, the worst first.
     pub(crate) fn of(node: &Node, device: &Device) -> Vec<Self> {
         let mut flags: Vec<Self> =
-            node.own_health_reasons(device).into_iter().map(Self::Health).collect();
+            node.own_health_reasons(device).iter().cloned().map(Self::Health).collect();
         if let Some(throttle) = device.throttle.get() {
             let causes = SlowdownCause::ALL.into_iter().filter(|cause| cause.applies(throttle));
             let causes: Vec<_> = causes.filter(|cause| !lasts(&flags, *cause)).collect();

@@ -154,7 +154,8 @@ mod tests {
             fault: None,
             absent: None,
         });
-        node.devices = vec![Device::default(), Device::default()];
+        let device = |uuid: &str| Device { uuid: uuid.into(), ..Device::default() };
+        node.devices = vec![device("GPU-0"), device("GPU-1")];
         change(&mut node);
         Arc::new(node)
     }

@@ -384,17 +384,20 @@ mod tests {
         let mut busy = node(Link::Up);
         source(&mut busy, Some(0), None);
         let throttled = |index, bits| Device {
+            uuid: format!("GPU-{index}").into(),
             index: Reading::Known(index),
             throttle: Reading::Known(Throttle(bits)),
             utilization: Reading::checked(Percent::new(50.0)),
             ..Device::default()
         };
         let lost = Device {
+            uuid: "GPU-7".into(),
             index: Reading::Known(7),
             fault: Some(DeviceFault::Lost),
             ..Device::default()
         };
         let errors = Device {
+            uuid: "GPU-2".into(),
             index: Reading::Known(2),
             ecc_uncorrected: Reading::Known(1),
             ..Device::default()
@@ -404,6 +407,7 @@ mod tests {
         busy.device_sources = vec![Source::host(); 5].into();
         assert_eq!(notes_text(&busy), "#7 lost · #2 ECC · #3,5 !THERM · #6 !SLOW");
         // What the driver says is told whole.
+        busy.health.forget();
         busy.devices[4].fault = Some(DeviceFault::Other("Xid 79: pci: gone".into()));
         assert!(notes_text(&busy).starts_with("#7 xid 79: pci: gone · "), "{}", notes_text(&busy));
     }

@@ -858,7 +858,7 @@ mod tests {
         let free = PickRequest { free_users: ["bob".to_owned()].into(), ..PickRequest::default() };
         assert_eq!(picks(&one, &free).picked[0].free_memory, 100 << 30);
         let own = PickRequest { is_own_memory_free: true, ..PickRequest::default() };
-        assert_eq!(text(&picks(&one, &own)), "gpu01:1,2,0");
+        assert_eq!(text(&picks(&one, &own)), "gpu01:1,0,2");
     }
 
     #[test]

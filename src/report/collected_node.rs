@@ -145,8 +145,8 @@ impl CollectedNode {
             }
             let known = holders.by_position.get(position).cloned().unwrap_or_default();
             let is_counted = sums.holders.share(&known) > 0.0;
-            let reasons = if is_counted { node.health_reasons(device) } else { Vec::new() };
-            let reasons = reasons.into_iter().map(|reason| (reason.id(), reason));
+            let reasons = if is_counted { node.health_reasons(device) } else { &[] };
+            let reasons = reasons.iter().map(|reason| (reason.id(), reason.clone()));
             record.health_reasons.extend(reasons);
             if node.fault().is_some() {
                 continue;

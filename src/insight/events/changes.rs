@@ -203,7 +203,7 @@ impl ChangeDetector {
             };
             let before = old.own_health_reasons(old_device);
             let reasons = new.own_health_reasons(device);
-            for reason in &reasons {
+            for reason in reasons {
                 let is_known = before.iter().any(|known| known.id() == reason.id());
                 if !is_known && !reported_as(reason).is_none_or(is_reported) {
                     let text = format!("device {}", reason.text());
