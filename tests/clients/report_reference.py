@@ -349,7 +349,10 @@ class Node:
         own = [device for device in self.devices if device.kind == kind]
         listed = [(self.known(own, sent), sent) for sent in listed if sent.get("uuid")]
         kept = [device for device, _ in listed if device]
-        self.remove(at, lambda device: device.kind == kind and device not in kept)
+        missing = [device for device in own if device not in kept]
+        self.remove(at, lambda device: device in missing and "parent" in device.keys)
+        for device in missing:
+            device.take({"fault": "gone"})
         for device, sent in listed:
             if device is None:
                 device = next((old for old in self.gone if old.uuid == sent["uuid"]), None)
@@ -478,7 +481,8 @@ class Node:
 
     def numbering(self):
         """Returns the scheduler's numbers of the devices: of NVIDIA's their minor numbers, with each slice as one."""
-        whole = sorted(self.whole(), key=lambda device: device.index or 0)
+        listed = [device for device in self.whole() if device.keys.get("fault") != "gone"]
+        whole = sorted(listed, key=lambda device: device.index or 0)
         is_by_minor = any(device.kind in ["nvml", "nvidia-smi"] or "minor" in device.keys for device in whole)
         numbers = {device.keys.get("minor") if is_by_minor else place: device for place, device in enumerate(whole)}
         numbers.pop(None, None)

@@ -3,6 +3,7 @@
     GTOP=path/to/gtop python3 -m unittest -v test_report
 """
 
+import copy
 import csv
 import glob
 import json
@@ -106,6 +107,8 @@ class Tape:
                 self.write(line, checkpoint=True, node=name)
             if node["hello"]:
                 self.write({"body": node["hello"]}, checkpoint=True, node=name)
+            if node["gone"]:
+                self.write({"gone": list(node["gone"].values())}, checkpoint=True, node=name)
             if node["devices"]:
                 self.write({"body": {**node["sample"], "full": True}}, node["taken_at"], checkpoint=True, node=name)
             if node["link"]["state"] != "up":
@@ -118,8 +121,8 @@ class Tape:
         self.write({"link": link}, node=name)
 
     def node(self, name):
-        empty = {"hello": None, "devices": {}, "uses": None, "session": [], "clock": START - 1000}
-        return self.nodes.setdefault(name, dict(empty))
+        empty = {"hello": None, "devices": {}, "gone": {}, "uses": None, "session": [], "clock": START - 1000}
+        return self.nodes.setdefault(name, copy.deepcopy(empty))
 
     def open(self, at, name, step=STEP, processes=False, boot="b", host=None):
         """Opens a session."""
@@ -146,6 +149,10 @@ class Tape:
             before = node["devices"].get(uuid, {})
             news = {key: value for key, value in values.items() if key == "fault" or before.get(key, "") != value}
             changed.append({"uuid": uuid, **news})
+        for uuid, device in node["devices"].items():
+            if uuid not in devices and "parent" not in device:
+                node["gone"][uuid] = {"source": "nvml", "uuid": uuid, "index": device["index"], "name": device["name"],
+                                      "pci": device["pci"], "since": START + at}
         node["devices"] = {device["uuid"]: device for device in whole}
         backend = {"kind": "nvml", "at": probe}
         body = {"t": "sample", "n": int(at), "at": probe, "host": {"at": probe}}
@@ -527,7 +534,8 @@ class Numbers(Case):
         # One that was watched for an hour, and what was seen of its last sample after that does not count.
         self.assert_hours(of_device(found, "V"), hour, active=hour)
         # A device that vanished after 1.5 hours, and one that was lost after 100 minutes.
-        self.assert_hours(of_device(found, "X1"), 5400, active=5400)
+        # It is gone since then, and was not replaced.
+        self.assert_hours(of_device(found, "X1"), 3 * hour, active=5400, faulty=5400)
         self.assert_hours(of_device(found, "X0"), 3 * hour, active=6000, faulty=4800)
         self.assertAlmostEqual(of_device(found, "X0")["energy_kwh"], 6000 * 100 / 3.6e6, 3)
         # One sample in three hours.
@@ -543,8 +551,9 @@ class Numbers(Case):
     def check_owners(self, found):
         self.assert_hours(of_user(found, "ann"), 10800, active=10800)
         # Two users share a device. One that is free is of nobody.
-        for user in ["bea", "cid"]:
-            self.assert_hours(of_user(found, user), 4500, idle_held=4500)
+        self.assert_hours(of_user(found, "cid"), 4500, idle_held=4500)
+        # Much memory of a device is in use, and what her process has of it is little.
+        self.assert_hours(of_user(found, "bea"), 13500, idle_held=4500, unknown=9000)
         self.assert_hours(of_user(found, "uid 1234"), 10200, unknown=10200)
         # Once the driver shows one device less, which ones the job has is not known.
         self.assert_hours(of_user(found, HOSTILE["user"]), 10800, active=10800)
