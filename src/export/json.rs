@@ -17,7 +17,7 @@ use crate::export::json::schema::{
 };
 use crate::export::output_field::{DeviceKey, OutputRow, OutputRows};
 use crate::fleet::{
-    DeviceCount, EventRecord, Fleet, HealthReason, Node, SourceState, Totals, Traffic,
+    DeviceCount, EventRecord, Fleet, HealthReason, Node, SourceState, StateReason, Totals, Traffic,
 };
 use crate::insight::node_status::fleet_notes;
 use crate::insight::note::Note;
@@ -492,6 +492,8 @@ object! {
         /// What it counts as in `totals`: busy, `idle_held`, free, faulty, stale, unavailable or unknown; null if its slices count
         /// instead.
         state: Option<&'static str> = DeviceCount::of(node, index, now).map(DeviceCount::id),
+        /// Why it is not free, or not known to be; null if it is busy, free, faulty or stale.
+        state_reason: Option<&'static str> = StateReason::of(node, index, now).map(StateReason::id),
         /// Why the driver reports no values: lost, needs reset, no permission, gone, or the driver's message.
         fault: Option<&'a str> = device.fault.as_ref().map(device_fault),
         /// Since when the driver does not list it any more; null if it does.

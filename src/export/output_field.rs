@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
-use crate::fleet::{DeviceHoldings, Fleet, JobLookup, Node};
+use crate::fleet::{DeviceCount, DeviceHoldings, Fleet, JobLookup, Node, StateReason};
 use crate::insight::FleetView;
 use crate::metrics::{Field, HOST, JOB, PROCESS, Usage, Value, current_aliases, device_fields};
 use crate::model::declare::table;
@@ -34,6 +34,10 @@ table! {
         Job = ("job", "job", "jobs that it is allocated to or used by, separated by spaces"),
         /// How sure it is who has it.
         Certainty = ("certainty", "certainty", "how sure it is who has it: certain, likely, disputed or unknown"),
+        /// What it counts as.
+        State = ("state", "state", "what it counts as: busy, idle_held, free, faulty, stale, unavailable or unknown"),
+        /// Why it counts as that.
+        StateReason = ("because", "state_reason", "why it is not free, or not known to be"),
         /// How sound it is.
         Health = ("health", "health", "how sound it is: ok, degraded, faulty or unknown"),
         /// Why it is not sound.
@@ -210,6 +214,12 @@ impl OutputRow<'_> {
             DeviceKey::Job => joined(&self.jobs(), " "),
             DeviceKey::Command => joined(&self.commands(), "\n"),
             DeviceKey::Certainty => self.holdings.certainty().as_str().into(),
+            DeviceKey::State => {
+                DeviceCount::of(node, self.position, rows.view.now).map(DeviceCount::id).into()
+            }
+            DeviceKey::StateReason => {
+                StateReason::of(node, self.position, rows.view.now).map(StateReason::id).into()
+            }
             DeviceKey::Health => node.health(device).as_str().into(),
             DeviceKey::HealthReasons => joined(&self.health_reasons(), " "),
         }

@@ -99,6 +99,8 @@ pub fn sample_fields(words: &[String]) -> Result<Vec<OutputField>, String> {
             | DeviceKey::User
             | DeviceKey::Job
             | DeviceKey::Certainty
+            | DeviceKey::State
+            | DeviceKey::StateReason
             | DeviceKey::Health
             | DeviceKey::HealthReasons,
         )

@@ -85,17 +85,21 @@ pub fn unexplained_memory(device: &Device) -> Option<Bytes> {
 /// Returns true if the device at this position is known to be idle and unused, whether its node takes jobs or not.
 pub fn is_free(node: &Node, position: usize) -> bool {
     let Some(device) = node.devices.get(position) else { return false };
-    let is_asleep = device.utilization == Reading::Unknown(Reason::Asleep);
     device.fault.is_none()
-        && (is_idle(device)
-            || is_asleep
-            || device.is_open() == Some(false)
-            || is_slice_without_load(device))
+        && is_known_idle(device)
         && !is_in_use(node, device)
         && !is_whole_in_use(node, device)
         && unexplained_memory(device).is_none()
         && device.hidden_processes.get().is_none_or(|count| count == 0)
         && node.users_unknown_reason(position).is_none()
+}
+
+/// Returns true if a device is known to do nothing.
+pub(super) fn is_known_idle(device: &Device) -> bool {
+    is_idle(device)
+        || device.utilization == Reading::Unknown(Reason::Asleep)
+        || device.is_open() == Some(false)
+        || is_slice_without_load(device)
 }
 
 /// Returns true if a slice has no load that could be measured, and what its processes have of its memory is known: then
@@ -107,7 +111,7 @@ fn is_slice_without_load(device: &Device) -> bool {
 }
 
 /// Returns true if processes use the device of a slice, and it is not known on which of its slices they are.
-fn is_whole_in_use(node: &Node, device: &Device) -> bool {
+pub(super) fn is_whole_in_use(node: &Node, device: &Device) -> bool {
     device.parent.as_ref().is_some_and(|parent| node.uses_of(parent).next().is_some())
 }
 
@@ -128,7 +132,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::fleet::{Fleet, Totals};
+    use crate::fleet::{Fleet, StateReason, Totals};
     use crate::model::{
         Allocation, DeviceActivity, DeviceAllocation, DeviceDetails, DeviceFault, DeviceUse, Job,
         JobList, Link, NodeName, NodeState, SchedulerNode, SchedulerNodes, Source,
@@ -201,6 +205,44 @@ mod tests {
     fn states(node: &Node) -> Vec<DeviceState> {
         let devices = node.devices.iter().enumerate();
         devices.map(|(position, device)| DeviceState::of(node, position, device)).collect()
+    }
+
+    #[test]
+    fn a_device_that_is_not_free_has_a_reason() {
+        type Change = fn(&mut Node);
+        let cases: [(Change, Option<&str>); 8] = [
+            (|_| (), None),
+            (|node| node.devices[0].utilization = Reading::checked(Percent::new(70.0)), None),
+            (|node| node.devices[0].fault = Some(DeviceFault::Lost), None),
+            (|node| node.devices[0].fault = Some(DeviceFault::NoPermission), Some("not_readable")),
+            (|node| node.devices[0].utilization = Reading::default(), Some("load_unknown")),
+            (|node| node.devices[0].hidden_processes = Reading::Known(2), Some("hidden_processes")),
+            (
+                |node| {
+                    node.devices[0].hidden_processes = Reading::Known(0);
+                    node.devices[0].hidden_memory = Reading::Known(Bytes(9 << 30));
+                },
+                Some("memory_without_process"),
+            ),
+            (
+                |node| {
+                    let details = DeviceDetails {
+                        reports_users: Reading::Unknown(Reason::NoPermission),
+                        ..DeviceDetails::default()
+                    };
+                    node.devices[0].details = details.shared();
+                },
+                Some("users_unknown"),
+            ),
+        ];
+        for (change, expected) in cases {
+            let mut node = node(Some(0.0), None);
+            node.mark_sampled(&Source::host(), Timestamp::default());
+            node.device_sources = [Source::host()].into();
+            change(&mut node);
+            let found = StateReason::last_known(&node, 0).map(StateReason::id);
+            assert_eq!(found, expected, "{:?}", states(&node));
+        }
     }
 
     #[test]

@@ -48,6 +48,8 @@ fn every_device_counts_as_one_thing() {
         for unit in &machine.units {
             let shown = devices.iter().find(|device| device["uuid"] == *unit.uuid).unwrap();
             assert_eq!(shown["state"], machine.state(unit), "{unit:?} of {machine:?}");
+            let reason = shown["state_reason"].as_str();
+            assert_eq!(reason, machine.state_reason(unit), "{unit:?} of {machine:?}");
         }
         for (state, key) in STATES {
             let count = expected.get(state).copied().unwrap_or(0);

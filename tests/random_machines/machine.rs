@@ -186,6 +186,22 @@ impl Machine {
         }
     }
 
+    /// Returns why a unit is not free, or not known to be.
+    pub(super) fn state_reason(&self, unit: &UnitFacts) -> Option<&'static str> {
+        let is_in_use = unit.process.is_some_and(|bytes| bytes >= 256 * MIB);
+        match self.state(unit) {
+            "unavailable" if unit.is_empty => Some("no_slices"),
+            "unavailable" => Some("node_takes_no_jobs"),
+            "idle_held" | "unknown" if unit.is_of_job => Some("allocated"),
+            "idle_held" => Some("in_use"),
+            "unknown" if is_in_use || unit.hidden > 0 => Some("in_use"),
+            "unknown" if unit.leaked >= GIB => Some("memory_without_process"),
+            "unknown" if unit.load.is_none() && unit.slice.is_none() => Some("load_unknown"),
+            "unknown" => Some("may_be_allocated"),
+            _ => None,
+        }
+    }
+
     /// Returns what gtop makes of it.
     pub(super) fn fleet(&self) -> Fleet {
         let node = self.node();

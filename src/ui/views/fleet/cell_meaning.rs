@@ -1,6 +1,6 @@
 //! What the symbol under the cursor of the heat map means, in words with units.
 
-use crate::fleet::{DeviceHoldings, Health, JobLookup, Node};
+use crate::fleet::{DeviceHoldings, Health, JobLookup, Node, StateReason};
 use crate::model::Device;
 use crate::ui::RenderContext;
 use crate::ui::views::fleet::cells::{
@@ -15,6 +15,8 @@ pub(super) struct MapCell<'a> {
     pub(super) metric: MapMetric,
     pub(super) symbol: Symbol,
     pub(super) node: &'a Node,
+    /// That of the device in the node.
+    pub(super) position: usize,
     pub(super) device: &'a Device,
     pub(super) holdings: &'a DeviceHoldings,
     /// Its values are old.
@@ -46,18 +48,16 @@ impl MapCell<'_> {
                 if is_job { "several jobs" } else { "several users" }.to_owned()
             }
             symbol if symbol == UNAVAILABLE.0 => {
-                let why = if self.node.is_without_slices(self.device) {
-                    "it is in MIG mode without slices"
-                } else {
-                    "free, and its node takes no jobs"
-                };
-                format!("unavailable: {why}")
+                let why = self.state_reason().unwrap_or(StateReason::NodeTakesNoJobs);
+                format!("unavailable: {}", why.text())
             }
             symbol if symbol == NOT_REPORTED.0 => match self.metric {
                 MapMetric::Owner => "its user is unknown".to_owned(),
                 MapMetric::Job => "its job is unknown".to_owned(),
                 MapMetric::Utilization if self.device.load().get().is_some() => {
-                    format!("at {}, and who has it is unknown", self.utilization())
+                    let why =
+                        self.state_reason().map_or("who has it is unknown", StateReason::text);
+                    format!("at {}, and {why}", self.utilization())
                 }
                 MapMetric::Utilization
                 | MapMetric::Memory
@@ -76,6 +76,10 @@ impl MapCell<'_> {
             symbol if symbol == FILTERED_OUT.0 => "hidden by the filter".to_owned(),
             Symbol::Char(_) | Symbol::Letter(..) | Symbol::Overflow => self.owner(jobs),
         }
+    }
+
+    fn state_reason(&self) -> Option<StateReason> {
+        StateReason::last_known(self.node, self.position)
     }
 
     fn value(&self, context: RenderContext<'_>) -> String {
@@ -165,7 +169,15 @@ mod tests {
         let zone = jiff::tz::TimeZone::UTC;
         let context = RenderContext { view: &view, options: &options, zone: &zone };
         let device = &node.devices[0];
-        let cell = MapCell { metric, symbol, node: &node, device, holdings: &holdings, is_old };
+        let cell = MapCell {
+            metric,
+            symbol,
+            node: &node,
+            position: 0,
+            device,
+            holdings: &holdings,
+            is_old,
+        };
         cell.meaning(context, &JobLookup::default())
     }
 

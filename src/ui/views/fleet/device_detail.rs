@@ -48,6 +48,7 @@ pub(super) fn lines(
         metric: state.metric,
         symbol,
         node,
+        position,
         device,
         holdings,
         is_old,
