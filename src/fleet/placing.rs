@@ -28,14 +28,9 @@ pub fn job_holdings(node: Option<&Node>, job: &Job, allocation: &Allocation) -> 
     if let Some(known) = node.and_then(|node| node.holdings.job(&job.id)) {
         return known.clone();
     }
-    let (unplaced, certainty) = match &allocation.devices {
-        DeviceAllocation::Indices(indices) => {
-            (u32::try_from(indices.len()).ok(), Certainty::Unknown)
-        }
-        DeviceAllocation::Count(count) => (Some(*count), Certainty::Unknown),
-        DeviceAllocation::None => (Some(0), Certainty::Certain),
-        DeviceAllocation::Unknown => (None, Certainty::Unknown),
-    };
+    let has_none = allocation.devices == DeviceAllocation::None;
+    let certainty = if has_none { Certainty::Certain } else { Certainty::Unknown };
+    let unplaced = allocation.devices.count().and_then(|count| u32::try_from(count).ok());
     let is_told = allocation.devices != DeviceAllocation::Unknown;
     JobHoldings {
         job: job.id.clone(),

@@ -337,7 +337,7 @@ mod tests {
         Allocation, Bytes, ConfigurationState, Device, DeviceAllocation, DeviceDetails,
         DeviceEvidence, DeviceFault, DeviceUse, DriverDevice, Fault, FaultKind, Hello, HostFacts,
         Job, JobList, JobListError, Link, Percent, ProcessKey, ProcessStatics, Reading, Reason,
-        RecoveryAction, SchedulerNode, SchedulerNodes, Source,
+        RecoveryAction, RequestedJobs, SchedulerNode, SchedulerNodes, Source,
     };
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
@@ -831,6 +831,32 @@ mod tests {
         let found = picks(&with_jobs(vec![inside], jobs), &PickRequest::default());
         assert_eq!(text(&found), "gpu01:2,1");
         assert_eq!(reason(&found, "GPU-3"), "outside job 8, in which gtop runs");
+    }
+
+    #[test]
+    fn a_device_of_which_a_job_not_shown_may_have_a_share_is_not_picked() {
+        let host = HostFacts { user: "ada".into(), job: JobId::new("8"), ..HostFacts::default() };
+        let of = |devices: DeviceAllocation, hides_jobs, is_inside| {
+            let mut list = list_of_slurm(vec![job("8", "ada", devices)], "mixed", 2, &[0]);
+            list.requested = RequestedJobs::All;
+            list.hides_jobs = Some(hides_jobs);
+            let mut gpu01 = node("gpu01", numbered(&[0, 1])).with_device_list(&[0, 1]);
+            if is_inside {
+                gpu01.hello = Some(Arc::new(Hello { host: host.clone(), ..Hello::default() }));
+            }
+            let one = fleet(vec![gpu01]).with_jobs(Some(Arc::new(list)));
+            picks(&one, &PickRequest::default())
+        };
+        let whole = || DeviceAllocation::Indices([0].into());
+        let share = || DeviceAllocation::Shares([0].into());
+        let shared = "jobs that are not shown may have a share of it, too";
+        for (is_inside, all, others) in [(true, "gpu01:0", ""), (false, "gpu01:1,0", "gpu01:1")] {
+            assert_eq!(text(&of(whole(), true, is_inside)), all);
+            assert_eq!(text(&of(share(), false, is_inside)), all);
+            let found = of(share(), true, is_inside);
+            assert_eq!(text(&found), others);
+            assert_eq!(reason(&found, "GPU-0"), shared, "{is_inside}");
+        }
     }
 
     #[test]

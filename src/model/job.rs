@@ -200,6 +200,8 @@ pub struct Allocation {
 pub enum DeviceAllocation {
     /// The devices at these indices (GRES IDX), in rising order. A device with MIG slices is listed by its slices.
     Indices(Arc<[u32]>),
+    /// Shares of the devices at these indices, of which other jobs may have shares, too.
+    Shares(Arc<[u32]>),
     /// This many, without their indices.
     Count(u32),
     /// None.
@@ -215,14 +217,42 @@ impl DeviceAllocation {
     pub fn and(&self, other: &Self) -> Self {
         match (self, other) {
             (Self::None, both) | (both, Self::None) => both.clone(),
-            (Self::Indices(one), Self::Indices(other)) => {
-                let all: BTreeSet<u32> = one.iter().chain(other.iter()).copied().collect();
-                Self::Indices(all.into_iter().collect())
-            }
+            (Self::Indices(one), Self::Indices(other)) => Self::Indices(union(one, other)),
+            (
+                Self::Indices(one) | Self::Shares(one),
+                Self::Indices(other) | Self::Shares(other),
+            ) => Self::Shares(union(one, other)),
             (Self::Count(one), Self::Count(other)) => Self::Count(one.saturating_add(*other)),
-            (Self::Indices(_) | Self::Count(_) | Self::Unknown, _) => Self::Unknown,
+            (Self::Indices(_) | Self::Shares(_) | Self::Count(_) | Self::Unknown, _) => {
+                Self::Unknown
+            }
         }
     }
+
+    /// Returns the indices of its devices; `None` if they are not known.
+    pub fn indices(&self) -> Option<&[u32]> {
+        match self {
+            Self::Indices(indices) | Self::Shares(indices) => Some(indices),
+            Self::None => Some(&[]),
+            Self::Count(_) | Self::Unknown => None,
+        }
+    }
+
+    /// Returns the number of its devices; `None` if it is not known.
+    pub fn count(&self) -> Option<usize> {
+        match self {
+            Self::Indices(indices) | Self::Shares(indices) => Some(indices.len()),
+            Self::Count(count) => usize::try_from(*count).ok(),
+            Self::None => Some(0),
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// Returns the indices of both, in rising order.
+fn union(one: &[u32], other: &[u32]) -> Arc<[u32]> {
+    let all: BTreeSet<u32> = one.iter().chain(other).copied().collect();
+    all.into_iter().collect()
 }
 
 /// A list counts for so many intervals after the last answer.

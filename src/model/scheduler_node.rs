@@ -30,6 +30,8 @@ pub struct SchedulerNode {
     /// The indices of the devices that jobs have, those of jobs that are not listed included, in rising order; `None` if
     /// the scheduler does not tell.
     pub allocated_indices: Option<Arc<[u32]>>,
+    /// It gives jobs shares of devices, so that several jobs may have one.
+    pub gives_shares: bool,
     /// Its devices by type, in the order in which the scheduler is told of them.
     pub device_types: Vec<DeviceType>,
     /// When its daemon started, by the scheduler's clock.

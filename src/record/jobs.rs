@@ -100,6 +100,9 @@ struct AllocationLine {
     node: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     indices: Option<Vec<u32>>,
+    /// The job has shares of these devices.
+    #[serde(rename = "shares", skip_serializing_if = "std::ops::Not::not")]
+    is_share: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<u32>,
 }
@@ -252,24 +255,50 @@ impl JobLine {
 
 impl From<&Allocation> for AllocationLine {
     fn from(allocation: &Allocation) -> Self {
+        let is_share = matches!(allocation.devices, DeviceAllocation::Shares(_));
         let (indices, count) = match &allocation.devices {
-            DeviceAllocation::Indices(indices) => (Some(indices.to_vec()), None),
+            DeviceAllocation::Indices(indices) | DeviceAllocation::Shares(indices) => {
+                (Some(indices.to_vec()), None)
+            }
             DeviceAllocation::Count(count) => (None, Some(*count)),
             DeviceAllocation::None => (None, Some(0)),
             DeviceAllocation::Unknown => (None, None),
         };
-        Self { node: allocation.node.as_str().to_owned(), indices, count }
+        Self { node: allocation.node.as_str().to_owned(), indices, is_share, count }
     }
 }
 
 impl AllocationLine {
     fn to_allocation(&self) -> Option<Allocation> {
         let devices = match (&self.indices, self.count) {
-            (Some(indices), _) => DeviceAllocation::Indices(indices.as_slice().into()),
+            (Some(indices), _) if self.is_share => DeviceAllocation::Shares(indices[..].into()),
+            (Some(indices), _) => DeviceAllocation::Indices(indices[..].into()),
             (None, Some(0)) => DeviceAllocation::None,
             (None, Some(count)) => DeviceAllocation::Count(count),
             (None, None) => DeviceAllocation::Unknown,
         };
         Some(Allocation { node: node_name(&self.node)?, devices })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_devices_of_a_job_are_read_as_they_were_written() {
+        let node = node_name("gpu01").unwrap();
+        for devices in [
+            DeviceAllocation::Indices([0, 3].into()),
+            DeviceAllocation::Shares([0, 3].into()),
+            DeviceAllocation::Count(2),
+            DeviceAllocation::None,
+            DeviceAllocation::Unknown,
+        ] {
+            let allocation = Allocation { node: node.clone(), devices };
+            let text = serde_json::to_string(&AllocationLine::from(&allocation)).unwrap();
+            let line: AllocationLine = serde_json::from_str(&text).unwrap();
+            assert_eq!(line.to_allocation(), Some(allocation), "{text}");
+        }
     }
 }

@@ -45,6 +45,8 @@ pub(super) struct SchedulerNodesLine {
     allocated: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     allocated_indices: Option<Vec<u32>>,
+    #[serde(skip_serializing_if = "is_false")]
+    shares: bool,
     /// Each type with its number of devices.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     device_types: Vec<(Option<Arc<str>>, u32)>,
@@ -83,6 +85,7 @@ pub(super) fn to_lines(nodes: &SchedulerNodes) -> Vec<SchedulerNodesLine> {
         devices: node.devices,
         allocated: node.allocated,
         allocated_indices: node.allocated_indices.as_ref().map(|indices| indices.to_vec()),
+        shares: node.gives_shares,
         device_types: node.device_types.iter().map(|one| (one.name.clone(), one.count)).collect(),
         daemon_started_at: node.daemon_started_at.map(to_seconds),
         version: node.version.clone(),
@@ -117,6 +120,7 @@ pub(super) fn to_nodes(lines: &[SchedulerNodesLine]) -> BTreeMap<NodeName, Arc<S
                 .allocated_indices
                 .as_ref()
                 .map(|list| list.iter().take(MAX_INDICES).copied().collect()),
+            gives_shares: line.shares,
             device_types: line.device_types.iter().take(MAX_WORDS).map(device_type).collect(),
             daemon_started_at: line.daemon_started_at.map(from_seconds),
             version: line.version.as_ref().map(text),
@@ -147,6 +151,7 @@ mod tests {
                 devices: Some(8),
                 allocated: Some(3),
                 allocated_indices: reason.is_none().then(|| [0, 2, 5].into()),
+                gives_shares: reason.is_some(),
                 device_types: vec![DeviceType { name: Some("a100".into()), count: 8 }],
                 daemon_started_at: Some(Timestamp::from_micros(4_000_000)),
                 version: Some("24.11.5".into()),

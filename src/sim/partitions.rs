@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::model::{DeviceAllocation, Job, NodeName, NodeState, SchedulerNode, SchedulerNodes};
+use crate::model::{Job, NodeName, NodeState, SchedulerNode, SchedulerNodes};
 use crate::sim::scenario::{FleetSpec, NodeRole};
 use crate::sim::workload::{WorkloadKind, node_workloads};
 use crate::time::Timestamp;
@@ -21,7 +21,7 @@ impl FleetSpec {
     ) -> SchedulerNodes {
         let mut indices_of_jobs: BTreeMap<&NodeName, BTreeSet<u32>> = BTreeMap::new();
         for allocation in jobs.iter().flat_map(|job| job.allocations.iter()) {
-            if let DeviceAllocation::Indices(indices) = &allocation.devices {
+            if let Some(indices) = allocation.devices.indices() {
                 indices_of_jobs.entry(&allocation.node).or_default().extend(indices.iter());
             }
         }

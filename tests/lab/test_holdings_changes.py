@@ -213,13 +213,38 @@ class PrivateJobs(HoldingsCase):
 
     NAMES, NODES = ("plain", "backwards"), 2
 
+    def hide(self, job):
+        conf = f"{self.lab.root}/run/lab/slurm/etc/slurm.conf"
+        text = self.lab.script.read(conf)
+        if "PrivateData" not in text:
+            replace(conf, text + "PrivateData=jobs\n")
+            self.lab.run("scontrol", "reconfigure", user="root")
+        wait_for("bob's job is hidden", lambda: "Invalid job" in self.lab.run("scontrol", "show", "job", job).stderr)
+
+    def test_shares_of_hidden_jobs_may_be_beside_one_s_own(self):
+        bobs = self.idle("-N2", "--gres=shard:2", user="bob")
+        own = self.idle("-N2", "--gres=shard:1")
+        whole = self.idle("-N2", "--gres=gpu:1")
+        self.hide(bobs)
+        truths = self.truths([own, whole])
+        hidden = {node: self.truth(node, bobs) for node in self.lab.nodes}
+        cells, snapshot = self.cells("private", {own: "own", whole: "whole"}, truths)
+        print(text_of(cells))
+        self.assert_none([cell for cell in cells if not cell.is_right], "own and wrong")
+        picks = self.pick("gpu[01-02]")
+        for node in snapshot.value["nodes"]:
+            rest = {device["uuid"]: device["no_other_job"] for device in node["devices"]}
+            name = node["name"]
+            self.assertEqual(truths[name, own], hidden[name], "Slurm packs shares")
+            self.assertEqual({rest[uuid] for uuid in hidden[name]}, {"unknown"}, name)
+            self.assertNotIn("unknown", {rest[uuid] for uuid in truths[name, whole]}, name)
+            self.assertFalse(picks[name] & hidden[name], name)
+            self.assertLessEqual(truths[name, whole], picks[name])
+
     def test_devices_of_hidden_jobs_are_neither_free_nor_one_s_own(self):
         bobs = self.idle("-N2", "--gres=gpu:2", user="bob")
         own = self.idle("-N2", "--gres=gpu:1")
-        conf = f"{self.lab.root}/run/lab/slurm/etc/slurm.conf"
-        replace(conf, self.lab.script.read(conf) + "PrivateData=jobs\n")
-        self.lab.run("scontrol", "reconfigure", user="root")
-        wait_for("bob's job is hidden", lambda: "Invalid job" in self.lab.run("scontrol", "show", "job", bobs).stderr)
+        self.hide(bobs)
         truths = self.truths([own, bobs]) | {(node, bobs): self.truth(node, bobs) for node in self.lab.nodes}
         cells, snapshot = self.cells("private", {own: "own"}, truths)
         print(text_of(cells))

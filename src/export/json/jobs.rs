@@ -9,9 +9,7 @@ use crate::export::json::age;
 use crate::export::json::schema::{JsonShape, Metrics, Objects, Shaped, object};
 use crate::fleet::{Claim, Fleet, JobHoldings, Node, job_holdings};
 use crate::metrics::JobAt;
-use crate::model::{
-    Allocation, DeviceAllocation, Job, JobId, JobList, JobListError, Reason, Unanswered,
-};
+use crate::model::{Allocation, Job, JobId, JobList, JobListError, Reason, Unanswered};
 use crate::time::Timestamp;
 
 object! {
@@ -138,14 +136,9 @@ fn process_allocation<'a>(node: &'a Node, known: &JobHoldings) -> AllocationJson
 /// `places` and `count` are what the scheduler reports; `devices` are the devices these stand for on the node.
 fn allocation<'a>(fleet: &Fleet, job: &Job, allocation: &'a Allocation) -> AllocationJson<'a> {
     let node = fleet.node(&allocation.node).map(|node| &**node);
-    let (places, count) = match &allocation.devices {
-        DeviceAllocation::Indices(indices) => (Some(indices.to_vec()), Some(indices.len())),
-        DeviceAllocation::Count(count) => (None, usize::try_from(*count).ok()),
-        DeviceAllocation::None => (Some(Vec::new()), Some(0)),
-        DeviceAllocation::Unknown => (None, None),
-    };
+    let places = allocation.devices.indices().map(<[u32]>::to_vec);
     let known = job_holdings(node, job, allocation);
-    holdings_json(allocation.node.as_str(), &known, places, count)
+    holdings_json(allocation.node.as_str(), &known, places, allocation.devices.count())
 }
 
 fn holdings_json<'a>(

@@ -25,6 +25,8 @@ pub(super) struct Placed {
     pub(super) unplaced: Option<usize>,
     /// What is known of it contradicts itself.
     pub(super) is_disputed: bool,
+    /// It may have shares of its units, of which other jobs may have shares, too.
+    pub(super) may_share: bool,
     /// Its units follow from the scheduler's indices or from its control group, and not from processes alone.
     pub(super) is_located: bool,
 }
@@ -100,6 +102,7 @@ impl<'a> Builder<'a> {
                         (false, true) => Certainty::Certain,
                         (false, false) => Certainty::Likely,
                     },
+                    is_share: placed.may_share,
                     is_slight: false,
                 };
                 evidence = evidence.and(claim.evidence);
@@ -136,6 +139,7 @@ impl<'a> Builder<'a> {
                     kind: ClaimKind::Allocated,
                     evidence: Evidence::SCHEDULER,
                     certainty,
+                    is_share: placed.may_share,
                     is_slight: false,
                 };
                 self.add_claim(unit, &claim);
@@ -143,6 +147,12 @@ impl<'a> Builder<'a> {
             self.suspect(unit, placed.certainty_of_rest(unit), Some(&holder));
         }
         self.unplaced += placed.unplaced.unwrap_or_default();
+    }
+
+    /// Adds that jobs that are not listed may have shares of these units.
+    pub(super) fn add_shared(&mut self, units: UnitSet) {
+        let holder = Holder { user: User::NotShown, job: None };
+        self.suspect(units, Certainty::Unknown, Some(&holder));
     }
 
     /// Sets how many devices jobs have that are not listed.
@@ -209,6 +219,7 @@ impl<'a> Builder<'a> {
                     kind: ClaimKind::Used,
                     evidence,
                     certainty: Certainty::Certain,
+                    is_share: false,
                     is_slight: false,
                 }),
             }
@@ -257,6 +268,7 @@ impl<'a> Builder<'a> {
                         // A process is certain to use it, and that allocates nothing.
                         (known.kind, known.certainty) =
                             (known.kind, known.certainty).min((claim.kind, claim.certainty));
+                        known.is_share |= claim.is_share;
                         known.is_slight &= claim.is_slight;
                     }
                     None => whole.claims.push(claim),

@@ -48,6 +48,7 @@ impl DeviceHoldings {
             kind: ClaimKind::Used,
             evidence: Evidence::PROCESSES,
             certainty: Certainty::Certain,
+            is_share: false,
             is_slight: false,
         };
         Self { claims: vec![claim], ..Self::default() }

@@ -62,7 +62,8 @@ impl Placement<'_> {
             .iter()
             .map(|(job, allocation)| {
                 let proof = proofs.get(&job.id).cloned().unwrap_or_default();
-                Self::place_job(job, allocation, &proof, &numbering, learned)
+                let placed = Self::place_job(job, allocation, &proof, &numbering, learned);
+                Placed { may_share: self.may_share(allocation), ..placed }
             })
             .collect();
         let mut placed = self.dispute(placed, &proofs, &numbering);
@@ -79,7 +80,9 @@ impl Placement<'_> {
             let proof = proofs.get(&listed.0.id).cloned().unwrap_or_default();
             builder.add_job(*listed, of_job, &proof);
         }
-        builder.set_hidden(hidden.count);
+        let shared = self.shared_with_hidden(&placed);
+        builder.set_hidden(hidden.count.filter(|_| shared == 0));
+        builder.add_shared(shared);
         if let Some((user, placed)) = hidden.placed {
             builder.add_not_shown(user, &placed);
         }
@@ -88,6 +91,26 @@ impl Placement<'_> {
             builder.add_user(&job.user);
         }
         builder.finish()
+    }
+
+    /// Returns true if the devices of an allocation may be shared with other jobs.
+    fn may_share(&self, allocation: &Allocation) -> bool {
+        match allocation.devices {
+            DeviceAllocation::Shares(_) => true,
+            DeviceAllocation::Count(_) | DeviceAllocation::Unknown => {
+                self.scheduler.is_some_and(|scheduler| scheduler.gives_shares)
+            }
+            DeviceAllocation::Indices(_) | DeviceAllocation::None => false,
+        }
+    }
+
+    /// Returns the units of which jobs that are not listed may have shares: the scheduler counts a device once.
+    fn shared_with_hidden(&self, placed: &[Placed]) -> UnitSet {
+        if self.jobs.list().is_some_and(|list| lists_all_jobs(list)) {
+            return 0;
+        }
+        let shared = placed.iter().filter(|known| known.may_share);
+        shared.fold(0, |all, known| all | known.certain | known.likely)
     }
 
     /// Returns true if jobs may have devices here of which neither the scheduler's count nor its list of jobs tells: the
@@ -165,14 +188,10 @@ impl Placement<'_> {
         numbering: &Numbering,
         learned: &LearnedMap,
     ) -> Placed {
-        let certain = proof.certain(allocation_count(allocation));
+        let certain = proof.certain(allocation.devices.count());
         let Some(indices) = indices(allocation).map(Iterator::collect::<BTreeSet<usize>>) else {
             let held = certain | proof.claimed;
-            let count = match &allocation.devices {
-                DeviceAllocation::Count(count) => usize::try_from(*count).ok(),
-                DeviceAllocation::None => Some(0),
-                DeviceAllocation::Indices(_) | DeviceAllocation::Unknown => None,
-            };
+            let count = allocation.devices.count();
             return Placed {
                 certain,
                 likely: proof.claimed & !certain,
@@ -180,6 +199,7 @@ impl Placement<'_> {
                 unplaced: count.map(|count| count.saturating_sub(count_ones(held))),
                 is_disputed: count.is_some_and(|count| count_ones(certain) > count),
                 is_located: proof.confined_to(count).is_some(),
+                ..Placed::default()
             };
         };
         let whole = numbering.whole.filter(|whole| whole.indices == indices.len());
@@ -226,8 +246,8 @@ impl Placement<'_> {
             likely,
             possible: if wanted == 0 { certain } else { possible | certain },
             unplaced: Some(wanted.saturating_sub(count_ones(likely))),
-            is_disputed: false,
             is_located: true,
+            ..Placed::default()
         }
     }
 
@@ -243,11 +263,13 @@ impl Placement<'_> {
         let check = |(position, of_job): (usize, Placed)| {
             let Some((job, allocation)) = self.listed.get(position) else { return of_job };
             let proof = proofs.get(&job.id).cloned().unwrap_or_default();
-            if proof.confined_to(allocation_count(allocation)).is_some() {
+            if proof.confined_to(allocation.devices.count()).is_some() {
                 return of_job;
             }
-            let own = proof.certain(allocation_count(allocation));
-            let has_surplus = allocation_count(allocation)
+            let own = proof.certain(allocation.devices.count());
+            let has_surplus = allocation
+                .devices
+                .count()
                 .is_some_and(|count| count_ones(own) > count || (count == 0 && proof.claimed != 0));
             // A process list from before the job's start says nothing about the job.
             let start = job.starts_at.map(|at| at.plus(START_ROUNDING));
@@ -269,7 +291,7 @@ impl Placement<'_> {
                 return of_job;
             }
             let held = own | proof.claimed;
-            let count = allocation_count(allocation);
+            let count = allocation.devices.count();
             Placed {
                 certain: held,
                 likely: 0,
@@ -277,6 +299,7 @@ impl Placement<'_> {
                 unplaced: count.map(|count| count.saturating_sub(count_ones(held))),
                 is_disputed: true,
                 is_located: false,
+                ..of_job
             }
         };
         placed.into_iter().enumerate().map(check).collect()
@@ -321,7 +344,7 @@ impl Placement<'_> {
             };
             let unnumbered = counted().filter(|(_, allocation)| indices(allocation).is_none());
             let counts: Option<Vec<usize>> =
-                unnumbered.map(|(_, allocation)| allocation_count(allocation)).collect();
+                unnumbered.map(|(_, allocation)| allocation.devices.count()).collect();
             let count = counts.map(|counts| left.len().saturating_sub(counts.iter().sum()));
             let count = if left.is_empty() { Some(0) } else { count };
             let mut unnumbered = counted().filter(|(_, allocation)| indices(allocation).is_none());
@@ -348,8 +371,7 @@ impl Placement<'_> {
             return Hidden { count, placed: (!left.is_empty()).then_some((user, held)) };
         }
         let allocated = scheduler.allocated.and_then(|count| usize::try_from(count).ok());
-        let known: Option<usize> =
-            counted().map(|(_, allocation)| allocation_count(allocation)).sum();
+        let known = self.min_devices(counted(), list);
         let anywhere = |unplaced| Placed { possible: UnitSet::MAX, unplaced, ..Placed::default() };
         match (allocated, known) {
             (Some(allocated), Some(known)) => {
@@ -382,6 +404,24 @@ impl Placement<'_> {
         }
     }
 
+    /// Returns how many devices some listed jobs have at least; `None` if that is not known. Several may have shares of one.
+    fn min_devices<'a>(
+        &self,
+        jobs: impl Iterator<Item = &'a JobAllocation<'a>>,
+        list: &JobList,
+    ) -> Option<usize> {
+        let (mut whole, mut shared) = (0_usize, 0_usize);
+        for (_, allocation) in jobs {
+            let count = allocation.devices.count()?;
+            if self.may_share(allocation) && !lists_all_jobs(list) {
+                shared = shared.max(count);
+            } else {
+                whole = whole.saturating_add(count);
+            }
+        }
+        Some(whole.saturating_add(shared))
+    }
+
     /// Returns where devices are of which the scheduler says by their indices that jobs have them that are not listed.
     fn holders_not_shown(
         indices: &BTreeSet<usize>,
@@ -411,8 +451,8 @@ impl Placement<'_> {
             likely,
             possible: if wanted == 0 { certain } else { possible | likely },
             unplaced: Some(wanted.saturating_sub(count_ones(likely))),
-            is_disputed: false,
             is_located: true,
+            ..Placed::default()
         }
     }
 }
@@ -461,20 +501,7 @@ fn job_proofs(proof: Option<&JobProof>, indices: usize) -> Vec<(UnitSet, ProofKi
 
 /// Returns the indices of an allocation; `None` if the scheduler does not tell them.
 fn indices(allocation: &Allocation) -> Option<impl Iterator<Item = usize>> {
-    match &allocation.devices {
-        DeviceAllocation::Indices(indices) => {
-            Some(indices.iter().filter_map(|index| usize::try_from(*index).ok()))
-        }
-        DeviceAllocation::Count(_) | DeviceAllocation::None | DeviceAllocation::Unknown => None,
-    }
-}
-
-/// Returns the number of devices of an allocation; `None` if it is not known.
-fn allocation_count(allocation: &Allocation) -> Option<usize> {
-    match &allocation.devices {
-        DeviceAllocation::Indices(indices) => Some(indices.len()),
-        DeviceAllocation::Count(count) => usize::try_from(*count).ok(),
-        DeviceAllocation::None => Some(0),
-        DeviceAllocation::Unknown => None,
-    }
+    let is_any = allocation.devices != DeviceAllocation::None;
+    let indices = allocation.devices.indices().filter(|_| is_any)?;
+    Some(indices.iter().filter_map(|index| usize::try_from(*index).ok()))
 }

@@ -868,3 +868,48 @@ fn a_readable_gres_conf_tells_that_not_all_devices_are_meant() {
     let other = ["/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia2", "/dev/dri/renderD128"];
     assert!(!with_config(other).contains("certain"), "{}", with_config(other));
 }
+
+#[test]
+fn shares_of_jobs_not_shown_may_be_on_the_devices_of_listed_shares() {
+    let shares = |list: &[u32]| DeviceAllocation::Shares(list.into());
+    let all = (RequestedJobs::All, Some(false));
+    let own = (RequestedJobs::Selected, Some(false));
+    let private = (RequestedJobs::All, Some(true));
+    for (devices, (requested, hides_jobs), rest) in [
+        (shares(&[0]), all, Certainty::Certain),
+        (shares(&[0]), private, Certainty::Unknown),
+        (shares(&[0]), (RequestedJobs::All, None), Certainty::Unknown),
+        (shares(&[0]), own, Certainty::Unknown),
+        // No share is given of a device that a job has as a whole.
+        (indices(&[0]), private, Certainty::Certain),
+        // Whether these are shares is not known.
+        (DeviceAllocation::Count(1), private, Certainty::Unknown),
+    ] {
+        let node = four([0, 1, 2, 3]).with_device_list(&[0, 1, 2, 3]);
+        let node = with_scheduler(node_used_by(node, "a", "11"), |known| {
+            known.devices = Some(4);
+            known.allocated_indices = Some([0].into());
+            known.gives_shares = true;
+        });
+        let mut list = JobList::clone(&list(vec![job("11", "alice", devices.clone())]));
+        (list.requested, list.hides_jobs) = (requested, hides_jobs);
+        let node = node.with_jobs(Some(&Arc::new(list)));
+        let of = |uuid: &str| node.holdings.device(uuid).rest;
+        assert_eq!((of("a"), of("b")), (rest, Certainty::Certain), "{devices:?} {hides_jobs:?}");
+        assert!(holdings_text(&node).starts_with("11:a certain scheduler,processes"));
+        let hidden = (rest == Certainty::Certain).then_some(0);
+        assert_eq!(node.holdings.hidden(), hidden, "{devices:?} {hides_jobs:?}");
+    }
+}
+
+#[test]
+fn two_shares_of_one_device_leave_another_to_jobs_not_shown() {
+    let node = with_scheduler(four([0, 1, 2, 3]).with_device_list(&[0, 1, 2, 3]), |known| {
+        (known.devices, known.allocated) = (Some(4), Some(2));
+        known.gives_shares = true;
+    });
+    let one = DeviceAllocation::Count(1);
+    let node = node_used_by(node_used_by(node, "a", "11"), "a", "12");
+    let told = placed(&node, vec![job("11", "alice", one.clone()), job("12", "alice", one)]);
+    assert!(told.ends_with(" |  | "), "one more device is in use: {told}");
+}

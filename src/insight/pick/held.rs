@@ -57,32 +57,45 @@ impl<'a> HeldDevices<'a> {
         if let Some(own) = &self.own_job {
             return self.confinement(own, device);
         }
-        if holdings.claims.iter().any(is_certain_allocation) {
+        if holdings.claims.iter().any(|claim| is_sure(claim, holdings)) {
             return None;
         }
         if let Some(silence) = &self.silence {
             return Some(silence.clone());
         }
-        let why = match holdings.rest {
-            Certainty::Certain => return self.uncertain_own(holdings),
-            Certainty::Likely => "which devices it has is only likely",
-            Certainty::Disputed => "what is known of its devices contradicts itself",
-            Certainty::Unknown => "its devices on this node are not known",
-        };
+        match holdings.rest {
+            Certainty::Certain => self.uncertain_own(holdings),
+            rest => Some(self.suspicion(holdings, rest)),
+        }
+    }
+
+    /// Returns why a device is refused that somebody else may have.
+    fn suspicion(&self, holdings: &DeviceHoldings, rest: Certainty) -> String {
         let holder = match &holdings.suspect {
             Some(holder) => self.name(holder),
             None => "a job".to_owned(),
         };
-        Some(format!("{holder} may hold it: {why}"))
+        if holdings.claims.iter().any(is_certain_share) {
+            return format!("{holder} may have a share of it, too");
+        }
+        let why = match rest {
+            Certainty::Certain | Certainty::Likely => "which devices it has is only likely",
+            Certainty::Disputed => "what is known of its devices contradicts itself",
+            Certainty::Unknown => "its devices on this node are not known",
+        };
+        format!("{holder} may hold it: {why}")
     }
 
     /// Returns why a device is refused that is not known for certain to be one of the job.
     fn confinement(&self, own: &OwnJob<'_>, device: &Device) -> Option<String> {
         let is_of_job = |claim: &&Claim| claim.holder.job.as_ref() == Some(own.id);
-        let claims = &self.node.holdings.device(&device.uuid).claims;
-        let mut own_claims = claims.iter().filter(is_of_job).peekable();
-        let is_claimed = own_claims.peek().is_some();
-        let is_certain = own_claims.any(is_certain_allocation);
+        let holdings = self.node.holdings.device(&device.uuid);
+        let own_claims: Vec<&Claim> = holdings.claims.iter().filter(is_of_job).collect();
+        let is_claimed = !own_claims.is_empty();
+        let is_certain = own_claims.iter().any(|claim| is_sure(claim, holdings));
+        if !is_certain && own_claims.iter().any(|claim| is_certain_share(claim)) {
+            return Some(self.suspicion(holdings, holdings.rest));
+        }
         if is_certain || (own.holdings.is_none() && own.is_inside && self.opens(device)) {
             return None;
         }
@@ -199,9 +212,16 @@ fn silence(fleet: &Fleet, node: &Node) -> Option<String> {
     Some(format!("Slurm does not tell who has it: {why}"))
 }
 
-/// Returns true if the scheduler has certainly given the device to the job: a process may use that of another one.
-fn is_certain_allocation(claim: &Claim) -> bool {
-    claim.is_allocation() && claim.certainty == Certainty::Certain
+/// Returns true if the scheduler has certainly given the device to the job, and to no other: a process may use that of
+/// another one, and a share leaves shares for others.
+fn is_sure(claim: &Claim, holdings: &DeviceHoldings) -> bool {
+    let is_alone = !claim.is_share || holdings.rest == Certainty::Certain;
+    is_alone && claim.is_allocation() && claim.certainty == Certainty::Certain
+}
+
+/// Returns true if the scheduler has certainly given the job a share of the device, or may have given it no more.
+fn is_certain_share(claim: &Claim) -> bool {
+    claim.is_share && claim.is_allocation() && claim.certainty == Certainty::Certain
 }
 
 /// Returns true if this is the user as whom gtop runs on the node.

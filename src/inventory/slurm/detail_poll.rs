@@ -510,7 +510,7 @@ mod tests {
         let node_use = NodeUse { nodes, at: Some(at(6)), is_truncated: false };
         assert!(poll.on_node_use(&list, &node_use));
         poll.apply_to(&mut list.jobs, &node_use);
-        assert_eq!(devices(&list), DeviceAllocation::Indices([1, 2].into()));
+        assert_eq!(devices(&list), DeviceAllocation::Shares([1, 2].into()));
     }
 
     #[tokio::test(start_paused = true)]

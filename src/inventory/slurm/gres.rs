@@ -27,12 +27,10 @@ impl ParsedAllocation {
     /// Returns it on a node that has so many devices: positions in a list of some of them are no indices.
     pub(super) fn on_node(&self, devices: Option<u32>) -> DeviceAllocation {
         let lists_others = self.has_positions() && self.positions != devices;
-        if let DeviceAllocation::Indices(indices) = &self.devices
-            && lists_others
-        {
-            return DeviceAllocation::Count(u32::try_from(indices.len()).unwrap_or(MAX_DEVICES));
+        match self.devices.count().filter(|_| lists_others) {
+            Some(count) => DeviceAllocation::Count(u32::try_from(count).unwrap_or(MAX_DEVICES)),
+            None => self.devices.clone(),
         }
-        self.devices.clone()
     }
 
     /// Returns true if what it means depends on how many devices the node has.
@@ -53,10 +51,13 @@ pub(super) fn parse_device_allocation(text: &str) -> ParsedAllocation {
     let Some(count) = told.count() else { return DeviceAllocation::Unknown.into() };
     let devices = match (told.unlisted, told.by_device.as_slice()) {
         _ if count == 0 => DeviceAllocation::None,
+        (Some(0), []) if told.has_shares => {
+            DeviceAllocation::Shares(told.indices.into_iter().collect())
+        }
         (Some(0), []) => DeviceAllocation::Indices(told.indices.into_iter().collect()),
         (Some(0), [list]) => {
             let indices: BTreeSet<u32> = told.indices.iter().chain(&list.shared).copied().collect();
-            let devices = DeviceAllocation::Indices(indices.into_iter().collect());
+            let devices = DeviceAllocation::Shares(indices.into_iter().collect());
             return ParsedAllocation { devices, positions: Some(list.len) };
         }
         // Not all indices are known, so only the count is certain.
@@ -74,6 +75,11 @@ pub(super) fn names_accelerators(text: &str) -> bool {
 pub(super) fn count_devices(text: &str) -> u32 {
     let devices = split_resources(text).filter(|part| is_accelerator(part) && !is_share(part));
     devices.fold(0, |count: u32, part| count.saturating_add(resource_count(part))).min(MAX_DEVICES)
+}
+
+/// Returns true if there are shares of devices among some resources.
+pub(super) fn has_shares(text: &str) -> bool {
+    split_resources(text).any(|part| is_share(part) && resource_count(part) > 0)
 }
 
 /// Returns how many devices the resources ask for; `None` if they name no accelerator.
@@ -130,6 +136,8 @@ struct ToldDevices {
     by_device: Vec<SharesByDevice>,
     /// How many devices are in use besides; `None` if that is not known.
     unlisted: Option<u32>,
+    /// Shares are among what is in use.
+    has_shares: bool,
 }
 
 /// Which devices of one type have shares in use, by their position among those of that type.
@@ -145,6 +153,7 @@ impl ToldDevices {
     fn of<'a>(parts: impl Iterator<Item = &'a str>) -> Self {
         let mut told = Self { unlisted: Some(0), ..Self::default() };
         for part in parts.filter(|part| is_accelerator(part) && resource_count(part) > 0) {
+            told.has_shares |= is_share(part);
             if let Some(list) = parse_indices(part) {
                 told.indices.extend(list);
             } else if let Some(list) = parse_shares(part) {
@@ -270,6 +279,10 @@ mod tests {
         DeviceAllocation::Indices(list.into())
     }
 
+    fn shares(list: &[u32]) -> DeviceAllocation {
+        DeviceAllocation::Shares(list.into())
+    }
+
     #[test]
     fn devices_are_parsed_in_every_form() {
         for (text, expected) in [
@@ -278,8 +291,9 @@ mod tests {
             ("gpu:a100:2(IDX:0-1),gpu:v100:1(IDX:4)", indices(&[0, 1, 4])),
             ("gpu:a100_1g.5gb:2(IDX:9,11)", indices(&[9, 11])),
             ("gpu:3g.20gb:1(IDX:1)", indices(&[1])),
-            ("shard:3(IDX:5)", indices(&[5])),
-            ("gpu:1(IDX:5),shard:h100:3(IDX:5)", indices(&[5])),
+            ("shard:3(IDX:5)", shares(&[5])),
+            ("mps:h100:50(IDX:0)", shares(&[0])),
+            ("gpu:1(IDX:5),shard:h100:3(IDX:5)", shares(&[5])),
             ("gpu:(null):2(IDX:0-1)", indices(&[0, 1])),
             ("craynetwork:1,gpu:1(IDX:2)", indices(&[2])),
             ("", DeviceAllocation::None),
@@ -319,7 +333,7 @@ mod tests {
             ("mps:50(0/100,0/100,0/100,50/100)", &[3]),
         ] {
             let parsed = parse_device_allocation(text);
-            assert_eq!(parsed.on_node(Some(4)), indices(expected), "{text}");
+            assert_eq!(parsed.on_node(Some(4)), shares(expected), "{text}");
             let count = u32::try_from(expected.len()).unwrap();
             for devices in [None, Some(3), Some(8)] {
                 assert_eq!(parsed.on_node(devices), DeviceAllocation::Count(count), "{text}");

@@ -161,6 +161,7 @@ fn with_use(listed: &SchedulerNode, used: &SchedulerNode) -> SchedulerNode {
         devices: used.devices.or(listed.devices),
         allocated: used.allocated,
         allocated_indices: used.allocated_indices.clone(),
+        gives_shares: used.gives_shares,
         device_types: used.device_types.clone(),
         daemon_started_at: used.daemon_started_at,
         version: used.version.clone(),

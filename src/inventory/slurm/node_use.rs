@@ -136,6 +136,7 @@ fn parse_record(record: &str) -> Option<(NodeName, SchedulerNode)> {
         devices: resources.map(gres::count_devices),
         allocated: used.count,
         allocated_indices: used.indices.map(Into::into),
+        gives_shares: resources.is_some_and(gres::has_shares),
         device_types: resources.map(gres::device_types).unwrap_or_default(),
         daemon_started_at: field("SlurmdStartTime").and_then(parse_time),
         version: field("Version").map(|version| sanitize_shared(version, MAX_NAME_CHARS)),

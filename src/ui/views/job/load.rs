@@ -4,7 +4,7 @@ use crate::fleet::{Node, is_idle};
 use crate::insight::jobs::{JobEntry, JobNode};
 use crate::insight::node_status::{NodeStatus, device_label};
 use crate::insight::{FleetView, Severity};
-use crate::model::{Allocation, Device, DeviceAllocation, DeviceFault};
+use crate::model::{Allocation, Device, DeviceFault};
 use crate::ui::views::job::distribution::Distribution;
 use crate::ui::views::job::metric::JobMetric;
 
@@ -194,12 +194,7 @@ impl DeviceProblem {
 
 /// Returns how many devices a job was given on a node, as far as its scheduler tells.
 pub(super) fn asked_devices(allocation: &Allocation) -> Option<usize> {
-    match &allocation.devices {
-        DeviceAllocation::Indices(indices) => Some(indices.len()),
-        DeviceAllocation::Count(count) => usize::try_from(*count).ok(),
-        DeviceAllocation::None => Some(0),
-        DeviceAllocation::Unknown => None,
-    }
+    allocation.devices.count()
 }
 
 #[cfg(test)]
@@ -209,7 +204,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::{Fleet, SourceState};
-    use crate::model::{Job, JobList, Link, NodeName, Percent, Reading, Source};
+    use crate::model::{DeviceAllocation, Job, JobList, Link, NodeName, Percent, Reading, Source};
     use crate::query::Filter;
     use crate::time::Timestamp;
 
