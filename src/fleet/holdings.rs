@@ -104,8 +104,8 @@ pub struct Claim {
     pub evidence: Evidence,
     /// How sure it is.
     pub certainty: Certainty,
-    /// The scheduler gave it a share, and may give others to other jobs.
-    pub is_share: bool,
+    /// Another job may have it, too: it is a share, or the scheduler's list of devices is not that of all jobs of the node.
+    pub may_be_shared: bool,
     /// Its processes use little memory of the device, and those of others use more.
     pub is_slight: bool,
 }

@@ -849,7 +849,7 @@ mod tests {
         };
         let whole = || DeviceAllocation::Indices([0].into());
         let share = || DeviceAllocation::Shares([0].into());
-        let shared = "jobs that are not shown may have a share of it, too";
+        let shared = "jobs that are not shown may hold it: several jobs may have shares of it";
         for (is_inside, all, others) in [(true, "gpu01:0", ""), (false, "gpu01:1,0", "gpu01:1")] {
             assert_eq!(text(&of(whole(), true, is_inside)), all);
             assert_eq!(text(&of(share(), false, is_inside)), all);

@@ -12,16 +12,20 @@ from test_slurm import INTERVAL, replace
 
 
 class Restarted(HoldingsCase):
-    """slurmd starts again with another gres.conf while jobs run: the jobs keep their devices, and new jobs get others."""
+    """slurmd starts again with another gres.conf while jobs run: their running steps keep their devices, and what comes gets others."""
 
     NAMES, NODES = ("plain", "backwards"), 2
 
     def started(self, node):
         return re.search(r"SlurmdStartTime=(\S+)", self.lab.run("scontrol", "show", "node", node).stdout)[1]
 
-    def test_running_jobs_keep_their_devices(self):
+    def test_running_steps_keep_their_devices_and_the_next_gets_others(self):
+        watch = self.lab.watch("--slurm", "--all-users", "--all-nodes", *INTERVAL)
         jobs = {self.idle("-w", "gpu01", "--gres=gpu:2", user="bob"): "before", self.busy("-w", "gpu01", "--gres=gpu:1"): "before, busy"}
         before = self.truths(jobs)
+        first = next(iter(jobs))
+        is_certain = lambda snapshot: shown_allocations(snapshot).get((first, "gpu01"), ("", ""))[1] == "certain"  # noqa: E731
+        watch.until("its devices", is_certain, 4 * TIMEOUT)
         started = self.started("gpu01")
         self.slurm.restart("gpu01", "backwards")
         wait_for("the controller knows the new slurmd", lambda: self.started("gpu01") != started)
@@ -35,6 +39,16 @@ class Restarted(HoldingsCase):
         self.assert_none([cell for cell in cells if cell.is_surely_wrong], "certain and wrong")
         bobs = set().union(*(truth for (_, job), truth in truths.items() if jobs[job] == "before"))
         self.assertFalse(self.pick("gpu01").get("gpu01", set()) & bobs)
+        watch.until("the new list", lambda snapshot: not is_certain(snapshot), 4 * TIMEOUT)
+        # Each step is given what the list means at its start.
+        self.lab.run("srun", "--overlap", "--jobid", first, "true", user="bob")
+        truth = self.truth("gpu01", first)
+        self.assertNotEqual(truth, before["gpu01", first])
+        cells, _ = self.cells("next step", jobs, self.truths(jobs))
+        print(text_of(cells))
+        self.assert_none([cell for cell in cells if cell.is_surely_wrong], "certain and wrong")
+        self.assertFalse(is_certain(watch.latest()), "the watch does not see the step")
+        self.assertFalse(self.pick("gpu01").get("gpu01", set()) & truth)
 
 
 class Reconfigured(HoldingsCase):

@@ -15,6 +15,7 @@ use crate::fleet::user::User;
 use crate::model::{Allocation, DeviceAllocation, Job, JobId};
 
 /// The units of one listed job.
+#[expect(clippy::struct_excessive_bools, reason = "each is true or false for itself")]
 #[derive(Clone, Debug, Default)]
 pub(super) struct Placed {
     pub(super) certain: UnitSet,
@@ -27,6 +28,8 @@ pub(super) struct Placed {
     pub(super) is_disputed: bool,
     /// It may have shares of its units, of which other jobs may have shares, too.
     pub(super) may_share: bool,
+    /// The daemon may have made another list since its start, by which its next step is given devices.
+    pub(super) may_move: bool,
     /// Its units follow from the scheduler's indices or from its control group, and not from processes alone.
     pub(super) is_located: bool,
 }
@@ -34,13 +37,14 @@ pub(super) struct Placed {
 impl Placed {
     /// Returns how sure it is that the job does not have a unit beyond those that it is known to have.
     fn certainty_of_rest(&self, unit: UnitSet) -> Certainty {
-        if self.possible & unit == 0 {
+        let has_it = self.may_move && self.certain & unit != 0;
+        if self.possible & unit == 0 || has_it {
             Certainty::Certain
         } else if self.is_disputed {
             Certainty::Disputed
         } else if self.unplaced != Some(0) {
             Certainty::Unknown
-        } else if self.likely != 0 {
+        } else if self.likely != 0 || self.may_move {
             Certainty::Likely
         } else {
             Certainty::Certain
@@ -57,6 +61,8 @@ pub(super) struct Builder<'a> {
     users: Vec<Arc<str>>,
     hidden: Option<u32>,
     unplaced: usize,
+    /// Jobs may have been given devices by different lists, so that two may have the same.
+    has_several_lists: bool,
 }
 
 impl<'a> Builder<'a> {
@@ -69,7 +75,13 @@ impl<'a> Builder<'a> {
             users: Vec::new(),
             hidden: None,
             unplaced: 0,
+            has_several_lists: false,
         }
+    }
+
+    /// Sets whether jobs may have been given devices by different lists of the daemon.
+    pub(super) fn set_several_lists(&mut self, has_several: bool) {
+        self.has_several_lists = has_several;
     }
 
     /// Adds what a listed job has, and may have.
@@ -88,7 +100,7 @@ impl<'a> Builder<'a> {
         } else {
             Evidence::SCHEDULER
         };
-        let mut certainty = Certainty::Certain;
+        let mut certainty = if placed.may_move { Certainty::Likely } else { Certainty::Certain };
         for unit in (0..self.units.len()).map(bit) {
             let (is_certain, is_likely) = (placed.certain & unit != 0, placed.likely & unit != 0);
             if is_certain || is_likely {
@@ -102,7 +114,7 @@ impl<'a> Builder<'a> {
                         (false, true) => Certainty::Certain,
                         (false, false) => Certainty::Likely,
                     },
-                    is_share: placed.may_share,
+                    may_be_shared: placed.may_share || self.has_several_lists,
                     is_slight: false,
                 };
                 evidence = evidence.and(claim.evidence);
@@ -139,7 +151,7 @@ impl<'a> Builder<'a> {
                     kind: ClaimKind::Allocated,
                     evidence: Evidence::SCHEDULER,
                     certainty,
-                    is_share: placed.may_share,
+                    may_be_shared: true,
                     is_slight: false,
                 };
                 self.add_claim(unit, &claim);
@@ -219,7 +231,7 @@ impl<'a> Builder<'a> {
                     kind: ClaimKind::Used,
                     evidence,
                     certainty: Certainty::Certain,
-                    is_share: false,
+                    may_be_shared: false,
                     is_slight: false,
                 }),
             }
@@ -268,7 +280,7 @@ impl<'a> Builder<'a> {
                         // A process is certain to use it, and that allocates nothing.
                         (known.kind, known.certainty) =
                             (known.kind, known.certainty).min((claim.kind, claim.certainty));
-                        known.is_share |= claim.is_share;
+                        known.may_be_shared |= claim.may_be_shared;
                         known.is_slight &= claim.is_slight;
                     }
                     None => whole.claims.push(claim),

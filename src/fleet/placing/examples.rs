@@ -48,7 +48,7 @@ impl DeviceHoldings {
             kind: ClaimKind::Used,
             evidence: Evidence::PROCESSES,
             certainty: Certainty::Certain,
-            is_share: false,
+            may_be_shared: false,
             is_slight: false,
         };
         Self { claims: vec![claim], ..Self::default() }

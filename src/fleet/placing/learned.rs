@@ -242,6 +242,24 @@ impl LearnedMap {
         self.is_since_list(job) && until.is_none_or(|(start, until)| start < until)
     }
 
+    /// Returns true if the daemon may have made another list since a job was given its indices. Each of its steps is given
+    /// what the list of that moment means by them.
+    pub(super) fn may_have_moved(&self, job: &Job) -> bool {
+        self.identity.is_outdated || !self.is_since_list(job)
+    }
+
+    /// Returns true if the daemon has the list that its files describe now, and they were looked at since it started.
+    pub(super) fn is_list_confirmed(&self) -> bool {
+        let is_checked = self.identity.checked_at >= self.identity.last_start();
+        self.is_list_current() && (is_checked || self.identity.is_cached)
+    }
+
+    /// Returns true if jobs may have been given devices by another list, whose files have changed or which was seen.
+    pub(super) fn has_several(&self) -> bool {
+        let is_other = |earlier: &EarlierMap| self.map.as_ref() != Some(&earlier.map);
+        self.identity.is_outdated || self.earlier.as_ref().is_some_and(is_other)
+    }
+
     fn is_since_list(&self, job: &Job) -> bool {
         job.starts_at.zip(self.identity.since()).is_none_or(|(start, since)| start > since)
     }

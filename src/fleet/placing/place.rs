@@ -83,6 +83,8 @@ impl Placement<'_> {
         let shared = self.shared_with_hidden(&placed);
         builder.set_hidden(hidden.count.filter(|_| shared == 0));
         builder.add_shared(shared);
+        let may_move = placed.iter().any(|known| known.may_move);
+        builder.set_several_lists(may_move || (learned.has_several() && hidden.placed.is_some()));
         if let Some((user, placed)) = hidden.placed {
             builder.add_not_shown(user, &placed);
         }
@@ -192,13 +194,17 @@ impl Placement<'_> {
         let Some(indices) = indices(allocation).map(Iterator::collect::<BTreeSet<usize>>) else {
             let held = certain | proof.claimed;
             let count = allocation.devices.count();
+            let is_confined = proof.confined_to(count).is_some();
+            let may_move = learned.may_have_moved(job) && !is_confined;
+            let is_all = count == Some(count_ones(certain)) && !may_move;
             return Placed {
                 certain,
                 likely: proof.claimed & !certain,
-                possible: if count == Some(count_ones(certain)) { held } else { UnitSet::MAX },
+                possible: if is_all { held } else { UnitSet::MAX },
                 unplaced: count.map(|count| count.saturating_sub(count_ones(held))),
                 is_disputed: count.is_some_and(|count| count_ones(certain) > count),
-                is_located: proof.confined_to(count).is_some(),
+                is_located: is_confined,
+                may_move: may_move && count != Some(0),
                 ..Placed::default()
             };
         };
@@ -214,19 +220,8 @@ impl Placement<'_> {
                 ..Placed::default()
             };
         }
-        let is_of_list = learned.is_of_list(job);
-        let earlier = learned.map_for(job);
-        let meaning = match (&numbering.map, earlier) {
-            (_, Some(earlier)) => earlier.meaning(&indices),
-            (Some(map), None) if is_of_list => map.meaning(&indices),
-            (Some(_) | None, None) => Meaning { certain: 0, possible: UnitSet::MAX },
-        };
-        // Where it cannot be seen whether the daemon has made its list anew, what was proved before is only likely.
-        let (proved, supposed, possible) = if learned.is_sure() {
-            (meaning.certain, 0, meaning.possible)
-        } else {
-            (0, meaning.certain, UnitSet::MAX)
-        };
+        let by_list = ListedUnits::of(job, &indices, certain, numbering, learned);
+        let ListedUnits { proved, supposed, possible, may_move } = by_list;
         let certain = certain | proved;
         let wanted = indices.len().saturating_sub(count_ones(certain));
         let meant = || {
@@ -244,8 +239,10 @@ impl Placement<'_> {
         Placed {
             certain,
             likely,
-            possible: if wanted == 0 { certain } else { possible | certain },
+            possible: if wanted == 0 && !may_move { certain } else { possible | certain },
             unplaced: Some(wanted.saturating_sub(count_ones(likely))),
+            is_disputed: count_ones(certain) > indices.len(),
+            may_move,
             is_located: true,
             ..Placed::default()
         }
@@ -454,6 +451,48 @@ impl Placement<'_> {
             is_located: true,
             ..Placed::default()
         }
+    }
+}
+
+/// What a scheduler's list says of the units of a job with indices.
+struct ListedUnits {
+    /// They are certainly meant.
+    proved: UnitSet,
+    /// They were meant by a list that may be another by now.
+    supposed: UnitSet,
+    /// Units that may be meant.
+    possible: UnitSet,
+    /// The daemon may have made another list since, by which the next step of the job is given devices.
+    may_move: bool,
+}
+
+impl ListedUnits {
+    /// Returns what is said of a job that certainly has the units in `seen`.
+    fn of(
+        job: &Job,
+        indices: &BTreeSet<usize>,
+        seen: UnitSet,
+        numbering: &Numbering,
+        learned: &LearnedMap,
+    ) -> Self {
+        let now = numbering.map.as_ref().map(|map| map.meaning(indices));
+        let earlier = learned.map_for(job).map(|map| map.meaning(indices));
+        let at_start = earlier.or(now.filter(|_| learned.is_of_list(job)));
+        let unknown = Meaning { certain: 0, possible: UnitSet::MAX };
+        let Meaning { certain, possible } = at_start.unwrap_or(unknown);
+        if !learned.may_have_moved(job) && learned.is_sure() {
+            return Self { proved: certain, supposed: 0, possible, may_move: false };
+        }
+        let held = seen | certain;
+        let is_same = learned.is_list_confirmed()
+            && count_ones(held) == indices.len()
+            && now.is_some_and(|now| now.certain == held);
+        if learned.may_have_moved(job) && is_same {
+            return Self { proved: held, supposed: 0, possible: held, may_move: false };
+        }
+        // Where it cannot be seen whether the daemon has made its list anew, what was proved before is only likely.
+        let may_move = learned.may_have_moved(job);
+        Self { proved: 0, supposed: certain, possible: UnitSet::MAX, may_move }
     }
 }
 

@@ -273,9 +273,10 @@ fn a_list_holds_for_jobs_from_its_start_until_its_files_were_last_looked_at() {
     // The daemon may have read another configuration just before a job that began since.
     assert_eq!(told(20, 200, first, 250), "11:d certain scheduler; 12:c likely scheduler |  | ab");
     assert_eq!(told(20, 300, first, 250), "11:d certain scheduler; 12:c certain scheduler | ab | ");
-    // The files have changed: whether the daemon has read them again is not known, and job 11 keeps its device.
+    // The files have changed: whether the daemon has read them again is not known, and the next step of job 11 would be
+    // given what the list means then.
     let second = [0, 1, 2, 3];
-    let expected = "11:d certain scheduler; 12:+1 unknown scheduler |  | ";
+    let expected = "11:d likely scheduler; 12:+1 unknown scheduler |  | ";
     assert_eq!(told(310, 400, second, 350), expected);
     // When they change once more, that is still not known.
     assert_eq!(told(500, 600, second, 350), expected);
@@ -300,7 +301,9 @@ fn a_restart_that_scheduler_and_node_tell_one_after_the_other_is_one() {
         [(started[0], old), (started[1], old), (started[1], new)],
     ] {
         let mut keeper = HoldingsKeeper::default();
-        for (started, (node_started, changed, checked, list)) in steps {
+        for (step, (started, (node_started, changed, checked, list))) in
+            steps.into_iter().enumerate()
+        {
             let node = with_scheduler(four([0, 1, 2, 3]).with_device_list(&list), |known| {
                 known.devices = Some(4);
                 known.daemon_started_at = Some(at(started));
@@ -315,7 +318,9 @@ fn a_restart_that_scheduler_and_node_tell_one_after_the_other_is_one() {
             let mut node = Arc::new(node);
             keeper.place(&mut node);
             let told = holdings_text(&node);
-            assert!(told.starts_with("11:d certain scheduler"), "{started} {node_started}: {told}");
+            let certainty = if step == 0 { "certain" } else { "likely" };
+            let expected = format!("11:d {certainty} scheduler");
+            assert!(told.starts_with(&expected), "{started} {node_started}: {told}");
         }
     }
 }
@@ -387,8 +392,53 @@ fn an_earlier_list_holds_only_for_jobs_that_began_while_it_did() {
     // Job 11 began at second 100, before the first list that is seen.
     let first = told(500, 400, [3, 2, 1, 0]);
     assert!(first.starts_with("11:+1 unknown scheduler; 12:c certain"), "{first}");
+    // The next step of job 12 is given what the new list means.
     let second = told(700, 600, [0, 1, 2, 3]);
-    assert!(second.starts_with("11:+1 unknown scheduler; 12:c certain"), "{second}");
+    assert!(second.starts_with("11:+1 unknown scheduler; 12:c likely"), "{second}");
+}
+
+#[test]
+fn a_job_from_before_a_new_list_may_have_devices_of_both() {
+    let told = |keeper: &mut HoldingsKeeper, started: i64, list: [u32; 4], used: &[&str]| {
+        let used = used.iter();
+        let node = used.fold(four([0, 1, 2, 3]), |node, device| node_used_by(node, device, "11"));
+        let node = with_scheduler(node.with_device_list(&list), |known| {
+            known.devices = Some(4);
+            known.allocated_indices = Some([0].into());
+            known.daemon_started_at = Some(at(started));
+        });
+        let node = with_evidence(node, |known| {
+            known.configuration.changed_at = Some(at(started - 10));
+            known.configuration.checked_at = Some(at(started + 90));
+            known.configuration.is_cached = false;
+        });
+        keeper.set_jobs(Some(&self::list(vec![job("11", "alice", indices(&[0]))])));
+        let mut node = Arc::new(node);
+        keeper.place(&mut node);
+        let rest = |uuid: &str| node.holdings.device(uuid).rest;
+        (holdings_text(&node), rest("a"), rest("d"))
+    };
+    let (likely, certain) = (Certainty::Likely, Certainty::Certain);
+    let free = ("11:d certain scheduler | abc | ".to_owned(), certain, certain);
+    let after = |list: [u32; 4], used: &[&str]| {
+        let mut keeper = HoldingsKeeper::default();
+        assert_eq!(told(&mut keeper, 50, [3, 2, 1, 0], &[]), free);
+        told(&mut keeper, 500, list, used)
+    };
+    assert_eq!(after([3, 2, 1, 0], &[]), free, "the daemon has the same list as before");
+    // By another one, its first step has one device, and its next has the other.
+    let first = ("11:d likely scheduler |  | abc".to_owned(), likely, likely);
+    assert_eq!(after([0, 1, 2, 3], &[]), first);
+    let busy = ("11:d likely scheduler,processes |  | abc".to_owned(), likely, certain);
+    assert_eq!(after([0, 1, 2, 3], &["d"]), busy);
+    let next = ("11:a likely scheduler,processes |  | bcd".to_owned(), certain, likely);
+    assert_eq!(after([0, 1, 2, 3], &["a"]), next);
+    let (both, ..) = after([0, 1, 2, 3], &["a", "d"]);
+    assert!(both.starts_with("11:ad disputed scheduler,processes"), "{both}");
+    // What its processes use is what the new list means.
+    let mut later = HoldingsKeeper::default();
+    let known = ("11:a certain scheduler,processes | bcd | ".to_owned(), certain, certain);
+    assert_eq!(told(&mut later, 500, [0, 1, 2, 3], &["a"]), known);
 }
 
 #[test]
@@ -604,7 +654,7 @@ fn jobs_from_before_the_daemon_started_have_indices_of_another_list() {
     let jobs = vec![job("11", "alice", indices(&[0])), job("12", "bob", indices(&[1])), after];
     let told = placed(&node_used_by(node, "b", "12"), jobs);
     let expected =
-        "11:+1 unknown scheduler; 12:b certain scheduler,processes; 13:b certain scheduler |  | ";
+        "11:+1 unknown scheduler; 12:b likely scheduler,processes; 13:b certain scheduler |  | ";
     assert_eq!(told, expected);
 }
 

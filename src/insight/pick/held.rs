@@ -65,7 +65,9 @@ impl<'a> HeldDevices<'a> {
         }
         match holdings.rest {
             Certainty::Certain => self.uncertain_own(holdings),
-            rest => Some(self.suspicion(holdings, rest)),
+            Certainty::Likely | Certainty::Disputed | Certainty::Unknown => {
+                Some(self.suspicion(holdings, holdings.rest))
+            }
         }
     }
 
@@ -75,12 +77,11 @@ impl<'a> HeldDevices<'a> {
             Some(holder) => self.name(holder),
             None => "a job".to_owned(),
         };
-        if holdings.claims.iter().any(is_certain_share) {
-            return format!("{holder} may have a share of it, too");
-        }
+        let is_shared = holdings.claims.iter().any(|claim| claim.may_be_shared);
         let why = match rest {
             Certainty::Certain | Certainty::Likely => "which devices it has is only likely",
             Certainty::Disputed => "what is known of its devices contradicts itself",
+            Certainty::Unknown if is_shared => "several jobs may have shares of it",
             Certainty::Unknown => "its devices on this node are not known",
         };
         format!("{holder} may hold it: {why}")
@@ -93,7 +94,7 @@ impl<'a> HeldDevices<'a> {
         let own_claims: Vec<&Claim> = holdings.claims.iter().filter(is_of_job).collect();
         let is_claimed = !own_claims.is_empty();
         let is_certain = own_claims.iter().any(|claim| is_sure(claim, holdings));
-        if !is_certain && own_claims.iter().any(|claim| is_certain_share(claim)) {
+        if !is_certain && own_claims.iter().any(|claim| is_certain_allocation(claim)) {
             return Some(self.suspicion(holdings, holdings.rest));
         }
         if is_certain || (own.holdings.is_none() && own.is_inside && self.opens(device)) {
@@ -215,13 +216,13 @@ fn silence(fleet: &Fleet, node: &Node) -> Option<String> {
 /// Returns true if the scheduler has certainly given the device to the job, and to no other: a process may use that of
 /// another one, and a share leaves shares for others.
 fn is_sure(claim: &Claim, holdings: &DeviceHoldings) -> bool {
-    let is_alone = !claim.is_share || holdings.rest == Certainty::Certain;
-    is_alone && claim.is_allocation() && claim.certainty == Certainty::Certain
+    let is_alone = !claim.may_be_shared || holdings.rest == Certainty::Certain;
+    is_alone && is_certain_allocation(claim)
 }
 
-/// Returns true if the scheduler has certainly given the job a share of the device, or may have given it no more.
-fn is_certain_share(claim: &Claim) -> bool {
-    claim.is_share && claim.is_allocation() && claim.certainty == Certainty::Certain
+/// Returns true if the scheduler has certainly given the device, or a share of it, to the job.
+fn is_certain_allocation(claim: &Claim) -> bool {
+    claim.is_allocation() && claim.certainty == Certainty::Certain
 }
 
 /// Returns true if this is the user as whom gtop runs on the node.
