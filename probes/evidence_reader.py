@@ -12,7 +12,7 @@ MAX_SLICES = 512
 DAEMON_FOLDERS = ('/usr/sbin', '/usr/local/sbin', '/sbin', '/opt/slurm/sbin', '/usr/local/slurm/sbin', '/usr/bin')
 CONFIG_FOLDERS = ('/etc/slurm', '/etc/slurm-llnl')
 CACHE_FOLDERS = ('/run/slurm/conf', '/var/spool/slurmd/conf-cache', '/var/spool/slurm/d/conf-cache', '/var/spool/slurm/conf-cache')
-UNIT_FOLDERS = ('/etc/systemd/system', '/run/systemd/system', '/usr/lib/systemd/system')
+UNIT_FOLDERS = ('/etc/systemd/system', '/run/systemd/system', '/usr/lib/systemd/system', '/lib/systemd/system')
 MAX_LINKS = 40
 MAX_FILE_MINORS = 256
 NVIDIA_MAJOR = 195
@@ -26,7 +26,7 @@ def read_evidence(child, daemon, node, is_new, is_first, has_driver):
     words = daemon[3] if daemon[3:] else []
     options = daemon_options(words[1:])
     program = daemon_program(daemon, words)
-    config = config_file(daemon, options, program)
+    config, is_known = config_file(daemon, options, program)
     files, names, records = [], [node] if node else node_names(options), None
     if is_new:
         found, records = list_devices(child, daemon, program, config, options)
@@ -38,7 +38,11 @@ def read_evidence(child, daemon, node, is_new, is_first, has_driver):
     if is_new:
         minors = file_minors(files + files_of(lines or []))
         child.report('evidence', {'daemon': found, 'node': names[0][:255], 'files': minors or None}, None)
-    child.report('evidence', {'configuration': config and configuration(config, records)}, None)
+    state = config and configuration(config, records)
+    if config and not is_known:
+        # Another configuration may be the daemon's: what this one says is no more than likely.
+        state = dict(state, changed=None, cached=False, constrained=None, constrained_changed=None)
+    child.report('evidence', {'configuration': state}, None)
     child.report('evidence', {'config': lines}, None)
     if has_driver:
         child.report('evidence', {'devices': driver_devices(), 'slices': slice_files()}, None)
@@ -86,37 +90,49 @@ def daemon_program(daemon, words):
 
 
 def config_file(daemon, options, program):
-    """Returns the path of slurm.conf: as the daemon's command line or an environment says, or a usual one.
+    """Returns the path of slurm.conf, and whether it is known to be the daemon's.
 
-    A daemon that asks a server uses no other than its own copy of what that told.
+    It is as the daemon's command line or an environment says, or a usual one. A daemon that asks a server uses no other than
+    its own copy of what that told.
     """
     if 'conf-server' in options:
-        return first_file([ROOT + folder + '/slurm.conf' for folder in CACHE_FOLDERS])
-    paths = [options.get('f', '')]
+        return first_file([ROOT + folder + '/slurm.conf' for folder in CACHE_FOLDERS]), True
     variables = read('%s/proc/%d/environ' % (ROOT, daemon[0]), MAX_ENVIRON).split(b'\0') if daemon[1:] else []
-    paths += [decode(variable[11:]) for variable in variables if variable.startswith(b'SLURM_CONF=')]
-    paths += service_settings(daemon[0]) if daemon[1:] and not any(variables) else []
-    paths.append(os.environ.get('SLURM_CONF', ''))
+    settings = [decode(variable[11:]) for variable in variables if variable.startswith(b'SLURM_CONF=')]
+    is_told = any(variables) or not daemon
+    if daemon[1:] and not is_told:
+        settings, is_told = service_settings(daemon[0])
+    if options.get('f'):
+        settings, is_told = [options['f']], True
+    paths = settings + [os.environ.get('SLURM_CONF', '')]
     if program is not None:
         prefix = os.path.dirname(os.path.dirname(os.path.realpath(program)))
         paths += [prefix + '/etc/slurm.conf', prefix + '/etc/slurm/slurm.conf']
-    return first_file(paths + [ROOT + folder + '/slurm.conf' for folder in CONFIG_FOLDERS + CACHE_FOLDERS])
+    found = first_file(paths + [ROOT + folder + '/slurm.conf' for folder in CONFIG_FOLDERS + CACHE_FOLDERS])
+    return found, is_told and (not settings or [found] == sorted(set(settings)))
 
 
 def service_settings(pid):
-    """Returns the values of SLURM_CONF in the files of the service that started the daemon, whose environment is hidden."""
+    """Returns the values of SLURM_CONF in the files of the service that started the daemon, whose environment is hidden, and
+    whether these files, which can all be read, say that it starts slurmd.
+    """
     groups = decode(read('%s/proc/%d/cgroup' % (ROOT, pid), 4096)).replace('\n', '/').split('/')
-    found = []
+    found, is_told = [], False
     for unit in [name for name in groups if name.endswith('.service')][-1:]:
         paths = []
         for folder in [ROOT + folder + '/' for folder in UNIT_FOLDERS]:
             paths += [folder + unit] + [folder + unit + '.d/' + name for name in list_folder(folder + unit + '.d')]
         lines = file_lines(paths)
-        named = [line.partition('=')[2].strip().lstrip('-') for line in lines if line.startswith('EnvironmentFile=')]
-        for line in file_lines([ROOT + path for path in named]) + lines:
+        named = [ROOT + line.partition('=')[2].strip().lstrip('-') for line in lines if line.startswith('EnvironmentFile=')]
+        commands = [line.partition('=')[2].lstrip('@-:+!').split()[:1] for line in lines if line.startswith('ExecStart=')]
+        programs = set([os.path.basename(word) for words in commands for word in words])
+        hidden = [path for path in paths + named if os.path.lexists(path) and not os.access(path, os.R_OK)]
+        is_exact = not set(''.join(named)).intersection('*?[%') and len(paths) <= MAX_INCLUDES
+        is_told = programs == set(['slurmd']) and is_exact and not hidden
+        for line in file_lines(named) + lines:
             value = line.partition('SLURM_CONF=')[2].strip('"\'').split()
             found += [] if line.startswith('#') else value[:1]
-    return [value.strip('"\'') for value in found]
+    return [value.strip('"\'') for value in found], is_told
 
 
 def file_lines(paths):

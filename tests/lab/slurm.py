@@ -96,16 +96,18 @@ END_OF_NODE = "[ ! -e /dev/lab ] || umount -l /dev; umount -l /proc/driver /sys/
 # Starts a node's slurmd on cgroup v1, in its own cgroup and cgroup namespace: nodes of several labs must not share one.
 # The node's other processes see the groups of jobs as on a real node.
 START = """
-for kind in freezer $3; do
-    mkdir -p "/sys/fs/cgroup/$kind/$1" && echo $$ >"/sys/fs/cgroup/$kind/$1/cgroup.procs"
+group=$1 pid=$2 kinds=$3
+shift 3
+for kind in freezer $kinds; do
+    mkdir -p "/sys/fs/cgroup/$kind/$group" && echo $$ >"/sys/fs/cgroup/$kind/$group/cgroup.procs"
 done
-exec nsenter -t "$2" -a unshare --cgroup sh -c '
+exec nsenter -t "$pid" -a unshare --cgroup sh -c '
 umount -l -R /sys/fs/cgroup 2>/dev/null
 mount -t tmpfs cgroup /sys/fs/cgroup
 for kind in freezer $0; do
     mkdir "/sys/fs/cgroup/$kind" && mount -t cgroup -o "$kind" "$kind" "/sys/fs/cgroup/$kind"
 done
-exec slurmd' "$3"
+exec slurmd "$@"' "$kinds" "$@"
 """
 
 # Delays each task on a node by the seconds in this file, if it exists.
@@ -262,15 +264,20 @@ class Slurm:
             number = f"{int(node.removeprefix('gpu')):08x}"
             self.lab.write(f"{folder}/fake_gpus.conf", "".join(f"{line}\n" for line in devices.detected).replace("NUMBER", number))
 
-    def slurmd(self, node):
-        """Starts the node's slurmd, in its own cgroup if the machine has cgroup v1."""
+    def slurmd(self, node, *options):
+        """Starts the node's slurmd, in its own cgroup if the machine has cgroup v1.
+
+        Users cannot read its environment, which may name another configuration than the usual one; by default, its command
+        line tells which it has.
+        """
+        options = options or ("-f", "/etc/slurm/slurm.conf")
         pid = str(self.lab.node_pid(node))
         self.lab.enter(pid, "env", f"NODE={node}", "sh", "-ec", DEVICES_OF_NODE)
         if not os.path.isdir(self.lab.FREEZER):
-            return self.lab.enter(pid, "slurmd")
+            return self.lab.enter(pid, "slurmd", *options)
         group = f"{GROUP}-{self.lab.lab_pid()}-{node}"
         is_strict = "ConstrainDevices=yes" in self.lab.read(f"{self.root}{HOME}/etc/cgroup.conf")
-        return subprocess.run(["sh", "-c", START, "sh", group, pid, "devices" if is_strict else ""], check=True)
+        return subprocess.run(["sh", "-c", START, "sh", group, pid, "devices" if is_strict else "", *options], check=True)
 
     def wait_until_idle(self):
         """Waits until every node is ready for jobs."""
@@ -388,15 +395,15 @@ class Slurm:
             os.chmod(copy, 0o700)
         return copy.removeprefix(self.root)
 
-    def restart(self, node, name=""):
-        """Starts a node's slurmd again while its jobs run, with the gres.conf of another list."""
+    def restart(self, node, name="", *options):
+        """Starts a node's slurmd again while its jobs run, with the gres.conf of another list, and with other options."""
         if name:
             path = f"{self.root}{HOME}/etc/gres.conf"
             kept = [line for line in self.lab.read(path).splitlines(True) if not line.startswith(f"NodeName={node} ")]
             self.lab.write(path, "".join([*kept, *(f"NodeName={node} {line}\n" for line in LISTS[name].config)]))
         stop = 'p=$(pgrep -x slurmd) && kill $p && while kill -0 $p 2>/dev/null; do sleep 0.02; done'
         self.lab.enter(str(self.lab.node_pid(node)), "sh", "-c", stop)
-        self.slurmd(node)
+        self.slurmd(node, *options)
 
 
 # What `hide` covers.

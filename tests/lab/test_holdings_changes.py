@@ -51,6 +51,38 @@ class Restarted(HoldingsCase):
         self.assertFalse(self.pick("gpu01").get("gpu01", set()) & truth)
 
 
+class HiddenEnvironment(HoldingsCase):
+    """slurmd is told in its environment, which users cannot read, of another configuration than the usual one."""
+
+    NAMES, NODES = ("backwards", "plain"), 2
+
+    def test_what_the_usual_configuration_says_is_only_likely(self):
+        etc, other = f"{self.lab.root}/run/lab/nodes/gpu01/etc/slurm", f"{self.lab.root}/run/lab/slurm/other"
+        os.makedirs(other)
+        for name in ("slurm.conf", "cgroup.conf", "gres.conf"):
+            os.symlink(f"/run/lab/slurm/etc/{name}", f"{other}/{name}")
+        os.remove(f"{etc}/gres.conf")
+        self.lab.script.write(f"{etc}/gres.conf", "".join(f"{line}\n" for line in LISTS["plain"].config))
+        started = self.started("gpu01")
+        os.environ["SLURM_CONF"] = "/run/lab/slurm/other/slurm.conf"
+        self.addCleanup(os.environ.pop, "SLURM_CONF", None)
+        self.slurm.restart("gpu01", "", "-v")
+        del os.environ["SLURM_CONF"]
+        wait_for("the controller knows the new slurmd", lambda: self.started("gpu01") != started)
+        time.sleep(2)
+        jobs = {self.idle("-N2", "--gres=gpu:1", user="bob"): "other's"}
+        truths = self.truths(jobs)
+        cells, _ = self.cells("hidden environment", jobs, truths)
+        print(text_of(cells))
+        self.assert_none([cell for cell in cells if cell.is_surely_wrong], "certain and wrong")
+        self.assertEqual([cell.certainty for cell in cells if cell.name == "plain"], ["certain"])
+        for (node, _), truth in truths.items():
+            self.assertFalse(self.pick(node).get(node, set()) & truth, node)
+
+    def started(self, node):
+        return re.search(r"SlurmdStartTime=(\S+)", self.lab.run("scontrol", "show", "node", node).stdout)[1]
+
+
 class Reconfigured(HoldingsCase):
     """gres.conf changes, and slurmd reads it at once, later or never: nothing wrong is certain, and nothing of bob's picked."""
 

@@ -72,6 +72,12 @@ impl Node {
         let fields =
             format!("{pid} (slurmd) S {parent} 1 1 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 {start} 9 9\n");
         self.write(&format!("proc/{pid}/stat"), &fields);
+        self.write(&format!("proc/{pid}/environ"), "PATH=/bin\0");
+    }
+
+    /// Hides the environment of a process, as it is of those of others.
+    fn hide_environment(&self, pid: u32) {
+        fs::remove_file(self.path(&format!("proc/{pid}/environ"))).unwrap();
     }
 
     fn start(&self, setup: Setup) -> Rig {
@@ -542,14 +548,65 @@ fn device_files_tell_their_minor_numbers_where_their_names_do_not() {
     rig.finish();
 }
 
+/// Whether the state of the configuration is told, on which everything certain rests.
+fn is_trusted(node: &Node) -> bool {
+    let mut rig = node.start_default();
+    let found = evidence(&mut rig, "its configuration", |found| {
+        found["config"].is_array() && found["configuration"]["checked"].is_number()
+    });
+    rig.finish();
+    let state = &found["configuration"];
+    assert_eq!(state["changed"].is_number(), state["constrained"].is_boolean(), "{state}");
+    state["changed"].is_number()
+}
+
+#[test]
+fn a_configuration_that_may_not_be_the_daemon_s_proves_nothing() {
+    let node = Node::new(&format!("echo '{LINES}'"));
+    node.write("etc/slurm/gres.conf", "Name=gpu File=/dev/nvidia0\n");
+    let conf = node.path("etc/slurm/slurm.conf").display().to_string();
+    // Started by hand, with an environment that cannot be read.
+    let add_hidden = |arguments: &str| {
+        node.add_daemon(77, 1, 5000, arguments);
+        node.hide_environment(77);
+    };
+    add_hidden("-N n1");
+    node.write("proc/77/cgroup", "0::/user.slice/session-1.scope\n");
+    assert!(!is_trusted(&node));
+    add_hidden(&format!("-N n1 -f {conf}"));
+    assert!(is_trusted(&node), "its command line names it");
+    add_hidden(&format!("-N n1 -f {conf}.other"));
+    assert!(!is_trusted(&node), "its command line names another");
+    node.add_daemon(77, 1, 5000, "-N n1");
+    assert!(is_trusted(&node), "its environment names none");
+    node.write("proc/77/environ", "SLURM_CONF=/absent/slurm.conf\0");
+    assert!(!is_trusted(&node), "its environment names one that cannot be read");
+    add_hidden("-N n1");
+    // A session of sshd, and the service.
+    let unit = |name: &str, text: &str| {
+        node.write("proc/77/cgroup", &format!("0::/system.slice/{name}\n"));
+        node.write(&format!("usr/lib/systemd/system/{name}"), text);
+    };
+    unit("ssh.service", "[Service]\nExecStart=/usr/sbin/sshd -D\n");
+    assert!(!is_trusted(&node), "another service");
+    unit("slurmd.service", "[Service]\nExecStart=/usr/sbin/slurmd -D $SLURMD_OPTIONS\n");
+    assert!(is_trusted(&node), "its service");
+    unit(
+        "slurmd.service",
+        "[Service]\nExecStart=/usr/sbin/slurmd\nEnvironmentFile=/etc/slurmd.*\n",
+    );
+    assert!(!is_trusted(&node), "files that are not read");
+}
+
 #[test]
 fn a_service_tells_which_configuration_its_daemon_has() {
     let node = Node::new(&format!("echo '{LINES}'"));
     node.add_daemon(77, 1, 5000, "-N n1");
+    node.hide_environment(77);
     node.write("proc/77/cgroup", "0::/system.slice/slurmd.service\n");
     node.write(
         "usr/lib/systemd/system/slurmd.service",
-        "[Service]\nEnvironmentFile=-/etc/sysconfig/slurmd\nEnvironmentFile=-/etc/absent\n",
+        "[Service]\nExecStart=/usr/sbin/slurmd -D\nEnvironmentFile=-/etc/sysconfig/slurmd\nEnvironmentFile=-/etc/absent\n",
     );
     let other = node.write("other/slurm.conf", "");
     node.write("other/gres.conf", "Name=gpu File=/dev/nvidia1\n");
@@ -558,6 +615,7 @@ fn a_service_tells_which_configuration_its_daemon_has() {
     let mut rig = node.start_default();
     let found = evidence(&mut rig, "its configuration", |found| found["config"].is_array());
     assert_eq!(found["config"], json!(["Name=gpu File=/dev/nvidia1"]));
+    assert!(found["configuration"]["changed"].is_number(), "{found}");
     rig.finish();
 }
 
