@@ -770,6 +770,33 @@ mod tests {
     }
 
     #[test]
+    fn in_a_step_of_fewer_devices_than_its_job_those_it_may_open_are_picked() {
+        let of = |devices: DeviceAllocation, driver: u32, openable: &[u32]| {
+            // The driver shows what can be opened, and nothing tells what the indices mean.
+            let mut inside = node("gpu01", numbered(openable));
+            let host =
+                HostFacts { user: "ada".into(), job: JobId::new("8"), ..HostFacts::default() };
+            inside.hello = Some(Arc::new(Hello { host, ..Hello::default() }));
+            let known = |minor| DriverDevice { minor, ..DriverDevice::default() };
+            inside.evidence = Some(Arc::new(DeviceEvidence {
+                driver_devices: (0..driver).map(known).collect(),
+                openable: Some(openable.into()),
+                ..DeviceEvidence::default()
+            }));
+            let jobs = list_of_slurm(vec![job("8", "ada", devices)], "mixed", 4, &[1, 2]);
+            picks(&fleet(vec![inside]).with_jobs(Some(Arc::new(jobs))), &PickRequest::default())
+        };
+        let two = || DeviceAllocation::Indices([1, 2].into());
+        assert_eq!(text(&of(two(), 4, &[3])), "gpu01:0");
+        assert_eq!(text(&of(DeviceAllocation::Count(2), 4, &[3])), "gpu01:0");
+        // Every job may open a device that the scheduler does not give to jobs.
+        assert_eq!(text(&of(two(), 5, &[3])), "");
+        assert_eq!(text(&of(two(), 4, &[1, 2, 3])), "");
+        let shares = DeviceAllocation::Shares([1, 2].into());
+        assert_eq!(text(&of(shares, 4, &[3])), "");
+    }
+
+    #[test]
     fn what_is_only_likely_is_not_picked() {
         let bobs = vec![job("7", "bob", DeviceAllocation::Indices([1].into()))];
         let found = picks(

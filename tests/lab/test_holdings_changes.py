@@ -352,6 +352,27 @@ class LoginShell(HoldingsCase):
             self.assertFalse(uuids & self.truth(node, bobs), node)
 
 
+class Step(HoldingsCase):
+    """gtop runs in a step with fewer devices than its job has, and nothing tells what Slurm's indices mean."""
+
+    NAMES, NODES = ("backwards",), 1
+
+    def test_pick_takes_the_devices_of_the_step(self):
+        bobs = self.idle("--gres=gpu:1", user="bob")
+        own = self.sbatch("-c4", "--mem=400", "--gres=gpu:2")
+        self.wait_until_running(own)
+        self.slurm.hide("gpu01", "daemon", "config")
+        self.slurm.hide("login", "config")
+        step = ["srun", "--overlap", "--jobid", own, "-n1", "-c1", "--mem=50"]
+        for option, count in (("--gres=gpu:1", 1), ("--gres=gpu:2", 2), ("--gres=none", 0)):
+            done = self.lab.run("env", "LAB_FILES=/dev/none", *step, option, "/run/lab/bin/gtop", "pick", "--json", "--deadline", "30")
+            self.assertTrue(done.stdout, done.stderr)
+            uuids = picked(done.stdout).get("gpu01", set())
+            self.assertEqual(len(uuids), count, done.stdout)
+            self.assertLessEqual(uuids, self.truth("gpu01", own))
+            self.assertFalse(uuids & self.truth("gpu01", bobs))
+
+
 class Adopted(HoldingsCase):
     """A session that pam_slurm_adopt puts into a job: the driver shows it only what the job may open."""
 
