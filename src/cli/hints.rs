@@ -25,6 +25,10 @@ const FOREIGN_OPTIONS: &[(&[&str], &str)] = &[
         &["-M", "--clusters", "--cluster"],
         "gtop watches the cluster of this machine; run it on a login node of the other one, or set SLURM_CONF",
     ),
+    (
+        &["-a", "--all"],
+        "for jobs of all users use --all-users; a hidden partition is found by its name: --partition NAME",
+    ),
     (&["-A"], "for jobs of an account use --account NAME"),
     (&["-j", "--jobs"], "for jobs by number use --job ID"),
     (&["-q"], "for jobs of a quality of service use --qos NAME; q ends gtop"),

@@ -75,8 +75,10 @@ table! {
         Drained = "drained",
         /// The scheduler does not use it.
         Down = "down",
-        /// It is expected to fail, and takes no new jobs.
+        /// It is expected to fail, and takes no new jobs; some run there.
         Failing = "failing",
+        /// It is expected to fail, and takes no jobs.
+        Fail = "fail",
         /// It waits for a reboot, or reboots.
         Reboot = "reboot",
         /// Its power is off until a job needs it.
@@ -188,7 +190,8 @@ impl NodeState {
             "draining" | "drng" => Self::Draining,
             "drained" | "drain" => Self::Drained,
             "down" | "error" => Self::Down,
-            "fail" | "failing" | "failg" => Self::Failing,
+            "fail" => Self::Fail,
+            "failing" | "failg" => Self::Failing,
             "reboot" | "boot" => Self::Reboot,
             "powered_down" => Self::PoweredDown,
             "powering_down" | "pow_dn" => Self::PoweringDown,
@@ -208,7 +211,8 @@ impl NodeState {
             (Self::Idle | Self::Down, NodeFlag::Invalid) => Self::Invalid,
             (Self::Idle, NodeFlag::Drain) => Self::Drained,
             (Self::Mixed | Self::Allocated | Self::Completing, NodeFlag::Drain) => Self::Draining,
-            (Self::Idle | Self::Mixed | Self::Allocated, NodeFlag::Failing) => Self::Failing,
+            (Self::Idle, NodeFlag::Failing) => Self::Fail,
+            (Self::Mixed | Self::Allocated | Self::Completing, NodeFlag::Failing) => Self::Failing,
             (Self::Idle, NodeFlag::PoweredDown) => Self::PoweredDown,
             (Self::Idle, NodeFlag::PoweringDown) => Self::PoweringDown,
             (Self::Idle, NodeFlag::PoweringUp) => Self::PoweringUp,
@@ -336,6 +340,7 @@ impl SchedulerNode {
             | NodeState::Drained
             | NodeState::Down
             | NodeState::Failing
+            | NodeState::Fail
             | NodeState::Reboot
             | NodeState::PoweredDown
             | NodeState::PoweringDown
@@ -479,7 +484,14 @@ mod tests {
         (&["allocated@"], "allocated, reboot pending", NodeState::Allocated, false, false),
         (&["inval", "IDLE+INVALID_REG"], "inval", NodeState::Invalid, false, false),
         (&["IDLE+DRAIN+INVALID_REG"], "inval, drain", NodeState::Invalid, false, false),
-        (&["fail", "failing", "IDLE+FAIL"], "failing", NodeState::Failing, false, false),
+        (&["fail", "IDLE+FAIL"], "fail", NodeState::Fail, false, false),
+        (
+            &["failing", "failg", "MIXED+FAIL", "ALLOCATED+FAIL", "IDLE+COMPLETING+FAIL"],
+            "failing",
+            NodeState::Failing,
+            false,
+            false,
+        ),
         (&["blocked", "IDLE+BLOCKED"], "blocked", NodeState::Blocked, false, false),
         (&["future"], "future", NodeState::Future, false, false),
         (&["IDLE+SOMETHING_NEW"], "idle", NodeState::Idle, true, false),
