@@ -54,6 +54,8 @@ pub(super) async fn add_steps(
         let remedy = "the tools of its vendor show its values";
         steps.push(StepResult::note("accelerators", found.text()).with_remedy(remedy));
     }
+    // The shell reads no driver but through nvidia-smi.
+    let is_shell_probe = hello.is_shell_probe;
     let mut states = hello.backends;
     let mut results: BTreeMap<Source, BackendResult> = BTreeMap::new();
     let began = Instant::now();
@@ -77,6 +79,11 @@ pub(super) async fn add_steps(
     }
     let took = began.elapsed();
     for state in &states {
+        let needs_python = is_shell_probe && state.source.as_str() != "nvidia-smi";
+        if let Some(step) = absent_step(state, needs_python) {
+            steps.push(step);
+            continue;
+        }
         steps.push(backend_step(state, results.remove(&state.source).unwrap_or_default(), took));
     }
     if let Some(fault) = session_fault {
@@ -105,18 +112,21 @@ fn record_sample(sample: Sample, results: &mut BTreeMap<Source, BackendResult>) 
     }
 }
 
+/// Returns the step of an interface that the node does not have.
+fn absent_step(state: &BackendState, needs_python: bool) -> Option<StepResult> {
+    let why = state.absent.as_ref().filter(|_| state.fault.is_none())?;
+    let remedy = if needs_python {
+        "install Python 3.6 or newer on the node"
+    } else {
+        SourceFaultKind::NoLibrary.remedy()
+    };
+    let name = sanitize(state.source.as_str(), 40);
+    Some(StepResult::note(&name, why.to_string()).with_remedy(remedy))
+}
+
 fn backend_step(state: &BackendState, result: BackendResult, took: Duration) -> StepResult {
     let name = sanitize(state.source.as_str(), 40);
-    let refused = state.fault.clone();
-    if let Some(why) = state.absent.as_ref().filter(|_| refused.is_none()) {
-        let remedy = if why.ends_with("needs python3") {
-            "install Python 3.6 or newer on the node"
-        } else {
-            SourceFaultKind::NoLibrary.remedy()
-        };
-        return StepResult::note(&name, why.to_string()).with_remedy(remedy);
-    }
-    if let Some(fault) = refused.or(result.fault) {
+    if let Some(fault) = state.fault.clone().or(result.fault) {
         let kind = fault.kind;
         let status =
             if kind == SourceFaultKind::NoLibrary { StepStatus::Note } else { StepStatus::Failed };
