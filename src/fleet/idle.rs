@@ -6,7 +6,7 @@
 
 use crate::fleet::health::Health;
 use crate::fleet::node::Node;
-use crate::model::{Bytes, Device, Percent, Reading, Reason};
+use crate::model::{Bytes, Device, DeviceUse, Percent, Reading, Reason};
 
 /// Utilization, in percent, from which a device counts as busy.
 pub const ACTIVE_PERCENT: f32 = 5.0;
@@ -65,12 +65,17 @@ pub fn is_idle(device: &Device) -> bool {
 
 /// Returns true if processes, visible or not, hold a device or a slice of it. Unknown memory counts as held.
 pub fn is_in_use(node: &Node, device: &Device) -> bool {
+    is_much(node.uses_on(device)) || device.is_open() == Some(true)
+}
+
+/// Returns true if uses together have a relevant amount of memory. Unknown memory counts as that.
+pub fn is_much<'a>(uses: impl Iterator<Item = &'a DeviceUse>) -> bool {
     let mut bytes = 0_u64;
-    for used in node.uses_on(device) {
+    for used in uses {
         let Some(memory) = used.memory.get() else { return true };
         bytes = bytes.saturating_add(memory.0);
     }
-    bytes >= MIN_HELD_BYTES || device.is_open() == Some(true)
+    bytes >= MIN_HELD_BYTES
 }
 
 /// Returns the memory in use that no process has which the driver lists, if it is more than what the driver keeps.
@@ -134,8 +139,8 @@ mod tests {
     use super::*;
     use crate::fleet::{Fleet, StateReason, Totals};
     use crate::model::{
-        Allocation, DeviceActivity, DeviceAllocation, DeviceDetails, DeviceFault, DeviceUse, Job,
-        JobList, Link, NodeName, NodeState, SchedulerNode, SchedulerNodes, Source,
+        Allocation, DeviceActivity, DeviceAllocation, DeviceDetails, DeviceFault, Job, JobList,
+        Link, NodeName, NodeState, SchedulerNode, SchedulerNodes, Source,
     };
     use crate::time::Timestamp;
 

@@ -170,8 +170,9 @@ fn sort(fleet: &Fleet, devices: &mut [EligibleDevice]) {
     devices.sort_by(|one, other| quality(one, other).then_with(|| place(one).cmp(&place(other))));
 }
 
-/// Compares two devices: sound ones first, fewest loosened limits, without limits unused ones first, most free memory, most memory in use (the larger
-/// device), lowest utilization, lowest memory utilization. An unknown share comes after all known ones.
+/// Compares two devices: sound ones first, fewest loosened limits, without limits unused ones first, most free memory, most
+/// memory in use (the larger device), lowest utilization, lowest memory utilization. An unknown share comes after all known
+/// ones.
 fn quality(one: &EligibleDevice, other: &EligibleDevice) -> Ordering {
     let key = |device: &EligibleDevice| {
         let memory = (Reverse(device.free_memory), Reverse(device.used_memory));

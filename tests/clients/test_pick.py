@@ -85,19 +85,23 @@ SAME = (
     (slices, 7, ([], ["-n", "1"], ["-n", "2"], ["-O", "uuid"], ["-S"], ["-i", "0"], ["-f", "9GiB"], ["-f", "50GiB"],
                  ["--account-as-free"], ["-n", "1", "-0"], ["-i", "{0}"], ["-i", "{3}"], ["-i", "{3},{2}"])),
     (many_slices, 56, ([], ["-n", "1"], ["-n", "3"], ["-S"], ["-i", "2,3"], ["-f", "9.4GiB"])),
-    (one_cut_of_three, 2, ([], ["-n", "1"], ["-c", "1"], ["-c", "2"], ["-c", "3"], ["-S"], ["-t", "60GiB"], ["-t", "15GiB", "-C", "1"],
-                           ["-i", "0,1"], ["-i", "1,0"], ["-i", "0,2"], ["-i", "{3}"], ["-f", "19GiB", "-i", "1"], ["-O", "uuid"])),
+    (one_cut_of_three, 2, (["-n", "1"], ["-c", "1"], ["-c", "2"], ["-S"], ["-t", "60GiB"], ["-i", "0,1"], ["-i", "1,0"], ["-i", "0,2"],
+                           ["-i", "{3}"], ["-f", "19GiB", "-i", "1"], ["-f", "1GiB"], ["-f", "1GiB", "-O", "uuid"])),
     (only_slices, 1, ([], ["-n", "1"], ["-c", "2"], ["-i", "0"], ["-i", "0,1"], ["--account-as-free", "-f", "9GiB", "-S"])),
     (mixed, 4, ([], ["-f", "70GiB"], ["-G", "5"], ["--account-as-free"])),
 )
 
 UNKNOWN = DRIVER + "gpu 0 used_mib=100\ngpu 1 util=~ used_mib=50\ngpu 2 used_mib=!999\ngpu 3 util=!999 memutil=7 used_mib=100\n"
 
+FREE_SLICE = "MIG-0abc0001-0001-5000-8000-000000000001"
+
 # (machine, options, nvisel, gtop, why): standard output of both.
 DIFFERENT = (
     (UNKNOWN, [], "2,1,3,0", "1,0,3", "a device of unknown memory is never picked; unknown utilization comes after a known one"),
     (DRIVER + "gpu 0 used_mib=9\ngpu 1 used_mib=22273\n", [], "0,1", "0", "memory that no process has is nobody's to give"),
     (DRIVER + "gpu 0 used_mib=9\ngpu 1 recovery=1\n", [], "1,0", "0", "a device that its driver wants reset is never picked"),
+    (one_cut_of_three, [], "0,2", FREE_SLICE, "without limits, a free slice comes before devices in use"),
+    (one_cut_of_three, ["-t", "15GiB", "-C", "1"], "0", FREE_SLICE, "how large a device is does not limit its use"),
     (DRIVER + "gpu 0\ngpu 1 lost\n", [], "1,0", "0", "a lost device is never picked"),
     (DRIVER + "gpu 0 used_mib=9\ngpu 1 util=~ used_mib=5\n", ["-S", "-C", "1", "-i", "GPU-0"], "", "", "the same"),
 )
@@ -139,7 +143,7 @@ class KnownDifferences(unittest.TestCase):
     def test_what_is_unknown_or_lost_is_never_picked(self):
         for state, options, theirs, ours, why in DIFFERENT:
             with self.subTest(why):
-                machine = Machine(state)
+                machine = Machine(state if isinstance(state, str) else state(Machine.pids(2)))
                 self.assertEqual(machine.run(nvisel(), *options)[1], theirs + "\n")
                 self.assertEqual(machine.run(GTOP, "pick", *options)[1], ours + "\n")
 

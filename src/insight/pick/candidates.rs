@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::fleet::{Fleet, Health, MIN_HELD_BYTES, Node, is_in_use, unexplained_memory};
+use crate::fleet::{Fleet, Health, Node, is_much, unexplained_memory};
 use crate::insight::pick::held::{HeldDevices, is_own};
 use crate::insight::pick::inherited::{Inherited, Place};
 use crate::insight::pick::{EligibleDevice, PickRequest, Refused};
 use crate::model::{
-    Bytes, Device, DeviceFault, Freshness, Percent, Reading, UnreadableDevices, Vendor,
+    Bytes, Device, DeviceFault, DeviceUse, Freshness, Percent, Reading, UnreadableDevices, Vendor,
 };
 use crate::text;
 use crate::time::Timestamp;
@@ -158,9 +158,7 @@ impl NodeRules<'_> {
             utilization: device.load().get().map(Percent::get),
             memory_utilization: device.memory_utilization.get().map(Percent::get),
             is_degraded: self.node.health(device) == Health::Degraded,
-            is_shared: !self.request.has_limits()
-                && is_in_use(self.node, device)
-                && used >= MIN_HELD_BYTES,
+            is_shared: !self.request.has_limits() && self.is_used_by_others(device),
             loosened: 0,
         })
     }
@@ -199,7 +197,8 @@ impl NodeRules<'_> {
 
     /// Returns that a device has memory in use, and that nobody is known to use it: a limit cannot tell it from a free one.
     fn memory_refusal(&self, device: &Device) -> Option<String> {
-        let memory = unexplained_memory(device)?;
+        // Of a device with slices, these tell.
+        let memory = unexplained_memory(device).filter(|_| !self.node.is_cut(device))?;
         let is_unused = self.node.uses_on(device).next().is_none();
         let gibibytes = memory.gib();
         is_unused.then(|| {
@@ -207,19 +206,28 @@ impl NodeRules<'_> {
         })
     }
 
+    /// Returns true if a process is of a user whose memory counts as free.
+    fn counts_as_free(&self, used: &DeviceUse) -> bool {
+        let request = self.request;
+        let process = self.node.process(used.pid);
+        process.and_then(|process| process.statics.user.known()).is_some_and(|owner| {
+            request.free_users.contains(&**owner)
+                || (request.is_own_memory_free && is_own(self.node, owner))
+        })
+    }
+
+    /// Returns true if processes use a device whose memory does not count as free.
+    fn is_used_by_others(&self, device: &Device) -> bool {
+        let others = self.node.uses_on(device).filter(|used| !self.counts_as_free(used));
+        is_much(others) || device.is_open() == Some(true)
+    }
+
     /// Returns free and used memory in bytes, after that of the users whose memory counts as free.
     fn memory(&self, device: &Device) -> Result<(u64, u64), String> {
         let free = known("free memory", device.memory_free)?.0;
         let in_use = device.memory_used.get().map_or(0, |bytes| bytes.0);
-        let request = self.request;
-        let counts_as_free = |pid: u32| {
-            let owner = self.node.process(pid).and_then(|process| process.statics.user.known());
-            owner.is_some_and(|owner| {
-                request.free_users.contains(&**owner)
-                    || (request.is_own_memory_free && is_own(self.node, owner))
-            })
-        };
-        let freeable = self.node.uses_of(&device.uuid).filter(|used| counts_as_free(used.pid));
+        let uses = self.node.uses_of(&device.uuid);
+        let freeable = uses.filter(|used| self.counts_as_free(used));
         let freed: u64 = freeable.filter_map(|used| used.memory.get()).map(|bytes| bytes.0).sum();
         Ok((free.saturating_add(freed), in_use.saturating_sub(freed)))
     }

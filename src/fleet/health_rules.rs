@@ -1,0 +1,444 @@
+//! Finds how sound the devices of a node are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::fleet::health::{FATAL_XIDS, Health, HealthReason, UnsoundDevice, is_in};
+use crate::fleet::node::Node;
+use crate::model::{Device, DeviceDetails, EventKind, Reading, Reason, RecoveryAction, Vendor};
+
+/// Xids that announce a failure, or follow one that was contained.
+const WARNING_XIDS: [u64; 1] = [94];
+/// An Xid that is mostly an error of a program is one of the device if it occurs so often there, and on no other device
+/// of the node.
+const MIN_PAGE_FAULTS: u64 = 2;
+const PAGE_FAULT_XID: u64 = 31;
+/// An Xid tells of a device for this long; what lasts is told by the other values of the driver.
+const XID_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+/// From this load on, in percent, and in this performance state or a faster one, the link to the host does not sleep.
+const AWAKE_PERCENT: f32 = 50.0;
+const AWAKE_STATE: u8 = 2;
+/// Slots often have half of the lanes of a device, but never so small a part by design.
+const MIN_LANES_PART: u8 = 4;
+
+impl UnsoundDevice {
+    fn of(node: &Node, device: &Device) -> Option<Self> {
+        let own = node.find_reasons(device);
+        let mut reasons = own.clone();
+        let whole = device.parent.as_ref().and_then(|parent| node.device(parent));
+        for reason in whole.map(|whole| node.find_reasons(whole)).unwrap_or_default() {
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+        reasons.sort_by_key(|reason| std::cmp::Reverse(reason.health()));
+        let uuid = Arc::clone(&device.uuid);
+        (!reasons.is_empty()).then_some(Self { uuid, reasons, own })
+    }
+}
+
+impl Node {
+    /// Returns how sound one of its devices is.
+    pub fn health(&self, device: &Device) -> Health {
+        self.health_reasons(device).first().map_or(Health::Ok, HealthReason::health)
+    }
+
+    /// Returns why one of its devices is not sound, the worst first; nothing if it is. A slice is no sounder than its device.
+    pub fn health_reasons(&self, device: &Device) -> &[HealthReason] {
+        self.unsound(device).map_or(&[], |unsound| &unsound.reasons)
+    }
+
+    /// Returns the same without what only the device of a slice tells.
+    pub fn own_health_reasons(&self, device: &Device) -> &[HealthReason] {
+        self.unsound(device).map_or(&[], |unsound| &unsound.own)
+    }
+
+    fn unsound(&self, device: &Device) -> Option<&UnsoundDevice> {
+        let find =
+            || self.devices.iter().filter_map(|device| UnsoundDevice::of(self, device)).collect();
+        let unsound = self.health.or_find(find);
+        unsound.iter().find(|unsound| unsound.uuid == device.uuid)
+    }
+
+    /// Finds why a device is not sound, the worst first.
+    fn find_reasons(&self, device: &Device) -> Vec<HealthReason> {
+        let mut reasons: Vec<HealthReason> = Vec::new();
+        reasons.extend(device.fault.as_ref().map(HealthReason::from));
+        if reasons.is_empty() {
+            reasons.extend(silence(device));
+        }
+        if let Some(details) = &device.details {
+            add_standing(&mut reasons, details);
+        }
+        let errors = device.ecc_uncorrected.get().filter(|errors| *errors > 0);
+        reasons.extend(errors.map(HealthReason::EccUncorrected));
+        // A driver that cannot read the rest either does not tell of the fan.
+        if device.fan == Reading::Unknown(Reason::DriverError) && device.temperature.get().is_some()
+        {
+            reasons.push(HealthReason::FanFailed);
+        }
+        reasons.extend(self.slow_link(device));
+        reasons.extend(self.links_down(device));
+        if device.fault.is_none() {
+            let slowdowns = self.lasting.slowdowns(&device.uuid);
+            reasons.extend(slowdowns.map(|(cause, span)| HealthReason::Slowed { cause, span }));
+            let empty_load = self.lasting.empty_load(&device.uuid);
+            reasons.extend(empty_load.map(HealthReason::LoadWithoutProcess));
+        }
+        // What the driver reported before it lost the device is told by the events.
+        if device.fault.is_none() {
+            self.add_xids(&mut reasons, device);
+        }
+        if reasons.len() > 1 {
+            reasons.sort_by_key(|reason| std::cmp::Reverse(reason.health()));
+        }
+        reasons
+    }
+
+    /// Adds the Xids that are errors of the device, not of a program.
+    fn add_xids(&self, reasons: &mut Vec<HealthReason>, device: &Device) {
+        let newest = self.taken_at().unwrap_or_default();
+        let xids = self.events.iter().filter(|record| {
+            record.event.kind == EventKind::Xid && newest.since(record.event.at) <= XID_LIFETIME
+        });
+        let is_elsewhere = |code: u64| {
+            let mut others = xids.clone().filter(|record| record.event.device != device.uuid);
+            others.any(|record| record.event.code == Some(code))
+        };
+        for record in xids.clone().filter(|record| record.event.device == device.uuid) {
+            let Some(code) = record.event.code else { continue };
+            let is_own_page_fault = code == PAGE_FAULT_XID
+                && record.count >= MIN_PAGE_FAULTS
+                && !is_elsewhere(PAGE_FAULT_XID);
+            if is_in(&FATAL_XIDS, code) || is_in(&WARNING_XIDS, code) || is_own_page_fault {
+                reasons.push(HealthReason::Xid { code, count: record.count });
+            }
+        }
+    }
+
+    /// Returns the link to the host if it is slower than it can be while the device works at full clocks.
+    fn slow_link(&self, device: &Device) -> Option<HealthReason> {
+        // An integrated device reaches the memory of the host in another way, and its link is one lane of sixteen.
+        let has_no_memory = device.memory_total == Reading::Unknown(Reason::NotSupported);
+        if device.has_host_memory || has_no_memory {
+            return None;
+        }
+        let max = device.statics.as_ref()?.pcie_max.get()?;
+        let now = device.pcie.get()?;
+        let is_awake = device.load().get().is_some_and(|share| share.get() >= AWAKE_PERCENT)
+            && device.performance_state.get().is_none_or(|state| state <= AWAKE_STATE);
+        if !is_awake || (now.0 >= max.0 && now.1 >= max.1) {
+            return None;
+        }
+        // Only NVIDIA's maximum is that of device and slot together, and a slot for 16 lanes may have 8.
+        let is_below_slot = device.vendor.get() == Some(Vendor::Nvidia)
+            && (now.0 < max.0 || now.1.saturating_mul(MIN_LANES_PART) <= max.1);
+        (is_below_slot || self.is_below_others(device, now))
+            .then_some(HealthReason::PcieBelowMax { now, max })
+    }
+
+    /// Returns how many `NVLinks` of a device are active if fewer are than could be.
+    fn links_down(&self, device: &Device) -> Option<HealthReason> {
+        // In MIG mode, devices do not use their links.
+        if self.is_cut(device) {
+            return None;
+        }
+        let active = active_links(device)?;
+        let of = self.links_of_others(device, active).max(self.lasting.most_links(&device.uuid));
+        (active < of).then_some(HealthReason::NvlinksDown { active, of })
+    }
+
+    /// Returns how many `NVLinks` each other device of its model on the node has active, if all have as many and this one
+    /// alone has fewer. Bridges join devices in pairs, so a device without any may have none.
+    fn links_of_others(&self, device: &Device, active: u32) -> u32 {
+        let is_alike = |other: &&Device| {
+            other.parent.is_none() && other.uuid != device.uuid && other.model() == device.model()
+        };
+        let mut others = self.devices.iter().filter(is_alike).map(active_links);
+        let (Some(Some(first)), Some(second)) = (others.next(), others.next()) else { return 0 };
+        let is_same = second == Some(first) && others.all(|other| other == Some(first));
+        if is_same && active > 0 && device.model().is_some() { first } else { 0 }
+    }
+
+    /// Returns true if most devices of its model on the node have a better link now.
+    fn is_below_others(&self, device: &Device, link: (u8, u8)) -> bool {
+        let alike = self.devices.iter().filter(|other| {
+            other.parent.is_none() && other.model().is_some() && other.model() == device.model()
+        });
+        let links: Vec<(u8, u8)> = alike.filter_map(|other| other.pcie.get()).collect();
+        let better = links.iter().filter(|other| link.0 < other.0 || link.1 < other.1).count();
+        better * 2 > links.len()
+    }
+}
+
+fn active_links(device: &Device) -> Option<u32> {
+    device.details.as_ref()?.nvlinks_active.get().filter(|_| device.fault.is_none())
+}
+
+/// Returns why a device tells nothing, although the driver lists it without a fault.
+fn silence(device: &Device) -> Option<HealthReason> {
+    let why = device.utilization.reason()?;
+    let others = [device.memory_used.reason(), device.temperature.reason(), device.power.reason()];
+    if others != [Some(why); 3] {
+        return None;
+    }
+    if why == Reason::DriverError {
+        return Some(HealthReason::Driver("every value fails".into()));
+    }
+    (why == Reason::NoPermission).then_some(HealthReason::NoPermission)
+}
+
+/// Adds what the driver's health values say, from the first sample on.
+fn add_standing(reasons: &mut Vec<HealthReason>, details: &DeviceDetails) {
+    let is_true = |reading: Reading<bool>| reading.get() == Some(true);
+    let action = details.recovery.get().filter(|action| *action != RecoveryAction::None);
+    reasons.extend(action.map(HealthReason::Recovery));
+    for (is_on, reason) in [
+        (is_true(details.remapping_failed), HealthReason::RemapFailed),
+        (is_true(details.sram_threshold_exceeded), HealthReason::SramThreshold),
+        (is_true(details.remapping_pending), HealthReason::RemapPending),
+        (is_true(details.retirement_pending), HealthReason::RetirementPending),
+    ] {
+        if is_on {
+            reasons.push(reason);
+        }
+    }
+    let put_aside = details.remapped_uncorrected.get();
+    let retired = details.retired_double.get();
+    let is_cured = put_aside.is_some_and(|rows| rows > 0) || retired.is_some_and(|pages| pages > 0);
+    let total = details.ecc_uncorrected_total.get().filter(|total| *total > 0 && !is_cured);
+    reasons.extend(total.map(HealthReason::EccUncorrectedTotal));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Celsius, DeviceStatics, Event, FanSpeed, NodeName, Percent, Source};
+    use crate::time::Timestamp;
+
+    /// Returns a node of healthy devices under load.
+    fn node(count: u32) -> Node {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        let statics =
+            DeviceStatics { pcie_max: Reading::Known((5, 16)), ..DeviceStatics::default() };
+        let device = |index: u32| Device {
+            uuid: format!("GPU-{index}").into(),
+            index: Reading::Known(index),
+            vendor: Reading::Known(Vendor::Nvidia),
+            name: Reading::Known("H100".into()),
+            utilization: Reading::checked(Percent::new(90.0)),
+            temperature: Reading::checked(Celsius::new(50.0)),
+            fan: Reading::checked(FanSpeed::new(30.0)),
+            performance_state: Reading::Known(0),
+            ecc_uncorrected: Reading::Known(0),
+            pcie: Reading::Known((5, 16)),
+            statics: Some(Arc::new(statics.clone())),
+            ..Device::default()
+        };
+        node.devices = (0..count).map(device).collect();
+        node
+    }
+
+    /// Returns the reasons of the first device after a change of the node.
+    fn reasons(change: impl FnOnce(&mut Node)) -> Vec<HealthReason> {
+        let mut node = node(4);
+        change(&mut node);
+        node.health_reasons(&node.devices[0]).to_vec()
+    }
+
+    fn with_details(change: impl FnOnce(&mut DeviceDetails)) -> Vec<HealthReason> {
+        let mut details = DeviceDetails::default();
+        change(&mut details);
+        reasons(|node| node.devices[0].details = Some(Arc::new(details)))
+    }
+
+    fn record_xid(node: &mut Node, device: &str, code: u64, second: i64) {
+        node.record_event(Event {
+            at: Timestamp::from_micros(second * 1_000_000),
+            source: Source::new("nvml"),
+            kind: EventKind::Xid,
+            device: device.into(),
+            code: Some(code),
+            message: "".into(),
+        });
+    }
+
+    #[test]
+    fn a_device_of_which_nothing_bad_is_known_is_healthy() {
+        let mut node = node(1);
+        assert_eq!(node.health(&node.devices[0]), Health::Ok);
+        // No value is no fault.
+        node.devices = vec![Device::default()];
+        assert_eq!(node.health(&node.devices[0]), Health::Ok);
+    }
+
+    #[test]
+    fn standing_values_count_from_the_first_sample_and_the_worst_comes_first() {
+        for (action, health) in [
+            (RecoveryAction::None, None),
+            (RecoveryAction::Reset, Some(Health::Faulty)),
+            (RecoveryAction::Reboot, Some(Health::Faulty)),
+            (RecoveryAction::DrainAndReset, Some(Health::Faulty)),
+            (RecoveryAction::DrainPeers, Some(Health::Degraded)),
+        ] {
+            let found = with_details(|details| details.recovery = Reading::Known(action));
+            assert_eq!(found.first().map(HealthReason::health), health, "{action:?}");
+        }
+        let found = with_details(|details| {
+            details.remapping_pending = Reading::Known(true);
+            details.remapping_failed = Reading::Known(true);
+            details.retirement_pending = Reading::Known(false);
+        });
+        assert_eq!(found, [HealthReason::RemapFailed, HealthReason::RemapPending]);
+    }
+
+    #[test]
+    fn old_memory_errors_count_unless_memory_was_put_aside_for_them() {
+        let found = |change: fn(&mut DeviceDetails)| {
+            with_details(|details| {
+                details.ecc_uncorrected_total = Reading::Known(3);
+                change(details);
+            })
+        };
+        let old = [HealthReason::EccUncorrectedTotal(3)];
+        assert_eq!(found(|_| {}), old);
+        assert_eq!(found(|details| details.remapped_uncorrected = Reading::Known(0)), old);
+        assert_eq!(found(|details| details.remapped_uncorrected = Reading::Known(1)), []);
+        assert_eq!(found(|details| details.retired_double = Reading::Known(2)), []);
+    }
+
+    #[test]
+    fn an_xid_counts_for_a_day_and_one_of_programs_only_if_it_is_of_one_device() {
+        const DAY: i64 = 24 * 60 * 60;
+        let found = |xids: &[(&str, u64)], sampled: i64| {
+            reasons(|node| {
+                for (device, code) in xids {
+                    record_xid(node, device, *code, 100);
+                }
+                node.mark_sampled(&Source::host(), Timestamp::from_micros(sampled * 1_000_000));
+            })
+        };
+        let xid = |code, count| HealthReason::Xid { code, count };
+        assert_eq!(found(&[("GPU-0", 79)], 101), [xid(79, 1)]);
+        assert_eq!(found(&[("GPU-0", 79)], 101 + DAY), []);
+        assert_eq!(found(&[("GPU-1", 79)], 101), []);
+        assert_eq!(found(&[("GPU-0", 94), ("GPU-0", 79)], 101), [xid(79, 1), xid(94, 1)]);
+        for of_programs in [13, 43, 45, 63, 92] {
+            assert_eq!(found(&[("GPU-0", of_programs); 9], 101), [], "{of_programs}");
+        }
+        assert_eq!(found(&[("GPU-0", 31)], 101), []);
+        assert_eq!(found(&[("GPU-0", 31); 2], 101), [xid(31, 2)]);
+        assert_eq!(found(&[("GPU-0", 31), ("GPU-0", 31), ("GPU-1", 31)], 101), []);
+    }
+
+    #[test]
+    fn a_slow_link_counts_only_where_it_could_be_faster() {
+        let found = |change: fn(&mut Vec<Device>)| {
+            let found = reasons(|node| change(&mut node.devices));
+            found.first().map(HealthReason::text)
+        };
+        let slow = |text: &str| Some(format!("PCIe {text} of 5x16 under load"));
+        assert_eq!(found(|all| all[0].pcie = Reading::Known((3, 16))), slow("3x16"));
+        assert_eq!(found(|all| all[0].pcie = Reading::Known((5, 4))), slow("5x4"));
+        // Of four equal devices, one has fewer lanes: it sits badly.
+        assert_eq!(found(|all| all[0].pcie = Reading::Known((5, 8))), slow("5x8"));
+        // All have fewer: so are the slots.
+        let of_slot: fn(&mut Vec<Device>) = |all| {
+            for device in all {
+                device.pcie = Reading::Known((5, 8));
+            }
+        };
+        assert_eq!(found(of_slot), None);
+        // It is the only one of its model.
+        let of_one: fn(&mut Vec<Device>) = |all| {
+            all[0].pcie = Reading::Known((5, 8));
+            all[0].name = Reading::Known("L4".into());
+        };
+        assert_eq!(found(of_one), None);
+        // It sleeps, or plays a video.
+        let asleep: fn(&mut Vec<Device>) = |all| {
+            all[0].pcie = Reading::Known((1, 16));
+            all[0].utilization = Reading::checked(Percent::new(3.0));
+        };
+        assert_eq!(found(asleep), None);
+        let slow_clocks: fn(&mut Vec<Device>) = |all| {
+            all[0].pcie = Reading::Known((1, 16));
+            all[0].performance_state = Reading::Known(8);
+        };
+        assert_eq!(found(slow_clocks), None);
+        let of_integrated: fn(&mut Vec<Device>) = |all| {
+            all[0].pcie = Reading::Known((5, 1));
+            all[0].has_host_memory = true;
+        };
+        assert_eq!(found(of_integrated), None);
+        // The maximum that AMD's driver reports is that of the device, whatever the slot has.
+        let of_amd: fn(&mut Vec<Device>) = |all| {
+            for device in all {
+                device.vendor = Reading::Known(Vendor::Amd);
+                device.pcie = Reading::Known((4, 16));
+            }
+        };
+        assert_eq!(found(of_amd), None);
+    }
+
+    #[test]
+    fn a_fan_has_failed_if_it_alone_cannot_be_read() {
+        let found = |fan, temperature| {
+            reasons(|node| {
+                node.devices[0].fan = Reading::Unknown(fan);
+                node.devices[0].temperature = temperature;
+            })
+        };
+        let warm = Reading::checked(Celsius::new(50.0));
+        assert_eq!(found(Reason::DriverError, warm), [HealthReason::FanFailed]);
+        assert_eq!(found(Reason::NotSupported, warm), []);
+        assert_eq!(found(Reason::DriverError, Reading::Unknown(Reason::DriverError)), []);
+    }
+
+    #[test]
+    fn links_between_devices_are_compared_with_those_of_the_other_devices() {
+        // Returns the reason of each device with so many active links.
+        let told = |active: &[u32]| {
+            let mut node = node(u32::try_from(active.len()).unwrap());
+            for (device, active) in node.devices.iter_mut().zip(active) {
+                let nvlinks_active = Reading::Known(*active);
+                let details = DeviceDetails { nvlinks_active, ..DeviceDetails::default() };
+                device.details = details.shared();
+            }
+            let texts = node.devices.iter().map(|device| {
+                node.health_reasons(device).iter().map(HealthReason::text).collect::<String>()
+            });
+            texts.collect::<Vec<_>>().join(";")
+        };
+        assert_eq!(told(&[18, 18, 17, 18]), ";;17 of 18 NVLinks active;");
+        // Bridges join pairs, and one device is left; or pairs have different numbers of bridges.
+        for design in [&[4, 4, 0][..], &[4, 4, 12, 12], &[0, 0, 0], &[18, 17], &[18]] {
+            assert_eq!(told(design), ";".repeat(design.len() - 1), "{design:?}");
+        }
+    }
+
+    #[test]
+    fn a_device_of_which_every_value_fails_is_faulty_and_one_of_which_some_do_is_not() {
+        let told = |why: Reason, has_power: bool| {
+            reasons(|node| {
+                let device = &mut node.devices[0];
+                (device.utilization, device.memory_used) =
+                    (Reading::Unknown(why), Reading::Unknown(why));
+                device.temperature = Reading::Unknown(why);
+                if !has_power {
+                    device.power = Reading::Unknown(why);
+                }
+            })
+        };
+        let failed = HealthReason::Driver("every value fails".into());
+        assert_eq!(told(Reason::DriverError, false), [failed]);
+        assert_eq!(told(Reason::NoPermission, false), [HealthReason::NoPermission]);
+        for (why, has_power) in [
+            (Reason::DriverError, true),
+            (Reason::NotSupported, false),
+            (Reason::NotSampled, false),
+        ] {
+            assert_eq!(told(why, has_power), [], "{why:?}");
+        }
+    }
+}
