@@ -38,7 +38,7 @@ SMI_NO_HANDLE = 'unable to determine the device handle'
 SMI_MESSAGES = (('mismatch', 'version mismatch'), ('nodriver', "couldn't communicate with the nvidia driver"),
             ('nolib', "couldn't find libnvidia-ml"), ('nolib', 'error while loading shared libraries'),
             ('perm', 'insufficient permissions'), ('perm', 'permission denied'), ('lost', 'gpu is lost'),
-            ('lost', SMI_NO_HANDLE))
+            ('failed', 'requires reset'), ('nodriver', 'driver not loaded'), ('lost', SMI_NO_HANDLE))
 SMI_EXITS = {4: 'perm', 9: 'nodriver', 12: 'nolib', 15: 'lost', 18: 'mismatch', 126: 'perm'}
 
 

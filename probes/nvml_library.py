@@ -9,7 +9,7 @@ REFUSALS = {INVALID: 'not supported', NOT_SUPPORTED: 'not supported', NO_FUNCTIO
             25: 'not offered', DEPRECATED: 'not offered', NO_PERMISSION: 'no permission', BLOCKED: 'no permission'}
 # Errors of the whole device, with the fault that is reported.
 DEVICE_FAULTS = {GPU_IS_LOST: 'lost', NEEDS_RESET: 'reset', NO_PERMISSION: 'perm',
-                 BLOCKED: 'blocked by a control group', 8: 'a power cable is not connected'}
+                 BLOCKED: 'perm', 8: 'a power cable is not connected'}
 # Why the library cannot be used at all.
 NVML_ABSENT = {NO_DRIVER: 'NVML: the driver is not running', 12: 'NVML: libnvidia-ml.so.1 found, but not the driver library',
                MISMATCH: 'NVML: driver and library versions differ', NO_PERMISSION: 'NVML: no permission',

@@ -14,6 +14,7 @@ use crate::app::{AppError, ExitReason, limits, targets, variable};
 use crate::cli::{DeviceFormat, PickOptions};
 use crate::export::{PickFormat, write_pick_json, write_pick_variables, write_picks};
 use crate::fleet::{Fleet, Health, Node, SourceState, unexplained_memory};
+use crate::insight::node_status::device_label;
 use crate::insight::pick::{EligibleDevice, PickRequest, Picks, Refused, Spread, variables};
 use crate::model::{NodeName, TransportKind};
 use crate::nodeset;
@@ -229,12 +230,14 @@ fn passed_over(fleet: &Fleet, request: &PickRequest, refused: &Refused) -> Optio
         Health::Faulty => true,
         Health::Degraded => !request.allows_degraded,
         Health::Unknown | Health::Ok => {
-            unexplained_memory(device).is_some() && !node.is_used(device)
+            unexplained_memory(device).is_some() && !node.is_cut(device)
         }
     };
-    let index = refused.index.map_or_else(|| "?".to_owned(), |index| index.to_string());
+    let label = device.index.get().map(|_| device_label(node, device));
+    let label = label.or_else(|| device.pci.known().map(ToString::to_string));
+    let label = label.unwrap_or_else(|| "?".to_owned());
     let of_node = if fleet.nodes.len() > 1 { node.name.label() } else { "" };
-    is_unsound.then(|| format!("{of_node}#{index} {}", refused.reason))
+    is_unsound.then(|| format!("{of_node}#{label} {}", refused.reason))
 }
 
 /// Returns how many devices are missing, and what to do.

@@ -28,6 +28,12 @@ impl DeviceUsers {
     }
 }
 
+/// Returns why the driver does not list the processes of a device.
+fn refused_users(device: &Device) -> Option<Reason> {
+    let reason = device.details.as_ref()?.reports_users.reason()?;
+    (reason != Reason::NotSampled).then_some(reason)
+}
+
 /// Sets the hidden counts, once both the driver's list of processes and the kernel's are known.
 pub(super) fn count_hidden(node: &mut Node) {
     let mut visible_pids: Vec<u32> = node.processes.iter().map(|process| process.key.pid).collect();
@@ -72,8 +78,14 @@ pub(super) fn count_hidden(node: &mut Node) {
     }
     let has_list: Vec<bool> =
         node.device_sources.iter().map(|source| has_process_list(node, source)).collect();
-    let devices = node.devices.iter_mut().zip(sums).zip(has_list);
-    for ((device, sum), _) in devices.filter(|(_, has_list)| *has_list) {
+    let refused: Vec<Option<Reason>> = node.devices.iter().map(refused_users).collect();
+    let devices = node.devices.iter_mut().zip(sums).zip(refused).zip(has_list);
+    for (((device, sum), refused), _) in devices.filter(|(_, has_list)| *has_list) {
+        if let Some(reason) = refused {
+            device.hidden_processes = Reading::Unknown(reason);
+            device.hidden_memory = Reading::Unknown(reason);
+            continue;
+        }
         device.hidden_processes = sum.hidden;
         if device.has_host_memory {
             continue; // most of it belongs to processes that use no device
@@ -182,6 +194,29 @@ mod tests {
         ];
         let found = hidden_counts(Some(uses), &[1, 2], &[(3, UnseenReason::OtherNamespace)]);
         assert_eq!(found, [(Reading::Known(1), bytes(50)), (Reading::Known(1), bytes(80))]);
+    }
+
+    #[test]
+    fn what_is_hidden_is_not_known_if_the_driver_refuses_its_list() {
+        let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
+        let details = crate::model::DeviceDetails {
+            reports_users: Reading::Unknown(Reason::NoPermission),
+            ..crate::model::DeviceDetails::default()
+        };
+        let device = Device {
+            memory_used: bytes(100),
+            details: details.shared(),
+            hidden_processes: Reading::Known(0),
+            hidden_memory: bytes(100),
+            ..Device::default()
+        };
+        node.devices = vec![device];
+        node.device_sources = [Source::new("nvml")].into();
+        node.mark_sampled(&Source::new("nvml").processes(), Timestamp::default());
+        count_hidden(&mut node);
+        let device = &node.devices[0];
+        assert_eq!(device.hidden_processes, Reading::Unknown(Reason::NoPermission));
+        assert_eq!(device.hidden_memory, Reading::Unknown(Reason::NoPermission));
     }
 
     #[test]

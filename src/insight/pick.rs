@@ -221,7 +221,11 @@ fn usable_together(sorted: Vec<EligibleDevice>, min_count: usize) -> Vec<Eligibl
     let starts_whole = sorted.first().is_none_or(|device| !device.is_used_alone());
     let (mut slices, whole): (Vec<_>, Vec<_>) =
         sorted.into_iter().partition(EligibleDevice::is_used_alone);
-    let has_enough = min_count > 0 && whole.len() >= min_count;
+    // One slice is better than one device that others use.
+    let is_slice_better = min_count <= 1
+        && slices.first().is_some_and(|slice| !slice.is_shared)
+        && whole.iter().all(|device| device.is_shared);
+    let has_enough = min_count > 0 && whole.len() >= min_count && !is_slice_better;
     if slices.is_empty() || has_enough || starts_whole {
         return whole;
     }
@@ -577,8 +581,12 @@ mod tests {
         );
         // That much the driver keeps for itself.
         assert_eq!(text(&found(holding(2, Reading::Known(0)))), "gpu01:1,0");
-        // A process has it that the node does not show: that is no reason against a request without limits.
-        assert_eq!(text(&found(holding(22, Reading::Known(1)))), "gpu01:1,0");
+        // A process has it that the node does not show: without limits, such a device comes last.
+        assert_eq!(text(&found(holding(22, Reading::Known(1)))), "gpu01:0,1");
+        // That a process has a little of it does not explain the rest.
+        let mut shared = node("gpu01", vec![device(0, 10, 5.0), holding(22, Reading::Known(0))]);
+        run_process(&mut shared, 5, "ada", None, "GPU-1");
+        assert_eq!(text(&picks(&fleet(vec![shared]), &PickRequest::default())), "gpu01:0");
     }
 
     #[test]
@@ -934,6 +942,10 @@ mod tests {
         let found = picks(&cut(1), &wanted(1, Spread::Anywhere));
         assert_eq!(text(&found), "gpu01:0", "one whole device is enough");
         assert!(reason(&found, "MIG-1").starts_with("MIG slices and whole devices"));
+        let mut busy = node("gpu01", cut(1).nodes[0].devices.clone());
+        run_process(&mut busy, 5, "bob", None, "GPU-0");
+        let found = picks(&fleet(vec![busy]), &wanted(1, Spread::Anywhere));
+        assert_eq!(text(&found), "gpu01:MIG-0", "the whole device is in use");
         let two = picks(&cut(1), &wanted(2, Spread::Anywhere));
         assert_eq!((text(&two).as_str(), two.is_enough), ("gpu01:MIG-0", false));
         assert!(reason(&two, "MIG-1").starts_with("CUDA shows a program one"));

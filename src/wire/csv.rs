@@ -167,11 +167,13 @@ fn apply_message(devices: &mut Vec<Device>, line: &str) {
         DeviceFault::Lost
     } else if message.contains("reset") {
         DeviceFault::NeedsReset
+    } else if message.contains("permission") {
+        DeviceFault::NoPermission
     } else {
         DeviceFault::Other(sanitize_shared(line, 160))
     };
     let known = devices.iter_mut().find(|device| device.has_pci_id(&pci));
-    let is_warning = matches!(fault, DeviceFault::Other(_));
+    let is_warning = matches!(fault, DeviceFault::Other(_) | DeviceFault::NoPermission);
     if let Some(device) = known {
         let has_readings = device.utilization.get().is_some() || device.temperature.get().is_some();
         if !(is_warning && has_readings) {
@@ -187,9 +189,16 @@ fn apply_message(devices: &mut Vec<Device>, line: &str) {
     devices.push(Device {
         uuid: Arc::clone(&pci),
         pci: Reading::Known(pci),
+        index: index_in(line).map_or_else(Reading::default, Reading::Known),
         fault: Some(fault),
         ..Device::default()
     });
+}
+
+/// Returns the index that a message names before the PCI id, as in `GPU0: 0000:1C:00.0`.
+fn index_in(line: &str) -> Option<u32> {
+    let (number, _) = line.split_once("GPU")?.1.split_once(": ")?;
+    number.parse().ok()
 }
 
 /// Returns the first PCI id in a line, such as `0000:0B:00.0` or `00000000:0B:00.0`.
@@ -543,6 +552,20 @@ mod tests {
         assert_eq!(found[0].fault, Some(DeviceFault::Lost));
         assert_eq!(&*found[1].uuid, "0000:1C:00.0");
         assert!(matches!(found[1].fault, Some(DeviceFault::Other(_))));
+        assert_eq!(found[1].index, Reading::Known(0), "the message has it");
+    }
+
+    #[test]
+    fn a_device_without_a_handle_has_the_fault_that_the_message_names() {
+        for (why, expected) in [
+            ("Insufficient Permissions", DeviceFault::NoPermission),
+            ("GPU requires reset", DeviceFault::NeedsReset),
+            ("GPU is lost.", DeviceFault::Lost),
+        ] {
+            let line = format!("Unable to determine the device handle for GPU 0000:0B:00.0: {why}");
+            let csv = Csv { columns: Vec::new(), rows: Vec::new(), noise: vec![line] };
+            assert_eq!(decode_devices(&csv, None)[0].fault, Some(expected), "{why}");
+        }
     }
 
     #[test]

@@ -316,13 +316,13 @@ fn a_device_without_permission_keeps_its_index() {
         (0, Value::Null),
         (1, json!("no permission")),
         (2, json!("lost")),
-        (3, json!("blocked by a control group")),
+        (3, json!("no permission")),
     ];
     for ((index, fault), (place, word)) in said.into_iter().zip(words) {
         assert_eq!((index, fault), (&json!(place), &word));
     }
     assert_eq!(node["fault"], Value::Null);
-    let sick = ["1 unknown: no_permission", "2 faulty: lost", "3 faulty: driver"];
+    let sick = ["1 unknown: no_permission", "2 faulty: lost", "3 unknown: no_permission"];
     assert_eq!(unhealthy(&node), sick);
 }
 

@@ -133,13 +133,18 @@ impl NodeRules<'_> {
         if let Some(reason) = self.held.refusal(device) {
             return Err(reason);
         }
-        let mut eligible = self.describe(device, vendor)?;
+        let mut eligible = self.describe(position, device, vendor)?;
         eligible.loosened = self.check_limits(device, &eligible)?;
         Ok(eligible)
     }
 
     /// Returns the device with what decides its rank.
-    fn describe(&self, device: &Device, vendor: Vendor) -> Result<EligibleDevice, String> {
+    fn describe(
+        &self,
+        position: usize,
+        device: &Device,
+        vendor: Vendor,
+    ) -> Result<EligibleDevice, String> {
         let index = known("index", device.index)?;
         let (free, used) = self.memory(device)?;
         let whole = device.parent.as_ref().and_then(|uuid| self.node.device(uuid));
@@ -158,7 +163,7 @@ impl NodeRules<'_> {
             utilization: device.load().get().map(Percent::get),
             memory_utilization: device.memory_utilization.get().map(Percent::get),
             is_degraded: self.node.health(device) == Health::Degraded,
-            is_shared: !self.request.has_limits() && self.is_used_by_others(device),
+            is_shared: !self.request.has_limits() && self.may_be_used_by_others(position, device),
             loosened: 0,
         })
     }
@@ -195,15 +200,12 @@ impl NodeRules<'_> {
         }
     }
 
-    /// Returns that a device has memory in use, and that nobody is known to use it: a limit cannot tell it from a free one.
+    /// Returns that a device has memory in use of which nobody is known: a limit cannot tell it from a free one.
     fn memory_refusal(&self, device: &Device) -> Option<String> {
         // Of a device with slices, these tell.
         let memory = unexplained_memory(device).filter(|_| !self.node.is_cut(device))?;
-        let is_unused = self.node.uses_on(device).next().is_none();
         let gibibytes = memory.gib();
-        is_unused.then(|| {
-            format!("{gibibytes:.1} GiB in use, and no process that the node lists has it")
-        })
+        Some(format!("{gibibytes:.1} GiB in use, and no process that the node lists has it"))
     }
 
     /// Returns true if a process is of a user whose memory counts as free.
@@ -216,10 +218,13 @@ impl NodeRules<'_> {
         })
     }
 
-    /// Returns true if processes use a device whose memory does not count as free.
-    fn is_used_by_others(&self, device: &Device) -> bool {
+    /// Returns true if processes use a device whose memory does not count as free, or may.
+    fn may_be_used_by_others(&self, position: usize, device: &Device) -> bool {
         let others = self.node.uses_on(device).filter(|used| !self.counts_as_free(used));
-        is_much(others) || device.is_open() == Some(true)
+        is_much(others)
+            || device.is_open() == Some(true)
+            || device.hidden_processes.get().is_some_and(|count| count > 0)
+            || self.node.users_unknown_reason(position).is_some()
     }
 
     /// Returns free and used memory in bytes, after that of the users whose memory counts as free.
