@@ -186,6 +186,7 @@ class Worker:
         self.looked_at = 0.0  # when the current call was last looked at, because it takes longer than usual
         self.blocked_since = None  # since when it was uninterruptible at every look
         self.is_stuck = False  # nothing was answered since a call was stuck
+        self.unanswered = None  # the call that nothing has answered and since when, as a child that waits is ended in the end
         self.retry = 0.0  # when to start or restart it
 
     def start(self, now):
@@ -264,7 +265,15 @@ class Worker:
             self.habits.add(self.call, now - self.since, now)
 
     def on_answer(self):
-        self.is_stuck = False
+        self.is_stuck, self.unanswered = False, None
+
+    def on_lost(self, now):
+        """Returns what the call is that the child has not survived, and for how long; None if it took no longer than usual."""
+        if not self.busy or not self.looked_at:
+            return None
+        if self.unanswered is None or self.unanswered[0] != self.call:
+            self.unanswered = self.call, self.since
+        return self.look(now, False)
 
     def habit(self, now):
         """Returns how long the current call usually takes; unknown ones of a program that loads the driver as the others."""
@@ -282,7 +291,10 @@ class Worker:
             self.blocked_since = None
         elif self.blocked_since is None:
             self.blocked_since = now
-        seconds = now - self.since
+        since, is_repeated = self.since, False
+        if self.unanswered is not None and self.unanswered[0] == self.call:
+            since, is_repeated = self.unanswered[1], True
+        seconds = now - since
         beyond = seconds - self.habit(now)
         blocked = 0.0 if self.blocked_since is None else now - self.blocked_since
         is_starting = self.is_starting or not self.is_ready
@@ -291,7 +303,7 @@ class Worker:
         self.is_stuck = self.is_stuck or beyond >= STUCK_AFTER or blocked >= limit
         if self.is_stuck:
             return 'stuck', seconds
-        if is_starting:
+        if is_starting and not is_repeated:
             return 'starting', seconds
         return 'silent' if self.page is not None and beyond >= SILENT_AFTER else 'slow', seconds
 

@@ -232,7 +232,10 @@ class Probe:
                 self.mark_absent(backend, 'crashed or exited in %s' % worker.call)
             absent = backend is not None and backend.why is not None
             # It may have reported the reason itself.
-            if not absent and (worker.source, worker.call) not in self.errors:
+            lost = worker.on_lost(time.monotonic()) if not absent else None
+            if lost is not None:
+                self.error(worker.source, lost[0], worker.call, lost[1], None)
+            elif not absent and (worker.source, worker.call) not in self.errors:
                 self.error(worker.source, 'failed', worker.call, 0.0, 'the probe\'s child process ended')
             worker.end()
             worker.retry = time.monotonic() + (RETRY_ABSENT if absent else SLOW_INTERVAL)

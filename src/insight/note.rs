@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::insight::Severity;
 use crate::insight::device_flag::DeviceFlag;
 use crate::model::{Fault, NodeName, Source, SourceFault, SourceFaultKind};
+use crate::text::excerpt_line;
 use crate::time::{format_age, format_duration};
 
 /// A note on a node.
@@ -94,6 +95,10 @@ fn source_fault_text(source: &Source, fault: &SourceFault, span: Duration) -> St
     let label = fault.kind.label();
     if fault.kind.is_duration() {
         return format!("{label} {span}: {source}");
+    }
+    // Of a driver that does not start, the message has the code.
+    if fault.kind == SourceFaultKind::Failed && !fault.message.is_empty() {
+        return format!("{label}: {source}: {}", excerpt_line(&fault.message));
     }
     format!("{label}: {source}")
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fleet::{DeviceState, EventRecord, Node};
-use crate::model::{NodeName, Source, stale_after};
+use crate::model::{EventKind, NodeName, Source, stale_after};
 use crate::report::device_record::{DeviceRecord, HeldValues, UsageSums, values_of};
 use crate::report::holders::{CachedHolder, CachedHolders, HolderSums};
 use crate::report::intervals::TimeIntervals;
@@ -100,7 +100,13 @@ impl CollectedNode {
             return;
         }
         self.known_events = Some(Arc::clone(&node.events));
-        let is_counted = |event: &&EventRecord| (scope.from..=scope.to).contains(&event.event.at);
+        // That a device is gone is told by its health.
+        let is_error = |event: &EventRecord| {
+            !matches!(event.event.kind, EventKind::Gone | EventKind::Returned)
+        };
+        let is_counted = |event: &&EventRecord| {
+            is_error(event) && (scope.from..=scope.to).contains(&event.event.at)
+        };
         for EventRecord { event, .. } in node.events.iter().filter(is_counted) {
             let key = (Arc::clone(&event.device), event.text());
             if self.errors.len() < MAX_ERRORS || self.errors.contains_key(&key) {

@@ -101,6 +101,34 @@ assert first('silent', quick + [(99.0, 0.0)]) is None
 }
 
 #[test]
+fn a_call_without_an_answer_goes_on_in_the_next_child() {
+    check(
+        r"
+worker = Worker('nvml', None)
+worker.link, worker.is_ready, worker.send = Idle(), True, lambda *value: None
+def lost(now, end, call='utilization of device 0'):
+    worker.busy = False
+    worker.request(now, 'tick')
+    worker.begin_call(call, now)
+    found = worker.look(now + 3.0, False)
+    return found, worker.on_lost(end)
+# A child that waits is ended after a while, and the next one waits for the same call.
+assert lost(0.0, 24.0) == (('slow', 3.0), ('slow', 24.0))
+assert lost(36.0, 59.0) == (('slow', 39.0), ('slow', 59.0))
+assert lost(71.0, 95.0) == (('stuck', 74.0), ('stuck', 95.0))
+worker.on_answer()
+assert lost(200.0, 206.0) == (('slow', 3.0), ('slow', 6.0))
+# Another call is not answered for another time.
+assert lost(220.0, 226.0, 'power of device 0')[0] == ('slow', 3.0)
+# A child that ends although nothing is slow has crashed.
+worker.busy = False
+worker.request(300.0, 'tick')
+assert worker.on_lost(300.1) is None
+",
+    );
+}
+
+#[test]
 fn what_was_stuck_is_so_until_something_answers() {
     check(
         r"

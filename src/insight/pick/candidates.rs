@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::fleet::{Fleet, Health, Node, is_much, unexplained_memory};
+use crate::fleet::{Fleet, Health, Node, is_busy, is_much, unexplained_memory};
 use crate::insight::pick::held::{HeldDevices, is_own};
 use crate::insight::pick::inherited::{Inherited, Place};
 use crate::insight::pick::{EligibleDevice, PickRequest, Refused};
@@ -218,10 +218,11 @@ impl NodeRules<'_> {
         })
     }
 
-    /// Returns true if processes use a device whose memory does not count as free, or may.
+    /// Returns true if a device is busy, or if processes use it whose memory does not count as free, or may.
     fn may_be_used_by_others(&self, position: usize, device: &Device) -> bool {
         let others = self.node.uses_on(device).filter(|used| !self.counts_as_free(used));
         is_much(others)
+            || is_busy(device)
             || device.is_open() == Some(true)
             || device.hidden_processes.get().is_some_and(|count| count > 0)
             || self.node.users_unknown_reason(position).is_some()
