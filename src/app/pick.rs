@@ -13,9 +13,11 @@ use crate::app::watch::{Start, start};
 use crate::app::{AppError, ExitReason, limits, targets, variable};
 use crate::cli::{DeviceFormat, PickOptions};
 use crate::export::{PickFormat, write_pick_json, write_pick_variables, write_picks};
-use crate::fleet::{Fleet, Health, Node, SourceState, unexplained_memory};
+use crate::fleet::{Fleet, Health, Node, unexplained_memory};
 use crate::insight::node_status::device_label;
-use crate::insight::pick::{EligibleDevice, PickRequest, Picks, Refused, Spread, variables};
+use crate::insight::pick::{
+    EligibleDevice, PickRequest, Picks, Refused, Spread, is_mostly_explained, variables,
+};
 use crate::model::{NodeName, TransportKind};
 use crate::nodeset;
 use crate::process;
@@ -230,7 +232,8 @@ fn passed_over(fleet: &Fleet, request: &PickRequest, refused: &Refused) -> Optio
         Health::Faulty => true,
         Health::Degraded => !request.allows_degraded,
         Health::Unknown | Health::Ok => {
-            unexplained_memory(device).is_some() && !node.is_cut(device)
+            let memory = unexplained_memory(device).filter(|_| !node.is_cut(device));
+            memory.is_some_and(|memory| !is_mostly_explained(node, device, memory))
         }
     };
     let label = device.index.get().map(|_| device_label(node, device));
@@ -276,32 +279,36 @@ fn check_any_devices(fleet: &Fleet) -> Result<(), PickError> {
     let names = fleet.nodes.iter().filter(|node| node.via != Some(TransportKind::Local));
     let names = nodeset::fold(names.map(|node| node.name.label()));
     let names = if names.is_empty() { names } else { format!("'{names}' ") };
-    let sources: Vec<&SourceState> =
-        fleet.nodes.iter().flat_map(|node| sources_without_devices(node)).collect();
-    let failed = sources.iter().find_map(|state| state.fault.as_ref());
-    let absent = sources.iter().find_map(|state| state.absent.as_ref());
+    let reasons: Vec<String> = fleet.nodes.iter().flat_map(|node| absence_reasons(node)).collect();
+    let driver = reasons.iter().find(|reason| !reason.ends_with("not found"));
     let is_answered = fleet.nodes.iter().any(|node| node.taken_at().is_some());
     let hellos = fleet.nodes.iter().filter_map(|node| node.hello.as_ref());
     if let Some(found) = hellos.flat_map(|hello| hello.host.unreadable_devices()).next() {
         return Err(PickError::NoDevices(found.text(), names));
     }
-    Err(match (failed, absent) {
-        (Some(fault), _) => PickError::DriverError(fault.kind.label().to_owned(), names),
-        (None, Some(why)) => PickError::NoDevices(why.to_string(), names),
-        (None, None) if is_answered => {
-            PickError::NoDevices("the nodes have no accelerators".to_owned(), names)
+    match driver.or(reasons.first()) {
+        Some(reason) if driver.is_some() => Err(PickError::DriverError(reason.clone(), names)),
+        Some(reason) => Err(PickError::NoDevices(reason.clone(), names)),
+        None if is_answered => {
+            Err(PickError::NoDevices("the nodes have no accelerators".to_owned(), names))
         }
-        (None, None) => PickError::NoDevices("no node answered".to_owned(), names),
-    })
+        None => Err(PickError::NoDevices("no node answered".to_owned(), names)),
+    }
 }
 
-/// Returns the drivers of a node that report no devices, NVIDIA's library first.
-fn sources_without_devices(node: &Node) -> Vec<&SourceState> {
-    let is_host = |state: &SourceState| matches!(state.source.as_str(), "host" | "host.slow");
-    let mut sources: Vec<&SourceState> =
-        node.sources.iter().filter(|state| !is_host(state)).collect();
-    sources.sort_by_key(|state| state.source.as_str() != "nvml");
-    sources
+/// Returns why the drivers of a node report no devices: NVIDIA's library first.
+fn absence_reasons(node: &Node) -> Vec<String> {
+    let mut reasons: Vec<String> = node
+        .sources
+        .iter()
+        .filter(|state| state.source.as_str() != "host" && state.source.as_str() != "host.slow")
+        .filter_map(|state| {
+            let fault = state.fault.as_ref().map(|fault| fault.kind.label().to_owned());
+            state.absent.as_ref().map(ToString::to_string).or(fault)
+        })
+        .collect();
+    reasons.sort_by_key(|reason| !reason.starts_with("NVML"));
+    reasons
 }
 
 /// Becomes the command, with the variables of the devices; returns why that fails.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fleet::health::{FATAL_XIDS, Health, HealthReason, UnsoundDevice, is_in};
+use crate::fleet::lasting::is_awake;
 use crate::fleet::node::Node;
 use crate::model::{Device, DeviceDetails, EventKind, Reading, Reason, RecoveryAction, Vendor};
 
@@ -15,9 +16,8 @@ const MIN_PAGE_FAULTS: u64 = 2;
 const PAGE_FAULT_XID: u64 = 31;
 /// An Xid tells of a device for this long; what lasts is told by the other values of the driver.
 const XID_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
-/// From this load on, in percent, and in this performance state or a faster one, the link to the host does not sleep.
-const AWAKE_PERCENT: f32 = 50.0;
-const AWAKE_STATE: u8 = 2;
+/// The values of one sample are taken within this time.
+const SAMPLE_SPAN: Duration = Duration::from_millis(200);
 /// Slots often have half of the lanes of a device, but never so small a part by design.
 const MIN_LANES_PART: u8 = 4;
 
@@ -125,9 +125,8 @@ impl Node {
         }
         let max = device.statics.as_ref()?.pcie_max.get()?;
         let now = device.pcie.get()?;
-        let is_awake = device.load().get().is_some_and(|share| share.get() >= AWAKE_PERCENT)
-            && device.performance_state.get().is_none_or(|state| state <= AWAKE_STATE);
-        if !is_awake || (now.0 >= max.0 && now.1 >= max.1) {
+        if !is_awake(device) || (now.0 >= max.0 && now.1 >= max.1) || self.is_link_of_sleep(device)
+        {
             return None;
         }
         // Only NVIDIA's maximum is that of device and slot together, and a slot for 16 lanes may have 8.
@@ -135,6 +134,15 @@ impl Node {
             && (now.0 < max.0 || now.1.saturating_mul(MIN_LANES_PART) <= max.1);
         (is_below_slot || self.is_below_others(device, now))
             .then_some(HealthReason::PcieBelowMax { now, max })
+    }
+
+    /// Returns true if the state of its link was taken before the load began: it is taken less often than the load.
+    fn is_link_of_sleep(&self, device: &Device) -> bool {
+        let position = self.devices.iter().position(|known| known.uuid == device.uuid);
+        let source = position.and_then(|position| self.device_sources.get(position));
+        let taken_at = source.and_then(|source| self.source(&source.slow())?.taken_at);
+        let awake_since = self.lasting.awake_since(&device.uuid);
+        taken_at.zip(awake_since).is_some_and(|(taken, since)| since.since(taken) > SAMPLE_SPAN)
     }
 
     /// Returns how many `NVLinks` of a device are active if fewer are than could be.

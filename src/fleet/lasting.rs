@@ -83,6 +83,8 @@ struct Memory {
     empty_load: Option<LastingSpan>,
     /// The most `NVLinks` that were active at one time.
     most_links: u32,
+    /// Since when its load keeps its link to the host awake.
+    awake_since: Option<Timestamp>,
 }
 
 impl Memory {
@@ -110,6 +112,7 @@ impl Memory {
         self.empty_load = LastingSpan::next(self.empty_load, is_empty_load, at, max_gap);
         let links = device.details.as_ref().and_then(|details| details.nvlinks_active.get());
         self.most_links = self.most_links.max(links.unwrap_or_default());
+        self.awake_since = is_awake(device).then(|| self.awake_since.unwrap_or(at));
         self
     }
 }
@@ -137,6 +140,11 @@ impl Lasting {
     /// Returns the most `NVLinks` of a device that were active at one time.
     pub(super) fn most_links(&self, uuid: &str) -> u32 {
         self.0.get(uuid).map_or(0, |memory| memory.most_links)
+    }
+
+    /// Returns since when the load of a device keeps its link to the host awake.
+    pub(super) fn awake_since(&self, uuid: &str) -> Option<Timestamp> {
+        self.0.get(uuid)?.awake_since
     }
 
     /// Remembers devices as they are at a time, each with whether it is at full load for nobody.
@@ -178,6 +186,16 @@ impl Lasting {
     pub(super) fn renamed(&self, rename: &mut dyn FnMut(&str) -> Arc<str>) -> Self {
         Self(Arc::new(self.0.iter().map(|(uuid, memory)| (rename(uuid), *memory)).collect()))
     }
+}
+
+/// From this load on, in percent, and in this performance state or a faster one, the link to the host does not sleep.
+const AWAKE_PERCENT: f32 = 50.0;
+const AWAKE_STATE: u8 = 2;
+
+/// Returns true if the load of a device keeps its link to the host awake.
+pub(super) fn is_awake(device: &Device) -> bool {
+    device.load().get().is_some_and(|share| share.get() >= AWAKE_PERCENT)
+        && device.performance_state.get().is_none_or(|state| state <= AWAKE_STATE)
 }
 
 /// Returns true if a cause slows a device down; `is_slow` if it did so before.

@@ -54,7 +54,8 @@ mod tests {
     use super::*;
     use crate::fleet::{HealthReason, Lasting};
     use crate::model::{
-        DeviceDetails, DeviceRates, DeviceUse, NodeName, Percent, Reading, Throttle,
+        DeviceDetails, DeviceRates, DeviceStatics, DeviceUse, NodeName, Percent, Reading, Throttle,
+        Vendor,
     };
 
     const SECOND: i64 = 1_000_000;
@@ -124,6 +125,7 @@ mod tests {
         set(&mut node, 0);
         watch(&mut node, 61..=70);
         assert_eq!(names(&node), ["throttled_thermal"]);
+        node.devices[0].utilization = Reading::default();
         watch(&mut node, 71..=71);
         assert_eq!(names(&node), [""; 0]);
         assert_eq!(node.lasting, Lasting::default());
@@ -192,6 +194,36 @@ mod tests {
         ];
         for (index, near_miss) in near_misses.into_iter().enumerate() {
             assert_eq!(after("nvml", near_miss), [""; 0], "{index}");
+        }
+    }
+
+    #[test]
+    fn the_link_of_a_device_that_has_just_begun_to_work_is_not_judged_by_its_sleep() {
+        let mut node = node("nvml");
+        let statics =
+            DeviceStatics { pcie_max: Reading::Known((5, 16)), ..DeviceStatics::default() };
+        let device = &mut node.devices[0];
+        (device.vendor, device.statics) = (Reading::Known(Vendor::Nvidia), statics.shared());
+        device.memory_used = Reading::Known(Bytes(20 << 30));
+        device.performance_state = Reading::Known(0);
+        // Load, the generation of the link at the time of the last slow group, and that time.
+        for (second, (load, generation, taken_at, expected)) in (0..).zip([
+            (0.0, 1, 0, ""),
+            (97.0, 1, 0, ""),
+            (97.0, 1, 0, ""),
+            (97.0, 5, 3, ""),
+            (97.0, 3, 4, "pcie_below_max"),
+            (0.0, 1, 5, ""),
+            (97.0, 1, 5, ""),
+            (97.0, 1, 7, "pcie_below_max"),
+        ]) {
+            node.devices[0].utilization = Reading::checked(Percent::new(load));
+            node.devices[0].pcie = Reading::Known((generation, 16));
+            let slow = Source::new("nvml").slow();
+            node.mark_sampled(&slow, Timestamp::from_micros(taken_at * SECOND));
+            watch(&mut node, second..=second);
+            let ids = node.health_reasons(&node.devices[0]).iter().map(HealthReason::id);
+            assert_eq!(ids.collect::<Vec<_>>().join(","), expected, "second {second}");
         }
     }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::fleet::Fleet;
 use crate::insight::pick::candidates::find_candidates;
+pub(crate) use crate::insight::pick::candidates::is_mostly_explained;
 use crate::model::{JobId, NodeName, Vendor};
 use crate::time::Timestamp;
 
@@ -483,7 +484,7 @@ mod tests {
             "gpu01",
             vec![device(0, 90, 0.0), device(1, 50, 0.0), device(2, 90, 30.0), device(3, 90, 0.0)],
         )]);
-        assert_eq!(text(&picks(&one, &PickRequest::default())), "gpu01:3,0,2,1");
+        assert_eq!(text(&picks(&one, &PickRequest::default())), "gpu01:3,0,1,2");
         let unsorted = PickRequest { is_unsorted: true, ..wanted(3, Spread::Anywhere) };
         assert_eq!(text(&picks(&one, &unsorted)), "gpu01:0,1,2");
         let two = picks(&one, &wanted(2, Spread::Anywhere));
@@ -570,7 +571,7 @@ mod tests {
             ..device(1, 95, 0.0)
         };
         let found = |held| {
-            let one = fleet(vec![node("gpu01", vec![device(0, 10, 5.0), held])]);
+            let one = fleet(vec![node("gpu01", vec![device(0, 10, 0.0), held])]);
             picks(&one, &PickRequest::default())
         };
         let ghost = found(holding(22, Reading::Known(0)));

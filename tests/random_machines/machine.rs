@@ -108,7 +108,7 @@ impl UnitFacts {
 
     /// Returns true if nothing is listed that explains its memory.
     pub(super) fn is_leak(&self) -> bool {
-        self.leaked > GIB && self.hidden == 0
+        self.leaked > GIB && self.hidden == 0 && self.process.unwrap_or(0) < self.leaked
     }
 }
 

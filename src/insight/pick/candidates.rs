@@ -205,7 +205,9 @@ impl NodeRules<'_> {
         // Of a device with slices, these tell.
         let memory = unexplained_memory(device).filter(|_| !self.node.is_cut(device))?;
         let gibibytes = memory.gib();
-        Some(format!("{gibibytes:.1} GiB in use, and no process that the node lists has it"))
+        (!is_mostly_explained(self.node, device, memory)).then(|| {
+            format!("{gibibytes:.1} GiB in use, and no process that the node lists has it")
+        })
     }
 
     /// Returns true if a process is of a user whose memory counts as free.
@@ -273,6 +275,17 @@ impl NodeRules<'_> {
 }
 
 /// Returns the vendor if its devices can be picked.
+/// Returns true if listed processes have at least as much of a device as is not explained: a program has a little more than
+/// the driver tells.
+pub(crate) fn is_mostly_explained(node: &Node, device: &Device, unexplained: Bytes) -> bool {
+    let mut listed = 0_u64;
+    for used in node.uses_on(device) {
+        let Some(memory) = used.memory.get() else { return true };
+        listed = listed.saturating_add(memory.0);
+    }
+    listed >= unexplained.0
+}
+
 fn usable_vendor(device: &Device) -> Result<Vendor, String> {
     match known("vendor", device.vendor)? {
         Vendor::Google => {
