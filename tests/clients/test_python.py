@@ -36,7 +36,7 @@ def module_folder():
 def three_devices(pids):
     return (DRIVER + f"gpu 0 util=90 memutil=50 used_mib=40000 temp=60 power_mw=380250 fan=30 enc=5 dec=7 pcie_tx=1 pcie_rx=2\n"
             "gpu 1 used_mib=10 util=3\ngpu 2 used_mib=500 util=40 display=1\n"
-            f"proc 0 {pids[0]} 9000 sm=50 mem=20 enc=1 dec=2\nproc 0 {pids[1]} 100 sm=1 type=G\nproc 2 {pids[0]} 70\n")
+            f"proc 0 {pids[0]} 39000 sm=50 mem=20 enc=1 dec=2\nproc 0 {pids[1]} 100 sm=1 type=G\nproc 2 {pids[0]} 430\n")
 
 
 def with_slices(pids):
