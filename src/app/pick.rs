@@ -13,10 +13,10 @@ use crate::app::watch::{Start, start};
 use crate::app::{AppError, ExitReason, limits, targets, variable};
 use crate::cli::{DeviceFormat, PickOptions};
 use crate::export::{PickFormat, write_pick_json, write_pick_variables, write_picks};
-use crate::fleet::{Fleet, Health, Node, unexplained_memory};
+use crate::fleet::{Fleet, Health, Node};
 use crate::insight::node_status::device_label;
 use crate::insight::pick::{
-    EligibleDevice, PickRequest, Picks, Refused, Spread, is_mostly_explained, variables,
+    EligibleDevice, PickRequest, Picks, Refused, Spread, memory_of_nobody, variables,
 };
 use crate::model::{NodeName, TransportKind};
 use crate::nodeset;
@@ -231,10 +231,7 @@ fn passed_over(fleet: &Fleet, request: &PickRequest, refused: &Refused) -> Optio
     let is_unsound = match node.health(device) {
         Health::Faulty => true,
         Health::Degraded => !request.allows_degraded,
-        Health::Unknown | Health::Ok => {
-            let memory = unexplained_memory(device).filter(|_| !node.is_cut(device));
-            memory.is_some_and(|memory| !is_mostly_explained(node, device, memory))
-        }
+        Health::Unknown | Health::Ok => memory_of_nobody(node, device).is_some(),
     };
     let label = device.index.get().map(|_| device_label(node, device));
     let label = label.or_else(|| device.pci.known().map(ToString::to_string));

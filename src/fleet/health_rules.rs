@@ -125,7 +125,9 @@ impl Node {
         }
         let max = device.statics.as_ref()?.pcie_max.get()?;
         let now = device.pcie.get()?;
-        if !is_awake(device) || (now.0 >= max.0 && now.1 >= max.1) || self.is_link_of_sleep(device)
+        if !is_awake(device)
+            || (now.0 >= max.0 && now.1 >= max.1)
+            || self.is_link_older_than_load(device)
         {
             return None;
         }
@@ -137,7 +139,7 @@ impl Node {
     }
 
     /// Returns true if the state of its link was taken before the load began: it is taken less often than the load.
-    fn is_link_of_sleep(&self, device: &Device) -> bool {
+    fn is_link_older_than_load(&self, device: &Device) -> bool {
         let position = self.devices.iter().position(|known| known.uuid == device.uuid);
         let source = position.and_then(|position| self.device_sources.get(position));
         let taken_at = source.and_then(|source| self.source(&source.slow())?.taken_at);

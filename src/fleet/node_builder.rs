@@ -473,6 +473,7 @@ fn update_boot_time(known: &mut Reading<Timestamp>, newer: Reading<Timestamp>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fleet::Health;
     use crate::model::{
         BackendReading, BackendState, DeviceCounters, DeviceFault, DevicesReading, Fault,
         FaultKind, Freshness, HostFacts, ProcessReading, UsesReading,
@@ -648,6 +649,21 @@ mod tests {
         assert!(builder.node().is_settled);
         builder.on_link(Link::Opening { attempt: 1 });
         assert!(!builder.node().is_settled);
+    }
+
+    #[test]
+    fn health_is_that_of_the_newest_sample_also_if_nobody_keeps_the_one_before() {
+        let mut builder = builder();
+        let lost = Device { fault: Some(DeviceFault::Lost), ..device("GPU-1", 0, 50.0) };
+        for (millis, device, expected) in [
+            (0, device("GPU-1", 0, 50.0), Health::Ok),
+            (1_000, lost, Health::Faulty),
+            (2_000, device("GPU-1", 0, 50.0), Health::Ok),
+        ] {
+            builder.on_sample(devices_sample(millis, vec![device]));
+            let node = builder.node();
+            assert_eq!(node.health(&node.devices[0]), expected, "{millis}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::fleet::Fleet;
 use crate::insight::pick::candidates::find_candidates;
-pub(crate) use crate::insight::pick::candidates::is_mostly_explained;
+pub(crate) use crate::insight::pick::candidates::memory_of_nobody;
 use crate::model::{JobId, NodeName, Vendor};
 use crate::time::Timestamp;
 
@@ -88,7 +88,7 @@ pub struct EligibleDevice {
     pub memory_utilization: Option<f32>,
     /// It works, and is slower or less reliable than it should be.
     pub is_degraded: bool,
-    /// Processes use it, and no limit tells how much they may.
+    /// It is busy, or others use it or may, and no limit tells how much they may.
     pub is_shared: bool,
     /// Number of limits that only the tolerance lets it meet.
     pub loosened: u32,

@@ -202,12 +202,8 @@ impl NodeRules<'_> {
 
     /// Returns that a device has memory in use of which nobody is known: a limit cannot tell it from a free one.
     fn memory_refusal(&self, device: &Device) -> Option<String> {
-        // Of a device with slices, these tell.
-        let memory = unexplained_memory(device).filter(|_| !self.node.is_cut(device))?;
-        let gibibytes = memory.gib();
-        (!is_mostly_explained(self.node, device, memory)).then(|| {
-            format!("{gibibytes:.1} GiB in use, and no process that the node lists has it")
-        })
+        let gibibytes = memory_of_nobody(self.node, device)?.gib();
+        Some(format!("{gibibytes:.1} GiB in use, and no process that the node lists has it"))
     }
 
     /// Returns true if a process is of a user whose memory counts as free.
@@ -274,18 +270,18 @@ impl NodeRules<'_> {
     }
 }
 
-/// Returns the vendor if its devices can be picked.
-/// Returns true if listed processes have at least as much of a device as is not explained: a program has a little more than
-/// the driver tells.
-pub(crate) fn is_mostly_explained(node: &Node, device: &Device, unexplained: Bytes) -> bool {
+/// Returns the memory in use of a device that no listed process has, unless listed ones have as much: programs need a little
+/// more than the driver tells. Of a device with slices, these tell.
+pub(crate) fn memory_of_nobody(node: &Node, device: &Device) -> Option<Bytes> {
+    let unexplained = unexplained_memory(device).filter(|_| !node.is_cut(device))?;
     let mut listed = 0_u64;
     for used in node.uses_on(device) {
-        let Some(memory) = used.memory.get() else { return true };
-        listed = listed.saturating_add(memory.0);
+        listed = listed.saturating_add(used.memory.get()?.0);
     }
-    listed >= unexplained.0
+    (listed < unexplained.0).then_some(unexplained)
 }
 
+/// Returns the vendor if its devices can be picked.
 fn usable_vendor(device: &Device) -> Result<Vendor, String> {
     match known("vendor", device.vendor)? {
         Vendor::Google => {
