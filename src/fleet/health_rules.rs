@@ -6,7 +6,9 @@ use std::time::Duration;
 use crate::fleet::health::{FATAL_XIDS, Health, HealthReason, UnsoundDevice, is_in};
 use crate::fleet::lasting::is_awake;
 use crate::fleet::node::Node;
-use crate::model::{Device, DeviceDetails, EventKind, Reading, Reason, RecoveryAction, Vendor};
+use crate::model::{
+    Device, DeviceDetails, EventKind, FabricState, Reading, Reason, RecoveryAction, Vendor,
+};
 
 /// Xids that announce a failure, or follow one that was contained.
 const WARNING_XIDS: [u64; 1] = [94];
@@ -158,16 +160,25 @@ impl Node {
         (active < of).then_some(HealthReason::NvlinksDown { active, of })
     }
 
-    /// Returns how many `NVLinks` each other device of its model on the node has active, if all have as many and this one
-    /// alone has fewer. Bridges join devices in pairs, so a device without any may have none.
+    /// Returns how many `NVLinks` a device could have active, as far as those of its model on the node tell; 0 if they do not.
     fn links_of_others(&self, device: &Device, active: u32) -> u32 {
         let is_alike = |other: &&Device| {
-            other.parent.is_none() && other.uuid != device.uuid && other.model() == device.model()
+            other.parent.is_none() && other.model().is_some() && other.model() == device.model()
         };
-        let mut others = self.devices.iter().filter(is_alike).map(active_links);
-        let (Some(Some(first)), Some(second)) = (others.next(), others.next()) else { return 0 };
-        let is_same = second == Some(first) && others.all(|other| other == Some(first));
-        if is_same && active > 0 && device.model().is_some() { first } else { 0 }
+        let alike = self.devices.iter().filter(is_alike).filter(|other| !self.is_cut(other));
+        let links: Vec<u32> = alike.filter_map(active_links).collect();
+        let most = links.iter().copied().max().unwrap_or_default();
+        let with_most = links.iter().filter(|links| **links == most).count();
+        let is_design = if is_linked_by_board(device) {
+            false
+        } else if active > 0 {
+            // Pairs may be joined by different numbers of bridges.
+            with_most * 2 <= links.len()
+        } else {
+            // Bridges join an even number of devices, and another may have none.
+            with_most + 1 < links.len() || with_most % 2 == 0
+        };
+        if is_design { 0 } else { most }
     }
 
     /// Returns true if most devices of its model on the node have a better link now.
@@ -183,6 +194,13 @@ impl Node {
 
 fn active_links(device: &Device) -> Option<u32> {
     device.details.as_ref()?.nvlinks_active.get().filter(|_| device.fault.is_none())
+}
+
+/// Returns true if the board of its node, not a bridge that one may leave out, joins a device with the others of its model.
+fn is_linked_by_board(device: &Device) -> bool {
+    let fabric = device.details.as_ref().and_then(|details| details.fabric.get());
+    fabric.is_some_and(|state| state != FabricState::None)
+        || device.model().is_some_and(|model| model.contains("SXM"))
 }
 
 /// Returns why a device tells nothing, although the driver lists it without a fault.
@@ -408,11 +426,12 @@ mod tests {
     #[test]
     fn links_between_devices_are_compared_with_those_of_the_other_devices() {
         // Returns the reason of each device with so many active links.
-        let told = |active: &[u32]| {
+        let told_of = |model: &str, fabric, active: &[u32]| {
             let mut node = node(u32::try_from(active.len()).unwrap());
             for (device, active) in node.devices.iter_mut().zip(active) {
+                device.name = Reading::Known(model.into());
                 let nvlinks_active = Reading::Known(*active);
-                let details = DeviceDetails { nvlinks_active, ..DeviceDetails::default() };
+                let details = DeviceDetails { nvlinks_active, fabric, ..DeviceDetails::default() };
                 device.details = details.shared();
             }
             let texts = node.devices.iter().map(|device| {
@@ -420,10 +439,28 @@ mod tests {
             });
             texts.collect::<Vec<_>>().join(";")
         };
+        let none = Reading::Known(FabricState::None);
+        let told = |active: &[u32]| told_of("H100", none, active);
         assert_eq!(told(&[18, 18, 17, 18]), ";;17 of 18 NVLinks active;");
+        // A link has two ends.
+        let of_two = "5 of 6 NVLinks active;;;5 of 6 NVLinks active;;";
+        assert_eq!(told(&[5, 6, 6, 5, 6, 6]), of_two);
+        assert_eq!(told(&[4, 4, 4, 0]), ";;;0 of 4 NVLinks active");
         // Bridges join pairs, and one device is left; or pairs have different numbers of bridges.
-        for design in [&[4, 4, 0][..], &[4, 4, 12, 12], &[0, 0, 0], &[18, 17], &[18]] {
+        for design in [&[4, 4, 0][..], &[4, 4, 12, 12], &[0, 0, 0], &[18, 17], &[18], &[4, 4, 0, 0]]
+        {
             assert_eq!(told(design), ";".repeat(design.len() - 1), "{design:?}");
+        }
+        // Where the board joins them, all have as many.
+        for (model, fabric) in [
+            ("A100-SXM4-80GB", none),
+            ("H100 80GB HBM3", Reading::Known(FabricState::Completed)),
+            ("H100 80GB HBM3", Reading::Known(FabricState::InProgress)),
+        ] {
+            let told = |active: &[u32]| told_of(model, fabric, active);
+            assert_eq!(told(&[18, 0, 18]), ";0 of 18 NVLinks active;");
+            assert_eq!(told(&[18, 17, 17]), ";17 of 18 NVLinks active;17 of 18 NVLinks active");
+            assert_eq!(told(&[0, 0, 0]), ";;");
         }
     }
 
