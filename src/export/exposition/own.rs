@@ -8,7 +8,10 @@ use crate::export::exposition::text::{
 use crate::export::exposition::{
     ExpositionOptions, ServedDevice, ServedFleet, ServedNode, is_public,
 };
-use crate::fleet::{DeviceCount, DeviceState, Evidence, HealthReason, JobLookup, Traffic};
+use crate::fleet::{
+    DeviceCount, DeviceState, Evidence, HealthReason, JobLookup, StateReason, Traffic,
+};
+use crate::insight::node_status::fleet_notes;
 use crate::metrics::{Field, HOST, PROCESS, Usage, ValueKind, device_fields, is_slow_host_metric};
 use crate::model::{Job, Link, TransportKind};
 use crate::time::Timestamp;
@@ -22,6 +25,7 @@ pub(super) fn write(
     let version = Labels::default().with("version", env!("CARGO_PKG_VERSION"));
     text.infos(Family::info("gtop_build_info", "the version of gtop"), [version]);
     write_nodes(text, served);
+    write_notes(text, served);
     write_sources(text, served);
     write_hosts(text, served, options.has_names);
     write_devices(text, served);
@@ -55,6 +59,20 @@ fn write_nodes(text: &mut ExpositionText, served: &ServedFleet<'_>) {
             Some(labels.with("probe", &hello.probe))
         }),
     );
+}
+
+/// Writes the notes on nodes, by their names: their texts have times in them, each of which would be a series.
+fn write_notes(text: &mut ExpositionText, served: &ServedFleet<'_>) {
+    let labels_of = |served_node: &ServedNode<'_>| {
+        let notes = fleet_notes(served.machines, served_node.node, served.now);
+        let notes: BTreeSet<_> =
+            notes.iter().map(|note| (note.id(), note.severity().as_str())).collect();
+        let labels =
+            |(id, severity)| served_node.labels.clone().with("note", id).with("severity", severity);
+        notes.into_iter().map(labels).collect::<Vec<_>>()
+    };
+    let note = Family::info("gtop_node_note_info", "what is said of a node");
+    text.infos(note, served.nodes.iter().flat_map(labels_of));
 }
 
 fn write_sources(text: &mut ExpositionText, served: &ServedFleet<'_>) {
@@ -175,6 +193,17 @@ fn write_devices(text: &mut ExpositionText, served: &ServedFleet<'_>) {
                 served.labels.clone().with("state", DeviceCount::from(state).id())
             },
         ),
+    );
+    let state_reason = Family::info(
+        "gtop_device_state_reason_info",
+        "why a device is not free, or not known to be",
+    );
+    text.infos(
+        state_reason,
+        served.fresh_devices().filter_map(|device| {
+            let reason = StateReason::of(device.node, device.position, served.now)?;
+            Some(device.labels.clone().with("reason", reason.id()))
+        }),
     );
     for field in device_fields() {
         let devices = served.fresh_devices().map(|served| (&served.labels, served.device));
