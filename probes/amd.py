@@ -140,6 +140,10 @@ class AmdPartition(DeviceValues):
     def header(self, full):
         return DeviceValues.header(self, full) + ',"parent":' + quote(self.card.uuid)
 
+    def set_load(self, number):
+        loads = self.card.partition_loads
+        self.values['util'] = loads[number] if number < len(loads) else Unavailable('not supported')
+
     def set_memory_used(self, used):
         """Sets the memory that the compute processes of all users have."""
         total = self.values['memory_total']
@@ -213,6 +217,8 @@ class Amd:
         if is_slow:
             self.kfd.find_devices(self.cards)
             self.find_partitions()
+        for (_, number), part in self.partitions.items():
+            part.set_load(number)
         part, texts, pids = {'at': now}, {}, None
         if is_slow or full:
             part['slow'] = self.slow_at

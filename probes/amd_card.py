@@ -43,11 +43,14 @@ AMD_TEXTS = (('performance_level', 'power_dpm_force_performance_level'),
              ('compute_partition', 'current_compute_partition'), ('memory_partition', 'current_memory_partition'))
 
 # Offsets in gpu_metrics (kgd_pp_interface.h) by format and content revision: the device-independent throttle bits,
-# those of the MI300, the residency counters that replaced them, and the energy.
+# those of the MI300, the residency counters that replaced them, the energy, and the values of the partitions (xcp_stats),
+# which begin with the load of each compute die in percent.
 METRICS_BITS = {(1, 3): 112, (2, 2): 120, (2, 3): 120, (2, 4): 120}
 METRICS_MI300 = {(1, 4): 40, (1, 5): 104}
 METRICS_RESIDENCIES = {(1, 6): 32, (1, 7): 40, (1, 8): 40}
 METRICS_ENERGY = {(1, 4): 24, (1, 5): 88, (1, 6): 16, (1, 7): 24, (1, 8): 24}
+METRICS_PARTITIONS = {(1, 6): 312, (1, 7): 344, (1, 8): 344}
+METRICS_MAX_PARTITIONS, METRICS_MAX_DIES = 8, 8
 # Device ids of processors with graphics, which have no memory of their own. The content of gpu_metrics tells, too: formats 2
 # and 3 are theirs; but older kernels, and processors without it, do not.
 INTEGRATED_FORMATS = (2, 3)
@@ -106,6 +109,25 @@ def parse_generation(data):
         return Unavailable('not available')
 
 
+def partition_loads(version, data):
+    """Returns the mean load of the compute dies of each partition, as gpu_metrics has it."""
+    start = METRICS_PARTITIONS.get(version)
+    # After the partitions comes one number, padded to 8 bytes; what each has grew without a new version.
+    size = (len(data) - start - 8) // METRICS_MAX_PARTITIONS if start else 0
+    if size < 4 * METRICS_MAX_DIES:
+        return []
+    count = min(struct.unpack_from('<H', data, start - 6)[0], METRICS_MAX_PARTITIONS)
+    loads = []
+    for number in range(count):
+        dies = struct.unpack_from('<%dI' % METRICS_MAX_DIES, data, start + number * size)
+        dies = [load for load in dies if load != 0xffffffff]
+        if dies and max(dies) <= 100:
+            loads.append(sum(dies) / len(dies))
+        else:
+            loads.append(Unavailable('malformed' if dies else 'not available'))
+    return loads
+
+
 class AmdCard(DeviceValues):
     """One card."""
 
@@ -123,7 +145,7 @@ class AmdCard(DeviceValues):
         self.is_awake = self.is_used = self.has_metrics = False
         self.autosuspend_delay, self.paused_until, self.idle_vram = 0.0, 0.0, None
         self.is_integrated, self.carve_out = read_text(folder + 'device') in INTEGRATED_DEVICES, None
-        self.residency, self.throttle_times = None, [0, 0, 0]
+        self.residency, self.throttle_times, self.partition_loads = None, [0, 0, 0], []
         self.open = {}
 
     def product_name(self):
@@ -317,6 +339,7 @@ class AmdCard(DeviceValues):
         energy = field(METRICS_ENERGY, '<Q', (1 << 64) - 1)
         if energy:
             self.values['energy'] = energy[0] * 1000 >> 16      # in 2^-16 J
+        self.partition_loads = partition_loads(version, data)
         residency = field(METRICS_RESIDENCIES, '<6I', (1 << 32) - 1)
         if residency:
             return self.update_throttle_times(now, residency)

@@ -88,6 +88,21 @@ fn throttle_table(version: [u8; 2], offset: usize, bits: u64) -> Vec<u8> {
     table
 }
 
+/// `gpu_metrics` of this version and size with the loads of the compute dies of each partition at this offset.
+fn partition_table(content: u8, start: usize, partition_size: usize, loads: &[&[u32]]) -> Vec<u8> {
+    let mut table = vec![0xff; start + 8 * partition_size + 8];
+    let size = u16::try_from(table.len()).unwrap().to_le_bytes();
+    table[..4].copy_from_slice(&[size[0], size[1], 1, content]);
+    table[start - 6..start - 4].copy_from_slice(&u16::try_from(loads.len()).unwrap().to_le_bytes());
+    for (number, dies) in loads.iter().enumerate() {
+        for (die, load) in dies.iter().enumerate() {
+            let offset = start + number * partition_size + 4 * die;
+            table[offset..offset + 4].copy_from_slice(&load.to_le_bytes());
+        }
+    }
+    table
+}
+
 /// The expected snapshot of the first MI300X.
 fn expected_mi300x() -> Vec<(&'static str, Value)> {
     let unsupported = || unknown("not supported");
@@ -259,6 +274,35 @@ fn partitions_of_a_card_have_their_own_memory_and_processes() {
     assert_eq!((&totals["devices_free"], &totals["devices_unknown"]), (&json!(6), &json!(2)));
     assert_eq!(totals["memory_used_bytes"], 3 * GIB);
     assert_eq!(totals["utilization_percent"], 97.0);
+}
+
+#[test]
+fn a_partition_has_the_mean_load_of_its_compute_dies() {
+    // Layouts and sizes: kgd_pp_interface.h of Linux 6.12 to 6.16; the last grew within its version.
+    for (content, start, size) in [(6, 312, 168), (7, 344, 232), (8, 344, 376), (8, 344, 440)] {
+        let tree = Tree::new();
+        let pci = "0000:0c:00.0";
+        tree.add_card(1, pci, &[&BUS[..], &MI300X[..]].concat());
+        let folder = format!("sys/devices/pci0000:00/{pci}");
+        tree.write(&format!("{folder}/current_compute_partition"), "QPX");
+        let loads: [&[u32]; 3] = [&[90, 31], &[0, 0], &[101, 3]];
+        let table = partition_table(content, start, size, &loads);
+        tree.write(&format!("{folder}/gpu_metrics"), table);
+        for number in 0..4 {
+            let unique = u64::from(0x700 + number);
+            tree.add_partition(4000 + number, (pci, number), 48 * GIB, unique);
+        }
+        let ours = Sleeper::new();
+        tree.add_kfd_process(ours.pid(), 4001, GIB, Some(0));
+        let node = node(&tree);
+        let parts = &node["devices"].as_array().unwrap()[1..];
+        let load = |number: usize| &parts[number]["utilization_percent"];
+        assert_eq!((load(0), load(1)), (&json!(60.5), &json!(0.0)), "{content} {size}");
+        assert_eq!(parts[2]["unknown"]["utilization_percent"], "malformed");
+        assert_eq!(parts[3]["unknown"]["utilization_percent"], "not supported");
+        let states: Vec<&Value> = parts.iter().map(|part| &part["state"]).collect();
+        assert_eq!(states, ["busy", "idle_held", "unknown", "free"], "{content} {size}");
+    }
 }
 
 #[test]
