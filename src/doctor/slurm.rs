@@ -321,6 +321,7 @@ fn nodes_step(output: &str, job_nodes: &BTreeSet<&str>, waits_for_nodes: bool) -
     let mut by_state: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     // Nodes in other states return by themselves, or need more than `resume`.
     let mut stopped: BTreeSet<&str> = BTreeSet::new();
+    let mut is_down = false;
     let mut unlisted = job_nodes.clone();
     for line in output.lines() {
         let mut fields = line.splitn(3, '|');
@@ -333,6 +334,7 @@ fn nodes_step(output: &str, job_nodes: &BTreeSet<&str>, waits_for_nodes: bool) -
             .iter()
             .any(|part| state.contains(part));
         if is_bad && (job_nodes.contains(node) || waits_for_nodes) {
+            is_down |= state.contains("down");
             let reason = reason.filter(|reason| !matches!(*reason, "" | "none"));
             let reason = reason.map(|reason| format!(": {}", sanitize(reason, 200)));
             let nodes = by_state
@@ -357,11 +359,7 @@ fn nodes_step(output: &str, job_nodes: &BTreeSet<&str>, waits_for_nodes: bool) -
         let lines = by_state.iter().map(|(why, nodes)| format!("{} {why}", nodeset::fold(nodes)));
         let mut lines: Vec<String> = lines.collect();
         let first = lines.remove(0);
-        let status = if first.contains("down") || waits_for_nodes {
-            StepStatus::Failed
-        } else {
-            StepStatus::Note
-        };
+        let status = if is_down || waits_for_nodes { StepStatus::Failed } else { StepStatus::Note };
         StepResult::new("nodes", status, first)
             .with_details(lines)
             .with_remedy(resume_remedy(&stopped))
@@ -383,6 +381,18 @@ fn resume_remedy(stopped: &BTreeSet<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_of_own_jobs_are_a_failure_only_if_they_are_down() {
+        let own = BTreeSet::from(["downtown01"]);
+        for (line, status) in [
+            ("downtown01|drained|shutdown of the rack", StepStatus::Note),
+            ("downtown01|down*|Not responding", StepStatus::Failed),
+            ("downtown01|mixed|none", StepStatus::Ok),
+        ] {
+            assert_eq!(nodes_step(line, &own, false).status, status, "{line}");
+        }
+    }
 
     #[test]
     fn only_drained_down_and_failed_nodes_are_resumed() {
