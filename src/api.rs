@@ -242,7 +242,8 @@ impl<'a> Device<'a> {
     pub fn is_idle_held(self) -> Option<bool> {
         let node = self.node.node;
         let state = DeviceState::of(node, self.position, self.readings);
-        let is_known = self.is_fresh() && state != DeviceState::Unknown;
+        let is_known =
+            self.is_fresh() && !matches!(state, DeviceState::Unknown | DeviceState::InUse);
         is_known.then_some(state == DeviceState::IdleHeld)
     }
 

@@ -598,7 +598,7 @@ object! {
 
 object! {
     /// Totals, each machine counted once. Every known device counts as exactly one of busy, held, free, faulty, stale,
-    /// unavailable or unknown; the other sums cover fresh nodes only. Slices count instead of what they are cut from.
+    /// unavailable, in use or unknown; the other sums cover fresh nodes only. Slices count instead of what they are cut from.
     TotalsJson as "totals" of (totals: &Totals) {
         /// Nodes monitored.
         nodes: usize = totals.nodes,
@@ -612,7 +612,7 @@ object! {
         reported: usize = totals.reported,
         /// Nodes that are fresh or stale.
         known: usize = totals.fresh + totals.stale,
-        /// All that can be given away, fresh or not: slices, and devices without slices. The sum of the seven that follow.
+        /// All that can be given away, fresh or not: slices, and devices without slices. The sum of the eight that follow.
         devices: usize = totals.devices,
         /// Devices at 5 % utilization or more.
         devices_busy: usize = totals.busy,
@@ -624,7 +624,9 @@ object! {
         devices_faulty: usize = totals.faulty,
         /// Devices of nodes that are stale or down.
         devices_stale: usize = totals.stale_devices,
-        /// Devices not known to be busy, held or free.
+        /// Devices that are allocated or in use, and how busy they are is not known.
+        devices_in_use: usize = totals.in_use,
+        /// Devices not known to be busy, held, in use or free.
         devices_unknown: usize = totals.unknown_devices,
         /// Devices that nobody can be given: unused ones of nodes to which the scheduler gives no jobs, such as drained ones, and
         /// those in MIG mode without slices.
@@ -666,7 +668,7 @@ mod tests {
     #[test]
     fn device_counts_have_their_keys_and_add_up() {
         let all = Totals {
-            devices: 127,
+            devices: 255,
             busy: 1,
             idle_held: 2,
             free: 4,
@@ -674,12 +676,14 @@ mod tests {
             stale_devices: 16,
             unknown_devices: 32,
             unavailable: 64,
+            in_use: 128,
             ..Totals::default()
         };
         let json = serde_json::to_value(TotalsJson::of(&all)).unwrap();
-        let states = ["busy", "held", "free", "faulty", "stale", "unknown", "unavailable"];
+        let states =
+            ["busy", "held", "free", "faulty", "stale", "unknown", "unavailable", "in_use"];
         let counts = states.map(|state| json[format!("devices_{state}")].as_u64().unwrap());
-        assert_eq!(counts, [1, 2, 4, 8, 16, 32, 64]);
+        assert_eq!(counts, [1, 2, 4, 8, 16, 32, 64, 128]);
         assert_eq!(json["devices"], counts.iter().sum::<u64>());
     }
 }

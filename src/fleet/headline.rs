@@ -43,8 +43,10 @@ table! {
         Stale = "stale",
         /// Nobody can be given it: its node takes no jobs, or it is in MIG mode without slices.
         Unavailable = "unavailable",
-        /// Not known to be busy, idle-held or free.
+        /// Not known to be busy, idle-held, in use or free.
         Unknown = "unknown",
+        /// Allocated or in use, and how busy is not known.
+        InUse = "in-use",
     }
     /// All of them.
     #[cfg(feature = "internals")]
@@ -75,6 +77,7 @@ impl DeviceCount {
     pub const fn id(self) -> &'static str {
         match self {
             Self::IdleHeld => "idle_held",
+            Self::InUse => "in_use",
             Self::Busy
             | Self::Free
             | Self::Faulty
@@ -95,15 +98,20 @@ impl DeviceCount {
         }
     }
 
-    /// Returns what devices count as of which only the scheduler's word is known, and how many: how busy those of jobs
-    /// are is unknown, and so is all if the word is old.
+    /// Returns what devices count as of which only the scheduler's word is known, and how many: those of jobs are in use, and
+    /// all are unknown if the word is old.
     pub fn of_reported(node: &SchedulerNode) -> [(Self, usize); 2] {
         let count = |number: Option<u32>| usize::try_from(number.unwrap_or(0)).unwrap_or(0);
         let all = count(node.devices);
         let is_old = node.is_old || node.is_count_old;
-        let unused = if is_old { 0 } else { count(node.unallocated()).min(all) };
         let usable = if node.takes_jobs() { Self::Free } else { Self::Unavailable };
-        [(usable, unused), (Self::Unknown, all - unused)]
+        match node.unallocated().filter(|_| !is_old) {
+            Some(unused) => {
+                let unused = count(Some(unused)).min(all);
+                [(usable, unused), (Self::InUse, all - unused)]
+            }
+            None => [(usable, 0), (Self::Unknown, all)],
+        }
     }
 }
 
@@ -136,6 +144,7 @@ impl From<DeviceState> for DeviceCount {
             DeviceState::Free => Self::Free,
             DeviceState::Faulty => Self::Faulty,
             DeviceState::Unknown => Self::Unknown,
+            DeviceState::InUse => Self::InUse,
             DeviceState::Unavailable => Self::Unavailable,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A device is held when a scheduler allocated it to a job, when processes hold at least 256 MiB of memory on it
 //! or on a slice of it, or when a TPU chip is open. It is idle-held while it is held and its utilization is
-//! known to be below [`ACTIVE_PERCENT`].
+//! known to be below [`ACTIVE_PERCENT`], and in use if its utilization is not known.
 
 use crate::fleet::health::Health;
 use crate::fleet::node::Node;
@@ -26,11 +26,14 @@ pub enum DeviceState {
     Free,
     /// The driver reports a fault.
     Faulty,
-    /// Its utilization or its users are not known, or a job whose devices are not all known may have it.
+    /// Whether it is free is not known: its utilization or its users are not, or a job whose devices are not all known may
+    /// have it.
     Unknown,
     /// Nobody can be given it: it is idle and unused, on a node to which the scheduler gives no jobs, such as a drained one,
     /// or it is in MIG mode without slices.
     Unavailable,
+    /// Allocated or in use, and how busy it is is not known.
+    InUse,
 }
 
 impl DeviceState {
@@ -45,6 +48,8 @@ impl DeviceState {
             Self::Busy
         } else if is_idle_held(node, device, is_allocated == Some(true)) {
             Self::IdleHeld
+        } else if is_held(node, device) {
+            Self::InUse
         } else if is_allocated == Some(false) && is_free(node, position) {
             if node.takes_jobs() { Self::Free } else { Self::Unavailable }
         } else {
@@ -127,7 +132,7 @@ pub fn is_held(node: &Node, device: &Device) -> bool {
 
 /// Returns true if a device is idle and allocated or in use.
 pub fn is_idle_held(node: &Node, device: &Device, is_allocated: bool) -> bool {
-    is_idle(device) && (is_allocated || is_in_use(node, device))
+    if is_in_use(node, device) { is_idle(device) } else { is_allocated && is_known_idle(device) }
 }
 
 #[cfg(test)]
@@ -281,7 +286,11 @@ mod tests {
             states(&node)[1]
         };
         assert_eq!(state(&|_| ()), DeviceState::Free);
-        let not_free: [&dyn Fn(&mut Node); 5] = [
+        let in_use: &dyn Fn(&mut Node) = &|node| {
+            node.uses = [DeviceUse { device: "MIG-0".into(), ..DeviceUse::default() }].into();
+        };
+        assert_eq!(state(in_use), DeviceState::InUse);
+        let not_free: [&dyn Fn(&mut Node); 4] = [
             &|node| node.devices[1].hidden_memory = Reading::Known(Bytes(10 << 30)),
             &|node| node.devices[1].hidden_memory = Reading::default(),
             &|node| node.devices[1].hidden_processes = Reading::Known(1),
@@ -289,9 +298,6 @@ mod tests {
                 let graphics_active = Reading::Unknown(Reason::DriverError);
                 let activity = DeviceActivity { graphics_active, ..DeviceActivity::default() };
                 node.devices[1].activity = activity.shared();
-            },
-            &|node| {
-                node.uses = [DeviceUse { device: "MIG-0".into(), ..DeviceUse::default() }].into();
             },
         ];
         for change in not_free {

@@ -1,9 +1,7 @@
 //! Why a device counts as it does.
 
 use crate::fleet::headline::DeviceCount;
-use crate::fleet::idle::{
-    DeviceState, is_in_use, is_known_idle, is_whole_in_use, unexplained_memory,
-};
+use crate::fleet::idle::{DeviceState, is_known_idle, is_whole_in_use, unexplained_memory};
 use crate::fleet::node::Node;
 use crate::model::Device;
 use crate::model::declare::table;
@@ -63,8 +61,8 @@ impl StateReason {
         let is_allocated = node.holdings.device(&device.uuid).is_allocated() == Some(true);
         match DeviceState::of(node, position, device) {
             DeviceState::Busy | DeviceState::Free | DeviceState::Faulty => None,
-            DeviceState::IdleHeld if is_allocated => Some(Self::Allocated),
-            DeviceState::IdleHeld => Some(Self::InUse),
+            DeviceState::IdleHeld | DeviceState::InUse if is_allocated => Some(Self::Allocated),
+            DeviceState::IdleHeld | DeviceState::InUse => Some(Self::InUse),
             DeviceState::Unavailable if node.is_without_slices(device) => Some(Self::NoSlices),
             DeviceState::Unavailable => Some(Self::NodeTakesNoJobs),
             DeviceState::Unknown => Some(Self::of_unknown(node, position, device)),
@@ -75,9 +73,7 @@ impl StateReason {
     fn of_unknown(node: &Node, position: usize, device: &Device) -> Self {
         if device.fault.is_some() {
             Self::NotReadable
-        } else if node.holdings.device(&device.uuid).is_allocated() == Some(true) {
-            Self::Allocated
-        } else if is_in_use(node, device) || is_whole_in_use(node, device) {
+        } else if is_whole_in_use(node, device) {
             Self::InUse
         } else if unexplained_memory(device).is_some() {
             Self::MemoryWithoutProcess

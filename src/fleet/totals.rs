@@ -22,7 +22,7 @@ pub struct Totals {
     pub unseen: usize,
     /// Nodes that do not let gtop in or are powered off, known from the scheduler alone.
     pub reported: usize,
-    /// All known devices, each in exactly one of the seven counts that follow; slices count instead of what they are cut
+    /// All known devices, each in exactly one of the eight counts that follow; slices count instead of what they are cut
     /// from.
     pub devices: usize,
     /// Those that are no slices: the cards and chips that the machines have.
@@ -39,10 +39,10 @@ pub struct Totals {
     pub faulty: usize,
     /// Devices of nodes that are not fresh.
     pub stale_devices: usize,
-    /// Devices not known to be busy, idle-held or free.
+    /// Devices that are allocated or in use, and how busy they are is not known.
+    pub in_use: usize,
+    /// Devices not known to be busy, idle-held, in use or free.
     pub unknown_devices: usize,
-    /// Those of them that jobs have by the scheduler's word alone.
-    pub allocated_unseen: usize,
     /// Devices that nobody can be given: unused ones of nodes to which the scheduler gives no jobs, such as drained ones,
     /// and those in MIG mode without slices.
     pub unavailable: usize,
@@ -100,37 +100,38 @@ impl Totals {
         self.faulty + self.stale_devices + self.unavailable
     }
 
-    /// Returns the number of busy devices, see [`Self::known_count`].
+    /// Returns the number of busy devices, see [`Self::known_count`]. Those in use may be busy or idle.
     pub const fn known_busy(&self) -> Option<usize> {
-        self.known_count(self.busy)
+        self.known_count(self.busy, self.in_use)
     }
 
     /// Returns the number of idle-held devices, see [`Self::known_count`].
     pub const fn known_idle_held(&self) -> Option<usize> {
-        self.known_count(self.idle_held)
+        self.known_count(self.idle_held, self.in_use)
     }
 
     /// Returns the number of all devices; `None` if there are none on nodes that were not all seen.
     pub const fn known_devices(&self) -> Option<usize> {
-        self.known_count(self.devices)
+        self.known_count(self.devices, 0)
     }
 
-    /// Returns the number of devices in unknown states; `None` as [`Self::known_devices`] does.
+    /// Returns the number of devices whose load or users are unknown; `None` as [`Self::known_devices`] does.
     pub const fn known_unknown(&self) -> Option<usize> {
-        if self.known_devices().is_some() { Some(self.unknown_devices) } else { None }
+        let unknown = self.unknown_devices + self.in_use;
+        if self.known_devices().is_some() { Some(unknown) } else { None }
     }
 
-    /// Returns a count of busy or idle-held devices; `None` if it is zero and of no device it is known that it is neither.
+    /// Returns a count of devices; `None` if it is zero and all devices may be in it: the unknown ones, and `others`.
     /// Without devices, it is zero if all nodes have been seen.
-    const fn known_count(&self, count: usize) -> Option<usize> {
-        let unknown = self.unknown_devices + self.stale_devices;
+    const fn known_count(&self, count: usize, others: usize) -> Option<usize> {
+        let unknown = self.unknown_devices + self.stale_devices + others;
         let is_known = if self.devices == 0 { self.unseen == 0 } else { self.devices > unknown };
         if count > 0 || is_known { Some(count) } else { None }
     }
 
-    /// Returns the number of free devices, see [`Self::known_count`]; those that the scheduler says jobs have are not free.
+    /// Returns the number of free devices, see [`Self::known_count`].
     pub const fn known_free(&self) -> Option<usize> {
-        if self.allocated_unseen > 0 { Some(self.free) } else { self.known_count(self.free) }
+        self.known_count(self.free, 0)
     }
 
     /// Returns the totals of one node's devices as last known, fresh or not.
@@ -167,6 +168,7 @@ impl Totals {
             DeviceCount::Stale => &mut self.stale_devices,
             DeviceCount::Unavailable => &mut self.unavailable,
             DeviceCount::Unknown => &mut self.unknown_devices,
+            DeviceCount::InUse => &mut self.in_use,
         }
     }
 
@@ -192,9 +194,6 @@ impl Totals {
                 self.devices += devices;
                 self.physical_devices += devices;
                 *self.devices_counted_as(count) += devices;
-                if count == DeviceCount::Unknown && !reported.is_old && !reported.is_count_old {
-                    self.allocated_unseen += devices;
-                }
             }
         } else if count == NodeCount::Fresh {
             self.add(node, positions, sums);
@@ -373,9 +372,10 @@ mod tests {
             let mut node = Node::new(NodeName::new("tpu01").unwrap(), Duration::ZERO);
             node.devices = vec![device];
             let totals = Totals::of_devices(&node);
-            (totals.devices, totals.idle_held, totals.free, totals.unknown_devices)
+            assert_eq!(totals.idle_held, 0);
+            (totals.devices, totals.in_use, totals.free, totals.unknown_devices)
         };
-        assert_eq!(counts(chip(Reading::Known(true))), (1, 0, 0, 1));
+        assert_eq!(counts(chip(Reading::Known(true))), (1, 1, 0, 0));
         assert_eq!(counts(chip(Reading::Known(false))), (1, 0, 1, 0));
         assert_eq!(counts(chip(Reading::Unknown(Reason::NoPermission))), (1, 0, 0, 1));
         // A device of unknown utilization is not free; a sleeping device is.
@@ -401,16 +401,16 @@ mod tests {
             }));
             let all = Totals::of(&Fleet::new([Arc::new(node)].into()), Timestamp::default());
             assert_eq!((all.nodes, all.reported, all.down), (1, 1, 0));
-            assert_eq!(all.free + all.unknown_devices + all.unavailable, all.devices);
-            (all.devices, all.free, all.unknown_devices, all.unavailable)
+            assert_eq!(all.free + all.in_use + all.unknown_devices + all.unavailable, all.devices);
+            (all.free, all.in_use, all.unknown_devices, all.unavailable)
         };
-        assert_eq!(node(NodeState::Mixed, Some(8), Some(3), false), (8, 5, 3, 0));
-        assert_eq!(node(NodeState::Draining, Some(8), Some(3), false), (8, 0, 3, 5));
-        assert_eq!(node(NodeState::Idle, Some(8), None, false), (8, 0, 8, 0));
+        assert_eq!(node(NodeState::Mixed, Some(8), Some(3), false), (5, 3, 0, 0));
+        assert_eq!(node(NodeState::Draining, Some(8), Some(3), false), (0, 3, 0, 5));
+        assert_eq!(node(NodeState::Idle, Some(8), None, false), (0, 0, 8, 0));
         assert_eq!(node(NodeState::Idle, None, Some(3), false), (0, 0, 0, 0));
-        assert_eq!(node(NodeState::Idle, Some(8), Some(9), false), (8, 0, 8, 0));
+        assert_eq!(node(NodeState::Idle, Some(8), Some(9), false), (0, 8, 0, 0));
         // Jobs may have come since an old answer.
-        assert_eq!(node(NodeState::Mixed, Some(8), Some(3), true), (8, 0, 8, 0));
+        assert_eq!(node(NodeState::Mixed, Some(8), Some(3), true), (0, 0, 8, 0));
     }
 
     #[test]

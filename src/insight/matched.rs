@@ -65,7 +65,7 @@ mod tests {
             ..SchedulerNode::default()
         }));
         let fleet = Fleet::new(vec![Arc::new(node.clone())].into());
-        for (text, free, unknown) in [
+        for (text, free, in_use) in [
             ("free", 5, 0),
             ("partition=gpu free", 5, 0),
             ("partition=cpu free", 0, 0),
@@ -73,7 +73,8 @@ mod tests {
             ("not free", 0, 3),
             ("reported", 5, 3),
             ("gpu07", 5, 3),
-            ("unknown", 0, 3),
+            ("unknown", 0, 0),
+            ("in-use", 0, 3),
             ("busy", 0, 0),
             ("util<10", 0, 0),
             ("stale", 0, 0),
@@ -82,9 +83,9 @@ mod tests {
             let filter = Filter::new(text).unwrap();
             let fleet_view = FleetView::filtered(fleet.clone(), Timestamp::default(), filter);
             let totals = fleet_view.totals;
-            assert_eq!((totals.free, totals.unknown_devices), (free, unknown), "{text}");
-            assert_eq!(totals.devices, free + unknown, "{text}");
-            assert_eq!(fleet_view.matching.len(), usize::from(free + unknown > 0), "{text}");
+            assert_eq!((totals.free, totals.in_use), (free, in_use), "{text}");
+            assert_eq!(totals.devices, free + in_use, "{text}");
+            assert_eq!(fleet_view.matching.len(), usize::from(free + in_use > 0), "{text}");
             assert_eq!(fleet_view.matched.unwrap().fleet_devices, 8);
         }
     }

@@ -198,7 +198,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("pid");
         let line = format!("echo waiting >&2; sleep 1000 & echo $! >{}; wait", file.display());
-        let fault = shell(&line, 100, 300).await.unwrap_err();
+        let fault = shell(&line, 100, 3000).await.unwrap_err();
         assert_eq!(fault, ProgramError::TimedOut("waiting\n".to_owned()));
         let pid = std::fs::read_to_string(&file).unwrap();
         let state = || std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).ok();

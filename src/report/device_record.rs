@@ -160,8 +160,8 @@ impl DeviceRecord {
 
 pub(super) fn values_of(node: &Node, position: usize, device: &Device) -> DeviceValues {
     let mut state = DeviceState::of(node, position, device);
-    if state == DeviceState::Unavailable {
-        // Nobody could have used it, so it was not free.
+    if matches!(state, DeviceState::Unavailable | DeviceState::InUse) {
+        // Nobody could have used it, so it was not free; or how busy it was is not known.
         state = DeviceState::Unknown;
     }
     let is_known = device.fault.is_none();

@@ -112,7 +112,10 @@ impl SeriesStep {
             DeviceState::Busy => *busy += seconds,
             DeviceState::IdleHeld => *idle_held += seconds,
             DeviceState::Free => *free += seconds,
-            DeviceState::Faulty | DeviceState::Unknown | DeviceState::Unavailable => {}
+            DeviceState::Faulty
+            | DeviceState::Unknown
+            | DeviceState::Unavailable
+            | DeviceState::InUse => {}
         }
     }
 }

@@ -199,6 +199,7 @@ fn device_counts(
     let parts = [
         (DeviceCount::Busy, ["busy", "b"], Tone::Plain, true),
         (DeviceCount::IdleHeld, ["held", "h"], Tone::Plain, true),
+        (DeviceCount::InUse, ["in-use", "i"], Tone::Plain, false),
         (DeviceCount::Free, ["free", "f"], Tone::Plain, true),
         (DeviceCount::Faulty, ["faulty", "x"], Tone::Bad, false),
         (DeviceCount::Stale, ["stale", "o"], Tone::Warn, false),

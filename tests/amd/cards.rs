@@ -258,7 +258,7 @@ fn partitions_of_a_card_have_their_own_memory_and_processes() {
         assert_eq!(part["memory_used_bytes"], used, "{number}");
         assert_eq!(part["memory_free_bytes"], 24 * GIB - used, "{number}");
         // That a partition is at work cannot be seen, that nothing uses it can.
-        assert_eq!(part["state"], if used > 0 { "unknown" } else { "free" }, "{number}");
+        assert_eq!(part["state"], if used > 0 { "in_use" } else { "free" }, "{number}");
         let processes = part["processes"].as_array().unwrap();
         assert_eq!(processes.len(), usize::from(used > 0), "{number}");
         for one in processes {
@@ -271,7 +271,7 @@ fn partitions_of_a_card_have_their_own_memory_and_processes() {
     }
     let totals = &snapshot["totals"];
     assert_eq!((&totals["devices"], &totals["physical_devices"]), (&json!(8), &json!(1)));
-    assert_eq!((&totals["devices_free"], &totals["devices_unknown"]), (&json!(6), &json!(2)));
+    assert_eq!((&totals["devices_free"], &totals["devices_in_use"]), (&json!(6), &json!(2)));
     assert_eq!(totals["memory_used_bytes"], 3 * GIB);
     assert_eq!(totals["utilization_percent"], 97.0);
 }

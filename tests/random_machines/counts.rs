@@ -9,13 +9,14 @@ use serde_json::Value;
 use crate::golden::harness::{DARK, draw, new_ui, text};
 use crate::random_machines::machine::{Machine, NOW};
 
-const STATES: [(&str, &str); 7] = [
+const STATES: [(&str, &str); 8] = [
     ("busy", "devices_busy"),
     ("idle_held", "devices_held"),
     ("free", "devices_free"),
     ("faulty", "devices_faulty"),
     ("stale", "devices_stale"),
     ("unavailable", "devices_unavailable"),
+    ("in_use", "devices_in_use"),
     ("unknown", "devices_unknown"),
 ];
 

@@ -180,7 +180,10 @@ impl Machine {
             Some(5..) => "busy",
             // Which processes are hidden is known, and what they use is not.
             _ if is_idle && (is_in_use || unit.is_of_job || unit.hidden > 0) => "idle_held",
-            _ if self.has_unseen_job() || !may_be_idle || !is_unused || unit.is_of_job => "unknown",
+            _ if is_in_use || unit.hidden > 0 => "in_use",
+            _ if unit.is_of_job && !(may_be_idle && is_unused) => "in_use",
+            _ if unit.is_of_job => "idle_held",
+            _ if self.has_unseen_job() || !may_be_idle || !is_unused => "unknown",
             _ if self.scheduling == Scheduling::Drained => "unavailable",
             _ => "free",
         }
@@ -192,9 +195,8 @@ impl Machine {
         match self.state(unit) {
             "unavailable" if unit.is_empty => Some("no_slices"),
             "unavailable" => Some("node_takes_no_jobs"),
-            "idle_held" | "unknown" if unit.is_of_job => Some("allocated"),
-            "idle_held" => Some("in_use"),
-            "unknown" if is_in_use || unit.hidden > 0 => Some("in_use"),
+            "idle_held" | "in_use" if unit.is_of_job => Some("allocated"),
+            "idle_held" | "in_use" => Some("in_use"),
             "unknown" if unit.leaked >= GIB => Some("memory_without_process"),
             "unknown" if unit.load.is_none() && unit.slice.is_none() => Some("load_unknown"),
             "unknown" => Some("may_be_allocated"),

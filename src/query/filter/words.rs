@@ -20,7 +20,7 @@ pub(super) enum StateWord {
 
 impl StateWord {
     /// Every word with its condition and what it means; the most useful first.
-    pub(super) const WORDS: [(&str, Self, &str); 15] = [
+    pub(super) const WORDS: [(&str, Self, &str); 16] = [
         Self::of_device(DeviceCount::IdleHeld, "held, and idle now"),
         Self::of_device(DeviceCount::Free, "idle, nobody has it"),
         Self::of_device(DeviceCount::Busy, "5% utilization or more"),
@@ -30,6 +30,7 @@ impl StateWord {
         ("throttled", Self::Throttled, "slowed by heat or power"),
         ("degraded", Self::Degraded, "works, but not soundly"),
         Self::of_device(DeviceCount::Unavailable, "nobody can be given it"),
+        Self::of_device(DeviceCount::InUse, "held, load not known"),
         Self::of_device(DeviceCount::Unknown, "its use is not known"),
         Self::of_node(NodeCount::Fresh, "node has fresh values"),
         Self::of_node(NodeCount::Connecting, "node sent nothing yet"),

@@ -18,7 +18,7 @@ const FORMS: [(&str, &str); 11] = [
     ("alice", "a name that contains it: node, model, user, command or job"),
     (
         "free",
-        "as the lines at the top count: busy idle-held free faulty stale unavailable unknown, fresh connecting down reported",
+        "as the lines at the top count: busy idle-held in-use free faulty stale unavailable unknown, fresh connecting down reported",
     ),
     ("\"free\"", "in quotes: the name, not the state or operator"),
 ];

@@ -281,7 +281,10 @@ impl CellContext<'_> {
                         (Symbol::Idle, metric.tone(self.context, percent.unwrap_or(0.0)))
                     }
                     DeviceState::Unavailable => UNAVAILABLE,
-                    DeviceState::Unknown | DeviceState::Busy | DeviceState::Faulty => NOT_REPORTED,
+                    DeviceState::Unknown
+                    | DeviceState::Busy
+                    | DeviceState::Faulty
+                    | DeviceState::InUse => NOT_REPORTED,
                 }
             }
             MapMetric::Utilization

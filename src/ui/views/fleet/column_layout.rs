@@ -187,7 +187,7 @@ impl<'a> FleetTable<'a> {
             .named("unknown", "", "devices whose load or users are unknown")
             .rank(1)
             .sized(|table, _| {
-                let has_any = table.context.view.totals.unknown_devices > 0;
+                let has_any = table.context.view.totals.known_unknown() > Some(0);
                 if has_any { table.count_width("unknown", 3) } else { 0 }
             }),
         FleetColumn::right("PEND", 0, |_, row, _| match row.pending {

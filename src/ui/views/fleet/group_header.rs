@@ -140,6 +140,7 @@ fn state_counts(totals: &Totals) -> Line {
         (totals.stale_devices, "stale", Tone::Warn),
         (totals.busy, "busy", Tone::Plain),
         (totals.idle_held, "idle-held", Tone::Plain),
+        (totals.in_use, "in-use", Tone::Plain),
         (totals.free, "free", Tone::Faint),
         (totals.unavailable, "unavailable", Tone::Warn),
         (totals.unknown_devices, "unknown", Tone::Faint),

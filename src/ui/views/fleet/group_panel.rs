@@ -65,7 +65,7 @@ impl ModelTable {
         let longest = rows.iter().map(|row| width_of(&row.model)).max().unwrap_or(0);
         let table = Self {
             name_width: longest.clamp(5, (width / 3).max(5)),
-            has_unknown: rows.iter().any(|row| row.totals.unknown_devices > 0),
+            has_unknown: rows.iter().any(|row| row.totals.known_unknown() > Some(0)),
         };
         Table::fit(&Self::COLUMNS, table, &[], TableRoom::new(width, 2, 1))
     }

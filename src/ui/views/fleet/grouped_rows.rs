@@ -284,7 +284,7 @@ mod tests {
         }));
         // A device that is remembered from when the node let gtop in.
         node.devices = vec![Device { uuid: "GPU-1".into(), ..Device::default() }];
-        for (filter, counts) in [("", (8, 5, 3)), ("free", (5, 5, 0)), ("unknown", (3, 0, 3))] {
+        for (filter, counts) in [("", (8, 5, 3)), ("free", (5, 5, 0)), ("in-use", (3, 0, 3))] {
             let fleet = Fleet::new([Arc::new(node.clone())].into());
             let filter = Filter::new(filter).unwrap();
             let fleet_view = FleetView::filtered(fleet, Timestamp::default(), filter);
@@ -292,7 +292,7 @@ mod tests {
             let models = rows.groups[0].models(&fleet_view).iter();
             let count = |row: &ModelTotals| {
                 let ModelTotals { model, totals, free_on } = row;
-                let counts = (totals.devices, totals.free, totals.unknown_devices);
+                let counts = (totals.devices, totals.free, totals.in_use);
                 (model.clone(), counts, free_on.is_empty())
             };
             let models: Vec<_> = models.map(count).collect();

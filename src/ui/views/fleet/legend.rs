@@ -166,7 +166,7 @@ fn symbol_lines(context: RenderContext<'_>, state: &State) -> Vec<Line> {
                 if context.view.totals.unavailable > 0 {
                     entries.push(entry(UNAVAILABLE, "unavailable"));
                 }
-                if context.view.totals.unknown_devices > 0 {
+                if context.view.totals.known_unknown() > Some(0) {
                     entries.push(entry(NOT_REPORTED, "unknown"));
                 }
             }
