@@ -30,7 +30,7 @@ use crate::inventory::slurm::detail_poll::DetailPoll;
 use crate::inventory::slurm::job_detail::JobDetail;
 use crate::inventory::slurm::job_targets::merge_targets;
 use crate::inventory::slurm::missing_jobs::{MissingJobs, MissingReason, fetch_hides_jobs};
-use crate::inventory::slurm::node_list::{NodeList, OldAnswers};
+use crate::inventory::slurm::node_list::{NodeList, OldAnswers, names_in};
 use crate::inventory::slurm::node_poll::NodePoll;
 use crate::inventory::slurm::node_use::NodeUse;
 use crate::inventory::slurm::queue::Queue;
@@ -292,7 +292,9 @@ impl SlurmPoller {
             }
             let due = self.next_due();
             tokio::select! {
-                () = sleep_until(due) => {}
+                () = sleep_until(due) => if self.nodes.is_missing() {
+                    self.update_targets(clock.now());
+                },
                 () = rosters.closed() => return,
                 next = next_request(&mut requests) => {
                     self.on_request(&request, &next);
@@ -329,6 +331,7 @@ impl SlurmPoller {
         let due = [
             self.queue.next_due(),
             self.nodes.query.next_due(),
+            self.nodes.next_late(),
             node_use,
             self.details.next_due(self.awaits_node_use()),
             addresses,
@@ -409,7 +412,8 @@ impl SlurmPoller {
     fn update_list(&mut self) {
         let awaits_details = self.details.is_awaited(&self.list, &self.departed);
         self.list.awaits_devices = awaits_details || self.missing_jobs.is_awaited();
-        self.list.awaits_nodes = self.nodes.is_awaited();
+        let are_known = self.nodes.is_missing() && self.node_use.last.is_whole();
+        self.list.awaits_nodes = self.nodes.is_awaited() && !are_known;
         self.list.awaits_hidden = self.needs_hides_jobs() && !self.hides_jobs.has_failed();
         let awaits_allocated = self.watches_nodes() && self.node_use.is_awaited();
         if self.list.nodes.awaits_allocated != awaits_allocated {
@@ -433,7 +437,7 @@ impl SlurmPoller {
         let may_hide_jobs = self.needs_hides_jobs() && self.hides_jobs.has_failed();
         list.notes.extend(may_hide_jobs.then(|| MAY_HIDE_JOBS.into()));
         list.notes.extend(self.details.note(&list).map(Into::into));
-        list.notes.extend(self.nodes.note(now).map(Into::into));
+        list.notes.extend(self.nodes.note(now, &self.node_use.last).map(Into::into));
         list.notes.extend(self.node_use.note(now).map(Into::into));
         list.notes
             .extend(self.nodes.list.unknown_partition(&self.unlisted_partitions()).map(Into::into));
@@ -483,7 +487,9 @@ impl SlurmPoller {
     /// Lists the watched nodes, and what Slurm says of them.
     fn update_targets(&mut self, now: Timestamp) {
         let partitions = &self.filter.partitions;
-        let all = self.nodes.list.names_in(partitions).filter(|_| self.nodes.has_all_nodes);
+        let nodes = &self.nodes;
+        let known = if nodes.is_missing() { &self.node_use.last.nodes } else { &nodes.list.nodes };
+        let all = names_in(known, partitions).filter(|_| self.nodes.has_all_nodes);
         let constant = [self.static_targets.as_slice(), &self.initial_targets].concat();
         self.targets = merge_targets(&constant, &self.list.jobs, all);
         let names = self.targets.iter().map(|target| &target.name);

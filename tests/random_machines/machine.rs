@@ -191,7 +191,6 @@ impl Machine {
 
     /// Returns why a unit is not free, or not known to be.
     pub(super) fn state_reason(&self, unit: &UnitFacts) -> Option<&'static str> {
-        let is_in_use = unit.process.is_some_and(|bytes| bytes >= 256 * MIB);
         match self.state(unit) {
             "unavailable" if unit.is_empty => Some("no_slices"),
             "unavailable" => Some("node_takes_no_jobs"),

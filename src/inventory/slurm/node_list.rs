@@ -180,20 +180,19 @@ fn with_state(node: SchedulerNode, newer: &SchedulerNode) -> SchedulerNode {
     }
 }
 
-impl NodeList {
-    /// Returns the nodes of these partitions, or all if none are named.
-    pub(super) fn names_in<'a>(
-        &'a self,
-        partitions: &'a [String],
-    ) -> impl Iterator<Item = &'a NodeName> {
-        let is_named = |name: &Arc<str>| partitions.iter().any(|one| **one == **name);
-        let nodes = self
-            .nodes
-            .iter()
-            .filter(move |(_, node)| partitions.is_empty() || node.partitions.iter().any(is_named));
-        nodes.map(|(name, _)| name)
-    }
+/// Returns the nodes that are in these partitions, or all if none are named.
+pub(super) fn names_in<'a>(
+    nodes: &'a BTreeMap<NodeName, Arc<SchedulerNode>>,
+    partitions: &'a [String],
+) -> impl Iterator<Item = &'a NodeName> {
+    let is_named = |name: &Arc<str>| partitions.iter().any(|one| **one == **name);
+    let nodes = nodes
+        .iter()
+        .filter(move |(_, node)| partitions.is_empty() || node.partitions.iter().any(is_named));
+    nodes.map(|(name, _)| name)
+}
 
+impl NodeList {
     /// Returns what it and `node_use` say of some nodes: their states are those of the newer answer. Nodes that are not in
     /// `expected` are marked as extra.
     pub(super) fn of<'a>(
@@ -322,13 +321,13 @@ mod tests {
         assert_eq!(both.features, ["a100".into(), "ib".into()]);
         assert_eq!((both.devices, both.allocated, list.at), (Some(8), None, Some(NOW)));
         let in_debug = ["debug".to_owned()];
-        assert_eq!(list.names_in(&in_debug).collect::<Vec<_>>(), [&name("gpu01")]);
-        assert_eq!(list.names_in(&[]).count(), 2);
+        assert_eq!(names_in(&list.nodes, &in_debug).collect::<Vec<_>>(), [&name("gpu01")]);
+        assert_eq!(names_in(&list.nodes, &[]).count(), 2);
         let known = |is_old| {
             let busy = name("gpu02");
             let expected = [&busy].into();
             let old = OldAnswers { list: is_old, node_use: false };
-            let known = list.of(&NodeUse::default(), list.names_in(&[]), &expected, old);
+            let known = list.of(&NodeUse::default(), names_in(&list.nodes, &[]), &expected, old);
             assert_eq!(known.at, Some(NOW));
             known.nodes.into_values().map(|node| (node.is_extra, node.is_old)).collect::<Vec<_>>()
         };
@@ -351,7 +350,7 @@ mod tests {
             ..NodeUse::default()
         };
         let expected = name("gpu01");
-        let nodes = list.of(&node_use, list.names_in(&[]), &[&expected].into(), old);
+        let nodes = list.of(&node_use, names_in(&list.nodes, &[]), &[&expected].into(), old);
         (SchedulerNode::clone(&nodes.nodes[&name("gpu01")]), nodes)
     }
 

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::inventory::slurm::SlurmError;
 use crate::inventory::slurm::node_list::{self, NodeList, NodeQuestion};
+use crate::inventory::slurm::node_use::NodeUse;
 use crate::inventory::slurm::poll::WAIT_PER_QUERY_TIME;
 use crate::inventory::slurm::scheduled_query::{ScheduledQuery, TimedAnswer};
 use crate::time::{Clock, Timestamp};
@@ -12,6 +15,8 @@ use crate::time::{Clock, Timestamp};
 const JOB_LISTS_PER_NODE_LIST: u32 = 10;
 /// The same if nodes are watched of which nothing but this list may be known.
 const JOB_LISTS_PER_FULL_NODE_LIST: u32 = 2;
+/// After this time without a first answer, nodes are taken from elsewhere.
+const LATE: Duration = Duration::from_secs(3);
 /// After so many usual waits without an answer, what the last list says may no longer be true.
 const WAITS_UNTIL_OLD: u32 = 3;
 
@@ -27,6 +32,8 @@ pub(super) struct NodePoll {
     pub(super) query: ScheduledQuery<Result<NodeList, SlurmError>>,
     /// Why the list is missing or old.
     error: Option<SlurmError>,
+    /// When the first answer is late.
+    late_at: Option<Instant>,
 }
 
 impl NodePoll {
@@ -39,6 +46,7 @@ impl NodePoll {
             interval: job_interval,
             query: ScheduledQuery::new(),
             error: None,
+            late_at: None,
         }
     }
 
@@ -48,12 +56,24 @@ impl NodePoll {
             let question = NodeQuestion { with_hidden: self.names_partitions };
             let now = clock.now();
             self.query.start(async move { node_list::fetch(question, now).await });
+            self.late_at.get_or_insert_with(|| Instant::now() + LATE);
         }
     }
 
     /// Returns true until the first list has arrived or failed.
     pub(super) fn is_awaited(&self) -> bool {
         self.list.at.is_none() && self.error.is_none()
+    }
+
+    /// Returns true if there is no list yet, and the first has failed or is late.
+    pub(super) fn is_missing(&self) -> bool {
+        let is_late = || self.late_at.is_some_and(|at| Instant::now() >= at);
+        self.list.at.is_none() && (self.error.is_some() || is_late())
+    }
+
+    /// Returns when the first answer is late; `None` if it has come or failed, or is late.
+    pub(super) fn next_late(&self) -> Option<Instant> {
+        self.late_at.filter(|_| self.is_awaited() && !self.is_missing())
     }
 
     /// Returns true if the last list is so old that it may no longer be true.
@@ -83,13 +103,15 @@ impl NodePoll {
     }
 
     /// Returns a note if what is known of nodes is old or not complete, or if nodes without a job cannot be listed.
-    pub(super) fn note(&self, now: Timestamp) -> Option<String> {
+    pub(super) fn note(&self, now: Timestamp, node_use: &NodeUse) -> Option<String> {
         if self.list.is_truncated {
             return Some("sinfo lists more nodes than gtop reads; some are missing".to_owned());
         }
         let error = self.error.as_ref().filter(|_| self.has_all_nodes || self.is_old(now))?;
         let what = match self.list.at {
             Some(_) => "partitions and states of nodes are old",
+            None if node_use.is_whole() => return None,
+            None if node_use.at.is_some() => "some nodes are missing",
             None => "only nodes of jobs are shown",
         };
         Some(format!("{}; {what}", error.message))
@@ -140,9 +162,13 @@ mod tests {
         assert!(!poll.is_old(after(60)), "the next answer is awaited");
         poll.apply(failed());
         assert!(!poll.is_old(after(10)));
-        assert_eq!(poll.note(after(10)), None);
+        assert_eq!(poll.note(after(10), &NodeUse::default()), None);
         assert!(poll.is_old(after(20)));
-        assert!(poll.note(after(20)).unwrap().ends_with("partitions and states of nodes are old"));
+        assert!(
+            poll.note(after(20), &NodeUse::default())
+                .unwrap()
+                .ends_with("partitions and states of nodes are old")
+        );
         poll.apply(listed(&clock));
         assert!(!poll.is_old(after(20)));
     }
@@ -154,14 +180,24 @@ mod tests {
         let mut poll = NodePoll::new(Duration::from_secs(30), false);
         assert!(poll.is_awaited());
         poll.apply(failed());
-        assert_eq!(poll.note(now), None);
+        assert_eq!(poll.note(now, &NodeUse::default()), None);
         poll.has_all_nodes = true;
         let note = "sinfo is not on the PATH of this machine; only nodes of jobs are shown";
-        assert_eq!(poll.note(now).as_deref(), Some(note));
+        assert_eq!(poll.note(now, &NodeUse::default()).as_deref(), Some(note));
         assert!(!poll.is_awaited());
+        let told = |is_truncated| {
+            let told = NodeUse { at: Some(now), is_truncated, ..NodeUse::default() };
+            poll.note(now, &told)
+        };
+        assert_eq!(told(false), None, "scontrol lists all nodes");
+        assert!(told(true).unwrap().ends_with("; some nodes are missing"));
         poll.apply(listed(&clock));
-        assert_eq!(poll.note(now), None);
+        assert_eq!(poll.note(now, &NodeUse::default()), None);
         poll.apply(failed());
-        assert!(poll.note(now).unwrap().ends_with("partitions and states of nodes are old"));
+        assert!(
+            poll.note(now, &NodeUse::default())
+                .unwrap()
+                .ends_with("partitions and states of nodes are old")
+        );
     }
 }

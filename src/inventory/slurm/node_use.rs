@@ -160,6 +160,11 @@ fn parse_reason(written: &str) -> Option<Arc<str>> {
 }
 
 impl NodeUse {
+    /// Returns true if it was answered, and has all nodes.
+    pub(super) fn is_whole(&self) -> bool {
+        self.at.is_some() && !self.is_truncated
+    }
+
     /// Returns true if the job has no device, because none of its nodes has one or jobs have none there. What was asked
     /// before the job was listed tells nothing about it.
     pub(super) fn excludes_devices(&self, job: &Job, listed_at: Option<Timestamp>) -> bool {
