@@ -375,9 +375,10 @@ class Nvml:
 
     # -- events
 
-    def report_event(self, kind, device, code):
-        self.child.report('event', {'t': 'event', 'at': time.monotonic(), 'source': self.kind, 'kind': kind,
-                                   'device': device, 'code': None if code < 0 else code})
+    def report_event(self, kind, device, code, count=1):
+        frame = {'t': 'event', 'at': time.monotonic(), 'source': self.kind, 'kind': kind, 'device': device,
+                 'code': None if code < 0 else code}
+        self.child.report('event', dict(frame, count=count) if count > 1 else frame)
 
     def report_recovery(self, gpu):
         """Reports an event if the recovery action of a device has changed."""
@@ -448,7 +449,7 @@ class Nvml:
         """Reports the events that have arrived, without waiting; returns true if the event set must be created again."""
         if self.events is None:
             return False
-        library, found = self.library, set()
+        library, found = self.library, []
         wait = library.function('nvmlEventSetWait_v2') or library.function('nvmlEventSetWait')
         for _ in range(MAX_EVENTS):
             library.record_call(b'nvmlEventSetWait_v2')
@@ -462,10 +463,10 @@ class Nvml:
             handle, bits, data, instance, part = struct.unpack_from('=QQQII', self.event)
             for gpu in self.gpus:
                 if gpu.__class__ is Gpu and gpu.handle.value == handle:
-                    found.update(self.decode_event(gpu, bits, data, instance, part))
+                    found += self.decode_event(gpu, bits, data, instance, part)
                     self.slow_due = 0.0  # the slow group shows what else has changed
-        for kind, device, code in sorted(found):
-            self.report_event(kind, device, code)
+        for kind, device, code in sorted(set(found)):
+            self.report_event(kind, device, code, found.count((kind, device, code)))
         return False
 
     def decode_event(self, gpu, bits, data, instance, part):

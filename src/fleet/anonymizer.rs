@@ -281,12 +281,12 @@ impl Anonymizer {
     }
 
     fn event_record(&mut self, record: &EventRecord) -> EventRecord {
-        let Event { at, source, kind, device, code, message: _ } = &record.event;
+        let Event { at, source, kind, device, code, message: _, count } = &record.event;
         let is_known = !matches!(kind, EventKind::Other(_));
         let kind = if is_known { kind.clone() } else { EventKind::Other(WITHHELD.into()) };
         let device = self.uuid(device);
         let (source, code, message) = (source.clone(), *code, "".into());
-        let event = Event { at: *at, source, kind, device, code, message };
+        let event = Event { at: *at, source, kind, device, code, message, count: *count };
         EventRecord { event, first_at: record.first_at, count: record.count }
     }
 
@@ -581,6 +581,7 @@ mod tests {
             device: text("GPU-beef"),
             code: None,
             message: text("killed alice"),
+            count: 1,
         });
         node
     }

@@ -108,7 +108,7 @@ impl HealthStates {
                 _ => return None,
             };
             let (source, device) = (source.clone(), Arc::clone(&device.uuid));
-            Some(Event { at, source, kind, device, code, message: Arc::default() })
+            Some(Event { at, source, kind, device, code, message: Arc::default(), count: 1 })
         };
         node.devices.iter().filter_map(changed).collect()
     }
@@ -519,6 +519,7 @@ mod tests {
             device: device.into(),
             code: Some(code),
             message: Arc::default(),
+            count: 1,
         };
         let lose = |builder: &mut NodeBuilder| {
             let mut sample = sample_with(&nvml(), "GPU-a", vec![]);

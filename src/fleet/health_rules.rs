@@ -288,6 +288,7 @@ mod tests {
             device: device.into(),
             code: Some(code),
             message: "".into(),
+            count: 1,
         });
     }
 

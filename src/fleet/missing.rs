@@ -164,7 +164,7 @@ pub(super) fn list_event(
     kind: EventKind,
 ) -> Event {
     let (source, device) = (source.clone(), Arc::clone(&device.uuid));
-    Event { at, source, kind, device, code: None, message: Arc::default() }
+    Event { at, source, kind, device, code: None, message: Arc::default(), count: 1 }
 }
 
 /// Numbers the devices of a source: while some are missing, the driver counts the others anew, but they keep the index by

@@ -194,7 +194,8 @@ impl Node {
         let (first_at, count) = before.map_or((event.at, 0), |known| (known.first_at, known.count));
         let others = self.events.iter().filter(|known| !known.event.is_same_event(&event));
         let mut events: Vec<EventRecord> = others.cloned().collect();
-        events.push(EventRecord { event, first_at, count: count.saturating_add(1) });
+        let count = count.saturating_add(event.count);
+        events.push(EventRecord { event, first_at, count });
         let surplus = events.len().saturating_sub(MAX_EVENTS);
         self.events = events.into_iter().skip(surplus).collect();
     }
@@ -582,6 +583,7 @@ mod tests {
                 device: "GPU-1".into(),
                 code: Some(code),
                 message: "".into(),
+                count: 1,
             });
         }
         node

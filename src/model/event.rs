@@ -22,6 +22,8 @@ pub struct Event {
     pub code: Option<u64>,
     /// The driver's message; mostly empty.
     pub message: Arc<str>,
+    /// How often it occurred since it was last reported.
+    pub count: u64,
 }
 
 /// The kinds of events on the wire.
@@ -161,7 +163,8 @@ mod tests {
 
     fn text(kind: EventKind, code: Option<u64>) -> String {
         let (source, device, message) = (Source::new("nvml"), "GPU-1".into(), "".into());
-        Event { at: Timestamp::from_micros(1), source, kind, device, code, message }.text()
+        Event { at: Timestamp::from_micros(1), source, kind, device, code, message, count: 1 }
+            .text()
     }
 
     #[test]

@@ -427,6 +427,8 @@ objects! {
         pub device: String,
         /// The Xid, or NVML's number of the recovery action.
         pub code?: Raw<u64>,
+        /// How often it occurred; once if this is missing.
+        pub count?: Raw<u64>,
         /// The driver's message.
         pub message?: Option<String>,
     }

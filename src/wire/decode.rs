@@ -216,6 +216,7 @@ impl Decoder {
             device: sanitize_shared(&sent.device, MAX_NAME_LENGTH),
             code: sent.code.value(),
             message: sanitize_shared(sent.message.as_deref().unwrap_or_default(), 200),
+            count: sent.count.value().unwrap_or(1).max(1),
         }
     }
 
@@ -474,13 +475,14 @@ mod tests {
             device: "x".repeat(9999),
             code: Raw::Wrong,
             message: Some("\u{202e}".repeat(9999)),
+            count: Raw::Value(0),
         };
         let arrival = Timestamp::from_micros(7);
         let Some(Decoded::Event(event)) = Decoder::default().decode(&Body::Event(sent), arrival)
         else {
             panic!()
         };
-        assert_eq!((event.at, event.code), (arrival, None));
+        assert_eq!((event.at, event.code, event.count), (arrival, None, 1));
         assert!(event.kind.as_str().starts_with("[2Jmeteor") && event.kind.as_str().len() <= 32);
         assert_eq!((event.device.len(), &*event.message), (MAX_NAME_LENGTH, ""));
     }

@@ -475,6 +475,7 @@ const EVENT: Shape = Object(&[
     ),
     ("device", MUST, Text(96)),
     ("code", MAY, MAYBE_COUNT),
+    ("count", MAY, COUNTER),
     ("message", MAY, Text(200)),
 ]);
 

@@ -231,6 +231,17 @@ fn an_xid_is_reported_counted_and_ages() {
     watched.until("age", |node| node["events"][0]["age_seconds"].as_f64().unwrap() > 1.0);
 }
 
+#[test]
+fn each_of_many_xids_at_once_counts_everywhere() {
+    let Some(watched) = WatchedMachine::start(BUSY) else { return };
+    watched.until("devices", has_devices(2));
+    watched.set(&(BUSY.to_owned() + &"xid 1 94\n".repeat(50)));
+    let node = watched.until("all", |node| node["devices"][1]["xid_events"] == 50);
+    let reasons = &node["devices"][1]["health_reasons"];
+    let found = (&node["events"][0]["count"], &reasons[0]["text"]);
+    assert_eq!(found, (&json!(50), &json!("Xid 94, 50 times")));
+}
+
 /// The utilization of the first process of the first device.
 fn sm(node: &Value) -> &Value {
     &node["devices"][0]["processes"][0]["sm_percent"]

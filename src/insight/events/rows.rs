@@ -214,7 +214,8 @@ mod tests {
 
     fn event(kind: EventKind, code: Option<u64>) -> Event {
         let at = Timestamp::default();
-        Event { at, source: Source::host(), kind, device: "".into(), code, message: "".into() }
+        let (device, message) = ("".into(), "".into());
+        Event { at, source: Source::host(), kind, device, code, message, count: 1 }
     }
 
     #[test]
