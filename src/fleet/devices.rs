@@ -171,7 +171,9 @@ fn rebuild_devices(
     let (own_devices, mut merged): (Vec<_>, Vec<_>) =
         known.into_iter().zip(sources.iter().cloned()).partition(is_own);
     let mut own_devices: Vec<Device> = own_devices.into_iter().map(|(device, _)| device).collect();
-    own_devices.extend(missing.take_before_reboot(source, &reading.list));
+    let before_reboot = missing.take_before_reboot(source, &reading.list);
+    let is_same_boot = before_reboot.is_empty();
+    own_devices.extend(before_reboot);
     let indices = own_devices.iter().filter(|device| device.parent.is_none());
     let indices: BTreeMap<Arc<str>, u32> = indices
         .filter_map(|device| Some((Arc::clone(&device.uuid), device.index.get()?)))
@@ -198,15 +200,18 @@ fn rebuild_devices(
         .filter(|device| device.gone_since().is_some())
         .map(|device| Arc::clone(&device.uuid))
         .collect();
+    let mut slots = indices.clone();
+    let is_renumbered =
+        is_same_boot && missing.take_slots(source, &reading.list, &own_devices, &mut slots);
     let kept = missing.keep(node, reading, own_devices, &indices);
     for device in kept.iter().filter(|device| !was_gone.contains(&device.uuid)) {
         if let Some(since) = device.gone_since() {
             node.record_event(list_event(source, device, since, EventKind::Gone));
         }
     }
-    if !kept.is_empty() {
+    if !kept.is_empty() || is_renumbered {
         devices.extend(kept);
-        keep_indices(&mut devices, &indices);
+        keep_indices(&mut devices, &slots);
     }
     merged.extend(devices.into_iter().map(|device| (device, source.clone())));
     merged.truncate(MAX_DEVICES);

@@ -27,6 +27,8 @@ pub(super) struct MissingDevices {
     before_reboot: Vec<(Device, Source)>,
     /// A session saw only some devices of the node.
     was_confined: bool,
+    /// Sources with a device in the slot of an earlier one: their drivers may count the others anew.
+    renumbered: BTreeSet<Source>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +71,7 @@ impl MissingDevices {
     /// Begins another session, which may see other devices.
     pub(super) fn on_session_end(&mut self, node: &Node) {
         self.listed.clear();
+        self.renumbered.clear();
         self.was_confined |= node.is_confined();
     }
 
@@ -76,6 +79,7 @@ impl MissingDevices {
     pub(super) fn on_reboot(&mut self, node: &Node) {
         self.waiting.clear();
         self.listed.clear();
+        self.renumbered.clear();
         let devices = node.devices.iter().zip(node.device_sources.iter());
         let whole = devices.filter(|(device, _)| device.parent.is_none());
         self.before_reboot =
@@ -93,6 +97,28 @@ impl MissingDevices {
             own.clear();
         }
         own.into_iter().map(Device::without_readings).collect()
+    }
+
+    /// Gives a device in the slot of an earlier one its index; returns true if there was one in this session.
+    pub(super) fn take_slots(
+        &mut self,
+        source: &Source,
+        list: &[Device],
+        lacking: &[Device],
+        indices: &mut BTreeMap<Arc<str>, u32>,
+    ) -> bool {
+        for earlier in lacking.iter().filter(|device| device.parent.is_none()) {
+            let (Some(pci), Some(index)) = (earlier.pci.known(), earlier.index.get()) else {
+                continue;
+            };
+            let has_slot =
+                |newer: &&Device| newer.has_pci_id(pci) && !indices.contains_key(&newer.uuid);
+            if let Some(newer) = list.iter().find(has_slot) {
+                indices.insert(Arc::clone(&newer.uuid), index);
+                self.renumbered.insert(source.clone());
+            }
+        }
+        self.renumbered.contains(source)
     }
 
     /// Returns the devices that stay although this list of their source lacks them.
@@ -402,6 +428,30 @@ mod tests {
             false,
         );
         assert_eq!(watched.rows(), "a0 works, b1 gone, c2 works");
+    }
+
+    #[test]
+    fn a_device_in_the_slot_of_one_that_is_gone_has_its_index_and_the_others_keep_theirs() {
+        let mut watched = TestNode::new();
+        watched.list(1, "abcd");
+        let listed = |letters: &str| -> Vec<Device> {
+            let pairs = letters.chars().zip(0..);
+            pairs.map(|(letter, index)| device(letter, index)).collect()
+        };
+        watched.list(2, "acd");
+        let mut newer = listed("acdn");
+        newer[3].pci = device('b', 0).pci;
+        for second in 3..6 {
+            watched.apply(second, newer.clone(), false);
+            assert_eq!(watched.rows(), "a0 works, n1 works, c2 works, d3 works");
+        }
+        // The one before is back.
+        watched.list(6, "acd");
+        watched.list(7, "acdb");
+        assert_eq!(watched.rows(), "a0 works, b1 works, c2 works, d3 works");
+        // It is replaced from one list to the next.
+        watched.apply(8, newer, false);
+        assert_eq!(watched.rows(), "a0 works, n1 works, c2 works, d3 works");
     }
 
     #[test]
