@@ -233,9 +233,7 @@ fn passed_over(fleet: &Fleet, request: &PickRequest, refused: &Refused) -> Optio
         Health::Degraded => !request.allows_degraded,
         Health::Unknown | Health::Ok => memory_of_nobody(node, device).is_some(),
     };
-    let label = device.index.get().map(|_| device_label(node, device));
-    let label = label.or_else(|| device.pci.known().map(ToString::to_string));
-    let label = label.unwrap_or_else(|| "?".to_owned());
+    let label = device_label(node, device);
     let of_node = if fleet.nodes.len() > 1 { node.name.label() } else { "" };
     is_unsound.then(|| format!("{of_node}#{label} {}", refused.reason))
 }

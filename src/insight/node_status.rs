@@ -222,10 +222,11 @@ pub(crate) fn model_name(device: &Device) -> &str {
     device.model().unwrap_or(UNKNOWN)
 }
 
-/// Returns the number of a device: `3`, or `3.1` for a slice.
+/// Returns the number of a device: `3`, or `3.1` for a slice; of a device without a number, its place on the PCI bus.
 pub(crate) fn device_label(node: &Node, device: &Device) -> String {
     let number = |device: &Device| {
-        device.index.get().map_or_else(|| UNKNOWN.to_owned(), |index| index.to_string())
+        let index = device.index.get().map(|index| index.to_string());
+        index.unwrap_or_else(|| device.bus_address().unwrap_or(UNKNOWN).to_owned())
     };
     let Some(parent) = &device.parent else { return number(device) };
     let parent = node.device(parent);

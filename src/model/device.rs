@@ -229,6 +229,14 @@ impl Device {
         self.pci.known().is_some_and(|known| parts(known).is_some() && parts(known) == parts(pci))
     }
 
+    /// Returns its PCI id, without the domain if that is the first one.
+    pub fn bus_address(&self) -> Option<&str> {
+        let id = self.pci.known()?;
+        let in_first_domain =
+            id.split_once(':').filter(|(domain, _)| domain.bytes().all(|digit| digit == b'0'));
+        Some(in_first_domain.map_or(&**id, |(_, address)| address))
+    }
+
     /// Marks memory values above the total as malformed.
     pub fn reject_impossible_memory(&mut self) {
         let Some(total) = self.memory_total.get() else { return };
