@@ -73,7 +73,7 @@ grid_seconds() {    # sets `sec` to $1 hundredths, rounded up to whole ticks
 }
 
 hello() {
-    case $smi in '') state='"absent","why":"nvidia-smi not found"' ;; *) state='"starting"' ;; esac
+    case $smi in '') state='"absent","why":"nvidia-smi not found","missing":true' ;; *) state='"starting"' ;; esac
     seconds "$period"; intervals="\"host\":$sec"
     grid_seconds 1000; intervals="$intervals,\"host.slow\":$sec"
     grid_seconds $every; intervals="$intervals,\"nvidia-smi\":$sec"

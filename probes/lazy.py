@@ -7,6 +7,7 @@ NVML_PATHS = ('libnvidia-ml.so.1', '/usr/lib64/libnvidia-ml.so.1', '/usr/lib/x86
                '/home/kubernetes/bin/nvidia/lib64/libnvidia-ml.so.1')
 VENDORS = ('0x1002', '0x1ae0')  # AMD, Google
 PCI_DEVICES = pci_devices()
+NOT_INSTALLED = {'missing': True}  # facts of a backend whose program or library is not there
 
 
 def pci_functions():
@@ -42,8 +43,8 @@ def load_part(kind):
     load(zlib.decompress(binascii.a2b_base64(PACKED[kind])).split(b'\f'))
 
 
-def nvml_absent_reason():
-    """Returns why NVML cannot be loaded, or None if it can."""
+def nvml_absence():
+    """Returns why NVML cannot be loaded, with the facts of it, or None if it can."""
     import _ctypes
     message = ''
     for path in NVML_PATHS:
@@ -55,20 +56,20 @@ def nvml_absent_reason():
                 message = str(error)[:120]
         except AttributeError:  # another Python implementation
             return None
-    return 'NVML: ' + (message or 'libnvidia-ml.so.1 not found')
+    return ('NVML: ' + message, None) if message else ('NVML: libnvidia-ml.so.1 not found', NOT_INSTALLED)
 
 
 class LazyBackend:
     """A backend that is not compiled yet; calling it compiles it and returns an instance."""
 
-    def __init__(self, kind, name, matches, min_intervals, focused=None, sends_full=False, absent_reason=None):
+    def __init__(self, kind, name, matches, min_intervals, focused=None, sends_full=False, absence=None):
         self.kind = kind
         self.name = name  # class name in its source
         self.matches = matches  # returns true if a PCI function is such a device
         self.min_intervals = min_intervals  # seconds between samples of devices, of processes, of the slow group
         self.focused = focused  # the minimum interval of devices while a user looks closely
         self.sends_full = sends_full  # the child sends full samples; otherwise the probe merges the last parts
-        self.absent_reason = absent_reason or (lambda: None)  # why it is not worth compiling; called in the child
+        self.absence = absence or (lambda: None)  # why it is not worth compiling, with facts; called in the child
 
     def __call__(self, child):
         load_part(self.kind)

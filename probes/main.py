@@ -1,7 +1,7 @@
 # The probe's main loop over stdin, the children and the clock.
 # To add a kind of device, write a class like NvidiaSmi in its own file and add an entry here or to LAZY_BACKENDS. An entry
 # is a family of backends: the first one that works is used, the next is tried if it is absent.
-BACKENDS = ((LazyBackend('nvml', 'Nvml', None, (0.5, 2.0, 10.0), 0.1, True, nvml_absent_reason),
+BACKENDS = ((LazyBackend('nvml', 'Nvml', None, (0.5, 2.0, 10.0), 0.1, True, nvml_absence),
              LazyBackend('nvidia-smi', 'NvidiaSmi', None, (1.0, 2.0, 10.0))),) + tuple((kind,) for kind in present_backends(LAZY_BACKENDS))
 SLOW_INTERVAL = 10.0
 FULL_INTERVAL = 60.0
@@ -17,9 +17,9 @@ def backend_main(backend):
     """Returns the main loop of the child of one backend."""
     def run(child):
         try:
-            why = backend.absent_reason()
-            if why:
-                child.report('state', why, None)
+            absence = backend.absence()
+            if absence:
+                child.report('state', *absence)
                 return
             driver = backend(child)
             why = driver.absent()
@@ -28,6 +28,8 @@ def backend_main(backend):
             return
         child.on_exit = driver.on_exit
         child.report('state', why, driver.facts)
+        if why is not None:
+            return
         while why is None:
             why = driver.sample(*child.next_request()[1:])
             child.report('idle')
@@ -50,8 +52,8 @@ class Backend:
         self.worker = Worker(kind.kind, backend_main(kind), CallPage() if kind.sends_full else None)
         self.kind = kind.kind
         self.why = None
-        self.facts = None  # what it reports about itself once it works
-        self.refusal = None  # the error with which its driver refused to start: code, call, message
+        self.facts = None  # what it reports about itself
+        self.refusal = None  # the error with which its driver refused to start: its kind, call, message and number
         self.min_intervals = kind.min_intervals
         self.focused = kind.focused
         self.sends_full = kind.sends_full
@@ -404,7 +406,7 @@ class Probe:
 
     def backend_state(self, backend):
         if backend.why is not None:
-            state = {'kind': backend.kind, 'state': 'absent', 'why': backend.why}
+            state = dict(backend.facts or {}, kind=backend.kind, state='absent', why=backend.why)
             if self.is_fault(backend):
                 state.update(zip(('code', 'call', 'message'), backend.refusal))
             return state

@@ -85,6 +85,7 @@ class NvidiaSmi:
             if folder.startswith('/') and os.path.isfile(path) and os.access(path, os.X_OK):
                 self.path = path
                 return None
+        self.facts = NOT_INSTALLED
         return 'nvidia-smi not found'
 
     def on_exit(self):

@@ -13,12 +13,12 @@ use crate::app::watch::{Start, start};
 use crate::app::{AppError, ExitReason, limits, targets, variable};
 use crate::cli::{DeviceFormat, PickOptions};
 use crate::export::{PickFormat, write_pick_json, write_pick_variables, write_picks};
-use crate::fleet::{Fleet, Health, Node};
+use crate::fleet::{Fleet, Health, Node, SourceState};
 use crate::insight::node_status::device_label;
 use crate::insight::pick::{
     EligibleDevice, PickRequest, Picks, Refused, Spread, memory_of_nobody, variables,
 };
-use crate::model::{NodeName, TransportKind};
+use crate::model::{BackendState, NodeName, TransportKind};
 use crate::nodeset;
 use crate::process;
 use crate::time::Timestamp;
@@ -274,16 +274,16 @@ fn check_any_devices(fleet: &Fleet) -> Result<(), PickError> {
     let names = fleet.nodes.iter().filter(|node| node.via != Some(TransportKind::Local));
     let names = nodeset::fold(names.map(|node| node.name.label()));
     let names = if names.is_empty() { names } else { format!("'{names}' ") };
-    let reasons: Vec<String> = fleet.nodes.iter().flat_map(|node| absence_reasons(node)).collect();
-    let driver = reasons.iter().find(|reason| !reason.ends_with("not found"));
+    let reasons: Vec<NoDevices> = fleet.nodes.iter().flat_map(|node| absences(node)).collect();
+    let driver = reasons.iter().find(|reason| !reason.is_missing);
     let is_answered = fleet.nodes.iter().any(|node| node.taken_at().is_some());
     let hellos = fleet.nodes.iter().filter_map(|node| node.hello.as_ref());
     if let Some(found) = hellos.flat_map(|hello| hello.host.unreadable_devices()).next() {
         return Err(PickError::NoDevices(found.text(), names));
     }
     match driver.or(reasons.first()) {
-        Some(reason) if driver.is_some() => Err(PickError::DriverError(reason.clone(), names)),
-        Some(reason) => Err(PickError::NoDevices(reason.clone(), names)),
+        Some(reason) if driver.is_some() => Err(PickError::DriverError(reason.text.clone(), names)),
+        Some(reason) => Err(PickError::NoDevices(reason.text.clone(), names)),
         None if is_answered => {
             Err(PickError::NoDevices("the nodes have no accelerators".to_owned(), names))
         }
@@ -291,19 +291,25 @@ fn check_any_devices(fleet: &Fleet) -> Result<(), PickError> {
     }
 }
 
+/// Why a driver reports no devices.
+struct NoDevices {
+    text: String,
+    /// It is not installed.
+    is_missing: bool,
+}
+
 /// Returns why the drivers of a node report no devices: NVIDIA's library first.
-fn absence_reasons(node: &Node) -> Vec<String> {
-    let mut reasons: Vec<String> = node
-        .sources
-        .iter()
-        .filter(|state| state.source.as_str() != "host" && state.source.as_str() != "host.slow")
-        .filter_map(|state| {
-            let fault = state.fault.as_ref().map(|fault| fault.kind.label().to_owned());
-            state.absent.as_ref().map(ToString::to_string).or(fault)
-        })
-        .collect();
-    reasons.sort_by_key(|reason| !reason.starts_with("NVML"));
-    reasons
+fn absences(node: &Node) -> Vec<NoDevices> {
+    let backends = node.hello.iter().flat_map(|hello| &hello.backends);
+    let mut states: Vec<(&BackendState, &SourceState)> =
+        backends.filter_map(|backend| Some((backend, node.source(&backend.source)?))).collect();
+    states.sort_by_key(|(backend, _)| backend.source.as_str() != "nvml");
+    let reason = |(backend, state): (&BackendState, &SourceState)| {
+        let fault = state.fault.as_ref().map(|fault| fault.kind.label());
+        let text = state.absent.as_deref().or(fault)?.to_owned();
+        Some(NoDevices { text, is_missing: state.absent.is_some() && backend.is_missing })
+    };
+    states.into_iter().filter_map(reason).collect()
 }
 
 /// Becomes the command, with the variables of the devices; returns why that fails.

@@ -419,6 +419,7 @@ fn backend(state: &BackendState) -> BackendState {
     BackendState {
         source: state.source.clone(),
         absent: state.absent.as_ref().map(|_| WITHHELD.into()),
+        is_missing: state.is_missing,
         fault: state.fault.as_ref().map(withheld_source_fault),
         driver: state.driver.as_ref().map(|driver| {
             let no_events = driver.no_events.as_ref().map(|_| WITHHELD.into());
@@ -511,6 +512,7 @@ mod tests {
             backends: vec![BackendState {
                 source: Source::new("nvml"),
                 absent: Some(text("/opt/acme is missing")),
+                is_missing: true,
                 fault: Some(SourceFault {
                     kind: SourceFaultKind::Mismatch,
                     call: text("acme_init"),

@@ -348,6 +348,7 @@ mod tests {
         let state = |(source, absent): &(&Source, Option<&str>)| BackendState {
             source: (*source).clone(),
             absent: absent.map(Into::into),
+            is_missing: absent.is_some(),
             fault: None,
             driver: None,
         };

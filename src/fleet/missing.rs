@@ -223,8 +223,13 @@ mod tests {
 
     fn hello(boot: &str, job: Option<&str>) -> Hello {
         let source = Source::new("nvml");
-        let backend =
-            BackendState { source: source.clone(), absent: None, fault: None, driver: None };
+        let backend = BackendState {
+            source: source.clone(),
+            absent: None,
+            is_missing: false,
+            fault: None,
+            driver: None,
+        };
         let host = HostFacts {
             boot_id: boot.into(),
             job: job.and_then(JobId::new),

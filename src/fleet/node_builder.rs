@@ -498,7 +498,13 @@ mod tests {
                 (Source::host(), Duration::from_secs(1)),
                 (smi(), Duration::from_secs(1)),
             ],
-            backends: vec![BackendState { source: smi(), absent: None, fault: None, driver: None }],
+            backends: vec![BackendState {
+                source: smi(),
+                absent: None,
+                is_missing: false,
+                fault: None,
+                driver: None,
+            }],
             ..Hello::default()
         }
     }

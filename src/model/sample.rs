@@ -40,6 +40,8 @@ pub struct BackendState {
     pub source: Source,
     /// Why it is absent; `None` when it works or is starting.
     pub absent: Option<Arc<str>>,
+    /// It is absent because its program or library is not installed.
+    pub is_missing: bool,
     /// Its driver refused to start, although the node has devices for it.
     pub fault: Option<SourceFault>,
     /// Its driver, once it works.

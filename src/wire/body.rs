@@ -95,6 +95,8 @@ objects! {
         pub state: String,
         /// Why it is absent.
         pub why?: Option<String>,
+        /// It is absent because its program or library is not installed.
+        pub missing?: bool,
         /// Its driver refused to start, although the node has devices for it: the code of the error.
         pub code?: Option<String>,
         /// The call that was refused.

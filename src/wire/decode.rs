@@ -306,6 +306,7 @@ fn hello(sent: &body::Hello) -> Hello {
                 source: Source::new(&backend.kind),
                 absent: (backend.state == "absent")
                     .then(|| name(backend.why.as_deref().unwrap_or("no reason given"))),
+                is_missing: backend.missing,
                 fault: None,
                 driver: driver_facts(backend),
             })

@@ -138,6 +138,7 @@ impl NodeFixture {
         let state = |(kind, absent): &(&str, Option<&str>)| BackendState {
             source: Source::new(kind),
             absent: absent.map(Into::into),
+            is_missing: absent.is_some(),
             fault: None,
             driver: None,
         };

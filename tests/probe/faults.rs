@@ -1,7 +1,7 @@
 //! Failures of nvidia-smi: devices may become unknown, the host never does.
 
 use gtop::internals::probe::Interpreter;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::harness::probe::{BOTH, Rig, Setup, at_once, gpus};
 use crate::probe::processes::is_root;
@@ -337,7 +337,10 @@ fn a_node_without_nvidia_smi_reports_that_and_its_host() {
     at_once(BOTH, |interpreter| {
         let mut rig = Setup { state: None, ..Setup::new(interpreter) }.start();
         let state = rig.backend("nvidia-smi", "absent");
-        assert_eq!(state["why"], "nvidia-smi not found");
+        assert_eq!(
+            (&state["why"], &state["missing"]),
+            (&json!("nvidia-smi not found"), &json!(true))
+        );
         let sample = rig.sample();
         assert!(sample["host"].is_object() && sample["backends"].is_null());
         rig.finish();
