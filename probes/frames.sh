@@ -29,7 +29,8 @@ add_nvidia() {    # folder of a PCI function, class: adds it to `expected` if NV
             case "$key $word $value" in
             'GPU Excluded: Yes') return 0 ;;
             'Device Minor: '*[!0-9]*) ;;
-            'Device Minor: '*) [ -e "$GTOP_ROOT/dev/nvidia$value" ] || return 0 ;;
+            # The files of a sandbox are those of its devices; on the machine itself, a driver that does not start makes none.
+            'Device Minor: '*) [ -e "$GTOP_ROOT/dev/nvidia$value" ] || [ -e "$GTOP_ROOT/dev/kmsg" ] || return 0 ;;
             esac
         done <"$information"
     fi

@@ -21,6 +21,7 @@ def nvidia_devices(must_work=True):
     """Returns the PCI addresses of the devices that NVIDIA's driver should list; without `must_work`, also of those that have
     no driver now. Devices of other drivers, such as vfio-pci and nouveau, and those that are hidden here are none of them."""
     found, driver_files = [], ROOT + '/proc/driver/nvidia/gpus/'
+    is_sandbox = not os.path.exists(ROOT + '/dev/kmsg')
     for address, vendor, _, kind, driver in PCI_DEVICES:
         # A display card without a driver may be too old for it.
         is_compute = kind[:6] == '0x0302' and os.path.isdir(driver_files)
@@ -30,7 +31,8 @@ def nvidia_devices(must_work=True):
         pairs = [line.partition(':')[::2] for line in read_text(driver_files + address + '/information').split('\n')]
         facts = {key.strip(): value.strip() for key, value in pairs}
         minor = facts.get('Device Minor', '')
-        is_hidden = minor.isdigit() and not os.path.exists(ROOT + '/dev/nvidia' + minor)
+        # The files of a sandbox are those of its devices; on the machine itself, a driver that does not start makes none.
+        is_hidden = is_sandbox and minor.isdigit() and not os.path.exists(ROOT + '/dev/nvidia' + minor)
         if facts.get('GPU Excluded') != 'Yes' and not is_hidden:
             found.append(address[:32])
     return found[:64]

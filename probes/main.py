@@ -408,7 +408,7 @@ class Probe:
         if backend.why is not None:
             state = dict(backend.facts or {}, kind=backend.kind, state='absent', why=backend.why)
             if self.is_fault(backend):
-                state.update(zip(('code', 'call', 'message'), backend.refusal))
+                state.update(zip(('code', 'call', 'message', 'number'), backend.refusal))
             return state
         return dict(backend.facts or {}, kind=backend.kind, state='ready' if backend.facts else 'starting')
 

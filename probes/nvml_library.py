@@ -62,7 +62,7 @@ class Library:
         self.memory = page.memory
         self.lib = None
         self.functions = {}
-        self.refusal = None  # the error of the start: code, call, message
+        self.refusal = None  # the error of the start: its kind, call, message and number
         self.last_refusal = NO_FUNCTION  # the last error of `unsigned`
 
     def open(self):
@@ -85,7 +85,7 @@ class Library:
             return None
         why = NVML_ABSENT.get(code, 'NVML: error %d at the start' % code)
         words = START_WORDS.get(code, why)[len('NVML: '):]
-        self.refusal = START_ERRORS.get(code, 'failed'), 'nvmlInit_v2', 'error %d: %s' % (code, words)
+        self.refusal = START_ERRORS.get(code, 'start'), 'nvmlInit_v2', 'error %d: %s' % (code, words), code
         return why
 
     def function(self, name):

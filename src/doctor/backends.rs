@@ -56,6 +56,8 @@ pub(super) async fn add_steps(
     }
     // The shell reads no driver but through nvidia-smi.
     let is_shell_probe = hello.is_shell_probe;
+    let is_confined = hello.host.is_confined();
+    let has_devices = hello.host.has_nvidia_devices();
     let mut states = hello.backends;
     let mut results: BTreeMap<Source, BackendResult> = BTreeMap::new();
     let began = Instant::now();
@@ -78,9 +80,13 @@ pub(super) async fn add_steps(
         }
     }
     let took = began.elapsed();
+    // A container or a job may have none of the devices.
+    for result in results.values_mut().filter(|_| is_confined) {
+        result.fault.take_if(|fault| fault.kind == SourceFaultKind::NoDevices);
+    }
     for state in &states {
         let needs_python = is_shell_probe && state.source.as_str() != "nvidia-smi";
-        if let Some(step) = absent_step(state, needs_python) {
+        if let Some(step) = absent_step(state, needs_python, has_devices) {
             steps.push(step);
             continue;
         }
@@ -113,12 +119,16 @@ fn record_sample(sample: Sample, results: &mut BTreeMap<Source, BackendResult>) 
 }
 
 /// Returns the step of an interface that the node does not have.
-fn absent_step(state: &BackendState, needs_python: bool) -> Option<StepResult> {
+fn absent_step(state: &BackendState, needs_python: bool, has_devices: bool) -> Option<StepResult> {
     let why = state.absent.as_ref().filter(|_| state.fault.is_none())?;
     let remedy = if needs_python {
         "install Python 3.6 or newer on the node"
-    } else {
+    } else if has_devices && state.is_missing {
+        "the node has NVIDIA devices: install the tools of their driver"
+    } else if state.is_missing {
         SourceFaultKind::NoLibrary.remedy()
+    } else {
+        "nothing if the node, or what you may use of it, has no such devices"
     };
     let name = sanitize(state.source.as_str(), 40);
     Some(StepResult::note(&name, why.to_string()).with_remedy(remedy))

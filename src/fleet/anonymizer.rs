@@ -519,6 +519,7 @@ mod tests {
                     message: text("s3cret"),
                     duration: Duration::ZERO,
                     at: Timestamp::default(),
+                    code: None,
                 }),
                 driver: Some(Arc::new(DriverFacts {
                     no_events: Some(text("s3cret")),
@@ -547,6 +548,7 @@ mod tests {
                 message: text("s3cret"),
                 duration: Duration::ZERO,
                 at: Timestamp::default(),
+                code: None,
             })),
             absent: Some(text("acme")),
         });

@@ -458,6 +458,7 @@ mod tests {
             message: "".into(),
             duration: Duration::from_secs(60),
             at: Timestamp::default(),
+            code: None,
         };
         let mut builder = builder(hello(&[(&nvml(), None)]));
         builder.on_sample(Sample { faults: vec![(nvml(), hangs)], ..Sample::default() });
@@ -478,6 +479,7 @@ mod tests {
                 message: "".into(),
                 duration: Duration::from_secs(4),
                 at: Timestamp::default(),
+                code: None,
             };
             Sample { faults: vec![(nvml(), fault)], ..Sample::default() }
         };

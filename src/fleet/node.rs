@@ -202,8 +202,8 @@ impl Node {
 
     /// Returns true if the session may see only some of its devices: in a container, a job or a step.
     pub fn is_confined(&self) -> bool {
-        let is_within = |hello: &Arc<Hello>| hello.host.is_contained || hello.host.job.is_some();
-        self.via == Some(TransportKind::Step) || self.hello.as_ref().is_some_and(is_within)
+        self.via == Some(TransportKind::Step)
+            || self.hello.as_ref().is_some_and(|hello| hello.host.is_confined())
     }
 
     /// Returns true if the node belongs to a scheduler: it lists the node, or the node shows its daemon.
@@ -644,7 +644,7 @@ mod tests {
             }
             node.source_mut(&list).fault = fault.map(|kind| {
                 let (call, message, duration) = ("".into(), "".into(), Duration::ZERO);
-                Box::new(SourceFault { kind, call, message, duration, at: START })
+                Box::new(SourceFault { kind, call, message, duration, at: START, code: None })
             });
             assert_eq!(node.users_unknown_reason(0), expected, "{is_sampled} {fault:?}");
         }

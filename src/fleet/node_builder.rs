@@ -710,6 +710,7 @@ mod tests {
             message: "".into(),
             duration: Duration::from_secs(3),
             at: at(300),
+            code: None,
         };
         builder.on_sample(Sample { faults: vec![(smi(), fault)], ..Sample::default() });
         assert!(builder.node().is_settled);
@@ -738,6 +739,7 @@ mod tests {
             message: "".into(),
             duration: Duration::from_secs(3),
             at: at(300),
+            code: None,
         };
         for slow in [smi().slow(), smi().processes(), Source::host_slow()] {
             let faults = vec![(slow.clone(), fault.clone())];
@@ -758,6 +760,7 @@ mod tests {
             message: "".into(),
             duration: Duration::from_secs(5),
             at: at(8_000),
+            code: None,
         };
         builder.on_sample(Sample { faults: vec![(smi(), fault)], ..Sample::default() });
         let node = builder.node();
@@ -858,6 +861,7 @@ mod tests {
                 message: "error 18".into(),
                 duration: Duration::ZERO,
                 at: at(1_000),
+                code: None,
             });
             hello
         };

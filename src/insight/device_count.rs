@@ -162,6 +162,7 @@ mod tests {
                     message: "".into(),
                     duration: Duration::ZERO,
                     at: NOW,
+                    code: None,
                 }));
             }),
             ("an old list", |node| {

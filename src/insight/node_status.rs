@@ -320,6 +320,7 @@ mod tests {
             message: "".into(),
             duration: Duration::from_secs(4),
             at: at(2),
+            code: None,
         });
         node.sources.push(SourceState {
             source: if node.sources.is_empty() { Source::host() } else { Source::new("nvml") },

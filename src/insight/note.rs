@@ -96,7 +96,9 @@ fn source_fault_text(source: &Source, fault: &SourceFault, span: Duration) -> St
     if fault.kind.is_duration() {
         return format!("{label} {span}: {source}");
     }
-    // Of a driver that does not start, the message has the code.
+    if let Some(code) = fault.code {
+        return format!("{label} (error {code}): {source}");
+    }
     if fault.kind == SourceFaultKind::Failed && !fault.message.is_empty() {
         return format!("{label}: {source}: {}", excerpt_line(&fault.message));
     }
@@ -324,6 +326,7 @@ mod tests {
             message: "Unknown Error".into(),
             duration: Duration::ZERO,
             at: Timestamp::default(),
+            code: None,
         }
     }
 

@@ -300,6 +300,8 @@ pub struct SourceFault {
     pub duration: Duration,
     /// When the probe reported it.
     pub at: Timestamp,
+    /// The driver's number of the error, where it has one.
+    pub code: Option<u32>,
 }
 
 table! {
@@ -321,6 +323,11 @@ table! {
         NoLibrary = ("not installed", "no NVIDIA tools on this node; a CPU node needs none"),
         /// The driver is not running.
         NoDriver = ("driver not running", "load the driver, or ask the administrator"),
+        /// The driver does not start, for another reason.
+        NoStart = (
+            "driver does not start",
+            "dmesg there tells why; reload the driver or reboot the node",
+        ),
         /// Driver and library are of different versions.
         Mismatch =
             ("driver and library differ", "the driver was updated; reload it or reboot the node"),
@@ -328,6 +335,11 @@ table! {
         NoPermission = ("no permission", "ask the administrator for access to the devices"),
         /// A device is gone.
         Lost = ("device lost", "the device fell off the bus; reboot the node"),
+        /// The driver answers and has no device.
+        NoDevices = (
+            "no devices found",
+            "dmesg there tells why the driver finds none; reload it or reboot the node",
+        ),
         /// The output cannot be parsed.
         Unreadable = ("unreadable answer", "run nvidia-smi there by hand"),
         /// Anything else.

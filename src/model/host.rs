@@ -50,6 +50,16 @@ impl HostFacts {
         UnreadableDevices::among(&self.pci)
     }
 
+    /// Returns true if the probe may see only some devices of the node: in a container or a job.
+    pub fn is_confined(&self) -> bool {
+        self.is_contained || self.job.is_some()
+    }
+
+    /// Returns true if the PCI bus has devices that NVIDIA's driver should list.
+    pub fn has_nvidia_devices(&self) -> bool {
+        self.pci.iter().any(PciFunction::is_of_nvidia_driver)
+    }
+
     /// Returns the machine's identity; `None` if the probe could not read the boot id.
     pub fn machine_id(&self) -> Option<MachineId> {
         (!self.boot_id.is_empty()).then(|| MachineId {

@@ -79,6 +79,13 @@ const INTEL_GRAPHICS: &str = ":00:02.0";
 const OTHER_DRIVERS: [&str; 2] = ["vfio-pci", "nouveau"];
 
 impl PciFunction {
+    /// Returns true if NVIDIA's driver should list it; a card without a driver may be too old for it, unless it only computes.
+    pub(super) fn is_of_nvidia_driver(&self) -> bool {
+        let is_compute = self.class >> 8 == 0x0302;
+        let is_driven = self.driver.as_deref().map_or(is_compute, |driver| driver == "nvidia");
+        self.vendor == NVIDIA && self.class >> 16 == 0x03 && is_driven
+    }
+
     /// Returns true if it is an accelerator that gtop cannot read.
     fn is_unreadable(&self) -> bool {
         let (base_class, sub_class) = (self.class >> 16, self.class >> 8 & 0xff);

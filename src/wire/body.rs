@@ -103,6 +103,8 @@ objects! {
         pub call?: Option<String>,
         /// The words of the error.
         pub message?: Option<String>,
+        /// The driver's number of the error.
+        pub number?: Raw<u64>,
         pub driver?: Option<String>,
         /// Version of the driver's library, such as NVML.
         pub library?: Option<String>,
@@ -404,7 +406,7 @@ objects! {
         pub source: String,
         /// `host` or `device`.
         pub scope: String,
-        /// One of `starting stuck nolib nodriver mismatch perm lost parse failed`.
+        /// One of `starting slow silent stuck nolib nodriver mismatch perm lost parse failed`.
         pub code: String,
         /// The call that failed.
         pub call: String,

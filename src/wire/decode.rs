@@ -204,6 +204,7 @@ impl Decoder {
             message: sanitize_shared(text.noise.first()?, 200),
             duration: Duration::ZERO,
             at: self.local_time(sent.at, arrival),
+            code: None,
         };
         Some((Source::new(&sent.kind), fault))
     }
@@ -227,6 +228,7 @@ impl Decoder {
             message: sanitize_shared(sent.message.as_deref().unwrap_or_default(), 200),
             duration: sent.lasting.value().and_then(seconds).unwrap_or_default(),
             at: self.local_time(sent.at, arrival),
+            code: None,
         }
     }
 
@@ -240,6 +242,7 @@ impl Decoder {
                 message: sanitize_shared(sent.message.as_deref().unwrap_or_default(), 200),
                 duration: Duration::ZERO,
                 at,
+                code: sent.number.value().and_then(|number| number.try_into().ok()),
             });
         }
         hello
@@ -256,6 +259,7 @@ fn fault_kind(code: &str, source: &str) -> SourceFaultKind {
         "stuck" => SourceFaultKind::Stuck,
         "nolib" => SourceFaultKind::NoLibrary,
         "nodriver" => SourceFaultKind::NoDriver,
+        "start" => SourceFaultKind::NoStart,
         "mismatch" => SourceFaultKind::Mismatch,
         "perm" => SourceFaultKind::NoPermission,
         "lost" => SourceFaultKind::Lost,

@@ -275,6 +275,7 @@ impl NodeFixture {
             message: message.into(),
             duration: Duration::from_secs(11),
             at: ago(1_000),
+            code: None,
         };
         self.builder.on_sample(Sample { faults: vec![(smi(), fault)], ..Sample::default() });
         self

@@ -81,13 +81,18 @@ fn devices_of_other_drivers_and_hidden_ones_are_not_expected() {
     machine.write("dev/nvidia1", "");
     machine.inform("0000:0b:00.0", "GPU Excluded:\t Yes\n");
     machine.inform("0000:0c:00.0", "Device Minor: \t 5\nGPU Excluded:\t No\n");
-    at_once(BOTH, |interpreter| {
-        let mut rig = machine.setup(Setup::new(interpreter)).start();
-        let hello = rig.next().unwrap();
-        let expected = json!(["0000:03:00.0", "0000:04:00.0", "0000:08:00.0"]);
-        assert_eq!(hello["expected"], expected, "{interpreter:?}");
-        rig.finish();
-    });
+    let expect = |addresses: &[&str]| {
+        at_once(BOTH, |interpreter| {
+            let mut rig = machine.setup(Setup::new(interpreter)).start();
+            let hello = rig.next().unwrap();
+            assert_eq!(hello["expected"], json!(addresses), "{interpreter:?}");
+            rig.finish();
+        });
+    };
+    expect(&["0000:03:00.0", "0000:04:00.0", "0000:08:00.0"]);
+    // The files of the machine itself hide none.
+    machine.write("dev/kmsg", "");
+    expect(&["0000:03:00.0", "0000:04:00.0", "0000:08:00.0", "0000:0c:00.0"]);
 }
 
 #[test]
@@ -132,7 +137,7 @@ fn a_driver_that_refuses_to_start_for_its_devices_is_a_fault() {
     machine.add("0000:03:00.0", "0x030200", "nvidia");
     let cases = [
         (18, "mismatch", "error 18: driver and library versions differ"),
-        (999, "failed", "error 999: unknown error"),
+        (999, "start", "error 999: unknown error"),
         (15, "lost", "error 15: a device is lost"),
         (9, "nodriver", "error 9: the driver is not running"),
     ];
@@ -144,6 +149,7 @@ fn a_driver_that_refuses_to_start_for_its_devices_is_a_fault() {
         }
         let found = (&nvml["code"], &nvml["call"], &nvml["message"]);
         assert_eq!(found, (&json!(word), &json!("nvmlInit_v2"), &json!(message)), "{code}");
+        assert_eq!(nvml["number"], code);
     }
     // A program that reads the same driver says it itself.
     let nvml = refused(&machine, 18, true).unwrap();
@@ -151,6 +157,17 @@ fn a_driver_that_refuses_to_start_for_its_devices_is_a_fault() {
     let without_driver = Machine::new();
     without_driver.add("0000:03:00.0", "0x030000", "");
     assert_eq!(refused(&without_driver, 18, false).unwrap()["code"], "mismatch");
+}
+
+#[test]
+fn without_device_files_a_driver_may_refuse_to_start_in_a_sandbox_only() {
+    let machine = Machine::new();
+    machine.add("0000:03:00.0", "0x030200", "nvidia");
+    machine.inform("0000:03:00.0", "Device Minor: \t 0\n");
+    let Some(nvml) = refused(&machine, 999, false) else { return };
+    assert_eq!(nvml["code"], Value::Null);
+    machine.write("dev/kmsg", "");
+    assert_eq!(refused(&machine, 999, false).unwrap()["code"], "start");
 }
 
 #[test]

@@ -426,6 +426,7 @@ mod tests {
                 message: "".into(),
                 duration: Duration::ZERO,
                 at: at(100),
+                code: None,
             }));
         };
         let hot: Change = |node| node.devices[0].throttle = Reading::Known(Throttle(0x48));

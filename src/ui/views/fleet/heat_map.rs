@@ -405,7 +405,8 @@ mod tests {
         let reason = |kind| {
             let mut node = Node::new(NodeName::new("gpu01").unwrap(), Duration::ZERO);
             let (at, duration) = (Timestamp::default(), Duration::ZERO);
-            let fault = SourceFault { kind, call: "".into(), message: "".into(), duration, at };
+            let fault =
+                SourceFault { kind, call: "".into(), message: "".into(), duration, at, code: None };
             let fault = Some(Box::new(fault));
             let (source, interval) = (Source::host(), duration);
             node.sources =

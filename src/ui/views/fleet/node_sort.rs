@@ -347,7 +347,14 @@ mod tests {
     fn sample(node: &mut Node, fault: Option<SourceFaultKind>) {
         let new_fault = |kind| {
             let (call, message, duration) = ("".into(), "".into(), Duration::ZERO);
-            Box::new(SourceFault { kind, call, message, duration, at: Timestamp::default() })
+            Box::new(SourceFault {
+                kind,
+                call,
+                message,
+                duration,
+                at: Timestamp::default(),
+                code: None,
+            })
         };
         let (source, taken_at) = (Source::host(), Some(Timestamp::default()));
         let interval = Duration::from_secs(1);
