@@ -57,6 +57,7 @@ class Backend:
         self.min_intervals = kind.min_intervals
         self.focused = kind.focused
         self.sends_full = kind.sends_full
+        self.lists_none = False  # its driver works and has no devices
         self.needs_full = False  # a part was not sent, so a full sample is requested
         self.unsent = {}  # sections received and not sent yet
         self.last = {}  # the last of each section, for full samples; empty after an error
@@ -281,6 +282,9 @@ class Probe:
         elif what == 'part':
             worker.on_answer()
             part, pids = report[1], report[2]
+            if 'csv' in part:
+                self.hello_due = self.hello_due or backend.lists_none == bool(part['csv']['rows'])
+                backend.lists_none = not part['csv']['rows']
             part.update((key, RawJson(value)) for key, value in report[3].items())
             backend.unsent.update(part)
             if not backend.sends_full:
@@ -415,7 +419,7 @@ class Probe:
     def is_fault(self, backend):
         """Returns true if a driver refused to start that has devices here, and no other backend reads them."""
         family = [members for members in self.families if backend in members][0]
-        if backend.refusal is None or any([member.why is None for member in family]):
+        if backend.refusal is None or any([member.why is None and not member.lists_none for member in family]):
             return False
         # In a container without devices, the driver of the node does not run.
         return not (self.processes.contained and backend.refusal[0] == 'nodriver') and bool(nvidia_devices(False))

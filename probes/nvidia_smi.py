@@ -34,6 +34,7 @@ SMI_INTERVALS = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0)  # for a slow nvidia-smi: i
 SMI_SLICES = 1024  # maximum lines about slices
 
 SMI_NO_HANDLE = 'unable to determine the device handle'
+SMI_NO_DEVICES = 'no devices were found'
 # Messages and exit codes (NVML's numbers) and the error code that is reported for them.
 SMI_MESSAGES = (('mismatch', 'version mismatch'), ('nodriver', "couldn't communicate with the nvidia driver"),
             ('nolib', "couldn't find libnvidia-ml"), ('nolib', 'error while loading shared libraries'),
@@ -143,8 +144,9 @@ class NvidiaSmi:
         status, lines, self.fields = result
         rows = self.rows(lines, self.fields)
         noise = [line[:SMI_NOISE_LINE] for line in lines if line.count(',') < len(self.fields) - 1][:SMI_NOISE]
-        # A device without a handle has a message in place of its row, and it may be the last line.
-        if not rows and not any([SMI_NO_HANDLE in line.lower() for line in lines]):
+        # A device without a handle has a message in place of its row, and it may be the last line. None is a list, too.
+        text = ' '.join(lines).lower()
+        if not rows and SMI_NO_HANDLE not in text and SMI_NO_DEVICES not in text:
             self.report_failure(status, lines, '--query-gpu', '')
             return False
         self.has_worked = True

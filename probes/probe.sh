@@ -216,9 +216,9 @@ on_query_end() {    # after the device query
         return
     fi
     tries=0
-    # A device without a handle has a message in place of its row, and it may be the last line.
+    # A device without a handle has a message in place of its row, and it may be the last line. None is a list, too.
     case $rows$noise in
-    ,* | *'nable to determine the device handle'*) ;;
+    ,* | *'nable to determine the device handle'* | *'o devices were found'*) ;;
     *)
         report_failure nvidia-smi
         return

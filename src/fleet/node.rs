@@ -354,6 +354,11 @@ impl Node {
         self.sources.iter().find_map(|state| Some((&state.source, state.fault.as_deref()?)))
     }
 
+    /// Returns true if a source has a fault of this kind.
+    pub fn has_fault(&self, kind: SourceFaultKind) -> bool {
+        self.sources.iter().filter_map(|state| state.fault.as_ref()).any(|fault| fault.kind == kind)
+    }
+
     /// Returns true if a source fails; one that starts does not.
     pub fn has_source_problem(&self) -> bool {
         self.sources.iter().filter_map(|state| state.fault.as_deref()).any(SourceFault::is_problem)

@@ -244,6 +244,11 @@ impl NodeBuilder {
             apply_backend(node, &mut self.missing, backend, sample.clock);
         }
         for (source, fault) in sample.faults {
+            // A container or a job may have none of the devices.
+            let has_none = node.is_confined() && node.devices.is_empty();
+            if has_none && fault.kind == SourceFaultKind::NoDevices {
+                continue;
+            }
             node.source_mut(&source).fault = Some(Box::new(fault));
         }
         let has_processes = sample.processes.is_some();
@@ -438,10 +443,12 @@ fn has_backend_reported(node: &Node, backend: &Source) -> bool {
     if state.fault.as_ref().is_some_and(|fault| !is_starting(fault)) || state.absent.is_some() {
         return true;
     }
+    // Without devices nothing else is asked.
+    let has_none = !node.device_sources.contains(backend);
     let has_uses = node
         .process_list(backend)
         .is_none_or(|uses| uses.taken_at.is_some() || uses.fault.is_some());
-    state.taken_at.is_some() && has_uses && has_reported(node, &backend.slow())
+    state.taken_at.is_some() && (has_none || (has_uses && has_reported(node, &backend.slow())))
 }
 
 /// Returns true unless a rate of a device needs another sample, and its source works.
@@ -723,14 +730,14 @@ mod tests {
             let mut hello = hello("boot-1");
             hello.intervals.push((slow.clone(), Duration::from_secs(10)));
             builder.on_hello(hello);
-            builder.on_sample(devices_sample(0, vec![]));
+            builder.on_sample(devices_sample(0, vec![device("GPU-1", 0, 50.0)]));
             builder.on_sample(host_sample(0, 1, 1, 0));
             builder.on_sample(host_sample(300, 2, 2, 0));
             assert!(!builder.node().is_settled, "{slow}");
             builder.on_sample(sample);
             builder.node().is_settled
         };
-        let mut slow_sample = devices_sample(300, vec![]);
+        let mut slow_sample = devices_sample(300, vec![device("GPU-1", 0, 50.0)]);
         slow_sample.backends[0].slow_at = Some(at(300));
         assert!(is_settled_after(&smi().slow(), slow_sample));
         let fault = SourceFault {

@@ -2,19 +2,27 @@
 
 use std::sync::Arc;
 
-use crate::fleet::Node;
+use crate::fleet::{Node, SourceState};
 use crate::insight::note::Note;
-use crate::model::Device;
+use crate::model::{Device, SourceFault, SourceFaultKind};
 use crate::time::Timestamp;
 
 /// Says which devices a node lacks; nothing while that is not certain.
 pub(super) fn notes(node: &Node, now: Timestamp) -> Vec<Note> {
+    // A driver that answers and has no devices lists none, whatever keeps others from starting.
+    let lists_none = node.has_fault(SourceFaultKind::NoDevices);
+    let is_read = |state: &SourceState| {
+        let is_failure = |fault: &SourceFault| {
+            fault.kind != SourceFaultKind::NoDevices && !(lists_none && state.absent.is_some())
+        };
+        !state.fault.as_deref().is_some_and(is_failure)
+    };
     // A session that may see only some devices tells nothing of the others, and of a source that fails its fault is told.
     let is_certain = node.is_settled
         && !node.is_confined()
         && !node.has_hidden_devices
         && node.freshness(now).is_fresh()
-        && node.source_fault().is_none();
+        && node.sources.iter().all(is_read);
     if !is_certain {
         return Vec::new();
     }
@@ -49,10 +57,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fleet::SourceState;
     use crate::model::{
         DeviceFault, Hello, HostFacts, JobId, Link, NodeName, Reading, SchedulerNode, Source,
-        SourceFault, SourceFaultKind, TransportKind,
+        TransportKind,
     };
 
     const NOW: Timestamp = Timestamp::from_micros(100_000_000);
@@ -105,6 +112,28 @@ mod tests {
         assert_eq!(texts(alone), [UNLISTED]);
         let without_bus = |node: &mut Node| node.hello = Some(Arc::default());
         assert_eq!(texts(without_bus), [BELOW]);
+    }
+
+    #[test]
+    fn a_driver_that_lists_none_misses_all_although_another_does_not_start() {
+        let fault = |kind| {
+            let (call, message, duration) = ("".into(), "".into(), Duration::ZERO);
+            Some(Box::new(SourceFault { kind, call, message, duration, at: NOW, code: None }))
+        };
+        let refused = |node: &mut Node| {
+            (node.devices, node.device_sources) = (Vec::new(), Arc::default());
+            node.scheduler = None;
+            node.sources[1].absent = Some("NVML: error 999 at the start".into());
+            node.sources[1].fault = fault(SourceFaultKind::NoStart);
+        };
+        assert_eq!(texts(refused), [""; 0]);
+        let lists_none = |node: &mut Node| {
+            refused(node);
+            let source = Source::new("nvidia-smi");
+            let fault = fault(SourceFaultKind::NoDevices);
+            node.sources.push(SourceState { source, fault, ..node.sources[0].clone() });
+        };
+        assert_eq!(texts(lists_none), ["not listed: 0000:18:00.0, 0000:29:00.0, 0000:3a:00.0"]);
     }
 
     #[test]

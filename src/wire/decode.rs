@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{
-    BackendReading, BackendState, Bytes, Counter, CpuTicks, Device, DeviceEvidence, DevicesReading,
-    DriverFacts, Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading, PciFunction,
-    Pressure, ProbeCost, ProcessesReading, Reading, Reason, Sample, Source, SourceFault,
-    SourceFaultKind, Space, UsesReading, Vendor,
+    BackendReading, BackendState, Bytes, Counter, CpuTicks, Device, DeviceEvidence, DeviceFault,
+    DevicesReading, DriverFacts, Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading,
+    PciFunction, Pressure, ProbeCost, ProcessesReading, Reading, Reason, Sample, Source,
+    SourceFault, SourceFaultKind, Space, UsesReading, Vendor,
 };
 use crate::text::sanitize_shared;
 use crate::time::{ClockOffset, Timestamp};
@@ -90,7 +90,12 @@ impl Decoder {
 
     fn sample(&mut self, sent: &body::Sample, arrival: Timestamp) -> Sample {
         let took = sent.took.value().filter(|took| (0.0..1e6).contains(took));
+        let backends: Vec<BackendReading> =
+            sent.backends.iter().take(8).map(|sent| self.backend(sent, arrival)).collect();
+        let faults = backends.iter().zip(&sent.backends);
+        let faults = faults.filter_map(|(reading, sent)| unreadable_devices(reading, sent));
         Sample {
+            faults: faults.collect(),
             number: sent.n,
             is_complete: sent.full,
             took: took.map(|took| Duration::from_secs_f64(took / 1000.0)),
@@ -103,12 +108,7 @@ impl Decoder {
                 .host_slow
                 .as_ref()
                 .map(|sent| (self.local_time(sent.at, arrival), host_slow(sent))),
-            backends: sent
-                .backends
-                .iter()
-                .take(8)
-                .map(|sent| self.backend(sent, arrival))
-                .collect(),
+            backends,
             processes: sent.processes.as_ref().map(|sent| ProcessesReading {
                 at: self.local_time(sent.at, arrival),
                 list: sent.list.iter().take(MAX_USES).map(process::process).collect(),
@@ -121,12 +121,6 @@ impl Decoder {
             }),
             evidence: sent.evidence.as_deref().map(|sent| self.evidence(sent)),
             cost: sent.cost.and_then(|cost| probe_cost(cost, self.local_time(sent.at, arrival))),
-            faults: sent
-                .backends
-                .iter()
-                .take(8)
-                .filter_map(|sent| self.unreadable_devices(sent, arrival))
-                .collect(),
         }
     }
 
@@ -139,7 +133,6 @@ impl Decoder {
     }
 
     fn backend(&mut self, sent: &body::Backend, arrival: Timestamp) -> BackendReading {
-        let is_cut_short = sent.csv.as_ref().is_some_and(|text| text.rows.is_empty());
         let list = match (&sent.csv, &sent.devices) {
             (Some(text), _) => {
                 let mut devices = csv::decode_devices(text, sent.more.as_ref());
@@ -167,6 +160,9 @@ impl Decoder {
                 device.vendor = vendor;
             }
             device::share_equal_values(&mut list);
+            // It ended at a device that cannot be read.
+            let is_cut_short =
+                sent.csv.as_ref().is_some_and(|text| text.rows.is_empty() && !list.is_empty());
             DevicesReading { at: self.local_time(sent.at, arrival), list, is_cut_short }
         });
         let uses = match (&sent.apps, &sent.uses) {
@@ -189,24 +185,6 @@ impl Decoder {
         };
         let slow_at = sent.slow.value().map(|at| self.local_time(at, arrival));
         BackendReading { source: Source::new(&sent.kind), slow_at, devices, uses }
-    }
-
-    /// Returns the fault of a source that lists devices, and can read none of them.
-    fn unreadable_devices(
-        &self,
-        sent: &body::Backend,
-        arrival: Timestamp,
-    ) -> Option<(Source, SourceFault)> {
-        let text = sent.csv.as_ref().filter(|text| text.rows.is_empty())?;
-        let fault = SourceFault {
-            kind: SourceFaultKind::Lost,
-            call: "nvidia-smi --query-gpu".into(),
-            message: sanitize_shared(text.noise.first()?, 200),
-            duration: Duration::ZERO,
-            at: self.local_time(sent.at, arrival),
-            code: None,
-        };
-        Some((Source::new(&sent.kind), fault))
     }
 
     fn event(&self, sent: &body::Event, arrival: Timestamp) -> Event {
@@ -247,6 +225,30 @@ impl Decoder {
         }
         hello
     }
+}
+
+/// Returns the fault of a source that lists no devices, or none that can be read.
+fn unreadable_devices(
+    reading: &BackendReading,
+    sent: &body::Backend,
+) -> Option<(Source, SourceFault)> {
+    let text = sent.csv.as_ref().filter(|text| text.rows.is_empty())?;
+    let devices = reading.devices.as_ref()?;
+    let kind = match devices.list.first().map(|device| &device.fault) {
+        None => SourceFaultKind::NoDevices,
+        Some(Some(DeviceFault::Lost)) => SourceFaultKind::Lost,
+        Some(Some(DeviceFault::NoPermission)) => SourceFaultKind::NoPermission,
+        Some(_) => SourceFaultKind::Failed,
+    };
+    let fault = SourceFault {
+        kind,
+        call: "nvidia-smi --query-gpu".into(),
+        message: sanitize_shared(text.noise.first()?, 200),
+        duration: Duration::ZERO,
+        at: devices.at,
+        code: None,
+    };
+    Some((reading.source.clone(), fault))
 }
 
 /// Returns the fault of a source for the code of an error.
@@ -490,6 +492,28 @@ mod tests {
         assert_eq!((event.at, event.code, event.count), (arrival, None, 1));
         assert!(event.kind.as_str().starts_with("[2Jmeteor") && event.kind.as_str().len() <= 32);
         assert_eq!((event.device.len(), &*event.message), (MAX_NAME_LENGTH, ""));
+    }
+
+    #[test]
+    fn a_list_of_nvidia_smi_without_rows_tells_why() {
+        let message = |why: &str| {
+            format!("Unable to determine the device handle for GPU 0000:0B:00.0: {why}")
+        };
+        for (line, kind, is_cut_short) in [
+            ("No devices were found".to_owned(), SourceFaultKind::NoDevices, false),
+            (message("GPU is lost"), SourceFaultKind::Lost, true),
+            (message("Insufficient Permissions"), SourceFaultKind::NoPermission, true),
+            (message("GPU requires reset"), SourceFaultKind::Failed, true),
+        ] {
+            let csv = body::Csv { noise: vec![line], ..body::Csv::default() };
+            let kind_name = "nvidia-smi".into();
+            let backend =
+                body::Backend { kind: kind_name, csv: Some(csv), ..body::Backend::default() };
+            let sent = body::Sample { backends: vec![backend], ..body::Sample::default() };
+            let sample = Decoder::default().sample(&sent, Timestamp::default());
+            assert_eq!(sample.faults[0].1.kind, kind);
+            assert_eq!(sample.backends[0].devices.as_ref().unwrap().is_cut_short, is_cut_short);
+        }
     }
 
     #[test]

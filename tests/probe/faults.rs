@@ -113,7 +113,6 @@ fn every_failure_has_its_code_and_the_message_of_nvidia_smi() {
         ("12", "nolib", "NVIDIA-SMI couldn't find libnvidia-ml.so"),
         ("18", "mismatch", "Failed to initialize NVML: Driver/library version mismatch"),
         ("4", "perm", "Insufficient Permissions"),
-        ("6", "failed", "No devices were found"),
         ("255", "failed", "Unknown Error"),
         ("crash", "failed", "exited with 139 and printed nothing"),
         ("empty", "parse", "exited with 0 and printed nothing"),
@@ -172,6 +171,17 @@ fn a_lost_device_does_not_hide_the_others() {
         assert_eq!(section["rows"].as_array().unwrap().len(), 0, "{interpreter:?}");
         let noise = section["noise"][0].as_str().unwrap();
         assert!(noise.contains("0000:18:00.0: GPU is lost"), "{noise}");
+        rig.finish();
+    });
+}
+
+#[test]
+fn a_driver_without_devices_lists_none() {
+    at_once(BOTH, |interpreter| {
+        let mut rig = Setup::new(interpreter).state(&(gpus(2) + "fault nvidia-smi 6\n")).start();
+        let section = csv(&mut rig);
+        let found = (&section["rows"], &section["noise"]);
+        assert_eq!(found, (&json!([]), &json!(["No devices were found"])), "{interpreter:?}");
         rig.finish();
     });
 }
