@@ -74,6 +74,44 @@ class Machine:
         defaults = {"LD_LIBRARY_PATH": self.library(entry), "NVML_STUB_STATE": self.state, "HOME": self.home, "COLUMNS": "79"}
         self.environment = {**os.environ, **defaults, **environment}
 
+    @classmethod
+    def without_library(cls, scenario, program=None):
+        """Returns a machine without NVML, whose nvidia-smi is the stub or this text; an empty one means that there is none."""
+        machine = cls(scenario, LD_LIBRARY_PATH="")
+        machine.set_program(program)
+        return machine
+
+    def set_program(self, program):
+        """Makes nvidia-smi the stub, this text, or nothing."""
+        tools = os.path.join(self.home, "tools")
+        os.mkdir(tools)
+        if program is None:
+            os.symlink(os.path.join(ROOT, "tests", "stubs", "nvidia-smi"), os.path.join(tools, "nvidia-smi"))
+        elif program:
+            with open(os.path.join(tools, "nvidia-smi"), "w") as out:
+                out.write(program)
+            os.chmod(out.name, 0o755)
+        self.environment["PATH"] = tools + ":/usr/bin:/bin"
+
+    def add_bus(self, *addresses, has_kmsg=True):
+        """Gives the machine a PCI bus with NVIDIA devices at these addresses, and no device files of them."""
+        root = os.path.join(self.home, "root")
+        self.environment["GTOP_ROOT"] = root
+
+        def write(name, text):
+            path = os.path.join(root, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w") as out:
+                out.write(text)
+        for minor, address in enumerate(addresses):
+            function = f"sys/bus/pci/devices/{address}"
+            for name, text in (("vendor", "0x10de"), ("device", "0x2330"), ("class", "0x030200")):
+                write(f"{function}/{name}", text + "\n")
+            os.symlink("../../../bus/pci/drivers/nvidia", os.path.join(root, function, "driver"))
+            write(f"proc/driver/nvidia/gpus/{address}/information", f"Device Minor: \t {minor}\n")
+        if has_kmsg:
+            write("dev/kmsg", "")
+
     def write(self, scenario):
         """Replaces the scenario, atomically."""
         with open(self.state + ".new", "w") as out:

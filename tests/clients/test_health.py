@@ -10,7 +10,7 @@ import os
 import unittest
 
 import serving
-from rig import GTOP, Machine
+from rig import GTOP, Machine, source
 from scenarios import DRIVER
 from serving import until
 
@@ -73,13 +73,14 @@ class Watch:
     """`gtop --json --watch` on a machine."""
 
     def __init__(self, case, machine, *words):
+        self.node = None    # the last one
         self.process = machine.start(GTOP, "--local", "--json", "--watch", "-i", "1", *words)
         case.addCleanup(self.process.wait)
         case.addCleanup(self.process.kill)
 
     def until(self, what, condition):
         for _ in range(300):
-            node = json.loads(self.process.stdout.readline())["nodes"][0]
+            node = self.node = json.loads(self.process.stdout.readline())["nodes"][0]
             if node["devices"] and condition(node["devices"]):
                 return node["devices"]
         raise AssertionError(f"no {what}")
@@ -177,6 +178,84 @@ class Health(serving.Case):
         wanted = [[reason.name] for reason in LASTING]
         ill = watch.until("all reasons", lambda devices: [names(device) for device in devices][:count] == wanted)
         self.assertEqual([names(device) for device in ill[count:] if device["health_reasons"]], [])
+
+    def test_devices_that_nvidia_smi_does_not_list_are_gone_and_those_of_one_that_fails_are_stale(self):
+        whole = DRIVER + "gpu 0\ngpu 1\ngpu 2\n"
+        none, broken = Machine.without_library(whole), Machine.without_library(whole)
+        recording = os.path.join(none.home, "gone.gtoprec")
+        watches = [Watch(self, none, "--record", recording), Watch(self, broken)]
+        for watch in watches:
+            watch.until("devices", lambda devices: devices[0]["health"] == "ok")
+        none.write(DRIVER)
+        broken.write(whole + "fault nvidia-smi 9\n")
+        gone = watches[0].until("gone devices", lambda devices: all(names(device) == ["gone"] for device in devices))
+        self.assertEqual([(device["index"], device["health"]) for device in gone], [(0, "faulty"), (1, "faulty"), (2, "faulty")])
+        node = watches[0].node
+        self.assertEqual([(event["kind"], event["index"]) for event in node["events"]], [("gone", 0), ("gone", 1), ("gone", 2)])
+        fault = source(node, "nvidia-smi")["fault"]
+        self.assertEqual((fault["kind"], fault["message"]), ("no devices found", "No devices were found"))
+        stale = watches[1].until("stale devices", lambda devices: source(watches[1].node, "nvidia-smi")["age_seconds"] > 18)
+        self.assertEqual([names(device) for device in stale], [[], [], []])
+        self.assertEqual(watches[1].node["events"], [])
+        watches[0].process.terminate()
+        watches[0].process.wait()
+        code, out, err = none.run(GTOP, "report", recording, "--format", "json")
+        self.assertEqual(code, 0, err)
+        found = {(finding["device"], finding["kind"]) for finding in json.loads(out)["findings"]}
+        self.assertLessEqual({(0, "faulty"), (1, "faulty"), (2, "faulty")}, found)
+
+    def check_refusal(self, words, program, code, unlisted):
+        machine = Machine(DRIVER + f"gpu 0\ngpu 1\nfault nvmlInit_v2 {code}\n")
+        machine.set_program(program)
+        machine.add_bus("0000:18:00.0", "0000:29:00.0")
+        node = machine.node()
+        texts = [note["text"] for note in node["notes"]]
+        self.assertIn(f"{words} (error {code}): nvml", texts)
+        self.assertEqual("not listed: 0000:18:00.0, 0000:29:00.0" in texts, unlisted, texts)
+        fault = source(node, "nvml")["fault"]
+        self.assertEqual((fault["kind"], fault["message"].split(":")[0]), (words, f"error {code}"))
+        self.assertNotIn("nvidia-smi", fault["remedy"])
+        _, out, _ = machine.run(GTOP, "--local", "--once")
+        self.assertIn(f"{words} (error {code}): nvml", out)
+        code, out, err = machine.run(GTOP, "doctor")
+        self.assertEqual((code, "needs none" in out), (1, False), out)
+        code, out, err = machine.run(GTOP, "pick")
+        self.assertEqual((code, out), (2, ""), err)
+
+    def test_a_driver_that_does_not_start_for_its_devices_says_its_error_everywhere(self):
+        if os.readlink("/proc/self/ns/pid") != "pid:[4026531836]":
+            self.skipTest("in a PID namespace, the devices of the bus may be hidden")
+        for code, words in ((999, "driver does not start"), (18, "driver and library differ"), (15, "device lost"),
+                            (9, "driver not running")):
+            with self.subTest(code):
+                self.check_refusal(words, "", code, False)
+        self.check_refusal("driver does not start", "#!/bin/sh\necho No devices were found\nexit 6\n", 999, True)
+
+    def test_devices_that_are_hidden_or_not_there_are_no_fault_of_a_driver_that_does_not_start(self):
+        sandbox, without, inside = [Machine(DRIVER + "gpu 0\nfault nvmlInit_v2 999\n") for _ in range(3)]
+        sandbox.add_bus("0000:18:00.0", has_kmsg=False)
+        without.add_bus()
+        inside.add_bus("0000:18:00.0")
+        for machine in (sandbox, without):
+            machine.set_program("")
+            node = machine.node()
+            self.assertEqual([(note["id"], note["severity"]) for note in node["notes"]], [("no_devices", "info")])
+            self.assertEqual(machine.run(GTOP, "doctor")[0], 0)
+        # A container without devices, in which nvidia-smi runs and lists none.
+        inside.write(DRIVER + "fault nvmlInit_v2 9\n")
+        inside.set_program(None)
+        code, out, err = inside.run("unshare", "--pid", "--fork", "--mount-proc", GTOP, "--local", "--json")
+        if code and "unshare" in err:
+            self.skipTest(err)
+        self.assertEqual([note["id"] for note in json.loads(out)["nodes"][0]["notes"]], ["no_devices"])
+
+    def test_a_device_that_nvidia_smi_only_names_is_told_by_its_address(self):
+        machine = Machine.without_library(DRIVER + "gpu 0\ngpu 1 lost\n")
+        self.assertEqual([note["text"] for note in machine.node()["notes"]][-1:], ["#29:00.0 lost"])
+        _, out, err = machine.run(GTOP, "--local", "--once")
+        self.assertIn("29:00.0", out, err)
+        _, _, err = machine.run(GTOP, "pick", "-n", "2")
+        self.assertIn("#29:00.0 lost", err)
 
 
 if __name__ == "__main__":
