@@ -77,10 +77,10 @@ hello() {
     case $smi in '') state='"absent","why":"nvidia-smi not found","missing":true' ;; *) state='"starting"' ;; esac
     seconds "$period"; intervals="\"host\":$sec"
     grid_seconds 1000; intervals="$intervals,\"host.slow\":$sec"
-    grid_seconds $every; intervals="$intervals,\"nvidia-smi\":$sec"
-    if [ $every -gt 200 ]; then grid_seconds $every; else grid_seconds 200; fi
+    grid_seconds "$announced"; intervals="$intervals,\"nvidia-smi\":$sec"
+    if [ "$announced" -gt 200 ]; then grid_seconds "$announced"; else grid_seconds 200; fi
     intervals="$intervals,\"nvidia-smi.processes\":$sec"
-    if [ $every -gt 1000 ]; then grid_seconds $every; else grid_seconds 1000; fi
+    if [ "$announced" -gt 1000 ]; then grid_seconds "$announced"; else grid_seconds 1000; fi
     intervals="$intervals,\"nvidia-smi.slow\":$sec"
     # Not with -v, which interprets the backslash of DOMAIN\name.
     frame=$(user=$user awk -v time="$(date +%s.%N)" -v uid="$uid" -v arch="$arch" -v tick="$tick" -v page="$page" \

@@ -55,6 +55,7 @@ class Backend:
         self.facts = None  # what it reports about itself
         self.refusal = None  # the error with which its driver refused to start: its kind, call, message and number
         self.min_intervals = kind.min_intervals
+        self.next_intervals = None  # those that hold once the values that came with them are sent
         self.focused = kind.focused
         self.sends_full = kind.sends_full
         self.lists_none = False  # its driver works and has no devices
@@ -278,7 +279,7 @@ class Probe:
         elif what == 'event':
             self.events = self.events[1 - MAX_EVENTS:] + [encode(report[1])]
         elif what == 'intervals':
-            backend.min_intervals = report[1:]
+            backend.next_intervals = report[1:]
         elif what == 'part':
             worker.on_answer()
             part, pids = report[1], report[2]
@@ -461,6 +462,8 @@ class Probe:
             self.request_full()
             return
         self.out.send(self.frame(now, host, parts, processes))
+        for backend in self.backends:
+            backend.min_intervals, backend.next_intervals = backend.next_intervals or backend.min_intervals, None
         self.full = False
         self.slow_unsent = None
         # The same child reads the facts of processes, which come first.

@@ -30,7 +30,8 @@ SMI_APP_BYTES = 256 << 10
 SMI_NOISE = 64
 SMI_NOISE_LINE = 200
 SMI_RETRY = 5.0  # seconds to wait after a failure
-SMI_INTERVALS = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0)  # for a slow nvidia-smi: it is idle for at least as long as it runs
+SMI_QUERY = 'nvidia-smi --query-gpu'
+SMI_INTERVALS = (5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 60.0, 80.0, 120.0)  # for a slow nvidia-smi: it is idle for at least as long as it runs
 SMI_SLICES = 1024  # maximum lines about slices
 
 SMI_NO_HANDLE = 'unable to determine the device handle'
@@ -75,7 +76,7 @@ class NvidiaSmi:
         self.has_worked = False
         self.habits = Habits()  # how long each kind of call takes
         self.last_duration = 0.0
-        self.interval = self.min_intervals[0]
+        self.interval = self.announced = self.min_intervals[0]  # between queries, and as the probe announces it
         self.due = self.apps_due = self.slow_due = 0.0
         self.part = {}  # the last reported part of the devices
 
@@ -151,9 +152,9 @@ class NvidiaSmi:
             return False
         self.has_worked = True
         self.last_duration = time.monotonic() - began
-        self.adapt_interval(rows)
         self.part = {'at': time.monotonic(), 'csv': {'columns': self.fields, 'rows': rows, 'noise': noise}}
         self.child.report('part', self.part, None, {})
+        self.adapt_interval(rows)
         return True
 
     def report_failure(self, status, lines, option, suffix):
@@ -166,13 +167,19 @@ class NvidiaSmi:
 
     def adapt_interval(self, rows):
         """Queries less often without persistence mode, where each query loads the driver, or if a query is slow."""
-        interval = SMI_INTERVALS[0] if 'Disabled' in self.column(rows, 'persistence_mode') else self.min_intervals[0]
-        if self.last_duration > 2.0:
-            interval = min([choice for choice in SMI_INTERVALS if choice >= 2 * self.last_duration] or SMI_INTERVALS[-1:])
-        if interval != self.interval:
-            self.due += interval - self.interval
-            self.interval = interval
-            self.child.report('intervals', *[max(interval, floor) for floor in self.min_intervals])
+        floor = SMI_INTERVALS[0] if 'Disabled' in self.column(rows, 'persistence_mode') else self.min_intervals[0]
+
+        def interval_of(seconds):
+            choices = [choice for choice in SMI_INTERVALS if choice >= 2 * seconds] or SMI_INTERVALS[-1:]
+            return choices[0] if seconds > 2.0 else floor
+        interval = interval_of(self.last_duration)
+        self.due += interval - self.interval
+        self.interval = interval
+        # How old values may be follows the longest query of late: the next one may take as long.
+        announced = max(interval, interval_of(self.habits.of(SMI_QUERY, time.monotonic())))
+        if announced != self.announced:
+            self.announced = announced
+            self.child.report('intervals', *[max(announced, floor) for floor in self.min_intervals])
 
     def apps(self):
         status, lines, ended = self.run_smi('--query-compute-apps=' + SMI_APPS, PROCESSES_SUFFIX)

@@ -22,6 +22,8 @@ send_sample() {    # sends one sample with the sections that are there
     fi
     csv=$csv_last apps=$apps_last details=$details_last
     csv_new='' apps_new='' details_new='' slow='' full='' pending=''
+    # Another interval holds once the values that came with it are sent.
+    [ -z "$hello_due" ] || { hello_due=''; hello; }
 }
 
 schedule_next() {    # schedules the next tick; ticks missed meanwhile count as dropped
@@ -189,17 +191,26 @@ json_list() {  # comma-separated words: sets `quoted` to a JSON list
     quoted="[$quoted\"$list\"]"
 }
 
+choose_interval() {  # minimum, hundredths of a query: sets `choice`; a slow nvidia-smi is idle for at least as long as it runs
+    choice=$1
+    [ "$2" -gt 200 ] || return 0
+    for choice in 500 1000 1500 2000 3000 4000 6000 8000 12000; do [ $choice -lt $((2 * $2)) ] || break; done
+}
+
 adapt_interval() {   # sets the query interval: longer without persistence mode, where each query loads the driver
-    old=$every every=100
-    case $rows in *', Disabled, P'*) case $fields in *,persistence_mode,pstate,*) every=500 ;; esac ;; esac
+    least=100
+    case $rows in *', Disabled, P'*) case $fields in *,persistence_mode,pstate,*) least=500 ;; esac ;; esac
     took=$((now - smi_since))
-    if [ $took -gt 200 ]; then
-        # A slow nvidia-smi is idle for at least as long as it runs.
-        for every in 500 1000 2000 4000 8000 16000; do [ $every -lt $((2 * took)) ] || break; done
-        [ $smi_due -ge $((now + took)) ] || smi_due=$((now + took))
-    fi
+    choose_interval $least $took
+    [ $took -le 200 ] || [ $smi_due -ge $((now + took)) ] || smi_due=$((now + took))
+    smi_due=$((smi_due + choice - every))
+    every=$choice
     smi_worked=1 smi_stuck=''
-    [ $every = $old ] || { smi_due=$((smi_due + every - old)); hello; }
+    # How old values may be follows the longest query of late: the next one may take as long.
+    # shellcheck disable=SC2154
+    choose_interval $least "${habit_query:-0}"
+    [ "$choice" -ge "$every" ] || choice=$every
+    [ "$choice" = "$announced" ] || announced=$choice hello_due=1
 }
 
 on_query_end() {    # after the device query
@@ -300,7 +311,7 @@ next_smi_query() {  # starts the next query that is due; the slow group first, w
         if [ -z "$minors" ]; then start_smi files 'nvidia-smi -q' -q; elif [ -n "$more" ]; then query_more; else query_slices; fi
     elif [ "$now" -ge "$apps_due" ]; then
         apps_due=$((now + 190))
-        [ $every -le 200 ] || apps_due=$((now + every - 10))
+        [ "$every" -le 200 ] || apps_due=$((now + every - 10))
         start_smi apps 'nvidia-smi --query-compute-apps' --query-compute-apps=gpu_uuid,pid,used_memory,process_name \
             --format=csv,noheader,nounits
     fi
@@ -586,7 +597,7 @@ main() {
     version=$(readlink "/proc/$$/exe")
     version=${version##*/}
     names=" $uid:$user"
-    n=0 sequence=0 every=100 tries=0 smi_limit=6000 smi_habit=0 longest=0 smi_stuck='' smi_blocked='' smi_due=0 apps_due=0 more_due=0 slow_due=0 focus=0 focus_timeout=6500 focus_end=0
+    n=0 sequence=0 every=100 announced=100 hello_due='' tries=0 smi_limit=6000 smi_habit=0 longest=0 smi_stuck='' smi_blocked='' smi_due=0 apps_due=0 more_due=0 slow_due=0 focus=0 focus_timeout=6500 focus_end=0
     smi_job='' facts_job='' slow_job='' name_job='' csv='' csv_last='' apps='' apps_last='' slow='' slow_last=''
     details='' details_last='' details_new='' smi_worked='' has_mig='' newer=1 known='' minors=''
     csv_new='' apps_new='' pids='' ambiguous='' sent_facts='' requested='' new='' facts='' pending='' full=1

@@ -21,6 +21,9 @@ const MAX_EVENTS: usize = 64;
 /// Maximum number of sources per node: a node could otherwise announce new ones without end.
 const MAX_SOURCES: usize = 64;
 
+/// Values of devices that are younger are not said to be old: without persistence mode they come every five seconds.
+const MIN_UNUSUAL_AGE: Duration = Duration::from_secs(10);
+
 /// The interval of a source that announces none.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -328,6 +331,13 @@ impl Node {
 
     fn source_freshness(&self, source: &Source, now: Timestamp) -> Freshness {
         self.source(source).map_or(Freshness::Missing, |state| state.freshness(now))
+    }
+
+    /// Returns the age of its devices' values if those of the host would be stale by then: their source is slower.
+    pub fn unusual_age(&self, now: Timestamp) -> Option<Duration> {
+        let interval = self.source(&Source::host())?.interval;
+        let age = now.since(self.taken_at()?);
+        (age > stale_after(interval).max(MIN_UNUSUAL_AGE)).then_some(age)
     }
 
     /// Returns true if the node has not sent a sample yet, so that its devices are unknown.

@@ -639,7 +639,7 @@ mod tests {
         };
         builder.set_interval(Duration::from_secs(1));
         builder.on_hello(hello.clone());
-        assert_eq!(intervals(&builder), [1, 21, 21]);
+        assert_eq!(intervals(&builder), [1, 121, 121]);
         builder.on_sample(host_sample(0, 1, 1, 0));
         let host = builder.node().source(&Source::host()).unwrap().clone();
         assert_eq!(host.freshness(at(3_000)), Freshness::Fresh);
@@ -647,9 +647,9 @@ mod tests {
         // A longer requested interval allows a longer announced one, for as long as it is requested.
         builder.set_interval(Duration::from_secs(60));
         builder.on_hello(hello);
-        assert_eq!(intervals(&builder), [60, 60, 60]);
+        assert_eq!(intervals(&builder), [60, 180, 180]);
         builder.set_interval(Duration::from_secs(2));
-        assert_eq!(intervals(&builder), [2, 22, 22]);
+        assert_eq!(intervals(&builder), [2, 122, 122]);
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl NodeStatus {
 /// Returns the notes on a node and its devices, the most important first.
 pub(crate) fn notes(fleet_view: &FleetView, node: &Node) -> Vec<Note> {
     let mut notes = fleet_notes(&fleet_view.fleet, node, fleet_view.now);
-    if notes.is_empty() && is_free(fleet_view, node) {
+    if notes.iter().all(|note| matches!(note, Note::Aged(_))) && is_free(fleet_view, node) {
         notes.push(Note::Free);
     }
     notes
@@ -102,6 +102,9 @@ pub(crate) fn status_notes(fleet: &Fleet, node: &Node, now: Timestamp) -> Vec<No
         notes.push(Note::Stale(age));
     }
     notes.extend(faults);
+    if status == NodeStatus::Fresh {
+        notes.extend(node.unusual_age(now).map(Note::Aged));
+    }
     let unreadable = unreadable_note(node);
     notes.extend(backend_note(node, unreadable.is_some()));
     notes.extend(unreadable);
@@ -379,6 +382,20 @@ mod tests {
         source(&mut new, Some(0), None);
         source(&mut new, None, Some(SourceFaultKind::Starting));
         assert_eq!(notes_text(&new), "starting nvml (6s)");
+    }
+
+    #[test]
+    fn values_that_come_seldom_have_their_age_and_are_stale_only_later() {
+        for (ago, text) in [(9, "free"), (42, "42s old · free"), (91, "stale 1m31s")] {
+            let mut slow = node(Link::Up);
+            source(&mut slow, Some(0), None);
+            source(&mut slow, Some(ago), None);
+            slow.sources[1].interval = Duration::from_secs(30);
+            let utilization = Reading::checked(Percent::new(0.0));
+            slow.devices = vec![Device { utilization, ..Device::default() }];
+            slow.device_sources = vec![Source::new("nvml")].into();
+            assert_eq!(notes_text(&slow), text);
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(crate) enum Note {
     FirstSample,
     /// The newest values are this old.
     Stale(Duration),
+    /// Values of its devices are this old, as they come seldom.
+    Aged(Duration),
     /// Why it is down.
     Down(Box<Fault>),
     /// When it is tried again.
@@ -123,6 +125,7 @@ impl Note {
             Self::StartingProbe => "starting_probe",
             Self::FirstSample => "first_sample",
             Self::Stale(_) => "stale",
+            Self::Aged(_) => "aged",
             Self::Down(_) => "down",
             Self::NextAttempt(_) => "next_attempt",
             Self::SourceFault { .. } => "source_fault",
@@ -167,6 +170,7 @@ impl Note {
             | Self::StartingProbe
             | Self::FirstSample
             | Self::NextAttempt(_)
+            | Self::Aged(_)
             | Self::SourceStarting(_)
             | Self::NoneSelected
             | Self::NoDevices(_)
@@ -189,6 +193,7 @@ impl Note {
             Self::StartingProbe => "starting the probe".to_owned(),
             Self::FirstSample => "waiting for the first sample".to_owned(),
             Self::Stale(age) => format!("stale {}", format_age(*age)),
+            Self::Aged(age) => format!("{} old", format_age(*age)),
             Self::Down(fault) => fault.message(),
             Self::NextAttempt(next) => next.text(),
             Self::SourceFault { source, fault, span } => source_fault_text(source, fault, *span),
@@ -226,6 +231,9 @@ impl Note {
             Self::StartingProbe => "connected; the probe has not said hello yet",
             Self::FirstSample => "connected; the first values are on their way",
             Self::Stale(_) => "no new values: the numbers are old",
+            Self::Aged(_) => {
+                "the driver's program takes long there, so values of devices come seldom"
+            }
             Self::Down(fault) => fault.kind.meaning(),
             Self::NextAttempt(NextAttempt::OnRequest) => {
                 "trying again would not help unless something changes"
@@ -275,7 +283,7 @@ impl Note {
             Self::NextAttempt(NextAttempt::OnRequest) => "R tries again",
             Self::NextAttempt(NextAttempt::In(_) | NextAttempt::Soon) => "R tries at once",
             Self::SourceFault { fault, .. } => fault.kind.remedy(),
-            Self::SourceStarting(_) => {
+            Self::SourceStarting(_) | Self::Aged(_) => {
                 "persistence mode keeps the driver loaded: nvidia-smi -pm 1 there, as administrator"
             }
             Self::NoneSelected => "F2 shows what is selected",
@@ -341,6 +349,7 @@ mod tests {
             Note::StartingProbe,
             Note::FirstSample,
             Note::Stale(Duration::from_secs(9)),
+            Note::Aged(Duration::from_secs(9)),
             Note::Down(Box::new(Fault::new(FaultKind::Silent, words))),
             Note::NextAttempt(NextAttempt::Soon),
             Note::SourceFault {

@@ -44,8 +44,8 @@ pub fn max_interval(source: &Source, requested: Duration) -> Duration {
     let name = source.as_str();
     let minimum = Duration::from_secs(match name.split_once('.').unwrap_or((name, "")) {
         ("host", "") => 0,
-        // A slow nvidia-smi pauses for as long as it runs; beyond this limit its values are stale.
-        ("nvidia-smi", _) => 20,
+        // A slow nvidia-smi pauses for as long as it runs; one that takes longer than a minute hangs.
+        ("nvidia-smi", _) => 120,
         (_, "slow") => 10,
         (_, "processes") => 2,
         _ => 1,
@@ -80,8 +80,8 @@ mod tests {
             ("nvml", 1, 1),
             ("nvml.processes", 1, 3),
             ("nvml.slow", 7, 17),
-            ("nvidia-smi", 1, 21),
-            ("nvidia-smi", 60, 60),
+            ("nvidia-smi", 1, 121),
+            ("nvidia-smi", 150, 150),
             ("anything", 2, 2),
         ] {
             let found = max_interval(&Source::new(source), Duration::from_secs(requested));

@@ -181,7 +181,7 @@ def shown(text, limit):
 def max_interval(source, requested):
     """Returns the longest interval of a source that counts while the node is sampled every `requested` seconds."""
     kind, _, group = source.partition(".")
-    least = 0 if source == "host" else 20 if kind == "nvidia-smi" else {"slow": 10, "processes": 2}.get(group, 1)
+    least = 0 if source == "host" else 120 if kind == "nvidia-smi" else {"slow": 10, "processes": 2}.get(group, 1)
     return requested + least if requested < least else requested
 
 

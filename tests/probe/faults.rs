@@ -69,13 +69,10 @@ fn wait_for_the_first_call(interpreter: Interpreter) {
     // Any other call is given up after ten seconds.
     let state = gpus(2) + "fault query slow 12\n";
     let mut rig = Setup::new(interpreter).state(&state).start();
-    let (mut errors, mut samples, mut intervals) = (Vec::new(), 0, Value::Null);
+    let (mut errors, mut samples) = (Vec::new(), 0);
     rig.until("devices", |frame| {
         if frame["t"] == "error" {
             errors.push((frame["code"].clone(), frame["for"].as_f64().unwrap()));
-        }
-        if frame["t"] == "hello" {
-            intervals = frame["intervals"].clone();
         }
         samples += u32::from(frame["t"] == "sample" && frame["host"]["cpu"].is_array());
         frame["backends"][0]["csv"].is_object().then_some(())
@@ -84,10 +81,38 @@ fn wait_for_the_first_call(interpreter: Interpreter) {
     assert!(errors[0].1 >= 3.0 && errors.len() >= 4, "{errors:?}");
     assert!(samples >= 15, "{samples}");
     // The next query waits in proportion to the duration of this one.
-    for (source, interval) in [("nvidia-smi", 40.0), ("nvidia-smi.slow", 40.0), ("host", 0.5)] {
+    let intervals =
+        rig.until("hello", |frame| (frame["t"] == "hello").then(|| frame["intervals"].clone()));
+    for (source, interval) in [("nvidia-smi", 30.0), ("nvidia-smi.slow", 30.0), ("host", 0.5)] {
         assert_eq!(intervals[source], interval, "{interpreter:?} {source}");
     }
     rig.finish();
+}
+
+#[test]
+fn values_after_a_slow_query_are_never_too_old_for_the_interval() {
+    at_once(BOTH, |interpreter| {
+        let mut rig = Setup::new(interpreter).state(&gpus(2)).start();
+        let (mut taken, mut interval) = (0.0, 1.0);
+        let mut until = |rig: &mut Rig, is_wanted: fn(f64) -> bool, is_checked: bool| {
+            rig.until("an interval", |frame| {
+                let backend = &frame["backends"][0];
+                if backend["csv"].is_object() {
+                    taken = backend["at"].as_f64().unwrap();
+                }
+                interval = frame["intervals"]["nvidia-smi"].as_f64().unwrap_or(interval);
+                let age = frame["at"].as_f64().unwrap() - taken;
+                assert!(!is_checked || age <= 3.0 * interval, "{interpreter:?} {age} {interval}");
+                (taken > 0.0 && is_wanted(interval)).then_some(())
+            });
+        };
+        until(&mut rig, |interval| interval <= 1.0, false);
+        rig.set_state(&(gpus(2) + "fault query slow 5\n"));
+        until(&mut rig, |interval| interval >= 10.0, false);
+        rig.set_state(&gpus(2));
+        until(&mut rig, |interval| interval <= 1.0, true);
+        rig.finish();
+    });
 }
 
 #[test]
