@@ -489,7 +489,9 @@ mod tests {
 
     fn down(name: &str, kind: FaultKind, detail: &str) -> Arc<Node> {
         let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
-        node.link = Link::Down { fault: Fault::new(kind, detail), retry_at: None };
+        let is_keyless = kind == FaultKind::AuthenticationRefused;
+        let fault = Fault { is_keyless, ..Fault::new(kind, detail) };
+        node.link = Link::Down { fault, retry_at: None };
         Arc::new(node)
     }
 
@@ -516,6 +518,6 @@ mod tests {
                 "gpu01 silent",
             ]
         );
-        assert_eq!(fleet_view.problems[0].remedy, refused.remedy_for("offers hostbased"));
+        assert!(fleet_view.problems[0].remedy.contains("a key cannot help"));
     }
 }

@@ -31,7 +31,7 @@ fn from_ssh(fault: &ssh::Fault) -> Fault {
     use crate::ssh::Fault as From;
     let refused = |detail: String| Fault::new(Kind::AuthenticationRefused, detail);
     let with_remedy =
-        |kind: Kind, detail: &str| Fault::new(kind, detail).with_remedy(kind.remedy_for(detail));
+        |kind: Kind, detail: &str| Fault::new(kind, detail).with_remedy(kind.remedy());
     match fault {
         From::NameNotFound { .. } => Fault::new(Kind::NameNotFound, ""),
         From::Unreachable { why } => Fault::new(Kind::Unreachable, why.as_str()),
@@ -49,10 +49,13 @@ fn from_ssh(fault: &ssh::Fault) -> Fault {
         }
         From::HostKeyChanged(_) => Fault::new(Kind::HostKeyChanged, ""),
         From::HostKeyRevoked { .. } => Fault::new(Kind::HostKeyRevoked, ""),
-        From::AuthenticationRefused { offers, .. } => with_remedy(
-            Kind::AuthenticationRefused,
-            &format!("node offers: {}", ssh::join_names(offers)),
-        ),
+        From::AuthenticationRefused { offers, .. } => {
+            let is_keyless = !offers.iter().any(|method| method == "publickey");
+            let fault = refused(format!("node offers: {}", ssh::join_names(offers)));
+            let fault = Fault { is_keyless, ..fault };
+            let remedy = fault.common_remedy();
+            fault.with_remedy(remedy)
+        }
         From::TooManyKeys { .. } => refused("too many keys offered".to_owned()),
         From::MoreAuthenticationRequired { required, .. } => {
             refused(format!("node also requires {}", ssh::join_names(required)))
@@ -123,6 +126,17 @@ mod tests {
         };
         assert_eq!(unknown("gpu01").message(), unknown("gpu02").message());
         assert!(unknown("gpu01").remedy().contains("SHA256:gpu01"));
+    }
+
+    #[test]
+    fn a_key_is_no_remedy_where_the_node_takes_none() {
+        for (offers, has_key) in [(&["publickey", "password"][..], true), (&["password"], false)] {
+            let offers = offers.iter().map(|method| (*method).to_owned()).collect();
+            let refused =
+                ssh::Fault::AuthenticationRefused { user: "ada".to_owned(), offers, tried: vec![] };
+            let remedy = from_transport(&refused.into()).remedy().to_owned();
+            assert_eq!(remedy.contains("ssh-add"), has_key, "{remedy}");
+        }
     }
 
     #[test]

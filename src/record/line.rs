@@ -118,6 +118,8 @@ struct LinkLine {
     detail: Arc<str>,
     #[serde(default, skip_serializing_if = "str_is_empty")]
     remedy: Arc<str>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    keyless: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     retry_at: Option<f64>,
 }
@@ -342,6 +344,7 @@ impl From<&Link> for LinkLine {
             fault: None,
             detail: Arc::default(),
             remedy: Arc::default(),
+            keyless: false,
             retry_at: None,
         };
         match link {
@@ -352,6 +355,7 @@ impl From<&Link> for LinkLine {
                 fault: Some(fault.kind.label().to_owned()),
                 detail: Arc::clone(&fault.detail),
                 remedy: Arc::clone(&fault.node_remedy),
+                keyless: fault.is_keyless,
                 retry_at: retry_at.map(to_seconds),
                 ..in_state("down")
             },
@@ -375,6 +379,7 @@ impl LinkLine {
                     None => Fault::new(FaultKind::SessionLost, text(word)),
                 };
                 let fault = fault.with_remedy(text(&self.remedy));
+                let fault = Fault { is_keyless: self.keyless, ..fault };
                 Link::Down { fault, retry_at: self.retry_at.map(from_seconds) }
             }
             _ => return None,

@@ -265,7 +265,9 @@ impl NodeFixture {
 
     pub fn down(self, kind: FaultKind, detail: &str, retry_in: Option<u64>) -> Self {
         let retry_at = retry_in.map(|seconds| NOW.plus(Duration::from_secs(seconds)));
-        self.link(Link::Down { fault: Fault::new(kind, detail), retry_at })
+        let is_keyless = kind == FaultKind::AuthenticationRefused;
+        let fault = Fault { is_keyless, ..Fault::new(kind, detail) };
+        self.link(Link::Down { fault, retry_at })
     }
 
     pub fn source_fault(mut self, kind: SourceFaultKind, message: &str) -> Self {
