@@ -1,6 +1,6 @@
 //! What is collected of a node.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ pub(super) struct CollectedNode {
     pub(super) interval: Duration,
     pub(super) devices: Vec<DeviceRecord>,
     pub(super) parts: PartSeries,
-    /// When devices reported errors, by device and text.
-    pub(super) errors: BTreeMap<(Arc<str>, String), BTreeSet<Timestamp>>,
+    /// How often devices reported errors in each second, by device and text.
+    pub(super) errors: BTreeMap<(Arc<str>, String), BTreeMap<Timestamp, u64>>,
     /// The events that were looked at.
     pub(super) known_events: Option<Arc<[EventRecord]>>,
     pub(super) sampled_at: Option<Timestamp>,
@@ -99,7 +99,15 @@ impl CollectedNode {
         if self.known_events.as_ref().is_some_and(|known| Arc::ptr_eq(known, &node.events)) {
             return;
         }
-        self.known_events = Some(Arc::clone(&node.events));
+        let known = self.known_events.replace(Arc::clone(&node.events)).unwrap_or_default();
+        let count_of = |record: &EventRecord| {
+            let before = known.iter().find(|known| known.event.is_same_event(&record.event));
+            match before {
+                Some(before) => record.count.saturating_sub(before.count),
+                None if record.first_at >= scope.from => record.count,
+                None => record.event.count,
+            }
+        };
         // That a device is gone is told by its health.
         let is_error = |event: &EventRecord| {
             !matches!(event.event.kind, EventKind::Gone | EventKind::Returned)
@@ -107,10 +115,13 @@ impl CollectedNode {
         let is_counted = |event: &&EventRecord| {
             is_error(event) && (scope.from..=scope.to).contains(&event.event.at)
         };
-        for EventRecord { event, .. } in node.events.iter().filter(is_counted) {
+        for record in node.events.iter().filter(is_counted) {
+            let (event, count) = (&record.event, count_of(record));
             let key = (Arc::clone(&event.device), event.text());
-            if self.errors.len() < MAX_ERRORS || self.errors.contains_key(&key) {
-                self.errors.entry(key).or_default().insert(event.at.whole_seconds());
+            if count > 0 && (self.errors.len() < MAX_ERRORS || self.errors.contains_key(&key)) {
+                let seconds = self.errors.entry(key).or_default();
+                let second = seconds.entry(event.at.whole_seconds()).or_default();
+                *second = second.saturating_add(count);
             }
         }
     }
@@ -201,8 +212,12 @@ impl CollectedNode {
         self.samples += other.samples;
         self.interval = self.interval.max(other.interval);
         self.parts.merge(&other.parts);
-        for (key, times) in other.errors {
-            self.errors.entry(key).or_default().extend(times);
+        // Two recordings of a node have the same errors.
+        for (key, seconds) in other.errors {
+            let known = self.errors.entry(key).or_default();
+            for (second, count) in seconds {
+                known.entry(second).and_modify(|known| *known = count.max(*known)).or_insert(count);
+            }
         }
         for more in other.devices {
             if let Some(known) = self.devices.iter_mut().find(|known| known.uuid == more.uuid) {

@@ -213,18 +213,19 @@ fn reasons_text(device: &DeviceRecord, health: Health, names: &ReportNames) -> S
 }
 
 fn add_errors(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>, scope: &ReportScope) {
-    for ((uuid, error), times) in &node.record.errors {
+    for ((uuid, error), seconds) in &node.record.errors {
         let device = node.devices.iter().find(|device| device.uuid == *uuid).copied();
-        let is_counted = |at: &&Timestamp| {
-            let is_held = |device: &DeviceRecord| device.held_time.has_second(**at);
+        let is_counted = |at: &Timestamp| {
+            let is_held = |device: &DeviceRecord| device.held_time.has_second(*at);
             !scope.filter.is_of_holders() || device.is_some_and(is_held)
         };
-        let times: Vec<&Timestamp> = times.iter().filter(is_counted).collect();
+        let counted = seconds.iter().filter(|(at, _)| is_counted(at));
+        let times = counted.fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
         let name = match device {
             Some(device) => device_text(node, device),
             None => node.label.clone(),
         };
-        let times = match times.len() {
+        let times = match times {
             0 => continue,
             1 => "once".to_owned(),
             2 => "twice".to_owned(),

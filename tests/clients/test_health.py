@@ -167,6 +167,21 @@ class Health(serving.Case):
             if reason.health != "unknown":
                 self.assertIn((index, reason.health), found, reason.name)
 
+    def test_each_of_many_xids_at_once_counts_in_every_output(self):
+        machine = Machine(DRIVER + f"gpu 0 {CARD}\n")
+        recording = os.path.join(machine.home, "xids.gtoprec")
+        watch = Watch(self, machine, "--record", recording)
+        watch.until("a device", lambda devices: devices[0]["health"] == "ok")
+        machine.write(DRIVER + f"gpu 0 {CARD}\n" + "xid 0 94\n" * 50)
+        device = watch.until("all", lambda devices: devices[0]["xid_events"] == 50)[0]
+        self.assertEqual([reason["text"] for reason in device["health_reasons"]], ["Xid 94, 50 times"])
+        self.assertEqual([event["count"] for event in watch.node["events"]], [50])
+        watch.process.terminate()
+        watch.process.wait()
+        code, out, err = machine.run(GTOP, "report", recording, "--format", "json")
+        self.assertEqual(code, 0, err)
+        self.assertIn("50 times", " ".join(finding["text"] for finding in json.loads(out)["findings"]))
+
     def test_what_lasts_is_a_reason_and_what_is_harmless_never_is(self):
         count = len(LASTING)
         machine = Machine(scenario(LASTING + LASTING, lambda reason: "")
