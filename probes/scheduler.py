@@ -142,26 +142,12 @@ def job_devices(options):
         folder = '%s/%s/%s/%s' % ((top,) + groups[0] + (user,))
         for job in list_folder(folder) if user.startswith('uid_') else []:
             if job.startswith('job_') and job[4:].isdigit() and len(job) < 20 and len(found) < MAX_JOBS:
-                found[job[4:]] = job_minors(folder + '/' + job)
+                found[job[4:]] = allowed_minors(read('%s/%s/devices.list' % (folder, job)))
     return found
 
 
-def job_minors(folder):
-    """Returns the minor numbers that a job may open; None if that is not told: it is not restricted, or by exceptions."""
-    lists = [read(folder + '/devices.list')]
-    if not lists[0]:
-        lists = [read('%s/%s/devices.list' % (folder, step)) for step in list_folder(folder) if step.startswith('step_')]
-    minors = set()
-    for data in lists:
-        allowed = allowed_minors(data)
-        if allowed is None:
-            return None
-        minors.update(allowed)
-    return sorted(minors) if any(lists) else None
-
-
 def allowed_minors(data):
-    """Returns the minor numbers of NVIDIA's devices in a devices.list; None if it allows all of them."""
+    """Returns the minor numbers of NVIDIA's devices in a devices.list; None if it is empty or allows all of them."""
     minors = set()
     for words in [line.split() for line in data.split(b'\n')]:
         if len(words) != 3 or not set(b'rw').intersection(words[2]):
@@ -172,4 +158,4 @@ def allowed_minors(data):
                 return None
             if minor.isdigit() and len(minor) < 4 and int(minor) <= MAX_MINOR:
                 minors.add(int(minor))
-    return minors
+    return sorted(minors) if data else None

@@ -89,6 +89,14 @@ impl<'a> NodeUnits<'a> {
         !is_told || self.is_all_of_driver()
     }
 
+    /// Returns true if they are some of this many devices of the driver, none of which has slices.
+    pub(super) fn are_some_of(&self, count: usize) -> bool {
+        let has_count = |known: &DeviceEvidence| {
+            known.driver_devices.len() == count && known.capabilities.is_empty()
+        };
+        !self.has_slices() && self.node.evidence.as_deref().is_some_and(has_count)
+    }
+
     /// Returns true if some of them are slices.
     pub(super) fn has_slices(&self) -> bool {
         self.devices.iter().any(|device| device.parent.is_some())

@@ -532,8 +532,9 @@ fn job_proofs(proof: Option<&JobProof>, indices: usize) -> Vec<(UnitSet, ProofKi
         let is_all = count_ones(opens) == indices;
         (opens, if is_all { ProofKind::Exactly } else { ProofKind::AtMost })
     }));
-    if proof.used != 0 {
-        found.push((proof.used, ProofKind::AtLeast));
+    let has = proof.used | proof.of_step(Some(indices));
+    if has != 0 {
+        found.push((has, ProofKind::AtLeast));
     }
     found
 }

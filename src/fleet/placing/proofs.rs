@@ -13,6 +13,8 @@ pub(super) struct JobProof {
     /// What its control group lets it open, if that is not everything. Of a device with slices these are all of them, and
     /// devices that the scheduler was not told of are open to every job.
     pub(super) opens: Option<UnitSet>,
+    /// Those of the scheduler's that one of its steps can open, which may have fewer than the job.
+    pub(super) step: UnitSet,
     /// Those that processes in its control group use, where jobs are confined to their devices.
     pub(super) used: UnitSet,
     /// Those that such processes name in their environment, which anybody may write.
@@ -25,18 +27,24 @@ pub(super) struct JobProof {
 impl JobProof {
     /// Returns the units that the job certainly has, of as many as the scheduler gave it, if that is known.
     pub(super) fn certain(&self, count: Option<usize>) -> UnitSet {
-        self.confined_to(count).unwrap_or_default() | self.used
+        self.confined_to(count).unwrap_or_default() | self.of_step(count) | self.used
     }
 
     /// Returns the units of a job that can open no more than it has.
     pub(super) fn confined_to(&self, count: Option<usize>) -> Option<UnitSet> {
-        self.opens.filter(|opens| Some(count_ones(*opens)) == count)
+        let is_all = |units: &UnitSet| Some(count_ones(*units)) == count;
+        self.opens.filter(is_all).or(Some(self.step).filter(|units| *units != 0 && is_all(units)))
+    }
+
+    /// Returns the units that one of its steps can open, if they are not more than the job has.
+    pub(super) fn of_step(&self, count: Option<usize>) -> UnitSet {
+        if Some(count_ones(self.step)) <= count { self.step } else { 0 }
     }
 
     /// Returns what tells that the job has a unit.
     pub(super) fn evidence(&self, unit: UnitSet) -> Evidence {
         let kinds = [
-            (self.opens.unwrap_or_default(), Evidence::CGROUP),
+            (self.opens.unwrap_or_default() | self.step, Evidence::CGROUP),
             (self.used | self.claimed, Evidence::PROCESSES),
             (self.named, Evidence::ENVIRONMENT),
         ];
@@ -85,23 +93,23 @@ pub(super) fn proofs_of(
             statics.visible_uuids.iter().fold(0, |named, uuid| named | units.named(uuid));
     }
     let Some(evidence) = evidence else { return proofs };
-    let add_files = |proof: &mut JobProof, minors: &[u32]| {
-        if is_confining(units, evidence, minors) {
-            proof.opens = Some(units.on_minors(minors) & bounds.manageable);
-        }
-    };
     for files in evidence.job_devices.iter() {
-        if let Some(minors) = &files.minors {
-            add_files(proofs.entry(id_of(&files.job)).or_default(), minors);
+        let Some(minors) = files.minors.as_deref() else { continue };
+        // A device that is not shown leaves its place to one that the scheduler was not told of.
+        let is_shown = |minor: &u32| units.on_minors(&[*minor]) != 0;
+        let is_exact = bounds.managed == bounds.manageable || minors.iter().all(is_shown);
+        if is_exact && is_confining(units, evidence, minors) {
+            let proof = proofs.entry(id_of(&files.job)).or_default();
+            proof.opens = Some(units.on_minors(minors) & bounds.manageable);
         }
     }
     let own_job = node.hello.as_ref().and_then(|hello| hello.host.job.as_ref());
-    if let Some((job, minors)) = own_job.zip(evidence.openable.as_ref()) {
-        let proof = proofs.entry(id_of(job)).or_default();
-        add_files(proof, minors);
+    if let Some((job, minors)) = own_job.zip(evidence.openable.as_deref()) {
         // The driver shows a confined job no slices but its own.
-        if units.has_slices() {
-            proof.opens = Some(proof.opens.unwrap_or(units.all()) & units.all());
+        let has_own_slices = units.has_slices() && bounds.confines_jobs == Some(true);
+        if has_own_slices || is_confining(units, evidence, minors) {
+            let proof = proofs.entry(id_of(job)).or_default();
+            proof.step = units.on_minors(minors) & bounds.managed;
         }
     }
     proofs

@@ -830,20 +830,58 @@ fn an_ending_job_keeps_its_devices_although_they_are_not_counted() {
     assert!(both.starts_with("11:b certain scheduler |  | "), "{both}");
 }
 
-#[test]
-fn a_probe_in_a_confined_job_sees_its_devices_alone() {
+/// What is known of a node with four devices, of which the scheduler gives this many to jobs, to a probe in a step of job
+/// 11 that can open those with these minor numbers.
+fn seen_by_step(scheduled: u32, openable: &[u32], devices: DeviceAllocation) -> String {
     let host = HostFacts { job: JobId::new("11"), ..HostFacts::default() };
-    let mut inside = nvidia_node(&[("c", Some(2)), ("d", Some(3))]);
+    let names = ["a", "b", "c", "d"].into_iter().zip(0..);
+    let shown: Vec<_> = names.filter(|(_, minor)| openable.contains(minor)).collect();
+    let shown: Vec<_> = shown.into_iter().map(|(name, minor)| (name, Some(minor))).collect();
+    let mut inside = nvidia_node(&shown);
     inside.hello = Some(Arc::new(Hello { host, ..Hello::default() }));
     let inside = with_evidence(inside, |known| {
-        known.openable = Some([2, 3].into());
+        known.openable = Some(openable.into());
         let device = |minor| DriverDevice { minor, ..DriverDevice::default() };
         known.driver_devices = [0, 1, 2, 3].map(device).into();
     });
-    let jobs = vec![job("11", "alice", indices(&[0, 3])), job("12", "bob", indices(&[1]))];
-    let told = placed(&inside, jobs);
+    let inside = with_scheduler(inside, |known| known.devices = Some(scheduled));
+    placed(&inside, vec![job("11", "alice", devices), job("12", "bob", indices(&[1]))])
+}
+
+#[test]
+fn a_probe_in_a_confined_job_sees_its_devices_alone() {
+    let told = seen_by_step(4, &[2, 3], indices(&[0, 3]));
     assert!(told.starts_with("11:cd certain scheduler,cgroup; 12:"), "{told}");
     assert!(!told.contains("12:c") && !told.contains("12:d"), "{told}");
+}
+
+#[test]
+fn a_step_may_have_fewer_devices_than_its_job() {
+    for devices in [indices(&[0, 2]), DeviceAllocation::Count(2)] {
+        // Every step can open a device that the scheduler does not give to jobs, and which one that is is not known.
+        let told = seen_by_step(3, &[0, 3], devices.clone());
+        assert!(told.starts_with("11:+2 unknown scheduler; "), "{told}");
+        let told = seen_by_step(4, &[3], devices);
+        assert!(told.starts_with("11:d+1 unknown scheduler,cgroup; "), "{told}");
+    }
+}
+
+#[test]
+fn a_device_that_is_not_shown_is_not_taken_for_one_that_all_jobs_may_open() {
+    let files = |minors: &[u32]| {
+        let minors = Some(minors.into());
+        let of_job = JobDeviceFiles { job: JobId::new("11").unwrap(), minors };
+        let node = with_evidence(four([0, 1, 2, 3]), |known| {
+            known.job_devices = [of_job].into();
+            let device = |minor| DriverDevice { minor, ..DriverDevice::default() };
+            known.driver_devices = [0, 1, 2, 3, 4].map(device).into();
+        });
+        let node = with_scheduler(node, |known| known.devices = Some(4));
+        placed(&node, vec![job("11", "alice", indices(&[0, 1]))])
+    };
+    assert!(files(&[0, 3]).starts_with("11:ad certain"), "{}", files(&[0, 3]));
+    // The device of the fifth file is lost; one of the others may be that which the scheduler does not give to jobs.
+    assert!(!files(&[0, 3, 4]).contains("certain"), "{}", files(&[0, 3, 4]));
 }
 
 #[test]

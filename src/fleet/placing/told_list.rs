@@ -39,18 +39,19 @@ impl ToldList {
             .and_then(|evidence| Some((evidence.daemon.list.as_deref()?, evidence)))
             .filter(|(list, _)| list.len() == count && learned.is_list_current())
             .and_then(|(list, evidence)| units.meant_by_list(list, evidence));
-        let is_all = told.is_none_or(|told| told == units.len()) && units.may_be_all();
+        let has_other_config = meant.is_none() && is_other_config(units);
+        let is_all = told.is_none_or(|told| told == units.len()) && units.may_be_all()
+            || told.is_some_and(|told| units.are_some_of(told));
         let managed = match &meant {
             Some(meant) => {
                 let known = meant.iter().copied().filter_map(Meant::unit);
                 known.fold(0, |known, unit| known | bit(unit))
             }
-            None if is_all => units.all(),
+            None if is_all && !has_other_config => units.all(),
             None => 0,
         };
         let is_known = meant.as_ref().is_some_and(|meant| !meant.contains(&Meant::Unknown));
         let manageable = if is_known { managed } else { units.all() };
-        let has_other_config = meant.is_none() && is_other_config(units);
         Self { count, meant, has_other_config, managed, manageable }
     }
 

@@ -1,7 +1,7 @@
 //! Which devices of a node are kept by jobs.
 
 use crate::fleet::{Certainty, Claim, DeviceHoldings, Fleet, Holder, JobHoldings, Node, User};
-use crate::model::{Device, DeviceAllocation, JobId};
+use crate::model::{Device, JobId};
 
 /// Whose the devices of a node are, seen by the user as whom gtop runs there.
 pub(super) struct HeldDevices<'a> {
@@ -97,7 +97,8 @@ impl<'a> HeldDevices<'a> {
         if !is_certain && own_claims.iter().any(|claim| is_certain_allocation(claim)) {
             return Some(self.suspicion(holdings, holdings.rest));
         }
-        if is_certain || self.is_opened_by_step(own, device) {
+        let is_unlisted = own.holdings.is_none() && own.is_inside;
+        if is_certain || (is_unlisted && self.opens(device)) {
             return None;
         }
         let name = self.name(&Holder { user: User::Unknown, job: Some(own.id.clone()) });
@@ -111,37 +112,6 @@ impl<'a> HeldDevices<'a> {
         } else {
             format!("not known to belong to {name}, {place}")
         })
-    }
-
-    /// Returns true if a step of the job, in which gtop runs, can open the device and others cannot be opened.
-    fn is_opened_by_step(&self, own: &OwnJob<'_>, device: &Device) -> bool {
-        let is_of_job = || own.holdings.is_none() || self.opens_those_of_job(own);
-        own.is_inside && self.opens(device) && is_of_job()
-    }
-
-    /// Returns true if what the control group lets a step open are devices of its job: the scheduler gives jobs all devices
-    /// of the driver, each as a whole, and the job has as many.
-    fn opens_those_of_job(&self, own: &OwnJob<'_>) -> bool {
-        let Some((evidence, scheduler)) =
-            self.node.evidence.as_deref().zip(self.node.scheduler.as_deref())
-        else {
-            return false;
-        };
-        let job = self.listed(own.id);
-        let mut allocations = job.iter().flat_map(|job| job.allocations.iter());
-        let allocation = allocations.find(|allocation| allocation.node == self.node.name);
-        let Some(devices) = allocation.map(|allocation| &allocation.devices) else { return false };
-        let is_whole = match devices {
-            DeviceAllocation::Indices(_) => true,
-            DeviceAllocation::Count(_) => !scheduler.gives_shares,
-            DeviceAllocation::Shares(_) | DeviceAllocation::None | DeviceAllocation::Unknown => {
-                false
-            }
-        };
-        let opened = evidence.openable.as_ref().map(|minors| minors.len());
-        let all = u32::try_from(evidence.driver_devices.len()).ok();
-        let is_disputed = own.holdings.is_some_and(|known| known.certainty == Certainty::Disputed);
-        is_whole && opened <= devices.count() && scheduler.devices == all && !is_disputed
     }
 
     /// Returns true if the control group in which gtop runs lets it open a device, and not those of all.
