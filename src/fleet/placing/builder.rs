@@ -105,16 +105,19 @@ impl<'a> Builder<'a> {
             let (is_certain, is_likely) = (placed.certain & unit != 0, placed.likely & unit != 0);
             if is_certain || is_likely {
                 let by_index = if placed.is_located { told } else { Evidence::default() };
+                let by_proof = proof.evidence(unit);
                 let claim = Claim {
                     holder: holder.clone(),
                     kind: if placed.is_located { ClaimKind::Allocated } else { ClaimKind::Located },
-                    evidence: proof.evidence(unit).and(by_index),
+                    evidence: by_proof.and(by_index),
                     certainty: match (placed.is_disputed, is_certain) {
                         (true, _) => Certainty::Disputed,
                         (false, true) => Certainty::Certain,
                         (false, false) => Certainty::Likely,
                     },
-                    may_be_shared: placed.may_share || self.has_several_lists,
+                    // What its control group lets a job open is its own, by whatever list.
+                    may_be_shared: placed.may_share
+                        || (self.has_several_lists && !by_proof.has(Evidence::CGROUP)),
                     is_slight: false,
                 };
                 evidence = evidence.and(claim.evidence);

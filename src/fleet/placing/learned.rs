@@ -254,6 +254,13 @@ impl LearnedMap {
         self.is_list_current() && (is_checked || self.identity.is_cached)
     }
 
+    /// Returns true if jobs that are not listed may have been given devices by another list: their starts are not known.
+    pub(super) fn may_have_older_jobs(&self) -> bool {
+        let since = self.identity.since_change(BOOT_TIME).zip(self.identity.booted_at);
+        let is_first = since.is_some_and(|(since, booted)| since <= booted.plus(BOOT_TIME));
+        !(is_first && self.is_list_current())
+    }
+
     /// Returns true if jobs may have been given devices by another list, whose files have changed or which was seen.
     pub(super) fn has_several(&self) -> bool {
         let is_other = |earlier: &EarlierMap| self.map.as_ref() != Some(&earlier.map);

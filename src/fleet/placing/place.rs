@@ -76,6 +76,10 @@ impl Placement<'_> {
             hidden = hidden.with_any_device();
         }
         let mut builder = Builder::new(&units);
+        let may_move = placed.iter().any(|known| known.may_move);
+        let has_older = learned.has_several() || learned.may_have_older_jobs();
+        let has_hidden = hidden.placed.is_some() && hidden.count != Some(0);
+        builder.set_several_lists(may_move || (has_older && has_hidden));
         for (listed, of_job) in self.listed.iter().zip(&placed) {
             let proof = proofs.get(&listed.0.id).cloned().unwrap_or_default();
             builder.add_job(*listed, of_job, &proof);
@@ -83,8 +87,6 @@ impl Placement<'_> {
         let shared = self.shared_with_hidden(&placed);
         builder.set_hidden(hidden.count.filter(|_| shared == 0));
         builder.add_shared(shared);
-        let may_move = placed.iter().any(|known| known.may_move);
-        builder.set_several_lists(may_move || (learned.has_several() && hidden.placed.is_some()));
         if let Some((user, placed)) = hidden.placed {
             builder.add_not_shown(user, &placed);
         }

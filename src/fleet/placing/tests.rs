@@ -769,6 +769,34 @@ fn devices_of_jobs_that_are_not_listed_are_held_by_them() {
     assert_eq!(free, "ac", "{}", waiting.2);
 }
 
+#[test]
+fn a_job_not_shown_may_have_a_device_by_a_list_of_before_that_nobody_saw() {
+    let of = |booted: i64, started: i64, allocated: &[u32]| {
+        let node = with_scheduler(four([0, 1, 2, 3]).with_device_list(&[3, 2, 1, 0]), |known| {
+            known.devices = Some(4);
+            known.allocated_indices = Some(allocated.into());
+            known.daemon_started_at = Some(at(started));
+        });
+        let mut node = with_evidence(node, |known| {
+            known.configuration.changed_at = Some(at(started - 10));
+            known.configuration.checked_at = Some(at(7_900));
+            known.configuration.is_cached = false;
+        });
+        node.mark_sampled(&Source::host(), at(8_000));
+        let uptime = u64::try_from(8_000 - booted).unwrap();
+        node.host.fast.uptime_seconds = Reading::Known(uptime);
+        let own = Job { starts_at: Some(at(7_000)), ..job("11", "alice", indices(&[0])) };
+        let node = node.with_jobs(Some(&list(vec![own])));
+        let known = node.holdings.device("d");
+        let own = known.claims.iter().find(|claim| claim.holder.job.is_some()).unwrap();
+        (own.certainty, own.may_be_shared && known.rest != Certainty::Certain)
+    };
+    // The daemon has started late after the boot of the node; jobs may have begun before.
+    assert_eq!(of(0, 6_000, &[0, 2]), (Certainty::Certain, true));
+    assert_eq!(of(0, 6_000, &[0]), (Certainty::Certain, false), "no other job is there");
+    assert_eq!(of(5_995, 6_000, &[0, 2]), (Certainty::Certain, false), "its first start");
+}
+
 /// What is known of a node with the devices `a` to `d`, on which these jobs are listed.
 fn text_of(jobs: Vec<Job>, requested: RequestedJobs, change: fn(&mut SchedulerNode)) -> String {
     let node = four([0, 1, 2, 3]).with_device_list(&[0, 1, 2, 3]);
