@@ -92,14 +92,14 @@ def daemon_program(daemon, words):
 def config_file(daemon, options, program):
     """Returns the path of slurm.conf, and whether it is known to be the daemon's.
 
-    It is as the daemon's command line or an environment says, or a usual one. A daemon that asks a server uses no other than
-    its own copy of what that told.
+    It is as the daemon's command line or an environment says, or a usual one: of a daemon that is not seen, as where /proc hides
+    it, that is not known to be its own. A daemon that asks a server uses no other than its own copy of what that told.
     """
     if 'conf-server' in options:
         return first_file([ROOT + folder + '/slurm.conf' for folder in CACHE_FOLDERS]), True
     variables = read('%s/proc/%d/environ' % (ROOT, daemon[0]), MAX_ENVIRON).split(b'\0') if daemon[1:] else []
     settings = [decode(variable[11:]) for variable in variables if variable.startswith(b'SLURM_CONF=')]
-    is_told = any(variables) or not daemon
+    is_told = any(variables)
     if daemon[1:] and not is_told:
         settings, is_told = service_settings(daemon[0])
     if options.get('f'):

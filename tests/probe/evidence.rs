@@ -338,6 +338,22 @@ fn the_files_of_the_driver_and_the_control_groups_are_read() {
 }
 
 #[test]
+fn the_configuration_of_a_daemon_that_is_not_seen_proves_nothing() {
+    // /proc may hide the processes of others, and a hidden daemon may use another configuration.
+    for is_seen in [false, true] {
+        let node = Node::new("exit 1");
+        node.write("etc/slurm/gres.conf", "Name=gpu File=/dev/nvidia0\n");
+        if is_seen {
+            node.add_daemon(50, 1, 1000, "");
+        }
+        let mut rig = node.start_default();
+        let found = evidence(&mut rig, "lines", |found| found["config"].is_array());
+        assert_eq!(found["configuration"]["changed"].is_number(), is_seen, "{found}");
+        rig.finish();
+    }
+}
+
+#[test]
 fn a_process_names_its_devices_by_uuid() {
     let slice = "MIG-GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f/7/0";
     let sleepers = [
