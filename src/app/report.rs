@@ -102,11 +102,12 @@ fn with_names(env: &Env, filter: ReportFilter) -> ReportFilter {
     ReportFilter { users: filter.users.into_iter().map(name).collect(), ..filter }
 }
 
-/// Returns the name of a uid. A directory service may be slow, so another program asks it.
-async fn user_name(uid: &str) -> Option<String> {
-    let args = ["passwd".into(), uid.into()];
+/// Returns the name of a user given by number, which may be the name. A directory service may be slow, so another program
+/// asks it.
+async fn user_name(number: &str) -> Option<String> {
+    let args = ["-nu".into(), number.into()];
     let answer = run_program(ProgramCall {
-        program: Path::new("getent"),
+        program: Path::new("id"),
         args: &args,
         input: "",
         env: &[],
@@ -115,8 +116,7 @@ async fn user_name(uid: &str) -> Option<String> {
         max_stdout: MAX_ENTRY_SIZE,
     });
     let answer = answer.await.ok().filter(|answer| answer.succeeded)?;
-    let (name, _) = answer.stdout.split_once(':')?;
-    Some(sanitize(name, 64)).filter(|name| !name.is_empty())
+    Some(sanitize(answer.stdout.trim_end(), 64)).filter(|name| !name.is_empty())
 }
 
 fn names(files: &[PathBuf]) -> Vec<String> {

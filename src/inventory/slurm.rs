@@ -36,6 +36,7 @@ use crate::inventory::slurm::node_use::NodeUse;
 use crate::inventory::slurm::queue::Queue;
 use crate::inventory::slurm::scheduled_query::{ScheduledQuery, TimedAnswer};
 use crate::inventory::slurm::use_poll::UsePoll;
+use crate::inventory::slurm::user_name::{own_user_name, user_name};
 use crate::model::{JobId, JobList, JobListError, JobOutcome, NodeName, RequestedJobs};
 use crate::text::sanitize;
 use crate::time::{Clock, Timestamp};
@@ -62,6 +63,7 @@ mod scheduled_query;
 mod step_jobs;
 mod time_format;
 mod use_poll;
+mod user_name;
 
 /// Whether Slurm hides jobs is asked so rarely, because it is a line of its configuration.
 const CONFIGURATION_INTERVAL: Duration = Duration::from_secs(3600);
@@ -128,7 +130,7 @@ impl JobFilter {
         };
         let users = match self.users.as_slice() {
             users if *users == [own_uid()] => own_user_name(),
-            users => list(users),
+            users => list(&users.iter().map(|user| user_name(user)).collect::<Vec<_>>()),
         };
         let mut words = match (self.jobs.as_slice(), users.as_str()) {
             ([], "") => "of anybody".to_owned(),
@@ -164,11 +166,6 @@ pub fn is_available() -> bool {
 /// Returns true if `squeue` is in one of the folders of a `PATH`.
 pub fn is_on_path(path: impl AsRef<OsStr>) -> bool {
     std::env::split_paths(path.as_ref()).any(|folder| folder.join("squeue").is_file())
-}
-
-fn own_user_name() -> String {
-    let name = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
-    name.filter(|name| !name.is_empty()).map_or_else(own_uid, |name| sanitize(&name, 40))
 }
 
 /// What the user interface requests from the poller.

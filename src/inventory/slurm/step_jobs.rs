@@ -1,6 +1,7 @@
 //! Chooses the jobs in which `srun` steps run: this user's running jobs.
 
-use crate::inventory::slurm::{own_uid, own_user_name};
+use crate::inventory::slurm::own_uid;
+use crate::inventory::slurm::user_name::own_user_name;
 use crate::model::{DeviceAllocation, Job, JobId, JobList, JobState};
 use crate::transport::{NodeJobs, StepJob};
 
