@@ -154,12 +154,12 @@ pub struct NodeHoldings {
 }
 
 impl DeviceHoldings {
-    /// Returns true if a job has it; `None` if one may have it.
+    /// Returns true if a job has it; `None` if one may have it, however unlikely.
     pub fn is_allocated(&self) -> Option<bool> {
         if self.claims.iter().any(Claim::is_allocation) {
             return Some(true);
         }
-        matches!(self.rest, Certainty::Certain | Certainty::Likely).then_some(false)
+        (self.rest == Certainty::Certain).then_some(false)
     }
 
     /// Returns those that hold it: jobs that the scheduler gave it to or, without one, all whose processes use it. Of a

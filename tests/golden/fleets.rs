@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use gtop::internals::fleet::{Fleet, JobLookup, Node, NodeBuilder, Waste, is_busy};
 use gtop::internals::model::{
-    Allocation, BackendReading, BackendState, Bytes, Celsius, ComputeMode, Counter, CpuTicks,
-    Device, DeviceActivity, DeviceAllocation, DeviceDetails, DeviceFault, DeviceStatics, DeviceUse,
-    DevicesReading, FanSpeed, Fault, FaultKind, Hello, HostFacts, HostReading, HostSlowReading,
-    Job, JobId, JobList, JobState, Link, Megahertz, NodeName, NodeState, Percent, Pressure,
-    ProcessKey, ProcessReading, ProcessState, ProcessStatics, ProcessesReading, Reading, Reason,
-    Sample, SchedulerNode, SchedulerNodes, Source, SourceFault, SourceFaultKind, Space, Throttle,
-    TpuCore, TpuDetails, UnseenProcess, UnseenReason, UseKind, UsesReading, Vendor, Watts,
+    Allocation, BackendReading, BackendState, Bytes, Celsius, ComputeMode, ConfigurationState,
+    Counter, CpuTicks, DaemonDevices, Device, DeviceActivity, DeviceAllocation, DeviceDetails,
+    DeviceEvidence, DeviceFault, DeviceStatics, DeviceUse, DevicesReading, FanSpeed, Fault,
+    FaultKind, Hello, HostFacts, HostReading, HostSlowReading, Job, JobId, JobList, JobState, Link,
+    ListedDevice, Megahertz, NodeName, NodeState, Percent, Pressure, ProcessKey, ProcessReading,
+    ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample, SchedulerNode,
+    SchedulerNodes, Source, SourceFault, SourceFaultKind, Space, Throttle, TpuCore, TpuDetails,
+    UnseenProcess, UnseenReason, UseKind, UsesReading, Vendor, Watts,
 };
 use gtop::internals::time::Timestamp;
 
@@ -283,9 +284,37 @@ impl NodeFixture {
         self
     }
 
+    /// Returns the node, whose scheduler numbers its devices as the driver does.
     pub fn node(self) -> Arc<Node> {
-        self.builder.node()
+        let mut node = self.builder.node();
+        Arc::make_mut(&mut node).evidence = Some(evidence(self.devices.len()));
+        node
     }
+}
+
+/// The same fleet, whose nodes do not tell how the scheduler numbers their devices.
+pub fn without_evidence(fleet: Fleet) -> Fleet {
+    let silent = |node: &Arc<Node>| Arc::new(Node { evidence: None, ..Node::clone(node) });
+    let (nodes, jobs) = (fleet.nodes.iter().map(silent).collect(), fleet.jobs.clone());
+    Fleet { nodes, ..fleet }.with_jobs(jobs)
+}
+
+fn evidence(devices: usize) -> Arc<DeviceEvidence> {
+    let listed = |number| ListedDevice { kind: None, files: format!("/dev/nvidia{number}").into() };
+    Arc::new(DeviceEvidence {
+        daemon: DaemonDevices {
+            list: Some((0..devices).map(listed).collect()),
+            started_at: Some(ago(20 * 86_400_000)),
+            ..DaemonDevices::default()
+        },
+        configuration: ConfigurationState {
+            changed_at: Some(ago(30 * 86_400_000)),
+            checked_at: Some(ago(5_000)),
+            ..ConfigurationState::default()
+        },
+        is_complete: true,
+        ..DeviceEvidence::default()
+    })
 }
 
 fn host(passed: u64, seed: u64, load: f32) -> HostReading {
@@ -351,6 +380,7 @@ fn h100(node: &str, index: u32, load: f32) -> Device {
         mig: Reading::Known(false),
         pcie: Reading::Known((5, 16)),
         statics: DeviceStatics {
+            minor: Reading::Known(index),
             driver: Reading::Known("570.124.06".into()),
             sm_clock_max: Reading::checked(Megahertz::new(1_980)),
             memory_clock_max: Reading::checked(Megahertz::new(2_619)),

@@ -45,7 +45,7 @@ fn job_on_every_kind_of_fleet() {
 fn jobs_of_every_kind() {
     let down = KeyCode::Down;
     for (name, fleet, keys) in [
-        ("idle", fleets::with_jobs(), view_keys(&[down, down])),
+        ("idle", fleets::without_evidence(fleets::with_jobs()), view_keys(&[down, down])),
         ("unknown-devices", fleets::with_jobs(), view_keys(&[KeyCode::Char('j'); 3])),
         ("unlisted", fleets::with_jobs(), view_keys(&[down])),
         ("without-list", fleets::every_state(), view_keys(&[])),

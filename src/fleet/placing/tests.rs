@@ -797,6 +797,14 @@ fn a_job_not_shown_may_have_a_device_by_a_list_of_before_that_nobody_saw() {
     assert_eq!(of(5_995, 6_000, &[0, 2]), (Certainty::Certain, false), "its first start");
 }
 
+#[test]
+fn what_is_only_likely_nobody_s_is_not_free() {
+    let node = four([0, 1, 2, 3]).with_jobs(Some(&list(vec![job("11", "alice", indices(&[1]))])));
+    assert_eq!(holdings_text(&node), "11:b likely scheduler |  | acd");
+    let of = |uuid: &str| node.holdings.device(uuid).is_allocated();
+    assert_eq!(["a", "b"].map(of), [None, Some(true)]);
+}
+
 /// What is known of a node with the devices `a` to `d`, on which these jobs are listed.
 fn text_of(jobs: Vec<Job>, requested: RequestedJobs, change: fn(&mut SchedulerNode)) -> String {
     let node = four([0, 1, 2, 3]).with_device_list(&[0, 1, 2, 3]);
