@@ -365,6 +365,29 @@ impl Job {
     pub fn has_id(&self, id: &JobId) -> bool {
         self.id == *id || self.sluid.as_ref() == Some(id)
     }
+
+    /// Returns true if a task, such as `2_4`, is one of those that its displayed id lists, as `2_[3-5,9-13:2%3]`; `None` if
+    /// the scheduler cuts their list.
+    pub fn lists_task(&self, task: &str) -> Option<bool> {
+        let lists = self.shown_id.split_once("_[").zip(task.split_once('_'));
+        let Some(((_, list), (_, number))) = lists.filter(|((all, _), (of, _))| all == of) else {
+            return Some(false);
+        };
+        let number = number.parse::<u32>().ok()?;
+        let is_whole = !list.contains("...") && list.ends_with(']');
+        // The number after % is how many run at once.
+        let list = list.split(['%', ']']).next().unwrap_or_default();
+        let end = if is_whole { list.len() } else { list.rfind(',').unwrap_or_default() };
+        let has = |part: &str| {
+            let (span, step) = part.split_once(':').unwrap_or((part, "1"));
+            let (from, to) = span.split_once('-').unwrap_or((span, span));
+            let [from, to, step] = [from, to, step].map(|number| number.parse::<u32>().ok());
+            let distance = number.checked_sub(from?)?;
+            Some(number <= to? && distance.checked_rem(step?)? == 0)
+        };
+        let is_listed = list.get(..end)?.split(',').any(|part| has(part) == Some(true));
+        (is_listed || is_whole).then_some(is_listed)
+    }
 }
 
 impl JobList {
@@ -513,6 +536,25 @@ impl JobList {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_task_is_one_of_those_that_are_listed_together() {
+        let lists = |shown: &str, task| {
+            Job { shown_id: shown.into(), ..Job::example("7") }.lists_task(task)
+        };
+        let all = "2_[3-5,9-13:2%3]";
+        for task in ["2_3", "2_5", "2_9", "2_13"] {
+            assert_eq!(lists(all, task), Some(true), "{task}");
+        }
+        for task in ["2_2", "2_6", "2_10", "2_15", "22_3", "2", "3"] {
+            assert_eq!(lists(all, task), Some(false), "{task}");
+        }
+        assert_eq!(lists("2_4", "2_4"), Some(false), "a task of its own");
+        // The last number of a list that is cut may be cut, too.
+        assert_eq!(lists("2_[1,3,12...]", "2_3"), Some(true));
+        assert_eq!(lists("2_[1,3,12...]", "2_12"), None);
+        assert_eq!(lists(all, "2_[3-4]"), None);
+    }
 
     #[test]
     fn a_list_is_current_until_the_scheduler_fails_to_list_its_jobs() {

@@ -154,7 +154,10 @@ impl UsageCollector {
             }
         }
         for job in jobs.iter().flat_map(|list| list.pending()) {
-            let is_of = |given: &&String| is_named(given, Some(&job.id), Some(&job.shown_id));
+            let is_of = |given: &&String| {
+                is_named(given, Some(&job.id), Some(&job.shown_id))
+                    || job.lists_task(given) == Some(true)
+            };
             self.pending.extend(self.scope.filter.jobs.iter().filter(is_of).cloned());
         }
     }

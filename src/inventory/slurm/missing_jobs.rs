@@ -86,7 +86,7 @@ fn find_missing<'a>(wanted: &'a [String], list: &[Job]) -> Vec<&'a str> {
             let rest = shown.strip_prefix(wanted);
             job.id.as_str() == wanted || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', '+']))
                 // Pending tasks share one entry, such as `2_[3-5]`.
-                || (wanted.contains('_') && shown.contains('[') && base_number(shown) == base_number(wanted))
+                || job.lists_task(wanted) != Some(false)
         })
     };
     wanted
@@ -354,6 +354,7 @@ mod tests {
             ("99", false),
             ("2", false),
             ("2_4", false),
+            ("2_6", true),
             ("12", false),
             ("12+1", false),
             ("1", true),

@@ -289,7 +289,7 @@ impl Predicate {
 }
 
 /// Returns true if the job id of a row matches. A job has several ids: `11` for processes, `2_1` for users,
-/// and `2` as a member of its array.
+/// and `2` as a member of its array; `2_[3-5]` stands for several.
 fn matches_job_id(row: FilterRow<'_>, comparison: Comparison, operand: &Operand) -> bool {
     let shown = row.job.map(|job| &*job.shown_id);
     let whole = shown.and_then(|shown| shown.split(['_', '+']).next());
@@ -298,7 +298,14 @@ fn matches_job_id(row: FilterRow<'_>, comparison: Comparison, operand: &Operand)
         let unknown = Value::Unknown(Reason::NotAvailable);
         return row.usage.is_some() && operand.matches(comparison, &unknown);
     }
-    let ids = if comparison.is_order() { [id, None, None] } else { [id, shown, whole] };
+    let task = match operand {
+        Operand::Text(text) if matches!(comparison, Comparison::Equal | Comparison::Unequal) => {
+            Some(text.as_str())
+        }
+        Operand::Text(_) | Operand::Number(..) | Operand::Unknown => None,
+    };
+    let task = task.filter(|task| row.job.and_then(|job| job.lists_task(task)) == Some(true));
+    let ids = if comparison.is_order() { [id, None, None, None] } else { [id, shown, whole, task] };
     matches_name(ids.into_iter().flatten(), comparison, operand)
 }
 
@@ -814,6 +821,21 @@ mod tests {
             ends_at: Some(Timestamp::default().plus(Duration::from_secs(1800))),
             allocations: [Allocation { node, devices }].into(),
             ..Job::example(id)
+        }
+    }
+
+    #[test]
+    fn pending_tasks_of_an_array_are_found_one_by_one() {
+        let pending =
+            Job { allocations: [].into(), ..job("7", "2_[3-5]", "sweep", DeviceAllocation::None) };
+        let matches = |text: &str| {
+            Filter::new(text).unwrap().matches_waiting_job(&pending, Timestamp::default())
+        };
+        for text in ["job=2_4", "job=2", "job=7", "job=2_[3-5]", "job!=2_6"] {
+            assert!(matches(text), "{text}");
+        }
+        for text in ["job=2_6", "job!=2_4", "job~2_4", "job=4"] {
+            assert!(!matches(text), "{text}");
         }
     }
 
