@@ -1,5 +1,6 @@
 //! The jobs listed by the scheduler, indexed by job id and by node.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -63,8 +64,17 @@ impl JobLookup {
     pub fn name(&self, id: &JobId) -> String {
         match self.job(id) {
             Some(job) => format!("{} {}", job.shown_id, job.name),
-            None => id.to_string(),
+            None => self.raw_id(id).into_owned(),
         }
+    }
+
+    /// Returns the id of a job as users know it.
+    pub fn shown_id<'a>(&'a self, id: &'a JobId) -> Cow<'a, str> {
+        self.job(id).map_or_else(|| self.raw_id(id), |job| (&*job.shown_id).into())
+    }
+
+    fn raw_id<'a>(&self, id: &'a JobId) -> Cow<'a, str> {
+        self.list.as_ref().map_or_else(|| id.as_str().into(), |list| list.raw_id(id))
     }
 
     /// Returns the number of pending jobs that may start in a partition, each task of an array counted; `None` unless all

@@ -1,5 +1,6 @@
 //! The status of a node, and the short notes shown for it in the list and above its panel.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::fleet::{Fleet, Node, SourceState};
@@ -215,9 +216,9 @@ fn device_notes(node: &Node) -> Vec<Note> {
     grouped.into_iter().map(|(flag, labels)| Note::Devices { labels, flag }).collect()
 }
 
-/// Returns the job id as users know it; the internal id if the job is not listed.
-pub(crate) fn shown_id<'a>(jobs: Option<&'a JobList>, id: &'a JobId) -> &'a str {
-    jobs.map_or(id.as_str(), |jobs| jobs.shown_id(id))
+/// Returns the job id as users know it; the internal id if there is no list of jobs.
+pub(crate) fn shown_id<'a>(jobs: Option<&'a JobList>, id: &'a JobId) -> Cow<'a, str> {
+    jobs.map_or_else(|| id.as_str().into(), |jobs| jobs.shown_id(id))
 }
 
 /// Returns the model of a device without the vendor.
@@ -291,7 +292,7 @@ mod tests {
             sluid: JobId::new(&format!("s{id}")),
             ..Job::example(id)
         });
-        let list = JobList { jobs: list.into(), ..JobList::default() };
+        let mut list = JobList { jobs: list.into(), ..JobList::default() };
         for (id, shown) in
             [("11", "2000_7"), ("s11", "2000_7"), ("13", "12+1"), ("14", "14"), ("99", "99")]
         {
@@ -299,6 +300,9 @@ mod tests {
             assert_eq!(shown_id(Some(&list), &id), shown);
             assert_eq!(shown_id(None, &id), id.as_str());
         }
+        // Beside ids of the list, that of a job that is not listed is marked.
+        list.at = Some(NOW);
+        assert_eq!(shown_id(Some(&list), &JobId::new("99").unwrap()), "raw 99");
     }
 
     fn node(link: Link) -> Node {

@@ -1,5 +1,6 @@
 //! A scheduler's jobs, their allocated devices, and the job list.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -396,9 +397,18 @@ impl JobList {
         self.jobs.iter().find(|job| job.has_id(id))
     }
 
-    /// Returns the displayed id of a job: `2_1` for job 11.
-    pub fn shown_id<'a>(&'a self, id: &'a JobId) -> &'a str {
-        self.job(id).map_or(id.as_str(), |job| &job.shown_id)
+    /// Returns the displayed id of a job: `2_1` for job 11, and `raw 11` if it is not listed, so that it is not taken for
+    /// another one's.
+    pub fn shown_id<'a>(&'a self, id: &'a JobId) -> Cow<'a, str> {
+        match self.job(id) {
+            Some(job) => (&*job.shown_id).into(),
+            None => self.raw_id(id),
+        }
+    }
+
+    /// Returns the id of a job that is not listed, as it is displayed.
+    pub fn raw_id<'a>(&self, id: &'a JobId) -> Cow<'a, str> {
+        if self.at.is_some() { format!("raw {id}").into() } else { id.as_str().into() }
     }
 
     /// Returns the outcome of a job that left the list.

@@ -1,6 +1,7 @@
 //! Which devices of a node are kept by jobs.
 
 use crate::fleet::{Certainty, Claim, DeviceHoldings, Fleet, Holder, JobHoldings, Node, User};
+use crate::insight::node_status::shown_id;
 use crate::model::{Device, JobId};
 
 /// Whose the devices of a node are, seen by the user as whom gtop runs there.
@@ -179,7 +180,7 @@ impl<'a> HeldDevices<'a> {
                 .to_owned();
         };
         let listed = self.listed(id);
-        let shown = listed.map_or(id.as_str(), |job| &job.shown_id);
+        let shown = shown_id(self.fleet.jobs.as_deref(), id);
         let user = match (listed, &holder.user) {
             (Some(job), _) => job.user.to_string(),
             (None, user) if user.is_known() => user.text(),

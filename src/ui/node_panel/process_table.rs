@@ -5,7 +5,8 @@ use crate::insight::node_status::{device_label, shown_id};
 use crate::insight::{RowId, process_rows};
 use crate::metrics::{PROCESS, help_of};
 use crate::model::{
-    Bytes, DeviceUse, JobList, Link, Reading, Reason, UnseenProcess, UnseenReason, UseKind, Vendor,
+    Bytes, DeviceUse, JobId, JobList, Link, Reading, Reason, UnseenProcess, UnseenReason, UseKind,
+    Vendor,
 };
 use crate::query::DisplaySelection;
 use crate::text::UNKNOWN;
@@ -17,7 +18,7 @@ use crate::ui::process_target::{short_command, skip_columns, unusual_state};
 use crate::ui::widgets::column_spec::ColumnSpec;
 use crate::ui::widgets::explanation::Fact;
 use crate::ui::widgets::line::{Line, Tone};
-use crate::ui::widgets::number_format::{Units, format_run_time, percent_value};
+use crate::ui::widgets::number_format::{Units, format_run_time, or_unknown, percent_value};
 use crate::ui::widgets::table::{self, Cell, Fade, Table, TableColumn, TableRoom};
 
 /// From this width on, the command has room before columns that can give way.
@@ -227,13 +228,17 @@ impl<'a> UseTable<'a> {
         .shown_from(70),
         UseColumn::left("JOB", 10, |table, (_, process), _| {
             let job = process.and_then(|process| process.statics.job.as_ref());
-            job.map_or(UNKNOWN, |job| shown_id(table.jobs, job)).to_owned().into()
+            or_unknown(job, |job| shown_id(table.jobs, job).into_owned()).into()
         })
         .named("job", "", help_of(PROCESS, "job"))
         .rank(7)
         .sized(|table, _| {
-            let mut processes = table.node.processes.iter();
-            if processes.any(|process| process.statics.job.is_some()) { 10 } else { 0 }
+            let processes = table.node.processes.iter();
+            let jobs = processes.filter_map(|process| process.statics.job.as_ref());
+            // A cut id would be that of another job.
+            let width =
+                |job: &JobId| if table.jobs.is_some() && job.as_str().len() > 6 { 12 } else { 10 };
+            jobs.map(width).max().unwrap_or_default()
         })
         .shown_from(100),
         UseColumn::rest("COMMAND", 0, |table, (used, process), _| {

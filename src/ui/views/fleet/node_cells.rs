@@ -28,8 +28,8 @@ pub(super) fn jobs_text(jobs: &JobLookup, holdings: &NodeHoldings, width: u16) -
     let name = jobs.name(first);
     let room = width.saturating_sub(width_of(&rest));
     // A cut number would be a different number; a cut name is still recognisable.
-    let number = jobs.job(first).map_or(first.as_str(), |job| &job.shown_id);
-    let name = if width_of(number) < room { truncate(&name, room) } else { number.to_owned() };
+    let number = jobs.shown_id(first);
+    let name = if width_of(&number) < room { truncate(&name, room) } else { number.into_owned() };
     format!("{name}{rest}")
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::insight::node_status::{device_label, shown_id};
 use crate::metrics::{PROCESS, help_of};
-use crate::model::{Freshness, Link, Source, UnseenReason};
+use crate::model::{Freshness, JobList, Link, Source, UnseenReason};
 use crate::text::width_of;
 use crate::time::{Timestamp, format_age};
 use crate::ui::RenderContext;
@@ -132,12 +132,12 @@ impl<'a> ProcessTable<'a> {
         .rank(8),
         ProcessColumn::left("JOB", 0, |table, entry, _| {
             let jobs = table.rows.jobs().map(|jobs| &**jobs);
-            Cell::of(entry.job(), |job| shown_id(jobs, job).to_owned())
+            Cell::of(entry.job(), |job| shown_id(jobs, job).into_owned())
         })
         .named("job", "job", help_of(PROCESS, "job"))
         .rank(12)
         .sized(|table, _| match table.has_long_ids() {
-            _ if !table.rows.has_jobs => 0,
+            _ if table.rows.job_id_len == 0 => 0,
             true => 12,
             false => 8,
         }),
@@ -175,10 +175,11 @@ impl<'a> ProcessTable<'a> {
         if self.rows.video_count > 0 || self.is_chosen { 4 } else { 0 }
     }
 
-    /// Returns true if job ids are such as `2000_17` and `12+1`.
+    /// Returns true if job ids are such as `2000_17`, `12+1` and `raw 12345`.
     fn has_long_ids(&self) -> bool {
         let mut lists = self.rows.jobs().into_iter();
-        lists.any(|list| list.with_nodes().any(|job| job.shown_id.len() > 8))
+        let has_long = |list: &JobList| list.with_nodes().any(|job| job.shown_id.len() > 8);
+        lists.any(|list| self.rows.job_id_len > 4 || has_long(list))
     }
 
     /// Returns the titles of the device, its memory and its load.

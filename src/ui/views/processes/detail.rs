@@ -247,7 +247,7 @@ fn values_line(entry: ProcessEntry<'_>, jobs: Option<&JobList>) -> Line {
             .text(format!("{name} "), Tone::Faint)
             .text(value, Tone::Plain);
     };
-    add("job", entry.job().map_or(UNKNOWN, |job| shown_id(jobs, job)).to_owned());
+    add("job", or_unknown(entry.job(), |job| shown_id(jobs, job).into_owned()));
     add("%GMBW", percent(percent_value(entry.used.memory_utilization)));
     add("%ENC", percent(percent_value(entry.used.encoder)));
     add("%DEC", percent(percent_value(entry.used.decoder)));

@@ -73,8 +73,8 @@ pub(super) struct ProcessRows {
     pub(super) user_width: u16,
     /// Number of processes that belong to the user.
     pub(super) own_count: usize,
-    /// True if some processes belong to a job.
-    pub(super) has_jobs: bool,
+    /// Length of the longest id of a job of a process, as the process has it.
+    pub(super) job_id_len: usize,
     /// True if some of the devices are TPU chips.
     pub(super) has_tpus: bool,
     pub(super) has_gpus: bool,
@@ -143,7 +143,7 @@ impl ProcessRows {
     ) {
         self.list.clear();
         (self.hidden, self.node_count, self.unknown_nodes) = (HiddenProcesses::default(), 0, None);
-        (self.has_jobs, self.has_tpus, self.has_gpus) = (false, false, false);
+        (self.job_id_len, self.has_tpus, self.has_gpus) = (0, false, false);
         (self.video_count, self.own_count, self.process_count) = (0, 0, 0);
         let nodes: Vec<(usize, &Arc<Node>)> = match &inputs.scope {
             ResolvedScope::Node(name) => {
@@ -224,7 +224,7 @@ impl ProcessRows {
                 }
             }
             self.own_count += usize::from(entry.is_ours() == Some(true));
-            self.has_jobs |= entry.job().is_some();
+            self.job_id_len = self.job_id_len.max(entry.job().map_or(0, |job| job.as_str().len()));
             self.user_width = self.user_width.max(entry.user().map_or(0, width_of));
             let video = [entry.used.encoder, entry.used.decoder];
             let is_used = video.into_iter().filter_map(percent_value).any(|share| share > 0.0);

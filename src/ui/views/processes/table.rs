@@ -143,7 +143,7 @@ fn job_line(fleet: &Fleet, id: &JobId) -> Line {
             .text(job.shown_id.to_string(), Tone::Strong)
             .gap(1)
             .text(job.name.to_string(), Tone::Plain),
-        None => line.text(id.as_str(), Tone::Strong),
+        None => line.text(shown_id(fleet.jobs.as_deref(), id), Tone::Strong),
     }
 }
 

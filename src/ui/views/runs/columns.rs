@@ -194,7 +194,7 @@ pub(super) const COLUMNS: [RunColumn; 33] = [
     ),
     RunColumn::left("JOB", "job of the scheduler", |context, row| {
         let jobs = context.view.fleet.jobs.as_deref();
-        plain(row.job.as_ref().map(|job| shown_id(jobs, job).to_owned()))
+        plain(row.job.as_ref().map(|job| shown_id(jobs, job).into_owned()))
     }),
     RunColumn::right("PID", "id of its main process", |_, row| {
         let pid = row.run.progress.as_ref().and_then(|progress| progress.pid);

@@ -319,8 +319,9 @@ fn idle_row(table: &LaidOutUsers<'_>, node: &Node, idle: &IdleDevice) -> Line {
         }
     };
     let Some(id) = &idle.job else { return line };
-    let job = context.view.fleet.jobs.as_ref().and_then(|jobs| jobs.job(id));
-    let (id, name) = job.map_or((id.as_str(), ""), |job| (&job.shown_id, &job.name));
+    let jobs = context.view.fleet.jobs.as_deref();
+    let name = jobs.and_then(|jobs| jobs.job(id)).map_or("", |job| &*job.name);
+    let id = shown_id(jobs, id);
     line.text(format!("  job {id} {name}"), Tone::Faint)
 }
 
