@@ -166,8 +166,9 @@ class NvidiaSmi:
         return set(row.split(',')[column].strip() for row in rows if column >= 0)
 
     def adapt_interval(self, rows):
-        """Queries less often without persistence mode, where each query loads the driver, or if a query is slow."""
-        floor = SMI_INTERVALS[0] if 'Disabled' in self.column(rows, 'persistence_mode') else self.min_intervals[0]
+        """Queries less often without devices or persistence mode, where each query loads the driver, or if a query is slow."""
+        is_costly = not rows or 'Disabled' in self.column(rows, 'persistence_mode')
+        floor = SMI_INTERVALS[0] if is_costly else self.min_intervals[0]
 
         def interval_of(seconds):
             choices = [choice for choice in SMI_INTERVALS if choice >= 2 * seconds] or SMI_INTERVALS[-1:]

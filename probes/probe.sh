@@ -197,8 +197,9 @@ choose_interval() {  # minimum, hundredths of a query: sets `choice`; a slow nvi
     for choice in 500 1000 1500 2000 3000 4000 6000 8000 12000; do [ $choice -lt $((2 * $2)) ] || break; done
 }
 
-adapt_interval() {   # sets the query interval: longer without persistence mode, where each query loads the driver
+adapt_interval() {   # sets the query interval: longer without devices or persistence mode: each query loads the driver
     least=100
+    [ -n "$rows" ] || least=500
     case $rows in *', Disabled, P'*) case $fields in *,persistence_mode,pstate,*) least=500 ;; esac ;; esac
     took=$((now - smi_since))
     choose_interval $least $took
