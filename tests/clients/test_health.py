@@ -43,7 +43,8 @@ REASONS = (
     Reason("pcie_below_max", "degraded", "PCIE:1x16", "gpu # util=97 pcie_gen=1", "gpu # util=0 pcie_gen=1 pstate=8"),
     Reason("pcie_below_max", "degraded", "PCIE:5x4", "gpu # util=97 pcie_width=4", "gpu # util=97 pcie_width=8 name=NVIDIA L40S"),
     Reason("fan_failed", "degraded", "!FAN", "gpu # fan=!999", "gpu # fan=0"),
-    Reason("nvlinks_down", "degraded", "NVLINK:17", "gpu # nvlinks_down=1", "gpu # nvlinks_down=18"),
+    Reason("nvlinks_down", "degraded", "NVLINK:17", "gpu # nvlinks_down=1",
+           "gpu # nvlinks_down=18 name=NVIDIA H100 PCIe"),
     Reason("xid", "faulty", "XID:79", "xid # 79", "xid # 13"),
     Reason("xid", "degraded", "XID:94", "xid # 94", "xid # 43"),
 )
