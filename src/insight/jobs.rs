@@ -21,7 +21,7 @@ pub(crate) struct JobEntry {
     pub(crate) nodes: Vec<JobNode>,
     /// True if the scheduler lists the job, false if only its processes show it.
     pub(crate) is_listed: bool,
-    /// True if the filter matches a device of the job, or a node where its devices are unknown.
+    /// True if the filter matches a device of the job, or could where these are unknown.
     pub(crate) is_shown: bool,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct JobEntry {
 pub(crate) struct JobNode {
     /// Index into the nodes of the fleet, `None` if the node is not monitored.
     pub(crate) node_index: Option<usize>,
-    /// True if the filter matches a device of the job there, or the node if the job has no known device there.
+    /// True if the filter matches a device of the job there, or could if it is not known which these are.
     pub(crate) is_shown: bool,
     pub(crate) holdings: JobHoldings,
     /// The positions of the job's devices and slices that match, in the order of the node.
@@ -105,7 +105,15 @@ impl<'a> NodeLookup<'a> {
                 }
             }
         }
-        let is_shown = self.is_shown(node_index) && (!has_devices || !positions.is_empty());
+        let could_match = |node: &Node| {
+            let filter = &self.fleet_view.filter;
+            filter.is_empty() || filter.matches_job_on(node, job, self.fleet_view.now)
+        };
+        let is_shown = if has_devices {
+            self.is_shown(node_index) && !positions.is_empty()
+        } else {
+            self.is_shown(node_index) && node.is_none_or(|node| could_match(node))
+        };
         JobNode { node_index, is_shown, holdings, positions }
     }
 }
@@ -176,7 +184,9 @@ fn owner_and_start(nodes: &[&Arc<Node>], job: &JobId) -> (Option<Arc<str>>, Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::JobList;
+    use crate::model::{Device, DeviceAllocation, JobList, SchedulerNode};
+    use crate::query::Filter;
+    use std::time::Duration;
 
     #[test]
     fn beside_listed_ids_those_of_processes_are_marked() {
@@ -189,5 +199,36 @@ mod tests {
         let list = JobList::clone(fleet.jobs.as_deref().unwrap());
         let list = JobList { at: Some(Timestamp::default()), ..list };
         assert_eq!(ids(&fleet.with_jobs(Some(Arc::new(list)))), ["9 (raw id)"]);
+    }
+
+    #[test]
+    fn a_job_whose_devices_are_not_known_is_shown_if_it_could_match() {
+        let name = NodeName::new("gpu01").unwrap();
+        let mut node = Node::new(name.clone(), Duration::ZERO);
+        node.devices = vec![Device { uuid: "GPU-1".into(), ..Device::default() }];
+        let partitions = vec!["gpu".into(), "high".into()];
+        node.scheduler = Some(Arc::new(SchedulerNode { partitions, ..SchedulerNode::default() }));
+        let allocation = Allocation { node: name, devices: DeviceAllocation::Count(1) };
+        let job = |id| Job { allocations: [allocation.clone()].into(), ..Job::example(id) };
+        let jobs = vec![
+            Job { partition: "gpu".into(), user: "ada".into(), ..job("1") },
+            Job { partition: "high".into(), user: "bob".into(), ..job("2") },
+        ];
+        let fleet = Fleet::new([Arc::new(node)].into());
+        let fleet = fleet.with_jobs(Some(Arc::new(JobList { jobs, ..JobList::default() })));
+        for (filter, expected) in [
+            ("", &["1", "2"][..]),
+            ("partition=gpu", &["1"]),
+            ("partition=high", &["2"]),
+            ("jobuser=bob", &["2"]),
+            ("gpu01", &["1", "2"]),
+            ("partition=cpu", &[]),
+        ] {
+            let filter = Filter::new(filter).unwrap();
+            let fleet_view = FleetView::filtered(fleet.clone(), Timestamp::default(), filter);
+            let index = JobIndex::build(&fleet_view);
+            let shown: Vec<&str> = index.shown().map(|entry| entry.job.id.as_str()).collect();
+            assert_eq!(shown, expected, "{}", fleet_view.filter.text());
+        }
     }
 }

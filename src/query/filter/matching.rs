@@ -109,6 +109,15 @@ impl Filter {
         Evaluation::new(&self.conditions, &rows(&counts, &parts)).matches()
     }
 
+    /// Returns true if a job matches of which it is not known which devices of a node it has: they may be any.
+    pub fn matches_job_on(&self, node: &Node, job: &Job, now: Timestamp) -> bool {
+        let counts = Counts::new(node, now);
+        let part = |device, position| RowParts { device, position, usage: None, job: Some(job) };
+        let units = node.units().map(|(position, unit)| part(Some(unit), Some(position)));
+        let parts: Vec<RowParts<'_>> = units.chain([part(None, None)]).collect();
+        Evaluation::new(&self.conditions, &rows(&counts, &parts)).matches()
+    }
+
     /// Returns true if the process on this device matches.
     pub fn matches_usage(
         &self,
