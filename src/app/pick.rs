@@ -124,15 +124,14 @@ fn pick(
     options: &PickOptions,
     err: &mut impl Write,
 ) -> Result<Result<Outcome, ExitReason>, AppError> {
-    let job = targets::job_of_remote_allocation().filter(|_| !env.cli.names_nodes());
-    let inside = targets::job_of_environment().filter(|_| !env.cli.names_nodes());
+    let names_nodes = env.cli.names_nodes();
+    let jobs = if names_nodes { Vec::new() } else { targets::jobs_of_environment() };
+    let is_elsewhere = !jobs.is_empty() && targets::is_allocation_elsewhere();
     // Without an allocation elsewhere, this machine is picked from, inside a job too.
-    env.cli.nodes.local |= job.is_none() && !env.cli.names_nodes();
+    env.cli.nodes.local |= !is_elsewhere && !names_nodes;
     let nodes = &env.cli.nodes;
-    let finds_nodes = job.is_some()
-        || nodes.names_nodes()
-        || nodes.demo.is_some()
-        || env.cli.slurm.is_requested();
+    let finds_nodes =
+        is_elsewhere || nodes.names_nodes() || nodes.demo.is_some() || env.cli.slurm.is_requested();
     if options.inherits_variable() && (finds_nodes || !env.cli.hosts.is_empty()) {
         return Err(PickError::InheritsHere.into());
     }
@@ -146,8 +145,8 @@ fn pick(
     };
     // Where control groups do not tell, a job is known by its environment, which may be left over elsewhere.
     let is_scheduled = fleet.nodes.iter().any(|node| node.is_scheduled());
-    let job = job.or(inside.filter(|_| is_scheduled));
-    let request = PickRequest { job, ..options.request(variable) };
+    let jobs = if is_elsewhere || is_scheduled { jobs } else { Vec::new() };
+    let request = PickRequest { jobs, ..options.request(variable) };
     let now = env.clock.now();
     let picks = Picks::of(&fleet, now, &request);
     let has_uuids = options.format.format == DeviceFormat::Uuid;
@@ -322,9 +321,10 @@ fn run_command(program: &OsStr, args: &[OsString], outcome: &Outcome) -> AppErro
     let mut nodes = picks.picked.iter().map(|device| &device.node);
     let elsewhere = nodes.find(|name| fleet.node(name).is_none_or(|node| !is_this_machine(node)));
     if let Some(node) = elsewhere {
-        let remedy = match request.job {
-            Some(_) => "start gtop pick with srun",
-            None => "log in there, or leave the hosts out",
+        let remedy = if request.jobs.is_empty() {
+            "log in there, or leave the hosts out"
+        } else {
+            "start gtop pick with srun"
         };
         return PickError::Elsewhere { command, node: node.label().to_owned(), remedy }.into();
     }

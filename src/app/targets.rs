@@ -21,6 +21,9 @@ use crate::nodeset;
 use crate::storage::user_dirs;
 use crate::transport::{Reach, Target};
 
+/// Maximum number of components of a heterogeneous job (`MAX_HET_JOB_COMPS` of Slurm).
+const MAX_COMPONENTS: u32 = 128;
+
 /// The result of a search for a TPU pod, and its duration.
 pub(super) struct PodSearch {
     pub(super) result: Result<Pod, PodError>,
@@ -170,8 +173,7 @@ pub(super) fn discovery(env: &Env) -> Result<(Discovery, String), AppError> {
     }
     if !cli.slurm.is_requested() {
         // Slurm's commands may be missing, as in a container; the environment still names the nodes.
-        let nodes = std::env::var("SLURM_JOB_NODELIST").unwrap_or_default();
-        slurm = slurm.with_initial_nodes(slurm::targets_of_nodelist(&nodes));
+        slurm = slurm.with_initial_nodes(allocated_nodes());
     }
     Ok((Discovery::slurm(slurm, env.clock.clone())?, title))
 }
@@ -202,21 +204,31 @@ fn job_filter(cli: &Cli) -> Option<(JobFilter, String)> {
     Some((JobFilter { jobs: vec![job_id], ..JobFilter::default() }, title))
 }
 
-/// Returns the job of the allocation whose shell runs on another machine than its nodes, as that of `salloc` on a login
-/// node does; `None` elsewhere.
-pub(super) fn job_of_remote_allocation() -> Option<JobId> {
-    let list = std::env::var("SLURM_JOB_NODELIST").ok()?;
-    let nodes = slurm::targets_of_nodelist(&list);
-    let is_here = nodes.iter().any(|node| node.reach == Reach::Local);
-    let id = variable("SLURM_JOB_ID").filter(|_| !nodes.is_empty() && !is_here)?;
-    allocation_id(variable)?;
-    JobId::new(&id)
+/// Returns true if the shell of an allocation runs on another machine than its nodes, as that of `salloc` on a login node
+/// does.
+pub(super) fn is_allocation_elsewhere() -> bool {
+    let nodes = allocated_nodes();
+    !nodes.is_empty() && nodes.iter().all(|node| node.reach != Reach::Local)
 }
 
-/// Returns the job whose environment this is, if the environment names one.
-pub(super) fn job_of_environment() -> Option<JobId> {
-    allocation_id(variable)?;
-    JobId::new(&variable("SLURM_JOB_ID")?)
+/// Returns the job whose environment this is, or each component of a heterogeneous one; none if the environment names none.
+pub(super) fn jobs_of_environment() -> Vec<JobId> {
+    let ids = allocation_id(variable).map(|_| of_components(variable, "SLURM_JOB_ID"));
+    ids.iter().flatten().filter_map(|id| JobId::new(id)).collect()
+}
+
+/// Returns the nodes of the job whose environment this is.
+fn allocated_nodes() -> Vec<Target> {
+    let lists = of_components(variable, "SLURM_JOB_NODELIST");
+    lists.iter().flat_map(|list| slurm::targets_of_nodelist(list)).collect()
+}
+
+/// Returns the values of a variable for the components of a heterogeneous job, or that for the whole job.
+fn of_components(variable: impl Fn(&str) -> Option<String>, name: &str) -> Vec<String> {
+    let components = (0..MAX_COMPONENTS)
+        .map_while(|number| variable(&format!("{name}_HET_GROUP_{number}")))
+        .collect::<Vec<_>>();
+    if components.is_empty() { variable(name).into_iter().collect() } else { components }
 }
 
 /// Returns the id of the job whose environment this is, as `squeue` writes it: `2_1` for a task of an array.
@@ -289,5 +301,24 @@ mod tests {
         assert_eq!(id(&[job, ("SLURM_ARRAY_JOB_ID", "2")]).as_deref(), Some("11"));
         assert_eq!(id(&[("SLURM_JOB_ID", "1;x")]), None);
         assert_eq!(id(&[]), None);
+    }
+
+    #[test]
+    fn a_heterogeneous_job_has_the_nodes_of_all_its_components() {
+        let nodes = |variables: &[(&str, &str)]| {
+            let variable = |name: &str| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            of_components(variable, "SLURM_JOB_NODELIST")
+        };
+        let of_two = [
+            ("SLURM_JOB_NODELIST_HET_GROUP_0", "n1"),
+            ("SLURM_JOB_NODELIST_HET_GROUP_1", "n[2-3]"),
+            ("SLURM_JOB_NODELIST", "n1"),
+        ];
+        assert_eq!(nodes(&of_two), ["n1", "n[2-3]"]);
+        assert_eq!(nodes(&[("SLURM_JOB_NODELIST", "n[1-2]")]), ["n[1-2]"]);
+        assert!(nodes(&[]).is_empty());
     }
 }

@@ -250,7 +250,7 @@ impl PickOptions {
                 Some(None) => variable("CUDA_VISIBLE_DEVICES"),
                 None => None,
             },
-            job: None,
+            jobs: Vec::new(),
         }
     }
 

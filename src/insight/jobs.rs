@@ -184,7 +184,7 @@ fn owner_and_start(nodes: &[&Arc<Node>], job: &JobId) -> (Option<Arc<str>>, Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Device, DeviceAllocation, JobList, SchedulerNode};
+    use crate::model::{JobList, SchedulerNode};
     use crate::query::Filter;
     use std::time::Duration;
 

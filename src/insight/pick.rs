@@ -44,8 +44,8 @@ pub struct PickRequest {
     pub spread: Spread,
     /// Only the devices of this list, in the form of `CUDA_VISIBLE_DEVICES`.
     pub inherited: Option<String>,
-    /// Only the devices of this job: that of the shell in which gtop runs.
-    pub job: Option<JobId>,
+    /// Only the devices of this job, or of these components of a heterogeneous one: that of the shell in which gtop runs.
+    pub jobs: Vec<JobId>,
 }
 
 /// Over which nodes the devices are spread.
@@ -747,10 +747,17 @@ mod tests {
             let jobs = vec![job("7", "bob", others), job("8", "ada", own)];
             list_of_slurm(jobs, "mixed", 4, &[0, 1, 2])
         };
-        let request = PickRequest { job: JobId::new("8"), ..PickRequest::default() };
+        let jobs_of = |ids: &[&str]| PickRequest {
+            jobs: ids.iter().filter_map(|id| JobId::new(id)).collect(),
+            ..PickRequest::default()
+        };
+        let request = jobs_of(&["8"]);
         let found = picks(&slurm_fleet(&[0, 1, 2, 3], &[0, 1, 2, 3], jobs()), &request);
         assert_eq!(text(&found), "gpu01:2,1");
         assert_eq!(reason(&found, "GPU-3"), "outside job 8, whose shell this is");
+        // A component of the job is on another node.
+        let fleet_of_job = slurm_fleet(&[0, 1, 2, 3], &[0, 1, 2, 3], jobs());
+        assert_eq!(text(&picks(&fleet_of_job, &jobs_of(&["6", "8"]))), "gpu01:2,1");
         // Which devices the indices mean is only likely.
         let gpu01 = node("gpu01", numbered(&[0, 1, 2, 3]));
         let found = picks(&fleet(vec![gpu01]).with_jobs(Some(Arc::new(jobs()))), &request);

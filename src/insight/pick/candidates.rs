@@ -40,7 +40,7 @@ pub(super) fn find_candidates(fleet: &Fleet, now: Timestamp, request: &PickReque
             found.refused.push(Refused { node, index: None, uuid: None, reason });
             continue;
         }
-        let held = HeldDevices::of(fleet, node, request.job.as_ref());
+        let held = HeldDevices::of(fleet, node, &request.jobs);
         if let Some(reason) = closed_refusal(node, &held) {
             let (name, text) = (node.name.clone(), reason.clone());
             found.refused.push(Refused { node: name, index: None, uuid: None, reason: text });

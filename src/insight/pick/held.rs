@@ -24,14 +24,18 @@ struct OwnJob<'a> {
 }
 
 impl<'a> HeldDevices<'a> {
-    /// Returns whose the devices are, for a choice from all of them or from those of a job.
-    pub(super) fn of(fleet: &'a Fleet, node: &'a Node, job: Option<&'a JobId>) -> Self {
+    /// Returns whose the devices are, for a choice from all of them or from those of a job: its components, of which one is
+    /// on the node.
+    pub(super) fn of(fleet: &'a Fleet, node: &'a Node, components: &'a [JobId]) -> Self {
         let entered = node.hello.as_ref().and_then(|hello| hello.host.job.as_ref());
-        let own_job = entered.or(job).map(|id| {
+        let own_job = |id: &'a JobId| {
             let listed = fleet.jobs.as_ref().and_then(|list| list.job(id));
             let id = listed.map_or(id, |job| &job.id);
             OwnJob { id, holdings: node.holdings.job(id), is_inside: entered.is_some() }
-        });
+        };
+        let mut jobs = entered.map_or(components, std::slice::from_ref).iter().map(own_job);
+        let here = jobs.clone().find(|job| job.holdings.is_some());
+        let own_job = here.or_else(|| jobs.next());
         Self { fleet, node, own_job, silence: silence(fleet, node) }
     }
 

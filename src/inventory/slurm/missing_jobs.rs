@@ -92,7 +92,8 @@ fn find_missing<'a>(wanted: &'a [String], list: &[Job]) -> Vec<&'a str> {
     wanted
         .iter()
         .map(String::as_str)
-        .filter(|wanted| !is_there(wanted))
+        // squeue takes the first component of a job that has none for the job.
+        .filter(|wanted| !is_there(wanted) && !wanted.strip_suffix("+0").is_some_and(is_there))
         .take(MAX_EXPLAINED)
         .collect()
 }
