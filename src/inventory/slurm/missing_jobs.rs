@@ -352,6 +352,9 @@ mod tests {
             .map(|shown| Job { shown_id: shown.into(), ..Job::example("99") });
         for (wanted, is_missing) in [
             ("7", false),
+            ("7+0", false),
+            ("2+0", false),
+            ("7+1", true),
             ("99", false),
             ("2", false),
             ("2_4", false),

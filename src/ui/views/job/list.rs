@@ -263,7 +263,9 @@ fn notes(context: RenderContext<'_>, rows: &JobRows, height: usize) -> Vec<Line>
     );
     if rows.list.is_empty() && lines.is_empty() {
         if rows.hidden > 0 || !context.view.job_index().entries.is_empty() {
-            lines.push(Line::styled("no node of any job matches the filter", Tone::Warn));
+            let line = Line::styled("no node of any job matches the filter", Tone::Warn);
+            let hidden = format!("; {} pending not shown", rows.hidden);
+            lines.push(line.text(if rows.hidden > 0 { &*hidden } else { "" }, Tone::Faint));
         } else {
             lines.extend(NO_JOBS_TEXT.map(|text| Line::styled(text, Tone::Faint)));
         }
