@@ -2,6 +2,10 @@
 BOOLEANS = ('users', 'integrated', 'sram_threshold', 'mig', 'display', 'display_mode', 'persistence', 'ecc_mode', 'remap_pending', 'remap_failed', 'retired_pending')
 
 
+# Values that mean something only together are sent together.
+TOGETHER = (('pcie_generation', 'pcie_lanes'), ('pcie_generation_max', 'pcie_lanes_max'))
+
+
 class Unavailable(str):
     """The reason why a value is missing."""
 
@@ -11,11 +15,14 @@ class DeviceValues:
 
     def to_json(self, full):
         """Returns the changed values as JSON, or all of them if `full`."""
-        out, lacks, sent = [self.header(full)], [], self.sent
-        for key, value in self.values.items():
-            if not full and sent.get(key) == value:
-                continue
-            sent[key] = value
+        out, lacks, sent, values = [self.header(full)], [], self.sent, self.values
+        changed = [key for key, value in values.items() if full or sent.get(key) != value]
+        for pair in TOGETHER:
+            missing = [key for key in pair if key not in changed]
+            if len(missing) == 1 and missing[0] in values:
+                changed += missing
+        for key in changed:
+            value = sent[key] = values[key]
             kind = value.__class__
             if kind is Unavailable:
                 out.append('"%s":null' % key)

@@ -432,7 +432,7 @@ mod tests {
             for (device, active) in node.devices.iter_mut().zip(active) {
                 device.name = Reading::Known(model.into());
                 let nvlinks_active = Reading::Known(*active);
-                let details = DeviceDetails { nvlinks_active, fabric, ..DeviceDetails::default() };
+                let details = DeviceDetails { fabric, nvlinks_active, ..DeviceDetails::default() };
                 device.details = details.shared();
             }
             let texts = node.devices.iter().map(|device| {

@@ -145,6 +145,18 @@ class Health(serving.Case):
         devices = machine.node()["devices"]
         self.assertEqual([(device["index"], names(device)) for device in devices if device["health_reasons"]], [])
 
+    def test_a_link_that_wakes_up_at_the_start_of_a_job_is_sound(self):
+        machine = Machine(DRIVER + f"gpu 0 {CARD} util=0 pcie_gen=1 pstate=8\ngpu 1 {CARD} util=0\n")
+        watch = Watch(self, machine)
+        watch.until("a link asleep", lambda devices: devices[0]["pcie_generation"] == 1)
+        machine.write(DRIVER + f"gpu 0 {CARD} util=97 used_mib=60000\ngpu 1 {CARD} util=0\n")
+
+        def is_awake(devices):
+            self.assertEqual(names(devices[0]), [])
+            return devices[0]["pcie_generation"] == 5
+        awake = watch.until("a link awake", is_awake)
+        self.assertEqual(awake[0]["utilization_percent"], 97)
+
     def test_later_reasons_are_reported_and_end(self):
         machine = Machine(scenario(REASONS, lambda reason: ""))
         recording = os.path.join(machine.home, "later.gtoprec")
