@@ -127,7 +127,10 @@ impl Node {
         }
         let max = device.statics.as_ref()?.pcie_max.get()?;
         let now = device.pcie.get()?;
+        // A driver that does not know says 0.
         if !is_awake(device)
+            || now.0 == 0
+            || now.1 == 0
             || (now.0 >= max.0 && now.1 >= max.1)
             || self.is_link_older_than_load(device)
         {
@@ -200,7 +203,7 @@ fn active_links(device: &Device) -> Option<u32> {
 fn is_linked_by_board(device: &Device) -> bool {
     let fabric = device.details.as_ref().and_then(|details| details.fabric.get());
     fabric.is_some_and(|state| state != FabricState::None)
-        || device.model().is_some_and(|model| model.contains("SXM"))
+        || device.model().is_some_and(|model| model.contains("SXM") || model.contains("HBM"))
 }
 
 /// Returns why a device tells nothing, although the driver lists it without a fault.
@@ -384,6 +387,8 @@ mod tests {
             all[0].name = Reading::Known("L4".into());
         };
         assert_eq!(found(of_one), None);
+        let of_unknown: fn(&mut Vec<Device>) = |all| all[0].pcie = Reading::Known((0, 16));
+        assert_eq!(found(of_unknown), None);
         // It sleeps, or plays a video.
         let asleep: fn(&mut Vec<Device>) = |all| {
             all[0].pcie = Reading::Known((1, 16));
@@ -455,8 +460,9 @@ mod tests {
         // Where the board joins them, all have as many.
         for (model, fabric) in [
             ("A100-SXM4-80GB", none),
-            ("H100 80GB HBM3", Reading::Known(FabricState::Completed)),
-            ("H100 80GB HBM3", Reading::Known(FabricState::InProgress)),
+            ("H100 80GB HBM3", none),
+            ("H200", Reading::Known(FabricState::Completed)),
+            ("H200", Reading::Known(FabricState::InProgress)),
         ] {
             let told = |active: &[u32]| told_of(model, fabric, active);
             assert_eq!(told(&[18, 0, 18]), ";0 of 18 NVLinks active;");

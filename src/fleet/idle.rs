@@ -92,6 +92,14 @@ pub fn unexplained_memory(device: &Device) -> Option<Bytes> {
     (hidden.0 >= MIN_HELD_BYTES.saturating_add(reserved)).then_some(hidden)
 }
 
+/// Returns true if how much of its memory is in use could be told, and is not.
+pub(super) fn is_memory_refused(device: &Device) -> bool {
+    matches!(
+        device.memory_used,
+        Reading::Unknown(Reason::NoPermission | Reason::DriverError | Reason::Malformed)
+    )
+}
+
 /// Returns true if the device at this position is known to be idle and unused, whether its node takes jobs or not.
 pub fn is_free(node: &Node, position: usize) -> bool {
     let Some(device) = node.devices.get(position) else { return false };
@@ -100,6 +108,7 @@ pub fn is_free(node: &Node, position: usize) -> bool {
         && !is_in_use(node, device)
         && !is_whole_in_use(node, device)
         && unexplained_memory(device).is_none()
+        && !is_memory_refused(device)
         && device.hidden_processes.get().is_none_or(|count| count == 0)
         && node.users_unknown_reason(position).is_none()
 }
@@ -220,13 +229,17 @@ mod tests {
     #[test]
     fn a_device_that_is_not_free_has_a_reason() {
         type Change = fn(&mut Node);
-        let cases: [(Change, Option<&str>); 8] = [
+        let cases: [(Change, Option<&str>); 9] = [
             (|_| (), None),
             (|node| node.devices[0].utilization = Reading::checked(Percent::new(70.0)), None),
             (|node| node.devices[0].fault = Some(DeviceFault::Lost), None),
             (|node| node.devices[0].fault = Some(DeviceFault::NoPermission), Some("not_readable")),
             (|node| node.devices[0].utilization = Reading::default(), Some("load_unknown")),
             (|node| node.devices[0].hidden_processes = Reading::Known(2), Some("hidden_processes")),
+            (
+                |node| node.devices[0].memory_used = Reading::Unknown(Reason::DriverError),
+                Some("memory_unknown"),
+            ),
             (
                 |node| {
                     node.devices[0].hidden_processes = Reading::Known(0);

@@ -1,7 +1,9 @@
 //! Why a device counts as it does.
 
 use crate::fleet::headline::DeviceCount;
-use crate::fleet::idle::{DeviceState, is_known_idle, is_whole_in_use, unexplained_memory};
+use crate::fleet::idle::{
+    DeviceState, is_known_idle, is_memory_refused, is_whole_in_use, unexplained_memory,
+};
 use crate::fleet::node::Node;
 use crate::model::Device;
 use crate::model::declare::table;
@@ -18,6 +20,8 @@ table! {
         InUse = ("in_use", "in use by processes"),
         /// Memory is in use that no process has which the driver lists.
         MemoryWithoutProcess = ("memory_without_process", "memory is in use, and no listed process has it"),
+        /// How much of its memory is in use cannot be read.
+        MemoryUnknown = ("memory_unknown", "how much of its memory is in use is not known"),
         /// Processes use it that are not seen.
         HiddenProcesses = ("hidden_processes", "used by processes that are not seen"),
         /// Which processes use it cannot be read.
@@ -77,6 +81,8 @@ impl StateReason {
             Self::InUse
         } else if unexplained_memory(device).is_some() {
             Self::MemoryWithoutProcess
+        } else if is_memory_refused(device) {
+            Self::MemoryUnknown
         } else if device.hidden_processes.get().is_some_and(|count| count > 0) {
             Self::HiddenProcesses
         } else if node.users_unknown_reason(position).is_some() {

@@ -96,7 +96,10 @@ impl PciFunction {
         match self.vendor {
             NVIDIA => is_display && has_other_driver,
             // A display that can show a picture may be that of the processor.
-            AMD => has_other_driver && (is_accelerator || (is_display && sub_class == 0x80)),
+            AMD => {
+                let is_driven = self.driver.as_deref() == Some("amdgpu");
+                !is_driven && (is_accelerator || (is_display && sub_class == 0x80))
+            }
             GOOGLE => false,
             INTEL if is_display => {
                 is_intel_accelerator(self.device) || !self.address.ends_with(INTEL_GRAPHICS)
@@ -151,6 +154,7 @@ impl UnreadableDevices {
         let what = format!("{} × {} {:#06x}", self.count, self.vendor_name(), self.device);
         match (self.vendor, &self.driver) {
             (NVIDIA | AMD, Some(driver)) => format!("{what}, bound to {driver}"),
+            (AMD, None) => format!("{what}, without a driver"),
             _ => format!("{what}, not supported yet"),
         }
     }
@@ -197,6 +201,8 @@ mod tests {
             ("0000:17:00.0 10de 2330 030200 vfio-pci", "1 × NVIDIA 0x2330, bound to vfio-pci"),
             ("0000:17:00.0 10de 2330 030200 nouveau", "1 × NVIDIA 0x2330, bound to nouveau"),
             ("0000:17:00.0 1002 74a1 120000 vfio-pci", "1 × AMD 0x74a1, bound to vfio-pci"),
+            ("0000:17:00.0 1002 74a1 120000", "1 × AMD 0x74a1, without a driver"),
+            ("0000:17:00.0 1002 738c 038000", "1 × AMD 0x738c, without a driver"),
         ] {
             assert_eq!(texts(&[function]), [text]);
         }
