@@ -108,9 +108,16 @@ impl CollectedNode {
                 None => record.event.count,
             }
         };
-        // That a device is gone is told by its health.
+        // What becomes of a device is told by its health.
         let is_error = |event: &EventRecord| {
-            !matches!(event.event.kind, EventKind::Gone | EventKind::Returned)
+            !matches!(
+                event.event.kind,
+                EventKind::Gone
+                    | EventKind::Returned
+                    | EventKind::Lost
+                    | EventKind::NeedsReset
+                    | EventKind::Recovery
+            )
         };
         let is_counted = |event: &&EventRecord| {
             is_error(event) && (scope.from..=scope.to).contains(&event.event.at)

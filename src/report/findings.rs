@@ -177,8 +177,8 @@ fn add_device(
     if faulty > 0.0 {
         let why = reasons_text(device, Health::Faulty, names);
         let text = format!("{name} was faulty for {}: {why}", span_text(faulty));
-        let remedy = "drain the node; reset the device or reboot, and look at the events";
         let severity = FindingSeverity::Medium;
+        let remedy = remedy(device, Health::Faulty);
         let one = finding(FindingKind::Faulty, text, remedy, faulty);
         findings.push(of_device(ReportFinding { severity, ..one }));
     }
@@ -186,9 +186,7 @@ fn add_device(
     if degraded > 0.0 {
         let why = reasons_text(device, Health::Degraded, names);
         let text = format!("{name} was degraded for {}: {why}", span_text(degraded));
-        let mut reasons = device.health_reasons.values();
-        let remedy = reasons.find(|reason| reason.health() == Health::Degraded);
-        let remedy = remedy.map_or("", |reason| DeviceFlag::Health(reason.clone()).remedy());
+        let remedy = remedy(device, Health::Degraded);
         findings.push(of_device(finding(FindingKind::Degraded, text, remedy, degraded)));
     }
     let throttled = device.usage.throttled_seconds;
@@ -200,6 +198,13 @@ fn add_device(
         let remedy = "look at fans, air flow and power supply of the node";
         findings.push(of_device(finding(FindingKind::Throttled, text, remedy, throttled)));
     }
+}
+
+/// Returns what to do about the first reason why a device was faulty, or degraded.
+fn remedy(device: &DeviceRecord, health: Health) -> &'static str {
+    let mut reasons = device.health_reasons.values();
+    let reason = reasons.find(|reason| reason.health() == health);
+    reason.map_or("", |reason| DeviceFlag::Health(reason.clone()).remedy())
 }
 
 /// Returns why a device was faulty, or degraded.
