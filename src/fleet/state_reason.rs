@@ -52,6 +52,23 @@ impl StateReason {
         self.texts().1
     }
 
+    /// Returns it in a word, if nothing else in the row of the device tells.
+    pub const fn word(self) -> Option<&'static str> {
+        match self {
+            Self::HiddenProcesses => Some("HIDDEN"),
+            Self::UsersUnknown => Some("USERS?"),
+            Self::MemoryUnknown => Some("MEM?"),
+            Self::Allocated
+            | Self::InUse
+            | Self::MemoryWithoutProcess
+            | Self::LoadUnknown
+            | Self::MayBeAllocated
+            | Self::NotReadable
+            | Self::NodeTakesNoJobs
+            | Self::NoSlices => None,
+        }
+    }
+
     /// Returns why the device at this position of a node counts as it does now; `None` if it is busy, free, faulty or stale,
     /// or does not count.
     pub fn of(node: &Node, position: usize, now: Timestamp) -> Option<Self> {

@@ -139,6 +139,14 @@ class Health(serving.Case):
             for name in names(device):
                 self.assertEqual(text.value("gtop_device_health_reason_info", device=label, reason=name), 1)
 
+    def test_the_row_says_why_an_idle_device_does_not_count_as_free(self):
+        machine = Machine(DRIVER + f"gpu 0 {CARD} util=0\nfault nvmlDeviceGetComputeRunningProcesses_v3@0 4\n"
+                          f"gpu 1 {CARD} util=0 used_mib=!999\ngpu 2 {CARD} util=0\n")
+        devices = machine.node()["devices"]
+        self.assertEqual([device["state_reason"] for device in devices], ["users_unknown", "memory_unknown", None])
+        _, out, err = machine.run(GTOP, "--local", "--once")
+        self.assertEqual([word for word in out.split() if word in ("USERS?", "MEM?")], ["USERS?", "MEM?"], out + err)
+
     def test_near_misses_are_sound(self):
         # Each machine has one device in ten that nearly has a reason: devices are compared with others.
         machine = Machine(scenario(REASONS, lambda reason: reason.near if reason.name != "xid" else ""))

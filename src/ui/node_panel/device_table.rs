@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::fleet::{Metric, Node, Totals};
+use crate::fleet::{Metric, Node, StateReason, Totals};
 use crate::insight::RowId;
 use crate::insight::device_flag::DeviceFlag;
 use crate::insight::node_status::{device_label, model_name};
@@ -232,11 +232,15 @@ impl<'a> DeviceTable<'a> {
         .wider(15, |table, room| table.if_roomy(room.min(14)))
         .titled(|_, width| format!("{}{}s", if width >= 8 { "LAST " } else { "" }, width).into()),
         DeviceColumn::rest("FLAGS", 0, |table, row, _| {
-            row.of_device(|_, device| {
+            row.of_device(|index, device| {
                 let flags = DeviceFlag::of(table.node, device);
                 let add =
                     |line: Line, flag: &DeviceFlag| line.text(flag.word(), flag.severity()).gap(1);
-                Cell::Line(flags.iter().fold(Line::new(), add))
+                let line = flags.iter().fold(Line::new(), add);
+                // Why it does not count as free is no problem of its own.
+                let reason = StateReason::last_known(table.node, index);
+                let word = reason.and_then(StateReason::word).unwrap_or_default();
+                Cell::Line(line.text(word, Tone::Faint))
             })
         })
         .named(FLAGS, "", "problems of the device; each is explained with the flags")

@@ -1,6 +1,6 @@
 //! Explains a node, a device and a process: every number with its source, its age and its meaning.
 
-use crate::fleet::Node;
+use crate::fleet::{Node, StateReason};
 use crate::insight::RowId;
 use crate::insight::device_flag::DeviceFlag;
 use crate::insight::node_status::{NodeStatus, device_label, model_name, notes};
@@ -95,6 +95,15 @@ pub(crate) fn device(
     let slow_at = slow.and_then(|slow| taken_at(node, &slow));
     let at = source.and_then(|source| taken_at(node, source));
     let mut remarks: Vec<Remark> = DeviceFlag::of(node, device).iter().map(Remark::from).collect();
+    let reason = StateReason::last_known(node, position);
+    remarks.extend(reason.and_then(|reason| {
+        Some(Remark {
+            note: reason.word()?.to_owned(),
+            tone: Tone::Faint,
+            meaning: format!("does not count as free: {}", reason.text()),
+            remedy: String::new(),
+        })
+    }));
     if !node.device_freshness(position, now).is_fresh() || node.link != Link::Up {
         let of_node =
             crate::insight::node_status::status_notes(&context.view.fleet, node, context.view.now);
