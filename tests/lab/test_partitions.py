@@ -68,7 +68,7 @@ class Partitions(SlurmCase):
         scheduler = self.by_name(seen)["gpu02"]["scheduler"]
         self.assertEqual((scheduler["devices"], scheduler["devices_allocated"]), (4, 3))
         self.assertLess(scheduler["age_seconds"], 60)
-        self.assertEqual((seen.value["totals"]["down"], seen.value["totals"]["devices_unknown"]), (0, 3))
+        self.assertEqual((seen.value["totals"]["down"], seen.value["totals"]["devices_in_use"]), (0, 3))
 
     def test_the_screen_groups_by_partition_and_counts_a_shared_node_once(self):
         terminal = self.lab.terminal()
