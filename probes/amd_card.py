@@ -238,6 +238,7 @@ class AmdCard(DeviceValues):
         total, used = self.values['memory_total'], self.values['memory_used']
         is_known = total.__class__ is used.__class__ is int
         self.values['memory_free'] = max(0, total - used) if is_known else Unavailable('not available')
+        self.partition_loads = []
         if self.has_metrics:
             self.values['throttle'] = self.metrics(time.monotonic(), self.read_open('gpu_metrics'))
         if self.autosuspend_delay and self.values['util'] == 0 and not self.is_used:

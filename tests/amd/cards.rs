@@ -9,7 +9,9 @@ use gtop::internals::wire::body::{Body, Sample};
 use gtop::internals::wire::{Decoded, Decoder};
 use serde_json::{Value, json};
 
-use crate::amd::machine::{can_preload, check, devices, node, probe, snapshot, source, unknown};
+use crate::amd::machine::{
+    can_preload, check, devices, node, probe, setup, snapshot, source, unknown,
+};
 use crate::amd::sysfs::Tree;
 use crate::harness::probe::main_pythons;
 use crate::harness::sleeper::Sleeper;
@@ -303,6 +305,27 @@ fn a_partition_has_the_mean_load_of_its_compute_dies() {
         let states: Vec<&Value> = parts.iter().map(|part| &part["state"]).collect();
         assert_eq!(states, ["busy", "idle_held", "unknown", "free"], "{content} {size}");
     }
+}
+
+#[test]
+fn the_load_of_a_partition_is_not_kept_once_it_cannot_be_read() {
+    if !can_preload() {
+        return;
+    }
+    let tree = Tree::new();
+    let pci = partitioned(&tree, |number| 0x0700 + u64::from(number));
+    let metrics = format!("sys/devices/pci0000:00/{pci}/gpu_metrics");
+    tree.write(&metrics, partition_table(6, 312, 168, &[&[90][..]; 8]));
+    let python = "/usr/bin/python3".as_ref();
+    let mut rig = setup(&tree, python, std::time::Duration::from_millis(100)).start();
+    rig.until("the load", |frame| (devices(frame)?[1]["util"] == 90.0).then_some(()));
+    // A reset: the driver refuses it.
+    tree.write(&metrics, "!16");
+    rig.until("its end", |frame| {
+        let lacks = &devices(frame)?[1]["lacks"]["util"];
+        (lacks == "not supported").then_some(())
+    });
+    rig.finish();
 }
 
 #[test]
