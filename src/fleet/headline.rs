@@ -105,13 +105,10 @@ impl DeviceCount {
         let all = count(node.devices);
         let is_old = node.is_old || node.is_count_old;
         let usable = if node.takes_jobs() { Self::Free } else { Self::Unavailable };
-        match node.unallocated().filter(|_| !is_old) {
-            Some(unused) => {
-                let unused = count(Some(unused)).min(all);
-                [(usable, unused), (Self::InUse, all - unused)]
-            }
-            None => [(usable, 0), (Self::Unknown, all)],
-        }
+        let told = node.unallocated().filter(|_| !is_old);
+        let rest = if told.is_some() { Self::InUse } else { Self::Unknown };
+        let unused = count(told).min(all);
+        [(usable, unused), (rest, all - unused)]
     }
 }
 

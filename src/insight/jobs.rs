@@ -109,11 +109,12 @@ impl<'a> NodeLookup<'a> {
             let filter = &self.fleet_view.filter;
             filter.is_empty() || filter.matches_job_on(node, job, self.fleet_view.now)
         };
-        let is_shown = if has_devices {
-            self.is_shown(node_index) && !positions.is_empty()
+        let is_match = if has_devices {
+            !positions.is_empty()
         } else {
-            self.is_shown(node_index) && node.is_none_or(|node| could_match(node))
+            node.is_none_or(|node| could_match(node))
         };
+        let is_shown = self.is_shown(node_index) && is_match;
         JobNode { node_index, is_shown, holdings, positions }
     }
 }
