@@ -56,7 +56,10 @@ class Report(SlurmCase):
         watts = {(one["node"], one["index"]): one["power_watts"]["mean"] for one in report["devices"]}
         self.assertEqual(sorted(watts), sorted(held))
         self.assertEqual(len(set(watts.values())), len(held))
-        self.assertAlmostEqual(train["power_watts"]["mean"], sum(watts.values()) / 4, delta=0.02)
+        # The nodes are watched for times that differ by the interval of a sample.
+        hours = {(one["node"], one["index"]): one["watched_hours"] for one in report["devices"]}
+        mean = sum(watts[key] * hours[key] for key in watts) / sum(hours.values())
+        self.assertAlmostEqual(train["power_watts"]["mean"], mean, delta=0.01)
         # Four devices, from the first sample of each node to its last.
         hours = self.hours_watched(report, self.job)
         self.assertGreater(hours, 0)
