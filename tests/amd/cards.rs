@@ -317,7 +317,7 @@ fn the_load_of_a_partition_is_not_kept_once_it_cannot_be_read() {
     let metrics = format!("sys/devices/pci0000:00/{pci}/gpu_metrics");
     tree.write(&metrics, partition_table(6, 312, 168, &[&[90][..]; 8]));
     let python = "/usr/bin/python3".as_ref();
-    let mut rig = setup(&tree, python, std::time::Duration::from_millis(100)).start();
+    let mut rig = setup(&tree, python, Duration::from_millis(100)).start();
     rig.until("the load", |frame| (devices(frame)?[1]["util"] == 90.0).then_some(()));
     // A reset: the driver refuses it.
     tree.write(&metrics, "!16");
