@@ -3,6 +3,8 @@
 //! The only place that starts programs. Each child has its own process group. The group is killed when its owner
 //! is dropped, when its leader exits, and at the latest when gtop exits.
 
+pub mod account;
+
 mod output;
 mod run;
 

@@ -9,6 +9,7 @@ use crate::app::recent_filters::RecentFilterFile;
 use crate::app::variable;
 use crate::config::{self, ConfigPaths, Layer, Settings};
 use crate::inventory::slurm;
+use crate::process::account::Account;
 use crate::query::{DisplaySelection, NameColumns, ProcessKinds, VisibleDevice};
 use crate::storage::user_dirs;
 use crate::ui::{
@@ -205,7 +206,7 @@ fn selection(settings: &Settings, variable: impl Fn(&str) -> Option<String>) -> 
     };
     // An unset CUDA_VISIBLE_DEVICES makes all devices visible.
     let visible = settings.is_on("only-visible").then(|| variable("CUDA_VISIBLE_DEVICES"));
-    let current_user = ["USER", "LOGNAME"].iter().find_map(|name| variable(name));
+    let current_user = Account::own().name;
     let users = settings.list("user-processes").into_iter().filter_map(|user| {
         if user == config::CURRENT_USER { current_user.clone() } else { Some(user) }
     });
@@ -388,11 +389,11 @@ mod tests {
                 ("pid", "7"),
                 ("gpu-name", "false"),
             ],
-            &[("USER", "ada")],
+            &[],
         );
         assert_eq!(selection.devices, Some([0, 2].into()));
         assert_eq!(selection.kinds, ProcessKinds::OnlyGraphics);
-        assert_eq!(selection.users, ["ada".to_owned(), "bob".to_owned()].into());
+        assert_eq!(selection.users, Account::own().name.into_iter().chain(["bob".to_owned()]).collect());
         assert!(
             selection.pids.contains(&7) && !selection.names.has_name && selection.names.has_index
         );

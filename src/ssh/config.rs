@@ -46,6 +46,7 @@ use std::time::Duration;
 
 pub(crate) use crate::ssh::config::host_settings::COMMAND_OVERRIDES;
 
+use crate::process::account::Account;
 use crate::ssh::config::resolved::ResolvedOptions;
 use crate::ssh::fault::Fault;
 pub use crate::ssh::file_cache::Origin;
@@ -244,35 +245,18 @@ pub struct LocalEnv {
 /// The home directory of users without one, as in Debian.
 const NO_HOME_DIR: &str = "/nonexistent";
 
-/// Returns the name and home of a user in `/etc/passwd`: cron and containers may not set the variables.
-///
-/// OpenSSH takes the home of the password database before `HOME`. `getpwuid` is not called: a
-/// directory service behind it can hang.
-fn passwd_entry(text: &str, uid: u32) -> (Option<String>, Option<PathBuf>) {
-    let uid_field = uid.to_string();
-    let entry = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    let entry = entry.into_iter().find(|fields| fields.get(2).is_some_and(|uid| *uid == uid_field));
-    let field =
-        |at: usize| Some((*entry.as_ref()?.get(at)?).to_owned()).filter(|text| !text.is_empty());
-    (field(0), field(5).map(PathBuf::from))
-}
-
 impl LocalEnv {
-    /// Reads the environment and `/etc/passwd`.
+    /// Reads the environment and `/etc/passwd`, whose home OpenSSH takes before `HOME`.
     pub fn of_this_process() -> Self {
         let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let user = variable("USER").or_else(|| variable("LOGNAME"));
-        // The full names may be in any encoding.
-        let text = std::fs::read("/etc/passwd").unwrap_or_default();
-        let (name, home) =
-            passwd_entry(&String::from_utf8_lossy(&text), rustix::process::getuid().as_raw());
+        let account = Account::own();
         let home_variable = variable("HOME").map(PathBuf::from);
-        let home = home.or_else(|| home_variable.clone()).unwrap_or_else(|| NO_HOME_DIR.into());
+        let home = account.home.or_else(|| home_variable.clone()).unwrap_or_else(|| NO_HOME_DIR.into());
         Self {
             include_home: home_variable.unwrap_or_else(|| home.clone()),
             home,
-            user: name.or(user).unwrap_or_default(),
+            user: account.name.unwrap_or_default(),
             host_name: machine.trim().to_owned(),
             agent: variable("SSH_AUTH_SOCK").map(PathBuf::from),
         }
@@ -411,12 +395,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_without_variables_are_looked_up_in_passwd() {
-        let text = "root:x:0:0::/root:/bin/sh\nbad\nada:x:1000:1000:Ada,,,:/home/ada:/bin/zsh\nx:x:7:7:::\n";
-        let ada = (Some("ada".to_owned()), Some(PathBuf::from("/home/ada")));
-        assert_eq!(passwd_entry(text, 1000), ada);
-        assert_eq!(passwd_entry(text, 7), (Some("x".to_owned()), None));
-        assert_eq!(passwd_entry(text, 8), (None, None));
+    fn a_missing_user_name_or_home_is_named() {
         let problem = |home: &str, user: &str| {
             let (home, user) = (home.into(), user.to_owned());
             let include_home = PathBuf::new();

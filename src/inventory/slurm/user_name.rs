@@ -1,20 +1,17 @@
 //! Names of users, as this machine itself knows them: a directory service may be slow.
 
 use crate::inventory::slurm::own_uid;
+use crate::process::account::{Account, read_passwd};
 use crate::text::sanitize;
 
 /// Returns the name of this user; the uid where it is not known.
 pub(super) fn own_user_name() -> String {
-    let name = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
-    let name = name.filter(|name| !name.is_empty());
-    sanitize(&name.unwrap_or_else(|| user_name(&own_uid())), 40)
+    sanitize(&Account::own().name.unwrap_or_else(own_uid), 40)
 }
 
 /// Returns the name of a user given by name or uid.
 pub(super) fn user_name(user: &str) -> String {
-    // The full names may be in any encoding.
-    let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
-    name_in(&String::from_utf8_lossy(&passwd), user).unwrap_or(user).to_owned()
+    name_in(&read_passwd(), user).unwrap_or(user).to_owned()
 }
 
 /// Returns the name of a uid; as for Slurm, a number that is a name is one.

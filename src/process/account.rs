@@ -1,0 +1,56 @@
+//! The account of this process in `/etc/passwd`.
+//!
+//! `getpwuid` is not called: a directory service behind it can be slow or hang. `USER` and `LOGNAME` only stand in
+//! for a name that `/etc/passwd` does not have: `sudo` and a change of user may keep those of before.
+
+use std::path::PathBuf;
+
+/// A user, as `/etc/passwd` or the environment gives it: not sanitized.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// The login name.
+    pub name: Option<String>,
+    /// The home directory.
+    pub home: Option<PathBuf>,
+}
+
+impl Account {
+    /// Returns the account of this process.
+    pub fn own() -> Self {
+        let account = Self::in_passwd(&read_passwd(), rustix::process::getuid().as_raw());
+        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let name = account.name.or_else(|| variable("USER")).or_else(|| variable("LOGNAME"));
+        Self { name, ..account }
+    }
+
+    fn in_passwd(passwd: &str, uid: u32) -> Self {
+        let uid = uid.to_string();
+        let mut entries = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
+        let entry = entries.find(|fields| fields.get(2).is_some_and(|field| *field == uid));
+        let field = |at: usize| {
+            entry.as_ref()?.get(at).filter(|text| !text.is_empty()).map(|text| (*text).to_owned())
+        };
+        Self { name: field(0), home: field(5).map(PathBuf::from) }
+    }
+}
+
+/// Returns the text of `/etc/passwd`; its full names may be in any encoding.
+pub fn read_passwd() -> String {
+    String::from_utf8_lossy(&std::fs::read("/etc/passwd").unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_is_found_by_its_uid() {
+        let passwd = "root:x:0:0::/root:/bin/sh\nbad\nada:x:1000:1000:Ada,,,:/home/ada:/bin/zsh\nx:x:7:7:::\n";
+        for (uid, name, home) in
+            [(1000, Some("ada"), Some("/home/ada")), (7, Some("x"), None), (8, None, None)]
+        {
+            let account = Account { name: name.map(str::to_owned), home: home.map(PathBuf::from) };
+            assert_eq!(Account::in_passwd(passwd, uid), account);
+        }
+    }
+}
