@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::runtime;
 use tokio::sync::{oneshot, watch};
-use tokio::time::{MissedTickBehavior, timeout};
+use tokio::time::{Instant, MissedTickBehavior, timeout};
 
 use crate::inventory::Roster;
 use crate::inventory::slurm::{PollRequest, SlurmPoller};
@@ -100,8 +100,9 @@ impl Discovery {
         self.rosters.clone()
     }
 
-    /// Waits until the scheduler has answered or failed, at most for `limit`.
-    pub(super) async fn wait_for_answer(&self, limit: Duration) {
+    /// Waits until the scheduler has answered or failed, at most for `limit`, and returns how long it took.
+    pub(super) async fn wait_for_answer(&self, limit: Duration) -> Duration {
+        let asked = Instant::now();
         let mut rosters = self.rosters();
         let is_answered = |roster: &Arc<Roster>| {
             let jobs = roster.jobs.as_ref();
@@ -109,6 +110,7 @@ impl Discovery {
         };
         // After the limit, the roster arrives through the channel.
         drop(timeout(limit, rosters.wait_for(is_answered)).await);
+        asked.elapsed()
     }
 
     /// Requests a new roster at once.

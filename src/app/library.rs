@@ -40,6 +40,7 @@ impl Watcher {
         targets::check_user_option(&cli)?;
         let env = Env::for_library(cli, paths, settings)?;
         let (demo, discovery, _) = watch::discovery(&env)?;
+        env.runtime.block_on(discovery.wait_for_answer(watch::SCHEDULER_TIMEOUT));
         let monitor = Monitor::start(&env, discovery, None)?;
         Ok(Self { fleet: monitor.fleet(), _monitor: monitor, _demo: demo, env })
     }

@@ -1,6 +1,7 @@
 //! `--once` and `--watch`: prints one snapshot, or one per interval.
 
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use rustix::termios::tcgetwinsize;
@@ -73,13 +74,14 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Prints a snapshot as soon as it is complete, or after the deadline.
+    /// Prints a snapshot as soon as it is complete, or after the deadline, of which the wait for the scheduler is a part.
     pub(super) async fn print_once(
         &mut self,
         monitor: &Monitor,
+        scheduler_wait: Duration,
         out: &mut impl Write,
     ) -> io::Result<ExitReason> {
-        let deadline = self.env.settings.seconds("deadline");
+        let deadline = self.env.settings.seconds("deadline").saturating_sub(scheduler_wait);
         let mut signals = StopSignals::new();
         let mut fleet = monitor.fleet();
         let complete = async { fleet.wait_for(is_complete).await.ok().map(|fleet| fleet.clone()) };

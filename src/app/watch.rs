@@ -19,7 +19,7 @@ use crate::cli::{Cli, TransportChoice};
 use crate::record::Recorder;
 
 /// Maximum wait for the scheduler before the screen starts.
-const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What is being watched.
 pub(super) struct WatchSession {
@@ -28,6 +28,8 @@ pub(super) struct WatchSession {
     pub(super) title: String,
     pub(super) recorder: Option<Recorder>,
     pub(super) prompter: Option<Prompter>,
+    /// How long the scheduler was waited for.
+    scheduler_wait: Duration,
     /// Declared after the monitor, so that the servers stop after their clients.
     _demo: Option<Demo>,
 }
@@ -43,6 +45,9 @@ pub(super) enum Start {
 pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Start, AppError> {
     let is_demo = env.cli.nodes.demo.is_some();
     let (demo, discovery, title) = discovery(env)?;
+    // Slurm usually answers at once; then passphrases and prompts come before the screen.
+    let limit = SCHEDULER_TIMEOUT.min(env.settings.seconds("deadline"));
+    let scheduler_wait = env.runtime.block_on(discovery.wait_for_answer(limit));
     let targets = discovery.rosters().borrow().targets.clone();
     let files_per_node = files_per_node(&env.cli);
     let available = env.max_open_files.map(|limit| limit.saturating_sub(env.other_files));
@@ -70,7 +75,9 @@ pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Start, AppErr
         return Ok(Start::Stopped(reason));
     }
     let prompter = env.prompter.take();
-    Ok(Start::Watching(Box::new(WatchSession { monitor, title, recorder, prompter, _demo: demo })))
+    let session =
+        WatchSession { monitor, title, recorder, prompter, scheduler_wait, _demo: demo };
+    Ok(Start::Watching(Box::new(session)))
 }
 
 /// Watches the nodes until the snapshot is printed or the user quits.
@@ -87,10 +94,11 @@ pub(super) fn run(
         writeln!(err, "gtop: {reason}")?;
     }
     let log_file = env.cli.output.output.as_deref().map(utilization_log::open).transpose()?;
-    let WatchSession { monitor, title, recorder, prompter, _demo } = match start(&mut env, err)? {
+    let session = match start(&mut env, err)? {
         Start::Watching(session) => *session,
         Start::Stopped(reason) => return Ok(reason),
     };
+    let WatchSession { monitor, title, recorder, prompter, scheduler_wait, _demo } = session;
     let (notice_sender, mut notices) = mpsc::channel(1);
     let log = log_file
         .map(|file| UtilizationLog::start(&env, &monitor, file, notice_sender.clone()))
@@ -115,7 +123,7 @@ pub(super) fn run(
                 reason = print_notices(&mut notices, err) => reason,
             },
             OutputMode::Once(_) => tokio::select! {
-                reason = printer.print_once(&monitor, out) => reason,
+                reason = printer.print_once(&monitor, scheduler_wait, out) => reason,
                 reason = print_notices(&mut notices, err) => reason,
             },
             OutputMode::Continuous => tokio::select! {
@@ -140,8 +148,7 @@ pub(super) fn run(
     Ok(reason?)
 }
 
-/// Finds the nodes, after the scheduler's first answer; starts them if they are simulated. The text says what is
-/// watched.
+/// Prepares to find the nodes; starts them if they are simulated. The text says what is watched.
 pub(super) fn discovery(env: &Env) -> Result<(Option<Demo>, Discovery, String), AppError> {
     let nodes = &env.cli.nodes;
     let demo = nodes.demo.map(|count| Demo::start(count, nodes.seed)).transpose()?;
@@ -149,8 +156,6 @@ pub(super) fn discovery(env: &Env) -> Result<(Option<Demo>, Discovery, String), 
         Some(demo) => (demo.discovery(env.clock.clone())?, demo.title()),
         None => targets::discovery(env)?,
     };
-    // Slurm usually answers at once; then passphrases and prompts come before the screen.
-    env.runtime.block_on(discovery.wait_for_answer(SCHEDULER_TIMEOUT));
     Ok((demo, discovery, title))
 }
 
