@@ -49,8 +49,31 @@ const FOREIGN_OPTIONS: &[(&[&str], &str)] = &[
     (&["--tree"], "press t in the process or node view for the process tree"),
 ];
 
-/// Adds the equivalent to the error for an option of another monitor.
-pub(super) fn explain_foreign_option(error: clap::Error) -> clap::Error {
+/// Options of `squeue` that mean something else without `--slurm`, or nothing.
+const SQUEUE_OPTIONS: &[(&[&str], &str)] = &[
+    (
+        &["-P", "--priority", "-S", "--sort"],
+        "to sort the list of jobs use --sort-jobs COLUMN, or press F6 in it",
+    ),
+    (&["-r", "--array"], "running tasks of a job array have a row each; those that wait share one"),
+    (&["-s", "--steps", "--step"], "jobs are listed, not their steps"),
+    (&["-L", "--licenses"], "there is no filter for licenses"),
+    (&["--jobid"], "for jobs by number use --job ID"),
+    (
+        &["-O", "--Format", "--format"],
+        "the columns of the list of jobs are those of --columns-jobs; for programs use --json",
+    ),
+    (&["--noheader"], "for programs use --json or --csv"),
+    (&["--iterate"], "use -i SECONDS between samples"),
+    (&["--start"], "the expected start of a job that waits is in the list of jobs, in --json too"),
+    (
+        &["--federation", "--sibling"],
+        "gtop watches the cluster of this machine; run it on a login node of the other one, or set SLURM_CONF",
+    ),
+];
+
+/// Adds the equivalent to the error for an option of another monitor, or of `squeue` beside `--slurm`.
+pub(super) fn explain_foreign_option(error: clap::Error, args: &[OsString]) -> clap::Error {
     if let Some(partition) = partition_as_pid(&error) {
         let message =
             format!("-p takes process IDs; for a partition of Slurm use --partition {partition}");
@@ -63,9 +86,22 @@ pub(super) fn explain_foreign_option(error: clap::Error) -> clap::Error {
         return error;
     };
     let option = option.split('=').next().unwrap_or_default();
-    let known = FOREIGN_OPTIONS.iter().find(|(names, _)| names.contains(&option));
+    let is_slurm = args.iter().any(|arg| arg.to_str().is_some_and(|arg| arg.starts_with("--slurm")));
+    if let Some(user) = args.iter().find_map(|arg| attached_user(arg)).filter(|_| is_slurm) {
+        let message = format!("for jobs of {user} use --user {user}; for their processes, -u={user}");
+        return Cli::command().error(ErrorKind::UnknownArgument, message);
+    }
+    let squeue_options = if is_slurm { SQUEUE_OPTIONS } else { &[] };
+    let mut all = squeue_options.iter().chain(FOREIGN_OPTIONS);
+    let known = all.find(|(names, _)| names.contains(&option));
     let Some((_, hint)) = known else { return error };
     Cli::command().error(ErrorKind::UnknownArgument, format!("unknown option {option}; {hint}"))
+}
+
+/// Returns the user of `-uNAME`, which `squeue` takes and gtop reads as options of one letter.
+fn attached_user(arg: &OsString) -> Option<String> {
+    let user = arg.to_str()?.strip_prefix("-u")?;
+    (!user.is_empty() && !user.starts_with('=')).then(|| sanitize(user, 64))
 }
 
 /// Returns the value of `-p` if it cannot be the id of a process, and may be a partition.
@@ -256,6 +292,15 @@ mod tests {
             ("gtop --slurm -u bob", "for jobs of bob use --user bob; for their processes, -u=bob"),
             ("gtop --slurm -t R", "press / and type, for example, jobstate=suspended"),
             ("gtop --slurm --name train", "press / and type jobname=NAME"),
+            ("gtop --slurm -ubob", "for jobs of bob use --user bob; for their processes, -u=bob"),
+            ("gtop --slurm -r", "unknown option -r; running tasks of a job array have a row each"),
+            ("gtop --slurm -P", "unknown option -P; to sort the list of jobs use --sort-jobs"),
+            ("gtop --slurm -s", "unknown option -s; jobs are listed, not their steps"),
+            ("gtop --slurm -L matlab", "unknown option -L; there is no filter for licenses"),
+            ("gtop --slurm --sort=i", "use --sort-jobs COLUMN"),
+            ("gtop --slurm --jobid 5", "use --job ID"),
+            ("gtop --slurm --federation", "gtop watches the cluster of this machine"),
+            ("gtop -P", "unknown option -P; use --no-node-processes"),
             ("gtop --nodelist gpu[1-", "'[' without ']'"),
             ("gtop --qos=", "invalid value"),
         ] {
@@ -285,7 +330,7 @@ mod tests {
                 argument.get_long() == Some(long) || aliases.contains(&long)
             })
         };
-        for (names, hint) in FOREIGN_OPTIONS {
+        for (names, hint) in FOREIGN_OPTIONS.iter().chain(SQUEUE_OPTIONS) {
             for option in options_in(hint).filter(|option| *option != "--version") {
                 assert!(is_known(option), "{names:?}: {option} of {hint:?}");
             }
