@@ -186,7 +186,8 @@ impl Cli {
     /// Parses the command line, beginning with the program name.
     pub fn parse_args(args: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
         let args: Vec<OsString> = expand_only_visible(args).collect();
-        let explain = |error| hints::explain_foreign_option(with_joined_value_tip(error, &args), &args);
+        let explain =
+            |error| hints::explain_foreign_option(with_joined_value_tip(error, &args), &args);
         let mut cli = Self::try_parse_from(&args).map_err(explain)?;
         if let Some(message) = hints::explain_misread_host(&cli, &args) {
             return Err(Self::command().error(ErrorKind::ValueValidation, message));

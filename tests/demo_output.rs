@@ -13,6 +13,7 @@ use gtop::internals::export::{
 use gtop::internals::fleet::{Fleet, FleetStore, PublishIntervals};
 use gtop::internals::insight::FleetView;
 use gtop::internals::model::{Link, NodeName, TransportKind};
+use gtop::internals::query::DisplaySelection;
 use gtop::internals::sim::{DriverState, FleetSpec, Machine, SampleRequest};
 use gtop::internals::source::Pipeline;
 use gtop::internals::time::Timestamp;
@@ -151,7 +152,7 @@ fn once(fleet: &Fleet, now: Timestamp, width: u16) -> String {
     let context = RenderContext { view: &fleet_view, options: &display, zone: &zone };
     let mut text = render_text(&report(context, "demo", width), theme, width, false);
     let mut jobs = Vec::new();
-    write_jobs(&mut jobs, fleet, now).unwrap();
+    write_jobs(&mut jobs, fleet, &DisplaySelection::default(), now).unwrap();
     text.push('\n');
     text + &String::from_utf8(jobs).unwrap()
 }

@@ -167,7 +167,7 @@ impl<'a> Printer<'a> {
                 if self.env.privacy.is_anonymous() { self.shown(fleet) } else { fleet.clone() };
             self.write_table(&mut text, &fleet, now)?;
             let mut jobs = Vec::new();
-            write_jobs(&mut jobs, &fleet, now)?;
+            write_jobs(&mut jobs, &fleet, &self.display.selection, now)?;
             if !jobs.is_empty() {
                 text.push(b'\n');
                 text.extend(jobs);

@@ -393,7 +393,10 @@ mod tests {
         );
         assert_eq!(selection.devices, Some([0, 2].into()));
         assert_eq!(selection.kinds, ProcessKinds::OnlyGraphics);
-        assert_eq!(selection.users, Account::own().name.into_iter().chain(["bob".to_owned()]).collect());
+        assert_eq!(
+            selection.users,
+            Account::own().name.into_iter().chain(["bob".to_owned()]).collect()
+        );
         assert!(
             selection.pids.contains(&7) && !selection.names.has_name && selection.names.has_index
         );

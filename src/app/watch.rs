@@ -75,8 +75,7 @@ pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Start, AppErr
         return Ok(Start::Stopped(reason));
     }
     let prompter = env.prompter.take();
-    let session =
-        WatchSession { monitor, title, recorder, prompter, scheduler_wait, _demo: demo };
+    let session = WatchSession { monitor, title, recorder, prompter, scheduler_wait, _demo: demo };
     Ok(Start::Watching(Box::new(session)))
 }
 

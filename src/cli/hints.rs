@@ -86,9 +86,11 @@ pub(super) fn explain_foreign_option(error: clap::Error, args: &[OsString]) -> c
         return error;
     };
     let option = option.split('=').next().unwrap_or_default();
-    let is_slurm = args.iter().any(|arg| arg.to_str().is_some_and(|arg| arg.starts_with("--slurm")));
-    if let Some(user) = args.iter().find_map(|arg| attached_user(arg)).filter(|_| is_slurm) {
-        let message = format!("for jobs of {user} use --user {user}; for their processes, -u={user}");
+    let is_slurm =
+        args.iter().any(|arg| arg.to_str().is_some_and(|arg| arg.starts_with("--slurm")));
+    if let Some(user) = args.iter().find_map(attached_user).filter(|_| is_slurm) {
+        let message =
+            format!("for jobs of {user} use --user {user}; for their processes, -u={user}");
         return Cli::command().error(ErrorKind::UnknownArgument, message);
     }
     let squeue_options = if is_slurm { SQUEUE_OPTIONS } else { &[] };

@@ -6,15 +6,21 @@ use crate::fleet::{Certainty, Fleet, job_holdings};
 use crate::insight::node_status::device_label;
 use crate::model::{Allocation, Device, Job, JobState};
 use crate::nodeset;
+use crate::query::DisplaySelection;
 use crate::time::{Timestamp, format_age, format_duration};
 
 /// A job on more nodes than this prints a node set instead of its devices per node.
 const MAX_LISTED_NODES: usize = 8;
 
 /// Writes the state of the job list and the jobs; writes nothing when no scheduler is queried.
-pub fn write_jobs(out: &mut impl Write, fleet: &Fleet, now: Timestamp) -> io::Result<()> {
+pub fn write_jobs(
+    out: &mut impl Write,
+    fleet: &Fleet,
+    selection: &DisplaySelection,
+    now: Timestamp,
+) -> io::Result<()> {
     let Some(list) = fleet.jobs.as_deref() else { return Ok(()) };
-    if let Some(sentence) = list.empty_reason() {
+    if let Some(sentence) = selection.no_jobs_message(list) {
         writeln!(out, "{sentence}")?;
     }
     if let (Some(problem), Some(at)) = (&list.error, list.at) {
@@ -91,7 +97,8 @@ mod tests {
     fn a_disputed_allocation_is_marked() {
         let text = |fleet: &Fleet| {
             let mut out = Vec::new();
-            write_jobs(&mut out, fleet, Timestamp::default()).unwrap();
+            write_jobs(&mut out, fleet, &DisplaySelection::default(), Timestamp::default())
+                .unwrap();
             String::from_utf8(out).unwrap()
         };
         let matching = text(&Fleet::example_used_by("11"));

@@ -93,18 +93,23 @@ impl DisplaySelection {
         (!parts.is_empty()).then(|| format!("only {}", parts.join(" ")))
     }
 
-    /// Returns the message for a list without any selected process; `None` if all processes are shown. While only jobs of
-    /// some users are watched, it names the option for those of the selected ones.
+    /// Returns the message for a list without any selected process; `None` if all processes are shown.
     pub fn no_processes_message(&self, jobs: Option<&JobList>) -> Option<String> {
         let summary = self.processes_summary()?;
-        let has_own_nodes = jobs.is_some_and(|jobs| jobs.requested == RequestedJobs::Selected);
-        let users = self.users.iter().map(String::as_str).collect::<Vec<_>>().join(",");
-        let hint = if has_own_nodes && !users.is_empty() {
-            format!("; --user {users} watches the nodes of their jobs")
-        } else {
-            String::new()
-        };
+        let hint = jobs.and_then(|jobs| self.jobs_hint(jobs)).unwrap_or_default();
         Some(format!("no processes {summary} use a device; others are hidden{hint}"))
+    }
+
+    /// Returns why no job has nodes; `None` if one has.
+    pub fn no_jobs_message(&self, jobs: &JobList) -> Option<String> {
+        Some(jobs.empty_reason()? + &self.jobs_hint(jobs).unwrap_or_default())
+    }
+
+    /// Names the option for jobs of the selected users, if only jobs of some users are watched.
+    fn jobs_hint(&self, jobs: &JobList) -> Option<String> {
+        let users = self.users.iter().map(String::as_str).collect::<Vec<_>>().join(",");
+        (jobs.requested == RequestedJobs::Selected && !users.is_empty())
+            .then(|| format!("; --user {users} watches the nodes of their jobs"))
     }
 
     fn processes_summary(&self) -> Option<String> {
@@ -272,6 +277,9 @@ mod tests {
         let message = |requested| only.no_processes_message(Some(&list(requested))).unwrap();
         assert_eq!(message(RequestedJobs::Selected), format!("{none}{hint}"));
         assert_eq!(message(RequestedJobs::All), none);
+        let no_jobs = |requested| only.no_jobs_message(&list(requested)).unwrap();
+        assert_eq!(no_jobs(RequestedJobs::Selected), format!("asking Slurm which jobs run{hint}"));
+        assert_eq!(no_jobs(RequestedJobs::All), "asking Slurm which jobs run");
     }
 
     #[test]

@@ -252,7 +252,8 @@ impl LocalEnv {
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let account = Account::own();
         let home_variable = variable("HOME").map(PathBuf::from);
-        let home = account.home.or_else(|| home_variable.clone()).unwrap_or_else(|| NO_HOME_DIR.into());
+        let home =
+            account.home.or_else(|| home_variable.clone()).unwrap_or_else(|| NO_HOME_DIR.into());
         Self {
             include_home: home_variable.unwrap_or_else(|| home.clone()),
             home,

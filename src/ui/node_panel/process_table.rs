@@ -64,7 +64,8 @@ pub(crate) fn lines(
         },
     );
     if rows.is_empty() {
-        return vec![empty_line(node, &context.options.selection).truncated(width)];
+        let jobs = context.view.fleet.jobs.as_deref();
+        return vec![empty_line(node, jobs, &context.options.selection).truncated(width)];
     }
     lines
 }
@@ -95,14 +96,14 @@ fn has_fresh_process_lists(node: &Node, now: Timestamp) -> bool {
         .all(|state| state.freshness(now).is_fresh())
 }
 
-fn empty_line(node: &Node, selection: &DisplaySelection) -> Line {
+fn empty_line(node: &Node, jobs: Option<&JobList>, selection: &DisplaySelection) -> Line {
     let mut without_fault =
         node.devices.iter().enumerate().filter(|(_, device)| device.fault.is_none());
     let unknown = without_fault.find_map(|(index, _)| node.users_unknown_reason(index));
     if let Some(reason) = unknown.filter(|reason| *reason != Reason::NotSampled) {
         return Line::styled(format!("device users unknown: {}", reason.text()), Tone::Faint);
     }
-    if let Some(text) = selection.no_processes_message(None) {
+    if let Some(text) = selection.no_processes_message(jobs) {
         return Line::styled(text, Tone::Faint);
     }
     let line = Line::styled("no processes use a device", Tone::Faint);
@@ -336,8 +337,9 @@ mod tests {
 
     #[test]
     fn tpu_chips_with_hidden_users_are_not_reported_as_unused() {
-        let text =
-            |is_held| empty_line(&tpu_node(is_held), &DisplaySelection::default()).plain_text();
+        let text = |is_held| {
+            empty_line(&tpu_node(is_held), None, &DisplaySelection::default()).plain_text()
+        };
         assert_eq!(text(Reading::Known(false)), "no processes use a device");
         let hidden = "device users unknown: no permission";
         assert_eq!(text(Reading::Known(true)), hidden);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::insight::FleetView;
 use crate::insight::jobs::JobIndex;
-use crate::model::{Job, JobList};
+use crate::model::Job;
 use crate::query::{SortColumn, SortOrder};
 use crate::ui::RenderContext;
 use crate::ui::input::Click;
@@ -254,7 +254,7 @@ impl JobListState {
 fn notes(context: RenderContext<'_>, rows: &JobRows, height: usize) -> Vec<Line> {
     let list = context.view.fleet.jobs.as_deref();
     let mut lines: Vec<Line> = list
-        .and_then(JobList::empty_reason)
+        .and_then(|list| context.options.selection.no_jobs_message(list))
         .map(|sentence| Line::styled(sentence, Tone::Plain))
         .into_iter()
         .collect();
