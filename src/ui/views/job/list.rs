@@ -295,6 +295,9 @@ fn summary(context: RenderContext<'_>, rows: &JobRows) -> Line {
     parts.push((outliers > 0, counted(outliers, "outlier"), Tone::Warn));
     let hidden = format!("{} pending not shown", rows.hidden);
     parts.push((rows.hidden > 0, hidden, Tone::Faint));
+    let awaited = fleet_view.fleet.jobs.as_ref().filter(|list| list.awaits_devices);
+    let unknown = awaited.map_or(0, |list| list.jobs_without_devices());
+    parts.push((unknown > 0, format!("devices of {unknown} not known yet"), Tone::Faint));
     let unlisted = "known from processes; gtop --slurm shows pending ones too".to_owned();
     parts.push((fleet_view.fleet.jobs.is_none(), unlisted, Tone::Faint));
     let present = parts.into_iter().filter(|(is_present, ..)| *is_present);
