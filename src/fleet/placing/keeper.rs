@@ -12,13 +12,13 @@ use crate::fleet::job_lookup::{JobAllocation, JobLookup};
 use crate::fleet::node::Node;
 use crate::fleet::placing::learned::{LearnedMap, START_ROUNDING, process_list_time};
 use crate::fleet::placing::place::Placement;
-use crate::model::{JobList, MachineId, NodeName, ProvedIndices};
+use crate::model::{Job, JobList, MachineId, NodeName, ProvedIndices};
 
 /// Sets who has the devices of each node. What the scheduler's indices mean is learned over time.
 #[derive(Clone, Debug, Default)]
 pub struct HoldingsKeeper {
     jobs: JobLookup,
-    /// Counts the job lists, and the names of machines.
+    /// Counts the job lists that tell something else, and the names of machines.
     generation: u64,
     /// The names of each machine, for lists that have its jobs under any of them, as those of recordings do.
     names: BTreeMap<MachineId, BTreeSet<NodeName>>,
@@ -40,8 +40,11 @@ impl HoldingsKeeper {
         if self.jobs.list().map(Arc::as_ptr) == list.map(Arc::as_ptr) {
             return;
         }
-        self.jobs = JobLookup::of(list);
-        self.generation += 1;
+        let known = std::mem::replace(&mut self.jobs, JobLookup::of(list));
+        self.generation += match (known.list(), list) {
+            (Some(known), Some(list)) if tells_the_same(known, list) => 0,
+            _ => 1,
+        };
         // A recording tells what had been proved before it is read.
         for (name, proved) in list.iter().flat_map(|list| list.proved.iter()) {
             let known = self.nodes.entry(name.clone()).or_default();
@@ -74,6 +77,12 @@ impl HoldingsKeeper {
     /// Returns who has the devices of a node, as it was found last.
     pub fn last(&self, name: &NodeName) -> Option<&Arc<NodeHoldings>> {
         self.nodes.get(name).map(|known| &known.holdings)
+    }
+
+    /// Returns of what the holdings of a node were found last.
+    #[cfg(test)]
+    pub(super) fn signature_of(&self, name: &NodeName) -> Option<u64> {
+        self.nodes.get(name).map(|known| known.signature)
     }
 
     /// Sets who has the devices of a node; found anew only if something that matters has changed.
@@ -137,6 +146,24 @@ impl HoldingsKeeper {
         }
         hasher.finish()
     }
+}
+
+/// Returns true if two lists tell the same about who has which device: most lists are only newer.
+fn tells_the_same(one: &JobList, other: &JobList) -> bool {
+    let is_counted = |list: &JobList, job: &Job| list.nodes.counted_at() > job.starts_at;
+    let is_same = |(job, new): (&Job, &Job)| {
+        (&job.id, &job.sluid, &job.user) == (&new.id, &new.sluid, &new.user)
+            && (job.state, job.starts_at) == (new.state, new.starts_at)
+            && job.allocations == new.allocations
+            && is_counted(one, job) == is_counted(other, new)
+    };
+    one.with_nodes().count() == other.with_nodes().count()
+        && one.with_nodes().zip(other.with_nodes()).all(is_same)
+        && (one.requested, one.is_partial, one.hides_jobs)
+            == (other.requested, other.is_partial, other.hides_jobs)
+        && one.other_names == other.other_names
+        && one.proved == other.proved
+        && one.nodes.nodes == other.nodes.nodes
 }
 
 /// Returns the jobs on the machine of a node.

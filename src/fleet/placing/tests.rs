@@ -1037,3 +1037,48 @@ fn two_shares_of_one_device_leave_another_to_jobs_not_shown() {
     let told = placed(&node, vec![job("11", "alice", one.clone()), job("12", "alice", one)]);
     assert!(told.ends_with(" |  | "), "one more device is in use: {told}");
 }
+
+#[test]
+fn a_list_that_is_only_newer_places_nothing_anew() {
+    let mut keeper = HoldingsKeeper::default();
+    let node = Arc::new(four([0, 1, 2, 3]).with_device_list(&[0, 1, 2, 3]));
+    let listed = |change: fn(&mut JobList)| {
+        let jobs = vec![job("11", "alice", indices(&[0])), job("12", "bob", indices(&[1]))];
+        let mut all = (*list(jobs)).clone();
+        change(&mut all);
+        Arc::new(all)
+    };
+    let mut signature = |all: &Arc<JobList>| {
+        keeper.set_jobs(Some(all));
+        keeper.place(&mut Arc::clone(&node));
+        keeper.signature_of(&node.name)
+    };
+    let known = signature(&listed(|_| ()));
+    let newer = listed(|all| {
+        all.at = Some(at(99));
+        all.jobs[0].run_time = Some(Duration::from_secs(9));
+    });
+    assert_eq!(signature(&newer), known);
+    let changes: [fn(&mut JobList); 10] = [
+        |all| all.jobs[1].user = "carol".into(),
+        |all| all.jobs[1].state = JobState::Completing,
+        |all| all.jobs[1].starts_at = Some(at(7)),
+        |all| all.jobs[1].allocations = job("12", "bob", indices(&[2])).allocations,
+        |all| drop(all.jobs.pop()),
+        |all| all.is_partial = true,
+        |all| all.hides_jobs = Some(true),
+        |all| all.requested = RequestedJobs::ById,
+        // Before the jobs began.
+        |all| Arc::make_mut(&mut all.nodes).at = Some(at(50)),
+        |all| {
+            let known = Arc::new(SchedulerNode::default());
+            Arc::make_mut(&mut all.nodes)
+                .nodes
+                .insert(all.jobs[0].allocations[0].node.clone(), known);
+        },
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let before = signature(&newer);
+        assert_ne!(signature(&listed(change)), before, "{number}");
+    }
+}
