@@ -3,7 +3,7 @@
 //! The allocation of a job does not change while it runs, so each job is queried until it is answered, also with no device.
 //! A job whose nodes have no device in use is not queried at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -33,6 +33,8 @@ pub(super) struct DetailPoll {
     known: BTreeMap<JobId, KnownDetail>,
     /// Jobs that were queried without an answer, because they start or end.
     unanswered: BTreeMap<JobId, Retry>,
+    /// Jobs on nodes where one is known to have a device that is not in use: they may have got or lost some.
+    doubted: BTreeMap<JobId, Retry>,
     pub(super) query: ScheduledQuery<DetailAnswer>,
     /// When the jobs of the running query had started: a job that was requeued since has other devices.
     queried: BTreeMap<JobId, Option<Timestamp>>,
@@ -87,6 +89,7 @@ impl DetailPoll {
         Self {
             known: BTreeMap::new(),
             unanswered: BTreeMap::new(),
+            doubted: BTreeMap::new(),
             query: ScheduledQuery::new(),
             queried: BTreeMap::new(),
             is_wanted: false,
@@ -103,7 +106,8 @@ impl DetailPoll {
         let jobs: BTreeMap<&JobId, &Job> = jobs.iter().map(|job| (&job.id, job)).collect();
         self.known.retain(|id, known| jobs.get(id).is_some_and(|job| known.is_valid_for(job)));
         self.unanswered.retain(|id, _| jobs.contains_key(id));
-        for retry in self.unanswered.values_mut() {
+        self.doubted.retain(|id, _| jobs.contains_key(id));
+        for retry in self.unanswered.values_mut().chain(self.doubted.values_mut()) {
             retry.lists = retry.lists.saturating_sub(1);
         }
         self.is_wanted = true;
@@ -139,7 +143,35 @@ impl DetailPoll {
             }
             is_changed = true;
         }
+        self.note_contradictions(list, node_use);
         is_changed
+    }
+
+    /// Notes the jobs on nodes where a job is known to have a device that is not in use: they are queried again, if that is
+    /// still so at the next list.
+    fn note_contradictions(&mut self, list: &JobList, node_use: &NodeUse) {
+        if list.at.is_none() || node_use.at < list.at {
+            return;
+        }
+        let is_unused = |job: &Job, node: &NodeName| {
+            let told = node_use.nodes.get(node).filter(|node| !node.is_completing())?;
+            let devices = self.known.get(&job.id)?.detail.devices.get(node)?.on_node(told.devices);
+            let used = told.allocated_indices.as_deref()?;
+            Some(devices.indices()?.iter().any(|index| !used.contains(index)))
+        };
+        let running = || list.with_nodes().filter(|job| job.state == JobState::Running);
+        let mut nodes: BTreeSet<&NodeName> = BTreeSet::new();
+        for job in running() {
+            let all = job.allocations.iter().map(|allocation| &allocation.node);
+            nodes.extend(all.filter(|node| is_unused(job, node) == Some(true)));
+        }
+        let is_doubted = |job: &&Job| job.allocations.iter().any(|one| nodes.contains(&one.node));
+        let doubted: BTreeSet<&JobId> = running().filter(is_doubted).map(|job| &job.id).collect();
+        self.doubted.retain(|id, _| doubted.contains(id));
+        for id in doubted {
+            let retry = self.doubted.entry(id.clone()).or_insert(Retry { lists: 1, gap: 0 });
+            self.is_wanted |= retry.lists == 0;
+        }
     }
 
     /// Makes a query about the jobs without devices due, also of those that had no answer.
@@ -206,7 +238,10 @@ impl DetailPoll {
     /// Returns the jobs to query.
     fn unknown<'a>(&'a self, list: &'a JobList) -> impl Iterator<Item = &'a Job> {
         let is_later = |id: &JobId| self.unanswered.get(id).is_some_and(|retry| retry.lists > 0);
-        let unknown = list.with_nodes().filter(|job| !self.known.contains_key(&job.id));
+        let is_doubted = |id: &JobId| self.doubted.get(id).is_some_and(|retry| retry.lists == 0);
+        let unknown = list
+            .with_nodes()
+            .filter(move |job| !self.known.contains_key(&job.id) || is_doubted(&job.id));
         unknown.filter(move |job| !is_later(&job.id))
     }
 
@@ -231,6 +266,9 @@ impl DetailPoll {
         for job in list.with_nodes() {
             if self.queried.get(&job.id) != Some(&job.starts_at) {
                 continue;
+            }
+            if let Some(retry) = self.doubted.get_mut(&job.id) {
+                retry.next();
             }
             match details.remove(&job.id).filter(|detail| !detail.devices.is_empty()) {
                 Some(detail) => {
@@ -548,5 +586,38 @@ mod tests {
         assert_eq!(devices(&list, 1), DeviceAllocation::Unknown);
         let query = next_query(&mut poll, &list).unwrap();
         assert_eq!(query.jobs.keys().map(JobId::as_str).collect::<Vec<_>>(), ["1", "2"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn jobs_whose_devices_are_not_in_use_are_queried_again_ever_more_rarely() {
+        // Both have index 0 of their node, by their records.
+        let list = list(0..2);
+        let queries = |used: &[u32]| {
+            let node = SchedulerNode {
+                devices: Some(4),
+                allocated_indices: Some(used.into()),
+                ..SchedulerNode::default()
+            };
+            let other = SchedulerNode { allocated_indices: Some([0].into()), ..node.clone() };
+            let nodes = [("n0", node), ("n1", other)];
+            let nodes = nodes.map(|(name, node)| (NodeName::new(name).unwrap(), node.into()));
+            let node_use = NodeUse { nodes: nodes.into(), at: Some(at(6)), is_truncated: false };
+            let mut poll = DetailPoll::new(false);
+            let mut queried = Vec::new();
+            for _ in 0..12 {
+                poll.on_list(&list.jobs);
+                poll.on_node_use(&list, &node_use);
+                let query = next_query(&mut poll, &list);
+                queried.push(query.as_ref().map_or(0, |query| query.jobs.len()));
+                if let Some(query) = query {
+                    poll.apply(&list, answer(query, 0..2, None), INTERVAL);
+                }
+                assert!(!poll.is_awaited(&list, &BTreeMap::new()), "{queried:?}");
+            }
+            queried
+        };
+        assert_eq!(queries(&[0]), [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(queries(&[0, 1]), [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(queries(&[1]), [2, 0, 1, 1, 0, 1, 0, 0, 0, 1, 0, 0]);
     }
 }
