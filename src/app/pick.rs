@@ -226,11 +226,13 @@ fn print_notices(outcome: &Outcome, err: &mut impl Write) -> io::Result<()> {
 /// Returns a device that was not picked because it is not sound, or has memory in use for nobody.
 fn passed_over(fleet: &Fleet, request: &PickRequest, refused: &Refused) -> Option<String> {
     let node = fleet.node(&refused.node)?;
-    let device = node.device(refused.uuid.as_deref()?)?;
+    let uuid = refused.uuid.as_deref()?;
+    let position = node.devices.iter().position(|device| *device.uuid == *uuid)?;
+    let device = node.devices.get(position)?;
     let is_unsound = match node.health(device) {
         Health::Faulty => true,
         Health::Degraded => !request.allows_degraded,
-        Health::Unknown | Health::Ok => memory_of_nobody(node, device).is_some(),
+        Health::Unknown | Health::Ok => memory_of_nobody(node, position).is_some(),
     };
     let label = device_label(node, device);
     let of_node = if fleet.nodes.len() > 1 { node.name.label() } else { "" };

@@ -86,10 +86,15 @@ pub fn is_much<'a>(uses: impl Iterator<Item = &'a DeviceUse>) -> bool {
 /// Returns the memory in use that no process has which the driver lists, if it is more than what the driver keeps.
 pub fn unexplained_memory(device: &Device) -> Option<Bytes> {
     let hidden = device.hidden_memory.get().filter(|_| device.hidden_processes.get() == Some(0))?;
+    (hidden.0 >= min_unexplained(device)).then_some(hidden)
+}
+
+/// Returns the memory, in bytes, from which what no listed process has is more than what the driver keeps.
+pub fn min_unexplained(device: &Device) -> u64 {
     // What the driver reserves is part of the memory in use where it is not told apart.
     let total = device.memory_total.get().filter(|_| device.memory_reserved.get().is_none());
     let reserved = total.map_or(0, |total| total.0 / RESERVED_PART);
-    (hidden.0 >= MIN_HELD_BYTES.saturating_add(reserved)).then_some(hidden)
+    MIN_HELD_BYTES.saturating_add(reserved)
 }
 
 /// Returns true if how much of its memory is in use could be told, and is not.

@@ -566,14 +566,18 @@ mod tests {
     #[test]
     fn memory_that_no_process_has_is_not_free() {
         let holding = |gibibytes: u64, hidden_processes| Device {
-            hidden_memory: Reading::Known(Bytes(gibibytes << 30)),
             hidden_processes,
-            ..device(1, 95, 0.0)
+            ..device(1, 100 - gibibytes, 0.0)
         };
-        let found = |held| {
-            let one = fleet(vec![node("gpu01", vec![device(0, 10, 0.0), held])]);
-            picks(&one, &PickRequest::default())
+        // On the other one, a process has all that is in use.
+        let listing = |held: Device| {
+            let mut listing = node("gpu01", vec![device(0, 90, 0.0), held]);
+            run_process(&mut listing, 4, "ada", None, "GPU-0");
+            let list = SourceState { source: nvml().processes(), ..listing.sources[1].clone() };
+            listing.sources.push(list);
+            listing
         };
+        let found = |held| picks(&fleet(vec![listing(held)]), &PickRequest::default());
         let ghost = found(holding(22, Reading::Known(0)));
         assert_eq!(text(&ghost), "gpu01:0");
         assert_eq!(
@@ -582,12 +586,47 @@ mod tests {
         );
         // That much the driver keeps for itself.
         assert_eq!(text(&found(holding(2, Reading::Known(0)))), "gpu01:1,0");
-        // A process has it that the node does not show: without limits, such a device comes last.
-        assert_eq!(text(&found(holding(22, Reading::Known(1)))), "gpu01:0,1");
+        // Neither does a process without a pid explain it, nor a list that is refused; with next to no memory in use, such a
+        // device comes last.
+        let nameless =
+            |gibibytes| Device { nameless_processes: 2, ..holding(gibibytes, Reading::Known(2)) };
+        let refusing = |gibibytes| {
+            let refused = Reason::NoPermission;
+            let details = DeviceDetails {
+                reports_users: Reading::Unknown(refused),
+                ..DeviceDetails::default()
+            };
+            Device { details: details.shared(), ..holding(gibibytes, Reading::Unknown(refused)) }
+        };
+        let hiding = found(nameless(22));
+        assert_eq!(text(&hiding), "gpu01:0");
+        assert_eq!(
+            reason(&hiding, "GPU-1"),
+            "22.0 GiB in use, and no process that the node lists has it; 2 processes are hidden"
+        );
+        let silent = found(refusing(22));
+        assert_eq!(text(&silent), "gpu01:0");
+        assert_eq!(
+            reason(&silent, "GPU-1"),
+            "22.0 GiB in use, and which processes have it is not known"
+        );
+        assert_eq!(text(&found(nameless(0))), "gpu01:1,0");
+        assert_eq!(text(&found(refusing(0))), "gpu01:1,0");
         // That a process has a little of it does not explain the rest.
-        let mut shared = node("gpu01", vec![device(0, 10, 5.0), holding(22, Reading::Known(0))]);
-        run_process(&mut shared, 5, "ada", None, "GPU-1");
-        assert_eq!(text(&picks(&fleet(vec![shared]), &PickRequest::default())), "gpu01:0");
+        let with_process = |held, memory: Reading<Bytes>| {
+            let mut shared = listing(held);
+            let device_use =
+                DeviceUse { device: "GPU-1".into(), pid: 5, memory, ..DeviceUse::default() };
+            shared.uses = shared.uses.iter().cloned().chain([device_use]).collect();
+            text(&picks(&fleet(vec![shared]), &PickRequest::default()))
+        };
+        let gibibytes = |count: u64| Reading::Known(Bytes(count << 30));
+        assert_eq!(with_process(holding(22, Reading::Known(0)), gibibytes(9)), "gpu01:0");
+        assert_eq!(with_process(nameless(22), gibibytes(12)), "gpu01:0,1");
+        // A process of unknown memory may have all of it, if no other is hidden.
+        let unknown = Reading::Unknown(Reason::NotAvailable);
+        assert_eq!(with_process(holding(22, Reading::Known(0)), unknown), "gpu01:0,1");
+        assert_eq!(with_process(nameless(22), unknown), "gpu01:0");
     }
 
     #[test]

@@ -99,6 +99,10 @@ FREE_SLICE = "MIG-0abc0001-0001-5000-8000-000000000001"
 DIFFERENT = (
     (UNKNOWN, [], "2,1,3,0", "1,0,3", "a device of unknown memory is never picked; unknown utilization comes after a known one"),
     (DRIVER + "gpu 0 used_mib=9\ngpu 1 used_mib=22273\n", [], "0,1", "0", "memory that no process has is nobody's to give"),
+    (DRIVER + "gpu 0 used_mib=9\ngpu 1 used_mib=22273\nfault nvmlDeviceGetComputeRunningProcesses_v3@1 4\n", [], "0,1", "0",
+     "the same, where the driver does not say which processes have it"),
+    (DRIVER + "gpu 0 used_mib=9\ngpu 1 used_mib=99\nfault nvmlDeviceGetComputeRunningProcesses_v3@1 4\n", ["-n", "1"], "0", "0",
+     "who may be there matters less with next to no memory in use"),
     (DRIVER + "gpu 0 used_mib=9\ngpu 1 recovery=1\n", [], "1,0", "0", "a device that its driver wants reset is never picked"),
     (one_cut_of_three, [], "0,2", FREE_SLICE, "without limits, a free slice comes before devices in use"),
     (one_cut_of_three, ["-n", "1"], "0", FREE_SLICE, "the same"),

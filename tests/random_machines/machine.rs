@@ -81,7 +81,9 @@ pub(super) struct UnitFacts {
     pub(super) is_of_job: bool,
     /// Processes that are listed and hidden.
     pub(super) hidden: u64,
-    /// Memory in use that no process has.
+    /// Processes that are listed without a pid.
+    pub(super) nameless: u32,
+    /// Memory in use that no process has, or only one without a pid.
     pub(super) leaked: u64,
     /// The card is in MIG mode and has no slices.
     pub(super) is_empty: bool,
@@ -108,7 +110,7 @@ impl UnitFacts {
 
     /// Returns true if nothing is listed that explains its memory.
     pub(super) fn is_leak(&self) -> bool {
-        self.leaked > GIB && self.hidden == 0 && self.process.unwrap_or(0) < self.leaked
+        self.leaked > GIB && self.process.unwrap_or(0) + self.hidden * GIB < self.leaked
     }
 }
 
@@ -170,7 +172,7 @@ impl Machine {
     pub(super) fn state(&self, unit: &UnitFacts) -> &'static str {
         let is_idle = unit.load.is_some_and(|load| load < 5);
         let is_in_use = unit.process.is_some_and(|bytes| bytes >= 256 * MIB);
-        let is_unused = !is_in_use && unit.hidden == 0 && unit.leaked < GIB;
+        let is_unused = !is_in_use && unit.hidden == 0 && unit.nameless == 0 && unit.leaked < GIB;
         // A slice whose load nothing measures is idle if nothing uses it.
         let may_be_idle = is_idle || (unit.slice.is_some() && unit.load.is_none());
         match unit.load {
@@ -196,6 +198,7 @@ impl Machine {
             "unavailable" => Some("node_takes_no_jobs"),
             "idle_held" | "in_use" if unit.is_of_job => Some("allocated"),
             "idle_held" | "in_use" => Some("in_use"),
+            "unknown" if unit.nameless > 0 => Some("hidden_processes"),
             "unknown" if unit.leaked >= GIB => Some("memory_without_process"),
             "unknown" if unit.load.is_none() && unit.slice.is_none() => Some("load_unknown"),
             "unknown" => Some("may_be_allocated"),
@@ -265,6 +268,7 @@ fn unit(
         process: process.filter(|_| !is_empty),
         is_of_job: false,
         hidden: u64::from(!is_empty && rng.is_one_of(12)),
+        nameless: u32::from(!is_empty && rng.is_one_of(12)),
         leaked: if rng.is_one_of(8) { 3 * GIB } else { 20 * MIB },
         is_empty,
     }
@@ -314,7 +318,7 @@ impl Machine {
                     list: self.devices(),
                     is_cut_short: false,
                 }),
-                uses: Some(UsesReading { at: NOW, list: self.uses(), nameless: BTreeMap::new() }),
+                uses: Some(UsesReading { at: NOW, list: self.uses(), nameless: self.nameless() }),
             }],
             processes: Some(ProcessesReading {
                 at: NOW,
@@ -351,6 +355,11 @@ impl Machine {
             visible.into_iter().chain(hidden).collect::<Vec<_>>()
         };
         (100..).zip(&self.units).flat_map(of_unit).collect()
+    }
+
+    fn nameless(&self) -> BTreeMap<Arc<str>, u32> {
+        let units = self.units.iter().filter(|unit| unit.nameless > 0);
+        units.map(|unit| (Arc::clone(&unit.uuid), unit.nameless)).collect()
     }
 
     /// Returns the cards, each followed by its slices.

@@ -84,8 +84,10 @@ fn check(machine: &Machine, request: &PickRequest, found: &Picks) {
     let limits = (request.min_free_memory, request.max_utilization, request.max_memory_utilization);
     if limits == (None, None, None) && request.min_total_memory.is_none() {
         let is_used = |unit: &UnitFacts| unit.process.is_some_and(|bytes| bytes >= 256 << 20);
-        let order: Vec<_> =
-            picked.iter().map(|unit| (is_worn(unit), is_used(unit) || unit.hidden > 0)).collect();
+        let is_hiding = |unit: &UnitFacts| unit.hidden > 0 || unit.nameless > 0;
+        let is_busy = |unit: &UnitFacts| unit.load.is_some_and(|load| load >= 5);
+        let is_shared = |unit: &UnitFacts| is_used(unit) || is_hiding(unit) || is_busy(unit);
+        let order: Vec<_> = picked.iter().map(|unit| (is_worn(unit), is_shared(unit))).collect();
         assert!(order.is_sorted(), "{}", told());
     }
     // A program can use one slice, and no slice beside cards.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::fleet::{Fleet, Health, Node, is_busy, is_much, unexplained_memory};
+use crate::fleet::{Fleet, Health, Node, is_busy, is_much, min_unexplained};
 use crate::insight::pick::held::{HeldDevices, is_own};
 use crate::insight::pick::inherited::{Inherited, Place};
 use crate::insight::pick::{EligibleDevice, PickRequest, Refused};
@@ -180,7 +180,9 @@ impl NodeRules<'_> {
             });
         }
         match self.node.device_freshness(position, self.now) {
-            Freshness::Fresh => self.health_refusal(device).or_else(|| self.memory_refusal(device)),
+            Freshness::Fresh => {
+                self.health_refusal(device).or_else(|| self.memory_refusal(position, device))
+            }
             Freshness::Stale(age) => Some(format!("stale: sampled {} s ago", age.as_secs())),
             Freshness::Missing => Some("never sampled".to_owned()),
         }
@@ -200,10 +202,19 @@ impl NodeRules<'_> {
         }
     }
 
-    /// Returns that a device has memory in use of which nobody is known: a limit cannot tell it from a free one.
-    fn memory_refusal(&self, device: &Device) -> Option<String> {
-        let gibibytes = memory_of_nobody(self.node, device)?.gib();
-        Some(format!("{gibibytes:.1} GiB in use, and no process that the node lists has it"))
+    /// Returns that a device has memory in use that no listed process has: a limit cannot tell it from a free one.
+    fn memory_refusal(&self, position: usize, device: &Device) -> Option<String> {
+        let gibibytes = memory_of_nobody(self.node, position)?.gib();
+        let hidden = device.hidden_processes.get().unwrap_or(0);
+        let why = if self.node.users_unknown_reason(position).is_some() {
+            "which processes have it is not known".to_owned()
+        } else if hidden > 0 {
+            let ending = if hidden == 1 { " is" } else { "es are" };
+            format!("no process that the node lists has it; {hidden} process{ending} hidden")
+        } else {
+            "no process that the node lists has it".to_owned()
+        };
+        Some(format!("{gibibytes:.1} GiB in use, and {why}"))
     }
 
     /// Returns true if a process is of a user whose memory counts as free.
@@ -270,15 +281,39 @@ impl NodeRules<'_> {
     }
 }
 
-/// Returns the memory in use of a device that no listed process has, unless listed ones have as much: programs need a little
-/// more than the driver tells. Of a device with slices, these tell.
-pub(crate) fn memory_of_nobody(node: &Node, device: &Device) -> Option<Bytes> {
-    let unexplained = unexplained_memory(device).filter(|_| !node.is_cut(device))?;
+/// Returns the memory in use of the device at this position that no listed process has, unless listed ones have as much:
+/// programs need a little more than the driver tells. Of a device with slices, these tell.
+///
+/// Processes that are not listed, because they have no pid or because the list is refused, explain nothing.
+pub(crate) fn memory_of_nobody(node: &Node, position: usize) -> Option<Bytes> {
+    let device = node.devices.get(position)?;
+    node.process_list(node.device_sources.get(position)?)?;
+    // Most of the memory of a host belongs to processes that use no device.
+    if node.is_cut(device) || device.has_host_memory {
+        return None;
+    }
+    let is_complete =
+        device.nameless_processes == 0 && node.users_unknown_reason(position).is_none();
     let mut listed = 0_u64;
     for used in node.uses_on(device) {
-        listed = listed.saturating_add(used.memory.get()?.0);
+        match used.memory.get() {
+            Some(memory) => listed = listed.saturating_add(memory.0),
+            // All that is in use may be of this process.
+            None if is_complete => return None,
+            None => {}
+        }
     }
-    (listed < unexplained.0).then_some(unexplained)
+    let unexplained = memory_in_use(device)?.saturating_sub(listed);
+    (unexplained >= min_unexplained(device) && listed < unexplained).then_some(Bytes(unexplained))
+}
+
+/// Returns how many bytes of a device are in use.
+fn memory_in_use(device: &Device) -> Option<u64> {
+    let rest = || {
+        let (total, free) = device.memory_total.get().zip(device.memory_free.get())?;
+        Some(total.0.saturating_sub(free.0))
+    };
+    device.memory_used.get().map(|bytes| bytes.0).or_else(rest)
 }
 
 /// Returns the vendor if its devices can be picked.
