@@ -13,12 +13,12 @@ use crate::app::watch::{Start, start};
 use crate::app::{AppError, ExitReason, limits, targets, variable};
 use crate::cli::{DeviceFormat, PickOptions};
 use crate::export::{PickFormat, write_pick_json, write_pick_variables, write_picks};
-use crate::fleet::{Fleet, Health, Node, SourceState};
+use crate::fleet::{Fleet, Health, Node, SourceState, is_memory_refused};
 use crate::insight::node_status::device_label;
 use crate::insight::pick::{
     EligibleDevice, PickRequest, Picks, Refused, Spread, memory_of_nobody, variables,
 };
-use crate::model::{BackendState, NodeName, TransportKind};
+use crate::model::{BackendState, Freshness, NodeName, TransportKind};
 use crate::nodeset;
 use crate::process;
 use crate::time::Timestamp;
@@ -35,6 +35,8 @@ pub(super) enum PickError {
     NoDevices(String, String),
     #[error("no devices: {0}; gtop doctor {1}says more")]
     DriverError(String, String),
+    #[error("no device can be read{0}; gtop doctor {1}says more")]
+    Unreadable(String, String),
     #[error("{0}: command not found; nothing was picked")]
     CommandNotFound(String),
     #[error("{0}: not an executable file; nothing was picked")]
@@ -59,7 +61,7 @@ impl PickError {
     /// Returns the exit code: nvisel's, or that of a shell that cannot run a command.
     pub(super) const fn code(&self) -> u8 {
         match self {
-            Self::NoDevices(..) => 1,
+            Self::NoDevices(..) | Self::Unreadable(..) => 1,
             Self::DriverError(..)
             | Self::Elsewhere { .. }
             | Self::ManyNodes(_)
@@ -105,6 +107,7 @@ pub(super) fn run(
         write_all(out, &text)?;
     }
     check_any_devices(&outcome.fleet)?;
+    check_any_readable(&outcome)?;
     if let Some((program, args)) = options.command.split_first() {
         return Err(run_command(program, args, &outcome));
     }
@@ -194,7 +197,7 @@ fn write_all(out: &mut impl Write, text: &[u8]) -> io::Result<()> {
 
 /// Says which nodes are left out, which devices are not sound, and where the inherited list ends.
 fn print_notices(outcome: &Outcome, err: &mut impl Write) -> io::Result<()> {
-    let Outcome { fleet, request, picks, .. } = outcome;
+    let Outcome { fleet, picks, .. } = outcome;
     let mut nodes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let is_second = |node: &NodeName| fleet.same_as.contains_key(node);
     for refused in picks.refused.iter().filter(|refused| refused.uuid.is_none()) {
@@ -209,7 +212,7 @@ fn print_notices(outcome: &Outcome, err: &mut impl Write) -> io::Result<()> {
         writeln!(err, "gtop: {}: {reason}", nodeset::fold(names))?;
     }
     let unsound: Vec<String> =
-        picks.refused.iter().filter_map(|refused| passed_over(fleet, request, refused)).collect();
+        picks.refused.iter().filter_map(|refused| passed_over(outcome, refused)).collect();
     if let Some((shown, rest)) = unsound.split_at_checked(MAX_PASSED_OVER.min(unsound.len()))
         && !shown.is_empty()
     {
@@ -223,8 +226,9 @@ fn print_notices(outcome: &Outcome, err: &mut impl Write) -> io::Result<()> {
     picks.notice.iter().try_for_each(|notice| writeln!(err, "gtop: {notice}"))
 }
 
-/// Returns a device that was not picked because it is not sound, or has memory in use for nobody.
-fn passed_over(fleet: &Fleet, request: &PickRequest, refused: &Refused) -> Option<String> {
+/// Returns a device that was not picked because it is not sound or cannot be read, or has memory in use for nobody.
+fn passed_over(outcome: &Outcome, refused: &Refused) -> Option<String> {
+    let Outcome { fleet, request, now, .. } = outcome;
     let node = fleet.node(&refused.node)?;
     let uuid = refused.uuid.as_deref()?;
     let position = node.devices.iter().position(|device| *device.uuid == *uuid)?;
@@ -232,7 +236,9 @@ fn passed_over(fleet: &Fleet, request: &PickRequest, refused: &Refused) -> Optio
     let is_unsound = match node.health(device) {
         Health::Faulty => true,
         Health::Degraded => !request.allows_degraded,
-        Health::Unknown | Health::Ok => memory_of_nobody(node, position).is_some(),
+        Health::Unknown | Health::Ok => {
+            is_unreadable(node, position, *now) || memory_of_nobody(node, position).is_some()
+        }
     };
     let label = device_label(node, device);
     let of_node = if fleet.nodes.len() > 1 { node.name.label() } else { "" };
@@ -272,9 +278,7 @@ fn check_any_devices(fleet: &Fleet) -> Result<(), PickError> {
     if fleet.nodes.iter().any(|node| !node.devices.is_empty()) {
         return Ok(());
     }
-    let names = fleet.nodes.iter().filter(|node| node.via != Some(TransportKind::Local));
-    let names = nodeset::fold(names.map(|node| node.name.label()));
-    let names = if names.is_empty() { names } else { format!("'{names}' ") };
+    let names = doctor_argument(fleet);
     let reasons: Vec<NoDevices> = fleet.nodes.iter().flat_map(|node| absences(node)).collect();
     let driver = reasons.iter().find(|reason| !reason.is_missing);
     let is_answered = fleet.nodes.iter().any(|node| node.taken_at().is_some());
@@ -290,6 +294,36 @@ fn check_any_devices(fleet: &Fleet) -> Result<(), PickError> {
         }
         None => Err(PickError::NoDevices("no node answered".to_owned(), names)),
     }
+}
+
+/// Fails if none of the devices of any node can be read, and all that are free were asked for: none is not an answer then.
+fn check_any_readable(outcome: &Outcome) -> Result<(), PickError> {
+    let Outcome { fleet, request, picks, now, .. } = outcome;
+    let takes_any_number = request.min_count == 0 && request.max_count != Some(0);
+    let mut nodes = fleet.nodes.iter();
+    let has_readable =
+        nodes.any(|node| node.units().any(|(position, _)| !is_unreadable(node, position, *now)));
+    if !takes_any_number || has_readable {
+        return Ok(());
+    }
+    let why = picks.main_reason.as_ref().map(|(reason, count)| format!("; {count}: {reason}"));
+    Err(PickError::Unreadable(why.unwrap_or_default(), doctor_argument(fleet)))
+}
+
+/// Returns true if the driver does not tell how the device at this position is now.
+fn is_unreadable(node: &Node, position: usize, now: Timestamp) -> bool {
+    node.devices.get(position).is_none_or(|device| {
+        device.fault.is_some()
+            || node.device_freshness(position, now) != Freshness::Fresh
+            || is_memory_refused(device)
+    })
+}
+
+/// Returns the nodes of a fleet as an argument of `gtop doctor`, with a space behind it; empty for this machine.
+fn doctor_argument(fleet: &Fleet) -> String {
+    let names = fleet.nodes.iter().filter(|node| node.via != Some(TransportKind::Local));
+    let names = nodeset::fold(names.map(|node| node.name.label()));
+    if names.is_empty() { names } else { format!("'{names}' ") }
 }
 
 /// Why a driver reports no devices.

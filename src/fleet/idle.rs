@@ -98,7 +98,7 @@ pub fn min_unexplained(device: &Device) -> u64 {
 }
 
 /// Returns true if how much of its memory is in use could be told, and is not.
-pub(super) fn is_memory_refused(device: &Device) -> bool {
+pub fn is_memory_refused(device: &Device) -> bool {
     matches!(
         device.memory_used,
         Reading::Unknown(Reason::NoPermission | Reason::DriverError | Reason::Malformed)

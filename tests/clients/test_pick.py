@@ -167,6 +167,24 @@ class KnownDifferences(unittest.TestCase):
         self.assertEqual(code, 2)
         self.assertNotIn("ran\n", err)
 
+    def test_that_no_device_can_be_read_is_an_error_and_says_why(self):
+        lost = "lost: the driver no longer reaches it"
+        for state, words in (("gpu 0 lost\ngpu 1 lost\n", lost), ("gpu 0\ngpu 1\nfault nvml@0 4\nfault nvml@1 4\n", "no permission"),
+                             ("gpu 0 used_mib=!999\ngpu 1 used_mib=!999\n", "free memory is unknown")):
+            machine = Machine(DRIVER + state)
+            for options in ((), ("--env",), ("-C", "1"), ("--", "echo", "ran")):
+                with self.subTest(f"{words} {options}"):
+                    code, out, err = machine.run(GTOP, "pick", *options)
+                    self.assertEqual((code, out), (1, ""), err)
+                    passed_over, error = err.splitlines()
+                    self.assertEqual([text.split()[0] for text in passed_over.split(": ", 2)[2].split("; ")], ["#0", "#1"])
+                    self.assertRegex(error, f"^gtop: no device can be read; 2: {words}.*; gtop doctor says more$")
+            self.assertEqual(machine.run(GTOP, "pick", "-n", "1")[:2], (4, "\n"))
+            self.assertEqual(machine.run(GTOP, "pick", "-n", "0")[:2], (0, "\n"))
+        # One that can be read and is in use is an answer.
+        machine = Machine(DRIVER + "gpu 0 lost\ngpu 1 util=90\n")
+        self.assertEqual(machine.run(GTOP, "pick", "-G", "10")[:2], (0, "\n"))
+
     def test_contradictions_are_usage_errors(self):
         machine = Machine(loads(Machine.pids(5)))
         for options in (["-c", "3", "-C", "2"], ["-n", "2", "-c", "1"], ["-f", "4Q"], ["-G", "-3"], ["-O", "name"], ["--nodes", "0"]):
