@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::fleet::history::Metric;
 use crate::fleet::lasting_update::update_lasting;
-use crate::fleet::missing::{MissingDevices, keep_indices, list_event};
+use crate::fleet::missing::{MissingDevices, is_told_gone, keep_indices, list_event};
 use crate::fleet::node::Node;
 use crate::fleet::rates::update_rates;
 use crate::model::{
@@ -184,9 +184,11 @@ fn rebuild_devices(
             .iter()
             .position(|known| is_same_device(known, &newer))
             .map(|index| own_devices.swap_remove(index));
-        if before.as_ref().is_some_and(|before| before.gone_since().is_some())
-            && newer.fault.is_none()
-        {
+        let was_gone = match &before {
+            Some(before) => before.gone_since().is_some(),
+            None => is_told_gone(node, &newer.uuid),
+        };
+        if was_gone && newer.fault.is_none() {
             node.record_event(list_event(source, &newer, reading.at, EventKind::Returned));
         }
         let mut device = merge_device(before, newer);
@@ -203,7 +205,10 @@ fn rebuild_devices(
     let mut slots = indices.clone();
     let is_renumbered =
         is_same_boot && missing.take_slots(source, &reading.list, &own_devices, &mut slots);
-    let kept = missing.keep(node, reading, own_devices, &indices);
+    let (kept, replaced) = missing.keep(node, reading, own_devices, &indices);
+    for (device, since) in &replaced {
+        node.record_event(list_event(source, device, *since, EventKind::Gone));
+    }
     for device in kept.iter().filter(|device| !was_gone.contains(&device.uuid)) {
         if let Some(since) = device.gone_since() {
             node.record_event(list_event(source, device, since, EventKind::Gone));

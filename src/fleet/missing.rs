@@ -121,18 +121,19 @@ impl MissingDevices {
         self.renumbered.contains(source)
     }
 
-    /// Returns the devices that stay although this list of their source lacks them.
+    /// Returns the devices that stay although this list of their source lacks them, and those that others have replaced, with
+    /// the time since when.
     pub(super) fn keep(
         &mut self,
         node: &Node,
         reading: &DevicesReading,
         lacking: Vec<Device>,
         known: &BTreeMap<Arc<str>, u32>,
-    ) -> Vec<Device> {
+    ) -> (Vec<Device>, Vec<(Device, Timestamp)>) {
         let is_confined = node.is_confined();
         // What another session saw may be hidden in this one, if one of them is confined.
         if self.is_first_list && (is_confined || std::mem::take(&mut self.was_confined)) {
-            return Vec::new();
+            return (Vec::new(), Vec::new());
         }
         for device in &reading.list {
             self.waiting.remove(&device.uuid);
@@ -140,22 +141,31 @@ impl MissingDevices {
         let list = &reading.list;
         let is_empty = list.is_empty();
         let is_new = |device: &Device| !known.contains_key(&device.uuid);
-        let stays = |device: &Device| {
-            // Slices end with their layout, and a new device in the same slot has replaced the one before.
-            let is_replaced = device
-                .pci
-                .known()
-                .is_some_and(|pci| list.iter().any(|newer| is_new(newer) && newer.has_pci_id(pci)));
-            device.parent.is_none() && !device.has_stand_in_identity() && !is_replaced
+        // A new device in the same slot has replaced the one before.
+        let is_replaced = |device: &Device| {
+            let has_slot_of =
+                |pci: &Arc<str>| list.iter().any(|newer| is_new(newer) && newer.has_pci_id(pci));
+            device.pci.known().is_some_and(has_slot_of)
         };
-        let mut kept: Vec<Device> = lacking
+        // Slices end with their layout.
+        let is_missed =
+            |device: &Device| device.parent.is_none() && !device.has_stand_in_identity();
+        let (replaced, others): (Vec<Device>, Vec<Device>) =
+            lacking.into_iter().filter(is_missed).partition(is_replaced);
+        let until_now = replaced.into_iter().filter(|device| device.gone_since().is_none());
+        let replaced = until_now
+            .map(|device| {
+                let waiting = self.waiting.remove(&device.uuid);
+                (device, waiting.map_or(reading.at, |waiting| waiting.since))
+            })
+            .collect();
+        let mut kept: Vec<Device> = others
             .into_iter()
-            .filter(stays)
             .map(|device| self.missing_device(device, reading, is_empty))
             .collect();
         kept.sort_by_key(|device| std::cmp::Reverse(device.gone_since()));
         kept.truncate(MAX_GONE);
-        kept
+        (kept, replaced)
     }
 
     /// Returns a device that its driver does not list: one that is gone, or one without readings that may come back soon.
@@ -180,6 +190,16 @@ impl MissingDevices {
         self.waiting.remove(&device.uuid);
         Device { statics: None, fault: Some(DeviceFault::Gone(waiting.since)), ..device }
     }
+}
+
+/// Returns true if the last that was told of a device is that it is gone.
+pub(super) fn is_told_gone(node: &Node, uuid: &str) -> bool {
+    let last = |kind: EventKind| {
+        let events = node.events.iter().map(|record| &record.event);
+        let of_kind = events.filter(|event| *event.device == *uuid && event.kind == kind);
+        of_kind.map(|event| event.at).max()
+    };
+    last(EventKind::Gone) > last(EventKind::Returned)
 }
 
 /// Returns the event that a source lists a device again, or does not any more.
@@ -423,7 +443,7 @@ mod tests {
         assert_eq!((watched.rows(), watched.events()), ("a0 works".into(), String::new()));
         let replaced = Device { pci: device('a', 0).pci, ..device('n', 0) };
         watched.apply(3, vec![replaced], false);
-        assert_eq!((watched.rows(), watched.events()), ("n0 works".into(), String::new()));
+        assert_eq!((watched.rows(), watched.events()), ("n0 works".into(), "a gone 1".into()));
         // One that is known moves to a slot that is free.
         let mut watched = TestNode::new();
         watched.list(1, "abc");
@@ -457,6 +477,26 @@ mod tests {
         // It is replaced from one list to the next.
         watched.apply(8, newer, false);
         assert_eq!(watched.rows(), "a0 works, n1 works, c2 works, d3 works");
+    }
+
+    #[test]
+    fn each_device_of_a_slot_that_changes_twice_is_told_gone_and_back() {
+        let mut watched = TestNode::new();
+        watched.list(1, "abcd");
+        watched.list(2, "ad");
+        let in_slot =
+            |letter: char, slot: char| Device { pci: device(slot, 0).pci, ..device(letter, 1) };
+        let with = |other: Device| vec![device('a', 0), other, device('d', 2)];
+        watched.apply(3, with(in_slot('e', 'b')), false);
+        assert_eq!(watched.rows(), "a0 works, e1 works, c2 gone, d3 works");
+        assert_eq!(watched.events(), "c gone 1, b gone 1");
+        watched.apply(4, with(device('b', 1)), false);
+        assert_eq!(watched.rows(), "a0 works, b1 works, c2 gone, d3 works");
+        assert_eq!(watched.events(), "c gone 1, b gone 1, b returned 1, e gone 1");
+        // That it is back is told once.
+        watched.apply(5, with(device('b', 1)), false);
+        watched.apply(6, with(in_slot('e', 'b')), false);
+        assert_eq!(watched.events(), "c gone 1, b returned 1, e gone 1, e returned 1, b gone 2");
     }
 
     #[test]
