@@ -96,12 +96,18 @@ impl Event {
             == (&other.source, &other.kind, &other.device, other.code)
     }
 
+    /// Returns true if it tells that a driver lists the device no more, or again.
+    pub fn is_of_list(&self) -> bool {
+        matches!(self.kind, EventKind::Gone | EventKind::Returned)
+    }
+
     /// Returns the event as text, with the number that drivers and manuals use.
     pub fn text(&self) -> String {
         let words = match (&self.kind, self.code) {
             (EventKind::Xid, Some(code)) => {
                 return format!("Xid {code}: {}", xid_meaning(code).unwrap_or("unknown"));
             }
+            (EventKind::Recovery, Some(0)) => "no recovery action is needed any more",
             (EventKind::Recovery, Some(code)) => {
                 let action = RecoveryAction::new(code).map_or("unknown", RecoveryAction::text);
                 return format!("recovery action: {action}");
@@ -172,6 +178,7 @@ mod tests {
         assert_eq!(text(EventKind::Xid, Some(79)), "Xid 79: the device has fallen off the bus");
         assert_eq!(text(EventKind::Xid, Some(12_345)), "Xid 12345: unknown");
         assert_eq!(text(EventKind::Recovery, Some(2)), "recovery action: reboot the node");
+        assert_eq!(text(EventKind::Recovery, Some(0)), "no recovery action is needed any more");
         assert_eq!(text(EventKind::Recovery, Some(u64::MAX)), "recovery action: unknown");
         assert_eq!(text(EventKind::MemoryError, None), "uncorrected memory error");
         assert_eq!(text(EventKind::Other("meteor".into()), Some(4)), "meteor 4");

@@ -18,6 +18,8 @@ table! {
         Up = "up",
         /// A device reported an event, such as an Xid.
         Device = "device",
+        /// A device is listed again, or needs no recovery any more.
+        Recovered = "recovered",
         /// A job started or ended.
         Job = "job",
         /// Recording resumed after a gap.

@@ -14,7 +14,8 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use crate::model::{
-    Device, JobId, JobList, Link, Mark, MarkKind, NodeName, RecorderState, Source, TransportKind,
+    Device, Event, EventKind, JobId, JobList, Link, Mark, MarkKind, NodeName, RecorderState,
+    RecoveryAction, Source, TransportKind,
 };
 use crate::record::line::{self, Header};
 use crate::record::writer::{Limits, RecordError, Writer};
@@ -412,6 +413,23 @@ impl NodeRecorder {
     }
 }
 
+impl NodeRecorder {
+    /// Marks that a device is gone or listed again, which follows from the samples.
+    pub fn on_list_event(&mut self, at: Timestamp, event: &Event) {
+        let (kind, what) = if event.kind == EventKind::Returned {
+            (MarkKind::Recovered, "is listed again")
+        } else {
+            (MarkKind::Device, "is gone")
+        };
+        let text = format!("{}: {} {what}", self.name, event.device);
+        let mark = Mark { at, kind, text: sanitize_shared(&text, 200) };
+        let mut lines = self.shared.lock();
+        if lines.group.text.len() <= MAX_WAITING_BYTES {
+            lines.group.add_mark(mark);
+        }
+    }
+}
+
 impl NodeState {
     /// Returns the mark for an event, if it is worth jumping to.
     fn mark_of(&self, name: &NodeName, at: Timestamp, event: &NodeEvent) -> Option<Mark> {
@@ -424,16 +442,10 @@ impl NodeState {
             }
             NodeEvent::Frame(frame) => {
                 let Body::Event(event) = &frame.body else { return None };
-                (MarkKind::Device, event_text(name, event))
+                event_mark(name, event)
             }
-            NodeEvent::Gone(devices) => {
-                let is_new = |(_, device): &&(Source, Device)| {
-                    !self.gone.iter().any(|(_, known)| known.uuid == device.uuid)
-                };
-                let (_, device) = devices.iter().find(is_new)?;
-                (MarkKind::Device, format!("{name}: {} is gone", device.uuid))
-            }
-            NodeEvent::Link(_)
+            NodeEvent::Gone(_)
+            | NodeEvent::Link(_)
             | NodeEvent::Transport(_)
             | NodeEvent::Interval(_)
             | NodeEvent::RecordedEvery(_) => return None,
@@ -628,9 +640,22 @@ fn sampled_at(sample: &body::Sample, source: &str) -> Option<f64> {
     }
 }
 
-fn event_text(name: &NodeName, event: &body::Event) -> String {
+/// Returns the kind and the text of the mark of an event that a driver reported.
+fn event_mark(name: &NodeName, event: &body::Event) -> (MarkKind, String) {
     let body::Event { kind, device, message, code, .. } = event;
+    if let (EventKind::Recovery, Some(code)) = (EventKind::new(kind), code.value()) {
+        return match RecoveryAction::new(code) {
+            Some(RecoveryAction::None) => {
+                (MarkKind::Recovered, format!("{name}: {device} needs no recovery action any more"))
+            }
+            Some(action) => (
+                MarkKind::Device,
+                format!("{name}: recovery action of {device}: {}", action.text()),
+            ),
+            None => (MarkKind::Device, format!("{name}: recovery action {code} of {device}")),
+        };
+    }
     let code = code.value().map(|code| format!(" {code}")).unwrap_or_default();
     let message = message.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
-    format!("{name}: {kind}{code} of {device}{message}")
+    (MarkKind::Device, format!("{name}: {kind}{code} of {device}{message}"))
 }

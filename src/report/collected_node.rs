@@ -168,6 +168,7 @@ impl CollectedNode {
                 record.model = device.name.known().cloned();
             }
             let known = holders.by_position.get(position).cloned().unwrap_or_default();
+            record.last_health = Some((taken_at, node.health(device)));
             let is_counted = sums.holders.share(&known) > 0.0;
             let reasons = if is_counted { node.health_reasons(device) } else { &[] };
             let reasons = reasons.iter().map(|reason| (reason.id(), reason.clone()));

@@ -24,6 +24,8 @@ pub(super) struct DeviceRecord {
     pub(super) model: Option<Arc<str>>,
     /// Why it was not sound, the newest of each kind.
     pub(super) health_reasons: BTreeMap<&'static str, HealthReason>,
+    /// How sound it was at last, and when.
+    pub(super) last_health: Option<(Timestamp, Health)>,
     /// When it was in the node.
     pub(super) present: TimeIntervals,
     pub(super) usage: DeviceUsage,
@@ -63,6 +65,7 @@ impl DeviceRecord {
             index: None,
             model: None,
             health_reasons: BTreeMap::new(),
+            last_health: None,
             present: TimeIntervals::default(),
             usage: DeviceUsage::default(),
             series: StepSeries::default(),
@@ -146,6 +149,7 @@ impl DeviceRecord {
         self.index = other.index.or(self.index);
         self.model = other.model.or(self.model.take());
         self.health_reasons.extend(other.health_reasons);
+        self.last_health = self.last_health.max(other.last_health);
         self.present.extend(&other.present);
         self.usage += &other.usage;
         self.series.merge(&other.series);

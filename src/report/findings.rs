@@ -176,7 +176,8 @@ fn add_device(
     let faulty = device.usage.states.get(DeviceState::Faulty as usize).copied().unwrap_or_default();
     if faulty > 0.0 {
         let why = reasons_text(device, Health::Faulty, names);
-        let text = format!("{name} was faulty for {}: {why}", span_text(faulty));
+        let end = end_text(device, Health::Faulty);
+        let text = format!("{name} was faulty for {}: {why}{end}", span_text(faulty));
         let severity = FindingSeverity::Medium;
         let remedy = remedy(device, Health::Faulty);
         let one = finding(FindingKind::Faulty, text, remedy, faulty);
@@ -185,7 +186,8 @@ fn add_device(
     let degraded = device.usage.degraded_seconds;
     if degraded > 0.0 {
         let why = reasons_text(device, Health::Degraded, names);
-        let text = format!("{name} was degraded for {}: {why}", span_text(degraded));
+        let end = end_text(device, Health::Degraded);
+        let text = format!("{name} was degraded for {}: {why}{end}", span_text(degraded));
         let remedy = remedy(device, Health::Degraded);
         findings.push(of_device(finding(FindingKind::Degraded, text, remedy, degraded)));
     }
@@ -215,6 +217,14 @@ fn reasons_text(device: &DeviceRecord, health: Health, names: &ReportNames) -> S
         if words.is_empty() { reason.text() } else { names.free_text(words) }
     });
     texts.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns that a device was faulty, or degraded, no longer at last; empty if it was, or if that is not known.
+fn end_text(device: &DeviceRecord, health: Health) -> &'static str {
+    match device.last_health {
+        Some((_, last)) if last < health && last != Health::Unknown => "; it has recovered",
+        Some(_) | None => "",
+    }
 }
 
 fn add_errors(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>, scope: &ReportScope) {

@@ -183,10 +183,17 @@ class Health(serving.Case):
         watch.process.wait()
         code, out, err = machine.run(GTOP, "report", recording, "--format", "json")
         self.assertEqual(code, 0, err)
-        found = {(finding["device"], finding["kind"]) for finding in json.loads(out)["findings"] if finding["device"] is not None}
+        report = json.loads(out)
+        found = {(finding["device"], finding["kind"]): finding["text"] for finding in report["findings"]}
         for index, reason in enumerate(REASONS):
             if reason.health != "unknown":
                 self.assertIn((index, reason.health), found, reason.name)
+                text = found[(index, reason.health)]
+                self.assertEqual(text.endswith("; it has recovered"), reason.name != "xid", text)
+        texts = [event["text"] for event in report["events"] if "recovery" in event["text"]]
+        self.assertEqual([text for text in texts if "recovery 0" in text], [])
+        ended = [event["kind"] for event in report["events"] if event["text"].endswith("needs no recovery action any more")]
+        self.assertEqual(ended, ["recovered"] * sum(reason.name == "recovery_action" for reason in REASONS), texts)
 
     def test_each_of_many_xids_at_once_counts_in_every_output(self):
         machine = Machine(DRIVER + f"gpu 0 {CARD}\n")
@@ -233,12 +240,17 @@ class Health(serving.Case):
         stale = watches[1].until("stale devices", lambda devices: source(watches[1].node, "nvidia-smi")["age_seconds"] > 18)
         self.assertEqual([names(device) for device in stale], [[], [], []])
         self.assertEqual(watches[1].node["events"], [])
+        none.write(DRIVER + "gpu 0\n")
+        watches[0].until("one that is back", lambda devices: devices[0]["health"] == "ok")
         watches[0].process.terminate()
         watches[0].process.wait()
         code, out, err = none.run(GTOP, "report", recording, "--format", "json")
         self.assertEqual(code, 0, err)
-        found = {(finding["device"], finding["kind"]) for finding in json.loads(out)["findings"]}
-        self.assertLessEqual({(0, "faulty"), (1, "faulty"), (2, "faulty")}, found)
+        report = json.loads(out)
+        found = {(finding["device"], finding["kind"]): finding["text"] for finding in report["findings"]}
+        self.assertEqual([found[(index, "faulty")].endswith("; it has recovered") for index in range(3)], [True, False, False])
+        kinds = [(event["kind"], " ".join(event["text"].split()[2:])) for event in report["events"]]
+        self.assertEqual(kinds, [("device", "is gone")] * 3 + [("recovered", "is listed again")])
 
     def check_refusal(self, words, program, code, unlisted):
         machine = Machine(DRIVER + f"gpu 0\ngpu 1\nfault nvmlInit_v2 {code}\n")

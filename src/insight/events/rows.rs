@@ -44,8 +44,8 @@ impl DeviceEvents {
 fn summary(event: &Event) -> EventSummary {
     let severity = match (&event.kind, event.code) {
         (EventKind::Xid, Some(code)) if APPLICATION_XIDS.contains(&code) => Severity::Warning,
+        (EventKind::Recovery, Some(0)) | (EventKind::Returned, _) => Severity::Recovery,
         (EventKind::Retirement | EventKind::Recovery | EventKind::Other(_), _) => Severity::Warning,
-        (EventKind::Returned, _) => Severity::Recovery,
         _ => Severity::Error,
     };
     let text = if event.message.is_empty() {
@@ -67,6 +67,7 @@ fn explanation(event: &Event) -> (&'static str, &'static str) {
         EventKind::Xid => explain_xid(event.code.unwrap_or_default()),
         EventKind::MemoryError | EventKind::Poison => of(HealthReason::EccUncorrected(1)),
         EventKind::Retirement => of(HealthReason::RetirementPending),
+        EventKind::Recovery if event.code == Some(0) => ("", ""),
         EventKind::Recovery => of(HealthReason::Recovery(RecoveryAction::Other)),
         EventKind::Lost => of(HealthReason::Lost),
         EventKind::NeedsReset => of(HealthReason::NeedsReset),

@@ -180,7 +180,7 @@ impl State {
     pub(crate) fn record_marks(&mut self, marks: &[Mark], until: Timestamp) {
         let event = |mark: &Mark| {
             let severity = match mark.kind {
-                MarkKind::Device => return None,
+                MarkKind::Device | MarkKind::Recovered => return None,
                 MarkKind::Down => Severity::Error,
                 MarkKind::Up => Severity::Recovery,
                 MarkKind::Job | MarkKind::Resumed => Severity::Info,
