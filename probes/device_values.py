@@ -1,5 +1,7 @@
 # Values of a device, common to all kinds: present or unavailable, sent only when they have changed.
 BOOLEANS = ('users', 'integrated', 'sram_threshold', 'mig', 'display', 'display_mode', 'persistence', 'ecc_mode', 'remap_pending', 'remap_failed', 'retired_pending')
+# Those of them that tell of a fault: any number but 0 is a yes, as in C. With all bits set, there is no value.
+ALARMS = ('sram_threshold', 'remap_pending', 'remap_failed', 'retired_pending')
 
 
 # Values that mean something only together are sent together.
@@ -27,6 +29,8 @@ class DeviceValues:
             if kind is Unavailable:
                 out.append('"%s":null' % key)
                 lacks.append('"%s":%s' % (key, quote(value)))
+            elif key in ALARMS and kind is int and 1 < value < 0xffffffff:
+                out.append('"%s":true' % key)
             elif key in BOOLEANS:
                 # A number that is neither is sent as it is, and refused.
                 out.append('"%s":%s' % (key, ('false', 'true')[value] if value in (0, 1) else encode(value)))

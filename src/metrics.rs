@@ -341,7 +341,7 @@ values! {
     FabricState: |state| state.text().into();
     JobState: |state| state.as_str().into();
     ProcessState: |state| state.letter().into();
-    RecoveryAction: |action| action.text().into();
+    RecoveryAction: |action| Self::Text(action.text().into());
     UseKind: |kind| kind.as_str().into();
     Vendor: |vendor| vendor.as_str().into();
     Timestamp: |at| match jiff::Timestamp::from_microsecond(at.as_micros()) {

@@ -131,12 +131,12 @@ mod tests {
         assert_eq!(joined(states), "no fabric, not started, in progress, completed");
         let actions = [0, 1, 2, 3, 4, 5, 15].map(|number| RecoveryAction::new(number).unwrap());
         assert_eq!(
-            joined(actions.map(RecoveryAction::text)),
+            actions.map(RecoveryAction::text).join(", "),
             "none, reset the device, reboot the node, drain peer-to-peer traffic, drain and reset the device, \
-             see nvidia-smi -q, see nvidia-smi -q"
+             number 5, see nvidia-smi -q, number 15, see nvidia-smi -q"
         );
         let numbers = actions.map(RecoveryAction::number);
-        assert_eq!(numbers, [Some(0), Some(1), Some(2), Some(3), Some(4), None, None]);
+        assert_eq!(numbers, [Some(0), Some(1), Some(2), Some(3), Some(4), Some(5), Some(15)]);
     }
 
     #[test]

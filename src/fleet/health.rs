@@ -104,7 +104,7 @@ impl HealthReason {
                 RecoveryAction::Reset
                 | RecoveryAction::Reboot
                 | RecoveryAction::DrainAndReset
-                | RecoveryAction::Other
+                | RecoveryAction::Other(_)
                 | RecoveryAction::None,
             )
             | Self::RemapFailed

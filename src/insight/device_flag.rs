@@ -59,7 +59,7 @@ const fn recovery_note(action: RecoveryAction) -> &'static str {
         RecoveryAction::Reset | RecoveryAction::DrainAndReset => "needs a reset",
         RecoveryAction::Reboot => "needs a reboot",
         RecoveryAction::DrainPeers => "needs its peers drained",
-        RecoveryAction::Other | RecoveryAction::None => "needs recovery",
+        RecoveryAction::Other(_) | RecoveryAction::None => "needs recovery",
     }
 }
 
@@ -119,7 +119,7 @@ impl DeviceFlag {
             HealthReason::Recovery(RecoveryAction::Reset | RecoveryAction::DrainAndReset) => {
                 "!RESET".to_owned()
             }
-            HealthReason::Recovery(RecoveryAction::Other | RecoveryAction::None) => {
+            HealthReason::Recovery(RecoveryAction::Other(_) | RecoveryAction::None) => {
                 "!RECOVER".to_owned()
             }
             HealthReason::RemapFailed => "!REMAP".to_owned(),
@@ -145,7 +145,7 @@ impl DeviceFlag {
             HealthReason::Recovery(RecoveryAction::Reboot),
             HealthReason::Recovery(RecoveryAction::Reset),
             HealthReason::Recovery(RecoveryAction::DrainPeers),
-            HealthReason::Recovery(RecoveryAction::Other),
+            HealthReason::Recovery(RecoveryAction::Other(None)),
             HealthReason::RemapFailed,
             HealthReason::SramThreshold,
             HealthReason::EccUncorrected(1),

@@ -109,7 +109,8 @@ impl Event {
             }
             (EventKind::Recovery, Some(0)) => "no recovery action is needed any more",
             (EventKind::Recovery, Some(code)) => {
-                let action = RecoveryAction::new(code).map_or("unknown", RecoveryAction::text);
+                let action =
+                    RecoveryAction::new(code).map_or("unknown".into(), RecoveryAction::text);
                 return format!("recovery action: {action}");
             }
             (EventKind::Xid, None) => "Xid",

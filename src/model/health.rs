@@ -1,5 +1,6 @@
 //! Device states that drivers report as numbers.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::model::declare::table;
@@ -93,37 +94,62 @@ impl fmt::Display for FabricHealth {
     }
 }
 
-table! {
-    /// The recovery action that the driver recommends (`NVML_GPU_RECOVERY_ACTION_*`).
-    pub enum RecoveryAction {
-        /// None is needed.
-        None = "none",
-        /// Reset the device.
-        Reset = "reset the device",
-        /// Reboot the node.
-        Reboot = "reboot the node",
-        /// Drain its peer-to-peer traffic.
-        DrainPeers = "drain peer-to-peer traffic",
-        /// Drain and reset the device.
-        DrainAndReset = "drain and reset the device",
-        /// An action whose number differs between drivers.
-        Other = "see nvidia-smi -q",
-    }
-    /// The actions, by number.
-    pub const ALL;
-    /// Returns the action as text.
-    pub fn text -> &'static str;
+/// The recovery action that the driver recommends (`NVML_GPU_RECOVERY_ACTION_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoveryAction {
+    /// None is needed.
+    None,
+    /// Reset the device.
+    Reset,
+    /// Reboot the node.
+    Reboot,
+    /// Drain its peer-to-peer traffic.
+    DrainPeers,
+    /// Drain and reset the device.
+    DrainAndReset,
+    /// Another one, with its number if the driver tells it. The numbers from 5 on differ between drivers, and a newer driver
+    /// may have more of them: each is an action all the same.
+    Other(Option<u32>),
 }
 
 impl RecoveryAction {
-    /// Returns the action of this number. From 5 on the numbers changed their meaning between drivers.
+    /// Returns the action of this number; `None` if it is none, such as one with all bits set.
     pub fn new(number: u64) -> Option<Self> {
-        if (6..=15).contains(&number) { Some(Self::Other) } else { at(&Self::ALL, number) }
+        Some(match number {
+            0 => Self::None,
+            1 => Self::Reset,
+            2 => Self::Reboot,
+            3 => Self::DrainPeers,
+            4 => Self::DrainAndReset,
+            _ => {
+                Self::Other(Some(u32::try_from(number).ok().filter(|number| *number != u32::MAX)?))
+            }
+        })
     }
 
-    /// Returns its number; `None` if the number differs between drivers.
-    pub const fn number(self) -> Option<u64> {
-        if matches!(self, Self::Other) { None } else { Some(self as u64) }
+    /// Returns its number, if that is known.
+    pub fn number(self) -> Option<u64> {
+        match self {
+            Self::None => Some(0),
+            Self::Reset => Some(1),
+            Self::Reboot => Some(2),
+            Self::DrainPeers => Some(3),
+            Self::DrainAndReset => Some(4),
+            Self::Other(number) => number.map(u64::from),
+        }
+    }
+
+    /// Returns the action as text.
+    pub fn text(self) -> Cow<'static, str> {
+        match self {
+            Self::None => "none".into(),
+            Self::Reset => "reset the device".into(),
+            Self::Reboot => "reboot the node".into(),
+            Self::DrainPeers => "drain peer-to-peer traffic".into(),
+            Self::DrainAndReset => "drain and reset the device".into(),
+            Self::Other(None) => "see nvidia-smi -q".into(),
+            Self::Other(Some(number)) => format!("number {number}, see nvidia-smi -q").into(),
+        }
     }
 }
 
@@ -136,8 +162,18 @@ mod tests {
         assert_eq!(ComputeMode::new(3), Some(ComputeMode::ExclusiveProcess));
         assert_eq!(ComputeMode::new(4), None);
         assert_eq!(FabricState::new(4), None);
-        assert_eq!(RecoveryAction::new(6), Some(RecoveryAction::Other));
-        assert_eq!(RecoveryAction::new(16), None);
+        assert_eq!(RecoveryAction::new(u64::from(u32::MAX)), None);
+        assert_eq!(RecoveryAction::new(u64::MAX), None);
+    }
+
+    #[test]
+    fn each_number_of_a_recovery_action_is_an_action() {
+        for number in (0..=17).chain([99, 1 << 20]) {
+            let action = RecoveryAction::new(number).unwrap();
+            assert_eq!(action.number(), Some(number));
+            assert_eq!(action == RecoveryAction::None, number == 0);
+        }
+        assert_eq!(RecoveryAction::new(17).unwrap().text(), "number 17, see nvidia-smi -q");
     }
 
     #[test]

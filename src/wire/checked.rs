@@ -137,7 +137,7 @@ fn parse_recovery(cell: &str) -> RecoveryAction {
         (true, false, _) => RecoveryAction::DrainPeers,
         (false, _, true) => RecoveryAction::Reboot,
         (false, true, false) if !has("bus") => RecoveryAction::Reset,
-        (false, _, false) => RecoveryAction::Other,
+        (false, _, false) => RecoveryAction::Other(None),
     }
 }
 

@@ -458,8 +458,8 @@ mod tests {
             ("Drain P2P", RecoveryAction::DrainPeers),
             ("Node Reboot", RecoveryAction::Reboot),
             ("GPU Reset", RecoveryAction::Reset),
-            ("Bus Reset", RecoveryAction::Other),
-            ("Something new", RecoveryAction::Other),
+            ("Bus Reset", RecoveryAction::Other(None)),
+            ("Something new", RecoveryAction::Other(None)),
         ] {
             assert_eq!(
                 details_with("gpu_recovery_action", cell).recovery,

@@ -34,6 +34,11 @@ REASONS = (
     Reason("recovery_action", "faulty", "!REBOOT", "gpu # recovery=2", "gpu # recovery=!999"),
     Reason("recovery_action", "degraded", "!DRAIN", "gpu # recovery=3", "gpu # recovery=0"),
     Reason("recovery_action", "faulty", "!RESET", "gpu # recovery=4", "gpu # recovery=0"),
+    # A newer driver may have more actions; each is one all the same.
+    Reason("recovery_action", "faulty", "!RECOVER", "gpu # recovery=17", "gpu # recovery=4294967295"),
+    Reason("recovery_action", "faulty", "!RECOVER", "gpu # recovery=99", "gpu # recovery=0"),
+    Reason("remap_failed", "faulty", "!REMAP", "gpu # remap_failed=2", "gpu # remap_failed=4294967295"),
+    Reason("sram_threshold", "faulty", "!SRAM", "gpu # sram_threshold=2", "gpu # sram_threshold=4294967295"),
     Reason("remap_failed", "faulty", "!REMAP", "gpu # remap_failed=1", "gpu # remap_corrected=9"),
     Reason("remap_pending", "degraded", "REMAP", "gpu # remap_pending=1", "gpu # remap_uncorrected=1"),
     Reason("retirement_pending", "degraded", "RETIRE", "gpu # retired_pending=1", "gpu # retired_sbe=9 retired_dbe=1"),

@@ -68,7 +68,7 @@ fn explanation(event: &Event) -> (&'static str, &'static str) {
         EventKind::MemoryError | EventKind::Poison => of(HealthReason::EccUncorrected(1)),
         EventKind::Retirement => of(HealthReason::RetirementPending),
         EventKind::Recovery if event.code == Some(0) => ("", ""),
-        EventKind::Recovery => of(HealthReason::Recovery(RecoveryAction::Other)),
+        EventKind::Recovery => of(HealthReason::Recovery(RecoveryAction::Other(None))),
         EventKind::Lost => of(HealthReason::Lost),
         EventKind::NeedsReset => of(HealthReason::NeedsReset),
         EventKind::Gone => of(HealthReason::Gone(event.at)),

@@ -214,7 +214,7 @@ mod tests {
             pstate: Raw::Value(77),
             details: Some(Box::new(body::DeviceDetails {
                 encoder: Raw::Null,
-                recovery: Raw::Value(99),
+                recovery: Raw::Value(u64::MAX),
                 ..body::DeviceDetails::default()
             })),
             lacks: [
