@@ -26,6 +26,16 @@ const REBOOT: &str = "the device fell off the bus; reboot the node";
 const GONE: &str = "dmesg there tells why, such as Xid 79; if a reboot does not bring it back, ask the administrator";
 const STOP: &str = "results on this device may be wrong: stop using it, and ask the administrator to reset or replace it";
 
+/// Xids that are mostly caused by the program, not by the device.
+const APPLICATION_XIDS: [u64; 4] = [13, 31, 43, 45];
+/// Xids with which the driver records what it has put aside, or that errors were corrected.
+const INFORMATION_XIDS: [u64; 2] = [63, 92];
+
+/// Returns true if an Xid alone tells nothing bad of the device: it is the program's, or information.
+pub(crate) fn is_harmless_xid(code: u64) -> bool {
+    APPLICATION_XIDS.contains(&code) || INFORMATION_XIDS.contains(&code)
+}
+
 /// Returns what an Xid means for those who use the device, and what to do about it.
 pub(crate) const fn explain_xid(code: u64) -> (&'static str, &'static str) {
     match code {
@@ -34,9 +44,15 @@ pub(crate) const fn explain_xid(code: u64) -> (&'static str, &'static str) {
             "look at its output; if different programs fail on this device alone, test it: dcgmi diag -r 3 there",
         ),
         48 | 95 | 140 => ("uncorrected memory errors since the driver was loaded", STOP),
-        63 | 94 => {
-            ("memory of the device has failed; a reset puts spare memory in its place", RESET)
-        }
+        63 => (
+            "the driver has noted which memory of the device is to be replaced by spare memory, at the next reset at the latest",
+            "nothing, unless it occurs often; gtop tells if a reset is needed",
+        ),
+        92 => (
+            "many memory errors, all of which were corrected",
+            "nothing, unless it occurs often; then ask the administrator to check the device",
+        ),
+        94 => ("memory of the device has failed; a reset puts spare memory in its place", RESET),
         79 => ("the device no longer answers", REBOOT),
         61 | 62 | 119 | 120 => (
             "the device's own firmware does not work",

@@ -17,6 +17,16 @@ use crate::time::Timestamp;
 /// Different errors of the devices of a node.
 const MAX_ERRORS: usize = 256;
 
+/// An error that a device has reported.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct DeviceError {
+    /// Its UUID.
+    pub(super) device: Arc<str>,
+    pub(super) text: String,
+    /// The number of an Xid.
+    pub(super) xid: Option<u64>,
+}
+
 /// What was collected of a node.
 #[derive(Debug, Default)]
 pub(super) struct CollectedNode {
@@ -32,8 +42,8 @@ pub(super) struct CollectedNode {
     pub(super) interval: Duration,
     pub(super) devices: Vec<DeviceRecord>,
     pub(super) parts: PartSeries,
-    /// How often devices reported errors in each second, by device and text.
-    pub(super) errors: BTreeMap<(Arc<str>, String), BTreeMap<Timestamp, u64>>,
+    /// How often devices reported errors in each second.
+    pub(super) errors: BTreeMap<DeviceError, BTreeMap<Timestamp, u64>>,
     /// The events that were looked at.
     pub(super) known_events: Option<Arc<[EventRecord]>>,
     pub(super) sampled_at: Option<Timestamp>,
@@ -124,7 +134,11 @@ impl CollectedNode {
         };
         for record in node.events.iter().filter(is_counted) {
             let (event, count) = (&record.event, count_of(record));
-            let key = (Arc::clone(&event.device), event.text());
+            let key = DeviceError {
+                device: Arc::clone(&event.device),
+                text: event.text(),
+                xid: event.code.filter(|_| event.kind == EventKind::Xid),
+            };
             if count > 0 && (self.errors.len() < MAX_ERRORS || self.errors.contains_key(&key)) {
                 let seconds = self.errors.entry(key).or_default();
                 let second = seconds.entry(event.at.whole_seconds()).or_default();

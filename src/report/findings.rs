@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::fleet::{DeviceState, Health, HealthReason};
-use crate::insight::device_flag::DeviceFlag;
+use crate::insight::device_flag::{DeviceFlag, explain_xid, is_harmless_xid};
+use crate::report::collected_node::DeviceError;
 use crate::report::collector::UsageCollector;
 use crate::report::device_record::DeviceRecord;
 use crate::report::labels::{HolderNames, ReportNames};
@@ -228,8 +229,8 @@ fn end_text(device: &DeviceRecord, health: Health) -> &'static str {
 }
 
 fn add_errors(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>, scope: &ReportScope) {
-    for ((uuid, error), seconds) in &node.record.errors {
-        let device = node.devices.iter().find(|device| device.uuid == *uuid).copied();
+    for (error, seconds) in &node.record.errors {
+        let device = node.devices.iter().find(|device| device.uuid == error.device).copied();
         let is_counted = |at: &Timestamp| {
             let is_held = |device: &DeviceRecord| device.held_time.has_second(*at);
             !scope.filter.is_of_holders() || device.is_some_and(is_held)
@@ -246,14 +247,28 @@ fn add_errors(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>, scope: &Re
             2 => "twice".to_owned(),
             count => format!("{count} times"),
         };
-        let text = format!("{name} reported {error}, {times}");
-        let remedy = "NVIDIA's list of Xid errors says what each means; repeated ones call for a check of the hardware";
+        let (severity, meaning, remedy) = weigh_error(error);
+        let text = format!("{name} reported {}, {times}{meaning}", error.text);
         findings.push(ReportFinding {
             node: Some(node.label.clone()),
             device: device.and_then(|device| device.index),
-            severity: FindingSeverity::Medium,
+            severity,
             ..finding(FindingKind::Errors, text, remedy, 0.0)
         });
+    }
+}
+
+/// Returns how much an error matters, what is to be told of it behind its text, and what to do about it.
+fn weigh_error(error: &DeviceError) -> (FindingSeverity, String, &'static str) {
+    match error.xid {
+        Some(code) if is_harmless_xid(code) => {
+            let (meaning, remedy) = explain_xid(code);
+            (FindingSeverity::Low, format!(": {meaning}"), remedy)
+        }
+        Some(_) | None => {
+            let remedy = "NVIDIA's list of Xid errors says what each means; repeated ones call for a check of the hardware";
+            (FindingSeverity::Medium, String::new(), remedy)
+        }
     }
 }
 

@@ -215,6 +215,24 @@ class Health(serving.Case):
         self.assertEqual(code, 0, err)
         self.assertIn("50 times", " ".join(finding["text"] for finding in json.loads(out)["findings"]))
 
+    def test_xids_of_programs_and_those_that_inform_are_low_findings(self):
+        machine = Machine(DRIVER + f"gpu 0 {CARD}\n")
+        recording = os.path.join(machine.home, "xids.gtoprec")
+        watch = Watch(self, machine, "--record", recording)
+        watch.until("a device", lambda devices: devices[0]["health"] == "ok")
+        machine.write(DRIVER + f"gpu 0 {CARD}\nxid 0 13\nxid 0 43\nxid 0 63\nxid 0 61\n")
+        watch.until("all", lambda devices: devices[0]["xid_events"] == 4)
+        self.assertEqual(watch.node["devices"][0]["health"], "ok")
+        watch.process.terminate()
+        watch.process.wait()
+        code, out, err = machine.run(GTOP, "report", recording, "--format", "json")
+        self.assertEqual(code, 0, err)
+        found = {finding["text"].split()[4].strip(":"): finding for finding in json.loads(out)["findings"] if finding["kind"] == "errors"}
+        self.assertEqual({code: finding["severity"] for code, finding in found.items()},
+                         {"13": "low", "43": "low", "63": "low", "61": "medium"})
+        for code in ("13", "43"):
+            self.assertIn("mostly an error of the program that ran there", found[code]["text"])
+
     def test_what_lasts_is_a_reason_and_what_is_harmless_never_is(self):
         count = len(LASTING)
         machine = Machine(scenario(LASTING + LASTING, lambda reason: "")

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::fleet::HealthReason;
 use crate::insight::FleetView;
 use crate::insight::Severity;
-use crate::insight::device_flag::{DeviceFlag, explain_xid};
+use crate::insight::device_flag::{DeviceFlag, explain_xid, is_harmless_xid};
 use crate::insight::events::changes::EventSummary;
 use crate::insight::events::event_log::{EventLog, LogEntry};
 use crate::insight::node_status::device_label;
@@ -15,9 +15,6 @@ use crate::model::{Event, EventKind, NodeName, RecoveryAction};
 use crate::nodeset;
 use crate::text::UNKNOWN;
 use crate::time::Timestamp;
-
-/// Xids that are mostly caused by the application, not by the device.
-const APPLICATION_XIDS: [u64; 4] = [13, 31, 43, 45];
 
 /// The events that devices of a snapshot reported.
 #[derive(Debug, Default)]
@@ -43,7 +40,7 @@ impl DeviceEvents {
 
 fn summary(event: &Event) -> EventSummary {
     let severity = match (&event.kind, event.code) {
-        (EventKind::Xid, Some(code)) if APPLICATION_XIDS.contains(&code) => Severity::Warning,
+        (EventKind::Xid, Some(code)) if is_harmless_xid(code) => Severity::Warning,
         (EventKind::Recovery, Some(0)) | (EventKind::Returned, _) => Severity::Recovery,
         (EventKind::Retirement | EventKind::Recovery | EventKind::Other(_), _) => Severity::Warning,
         _ => Severity::Error,
