@@ -426,10 +426,9 @@ class Gpu(NvmlDevice):
         self.query_all(self.fast_queries)
         if self.values['pstate'] == 32:
             self.values['pstate'] = Unavailable('not available')
-        if self.values['memory_total'] == 0:  # it uses the host's memory
-            self.values['integrated'] = True
+        if self.values['memory_total'] == 0:  # as of one that uses the host's memory, but a driver in trouble says so too
             for key in ('memory_total', 'memory_used', 'memory_free', 'memory_reserved'):
-                self.values[key] = Unavailable('not supported')
+                self.values[key] = Unavailable('not available')
         self.read_fields('fast')
         if is_slow:
             self.read_links()

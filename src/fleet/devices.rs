@@ -633,6 +633,21 @@ mod tests {
     }
 
     #[test]
+    fn a_total_of_nothing_is_no_memory() {
+        for (name, has_host_memory) in [("NVIDIA H100 80GB HBM3", false), ("NVIDIA GB10", true)] {
+            let mut builder = builder(hello(&[(&nvml(), None)]));
+            let mut sample = sample_without_memory(100, &[name]);
+            let list = &mut sample.backends[0].devices.as_mut().unwrap().list;
+            let zero = Reading::Known(Bytes(0));
+            (list[0].memory_total, list[0].memory_used, list[0].memory_free) = (zero, zero, zero);
+            builder.on_sample(sample);
+            let (total, used, is_host) = shown_memory(&builder.node(), 0);
+            let found = (total.is_some(), used.is_some(), is_host);
+            assert_eq!(found, (has_host_memory, has_host_memory, has_host_memory), "{name}");
+        }
+    }
+
+    #[test]
     fn the_driver_tells_that_a_device_is_integrated() {
         let mut builder = builder(hello(&[(&nvml(), None)]));
         let mut sample = sample_without_memory(100, &["NVIDIA Unheard-of"]);

@@ -240,6 +240,12 @@ impl Device {
     /// Marks memory values above the total as malformed.
     pub fn reject_impossible_memory(&mut self) {
         let Some(total) = self.memory_total.get() else { return };
+        if total.0 == 0 {
+            let none = Reading::Unknown(Reason::NotAvailable);
+            (self.memory_total, self.memory_used) = (none, none);
+            (self.memory_free, self.memory_reserved) = (none, none);
+            return;
+        }
         for part in [&mut self.memory_used, &mut self.memory_free, &mut self.memory_reserved] {
             if part.get().is_some_and(|part| part > total) {
                 *part = Reading::Unknown(Reason::Malformed);

@@ -233,6 +233,14 @@ class Health(serving.Case):
         for code in ("13", "43"):
             self.assertIn("mostly an error of the program that ran there", found[code]["text"])
 
+    def test_only_an_integrated_device_shows_the_memory_of_the_host(self):
+        machine = Machine(DRIVER + "gpu 0 total_mib=0 used_mib=0 util=0\ngpu 1 total_mib=0 used_mib=0 util=0 name=NVIDIA GB10\n")
+        devices = machine.node()["devices"]
+        self.assertEqual([device["memory_is_host"] for device in devices], [None, True])
+        self.assertEqual([device["memory_total_bytes"] is None for device in devices], [True, False])
+        code, out, err = machine.run(GTOP, "pick", "-n", "1", "-O", "uuid")
+        self.assertEqual((code, out.strip()), (0, devices[1]["uuid"]), err)
+
     def test_what_lasts_is_a_reason_and_what_is_harmless_never_is(self):
         count = len(LASTING)
         machine = Machine(scenario(LASTING + LASTING, lambda reason: "")
