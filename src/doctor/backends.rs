@@ -10,7 +10,7 @@ use crate::doctor::{StepResult, StepStatus};
 use crate::metrics::{DEVICE, Value};
 use crate::model::{
     BackendState, Device, DeviceFault, Reading, Reason, Sample, Source, SourceFault,
-    SourceFaultKind,
+    SourceFaultKind, UnreadableDevices,
 };
 use crate::text::sanitize;
 use crate::time::{Clock, Timestamp};
@@ -51,13 +51,14 @@ pub(super) async fn add_steps(
     let mut decoder = Decoder::default();
     let Some(Decoded::Hello(hello)) = decoder.decode(hello, arrival) else { return };
     for found in hello.host.unreadable_devices() {
-        let remedy = "the tools of its vendor show its values";
+        let remedy = unreadable_remedy(&found);
         steps.push(StepResult::note("accelerators", found.text()).with_remedy(remedy));
     }
     // The shell reads no driver but through nvidia-smi.
     let is_shell_probe = hello.is_shell_probe;
     let is_confined = hello.host.is_confined();
     let has_devices = hello.host.has_nvidia_devices();
+    let are_elsewhere = hello.host.unreadable_devices().iter().any(UnreadableDevices::is_nvidia);
     let mut states = hello.backends;
     let mut results: BTreeMap<Source, BackendResult> = BTreeMap::new();
     let began = Instant::now();
@@ -84,9 +85,14 @@ pub(super) async fn add_steps(
     for result in results.values_mut().filter(|_| is_confined) {
         result.fault.take_if(|fault| fault.kind == SourceFaultKind::NoDevices);
     }
+    // Inside a container, the bus has devices of others.
+    let needs_tools = (has_devices || are_elsewhere) && !is_confined && has_no_tools(&states);
     for state in &states {
         let needs_python = is_shell_probe && state.source.as_str() != "nvidia-smi";
-        if let Some(step) = absent_step(state, needs_python, has_devices) {
+        if let Some(mut step) = absent_step(state, needs_python, (has_devices, are_elsewhere)) {
+            if needs_tools && state.is_missing {
+                step.status = StepStatus::Failed;
+            }
             steps.push(step);
             continue;
         }
@@ -118,13 +124,45 @@ fn record_sample(sample: Sample, results: &mut BTreeMap<Source, BackendResult>) 
     }
 }
 
-/// Returns the step of an interface that the node does not have.
-fn absent_step(state: &BackendState, needs_python: bool, has_devices: bool) -> Option<StepResult> {
+/// Returns what to do about devices that gtop cannot read.
+fn unreadable_remedy(found: &UnreadableDevices) -> &'static str {
+    match found.driver.as_deref() {
+        Some("nouveau") => {
+            "NVIDIA's driver is not bound, nouveau has it: install and load the driver nvidia"
+        }
+        Some("vfio-pci") => {
+            "vfio-pci has it, to give it to a virtual machine: gtop shows it there; to use it here, bind it to its own driver"
+        }
+        _ => "the tools of its vendor show its values",
+    }
+}
+
+/// Returns true if neither NVIDIA's library nor `nvidia-smi` is there.
+fn has_no_tools(states: &[BackendState]) -> bool {
+    let is_missing = |name: &str| {
+        let mut states = states.iter();
+        states.any(|state| {
+            state.source.as_str() == name && state.absent.is_some() && state.is_missing
+        })
+    };
+    is_missing("nvidia-smi")
+        && states.iter().all(|state| state.source.as_str() != "nvml" || is_missing("nvml"))
+}
+
+/// Returns the step of an interface that the node does not have. The node may have devices for NVIDIA's driver, or such of
+/// another one.
+fn absent_step(
+    state: &BackendState,
+    needs_python: bool,
+    (has_devices, are_elsewhere): (bool, bool),
+) -> Option<StepResult> {
     let why = state.absent.as_ref().filter(|_| state.fault.is_none())?;
     let remedy = if needs_python {
         "install Python 3.6 or newer on the node"
     } else if has_devices && state.is_missing {
         "the node has NVIDIA devices: install the tools of their driver"
+    } else if are_elsewhere && state.is_missing {
+        "the node's NVIDIA devices are not bound to NVIDIA's driver"
     } else if state.is_missing {
         SourceFaultKind::NoLibrary.remedy()
     } else {

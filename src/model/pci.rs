@@ -149,6 +149,11 @@ impl UnreadableDevices {
         known.map_or_else(|| format!("vendor {:#06x}", self.vendor), |(_, name)| (*name).to_owned())
     }
 
+    /// Returns true if they are NVIDIA's, of another driver.
+    pub fn is_nvidia(&self) -> bool {
+        self.vendor == NVIDIA
+    }
+
     /// Returns what they are: `2 × Intel 0x0bd5, not supported yet`.
     pub fn text(&self) -> String {
         let what = format!("{} × {} {:#06x}", self.count, self.vendor_name(), self.device);

@@ -93,8 +93,8 @@ class Machine:
             os.chmod(out.name, 0o755)
         self.environment["PATH"] = tools + ":/usr/bin:/bin"
 
-    def add_bus(self, *addresses, has_kmsg=True):
-        """Gives the machine a PCI bus with NVIDIA devices at these addresses, and no device files of them."""
+    def add_bus(self, *addresses, has_kmsg=True, driver="nvidia"):
+        """Gives the machine a PCI bus with NVIDIA devices of a driver at these addresses, and no device files of them."""
         root = os.path.join(self.home, "root")
         self.environment["GTOP_ROOT"] = root
 
@@ -107,8 +107,9 @@ class Machine:
             function = f"sys/bus/pci/devices/{address}"
             for name, text in (("vendor", "0x10de"), ("device", "0x2330"), ("class", "0x030200")):
                 write(f"{function}/{name}", text + "\n")
-            os.symlink("../../../bus/pci/drivers/nvidia", os.path.join(root, function, "driver"))
-            write(f"proc/driver/nvidia/gpus/{address}/information", f"Device Minor: \t {minor}\n")
+            os.symlink("../../../bus/pci/drivers/" + driver, os.path.join(root, function, "driver"))
+            if driver == "nvidia":
+                write(f"proc/driver/nvidia/gpus/{address}/information", f"Device Minor: \t {minor}\n")
         if has_kmsg:
             write("dev/kmsg", "")
 

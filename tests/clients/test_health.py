@@ -241,6 +241,27 @@ class Health(serving.Case):
         code, out, err = machine.run(GTOP, "pick", "-n", "1", "-O", "uuid")
         self.assertEqual((code, out.strip()), (0, devices[1]["uuid"]), err)
 
+    def test_doctor_says_which_driver_has_the_devices(self):
+        if os.readlink("/proc/self/ns/pid") != "pid:[4026531836]":
+            self.skipTest("in a PID namespace, the bus may have devices of others")
+        for driver, words in (("nouveau", "nouveau has it: install and load the driver nvidia"), ("vfio-pci", "to give it to a virtual machine"),
+                              ("nvidia", "install the tools of their driver")):
+            with self.subTest(driver):
+                machine = Machine(DRIVER, LD_LIBRARY_PATH="", PATH="/usr/bin:/bin")
+                machine.add_bus("0000:18:00.0", driver=driver)
+                if "nvidia-smi not found" not in machine.run(GTOP, "doctor")[1]:
+                    self.skipTest("this machine has nvidia-smi")
+                code, out, err = machine.run(GTOP, "doctor")
+                flat = " ".join(out.split())
+                self.assertEqual(code, 1, flat + err)
+                self.assertIn(words, flat)
+                self.assertNotIn("needs none", flat)
+                self.assertNotIn("the tools of its vendor", flat)
+                # In a container, the bus has devices of others.
+                code, out, err = machine.run("unshare", "--pid", "--fork", "--mount-proc", GTOP, "doctor")
+                if "unshare" not in err:
+                    self.assertEqual(code, 0, out + err)
+
     def test_what_lasts_is_a_reason_and_what_is_harmless_never_is(self):
         count = len(LASTING)
         machine = Machine(scenario(LASTING + LASTING, lambda reason: "")
