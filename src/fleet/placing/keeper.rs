@@ -122,7 +122,8 @@ impl HoldingsKeeper {
             device.statics.as_ref().map(|known| Arc::as_ptr(known).addr()).hash(&mut hasher);
         }
         for used in node.uses.iter() {
-            let memory = used.memory.get().map(|memory| memory.0 / MIN_HELD_BYTES);
+            // More than that holds a device, however much it is.
+            let memory = used.memory.get().map(|memory| memory.0.min(MIN_HELD_BYTES));
             // Uses share the UUIDs of their devices, whose text is part of this above.
             (used.pid, Arc::as_ptr(&used.device).addr(), memory).hash(&mut hasher);
         }

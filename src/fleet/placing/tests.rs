@@ -7,9 +7,10 @@ use crate::fleet::holdings::{Certainty, Evidence};
 use crate::fleet::placing::examples::{self, fleet_with, node, node_used_by, nvidia_node};
 use crate::fleet::{Fleet, HoldingsKeeper, Node, User};
 use crate::model::{
-    Allocation, DeviceAllocation, DeviceConfig, DeviceEvidence, DeviceStatics, DriverDevice, Hello,
-    HostFacts, Job, JobDeviceFiles, JobId, JobList, JobState, ListedDevice, NodeFlag, NodeState,
-    Reading, RequestedJobs, SchedulerNode, SchedulerNodes, SliceCapability, Source,
+    Allocation, Bytes, DeviceAllocation, DeviceConfig, DeviceEvidence, DeviceStatics, DeviceUse,
+    DriverDevice, Hello, HostFacts, Job, JobDeviceFiles, JobId, JobList, JobState, ListedDevice,
+    NodeFlag, NodeState, Reading, RequestedJobs, SchedulerNode, SchedulerNodes, SliceCapability,
+    Source,
 };
 use crate::time::Timestamp;
 
@@ -1036,6 +1037,20 @@ fn two_shares_of_one_device_leave_another_to_jobs_not_shown() {
     let node = node_used_by(node_used_by(node, "a", "11"), "a", "12");
     let told = placed(&node, vec![job("11", "alice", one.clone()), job("12", "alice", one)]);
     assert!(told.ends_with(" |  | "), "one more device is in use: {told}");
+}
+
+#[test]
+fn only_memory_that_may_hold_no_device_matters() {
+    let mut keeper = HoldingsKeeper::default();
+    let node = node_used_by(four([0, 1, 2, 3]), "a", "7");
+    let [little, more, much, most] = [2, 200, 300, 70_000].map(|mebibytes| {
+        let memory = Reading::Known(Bytes(mebibytes << 20));
+        let uses = node.uses.iter().map(|used| DeviceUse { memory, ..used.clone() }).collect();
+        keeper.place(&mut Arc::new(Node { uses, ..node.clone() }));
+        keeper.signature_of(&node.name)
+    });
+    assert!(little != more && more != much);
+    assert_eq!(much, most);
 }
 
 #[test]
