@@ -159,7 +159,7 @@ mod tests {
     use crate::fleet::{Fleet, StateReason, Totals};
     use crate::model::{
         Allocation, DeviceActivity, DeviceAllocation, DeviceDetails, DeviceFault, Job, JobList,
-        Link, NodeName, NodeState, SchedulerNode, SchedulerNodes, Source,
+        Link, NodeName, NodeState, RequestedJobs, SchedulerNode, SchedulerNodes, Source,
     };
     use crate::time::Timestamp;
 
@@ -358,7 +358,7 @@ mod tests {
         node.link = Link::Up;
         node.mark_sampled(&Source::host(), at(0));
         // Returns how many devices are free and unknown.
-        let counts = |devices, allocated: Option<u32>, starts_at: i64| {
+        let counts_of = |hides_jobs, devices, allocated: Option<u32>, starts_at: i64| {
             let mut node = node.clone();
             let state = NodeState::Mixed;
             let scheduler =
@@ -367,11 +367,17 @@ mod tests {
             let allocations = [Allocation { node: node.name.clone(), devices }].into();
             let job = Job { allocations, starts_at: Some(at(starts_at)), ..Job::example("7") };
             let nodes = Arc::new(SchedulerNodes { at: Some(at(5)), ..SchedulerNodes::default() });
-            let list = JobList { jobs: vec![job], nodes, ..JobList::default() };
+            let requested = RequestedJobs::All;
+            let list =
+                JobList { jobs: vec![job], nodes, requested, hides_jobs, ..JobList::default() };
             let fleet = Fleet::new([Arc::new(node)].into()).with_jobs(Some(Arc::new(list)));
             let totals = Totals::of(&fleet, at(0));
             (totals.free, totals.unknown_devices)
         };
+        let counts =
+            |devices, allocated, starts_at| counts_of(Some(false), devices, allocated, starts_at);
+        // A job that is not listed, or none yet, may have it.
+        assert_eq!(counts_of(None, DeviceAllocation::None, None, 1), (0, 1));
         assert_eq!(counts(DeviceAllocation::None, None, 1), (1, 0));
         assert_eq!(counts(DeviceAllocation::Count(1), None, 1), (0, 1));
         assert_eq!(counts(DeviceAllocation::Unknown, None, 1), (0, 1));

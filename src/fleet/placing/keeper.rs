@@ -158,7 +158,8 @@ fn tells_the_same(one: &JobList, other: &JobList) -> bool {
             && job.allocations == new.allocations
             && is_counted(one, job) == is_counted(other, new)
     };
-    one.with_nodes().count() == other.with_nodes().count()
+    one.at.is_some() == other.at.is_some()
+        && one.with_nodes().count() == other.with_nodes().count()
         && one.with_nodes().zip(other.with_nodes()).all(is_same)
         && (one.requested, one.is_partial, one.hides_jobs)
             == (other.requested, other.is_partial, other.hides_jobs)

@@ -396,9 +396,10 @@ impl Placement<'_> {
             }
             (None, _) if lists_all_jobs(list) => Hidden { count: Some(0), placed: None },
             (None, _) => {
+                // Also before the first list.
                 let has_devices = scheduler.devices.is_none_or(|count| count > 0);
-                let is_asked = has_devices && list.at.is_some();
-                Hidden { count: None, placed: is_asked.then(|| (User::NotShown, anywhere(None))) }
+                let placed = has_devices.then(|| (User::NotShown, anywhere(None)));
+                Hidden { count: None, placed }
             }
         }
     }

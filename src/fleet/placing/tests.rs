@@ -1074,7 +1074,7 @@ fn a_list_that_is_only_newer_places_nothing_anew() {
         all.jobs[0].run_time = Some(Duration::from_secs(9));
     });
     assert_eq!(signature(&newer), known);
-    let changes: [fn(&mut JobList); 10] = [
+    let changes: [fn(&mut JobList); 11] = [
         |all| all.jobs[1].user = "carol".into(),
         |all| all.jobs[1].state = JobState::Completing,
         |all| all.jobs[1].starts_at = Some(at(7)),
@@ -1083,6 +1083,8 @@ fn a_list_that_is_only_newer_places_nothing_anew() {
         |all| all.is_partial = true,
         |all| all.hides_jobs = Some(true),
         |all| all.requested = RequestedJobs::ById,
+        // Nothing was answered yet.
+        |all| all.at = None,
         // Before the jobs began.
         |all| Arc::make_mut(&mut all.nodes).at = Some(at(50)),
         |all| {
