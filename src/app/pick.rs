@@ -142,7 +142,7 @@ fn pick(
         Start::Watching(session) => session,
         Start::Stopped(reason) => return Ok(Err(reason)),
     };
-    let fleet = match env.runtime.block_on(complete_fleet(&env, &session.monitor, err))? {
+    let fleet = match env.runtime.block_on(complete_fleet(&env, &session, err))? {
         Ok(fleet) => fleet,
         Err(reason) => return Ok(Err(reason.into())),
     };

@@ -29,7 +29,7 @@ pub(super) struct WatchSession {
     pub(super) recorder: Option<Recorder>,
     pub(super) prompter: Option<Prompter>,
     /// How long the scheduler was waited for.
-    scheduler_wait: Duration,
+    pub(super) scheduler_wait: Duration,
     /// Declared after the monitor, so that the servers stop after their clients.
     _demo: Option<Demo>,
 }

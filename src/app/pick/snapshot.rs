@@ -8,8 +8,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::app::discovery::Discovery;
 use crate::app::env::Env;
-use crate::app::monitor::Monitor;
 use crate::app::printer::is_complete;
+use crate::app::watch::WatchSession;
 use crate::fleet::{Fleet, Node};
 use crate::inventory::slurm::{self, JobFilter, SlurmPoller};
 use crate::model::{Allocation, Job, JobList, NodeName, SchedulerNodes};
@@ -20,10 +20,11 @@ use crate::ui::{StopReason, StopSignals};
 /// Waits for a complete snapshot and the jobs on its nodes, at most until the deadline.
 pub(super) async fn complete_fleet(
     env: &Env,
-    monitor: &Monitor,
+    session: &WatchSession,
     err: &mut impl Write,
 ) -> io::Result<Result<Fleet, StopReason>> {
-    let deadline = Instant::now() + env.settings.seconds("deadline");
+    let limit = env.settings.seconds("deadline").saturating_sub(session.scheduler_wait);
+    let (monitor, deadline) = (&session.monitor, Instant::now() + limit);
     let mut signals = StopSignals::new();
     let mut reader = monitor.fleet();
     let gathered = async {
