@@ -261,6 +261,12 @@ impl Node {
         if has_come { Reason::NotOffered } else { Reason::NotSampled }
     }
 
+    /// Returns true if the values that tell of a device's health are still awaited.
+    pub fn awaits_health(&self, index: usize) -> bool {
+        let source = self.device_sources.get(index).and_then(|owner| self.source(&owner.slow()));
+        source.is_some_and(|state| state.taken_at.is_none() && state.fault.is_none())
+    }
+
     /// Returns true if the node has accelerators that gtop cannot read.
     pub fn has_unreadable_devices(&self) -> bool {
         self.hello.as_ref().is_some_and(|hello| !hello.host.unreadable_devices().is_empty())

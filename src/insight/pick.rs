@@ -537,6 +537,15 @@ mod tests {
         let one = fleet(vec![node("gpu01", vec![device(0, 90, 0.0)])]);
         let found = Picks::of(&one, late, &PickRequest::default());
         assert_eq!(reason(&found, "GPU-0"), "stale: sampled 60 s ago");
+        // Its driver has told what it is doing, and not yet how it is.
+        let mut unjudged = node("gpu01", vec![device(0, 90, 0.0)]);
+        unjudged.sources.push(SourceState {
+            source: nvml().slow(),
+            taken_at: None,
+            ..unjudged.sources[1].clone()
+        });
+        let found = picks(&fleet(vec![unjudged]), &PickRequest::default());
+        assert!(reason(&found, "GPU-0").starts_with("its health is not known yet"));
     }
 
     /// Returns a device with these details.

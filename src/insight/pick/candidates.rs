@@ -181,7 +181,12 @@ impl NodeRules<'_> {
         }
         match self.node.device_freshness(position, self.now) {
             Freshness::Fresh => {
-                self.health_refusal(device).or_else(|| self.memory_refusal(position, device))
+                let awaited = self.node.awaits_health(position);
+                let unjudged =
+                    || "its health is not known yet; a longer --deadline helps".to_owned();
+                self.health_refusal(device)
+                    .or_else(|| awaited.then(unjudged))
+                    .or_else(|| self.memory_refusal(position, device))
             }
             Freshness::Stale(age) => Some(format!("stale: sampled {} s ago", age.as_secs())),
             Freshness::Missing => Some("never sampled".to_owned()),
