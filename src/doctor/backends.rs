@@ -50,15 +50,16 @@ pub(super) async fn add_steps(
 ) {
     let mut decoder = Decoder::default();
     let Some(Decoded::Hello(hello)) = decoder.decode(hello, arrival) else { return };
-    for found in hello.host.unreadable_devices() {
-        let remedy = unreadable_remedy(&found);
+    let unreadable = hello.host.unreadable_devices();
+    for found in &unreadable {
+        let remedy = unreadable_remedy(found);
         steps.push(StepResult::note("accelerators", found.text()).with_remedy(remedy));
     }
     // The shell reads no driver but through nvidia-smi.
     let is_shell_probe = hello.is_shell_probe;
     let is_confined = hello.host.is_confined();
     let has_devices = hello.host.has_nvidia_devices();
-    let are_elsewhere = hello.host.unreadable_devices().iter().any(UnreadableDevices::is_nvidia);
+    let are_elsewhere = unreadable.iter().any(UnreadableDevices::is_nvidia);
     let mut states = hello.backends;
     let mut results: BTreeMap<Source, BackendResult> = BTreeMap::new();
     let began = Instant::now();
@@ -85,8 +86,11 @@ pub(super) async fn add_steps(
     for result in results.values_mut().filter(|_| is_confined) {
         result.fault.take_if(|fault| fault.kind == SourceFaultKind::NoDevices);
     }
-    // Inside a container, the bus has devices of others.
-    let needs_tools = (has_devices || are_elsewhere) && !is_confined && has_no_tools(&states);
+    // Inside a container, the bus has devices of others; what a virtual machine is given needs no tools here.
+    let is_unbound =
+        |found: &UnreadableDevices| found.is_nvidia() && found.driver.as_deref() != Some(VFIO);
+    let needs_tools =
+        (has_devices || unreadable.iter().any(is_unbound)) && !is_confined && has_no_tools(&states);
     for state in &states {
         let needs_python = is_shell_probe && state.source.as_str() != "nvidia-smi";
         if let Some(mut step) = absent_step(state, needs_python, (has_devices, are_elsewhere)) {
@@ -124,13 +128,16 @@ fn record_sample(sample: Sample, results: &mut BTreeMap<Source, BackendResult>) 
     }
 }
 
+/// The driver of devices that are given to virtual machines.
+const VFIO: &str = "vfio-pci";
+
 /// Returns what to do about devices that gtop cannot read.
 fn unreadable_remedy(found: &UnreadableDevices) -> &'static str {
     match found.driver.as_deref() {
         Some("nouveau") => {
             "NVIDIA's driver is not bound, nouveau has it: install and load the driver nvidia"
         }
-        Some("vfio-pci") => {
+        Some(VFIO) => {
             "vfio-pci has it, to give it to a virtual machine: gtop shows it there; to use it here, bind it to its own driver"
         }
         _ => "the tools of its vendor show its values",
