@@ -312,8 +312,11 @@ def slice_files():
     """Returns [number of its file, minor of its device, GPU instance, compute instance or None] of the existing slices."""
     numbers = set([name[10:] for name in list_folder(ROOT + '/dev/nvidia-caps') if name.startswith('nvidia-cap')])
     top = ROOT + '/proc/driver/nvidia/capabilities'
-    existing = set([gpu + '/' + instance for gpu in list_folder(top) if gpu.startswith('gpu')
-                    for instance in list_folder('%s/%s/mig' % (top, gpu)) if instance.startswith('gi')])
+    existing = set()
+    for gpu in [name for name in list_folder(top) if name.startswith('gpu')]:
+        for instance in [name for name in list_folder('%s/%s/mig' % (top, gpu)) if name.startswith('gi')]:
+            parts = list_folder('%s/%s/mig/%s' % (top, gpu, instance))
+            existing.update(['%s/%s' % (gpu, instance)] + ['%s/%s/%s' % (gpu, instance, name) for name in parts])
     if not existing and len(numbers) <= 2:  # nvidia-cap1 and 2 are not those of slices
         return []
     out = []
@@ -323,7 +326,8 @@ def slice_files():
         ids = [part[len(prefix):] for part, prefix in zip(parts, ('gpu', 'gi', 'ci')) if part.startswith(prefix)]
         is_slice = parts[-1] == 'access' and len(ids) == len(parts) - 1 > 1
         if is_slice and all([word.isdigit() and len(word) < 10 for word in ids + [number]]) and len(out) < MAX_SLICES:
-            if number in numbers or '/'.join(parts[:2]) in existing:
+            # The list has all that may ever exist; a file may be left over.
+            if '/'.join(parts[:-1]) in existing if existing else number in numbers:
                 out.append([int(number), int(ids[0]), int(ids[1]), int(ids[2]) if ids[2:] else None])
     return out
 

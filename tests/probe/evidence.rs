@@ -294,12 +294,14 @@ fn the_files_of_the_driver_and_the_control_groups_are_read() {
     gpu("0000:3d:00.0", "GPU UUID: \t GPU-????????-????\nDevice Minor: \t 0\n");
     gpu("0000:4d:00.0", "Device Minor: \t -7\n");
     gpu("0000:5d:00.0", "\n::\n");
-    node.write(
-        "proc/driver/nvidia-caps/mig-minors",
-        "config 1\nmonitor 2\ngpu0/gi7/access 66\ngpu0/gi7/ci0/access 67\ngpu0/gi8/access 75\ngpu0/gi8/ci0/access 76\n\
-         gpu0/gi9/x 1\ngpu-1/gi7/access 5\n/access 3\ngpu0/gi7/access -1\n",
-    );
-    node.write("proc/driver/nvidia/capabilities/gpu0/mig/gi7/access", "");
+    // All that may ever exist; a file is left over.
+    let slices = "config 1\nmonitor 2\ngpu0/gi7/access 66\ngpu0/gi7/ci0/access 67\ngpu0/gi7/ci1/access 68\n\
+                  gpu0/gi8/access 75\ngpu0/gi8/ci0/access 76\n\
+                  gpu0/gi9/x 1\ngpu-1/gi7/access 5\n/access 3\ngpu0/gi7/access -1\n";
+    node.write("proc/driver/nvidia-caps/mig-minors", slices);
+    for name in ["gi7/access", "gi7/ci0/access"] {
+        node.write(&format!("proc/driver/nvidia/capabilities/gpu0/mig/{name}"), "");
+    }
     node.write("dev/nvidia-caps/nvidia-cap76", "");
     let group = "sys/fs/cgroup/devices/slurm/uid_1000/";
     node.write(
@@ -318,7 +320,7 @@ fn the_files_of_the_driver_and_the_control_groups_are_read() {
     let mut rig = node.start_default();
     let found = evidence(&mut rig, "devices", |found| found["devices"].is_array());
     assert_eq!(found["devices"], json!([[1, "0000:17:00.0", "GPU-aa"], [0, "0000:3d:00.0", null]]));
-    assert_eq!(found["slices"], json!([[66, 0, 7, null], [67, 0, 7, 0], [76, 0, 8, 0]]));
+    assert_eq!(found["slices"], json!([[66, 0, 7, null], [67, 0, 7, 0]]));
     // Groups that do not tell the devices tell at least that jobs are confined; a step may have fewer than its job.
     let jobs = json!({"42": [0, 2], "43": null, "44": null, "45": null, "46": [], "48": []});
     assert_eq!(found["jobs"], jobs);
@@ -331,7 +333,14 @@ fn the_files_of_the_driver_and_the_control_groups_are_read() {
         let path = format!("sys/fs/cgroup/devices/{name}/slurm/uid_1/job_7/devices.list");
         other.write(&path, &format!("c 195:{minor} rw\n"));
     }
+    // Where the driver does not list the existing slices, the files tell.
+    other.write("proc/driver/nvidia-caps/mig-minors", slices);
+    for number in [1, 2, 75, 76] {
+        other.write(&format!("dev/nvidia-caps/nvidia-cap{number}"), "");
+    }
     let mut rig = other.start_default();
+    let found = evidence(&mut rig, "slices", |found| found["slices"].is_array());
+    assert_eq!(found["slices"], json!([[75, 0, 8, null], [76, 0, 8, 0]]));
     let found = evidence(&mut rig, "jobs", |found| found["jobs"].is_object());
     assert_eq!(found["jobs"], json!({"7": [1]}));
     rig.finish();

@@ -89,12 +89,15 @@ impl<'a> NodeUnits<'a> {
         !is_told || self.is_all_of_driver()
     }
 
-    /// Returns true if they are some of this many devices of the driver, none of which has slices.
+    /// Returns true if they are some of this many devices and slices of the driver, which may be hidden here.
     pub(super) fn are_some_of(&self, count: usize) -> bool {
-        let has_count = |known: &DeviceEvidence| {
-            known.driver_devices.len() == count && known.capabilities.is_empty()
+        let units = |known: &DeviceEvidence| {
+            let is_cut = |minor| known.capabilities.iter().any(|one| one.minor == minor);
+            let whole = known.driver_devices.iter().filter(|device| !is_cut(device.minor)).count();
+            let slices = known.capabilities.iter().filter(|one| one.compute_instance.is_some());
+            whole + slices.count()
         };
-        !self.has_slices() && self.node.evidence.as_deref().is_some_and(has_count)
+        self.node.evidence.as_deref().is_some_and(|known| units(known) == count)
     }
 
     /// Returns true if some of them are slices.

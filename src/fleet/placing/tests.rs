@@ -892,6 +892,57 @@ fn a_probe_in_a_confined_job_sees_its_devices_alone() {
     assert!(!told.contains("12:c") && !told.contains("12:d"), "{told}");
 }
 
+/// What a probe tells in a step of job 11 on a node of four devices, of which the first has two slices, one of them that of
+/// another instance of two; the scheduler gives this many units to jobs. The step sees one device, or one slice.
+fn seen_by_step_beside_slices(scheduled: u32, sees_slice: bool) -> String {
+    let host = HostFacts { job: JobId::new("11"), ..HostFacts::default() };
+    let shown: &[_] = if sees_slice { &[("a", Some(0))] } else { &[("c", Some(2))] };
+    let mut inside = nvidia_node(shown);
+    inside.hello = Some(Arc::new(Hello { host, ..Hello::default() }));
+    if sees_slice {
+        inside.devices.push(node(&[("x", Some("a"))]).devices.remove(0));
+    }
+    let inside = with_evidence(inside, |known| {
+        known.configuration.confines_jobs = Some(true);
+        known.configuration.confinement_changed_at = Some(at(1));
+        known.openable = Some(if sees_slice { [0].into() } else { [2].into() });
+        let device = |minor| DriverDevice { minor, ..DriverDevice::default() };
+        known.driver_devices = [0, 1, 2, 3].map(device).into();
+        let capability = |number, gpu_instance, compute_instance| SliceCapability {
+            number,
+            minor: 0,
+            gpu_instance,
+            compute_instance,
+        };
+        known.capabilities = [
+            capability(21, 7, None),
+            capability(22, 7, Some(0)),
+            capability(30, 9, None),
+            capability(31, 9, Some(0)),
+        ]
+        .into();
+    });
+    let inside = with_scheduler(inside, |known| {
+        known.devices = Some(scheduled);
+        known.daemon_started_at = Some(at(50));
+    });
+    placed(&inside, vec![job("11", "alice", indices(&[1])), job("12", "bob", indices(&[0]))])
+}
+
+#[test]
+fn a_probe_in_a_confined_job_sees_its_device_or_slice_beside_those_of_others() {
+    // Three devices and two slices.
+    let told = seen_by_step_beside_slices(5, false);
+    assert!(told.starts_with("11:c certain scheduler,cgroup; "), "{told}");
+    let told = seen_by_step_beside_slices(5, true);
+    assert!(told.starts_with("11:x certain scheduler,cgroup; "), "{told}");
+    // Every job may open one that the scheduler does not give to jobs.
+    for sees_slice in [false, true] {
+        let told = seen_by_step_beside_slices(4, sees_slice);
+        assert!(!told.contains("certain scheduler,cgroup"), "{told}");
+    }
+}
+
 #[test]
 fn a_step_may_have_fewer_devices_than_its_job() {
     for devices in [indices(&[0, 2]), DeviceAllocation::Count(2)] {
