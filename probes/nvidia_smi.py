@@ -204,15 +204,17 @@ class NvidiaSmi:
             self.minors = self.device_files()
         if self.minors:
             part['minors'] = self.minors
-        more = self.details()
+        more, has_failed = self.details()
         if more:
             part['more'] = more
+        if has_failed:
+            del part['slow']
         if 'Enabled' in self.column(self.part['csv']['rows'], 'mig.mode.current'):
             mig = self.slices()
             if mig:
                 part['mig'] = mig
         part['at'] = self.part['at']
-        if len(part) > 2:
+        if 'minors' in part or 'more' in part or 'mig' in part:
             part['csv'] = self.part['csv']
         self.child.report('part', part, None, {})
 
@@ -236,22 +238,22 @@ class NvidiaSmi:
         return minors
 
     def details(self):
-        """Queries the values that change slowly; returns None if there are none."""
+        """Queries the values that change slowly; returns them, None if there are none, and whether the query failed."""
         while self.more:
             result = self.query(self.more)
             if result is None:
-                return None
+                return None, True
             status, lines, known = result
             rows = self.rows(lines, known)
             if rows and len(known) > 1:
                 self.more = known
-                return {'columns': known, 'rows': rows}
+                return {'columns': known, 'rows': rows}, False
             if not any('is not a valid' in line for line in lines):
                 self.report_failure(status, lines, '--query-gpu', '.slow')
-                return None
+                return None, True
             # This version is too old for most of them.
             self.more = SMI_MORE if len(self.more) > len(SMI_MORE) else None
-        return None
+        return None, False
 
     def slices(self):
         """Returns the lines about slices: from -L their names, from the table for people their memory.

@@ -307,7 +307,7 @@ next_smi_query() {  # starts the next query that is due; the slow group first, w
     clock
     if [ "$now" -ge "$more_due" ]; then
         more_due=$((now + 990))
-        more_json=''
+        more_json='' more_failed=''
         [ -n "$minors" ] || find_minors
         if [ -z "$minors" ]; then start_smi files 'nvidia-smi -q' -q; elif [ -n "$more" ]; then query_more; else query_slices; fi
     elif [ "$now" -ge "$apps_due" ]; then
@@ -321,6 +321,7 @@ next_smi_query() {  # starts the next query that is due; the slow group first, w
 on_more_end() {    # after the query for the slow group; if it failed, the rest of the group is sent
     if ! smi_succeeded; then
         report_failure nvidia-smi.slow
+        more_failed=1
         query_slices
         return
     fi
@@ -340,6 +341,7 @@ on_more_end() {    # after the query for the slow group; if it failed, the rest 
     tries=0
     if [ -z "$rows" ]; then
         report_failure nvidia-smi.slow
+        more_failed=1
         query_slices
         return
     fi
@@ -354,7 +356,8 @@ query_slices() {  # lists the slices if there are any
 
 publish_slow() {    # the slow group is complete
     clock
-    details=",\"slow\":$up$minors$more_json"
+    details="$minors$more_json"
+    [ -n "$more_failed" ] || details=",\"slow\":$up$details"
     details_last=$details details_new=1 csv=$csv_last csv_new=1
     next_smi_query
 }

@@ -11,7 +11,7 @@ pub use holdings::{
 };
 pub use idle::{
     ACTIVE_PERCENT, DeviceState, MIN_HELD_BYTES, is_busy, is_free, is_held, is_idle, is_idle_held,
-    is_in_use, is_memory_refused, is_much, min_unexplained, unexplained_memory,
+    is_in_use, is_memory_refused, is_much, memory_owner, min_unexplained, unexplained_memory,
 };
 pub use job_lookup::{JobAllocation, JobLookup};
 pub use lasting::{Lasting, SlowdownCause};

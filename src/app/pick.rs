@@ -18,7 +18,9 @@ use crate::insight::node_status::device_label;
 use crate::insight::pick::{
     EligibleDevice, PickRequest, Picks, Refused, Spread, memory_of_nobody, variables,
 };
-use crate::model::{BackendState, Freshness, NodeName, TransportKind};
+use crate::model::{
+    BackendState, Freshness, NodeName, SourceFault, SourceFaultKind, TransportKind,
+};
 use crate::nodeset;
 use crate::process;
 use crate::time::Timestamp;
@@ -283,8 +285,12 @@ fn check_any_devices(fleet: &Fleet) -> Result<(), PickError> {
     let driver = reasons.iter().find(|reason| !reason.is_missing);
     let is_answered = fleet.nodes.iter().any(|node| node.taken_at().is_some());
     let hellos = fleet.nodes.iter().filter_map(|node| node.hello.as_ref());
-    if let Some(found) = hellos.flat_map(|hello| hello.host.unreadable_devices()).next() {
-        return Err(PickError::NoDevices(found.text(), names));
+    if let Some(found) = hellos.flat_map(|hello| hello.unreadable_texts()).next() {
+        return Err(PickError::NoDevices(found, names));
+    }
+    if driver.is_none() && fleet.nodes.iter().any(|node| awaits_driver(node)) {
+        let awaited = "a driver has not answered yet; a longer --deadline helps";
+        return Err(PickError::NoDevices(awaited.to_owned(), names));
     }
     match driver.or(reasons.first()) {
         Some(reason) if driver.is_some() => Err(PickError::DriverError(reason.text.clone(), names)),
@@ -333,6 +339,22 @@ struct NoDevices {
     is_missing: bool,
 }
 
+/// Returns true if a driver may yet answer.
+fn is_awaited(fault: &SourceFault) -> bool {
+    matches!(fault.kind, SourceFaultKind::Starting | SourceFaultKind::Slow)
+}
+
+/// Returns true if a driver of a node that answers has told neither devices nor why there are none.
+fn awaits_driver(node: &Node) -> bool {
+    let mut backends = node.hello.iter().flat_map(|hello| &hello.backends);
+    backends.any(|backend| {
+        node.source(&backend.source).is_some_and(|state| {
+            let has_none = state.taken_at.is_none() && state.absent.is_none();
+            has_none && state.fault.as_ref().is_none_or(|fault| is_awaited(fault))
+        })
+    })
+}
+
 /// Returns why the drivers of a node report no devices: NVIDIA's library first.
 fn absences(node: &Node) -> Vec<NoDevices> {
     let backends = node.hello.iter().flat_map(|hello| &hello.backends);
@@ -340,7 +362,8 @@ fn absences(node: &Node) -> Vec<NoDevices> {
         backends.filter_map(|backend| Some((backend, node.source(&backend.source)?))).collect();
     states.sort_by_key(|(backend, _)| backend.source.as_str() != "nvml");
     let reason = |(backend, state): (&BackendState, &SourceState)| {
-        let fault = state.fault.as_ref().map(|fault| fault.kind.label());
+        let fault = state.fault.as_ref().filter(|fault| !is_awaited(fault));
+        let fault = fault.map(|fault| fault.kind.label());
         let text = state.absent.as_deref().or(fault)?.to_owned();
         Some(NoDevices { text, is_missing: state.absent.is_some() && backend.is_missing })
     };

@@ -58,7 +58,7 @@ pub(super) async fn add_steps(
     // The shell reads no driver but through nvidia-smi.
     let is_shell_probe = hello.is_shell_probe;
     let is_confined = hello.host.is_confined();
-    let has_devices = hello.host.has_nvidia_devices();
+    let has_devices = hello.host.nvidia_devices() > 0;
     let are_elsewhere = unreadable.iter().any(UnreadableDevices::is_nvidia);
     let mut states = hello.backends;
     let mut results: BTreeMap<Source, BackendResult> = BTreeMap::new();

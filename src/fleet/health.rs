@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::fleet::lasting::SlowdownCause;
 use crate::model::declare::table;
-use crate::model::{DeviceFault, RecoveryAction};
+use crate::model::{DeviceFault, Reason, RecoveryAction};
 use crate::time::{Timestamp, format_duration};
 
 table! {
@@ -36,6 +36,8 @@ pub enum HealthReason {
     NeedsReset,
     /// The login may not read it.
     NoPermission,
+    /// The values that tell how sound it is have not come, or the driver cannot read them.
+    NotRead(Reason),
     /// The driver does not list it any more, since this time.
     Gone(Timestamp),
     /// The driver's own words.
@@ -121,7 +123,7 @@ impl HealthReason {
             | Self::NvlinksDown { .. }
             | Self::Slowed { .. }
             | Self::LoadWithoutProcess(_) => Health::Degraded,
-            Self::NoPermission => Health::Unknown,
+            Self::NoPermission | Self::NotRead(_) => Health::Unknown,
         }
     }
 
@@ -131,6 +133,7 @@ impl HealthReason {
             Self::Lost => "lost",
             Self::NeedsReset => "needs_reset",
             Self::NoPermission => "no_permission",
+            Self::NotRead(_) => "not_read",
             Self::Gone(_) => "gone",
             Self::Driver(_) => "driver",
             Self::Recovery(_) => "recovery_action",
@@ -157,6 +160,7 @@ impl HealthReason {
             Self::Lost => "lost".to_owned(),
             Self::NeedsReset => "needs a reset".to_owned(),
             Self::NoPermission => "no permission".to_owned(),
+            Self::NotRead(reason) => format!("health unknown: {}", reason.text()),
             Self::Gone(since) => format!("gone since {}", since.rfc3339_seconds()),
             Self::Driver(text) if text.is_empty() => "faulty".to_owned(),
             Self::Driver(text) => text.to_string(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::fleet::health::{FATAL_XIDS, Health, HealthReason, UnsoundDevice, is_in};
 use crate::fleet::lasting::is_awake;
-use crate::fleet::node::Node;
+use crate::fleet::node::{Node, SourceState};
 use crate::model::{
     Device, DeviceDetails, EventKind, FabricState, Reading, Reason, RecoveryAction, Vendor,
 };
@@ -69,14 +69,20 @@ impl Node {
         if reasons.is_empty() {
             reasons.extend(silence(device));
         }
+        let has_fault = !reasons.is_empty();
         if let Some(details) = &device.details {
             add_standing(&mut reasons, details);
         }
+        if !has_fault {
+            reasons.extend(self.unread_health(device).map(HealthReason::NotRead));
+        }
         let errors = device.ecc_uncorrected.get().filter(|errors| *errors > 0);
         reasons.extend(errors.map(HealthReason::EccUncorrected));
-        // A driver that cannot read the rest either does not tell of the fan.
-        if device.fan == Reading::Unknown(Reason::DriverError) && device.temperature.get().is_some()
-        {
+        // A driver that cannot read the rest either, as in a reload, does not tell of the fan.
+        let failed = Reason::DriverError;
+        let reads_others =
+            device.pcie.reason() != Some(failed) && device.temperature.get().is_some();
+        if device.fan == Reading::Unknown(failed) && reads_others {
             reasons.push(HealthReason::FanFailed);
         }
         reasons.extend(self.slow_link(device));
@@ -95,6 +101,24 @@ impl Node {
             reasons.sort_by_key(|reason| std::cmp::Reverse(reason.health()));
         }
         reasons
+    }
+
+    /// Returns why it is not known how sound a device is, whatever else is known of it.
+    fn unread_health(&self, device: &Device) -> Option<Reason> {
+        let is_awaited = |state: &SourceState| state.taken_at.is_none() && state.source.is_slow();
+        if self.sources.iter().any(is_awaited)
+            && let Some(position) = self.devices.iter().position(|one| one.uuid == device.uuid)
+            && let Some(is_failed) = self.health_failed(position)
+        {
+            return Some(if is_failed { Reason::DriverError } else { Reason::NotSampled });
+        }
+        let details = device.details.as_ref()?;
+        let reasons = [
+            details.recovery.reason(),
+            details.remapping_failed.reason(),
+            details.sram_threshold_exceeded.reason(),
+        ];
+        reasons.into_iter().flatten().find(|reason| *reason == Reason::DriverError)
     }
 
     /// Adds the Xids that are errors of the device, not of a program.
@@ -416,6 +440,30 @@ mod tests {
     }
 
     #[test]
+    fn without_the_values_that_tell_of_it_health_is_unknown() {
+        let mut node = node(2);
+        assert_eq!(node.health(&node.devices[0]), Health::Ok);
+        let details = DeviceDetails {
+            recovery: Reading::Unknown(Reason::DriverError),
+            ..DeviceDetails::default()
+        };
+        node.devices[0].details = Some(Arc::new(details));
+        node.health.forget();
+        let unread = |reason| vec![HealthReason::NotRead(reason)];
+        assert_eq!(node.health_reasons(&node.devices[0]), unread(Reason::DriverError));
+        assert_eq!(node.health(&node.devices[1]), Health::Ok);
+        // None has come yet.
+        let backend = Source::new("nvml");
+        node.device_sources = vec![backend.clone(); 2].into();
+        node.source_mut(&backend.slow()).taken_at = None;
+        node.health.forget();
+        assert_eq!(node.health_reasons(&node.devices[1]), unread(Reason::NotSampled));
+        node.mark_sampled(&backend.slow(), Timestamp::default());
+        node.health.forget();
+        assert_eq!(node.health(&node.devices[1]), Health::Ok);
+    }
+
+    #[test]
     fn a_fan_has_failed_if_it_alone_cannot_be_read() {
         let found = |fan, temperature| {
             reasons(|node| {
@@ -427,6 +475,12 @@ mod tests {
         assert_eq!(found(Reason::DriverError, warm), [HealthReason::FanFailed]);
         assert_eq!(found(Reason::NotSupported, warm), []);
         assert_eq!(found(Reason::DriverError, Reading::Unknown(Reason::DriverError)), []);
+        // The driver was away when the group of the fan was read last.
+        let away = reasons(|node| {
+            node.devices[0].fan = Reading::Unknown(Reason::DriverError);
+            node.devices[0].pcie = Reading::Unknown(Reason::DriverError);
+        });
+        assert_eq!(away, []);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use crate::fleet::health::Health;
 use crate::fleet::node::Node;
-use crate::model::{Bytes, Device, DeviceUse, Percent, Reading, Reason};
+use crate::model::{Bytes, Device, DeviceUse, Percent, Reading, Reason, Vendor};
 
 /// Utilization, in percent, from which a device counts as busy.
 pub const ACTIVE_PERCENT: f32 = 5.0;
@@ -84,9 +84,18 @@ pub fn is_much<'a>(uses: impl Iterator<Item = &'a DeviceUse>) -> bool {
 }
 
 /// Returns the memory in use that no process has which the driver lists, if it is more than what the driver keeps.
-pub fn unexplained_memory(device: &Device) -> Option<Bytes> {
+pub fn unexplained_memory(node: &Node, device: &Device) -> Option<Bytes> {
+    let device = memory_owner(node, device);
     let hidden = device.hidden_memory.get().filter(|_| device.hidden_processes.get() == Some(0))?;
     (hidden.0 >= min_unexplained(device)).then_some(hidden)
+}
+
+/// Returns the device whose memory in use the driver tells: of a partition of AMD, that it is a part of, as the partition's
+/// own is only what its processes have.
+pub fn memory_owner<'a>(node: &'a Node, device: &'a Device) -> &'a Device {
+    let is_amd = device.vendor.get() == Some(Vendor::Amd);
+    let parent = device.parent.as_ref().filter(|_| is_amd);
+    parent.and_then(|parent| node.device(parent)).unwrap_or(device)
 }
 
 /// Returns the memory, in bytes, from which what no listed process has is more than what the driver keeps.
@@ -99,10 +108,15 @@ pub fn min_unexplained(device: &Device) -> u64 {
 
 /// Returns true if how much of its memory is in use could be told, and is not.
 pub fn is_memory_refused(device: &Device) -> bool {
-    matches!(
-        device.memory_used,
-        Reading::Unknown(Reason::NoPermission | Reason::DriverError | Reason::Malformed)
-    )
+    match device.memory_used.reason() {
+        Some(Reason::NoPermission | Reason::DriverError | Reason::Malformed) => true,
+        // Each has memory, unless it is that of the host.
+        Some(Reason::NotSupported) => {
+            let is_nvidia = device.vendor.get() == Some(Vendor::Nvidia);
+            is_nvidia && device.parent.is_none() && !device.has_host_memory
+        }
+        _ => false,
+    }
 }
 
 /// Returns true if the device at this position is known to be idle and unused, whether its node takes jobs or not.
@@ -112,7 +126,7 @@ pub fn is_free(node: &Node, position: usize) -> bool {
         && is_known_idle(device)
         && !is_in_use(node, device)
         && !is_whole_in_use(node, device)
-        && unexplained_memory(device).is_none()
+        && unexplained_memory(node, device).is_none()
         && !is_memory_refused(device)
         && device.hidden_processes.get().is_none_or(|count| count == 0)
         && node.users_unknown_reason(position).is_none()

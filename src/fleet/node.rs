@@ -261,15 +261,16 @@ impl Node {
         if has_come { Reason::NotOffered } else { Reason::NotSampled }
     }
 
-    /// Returns true if the values that tell of a device's health are still awaited.
-    pub fn awaits_health(&self, index: usize) -> bool {
-        let source = self.device_sources.get(index).and_then(|owner| self.source(&owner.slow()));
-        source.is_some_and(|state| state.taken_at.is_none() && state.fault.is_none())
+    /// Returns whether the values that tell of a device's health could not be read; `None` once they have come.
+    pub(super) fn health_failed(&self, index: usize) -> Option<bool> {
+        let owner = self.device_sources.get(index)?;
+        let mut unread = self.sources.iter().filter(|state| state.taken_at.is_none());
+        unread.find(|state| state.source.is_slow_of(owner)).map(|state| state.fault.is_some())
     }
 
     /// Returns true if the node has accelerators that gtop cannot read.
     pub fn has_unreadable_devices(&self) -> bool {
-        self.hello.as_ref().is_some_and(|hello| !hello.host.unreadable_devices().is_empty())
+        self.hello.as_ref().is_some_and(|hello| !hello.unreadable_texts().is_empty())
     }
 
     /// Returns the state of a backend's process list.

@@ -96,7 +96,7 @@ impl StateReason {
             Self::NotReadable
         } else if is_whole_in_use(node, device) {
             Self::InUse
-        } else if unexplained_memory(device).is_some() {
+        } else if unexplained_memory(node, device).is_some() {
             Self::MemoryWithoutProcess
         } else if is_memory_refused(device) {
             Self::MemoryUnknown

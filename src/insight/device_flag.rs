@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::fleet::{Health, HealthReason, Node, SlowdownCause, is_busy, unexplained_memory};
 use crate::insight::Severity;
-use crate::model::{Bytes, Device, RecoveryAction};
+use crate::model::{Bytes, Device, Reason, RecoveryAction};
 use crate::time::format_duration;
 
 /// Why a device needs attention.
@@ -82,15 +82,18 @@ const fn recovery_note(action: RecoveryAction) -> &'static str {
 impl DeviceFlag {
     /// Returns the flags of a device, the worst first.
     pub(crate) fn of(node: &Node, device: &Device) -> Vec<Self> {
-        let mut flags: Vec<Self> =
-            node.own_health_reasons(device).iter().cloned().map(Self::Health).collect();
+        // What has not come yet comes in a moment.
+        let is_told =
+            |reason: &&HealthReason| **reason != HealthReason::NotRead(Reason::NotSampled);
+        let reasons = node.own_health_reasons(device).iter().filter(is_told).cloned();
+        let mut flags: Vec<Self> = reasons.map(Self::Health).collect();
         if let Some(throttle) = device.throttle.get() {
             let causes = SlowdownCause::ALL.into_iter().filter(|cause| cause.applies(throttle));
             let causes: Vec<_> = causes.filter(|cause| !lasts(&flags, *cause)).collect();
             flags.extend(causes.into_iter().map(Self::Slowed));
         }
         // That a device at work has memory in use is no surprise.
-        let unexplained = unexplained_memory(device).filter(|_| !is_busy(device));
+        let unexplained = unexplained_memory(node, device).filter(|_| !is_busy(device));
         // Of a device with slices, these tell.
         let unexplained = unexplained.filter(|_| !node.has_slices(device));
         flags.extend(unexplained.map(Self::UnexplainedMemory));
@@ -147,6 +150,7 @@ impl DeviceFlag {
             HealthReason::Xid { code, .. } => format!("XID:{code}"),
             HealthReason::PcieBelowMax { now, .. } => format!("PCIE:{}x{}", now.0, now.1),
             HealthReason::FanFailed => "!FAN".to_owned(),
+            HealthReason::NotRead(_) => "HEALTH?".to_owned(),
             HealthReason::NvlinksDown { active, .. } => format!("NVLINK:{active}"),
             HealthReason::Slowed { cause, span } => {
                 format!("{}:{}", Self::Slowed(*cause).word(), format_duration(*span))
@@ -171,6 +175,7 @@ impl DeviceFlag {
             HealthReason::EccUncorrectedTotal(1),
             HealthReason::PcieBelowMax { now: (1, 16), max: (5, 16) },
             HealthReason::FanFailed,
+            HealthReason::NotRead(Reason::DriverError),
             HealthReason::NvlinksDown { active: 17, of: 18 },
             HealthReason::LoadWithoutProcess(Duration::ZERO),
         ];
@@ -310,6 +315,9 @@ impl DeviceFlag {
                 "the link to the host is slower than it can be, although the device works"
             }
             HealthReason::FanFailed => "the driver gets no answer from the fan",
+            HealthReason::NotRead(_) => {
+                "the driver cannot read the values that tell how sound the device is"
+            }
             HealthReason::NvlinksDown { .. } => {
                 "links to other devices are down: jobs on several devices are slower or hang"
             }
@@ -356,7 +364,7 @@ impl DeviceFlag {
             | HealthReason::LoadWithoutProcess(_) => RESET,
             HealthReason::NoPermission => "ask the administrator for access to the devices",
             HealthReason::Gone(_) => GONE,
-            HealthReason::Driver(_) => "run nvidia-smi there by hand",
+            HealthReason::Driver(_) | HealthReason::NotRead(_) => "run nvidia-smi there by hand",
             HealthReason::Recovery(_) => "do so when nothing uses the device, as administrator",
             HealthReason::RemapFailed | HealthReason::SramThreshold => REPLACE,
             HealthReason::EccUncorrected(_) => STOP,

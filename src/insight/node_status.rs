@@ -9,9 +9,7 @@ use crate::insight::Severity;
 use crate::insight::device_count;
 use crate::insight::device_flag::DeviceFlag;
 use crate::insight::note::{NextAttempt, Note};
-use crate::model::{
-    Device, Fault, FaultKind, Freshness, JobId, JobList, Link, SchedulerNode, UnreadableDevices,
-};
+use crate::model::{Device, Fault, FaultKind, Freshness, JobId, JobList, Link, SchedulerNode};
 use crate::text::UNKNOWN;
 use crate::time::Timestamp;
 
@@ -239,8 +237,7 @@ pub(crate) fn device_label(node: &Node, device: &Device) -> String {
 
 /// Names the accelerators that gtop cannot read.
 fn unreadable_note(node: &Node) -> Option<Note> {
-    let found = node.hello.as_ref()?.host.unreadable_devices();
-    let texts: Vec<String> = found.iter().map(UnreadableDevices::text).collect();
+    let texts = node.hello.as_ref()?.unreadable_texts();
     (!texts.is_empty()).then_some(Note::UnreadableDevices(texts))
 }
 

@@ -294,7 +294,9 @@ impl Note {
             Self::BelowScheduler { .. } => {
                 "ask the administrator to drain the node until all its devices are back"
             }
-            Self::UnreadableDevices(_) => "the tools of their vendor show their values",
+            Self::UnreadableDevices(_) => {
+                "install their driver and its tools; of other vendors, their own tools show the values"
+            }
             Self::ClosedBySlurm { .. } => "scontrol show node tells who set the state, and why",
             Self::ReportedBySlurm { .. } => {
                 "where a node lets in only users with a job on it, a job of yours there lets gtop in"

@@ -126,7 +126,9 @@ impl Picks {
     pub fn of(fleet: &Fleet, now: Timestamp, request: &PickRequest) -> Self {
         let found = find_candidates(fleet, now, request);
         let mut candidates = found.candidates;
-        if !request.is_unsorted {
+        if request.is_unsorted {
+            candidates.sort_by_key(|candidate| candidate.is_degraded);
+        } else {
             sort(fleet, &mut candidates);
         }
         let picked = choose_vendor(&candidates, request);

@@ -55,9 +55,9 @@ impl HostFacts {
         self.is_contained || self.job.is_some()
     }
 
-    /// Returns true if the PCI bus has devices that NVIDIA's driver should list.
-    pub fn has_nvidia_devices(&self) -> bool {
-        self.pci.iter().any(PciFunction::is_of_nvidia_driver)
+    /// Returns the number of devices on the PCI bus that NVIDIA's driver should list.
+    pub fn nvidia_devices(&self) -> usize {
+        self.pci.iter().filter(|function| function.is_of_nvidia_driver()).count()
     }
 
     /// Returns the machine's identity; `None` if the probe could not read the boot id.

@@ -83,6 +83,9 @@ impl NodeName {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source(Arc<str>);
 
+/// Suffix of the source of the slow group of a backend.
+const SLOW: &str = ".slow";
+
 /// Suffix of the source of a backend's process list.
 const PROCESSES: &str = ".processes";
 
@@ -127,7 +130,17 @@ impl Source {
     /// Returns the source of the slow group of this backend.
     #[must_use]
     pub fn slow(&self) -> Self {
-        Self::new(&[&self.0, ".slow"].concat())
+        Self::new(&[&self.0, SLOW].concat())
+    }
+
+    /// Returns true if this is the source of a slow group.
+    pub fn is_slow(&self) -> bool {
+        self.0.ends_with(SLOW)
+    }
+
+    /// Returns true if this is the source of the slow group of `backend`.
+    pub fn is_slow_of(&self, backend: &Self) -> bool {
+        self.0.strip_suffix(SLOW) == Some(&backend.0)
     }
 }
 

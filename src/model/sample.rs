@@ -9,6 +9,7 @@ use crate::model::device_evidence::DeviceEvidence;
 use crate::model::fault::SourceFault;
 use crate::model::host::{HostFacts, HostReading, HostSlowReading};
 use crate::model::id::Source;
+use crate::model::pci::UnreadableDevices;
 use crate::model::process::{DeviceUse, ProcessReading, UnseenProcess};
 use crate::time::{ClockOffset, Timestamp};
 
@@ -31,6 +32,24 @@ pub struct Hello {
     pub commands: Vec<Arc<str>>,
     /// It tells how the scheduler numbers and confines devices.
     pub has_evidence: bool,
+}
+
+impl Hello {
+    /// Returns the accelerators of the node that gtop cannot read, in words: also NVIDIA's, where their tools are missing.
+    pub fn unreadable_texts(&self) -> Vec<String> {
+        let found = self.host.unreadable_devices();
+        let mut texts: Vec<String> = found.iter().map(UnreadableDevices::text).collect();
+        let mut tools = self
+            .backends
+            .iter()
+            .filter(|backend| ["nvml", "nvidia-smi"].contains(&backend.source.as_str()));
+        let count = self.host.nvidia_devices();
+        // In a container, they may be those of others.
+        if count > 0 && !self.host.is_confined() && tools.all(|backend| backend.is_missing) {
+            texts.push(format!("{count} × NVIDIA, without NVML and nvidia-smi"));
+        }
+        texts
+    }
 }
 
 /// One backend as announced by a probe.

@@ -18,8 +18,8 @@ units! {
     /// Returns the power in watts.
     get;
 
-    /// A temperature.
-    Celsius(f32) in -100.0..=300.0;
+    /// A temperature; 255 is that of a sensor that does not answer.
+    Celsius(f32) in -100.0..=200.0;
     /// Returns the temperature in degrees Celsius.
     get;
 

@@ -288,6 +288,7 @@ fn a_partition_has_the_mean_load_of_its_compute_dies() {
         let folder = format!("sys/devices/pci0000:00/{pci}");
         tree.write(&format!("{folder}/current_compute_partition"), "QPX");
         let loads: [&[u32]; 3] = [&[90, 31], &[0, 0], &[101, 3]];
+        tree.write(&format!("{folder}/mem_info_vram_used"), (2 * GIB).to_string());
         let table = partition_table(content, start, size, &loads);
         tree.write(&format!("{folder}/gpu_metrics"), table);
         for number in 0..4 {
@@ -304,6 +305,12 @@ fn a_partition_has_the_mean_load_of_its_compute_dies() {
         assert_eq!(parts[3]["unknown"]["utilization_percent"], "not supported");
         let states: Vec<&Value> = parts.iter().map(|part| &part["state"]).collect();
         assert_eq!(states, ["busy", "idle_held", "unknown", "free"], "{content} {size}");
+        // Memory of the card that no process has may be on any of them.
+        tree.write(&format!("{folder}/mem_info_vram_used"), (100 * GIB).to_string());
+        let node = self::node(&tree);
+        let last = &node["devices"][4];
+        let state = [&last["state"], &last["state_reason"]];
+        assert_eq!(state, ["unknown", "memory_without_process"], "{content} {size}");
     }
 }
 

@@ -31,7 +31,8 @@ REASONS = (
     Reason("no_permission", "unknown", "NO PERMISSION", "fault nvml@# 4", "fault nvmlDeviceGetFanSpeed@# 4"),
     Reason("driver", "faulty", "NVML ERROR 999", "fault nvml@# 999", "fault nvmlDeviceGetPowerUsage@# 999"),
     Reason("recovery_action", "faulty", "!RESET", "gpu # recovery=1", "gpu # recovery=~"),
-    Reason("recovery_action", "faulty", "!REBOOT", "gpu # recovery=2", "gpu # recovery=!999"),
+    Reason("recovery_action", "faulty", "!REBOOT", "gpu # recovery=2", "gpu # recovery=~"),
+    Reason("not_read", "unknown", "HEALTH?", "gpu # recovery=!999", "gpu # recovery=!3"),
     Reason("recovery_action", "degraded", "!DRAIN", "gpu # recovery=3", "gpu # recovery=0"),
     Reason("recovery_action", "faulty", "!RESET", "gpu # recovery=4", "gpu # recovery=0"),
     # A newer driver may have more actions; each is one all the same.
@@ -123,7 +124,7 @@ class Health(serving.Case):
         for reason in standing:
             self.assertIn(reason.flag, flat, f"{reason.name} {err}")
         # pick takes none of them; those that work only with the option.
-        for words, allowed in (((), ("ok",)), (("--allow-degraded",), ("ok", "degraded"))):
+        for words, allowed in (((), ("ok",)), (("--allow-degraded",), ("ok", "degraded", "unknown"))):
             # On a busy machine, the first sample may come after the usual deadline, and none would be picked.
             code, out, err = machine.run(GTOP, "pick", "--deadline", "60", "-n", str(len(devices)), *words)
             self.assertEqual(code, 4, err)
@@ -241,6 +242,33 @@ class Health(serving.Case):
         self.assertEqual([device["memory_total_bytes"] is None for device in devices], [True, False])
         code, out, err = machine.run(GTOP, "pick", "-n", "1", "-O", "uuid")
         self.assertEqual((code, out.strip()), (0, devices[1]["uuid"]), err)
+
+    def test_a_device_whose_health_is_not_read_is_not_picked(self):
+        cards = f"gpu 0 {CARD}\ngpu 1 {CARD} recovery=2\n"
+        # The query with the values that tell of it fails, or takes longer than the deadline.
+        for fault, words in (("more 9", ()), ("more garbage", ()), ("more slow 90", ("--deadline", "8"))):
+            with self.subTest(fault):
+                machine = Machine.without_library(DRIVER + cards + f"fault {fault}\n")
+                code, out, err = machine.run(GTOP, "pick", "-n", "1", *words)
+                self.assertEqual((code, out.strip()), (4, ""), err)
+                devices = machine.snapshot("--local", *words)["nodes"][0]["devices"]
+                self.assertEqual([(names(device), device["health"]) for device in devices], [(["not_read"], "unknown")] * 2)
+        # The driver refuses all of them at once.
+        machine = Machine(DRIVER + cards + "fault nvmlDeviceGetFieldValues 999\n")
+        code, out, err = machine.run(GTOP, "pick", "-n", "1")
+        self.assertEqual((code, out.strip()), (4, ""), err)
+
+    def test_devices_without_their_tools_are_named(self):
+        machine = Machine(DRIVER, LD_LIBRARY_PATH="", PATH="/usr/bin:/bin")
+        machine.add_bus("0000:18:00.0", "0000:3a:00.0")
+        text = "2 × NVIDIA, without NVML and nvidia-smi"
+        node = machine.snapshot("--local")["nodes"][0]
+        if node["host"].get("is_contained") or os.readlink("/proc/self/ns/pid") != "pid:[4026531836]":
+            self.skipTest("in a container, the bus may have devices of others")
+        self.assertIn(("unreadable_devices", text), [(note["id"], note["text"]) for note in node["notes"]])
+        code, _, err = machine.run(GTOP, "pick", "-n", "1")
+        self.assertEqual(code, 1)
+        self.assertIn(text, err)
 
     def test_doctor_says_which_driver_has_the_devices(self):
         if os.readlink("/proc/self/ns/pid") != "pid:[4026531836]":

@@ -12,8 +12,12 @@ use crate::app::printer::is_complete;
 use crate::app::watch::WatchSession;
 use crate::fleet::{Fleet, Node};
 use crate::inventory::slurm::{self, JobFilter, SlurmPoller};
-use crate::model::{Allocation, Job, JobList, NodeName, SchedulerNodes};
+use crate::model::{
+    Allocation, Freshness, Job, JobList, Link, NodeName, SchedulerNodes, SourceFault,
+    SourceFaultKind,
+};
 use crate::nodeset;
+use crate::time::Timestamp;
 use crate::transport::{Reach, Target};
 use crate::ui::{StopReason, StopSignals};
 
@@ -29,7 +33,9 @@ pub(super) async fn complete_fleet(
     let mut reader = monitor.fleet();
     let gathered = async {
         // An error means that the publisher has stopped: there will be no more.
-        drop(timeout_at(deadline, reader.wait_for(is_complete)).await);
+        let is_current =
+            |fleet: &Fleet| is_complete(fleet) && !awaits_samples(fleet, env.clock.now());
+        drop(timeout_at(deadline, reader.wait_for(is_current)).await);
         let fleet = reader.borrow().clone();
         let jobs = jobs_on(env, &fleet, deadline).await?;
         // It also tells which nodes belong to a scheduler, which matters most where that does not answer.
@@ -52,6 +58,18 @@ pub(super) async fn complete_fleet(
         warn_of_free_devices(&fleet, &problem, err)?;
     }
     Ok(Ok(fleet))
+}
+
+/// Returns true if devices have been read, and not lately, by a driver that answers slowly.
+fn awaits_samples(fleet: &Fleet, now: Timestamp) -> bool {
+    let is_slow = |fault: &SourceFault| fault.kind == SourceFaultKind::Slow;
+    fleet.nodes.iter().filter(|node| node.link == Link::Up).any(|node| {
+        node.device_sources.iter().enumerate().any(|(position, source)| {
+            let fault = node.source(source).and_then(|state| state.fault.as_deref());
+            let is_stale = matches!(node.device_freshness(position, now), Freshness::Stale(_));
+            is_stale && fault.is_none_or(is_slow)
+        })
+    })
 }
 
 /// Returns true if no node will tell more of how a scheduler numbers its devices.

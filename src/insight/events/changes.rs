@@ -342,6 +342,7 @@ const fn reported_as(reason: &HealthReason) -> Option<&'static [EventKind]> {
         // link comes and goes with the load.
         HealthReason::Xid { .. }
         | HealthReason::Gone(_)
+        | HealthReason::NotRead(_)
         | HealthReason::EccUncorrected(_)
         | HealthReason::PcieBelowMax { .. } => None,
         HealthReason::NoPermission

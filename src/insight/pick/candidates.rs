@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::fleet::{Fleet, Health, Node, is_busy, is_much, min_unexplained};
+use crate::fleet::{
+    Fleet, Health, HealthReason, Node, is_busy, is_much, memory_owner, min_unexplained,
+};
 use crate::insight::pick::held::{HeldDevices, is_own};
 use crate::insight::pick::inherited::{Inherited, Place};
 use crate::insight::pick::{EligibleDevice, PickRequest, Refused};
 use crate::model::{
-    Bytes, Device, DeviceFault, DeviceUse, Freshness, Percent, Reading, UnreadableDevices, Vendor,
+    Bytes, Device, DeviceFault, DeviceUse, Freshness, Percent, Reading, Reason, Vendor,
 };
 use crate::text;
 use crate::time::Timestamp;
@@ -94,9 +96,7 @@ fn node_refusal(fleet: &Fleet, node: &Node) -> Option<String> {
     if node.taken_at().is_none() {
         return Some("no answer yet; a longer --deadline may help".to_owned());
     }
-    let unreadable = node.hello.as_ref().map(|hello| hello.host.unreadable_devices());
-    let unreadable: Vec<String> =
-        unreadable.iter().flatten().map(UnreadableDevices::text).collect();
+    let unreadable = node.hello.as_ref().map(|hello| hello.unreadable_texts()).unwrap_or_default();
     let why = if unreadable.is_empty() { "no devices".to_owned() } else { unreadable.join("; ") };
     node.devices.is_empty().then_some(why)
 }
@@ -162,7 +162,7 @@ impl NodeRules<'_> {
             used_memory: used,
             utilization: device.load().get().map(Percent::get),
             memory_utilization: device.memory_utilization.get().map(Percent::get),
-            is_degraded: self.node.health(device) == Health::Degraded,
+            is_degraded: self.node.health(device) != Health::Ok,
             is_shared: !self.request.has_limits() && self.may_be_used_by_others(position, device),
             loosened: 0,
         })
@@ -181,12 +181,7 @@ impl NodeRules<'_> {
         }
         match self.node.device_freshness(position, self.now) {
             Freshness::Fresh => {
-                let awaited = self.node.awaits_health(position);
-                let unjudged =
-                    || "its health is not known yet; a longer --deadline helps".to_owned();
-                self.health_refusal(device)
-                    .or_else(|| awaited.then(unjudged))
-                    .or_else(|| self.memory_refusal(position, device))
+                self.health_refusal(device).or_else(|| self.memory_refusal(position, device))
             }
             Freshness::Stale(age) => Some(format!("stale: sampled {} s ago", age.as_secs())),
             Freshness::Missing => Some("never sampled".to_owned()),
@@ -202,6 +197,12 @@ impl NodeRules<'_> {
             Health::Faulty => Some(format!("faulty: {}", text::excerpt_line(&text))),
             Health::Degraded if !self.request.allows_degraded => {
                 Some(format!("degraded: {text}; --allow-degraded picks it"))
+            }
+            Health::Unknown if *worst == HealthReason::NotRead(Reason::NotSampled) => {
+                Some("its health is not known yet; a longer --deadline helps".to_owned())
+            }
+            Health::Unknown if !self.request.allows_degraded => {
+                Some(format!("{text}; --allow-degraded picks it"))
             }
             Health::Degraded | Health::Unknown | Health::Ok => None,
         }
@@ -244,7 +245,13 @@ impl NodeRules<'_> {
 
     /// Returns free and used memory in bytes, after that of the users whose memory counts as free.
     fn memory(&self, device: &Device) -> Result<(u64, u64), String> {
-        let free = known("free memory", device.memory_free)?.0;
+        // nvidia-smi does not tell what is free of a slice.
+        let rest = device.memory_total.get().zip(device.memory_used.get());
+        let rest = rest.filter(|_| device.parent.is_some());
+        let free = match (device.memory_free.get(), rest) {
+            (None, Some((total, used))) => total.0.saturating_sub(used.0),
+            _ => known("free memory", device.memory_free)?.0,
+        };
         let in_use = device.memory_used.get().map_or(0, |bytes| bytes.0);
         let uses = self.node.uses_of(&device.uuid);
         let freeable = uses.filter(|used| self.counts_as_free(used));
@@ -297,6 +304,7 @@ pub(crate) fn memory_of_nobody(node: &Node, position: usize) -> Option<Bytes> {
     if node.is_cut(device) || device.has_host_memory {
         return None;
     }
+    let device = memory_owner(node, device);
     let is_complete =
         device.nameless_processes == 0 && node.users_unknown_reason(position).is_none();
     let mut listed = 0_u64;
