@@ -220,6 +220,17 @@ impl JobHoldings {
     }
 }
 
+/// Returns the place of a job among those of a node: by number.
+fn order(job: &JobId) -> (u64, &str) {
+    let id = job.as_str();
+    (id.parse().unwrap_or(u64::MAX), id)
+}
+
+/// Sorts the jobs of a node.
+pub(super) fn sort_jobs(jobs: &mut [JobHoldings]) {
+    jobs.sort_by(|one, other| order(&one.job).cmp(&order(&other.job)));
+}
+
 impl NodeHoldings {
     /// Returns who has a device or slice.
     pub fn device(&self, uuid: &str) -> &DeviceHoldings {
@@ -235,7 +246,8 @@ impl NodeHoldings {
 
     /// Returns what a job has.
     pub fn job(&self, id: &JobId) -> Option<&JobHoldings> {
-        self.jobs.iter().find(|known| known.job == *id)
+        let found = self.jobs.binary_search_by(|known| order(&known.job).cmp(&order(id)));
+        self.jobs.get(found.ok()?)
     }
 
     /// Returns the names of the users of its jobs and processes.
@@ -279,7 +291,8 @@ impl NodeHoldings {
             devices: known.devices.iter().map(|name| uuid(name)).collect(),
             ..known.clone()
         });
-        let jobs = jobs.collect();
+        let mut jobs: Vec<JobHoldings> = jobs.collect();
+        sort_jobs(&mut jobs);
         let mut name = |known: &Arc<str>| match user(&User::Named(Arc::clone(known))) {
             User::Named(name) => Some(name),
             User::Number(_) | User::Unknown | User::Hidden | User::NotShown => None,

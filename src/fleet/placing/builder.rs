@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::fleet::holdings::{
     Certainty, Claim, ClaimKind, DeviceHoldings, Evidence, Holder, JobHoldings, NodeHoldings,
+    sort_jobs,
 };
 use crate::fleet::idle::MIN_HELD_BYTES;
 use crate::fleet::job_lookup::JobLookup;
@@ -296,10 +297,7 @@ impl<'a> Builder<'a> {
         for device in self.devices.values_mut() {
             device.claims.sort_by_key(|claim| claim.kind);
         }
-        let number = |job: &JobHoldings| job.job.as_str().parse::<u64>().unwrap_or(u64::MAX);
-        self.jobs.sort_by(|one, other| {
-            number(one).cmp(&number(other)).then_with(|| one.job.as_str().cmp(other.job.as_str()))
-        });
+        sort_jobs(&mut self.jobs);
         self.jobs.dedup_by(|one, other| one.job == other.job);
         NodeHoldings {
             devices: self.devices,

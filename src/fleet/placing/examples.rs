@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::fleet::holdings::{
     Certainty, Claim, ClaimKind, DeviceHoldings, Evidence, Holder, JobHoldings, NodeHoldings,
+    sort_jobs,
 };
 use crate::fleet::{Fleet, HoldingsKeeper, Node, User};
 use crate::model::{
@@ -76,7 +77,7 @@ impl NodeHoldings {
             unplaced: None,
         };
         let mut jobs: Vec<JobHoldings> = ids.iter().map(known).collect();
-        jobs.sort_by_key(|known| known.job.as_str().parse::<u64>().unwrap_or(u64::MAX));
+        sort_jobs(&mut jobs);
         Self { jobs, ..Self::default() }
     }
 }
