@@ -48,6 +48,8 @@ fn apply_devices(
 ) {
     let (sampled_at, at) = (reading.at, clock.node_time(reading.at));
     let before = HealthStates::of(node, source);
+    let is_identity = |newer: &Device| newer.name.known().is_some() || newer.statics.is_some();
+    let mut has_identities = reading.list.iter().any(is_identity);
     let is_none_missing = missing.on_list(node, source);
     if is_none_missing && has_same_devices(node, source, &reading.list) {
         for (device, newer) in node.devices.iter_mut().zip(reading.list) {
@@ -55,6 +57,7 @@ fn apply_devices(
             update_rates(device, at);
         }
     } else {
+        has_identities = true;
         rebuild_devices(node, missing, source, &reading, at);
         apply_xids(node);
     }
@@ -63,6 +66,9 @@ fn apply_devices(
     }
     for device in &mut node.devices {
         device.reject_impossible_memory();
+    }
+    if has_identities {
+        find_integrated(node);
     }
     apply_host_memory(node);
     update_lasting(node, source, sampled_at);
@@ -119,16 +125,20 @@ fn health_state(device: &Device) -> HealthState {
     (action, device.fault.is_some())
 }
 
-/// Marks integrated devices, and shows the host's memory as theirs where the driver tells none.
+/// Marks integrated devices, which have the host's memory.
+fn find_integrated(node: &mut Node) {
+    for device in node.devices.iter_mut().filter(|device| device.fault.is_none()) {
+        device.has_host_memory |= device.parent.is_none() && device.is_integrated();
+    }
+}
+
+/// Shows the host's memory as that of integrated devices where the driver tells none.
 fn apply_host_memory(node: &mut Node) {
     let host = &node.host.fast;
     let (total, free) = (host.memory_total, host.memory_available);
     let used = total.zip(free).map(|(total, free)| Bytes(total.0.saturating_sub(free.0)));
-    for device in node.devices.iter_mut().filter(|device| device.fault.is_none()) {
-        if device.parent.is_some() || !device.is_integrated() {
-            continue;
-        }
-        device.has_host_memory = true;
+    let is_integrated = |device: &&mut Device| device.fault.is_none() && device.has_host_memory;
+    for device in node.devices.iter_mut().filter(is_integrated) {
         // The driver's own numbers, of a part of it, are kept.
         let is_host_memory = match device.memory_total {
             Reading::Known(known) => total.get() == Some(known),
