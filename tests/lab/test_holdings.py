@@ -47,7 +47,7 @@ class Table(HoldingsCase):
     @classmethod
     def prepare(cls):
         super().prepare()
-        cls.all, cls.picks, cls.inside, cls.snapshots, cls.unreadable = [], [], [], [], {}
+        cls.all, cls.picks, cls.inside, cls.lacking, cls.snapshots, cls.unreadable = [], [], [], [], [], {}
         everywhere = f"-N{cls.NODES}"
         with_shards = [node for node, name in cls.name_of.items() if "shard" in LISTS[name].gres]
         with_types = [node for node, name in cls.name_of.items() if "a100" in LISTS[name].gres and LISTS[name].gres.startswith("gpu:h100")]
@@ -106,6 +106,9 @@ class Table(HoldingsCase):
             uuids = set().union(*picked(answer).values())
             others = set().union(*(truth for job, truth in held[node].items() if job != cls.working))
             cls.inside.append((evidence, node, uuids & others, uuids - held[node][cls.working]))
+            # The lab's slices do not tell their memory.
+            cards = {uuid for uuid in held[node][cls.working] if uuid.startswith("GPU-")}
+            cls.lacking.append((evidence, node, cards - uuids))
 
     @classmethod
     def check_truth(cls):
@@ -212,6 +215,10 @@ class Table(HoldingsCase):
 
     def test_inside_a_job_only_its_own_devices_are_picked_if_they_are_known(self):
         found = [(self.name_of[node], short(foreign)) for evidence, node, _, foreign in self.inside if evidence == "readable" and foreign]
+        self.assertEqual(found, [])
+
+    def test_inside_a_job_all_of_its_devices_are_picked(self):
+        found = [(self.name_of[node], short(lacking)) for evidence, node, lacking in self.lacking if evidence == "readable" and lacking]
         self.assertEqual(found, [])
 
 
