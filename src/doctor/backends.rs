@@ -60,7 +60,7 @@ pub(super) async fn add_steps(
     let is_confined = hello.host.is_confined();
     let has_devices = hello.host.nvidia_devices() > 0;
     let are_elsewhere = unreadable.iter().any(UnreadableDevices::is_nvidia);
-    let mut states = hello.backends;
+    let mut states = hello.backends.clone();
     let mut results: BTreeMap<Source, BackendResult> = BTreeMap::new();
     let began = Instant::now();
     let mut session_fault = None;
@@ -91,6 +91,17 @@ pub(super) async fn add_steps(
         |found: &UnreadableDevices| found.is_nvidia() && found.driver.as_deref() != Some(VFIO);
     let needs_tools =
         (has_devices || unreadable.iter().any(is_unbound)) && !is_confined && has_no_tools(&states);
+    let is_read = |result: &BackendResult| result.devices.is_some() && result.fault.is_none();
+    let devices: Vec<Device> =
+        results.values().filter_map(|result| result.devices.clone()).flatten().collect();
+    let unlisted = hello.unlisted_devices(&devices);
+    let is_certain = !is_confined && !results.is_empty() && results.values().all(is_read);
+    if is_certain && !unlisted.is_empty() {
+        let row = StepResult::failed("devices", format!("not listed: {}", unlisted.join(", ")));
+        steps.push(
+            row.with_remedy("dmesg there tells why the driver refuses them; ask the administrator"),
+        );
+    }
     for state in &states {
         let needs_python = is_shell_probe && state.source.as_str() != "nvidia-smi";
         if let Some(mut step) = absent_step(state, needs_python, (has_devices, are_elsewhere)) {

@@ -1,7 +1,5 @@
 //! Whether a node shows all its devices: those on its PCI bus, and those that the scheduler gives to jobs.
 
-use std::sync::Arc;
-
 use crate::fleet::{Node, SourceState};
 use crate::insight::note::Note;
 use crate::model::{Device, SourceFault, SourceFaultKind};
@@ -29,16 +27,10 @@ pub(super) fn notes(node: &Node, now: Timestamp) -> Vec<Note> {
     unlisted(node).into_iter().chain(below_scheduler(node)).collect()
 }
 
-/// Returns the devices on the PCI bus that no driver lists.
+/// Returns the devices on the PCI bus that no driver lists, if there are any.
 fn unlisted(node: &Node) -> Option<Note> {
-    let bus = &node.hello.as_ref()?.bus_devices;
-    let is_listed = |address: &&Arc<str>| node.devices.iter().any(|one| one.has_pci_id(address));
-    let unlisted: Vec<Arc<str>> =
-        bus.iter().filter(|address| !is_listed(address)).cloned().collect();
-    // A device whose address is not known may be any of them.
-    let is_unnamed = |device: &&Device| device.parent.is_none() && device.pci.known().is_none();
-    let unnamed = node.devices.iter().filter(is_unnamed).count();
-    (unlisted.len() > unnamed).then_some(Note::UnlistedDevices(unlisted))
+    let unlisted = node.hello.as_ref()?.unlisted_devices(&node.devices);
+    (!unlisted.is_empty()).then_some(Note::UnlistedDevices(unlisted))
 }
 
 /// Compares the number of devices with that of the scheduler, which may count slices for their device.
@@ -54,6 +46,7 @@ fn below_scheduler(node: &Node) -> Option<Note> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;

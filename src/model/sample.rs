@@ -35,6 +35,17 @@ pub struct Hello {
 }
 
 impl Hello {
+    /// Returns the PCI addresses of the devices that the driver of their vendor should list, and that are not among these.
+    pub fn unlisted_devices(&self, devices: &[Device]) -> Vec<Arc<str>> {
+        let is_listed = |address: &&Arc<str>| devices.iter().any(|one| one.has_pci_id(address));
+        let unlisted: Vec<Arc<str>> =
+            self.bus_devices.iter().filter(|address| !is_listed(address)).cloned().collect();
+        // A device whose address is not known may be any of them.
+        let is_unnamed = |device: &&Device| device.parent.is_none() && device.pci.known().is_none();
+        let unnamed = devices.iter().filter(is_unnamed).count();
+        if unlisted.len() > unnamed { unlisted } else { Vec::new() }
+    }
+
     /// Returns the accelerators of the node that gtop cannot read, in words: also NVIDIA's, where their tools are missing.
     pub fn unreadable_texts(&self) -> Vec<String> {
         let found = self.host.unreadable_devices();

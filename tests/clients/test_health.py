@@ -333,6 +333,19 @@ class Health(serving.Case):
         kinds = [(event["kind"], " ".join(event["text"].split()[2:])) for event in report["events"]]
         self.assertEqual(kinds, [("device", "is gone")] * 3 + [("recovered", "is listed again")])
 
+    def test_doctor_names_devices_that_the_driver_does_not_list(self):
+        if os.readlink("/proc/self/ns/pid") != "pid:[4026531836]":
+            self.skipTest("in a PID namespace, the bus may have devices of others")
+        machine = Machine(DRIVER + f"gpu 0 {CARD}\ngpu 1 {CARD}\n")
+        addresses = ("0000:18:00.0", "0000:29:00.0")
+        machine.add_bus(*addresses)
+        self.assertEqual(machine.run(GTOP, "doctor")[0], 0)
+        other = Machine(DRIVER + f"gpu 0 {CARD}\ngpu 1 {CARD}\n")
+        other.add_bus(*addresses, "0000:3a:00.0")
+        code, out, err = other.run(GTOP, "doctor")
+        self.assertEqual(code, 1, err)
+        self.assertIn("not listed: 0000:3a:00.0", out)
+
     def check_refusal(self, words, program, code, unlisted):
         machine = Machine(DRIVER + f"gpu 0\ngpu 1\nfault nvmlInit_v2 {code}\n")
         machine.set_program(program)
