@@ -314,7 +314,9 @@ fn slices_stay_when_they_cannot_be_listed() {
         let mut rig = Setup::new(interpreter).state(&format!("{state}fault {query} 9\n")).start();
         let error = rig.until("an error", |frame| {
             assert!(frame["backends"][0]["mig"].is_null(), "{frame}");
-            (frame["t"] == "error").then(|| frame.clone())
+            // A busy machine is slow.
+            let is_slow = ["slow", "starting"].iter().any(|code| frame["code"] == *code);
+            (frame["t"] == "error" && !is_slow).then(|| frame.clone())
         });
         assert_eq!(error["source"], "nvidia-smi.slow", "{error}");
         assert_eq!(error["code"], "nodriver", "{error}");
