@@ -321,7 +321,7 @@ table! {
         /// Its jobs.
         Jobs = "jobs",
         /// Which devices the jobs have.
-        JobDevices = "job_devices",
+        DevicesOfJobs = "job_devices",
         /// The states of its nodes.
         NodeStates = "node_states",
         /// Which devices of its nodes jobs have.
@@ -340,7 +340,7 @@ impl Unanswered {
     pub const fn text(self) -> &'static str {
         match self {
             Self::Jobs => "which jobs there are",
-            Self::JobDevices => "which devices the jobs have",
+            Self::DevicesOfJobs => "which devices the jobs have",
             Self::NodeStates => "the states of the nodes",
             Self::NodeDevices => "which devices of the nodes are in use",
             Self::HiddenJobs => "whether it hides jobs of others",
@@ -467,7 +467,7 @@ impl JobList {
     fn awaits(&self, part: Unanswered) -> bool {
         match part {
             Unanswered::Jobs => self.at.is_none() && self.error.is_none(),
-            Unanswered::JobDevices => self.awaits_devices,
+            Unanswered::DevicesOfJobs => self.awaits_devices,
             Unanswered::NodeStates => self.awaits_nodes,
             Unanswered::NodeDevices => self.nodes.awaits_allocated,
             Unanswered::HiddenJobs => self.awaits_hidden,
