@@ -50,13 +50,14 @@ impl Hello {
     pub fn unreadable_texts(&self) -> Vec<String> {
         let found = self.host.unreadable_devices();
         let mut texts: Vec<String> = found.iter().map(UnreadableDevices::text).collect();
-        let mut tools = self
-            .backends
-            .iter()
-            .filter(|backend| ["nvml", "nvidia-smi"].contains(&backend.source.as_str()));
+        let is_tool =
+            |backend: &&BackendState| ["nvml", "nvidia-smi"].contains(&backend.source.as_str());
+        let mut tools = self.backends.iter().filter(is_tool).peekable();
+        // Of what the probe did not look for, nothing is known.
+        let lacks_tools = tools.peek().is_some() && tools.all(|backend| backend.is_missing);
         let count = self.host.nvidia_devices();
         // In a container, they may be those of others.
-        if count > 0 && !self.host.is_confined() && tools.all(|backend| backend.is_missing) {
+        if count > 0 && !self.host.is_confined() && lacks_tools {
             texts.push(format!("{count} × NVIDIA, without NVML and nvidia-smi"));
         }
         texts
