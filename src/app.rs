@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::advice::scheduler;
 use crate::app::env::Env;
 use crate::cli::{self, Cli, CliCommand, ConfigAction};
 use crate::config::{ConfigPaths, FileError, SettingSources, Settings};
@@ -148,7 +149,7 @@ fn run(cli: Cli, out: &mut impl Write, err: &mut impl Write) -> ExitCode {
 enum AppError {
     #[error(transparent)]
     Inventory(#[from] InventoryError),
-    #[error("{0}; {remedy}", remedy = .0.remedy())]
+    #[error("{0}; {remedy}", remedy = scheduler::of_pod(.0.is_no_metadata_server()))]
     Pod(#[from] PodError),
     #[error(transparent)]
     Template(#[from] TemplateError),

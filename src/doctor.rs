@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::advice::{self, Advice};
 use crate::collect::Handshake;
-use crate::doctor::remedy::Advice;
 use crate::model::NodeName;
 use crate::model::declare::table;
 use crate::ssh::{Trace, with_trace};
@@ -24,10 +24,10 @@ pub use crate::doctor::text::write_text;
 mod backends;
 mod configuration;
 mod connect;
+mod facts;
 mod json;
 mod pod;
 mod probe;
-mod remedy;
 mod slurm;
 mod srun;
 mod text;
@@ -130,6 +130,10 @@ impl StepResult {
         self
     }
 
+    fn with_advice(self, advice: &Advice) -> Self {
+        self.with_remedy(advice.text())
+    }
+
     fn with_details(mut self, details: Vec<String>) -> Self {
         self.details = details;
         self
@@ -163,20 +167,19 @@ impl Report {
 /// Examines a node, up to the first step that prevents the others.
 pub async fn diagnose_node(transport: &Transport, target: &Target, clock: &Clock) -> Report {
     let mut steps = Vec::new();
-    let mut advice = Advice::for_target(target);
+    let mut known = facts::of_target(target);
     if transport.uses_ssh_config(target) {
         let began = Instant::now();
         match transport.effective_options(target).await {
             Ok(options) => {
-                let row = configuration::configuration_step(target, &options, &mut advice);
+                let row = configuration::configuration_step(target, &options, &mut known);
+                facts::read_keys(&mut known);
                 steps.push(row.with_duration(began.elapsed()));
             }
             Err(fault) => {
                 let row = StepResult::failed("configuration", connect::fault_text(&fault));
-                steps.push(
-                    row.with_duration(began.elapsed())
-                        .with_remedy(advice.for_transport_fault(&fault)),
-                );
+                let advice = advice::of_cause(&fault, &known);
+                steps.push(row.with_duration(began.elapsed()).with_advice(&advice));
                 return Report::new(target.name.clone(), steps);
             }
         }
@@ -196,15 +199,15 @@ pub async fn diagnose_node(transport: &Transport, target: &Target, clock: &Clock
                         &trace.events(),
                         period,
                         Ok(banner.as_deref()),
-                        &advice,
+                        &known,
                         &mut steps,
                     );
                 }
             }
             let python_search = probe::PythonSearch { transport, target };
-            Box::pin(probe::add_steps(handshake, clock, python_search, &advice, &mut steps)).await;
+            Box::pin(probe::add_steps(handshake, clock, python_search, &known, &mut steps)).await;
         }
-        Err(fault) => connect::add_steps(&trace.events(), period, Err(&fault), &advice, &mut steps),
+        Err(fault) => connect::add_steps(&trace.events(), period, Err(&fault), &known, &mut steps),
     }
     Report::new(target.name.clone(), steps)
 }

@@ -8,8 +8,8 @@ pub use row_id::{RowId, process_rows};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
+use crate::advice::{self, Known};
 use crate::fleet::{DeviceCount, Fleet, Health, HealthReason, Node, Totals};
-use crate::insight::device_flag::DeviceFlag;
 use crate::insight::events::rows::DeviceEvents;
 use crate::insight::jobs::JobIndex;
 use crate::insight::matched::MatchedDevices;
@@ -17,7 +17,7 @@ use crate::insight::node_status::NodeStatus;
 use crate::insight::runs::Runs;
 use crate::insight::users::Users;
 use crate::metrics::Usage;
-use crate::model::{Bytes, DeviceUse, FaultKind, NodeName, RunList};
+use crate::model::{Bytes, DeviceUse, Fault, FaultKind, NodeName, RunList};
 use crate::nodeset;
 use crate::query::DisplaySelection;
 use crate::query::Filter;
@@ -121,8 +121,8 @@ pub struct FleetProblem {
     /// The indices of the nodes in the fleet.
     pub indices: Vec<usize>,
     pub sentence: String,
-    /// What the user can do about it.
-    pub remedy: &'static str,
+    /// What to do about it, in one line.
+    pub remedy: String,
     pub severity: Severity,
 }
 
@@ -353,8 +353,29 @@ enum ProblemKey {
     Stale,
 }
 
+/// What to do about a problem.
+#[derive(Clone, Copy)]
+enum Remedy<'a> {
+    Words(&'static str),
+    /// It depends on the fault of the first node.
+    Down(&'a Node, &'a Fault),
+}
+
+impl Remedy<'_> {
+    /// Returns it for the nodes that have the problem.
+    fn text(self, nodes: &str) -> String {
+        match self {
+            Self::Words(words) => words.to_owned(),
+            Self::Down(node, fault) if node.name.label() == nodes => {
+                advice::of_fault(fault, &Known::of_node(&node.name)).first()
+            }
+            Self::Down(_, fault) => advice::of_alike(fault, nodes).first(),
+        }
+    }
+}
+
 fn find_problems(fleet: &Fleet, now: Timestamp) -> Vec<FleetProblem> {
-    let mut by_key: BTreeMap<ProblemKey, (Vec<usize>, &'static str)> = BTreeMap::new();
+    let mut by_key: BTreeMap<ProblemKey, (Vec<usize>, Remedy<'_>)> = BTreeMap::new();
     let any_let_in = fleet.nodes.iter().any(|node| node.taken_at().is_some());
     for (index, node) in fleet.nodes.iter().enumerate() {
         if fleet.is_repeated(node) {
@@ -367,13 +388,20 @@ fn find_problems(fleet: &Fleet, now: Timestamp) -> Vec<FleetProblem> {
     let name = |index: &usize| fleet.nodes.get(*index).map(|node| node.name.label());
     let mut all: Vec<FleetProblem> = by_key
         .into_iter()
-        .map(|(key, (indices, remedy))| FleetProblem {
-            count: indices.len(),
-            nodes: nodeset::fold(indices.iter().filter_map(name).collect::<Vec<_>>()),
-            indices,
-            severity: if key == ProblemKey::Stale { Severity::Warning } else { Severity::Error },
-            sentence: key.sentence(),
-            remedy,
+        .map(|(key, (indices, remedy))| {
+            let nodes = nodeset::fold(indices.iter().filter_map(name).collect::<Vec<_>>());
+            FleetProblem {
+                count: indices.len(),
+                remedy: remedy.text(&nodes),
+                nodes,
+                indices,
+                severity: if key == ProblemKey::Stale {
+                    Severity::Warning
+                } else {
+                    Severity::Error
+                },
+                sentence: key.sentence(),
+            }
         })
         .collect();
     all.sort_by_key(|problem| (problem.severity, std::cmp::Reverse(problem.count)));
@@ -381,14 +409,14 @@ fn find_problems(fleet: &Fleet, now: Timestamp) -> Vec<FleetProblem> {
 }
 
 /// Returns the problems of a node. That one which needs not let gtop in refuses it is a problem only if no node has.
-fn problem_keys(node: &Node, any_let_in: bool, now: Timestamp) -> Vec<(ProblemKey, &'static str)> {
+fn problem_keys(node: &Node, any_let_in: bool, now: Timestamp) -> Vec<(ProblemKey, Remedy<'_>)> {
     if let Some(fault) = node.fault() {
         let is_login = fault.kind == FaultKind::AuthenticationRefused && !any_let_in;
         if node.reported().is_some() && !is_login {
             return Vec::new();
         }
         let key = ProblemKey::Down(fault.kind, Arc::clone(&fault.detail));
-        return vec![(key, fault.common_remedy())];
+        return vec![(key, Remedy::Down(node, fault))];
     }
     let mut all: Vec<_> = node
         .sources
@@ -397,20 +425,21 @@ fn problem_keys(node: &Node, any_let_in: bool, now: Timestamp) -> Vec<(ProblemKe
         // A driver that is being loaded is no problem.
         .filter(|(_, fault)| fault.is_problem())
         .map(|(source, fault)| {
-            (ProblemKey::Source(fault.kind.label(), source.to_string()), fault.kind.remedy())
+            let remedy = Remedy::Words(advice::source::of_source(fault.kind));
+            (ProblemKey::Source(fault.kind.label(), source.to_string()), remedy)
         })
         .collect();
     if all.is_empty() && matches!(NodeStatus::of(node, now), NodeStatus::Stale(_)) {
-        all.push((ProblemKey::Stale, "check the node; gtop reconnects automatically"));
+        all.push((ProblemKey::Stale, Remedy::Words(advice::source::STALE)));
     }
     let worst = node.devices.iter().filter_map(|device| node.own_health_reasons(device).first());
     let faults = worst.filter(|reason| {
         reason.health() == Health::Faulty || **reason == HealthReason::NoPermission
     });
-    let remedies: BTreeMap<String, &'static str> = faults
-        .map(|fault| (problem_label(fault), DeviceFlag::Health(fault.clone()).remedy()))
-        .collect();
-    all.extend(remedies.into_iter().map(|(fault, remedy)| (ProblemKey::Device(fault), remedy)));
+    let remedies: BTreeMap<String, &'static str> =
+        faults.map(|fault| (problem_label(fault), advice::device::of_health(fault))).collect();
+    let devices = remedies.into_iter();
+    all.extend(devices.map(|(fault, words)| (ProblemKey::Device(fault), Remedy::Words(words))));
     all
 }
 
@@ -437,7 +466,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{Device, DeviceFault, Fault, Link};
+    use crate::model::{Device, DeviceFault, Link};
 
     #[test]
     fn each_fault_of_a_device_has_its_own_remedy() {
@@ -459,7 +488,7 @@ mod tests {
         for (fault, remedy) in &faults {
             let key = ProblemKey::Device(HealthReason::from(fault).text());
             assert!(
-                found.iter().any(|(known, text)| *known == key && text.contains(remedy)),
+                found.iter().any(|(known, text)| *known == key && text.text("").contains(remedy)),
                 "{fault:?}"
             );
         }
@@ -489,8 +518,7 @@ mod tests {
 
     fn down(name: &str, kind: FaultKind, detail: &str) -> Arc<Node> {
         let mut node = Node::new(NodeName::new(name).unwrap(), Duration::ZERO);
-        let is_keyless = kind == FaultKind::AuthenticationRefused;
-        let fault = Fault { is_keyless, ..Fault::new(kind, detail) };
+        let fault = Fault::new(kind, detail);
         node.link = Link::Down { fault, retry_at: None };
         Arc::new(node)
     }
@@ -518,6 +546,12 @@ mod tests {
                 "gpu01 silent",
             ]
         );
-        assert!(fleet_view.problems[0].remedy.contains("a key cannot help"));
+        let remedies = fleet_view.problems.iter().map(|problem| problem.remedy.as_str());
+        let refused = |nodes: &str| {
+            format!("check the login name and the key; this tells more: gtop doctor {nodes}")
+        };
+        let silent = "look at the node; gtop reconnects automatically".to_owned();
+        let expected = [refused("'gpu[02-03,05]'"), refused("gpu04"), silent];
+        assert_eq!(remedies.collect::<Vec<_>>(), expected);
     }
 }

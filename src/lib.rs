@@ -11,6 +11,8 @@
 )]
 
 #[warn(missing_docs)]
+mod advice;
+#[warn(missing_docs)]
 pub mod api;
 mod app;
 mod cli;
@@ -19,6 +21,8 @@ mod config;
 mod doctor;
 #[warn(missing_docs)]
 mod export;
+#[warn(missing_docs)]
+mod fault;
 #[warn(missing_docs)]
 mod fleet;
 mod insight;
@@ -61,7 +65,7 @@ pub mod internals {
     }
 
     modules! {
-        app cli collect config doctor export fleet insight inventory metrics model nodeset probe
+        advice app cli collect config doctor export fault fleet insight inventory metrics model nodeset probe
         process query record report runs serve sim source ssh storage text time training transport ui wire
     }
 }

@@ -22,7 +22,7 @@ pub use host::{
 pub use id::{JobId, NodeName, NodeNameError, ProcessKey, Source};
 pub use job::{
     Allocation, DeviceAllocation, Job, JobList, JobListError, JobOutcome, JobState, RequestedJobs,
-    Unanswered,
+    SchedulerErrorKind, Unanswered,
 };
 pub use pci::{PciFunction, UnreadableDevices};
 pub use playback::{Mark, MarkKind, Playback, PlaybackCommand, RecorderState, SPEEDS};

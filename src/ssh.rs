@@ -11,7 +11,6 @@ pub(crate) mod auth;
 pub(crate) mod config;
 pub(crate) mod connection;
 pub(crate) mod deadline;
-pub(crate) mod fault;
 pub(crate) mod file_cache;
 pub(crate) mod gateway;
 pub(crate) mod host_keys;
@@ -30,13 +29,14 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-pub use crate::ssh::auth::prompt::{Prompt, PromptQueue, PromptRequest, Secret};
-pub use crate::ssh::config::{EffectiveOption, LocalEnv, Origin};
-pub use crate::ssh::connection::addresses::SchedulerAddresses;
-pub use crate::ssh::fault::{
+pub use crate::fault::Origin;
+pub use crate::fault::ssh::{
     ConnectPhase, Fault, HostKeyChange, KeyFileProblem, Recourse, SshProgramCause,
     UnansweredReason, join_names,
 };
+pub use crate::ssh::auth::prompt::{Prompt, PromptQueue, PromptRequest, Secret};
+pub use crate::ssh::config::{EffectiveOption, LocalEnv};
+pub use crate::ssh::connection::addresses::SchedulerAddresses;
 pub use crate::ssh::host_keys::HostKeyStatus;
 pub use crate::ssh::host_keys::writer::{KnownHostEntry, OfferedKey, write_known_hosts};
 pub use crate::ssh::target::{FixedProfile, Profile, SshTarget};

@@ -7,7 +7,6 @@ mod channel;
 mod diagnose;
 mod exec;
 mod fallback;
-mod fault;
 mod openssh;
 mod select;
 mod srun;
@@ -17,10 +16,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+pub use crate::fault::{Fault, StepCause};
 pub use crate::transport::channel::Channel;
 pub use crate::transport::diagnose::StepSupport;
 pub use crate::transport::exec::{ExecTemplate, TemplateError};
-pub use crate::transport::fault::{Fault, StepCause};
 pub use crate::transport::srun::{CLUSTER_CACHE_TTL, LineAddress, NodeJobs, StepJob, StepScript};
 
 use crate::model::NodeName;

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 /// The modules, bottom up: a module may import only those before it.
 #[rustfmt::skip]
 const MODULES: &[&str] = &[
-    "time", "text", "storage", "process", "ssh", "model", "training", "nodeset", "wire", "probe", "transport", "inventory", "collect",
-    "runs", "record", "fleet", "metrics", "query", "insight", "source", "report", "export", "serve", "ui",
+    "time", "text", "storage", "process", "fault", "ssh", "model", "training", "nodeset", "wire", "probe", "transport", "inventory", "collect",
+    "runs", "record", "fleet", "advice", "metrics", "query", "insight", "source", "report", "export", "serve", "ui",
     "sim", "doctor", "config", "cli", "app", "api",
 ];
 
@@ -34,6 +34,10 @@ const FORBIDDEN_IMPORTS: &[(&str, &[&str])] = &[
     ("fleet", &["wire", "probe", "ssh", "transport", "inventory", "collect"]),
     ("source", &["ssh", "probe", "metrics", "query", "insight"]),
     ("report", &["ssh", "process", "probe", "transport", "inventory", "collect", "metrics"]),
+    (
+        "advice",
+        &["wire", "probe", "ssh", "process", "transport", "inventory", "collect", "runs", "record"],
+    ),
     ("query", &["wire", "probe", "ssh", "transport", "inventory", "collect"]),
     ("insight", &["wire", "probe", "ssh", "transport", "inventory", "collect", "runs"]),
     ("export", &["ssh", "transport", "collect", "probe"]),
@@ -229,6 +233,26 @@ fn only_storage_writes_files() {
                 let place = source.path.display();
                 writeln!(wrong, "{place}:{}: only storage may use {writer}", number + 1).unwrap();
             }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn what_to_do_is_said_in_one_place() {
+    // A text as a remedy: given to a step of the doctor, or kept in a field or a variable.
+    let has_text = |line: &str| {
+        let line = line.trim_start();
+        line.contains("with_remedy(\"")
+            || line.contains("remedy = \"")
+            || line.contains("remedy: \"")
+    };
+    let mut wrong = String::new();
+    // The errors of files and of the command line say what to type instead.
+    let elsewhere = ["advice", "storage", "app", "cli"];
+    for source in sources().iter().filter(|source| !elsewhere.contains(&&*source.module)) {
+        for (number, line) in program_lines(&source.code).filter(|(_, line)| has_text(line)) {
+            writeln!(wrong, "{}:{}: {line}", source.path.display(), number + 1).unwrap();
         }
     }
     assert!(wrong.is_empty(), "\n{wrong}");

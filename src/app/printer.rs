@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use rustix::termios::tcgetwinsize;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
+use crate::advice;
 use crate::app::env::Env;
 use crate::app::monitor::Monitor;
 use crate::app::{ExitReason, settings_controller, variable};
@@ -94,7 +95,7 @@ impl<'a> Printer<'a> {
         self.unanswered = fleet.jobs.as_ref().map(|list| list.unanswered()).unwrap_or_default();
         let error = fleet.jobs.as_ref().and_then(|list| list.error.as_ref());
         let error = error.filter(|_| self.env.cli.output.print.csv);
-        self.problem = error.map(|error| format!("{}; {}", error.message, error.remedy));
+        self.problem = error.map(advice::scheduler::explained);
         self.print_picture(&fleet, out)
     }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::sync::{mpsc, watch};
 
+use crate::advice;
 use crate::app::env::Env;
 use crate::app::times::local_time;
 use crate::app::utilization_log::print_notices;
@@ -110,7 +111,7 @@ async fn report_scheduler(mut fleet: FleetReader, notices: &mpsc::Sender<String>
     let mut known = None;
     loop {
         let error = fleet.borrow_and_update().jobs.as_ref().and_then(|list| list.error.clone());
-        let text = error.map(|error| format!("{}; {}", error.message, error.remedy));
+        let text = error.as_ref().map(advice::scheduler::explained);
         if text != known {
             let notice = text.clone().unwrap_or_else(|| "the scheduler answers again".to_owned());
             // Fails if the program ends.

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, Write};
 
+use crate::advice::{self, Known};
 use crate::app::env::Env;
 use crate::app::{AppError, ExitReason, targets};
 use crate::ssh::{Fault, HostKeyStatus, KnownHostEntry, OfferedKey, write_known_hosts};
@@ -26,11 +27,18 @@ pub(super) fn run(
     let mut new_keys = Vec::new();
     let mut failed = false;
     for (target, result) in scans {
-        let name = target.name;
+        let name = &target.name;
         match result {
             Err(fault) | Ok(OfferedKey { refusal: Some(fault), .. }) => {
                 failed = true;
                 writeln!(out, "{name}: {fault}")?;
+                // What is reached without SSH has no host key.
+                if env.transport.uses_ssh_config(&target) {
+                    let advice = advice::of_untrusted(&fault, &Known::of_destination(name.host()));
+                    for line in advice.text().lines() {
+                        writeln!(out, "  > {line}")?;
+                    }
+                }
             }
             Ok(key) => match &key.status {
                 HostKeyStatus::Known => writeln!(out, "{name}: already known")?,

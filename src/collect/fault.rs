@@ -1,111 +1,137 @@
 //! Converts transport faults to the model's faults.
 
+use std::sync::Arc;
+
+use crate::fault::{LoaderCause, StepCause};
 use crate::model::{Fault, FaultKind as Kind};
 use crate::ssh::{self, SshProgramCause};
 use crate::transport;
 
 /// Turns a fault of the transport into one of the model.
 ///
-/// The detail is what nodes with the same fault have in common, so that they fold into one line; the remedy has the
-/// full message.
+/// The detail is what nodes with the same fault have in common, so that they fold into one line.
 pub fn from_transport(fault: &transport::Fault) -> Fault {
-    let message = fault.to_string();
-    match fault {
-        transport::Fault::Ssh(fault) => {
-            let summary = from_ssh(fault);
-            let separator = if summary.node_remedy.is_empty() { "" } else { "; " };
-            let remedy = format!("{message}{separator}{}", summary.node_remedy);
-            summary.with_remedy(remedy)
+    let (kind, detail) = match fault {
+        transport::Fault::Ssh(fault) => from_ssh(fault),
+        transport::Fault::ExecFailed { program, message } => {
+            (Kind::SessionLost, format!("{program} says: {message}"))
         }
-        transport::Fault::ExecFailed { program, message: says } => {
-            Fault::new(Kind::SessionLost, format!("{program} says: {says}")).with_remedy(message)
-        }
-        transport::Fault::SlurmStep { cause, .. } => {
-            Fault::new(cause.facts().kind, cause.facts().text).with_remedy(message)
-        }
+        transport::Fault::SlurmStep { cause, .. } => (step_kind(*cause), cause.text().to_owned()),
+        transport::Fault::Loader { cause, message } => (loader_kind(*cause), message.clone()),
+    };
+    Fault {
+        kind,
+        detail: detail.into(),
+        what: fault.to_string().into(),
+        cause: Some(Arc::new(fault.clone())),
     }
 }
 
-/// Returns the kind and the detail of a fault of SSH, and the remedy if its message has none.
-fn from_ssh(fault: &ssh::Fault) -> Fault {
+const fn step_kind(cause: StepCause) -> Kind {
+    match cause {
+        StepCause::SlurmTooOld => Kind::Configuration,
+        StepCause::Refused => Kind::AuthenticationRefused,
+        StepCause::NotJoined => Kind::TimedOut,
+        StepCause::NoJob
+        | StepCause::NotRunning
+        | StepCause::Cancelled
+        | StepCause::JobCancelled
+        | StepCause::Preempted
+        | StepCause::TimeLimit
+        | StepCause::NodeFailed
+        | StepCause::Busy
+        | StepCause::ControllerUnreachable
+        | StepCause::TaskEnded
+        | StepCause::NotInStep
+        | StepCause::TryingOtherJob
+        | StepCause::Restarted
+        | StepCause::Other => Kind::SessionLost,
+    }
+}
+
+const fn loader_kind(cause: LoaderCause) -> Kind {
+    if matches!(cause, LoaderCause::Slow) { Kind::TimedOut } else { Kind::NoInterpreter }
+}
+
+/// Returns the kind and the detail of a fault of SSH.
+fn from_ssh(fault: &ssh::Fault) -> (Kind, String) {
     use crate::ssh::Fault as From;
-    let refused = |detail: String| Fault::new(Kind::AuthenticationRefused, detail);
-    let with_remedy =
-        |kind: Kind, detail: &str| Fault::new(kind, detail).with_remedy(kind.remedy());
+    let none = String::new;
     match fault {
-        From::NameNotFound { .. } => Fault::new(Kind::NameNotFound, ""),
-        From::Unreachable { why } => Fault::new(Kind::Unreachable, why.as_str()),
-        From::TooManyOpenFiles => Fault::new(Kind::FileLimit, ""),
-        From::ConnectionRefused { port } => Fault::new(Kind::Refused, format!("port {port}")),
-        From::TimedOut { phase, .. } => Fault::new(Kind::TimedOut, phase.to_string()),
-        From::NoBanner { why, is_closed: true, .. } => Fault::new(Kind::NoBanner, why.as_str()),
-        From::NoBanner { why, .. } => Fault::new(Kind::KeyExchange, why.as_str()),
+        From::NameNotFound { .. } => (Kind::NameNotFound, none()),
+        From::Unreachable { why } => (Kind::Unreachable, why.clone()),
+        From::TooManyOpenFiles => (Kind::FileLimit, none()),
+        From::ConnectionRefused { port } => (Kind::Refused, format!("port {port}")),
+        From::TimedOut { phase, .. } => (Kind::TimedOut, phase.to_string()),
+        From::NoBanner { why, is_closed: true, .. } => (Kind::NoBanner, why.clone()),
+        From::NoBanner { why, .. } => (Kind::KeyExchange, why.clone()),
         From::NoCommonAlgorithm { kind, .. } => {
-            Fault::new(Kind::KeyExchange, format!("no common {kind} algorithm"))
+            (Kind::KeyExchange, format!("no common {kind} algorithm"))
         }
-        From::HostKeyUnknown { .. } => Fault::new(Kind::HostKeyUnknown, ""),
+        From::HostKeyUnknown { .. } => (Kind::HostKeyUnknown, none()),
         From::HostCertificateRefused { why, .. } => {
-            Fault::new(Kind::HostKeyUnknown, format!("certificate {why}"))
+            (Kind::HostKeyUnknown, format!("certificate {why}"))
         }
-        From::HostKeyChanged(_) => Fault::new(Kind::HostKeyChanged, ""),
-        From::HostKeyRevoked { .. } => Fault::new(Kind::HostKeyRevoked, ""),
+        From::HostKeyChanged(_) => (Kind::HostKeyChanged, none()),
+        From::HostKeyRevoked { .. } => (Kind::HostKeyRevoked, none()),
         From::AuthenticationRefused { offers, .. } => {
-            let is_keyless = !offers.iter().any(|method| method == "publickey");
-            let fault = refused(format!("node offers: {}", ssh::join_names(offers)));
-            let fault = Fault { is_keyless, ..fault };
-            let remedy = fault.common_remedy();
-            fault.with_remedy(remedy)
+            (Kind::AuthenticationRefused, format!("node offers: {}", ssh::join_names(offers)))
         }
-        From::TooManyKeys { .. } => refused("too many keys offered".to_owned()),
-        From::MoreAuthenticationRequired { required, .. } => {
-            refused(format!("node also requires {}", ssh::join_names(required)))
+        From::TooManyKeys { .. } => {
+            (Kind::AuthenticationRefused, "too many keys offered".to_owned())
         }
-        From::PasswordOnly { .. } => refused("node accepts only a password".to_owned()),
-        From::PromptUnanswered { .. } => Fault::new(Kind::PromptUnanswered, ""),
-        From::KeyUnusable { file, problem, .. } => {
-            refused(format!("a key {problem}")).with_remedy(problem.remedy(file))
+        From::MoreAuthenticationRequired { required, .. } => (
+            Kind::AuthenticationRefused,
+            format!("node also requires {}", ssh::join_names(required)),
+        ),
+        From::PasswordOnly { .. } => {
+            (Kind::AuthenticationRefused, "node accepts only a password".to_owned())
         }
-        From::KeyEncrypted { file } => Fault::new(Kind::KeyLocked, file.display().to_string()),
-        From::AgentUnreachable { .. } => refused("the ssh agent does not answer".to_owned()),
-        From::ChannelRefused { why } => Fault::new(Kind::ChannelRefused, why.as_str()),
-        From::CommandRefused => Fault::new(Kind::ChannelRefused, "no command may be run"),
+        From::PromptUnanswered { .. } => (Kind::PromptUnanswered, none()),
+        From::KeyUnusable { problem, .. } => {
+            (Kind::AuthenticationRefused, format!("a key {problem}"))
+        }
+        From::KeyEncrypted { file } => (Kind::KeyLocked, file.display().to_string()),
+        From::AgentUnreachable { .. } => {
+            (Kind::AuthenticationRefused, "the ssh agent does not answer".to_owned())
+        }
+        From::ChannelRefused { why } => (Kind::ChannelRefused, why.clone()),
+        From::CommandRefused => (Kind::ChannelRefused, "no command may be run".to_owned()),
         From::NeedsSshProgram { options } => {
-            Fault::new(Kind::Configuration, format!("only the ssh program supports {options}"))
+            (Kind::Configuration, format!("only the ssh program supports {options}"))
         }
         From::UnsupportedAlgorithms { option, .. } => {
-            Fault::new(Kind::Configuration, format!("{option} lists no algorithm gtop supports"))
+            (Kind::Configuration, format!("{option} lists no algorithm gtop supports"))
         }
         From::AtGateway { gateway, fault } => {
-            let summary = from_ssh(fault);
-            let separator = if summary.detail.is_empty() { "" } else { ", " };
-            let detail = format!("via {gateway}{separator}{}", summary.detail);
-            Fault { detail: detail.into(), ..summary }
+            let (kind, detail) = from_ssh(fault);
+            let separator = if detail.is_empty() { "" } else { ", " };
+            (kind, format!("via {gateway}{separator}{detail}"))
         }
         From::GatewayCannotReach { gateway, why } => {
-            let detail = format!("gateway {gateway} cannot reach the node: {why}");
-            Fault::new(Kind::Unreachable, detail)
+            (Kind::Unreachable, format!("gateway {gateway} cannot reach the node: {why}"))
         }
-        From::GatewayForwardingRefused { gateway, why } => {
-            let detail = format!("gateway {gateway} refuses to forward to the node: {why}");
-            Fault::new(Kind::Configuration, detail)
-        }
+        From::GatewayForwardingRefused { gateway, why } => (
+            Kind::Configuration,
+            format!("gateway {gateway} refuses to forward to the node: {why}"),
+        ),
         From::ProxyCommandFailed { why, is_closed, .. } => {
             let kind = if *is_closed { Kind::NoBanner } else { Kind::SessionLost };
-            Fault::new(kind, format!("ProxyCommand: {why}"))
+            (kind, format!("ProxyCommand: {why}"))
         }
         From::SshProgram { cause, message } => match cause {
-            SshProgramCause::HostKeyUnknown => Fault::new(Kind::HostKeyUnknown, ""),
-            SshProgramCause::HostKeyRevoked => Fault::new(Kind::HostKeyRevoked, ""),
-            SshProgramCause::Configuration => Fault::new(Kind::Configuration, message.as_str()),
-            SshProgramCause::Other => Fault::new(Kind::SessionLost, format!("ssh says: {message}")),
+            SshProgramCause::HostKeyUnknown => (Kind::HostKeyUnknown, none()),
+            SshProgramCause::HostKeyRevoked => (Kind::HostKeyRevoked, none()),
+            SshProgramCause::Configuration => (Kind::Configuration, message.clone()),
+            SshProgramCause::Other => (Kind::SessionLost, format!("ssh says: {message}")),
         },
-        From::BadConfiguration { why } => with_remedy(Kind::Configuration, why),
-        From::AccountRefused { message, .. } => with_remedy(Kind::AccountRefused, message),
-        From::JobRequired { message } => Fault::new(Kind::NoJob, message.as_str()),
-        From::ConnectionLost { phase, .. } => with_remedy(Kind::SessionLost, &phase.to_string()),
-        From::SessionLost { why } => with_remedy(Kind::SessionLost, why),
+        From::BadConfiguration { why } => (Kind::Configuration, why.clone()),
+        From::AccountRefused { message, .. } => (Kind::AccountRefused, message.clone()),
+        From::JobRequired { message } => (Kind::NoJob, message.clone()),
+        From::ConnectionLost { phase, .. } => (Kind::SessionLost, phase.to_string()),
+        From::SessionLost { why } => (Kind::SessionLost, why.clone()),
         From::ProgramNotFound(error) => {
-            Fault::new(Kind::Configuration, format!("cannot start {}", error.program))
+            (Kind::Configuration, format!("cannot start {}", error.program))
         }
     }
 }
@@ -113,10 +139,9 @@ fn from_ssh(fault: &ssh::Fault) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::StepCause;
 
     #[test]
-    fn faults_that_differ_only_by_node_have_one_message_and_their_own_remedies() {
+    fn faults_that_differ_only_by_node_have_one_message() {
         let unknown = |host: &str| {
             from_transport(&transport::Fault::Ssh(ssh::Fault::HostKeyUnknown {
                 host: host.to_owned(),
@@ -125,18 +150,7 @@ mod tests {
             }))
         };
         assert_eq!(unknown("gpu01").message(), unknown("gpu02").message());
-        assert!(unknown("gpu01").remedy().contains("SHA256:gpu01"));
-    }
-
-    #[test]
-    fn a_key_is_no_remedy_where_the_node_takes_none() {
-        for (offers, has_key) in [(&["publickey", "password"][..], true), (&["password"], false)] {
-            let offers = offers.iter().map(|method| (*method).to_owned()).collect();
-            let refused =
-                ssh::Fault::AuthenticationRefused { user: "ada".to_owned(), offers, tried: vec![] };
-            let remedy = from_transport(&refused.into()).remedy().to_owned();
-            assert_eq!(remedy.contains("ssh-add"), has_key, "{remedy}");
-        }
+        assert!(unknown("gpu01").what().contains("SHA256:gpu01"));
     }
 
     #[test]
@@ -146,14 +160,8 @@ mod tests {
             offers: vec!["publickey".to_owned()],
             tried: vec![],
         };
-        let refused = from_transport(&refused.at_gateway("bastion").into());
-        let message = refused.message();
+        let message = from_transport(&refused.at_gateway("bastion").into()).message();
         assert_eq!(message, "authentication refused: via bastion, node offers: publickey");
-        let remedy = refused.remedy();
-        assert!(
-            remedy.ends_with("; check the login name, and load your key with ssh-add"),
-            "{remedy}"
-        );
         let unknown = ssh::Fault::NameNotFound { host: None, why: String::new() };
         let message = from_transport(&unknown.at_gateway("bastion").into()).message();
         assert_eq!(message, "name not found: via bastion");

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use crate::collect::fault::from_transport;
 use crate::collect::stderr::{StderrTail, append_output};
+use crate::fault::LoaderCause;
 use crate::model::{Fault, FaultKind, NodeName, TransportKind};
 use crate::probe::{self, Greeting, GreetingProgress, Interpreter, ProbeSettings, ProbeSource};
 use crate::process::{Exit, Output};
@@ -25,17 +26,14 @@ const STDIN_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for the probe's first frame; Python on a slow file system takes seconds.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Remedies for login shells that do not run gtop's command.
-const SLOW_SHELL_REMEDY: &str = "the login shell is slow: see how long ssh HOST true takes and what the login files there wait \
-                    for; gtop waits longer each time, and from the start with --connect-timeout=SECONDS";
-const READS_INPUT_REMEDY: &str = "a login file such as ~/.bashrc waits for something to be typed; let it do so only when \
-                           interactive: case $- in *i*) ... ;; esac";
-const OTHER_PROGRAM_REMEDY: &str = "a login file starts another program in place of gtop's command (~/.bashrc, ~/.profile: \
-                             let them do so only when interactive), or a forced command does; try ssh HOST true";
+/// Printed by nologin instead of a shell.
+const NO_SHELL: &str = "account is currently not available";
 
-/// Remedy for a restricted shell such as rbash, which runs nothing by path.
-const RESTRICTED_SHELL_REMEDY: &str = "the login shell is a restricted one and may not run /bin/sh: ask the administrator for \
-                          another (chsh -s /bin/bash), or watch this node by srun or --exec";
+/// Printed by sshd instead of the command's output while the password has expired.
+const PASSWORD_EXPIRED: &str = "password has expired";
+
+/// Printed by a restricted shell such as rbash, which runs nothing by path.
+const RESTRICTED: &str = "restricted";
 
 /// A node that is connected and was sent the loader.
 #[derive(Debug)]
@@ -117,23 +115,19 @@ impl Handshake {
         let announced =
             timeout(STDIN_CLOSE_TIMEOUT, await_loader(&mut self.channel, &mut greeting)).await;
         self.noise = greeting.noise().to_vec();
-        let (kind, message, remedy) = match announced {
-            Ok(Ok(_)) => (
-                FaultKind::NoInterpreter,
-                format!("{message}: a login file reads its input"),
-                READS_INPUT_REMEDY,
-            ),
-            Ok(Err(_)) => (
-                FaultKind::NoInterpreter,
-                format!("{message}, and ended with its input"),
-                OTHER_PROGRAM_REMEDY,
-            ),
+        let (cause, message) = match announced {
+            Ok(Ok(_)) => {
+                (LoaderCause::ReadsInput, format!("{message}: a login file reads its input"))
+            }
+            Ok(Err(_)) => {
+                (LoaderCause::OtherProgram, format!("{message}, and ended with its input"))
+            }
             Err(_elapsed) => {
                 self.is_shell_slow = true;
-                (FaultKind::TimedOut, message, SLOW_SHELL_REMEDY)
+                (LoaderCause::Slow, message)
             }
         };
-        Fault::new(kind, append_output(message, &self.noise)).with_remedy(remedy)
+        loader_fault(cause, append_output(message, &self.noise))
     }
 
     /// Waits until the login shell has ended or the channel is closed.
@@ -218,8 +212,7 @@ pub async fn start_script(
     let announced = timeout(limit, await_loader(&mut channel, &mut greeting)).await;
     let (interpreter, rest) = announced.map_err(|_elapsed| {
         let message = format!("the login shell did not start it within {} s", limit.as_secs());
-        Fault::new(FaultKind::TimedOut, append_output(message, greeting.noise()))
-            .with_remedy(SLOW_SHELL_REMEDY)
+        loader_fault(LoaderCause::Slow, append_output(message, greeting.noise()))
     })??;
     if interpreter == Interpreter::Shell {
         let why = "no Python 3.6 or newer; files of runs are read with it";
@@ -249,11 +242,31 @@ async fn await_loader(
                 stderr.drain(channel).await;
                 let message = format!("the login shell ended first, {exit}");
                 let why = stderr.append_to_message(message, greeting.noise());
-                let remedy = if why.contains("restricted") { RESTRICTED_SHELL_REMEDY } else { "" };
-                return Err(Fault::new(FaultKind::NoInterpreter, why).with_remedy(remedy));
+                return Err(loader_fault(end_cause(&why, !greeting.noise().is_empty()), why));
             }
         }
     }
+}
+
+/// Returns why a login shell ended before the loader, by its last words.
+fn end_cause(words: &str, has_noise: bool) -> LoaderCause {
+    // An expired account or password is the cause, whatever else the login files print.
+    if words.contains(NO_SHELL) {
+        LoaderCause::NoShell
+    } else if words.contains(PASSWORD_EXPIRED) {
+        LoaderCause::PasswordExpired
+    } else if words.contains(RESTRICTED) {
+        LoaderCause::Restricted
+    } else if has_noise {
+        LoaderCause::EndedWithOutput
+    } else {
+        LoaderCause::Ended
+    }
+}
+
+/// Returns the fault of a login shell that does not start the probe.
+fn loader_fault(cause: LoaderCause, message: String) -> Fault {
+    from_transport(&transport::Fault::Loader { cause, message })
 }
 
 /// Returns the fault of a probe that has ended.
@@ -300,7 +313,7 @@ fn missing_hello_fault(body: &Body) -> Fault {
     };
     // The probe cannot run on this node, and says why.
     let why = sanitize(error.message.as_deref().unwrap_or(&error.call), 200);
-    Fault::new(FaultKind::NoInterpreter, why.clone()).with_remedy(why)
+    loader_fault(LoaderCause::CannotRun, why)
 }
 
 /// Returns 32 random hexadecimal digits.

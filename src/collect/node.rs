@@ -40,7 +40,6 @@ pub(super) async fn monitor(mut collector: Collector, target: Target, sink: Even
             attempt = 0;
         }
         log::info!("{}: {}", node.target.name, fault.message());
-        let fault = fault.for_node(node.target.name.host());
         if matches!(fault.kind, FaultKind::AccountRefused | FaultKind::NoJob) {
             backoff.after_refusal();
         } else if fault.kind == FaultKind::NoBanner {

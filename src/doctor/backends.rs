@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
+use crate::advice::{self, Known, device, source};
 use crate::collect::Handshake;
 use crate::doctor::{StepResult, StepStatus};
 use crate::metrics::{DEVICE, Value};
@@ -46,13 +47,14 @@ pub(super) async fn add_steps(
     hello: &Body,
     clock: &Clock,
     arrival: Timestamp,
+    known: &Known,
     steps: &mut Vec<StepResult>,
 ) {
     let mut decoder = Decoder::default();
     let Some(Decoded::Hello(hello)) = decoder.decode(hello, arrival) else { return };
     let unreadable = hello.host.unreadable_devices();
     for found in &unreadable {
-        let remedy = unreadable_remedy(found);
+        let remedy = device::of_driver(found.driver.as_deref());
         steps.push(StepResult::note("accelerators", found.text()).with_remedy(remedy));
     }
     // The shell reads no driver but through nvidia-smi.
@@ -98,9 +100,7 @@ pub(super) async fn add_steps(
     let is_certain = !is_confined && !results.is_empty() && results.values().all(is_read);
     if is_certain && !unlisted.is_empty() {
         let row = StepResult::failed("devices", format!("not listed: {}", unlisted.join(", ")));
-        steps.push(
-            row.with_remedy("dmesg there tells why the driver refuses them; ask the administrator"),
-        );
+        steps.push(row.with_remedy(device::UNLISTED));
     }
     for state in &states {
         let needs_python = is_shell_probe && state.source.as_str() != "nvidia-smi";
@@ -115,7 +115,7 @@ pub(super) async fn add_steps(
     }
     if let Some(fault) = session_fault {
         let row = StepResult::failed("samples", sanitize(&fault.message(), 400));
-        steps.push(row.with_duration(took).with_remedy(fault.kind.remedy()));
+        steps.push(row.with_duration(took).with_advice(&advice::of_fault(&fault, known)));
     }
 }
 
@@ -142,19 +142,6 @@ fn record_sample(sample: Sample, results: &mut BTreeMap<Source, BackendResult>) 
 /// The driver of devices that are given to virtual machines.
 const VFIO: &str = "vfio-pci";
 
-/// Returns what to do about devices that gtop cannot read.
-fn unreadable_remedy(found: &UnreadableDevices) -> &'static str {
-    match found.driver.as_deref() {
-        Some("nouveau") => {
-            "NVIDIA's driver is not bound, nouveau has it: install and load the driver nvidia"
-        }
-        Some(VFIO) => {
-            "vfio-pci has it, to give it to a virtual machine: gtop shows it there; to use it here, bind it to its own driver"
-        }
-        _ => "the tools of its vendor show its values",
-    }
-}
-
 /// Returns true if neither NVIDIA's library nor `nvidia-smi` is there.
 fn has_no_tools(states: &[BackendState]) -> bool {
     let is_missing = |name: &str| {
@@ -176,15 +163,15 @@ fn absent_step(
 ) -> Option<StepResult> {
     let why = state.absent.as_ref().filter(|_| state.fault.is_none())?;
     let remedy = if needs_python {
-        "install Python 3.6 or newer on the node"
+        source::NEEDS_PYTHON
     } else if has_devices && state.is_missing {
-        "the node has NVIDIA devices: install the tools of their driver"
+        device::NO_TOOLS
     } else if are_elsewhere && state.is_missing {
-        "the node's NVIDIA devices are not bound to NVIDIA's driver"
+        device::UNBOUND
     } else if state.is_missing {
-        SourceFaultKind::NoLibrary.remedy()
+        source::of_source(SourceFaultKind::NoLibrary)
     } else {
-        "nothing if the node, or what you may use of it, has no such devices"
+        source::NOT_THERE
     };
     let name = sanitize(state.source.as_str(), 40);
     Some(StepResult::note(&name, why.to_string()).with_remedy(remedy))
@@ -207,13 +194,13 @@ fn backend_step(state: &BackendState, result: BackendResult, took: Duration) -> 
         let finding = format!("{}{duration} ({call}){message}", kind.label());
         return StepResult::new(&name, status, finding)
             .with_duration(took)
-            .with_remedy(kind.remedy());
+            .with_remedy(source::of_source(kind));
     }
     let Some(devices) = result.devices else {
         let finding = format!("no answer within {} s", BACKEND_TIMEOUT.as_secs());
         return StepResult::failed(&name, finding)
             .with_duration(took)
-            .with_remedy("run it on the node by hand");
+            .with_remedy(source::NO_ANSWER);
     };
     let faulty: Vec<String> = devices.iter().filter_map(device_fault_text).collect();
     let status = if faulty.is_empty() { StepStatus::Ok } else { StepStatus::Failed };
@@ -221,7 +208,11 @@ fn backend_step(state: &BackendState, result: BackendResult, took: Duration) -> 
     let row = StepResult::new(&name, status, summarize_devices(&devices))
         .with_duration(took)
         .with_details(details);
-    if status == StepStatus::Failed { row.with_remedy(SourceFaultKind::Lost.remedy()) } else { row }
+    if status == StepStatus::Failed {
+        row.with_remedy(source::of_source(SourceFaultKind::Lost))
+    } else {
+        row
+    }
 }
 
 /// Returns the number of devices per model, and the driver version.

@@ -1,7 +1,7 @@
 //! Reports the SSH options in effect for a node, with the file and line that set each.
 
+use crate::advice::Known;
 use crate::doctor::StepResult;
-use crate::doctor::remedy::Advice;
 use crate::ssh::{EffectiveOption, Profile};
 use crate::text::sanitize;
 use crate::transport::{Reach, Target};
@@ -42,11 +42,11 @@ const SUMMARY_OPTIONS: usize = 3;
 /// Maximum length of a value, in characters.
 const MAX_LINE_CHARS: usize = 200;
 
-/// Returns the step of the configuration, and passes the options on to `advice`.
+/// Returns the step of the configuration, and adds the options to what is known.
 pub(super) fn configuration_step(
     target: &Target,
     options: &[EffectiveOption],
-    advice: &mut Advice,
+    known: &mut Known,
 ) -> StepResult {
     if options.is_empty() {
         return StepResult::ok(super::STEPS[0], "fixed values, no configuration file");
@@ -63,7 +63,7 @@ pub(super) fn configuration_step(
         let lower = name.to_ascii_lowercase();
         let Some(option) = options.iter().find(|option| option.name == lower) else { continue };
         let value = sanitize(&option.values.join(" "), MAX_LINE_CHARS);
-        advice.set_option(name, &option.values, option.origin.as_ref());
+        known.set_option(name, &option.values, option.origin.as_ref());
         if index < SUMMARY_OPTIONS {
             summary.push(format!("{name} {value}"));
         }

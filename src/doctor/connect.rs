@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::doctor::remedy::Advice;
+use crate::advice::{self, Known};
 use crate::doctor::{StepResult, StepStatus};
 use crate::ssh::{
     ConnectEvent, ConnectPhase, CredentialOutcome, HostKeyStatus, Origin, RouteSummary, TracedEvent,
@@ -21,6 +21,9 @@ const SSH_PROGRAM: &str = "ssh program";
 
 /// Name of the step for a master connection that the user has opened.
 const MASTER: &str = "master";
+
+/// Name of the step for the login shell.
+const LOGIN_SHELL: &str = "login shell";
 
 /// Name of the step for a Slurm job step.
 const SRUN: &str = "srun";
@@ -42,7 +45,7 @@ pub(super) fn add_steps(
     events: &[TracedEvent],
     period: Period,
     outcome: Result<Option<&str>, &transport::Fault>,
-    advice: &Advice,
+    known: &Known,
     steps: &mut Vec<StepResult>,
 ) {
     let mut builder = StepBuilder {
@@ -60,7 +63,7 @@ pub(super) fn add_steps(
     }
     match outcome {
         Ok(banner) => builder.finish(period.ended, banner),
-        Err(fault) => builder.fail(period.ended, fault, advice),
+        Err(fault) => builder.fail(period.ended, fault, known),
     }
 }
 
@@ -290,7 +293,7 @@ impl StepBuilder<'_> {
         self.steps.push(row.with_duration(took).with_details(details.into_iter().collect()));
     }
 
-    fn fail(mut self, ended: Instant, fault: &transport::Fault, advice: &Advice) {
+    fn fail(mut self, ended: Instant, fault: &transport::Fault, known: &Known) {
         let took = self.take_elapsed(ended);
         while !self.gateways.is_empty() {
             self.on_gateway_finished(ended);
@@ -320,7 +323,7 @@ impl StepBuilder<'_> {
         if let Some(row) = self.find_step(step) {
             row.status = StepStatus::Failed;
             row.finding = fault_text(fault);
-            row.remedy = Some(advice.for_transport_fault(fault));
+            row.remedy = Some(advice::of_cause(fault, known).text());
             row.duration = row.duration.or(Some(took)).max(Some(took));
         }
     }
@@ -332,6 +335,7 @@ fn step_of(fault: &transport::Fault, last: ConnectPhase) -> &'static str {
         transport::Fault::Ssh(fault) => fault.step().unwrap_or(last.step()),
         transport::Fault::ExecFailed { .. } => SSH_PROGRAM,
         transport::Fault::SlurmStep { .. } => SRUN,
+        transport::Fault::Loader { .. } => LOGIN_SHELL,
     }
 }
 
@@ -396,9 +400,8 @@ fn gateway_text(event: &ConnectEvent) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::NodeName;
-    use crate::ssh::{Fault, Profile, SshTarget};
-    use crate::transport::{Reach, StepCause, Target};
+    use crate::ssh::Fault;
+    use crate::transport::StepCause;
 
     /// Returns the steps for these events, one millisecond apart, as `status step duration: finding | details`.
     fn steps_of(
@@ -413,19 +416,12 @@ mod tests {
             .enumerate()
             .map(|(index, note)| TracedEvent { at: after(index + 1), event: note })
             .collect();
-        let ssh = SshTarget {
-            host: "gpu01".to_owned(),
-            user: None,
-            port: None,
-            profile: Profile::System,
-        };
-        let target = Target { name: NodeName::new("gpu01").unwrap(), reach: Reach::Ssh(ssh) };
         let mut steps = Vec::new();
         add_steps(
             &events,
             Period { began, ended },
             outcome,
-            &Advice::for_target(&target),
+            &Known::new("gpu01", None, "gpu01", None),
             &mut steps,
         );
         let line = |row: &StepResult| {

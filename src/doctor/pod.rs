@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::advice::scheduler;
 use crate::doctor::{Report, StepResult};
 use crate::inventory::{Pod, PodError};
 use crate::model::{NodeName, NodeNameError};
@@ -13,7 +14,10 @@ pub fn report_on_pod(pod: &Result<Pod, PodError>, took: Duration) -> Result<Repo
         Ok(pod) => pod_steps(pod, took),
         Err(error) => {
             let row = StepResult::failed("metadata server", error.to_string());
-            vec![row.with_duration(took).with_remedy(error.remedy())]
+            vec![
+                row.with_duration(took)
+                    .with_remedy(scheduler::of_pod(error.is_no_metadata_server())),
+            ]
         }
     };
     Ok(Report::new(NodeName::new("tpu-pod")?, steps))
@@ -36,10 +40,8 @@ fn pod_steps(pod: &Pod, took: Duration) -> Vec<StepResult> {
     });
     let finding = format!("{}, {this_machine}", workers.len());
     let workers_step = StepResult::ok("workers", finding).with_details(lines.collect());
-    let slice_step = slice.map(|slice| {
-        StepResult::note("slices", slice.text())
-            .with_remedy("run gtop on a worker of each other slice")
-    });
+    let slice_step = slice
+        .map(|slice| StepResult::note("slices", slice.text()).with_remedy(scheduler::OTHER_SLICES));
     let steps = [source_step.with_duration(took), accelerator_step, workers_step];
     steps.into_iter().chain(slice_step).collect()
 }

@@ -2,8 +2,8 @@
 
 use tokio::time::{Instant, timeout};
 
+use crate::advice::{self, Known};
 use crate::collect::Handshake;
-use crate::doctor::remedy::Advice;
 use crate::doctor::{StepResult, backends};
 use crate::model::{Fault, TransportKind};
 use crate::probe::{self, Interpreter};
@@ -40,21 +40,21 @@ pub(super) async fn add_steps(
     mut handshake: Handshake,
     clock: &Clock,
     python_search: PythonSearch<'_>,
-    advice: &Advice,
+    known: &Known,
     steps: &mut Vec<StepResult>,
 ) {
     let began = Instant::now();
     let loaded =
         handshake.await_loader(Handshake::loader_timeout(python_search.transport, 0)).await;
     let shell = login_shell_step(handshake.noise());
-    let failed = |step: &str, fault: &Fault, has_noise: bool| {
+    let failed = |step: &str, fault: &Fault| {
         StepResult::failed(step, sanitize(&fault.message(), 900))
-            .with_remedy(advice.for_node_fault(fault, has_noise))
+            .with_advice(&advice::of_fault(fault, known))
     };
     let interpreter = match loaded {
         Ok(interpreter) => interpreter,
         Err(fault) => {
-            let row = failed("login shell", &fault, !handshake.noise().is_empty());
+            let row = failed("login shell", &fault);
             steps.push(row.with_duration(began.elapsed()));
             return;
         }
@@ -67,7 +67,7 @@ pub(super) async fn add_steps(
     let frame = match frame {
         Ok(frame) => frame,
         Err(fault) => {
-            steps.push(failed("probe", &fault, true).with_duration(took));
+            steps.push(failed("probe", &fault).with_duration(took));
             return;
         }
     };
@@ -77,13 +77,11 @@ pub(super) async fn add_steps(
         Interpreter::Python => StepResult::ok("interpreter", finding),
         Interpreter::Shell => StepResult::note("interpreter", finding)
             .with_details(python_search.fetch_reasons().await)
-            .with_remedy(
-                "sh works, at a higher CPU cost for the node; install Python 3.6 or newer",
-            ),
+            .with_remedy(advice::source::SHELL_PROBE),
     });
     steps.push(probe_step(hello).with_duration(took));
     steps.extend(enclosing_job_step(hello, handshake.via()));
-    backends::add_steps(&mut handshake, &frame.body, clock, arrival, steps).await;
+    backends::add_steps(&mut handshake, &frame.body, clock, arrival, known, steps).await;
     steps.extend(clock_step(hello, arrival, took));
     handshake.close().await;
 }
@@ -162,8 +160,7 @@ fn clock_step(hello: &Hello, arrival: Timestamp, took: std::time::Duration) -> O
     }
     let direction = if offset > 0 { "ahead of" } else { "behind" };
     let finding = format!("{} s {direction} this machine", offset.abs() / 1_000_000);
-    let remedy = "ages are still shown correctly; check timedatectl on both machines";
-    Some(StepResult::note("clock", finding).with_remedy(remedy))
+    Some(StepResult::note("clock", finding).with_remedy(advice::source::CLOCK))
 }
 
 impl PythonSearch<'_> {

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::doctor::remedy::shell_quoted;
+use crate::advice::scheduler;
 use crate::doctor::{Report, StepResult, StepStatus, srun};
 use crate::inventory::slurm::{
-    JobFilter, SlurmError, SlurmErrorKind, fetch_jobs, fetch_node_addresses, is_job_list_private,
+    JobFilter, SlurmError, fetch_jobs, fetch_node_addresses, is_job_list_private,
     run_command_within, targets_of_jobs,
 };
-use crate::model::{Job, JobState, NodeName};
+use crate::model::{Job, JobState, NodeName, SchedulerErrorKind};
 use crate::nodeset;
 use crate::ssh::SchedulerAddresses;
 use crate::text::sanitize;
@@ -119,21 +119,21 @@ fn configuration_step() -> StepResult {
         return StepResult::ok(step, format!("{path} (SLURM_CONF)"));
     }
     StepResult::failed(step, format!("SLURM_CONF is {path}, which does not exist"))
-        .with_remedy("unset SLURM_CONF, or correct it")
+        .with_remedy(scheduler::BAD_SLURM_CONF)
 }
 
 /// Reports a failure at the step of the configuration, if that is its cause. Returns true if so.
 fn attribute_to_configuration(steps: &mut [StepResult], error: Option<&SlurmError>) -> bool {
     let row = steps.iter_mut().find(|row| row.step == "configuration");
     let Some(row) = row else { return false };
-    let error = error.filter(|error| error.kind == SlurmErrorKind::BadConfiguration);
+    let error = error.filter(|error| error.kind == SchedulerErrorKind::BadConfiguration);
     let remedy = if let Some(error) = error {
         let previous = std::mem::replace(&mut row.finding, error.message.clone());
         row.details.insert(0, previous);
-        error.remedy
+        scheduler::of_scheduler(error.kind, &error.message)
     } else if row.status == StepStatus::Note {
         "slurm.conf is missing and no server provides it".clone_into(&mut row.finding);
-        "start gtop on a login node, set SLURM_CONF, or ask the administrator for slurm.conf"
+        scheduler::NO_SLURM_CONF
     } else {
         return false;
     };
@@ -148,7 +148,7 @@ async fn munge_step() -> StepResult {
             return StepResult::ok("munge", "authentication works");
         }
         // Slurm may use another authentication plugin than munge.
-        Err(SlurmError { kind: SlurmErrorKind::NotInstalled, .. }) => {
+        Err(SlurmError { kind: SchedulerErrorKind::NotInstalled, .. }) => {
             return StepResult::not_applicable("munge", "not on the PATH");
         }
         Ok(answer) if answer.stderr.trim().is_empty() => answer.stdout,
@@ -157,7 +157,7 @@ async fn munge_step() -> StepResult {
     };
     StepResult::failed("munge", "authentication fails: Slurm cannot identify you")
         .with_details(vec![sanitize(complaint.lines().next().unwrap_or_default(), 300)])
-        .with_remedy("as root on this machine: systemctl restart munge")
+        .with_remedy(scheduler::MUNGE)
 }
 
 async fn check_controller(steps: &mut Vec<StepResult>) -> Option<()> {
@@ -178,8 +178,8 @@ async fn check_controller(steps: &mut Vec<StepResult>) -> Option<()> {
                 let line = answer.stdout.lines().find(|line| !line.trim().is_empty());
                 let line = sanitize(line.unwrap_or("nothing"), 200);
                 let finding = format!("unexpected output of scontrol ping: {line:?}");
-                let row = StepResult::failed("controller", finding)
-                    .with_remedy("run scontrol ping by hand; another program may have its name");
+                let row =
+                    StepResult::failed("controller", finding).with_remedy(scheduler::ODD_PING);
                 // With a broken configuration, scontrol would have failed.
                 steps.push(row.with_duration(took));
                 return None;
@@ -210,10 +210,10 @@ async fn controller_failure(line: &str) -> StepResult {
     let detail = address.map(|(host, port)| format!("tried {host}:{port}"));
     let row = if is_listening {
         StepResult::failed("controller", "hangs: accepts connections, but does not answer")
-            .with_remedy("ask the administrator to check and restart slurmctld")
+            .with_remedy(scheduler::CONTROLLER_HANGS)
     } else {
         StepResult::failed("controller", "down: nothing listens at its address")
-            .with_remedy("ask the administrator to start slurmctld")
+            .with_remedy(scheduler::CONTROLLER_DOWN)
     };
     row.with_details([Some(line.to_owned()), detail].into_iter().flatten().collect())
 }
@@ -239,14 +239,15 @@ fn controller_address() -> Option<(String, u16)> {
 }
 
 fn error_step(step: &str, error: &SlurmError) -> StepResult {
-    StepResult::failed(step, error.message.as_str()).with_remedy(error.remedy)
+    StepResult::failed(step, error.message.as_str())
+        .with_remedy(scheduler::of_scheduler(error.kind, &error.message))
 }
 
 async fn check_jobs(filter: &JobFilter, steps: &mut Vec<StepResult>) -> Option<Vec<Job>> {
     let began = Instant::now();
     let jobs = match fetch_jobs(filter).await {
         Ok(jobs) => jobs,
-        Err(error) if error.kind == SlurmErrorKind::NoSuchJob => Vec::new(),
+        Err(error) if error.kind == SchedulerErrorKind::NoSuchJob => Vec::new(),
         Err(error) => {
             steps.push(error_step("jobs", &error).with_duration(began.elapsed()));
             return None;
@@ -261,9 +262,8 @@ async fn check_jobs(filter: &JobFilter, steps: &mut Vec<StepResult>) -> Option<V
         format!("job {} is pending: {reason}", job.shown_id)
     });
     let row = if running == 0 {
-        StepResult::note("jobs", format!("no running job {}", filter.describe())).with_remedy(
-            "submit one with sbatch or salloc; gtop --slurm shows the nodes of running jobs",
-        )
+        StepResult::note("jobs", format!("no running job {}", filter.describe()))
+            .with_remedy(scheduler::NO_JOBS)
     } else {
         let status = if took > SLOW_ANSWER { StepStatus::Note } else { StepStatus::Ok };
         StepResult::new("jobs", status, finding)
@@ -352,7 +352,7 @@ fn nodes_step(output: &str, job_nodes: &BTreeSet<&str>, waits_for_nodes: bool) -
     if by_state.is_empty() && !unlisted.is_empty() {
         let names = nodeset::fold(&unlisted);
         StepResult::note("nodes", format!("sinfo does not list {names}"))
-            .with_remedy("run sinfo --Node by hand")
+            .with_remedy(scheduler::UNLISTED_NODES)
     } else if by_state.is_empty() {
         StepResult::ok("nodes", format!("{} used by your jobs, no problems", job_nodes.len()))
     } else {
@@ -362,20 +362,8 @@ fn nodes_step(output: &str, job_nodes: &BTreeSet<&str>, waits_for_nodes: bool) -
         let status = if is_down || waits_for_nodes { StepStatus::Failed } else { StepStatus::Note };
         StepResult::new("nodes", status, first)
             .with_details(lines)
-            .with_remedy(resume_remedy(&stopped))
+            .with_remedy(scheduler::resume(&stopped))
     }
-}
-
-/// Returns the command that resumes the nodes.
-fn resume_remedy(stopped: &BTreeSet<&str>) -> String {
-    if stopped.is_empty() {
-        return "no new jobs start there; ask the administrator for how long".to_owned();
-    }
-    format!(
-        "no new jobs start there, even once the reason is gone, until an administrator runs: \
-         scontrol update NodeName={} State=RESUME",
-        shell_quoted(&nodeset::fold(stopped))
-    )
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::advice::{self, scheduler};
 use crate::doctor::{StepResult, StepStatus, connect};
 use crate::inventory::slurm::{choose_step_jobs, step_job, targets_of_jobs};
 use crate::model::{Job, JobList, JobState};
@@ -36,11 +37,11 @@ fn version_step(support: &StepSupport, failure_status: StepStatus) -> StepResult
     match &support.version {
         Ok(version) => StepResult::ok("srun", format!("{version}: steps can overlap")),
         Err(Fault::SlurmStep { cause, message: says }) => {
-            StepResult::new("srun", failure_status, format!("{says}: {}", cause.facts().text))
-                .with_remedy(cause.facts().remedy)
+            StepResult::new("srun", failure_status, format!("{says}: {}", cause.text()))
+                .with_advice(&advice::of_step(*cause))
         }
         Err(fault) => StepResult::new("srun", failure_status, connect::fault_text(fault))
-            .with_remedy("without srun, nodes are reached by ssh only; load the Slurm module"),
+            .with_remedy(scheduler::NO_SRUN),
     }
 }
 
@@ -82,9 +83,9 @@ async fn try_step(
         }
         let row = StepResult::new("step", failure_status, failure).with_details(failures);
         break row.with_remedy(if failure_status == StepStatus::Failed {
-            "omit --transport srun, so that nodes are reached by ssh"
+            scheduler::NO_STEP
         } else {
-            "not needed where nodes allow ssh; if both are forbidden, ask the administrator"
+            scheduler::NO_STEP_BESIDE_SSH
         });
     };
     Some(row.with_duration(began.elapsed()))

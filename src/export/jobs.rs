@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use crate::advice;
 use crate::fleet::{Certainty, Fleet, job_holdings};
 use crate::insight::node_status::device_label;
 use crate::model::{Allocation, Device, Job, JobState};
@@ -25,7 +26,7 @@ pub fn write_jobs(
     }
     if let (Some(problem), Some(at)) = (&list.error, list.at) {
         let age = format_age(now.since(at));
-        writeln!(out, "the job list is {age} old: {}; {}", problem.message, problem.remedy)?;
+        writeln!(out, "the job list is {age} old: {}", advice::scheduler::explained(problem))?;
     }
     for note in &list.notes {
         writeln!(out, "{note}")?;

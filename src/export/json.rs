@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use jiff::tz::TimeZone;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
+use crate::advice::{self, Known, Step};
 use crate::export::OutputField;
 use crate::export::json::jobs::{HolderJson, Jobs, RosterJson};
 use crate::export::json::schema::{
@@ -154,7 +155,7 @@ object! {
         /// Devices in the driver's order, each followed by its MIG slices.
         devices: Devices<'a> = Devices { node, now, chosen: nodes.chosen },
         /// Why the node or its devices need attention, and what its connection does; the most important first.
-        notes: Vec<NoteJson> = fleet_notes(nodes.fleet, node, now).iter().map(NoteJson::of).collect(),
+        notes: Vec<NoteJson> = fleet_notes(nodes.fleet, node, now).iter().map(|note| NoteJson::of(node, note)).collect(),
         /// Device events since gtop started, latest last.
         events: Vec<EventJson<'a>> =
             node.events.iter().map(|record| EventJson::of(node, record, now)).collect(),
@@ -173,7 +174,7 @@ object! {
 
 object! {
     /// A note on a node or its devices.
-    NoteJson as "note" of (note: &Note) {
+    NoteJson as "note" of (node: &Node, note: &Note) {
         /// Its kind; the same for the same kind of note, whatever its text.
         id: &'static str = note.id(),
         /// error, warning, notice, recovery or info.
@@ -183,7 +184,7 @@ object! {
         /// What it means.
         meaning: String = note.meaning().into_owned(),
         /// What to do about it; empty if nothing.
-        remedy: String = note.remedy().into_owned(),
+        remedy: String = note.advice(&node.name).text(),
     }
 }
 
@@ -231,15 +232,36 @@ object! {
             Link::Down { retry_at, .. } => *retry_at,
             Link::Idle | Link::Opening { .. } | Link::Up => None,
         };
+        let advice = advice::of_fault(fault, &Known::of_node(&node.name));
     } {
         /// Kind of fault, as shown on the screen.
         kind: &'static str = fault.kind.label(),
         /// Details of the fault; may be empty.
         detail: &'a str = &fault.detail,
-        /// What to do about it.
-        remedy: &'a str = fault.remedy(),
+        /// What happened at this node, in full.
+        what: String = fault.what().into_owned(),
+        /// What to do about it, one step per line; lines for a file are indented.
+        remedy: String = advice.text(),
+        /// What to do about it, step by step.
+        steps: Vec<StepJson> = advice.steps.iter().map(StepJson::of).collect(),
         /// Seconds until gtop retries; null when it does not retry automatically.
         retry_in_seconds: Option<f64> = retry_at.map(|at| millis(at.since(now).as_secs_f64())),
+    }
+}
+
+object! {
+    /// A step of advice.
+    StepJson as "step" of (step: &Step) {
+        /// What to do, as a sentence that ends with the command.
+        text: String = step.sentence(),
+        /// The command that does it, for a shell; null if a person has to do it.
+        command: Option<String> = step.command.clone(),
+        /// True if root has to do it, on the machine that the text names.
+        needs_root: bool = step.needs_root(),
+        /// The file that the lines are for.
+        file: Option<&'static str> = step.file,
+        /// Lines for the file.
+        lines: Vec<String> = step.lines.clone(),
     }
 }
 
@@ -297,7 +319,7 @@ object! {
         /// How long the fault has lasted.
         for_seconds: f64 = millis((fault.duration + now.since(fault.at)).as_secs_f64()),
         /// What to do about it.
-        remedy: &'static str = fault.kind.remedy(),
+        remedy: &'static str = advice::source::of_source(fault.kind),
     }
 }
 

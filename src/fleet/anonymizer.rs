@@ -296,9 +296,8 @@ impl Anonymizer {
             at: list.at,
             error: list.error.as_ref().map(|error| JobListError {
                 message: WITHHELD.into(),
-                remedy: WITHHELD.into(),
+                kind: error.kind,
                 since: error.since,
-                is_unconfigured: error.is_unconfigured,
             }),
             notes: Vec::new(),
             filter_text: WITHHELD.into(),
@@ -396,7 +395,7 @@ fn link(link: &Link) -> Link {
     }
 }
 
-/// Returns the kind of a fault, with the remedy for all nodes.
+/// Returns the kind of a fault alone.
 fn fault(fault: &Fault) -> Fault {
     Fault::new(fault.kind, "")
 }
@@ -436,7 +435,8 @@ mod tests {
     use crate::fleet::Metric;
     use crate::model::{
         Ancestor, ContainerKind, Counter, DeviceAllocation, DeviceEvidence, FaultKind,
-        JobDeviceFiles, JobOutcome, Percent, ProcessKey, Source, SourceFaultKind, UnseenReason,
+        JobDeviceFiles, JobOutcome, Percent, ProcessKey, SchedulerErrorKind, Source,
+        SourceFaultKind, UnseenReason,
     };
     use crate::time::Timestamp;
 
@@ -532,7 +532,7 @@ mod tests {
 
     fn node(name: &str) -> Node {
         let uuid = text("GPU-beef");
-        let fault = Fault::new(FaultKind::Refused, "10.20.30.40").with_remedy("ask alice");
+        let fault = Fault::new(FaultKind::Refused, "10.20.30.40").with_what("ask alice");
         let mut node = Node::new(NodeName::new(name).unwrap(), Duration::from_secs(60));
         node.history.record(&uuid, Metric::Utilization, Timestamp::default(), Percent::default());
         node.last_fault = Some(fault.clone());
@@ -622,9 +622,8 @@ mod tests {
             jobs: vec![job()],
             error: Some(JobListError {
                 message: text("gpu01 does not answer"),
-                remedy: text("ask alice"),
+                kind: SchedulerErrorKind::Other,
                 since: Timestamp::default(),
-                is_unconfigured: false,
             }),
             notes: vec![text("job 4711 of alice is unknown")],
             filter_text: text("of alice"),

@@ -374,7 +374,7 @@ mod tests {
     use crate::fleet::{History, Metric, Totals, User};
     use crate::model::{
         Allocation, Device, DeviceAllocation, Hello, HostFacts, Job, JobListError, NodeState,
-        Percent, Reading, SchedulerNode, Source,
+        Percent, Reading, SchedulerErrorKind, SchedulerNode, Source,
     };
     use crate::time::Timestamp;
 
@@ -500,9 +500,8 @@ mod tests {
         let allocations = nodes.iter().map(allocation).collect();
         let error = has_failed.then(|| JobListError {
             message: "squeue failed".into(),
-            remedy: "wait".into(),
+            kind: SchedulerErrorKind::Other,
             since: Timestamp::from_micros(1),
-            is_unconfigured: false,
         });
         let at = Some(Timestamp::default());
         let starts_at = Some(Timestamp::default());

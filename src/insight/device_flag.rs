@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::advice::device as advice;
 use crate::fleet::{Health, HealthReason, Node, SlowdownCause, is_busy, unexplained_memory};
 use crate::insight::Severity;
 use crate::model::{Bytes, Device, Reason, RecoveryAction};
@@ -20,12 +21,6 @@ pub(crate) enum DeviceFlag {
     NoSlices,
 }
 
-const RESET: &str = "when nothing uses it: nvidia-smi --gpu-reset there, as administrator";
-const REPLACE: &str = "stop using it, and ask the administrator to have it replaced";
-const REBOOT: &str = "the device fell off the bus; reboot the node";
-const GONE: &str = "dmesg there tells why, such as Xid 79; if a reboot does not bring it back, ask the administrator";
-const STOP: &str = "results on this device may be wrong: stop using it, and ask the administrator to reset or replace it";
-
 /// Xids that are mostly caused by the program, not by the device.
 const APPLICATION_XIDS: [u64; 4] = [13, 31, 43, 45];
 /// Xids with which the driver records what it has put aside, or that errors were corrected.
@@ -36,36 +31,22 @@ pub(crate) fn is_harmless_xid(code: u64) -> bool {
     APPLICATION_XIDS.contains(&code) || INFORMATION_XIDS.contains(&code)
 }
 
-/// Returns what an Xid means for those who use the device, and what to do about it.
-pub(crate) const fn explain_xid(code: u64) -> (&'static str, &'static str) {
+/// Returns what an Xid means for those who use the device.
+pub(crate) const fn xid_meaning(code: u64) -> &'static str {
     match code {
-        13 | 31 | 43 | 45 => (
-            "mostly an error of the program that ran there, or what follows one",
-            "look at its output; if different programs fail on this device alone, test it: dcgmi diag -r 3 there",
-        ),
-        48 | 95 | 140 => ("uncorrected memory errors since the driver was loaded", STOP),
-        63 => (
-            "the driver has noted which memory of the device is to be replaced by spare memory, at the next reset at the latest",
-            "nothing, unless it occurs often; gtop tells if a reset is needed",
-        ),
-        92 => (
-            "many memory errors, all of which were corrected",
-            "nothing, unless it occurs often; then ask the administrator to check the device",
-        ),
-        94 => ("memory of the device has failed; a reset puts spare memory in its place", RESET),
-        79 => ("the device no longer answers", REBOOT),
-        61 | 62 | 119 | 120 => (
-            "the device's own firmware does not work",
-            "when nothing uses it: nvidia-smi --gpu-reset there, as administrator; else reboot the node",
-        ),
-        74 | 144 | 145 | 149 | 155 => (
-            "a link between devices failed: jobs on several devices may hang",
-            "nvidia-smi nvlink --status there shows the links; ask the administrator to check them",
-        ),
-        _ => (
-            "an error that the driver reported",
-            "NVIDIA's list of Xid errors tells what to do; dmesg there has the whole message",
-        ),
+        13 | 31 | 43 | 45 => "mostly an error of the program that ran there, or what follows one",
+        48 | 95 | 140 => "uncorrected memory errors since the driver was loaded",
+        63 => {
+            "the driver has noted which memory of the device is to be replaced by spare memory, at the next reset at the latest"
+        }
+        92 => "many memory errors, all of which were corrected",
+        94 => "memory of the device has failed; a reset puts spare memory in its place",
+        79 => "the device no longer answers",
+        61 | 62 | 119 | 120 => "the device's own firmware does not work",
+        74 | 144 | 145 | 149 | 155 => {
+            "a link between devices failed: jobs on several devices may hang"
+        }
+        _ => "an error that the driver reported",
     }
 }
 
@@ -310,7 +291,7 @@ impl DeviceFlag {
             HealthReason::EccUncorrectedTotal(_) => {
                 "uncorrected memory errors at some time, and no memory was put aside for them"
             }
-            HealthReason::Xid { code, .. } => explain_xid(*code).0,
+            HealthReason::Xid { code, .. } => xid_meaning(*code),
             HealthReason::PcieBelowMax { .. } => {
                 "the link to the host is slower than it can be, although the device works"
             }
@@ -338,48 +319,11 @@ impl DeviceFlag {
 
     /// Returns what to do about it.
     pub(crate) const fn remedy(&self) -> &'static str {
-        let reason = match self {
-            Self::Slowed(SlowdownCause::Thermal) => {
-                return "check cooling and airflow, and that the fans turn; nvidia-smi -q -d TEMPERATURE,PERFORMANCE there";
-            }
-            Self::Slowed(SlowdownCause::PowerBrake) => {
-                return "ask the administrator to check the power supplies and the rack's power limit";
-            }
-            Self::Slowed(SlowdownCause::Hardware) => {
-                return "check temperature and power; nvidia-smi -q -d PERFORMANCE there";
-            }
-            Self::UnexplainedMemory(_) => {
-                return "as administrator, fuser -v /dev/nvidia* there shows processes that the driver does not list; else a reset frees it";
-            }
-            Self::NoSlices => {
-                return "as administrator, nvidia-smi mig -cgi there cuts slices, or nvidia-smi -mig 0 ends the mode";
-            }
-            Self::Health(reason) => reason,
-        };
-        match reason {
-            HealthReason::Lost => REBOOT,
-            HealthReason::NeedsReset
-            | HealthReason::RemapPending
-            | HealthReason::RetirementPending
-            | HealthReason::LoadWithoutProcess(_) => RESET,
-            HealthReason::NoPermission => "ask the administrator for access to the devices",
-            HealthReason::Gone(_) => GONE,
-            HealthReason::Driver(_) | HealthReason::NotRead(_) => "run nvidia-smi there by hand",
-            HealthReason::Recovery(_) => "do so when nothing uses the device, as administrator",
-            HealthReason::RemapFailed | HealthReason::SramThreshold => REPLACE,
-            HealthReason::EccUncorrected(_) => STOP,
-            HealthReason::EccUncorrectedTotal(_) => {
-                "if programs fail on this device alone, test it: dcgmi diag -r 3 there"
-            }
-            HealthReason::Xid { code, .. } => explain_xid(*code).1,
-            HealthReason::PcieBelowMax { .. } => {
-                "lspci -vv there shows the link; ask the administrator to check slot and riser"
-            }
-            HealthReason::FanFailed => "ask the administrator to check the fan",
-            HealthReason::NvlinksDown { .. } => {
-                "nvidia-smi nvlink --status there shows the links; ask the administrator to check them"
-            }
-            HealthReason::Slowed { cause, .. } => Self::Slowed(*cause).remedy(),
+        match self {
+            Self::Slowed(cause) => advice::of_slowdown(*cause),
+            Self::UnexplainedMemory(_) => advice::UNEXPLAINED_MEMORY,
+            Self::NoSlices => advice::NO_SLICES,
+            Self::Health(reason) => advice::of_health(reason),
         }
     }
 }

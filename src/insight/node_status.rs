@@ -3,13 +3,16 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use crate::advice::{self, Advice, Known};
 use crate::fleet::{Fleet, Node, SourceState};
 use crate::insight::FleetView;
 use crate::insight::Severity;
 use crate::insight::device_count;
 use crate::insight::device_flag::DeviceFlag;
 use crate::insight::note::{NextAttempt, Note};
-use crate::model::{Device, Fault, FaultKind, Freshness, JobId, JobList, Link, SchedulerNode};
+use crate::model::{
+    Device, Fault, FaultKind, Freshness, JobId, JobList, Link, SchedulerNode, SourceFault,
+};
 use crate::text::UNKNOWN;
 use crate::time::Timestamp;
 
@@ -180,22 +183,15 @@ fn source_fault_notes(node: &Node, now: Timestamp) -> Vec<Note> {
     node.sources.iter().filter_map(faulty).collect()
 }
 
-/// Returns the full remedy for the fault of a node.
-pub(crate) fn full_remedy(node: &Node) -> Option<&str> {
+/// Returns what to do about the fault of a node; nothing if it has none.
+pub(crate) fn node_advice(node: &Node) -> Advice {
+    let of_fault = |fault| advice::of_fault(fault, &Known::of_node(&node.name));
     if node.reported().is_some() {
-        return login_doubt(node).map(Fault::remedy);
+        return login_doubt(node).map(of_fault).unwrap_or_default();
     }
-    let fault = node.fault().map(Fault::remedy);
-    fault.or_else(|| node.source_fault().map(|(_, fault)| fault.kind.remedy()))
-}
-
-/// Returns the remedy in a few words.
-pub(crate) fn short_remedy(node: &Node) -> Option<&'static str> {
-    if node.reported().is_some() {
-        return login_doubt(node).map(|fault| fault.kind.remedy());
-    }
-    let fault = node.fault().map(Fault::common_remedy);
-    fault.or_else(|| node.source_fault().map(|(_, fault)| fault.kind.remedy()))
+    let of_source = |(_, fault): (_, &SourceFault)| advice::source::of_source(fault.kind).into();
+    let source = || node.source_fault().map(of_source);
+    node.fault().map(of_fault).or_else(source).unwrap_or_default()
 }
 
 /// Groups devices by flag: `#3,5 !THERM`.
@@ -277,7 +273,7 @@ mod tests {
     use crate::fleet::Totals;
     use crate::model::{
         DeviceFault, Job, NodeName, NodeState, Percent, Reading, SchedulerNodes, Source,
-        SourceFault, SourceFaultKind, Throttle,
+        SourceFaultKind, Throttle,
     };
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
@@ -365,11 +361,10 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_has_a_full_and_a_short_remedy() {
-        let fault = Fault::new(FaultKind::HostKeyChanged, "").with_remedy("eavesdropping");
+    fn a_fault_has_a_remedy_that_names_the_node() {
+        let fault = Fault::new(FaultKind::HostKeyUnknown, "").with_what("eavesdropping");
         let node = node(Link::Down { fault, retry_at: None });
-        assert_eq!(full_remedy(&node), Some("eavesdropping"));
-        assert_eq!(short_remedy(&node), Some(FaultKind::HostKeyChanged.remedy()));
+        assert_eq!(node_advice(&node).first(), "check the fingerprint and run: gtop trust gpu01");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::advice::{self, Advice, Known};
 use crate::insight::Severity;
 use crate::insight::device_flag::DeviceFlag;
 use crate::model::{Fault, NodeName, Source, SourceFault, SourceFaultKind};
@@ -234,6 +235,9 @@ impl Note {
             Self::Aged(_) => {
                 "the driver's program takes long there, so values of devices come seldom"
             }
+            Self::Down(fault) if !fault.what.is_empty() && *fault.what != *fault.message() => {
+                return format!("{} ({})", fault.kind.meaning(), fault.what).into();
+            }
             Self::Down(fault) => fault.kind.meaning(),
             Self::NextAttempt(NextAttempt::OnRequest) => {
                 "trying again would not help unless something changes"
@@ -274,40 +278,32 @@ impl Note {
         meaning.into()
     }
 
-    /// Returns what to do about it; empty if nothing.
-    pub(crate) fn remedy(&self) -> Cow<'static, str> {
-        let remedy = match self {
-            Self::SameMachine(_) => "leave one of the names out",
-            Self::Stale(_) => "check the node; gtop reconnects automatically",
-            Self::Down(fault) => return fault.remedy().to_owned().into(),
-            Self::NextAttempt(NextAttempt::OnRequest) => "R tries again",
-            Self::NextAttempt(NextAttempt::In(_) | NextAttempt::Soon) => "R tries at once",
-            Self::SourceFault { fault, .. } => fault.kind.remedy(),
-            Self::SourceStarting(_) | Self::Aged(_) => {
-                "persistence mode keeps the driver loaded: nvidia-smi -pm 1 there, as administrator"
-            }
-            Self::NoneSelected => "F2 shows what is selected",
-            Self::NoDevices(_) => "a node without devices needs nothing",
-            Self::UnlistedDevices(_) => {
-                "dmesg there tells why the driver refuses them; ask the administrator"
-            }
-            Self::BelowScheduler { .. } => {
-                "ask the administrator to drain the node until all its devices are back"
-            }
-            Self::UnreadableDevices(_) => {
-                "install their driver and its tools; of other vendors, their own tools show the values"
-            }
-            Self::ClosedBySlurm { .. } => "scontrol show node tells who set the state, and why",
-            Self::ReportedBySlurm { .. } => {
-                "where a node lets in only users with a job on it, a job of yours there lets gtop in"
-            }
+    /// Returns what to do about it, without what only some may know of this node, such as the name of a user.
+    pub(crate) fn common_advice(&self, node: &NodeName) -> Advice {
+        let Self::Down(fault) = self else { return self.advice(node) };
+        advice::of_alike(fault, node.label())
+    }
+
+    /// Returns what to do about it on this node; nothing if no step helps.
+    pub(crate) fn advice(&self, node: &NodeName) -> Advice {
+        let words = match self {
+            Self::Down(fault) => return advice::of_fault(fault, &Known::of_node(node)),
+            Self::SameMachine(_) => advice::source::SAME_MACHINE,
+            Self::Stale(_) => advice::source::STALE,
+            Self::NextAttempt(NextAttempt::OnRequest) => advice::source::ON_REQUEST,
+            Self::NextAttempt(NextAttempt::In(_) | NextAttempt::Soon) => advice::source::AT_ONCE,
+            Self::SourceFault { fault, .. } => advice::source::of_source(fault.kind),
+            Self::SourceStarting(_) | Self::Aged(_) => advice::source::PERSISTENCE,
+            Self::NoneSelected => advice::source::NONE_SELECTED,
+            Self::NoDevices(_) => advice::source::NO_DEVICES,
+            Self::UnlistedDevices(_) => advice::device::UNLISTED,
+            Self::BelowScheduler { .. } => advice::scheduler::BELOW_SCHEDULER,
+            Self::UnreadableDevices(_) => advice::device::UNREADABLE,
+            Self::ClosedBySlurm { .. } => advice::scheduler::CLOSED,
+            Self::ReportedBySlurm { .. } => advice::scheduler::REPORTED,
             Self::Devices { flag, .. } => flag.remedy(),
-            Self::Lags { .. } => {
-                "look at its temperature, clocks and processes; if nothing is wrong there, ask its user"
-            }
-            Self::IdleHeld { .. } => {
-                "ask its user whether the job hangs or may end; view 5 shows who holds idle devices"
-            }
+            Self::Lags { .. } => advice::device::LAGS,
+            Self::IdleHeld { .. } => advice::device::IDLE_HELD,
             Self::Waiting
             | Self::Connecting(_)
             | Self::NextAttempt(NextAttempt::Running(_))
@@ -316,7 +312,7 @@ impl Note {
             | Self::Free
             | Self::FreeDevices(_) => "",
         };
-        remedy.into()
+        words.into()
     }
 }
 
@@ -328,6 +324,10 @@ mod tests {
     use crate::fleet::HealthReason;
     use crate::model::FaultKind;
     use crate::time::Timestamp;
+
+    fn node() -> NodeName {
+        NodeName::new("gpu01").unwrap()
+    }
 
     fn stuck() -> SourceFault {
         SourceFault {
@@ -386,14 +386,15 @@ mod tests {
             assert_ne!(note.text(), "", "{note:?}");
             assert_ne!(note.meaning(), "", "{note:?}");
             let is_problem = matches!(note.severity(), Severity::Error | Severity::Warning);
-            assert!(!is_problem || !note.remedy().is_empty(), "{note:?}");
+            assert!(!is_problem || !note.advice(&node()).steps.is_empty(), "{note:?}");
         }
     }
 
     #[test]
     fn the_words_of_others_decide_nothing() {
         let plain = all("x");
-        let facts = |note: &Note| (note.id(), note.severity(), note.meaning(), note.remedy());
+        let facts =
+            |note: &Note| (note.id(), note.severity(), note.meaning(), note.advice(&node()));
         let facts = |notes: &[Note]| -> Vec<_> {
             notes.iter().map(|note| format!("{:?}", facts(note))).collect()
         };
@@ -417,23 +418,17 @@ mod tests {
         let closed = |age| Note::ClosedBySlurm { said: "drained".to_owned(), age };
         let old = closed(Some(Duration::from_secs(90)));
         assert_eq!(old.text(), "Slurm 1m30s ago: drained");
-        assert_eq!(old.remedy(), closed(None).remedy());
-        assert!(old.remedy().contains("scontrol"), "{}", old.remedy());
+        let remedy = old.advice(&node()).first();
+        assert_eq!(remedy, closed(None).advice(&node()).first());
+        assert!(remedy.contains("scontrol"), "{remedy}");
     }
 
     #[test]
     fn a_down_node_has_the_remedy_of_its_own_fault() {
-        let fault = Fault::new(FaultKind::HostKeyUnknown, "SHA256:x").for_node("gpu01");
+        let fault = Fault::new(FaultKind::HostKeyUnknown, "SHA256:x");
         let note = Note::Down(Box::new(fault));
         assert_eq!(note.meaning(), FaultKind::HostKeyUnknown.meaning());
-        assert!(note.remedy().contains("gtop trust gpu01"), "{}", note.remedy());
-    }
-
-    #[test]
-    fn every_kind_of_fault_has_a_meaning_in_words() {
-        for kind in FaultKind::ALL {
-            let meaning = kind.meaning();
-            assert!(meaning.contains(' ') && !meaning.ends_with('.'), "{kind:?}");
-        }
+        let remedy = note.advice(&node()).first();
+        assert!(remedy.ends_with(": gtop trust gpu01"), "{remedy}");
     }
 }

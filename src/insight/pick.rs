@@ -345,7 +345,7 @@ mod tests {
         Allocation, Bytes, ConfigurationState, Device, DeviceAllocation, DeviceDetails,
         DeviceEvidence, DeviceFault, DeviceUse, DriverDevice, Fault, FaultKind, Hello, HostFacts,
         Job, JobList, JobListError, Link, Percent, ProcessKey, ProcessStatics, Reading, Reason,
-        RecoveryAction, RequestedJobs, SchedulerNode, SchedulerNodes, Source,
+        RecoveryAction, RequestedJobs, SchedulerErrorKind, SchedulerNode, SchedulerNodes, Source,
     };
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
@@ -743,9 +743,8 @@ mod tests {
     fn a_silent_slurm_frees_nothing() {
         let error = JobListError {
             message: "the Slurm controller is down".into(),
-            remedy: "try again later".into(),
+            kind: SchedulerErrorKind::Other,
             since: NOW.plus(Duration::from_secs(1)),
-            is_unconfigured: false,
         };
         let listed = || list_of_slurm(Vec::new(), "idle", 1, &[]);
         let unasked = || {
@@ -761,7 +760,7 @@ mod tests {
             (None, Some("its commands are not on this machine, or are not configured")),
             (
                 Some(JobList { error: Some(error), ..JobList::default() }),
-                Some("the Slurm controller is down; try again later"),
+                Some("the Slurm controller is down; run it by hand"),
             ),
             (Some(JobList::default()), Some("no answer yet; a longer --deadline may help")),
             (

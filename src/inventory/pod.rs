@@ -108,21 +108,17 @@ pub enum PodError {
 }
 
 impl PodError {
-    /// Returns what to do about it.
-    pub fn remedy(&self) -> &'static str {
-        match self {
+    /// Returns true if something else than the metadata server of a pod answers.
+    pub const fn is_no_metadata_server(&self) -> bool {
+        matches!(
+            self,
             Self::Metadata(
                 MetadataError::BadAddress(_)
-                | MetadataError::NotMetadataServer(_)
-                | MetadataError::NotHttp(_)
-                | MetadataError::TooLarge(_),
-            ) => {
-                "run gtop on a worker of the pod (and correct GCE_METADATA_HOST if it is set), or give the workers' addresses in a file: --pod-ips=FILE"
-            }
-            Self::Metadata(_) | Self::BadEntry { .. } | Self::TooMany(_) => {
-                "run gtop on a worker of the pod, or give the workers' addresses in a file: --pod-ips=FILE"
-            }
-        }
+                    | MetadataError::NotMetadataServer(_)
+                    | MetadataError::NotHttp(_)
+                    | MetadataError::TooLarge(_),
+            )
+        )
     }
 }
 

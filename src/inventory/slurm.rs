@@ -8,7 +8,7 @@
 //! published at once. The interval grows while Slurm is slow or fails; the last answer then stays, with its age and the error.
 
 pub use command::{fetch_jobs, fetch_node_addresses, run_command_within};
-pub use error::{SlurmError, SlurmErrorKind};
+pub use error::SlurmError;
 pub use job_targets::{targets_of_jobs, targets_of_nodelist};
 pub use missing_jobs::is_job_list_private;
 pub use queue::check_nodelist;
@@ -37,7 +37,9 @@ use crate::inventory::slurm::queue::Queue;
 use crate::inventory::slurm::scheduled_query::{ScheduledQuery, TimedAnswer};
 use crate::inventory::slurm::use_poll::UsePoll;
 use crate::inventory::slurm::user_name::{own_user_name, user_name};
-use crate::model::{JobId, JobList, JobListError, JobOutcome, NodeName, RequestedJobs};
+use crate::model::{
+    JobId, JobList, JobListError, JobOutcome, NodeName, RequestedJobs, SchedulerErrorKind,
+};
 use crate::text::sanitize;
 use crate::time::{Clock, Timestamp};
 use crate::transport::Target;
@@ -449,7 +451,7 @@ impl SlurmPoller {
     fn apply_queue(&mut self, answer: TimedAnswer<Result<Queue, SlurmError>>, clock: &Clock) {
         let mut queue = match answer.value {
             Ok(queue) => queue,
-            Err(error) if error.kind == SlurmErrorKind::NoSuchJob => Queue::default(),
+            Err(error) if error.kind == SchedulerErrorKind::NoSuchJob => Queue::default(),
             Err(error) => {
                 self.queue.on_failure(self.interval, answer.took);
                 self.record_failure(error, clock);
@@ -513,12 +515,8 @@ impl SlurmPoller {
         let since = self.list.error.as_ref().filter(|known| is_same(known));
         let since = since.map_or_else(|| clock.now(), |known| known.since);
         log::info!("slurm: {}", error.message);
-        self.list.error = Some(JobListError {
-            message: error.message.into(),
-            remedy: error.remedy.into(),
-            since,
-            is_unconfigured: error.kind == SlurmErrorKind::NoConfiguration,
-        });
+        self.list.error =
+            Some(JobListError { message: error.message.into(), kind: error.kind, since });
     }
 
     /// Records the jobs that had nodes and have left the queue.

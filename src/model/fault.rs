@@ -1,8 +1,10 @@
-//! Why a node or a source has no values, with a remedy.
+//! Why a node or a source has no values.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::fault;
 use crate::model::declare::table;
 use crate::time::Timestamp;
 
@@ -56,11 +58,10 @@ pub struct Fault {
     /// Details, such as the methods a node offers; may be empty. Equal faults of many nodes are shown once, so it
     /// must not name the node.
     pub detail: Arc<str>,
-    /// The explanation and remedy for this node, with details such as its fingerprint; empty if the kind's remedy
-    /// applies.
-    pub node_remedy: Arc<str>,
-    /// The node offers no login with a key.
-    pub is_keyless: bool,
+    /// What happened at this node, in full, with details such as its fingerprint; empty if there is no more to say.
+    pub what: Arc<str>,
+    /// What happened, as data; unknown of a recorded fault.
+    pub cause: Option<Arc<fault::Fault>>,
 }
 
 table! {
@@ -69,118 +70,118 @@ table! {
     pub enum FaultKind {
         /// No address for the name.
         NameNotFound =
-            ("name not found", "check the spelling, or add a Host entry to ~/.ssh/config"),
+            ("name not found", "no name server knows an address for this name"),
         /// No route to the address.
-        Unreachable = ("unreachable", "check the network and whether the node is up"),
+        Unreachable = (
+            "unreachable",
+            "the network has no way to the node: it may be off, or the network down",
+        ),
         /// Connection refused: nothing listens on the port.
-        Refused = ("connection refused", "check that sshd runs there and that the port is right"),
+        Refused = (
+            "connection refused",
+            "the node is up, but nothing listens on the port: sshd does not run there",
+        ),
         /// A connection step timed out.
         TimedOut = (
             "timed out",
-            "the node or the network path to it hangs; try ssh by hand, or raise --connect-timeout",
+            "the node did not answer in time: it may be off, overloaded or behind a firewall",
         ),
         /// The two sides have no algorithm in common, or the server does not speak SSH.
         KeyExchange = (
             "key exchange failed",
-            "the server is too old or is no SSH server; try ssh -v by hand",
+            "what answers there and gtop have no way of encryption in common",
         ),
         /// The host key is in no `known_hosts` file.
-        HostKeyUnknown = ("host key unknown", "check the fingerprint and run: gtop trust HOST"),
+        HostKeyUnknown = (
+            "host key unknown",
+            "gtop cannot tell whether this is the right node: its key is not known yet",
+        ),
         /// `known_hosts` has a different host key.
         HostKeyChanged = (
             "host key changed",
-            "ask the administrator; if the change is expected, remove the old key with ssh-keygen -R",
+            "the node shows another key than before: it was reinstalled, or it is another machine",
         ),
         /// The host key is marked as revoked.
-        HostKeyRevoked = ("host key revoked", "do not connect; ask the administrator"),
+        HostKeyRevoked = (
+            "host key revoked",
+            "the key of the node is marked as no longer to be trusted",
+        ),
         /// The node refused the login.
-        AuthenticationRefused =
-            ("authentication refused", "check the login name, and load your key with ssh-add"),
+        AuthenticationRefused = (
+            "authentication refused",
+            "the node answers, but does not accept the login",
+        ),
         /// The node prompts for input, such as a one-time code, and nobody answered.
-        PromptUnanswered =
-            ("login prompt", "press R to answer it, or start gtop again from a terminal"),
+        PromptUnanswered = (
+            "login prompt",
+            "the node asks a question at login, such as a one-time code",
+        ),
         /// The only usable key needs a passphrase.
         KeyLocked = (
             "key needs a passphrase",
-            "load it with ssh-add, or start gtop from a terminal and type the passphrase",
+            "the key for the login is encrypted, and nobody has typed its passphrase",
         ),
         /// `ssh_config` is invalid or asks for something gtop cannot do.
-        Configuration =
-            ("configuration", "fix ~/.ssh/config; ssh -G HOST prints the options in effect"),
+        Configuration = (
+            "configuration",
+            "the ssh configuration of this machine cannot be used as it is",
+        ),
         /// The node refuses to open a channel.
         ChannelRefused = (
             "channel refused",
-            "close other sessions to that node (MaxSessions), or ask the administrator",
+            "the login works, but the node opens no further session",
         ),
         /// Neither Python nor `sh` could be started.
-        NoInterpreter = ("no interpreter", "check the login shell: ssh HOST /bin/sh -c true"),
+        NoInterpreter = (
+            "no interpreter",
+            "the login works, but the node starts neither Python nor a shell for gtop",
+        ),
         /// The node stopped responding.
-        Silent = ("silent", "look at the node; gtop reconnects automatically"),
+        Silent = ("silent", "the connection is open, but nothing comes through it any more"),
         /// The node sent an invalid reply.
-        BadReply = ("bad reply", "check what the login files print: ssh HOST true"),
+        BadReply = ("bad reply", "something else than gtop's probe answers after the login"),
         /// The node closed the connection before its SSH banner.
         NoBanner = (
             "no SSH banner",
-            "sshd may be refusing connections for now (MaxStartups); gtop reconnects automatically",
+            "the node accepts the connection and closes it before saying anything",
         ),
         /// The node ends the session after login, with a message.
         AccountRefused = (
             "login refused",
-            "the node says why; gtop retries every few minutes, or press R to retry now",
+            "the login is right, but the node sends this account away",
         ),
         /// The node admits only users with a job there.
         NoJob = (
             "no job on the node",
-            "gtop retries every few minutes, and at once when a job of yours starts there (gtop --slurm) \
-             or on R",
+            "the node lets in only users with a job there, and you have none now",
         ),
         /// The local limit of open files is reached.
         FileLimit = (
             "too many open files here",
-            "monitor fewer nodes, or raise the limit (ulimit -Hn shows it)",
+            "this machine, where gtop runs, allows no more open files",
         ),
         /// The session ended.
-        SessionLost = ("session lost", "gtop reconnects automatically"),
+        SessionLost = (
+            "session lost",
+            "the connection ended: the node may have restarted, or the network failed",
+        ),
     }
     /// All of them.
     pub const ALL;
     fn texts -> (&'static str, &'static str);
 }
 
-/// What to do about a node that offers no login with a key.
-const KEYLESS_REMEDY: &str = "check the login name; a key cannot help, --ssh-binary may";
-
 impl Fault {
-    /// Makes a fault with its kind's remedy.
+    /// Makes a fault of which no more is known.
     pub fn new(kind: FaultKind, detail: impl Into<Arc<str>>) -> Self {
-        Self { kind, detail: detail.into(), node_remedy: "".into(), is_keyless: false }
+        Self { kind, detail: detail.into(), what: "".into(), cause: None }
     }
 
-    /// Sets the explanation and remedy for this node.
+    /// Sets what happened at this node.
     #[must_use]
-    pub fn with_remedy(mut self, node_remedy: impl Into<Arc<str>>) -> Self {
-        self.node_remedy = node_remedy.into();
+    pub fn with_what(mut self, what: impl Into<Arc<str>>) -> Self {
+        self.what = what.into();
         self
-    }
-
-    /// Replaces `HOST` in the kind's remedy by this node.
-    #[must_use]
-    pub fn for_node(self, node: &str) -> Self {
-        let remedy = self.kind.remedy();
-        if !self.node_remedy.is_empty() || !remedy.contains("HOST") {
-            return self;
-        }
-        self.with_remedy(remedy.replace("HOST", node))
-    }
-
-    /// Returns the remedy: the one for this node, or else the one for all nodes with this fault.
-    pub fn remedy(&self) -> &str {
-        if self.node_remedy.is_empty() { self.common_remedy() } else { &self.node_remedy }
-    }
-
-    /// Returns the remedy for all nodes with this fault.
-    pub const fn common_remedy(&self) -> &'static str {
-        if self.is_keyless { KEYLESS_REMEDY } else { self.kind.remedy() }
     }
 
     /// Returns the fault as one line: `label: detail`.
@@ -191,6 +192,11 @@ impl Fault {
             format!("{}: {}", self.kind.label(), self.detail)
         }
     }
+
+    /// Returns what happened at this node, in full.
+    pub fn what(&self) -> Cow<'_, str> {
+        if self.what.is_empty() { self.message().into() } else { (&*self.what).into() }
+    }
 }
 
 impl FaultKind {
@@ -199,8 +205,8 @@ impl FaultKind {
         self.texts().0
     }
 
-    /// Returns what the user can do about it.
-    pub const fn remedy(self) -> &'static str {
+    /// Returns what has happened, in plain words.
+    pub const fn meaning(self) -> &'static str {
         self.texts().1
     }
 
@@ -215,51 +221,6 @@ impl FaultKind {
                 | Self::AccountRefused
                 | Self::NoJob
         )
-    }
-
-    /// Returns what has happened, in plain words.
-    pub const fn meaning(self) -> &'static str {
-        match self {
-            Self::NameNotFound => "no name server knows an address for this name",
-            Self::Unreachable => {
-                "the network has no way to the node: it may be off, or the network down"
-            }
-            Self::Refused => {
-                "the node is up, but nothing listens on the port: sshd does not run there"
-            }
-            Self::TimedOut => {
-                "the node did not answer in time: it may be off, overloaded or behind a firewall"
-            }
-            Self::KeyExchange => "what answers there and gtop have no way of encryption in common",
-            Self::HostKeyUnknown => {
-                "gtop cannot tell whether this is the right node: its key is not known yet"
-            }
-            Self::HostKeyChanged => {
-                "the node shows another key than before: it was reinstalled, or it is another machine"
-            }
-            Self::HostKeyRevoked => "the key of the node is marked as no longer to be trusted",
-            Self::AuthenticationRefused => "the node answers, but does not accept the login",
-            Self::PromptUnanswered => "the node asks a question at login, such as a one-time code",
-            Self::KeyLocked => {
-                "the key for the login is encrypted, and nobody has typed its passphrase"
-            }
-            Self::Configuration => "the ssh configuration of this machine cannot be used as it is",
-            Self::ChannelRefused => "the login works, but the node opens no further session",
-            Self::NoInterpreter => {
-                "the login works, but the node starts neither Python nor a shell for gtop"
-            }
-            Self::Silent => "the connection is open, but nothing comes through it any more",
-            Self::BadReply => "something else than gtop's probe answers after the login",
-            Self::NoBanner => {
-                "the node accepts the connection and closes it before saying anything"
-            }
-            Self::AccountRefused => "the login is right, but the node sends this account away",
-            Self::NoJob => "the node lets in only users with a job there, and you have none now",
-            Self::FileLimit => "this machine, where gtop runs, allows no more open files",
-            Self::SessionLost => {
-                "the connection ended: the node may have restarted, or the network failed"
-            }
-        }
     }
 
     /// Returns true if retrying can succeed without user action.
@@ -301,47 +262,39 @@ table! {
     /// The kinds of source faults, from the wire's error codes.
     pub enum SourceFaultKind {
         /// The driver is being loaded.
-        Starting = ("starting", "without persistence mode the driver is reloaded each time"),
+        Starting = "starting",
         /// The call takes longer than it usually does.
-        Slow = ("slow", "wait: it may yet answer, and gtop goes on when it does"),
+        Slow = "slow",
         /// A driver that is loaded has not answered for long, and may yet.
-        Unanswered =
-            ("maybe stuck", "wait a minute: a driver that has not answered by then hangs"),
+        Unanswered = "maybe stuck",
         /// The call does not return: the kernel does not let go of it, or it has not answered for a minute.
-        Stuck = ("stuck", "the driver hangs; a reset or reboot of the node is likely needed"),
+        Stuck = "stuck",
         /// Reading the host's values hangs.
-        HostStuck =
-            ("stuck", "a file system or a process of the node hangs; check df and ps there"),
+        HostStuck = "stuck",
         /// The backend's program or library is not installed.
-        NoLibrary = ("not installed", "no NVIDIA tools on this node; a CPU node needs none"),
+        NoLibrary = "not installed",
         /// The driver is not running.
-        NoDriver = ("driver not running", "load the driver, or ask the administrator"),
+        NoDriver = "driver not running",
         /// The driver does not start, for another reason.
-        NoStart = (
-            "driver does not start",
-            "dmesg there tells why; reload the driver or reboot the node",
-        ),
+        NoStart = "driver does not start",
         /// Driver and library are of different versions.
-        Mismatch =
-            ("driver and library differ", "the driver was updated; reload it or reboot the node"),
+        Mismatch = "driver and library differ",
         /// Permission denied.
-        NoPermission = ("no permission", "ask the administrator for access to the devices"),
+        NoPermission = "no permission",
         /// A device is gone.
-        Lost = ("device lost", "the device fell off the bus; reboot the node"),
+        Lost = "device lost",
         /// The driver answers and has no device.
-        NoDevices = (
-            "no devices found",
-            "dmesg there tells why the driver finds none; reload it or reboot the node",
-        ),
+        NoDevices = "no devices found",
         /// The output cannot be parsed.
-        Unreadable = ("unreadable answer", "run nvidia-smi there by hand"),
+        Unreadable = "unreadable answer",
         /// Anything else.
-        Failed = ("failed", "run nvidia-smi there by hand"),
+        Failed = "failed",
     }
     /// All kinds.
     #[cfg(test)]
     pub const ALL;
-    fn texts -> (&'static str, &'static str);
+    /// Returns the fault as shown on the screen and in JSON.
+    pub fn label -> &'static str;
 }
 
 impl SourceFault {
@@ -359,16 +312,6 @@ impl SourceFaultKind {
             Self::Starting | Self::Slow | Self::Unanswered | Self::Stuck | Self::HostStuck
         )
     }
-
-    /// Returns the fault as shown on the screen and in JSON.
-    pub const fn label(self) -> &'static str {
-        self.texts().0
-    }
-
-    /// Returns what the user can do about it.
-    pub const fn remedy(self) -> &'static str {
-        self.texts().1
-    }
 }
 
 #[cfg(test)]
@@ -378,28 +321,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_fault_has_its_own_label_and_remedy() {
+    fn each_fault_has_its_own_label_and_meaning() {
         let all = FaultKind::ALL;
         let labels: BTreeSet<_> = all.into_iter().map(FaultKind::label).collect();
-        let remedies: BTreeSet<_> = all.into_iter().map(FaultKind::remedy).collect();
-        assert_eq!((labels.len(), remedies.len()), (all.len(), all.len()));
+        let meanings: BTreeSet<_> = all.into_iter().map(FaultKind::meaning).collect();
+        assert_eq!((labels.len(), meanings.len()), (all.len(), all.len()));
+        let is_plain = |meaning: &&str| meaning.contains(' ') && !meaning.ends_with('.');
+        assert!(meanings.iter().all(is_plain), "{meanings:?}");
         let all = SourceFaultKind::ALL;
         let labels: BTreeSet<_> = all.into_iter().map(SourceFaultKind::label).collect();
-        let remedies: BTreeSet<_> = all.into_iter().map(SourceFaultKind::remedy).collect();
-        // The two kinds that hang share a label; two kinds share a remedy.
-        assert_eq!((labels.len(), remedies.len()), (all.len() - 1, all.len() - 1));
+        // The two kinds that hang share a label.
+        assert_eq!(labels.len(), all.len() - 1);
     }
 
     #[test]
-    fn a_remedy_names_the_node() {
-        let remedy = |fault: Fault| fault.for_node("gpu07").remedy().to_owned();
-        let unknown = || Fault::new(FaultKind::HostKeyUnknown, "");
-        assert_eq!(remedy(unknown()), "check the fingerprint and run: gtop trust gpu07");
-        assert_eq!(remedy(unknown().with_remedy("the whole story")), "the whole story");
+    fn a_fault_says_what_happened_at_the_node() {
         let lost = Fault::new(FaultKind::SessionLost, "why");
-        assert_eq!(lost.message(), "session lost: why");
-        assert_eq!(remedy(lost), FaultKind::SessionLost.remedy());
-        assert_eq!(unknown().message(), "host key unknown");
+        assert_eq!((&*lost.message(), &*lost.what()), ("session lost: why", "session lost: why"));
+        let unknown = Fault::new(FaultKind::HostKeyUnknown, "").with_what("the whole story");
+        assert_eq!(
+            (&*unknown.message(), &*unknown.what()),
+            ("host key unknown", "the whole story")
+        );
     }
 
     #[test]

@@ -353,12 +353,61 @@ impl Unanswered {
 pub struct JobListError {
     /// What is wrong.
     pub message: Arc<str>,
-    /// What the user can do about it.
-    pub remedy: Arc<str>,
+    /// What kind of error that is.
+    pub kind: SchedulerErrorKind,
     /// Since when.
     pub since: Timestamp,
-    /// The scheduler's commands are on this machine and its configuration is not: a leftover client, no scheduler.
-    pub is_unconfigured: bool,
+}
+
+table! {
+    /// The kinds of errors of a scheduler's commands.
+    pub enum SchedulerErrorKind {
+        /// The command is not on the `PATH`.
+        NotInstalled = "not_installed",
+        /// No configuration was found.
+        NoConfiguration = "no_configuration",
+        /// The configuration has an error, or a key that this version does not know.
+        BadConfiguration = "bad_configuration",
+        /// The controller cannot be connected to.
+        ControllerDown = "controller_down",
+        /// The controller accepts connections and does not answer.
+        ControllerUnresponsive = "controller_unresponsive",
+        /// The authentication service does not work.
+        Munge = "munge",
+        /// The command was killed at its time limit.
+        TimedOut = "timed_out",
+        /// The command printed something else than requested.
+        UnexpectedOutput = "unexpected_output",
+        /// The command printed more than gtop reads.
+        TooLong = "too_long",
+        /// The job is not known, or no longer.
+        NoSuchJob = "no_such_job",
+        /// A user, a partition or an account does not exist.
+        InvalidArgument = "invalid_argument",
+        /// The user may not see what was asked for.
+        PermissionDenied = "permission_denied",
+        /// Anything else.
+        Other = "other",
+    }
+    /// All of them.
+    pub const ALL;
+    /// Returns its name for programs.
+    pub fn as_str -> &'static str;
+}
+
+impl SchedulerErrorKind {
+    /// Returns the kind of this name; one that this version does not know is another error.
+    pub fn named(name: &str) -> Self {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name).unwrap_or(Self::Other)
+    }
+}
+
+impl JobListError {
+    /// Returns true if the scheduler's commands are on this machine and its configuration is not: a leftover client, no
+    /// scheduler.
+    pub fn is_unconfigured(&self) -> bool {
+        self.kind == SchedulerErrorKind::NoConfiguration
+    }
 }
 
 impl Job {
@@ -520,7 +569,7 @@ impl JobList {
         }
         Some(match (self.at, &self.error) {
             (None, None) => "asking Slurm which jobs run".to_owned(),
-            (None, Some(error)) => format!("{}; {}", error.message, error.remedy),
+            (None, Some(error)) => error.message.to_string(),
             (Some(_), _) => {
                 let pending = self.pending().count();
                 let none = format!("no running job {}", self.filter_text);
@@ -572,9 +621,8 @@ mod tests {
         let is_current = |at: Option<i64>, failed_at: Option<i64>| {
             let error = failed_at.map(|failed_at| JobListError {
                 message: "squeue failed".into(),
-                remedy: "wait".into(),
+                kind: SchedulerErrorKind::Other,
                 since: second(failed_at),
-                is_unconfigured: false,
             });
             JobList { at: at.map(second), error, ..JobList::default() }.is_current()
         };
@@ -642,9 +690,8 @@ mod tests {
         assert!(!listed.is_answered());
         let error = JobListError {
             message: "squeue failed".into(),
-            remedy: "wait".into(),
+            kind: SchedulerErrorKind::Other,
             since: Timestamp::default(),
-            is_unconfigured: false,
         };
         // That the jobs cannot be listed says nothing of the nodes.
         let failed = JobList { error: Some(error), ..first };

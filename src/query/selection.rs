@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::advice;
 use crate::fleet::Node;
 use crate::model::{Device, DeviceUse, JobList, Reading, RequestedJobs, TransportKind, UseKind};
 
@@ -102,7 +103,10 @@ impl DisplaySelection {
 
     /// Returns why no job has nodes; `None` if one has.
     pub fn no_jobs_message(&self, jobs: &JobList) -> Option<String> {
-        Some(jobs.empty_reason()? + &self.jobs_hint(jobs).unwrap_or_default())
+        let error = jobs.error.as_ref().filter(|_| jobs.at.is_none());
+        let reason = jobs.empty_reason()?;
+        let reason = error.map_or(reason, advice::scheduler::explained);
+        Some(reason + &self.jobs_hint(jobs).unwrap_or_default())
     }
 
     /// Names the option for jobs of the selected users, if only jobs of some users are watched.

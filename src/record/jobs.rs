@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{
     Allocation, DeviceAllocation, Job, JobId, JobList, JobListError, JobOutcome, JobState,
-    RequestedJobs, SchedulerNodes,
+    RequestedJobs, SchedulerErrorKind, SchedulerNodes,
 };
 use crate::record::proved::{self, ProvedLine};
 use crate::record::scheduler_nodes::{self, SchedulerNodesLine};
@@ -55,7 +55,8 @@ pub(super) struct JobListLine {
 #[serde(default)]
 struct ErrorLine {
     message: Arc<str>,
-    remedy: Arc<str>,
+    #[serde(default)]
+    kind: String,
     since: f64,
 }
 
@@ -119,7 +120,7 @@ impl From<&JobList> for JobListLine {
     fn from(list: &JobList) -> Self {
         let error = |error: &JobListError| ErrorLine {
             message: Arc::clone(&error.message),
-            remedy: Arc::clone(&error.remedy),
+            kind: error.kind.as_str().to_owned(),
             since: to_seconds(error.since),
         };
         let ended = |(id, outcome): &(JobId, JobOutcome)| {
@@ -151,9 +152,8 @@ impl JobListLine {
     pub(super) fn to_list(&self) -> JobList {
         let error = |error: &ErrorLine| JobListError {
             message: text(&error.message),
-            remedy: text(&error.remedy),
+            kind: SchedulerErrorKind::named(&error.kind),
             since: from_seconds(error.since),
-            is_unconfigured: false,
         };
         let requested = match (self.all, self.by_id) {
             (true, _) => RequestedJobs::All,

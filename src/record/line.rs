@@ -117,9 +117,10 @@ struct LinkLine {
     #[serde(default, skip_serializing_if = "str_is_empty")]
     detail: Arc<str>,
     #[serde(default, skip_serializing_if = "str_is_empty")]
+    what: Arc<str>,
+    /// What earlier versions wrote in place of `what`, with what to do.
+    #[serde(default, skip_serializing)]
     remedy: Arc<str>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    keyless: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     retry_at: Option<f64>,
 }
@@ -343,8 +344,8 @@ impl From<&Link> for LinkLine {
             attempt: None,
             fault: None,
             detail: Arc::default(),
+            what: Arc::default(),
             remedy: Arc::default(),
-            keyless: false,
             retry_at: None,
         };
         match link {
@@ -354,8 +355,7 @@ impl From<&Link> for LinkLine {
             Link::Down { fault, retry_at } => Self {
                 fault: Some(fault.kind.label().to_owned()),
                 detail: Arc::clone(&fault.detail),
-                remedy: Arc::clone(&fault.node_remedy),
-                keyless: fault.is_keyless,
+                what: Arc::clone(&fault.what),
                 retry_at: retry_at.map(to_seconds),
                 ..in_state("down")
             },
@@ -378,8 +378,8 @@ impl LinkLine {
                     // A kind that this version does not know.
                     None => Fault::new(FaultKind::SessionLost, text(word)),
                 };
-                let fault = fault.with_remedy(text(&self.remedy));
-                let fault = Fault { is_keyless: self.keyless, ..fault };
+                let what = if self.what.is_empty() { &self.remedy } else { &self.what };
+                let fault = fault.with_what(text(what));
                 Link::Down { fault, retry_at: self.retry_at.map(from_seconds) }
             }
             _ => return None,

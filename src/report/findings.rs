@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::advice;
 use crate::fleet::{DeviceState, Health, HealthReason};
-use crate::insight::device_flag::{DeviceFlag, explain_xid, is_harmless_xid};
+use crate::insight::device_flag::{is_harmless_xid, xid_meaning};
 use crate::report::collected_node::DeviceError;
 use crate::report::collector::UsageCollector;
 use crate::report::device_record::DeviceRecord;
@@ -114,9 +115,9 @@ fn add_idle_holders(
             device_time(held)
         );
         let remedy = if names.job.is_some() {
-            "ask for fewer devices, or end the job when its work is done"
+            advice::device::IDLE_JOB
         } else {
-            "end the processes that hold the memory"
+            advice::device::IDLE_PROCESSES
         };
         findings.push(ReportFinding {
             job: names.job.as_ref().map(|(id, _)| id.clone()),
@@ -139,7 +140,7 @@ fn add_node(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>, names: &Repo
             span_text(node.down_seconds),
             reason.unwrap_or_default()
         );
-        let remedy = format!("gtop doctor {label} examines it");
+        let remedy = advice::source::examine(label);
         findings.push(ReportFinding {
             node: Some(label.clone()),
             ..finding(FindingKind::Down, text, &remedy, node.down_seconds * devices)
@@ -149,10 +150,9 @@ fn add_node(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>, names: &Repo
     let silent = watched - node.down_seconds - node.record.samples as f64 * interval;
     if silent >= MIN_SECONDS && silent >= watched * MIN_SHARE {
         let text = format!("{label} was connected, and sent nothing for {}", span_text(silent));
-        let remedy = "a driver that hangs, or a node that is overloaded: see its events";
         findings.push(ReportFinding {
             node: Some(label.clone()),
-            ..finding(FindingKind::NotSeen, text, remedy, silent * devices)
+            ..finding(FindingKind::NotSeen, text, advice::source::NOT_SEEN, silent * devices)
         });
     }
 }
@@ -198,7 +198,7 @@ fn add_device(
             "{name} was slowed down by heat, its power supply or its hardware for {}",
             span_text(throttled)
         );
-        let remedy = "look at fans, air flow and power supply of the node";
+        let remedy = advice::device::THROTTLED;
         findings.push(of_device(finding(FindingKind::Throttled, text, remedy, throttled)));
     }
 }
@@ -207,7 +207,7 @@ fn add_device(
 fn remedy(device: &DeviceRecord, health: Health) -> &'static str {
     let mut reasons = device.health_reasons.values();
     let reason = reasons.find(|reason| reason.health() == health);
-    reason.map_or("", |reason| DeviceFlag::Health(reason.clone()).remedy())
+    reason.map_or("", advice::device::of_health)
 }
 
 /// Returns why a device was faulty, or degraded.
@@ -262,13 +262,10 @@ fn add_errors(findings: &mut Vec<ReportFinding>, node: &NodeSpan<'_>, scope: &Re
 fn weigh_error(error: &DeviceError) -> (FindingSeverity, String, &'static str) {
     match error.xid {
         Some(code) if is_harmless_xid(code) => {
-            let (meaning, remedy) = explain_xid(code);
-            (FindingSeverity::Low, format!(": {meaning}"), remedy)
+            let meaning = format!(": {}", xid_meaning(code));
+            (FindingSeverity::Low, meaning, advice::device::of_xid(code))
         }
-        Some(_) | None => {
-            let remedy = "NVIDIA's list of Xid errors says what each means; repeated ones call for a check of the hardware";
-            (FindingSeverity::Medium, String::new(), remedy)
-        }
+        Some(_) | None => (FindingSeverity::Medium, String::new(), advice::device::ERRORS),
     }
 }
 
@@ -304,14 +301,13 @@ fn add_uneven(findings: &mut Vec<ReportFinding>, nodes: &[NodeSpan<'_>], holders
                 device_text(node, device),
                 mean.get().unwrap_or_default(),
             );
-            let remedy = "a device that is slow, throttled or waits for data: look at the job and its events";
             let lost = mean.seconds * (median - mean.get().unwrap_or_default()) / 100.0;
             findings.push(ReportFinding {
                 node: Some(node.label.clone()),
                 device: device.index,
                 job: Some(id.clone()),
                 user: Some(names.user.clone()),
-                ..finding(FindingKind::Uneven, text, remedy, lost)
+                ..finding(FindingKind::Uneven, text, advice::device::UNEVEN, lost)
             });
         }
     }

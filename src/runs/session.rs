@@ -112,7 +112,7 @@ async fn run(
     };
     let (channel, rest) = match started {
         Ok(started) => started,
-        Err(fault) => return Some(format!("{}; {}", fault.message(), fault.remedy())),
+        Err(fault) => return Some(fault.what().into_owned()),
     };
     let mut session = Session {
         channel,

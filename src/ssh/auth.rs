@@ -20,6 +20,9 @@ use russh::keys::HashAlg;
 use russh::keys::agent::AgentSessionBinding;
 use russh::{MethodKind, MethodSet};
 
+use crate::fault::ssh::{
+    ConnectPhase, Fault, NO_KEY, TOO_MANY_FAILURES, UnansweredReason, job_required,
+};
 use crate::ssh::auth::agent::{AgentConnection, AgentHandle};
 use crate::ssh::auth::candidates::{
     Credential, CredentialCandidate, KeySigner, KeySources, LeftOut,
@@ -30,7 +33,6 @@ use crate::ssh::auth::signer::AuthSigner;
 use crate::ssh::config::HostSettings;
 use crate::ssh::connection::session::{End, SshSession};
 use crate::ssh::deadline::Deadline;
-use crate::ssh::fault::{self, ConnectPhase, Fault, NO_KEY, UnansweredReason};
 use crate::ssh::trace::{self, ConnectEvent, CredentialOutcome};
 use crate::text;
 use crate::time::Clock;
@@ -91,9 +93,7 @@ impl Login {
             accepted: 0,
         };
         let logged_in = attempt.run().await;
-        logged_in.map_err(|fault| {
-            fault::job_required(session.state.banner().as_deref()).unwrap_or(fault)
-        })
+        logged_in.map_err(|fault| job_required(session.state.banner().as_deref()).unwrap_or(fault))
     }
 }
 
@@ -342,7 +342,7 @@ impl Attempt<'_> {
             return Fault::AccountRefused { user: self.login.settings.user.clone(), message };
         }
         match self.session.state.end() {
-            Some(End::Disconnected(words)) if words.contains(fault::TOO_MANY_FAILURES) => {
+            Some(End::Disconnected(words)) if words.contains(TOO_MANY_FAILURES) => {
                 self.too_many_keys_fault()
             }
             Some(End::Disconnected(words)) => {

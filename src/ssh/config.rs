@@ -46,10 +46,10 @@ use std::time::Duration;
 
 pub(crate) use crate::ssh::config::host_settings::COMMAND_OVERRIDES;
 
+pub(crate) use crate::fault::Origin;
+use crate::fault::ssh::Fault;
 use crate::process::account::Account;
 use crate::ssh::config::resolved::ResolvedOptions;
-use crate::ssh::fault::Fault;
-pub use crate::ssh::file_cache::Origin;
 use crate::text;
 
 /// The default key files of OpenSSH.
@@ -320,6 +320,15 @@ impl HostQuery {
     pub(crate) fn check(&self) -> Result<(), Fault> {
         check_host(&self.host)?;
         self.user.as_deref().map_or(Ok(()), check_user)
+    }
+
+    /// Returns the destination as gtop and `ProxyJump` accept it: `[user@]host[:port]`.
+    pub(crate) fn destination(&self) -> String {
+        let user = self.user.iter().map(|user| format!("{user}@"));
+        let is_bare_address = self.port.is_some() && self.host.contains(':');
+        let host = if is_bare_address { format!("[{}]", self.host) } else { self.host.clone() };
+        let port = self.port.iter().map(|port| format!(":{port}"));
+        user.chain([host]).chain(port).collect()
     }
 
     /// Returns the arguments of `ssh -G`.

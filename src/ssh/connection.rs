@@ -12,7 +12,7 @@ pub(crate) mod session;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::ssh::fault::{ConnectPhase, Fault};
+use crate::fault::ssh::{ConnectPhase, Fault};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// What an SSH session runs over: TCP, a channel of another session, the pipes of a program.

@@ -1,13 +1,11 @@
 //! A cache of parsed files, re-read only when they have changed, and their lines.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::storage::{self, FileVersion};
-use crate::text;
 
 /// Largest file that is read, in bytes; key and `known_hosts` files are far smaller.
 const MAX_FILE_SIZE: u64 = 64 * 1024 * 1024;
@@ -41,28 +39,6 @@ impl<T: Clone> FileCache<T> {
     pub(crate) fn set(&self, path: &Path, value: T) {
         let version = FileVersion::of(path);
         lock(&self.0).insert(path.to_owned(), (version, value));
-    }
-}
-
-/// The longest path that is shown, Linux's `PATH_MAX`.
-const MAX_PATH: usize = 4096;
-
-/// A line of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
-    /// The file.
-    pub file: Arc<Path>,
-    /// The line, counted from 1; 0 for the file as a whole.
-    pub line: u32,
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = text::excerpt(&self.file.to_string_lossy(), MAX_PATH);
-        match self.line {
-            0 => f.write_str(&file),
-            line => write!(f, "{file}:{line}"),
-        }
     }
 }
 

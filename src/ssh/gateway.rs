@@ -16,11 +16,11 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use crate::fault::ssh::{Fault, Recourse};
 use crate::ssh::config::{HostQuery, HostSettings, Route};
 use crate::ssh::connection::dial::BindOptions;
 use crate::ssh::connection::session::{ConnectionState, SshSession};
 use crate::ssh::connection::{Attributed, Underlay};
-use crate::ssh::fault::{Fault, Recourse};
 use crate::ssh::file_cache::lock;
 use crate::ssh::gateway::tunnel::{Tunnel, tunnel};
 use crate::ssh::trace;
@@ -113,7 +113,7 @@ impl Gateways {
         // An edited configuration leaves unused entries.
         known.retain(|gateway| Arc::strong_count(gateway) > 1);
         let gateway = Arc::new(Gateway {
-            name: query.host.clone(),
+            name: query.destination(),
             query,
             settings,
             route,

@@ -16,9 +16,9 @@ use std::sync::Arc;
 use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Algorithm, Certificate};
 
+use crate::fault::Origin;
+use crate::fault::ssh::{Fault, HostKeyChange};
 use crate::ssh::config::KnownHostName;
-use crate::ssh::fault::{Fault, HostKeyChange};
-use crate::ssh::file_cache::Origin;
 use crate::ssh::host_keys::certificate::is_same_algorithm;
 use crate::ssh::host_keys::known_hosts::{HostEntry, KnownHosts, Marker};
 

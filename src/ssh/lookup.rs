@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::fault::ssh::{ConnectPhase, Fault};
 use crate::process::{NotStarted, ProgramError};
 use crate::ssh::config::config_cache::{ParsedConfig, has_address};
 use crate::ssh::config::resolve::HasAddress;
@@ -13,7 +14,6 @@ use crate::ssh::config::{
     ConfigError, EffectiveOption, HostQuery, HostSettings, Origin, host_settings,
 };
 use crate::ssh::deadline::Deadline;
-use crate::ssh::fault::{ConnectPhase, Fault};
 use crate::ssh::file_cache::lock;
 use crate::ssh::program;
 use crate::ssh::target::SshTarget;

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use tokio::time::{Instant, sleep_until};
 
+use crate::fault::ssh::{ConnectPhase, Fault, Recourse};
 use crate::process::Launch;
 use crate::ssh::SshTarget;
 use crate::ssh::config::{HostQuery, HostSettings, Route};
@@ -17,7 +18,6 @@ use crate::ssh::connection::proxy_command::ProgramStderr;
 use crate::ssh::connection::{Attributed, Connection, Network, Underlay};
 use crate::ssh::connection::{proxy_command, session};
 use crate::ssh::deadline::Deadline;
-use crate::ssh::fault::{ConnectPhase, Fault, Recourse};
 use crate::ssh::gateway::{ChannelPermit, ChannelRefusal, Gateway, ResolvedRoute};
 use crate::ssh::program::control_master::ControlMaster;
 use crate::ssh::trace::{self, ConnectEvent};
@@ -81,7 +81,10 @@ impl Client {
             }
             for hop in hops.iter().rev() {
                 let found = self.host_settings(hop.clone()).await;
-                gateways.push((hop.clone(), found.map_err(|fault| fault.at_gateway(&hop.host))?));
+                gateways.push((
+                    hop.clone(),
+                    found.map_err(|fault| fault.at_gateway(&hop.destination()))?,
+                ));
             }
             let Some((_, nearest)) = gateways.last() else { break };
             first = Arc::clone(nearest);
@@ -360,7 +363,7 @@ impl Client {
             let Gateway { name, query, settings, route, .. } = gateway.as_ref();
             let mut plan = self.plan_for_route(name, settings, route.clone()).await?;
             plan.login.has_master = self.find_master(query, settings).await.is_some();
-            self.log_in(&gateway.name, plan, &mut |_| ()).await.map(|(session, _)| session)
+            self.log_in(&gateway.query.host, plan, &mut |_| ()).await.map(|(session, _)| session)
         })
     }
 

@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex};
 
 use tokio::time::Instant;
 
-use crate::ssh::fault::ConnectPhase;
-use crate::ssh::file_cache::{Origin, lock};
+use crate::fault::Origin;
+use crate::fault::ssh::ConnectPhase;
+use crate::ssh::file_cache::lock;
 use crate::ssh::host_keys::HostKeyStatus;
 use crate::ssh::host_keys::Verification;
 use crate::text;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
+use crate::fault::Fault;
 use crate::model::TransportKind;
 use crate::process::{LocalProcess, Output};
 use crate::ssh;
 use crate::ssh::connection::channel::SshChannel;
-use crate::transport::fault::Fault;
 use crate::transport::openssh::ProgramSession;
 use crate::transport::srun::StepChannel;
 

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use crate::fault::{Fault, StepCause};
 use crate::model::NodeName;
 use crate::process::{Exit, Output, OutputTail};
 use crate::ssh::file_cache::lock;
 use crate::ssh::shutting_down;
 use crate::time::{Clock, Timestamp};
 use crate::transport::TransportMode;
-use crate::transport::fault::{Fault, StepCause};
 use crate::transport::srun::{self, SrunCall, StepJob};
 use crate::transport::{Target, Transport, select};
 

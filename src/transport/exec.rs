@@ -7,12 +7,12 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use crate::fault::Fault;
 use crate::process::Launch;
 use crate::ssh::deadline::Deadline;
 use crate::ssh::trace::{self, ConnectEvent};
 use crate::ssh::{ConnectPhase, DEFAULT_CONNECT_TIMEOUT, LOGIN_TIMEOUT};
 use crate::transport::Transport;
-use crate::transport::fault::Fault;
 use crate::transport::openssh::{ProgramKind, ProgramSession};
 
 /// Replaced by the node name.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use crate::fault::Fault;
 use crate::process::Launch;
 use crate::ssh::config::{HostQuery, HostSettings};
 use crate::ssh::deadline::Deadline;
@@ -12,7 +13,6 @@ use crate::ssh::target::SshTarget;
 use crate::ssh::trace::{self, ConnectEvent};
 use crate::ssh::{self, ConnectPhase, LOGIN_TIMEOUT, Recourse, effective_connect_timeout};
 use crate::transport::channel::Channel;
-use crate::transport::fault::Fault;
 use crate::transport::openssh::{ProgramKind, ProgramSession, SshCall};
 use crate::transport::{Target, Transport, TransportMode};
 

@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use crate::fault::Fault;
 use crate::model::TransportKind;
 use crate::process::{
     EXIT_NOT_STARTED, Exit, Launch, LocalProcess, NotStarted, Output, OutputTail,
@@ -17,7 +18,6 @@ use crate::ssh::program::OPTIONS;
 use crate::ssh::program::control_master::ControlMaster;
 use crate::ssh::program::stderr::{self, SshStderr};
 use crate::text;
-use crate::transport::fault::Fault;
 
 /// Most bytes of stderr that are kept: the message of a changed host key has fifteen lines.
 const MAX_STDERR: usize = 4096;

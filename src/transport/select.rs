@@ -1,12 +1,12 @@
 //! Chooses between SSH and a Slurm step for a node.
 
+use crate::fault::{Fault, StepCause};
 use crate::model::{JobId, NodeName};
 use crate::ssh::file_cache::lock;
 use crate::ssh::target::Profile;
 use crate::ssh::trace::{self, ConnectEvent};
 use crate::ssh::{ConnectPhase, Recourse};
 use crate::transport::channel::Channel;
-use crate::transport::fault::{Fault, StepCause};
 use crate::transport::srun::{NodeJobs, SrunCall, StepScript};
 use crate::transport::{Reach, Target, Transport, TransportMode};
 

@@ -24,12 +24,12 @@ pub use cluster_cache::CLUSTER_CACHE_TTL;
 pub(crate) use node_jobs::StepNodes;
 pub use node_jobs::{NodeJobs, StepJob};
 
+use crate::fault::{Fault, StepCause};
 use crate::model::{JobId, NodeName};
 use crate::process::{Launch, LocalProcess, NotStarted, Output};
 use crate::ssh::file_cache::lock;
 use crate::ssh::{self, DEFAULT_CONNECT_TIMEOUT, shutting_down};
 use crate::transport::Options;
-use crate::transport::fault::{Fault, StepCause};
 use crate::transport::srun::demux::Demux;
 use crate::transport::srun::router::{Router, StepTask};
 

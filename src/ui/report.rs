@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::advice;
 use crate::fleet::{Node, Totals};
 use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, notes};
@@ -189,7 +190,7 @@ fn table(context: RenderContext<'_>, width: u16) -> Vec<Line> {
 fn problem_paragraphs(fleet_view: &FleetView, width: u16) -> Vec<Line> {
     let lines = fleet_view.problems.iter().flat_map(|problem| {
         let text = format!("{}: {}", problem.nodes, problem.sentence);
-        paragraph(problem.severity.into(), &text, problem.remedy, width)
+        paragraph(problem.severity.into(), &text, &problem.remedy, width)
     });
     lines.collect()
 }
@@ -208,9 +209,13 @@ fn unsampled_nodes(fleet_view: &FleetView, width: u16) -> Vec<Line> {
         };
         by_state.entry(state).or_default().push(node.name.label());
     }
-    let remedy = "--deadline SECONDS waits longer; gtop doctor HOST says why";
     let lines = by_state.into_iter().flat_map(|(state, nodes)| {
-        paragraph(Tone::Warn, &format!("{}: {state}", nodeset::fold(nodes)), remedy, width)
+        paragraph(
+            Tone::Warn,
+            &format!("{}: {state}", nodeset::fold(nodes)),
+            advice::source::LATE,
+            width,
+        )
     });
     lines.collect()
 }

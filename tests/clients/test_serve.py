@@ -207,7 +207,7 @@ class Formats(Served):
                 ("gtop_node_disk_read_bytes_per_second", "node disk"), ("gtop_node_disk_write_bytes_per_second", "node disk"),
                 ("gtop_node_filesystem_size_bytes", "node path"), ("gtop_node_filesystem_free_bytes", "node path"),
                 ("gtop_device_info", "node device uuid parent vendor model pci_bus driver_version"),
-                ("gtop_node_note_info", "node note severity"),
+                ("gtop_node_note_info", "node note remedy severity"),
                 ("gtop_device_state", "node device state"), ("gtop_device_state_reason_info", "node device reason"),
                 ("gtop_device_fault_info", "node device kind"),
                 ("gtop_device_utilization_ratio", "node device"), ("gtop_device_memory_used_bytes", "node device"),
@@ -408,9 +408,11 @@ class Agreement(Served):
                                    for one in node["devices"] if one["fresh"] and one["state_reason"]})
 
     def test_notes_on_nodes_have_their_ids(self):
-        found = {tuple(labels.values()) for labels in self.found.of("gtop_node_note_info")}
+        notes = self.found.of("gtop_node_note_info")
+        found = {(labels["node"], labels["note"], labels["severity"]) for labels in notes}
         self.assertEqual(found, {(name, note["id"], note["severity"]) for name, node in self.nodes.items() for note in node["notes"]})
         self.assertIn("down", {note for _, note, _ in found})
+        self.assertTrue(all(labels["remedy"] for labels in notes if labels["note"] == "down"))
 
     def test_jobs_and_their_devices(self):
         names = {one["uuid"]: (name, device_label(node, one)) for name, node in self.nodes.items() for one in node["devices"]}

@@ -6,7 +6,8 @@ use std::time::Duration;
 use crossterm::event::KeyCode;
 use gtop::internals::fleet::{Fleet, Node, NodeBuilder};
 use gtop::internals::model::{
-    Bytes, Fault, FaultKind, JobList, JobListError, Link, NodeName, ProcessRequest, Reading, Reason,
+    Bytes, Fault, FaultKind, JobList, JobListError, Link, NodeName, ProcessRequest, Reading,
+    Reason, SchedulerErrorKind,
 };
 use gtop::internals::time::Timestamp;
 use gtop::internals::ui::{DisplayOptions, MemoryUnit};
@@ -290,9 +291,8 @@ fn jobs_stay_when_the_scheduler_does_not_answer_and_the_error_is_shown() {
     let list = JobList::clone(before.jobs.as_ref().unwrap());
     let error = JobListError {
         message: "slurmctld does not answer".into(),
-        remedy: "try sinfo".into(),
+        kind: SchedulerErrorKind::Other,
         since: Timestamp::from_micros(NOW.as_micros() - 30_000_000),
-        is_unconfigured: false,
     };
     let list = JobList { error: Some(error), ..list };
     let fleet = before.with_jobs(Some(Arc::new(list)));

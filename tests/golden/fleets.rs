@@ -15,6 +15,7 @@ use gtop::internals::model::{
     SchedulerNodes, Source, SourceFault, SourceFaultKind, Space, Throttle, TpuCore, TpuDetails,
     UnseenProcess, UnseenReason, UseKind, UsesReading, Vendor, Watts,
 };
+use gtop::internals::ssh;
 use gtop::internals::time::Timestamp;
 
 /// The time shown on all golden screens: 2025-11-21 13:05:07 UTC.
@@ -266,8 +267,13 @@ impl NodeFixture {
 
     pub fn down(self, kind: FaultKind, detail: &str, retry_in: Option<u64>) -> Self {
         let retry_at = retry_in.map(|seconds| NOW.plus(Duration::from_secs(seconds)));
-        let is_keyless = kind == FaultKind::AuthenticationRefused;
-        let fault = Fault { is_keyless, ..Fault::new(kind, detail) };
+        let mut fault = Fault::new(kind, detail);
+        if let Some(offers) = detail.strip_prefix("offers ") {
+            let offers = offers.split(", ").map(str::to_owned).collect();
+            let (user, tried) = ("ada".to_owned(), vec!["id_ed25519".to_owned()]);
+            let refused = ssh::Fault::AuthenticationRefused { user, offers, tried };
+            fault.cause = Some(Arc::new(refused.into()));
+        }
         self.link(Link::Down { fault, retry_at })
     }
 

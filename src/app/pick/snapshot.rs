@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, timeout_at};
 
+use crate::advice;
 use crate::app::discovery::Discovery;
 use crate::app::env::Env;
 use crate::app::printer::is_complete;
 use crate::app::watch::WatchSession;
 use crate::fleet::{Fleet, Node};
 use crate::inventory::slurm::{self, JobFilter, SlurmPoller};
+use crate::model::JobListError;
 use crate::model::{
     Allocation, Freshness, Job, JobList, Link, NodeName, SchedulerNodes, SourceFault,
     SourceFaultKind,
@@ -48,7 +50,7 @@ pub(super) async fn complete_fleet(
     };
     let fleet = monitor.fleet().borrow().clone();
     let Some(jobs) = jobs else { return Ok(Ok(fleet)) };
-    let is_unconfigured = jobs.error.as_ref().is_some_and(|error| error.is_unconfigured);
+    let is_unconfigured = jobs.error.as_ref().is_some_and(JobListError::is_unconfigured);
     if is_unconfigured && !env.cli.slurm.is_requested() {
         return Ok(Ok(fleet));
     }
@@ -80,7 +82,7 @@ fn has_all_evidence(fleet: &Fleet) -> bool {
 /// Returns why jobs are not known.
 fn problem(jobs: &JobList) -> Option<String> {
     if let Some(error) = &jobs.error {
-        return Some(format!("{}; {}", error.message, error.remedy));
+        return Some(advice::scheduler::explained(error));
     }
     (!jobs.is_answered()).then(|| "Slurm has not answered; a longer --deadline may help".to_owned())
 }

@@ -12,6 +12,7 @@ use crate::fleet::{
     DeviceCount, DeviceState, Evidence, HealthReason, JobLookup, StateReason, Traffic,
 };
 use crate::insight::node_status::fleet_notes;
+use crate::insight::note::Note;
 use crate::metrics::{Field, HOST, PROCESS, Usage, ValueKind, device_fields, is_slow_host_metric};
 use crate::model::{Job, Link, TransportKind};
 use crate::time::Timestamp;
@@ -65,10 +66,15 @@ fn write_nodes(text: &mut ExpositionText, served: &ServedFleet<'_>) {
 fn write_notes(text: &mut ExpositionText, served: &ServedFleet<'_>) {
     let labels_of = |served_node: &ServedNode<'_>| {
         let notes = fleet_notes(served.machines, served_node.node, served.now);
-        let notes: BTreeSet<_> =
-            notes.iter().map(|note| (note.id(), note.severity().as_str())).collect();
-        let labels =
-            |(id, severity)| served_node.labels.clone().with("note", id).with("severity", severity);
+        let facts = |note: &Note| {
+            let remedy = note.common_advice(&served_node.node.name).first();
+            (note.id(), note.severity().as_str(), remedy)
+        };
+        let notes: BTreeSet<_> = notes.iter().map(facts).collect();
+        let labels = |(id, severity, remedy): (_, _, String)| {
+            let labels = served_node.labels.clone().with("note", id).with("severity", severity);
+            labels.with("remedy", &remedy)
+        };
         notes.into_iter().map(labels).collect::<Vec<_>>()
     };
     let note = Family::info("gtop_node_note_info", "what is said of a node");

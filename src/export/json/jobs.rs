@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::ser::{Serialize, Serializer};
 
+use crate::advice;
 use crate::export::json::age;
 use crate::export::json::schema::{JsonShape, Metrics, Objects, Shaped, object};
 use crate::fleet::{Claim, Fleet, JobHoldings, Node, job_holdings};
@@ -41,7 +42,7 @@ object! {
         /// What is wrong.
         sentence: &'a str = &error.message,
         /// What to do about it.
-        remedy: &'a str = &error.remedy,
+        remedy: &'static str = advice::scheduler::of_scheduler(error.kind, &error.message),
         /// How long the problem has lasted.
         for_seconds: f64 = age(error.since, now),
     }

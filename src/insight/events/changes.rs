@@ -8,6 +8,7 @@ use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::advice;
 use crate::fleet::{HealthReason, Node, SlowdownCause};
 use crate::insight::FleetView;
 use crate::insight::Severity;
@@ -21,6 +22,9 @@ use crate::model::{
 use crate::time::Timestamp;
 
 /// What a reboot means for who watches.
+/// Stands for the nodes in a remedy, so that equal events of many nodes are one.
+pub(super) const HOST: &str = "HOST";
+
 const REBOOTED: &str = "the node has started anew: what ran there before has ended";
 
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +45,7 @@ pub(crate) struct EventSummary {
     pub(crate) text: Arc<str>,
     /// Empty where the text says all.
     pub(crate) meaning: Cow<'static, str>,
-    /// Empty where nothing is to be done.
+    /// Empty where nothing is to be done; says [`HOST`] for the nodes.
     pub(crate) remedy: Cow<'static, str>,
 }
 
@@ -136,7 +140,7 @@ impl ChangeDetector {
             (NodeStatus::Fresh, NodeStatus::Stale(age)) => {
                 let stale = Note::Stale(age);
                 let summary = EventSummary::plain(stale.severity(), "stale: no new samples");
-                self.add(new, summary.explained(stale.meaning(), stale.remedy()));
+                self.add(new, summary.explained(stale.meaning(), advice::source::STALE));
             }
             (NodeStatus::Stale(_), NodeStatus::Fresh) => self.add_recovery(new, "fresh again"),
             _ => {}
@@ -147,7 +151,8 @@ impl ChangeDetector {
         match (old.fault(), new.fault()) {
             (old_fault, Some(fault)) if old_fault.map(|old| old.kind) != Some(fault.kind) => {
                 let summary = EventSummary::plain(Severity::Error, fault.message());
-                self.add(new, summary.explained(fault.kind.meaning(), fault.common_remedy()));
+                let remedy = advice::of_alike(fault, HOST).first();
+                self.add(new, summary.explained(fault.kind.meaning(), remedy));
             }
             (Some(_), None) if new.link == Link::Up => self.add_recovery(new, "reconnected"),
             (Some(_) | None, _) => {}
@@ -180,7 +185,8 @@ impl ChangeDetector {
                 {
                     let text = format!("{}: {source}", fault.label());
                     let summary = EventSummary::plain(Severity::Error, text);
-                    self.add(new, summary.explained("the source gives no values", fault.remedy()));
+                    let remedy = advice::source::of_source(fault);
+                    self.add(new, summary.explained("the source gives no values", remedy));
                 }
                 (Some(_), None) if state.fault.is_none() => {
                     self.add_recovery(new, format!("{source} recovered"));

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::advice::{device as advice, shell_quoted};
 use crate::fleet::HealthReason;
 use crate::insight::FleetView;
 use crate::insight::Severity;
-use crate::insight::device_flag::{DeviceFlag, explain_xid, is_harmless_xid};
-use crate::insight::events::changes::EventSummary;
+use crate::insight::device_flag::{DeviceFlag, is_harmless_xid, xid_meaning};
+use crate::insight::events::changes::{EventSummary, HOST};
 use crate::insight::events::event_log::{EventLog, LogEntry};
 use crate::insight::node_status::device_label;
 use crate::model::{Event, EventKind, NodeName, RecoveryAction};
@@ -61,7 +62,10 @@ fn explanation(event: &Event) -> (&'static str, &'static str) {
         (flag.meaning(), flag.remedy())
     };
     match &event.kind {
-        EventKind::Xid => explain_xid(event.code.unwrap_or_default()),
+        EventKind::Xid => {
+            let code = event.code.unwrap_or_default();
+            (xid_meaning(code), advice::of_xid(code))
+        }
         EventKind::MemoryError | EventKind::Poison => of(HealthReason::EccUncorrected(1)),
         EventKind::Retirement => of(HealthReason::RetirementPending),
         EventKind::Recovery if event.code == Some(0) => ("", ""),
@@ -69,14 +73,8 @@ fn explanation(event: &Event) -> (&'static str, &'static str) {
         EventKind::Lost => of(HealthReason::Lost),
         EventKind::NeedsReset => of(HealthReason::NeedsReset),
         EventKind::Gone => of(HealthReason::Gone(event.at)),
-        EventKind::Returned => (
-            "the device is known by its number as before",
-            "dmesg there may tell why it was gone; if that happens again, ask the administrator",
-        ),
-        EventKind::Unavailable => (
-            "the driver cannot use the device",
-            "dmesg there tells why; a reset or reboot of the node is likely needed",
-        ),
+        EventKind::Returned => ("the device is known by its number as before", advice::RETURNED),
+        EventKind::Unavailable => ("the driver cannot use the device", advice::UNAVAILABLE),
         EventKind::Other(_) => ("", ""),
     }
 }
@@ -95,6 +93,13 @@ pub(crate) struct EventRow {
     pub(crate) target: Option<(NodeName, Option<Arc<str>>)>,
     /// True for a single occurrence below its group's row.
     pub(crate) is_detail: bool,
+}
+
+impl EventRow {
+    /// Returns what to do about it, with the nodes named.
+    pub(crate) fn remedy(&self) -> String {
+        self.summary.remedy.replace(HOST, &shell_quoted(&self.nodes))
+    }
 }
 
 #[derive(Debug, Default)]

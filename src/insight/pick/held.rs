@@ -1,5 +1,6 @@
 //! Which devices of a node are kept by jobs.
 
+use crate::advice;
 use crate::fleet::{Certainty, Claim, DeviceHoldings, Fleet, Holder, JobHoldings, Node, User};
 use crate::insight::node_status::shown_id;
 use crate::model::{Device, JobId};
@@ -205,9 +206,7 @@ fn silence(fleet: &Fleet, node: &Node) -> Option<String> {
     let why = match fleet.jobs.as_deref() {
         None => "its commands are not on this machine, or are not configured".to_owned(),
         Some(list) => match (&list.error, &node.scheduler) {
-            (Some(error), _) if !list.is_current() => {
-                format!("{}; {}", error.message, error.remedy)
-            }
+            (Some(error), _) if !list.is_current() => advice::scheduler::explained(error),
             _ if !list.is_answered() => "no answer yet; a longer --deadline may help".to_owned(),
             (_, None) => "it does not list this node".to_owned(),
             (_, Some(known)) if known.allocated.is_none() && known.devices != Some(0) => {

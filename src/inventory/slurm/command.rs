@@ -9,8 +9,8 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::inventory::slurm::job_detail::{DetailReader, JobDetail};
 use crate::inventory::slurm::queue::{self, Queue};
-use crate::inventory::slurm::{JobFilter, SlurmError, SlurmErrorKind};
-use crate::model::{Job, JobId, NodeName};
+use crate::inventory::slurm::{JobFilter, SlurmError};
+use crate::model::{Job, JobId, NodeName, SchedulerErrorKind};
 use crate::nodeset;
 use crate::process::{ProgramCall, ProgramOutput, run_program, stream_program};
 
@@ -92,8 +92,9 @@ fn detail_error(ended: &ProgramOutput, has_records: bool, start: &str) -> Option
     if ended.is_truncated {
         return Some(SlurmError::truncated("scontrol"));
     }
-    let is_unknown_job =
-        |line: &&str| SlurmError::from_stderr("scontrol", line).kind == SlurmErrorKind::NoSuchJob;
+    let is_unknown_job = |line: &&str| {
+        SlurmError::from_stderr("scontrol", line).kind == SchedulerErrorKind::NoSuchJob
+    };
     let lines = || ended.stderr.lines().filter(|line| !line.trim().is_empty());
     // The jobs have ended and were purged; what else failed may be about another one.
     let others: Vec<&str> = lines().filter(|line| !is_unknown_job(line)).collect();
@@ -229,13 +230,13 @@ mod tests {
         assert_eq!(kind(true, "", true, ""), None);
         let lost =
             PURGED.to_owned() + "slurm_load_jobs error: Unable to contact slurm controller\n";
-        assert_eq!(kind(false, &lost, true, ""), Some(SlurmErrorKind::ControllerDown));
+        assert_eq!(kind(false, &lost, true, ""), Some(SchedulerErrorKind::ControllerDown));
         let other = PURGED.to_owned() + "slurm_load_jobs error: Unexpected message received\n";
-        assert_eq!(kind(false, &other, true, ""), Some(SlurmErrorKind::Other));
-        assert_eq!(kind(false, "", true, ""), Some(SlurmErrorKind::Other));
+        assert_eq!(kind(false, &other, true, ""), Some(SchedulerErrorKind::Other));
+        assert_eq!(kind(false, "", true, ""), Some(SchedulerErrorKind::Other));
         for start in ["", "scontrol: ", "System maintenance"] {
             let found = kind(true, "", false, start);
-            assert_eq!(found, Some(SlurmErrorKind::UnexpectedOutput), "{start}");
+            assert_eq!(found, Some(SchedulerErrorKind::UnexpectedOutput), "{start}");
         }
     }
 

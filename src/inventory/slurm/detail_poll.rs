@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::inventory::slurm::SlurmError;
 use crate::inventory::slurm::command::{DetailAnswer, DetailQuery, fetch_details};
 use crate::inventory::slurm::gres::ParsedAllocation;
 use crate::inventory::slurm::job_detail::JobDetail;
 use crate::inventory::slurm::node_use::NodeUse;
 use crate::inventory::slurm::scheduled_query::{ScheduledQuery, TimedAnswer};
-use crate::inventory::slurm::{SlurmError, SlurmErrorKind};
-use crate::model::{Allocation, DeviceAllocation, Job, JobId, JobList, JobState, NodeName};
+use crate::model::{
+    Allocation, DeviceAllocation, Job, JobId, JobList, JobState, NodeName, SchedulerErrorKind,
+};
 use crate::time::Timestamp;
 
 /// Up to this many jobs are queried one by one. Each is a request to the controller, which may allow a user no more than
@@ -283,7 +285,7 @@ impl DetailPoll {
             }
         }
         // Without the program, nothing will ever be told of them.
-        let may_succeed = |error: &SlurmError| error.kind != SlurmErrorKind::NotInstalled;
+        let may_succeed = |error: &SlurmError| error.kind != SchedulerErrorKind::NotInstalled;
         let is_asked_again = is_cut || error.as_ref().is_some_and(may_succeed);
         self.note = error.map(|error| {
             let all = list.with_nodes().count();
@@ -498,7 +500,7 @@ mod tests {
         poll.on_list(&list.jobs);
         let query = next_query(&mut poll, &list).unwrap();
         let error = SlurmError::from_stderr("scontrol", "Unable to contact slurm controller");
-        assert_eq!(error.kind, SlurmErrorKind::ControllerDown);
+        assert_eq!(error.kind, SchedulerErrorKind::ControllerDown);
         poll.apply(&list, answer(query, 0..1, Some(error)), INTERVAL);
         assert!(!poll.is_awaited(&list, &BTreeMap::new()));
         assert!(poll.next_due(false).unwrap() > Instant::now() + INTERVAL / 2);

@@ -1,74 +1,45 @@
-//! Classifies errors of Slurm's commands and gives each a message and a remedy.
+//! Classifies errors of Slurm's commands and gives each a message.
 
+use crate::model::SchedulerErrorKind;
 use crate::process::ProgramError;
 use crate::text::sanitize;
 
 /// An error of a Slurm command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlurmError {
-    pub kind: SlurmErrorKind,
+    pub kind: SchedulerErrorKind,
     /// One sentence for the screen.
     pub message: String,
-    /// What the user can do about it.
-    pub remedy: &'static str,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SlurmErrorKind {
-    /// The command is not on the `PATH`.
-    NotInstalled,
-    /// No configuration was found.
-    NoConfiguration,
-    /// The configuration has an error, or a key that this version does not know.
-    BadConfiguration,
-    /// The controller cannot be connected to.
-    ControllerDown,
-    /// The controller accepts connections and does not answer.
-    ControllerUnresponsive,
-    /// The authentication service does not work.
-    Munge,
-    /// The command was killed at its time limit.
-    TimedOut,
-    /// The command printed something else than requested.
-    UnexpectedOutput,
-    /// The command printed more than gtop reads.
-    TooLong,
-    /// The job is not known, or no longer.
-    NoSuchJob,
-    /// A user, a partition or an account does not exist.
-    InvalidArgument,
-    PermissionDenied,
-    Other,
 }
 
 /// Texts in stderr and the kind they mean. The first match counts, because one error causes others.
-const PATTERNS: &[(&str, SlurmErrorKind)] = &[
-    ("munge", SlurmErrorKind::Munge),
-    ("authentication", SlurmErrorKind::Munge),
-    ("auth_g_create", SlurmErrorKind::Munge),
-    ("invalid credential", SlurmErrorKind::Munge),
-    ("configuration source", SlurmErrorKind::NoConfiguration),
-    ("unable to status file", SlurmErrorKind::NoConfiguration),
-    ("parse error", SlurmErrorKind::BadConfiguration),
-    ("parsing error", SlurmErrorKind::BadConfiguration),
-    ("process configuration file", SlurmErrorKind::BadConfiguration),
-    ("configuration file", SlurmErrorKind::NoConfiguration),
-    ("slurm.conf", SlurmErrorKind::NoConfiguration),
-    ("configless", SlurmErrorKind::NoConfiguration),
-    ("resolve_ctls_from_dns_srv", SlurmErrorKind::NoConfiguration),
-    ("socket timed out", SlurmErrorKind::ControllerUnresponsive),
-    ("unable to contact", SlurmErrorKind::ControllerDown),
-    ("connection refused", SlurmErrorKind::ControllerDown),
-    ("connect failure", SlurmErrorKind::ControllerDown),
-    ("no route to host", SlurmErrorKind::ControllerDown),
-    ("zero bytes were transmitted", SlurmErrorKind::ControllerUnresponsive),
-    ("invalid job id", SlurmErrorKind::NoSuchJob),
-    ("invalid user", SlurmErrorKind::InvalidArgument),
-    ("invalid partition", SlurmErrorKind::InvalidArgument),
-    ("invalid account", SlurmErrorKind::InvalidArgument),
-    ("invalid node name", SlurmErrorKind::InvalidArgument),
-    ("unrecognized option", SlurmErrorKind::InvalidArgument),
-    ("permission denied", SlurmErrorKind::PermissionDenied),
+const PATTERNS: &[(&str, SchedulerErrorKind)] = &[
+    ("munge", SchedulerErrorKind::Munge),
+    ("authentication", SchedulerErrorKind::Munge),
+    ("auth_g_create", SchedulerErrorKind::Munge),
+    ("invalid credential", SchedulerErrorKind::Munge),
+    ("configuration source", SchedulerErrorKind::NoConfiguration),
+    ("unable to status file", SchedulerErrorKind::NoConfiguration),
+    ("parse error", SchedulerErrorKind::BadConfiguration),
+    ("parsing error", SchedulerErrorKind::BadConfiguration),
+    ("process configuration file", SchedulerErrorKind::BadConfiguration),
+    ("configuration file", SchedulerErrorKind::NoConfiguration),
+    ("slurm.conf", SchedulerErrorKind::NoConfiguration),
+    ("configless", SchedulerErrorKind::NoConfiguration),
+    ("resolve_ctls_from_dns_srv", SchedulerErrorKind::NoConfiguration),
+    ("socket timed out", SchedulerErrorKind::ControllerUnresponsive),
+    ("unable to contact", SchedulerErrorKind::ControllerDown),
+    ("connection refused", SchedulerErrorKind::ControllerDown),
+    ("connect failure", SchedulerErrorKind::ControllerDown),
+    ("no route to host", SchedulerErrorKind::ControllerDown),
+    ("zero bytes were transmitted", SchedulerErrorKind::ControllerUnresponsive),
+    ("invalid job id", SchedulerErrorKind::NoSuchJob),
+    ("invalid user", SchedulerErrorKind::InvalidArgument),
+    ("invalid partition", SchedulerErrorKind::InvalidArgument),
+    ("invalid account", SchedulerErrorKind::InvalidArgument),
+    ("invalid node name", SchedulerErrorKind::InvalidArgument),
+    ("unrecognized option", SchedulerErrorKind::InvalidArgument),
+    ("permission denied", SchedulerErrorKind::PermissionDenied),
 ];
 
 impl SlurmError {
@@ -76,92 +47,67 @@ impl SlurmError {
     pub fn from_stderr(program: &str, stderr: &str) -> Self {
         let lower = stderr.to_ascii_lowercase();
         let kind = PATTERNS.iter().find(|(pattern, _)| lower.contains(pattern));
-        let kind = kind.map_or(SlurmErrorKind::Other, |(_, kind)| *kind);
+        let kind = kind.map_or(SchedulerErrorKind::Other, |(_, kind)| *kind);
         // The last line only says that there is an error.
-        let is_first_line_best = kind == SlurmErrorKind::BadConfiguration;
+        let is_first_line_best = kind == SchedulerErrorKind::BadConfiguration;
         let line = if is_first_line_best { first_error_line(stderr) } else { last_line(stderr) };
         Self::new(kind, program, &line)
     }
 
     /// Returns an error for output that is not what was requested.
     pub(super) fn unexpected_output(program: &str, message: &str) -> Self {
-        Self::new(SlurmErrorKind::UnexpectedOutput, program, message)
+        Self::new(SchedulerErrorKind::UnexpectedOutput, program, message)
     }
 
     /// Returns an error for output that is longer than gtop reads.
     pub(super) fn truncated(program: &str) -> Self {
-        Self::new(SlurmErrorKind::TooLong, program, "")
+        Self::new(SchedulerErrorKind::TooLong, program, "")
     }
 
     pub(super) fn is_truncated(&self) -> bool {
-        self.kind == SlurmErrorKind::TooLong
+        self.kind == SchedulerErrorKind::TooLong
     }
 
     /// Classifies why a command could not be run to its end.
     pub fn from_run_error(program: &str, fault: &ProgramError, seconds: u64) -> Self {
         match fault {
-            ProgramError::NotFound => Self::new(SlurmErrorKind::NotInstalled, program, ""),
-            ProgramError::NotStarted(why) => Self::new(SlurmErrorKind::Other, program, why),
+            ProgramError::NotFound => Self::new(SchedulerErrorKind::NotInstalled, program, ""),
+            ProgramError::NotStarted(why) => Self::new(SchedulerErrorKind::Other, program, why),
             ProgramError::TimedOut(stderr) => {
                 let error = Self::from_stderr(program, stderr);
-                if error.kind == SlurmErrorKind::Other {
+                if error.kind == SchedulerErrorKind::Other {
                     let line = format!("{program} did not answer within {seconds} s");
-                    return Self::new(SlurmErrorKind::TimedOut, program, &line);
+                    return Self::new(SchedulerErrorKind::TimedOut, program, &line);
                 }
                 error
             }
         }
     }
 
-    fn new(kind: SlurmErrorKind, program: &str, line: &str) -> Self {
-        use SlurmErrorKind as Kind;
-        let (message, remedy) = match kind {
-            Kind::NotInstalled => (
-                format!("{program} is not on the PATH of this machine"),
-                "start gtop on a login node of the cluster, or load its Slurm module",
-            ),
-            Kind::NoConfiguration => (
-                "Slurm's configuration was not found on this machine".to_owned(),
-                "check /etc/slurm/slurm.conf and SLURM_CONF, or ask the administrator",
-            ),
-            Kind::BadConfiguration => (
-                format!("Slurm's configuration on this machine has an error: {line}"),
-                "tell the administrator; an older Slurm here may not know a new key of slurm.conf",
-            ),
-            Kind::ControllerDown => (
-                "the Slurm controller is down".to_owned(),
-                "run scontrol ping, and ask the administrator; gtop retries automatically",
-            ),
-            Kind::ControllerUnresponsive => (
-                "the Slurm controller does not answer".to_owned(),
-                "it is overloaded or hangs: ask the administrator; gtop retries automatically",
-            ),
-            Kind::Munge => (
-                "munge, which authenticates users, does not work on this machine".to_owned(),
-                "check whether munge -n works, and ask the administrator to restart munged",
-            ),
-            Kind::TimedOut => {
-                (line.to_owned(), "the controller may be overloaded; gtop retries automatically")
+    fn new(kind: SchedulerErrorKind, program: &str, line: &str) -> Self {
+        use SchedulerErrorKind as Kind;
+        let message = match kind {
+            Kind::NotInstalled => format!("{program} is not on the PATH of this machine"),
+            Kind::NoConfiguration => {
+                "Slurm's configuration was not found on this machine".to_owned()
             }
-            Kind::UnexpectedOutput => {
-                (line.to_owned(), "run it by hand to see its output; gtop retries automatically")
+            Kind::BadConfiguration => {
+                format!("Slurm's configuration on this machine has an error: {line}")
             }
-            Kind::TooLong => (
-                format!("{program} printed more than gtop reads"),
-                "narrow the list with --partition or --account",
-            ),
-            Kind::NoSuchJob => (
-                "the job is not in the queue".to_owned(),
-                "it has ended, or the id is wrong: squeue lists the current jobs",
-            ),
-            Kind::InvalidArgument if line.to_ascii_lowercase().contains("node name") => {
-                (line.to_owned(), "correct the options; sinfo -N lists the nodes that Slurm knows")
+            Kind::ControllerDown => "the Slurm controller is down".to_owned(),
+            Kind::ControllerUnresponsive => "the Slurm controller does not answer".to_owned(),
+            Kind::Munge => {
+                "munge, which authenticates users, does not work on this machine".to_owned()
             }
-            Kind::InvalidArgument => (line.to_owned(), "correct the options"),
-            Kind::PermissionDenied => (line.to_owned(), "ask the administrator what you may see"),
-            Kind::Other => (format!("{program} failed: {line}"), "run it by hand"),
+            Kind::TooLong => format!("{program} printed more than gtop reads"),
+            Kind::NoSuchJob => "the job is not in the queue".to_owned(),
+            Kind::TimedOut
+            | Kind::UnexpectedOutput
+            | Kind::InvalidArgument
+            | Kind::PermissionDenied => line.to_owned(),
+            Kind::Other => format!("{program} failed: {line}"),
         };
-        Self { kind, message, remedy }
+        Self { kind, message }
     }
 }
 
@@ -194,53 +140,46 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_names_a_node_that_slurm_lacks_learns_how_to_list_them() {
-        let error = SlurmError::from_stderr("squeue", "Invalid node name gpu99\n");
-        let remedy = "correct the options; sinfo -N lists the nodes that Slurm knows";
-        assert_eq!((&*error.message, error.remedy), ("Invalid node name gpu99", remedy));
-    }
-
-    #[test]
     fn errors_of_slurm_are_classified() {
         for (stderr, kind) in [
             (
                 "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n",
-                SlurmErrorKind::ControllerDown,
+                SchedulerErrorKind::ControllerDown,
             ),
             (
                 "slurm_load_jobs error: Socket timed out on send/recv operation\n",
-                SlurmErrorKind::ControllerUnresponsive,
+                SchedulerErrorKind::ControllerUnresponsive,
             ),
             (
                 "squeue: error: If munged is up, restart with --num-threads=10\n\
                  squeue: error: Munge encode failed: Failed to connect to \"/run/munge/munge.socket.2\"\n\
                  squeue: error: slurm_send_node_msg: auth_g_create: REQUEST_FED_INFO has authentication error\n",
-                SlurmErrorKind::Munge,
+                SchedulerErrorKind::Munge,
             ),
-            ("slurm_load_jobs error: Invalid job id specified\n", SlurmErrorKind::NoSuchJob),
-            ("squeue: error: Invalid user: nobodyxx\n", SlurmErrorKind::InvalidArgument),
-            ("Invalid node name specified\n", SlurmErrorKind::InvalidArgument),
-            ("Invalid node name gpu99\n", SlurmErrorKind::InvalidArgument),
+            ("slurm_load_jobs error: Invalid job id specified\n", SchedulerErrorKind::NoSuchJob),
+            ("squeue: error: Invalid user: nobodyxx\n", SchedulerErrorKind::InvalidArgument),
+            ("Invalid node name specified\n", SchedulerErrorKind::InvalidArgument),
+            ("Invalid node name gpu99\n", SchedulerErrorKind::InvalidArgument),
             (
                 "squeue: error: s_p_parse_file: unable to status file /etc/slurm/slurm.conf: No such file or \
                  directory, retrying in 1sec up to 60sec\nsqueue: fatal: Unable to process configuration file\n",
-                SlurmErrorKind::NoConfiguration,
+                SchedulerErrorKind::NoConfiguration,
             ),
             (
                 "squeue: error: Parse error in file /etc/slurm/slurm.conf line 37: \"Nonsense\"\n\
                  squeue: fatal: Unable to process configuration file\n",
-                SlurmErrorKind::BadConfiguration,
+                SchedulerErrorKind::BadConfiguration,
             ),
             (
                 "scontrol: error: Invalid SlurmctldPort abc\nscontrol: fatal: Unable to process configuration file\n",
-                SlurmErrorKind::BadConfiguration,
+                SchedulerErrorKind::BadConfiguration,
             ),
             (
                 "squeue: fatal: Could not establish a configuration source\n",
-                SlurmErrorKind::NoConfiguration,
+                SchedulerErrorKind::NoConfiguration,
             ),
-            ("\u{1b}[31mSegmentation fault", SlurmErrorKind::Other),
-            ("", SlurmErrorKind::Other),
+            ("\u{1b}[31mSegmentation fault", SchedulerErrorKind::Other),
+            ("", SchedulerErrorKind::Other),
         ] {
             let error = SlurmError::from_stderr("squeue", stderr);
             assert_eq!(error.kind, kind, "{stderr}");
@@ -265,8 +204,8 @@ mod tests {
             SlurmError::from_run_error("squeue", &ProgramError::TimedOut(stderr.to_owned()), 30)
                 .kind
         };
-        assert_eq!(late("squeue: error: Munge encode failed"), SlurmErrorKind::Munge);
-        assert_eq!(late(""), SlurmErrorKind::TimedOut);
+        assert_eq!(late("squeue: error: Munge encode failed"), SchedulerErrorKind::Munge);
+        assert_eq!(late(""), SchedulerErrorKind::TimedOut);
         let missing = SlurmError::from_run_error("squeue", &ProgramError::NotFound, 30);
         assert!(missing.message.contains("not on the PATH"));
     }

@@ -121,13 +121,12 @@ impl NodePoll {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inventory::slurm::SlurmErrorKind;
+    use crate::model::SchedulerErrorKind;
 
     fn failed() -> TimedAnswer<Result<NodeList, SlurmError>> {
         let error = SlurmError {
-            kind: SlurmErrorKind::NotInstalled,
+            kind: SchedulerErrorKind::NotInstalled,
             message: "sinfo is not on the PATH of this machine".into(),
-            remedy: "",
         };
         TimedAnswer { value: Err(error), took: Duration::ZERO }
     }

@@ -125,8 +125,8 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    use crate::inventory::slurm::SlurmErrorKind;
     use crate::model::NodeName;
+    use crate::model::SchedulerErrorKind;
 
     fn answer(value: Result<NodeUse, SlurmError>) -> TimedAnswer<Result<NodeUse, SlurmError>> {
         TimedAnswer { value, took: Duration::ZERO }
@@ -134,7 +134,7 @@ mod tests {
 
     fn failed() -> TimedAnswer<Result<NodeUse, SlurmError>> {
         let error = SlurmError::from_stderr("scontrol", "Unable to contact slurm controller");
-        assert_eq!(error.kind, SlurmErrorKind::ControllerDown);
+        assert_eq!(error.kind, SchedulerErrorKind::ControllerDown);
         answer(Err(error))
     }
 

@@ -17,7 +17,7 @@ use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-use crate::ssh::fault::Fault;
+use crate::fault::ssh::Fault;
 use crate::ssh::file_cache::lock;
 use crate::text;
 

@@ -10,9 +10,9 @@ use russh::keys::agent::AgentIdentity;
 use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Algorithm, Certificate, HashAlg, PrivateKey, PublicKey};
 
+use crate::fault::ssh::KeyFileProblem;
 use crate::ssh::auth::Login;
 use crate::ssh::auth::identity::KeyFile;
-use crate::ssh::fault::KeyFileProblem;
 use crate::text;
 use crate::time::Timestamp;
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Algorithm, Certificate, PrivateKey, PublicKey, decode_secret_key};
 
+use crate::fault::ssh::Fault;
 use crate::ssh::auth::prompt::Secret;
-use crate::ssh::fault::Fault;
 use crate::ssh::file_cache::{self, FileCache};
 
 /// The permission bits a private key must not have.

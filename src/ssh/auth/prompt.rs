@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use zeroize::Zeroizing;
 
-use crate::ssh::fault::UnansweredReason;
+use crate::fault::ssh::UnansweredReason;
 
 /// Capacity of the queue; further logins wait to push.
 const QUEUE_SIZE: usize = 16;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use hmac::digest::Digest;
 use sha1::Sha1;
 
+use crate::fault::ssh::Fault;
 use crate::ssh::config::KnownHostName;
 use crate::ssh::config::options::{self, OptionValueKind, Support};
 use crate::ssh::config::resolved::ResolvedOptions;
@@ -16,7 +17,6 @@ use crate::ssh::config::{
     AddressFamily, AlgorithmSettings, DEFAULT_KEYS, EffectiveOption, HostKeyCheck, HostQuery,
     HostSettings, KeepAlive, KeySettings, LocalEnv, Origin, Route, check_host, check_user,
 };
-use crate::ssh::fault::Fault;
 use crate::text;
 
 /// The default of `PreferredAuthentications`.

@@ -1,7 +1,7 @@
 //! Parses the values of `ProxyJump`, and `ssh://` URIs.
 
+use crate::fault::ssh::Fault;
 use crate::ssh::config::{HostQuery, values};
-use crate::ssh::fault::Fault;
 use crate::ssh::target::{Profile, SshTarget};
 use crate::text;
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::fault::ssh::Fault;
 use crate::ssh::config::lexer::{self, ListMatch};
 use crate::ssh::config::options::{OptionSpec, OptionValueKind};
 use crate::ssh::config::parse::{Criterion, MatchAttribute, Pattern};
@@ -11,7 +12,6 @@ use crate::ssh::config::tree::{Block, BlockCondition, ConfigTree, Directive, Ssh
 use crate::ssh::config::{
     AddressFamily, ConfigError, HostQuery, LocalEnv, Origin, defaults, values,
 };
-use crate::ssh::fault::Fault;
 use crate::text::matches_pattern;
 
 /// Most files of `IdentityFile` and of `CertificateFile`.

@@ -6,10 +6,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::fault::ssh::Fault;
 use crate::ssh::config::options::OptionSpec;
 use crate::ssh::config::parse::{self, Criterion, LineError, MatchAttribute, ParsedLine, Pattern};
 use crate::ssh::config::{ConfigError, LocalEnv, Origin, glob};
-use crate::ssh::fault::Fault;
 use crate::storage::FileVersion;
 use crate::text;
 

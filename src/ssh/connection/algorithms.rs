@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use russh::{AlgorithmKind, Preferred, cipher, client, compression, kex, mac};
 
+use crate::fault::ssh::{ConnectPhase, Fault};
 use crate::ssh::config::algorithm_sets;
 use crate::ssh::config::{HostSettings, KeepAlive};
-use crate::ssh::fault::{ConnectPhase, Fault};
 use crate::ssh::host_keys::algorithms::HostKeyAlgorithms;
 use crate::text;
 

@@ -6,11 +6,11 @@ use russh::client::Msg;
 use russh::{ChannelMsg, ChannelWriteHalf, Disconnect};
 use tokio::time::timeout;
 
+use crate::fault::ssh::{ConnectPhase, Fault};
 use crate::process::Output;
 use crate::ssh::connection::algorithms;
 use crate::ssh::connection::output_queue::CAPACITY;
 use crate::ssh::connection::session::SshSession;
-use crate::ssh::fault::{ConnectPhase, Fault};
 use crate::text;
 
 /// Most bytes given to russh at once: its outgoing buffer keeps the largest size, and its queue grows by 17 KiB

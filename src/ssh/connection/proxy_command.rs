@@ -13,9 +13,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::fault::ssh::{ConnectPhase, Fault};
 use crate::process::{Launch, OutputTail, PipedProgram, ProcessGroup};
 use crate::ssh::connection::{Attributed, Underlay};
-use crate::ssh::fault::{ConnectPhase, Fault};
 use crate::ssh::file_cache::lock;
 use crate::ssh::program::stderr;
 use crate::text;

@@ -7,13 +7,13 @@ use russh::client::{self, ChannelOpenHandle, DisconnectReason, Handle, Msg};
 use russh::keys::PublicKeyOrCertificate;
 use russh::{Channel, ChannelId, ChannelOpenFailure, Sig};
 
+use crate::fault::ssh::{ConnectPhase, Fault};
 use crate::process::{Exit, Output};
 use crate::ssh::connection::algorithms::{self, SshParams};
 use crate::ssh::connection::cancellable_stream::{self, CancelGuard};
 use crate::ssh::connection::output_queue::OutputQueue;
 use crate::ssh::connection::{self, Connection, Underlay};
 use crate::ssh::deadline::Deadline;
-use crate::ssh::fault::{ConnectPhase, Fault};
 use crate::ssh::file_cache::lock;
 use crate::ssh::host_keys::Verification;
 use crate::ssh::host_keys::verifier::{HostKeyPolicy, HostKeyVerifier};

@@ -24,9 +24,9 @@ use std::sync::Arc;
 use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Certificate, PublicKeyOrCertificate};
 
+use crate::fault::Origin;
+use crate::fault::ssh::Fault;
 use crate::ssh::config::{HostKeyCheck, HostSettings};
-use crate::ssh::fault::Fault;
-use crate::ssh::file_cache::Origin;
 use crate::ssh::host_keys::algorithms::HostKeyAlgorithms;
 use crate::ssh::host_keys::certificate;
 use crate::ssh::host_keys::known_hosts;

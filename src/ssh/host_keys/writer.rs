@@ -14,8 +14,8 @@ use std::sync::Mutex;
 use russh::keys::PublicKey;
 use russh::keys::ssh_key::public::KeyData;
 
+use crate::fault::ssh::Fault;
 use crate::ssh::config::{self, HostSettings};
-use crate::ssh::fault::Fault;
 use crate::ssh::file_cache::lock;
 use crate::ssh::host_keys::HostKeyStatus;
 use crate::ssh::host_keys::Verification;

@@ -12,8 +12,8 @@ use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
+use crate::fault::ssh::Fault;
 use crate::ssh::config::{HostQuery, HostSettings};
-use crate::ssh::fault::Fault;
 use crate::ssh::program::{OPTIONS, run};
 use crate::ssh::trace::{self, ConnectEvent};
 use crate::ssh::{Client, ClientState};

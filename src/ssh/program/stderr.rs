@@ -6,8 +6,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::ssh::fault::{self, ConnectPhase, Fault, HostKeyChange, SshProgramCause};
-use crate::ssh::file_cache::Origin;
+use crate::fault::Origin;
+use crate::fault::ssh::{
+    ConnectPhase, Fault, HostKeyChange, SshProgramCause, TOO_MANY_FAILURES, job_required,
+};
 use crate::text;
 
 /// The stderr of ssh, and what it was called with.
@@ -22,7 +24,7 @@ pub(crate) struct SshStderr<'a> {
 }
 
 pub(crate) fn parse_fault(ssh: &SshStderr<'_>) -> Fault {
-    fault::job_required(Some(ssh.text))
+    job_required(Some(ssh.text))
         .or_else(|| ssh.configuration_fault())
         .or_else(|| ssh.name_fault())
         .or_else(|| ssh.host_key_fault())
@@ -114,7 +116,7 @@ impl<'a> SshStderr<'a> {
             let offers = methods.split(',').take(12).map(|name| text::excerpt(name, 64)).collect();
             return Some(refused(user, offers, "the keys of the ssh program"));
         }
-        self.find_line(fault::TOO_MANY_FAILURES)?;
+        self.find_line(TOO_MANY_FAILURES)?;
         Some(Fault::TooManyKeys { user: text::excerpt(self.user, 64), offered: None, untried: 0 })
     }
 
@@ -124,7 +126,7 @@ impl<'a> SshStderr<'a> {
         let kind = kinds.into_iter().find(|name| kind.starts_with(name))?;
         let theirs = self.between("Their offer: ", "").unwrap_or_default();
         let theirs = theirs.split(',').take(12).map(|name| text::excerpt(name, 64)).collect();
-        Some(Fault::NoCommonAlgorithm { kind, ours: vec!["those of ssh".to_owned()], theirs })
+        Some(Fault::NoCommonAlgorithm { kind, ours: Vec::new(), theirs })
     }
 
     fn connection_fault(&self) -> Option<Fault> {
@@ -273,7 +275,7 @@ mod tests {
                  Their offer: diffie-hellman-group1-sha1,x\r\n",
                 Fault::NoCommonAlgorithm {
                     kind: "key exchange",
-                    ours: vec!["those of ssh".to_owned()],
+                    ours: Vec::new(),
                     theirs: vec!["diffie-hellman-group1-sha1".to_owned(), "x".to_owned()],
                 },
             ),

@@ -9,12 +9,12 @@ use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
+use crate::fault::{Fault, StepCause};
 use crate::model::{JobId, JobOutcome};
 use crate::process::{NotStarted, ProgramCall, run_program};
 use crate::ssh::file_cache::lock;
 use crate::text;
 use crate::time::{Clock, Timestamp};
-use crate::transport::fault::{Fault, StepCause};
 use crate::transport::srun::{cluster_cache, messages};
 
 /// Timeout for a Slurm command.

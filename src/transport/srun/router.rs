@@ -10,10 +10,10 @@ use tokio::process::ChildStdin;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
+use crate::fault::{Fault, StepCause};
 use crate::model::{JobId, NodeName};
 use crate::process::{Exit, LocalProcess, Output, OutputTail};
 use crate::ssh::file_cache::lock;
-use crate::transport::fault::{Fault, StepCause};
 use crate::transport::srun::demux::{Demux, DemuxedLine};
 use crate::transport::srun::{MAX_PENDING_OUTPUT, lost};
 use crate::transport::srun::{cluster, messages};

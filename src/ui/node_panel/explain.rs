@@ -1,5 +1,6 @@
 //! Explains a node, a device and a process: every number with its source, its age and its meaning.
 
+use crate::advice;
 use crate::fleet::{Node, StateReason};
 use crate::insight::RowId;
 use crate::insight::device_flag::DeviceFlag;
@@ -36,7 +37,7 @@ pub(crate) fn node(
         row.into_iter().partition(|fact| fact.meaning == help_of(HOST, "cpu"));
     let devices_at = node.device_sources.iter().filter_map(|source| taken_at(node, source)).min();
     Explanation::new(format!("node {}", node.name))
-        .with_remarks(explained_notes(notes))
+        .with_remarks(explained_notes(node, notes))
         .with_numbers("connection", None, connection(context, node))
         .with_numbers("numbers of the row", devices_at.or_else(|| node.taken_at()), of_devices)
         .with_numbers("numbers of the row, of its host", taken_at(node, &fast), of_host)
@@ -107,7 +108,7 @@ pub(crate) fn device(
     if !node.device_freshness(position, now).is_fresh() || node.link != Link::Up {
         let of_node =
             crate::insight::node_status::status_notes(&context.view.fleet, node, context.view.now);
-        remarks.extend(explained_notes(&of_node));
+        remarks.extend(explained_notes(node, &of_node));
     }
     let label = device_label(node, device);
     let title = format!("device {label} of {}: {}", node.name, model_name(device));
@@ -148,7 +149,7 @@ pub(crate) fn process(
         tone: Tone::Warn,
         meaning: "the driver reports the process, but /proc does not show it to gtop's login"
             .to_owned(),
-        remedy: "log in as its user or as administrator to see it".to_owned(),
+        remedy: advice::device::HIDDEN_PROCESS.to_owned(),
     });
     Some(
         Explanation::new(format!("process {pid} on device {label} of {}", node.name))
@@ -160,18 +161,18 @@ pub(crate) fn process(
 }
 
 /// Explains notes on a node, but for the next attempt to connect, which has its place among the numbers of the connection.
-pub(crate) fn explained_notes(notes: &[Note]) -> Vec<Remark> {
+pub(crate) fn explained_notes(node: &Node, notes: &[Note]) -> Vec<Remark> {
     let is_remark = |note: &&Note| !matches!(note, Note::NextAttempt(_));
-    notes.iter().filter(is_remark).map(Remark::from).collect()
+    notes.iter().filter(is_remark).map(|note| Remark::of_note(note, node)).collect()
 }
 
-impl From<&Note> for Remark {
-    fn from(note: &Note) -> Self {
+impl Remark {
+    fn of_note(note: &Note, of: &Node) -> Self {
         Self {
             note: note.text(),
             tone: note.severity().into(),
             meaning: note.meaning().into_owned(),
-            remedy: note.remedy().into_owned(),
+            remedy: note.advice(&of.name).text(),
         }
     }
 }
@@ -322,7 +323,7 @@ mod tests {
         for part in [
             "✗ connection refused: port 22",
             FaultKind::Refused.meaning(),
-            &format!("→ {}", FaultKind::Refused.remedy()),
+            "→ check that sshd runs there and that the port is right",
             "last seen",
             "00:13:40, 3m00s ago",
             "in 12s",

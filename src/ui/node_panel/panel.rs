@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::fleet::Node;
 use crate::insight::FleetView;
-use crate::insight::node_status::{NodeStatus, full_remedy, model_name, shown_id, status_notes};
+use crate::insight::node_status::{NodeStatus, model_name, node_advice, shown_id, status_notes};
 use crate::insight::{RowId, process_rows};
 use crate::model::TransportKind;
 use crate::time::format_age;
@@ -328,9 +328,9 @@ fn problem_lines(fleet_view: &FleetView, node: &Node, width: u16) -> Vec<Line> {
 
 /// Draws the remedy.
 fn remedy_lines(node: &Node, width: u16) -> Vec<Line> {
-    let text =
-        full_remedy(node).map(|remedy| wrap(remedy, width.saturating_sub(2), MAX_TEXT_LINES));
-    let lines = text.into_iter().flatten().enumerate().map(|(index, text)| {
+    let text = node_advice(node).first();
+    let wrapped = (!text.is_empty()).then(|| wrap(&text, width.saturating_sub(2), MAX_TEXT_LINES));
+    let lines = wrapped.into_iter().flatten().enumerate().map(|(index, text)| {
         Line::styled(if index == 0 { "→ " } else { "  " }, Tone::Faint).text(text, Tone::Plain)
     });
     lines.map(|line| line.truncated(width)).collect()

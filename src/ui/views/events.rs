@@ -77,7 +77,7 @@ impl ViewState for State {
             note: if row.nodes.is_empty() { text.to_owned() } else { format!("on {}", row.nodes) },
             tone: row.summary.severity.into(),
             meaning: row.summary.meaning.to_string(),
-            remedy: row.summary.remedy.to_string(),
+            remedy: row.remedy(),
         };
         let event = Explanation::new(format!("event: {text}")).with_remarks([remark]).with_numbers(
             "numbers of the row",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::fleet::{JobLookup, Node, Totals};
 use crate::insight::FleetView;
-use crate::insight::node_status::{NodeStatus, short_remedy};
+use crate::insight::node_status::{NodeStatus, node_advice};
 use crate::insight::note::Note;
 use crate::model::NodeName;
 use crate::text::width_of;
@@ -259,13 +259,14 @@ fn status_symbol(status: NodeStatus, notes: &[Note]) -> Line {
 /// Draws the detail line of the selected node: its fault and remedy, or its properties.
 pub(super) fn detail(fleet_view: &FleetView, node: &Node, width: u16) -> Line {
     let title = Line::styled(format!("{}  ", node.name), Tone::Strong);
-    let notes_line = match short_remedy(node) {
-        Some(remedy) => {
+    let remedy = node_advice(node).first();
+    let notes_line = match remedy.as_str() {
+        "" => crate::ui::node_panel::panel::node_description(fleet_view, node),
+        remedy => {
             let with_all_devices = GroupMember::with_all_devices(0);
             let notes = row_notes(fleet_view, node, &with_all_devices);
             Line::of_node(&notes).text("  → ", Tone::Faint).text(remedy, Tone::Plain)
         }
-        None => crate::ui::node_panel::panel::node_description(fleet_view, node),
     };
     title.append(notes_line).truncated(width)
 }

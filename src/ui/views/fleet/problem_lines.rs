@@ -50,7 +50,7 @@ mod tests {
             count: indices.len(),
             indices: indices.to_vec(),
             sentence: "device lost".to_owned(),
-            remedy: "",
+            remedy: String::new(),
             severity: Severity::Error,
         };
         let problems = [problem(&[0]), problem(&[1, 2]), problem(&[2]), problem(&[2])];

