@@ -20,6 +20,7 @@ use crate::storage::WriteError;
 use crate::transport::{ExecTemplate, TemplateError};
 use crate::ui::{StopReason, StopSignals};
 
+mod asker;
 mod config_command;
 mod demo;
 mod discovery;
@@ -30,6 +31,7 @@ mod library;
 mod limits;
 mod line_prompt;
 mod log;
+mod login;
 mod monitor;
 mod output_mode;
 mod pick;
@@ -106,6 +108,11 @@ pub fn run_program() -> ExitCode {
         drop(writeln!(err, "{error}"));
         return ExitCode::from(process::EXIT_NOT_STARTED);
     }
+    if let Some(socket) = std::env::var_os(ssh::ASKPASS_VARIABLE) {
+        let question = std::env::args_os().nth(1);
+        let asked = ssh::run_askpass_helper(&socket, question, &mut out);
+        return ExitCode::from(u8::from(asked.is_err()));
+    }
     let code = match Cli::parse_args(std::env::args_os()) {
         Ok(cli) => run(cli, &mut out, &mut err),
         Err(error) => {
@@ -155,6 +162,12 @@ enum AppError {
     Template(#[from] TemplateError),
     #[error("no host given; use gtop trust HOST")]
     NoHost,
+    #[error("no node given; use gtop login NODES, or gtop -- login to watch a node called login")]
+    NoLoginNode,
+    #[error(
+        "there is no terminal to ask at; run gtop login in one, or set SSH_ASKPASS to a program that asks in a window"
+    )]
+    NobodyToAsk,
     #[error("{0}: {1} is not watched; name the host, or do not exclude it")]
     NoFolderHost(String, String),
     #[error("--transport srun needs jobs; add --slurm or --job ID")]
@@ -235,6 +248,7 @@ impl AppError {
             Self::Inventory(_)
                 | Self::Template(_)
                 | Self::NoHost
+                | Self::NoLoginNode
                 | Self::NoJob
                 | Self::NoFolderHost(..)
                 | Self::NoConfig(_)
@@ -274,6 +288,7 @@ fn dispatch(
         }
         Some(
             CliCommand::Trust { .. }
+            | CliCommand::Login(_)
             | CliCommand::Doctor { .. }
             | CliCommand::Record(_)
             | CliCommand::Replay(_)
@@ -295,6 +310,7 @@ fn dispatch(
     let mut env = Env::new(cli, paths, settings, err)?;
     match env.cli.command.take() {
         Some(CliCommand::Trust { hosts }) => trust::run(&env, &hosts, &mut io::stdin().lock(), out),
+        Some(CliCommand::Login(options)) => login::run(&env, &options, out),
         Some(CliCommand::Doctor(options)) => doctor::run(env, &options, out, err),
         Some(CliCommand::Replay(options)) => replay::run(env, &options, out, err),
         Some(CliCommand::Report(options)) => report::run(env, &options, out, err),

@@ -14,6 +14,7 @@ mod connection;
 mod export;
 mod hints;
 mod keep;
+mod login;
 mod manpage;
 mod nodes;
 mod output;
@@ -27,6 +28,7 @@ pub use args::SettingArgs;
 pub use connection::{ConnectionOptions, TransportChoice};
 pub use export::{ExportOptions, TableFormat};
 pub use keep::KeepOptions;
+pub use login::LoginOptions;
 pub use manpage::{Shell, write_completions, write_man_page};
 pub use nodes::{NodeOptions, SlurmOptions};
 pub use output::{OutputOptions, PrintOptions};
@@ -62,6 +64,7 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
         gtop --json gpu01 | jq .totals  one snapshot as JSON\n  \
         gtop --csv gpu01 > devices.csv  one row per device\n  \
         gtop trust gpu01                verify and store the host key of a new node\n  \
+        gtop login 'gpu[01-16]'         log in to nodes that ask for a password or a one-time code\n  \
         gtop doctor gpu01               diagnose step by step why a node does not answer\n  \
         gtop record --slurm -w a.gtop   record your jobs' nodes; gtop replay a.gtop plays it\n  \
         gtop report a.gtop -w a.html    what happened, on one page; gtop report --slurm --for 10m watches first\n  \
@@ -108,6 +111,11 @@ pub enum CliCommand {
         #[arg(value_name = "HOST")]
         hosts: Vec<String>,
     },
+    /// Log in to nodes that ask for a password or a one-time code, and keep the connections open
+    ///
+    /// Each node that needs it is logged in to with the ssh program, which asks here, and so are the gateways in front
+    /// of it, once. Later gtop uses these connections without a login. A node called login is watched by gtop -- login.
+    Login(Box<LoginOptions>),
     /// Diagnose nodes step by step: findings, timings and remedies
     Doctor(DoctorOptions),
     /// Record what nodes report, without a screen
@@ -214,12 +222,13 @@ impl Cli {
         if self.nodes.exclude.is_empty() {
             self.nodes.exclude = settings.list("exclude");
         }
-        let names_something =
-            !matches!(self.command, None | Some(CliCommand::Record(_) | CliCommand::Serve(_)))
-                || !self.hosts.is_empty()
-                || self.nodes.names_nodes()
-                || self.nodes.local
-                || self.slurm.is_requested();
+        let names_something = !matches!(
+            &self.command,
+            None | Some(CliCommand::Record(_) | CliCommand::Serve(_) | CliCommand::Login(_))
+        ) || !self.hosts.is_empty()
+            || self.nodes.names_nodes()
+            || self.nodes.local
+            || self.slurm.is_requested();
         if !names_something && self.connection.transport_kind() != TransportChoice::Local {
             self.hosts = settings.list("hosts");
             self.slurm.slurm = settings.is_on("slurm");
@@ -233,7 +242,8 @@ impl Cli {
                 hosts
             }
             Some(
-                CliCommand::Record(_)
+                CliCommand::Login(_)
+                | CliCommand::Record(_)
                 | CliCommand::Replay(_)
                 | CliCommand::Report(_)
                 | CliCommand::Export(_)
@@ -364,8 +374,10 @@ mod tests {
         );
         assert!(parse("gtop -l ada trust gpu01").unwrap().command.is_some());
         assert_eq!(parse("gtop gpu01 trust").unwrap().hosts, ["gpu01", "trust"]);
-        let host = parse("gtop -- trust").unwrap();
-        assert!(host.command.is_none() && host.hosts == ["trust"]);
+        for name in ["trust", "login"] {
+            let host = parse(&format!("gtop -- {name}")).unwrap();
+            assert!(host.command.is_none() && host.hosts == [name]);
+        }
     }
 
     #[test]

@@ -5,7 +5,9 @@
 
 pub mod account;
 
+mod background;
 mod output;
+mod question;
 mod run;
 
 use std::ffi::{OsStr, OsString};
@@ -28,6 +30,9 @@ pub use crate::process::run::{
     ProgramCall, ProgramError, ProgramOutput, run_program, stream_program,
 };
 
+pub use crate::process::question::run_askpass;
+
+pub(crate) use crate::process::background::BackgroundProgram;
 pub(crate) use crate::process::output::OutputTail;
 use crate::text;
 
@@ -85,6 +90,13 @@ fn has_exited(leader: Pid) -> bool {
     !matches!(waitid(WaitId::Pid(leader), flags), Ok(None))
 }
 
+/// Returns true if a child has exited with status 0; does not reap it.
+fn has_succeeded(leader: Pid) -> bool {
+    let flags = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pid(leader), flags)
+        .is_ok_and(|ended| ended.is_some_and(|ended| ended.exit_status() == Some(0)))
+}
+
 /// A child; dropping it kills its process group.
 #[derive(Debug)]
 pub(crate) struct ProcessGroup {
@@ -123,6 +135,24 @@ impl ProcessGroup {
         self.child.wait().await
     }
 
+    /// Waits until the child exits. If it has succeeded, what it has left running goes on; otherwise the rest of its
+    /// group is killed. Cancel-safe.
+    async fn wait_for_background(&mut self) -> std::io::Result<ExitStatus> {
+        if let Some(leader) = self.leader {
+            // Subscribed before the check, so that no exit is missed.
+            let mut ended = signal(SignalKind::child())?;
+            while !has_exited(leader) {
+                ended.recv().await;
+            }
+            if has_succeeded(leader) {
+                self.forget();
+            } else {
+                self.kill_and_forget();
+            }
+        }
+        self.child.wait().await
+    }
+
     /// Takes the pipes of the child: stdin, stdout, stderr.
     pub(crate) fn take_pipes(
         &mut self,
@@ -145,6 +175,11 @@ impl ProcessGroup {
     /// Kills the process group and sends it no more signals.
     fn kill_and_forget(&mut self) {
         self.kill();
+        self.forget();
+    }
+
+    /// Sends the process group no more signals.
+    fn forget(&mut self) {
         if let Some(leader) = self.leader.take() {
             group_leaders().retain(|known| *known != leader);
         }
@@ -231,11 +266,13 @@ pub(crate) struct Launch<'a> {
     pub(crate) parent_guard: Option<&'a Path>,
     /// Selects environment variables to hide from it.
     pub(crate) hides: fn(&str) -> bool,
+    /// Environment variables to set.
+    pub(crate) env: &'a [(&'static str, OsString)],
 }
 
 impl Launch<'_> {
     fn start(self) -> Result<ProcessGroup, NotStarted> {
-        let Self { program, args, parent_guard: guard, hides } = self;
+        let Self { program, args, parent_guard: guard, hides, env } = self;
         let mut command = Command::new(guard.unwrap_or(program));
         if guard.is_some() {
             command.arg(PARENT_GUARD).arg(std::process::id().to_string()).arg(program);
@@ -244,6 +281,7 @@ impl Launch<'_> {
         // Messages are parsed, so in English; no askpass window is opened.
         command.env("LC_ALL", "C").env("SSH_ASKPASS_REQUIRE", "never");
         hide_variables(&mut command, hides);
+        command.envs(env.iter().map(|(name, value)| (name, value)));
         // The parent guard gives it its own session.
         let spawn = if guard.is_some() { ProcessGroup::spawn } else { ProcessGroup::start };
         spawn(command).map_err(|error| NotStarted::new(program.as_os_str(), &error))

@@ -3,7 +3,8 @@
 //!
 //! It knows nothing of monitoring. Host keys are verified as `ssh` verifies them, with the same files and
 //! `StrictHostKeyChecking`; a key `ssh` would prompt for is a fault until the user accepts it. Nothing is forwarded,
-//! no terminal is requested, no password is sent.
+//! no terminal is requested, no password is sent. For `gtop login`, the `ssh` program opens connections that are kept,
+//! and what it asks is passed on.
 //!
 //! russh logs what it sends at level `debug`, so its log level must stay above that.
 
@@ -39,6 +40,10 @@ pub use crate::ssh::config::{EffectiveOption, LocalEnv};
 pub use crate::ssh::connection::addresses::SchedulerAddresses;
 pub use crate::ssh::host_keys::HostKeyStatus;
 pub use crate::ssh::host_keys::writer::{KnownHostEntry, OfferedKey, write_known_hosts};
+pub use crate::ssh::program::askpass::{
+    ASKPASS_VARIABLE, AskpassServer, QuestionKind, SshQuestion, run_askpass_helper,
+};
+pub use crate::ssh::program::login::{LoginEvent, LoginHost, MasterLogin};
 pub use crate::ssh::target::{FixedProfile, Profile, SshTarget};
 pub use crate::ssh::trace::{
     ConnectEvent, CredentialOutcome, RouteSummary, Trace, TracedEvent, with_trace,

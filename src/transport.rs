@@ -112,7 +112,7 @@ impl Transport {
 
     /// Returns a transport with empty caches.
     pub fn new(mut options: Options) -> Self {
-        options.ssh.uses_masters = options.mode == TransportMode::Auto;
+        options.ssh.uses_masters = matches!(options.mode, TransportMode::Auto | TransportMode::Ssh);
         Self(Arc::new(TransportState {
             ssh: Client::new(options.ssh.clone()),
             options,
@@ -197,6 +197,28 @@ impl Transport {
         passphrase: impl Into<Secret>,
     ) -> Result<(), ssh::Fault> {
         self.0.ssh.unlock(file, passphrase).await
+    }
+
+    /// Returns the ssh client.
+    pub fn client(&self) -> &Client {
+        &self.0.ssh
+    }
+
+    /// Returns the ssh client, and what it connects to for a node.
+    ///
+    /// # Errors
+    ///
+    /// If the node is not reached by ssh with the user's configuration.
+    pub fn ssh_client(&self, target: &Target) -> Result<(&Client, SshTarget), ssh::Fault> {
+        match &target.reach {
+            Reach::Ssh(ssh) if ssh.profile == Profile::System && self.0.options.exec.is_none() => {
+                Ok((&self.0.ssh, ssh.clone()))
+            }
+            Reach::Ssh(_) | Reach::Local => {
+                let why = "this node is not reached by ssh, so it needs no login".to_owned();
+                Err(ssh::Fault::BadConfiguration { why })
+            }
+        }
     }
 
     /// Returns true if the ssh configuration applies to a node.

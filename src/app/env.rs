@@ -25,7 +25,7 @@ pub(super) struct Env {
     pub(super) output_mode: OutputMode,
     pub(super) runtime: Runtime,
     pub(super) transport: Transport,
-    /// `None` without a terminal.
+    /// `None` if nobody can be asked.
     pub(super) prompter: Option<Prompter>,
     pub(super) clock: Clock,
     pub(super) privacy: Privacy,
@@ -47,7 +47,7 @@ impl Env {
         if let Some(path) = settings.text("log") {
             log::start(path.as_ref(), clock.clone())?;
         }
-        let prompter = Prompter::for_terminal();
+        let prompter = Prompter::at_start();
         let mut options = transport_options(&cli, &settings)?;
         let names_hosts = !cli.hosts().is_empty() || cli.nodes.names_nodes();
         if let Some(problem) = options.ssh.env.problem().filter(|_| names_hosts) {

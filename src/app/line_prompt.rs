@@ -1,11 +1,14 @@
-//! Reads lines from the terminal, before the screen starts or while it is suspended.
+//! Reads lines from the terminal, before the screen starts or while it is suspended, or from the program of
+//! `SSH_ASKPASS`.
 //!
 //! Canonical mode, echo and signals are off meanwhile, so that Ctrl-C ends the prompt and never leaves a
 //! terminal without echo. The input is wiped from memory.
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -14,7 +17,9 @@ use rustix::termios::{
 };
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::app::asker::Asker;
 use crate::app::limits;
+use crate::process::run_askpass;
 use crate::ssh::Secret;
 
 /// Maximum length of a line.
@@ -31,7 +36,7 @@ pub(super) enum LineInput {
 }
 
 /// A prompt for one line.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct LinePrompt {
     pub(super) prompt: String,
     /// Echo what is typed.
@@ -39,14 +44,29 @@ pub(super) struct LinePrompt {
 }
 
 impl LinePrompt {
-    /// Writes the prompt to `out` and reads a line from the terminal on standard input. Returns
-    /// [`LineInput::Interrupt`] soon after `is_over` becomes true.
-    pub(super) fn read_line(
+    /// Asks for a line. Returns [`LineInput::Interrupt`] soon after `is_over` becomes true.
+    pub(super) fn ask(
         &self,
+        asker: &Asker,
         is_over: &AtomicBool,
         out: &mut impl Write,
     ) -> io::Result<LineInput> {
         limits::forbid_core_dumps();
+        let Asker::Program(program) = asker else { return self.read_line(is_over, out) };
+        let answer = run_askpass(program, &self.prompt, false, is_over);
+        let answer = answer.map_err(|error| {
+            let why = format!("cannot start SSH_ASKPASS ({}): {error}", program.display());
+            io::Error::new(error.kind(), why)
+        })?;
+        Ok(match answer {
+            Some(answer) => LineInput::Line(Secret::from(answer)),
+            None if is_over.load(Ordering::Relaxed) => LineInput::Interrupt,
+            None => LineInput::End,
+        })
+    }
+
+    /// Writes the prompt to `out` and reads a line from the terminal.
+    fn read_line(&self, is_over: &AtomicBool, out: &mut impl Write) -> io::Result<LineInput> {
         let no_echo = NoEcho::begin()?;
         out.write_all(self.prompt.as_bytes())?;
         out.flush()?;
@@ -75,6 +95,17 @@ impl LinePrompt {
     }
 }
 
+/// Returns the terminal that lines are read from: standard input, or that of the session if standard input is a file.
+fn terminal() -> BorrowedFd<'static> {
+    static OF_SESSION: OnceLock<Option<File>> = OnceLock::new();
+    let stdin = rustix::stdio::stdin();
+    if stdin.is_terminal() {
+        return stdin;
+    }
+    let of_session = OF_SESSION.get_or_init(|| File::open("/dev/tty").ok());
+    of_session.as_ref().map_or(stdin, AsFd::as_fd)
+}
+
 enum ByteRead {
     /// No input within 100 ms.
     Timeout,
@@ -84,15 +115,15 @@ enum ByteRead {
 
 /// Waits up to 100 ms for a byte from the terminal.
 fn read_byte() -> io::Result<ByteRead> {
-    let stdin = io::stdin();
+    let terminal = terminal();
     let wait = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-    match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&wait)) {
+    match poll(&mut [PollFd::new(&terminal, PollFlags::IN)], Some(&wait)) {
         Ok(0) | Err(Errno::INTR) => return Ok(ByteRead::Timeout),
         Ok(_) => {}
         Err(error) => return Err(error.into()),
     }
     let mut byte = [0];
-    match rustix::io::read(&stdin, &mut byte) {
+    match rustix::io::read(terminal, &mut byte) {
         // A closed terminal reads as end of file or as EIO.
         Ok(0) | Err(Errno::IO) => Ok(ByteRead::Closed),
         Ok(_) => Ok(ByteRead::Byte(std::mem::take(&mut byte[0]))),
@@ -108,7 +139,7 @@ static SAVED_MODES: Mutex<Option<Termios>> = Mutex::new(None);
 pub(super) fn restore_echo() {
     if let Some(modes) = take_saved_modes() {
         // Fails if the terminal is closed; then there is nothing to restore.
-        tcsetattr(io::stdin(), OptionalActions::Now, &modes).ok();
+        tcsetattr(terminal(), OptionalActions::Now, &modes).ok();
     }
 }
 
@@ -121,7 +152,7 @@ struct NoEcho;
 
 impl NoEcho {
     fn begin() -> io::Result<Self> {
-        let before = tcgetattr(io::stdin())?;
+        let before = tcgetattr(terminal())?;
         let mut modes = before.clone();
         modes.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
         modes.special_codes[SpecialCodeIndex::VMIN] = 1;
@@ -129,7 +160,7 @@ impl NoEcho {
         // Flush discards type-ahead: it does not answer this prompt.
         *SAVED_MODES.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
         let no_echo = Self;
-        tcsetattr(io::stdin(), OptionalActions::Flush, &modes)?;
+        tcsetattr(terminal(), OptionalActions::Flush, &modes)?;
         Ok(no_echo)
     }
 }
@@ -138,7 +169,7 @@ impl Drop for NoEcho {
     fn drop(&mut self) {
         if let Some(modes) = take_saved_modes() {
             // Fails if the terminal is closed; then there is nothing to restore.
-            tcsetattr(io::stdin(), OptionalActions::Flush, &modes).ok();
+            tcsetattr(terminal(), OptionalActions::Flush, &modes).ok();
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Shows the login prompts of nodes on the terminal, one node at a time.
+//! Shows the login prompts of nodes at the terminal, or by the program of `SSH_ASKPASS`, one node at a time.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
 
 use crate::app::ExitReason;
+use crate::app::asker::Asker;
 use crate::app::line_prompt::{LineInput, LinePrompt};
 use crate::ssh::{PromptQueue, PromptRequest, Secret};
 use crate::ui::{StopReason, StopSignals};
@@ -29,21 +30,25 @@ pub(super) enum PromptOutcome {
     Interrupted,
 }
 
-/// Shows the login prompts of nodes on the terminal.
+/// Shows the login prompts of nodes.
 #[derive(Debug)]
 pub(super) struct Prompter {
+    asker: Asker,
     queue: PromptQueue,
     requests: Receiver<PromptRequest>,
 }
 
 impl Prompter {
-    /// Returns `None` if standard input or standard error is not a terminal.
-    pub(super) fn for_terminal() -> Option<Self> {
-        if !is_at_terminal() {
-            return None;
-        }
+    /// Returns `None` if nobody can be asked.
+    pub(super) fn at_start() -> Option<Self> {
+        let asker = Asker::at_start()?;
         let (queue, requests) = PromptQueue::new();
-        Some(Self { queue, requests })
+        Some(Self { asker, queue, requests })
+    }
+
+    /// Returns where the prompts are shown.
+    pub(super) fn asker(&self) -> Asker {
+        self.asker.clone()
     }
 
     /// Returns the queue for the prompts of logins.
@@ -73,7 +78,8 @@ impl Prompter {
             }
             let is_over = Arc::new(AtomicBool::new(false));
             let stop = Arc::clone(&is_over);
-            let show = move || prompt_all(requests, &stop, &mut io::stderr());
+            let asker = self.asker.clone();
+            let show = move || prompt_all(requests, &asker, &stop, &mut io::stderr());
             let mut prompting = tokio::task::spawn_blocking(show);
             let outcome = tokio::select! {
                 outcome = &mut prompting => outcome,
@@ -123,21 +129,17 @@ impl Prompter {
     }
 }
 
-/// Returns true if standard input and standard error are terminals.
-pub(super) fn is_at_terminal() -> bool {
-    io::stdin().is_terminal() && io::stderr().is_terminal()
-}
-
 /// Shows the prompts of several nodes, one node at a time.
 pub(super) fn prompt_all(
     requests: Vec<PromptRequest>,
+    asker: &Asker,
     is_over: &AtomicBool,
     out: &mut impl Write,
 ) -> io::Result<PromptOutcome> {
     let mut waiting = requests.len();
     for request in requests {
         waiting = waiting.saturating_sub(1);
-        let outcome = prompt_node(request, waiting, is_over, out)?;
+        let outcome = prompt_node(request, waiting, asker, is_over, out)?;
         if outcome != PromptOutcome::Continue {
             return Ok(outcome);
         }
@@ -149,6 +151,7 @@ pub(super) fn prompt_all(
 fn prompt_node(
     request: PromptRequest,
     waiting: usize,
+    asker: &Asker,
     is_over: &AtomicBool,
     out: &mut impl Write,
 ) -> io::Result<PromptOutcome> {
@@ -168,11 +171,16 @@ fn prompt_node(
     for line in &request.instruction {
         writeln!(out, "{who}: {line}")?;
     }
+    // A program shows only the prompt.
+    let instruction = match asker {
+        Asker::Terminal => String::new(),
+        Asker::Program(_) => request.instruction.iter().map(|line| format!("{line}\n")).collect(),
+    };
     let mut answers: Vec<Secret> = Vec::with_capacity(request.prompts.len());
     for prompt in &request.prompts {
-        let line =
-            LinePrompt { prompt: format!("{who}: {} ", prompt.text), is_shown: prompt.is_echoed };
-        match line.read_line(is_over, out)? {
+        let text = format!("{instruction}{who}: {} ", prompt.text);
+        let line = LinePrompt { prompt: text, is_shown: prompt.is_echoed };
+        match line.ask(asker, is_over, out)? {
             LineInput::Line(answer) if answer.expose().is_empty() => {
                 return Ok(PromptOutcome::Continue);
             }

@@ -89,6 +89,11 @@ impl Cli {
                     &mut self.settings,
                 );
             }
+            Some(CliCommand::Login(options)) => {
+                self.hosts.append(&mut options.hosts);
+                self.nodes.add(&mut options.nodes);
+                self.slurm.add(&mut options.slurm);
+            }
             Some(CliCommand::Report(options)) => {
                 options.note_holders();
                 self.hosts.append(&mut options.take_hosts());

@@ -503,6 +503,27 @@ impl Fault {
         self.facts().1.contains(&recourse)
     }
 
+    /// Returns true if the user can log in with the ssh program, which asks for what is missing.
+    pub fn is_solved_by_login(&self) -> bool {
+        let is_asked_for =
+            |method: &String| matches!(method.as_str(), "password" | "keyboard-interactive");
+        match self.root() {
+            Self::PasswordOnly { .. }
+            | Self::PromptUnanswered { .. }
+            | Self::KeyEncrypted { .. }
+            | Self::HostKeyUnknown { .. }
+            | Self::SshProgram { cause: SshProgramCause::HostKeyUnknown, .. } => true,
+            Self::AuthenticationRefused { offers, .. }
+            | Self::KeyUnusable { offers, .. }
+            | Self::MoreAuthenticationRequired { required: offers, .. } => {
+                offers.iter().any(is_asked_for)
+            }
+            // What the node offers is not known.
+            Self::AgentUnreachable { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Returns the fault of a session that ended with an error of the system.
     pub(crate) fn session_lost(error: &std::io::Error) -> Self {
         Self::SessionLost { why: text::io_error(error) }

@@ -1,6 +1,9 @@
 //! The ssh program: its options, its messages, and the `ControlMaster` connections it holds.
 
+pub(crate) mod askpass;
 pub(crate) mod control_master;
+pub(crate) mod login;
+pub(crate) mod login_record;
 pub(crate) mod stderr;
 
 use std::ffi::OsString;
@@ -24,6 +27,22 @@ pub(crate) const OPTIONS: [&str; 13] = [
     "Compression=no",
     "NumberOfPasswordPrompts=0",
     // A lower level would hide why it failed; a higher one would print too much.
+    "LogLevel=INFO",
+    "VisualHostKey=no",
+];
+
+/// Options passed to the ssh that opens a master connection for `gtop login`: it prompts, and forwards nothing by itself.
+/// What may be forwarded by later sessions of the user stays as configured.
+pub(crate) const LOGIN_OPTIONS: [&str; 10] = [
+    "BatchMode=no",
+    "NumberOfPasswordPrompts=3",
+    // A socket that nobody listens at is replaced.
+    "ControlMaster=auto",
+    "ClearAllForwardings=yes",
+    "Tunnel=no",
+    "PermitLocalCommand=no",
+    "RequestTTY=no",
+    "EscapeChar=none",
     "LogLevel=INFO",
     "VisualHostKey=no",
 ];

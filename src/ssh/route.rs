@@ -20,6 +20,7 @@ use crate::ssh::connection::{proxy_command, session};
 use crate::ssh::deadline::Deadline;
 use crate::ssh::gateway::{ChannelPermit, ChannelRefusal, Gateway, ResolvedRoute};
 use crate::ssh::program::control_master::ControlMaster;
+use crate::ssh::program::login::connection_id;
 use crate::ssh::trace::{self, ConnectEvent};
 use crate::ssh::{Client, ConnectPlan, LOGIN_TIMEOUT};
 use crate::text;
@@ -210,9 +211,10 @@ impl Client {
         plan: &ConnectPlan,
     ) -> Result<(Connection, Deadline), Fault> {
         let mut destination = (plan.settings.host.clone(), plan.settings.port);
-        if gateway.has_master.load(Ordering::Relaxed)
-            && let Some(opened) = self.connect_over_master(gateway, plan).await
-        {
+        let login_id = connection_id(&gateway.settings, &self.0.options.env);
+        let may_have_master = gateway.has_master.load(Ordering::Relaxed)
+            || ControlMaster::of_login(&login_id).is_some();
+        if may_have_master && let Some(opened) = self.connect_over_master(gateway, plan).await {
             return opened;
         }
         let forbidden =
@@ -291,7 +293,7 @@ impl Client {
         let master = self.find_master(query, settings).await;
         gateway.has_master.store(master.is_some(), Ordering::Relaxed);
         let master = master?;
-        let socket = || master.0.clone();
+        let socket = || master.path.clone();
         trace::record(|| ConnectEvent::GatewayMaster { gateway: name.clone(), socket: socket() });
         let options = &self.0.options;
         let args = master.forward_args(
@@ -305,6 +307,7 @@ impl Client {
             args: &args,
             parent_guard: options.parent_guard.as_deref(),
             hides: |_| false,
+            env: &[],
         };
         let command = options.ssh_program.display().to_string();
         let started = proxy_command::start_program(launch, command);
@@ -355,7 +358,7 @@ impl Client {
     }
 
     /// Logs in to a gateway, which may be behind another one.
-    fn open_gateway<'a>(
+    pub(crate) fn open_gateway<'a>(
         &'a self,
         gateway: &'a Arc<Gateway>,
     ) -> Pin<Box<dyn Future<Output = Result<session::SshSession, Fault>> + Send + 'a>> {

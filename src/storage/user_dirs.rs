@@ -21,6 +21,11 @@ pub fn state() -> Option<PathBuf> {
     absolute("XDG_STATE_HOME").or_else(|| Some(home()?.join(".local/state")))
 }
 
+/// Returns `$XDG_RUNTIME_DIR`.
+pub fn runtime() -> Option<PathBuf> {
+    absolute("XDG_RUNTIME_DIR")
+}
+
 fn absolute(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }

@@ -41,6 +41,15 @@ impl Channel {
         }
     }
 
+    /// Returns what the ssh program has printed to stderr before the first output of the command, which [`Self::next`]
+    /// leaves out.
+    pub fn unread_stderr(&self) -> String {
+        match self {
+            Self::Program(program) => program.stderr_text(),
+            Self::Ssh(_) | Self::Local(_) | Self::Step(_) => String::new(),
+        }
+    }
+
     /// Writes all of `bytes` to the command's stdin, or fails within ten seconds.
     ///
     /// If the future is dropped, a part may have been written.

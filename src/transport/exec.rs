@@ -139,7 +139,7 @@ impl Transport {
         let options = &self.0.options.ssh;
         let (program, args) = (Path::new(&template.program), template.args(node, command));
         let parent_guard = options.parent_guard.as_deref();
-        let launch = Launch { program, args: &args, parent_guard, hides: |_| false };
+        let launch = Launch { program, args: &args, parent_guard, hides: |_| false, env: &[] };
         let kind = ProgramKind::Command { program: template.program.clone() };
         let mut session = ProgramSession::start(launch, kind)?;
         let opening = async {

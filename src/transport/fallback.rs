@@ -58,6 +58,9 @@ impl Transport {
         let master = client.find_master(&query, &settings).await;
         control_master::record(&settings, master.as_ref());
         let call = SshCall { query: &query, settings: &settings, methods: &[], master: None };
+        if let Some(master) = master.as_ref().filter(|master| master.is_of_login) {
+            return self.open_over_master(call, command, master, on_phase).await;
+        }
         match (cached, &master) {
             (Some(SshProgramAccess::Methods(methods)), _) => {
                 let call = SshCall { methods: &methods, ..call };
@@ -147,6 +150,7 @@ impl Transport {
             args: &args,
             parent_guard: options.parent_guard.as_deref(),
             hides: |_| false,
+            env: &[],
         };
         let kind = ProgramKind::Ssh {
             typed_name: query.host.clone(),

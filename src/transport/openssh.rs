@@ -104,6 +104,11 @@ impl ProgramSession {
         }
     }
 
+    /// Returns the end of what the program has printed to stderr.
+    pub(crate) fn stderr_text(&self) -> String {
+        self.stderr.text()
+    }
+
     /// Waits for the first output of the command.
     pub(crate) async fn wait_for_output(&mut self) -> Result<(), Fault> {
         loop {

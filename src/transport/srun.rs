@@ -288,7 +288,13 @@ pub(crate) fn start(call: SrunCall<'_>, script: &str) -> Result<LocalProcess, No
     let args = srun_args(call, script);
     let Options { ssh, srun_program: program, .. } = call.options;
     let parent_guard = ssh.parent_guard.as_deref();
-    LocalProcess::launch(Launch { program, args: &args, parent_guard, hides: HIDDEN_VARIABLES })
+    LocalProcess::launch(Launch {
+        program,
+        args: &args,
+        parent_guard,
+        hides: HIDDEN_VARIABLES,
+        env: &[],
+    })
 }
 
 /// Returns the fault of an `srun` that ended without an exit status.

@@ -94,7 +94,8 @@ pub(crate) fn start(
     let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
     let shell = shell.unwrap_or_else(|| "/bin/sh".into());
     let args = ["-c".into(), format!("exec {line}").into()];
-    let launch = Launch { program: shell.as_ref(), args: &args, parent_guard, hides: |_| false };
+    let launch =
+        Launch { program: shell.as_ref(), args: &args, parent_guard, hides: |_| false, env: &[] };
     start_program(launch, text::excerpt_line(line))
 }
 

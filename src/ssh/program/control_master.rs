@@ -1,4 +1,5 @@
-//! The user's open `ControlMaster` connections (`ControlPath`), used for hosts that refuse gtop's own login.
+//! Open `ControlMaster` connections, used for hosts that refuse gtop's own login: those of the user (`ControlPath`) and
+//! those that `gtop login` has opened.
 //!
 //! Only the existing connection is used: the ssh program is kept from opening one of its own, which would
 //! authenticate again, or prompt.
@@ -14,6 +15,7 @@ use tokio::time::timeout;
 
 use crate::fault::ssh::Fault;
 use crate::ssh::config::{HostQuery, HostSettings};
+use crate::ssh::program::login::{connection_id, control_path};
 use crate::ssh::program::{OPTIONS, run};
 use crate::ssh::trace::{self, ConnectEvent};
 use crate::ssh::{Client, ClientState};
@@ -27,14 +29,16 @@ const NO_CONNECTION: &str = "ProxyCommand=false";
 
 /// The socket of a master that answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ControlMaster(pub(crate) PathBuf);
+pub(crate) struct ControlMaster {
+    pub(crate) path: PathBuf,
+    /// `gtop login` has opened it at a path of its own: the node is known to need it.
+    pub(crate) is_of_login: bool,
+}
 
 impl ControlMaster {
     /// Returns the options that make ssh use only this connection.
     pub(crate) fn options(&self) -> [String; 2] {
-        // ssh expands `%` tokens here.
-        let path = self.0.to_string_lossy().replace('%', "%%");
-        [format!("ControlPath={path}"), NO_CONNECTION.to_owned()]
+        [control_path(&self.path), NO_CONNECTION.to_owned()]
     }
 
     /// Returns the arguments for `ssh -W`: forwards stdin and stdout to a port of another host.
@@ -63,48 +67,52 @@ impl ControlMaster {
 
     /// Returns true if the master has exited: a running one greets each client.
     pub(crate) async fn is_gone(&self) -> bool {
-        let first_byte = async { UnixStream::connect(&self.0).await?.read_u8().await };
+        let first_byte = async { UnixStream::connect(&self.path).await?.read_u8().await };
         // A master that hangs is running.
         timeout(CHECK_TIMEOUT, first_byte).await.is_ok_and(|first_byte| first_byte.is_err())
     }
 
     /// Returns the fault of a master that has exited.
     pub(crate) fn lost_fault(&self) -> Fault {
-        let why = format!("the master connection at {} has ended", self.0.display());
+        let why = format!("the master connection at {} has ended", self.path.display());
         Fault::SessionLost { why: text::excerpt_line(&why) }
     }
 }
 
-/// Records whether a master is open, if `ControlPath` is set.
+/// Records the open master, or that there is none although `ControlPath` is set.
 pub(crate) fn record(settings: &HostSettings, master: Option<&ControlMaster>) {
-    if !settings.control_paths.is_empty() {
-        trace::record(|| {
-            master.map_or(ConnectEvent::MasterMissing, |master| {
-                ConnectEvent::MasterFound(master.0.clone())
-            })
-        });
+    match master {
+        Some(master) => trace::record(|| ConnectEvent::MasterFound(master.path.clone())),
+        None if settings.control_paths.is_empty() => {}
+        None => trace::record(|| ConnectEvent::MasterMissing),
     }
 }
 
 impl Client {
-    /// Returns the user's master connection to a host, if one answers.
+    /// Returns the master connection to a host, if one answers: the user's, or that of `gtop login`.
     ///
-    /// Costs nothing without `ControlPath`, and little if no socket exists.
+    /// Costs little if no socket exists.
     pub(crate) async fn find_master(
         &self,
         query: &HostQuery,
         settings: &HostSettings,
     ) -> Option<ControlMaster> {
-        if !self.0.options.uses_masters || settings.control_paths.is_empty() {
+        if !self.0.options.uses_masters {
             return None;
         }
-        let paths = settings.control_paths.clone();
+        let of_user = settings
+            .control_paths
+            .iter()
+            .map(|path| ControlMaster { path: path.clone(), is_of_login: false });
+        let of_user: Vec<_> = of_user.collect();
+        let id = connection_id(settings, &self.0.options.env);
         let finding = self.run_blocking(move |_: &ClientState| {
-            paths.into_iter().find(|path| is_own_socket(path))
+            let of_login = ControlMaster::of_login(&id);
+            of_user.into_iter().chain(of_login).find(|master| is_own_socket(&master.path))
         });
         // A file system that hangs counts as no master.
-        let path = timeout(CHECK_TIMEOUT, finding).await.ok().and_then(Result::ok).flatten();
-        self.check_alive(query, ControlMaster(path?)).await
+        let master = timeout(CHECK_TIMEOUT, finding).await.ok().and_then(Result::ok).flatten()?;
+        self.check_alive(query, master).await
     }
 
     /// Returns the master if `ssh -O check` succeeds in time.
@@ -120,6 +128,25 @@ impl Client {
         let answer = run(&options.ssh_program, &args, CHECK_TIMEOUT).await;
         drop(permit);
         answer.is_ok_and(|answer| answer.succeeded).then_some(master)
+    }
+
+    /// Returns the process of the master at a socket.
+    pub(crate) async fn master_pid(&self, socket: &Path) -> Option<u32> {
+        let answer = self.control(socket, "check").await?;
+        answer.split_once("pid=")?.1.split(')').next()?.parse().ok()
+    }
+
+    /// Sends a command to the master at a socket of the user's, and returns what ssh prints; `None` if it fails.
+    pub(crate) async fn control(&self, socket: &Path, command: &str) -> Option<String> {
+        if !is_own_socket(socket) {
+            return None;
+        }
+        // No configuration is read: the socket says which host is meant.
+        let words = ["-F", "/dev/null", "-O", command, "-o"];
+        let mut args: Vec<OsString> = words.map(OsString::from).into();
+        args.extend([control_path(socket).into(), "gtop".into()]);
+        let answer = run(&self.0.options.ssh_program, &args, CHECK_TIMEOUT).await.ok()?;
+        answer.succeeded.then_some(answer.stderr)
     }
 }
 

@@ -1,0 +1,103 @@
+//! Where the user is asked: at the terminal, or by the program of `SSH_ASKPASS`, by the rules of ssh.
+
+use std::ffi::OsStr;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+
+/// Where questions are asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Asker {
+    Terminal,
+    /// The program of `SSH_ASKPASS`.
+    Program(PathBuf),
+}
+
+/// What decides where questions are asked.
+#[derive(Clone, Copy, Debug, Default)]
+struct AskerChoice<'a> {
+    /// Questions can be read from and written to a terminal.
+    can_use_terminal: bool,
+    /// gtop has a terminal, even if its input or output is another one.
+    has_terminal: bool,
+    /// There is a screen to open windows on.
+    has_display: bool,
+    askpass: Option<&'a OsStr>,
+    /// `SSH_ASKPASS_REQUIRE`.
+    require: Option<&'a OsStr>,
+}
+
+impl Asker {
+    /// Returns where to ask before monitoring begins; `None` if nobody can be asked.
+    pub(super) fn at_start() -> Option<Self> {
+        Self::by_environment(io::stdin().is_terminal() && io::stderr().is_terminal())
+    }
+
+    /// Returns where `gtop login` asks: its input may be a list of hosts.
+    pub(super) fn for_login() -> Option<Self> {
+        let can_read = io::stdin().is_terminal() || has_terminal();
+        Self::by_environment(can_read && io::stderr().is_terminal())
+    }
+
+    fn by_environment(can_use_terminal: bool) -> Option<Self> {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let (askpass, require) = (variable("SSH_ASKPASS"), variable("SSH_ASKPASS_REQUIRE"));
+        let choice = AskerChoice {
+            can_use_terminal,
+            has_terminal: has_terminal(),
+            has_display: ["DISPLAY", "WAYLAND_DISPLAY"]
+                .into_iter()
+                .any(|name| variable(name).is_some()),
+            askpass: askpass.as_deref(),
+            require: require.as_deref(),
+        };
+        choice.asker()
+    }
+}
+
+impl AskerChoice<'_> {
+    fn asker(self) -> Option<Asker> {
+        let requires = |word: &str| self.require.is_some_and(|set| set.eq_ignore_ascii_case(word));
+        let program = self.askpass.map(|program| Asker::Program(program.into()));
+        if requires("force") || (requires("prefer") && self.has_display) {
+            return program;
+        }
+        if self.can_use_terminal {
+            return Some(Asker::Terminal);
+        }
+        program.filter(|_| !self.has_terminal && self.has_display && !requires("never"))
+    }
+}
+
+/// Returns true if gtop has a terminal.
+fn has_terminal() -> bool {
+    std::fs::File::open("/dev/tty").is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_are_asked_where_ssh_asks_them() {
+        let program = || Some(Asker::Program("ask".into()));
+        let base = AskerChoice { askpass: Some(OsStr::new("ask")), ..AskerChoice::default() };
+        let at_terminal = AskerChoice { can_use_terminal: true, has_terminal: true, ..base };
+        let on_display = AskerChoice { has_display: true, ..base };
+        for (choice, require, expected) in [
+            (at_terminal, "", Some(Asker::Terminal)),
+            (at_terminal, "force", program()),
+            (at_terminal, "prefer", Some(Asker::Terminal)),
+            (AskerChoice { has_display: true, ..at_terminal }, "", Some(Asker::Terminal)),
+            (AskerChoice { has_display: true, ..at_terminal }, "prefer", program()),
+            (base, "", None),
+            (base, "force", program()),
+            (on_display, "", program()),
+            (on_display, "never", None),
+            (AskerChoice { has_terminal: true, ..on_display }, "", None),
+            (AskerChoice { askpass: None, ..on_display }, "", None),
+        ] {
+            let choice = AskerChoice { require: Some(OsStr::new(require)), ..choice };
+            assert_eq!(choice.asker(), expected, "{choice:?}");
+        }
+    }
+}

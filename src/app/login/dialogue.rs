@@ -1,0 +1,195 @@
+//! The questions of a login: shown to the user, or answered as before.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::app::ExitReason;
+use crate::app::asker::Asker;
+use crate::app::line_prompt::{LineInput, LinePrompt};
+use crate::app::login::answers::{Answers, Dialogue, prompt_of};
+use crate::ssh::{LoginHost, QuestionKind, Secret, SshQuestion};
+use crate::ui::{StopReason, StopSignals};
+
+/// Most lines shown of what ssh and the node have said before a question.
+const MAX_LINES: usize = 24;
+
+/// How a question ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AskResult {
+    Answered,
+    /// The user skips this host.
+    Skip,
+    /// The user skips all hosts.
+    SkipAll,
+    Stopped(ExitReason),
+}
+
+/// Shows questions.
+#[derive(Debug)]
+pub(super) struct Questions {
+    asker: Asker,
+    /// How to skip a host was said.
+    has_explained: bool,
+    /// Messages that are shown as long as ssh waits.
+    messages: Vec<SshQuestion>,
+}
+
+impl Questions {
+    pub(super) const fn new(asker: Asker) -> Self {
+        Self { asker, has_explained: false, messages: Vec::new() }
+    }
+
+    /// Shows what ssh and a node have said before a question.
+    pub(super) fn show(&self, host: &LoginHost, lines: &[String]) -> io::Result<()> {
+        let mut err = io::stderr();
+        for line in lines.iter().take(MAX_LINES) {
+            writeln!(err, "{}: {line}", host.name())?;
+        }
+        Ok(())
+    }
+
+    /// Answers a question of ssh.
+    pub(super) async fn answer(
+        &mut self,
+        host: &LoginHost,
+        question: SshQuestion,
+        dialogue: &mut Dialogue,
+        answers: &mut Answers,
+        signals: &mut StopSignals,
+    ) -> io::Result<AskResult> {
+        match question.kind {
+            QuestionKind::Message => {
+                self.show(host, &question.lines)?;
+                // Without an answer ssh ends, so it is kept.
+                self.messages.push(question);
+                Ok(AskResult::Answered)
+            }
+            QuestionKind::HostKey => self.ask_and_pass(question, "", true, signals).await,
+            QuestionKind::Confirmation => {
+                self.ask_and_pass(question, " [yes/no] ", true, signals).await
+            }
+            QuestionKind::Secret => {
+                self.messages.clear();
+                self.answer_secret(host, question, dialogue, answers, signals).await
+            }
+        }
+    }
+
+    /// Asks, and passes on what is typed.
+    async fn ask_and_pass(
+        &mut self,
+        question: SshQuestion,
+        ending: &str,
+        is_shown: bool,
+        signals: &mut StopSignals,
+    ) -> io::Result<AskResult> {
+        let prompt = question.lines.join("\n") + ending;
+        Ok(match self.ask(prompt, is_shown, signals).await? {
+            Ok(answer) => {
+                question.answer(&answer).await;
+                AskResult::Answered
+            }
+            Err(other) => other,
+        })
+    }
+
+    async fn answer_secret(
+        &mut self,
+        host: &LoginHost,
+        question: SshQuestion,
+        dialogue: &mut Dialogue,
+        answers: &mut Answers,
+        signals: &mut StopSignals,
+    ) -> io::Result<AskResult> {
+        let text = question.lines.join("\n");
+        let prompt = prompt_of(host, &text);
+        let kept = prompt.as_deref().and_then(|prompt| answers.find(dialogue, prompt));
+        let answer = if let Some(answer) = kept {
+            answer
+        } else {
+            self.explain()?;
+            // Before OpenSSH 8.6 prompts name no login.
+            let names_host = host.logins().iter().any(|login| text.contains(login.as_str()));
+            let is_of_key = text.starts_with("Enter ");
+            let shown =
+                if names_host || is_of_key { text } else { format!("{}: {text}", host.name()) };
+            match self.ask(shown, false, signals).await? {
+                Ok(answer) if answer.expose().is_empty() => return Ok(AskResult::Skip),
+                Ok(answer) => answer,
+                Err(other) => return Ok(other),
+            }
+        };
+        question.answer(&answer).await;
+        if let Some(prompt) = prompt {
+            dialogue.give(prompt, answer);
+        }
+        Ok(AskResult::Answered)
+    }
+
+    /// Says once how to skip a host.
+    fn explain(&mut self) -> io::Result<()> {
+        if !self.has_explained {
+            self.has_explained = true;
+            writeln!(io::stderr(), "Enter skips a node, Ctrl-D skips all")?;
+        }
+        Ok(())
+    }
+
+    /// Offers to use the answers of a login again for the hosts that wait.
+    pub(super) async fn offer(
+        &mut self,
+        dialogue: &Dialogue,
+        answers: &mut Answers,
+        waiting: usize,
+        signals: &mut StopSignals,
+    ) -> io::Result<AskResult> {
+        let offered: Vec<_> = answers
+            .to_offer(dialogue)
+            .into_iter()
+            .map(|(prompt, answer)| (prompt.to_owned(), answer.clone()))
+            .collect();
+        for (prompt, answer) in offered {
+            let others = match waiting {
+                1 => "other node".to_owned(),
+                count => format!("other {count} nodes"),
+            };
+            let text = format!("use the same answer to \"{prompt}\" for the {others}? [y/N] ");
+            match self.ask(text, true, signals).await? {
+                Ok(reply) if matches!(reply.expose().trim(), "y" | "Y" | "yes") => {
+                    answers.keep(&prompt, answer);
+                }
+                Ok(_) | Err(AskResult::SkipAll) => answers.decline(&prompt),
+                Err(other) => return Ok(other),
+            }
+        }
+        Ok(AskResult::Answered)
+    }
+
+    /// Asks for a line.
+    async fn ask(
+        &self,
+        prompt: String,
+        is_shown: bool,
+        signals: &mut StopSignals,
+    ) -> io::Result<Result<Secret, AskResult>> {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (asker, stop) = (self.asker.clone(), Arc::clone(&is_over));
+        let prompt = LinePrompt { prompt, is_shown };
+        let mut asking =
+            tokio::task::spawn_blocking(move || prompt.ask(&asker, &stop, &mut io::stderr()));
+        let input = tokio::select! {
+            input = &mut asking => input.map_err(io::Error::other)??,
+            reason = signals.next() => {
+                is_over.store(true, Ordering::Relaxed);
+                drop(asking.await);
+                return Ok(Err(AskResult::Stopped(reason.into())));
+            }
+        };
+        Ok(match input {
+            LineInput::Line(answer) => Ok(answer),
+            LineInput::End => Err(AskResult::SkipAll),
+            LineInput::Interrupt => Err(AskResult::Stopped(StopReason::Interrupted.into())),
+        })
+    }
+}
