@@ -109,6 +109,7 @@ pub fn run_program() -> ExitCode {
         return ExitCode::from(process::EXIT_NOT_STARTED);
     }
     if let Some(socket) = std::env::var_os(ssh::ASKPASS_VARIABLE) {
+        limits::forbid_core_dumps();
         let question = std::env::args_os().nth(1);
         let asked = ssh::run_askpass_helper(&socket, question, &mut out);
         return ExitCode::from(u8::from(asked.is_err()));

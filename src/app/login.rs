@@ -373,6 +373,7 @@ impl<W: Write> LoginRun<'_, W> {
     /// Opens a master connection to one host.
     async fn log_in(&mut self, client: &Client, host: &LoginHost, waiting: usize) -> LoginResult {
         let mut dialogue = Dialogue::default();
+        self.askpass.discard();
         let starting = client.start_login(host, &self.askpass, self.persist);
         let mut login = match starting.await {
             Ok(login) => login,
@@ -392,7 +393,7 @@ impl<W: Write> LoginRun<'_, W> {
                 },
                 question = self.askpass.next() => question,
             };
-            self.questions.show(host, &std::mem::take(&mut unread))?;
+            dialogue::show(host, &std::mem::take(&mut unread))?;
             let asking = self.questions.answer(
                 host,
                 question,
@@ -443,8 +444,6 @@ async fn hosts_of(client: &Client, ssh: &SshTarget) -> Result<Vec<LoginHost>, Lo
 
 /// Returns why a login failed: ssh speaks of keys where an answer was refused.
 fn explained(fault: ssh::Fault, dialogue: &Dialogue) -> LoginFault {
-    match fault {
-        ssh::Fault::AuthenticationRefused { .. } if dialogue.has_answers() => LoginFault::Refused,
-        fault => fault.into(),
-    }
+    let is_refusal = matches!(fault, ssh::Fault::AuthenticationRefused { .. });
+    if is_refusal && dialogue.has_answers() { LoginFault::Refused } else { fault.into() }
 }

@@ -172,10 +172,13 @@ fn prompt_node(
         writeln!(out, "{who}: {line}")?;
     }
     // A program shows only the prompt.
-    let instruction = match asker {
+    let mut instruction = match asker {
         Asker::Terminal => String::new(),
-        Asker::Program(_) => request.instruction.iter().map(|line| format!("{line}\n")).collect(),
+        Asker::Program(_) => request.instruction.join("\n"),
     };
+    if !instruction.is_empty() {
+        instruction.push('\n');
+    }
     let mut answers: Vec<Secret> = Vec::with_capacity(request.prompts.len());
     for prompt in &request.prompts {
         let text = format!("{instruction}{who}: {} ", prompt.text);

@@ -505,23 +505,24 @@ impl Fault {
 
     /// Returns true if the user can log in with the ssh program, which asks for what is missing.
     pub fn is_solved_by_login(&self) -> bool {
-        let is_asked_for =
-            |method: &String| matches!(method.as_str(), "password" | "keyboard-interactive");
-        match self.root() {
-            Self::PasswordOnly { .. }
-            | Self::PromptUnanswered { .. }
-            | Self::KeyEncrypted { .. }
-            | Self::HostKeyUnknown { .. }
-            | Self::SshProgram { cause: SshProgramCause::HostKeyUnknown, .. } => true,
-            Self::AuthenticationRefused { offers, .. }
-            | Self::KeyUnusable { offers, .. }
-            | Self::MoreAuthenticationRequired { required: offers, .. } => {
-                offers.iter().any(is_asked_for)
-            }
-            // What the node offers is not known.
-            Self::AgentUnreachable { .. } => true,
-            _ => false,
+        let root = self.root();
+        if let Self::AuthenticationRefused { offers, .. }
+        | Self::KeyUnusable { offers, .. }
+        | Self::MoreAuthenticationRequired { required: offers, .. } = root
+        {
+            return offers
+                .iter()
+                .any(|offer| offer == "password" || offer == "keyboard-interactive");
         }
+        matches!(
+            root,
+            Self::PasswordOnly { .. }
+                | Self::PromptUnanswered { .. }
+                | Self::KeyEncrypted { .. }
+                | Self::AgentUnreachable { .. }
+                | Self::HostKeyUnknown { .. }
+                | Self::SshProgram { cause: SshProgramCause::HostKeyUnknown, .. }
+        )
     }
 
     /// Returns the fault of a session that ended with an error of the system.

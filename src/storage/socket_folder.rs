@@ -59,7 +59,8 @@ pub fn remove_if_empty() {
 /// Returns true if this is a folder of the user that nobody else can enter, and no link.
 fn is_private(folder: &Path) -> bool {
     fs::symlink_metadata(folder).is_ok_and(|found| {
-        found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0
+        let is_of_others = found.mode() & 0o077 != 0;
+        found.is_dir() && found.uid() == geteuid().as_raw() && !is_of_others
     })
 }
 

@@ -232,6 +232,29 @@ class MasterLogin(unittest.TestCase):
         wait_for("the masters to end", lambda: not self.processes())
         self.assertEqual(self.files(), [])
 
+    def test_the_commands_of_the_manual_do_what_it_says(self):
+        """The lines of docs/transports.md, with the names of these nodes."""
+        with open(MANUAL, encoding="utf-8") as file:
+            section = re.search(r"## Passwords and one-time codes\n(.*?)\n## ", file.read(), re.DOTALL)[1]
+        lines = [re.split(" {3,}", line.strip())[0] for line in re.findall("^    (.*)$", section, re.MULTILINE)]
+        commands, session = lines[:3], lines[3:]
+        self.assertEqual(session[0], f"$ {commands[0]}")
+        commands = [command.replace("gpu[01-16]", "pw[1-4]") for command in commands]
+        start, watch, close = commands
+        asked, offer = session[1].replace("gpu01", ADDRESS), session[2].replace("15", "3")
+        question, _, reply = offer.rpartition(" ")
+        program, *arguments = self.command("sh", "-c", start)
+        login = Terminal(arguments, os.environ, program=program)
+        self.addCleanup(login.close)
+        login.answer(re.escape(asked), PASSWORD)
+        login.until(re.escape(question))
+        login.type(reply + "\r")
+        self.ends_with(login, 0)
+        shown = self.run_here("sh", "-c", f"{watch} --json").stdout
+        self.assertEqual({node["name"]: node["transport"] for node in json.loads(shown)["nodes"]}, {f"pw{number}": "ssh" for number in (1, 2, 3, 4)})
+        self.assertEqual(self.run_here("sh", "-c", close).stdout, "pw[1-4]: closed\n")
+        self.assert_clean()
+
     def assert_clean(self):
         """Nothing is left: no program, no file."""
         wait_for("the programs to end", lambda: not self.processes() + self.processes("gtop"))

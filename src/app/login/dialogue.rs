@@ -35,18 +35,18 @@ pub(super) struct Questions {
     messages: Vec<SshQuestion>,
 }
 
+/// Shows what ssh and a node have said before a question.
+pub(super) fn show(host: &LoginHost, lines: &[String]) -> io::Result<()> {
+    let mut err = io::stderr();
+    for line in lines.iter().take(MAX_LINES) {
+        writeln!(err, "{}: {line}", host.name())?;
+    }
+    Ok(())
+}
+
 impl Questions {
     pub(super) const fn new(asker: Asker) -> Self {
         Self { asker, has_explained: false, messages: Vec::new() }
-    }
-
-    /// Shows what ssh and a node have said before a question.
-    pub(super) fn show(&self, host: &LoginHost, lines: &[String]) -> io::Result<()> {
-        let mut err = io::stderr();
-        for line in lines.iter().take(MAX_LINES) {
-            writeln!(err, "{}: {line}", host.name())?;
-        }
-        Ok(())
     }
 
     /// Answers a question of ssh.
@@ -60,7 +60,7 @@ impl Questions {
     ) -> io::Result<AskResult> {
         match question.kind {
             QuestionKind::Message => {
-                self.show(host, &question.lines)?;
+                show(host, &question.lines)?;
                 // Without an answer ssh ends, so it is kept.
                 self.messages.push(question);
                 Ok(AskResult::Answered)

@@ -31,7 +31,7 @@ pub const ASKPASS_VARIABLE: &str = "GTOP_ASKPASS";
 const MAX_QUESTION_BYTES: usize = 16 * 1024;
 
 /// Maximum length of an answer, with the byte before it.
-const MAX_ANSWER_BYTES: u64 = 1025;
+const MAX_ANSWER_BYTES: usize = 1025;
 
 /// Most lines shown of a question.
 const MAX_LINES: usize = 24;
@@ -115,6 +115,11 @@ impl AskpassServer {
         env
     }
 
+    /// Drops questions of programs that have ended.
+    pub fn discard(&mut self) {
+        while self.questions.try_recv().is_ok() {}
+    }
+
     /// Waits for the next question. Cancel-safe.
     pub async fn next(&mut self) -> SshQuestion {
         match self.questions.recv().await {
@@ -137,8 +142,8 @@ async fn read_question(mut stream: UnixStream) -> Option<SshQuestion> {
     Some(SshQuestion { kind: kind_of(hint, text), lines: lines.collect(), stream })
 }
 
-/// Returns what a question expects. ssh gives a hint for some; those about host keys are its own words, which no node
-/// can put at the start: its prompts come after the name of the login.
+/// Returns what a question expects. ssh gives a hint for some. Those about host keys begin with words of its own; from
+/// OpenSSH 8.6 on, prompts of nodes begin with the login.
 fn kind_of(hint: &str, text: &str) -> QuestionKind {
     let is_about_host_key = text.starts_with("The authenticity of host ")
         || text.starts_with("Please type 'yes'")
@@ -199,8 +204,8 @@ fn ask(socket: &OsStr, hint: &str, question: &[u8]) -> io::Result<Option<Zeroizi
     stream.write_all(&[hint.as_bytes(), b"\n", question].concat())?;
     stream.shutdown(std::net::Shutdown::Write)?;
     // Never reallocates, because that would leave a copy in freed memory.
-    let mut answer = Zeroizing::new(Vec::with_capacity(MAX_ANSWER_BYTES as usize + 64));
-    stream.take(MAX_ANSWER_BYTES).read_to_end(&mut answer)?;
+    let mut answer = Zeroizing::new(Vec::with_capacity(MAX_ANSWER_BYTES + 64));
+    stream.take(MAX_ANSWER_BYTES as u64).read_to_end(&mut answer)?;
     Ok((answer.first() == Some(&ANSWERED)).then(|| Zeroizing::new(answer.split_off(1))))
 }
 
@@ -219,15 +224,12 @@ mod tests {
         let declined = asking("confirm", "Allow?\nReally?");
         for _ in 0..2 {
             let question = server.next().await;
-            match question.kind {
-                QuestionKind::Secret => {
-                    assert_eq!(question.lines, ["(ada@gpu01) [2JCode: "]);
-                    question.answer(&Secret::from("123".to_owned())).await;
-                }
-                kind => {
-                    assert_eq!(kind, QuestionKind::Confirmation);
-                    assert_eq!(question.lines, ["Allow?", "Really?"]);
-                }
+            if question.kind == QuestionKind::Secret {
+                assert_eq!(question.lines, ["(ada@gpu01)  [2JCode: "]);
+                question.answer(&Secret::from("123".to_owned())).await;
+            } else {
+                assert_eq!(question.kind, QuestionKind::Confirmation);
+                assert_eq!(question.lines, ["Allow?", "Really?"]);
             }
         }
         assert_eq!(answered.await.unwrap().unwrap().unwrap().as_slice(), b"123");

@@ -276,8 +276,9 @@ impl Client {
 pub(crate) fn connection_id(settings: &HostSettings, env: &LocalEnv) -> String {
     let HostSettings { user, host, port, route, .. } = settings;
     let text = format!("{}\n{user}\n{host}\n{port}\n{route:?}", env.host_name);
-    let digest = Sha1::digest(text.as_bytes());
-    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    let digest: [u8; 20] = Sha1::digest(text.as_bytes()).into();
+    let id = digest.first_chunk().map_or(0, |bytes| u128::from_be_bytes(*bytes));
+    format!("{id:032x}")
 }
 
 /// Returns the option for a socket; ssh expands `%` tokens in it.

@@ -88,7 +88,9 @@ mod tests {
             socket: folder.path().join(id),
         };
         let records = [record("01", None), record("02", Some("01"))];
-        records.iter().for_each(|record| record.write(folder.path()).unwrap());
+        for record in &records {
+            record.write(folder.path()).unwrap();
+        }
         std::fs::write(folder.path().join("03.login"), "x\n").unwrap();
         std::fs::write(folder.path().join("03"), "x\n").unwrap();
         assert_eq!(LoginRecord::read_all(folder.path()), records);
