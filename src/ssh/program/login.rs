@@ -11,9 +11,9 @@ use hmac::digest::Digest;
 use sha1::Sha1;
 use tokio::time::{sleep, timeout};
 
+use crate::fault::ssh::{Fault, SshProgramCause};
 use crate::process::{BackgroundProgram, Exit, Launch, Output, OutputTail};
 use crate::ssh::config::{HostQuery, HostSettings, LocalEnv, Route};
-use crate::fault::ssh::{Fault, SshProgramCause};
 use crate::ssh::gateway::{Gateway, ResolvedRoute};
 use crate::ssh::program::LOGIN_OPTIONS;
 use crate::ssh::program::askpass::AskpassServer;
