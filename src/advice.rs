@@ -12,6 +12,8 @@ mod connection;
 mod known;
 mod step;
 
-pub use crate::advice::connection::{of_alike, of_cause, of_fault, of_step, of_untrusted};
+pub use crate::advice::connection::{
+    of_alike, of_cause, of_fault, of_slow_shell, of_step, of_untrusted,
+};
 pub use crate::advice::known::{Known, PublicKey, shell_quoted};
 pub use crate::advice::step::{Advice, Step};

@@ -5,6 +5,7 @@
 pub(crate) use backoff::Backoff;
 pub use fault::from_transport;
 pub use handshake::{Handshake, start_script};
+pub use login_shell::{OnSlowShell, ShellHistory, ShellLimits};
 pub use requests::NodeClient;
 
 use std::io;
@@ -23,6 +24,7 @@ use crate::transport::Transport;
 mod backoff;
 mod fault;
 mod handshake;
+mod login_shell;
 mod node;
 mod park;
 mod requests;

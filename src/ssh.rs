@@ -18,6 +18,7 @@ pub(crate) mod host_keys;
 mod lookup;
 pub(crate) mod program;
 mod route;
+mod slow_servers;
 pub(crate) mod target;
 pub(crate) mod trace;
 
@@ -66,6 +67,7 @@ use crate::ssh::host_keys::known_hosts::KnownHosts;
 use crate::ssh::host_keys::revoked_keys::RevokedKeys;
 use crate::ssh::host_keys::verifier::{HostKeyPolicy, HostKeyVerifier};
 use crate::ssh::host_keys::writer;
+use crate::ssh::slow_servers::SlowServers;
 
 /// Default for connecting: name lookup, TCP and key exchange together.
 pub(crate) const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -137,6 +139,7 @@ struct ClientState {
     key_cache: KeyCache,
     agents: AgentPool,
     addresses: AddressTable,
+    slow_servers: SlowServers,
 }
 
 /// Everything one connection needs.
@@ -164,6 +167,7 @@ impl Client {
             key_cache: KeyCache::default(),
             agents: AgentPool::default(),
             addresses: AddressTable::default(),
+            slow_servers: SlowServers::default(),
         }))
     }
 
@@ -273,7 +277,7 @@ impl Client {
             settings: Arc::clone(&settings),
             route: ResolvedRoute::Direct(dial::BindOptions::default()),
             params: SshParams::default(),
-            connect_timeout: effective_connect_timeout(options.connect_timeout, &settings),
+            connect_timeout: self.connect_timeout(&ssh.host, &settings),
             host_key_policy: HostKeyPolicy::Pinned(fixed.host_key.clone()),
             login: Login {
                 settings,
@@ -336,7 +340,7 @@ impl Client {
             settings: Arc::clone(settings),
             route,
             params,
-            connect_timeout: effective_connect_timeout(self.0.options.connect_timeout, settings),
+            connect_timeout: self.connect_timeout(node_name, settings),
             host_key_policy: HostKeyPolicy::KnownHosts(Arc::new(verifier?)),
             login: Login {
                 settings: Arc::clone(settings),
@@ -348,6 +352,23 @@ impl Client {
                 has_master: false,
             },
         })
+    }
+
+    /// Returns how long to wait for a host: longer after each time that it was too slow.
+    pub(crate) fn connect_timeout(&self, host: &str, settings: &HostSettings) -> Duration {
+        let minimum = self.min_connect_timeout(settings);
+        self.0.slow_servers.connect_timeout((host, settings.port), minimum)
+    }
+
+    /// Returns how long to wait for a host that is not known to be slow.
+    fn min_connect_timeout(&self, settings: &HostSettings) -> Duration {
+        let configured = settings.connect_timeout.filter(|limit| !limit.is_zero());
+        self.0.options.connect_timeout.or(configured).unwrap_or(DEFAULT_CONNECT_TIMEOUT)
+    }
+
+    /// Records that a host was too slow.
+    pub(crate) fn add_timeout(&self, host: &str, settings: &HostSettings) {
+        self.0.slow_servers.add_timeout((host, settings.port));
     }
 
     /// Runs blocking work on a thread that may block.
@@ -373,14 +394,6 @@ impl ClientState {
         let known = HostKeyEntries::collect_for(&files?, settings.known_hosts_name.clone());
         Ok(HostKeyVerifier::new(Arc::clone(settings), known, revoked.transpose()?))
     }
-}
-
-pub(crate) fn effective_connect_timeout(
-    wanted: Option<Duration>,
-    settings: &HostSettings,
-) -> Duration {
-    let configured = settings.connect_timeout.filter(|limit| !limit.is_zero());
-    wanted.or(configured).unwrap_or(DEFAULT_CONNECT_TIMEOUT)
 }
 
 pub(crate) fn shutting_down() -> Fault {

@@ -126,7 +126,7 @@ const FATAL: &[(sim::InjectedFault, FaultKind, &str)] = &[
     (sim::InjectedFault::UnknownHostKey, FaultKind::HostKeyUnknown, ""),
     (sim::InjectedFault::ChangedHostKey, FaultKind::HostKeyChanged, ""),
     (sim::InjectedFault::NeverAnswerExec, FaultKind::TimedOut, "starting the command"),
-    (sim::InjectedFault::NoNonce, FaultKind::NoInterpreter, "did not start it within 10 s"),
+    (sim::InjectedFault::NoNonce, FaultKind::TimedOut, "did not start it within"),
     (sim::InjectedFault::LoginExits, FaultKind::NoInterpreter, "ended first"),
     (sim::InjectedFault::Silent, FaultKind::Silent, "nothing within 30 s"),
     (sim::InjectedFault::WrongVersion, FaultKind::BadReply, "version 2"),
@@ -589,6 +589,125 @@ async fn a_node_is_not_connected_to_while_it_is_powered_down() {
     config.send_modify(|config| config.is_stopping = true);
     timeout(TIMEOUT, tasks.join_next()).await.unwrap();
     served.stop().await;
+}
+
+/// Collects from nodes with these faults; returns the links of each until `is_over` holds for all of them.
+async fn links_until(
+    faults: &[sim::InjectedFault],
+    is_over: impl Fn(&[Link]) -> bool,
+) -> Vec<Vec<Link>> {
+    let mut spec = busy(u32::try_from(faults.len()).unwrap());
+    for (index, fault) in (0..).zip(faults) {
+        spec = spec.with_fault(index, *fault);
+    }
+    let served = sim::serve(&spec).await.unwrap();
+    let (clock, _time_lapse) = start_time_lapse();
+    let (config, config_updates) = watch::channel(CollectorConfig::every(Duration::from_secs(30)));
+    let (sink, mut links) = mpsc::channel(4096);
+    let targets = served.nodes.iter().enumerate().map(|(index, node)| {
+        let sink = sink.clone();
+        let event_sink: EventSink = Box::new(move |delivery| {
+            if let NodeEvent::Link(link) = delivery.event {
+                sink.try_send((index, link)).unwrap();
+            }
+        });
+        (sim_target(node), event_sink)
+    });
+    let targets = targets.collect();
+    let collector =
+        Collector::new(Transport::new(Options::of_this_process()), clock, config_updates, 64);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(follow_all(collector, targets));
+    let mut seen = vec![Vec::new(); faults.len()];
+    let collecting = async {
+        while !seen.iter().all(|links: &Vec<Link>| is_over(links)) {
+            let (index, link) = links.recv().await.unwrap();
+            seen[index].push(link);
+        }
+    };
+    let is_complete = timeout(10 * TIMEOUT, collecting).await.is_ok();
+    assert!(is_complete, "{:?}", seen.iter().map(|links| link_texts(links)).collect::<Vec<_>>());
+    config.send_modify(|config| config.is_stopping = true);
+    timeout(TIMEOUT, tasks.join_next()).await.unwrap();
+    served.stop().await;
+    seen
+}
+
+/// Returns each link in a few words.
+fn link_texts(links: &[Link]) -> Vec<String> {
+    let text = |link: &Link| match link {
+        Link::Down { fault, .. } => fault.message(),
+        Link::Opening { attempt } => format!("attempt {attempt}"),
+        Link::Idle | Link::Up => format!("{link:?}"),
+    };
+    links.iter().map(text).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_login_shell_that_takes_up_to_a_minute_is_used_at_the_first_attempt() {
+    let faults: Vec<_> = (0..=60)
+        .map(|seconds| sim::InjectedFault::SlowShell { after: Duration::from_secs(seconds) })
+        .collect();
+    let seen = links_until(&faults, |links| links.contains(&Link::Up)).await;
+    for (seconds, links) in (0..).zip(&seen) {
+        let mut expected = vec!["attempt 1".to_owned()];
+        let reports = [10, 20, 40].into_iter().filter(|report| *report < seconds);
+        expected.extend(reports.map(|report| {
+            format!("timed out: the login shell did not start it within {report} s")
+        }));
+        expected.push("Up".to_owned());
+        let texts = link_texts(links);
+        // At the very second either may come first.
+        if ![10, 20, 40].contains(&seconds) {
+            assert_eq!(texts, expected, "{seconds} s");
+        }
+        assert!(texts[1..].iter().all(|text| !text.starts_with("attempt")), "{texts:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_login_shell_that_reads_its_input_is_told_from_a_slow_one() {
+    let second = |seconds| sim::InjectedFault::SlowShell { after: Duration::from_secs(seconds) };
+    let faults =
+        [sim::InjectedFault::ReadsInput, sim::InjectedFault::NoNonce, second(91), second(150)];
+    let is_final = |link: &Link| match link {
+        Link::Up => true,
+        Link::Down { fault, .. } => fault.kind == FaultKind::NoInterpreter,
+        Link::Idle | Link::Opening { .. } => false,
+    };
+    let is_over = |links: &[Link]| {
+        links.contains(&Link::Up) || links.iter().filter(|link| is_final(link)).count() >= 2
+    };
+    let seen = links_until(&faults, is_over).await;
+    let late =
+        |seconds: u64| format!("timed out: the login shell did not start it within {seconds} s");
+    let first = || ["attempt 1".to_owned(), late(10), late(20), late(40), late(80)];
+    let closed = |seconds: u64, end: &str| {
+        format!("no interpreter: the login shell did not start it within {seconds} s, {end}")
+    };
+    let attempt = |number: u32| format!("attempt {number}");
+    let may_read = "but when its input was closed: a login file may read its input";
+    let reads = "but when its input was closed: a login file reads its input";
+    let ended = "and ended with its input";
+    let expected: [Vec<String>; 4] = [
+        [&first()[..], &[closed(90, may_read), attempt(2), closed(10, reads)]].concat(),
+        [&first()[..], &[closed(90, ended), attempt(2), closed(10, ended)]].concat(),
+        // It started at the moment its input was closed; at another time it did not.
+        [
+            &first()[..],
+            &[closed(90, may_read), attempt(2), late(10), attempt(3)],
+            &[late(10), late(20), late(40), late(80), "Up".to_owned()],
+        ]
+        .concat(),
+        [
+            &first()[..],
+            &[late(90), attempt(2), late(10), late(20), late(40), late(80), "Up".to_owned()],
+        ]
+        .concat(),
+    ];
+    for (links, expected) in seen.iter().zip(&expected) {
+        assert_eq!(&link_texts(links)[..expected.len()], expected);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,7 +18,8 @@ use gtop::internals::ssh::{self, ConnectPhase, HostKeyStatus, write_known_hosts}
 use gtop::internals::transport::{Fault, Options, Transport};
 use russh::server;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 
 use crate::harness::lab::{
     ADDRESS, Lab, TIMEOUT, check_echo, fixed_target, free_port, local_target, node, read_output,
@@ -586,11 +587,60 @@ async fn a_server_that_is_not_ssh_is_recognised() {
         assert!(
             matches!(
                 fault,
-                Fault::Ssh(ssh::Fault::NoBanner { .. } | ssh::Fault::ConnectionLost { .. })
+                Fault::Ssh(ssh::Fault::NoBanner { .. } | ssh::Fault::OtherProtocol { .. })
             ),
             "{fault}"
         );
         assert!(fault.is_retryable());
+    }
+}
+
+/// Passes connections on to a server; writes `before` to each client first.
+async fn start_relay(port: u16, before: Vec<u8>) -> (u16, JoinSet<()>) {
+    let listener = TcpListener::bind((ADDRESS, 0)).await.unwrap();
+    let relay_port = listener.local_addr().unwrap().port();
+    let mut relaying = JoinSet::new();
+    relaying.spawn(async move {
+        loop {
+            let (mut client, _) = listener.accept().await.unwrap();
+            let mut server = TcpStream::connect((ADDRESS, port)).await.unwrap();
+            // A client may leave before.
+            client.write_all(&before).await.ok();
+            tokio::io::copy_bidirectional(&mut client, &mut server).await.ok();
+        }
+    });
+    (relay_port, relaying)
+}
+
+/// Text before the version line is read as ssh reads it.
+#[tokio::test]
+async fn lines_before_the_banner_are_skipped_within_the_limits_of_ssh() {
+    let Some(lab) = Lab::new().await else { return };
+    let sshd = lab.sshd("").await;
+    lab.trust(&sshd);
+    for (before, succeeds) in [
+        ("Authorized use only\r\n\r\n".to_owned(), true),
+        ("a\n".repeat(1023), true),
+        ("a\n".repeat(1024), false),
+        (format!("{}\r\n", "x".repeat(8192)).repeat(3), true),
+        (format!("{}\r\n", "x".repeat(8193)), false),
+        ("a\rb\n".to_owned(), false),
+        ("SSH-1.5-old\r\n".to_owned(), false),
+    ] {
+        let shown: String = before.chars().take(20).collect();
+        let (port, _relaying) = start_relay(sshd.port, before.clone().into_bytes()).await;
+        lab.write_config(port, &format!("HostKeyAlias [{ADDRESS}]:{}", sshd.port));
+        let opened = lab.open("true").await.map(drop);
+        assert_eq!(opened.is_ok(), succeeds, "{shown:?} {}: {opened:?}", before.len());
+        if let Err(fault) = opened {
+            let is_old = before.starts_with("SSH-1");
+            assert_eq!(fault.to_string().contains("protocol major versions differ"), is_old);
+        }
+        let config = lab.path("config");
+        let mut ssh = tokio::process::Command::new("ssh");
+        ssh.arg("-F").arg(config).args(["-o", "BatchMode=yes", "node", "true"]);
+        let status = ssh.env_remove("SSH_AUTH_SOCK").output().await.unwrap().status;
+        assert_eq!(status.success(), succeeds, "ssh itself: {shown:?} {}", before.len());
     }
 }
 
@@ -665,7 +715,7 @@ fn assert_send<T: Send>(future: T) -> T {
 }
 
 /// Accepts one connection and returns when the client is in its key exchange.
-async fn send_banner_and_wait(listener: &TcpListener) -> tokio::net::TcpStream {
+async fn send_banner_and_wait(listener: &TcpListener) -> TcpStream {
     let (mut stream, _) = listener.accept().await.unwrap();
     stream.write_all(b"SSH-2.0-mute\r\n").await.unwrap();
     let mut client = BufReader::new(&mut stream);
@@ -811,7 +861,7 @@ async fn match_exec_programs_of_thirty_nodes_run_concurrently() {
         ),
     );
     let transport = lab.transport();
-    let mut lookups = tokio::task::JoinSet::new();
+    let mut lookups = JoinSet::new();
     for number in 0..30 {
         let transport = transport.clone();
         lookups.spawn(async move {

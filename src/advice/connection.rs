@@ -158,6 +158,11 @@ pub fn of_untrusted(fault: &SshFault, known: &Known) -> Advice {
     known.of_ssh(fault)
 }
 
+/// Returns what to do about a login shell that starts the probe late.
+pub fn of_slow_shell(known: &Known) -> Advice {
+    known.slow_shell().into()
+}
+
 /// Returns what to do about a Slurm step that failed or has ended.
 pub fn of_step(cause: StepCause) -> Advice {
     const RECONNECTING: &str = "gtop reconnects automatically";
@@ -362,6 +367,9 @@ impl Known {
                     .then([Step::words(format!("{correct} if it is not {port}")).or()])
             }
             SshFault::TimedOut { phase, .. } => self.of_timeout(*phase).into(),
+            SshFault::OtherProtocol { .. } => {
+                "ask the administrator for a newer sshd: protocol 1 is broken, and neither gtop nor ssh speaks it".into()
+            }
             SshFault::NoBanner { is_closed: true, .. } => Advice::words(
                 "sshd may refuse new connections for now (MaxStartups): gtop reconnects automatically",
             )
@@ -645,12 +653,12 @@ impl Known {
         let destination = &self.destination;
         let try_it = || Step::run("try it", format!("ssh {destination} /bin/sh -c true"));
         match cause {
-            LoaderCause::Slow => Step::run(
-                "the login shell is slow: see how long it takes, and what the login files there wait for; gtop waits \
-                 longer each time, and from the start with --connect-timeout=SECONDS",
-                format!("time ssh {destination} true"),
+            LoaderCause::Waiting => Advice::words(
+                "gtop goes on waiting: the login shell is slow, or a login file such as ~/.bashrc waits for something to be \
+                 typed (let it do so only when interactive: case $- in *i*) ... ;; esac)",
             )
-            .into(),
+            .then([Step::run("see how long it takes", format!("time ssh {destination} true"))]),
+            LoaderCause::Slow => self.slow_shell().into(),
             LoaderCause::ReadsInput => {
                 "a login file such as ~/.bashrc waits for something to be typed; let it do so only when \
                  interactive: case $- in *i*) ... ;; esac"
@@ -678,6 +686,11 @@ impl Known {
             .then(self.set_shell("").map(|step| step.when("the login shell is /bin/false"))),
             LoaderCause::CannotRun => "install what the message names on the node".into(),
         }
+    }
+
+    fn slow_shell(&self) -> Step {
+        let words = "the login shell is slow: see how long it takes, and what the login files there wait for";
+        Step::run(words, format!("time ssh {} true", self.destination))
     }
 
     fn by_hand(&self) -> Step {

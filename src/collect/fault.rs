@@ -50,7 +50,17 @@ const fn step_kind(cause: StepCause) -> Kind {
 }
 
 const fn loader_kind(cause: LoaderCause) -> Kind {
-    if matches!(cause, LoaderCause::Slow) { Kind::TimedOut } else { Kind::NoInterpreter }
+    match cause {
+        LoaderCause::Waiting | LoaderCause::Slow => Kind::TimedOut,
+        LoaderCause::ReadsInput
+        | LoaderCause::OtherProgram
+        | LoaderCause::Restricted
+        | LoaderCause::NoShell
+        | LoaderCause::PasswordExpired
+        | LoaderCause::Ended
+        | LoaderCause::EndedWithOutput
+        | LoaderCause::CannotRun => Kind::NoInterpreter,
+    }
 }
 
 /// Returns the kind and the detail of a fault of SSH.
@@ -65,6 +75,9 @@ fn from_ssh(fault: &ssh::Fault) -> (Kind, String) {
         From::TimedOut { phase, .. } => (Kind::TimedOut, phase.to_string()),
         From::NoBanner { why, is_closed: true, .. } => (Kind::NoBanner, why.clone()),
         From::NoBanner { why, .. } => (Kind::KeyExchange, why.clone()),
+        From::OtherProtocol { version } => {
+            (Kind::KeyExchange, format!("protocol major versions differ: 2.0 and {version}"))
+        }
         From::NoCommonAlgorithm { kind, .. } => {
             (Kind::KeyExchange, format!("no common {kind} algorithm"))
         }

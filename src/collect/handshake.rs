@@ -8,32 +8,20 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::time::timeout;
 
 use crate::collect::fault::from_transport;
-use crate::collect::stderr::{StderrTail, append_output};
+use crate::collect::login_shell::{
+    LoginShell, OnSlowShell, ShellHistory, ShellLimits, loader_fault,
+};
+use crate::collect::stderr::StderrTail;
 use crate::fault::LoaderCause;
 use crate::model::{Fault, FaultKind, NodeName, TransportKind};
-use crate::probe::{self, Greeting, GreetingProgress, Interpreter, ProbeSettings, ProbeSource};
+use crate::probe::{self, Interpreter, ProbeSettings, ProbeSource};
 use crate::process::{Exit, Output};
 use crate::text::sanitize;
 use crate::transport::{self, Channel, StepScript, Target, Transport};
 use crate::wire::{Body, Frame, FrameReader, Received, address_of};
 
-/// Minimum time a login shell may take to start the loader; a job step has its own limits.
-const LOADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum time to wait for a shell that was slow before.
-const MAX_LOADER_TIMEOUT: Duration = Duration::from_secs(320);
-/// How long to wait for a reaction of the shell after its input was closed.
-const STDIN_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for the probe's first frame; Python on a slow file system takes seconds.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Printed by nologin instead of a shell.
-const NO_SHELL: &str = "account is currently not available";
-
-/// Printed by sshd instead of the command's output while the password has expired.
-const PASSWORD_EXPIRED: &str = "password has expired";
-
-/// Printed by a restricted shell such as rbash, which runs nothing by path.
-const RESTRICTED: &str = "restricted";
 
 /// A node that is connected and was sent the loader.
 #[derive(Debug)]
@@ -43,18 +31,10 @@ pub struct Handshake {
     interval: Duration,
     pub(super) channel: Channel,
     pub(super) reader: FrameReader,
-    noise: Vec<u8>,
-    /// The login shell has not run gtop's command yet.
-    pub(super) is_shell_slow: bool,
+    pub(super) shell: LoginShell,
 }
 
 impl Handshake {
-    /// Returns how long to wait for the loader: at least the connect timeout, doubled each time the shell was too slow.
-    pub fn loader_timeout(transport: &Transport, slow_starts: u32) -> Duration {
-        let minimum = transport.connect_timeout().unwrap_or_default().max(LOADER_TIMEOUT);
-        minimum.saturating_mul(1 << slow_starts.min(8)).min(MAX_LOADER_TIMEOUT.max(minimum))
-    }
-
     /// Connects to a node and has its login shell start the loader.
     pub async fn start(
         transport: &Transport,
@@ -75,59 +55,30 @@ impl Handshake {
         let nonce = channel.step_nonce().map_or_else(|| nonce.clone(), str::to_owned);
         Ok(Self {
             node: target.name.clone(),
+            shell: LoginShell::new(&nonce),
             nonce,
             interval,
             channel,
             reader: FrameReader::default(),
-            noise: Vec::new(),
-            is_shell_slow: false,
         })
     }
 
-    /// Waits until the loader announces itself, at most for `limit`; returns the interpreter that will run the probe.
-    pub async fn await_loader(&mut self, limit: Duration) -> Result<Interpreter, Fault> {
-        let mut greeting = Greeting::new(&self.nonce);
-        let timeout = self.channel.wait_until_overdue(limit);
-        let announced = tokio::select! {
-            biased;
-            announced = await_loader(&mut self.channel, &mut greeting) => Some(announced),
-            () = timeout => None,
+    /// Waits until the loader announces itself; returns the interpreter that will run the probe.
+    pub async fn await_loader(
+        &mut self,
+        limits: ShellLimits,
+        on_slow: OnSlowShell<'_>,
+    ) -> Result<Interpreter, Fault> {
+        let (interpreter, rest) = match self.channel.wait_until_overdue() {
+            Some(overdue) => tokio::select! {
+                biased;
+                announced = self.shell.await_announcement(&mut self.channel) => announced?,
+                () = overdue => return Err(from_transport(&transport::Fault::not_joined())),
+            },
+            None => self.shell.await_loader(&mut self.channel, limits, on_slow).await?,
         };
-        self.noise = greeting.noise().to_vec();
-        let is_shared = self.channel.step_nonce().is_some();
-        let Some(announced) = announced else {
-            if is_shared {
-                return Err(from_transport(&transport::Fault::not_joined()));
-            }
-            return Err(self.loader_timeout_fault(greeting, limit).await);
-        };
-        let (interpreter, rest) = announced?;
         self.reader.push(&rest);
         Ok(interpreter)
-    }
-
-    /// Closes the shell's input to find out why it is late: one that was reading input continues or ends, any other is
-    /// slow.
-    async fn loader_timeout_fault(&mut self, mut greeting: Greeting, limit: Duration) -> Fault {
-        let message = format!("the login shell did not start it within {} s", limit.as_secs());
-        // If that fails, nothing arrives, which is handled below.
-        self.channel.close_stdin().await.ok();
-        let announced =
-            timeout(STDIN_CLOSE_TIMEOUT, await_loader(&mut self.channel, &mut greeting)).await;
-        self.noise = greeting.noise().to_vec();
-        let (cause, message) = match announced {
-            Ok(Ok(_)) => {
-                (LoaderCause::ReadsInput, format!("{message}: a login file reads its input"))
-            }
-            Ok(Err(_)) => {
-                (LoaderCause::OtherProgram, format!("{message}, and ended with its input"))
-            }
-            Err(_elapsed) => {
-                self.is_shell_slow = true;
-                (LoaderCause::Slow, message)
-            }
-        };
-        loader_fault(cause, append_output(message, &self.noise))
     }
 
     /// Waits until the login shell has ended or the channel is closed.
@@ -178,7 +129,7 @@ impl Handshake {
 
     /// Returns what the login files printed before the loader, the last 4 kB of it.
     pub fn noise(&self) -> &[u8] {
-        &self.noise
+        self.shell.noise()
     }
 
     /// Returns the text the node showed before login, without control characters.
@@ -202,18 +153,18 @@ pub async fn start_script(
     transport: &Transport,
     target: &Target,
     source: &ProbeSource,
+    history: &mut ShellHistory,
+    on_slow: OnSlowShell<'_>,
 ) -> Result<(Channel, Vec<u8>), Fault> {
     let nonce = nonce();
     let line = probe::launch_line(&nonce, source.size());
     let mut channel =
         transport.open(target, &line, |_phase| {}).await.map_err(|fault| from_transport(&fault))?;
-    let mut greeting = Greeting::new(&nonce);
-    let limit = Handshake::loader_timeout(transport, 0);
-    let announced = timeout(limit, await_loader(&mut channel, &mut greeting)).await;
-    let (interpreter, rest) = announced.map_err(|_elapsed| {
-        let message = format!("the login shell did not start it within {} s", limit.as_secs());
-        loader_fault(LoaderCause::Slow, append_output(message, greeting.noise()))
-    })??;
+    let mut shell = LoginShell::new(&nonce);
+    let limits = history.limits(transport.connect_timeout());
+    let announced = shell.await_loader(&mut channel, limits, on_slow).await;
+    history.record(shell.delay);
+    let (interpreter, rest) = announced?;
     if interpreter == Interpreter::Shell {
         let why = "no Python 3.6 or newer; files of runs are read with it";
         return Err(Fault::new(FaultKind::NoInterpreter, why));
@@ -222,51 +173,6 @@ pub async fn start_script(
         channel.send(part).await.map_err(|fault| from_transport(&fault))?;
     }
     Ok((channel, rest))
-}
-
-/// Waits until the loader announces itself, skipping what the login files print.
-async fn await_loader(
-    channel: &mut Channel,
-    greeting: &mut Greeting,
-) -> Result<(Interpreter, Vec<u8>), Fault> {
-    let mut stderr = StderrTail::default();
-    loop {
-        match channel.next().await.map_err(close_fault)? {
-            Output::Stdout(bytes) => {
-                if let GreetingProgress::Ready { interpreter, rest } = greeting.push(&bytes) {
-                    return Ok((interpreter, rest));
-                }
-            }
-            Output::Stderr(bytes) => stderr.push(&bytes),
-            Output::Exit(exit) => {
-                stderr.drain(channel).await;
-                let message = format!("the login shell ended first, {exit}");
-                let why = stderr.append_to_message(message, greeting.noise());
-                return Err(loader_fault(end_cause(&why, !greeting.noise().is_empty()), why));
-            }
-        }
-    }
-}
-
-/// Returns why a login shell ended before the loader, by its last words.
-fn end_cause(words: &str, has_noise: bool) -> LoaderCause {
-    // An expired account or password is the cause, whatever else the login files print.
-    if words.contains(NO_SHELL) {
-        LoaderCause::NoShell
-    } else if words.contains(PASSWORD_EXPIRED) {
-        LoaderCause::PasswordExpired
-    } else if words.contains(RESTRICTED) {
-        LoaderCause::Restricted
-    } else if has_noise {
-        LoaderCause::EndedWithOutput
-    } else {
-        LoaderCause::Ended
-    }
-}
-
-/// Returns the fault of a login shell that does not start the probe.
-fn loader_fault(cause: LoaderCause, message: String) -> Fault {
-    from_transport(&transport::Fault::Loader { cause, message })
 }
 
 /// Returns the fault of a probe that has ended.
@@ -322,26 +228,4 @@ fn nonce() -> String {
     // Only noise that imitates an announcement could profit, and it cannot read ahead either.
     _ = getrandom(&mut bytes, GetRandomFlags::empty());
     format!("{:032x}", u128::from_ne_bytes(bytes))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::transport::Options;
-
-    #[test]
-    fn the_loader_timeout_is_the_connect_timeout_doubled_after_each_slow_start() {
-        let waits = |seconds: Option<u64>| -> Vec<u64> {
-            let mut options = Options::of_this_process();
-            options.ssh.connect_timeout = seconds.map(Duration::from_secs);
-            let transport = Transport::new(options);
-            [0, 1, 2, 5, 99]
-                .map(|slow| Handshake::loader_timeout(&transport, slow).as_secs())
-                .to_vec()
-        };
-        assert_eq!(waits(None), [10, 20, 40, 320, 320]);
-        assert_eq!(waits(Some(2)), [10, 20, 40, 320, 320]);
-        assert_eq!(waits(Some(60)), [60, 120, 240, 320, 320]);
-        assert_eq!(waits(Some(600)), [600; 5]);
-    }
 }

@@ -4,10 +4,12 @@ use std::pin::pin;
 use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::collect::backoff::Backoff;
 use crate::collect::handshake::Handshake;
+use crate::collect::login_shell::ShellHistory;
 use crate::collect::session::{OpenError, ProbeSession};
 use crate::collect::{Collector, CollectorConfig};
 use crate::model::{Fault, FaultKind, Link};
@@ -20,7 +22,8 @@ const SLOW_OPENING: Duration = Duration::from_secs(2);
 
 /// Monitors one node until the configuration sets `is_stopping`.
 pub(super) async fn monitor(mut collector: Collector, target: Target, sink: EventSink) {
-    let mut node = NodeMonitor { target, sink, slow_starts: 0, shell: None };
+    let mut node =
+        NodeMonitor { target, sink, shell_history: ShellHistory::default(), shell: None };
     let mut backoff = Backoff::new();
     let mut attempt = 1;
     loop {
@@ -59,8 +62,8 @@ pub(super) async fn monitor(mut collector: Collector, target: Target, sink: Even
 struct NodeMonitor {
     target: Target,
     sink: EventSink,
-    /// How many times the login shell was too slow.
-    slow_starts: u32,
+    /// What the login shell did at earlier attempts.
+    shell_history: ShellHistory,
     /// A login shell that is still starting; the next attempt waits until it is gone.
     shell: Option<Box<Handshake>>,
 }
@@ -93,9 +96,12 @@ impl NodeMonitor {
             }
         };
         let session = match opened {
-            Ok(session) => session,
-            Err(OpenError { fault, shell }) => {
-                self.slow_starts += u32::from(shell.is_some());
+            Ok(session) => {
+                self.shell_history.record(None);
+                session
+            }
+            Err(OpenError { fault, delay, shell }) => {
+                self.shell_history.record(delay);
                 self.shell = shell;
                 return Some((fault, Duration::ZERO));
             }
@@ -113,19 +119,34 @@ impl NodeMonitor {
     ) -> Result<Box<ProbeSession>, OpenError> {
         let permits = (collector.permits.acquire().await, collector.no_delay.hold_until_reply());
         self.send_link(collector, Link::Opening { attempt });
-        let interval = collector.config.borrow().interval;
-        let mut opening = Box::pin(ProbeSession::open(
-            &collector.transport,
-            &self.target,
-            interval,
-            self.slow_starts,
-        ));
+        let (interval, refresh) = {
+            let config = collector.config.borrow();
+            (config.interval, config.refresh)
+        };
+        let Collector { transport, clock, .. } = collector;
+        let limits = self.shell_history.limits(transport.connect_timeout());
+        let (slow_shell, mut slow_shells) = watch::channel(None);
+        let (sink, target) = (&mut self.sink, &self.target);
+        let mut on_slow = |fault: Fault, remaining| {
+            log::info!("{}: {}", target.name, fault.message());
+            slow_shell.send_replace(Some(fault.clone()));
+            // The next attempt is due then, unless the shell starts the loader before.
+            let retry_at = Some(clock.now().plus(remaining));
+            let link = Link::Down { fault, retry_at };
+            sink(Delivery { at: clock.now(), event: NodeEvent::Link(link) });
+        };
+        let mut opening =
+            Box::pin(ProbeSession::open(transport, target, interval, limits, &mut on_slow));
         tokio::select! {
             opened = &mut opening => return opened,
             () = sleep(SLOW_OPENING) => drop(permits),
         }
         let _no_delay = collector.no_delay.hold_for_slow_opening();
-        opening.await
+        let mut config = collector.config.clone();
+        tokio::select! {
+            opened = &mut opening => opened,
+            fault = until_refreshed(&mut config, refresh, &mut slow_shells) => Err(fault.into()),
+        }
     }
 
     fn send_link(&mut self, collector: &Collector, link: Link) {
@@ -174,9 +195,25 @@ async fn wait_for_retry(
     }
 }
 
-async fn until_session_ends(config: &mut tokio::sync::watch::Receiver<CollectorConfig>) {
+async fn until_session_ends(config: &mut watch::Receiver<CollectorConfig>) {
     // A closed configuration channel means stopping too.
     drop(config.wait_for(CollectorConfig::ends_session).await);
+}
+
+/// Waits until a refresh is requested while the login shell is slow; returns its fault. The user may have mended it.
+async fn until_refreshed(
+    config: &mut watch::Receiver<CollectorConfig>,
+    refresh: u64,
+    slow_shells: &mut watch::Receiver<Option<Fault>>,
+) -> Fault {
+    let is_slow = slow_shells.wait_for(Option::is_some).await.is_ok();
+    let is_refreshed = config.wait_for(|config| config.refresh != refresh).await.is_ok();
+    let fault = slow_shells.borrow().clone();
+    match fault {
+        Some(fault) if is_slow && is_refreshed => fault,
+        // A closed channel means that gtop stops.
+        _ => std::future::pending().await,
+    }
 }
 
 fn random_byte() -> u8 {

@@ -8,6 +8,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_unti
 
 use crate::collect::fault::from_transport;
 use crate::collect::handshake::{Handshake, close_fault, exit_fault};
+use crate::collect::login_shell::{OnSlowShell, ShellDelay, ShellLimits};
 use crate::collect::park::NoDelayGuard;
 use crate::collect::requests::{MAX_OPEN_REQUESTS, PendingRequest, RequestQueue};
 use crate::collect::{Collector, CollectorConfig, FOCUS_INTERVAL};
@@ -58,13 +59,15 @@ pub(super) struct ProbeSession {
 /// Why no session was opened.
 pub(super) struct OpenError {
     pub(super) fault: Fault,
+    /// Why the login shell did not start the loader in time.
+    pub(super) delay: Option<ShellDelay>,
     /// The login shell that is still starting.
     pub(super) shell: Option<Box<Handshake>>,
 }
 
 impl From<Fault> for OpenError {
     fn from(fault: Fault) -> Self {
-        Self { fault, shell: None }
+        Self { fault, delay: None, shell: None }
     }
 }
 
@@ -74,18 +77,20 @@ impl ProbeSession {
         transport: &Transport,
         target: &Target,
         interval: Duration,
-        slow_starts: u32,
+        limits: ShellLimits,
+        on_slow: OnSlowShell<'_>,
     ) -> Result<Box<Self>, OpenError> {
         let handshake = Handshake::start(transport, target, interval).await;
         let mut handshake = handshake.map_err(|fault| from_transport(&fault))?;
-        let interpreter =
-            match handshake.await_loader(Handshake::loader_timeout(transport, slow_starts)).await {
-                Ok(interpreter) => interpreter,
-                Err(fault) => {
-                    let shell = handshake.is_shell_slow.then(|| Box::new(handshake));
-                    return Err(OpenError { fault, shell });
-                }
-            };
+        let interpreter = match handshake.await_loader(limits, on_slow).await {
+            Ok(interpreter) => interpreter,
+            Err(fault) => {
+                let delay = handshake.shell.delay;
+                let is_kept = delay == Some(ShellDelay::Slow) && handshake.channel.has_keepalive();
+                let shell = is_kept.then(|| Box::new(handshake));
+                return Err(OpenError { fault, delay, shell });
+            }
+        };
         let hello = handshake.start_probe(interpreter).await?;
         let Handshake { channel, reader, .. } = handshake;
         let joins_running_probe = channel.step_nonce().is_some();

@@ -3,8 +3,8 @@
 use tokio::time::{Instant, timeout};
 
 use crate::advice::{self, Known};
-use crate::collect::Handshake;
-use crate::doctor::{StepResult, backends};
+use crate::collect::{Handshake, ShellHistory};
+use crate::doctor::{StepResult, StepStatus, backends};
 use crate::model::{Fault, TransportKind};
 use crate::probe::{self, Interpreter};
 use crate::process::Output;
@@ -44,9 +44,10 @@ pub(super) async fn add_steps(
     steps: &mut Vec<StepResult>,
 ) {
     let began = Instant::now();
-    let loaded =
-        handshake.await_loader(Handshake::loader_timeout(python_search.transport, 0)).await;
-    let shell = login_shell_step(handshake.noise());
+    let limits = ShellHistory::default().limits(python_search.transport.connect_timeout());
+    let mut is_slow = false;
+    let loaded = handshake.await_loader(limits, &mut |_fault, _remaining| is_slow = true).await;
+    let shell = login_shell_step(handshake.noise(), is_slow.then(|| began.elapsed()), known);
     let failed = |step: &str, fault: &Fault| {
         StepResult::failed(step, sanitize(&fault.message(), 900))
             .with_advice(&advice::of_fault(fault, known))
@@ -86,8 +87,21 @@ pub(super) async fn add_steps(
     handshake.close().await;
 }
 
-/// Reports what the login files printed.
-fn login_shell_step(noise: &[u8]) -> StepResult {
+/// Reports what the login files printed, and how long a slow shell took.
+fn login_shell_step(
+    noise: &[u8],
+    slow_start: Option<std::time::Duration>,
+    known: &Known,
+) -> StepResult {
+    let step = login_output_step(noise);
+    let Some(took) = slow_start else { return step };
+    let detail = format!("it started the probe only after {} s", took.as_secs());
+    StepResult { status: StepStatus::Note, ..step }
+        .with_details(vec![detail])
+        .with_advice(&advice::of_slow_shell(known))
+}
+
+fn login_output_step(noise: &[u8]) -> StepResult {
     let text = String::from_utf8_lossy(noise);
     let first = text.lines().map(|line| sanitize(line, 120)).find(|line| !line.is_empty());
     match first {
@@ -201,7 +215,6 @@ fn parse_reasons(output: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::StepStatus;
     use std::time::Duration;
 
     #[test]
@@ -239,8 +252,12 @@ mod tests {
 
     #[test]
     fn output_of_login_files_has_no_terminal_escapes() {
-        let row = login_shell_step(b"\n\x1b[2JWelcome\nmore\n");
+        let known = Known::new("gpu01", None, "gpu01", None);
+        let row = login_shell_step(b"\n\x1b[2JWelcome\nmore\n", None, &known);
         assert_eq!(row.finding, "18 bytes of output before the probe, first line: [2JWelcome");
-        assert_eq!(login_shell_step(b"\n").status, StepStatus::Ok);
+        assert_eq!(login_shell_step(b"\n", None, &known).status, StepStatus::Ok);
+        let slow = login_shell_step(b"", Some(Duration::from_millis(60_500)), &known);
+        assert_eq!(slow.details, ["it started the probe only after 60 s"]);
+        assert_eq!(slow.status, StepStatus::Note);
     }
 }

@@ -3,6 +3,8 @@
 /// Why a login shell did not start the probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoaderCause {
+    /// It has not started the probe yet, and is waited for: it may be slow, or read its input.
+    Waiting,
     /// It is still starting.
     Slow,
     /// One of its files reads what is meant for the probe.

@@ -115,6 +115,12 @@ pub enum Fault {
         /// Nothing was received: sshd closes like this under `MaxStartups`, or for penalised addresses.
         is_closed: bool,
     },
+    /// The server speaks another version of the SSH protocol.
+    #[error("protocol major versions differ: gtop and ssh speak SSH 2.0, the node {version}")]
+    OtherProtocol {
+        /// The version in its banner.
+        version: String,
+    },
     /// The two sides have no algorithm in common.
     #[error(
         "no common {kind} algorithm (node offers {}{})",
@@ -446,7 +452,7 @@ impl Fault {
             Self::NameNotFound { .. } => ("name", &[Retry]),
             Self::Unreachable { .. } | Self::TooManyOpenFiles => ("connection", &[Retry]),
             Self::ConnectionRefused { .. } => ("connection", &[Retry, OtherWay]),
-            Self::NoBanner { .. } => ("banner", &[Retry]),
+            Self::NoBanner { .. } | Self::OtherProtocol { .. } => ("banner", &[Retry]),
             Self::NoCommonAlgorithm { .. } => ("key exchange", &[]),
             Self::HostKeyUnknown { .. }
             | Self::HostCertificateRefused { .. }
@@ -528,6 +534,12 @@ impl Fault {
     /// Returns the fault of a session that ended with an error of the system.
     pub(crate) fn session_lost(error: &std::io::Error) -> Self {
         Self::SessionLost { why: text::io_error(error) }
+    }
+
+    /// Returns true if the server did not finish the first steps in time.
+    pub(crate) fn is_slow_banner(&self) -> bool {
+        use ConnectPhase::{BannerExchange, KeyExchange};
+        matches!(self.root(), Self::TimedOut { phase: BannerExchange | KeyExchange, .. })
     }
 
     /// Returns true if there was no key to offer.

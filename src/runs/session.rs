@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
-use crate::collect::{Backoff, start_script};
+use crate::collect::{Backoff, ShellHistory, start_script};
+use crate::model::Fault;
 use crate::probe::{self, HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT};
 use crate::process::Output;
 use crate::runs::message::{Answer, Message, MessageReader, command};
@@ -61,9 +62,11 @@ pub(super) async fn supervise(
 ) {
     let mut backoff = Backoff::new();
     let mut watched: Option<WatchedPids> = None;
+    let mut history = ShellHistory::default();
     loop {
         let started_at = Instant::now();
-        let ending = run(&transport, &spec, &mut commands, &mut watched, &mut on_event);
+        let ending =
+            run(&transport, &spec, &mut history, &mut commands, &mut watched, &mut on_event);
         let Some(reason) = Box::pin(ending).await else { return };
         on_event(SessionEvent::Fault(reason)).await;
         backoff.after_session(started_at.elapsed());
@@ -89,19 +92,27 @@ pub(super) async fn supervise(
 async fn run(
     transport: &Transport,
     spec: &ScriptSpec,
+    history: &mut ShellHistory,
     commands: &mut mpsc::Receiver<SessionCommand>,
     watched: &mut Option<WatchedPids>,
     on_event: &mut impl AsyncFnMut(SessionEvent),
 ) -> Option<String> {
+    let text = |fault: &Fault| fault.what().into_owned();
     let source =
         probe::runs_source(spec.folder.as_deref(), &spec.logs, spec.interval, HEARTBEAT_TIMEOUT);
-    let starting = start_script(transport, &spec.target, &source);
+    let (slow_shell, mut slow_shells) = watch::channel(None);
+    let mut on_slow = |fault: Fault, _remaining| drop(slow_shell.send_replace(Some(text(&fault))));
+    let starting = start_script(transport, &spec.target, &source, history, &mut on_slow);
     tokio::pin!(starting);
     // Requests wait for the script; those that are no longer waited for are dropped.
     let mut waiting = Vec::new();
     let started = loop {
         tokio::select! {
             started = &mut starting => break started,
+            Ok(()) = slow_shells.changed() => {
+                let reason = slow_shells.borrow_and_update().clone();
+                on_event(SessionEvent::Fault(reason.unwrap_or_default())).await;
+            }
             command = commands.recv() => match command {
                 None => return None,
                 Some(SessionCommand::Processes(pids, expanded)) => *watched = Some((pids, expanded)),
@@ -112,7 +123,7 @@ async fn run(
     };
     let (channel, rest) = match started {
         Ok(started) => started,
-        Err(fault) => return Some(fault.what().into_owned()),
+        Err(fault) => return Some(text(&fault)),
     };
     let mut session = Session {
         channel,

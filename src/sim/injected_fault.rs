@@ -24,6 +24,13 @@ pub enum InjectedFault {
     NeverAnswerExec,
     /// The command runs, but never announces the nonce.
     NoNonce,
+    /// The login shell takes this long to start the command.
+    SlowShell {
+        /// How long it takes.
+        after: Duration,
+    },
+    /// A login file reads its input to the end before the command runs.
+    ReadsInput,
     /// The login shell prints a line and exits before the command runs.
     LoginExits,
     /// The node has no Python: it announces `NOPY` and reads the sh probe.

@@ -82,6 +82,8 @@ impl ProbedNode {
                 return ProbeExit::Exited(0);
             }
             Some(InjectedFault::NoNonce) => return wait_for_eof(&mut input).await,
+            Some(InjectedFault::SlowShell { after }) => sleep(after).await,
+            Some(InjectedFault::ReadsInput) => drop(wait_for_eof(&mut input).await),
             Some(InjectedFault::BannerNoise) => send_text(&output, BANNER).await,
             _ => {}
         }

@@ -2,6 +2,7 @@
 
 pub(crate) mod addresses;
 pub(crate) mod algorithms;
+mod banner;
 pub(crate) mod cancellable_stream;
 pub(crate) mod channel;
 pub(crate) mod dial;

@@ -379,9 +379,18 @@ impl Client {
     ) -> Result<(session::SshSession, Deadline), Fault> {
         let (connection, deadline) = self.dial(typed_name, &plan, on_phase).await?;
         on_phase(ConnectPhase::KeyExchange);
-        let ConnectPlan { host_key_policy, params, login, .. } = plan;
+        let ConnectPlan { host_key_policy, params, login, connect_timeout, .. } = plan;
         let (state, policy) = (Arc::default(), host_key_policy);
-        let mut session = session::establish(connection, policy, &params, state, &deadline).await?;
+        let established = session::establish(connection, policy, &params, state, &deadline).await;
+        let (host, settings) = (&login.node_name, &login.settings);
+        if established.is_ok() {
+            let took = connect_timeout.saturating_sub(deadline.remaining());
+            let minimum = self.min_connect_timeout(settings);
+            self.0.slow_servers.add_answer((host, settings.port), minimum, took);
+        } else if deadline.remaining().is_zero() {
+            self.add_timeout(host, settings);
+        }
+        let mut session = established?;
         on_phase(ConnectPhase::Login);
         let mut deadline = Deadline::after(LOGIN_TIMEOUT);
         match login.run(&mut session, &mut deadline).await {

@@ -193,32 +193,36 @@ impl ConnectEvent {
 #[derive(Debug)]
 pub(crate) struct VersionTap {
     trace: Trace,
-    buffer: Vec<u8>,
+    line: Vec<u8>,
+    /// The first line, if it is another one.
+    first_line: Option<Vec<u8>>,
     is_done: bool,
 }
 
 impl VersionTap {
     /// Returns a tap if this task is traced.
     pub(crate) fn if_traced() -> Option<Self> {
-        Some(Self { trace: current()?, buffer: Vec::new(), is_done: false })
+        Some(Self { trace: current()?, line: Vec::new(), first_line: None, is_done: false })
     }
 
-    /// Observes received bytes until there is a line.
+    /// Observes received bytes until there is a version line.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
-        if self.is_done {
-            return;
-        }
-        let room = MAX_TEXT.saturating_sub(self.buffer.len());
-        self.buffer.extend(bytes.iter().take(room));
-        // A server may send other lines before its version.
-        let is_version = |line: &&[u8]| line.starts_with(b"SSH-");
-        let mut lines: Vec<&[u8]> = self.buffer.split(|byte| *byte == b'\n').collect();
-        let rest = lines.pop().unwrap_or_default();
-        let version = lines.into_iter().find(is_version);
-        let is_full = self.buffer.len() >= MAX_TEXT;
-        if let Some(line) = version.or_else(|| is_full.then_some(rest)) {
-            self.is_done = true;
-            self.record_line(line);
+        for byte in bytes {
+            if self.is_done {
+                return;
+            }
+            if *byte != b'\n' {
+                self.line.extend((self.line.len() < MAX_TEXT).then_some(*byte));
+                continue;
+            }
+            // A server may send other lines before its version.
+            let line = std::mem::take(&mut self.line);
+            if line.starts_with(b"SSH-") {
+                self.is_done = true;
+                self.record_line(&line);
+            } else {
+                self.first_line.get_or_insert(line);
+            }
         }
     }
 
@@ -235,8 +239,7 @@ impl Drop for VersionTap {
     /// Records what was received instead of a version line.
     fn drop(&mut self) {
         if !self.is_done {
-            let line = self.buffer.split(|byte| *byte == b'\n').next().unwrap_or_default();
-            self.record_line(line);
+            self.record_line(self.first_line.as_ref().unwrap_or(&self.line));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use crate::fault::Fault;
 use crate::model::TransportKind;
@@ -117,19 +117,23 @@ impl Channel {
         Some(channel.nonce())
     }
 
-    /// Waits until the loader is overdue: after `default_timeout`, or in a shared step until the step has waited for
-    /// the node or took too long to start. The time counts from the first poll.
-    pub fn wait_until_overdue(
-        &self,
-        default_timeout: Duration,
-    ) -> impl Future<Output = ()> + use<> {
-        let router = if let Self::Step(channel) = self { Some(channel.router()) } else { None };
-        async move {
-            match router {
-                Some(router) => router.wait_until_overdue().await,
-                None => sleep(default_timeout).await,
-            }
-        }
+    /// In a shared step, returns a future that ends when the step has waited long enough for the loader of this node, or
+    /// took too long to start. The time counts from the first poll.
+    pub fn wait_until_overdue(&self) -> Option<impl Future<Output = ()> + use<>> {
+        let Self::Step(channel) = self else { return None };
+        let router = channel.router();
+        Some(async move { router.wait_until_overdue().await })
+    }
+
+    /// Returns since when a program runs that has printed nothing: it may not be logged in yet.
+    pub fn silent_since(&self) -> Option<Instant> {
+        let Self::Program(program) = self else { return None };
+        program.silent_since()
+    }
+
+    /// Returns true if the end of the connection is noticed even if the command never ends.
+    pub const fn has_keepalive(&self) -> bool {
+        matches!(self, Self::Ssh(_))
     }
 
     pub fn via(&self) -> TransportKind {

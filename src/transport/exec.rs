@@ -7,13 +7,14 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use tokio::time::timeout;
+
 use crate::fault::Fault;
 use crate::process::Launch;
-use crate::ssh::deadline::Deadline;
 use crate::ssh::trace::{self, ConnectEvent};
-use crate::ssh::{ConnectPhase, DEFAULT_CONNECT_TIMEOUT, LOGIN_TIMEOUT};
+use crate::ssh::{ConnectPhase, DEFAULT_CONNECT_TIMEOUT};
 use crate::transport::Transport;
-use crate::transport::openssh::{ProgramKind, ProgramSession};
+use crate::transport::openssh::{FIRST_OUTPUT_TIMEOUT, ProgramKind, ProgramSession};
 
 /// Replaced by the node name.
 const NODE_PLACEHOLDER: &str = "{node}";
@@ -123,7 +124,7 @@ fn split(text: &str) -> Result<Vec<String>, TemplateError> {
 }
 
 impl Transport {
-    /// Starts a command on a node with the command of `--exec`, and waits for the first output.
+    /// Starts a command on a node with the command of `--exec`, and waits for the first output for a while.
     pub(crate) async fn open_exec(
         &self,
         template: &ExecTemplate,
@@ -142,16 +143,13 @@ impl Transport {
         let launch = Launch { program, args: &args, parent_guard, hides: |_| false, env: &[] };
         let kind = ProgramKind::Command { program: template.program.clone() };
         let mut session = ProgramSession::start(launch, kind)?;
-        let opening = async {
-            if !template.has_command_placeholder() {
-                // A command that has exited already reports that by its exit status.
-                session.local.send(format!("{command}\n").as_bytes()).await.ok();
-            }
-            session.wait_for_output().await
-        };
+        if !template.has_command_placeholder() {
+            // A command that has exited already reports that by its exit status.
+            let line = format!("{command}\n");
+            timeout(FIRST_OUTPUT_TIMEOUT, session.local.send(line.as_bytes())).await.ok();
+        }
         let connect_timeout = options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT);
-        let deadline = Deadline::after(connect_timeout + LOGIN_TIMEOUT);
-        deadline.timeout(ConnectPhase::Connection, Box::pin(opening)).await??;
+        Box::pin(session.wait_for_output(connect_timeout + FIRST_OUTPUT_TIMEOUT)).await?;
         Ok(session)
     }
 }

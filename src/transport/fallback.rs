@@ -6,14 +6,13 @@ use std::sync::Mutex;
 use crate::fault::Fault;
 use crate::process::Launch;
 use crate::ssh::config::{HostQuery, HostSettings};
-use crate::ssh::deadline::Deadline;
 use crate::ssh::file_cache::lock;
 use crate::ssh::program::control_master::{self, ControlMaster};
 use crate::ssh::target::SshTarget;
 use crate::ssh::trace::{self, ConnectEvent};
-use crate::ssh::{self, ConnectPhase, LOGIN_TIMEOUT, Recourse, effective_connect_timeout};
+use crate::ssh::{self, ConnectPhase, Recourse};
 use crate::transport::channel::Channel;
-use crate::transport::openssh::{ProgramKind, ProgramSession, SshCall};
+use crate::transport::openssh::{FIRST_OUTPUT_TIMEOUT, ProgramKind, ProgramSession, SshCall};
 use crate::transport::{Target, Transport, TransportMode};
 
 /// Authentication methods that only the ssh program supports.
@@ -94,8 +93,11 @@ impl Transport {
         let call = SshCall { methods: &methods, ..call };
         match self.open_with_ssh_program(call, command, on_phase).await {
             Ok(channel) => {
-                let access = SshProgramAccess::Methods(methods);
-                lock(&self.0.fallback_cache).insert(query, access);
+                // One that is silent may not be logged in.
+                if channel.silent_since().is_none() {
+                    let access = SshProgramAccess::Methods(methods);
+                    lock(&self.0.fallback_cache).insert(query, access);
+                }
                 Ok(channel)
             }
             Err(Fault::Ssh(program)) => Err(merge_faults(fault, program).into()),
@@ -126,7 +128,8 @@ impl Transport {
         }
     }
 
-    /// Starts a command with the ssh program, and waits for its first output: ssh does not report a successful login.
+    /// Starts a command with the ssh program, and waits for its first output for a while: ssh does not report a successful
+    /// login.
     async fn open_with_ssh_program(
         &self,
         call: SshCall<'_>,
@@ -140,7 +143,7 @@ impl Transport {
             what: options.ssh_program.display().to_string(),
         });
         let SshCall { query, settings, .. } = call;
-        let connect_timeout = effective_connect_timeout(options.connect_timeout, settings);
+        let connect_timeout = self.0.ssh.connect_timeout(&query.host, settings);
         let address = self.0.ssh.fallback_address(&query.host, settings).await;
         let mut args = call.options(connect_timeout, address.as_deref());
         args.extend(query.destination_args(options.config_file.as_deref()));
@@ -159,8 +162,12 @@ impl Transport {
             connect_timeout,
         };
         let mut session = ProgramSession::start(launch, kind)?;
-        let deadline = Deadline::after(connect_timeout + LOGIN_TIMEOUT);
-        deadline.timeout(ConnectPhase::Login, Box::pin(session.wait_for_output())).await??;
+        let opened =
+            Box::pin(session.wait_for_output(connect_timeout + FIRST_OUTPUT_TIMEOUT)).await;
+        if matches!(&opened, Err(Fault::Ssh(fault)) if fault.is_slow_banner()) {
+            self.0.ssh.add_timeout(&query.host, settings);
+        }
+        opened?;
         Ok(Channel::Program(Box::new(session)))
     }
 }

@@ -7,6 +7,8 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use tokio::time::{Instant, timeout};
+
 use crate::fault::Fault;
 use crate::model::TransportKind;
 use crate::process::{
@@ -21,6 +23,9 @@ use crate::text;
 
 /// Most bytes of stderr that are kept: the message of a changed host key has fifteen lines.
 const MAX_STDERR: usize = 4096;
+
+/// How long after the connect timeout the first output of a program is waited for before it counts as silent.
+pub(crate) const FIRST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Exit status of ssh when ssh itself failed, not the command.
 const SSH_FAILURE_STATUS: u32 = 255;
@@ -44,6 +49,7 @@ pub struct ProgramSession {
     buffered: Option<Output>,
     stderr: OutputTail,
     kind: ProgramKind,
+    launched_at: Instant,
     /// The command on the node has written output.
     has_output: bool,
     is_over: bool,
@@ -90,6 +96,7 @@ impl ProgramSession {
             buffered: None,
             stderr: OutputTail::new(MAX_STDERR),
             kind,
+            launched_at: Instant::now(),
             has_output: false,
             is_over: false,
             close_fault: None,
@@ -109,18 +116,28 @@ impl ProgramSession {
         self.stderr.text()
     }
 
-    /// Waits for the first output of the command.
-    pub(crate) async fn wait_for_output(&mut self) -> Result<(), Fault> {
-        loop {
-            match self.read_next().await {
-                Ok(Output::Stderr(_)) => {}
-                Ok(output) => {
-                    self.buffered = Some(output);
-                    return Ok(());
+    /// Returns when the program was started if its command has written nothing.
+    pub(crate) fn silent_since(&self) -> Option<Instant> {
+        (!self.has_output).then_some(self.launched_at)
+    }
+
+    /// Waits for the first output of the command, at most for `limit`: a command that starts slowly writes nothing, like
+    /// one that is not logged in yet.
+    pub(crate) async fn wait_for_output(&mut self, limit: Duration) -> Result<(), Fault> {
+        let first = async {
+            loop {
+                match self.read_next().await {
+                    Ok(Output::Stderr(_)) => {}
+                    other => return other,
                 }
-                Err(end) => return end.map_or(Ok(()), Err),
             }
+        };
+        match timeout(limit, first).await {
+            Ok(Ok(output)) => self.buffered = Some(output),
+            Ok(Err(Some(fault))) => return Err(fault),
+            Ok(Err(None)) | Err(_) => {}
         }
+        Ok(())
     }
 
     /// Waits for the next event. Cancel-safe.

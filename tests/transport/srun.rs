@@ -5,8 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gtop::internals::collect::Handshake;
-use gtop::internals::model::{FaultKind, JobId, NodeName, TransportKind};
+use gtop::internals::collect::{Handshake, ShellHistory};
+use gtop::internals::model::{self, FaultKind, JobId, NodeName, TransportKind};
+use gtop::internals::probe::Interpreter;
 use gtop::internals::ssh::{Profile, SshTarget};
 use gtop::internals::transport::{
     Fault, Options, Reach, StepCause, StepJob, Target, Transport, TransportMode,
@@ -162,8 +163,13 @@ impl SrunFixture {
     }
 }
 
+async fn await_loader(handshake: &mut Handshake) -> Result<Interpreter, model::Fault> {
+    let limits = ShellHistory::default().limits(None);
+    handshake.await_loader(limits, &mut |_fault, _remaining| ()).await
+}
+
 async fn read_samples(mut handshake: Handshake, samples: u64) -> Handshake {
-    let interpreter = handshake.await_loader(TIMEOUT).await.unwrap();
+    let interpreter = await_loader(&mut handshake).await.unwrap();
     let hello = handshake.start_probe(interpreter).await.unwrap();
     assert!(matches!(hello.body, Body::Hello(_)));
     let mut last = 0;
@@ -263,7 +269,7 @@ async fn after_a_refused_step_another_job_of_the_node_is_tried() {
     fixture.set_jobs(&[job("7"), job("8")]);
     let refused = async |fixture: &SrunFixture| {
         let mut handshake = fixture.connect(NODES[0]).await.unwrap();
-        timeout(TIMEOUT, handshake.await_loader(TIMEOUT)).await.unwrap().unwrap_err()
+        timeout(TIMEOUT, await_loader(&mut handshake)).await.unwrap().unwrap_err()
     };
     let fault = refused(&fixture).await;
     assert!(fault.kind.is_retryable(), "{}", fault.message());
@@ -308,10 +314,7 @@ async fn a_step_that_starts_slowly_is_waited_for() {
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let blocking = tokio::task::spawn_blocking(move || blocked.recv().ok());
     tokio::time::pause();
-    let waiting =
-        tokio::spawn(
-            async move { (handshake.await_loader(Duration::from_secs(10)).await, handshake) },
-        );
+    let waiting = tokio::spawn(async move { (await_loader(&mut handshake).await, handshake) });
     for _ in 0..30 {
         tokio::time::advance(Duration::from_secs(1)).await;
         tokio::task::yield_now().await;
@@ -339,7 +342,7 @@ async fn an_old_slurm_and_a_job_of_another_user_are_refused() {
 
     let fixture = SrunFixture::new("refuse");
     let mut handshake = fixture.connect(NODES[0]).await.unwrap();
-    let fault = handshake.await_loader(TIMEOUT).await.unwrap_err();
+    let fault = await_loader(&mut handshake).await.unwrap_err();
     assert!(fault.message().contains("refuses gtop a step"), "{}", fault.message());
     assert!(!fault.kind.is_retryable());
 

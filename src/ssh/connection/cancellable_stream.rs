@@ -9,14 +9,16 @@ use std::cell::Cell;
 use std::io;
 use std::ops::Range;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::ssh::connection::Stream;
+use crate::ssh::connection::banner::{BannerError, BannerScan};
+use crate::ssh::file_cache::lock;
 use crate::ssh::trace::VersionTap;
 
 /// Bytes read from a connection at once.
@@ -40,34 +42,9 @@ pub(crate) struct CancellableStream {
     stream: Box<dyn Stream>,
     ahead: ReadAhead,
     state: Arc<State>,
-    version_scan: VersionScan,
+    banner_scan: BannerScan,
     /// Set when the connection is traced.
     version_tap: Option<Box<VersionTap>>,
-}
-
-/// Looks for the version line of an SSH server; other lines may come before it.
-#[derive(Debug, Clone, Copy)]
-enum VersionScan {
-    /// This many bytes of `SSH-` were seen at the start of this line.
-    Prefix(usize),
-    /// The current line is another one.
-    OtherLine,
-    Found,
-}
-
-impl VersionScan {
-    const PREFIX: &'static [u8] = b"SSH-";
-
-    fn feed(self, bytes: &[u8]) -> Self {
-        bytes.iter().fold(self, |state, byte| match state {
-            Self::Found => Self::Found,
-            _ if *byte == b'\n' => Self::Prefix(0),
-            Self::Prefix(count) if Self::PREFIX.get(count) == Some(byte) => {
-                if count + 1 == Self::PREFIX.len() { Self::Found } else { Self::Prefix(count + 1) }
-            }
-            Self::Prefix(_) | Self::OtherLine => Self::OtherLine,
-        })
-    }
 }
 
 /// Cancels the stream when dropped.
@@ -78,6 +55,7 @@ pub(crate) struct CancelGuard(Arc<State>);
 struct State {
     is_cancelled: AtomicBool,
     has_seen_version: AtomicBool,
+    banner_error: Mutex<Option<BannerError>>,
     reader: AtomicWaker,
     writer: AtomicWaker,
 }
@@ -85,9 +63,9 @@ struct State {
 pub(crate) fn cancellable(stream: Box<dyn Stream>) -> (CancellableStream, CancelGuard) {
     let state = Arc::new(State::default());
     let version_tap = VersionTap::if_traced().map(Box::new);
-    let (ahead, version_scan) = (ReadAhead::default(), VersionScan::Prefix(0));
+    let (ahead, banner_scan) = (ReadAhead::default(), BannerScan::default());
     (
-        CancellableStream { stream, ahead, state: Arc::clone(&state), version_scan, version_tap },
+        CancellableStream { stream, ahead, state: Arc::clone(&state), banner_scan, version_tap },
         CancelGuard(state),
     )
 }
@@ -104,41 +82,52 @@ impl CancellableStream {
         buffer.put_slice(copied);
         unread.start += copied.len();
         if unread.start >= unread.end {
-            SPARE_BUFFER.set(Some(std::mem::take(chunk)));
+            let chunk = std::mem::take(chunk);
+            if chunk.len() == READ_SIZE {
+                SPARE_BUFFER.set(Some(chunk));
+            }
         }
         true
     }
 
-    /// Reads from the connection, and copies what was asked for.
+    /// Reads from the connection, and copies what was asked for. Lines before the version line are dropped.
     fn poll_fill(
         &mut self,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let mut chunk = SPARE_BUFFER.take().unwrap_or_else(|| vec![0; READ_SIZE].into());
-        let mut filling = ReadBuf::new(&mut chunk);
-        let polled = Pin::new(&mut self.stream).poll_read(context, &mut filling);
-        let count = filling.filled().len();
-        if matches!(polled, Poll::Ready(Ok(()))) && count > 0 {
-            self.observe(chunk.get(..count).unwrap_or_default());
-            self.ahead = ReadAhead { buffer: chunk, unread: 0..count };
+        loop {
+            let mut filling = ReadBuf::new(&mut chunk);
+            let polled = Pin::new(&mut self.stream).poll_read(context, &mut filling);
+            let count = filling.filled().len();
+            if !matches!(polled, Poll::Ready(Ok(()))) || count == 0 {
+                SPARE_BUFFER.set(Some(chunk));
+                return polled;
+            }
+            if self.banner_scan.is_found() {
+                self.ahead = ReadAhead { buffer: chunk, unread: 0..count };
+            } else if let Some(read) = self.scan(chunk.get(..count).unwrap_or_default())? {
+                self.ahead = ReadAhead { unread: 0..read.len(), buffer: read.into() };
+            } else {
+                continue;
+            }
             self.copy_buffered(buffer);
-        } else {
-            SPARE_BUFFER.set(Some(chunk));
+            return Poll::Ready(Ok(()));
         }
-        polled
     }
 
-    fn observe(&mut self, bytes: &[u8]) {
+    /// Takes bytes before the end of the version line; see [`BannerScan::push`].
+    fn scan(&mut self, bytes: &[u8]) -> io::Result<Option<Vec<u8>>> {
         if let Some(version_tap) = &mut self.version_tap {
             version_tap.feed(bytes);
         }
-        if !matches!(self.version_scan, VersionScan::Found) {
-            self.version_scan = self.version_scan.feed(bytes);
-            if matches!(self.version_scan, VersionScan::Found) {
-                self.state.has_seen_version.store(true, Ordering::Release);
-            }
-        }
+        let scanned = self.banner_scan.push(bytes).map_err(|error| {
+            *lock(&self.state.banner_error) = Some(error);
+            io::Error::from(io::ErrorKind::InvalidData)
+        })?;
+        self.state.has_seen_version.store(scanned.is_some(), Ordering::Release);
+        Ok(scanned)
     }
 }
 
@@ -146,6 +135,11 @@ impl CancelGuard {
     /// Returns true if the server has sent its SSH version line.
     pub(crate) fn has_seen_version(&self) -> bool {
         self.0.has_seen_version.load(Ordering::Acquire)
+    }
+
+    /// Returns why the server has no version line that can be used.
+    pub(crate) fn banner_error(&self) -> Option<BannerError> {
+        lock(&self.0.banner_error).clone()
     }
 }
 
@@ -209,27 +203,13 @@ mod tests {
     use tokio::io::AsyncReadExt;
     use tokio::net::{TcpListener, TcpStream};
 
-    #[test]
-    fn only_the_version_line_of_an_ssh_server_is_a_banner() {
-        let has_version = |chunks: &[&str]| {
-            let feed = |state: VersionScan, chunk: &&str| state.feed(chunk.as_bytes());
-            matches!(chunks.iter().fold(VersionScan::Prefix(0), feed), VersionScan::Found)
-        };
-        for chunks in [&["SSH-2.0-x\r\n"][..], &["S", "SH", "-"], &["be nice\r\n", "SSH-2.0"]] {
-            assert!(has_version(chunks), "{chunks:?}");
-        }
-        for chunks in [&["HTTP/1.1 400 SSH-\r\n"][..], &["SSH"], &[" SSH-2.0"], &["SSSH-2.0"], &[]]
-        {
-            assert!(!has_version(chunks), "{chunks:?}");
-        }
-    }
-
     #[tokio::test]
     async fn bytes_arrive_in_order_for_any_read_size() {
         let (near, mut far) = tokio::io::duplex(64 * 1024);
         let (mut cancellable, _cancel_guard) = cancellable(Box::new(near));
-        let sent: Vec<u8> =
-            (0..50_000_u32).map(|index| u8::try_from(index % 251).unwrap()).collect();
+        let random = (0..50_000_u32).map(|index| u8::try_from(index % 251).unwrap());
+        let sent: Vec<u8> = b"SSH-2.0-x\r\n".iter().copied().chain(random).collect();
+        tokio::io::AsyncWriteExt::write_all(&mut far, b"welcome\n").await.unwrap();
         tokio::io::AsyncWriteExt::write_all(&mut far, &sent).await.unwrap();
         drop(far);
         let mut read = Vec::new();

@@ -165,6 +165,9 @@ pub(crate) async fn establish(
     } else {
         ConnectPhase::BannerExchange
     };
+    if let Some(error) = cancel_guard.banner_error() {
+        return Err(error.fault(port));
+    }
     let fault = match connected {
         Ok(Ok(handle)) => {
             return Ok(SshSession { handle, state, underlay, _cancel_guard: cancel_guard });

@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::fault::ssh::{Fault, SshProgramCause};
 use crate::process::{BackgroundProgram, Exit, Launch, Output, OutputTail};
+use crate::ssh::Client;
 use crate::ssh::config::{HostQuery, HostSettings, LocalEnv, Route};
 use crate::ssh::gateway::{Gateway, ResolvedRoute};
 use crate::ssh::program::LOGIN_OPTIONS;
@@ -21,7 +22,6 @@ use crate::ssh::program::control_master::ControlMaster;
 use crate::ssh::program::login_record::LoginRecord;
 use crate::ssh::program::stderr::{self, SshStderr};
 use crate::ssh::target::SshTarget;
-use crate::ssh::{Client, effective_connect_timeout};
 use crate::storage::socket_folder;
 use crate::text;
 
@@ -151,7 +151,7 @@ impl Client {
     ) -> Result<MasterLogin, Fault> {
         let options = &self.0.options;
         let settings = &host.settings;
-        let connect_timeout = effective_connect_timeout(options.connect_timeout, settings);
+        let connect_timeout = self.connect_timeout(&host.query.host, settings);
         let mut args: Vec<OsString> = vec!["-N".into(), "-f".into()];
         let mut words: Vec<String> = LOGIN_OPTIONS.map(str::to_owned).into();
         words.push(format!("ControlPersist={}", persist.as_secs()));

@@ -121,6 +121,9 @@ impl<'a> SshStderr<'a> {
     }
 
     fn negotiation_fault(&self) -> Option<Fault> {
+        if let Some(version) = self.between("Protocol major versions differ: 2 vs. ", "") {
+            return Some(Fault::OtherProtocol { version: text::excerpt_line(version) });
+        }
         let kind = self.between("no matching ", " found")?;
         let kinds = ["key exchange", "host key", "cipher", "MAC"];
         let kind = kinds.into_iter().find(|name| kind.starts_with(name))?;
