@@ -166,6 +166,47 @@ async fn rsa_signs_with_the_hash_both_sides_allow() {
     }
 }
 
+#[tokio::test]
+async fn keys_shorter_than_required_are_not_offered() {
+    let Some(mut lab) = Lab::new().await else { return };
+    lab.key("ca", &["-t", "ed25519"]);
+    lab.key("a", &["-t", "rsa", "-b", "2048"]);
+    lab.key("b", &["-t", "rsa", "-b", "3072"]);
+    certify(&lab, "a", &["-n", "x"]).await;
+    lab.write("authorized", "");
+    let sshd = lab.sshd("MaxAuthTries 30").await;
+    lab.trust(&sshd);
+    let _agent = lab.start_agent().await;
+    let agent = lab.agent.clone();
+    lab.add_to_agent("a").await;
+    let (a, b) = (lab.path("a").display().to_string(), lab.path("b").display().to_string());
+    for has_agent in [true, false] {
+        lab.agent = agent.clone().filter(|_| has_agent);
+        for (required, count) in [("2048", 3), ("2049", 1), ("3072", 1), ("4096", 0)] {
+            let folder = lab.folder.path().display();
+            lab.write(
+                "config",
+                &format!(
+                    "Host node\nHostName {ADDRESS}\nPort {}\nUser {}\nIdentityFile {a}\nIdentityFile {b}\n\
+                     RequiredRSASize {required}\nUserKnownHostsFile {folder}/known\nGlobalKnownHostsFile {folder}/global\n",
+                    sshd.port, lab.user
+                ),
+            );
+            let fault = lab.open("true").await.unwrap_err();
+            if count == 0 {
+                assert!(fault.to_string().contains("is an RSA key of 2048 bits"), "{fault}");
+                assert_eq!(offers_of_ssh(&lab).await, []);
+                continue;
+            }
+            let ssh = offers_of_ssh(&lab).await;
+            assert_eq!(ssh.len(), count, "{required}: {ssh:?}");
+            assert_eq!(offers_of_gtop(&lab).await, ssh, "{has_agent} {required}");
+            let says = tried_credentials(&fault).iter().any(|key| key.contains("RequiredRSASize"));
+            assert_eq!(says, count == 1, "{fault}");
+        }
+    }
+}
+
 async fn ssh_succeeds(lab: &Lab) -> bool {
     let mut ssh = Command::new("ssh");
     ssh.args(["-F", lab.path("config").to_str().unwrap(), "-o", "BatchMode=yes", "node", "true"]);

@@ -430,6 +430,9 @@ impl Known {
                 let kind = signature_algorithm(kind);
                 self.ssh_config("", &[&format!("PubkeyAcceptedAlgorithms +{kind}")]).into()
             }
+            SshFault::KeyUnusable { problem: KeyFileProblem::TooShort(_), offers, .. } => {
+                self.new_key("", offers).into()
+            }
             SshFault::KeyEncrypted { file } => {
                 let file = shell_quoted_path(file);
                 let agent = if self.has_agent == Some(false) { "eval $(ssh-agent) && " } else { "" };

@@ -417,6 +417,9 @@ pub enum KeyFileProblem {
     /// `PubkeyAcceptedAlgorithms` excludes its algorithm.
     #[error("is a {0} key, which PubkeyAcceptedAlgorithms excludes")]
     AlgorithmExcluded(String),
+    /// It is an RSA key of so many bits, fewer than `RequiredRSASize`.
+    #[error("is an RSA key of {0} bits, shorter than RequiredRSASize")]
+    TooShort(u32),
 }
 
 /// The entry of `tried` when there was no key.

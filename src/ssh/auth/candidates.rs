@@ -13,6 +13,7 @@ use russh::keys::{Algorithm, Certificate, HashAlg, PrivateKey, PublicKey};
 use crate::fault::ssh::KeyFileProblem;
 use crate::ssh::auth::Login;
 use crate::ssh::auth::identity::KeyFile;
+use crate::ssh::host_keys::certificate;
 use crate::text;
 use crate::time::Timestamp;
 
@@ -214,6 +215,11 @@ impl<'a> KeySources<'a> {
         &self.login.settings.algorithms.signatures
     }
 
+    /// Returns the size of an RSA key that is shorter than `RequiredRSASize`.
+    fn short_rsa_bits(self, key: &KeyData) -> Option<u32> {
+        certificate::short_rsa_bits(key, self.login.settings.min_rsa_bits)
+    }
+
     fn certificate_entry(self, source: &str, certificate: &Arc<Certificate>) -> Entry<'a> {
         Entry {
             name: self.certificate_name(source, certificate),
@@ -249,6 +255,9 @@ impl<'a> KeySources<'a> {
                 (!self.agent_holds(public.as_ref())).then_some(KeyFileProblem::Unprotected)
             }
             KeyFile::Usable(key) => {
+                if let Some(bits) = self.short_rsa_bits(key.public_key().key_data()) {
+                    return Some(KeyFileProblem::TooShort(bits));
+                }
                 let credential = Credential::Key(key.public_key().key_data().clone());
                 let algorithm = credential.signature_algorithm(Some(HashAlg::Sha512));
                 let problem = || KeyFileProblem::AlgorithmExcluded(algorithm.as_str().to_owned());
@@ -292,6 +301,9 @@ impl<'a> KeySources<'a> {
 impl Entry<'_> {
     /// Returns the candidate with its signer, or why it is skipped.
     fn candidate(&self, sources: KeySources<'_>) -> Result<CredentialCandidate, &'static str> {
+        if sources.short_rsa_bits(self.credential.key()).is_some() {
+            return Err("it is shorter than RequiredRSASize");
+        }
         if self.credential.hashes(sources.algorithms()).is_empty() {
             return Err("its kind is not in PubkeyAcceptedAlgorithms");
         }
