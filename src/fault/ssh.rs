@@ -598,7 +598,7 @@ fn tried_text(tried: &[String]) -> String {
     format!("keyboard-interactive, after {}", tried.join("; "))
 }
 
-fn seconds_text(time: &Duration) -> String {
+pub(crate) fn seconds_text(time: &Duration) -> String {
     if time.subsec_millis() == 0 {
         return format!("{} s", time.as_secs());
     }

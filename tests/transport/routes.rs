@@ -578,6 +578,7 @@ async fn a_failed_proxy_command_is_reported_with_its_last_line() {
     for (command, words) in [
         ("sh -c 'echo first >&2; echo no way to %h >&2; exit 1'", "no way to 192.0.2.1"),
         ("sh -c 'yes at length | head -c 100000 >&2; echo last >&2'", "last"),
+        ("sh -c 'exec >&-; sleep 1; echo the last words >&2'", "the last words"),
         ("/no/such/program", "No such file or directory"),
         ("false", silent),
         ("sleep 1000", silent),

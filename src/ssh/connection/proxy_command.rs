@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::fault::ssh::{ConnectPhase, Fault};
+use crate::fault::ssh::{ConnectPhase, Fault, seconds_text};
 use crate::process::{Launch, OutputTail, PipedProgram, ProcessGroup};
 use crate::ssh::connection::{Attributed, Underlay};
 use crate::ssh::file_cache::lock;
@@ -23,31 +24,40 @@ use crate::text;
 /// Most bytes of stderr that are kept, the last ones.
 const MAX_STDERR: usize = 2048;
 
-/// How long the stderr of a program that has exited may take to arrive.
+/// How long the stderr of a program may take to arrive while its output is open.
 const STDERR_GRACE: Duration = Duration::from_millis(300);
 
-/// A running command as a stream. Dropping it kills the command.
+/// The same after its output has ended: it is about to exit, and says why.
+const LAST_WORDS_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A running command as a stream.
 pub(crate) struct ProxyCommandStream {
     stdin: ChildStdin,
     stdout: ChildStdout,
-    _group: ProcessGroup,
+    /// Set at the end of the output.
+    has_ended: Arc<AtomicBool>,
 }
 
-/// The stderr of a program.
+/// A program that carries a connection, and its stderr. Dropping it kills the program.
 #[derive(Debug)]
 pub(crate) struct ProgramStderr {
     /// The command line that was run.
     pub(crate) command: String,
     tail: Arc<Mutex<OutputTail>>,
     is_over: watch::Receiver<bool>,
+    has_ended: Arc<AtomicBool>,
     _reading: JoinSet<()>,
+    /// Outlives the stream, because the last words come after that has ended.
+    _group: ProcessGroup,
 }
 
 impl ProgramStderr {
     /// Returns the last line of stderr; of an ssh without a version line, the line that says so.
     pub(crate) async fn last_line(&self) -> Option<String> {
         // A program that still runs may never print anything.
-        timeout(STDERR_GRACE, self.is_over.clone().wait_for(|is_over| *is_over)).await.ok();
+        let has_ended = self.has_ended.load(Ordering::Acquire);
+        let limit = if has_ended { LAST_WORDS_TIMEOUT } else { STDERR_GRACE };
+        timeout(limit, self.is_over.clone().wait_for(|is_over| *is_over)).await.ok();
         let text = lock(&self.tail).text();
         let banner_error = text.lines().find(|line| stderr::parse_no_banner(line).is_some());
         let mut lines = banner_error.into_iter().chain(text.lines().rev()).map(text::excerpt_line);
@@ -70,20 +80,14 @@ impl Underlay for ProgramStderr {
                     Fault::SessionLost { why: format!("{why}; ProxyCommand says: {line}") }
                 }
                 (_, Some(line)) => failed(line),
-                (fault, None) if is_before_banner(&fault) => {
-                    failed("it sends no SSH banner".to_owned())
+                (Fault::TimedOut { phase: ConnectPhase::BannerExchange, after }, None) => {
+                    failed(format!("it sends no SSH banner within {}", seconds_text(&after)))
                 }
+                (Fault::NoBanner { .. }, None) => failed("it sends no SSH banner".to_owned()),
                 (fault, None) => fault,
             }
         })
     }
-}
-
-fn is_before_banner(fault: &Fault) -> bool {
-    matches!(
-        fault,
-        Fault::NoBanner { .. } | Fault::TimedOut { phase: ConnectPhase::BannerExchange, .. }
-    )
 }
 
 /// Starts `line` as ssh starts a `ProxyCommand`: with `exec` in the user's shell. Returns its stream and its stderr.
@@ -108,7 +112,6 @@ pub(crate) fn start_program(
     let tail = Arc::new(Mutex::new(OutputTail::new(MAX_STDERR)));
     let (ended, is_over) = watch::channel(false);
     let filled = Arc::clone(&tail);
-    // It outlives the stream: the last lines come after that has ended.
     let mut reading = JoinSet::new();
     reading.spawn(async move {
         let mut chunk = [0; 512];
@@ -117,8 +120,11 @@ pub(crate) fn start_program(
         }
         ended.send_replace(true);
     });
-    let stderr = Arc::new(ProgramStderr { command, tail, is_over, _reading: reading });
-    Ok((ProxyCommandStream { stdin, stdout, _group: group }, stderr))
+    let has_ended = Arc::<AtomicBool>::default();
+    let stream = ProxyCommandStream { stdin, stdout, has_ended: Arc::clone(&has_ended) };
+    let stderr =
+        ProgramStderr { command, tail, is_over, has_ended, _reading: reading, _group: group };
+    Ok((stream, Arc::new(stderr)))
 }
 
 impl AsyncRead for ProxyCommandStream {
@@ -127,7 +133,13 @@ impl AsyncRead for ProxyCommandStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stdout).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stdout).poll_read(context, buffer);
+        let is_end = polled.is_ready() && buffer.filled().len() == before;
+        if is_end && buffer.remaining() > 0 {
+            self.has_ended.store(true, Ordering::Release);
+        }
+        polled
     }
 }
 
