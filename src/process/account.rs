@@ -1,4 +1,4 @@
-//! The account of this process in `/etc/passwd`.
+//! The accounts of this process and of other users in `/etc/passwd`.
 //!
 //! `getpwuid` is not called: a directory service behind it can be slow or hang. `USER` and `LOGNAME` only stand in
 //! for a name that `/etc/passwd` does not have: `sudo` and a change of user may keep those of before.
@@ -23,10 +23,19 @@ impl Account {
         Self { name, ..account }
     }
 
+    /// Returns the account with a login name; empty if `/etc/passwd` has none.
+    pub fn of_user(name: &str) -> Self {
+        Self::with_field(&read_passwd(), 0, name)
+    }
+
     fn in_passwd(passwd: &str, uid: u32) -> Self {
-        let uid = uid.to_string();
+        Self::with_field(passwd, 2, &uid.to_string())
+    }
+
+    /// Returns the first account whose field at `index` is `value`.
+    fn with_field(passwd: &str, index: usize, value: &str) -> Self {
         let mut entries = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
-        let entry = entries.find(|fields| fields.get(2).is_some_and(|field| *field == uid));
+        let entry = entries.find(|fields| fields.get(index).is_some_and(|field| *field == value));
         let field = |at: usize| {
             entry.as_ref()?.get(at).filter(|text| !text.is_empty()).map(|text| (*text).to_owned())
         };
@@ -52,5 +61,7 @@ mod tests {
             let account = Account { name: name.map(str::to_owned), home: home.map(PathBuf::from) };
             assert_eq!(Account::in_passwd(passwd, uid), account);
         }
+        assert_eq!(Account::with_field(passwd, 0, "ada"), Account::in_passwd(passwd, 1000));
+        assert_eq!(Account::with_field(passwd, 0, "eve"), Account::default());
     }
 }

@@ -9,6 +9,7 @@ use hmac::digest::Digest;
 use sha1::Sha1;
 
 use crate::fault::ssh::Fault;
+use crate::process::account::Account;
 use crate::ssh::config::KnownHostName;
 use crate::ssh::config::options::{self, OptionValueKind, Support};
 use crate::ssh::config::resolved::ResolvedOptions;
@@ -48,7 +49,7 @@ pub(crate) fn from_options(
         connect_timeout: resolved.number("connecttimeout").map(Duration::from_secs),
         bind_address: resolved.first("bindaddress").map(str::to_owned),
         bind_interface: resolved.first("bindinterface").map(str::to_owned),
-        needs_ssh: needs_ssh(resolved, &route),
+        needs_ssh: needs_ssh(resolved, &route, env),
         command_overrides: command_overrides(resolved),
         route,
         keep_alive: keep_alive(resolved),
@@ -151,8 +152,30 @@ fn methods(resolved: &ResolvedOptions) -> Vec<String> {
     preferred.split(',').filter(is_on).map(str::to_owned).collect()
 }
 
+/// Returns the home of a user, of the own one for an empty name.
+pub(crate) fn home_of(env: &LocalEnv, user: &str) -> Option<PathBuf> {
+    if user.is_empty() { Some(env.home.clone()) } else { Account::of_user(user).home }
+}
+
+/// The options whose paths may begin with `~user`.
+const TILDE_OPTIONS: [&str; 6] = [
+    "identityfile",
+    "certificatefile",
+    "identityagent",
+    "controlpath",
+    "userknownhostsfile",
+    "globalknownhostsfile",
+];
+
+/// Returns true if a path is in the home of a user whom `/etc/passwd` does not have: only the system can say whether a
+/// directory service has.
+fn is_in_unknown_home(env: &LocalEnv, path: &str) -> bool {
+    let Some(rest) = path.strip_prefix('~') else { return false };
+    home_of(env, rest.split('/').next().unwrap_or_default()).is_none()
+}
+
 /// Returns the effective options that only the `ssh` program supports.
-fn needs_ssh(resolved: &ResolvedOptions, route: &Route) -> Vec<String> {
+fn needs_ssh(resolved: &ResolvedOptions, route: &Route, env: &LocalEnv) -> Vec<String> {
     let methods = methods(resolved);
     let is_only = |method: &str| !methods.is_empty() && methods.iter().all(|one| one == method);
     let is_custom_provider = |value: &str| !matches!(value, "internal" | "$SSH_SK_PROVIDER");
@@ -171,7 +194,13 @@ fn needs_ssh(resolved: &ResolvedOptions, route: &Route) -> Vec<String> {
         ("GSSAPIAuthentication", both || is_only("gssapi-with-mic")),
         ("HostbasedAuthentication", both || is_only("hostbased")),
     ];
-    needs.iter().filter(|(_, is_so)| *is_so).map(|(name, _)| (*name).to_owned()).collect()
+    let paths = TILDE_OPTIONS.iter().filter_map(|option| {
+        let is_unknown = |path: &String| is_in_unknown_home(env, path);
+        options::find(option).filter(|_| resolved.all(option).iter().any(is_unknown))
+    });
+    let paths = paths.map(|spec| spec.spelling);
+    let needed = needs.into_iter().filter_map(|(name, is_needed)| is_needed.then_some(name));
+    needed.chain(paths).map(str::to_owned).collect()
 }
 
 /// Options that keep the ssh program from running a command, each with its override.
@@ -283,15 +312,12 @@ impl<'a> TokenExpander<'a> {
         values::expand_percent(raw, |letter| self.token(letter))
     }
 
+    /// Expands `~` and `~user`, then tokens; `None` for an unknown user.
     fn expand_home(&self, raw: &str) -> Option<String> {
-        let home = self.env.home.to_string_lossy();
-        match raw.strip_prefix('~') {
-            Some("") => self.expand(&format!("{home}/")),
-            Some(rest) if rest.starts_with('/') => {
-                self.expand(&format!("{home}/{}", rest.trim_start_matches('/')))
-            }
-            _ => self.expand(raw),
-        }
+        let Some(rest) = raw.strip_prefix('~') else { return self.expand(raw) };
+        let (user, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let home = home_of(self.env, user)?;
+        self.expand(&format!("{}/{}", home.to_string_lossy(), path.trim_start_matches('/')))
     }
 
     fn token(&self, letter: char) -> Option<String> {
@@ -345,11 +371,7 @@ impl<'a> TokenExpander<'a> {
         if raw == "none" || raw.is_empty() {
             return None;
         }
-        let text = self.expand(raw)?;
-        Some(match text.strip_prefix("~/") {
-            Some(rest) => self.env.home.join(rest.trim_start_matches('/')),
-            None => self.env.home.join(text),
-        })
+        self.expand_home(raw).map(|text| self.env.home.join(text))
     }
 
     fn agent_path(&self, raw: &str) -> Option<PathBuf> {
@@ -408,12 +430,26 @@ mod tests {
             ("/k/%n.%k.%%", "/k/n1.n1.%"),
             ("/k/%L/%l", "/k/login1/login1.site"),
             ("relative", "/home/ada/relative"),
+            ("~", "/home/ada/"),
+            ("~root/.ssh/%h", "/root/.ssh/n1.site"),
+            ("~root", "/root/"),
             ("\"/with space/key\"", "/with space/key"),
             ("${HOME}", &std::env::var("HOME").unwrap_or_default()),
         ];
         for (raw, want) in cases {
             let settings = read(&format!("identityfile {raw}\n")).unwrap();
             assert_eq!(settings.keys.files, [PathBuf::from(want)], "{raw}");
+        }
+    }
+
+    #[test]
+    fn only_ssh_knows_homes_that_are_not_in_etc_passwd() {
+        for option in TILDE_OPTIONS {
+            let settings = read(&format!("{option} ~nosuchuser/x\n")).unwrap();
+            let needed: Vec<_> =
+                settings.needs_ssh.iter().map(|name| name.to_ascii_lowercase()).collect();
+            assert_eq!(needed, [option]);
+            assert!(read(&format!("{option} ~root/x\n")).unwrap().needs_ssh.is_empty());
         }
     }
 

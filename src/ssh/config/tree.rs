@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::fault::ssh::Fault;
+use crate::process::account::Account;
 use crate::ssh::config::options::OptionSpec;
 use crate::ssh::config::parse::{self, Criterion, LineError, MatchAttribute, ParsedLine, Pattern};
 use crate::ssh::config::{ConfigError, LocalEnv, Origin, glob};
@@ -258,7 +259,13 @@ impl ConfigReader<'_> {
                     return Ok(Directive::NeedsSsh(format!("Include {name}")));
                 }
                 Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{home}{rest}"),
-                Some(_) => return Ok(Directive::NeedsSsh(format!("Include {name}"))),
+                Some(rest) => {
+                    let (user, path) = rest.split_once('/').unwrap_or((rest, ""));
+                    match Account::of_user(user).home {
+                        Some(home) => format!("{}/{path}", home.to_string_lossy()),
+                        None => return Ok(Directive::NeedsSsh(format!("Include {name}"))),
+                    }
+                }
                 None if name.starts_with('/') => name.clone(),
                 None if context.is_user_file => format!("{home}/.ssh/{name}"),
                 None => format!("/etc/ssh/{name}"),
