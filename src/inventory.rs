@@ -60,6 +60,11 @@ pub enum EntryError {
     Name(#[from] NodeNameError),
     #[error("the port of {0:?} is not a number between 1 and 65535")]
     Port(String),
+    /// An argument without a host.
+    #[error(
+        "the argument {0:?} names no host; is a variable of the command line unset? give a host such as gpu01"
+    )]
+    EmptyArgument(String),
     /// A target without a host, or with an empty user.
     #[error("{0:?} has no host; write user@host:port")]
     NoHost(String),
@@ -142,7 +147,13 @@ impl Roster {
 
     /// Adds node sets from the command line.
     pub fn add_arguments(&mut self, hosts: &[String]) -> Result<(), InventoryError> {
-        hosts.iter().try_for_each(|host| self.add(host)).map_err(InventoryError::at(""))
+        let mut add = |host: &String| {
+            if host.trim_matches([' ', ',']).is_empty() {
+                return Err(EntryError::EmptyArgument(host.clone()));
+            }
+            self.add(host)
+        };
+        hosts.iter().try_for_each(&mut add).map_err(InventoryError::at(""))
     }
 
     /// Adds a file with node sets, one per line; `-` is standard input.
@@ -333,7 +344,8 @@ fn read_hosts_file(path: &Path) -> Result<String, InventoryError> {
     Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned))
 }
 
-/// Parses `[user@]host[:port]`; an IPv6 address with a port is in brackets.
+/// Parses `[user@]host[:port]`; an IPv6 address with a port is in brackets. What follows a colon and is no number belongs to
+/// the host, which may be any alias of the ssh configuration.
 fn parse_target(text: &str) -> Result<Target, EntryError> {
     if text.starts_with("ssh://") {
         return parse_uri(text);
@@ -373,8 +385,8 @@ fn split_port(text: &str) -> (&str, Option<&str>) {
     match text.split_once(':') {
         // More than one colon without brackets is an IPv6 address, not a port.
         Some((_, rest)) if rest.contains(':') => (text, None),
-        Some((host, port)) => (host, Some(port)),
-        None => (text, None),
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => (host, Some(port)),
+        Some(_) | None => (text, None),
     }
 }
 
@@ -402,6 +414,10 @@ mod tests {
         assert_eq!(parts("ada@site@gpu01"), ("gpu01".into(), Some("ada@site".into()), None));
         assert_eq!(parts("[::1]:22"), ("::1".into(), None, Some(22)));
         assert_eq!(parts("fe80::1"), ("fe80::1".into(), None, None));
+        for alias in ["rack/gpu01", "rack:gpu01", "höhe", "22:gpu01"] {
+            assert_eq!(parts(alias), (alias.into(), None, None));
+        }
+        assert_eq!(parts("rack/gpu01:22"), ("rack/gpu01".into(), None, Some(22)));
     }
 
     #[test]
@@ -483,7 +499,8 @@ mod tests {
             ("gpu01:", "port"),
             ("gpu01:0", "port"),
             ("gpu01:99999", "port"),
-            ("gpu01:ssh", "port"),
+            ("", "the argument \"\" names no host; is a variable"),
+            (" , ", "the argument \" , \" names no host"),
             ("@gpu01", "no node groups are defined"),
             ("ada@", "has no host"),
             ("ada@-oProxyCommand=x", "contains '='"),
@@ -519,7 +536,7 @@ mod tests {
 
     #[test]
     fn hosts_of_the_ssh_configuration_are_matched_by_pattern() {
-        let all = || Ok(["gpu01", "gpu02", "login", "a/b"].map(str::to_owned).to_vec());
+        let all = || Ok(["gpu01", "gpu02", "login", "a%b"].map(str::to_owned).to_vec());
         let mut roster = Roster::default();
         roster.add_ssh_config_hosts(all(), "gpu*").unwrap();
         assert_eq!(roster.targets.len(), 2);

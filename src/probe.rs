@@ -147,7 +147,7 @@ impl ProbeSource {
 
 /// Returns the script to send once the loader has announced `interpreter`, with its end mark for sh.
 pub fn source(interpreter: Interpreter, settings: &ProbeSettings<'_>) -> ProbeSource {
-    let node = strip_unsafe(settings.node);
+    let node = probe_name(settings.node);
     match interpreter {
         Interpreter::Python => build_source(interpreter, settings, &format!("\"{node}\""), 0),
         Interpreter::Shell => build_source(interpreter, settings, &node, 0),
@@ -212,7 +212,19 @@ fn build_source(
     }
 }
 
-/// Removes the characters that have a meaning in Python, sh or JSON; a validated name stays unchanged.
+/// Returns the name by which a probe knows its node: in ASCII and without characters that have a meaning in Python, sh or
+/// JSON, which are written as `%` and their bytes.
+fn probe_name(node: &str) -> String {
+    let encoded = |byte: u8| match char::from(byte) {
+        letter if letter.is_ascii_alphanumeric() || "._:@[]+-/".contains(letter) => {
+            letter.to_string()
+        }
+        _ => format!("%{byte:02x}"),
+    };
+    node.bytes().map(encoded).collect()
+}
+
+/// Removes the characters that have a meaning in Python, sh or JSON.
 fn strip_unsafe(name: &str) -> String {
     name.chars().filter(|c| c.is_ascii_alphanumeric() || "._:@[]+-".contains(*c)).collect()
 }
@@ -262,8 +274,9 @@ mod tests {
         let settings = ProbeSettings::new("a\";import os#$(id)`id`\n'", "n;id");
         let python = script_text(Interpreter::Python, &settings);
         let shell = script_text(Interpreter::Shell, &settings);
-        assert!(python.starts_with("NODE=\"aimportosidid\"\n"));
-        assert!(shell.starts_with("NODE=aimportosidid INTERVAL"));
+        let name = "a%22%3bimport%20os%23%24%28id%29%60id%60%0a%27";
+        assert!(python.starts_with(&format!("NODE=\"{name}\"\n")));
+        assert!(shell.starts_with(&format!("NODE={name} INTERVAL")));
         assert!(shell.ends_with("\nnid\n"));
     }
 

@@ -3,10 +3,12 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
+use crate::text;
+
 /// The name of a node as given by the user, or a label and a host if hosts are addresses: `w3 10.130.0.25`.
 ///
-/// Contains only letters, digits and `. _ - : @ + [ ]`, at most 255 bytes, and does not begin with `-`, so it is safe in a
-/// command line, a file and on the screen.
+/// Contains only letters, digits, `. _ - : @ + [ ] /` and printable characters beyond ASCII, at most 255 bytes, and does not
+/// begin with `-`, so it is safe in a command line, a file and on the screen.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeName(Arc<str>);
 
@@ -14,7 +16,7 @@ pub struct NodeName(Arc<str>);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeNameError {
     /// The name is empty.
-    #[error("an empty host name; give a host such as gpu01 or ada@gpu01:22")]
+    #[error("the host name \"\" is empty; give a host such as gpu01 or ada@gpu01:22")]
     Empty,
     /// The name is too long.
     #[error("the host name {0:?}… is longer than 255 bytes")]
@@ -46,8 +48,12 @@ impl NodeName {
         if name.starts_with('-') {
             return Err(NodeNameError::Option(name.to_owned()));
         }
-        let allowed =
-            |letter: &char| letter.is_ascii_alphanumeric() || "._-:@+[]".contains(*letter);
+        let allowed = |letter: &char| match letter {
+            letter if letter.is_ascii() => {
+                letter.is_ascii_alphanumeric() || "._-:@+[]/".contains(*letter)
+            }
+            letter => !text::is_unprintable(*letter) && !letter.is_whitespace(),
+        };
         if let Some(letter) = name.chars().find(|letter| !allowed(letter)) {
             return Err(NodeNameError::Letter { name: name.to_owned(), letter });
         }
@@ -191,12 +197,23 @@ mod tests {
 
     #[test]
     fn invalid_node_names_are_refused() {
-        for good in ["gpu01", "ada@gpu01:2222", "10.0.0.1", "[::1]:22", "n_1.cluster-a"] {
+        let aliases = ["rack/gpu01", "rack:gpu01", "gpü", "\u{96fb}\u{8166}"];
+        let plain = ["gpu01", "ada@gpu01:2222", "10.0.0.1", "[::1]:22", "n_1.cluster-a"];
+        for good in plain.into_iter().chain(aliases) {
             assert_eq!(NodeName::new(good).unwrap().as_str(), good);
         }
-        for bad in
-            ["", "-oProxyCommand=x", "a b", "a;b", "$(x)", "gpu\n", "gpü", "a'b", "a\\b", "a%b"]
-        {
+        for bad in [
+            "",
+            "-oProxyCommand=x",
+            "a b",
+            "a;b",
+            "$(x)",
+            "gpu\n",
+            "a\u{202e}b",
+            "a\u{3000}b",
+            "a'b",
+            "a\\b",
+        ] {
             assert!(NodeName::new(bad).is_err(), "{bad:?}");
         }
         assert!(NodeName::new(&"a".repeat(256)).is_err());

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{seconds, strip_unsafe};
+use super::{probe_name, seconds};
 use crate::model::{ProcessKey, ProcessRequest};
 
 /// A command to a running probe.
@@ -24,7 +24,7 @@ pub enum ProbeCommand {
 
 /// Returns the line to send, with its newline; a probe ignores it if `node` is not its own name.
 pub fn encode(id: u64, node: &str, command: &ProbeCommand) -> String {
-    let node = strip_unsafe(node);
+    let node = probe_name(node);
     let verb = match command {
         ProbeCommand::Heartbeat => "\"heartbeat\"".to_owned(),
         ProbeCommand::Interval(time) => format!("\"interval\",\"seconds\":{}", seconds(*time)),
@@ -93,5 +93,7 @@ mod tests {
         ] {
             assert_eq!(encode(7, "gpu[1]", &command), format!("{line}\n"));
         }
+        let full = encode(7, "a/ö\"", &ProbeCommand::Full);
+        assert_eq!(full, "{\"id\":7,\"node\":\"a/%c3%b6%22\",\"verb\":\"full\"}\n");
     }
 }

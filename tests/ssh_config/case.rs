@@ -32,7 +32,9 @@ impl HostArg {
             None => (None, text),
         };
         let (name, port) = match address.split_once(':') {
-            Some((name, port)) if !port.contains(':') => (name, Some(port.parse().unwrap())),
+            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+                (name, Some(port.parse().unwrap()))
+            }
             _ => (address, None),
         };
         Self { name: name.to_owned(), user, port }

@@ -159,7 +159,7 @@ fn parse_addresses(output: &str, nodes: &BTreeSet<NodeName>) -> BTreeMap<String,
 
 /// Returns true if the text can be a host name or an address.
 fn is_address(text: &str) -> bool {
-    NodeName::new(text).is_ok_and(|name| !name.as_str().contains(['@', '/']))
+    text.is_ascii() && NodeName::new(text).is_ok_and(|name| !name.as_str().contains(['@', '/']))
 }
 
 pub(super) async fn run_command(
