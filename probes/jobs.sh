@@ -108,7 +108,7 @@ slow_facts() {
             }
         }' /proc/mounts | sort -k1n -k2 | awk '!seen[$3]++ { print $2 }' | head -n 8)
     # shellcheck disable=SC2086
-    [ -z "$mount_points" ] || df -P -k $mount_points | awk -v at="$at" -v temperature="$temperature" "$quote"'
+    { [ -z "$mount_points" ] || df -P -k $mount_points; } | awk -v at="$at" -v temperature="$temperature" "$quote"'
         NR > 1 && NF >= 6 {
             out = out (out ? "," : "") "{\"path\":" q($NF) ",\"total\":" sprintf("%.0f", $(NF - 4) * 1024) ",\"free\":" sprintf("%.0f", $(NF - 2) * 1024) "}"
         }

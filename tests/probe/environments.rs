@@ -420,6 +420,18 @@ fn a_python_without_ctypes_falls_back_to_nvidia_smi() {
 }
 
 #[test]
+fn a_node_without_local_file_systems_has_a_slow_sample() {
+    let replacement = Some(("/proc/mounts | sort", "/dev/null | sort"));
+    let mut rig = Setup { replacement, ..Setup::new(Interpreter::Shell) }.start();
+    let space = rig.until("space", |frame| {
+        let space = &frame["host_slow"]["space"];
+        space.is_array().then(|| space.clone())
+    });
+    assert_eq!(space.as_array().unwrap().len(), 0);
+    rig.finish();
+}
+
+#[test]
 fn file_systems_of_any_name_are_reported() {
     if !can_unshare_mounts() {
         return;
