@@ -12,7 +12,7 @@ use crate::collect::Handshake;
 use crate::model::NodeName;
 use crate::model::declare::table;
 use crate::ssh::{Trace, with_trace};
-use crate::text::sanitize;
+use crate::text::excerpt;
 use crate::time::Clock;
 use crate::transport::{Reach, Target, Transport};
 
@@ -35,8 +35,8 @@ mod text;
 /// Sampling interval of the examined probe.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Maximum length of a detail line.
-const MAX_LINE_CHARS: usize = 1000;
+/// Maximum length of a line, after which it is visibly cut: that of the longest option is far below.
+const MAX_LINE_CHARS: usize = 4000;
 
 table! {
     /// The result of a step.
@@ -145,12 +145,12 @@ impl Report {
     fn new(node: NodeName, mut steps: Vec<StepResult>) -> Self {
         for row in &mut steps {
             for text in [&mut row.finding].into_iter().chain(&mut row.details) {
-                *text = sanitize(text, MAX_LINE_CHARS);
+                *text = excerpt(text.trim(), MAX_LINE_CHARS);
             }
             if let Some(remedy) = &mut row.remedy {
                 let line = |line: &str| {
                     let text = line.trim_start_matches(' ');
-                    format!("{:1$}{2}", "", line.len() - text.len(), sanitize(text, MAX_LINE_CHARS))
+                    format!("{:1$}{2}", "", line.len() - text.len(), excerpt(text, MAX_LINE_CHARS))
                 };
                 *remedy = remedy.lines().map(line).collect::<Vec<_>>().join("\n");
             }

@@ -3,7 +3,7 @@
 use crate::advice::Known;
 use crate::doctor::StepResult;
 use crate::ssh::{EffectiveOption, Profile};
-use crate::text::sanitize;
+use crate::text::excerpt;
 use crate::transport::{Reach, Target};
 
 /// The options that are reported, as `ssh_config` spells them. The first [`SUMMARY_OPTIONS`] are always
@@ -39,8 +39,8 @@ const REPORTED_OPTIONS: [&str; 25] = [
 /// Number of options that are always reported.
 const SUMMARY_OPTIONS: usize = 3;
 
-/// Maximum length of a value, in characters.
-const MAX_LINE_CHARS: usize = 200;
+/// Maximum length of a value, in characters, after which it is visibly cut.
+const MAX_VALUE_CHARS: usize = 3000;
 
 /// Returns the step of the configuration, and adds the options to what is known.
 pub(super) fn configuration_step(
@@ -62,7 +62,7 @@ pub(super) fn configuration_step(
     for (index, name) in REPORTED_OPTIONS.into_iter().enumerate() {
         let lower = name.to_ascii_lowercase();
         let Some(option) = options.iter().find(|option| option.name == lower) else { continue };
-        let value = sanitize(&option.values.join(" "), MAX_LINE_CHARS);
+        let value = excerpt(&option.values.join(" "), MAX_VALUE_CHARS);
         known.set_option(name, &option.values, option.origin.as_ref());
         if index < SUMMARY_OPTIONS {
             summary.push(format!("{name} {value}"));
@@ -89,4 +89,33 @@ fn ignored_options(options: &[EffectiveOption]) -> Option<String> {
     });
     let names = names.collect::<Vec<_>>().join(", ");
     (!names.is_empty()).then(|| format!("ignored: {names}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::NodeName;
+    use crate::ssh::SshTarget;
+
+    #[test]
+    fn long_values_are_shown_whole_and_endless_ones_are_visibly_cut() {
+        let profile = Profile::System;
+        let ssh = SshTarget { host: "gpu01".to_owned(), user: None, port: None, profile };
+        let target = Target { name: NodeName::new("gpu01").unwrap(), reach: Reach::Ssh(ssh) };
+        for (length, is_cut) in [(201, false), (2999, false), (3001, true)] {
+            let value = "c".repeat(length);
+            let option = EffectiveOption {
+                name: "ciphers",
+                spelling: "Ciphers",
+                values: vec![value.clone()],
+                origin: None,
+                is_set: true,
+                is_ignored: false,
+            };
+            let mut advice = Advice::for_target(&target);
+            let step = configuration_step(&target, &[option], &mut advice);
+            assert_eq!(step.details[0].contains('…'), is_cut);
+            assert_eq!(step.details[0].contains(&value), !is_cut);
+        }
+    }
 }

@@ -10,7 +10,7 @@ use crate::doctor::{StepResult, StepStatus};
 use crate::ssh::{
     ConnectEvent, ConnectPhase, CredentialOutcome, HostKeyStatus, Origin, RouteSummary, TracedEvent,
 };
-use crate::text::sanitize;
+use crate::text::excerpt;
 use crate::transport;
 
 /// Maximum length of an error message, in characters.
@@ -37,7 +37,7 @@ pub(super) struct Period {
 
 /// Returns an error message on one line, without control characters.
 pub(super) fn fault_text(fault: &transport::Fault) -> String {
-    sanitize(&fault.to_string(), MAX_LINE_CHARS)
+    excerpt(&fault.to_string(), MAX_LINE_CHARS)
 }
 
 /// Adds the steps of a connection. `outcome` holds the banner shown before login, or the error.
@@ -197,12 +197,12 @@ impl StepBuilder<'_> {
                 self.push_step(at, row);
             }
             ConnectEvent::Fallback(fault) => {
-                let row = StepResult::note("built-in SSH", sanitize(fault, MAX_LINE_CHARS));
+                let row = StepResult::note("built-in SSH", excerpt(fault, MAX_LINE_CHARS));
                 let row = row.with_details(self.take_attempts());
                 self.push_step(at, row);
             }
             ConnectEvent::Delegated { to, what } => {
-                self.delegate(at, to, sanitize(what, MAX_LINE_CHARS));
+                self.delegate(at, to, excerpt(what, MAX_LINE_CHARS));
             }
             ConnectEvent::MasterFound(socket) => {
                 let finding = format!("open at {}", path_text(socket));
@@ -230,7 +230,7 @@ impl StepBuilder<'_> {
         let tried = tried.map(|row| format!("tried: {}", row.finding)).collect();
         self.push_step(
             at,
-            StepResult::note(SRUN, sanitize(fault, MAX_LINE_CHARS)).with_details(tried),
+            StepResult::note(SRUN, excerpt(fault, MAX_LINE_CHARS)).with_details(tried),
         );
     }
 
@@ -288,7 +288,7 @@ impl StepBuilder<'_> {
             return;
         }
         let banner = banner.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
-        let details = banner.map(|line| format!("login banner: {}", sanitize(line, 200)));
+        let details = banner.map(|line| format!("login banner: {}", excerpt(line.trim(), 200)));
         let row = StepResult::ok("channel", "open, command started");
         self.steps.push(row.with_duration(took).with_details(details.into_iter().collect()));
     }
@@ -343,14 +343,16 @@ fn route_text(route: &RouteSummary) -> String {
     match route {
         RouteSummary::Direct => "direct".to_owned(),
         RouteSummary::Gateways(names) => {
-            format!("through {}", sanitize(&names.join(", then "), 400))
+            format!("through {}", excerpt(&names.join(", then "), MAX_LINE_CHARS))
         }
-        RouteSummary::Command(command) => format!("by command {}", sanitize(command, 200)),
+        RouteSummary::Command(command) => {
+            format!("by command {}", excerpt(command, MAX_LINE_CHARS))
+        }
     }
 }
 
 fn path_text(path: &Path) -> String {
-    sanitize(&path.to_string_lossy(), 200)
+    excerpt(&path.to_string_lossy(), MAX_LINE_CHARS)
 }
 
 fn host_key_text(status: &HostKeyStatus, line: Option<&Origin>) -> (StepStatus, String) {
@@ -374,7 +376,7 @@ fn attempt_text(what: &str, result: &CredentialOutcome) -> String {
         CredentialOutcome::Accepted => format!("accepted: {what}"),
         CredentialOutcome::Partial => format!("accepted, more required: {what}"),
         CredentialOutcome::Refused => format!("refused: {what}"),
-        CredentialOutcome::Skipped(why) => format!("not offered: {what} ({})", sanitize(why, 300)),
+        CredentialOutcome::Skipped(why) => format!("not offered: {what} ({})", excerpt(why, 300)),
     }
 }
 
