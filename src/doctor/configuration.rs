@@ -112,8 +112,8 @@ mod tests {
                 is_set: true,
                 is_ignored: false,
             };
-            let mut advice = Advice::for_target(&target);
-            let step = configuration_step(&target, &[option], &mut advice);
+            let mut known = Known::new("gpu01", None, "gpu01", None);
+            let step = configuration_step(&target, &[option], &mut known);
             assert_eq!(step.details[0].contains('…'), is_cut);
             assert_eq!(step.details[0].contains(&value), !is_cut);
         }
