@@ -1,7 +1,7 @@
 //! Packs the probe scripts in `probes/` without comments and docstrings, as gtop sends them to nodes.
 //!
-//! Writes `probe.py.z` (zlib) and `probe.sh`; `src/probe.rs` describes how they are sent. Joins the files of `python/`
-//! into `gtop_monitor.py`.
+//! Writes `probe.py.z` and `runs.py.z` (zlib), each with what is compressed in it as text, and `probe.sh`; `src/probe.rs`
+//! describes how they are sent. Joins the files of `python/` into `gtop_monitor.py`.
 
 use std::fmt::Write as _;
 use std::io::{Error, Result, Write as _};
@@ -20,6 +20,7 @@ mod python_module;
 
 /// The files of the Python probe; each uses only those before it.
 const PYTHON_FILES: &[&str] = &[
+    "settings.py",
     "wire.py",
     "child.py",
     "host.py",
@@ -70,10 +71,13 @@ fn main() -> Result<()> {
     let out = env::var_os("OUT_DIR").unwrap_or_default();
     let out = Path::new(&out);
     let mut python = String::from("PACKED={");
+    let mut readable = String::new();
     for (kind, files) in LAZY_PARTS {
-        let part = STANDARD.encode(compress(&minify_python(files)?)?);
+        let text = minify_python(files)?;
+        let part = STANDARD.encode(compress(&text)?);
         // Writing to a String cannot fail.
         let _ = write!(python, "\"{kind}\":\"{part}\",");
+        let _ = write!(readable, "# PACKED[\"{kind}\"], decompressed\n{text}");
     }
     python.push_str("}\n");
     let resident = minify_python(PYTHON_FILES)?;
@@ -85,8 +89,13 @@ fn main() -> Result<()> {
         )));
     }
     python.push_str(&resident);
+    readable.push_str("# the probe\n");
+    readable.push_str(&resident);
+    fs::write(out.join("probe.py"), readable)?;
     fs::write(out.join("probe.py.z"), compress(&python)?)?;
-    fs::write(out.join("runs.py.z"), compress(&minify_python(RUNS_FILES)?)?)?;
+    let runs = minify_python(RUNS_FILES)?;
+    fs::write(out.join("runs.py.z"), compress(&runs)?)?;
+    fs::write(out.join("runs.py"), runs)?;
     fs::write(out.join("probe.sh"), minify_shell(SHELL_FILES)?)?;
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
     fs::write(out.join("gtop_monitor.py"), python_module::join(&version)?)

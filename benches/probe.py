@@ -138,9 +138,11 @@ def memory(pids):
 class Session:
     """A running probe, kept alive by heartbeats."""
 
-    def __init__(self, command, environment):
+    def __init__(self, command, environment, interval):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
                                         start_new_session=True)
+        self.process.stdin.write(b'bench %r 30 0 -\n' % interval)
+        self.process.stdin.flush()
 
     def sample(self):
         """Returns the length of the next sample's line, and the parsed sample."""
@@ -198,11 +200,10 @@ def main():
                 user.kill()
 
 
-def python_source(interval):
-    text = open(os.path.join(ROOT, 'src/probe.rs')).read()
+def python_source():
+    text = open(os.path.join(ROOT, 'src/probe/script.rs')).read()
     load = re.search(r'BOOTSTRAP: &str = r#"(.*?)"#', text, re.S).group(1)
-    head = 'NODE="bench"\nINTERVAL=%r\nDEADMAN=30\nSHORT=0\n%s\0' % (interval, load)
-    return head.encode() + built_probe('probe.py.z')
+    return load.encode() + b'\0' + built_probe('probe.py.z')
 
 
 def python_command(python, path):
@@ -217,8 +218,8 @@ def loader_environment(**more):
     return dict(os.environ, **dict([word.split('=') for word in words], **more))
 
 
-def shell_source(interval):
-    return 'NODE=bench INTERVAL=%r DEADMAN=30 SHORT=\n' % interval + built_probe('probe.sh').decode()
+def shell_source():
+    return built_probe('probe.sh').decode()
 
 
 def make_amd_files(folder, devices, pids):
@@ -289,12 +290,12 @@ def prepare(options, folder, pids):
         environment['GTOP_ROOT'] = folder
     if options.sh:
         options.call = build_replay(folder)
-        open(path, 'w').write(shell_source(options.interval))
+        open(path, 'w').write(shell_source())
         command = options.sh.split() + ['-c', 's=$(cat %s); eval "$s"' % path]
         environment['PATH'] = folder + ':' + environment['PATH']
         options.title = options.sh
     else:
-        open(path, 'wb').write(python_source(options.interval))
+        open(path, 'wb').write(python_source())
         command = python_command(options.python, path)
         environment['LD_LIBRARY_PATH'] = folder
         options.title = subprocess.check_output([options.python, '-V']).decode().strip()
@@ -323,7 +324,7 @@ def measure_focus(session, seconds=13.0):
 
 
 def run(options, command, environment, trace):
-    session, cpu_of = Session(command, environment), cpu_with_children if options.sh else cpu_seconds
+    session, cpu_of = Session(command, environment, options.interval), cpu_with_children if options.sh else cpu_seconds
     for _ in range(5):
         session.sample()
     pids = session.process_tree()

@@ -63,9 +63,9 @@ def free_ports(count):
 
 def measure(options, root, name):
     path = os.path.join(root, 'probe.py')
-    open(path, 'wb').write(probe.python_source(options.interval))
+    open(path, 'wb').write(probe.python_source())
     session = probe.Session(probe.python_command(options.python, path),
-                            probe.loader_environment(GTOP_ROOT=root, LD_LIBRARY_PATH=root))
+                            probe.loader_environment(GTOP_ROOT=root, LD_LIBRARY_PATH=root), options.interval)
     for _ in range(5):
         session.sample()
     pids = session.process_tree()

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # The probe for nodes without Python 3.6: POSIX sh (dash, bash, busybox, mksh, yash) and one awk per sample; the same
-# frames as the Python probe. NODE, INTERVAL, DEADMAN and SHORT (the maximum fragment length for a connection that cuts
-# long lines, else empty) come from the settings line; `s` is this text itself.
+# frames as the Python probe. NODE, INTERVAL, DEADMAN, SHORT (the maximum fragment length for a connection that cuts long
+# lines, else 0) and why sudo was refused come from the line after the source; `s` is this text itself.
 #
 #   read_commands   reads commands from stdin; re-arms the dead-man timer; ends everything at EOF
 #   main            a loop over a pipe, the bus, to which the others write short lines (one write each, so never torn):
@@ -48,6 +48,9 @@ if [ -n "$setsid_program$other" ] && [ -n "$s" ] && [ -z "$GTOP_SETSID" ]; then
     # shellcheck disable=SC2086
     exec $setsid_program ${other:-/bin/sh} -c "$s"
 fi
+read -r NODE INTERVAL DEADMAN SHORT refusal || exit 3
+[ "$NODE" != - ] || NODE=$SLURMD_NODENAME
+case $refusal in *[!a-z]*) refusal='' ;; esac
 
 finish() {  # kills all processes of the probe, and no others
     if [ "$leader" = "$$" ] && [ "$$" -gt 1 ]; then
@@ -88,7 +91,7 @@ case $KSH_VERSION in
 esac
 rs=$(printf '\036')
 case $SHORT in
-'') send() { print_line "${rs}gtop1 $1" || finish; } ;;
+0) send() { print_line "${rs}gtop1 $1" || finish; } ;;
 *)
     sent=0
     send() {

@@ -65,8 +65,9 @@ def is_job(group):
 def first_file(paths, mode=os.R_OK):
     """Returns the first path of a file that may be read, or executed."""
     for path in paths:
-        if path.startswith('/') and os.path.isfile(path) and os.access(path, mode):
-            return path
+        found = trusted(path) if mode == os.X_OK else path
+        if found and path.startswith('/') and os.path.isfile(found) and os.access(found, mode):
+            return found
     return None
 
 

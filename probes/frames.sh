@@ -84,7 +84,8 @@ hello() {
     intervals="$intervals,\"nvidia-smi.slow\":$sec"
     # Not with -v, which interprets the backslash of DOMAIN\name.
     frame=$(user=$user awk -v time="$(date +%s.%N)" -v uid="$uid" -v arch="$arch" -v tick="$tick" -v page="$page" \
-        -v version="$version" -v state="$state" -v contained="$contained" -v pci="$pci" -v expected="${expected#,}" -v intervals="$intervals" -v lacks="$lacks" "$quote"'
+        -v version="$version" -v state="$state" -v contained="$contained" -v pci="$pci" -v expected="${expected#,}" -v intervals="$intervals" \
+        -v lacks="$lacks" -v refusal="$refusal" "$quote"'
         function first_line(file,  line) { line = ""; getline line < file; close(file); return line }
         BEGIN {
             while ((getline line < "/proc/stat") > 0 && line ~ /^cpu/) cpus++
@@ -102,6 +103,7 @@ hello() {
             printf ",\"boot\":%s,\"kernel\":%s,\"arch\":%s", q(substr(first_line("/proc/sys/kernel/random/boot_id"), 1, 64)), q(first_line("/proc/sys/kernel/osrelease")), q(arch)
             printf ",\"cpus\":%d,\"tick\":%d,\"page\":%d,\"uid\":%d,\"user\":%s,\"hidepid\":%d,\"version\":%s", (cpus > 1 ? cpus - 1 : 1), tick, page, uid, q(ENVIRON["user"]), hide + 0, q(version)
             printf ",\"commands\":[\"heartbeat\",\"interval\",\"focus\",\"full\",\"signal\"],\"intervals\":{%s}", intervals
+            if (refusal != "") printf ",\"sudo\":%s", q(refusal)
             printf "%s%s", contained == "" ? "" : ",\"contained\":true", pci == "" ? "" : ",\"pci\":[" substr(pci, 2) "]"
             while ((getline line < "/proc/self/cgroup") > 0)
                 if (line ~ /slurm/ && (group == "" || line ~ /\/job_/)) { group = line; sub(/^[^:]*:[^:]*:/, "", group) }

@@ -82,7 +82,7 @@ def identity():
     name = os.uname()
     return {'host': name.nodename, 'boot': read_text('/proc/sys/kernel/random/boot_id')[:64], 'kernel': name.release,
             'arch': name.machine, 'cpus': os.cpu_count() or 1, 'tick': os.sysconf('SC_CLK_TCK'),
-            'page': os.sysconf('SC_PAGE_SIZE'), 'uid': os.getuid(), 'hidepid': hidepid(),
+            'page': os.sysconf('SC_PAGE_SIZE'), 'uid': CALLER[0], 'hidepid': hidepid(),
             'version': '%d.%d.%d' % sys.version_info[:3], 'path': (sys.executable or '')[:255]}
 
 

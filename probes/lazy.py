@@ -7,6 +7,7 @@ NVML_PATHS = ('libnvidia-ml.so.1', '/usr/lib64/libnvidia-ml.so.1', '/usr/lib/x86
                '/home/kubernetes/bin/nvidia/lib64/libnvidia-ml.so.1')
 VENDORS = ('0x1002', '0x1ae0')  # AMD, Google
 PCI_DEVICES = pci_devices()
+LIBRARY_PATHS = [path for path in [path if path[0] != '/' else trusted(path) for path in NVML_PATHS] if path]
 NOT_INSTALLED = {'missing': True}  # facts of a backend whose program or library is not there
 
 
@@ -49,7 +50,7 @@ def nvml_absence():
     """Returns why NVML cannot be loaded, with the facts of it, or None if it can."""
     import _ctypes
     message = ''
-    for path in NVML_PATHS:
+    for path in LIBRARY_PATHS:
         try:
             _ctypes.dlopen(path, 0)
             return None

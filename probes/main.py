@@ -112,7 +112,7 @@ class Probe:
         for worker in self.workers():
             self.start_worker(worker, now)
         self.wait_for(now + 0.2)
-        self.lookup.request(time.monotonic(), 'facts', [], [os.getuid()], [])
+        self.lookup.request(time.monotonic(), 'facts', [], [CALLER[0]], [])
         self.wait_for(time.monotonic() + 0.2, [self.lookup])
         for _ in 'start', 'ask':
             self.processes.resolve_names(time.monotonic(), self)
@@ -391,7 +391,10 @@ class Probe:
         identity = self.identity
         frame = {'t': 'hello', 'v': 1, 'probe': 'python', 'at': time.monotonic(), 'time': time.time()}
         frame.update(identity)
-        frame['user'] = (self.processes.names.get(identity['uid']) or os.environ.get('LOGNAME') or str(identity['uid']))[:255]
+        user = CALLER[2] or self.processes.names.get(identity['uid']) or os.environ.get('LOGNAME') or str(identity['uid'])
+        frame['user'] = user[:255]
+        if ROOT_MODE is not None or SUDO_REFUSAL:
+            frame['sudo'] = SUDO_REFUSAL if ROOT_MODE is None else 'root'
         frame['commands'] = ['heartbeat', 'interval', 'focus', 'full'] + list(REQUEST_COMMANDS)
         frame['evidence'] = True
         if self.processes.contained:

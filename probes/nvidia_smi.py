@@ -83,8 +83,8 @@ class NvidiaSmi:
     def absent(self):
         """Returns why this backend cannot be used here, or None if it can."""
         for folder in os.environ.get('PATH', '').split(':') + list(SMI_FOLDERS):
-            path = folder + '/nvidia-smi'
-            if folder.startswith('/') and os.path.isfile(path) and os.access(path, os.X_OK):
+            path = trusted(folder + '/nvidia-smi')
+            if folder.startswith('/') and path and os.path.isfile(path) and os.access(path, os.X_OK):
                 self.path = path
                 return None
         self.facts = NOT_INSTALLED

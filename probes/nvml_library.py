@@ -67,7 +67,7 @@ class Library:
 
     def open(self):
         """Loads the library; returns why that failed, or None."""
-        for path in NVML_PATHS:
+        for path in LIBRARY_PATHS:
             try:
                 self.lib = self.c.CDLL(path)
                 return None

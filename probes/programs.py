@@ -50,6 +50,7 @@ def wait_for_exit(child, pid, ended, deadline):
 def exec_program(path, argv, environment, sink):
     """Executes a program in a new fork, with its output to `sink`."""
     try:
+        become_caller()
         os.dup2(sink, 1)
         os.dup2(sink, 2)
         for number in (signal.SIGPIPE, signal.SIGALRM):

@@ -1,6 +1,6 @@
 # Requests about processes: environment, tree, details, signal. Answering may wait for a stuck process, so a child does
 # it, which lives only while there are requests. Each request gets exactly one answer.
-REQUEST_COMMANDS = ('signal', 'environ', 'tree', 'detail')
+REQUEST_COMMANDS = (() if ROOT_MODE == 'read-only' else ('signal',)) + ('environ', 'tree', 'detail')
 MAX_REQUESTS = 64
 IDLE_TIMEOUT = 10.0  # seconds that the child waits for another request
 
@@ -30,7 +30,9 @@ class Requests:
         self.idle_since = 0.0  # when the last answer came
 
     def add(self, number, verb, values):
-        if verb not in REQUEST_COMMANDS:
+        if verb == 'signal' and verb not in REQUEST_COMMANDS:
+            self.add_answer(number, refusal('refused', 'the probe runs as root and was started to read only'))
+        elif verb not in REQUEST_COMMANDS:
             self.add_answer(number, refusal('bad', 'no such command'))
         elif len(self.waiting) >= MAX_REQUESTS:
             self.add_answer(number, refusal('failed', 'too many requests at once'))

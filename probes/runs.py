@@ -1,6 +1,6 @@
-# The script of `gtop runs`: tells what the runs of a folder and their processes do, and carries out requests. INTERVAL,
-# DEADMAN, FOLDER and LOGS come from the header. It ends with its input, without a command for DEADMAN seconds, or when
-# nobody reads what it tells.
+# The script of `gtop runs`: tells what the runs of a folder and their processes do, and carries out requests. Its settings
+# are the first line of its input. It ends with its input, without a command for `deadman` seconds, or when nobody reads
+# what it tells.
 import base64
 import select
 import signal
@@ -47,10 +47,12 @@ class Log:
 class Runs:
     """The main loop, and what it tells."""
 
-    def __init__(self):
-        self.folder = None if FOLDER is None else Folder(FOLDER, globals().get('WATCH'))
-        self.logs = [Log(number, path) for number, path in enumerate(LOGS)]
-        self.processes, self.outputs, self.interval = Processes(), Outputs(), INTERVAL
+    def __init__(self, settings):
+        folder = settings['folder']
+        self.folder = None if folder is None else Folder(folder, settings.get('watch'))
+        self.logs = [Log(number, path) for number, path in enumerate(settings['logs'])]
+        self.processes, self.outputs = Processes(), Outputs()
+        self.interval, self.deadman = settings['interval'], settings['deadman']
         self.input, self.heard_at = b'', time.monotonic()
         self.verbs = {'open': self.outputs.open, 'read': self.outputs.read, 'find': self.outputs.find}
         self.changes = {'set': set_variable, 'plan': plan, 'delete': delete}
@@ -117,14 +119,14 @@ class Runs:
                     self.emit(message)
                 follow_at = time.monotonic() + FOLLOW_SECONDS
             wake = min(look_at, follow_at) if self.outputs.followed else look_at
-            wake = max(0.0, min(wake, self.heard_at + DEADMAN) - time.monotonic())
+            wake = max(0.0, min(wake, self.heard_at + self.deadman) - time.monotonic())
             if select.select([0], [], [], wake)[0]:
                 data = os.read(0, 1 << 16)
                 if not data:
                     return
                 self.heard_at = time.monotonic()
                 self.on_input(data)
-            elif time.monotonic() - self.heard_at >= DEADMAN:
+            elif time.monotonic() - self.heard_at >= self.deadman:
                 return
 
     def on_input(self, data):
@@ -182,13 +184,25 @@ class Runs:
         self.emit(result)
 
 
+def read_settings():
+    """Returns the settings; nothing behind their line is read."""
+    line = b''
+    while line[-1:] != b'\n':
+        byte = os.read(0, 1)
+        if not byte or len(line) > MAX_LINE:
+            sys.exit('gtop: no settings')
+        line += byte
+    return json.loads(line.decode())
+
+
 def main():
+    settings = read_settings()
     signal.alarm(0)
     # A reader that is gone ends the script by the error of the write.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     os.umask(0o077)
     try:
-        Runs().run()
+        Runs(settings).run()
     except (BrokenPipeError, KeyboardInterrupt):
         pass
     os._exit(0)

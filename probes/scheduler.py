@@ -81,6 +81,15 @@ def daemon_start(pid):
     return int(fields[19]) if fields else None
 
 
+def owner_of_all_ids(pid):
+    """Returns the uid of a process if all its uids are the same: anybody may start a setuid program under any name."""
+    for line in read('%s/proc/%s/status' % (ROOT, pid), 8192).split(b'\n'):
+        uids = line.split()[1:] if line.startswith(b'Uid:') else []
+        if uids and uids == uids[:1] * 4:
+            return int(uids[0])
+    return None
+
+
 def find_daemon():
     """Returns the daemon of this node; `[]` if there is none, and `[0]` if several may be."""
     found = {}
@@ -88,13 +97,9 @@ def find_daemon():
         fields = daemon_stat(name) if name.isdigit() else None
         if fields is None:
             continue
-        try:
-            uid = os.stat('%s/proc/%s' % (ROOT, name)).st_uid
-        except OSError:
-            continue
         words = decode(read('%s/proc/%s/cmdline' % (ROOT, name), 4096).rstrip(b'\0')).split('\0')
         # Anybody may call a program slurmd, and what is run later is taken from its command line.
-        if uid in (0, os.getuid()) and words[0] and not DAEMON_QUERIES.intersection(daemon_options(words[1:])):
+        if owner_of_all_ids(name) in (0, os.getuid()) and words[0] and not DAEMON_QUERIES.intersection(daemon_options(words[1:])):
             found[int(name)] = int(fields[1]), [int(name), int(fields[19]), 0, words]
     # Its children are called slurmd, too, until they execute something.
     daemons = [daemon for parent, daemon in found.values() if parent not in found]

@@ -16,9 +16,9 @@ class TpuLibrary:
             self.is_searched = True
             import ctypes
             self.c = ctypes
-            for path in (TPU_LIBRARY, '/usr/local/lib/' + TPU_LIBRARY):
+            for path in (TPU_LIBRARY, trusted('/usr/local/lib/' + TPU_LIBRARY)):
                 try:
-                    library = ctypes.CDLL(path)
+                    library = ctypes.CDLL(path or TPU_LIBRARY)
                     library.tpu_chip_count, library.tpu_metrics
                 except (OSError, AttributeError):
                     continue

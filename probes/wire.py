@@ -1,9 +1,6 @@
 # The wire protocol: a small JSON encoder (importing json takes longer than the whole start), frames out, command lines in.
-# Knows nothing about metrics. NODE, INTERVAL, DEADMAN and SHORT come from the settings header; SHORT is the maximum
-# fragment length for a connection that cuts long lines, else 0.
-import os
+# Knows nothing about metrics. SHORT is the maximum fragment length for a connection that cuts long lines, else 0.
 import select
-import sys
 import time
 
 CHUNK = 4096  # a pipe or socket that polls writable accepts this much without blocking

@@ -5,6 +5,7 @@
 //! are quoted.
 
 pub mod device;
+pub mod root;
 pub mod scheduler;
 pub mod source;
 

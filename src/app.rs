@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use crate::advice::scheduler;
 use crate::app::env::Env;
-use crate::cli::{self, Cli, CliCommand, ConfigAction};
-use crate::config::{ConfigPaths, FileError, SettingSources, Settings};
+use crate::cli::{self, Cli, CliCommand, ConfigAction, TransportChoice};
+use crate::config::{ConfigPaths, FileError, Layer, SettingSources, Settings};
 use crate::export::{write_fields, write_fields_json, write_json_schema, write_python_module};
 use crate::inventory::{InventoryError, PodError};
 use crate::process;
@@ -38,6 +38,7 @@ mod pick;
 mod playback;
 mod printer;
 mod privacy;
+mod probe_command;
 mod prompter;
 mod recent_filters;
 mod recording;
@@ -291,6 +292,7 @@ fn dispatch(
             CliCommand::Trust { .. }
             | CliCommand::Login(_)
             | CliCommand::Doctor { .. }
+            | CliCommand::Probe(_)
             | CliCommand::Record(_)
             | CliCommand::Replay(_)
             | CliCommand::Report(_)
@@ -313,6 +315,7 @@ fn dispatch(
         Some(CliCommand::Trust { hosts }) => trust::run(&env, &hosts, &mut io::stdin().lock(), out),
         Some(CliCommand::Login(options)) => login::run(&env, &options, out),
         Some(CliCommand::Doctor(options)) => doctor::run(env, &options, out, err),
+        Some(CliCommand::Probe(options)) => probe_command::run(&env, &options, out),
         Some(CliCommand::Replay(options)) => replay::run(env, &options, out, err),
         Some(CliCommand::Report(options)) => report::run(env, &options, out, err),
         Some(CliCommand::Pick(options)) => pick::run(env, &options, out, err),
@@ -362,9 +365,15 @@ fn load_settings(cli: &Cli) -> Result<(Option<ConfigPaths>, Settings), AppError>
 fn check_settings(cli: &Cli, settings: &Settings) -> Result<(), AppError> {
     let exec = cli.connection.exec.as_deref().map(ExecTemplate::new);
     let exec_error = || exec.and_then(Result::err).map(|error| error.to_string());
-    let message = cli.conflict().map(str::to_owned).or_else(exec_error);
+    let is_sudo_asked = settings.layer("sudo") == Layer::CommandLine;
+    let sudo_error = (is_sudo_asked && cli.connection.transport_kind() == TransportChoice::Srun)
+        .then(|| {
+            "--sudo needs another transport than srun: a step of a job cannot become root"
+                .to_owned()
+        });
+    let message = cli.conflict().map(str::to_owned).or_else(exec_error).or(sudo_error);
     let Some(message) = message else { return Ok(()) };
-    let origins = ["transport", "exec", "ssh-binary"].map(|name| {
+    let origins = ["transport", "exec", "ssh-binary", "sudo"].map(|name| {
         let is_set = settings.origin(name) != "default";
         is_set.then(|| format!("{name}: {}", settings.origin(name)))
     });

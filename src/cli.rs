@@ -19,6 +19,7 @@ mod manpage;
 mod nodes;
 mod output;
 mod pick;
+mod probe;
 mod recording;
 mod report;
 mod runs;
@@ -33,6 +34,7 @@ pub use manpage::{Shell, write_completions, write_man_page};
 pub use nodes::{NodeOptions, SlurmOptions};
 pub use output::{OutputOptions, PrintOptions};
 pub use pick::{DeviceFormat, FormatOptions, PickOptions};
+pub use probe::{ProbeOptions, ScriptChoice};
 pub use recording::{RecordOptions, ReplayOptions};
 pub use report::{ReportOptions, SpanOptions};
 pub use runs::{CsvOptions, RunCsvFormat, RunPlace, RunsOptions};
@@ -66,6 +68,8 @@ const HOST_HELP: &str = "Node to watch: [user@]host[:port], an alias from ~/.ssh
         gtop trust gpu01                verify and store the host key of a new node\n  \
         gtop login 'gpu[01-16]'         log in to nodes that ask for a password or a one-time code\n  \
         gtop doctor gpu01               diagnose step by step why a node does not answer\n  \
+        gtop --sudo @gpu                as administrator: the probe runs as root, reading only\n  \
+        gtop probe gpu01                what runs on the node, with hashes\n  \
         gtop record --slurm -w a.gtop   record your jobs' nodes; gtop replay a.gtop plays it\n  \
         gtop report a.gtop -w a.html    what happened, on one page; gtop report --slurm --for 10m watches first\n  \
         gtop pick -n 4 gpu01 gpu02      pick four free devices; gtop pick -n 1 -- CMD runs CMD on one\n  \
@@ -118,6 +122,8 @@ pub enum CliCommand {
     Login(Box<LoginOptions>),
     /// Diagnose nodes step by step: findings, timings and remedies
     Doctor(DoctorOptions),
+    /// Print what gtop runs on a node, with hashes, and the line that lets sudo run it; connects to nothing
+    Probe(ProbeOptions),
     /// Record what nodes report, without a screen
     Record(Box<RecordOptions>),
     /// Play recordings on the screen, or print a picture of them
@@ -244,6 +250,7 @@ impl Cli {
             Some(
                 CliCommand::Login(_)
                 | CliCommand::Record(_)
+                | CliCommand::Probe(_)
                 | CliCommand::Replay(_)
                 | CliCommand::Report(_)
                 | CliCommand::Export(_)

@@ -4,7 +4,7 @@
 
 pub(crate) use backoff::Backoff;
 pub use fault::from_transport;
-pub use handshake::{Handshake, start_script};
+pub use handshake::{Handshake, LoaderError, ProbeStart, start_script};
 pub use login_shell::{OnSlowShell, ShellHistory, ShellLimits};
 pub use requests::NodeClient;
 

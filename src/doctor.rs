@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::advice::{self, Advice};
-use crate::collect::Handshake;
+use crate::collect::{Handshake, ProbeStart};
 use crate::model::NodeName;
 use crate::model::declare::table;
 use crate::ssh::{Trace, with_trace};
@@ -30,6 +30,7 @@ mod pod;
 mod probe;
 mod slurm;
 mod srun;
+mod sudo;
 mod text;
 
 /// Sampling interval of the examined probe.
@@ -186,8 +187,9 @@ pub async fn diagnose_node(transport: &Transport, target: &Target, clock: &Clock
     }
     let trace = Trace::default();
     let began = Instant::now();
-    let started =
-        Box::pin(with_trace(&trace, Handshake::start(transport, target, SAMPLE_INTERVAL))).await;
+    let privilege = transport.privilege(target);
+    let start = ProbeStart { interval: SAMPLE_INTERVAL, privilege, sudo_refusal: None };
+    let started = Box::pin(with_trace(&trace, Handshake::start(transport, target, start))).await;
     let period = connect::Period { began, ended: Instant::now() };
     match started {
         Ok(handshake) => {

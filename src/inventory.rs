@@ -253,19 +253,22 @@ impl Roster {
     /// Removes the nodes of these sets, whatever their source: by name, by label, or by host without
     /// user and port.
     pub fn exclude(&mut self, sets: &[String]) -> Result<(), InventoryError> {
-        let mut excluded = BTreeSet::new();
-        for set in sets {
-            excluded.extend(self.expand(set).map_err(InventoryError::at("--exclude: "))?);
-        }
-        self.targets.retain(|target| {
-            let is_host = match &target.reach {
-                Reach::Ssh(ssh) => excluded.contains(&ssh.host),
-                Reach::Local => false,
-            };
-            let name = &target.name;
-            !is_host && !excluded.contains(name.label()) && !excluded.contains(name.host())
-        });
+        let excluded = self.names_of(sets, "--exclude: ")?;
+        self.targets.retain(|target| !target.is_in(&excluded));
         Ok(())
+    }
+
+    /// Returns the names in some node sets; `place` is where an error is.
+    pub fn names_of(
+        &self,
+        sets: &[String],
+        place: &'static str,
+    ) -> Result<BTreeSet<String>, InventoryError> {
+        let mut names = BTreeSet::new();
+        for set in sets {
+            names.extend(self.expand(set).map_err(InventoryError::at(place))?);
+        }
+        Ok(names)
     }
 
     /// Adds this machine under its host name, or as `localhost` if that name is taken.

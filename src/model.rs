@@ -50,6 +50,7 @@ pub use sample::{
 };
 pub use scheduler_node::{DeviceType, NodeFlag, NodeState, SchedulerNode, SchedulerNodes};
 pub use signal::Signal;
+pub use sudo::{Privilege, SudoRefusal, SudoState};
 pub use tpu::{TpuCore, TpuDetails};
 pub use unit::{Bytes, Celsius, FanSpeed, Megahertz, Percent, Watts};
 pub use vendor::Vendor;
@@ -76,6 +77,7 @@ mod run_request;
 mod sample;
 mod scheduler_node;
 mod signal;
+mod sudo;
 mod tpu;
 mod unit;
 mod vendor;

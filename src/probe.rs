@@ -6,6 +6,8 @@
 mod command;
 mod greeting;
 mod missing_python;
+mod root;
+mod script;
 mod shared;
 
 use std::time::Duration;
@@ -13,7 +15,11 @@ use std::time::Duration;
 pub use command::{ProbeCommand, encode};
 pub use greeting::{Greeting, GreetingProgress};
 pub use missing_python::{REASON_PREFIX, why_no_python};
+pub use root::{ROOT_PYTHONS, root_command, root_launch_line, sudo_mark, sudoers};
+pub use script::{Script, hex_sha256};
 pub use shared::{SharedProbe, shared_probe};
+
+use crate::model::SudoRefusal;
 
 /// A probe exits after this time without a heartbeat.
 pub const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -30,16 +36,6 @@ const PYTHONS: &str = "/usr/bin/python3 /usr/libexec/platform-python python3";
 /// Makes glibc return freed memory; other C libraries ignore these variables.
 const MALLOC_SETTINGS: &str = "MALLOC_TRIM_THRESHOLD_=65536 MALLOC_TOP_PAD_=0";
 
-/// The Python probe without comments and docstrings, compressed to a quarter, which also bounds what a session queues for
-/// sending. `build.rs` makes both sources.
-const PYTHON_SOURCE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe.py.z"));
-
-/// The script of `gtop runs`, made in the same way.
-const RUNS_SOURCE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runs.py.z"));
-
-/// The sh probe without its comments.
-const SHELL_SOURCE: &str = include_str!(concat!(env!("OUT_DIR"), "/probe.sh"));
-
 /// The interpreter of a probe, as its loader announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interpreter {
@@ -52,7 +48,7 @@ pub enum Interpreter {
 /// Settings of one session's probe.
 #[derive(Debug, Clone, Copy)]
 pub struct ProbeSettings<'a> {
-    /// The node's name, which every command must carry.
+    /// The node's name, which every command must carry; `-` for the one in Slurm's environment.
     pub node: &'a str,
     /// The session's nonce, as given to [`launch_line`].
     pub nonce: &'a str,
@@ -60,20 +56,37 @@ pub struct ProbeSettings<'a> {
     pub interval: Duration,
     /// How long the probe lives without a heartbeat, in whole seconds; [`HEARTBEAT_TIMEOUT`] outside tests.
     pub deadman: Duration,
+    /// Why the probe does not run as root although that is wanted; its hello repeats it.
+    pub sudo_refusal: Option<SudoRefusal>,
 }
 
 impl<'a> ProbeSettings<'a> {
     /// Returns the default settings: one sample per second.
     pub fn new(node: &'a str, nonce: &'a str) -> Self {
-        Self { node, nonce, interval: Duration::from_secs(1), deadman: HEARTBEAT_TIMEOUT }
+        Self {
+            node,
+            nonce,
+            interval: Duration::from_secs(1),
+            deadman: HEARTBEAT_TIMEOUT,
+            sudo_refusal: None,
+        }
+    }
+
+    /// Returns the line that follows the script.
+    fn line(&self, short: usize) -> String {
+        let node = probe_name(self.node);
+        let interval = seconds(self.interval.max(MIN_INTERVAL));
+        let deadman = self.deadman.as_secs().max(1);
+        let refusal = self.sudo_refusal.map_or("-", SudoRefusal::as_str);
+        format!("{node} {interval} {deadman} {short} {refusal}\n")
     }
 }
 
 /// Returns the command that starts a loader on a node, for any login shell; less than 1 KiB.
 ///
 /// The loader takes the first Python that is new enough and has `zlib`, announces itself (see [`Greeting`]), and only
-/// then reads what [`source`] returns: exactly `python_len` bytes when it is Python, otherwise lines up to
-/// one that is the nonce. The text between its single quotes is safe in every login shell.
+/// then reads what [`source`] returns: exactly `python_len` bytes of a script when it is Python, otherwise lines up to
+/// one that is the nonce; the script itself reads the line of settings after that. The text between its single quotes is safe in every login shell.
 pub fn launch_line(nonce: &str, python_len: usize) -> String {
     format!("exec /bin/sh -c '{}'", loader(nonce, python_len, "", ""))
 }
@@ -95,63 +108,44 @@ fn loader(nonce: &str, python_len: usize, suffix: &str, skip: &str) -> String {
     )
 }
 
-/// Defines `load`, which compiles pieces of source in a child process and then runs them, and `_p`, the pieces of the
-/// probe, which the loader passes to it.
-///
-/// Compiling would grow the probe's memory by a third for good, so a child does it; if that fails, the pieces are compiled
-/// in the probe. They follow compressed after a zero byte, which ends the part that the loader runs first.
-const BOOTSTRAP: &str = r#"import os,marshal,zlib
-def load(pieces):
- r,w=os.pipe()
- try:k=os.fork()
- except OSError:k=-1
- if k==0:
-  try:
-   c=marshal.dumps([compile(x,"gtop","exec",0,False,2) for x in pieces])
-   while c:c=c[os.write(w,c):]
-  finally:os._exit(0)
- os.close(w)
- c=b""
- while 1:
-  x=os.read(r,65536)
-  if not x:break
-  c+=x
- os.close(r)
- if k>0:os.waitpid(k,0)
- try:pieces[:]=marshal.loads(c)
- except Exception:pass
- c=x=None
- while pieces:exec(pieces.pop(0),globals())
-_p=zlib.decompress(b[b.index(0)+1:]).split(b"\f")
-"#;
-
-/// The script for one node. Nearly all of it is the same for every node and stored once.
-#[derive(Debug, Clone)]
+/// What is sent to a node: a script, which is the same for every node, and the settings, which are data.
+#[derive(Clone, Debug)]
 pub struct ProbeSource {
-    head: String,
-    body: &'static [u8],
-    tail: String,
+    script: Script,
+    /// The line after the script that ends it, for sh.
+    end: String,
+    settings: String,
 }
 
 impl ProbeSource {
-    /// Returns the number of bytes of all parts.
-    pub fn size(&self) -> usize {
-        self.parts().iter().map(|part| part.len()).sum()
+    /// Returns the number of bytes of the script.
+    pub fn script_size(&self) -> usize {
+        self.script.size()
     }
 
-    /// Returns the parts to send, in order.
-    pub fn parts(&self) -> [&[u8]; 3] {
-        [self.head.as_bytes(), self.body, self.tail.as_bytes()]
+    /// Returns the parts to send, in order: those of the script, then the settings.
+    pub fn parts(&self) -> [&[u8]; 5] {
+        let [first, second, third] = self.script.parts();
+        [first, second, third, self.end.as_bytes(), self.settings.as_bytes()]
     }
 }
 
-/// Returns the script to send once the loader has announced `interpreter`, with its end mark for sh.
+/// Returns what to send once the loader has announced `interpreter`.
 pub fn source(interpreter: Interpreter, settings: &ProbeSettings<'_>) -> ProbeSource {
-    let node = probe_name(settings.node);
-    match interpreter {
-        Interpreter::Python => build_source(interpreter, settings, &format!("\"{node}\""), 0),
-        Interpreter::Shell => build_source(interpreter, settings, &node, 0),
-    }
+    source_with_fragments(interpreter, settings, 0)
+}
+
+/// Returns the same for a connection on which frames are cut into pieces of `short` bytes; 0 means whole frames.
+fn source_with_fragments(
+    interpreter: Interpreter,
+    settings: &ProbeSettings<'_>,
+    short: usize,
+) -> ProbeSource {
+    let end = match interpreter {
+        Interpreter::Python => String::new(),
+        Interpreter::Shell => format!("{}\n", strip_unsafe(settings.nonce)),
+    };
+    ProbeSource { script: interpreter.into(), end, settings: settings.line(short) }
 }
 
 /// Returns the script that watches a folder of training runs, logs, or only processes.
@@ -161,55 +155,13 @@ pub fn runs_source(
     interval: Duration,
     deadman: Duration,
 ) -> ProbeSource {
-    let folder = folder.map_or_else(|| "None".to_owned(), python_string);
-    let logs: Vec<String> = logs.iter().map(|log| python_string(log)).collect();
-    let (interval, deadman) = (seconds(interval), deadman.as_secs().max(1));
-    ProbeSource {
-        head: format!(
-            "FOLDER={folder}\nLOGS=[{}]\nINTERVAL={interval}\nDEADMAN={deadman}\n{BOOTSTRAP}\0",
-            logs.join(",")
-        ),
-        body: RUNS_SOURCE,
-        tail: String::new(),
-    }
-}
-
-/// Returns a text as a string literal of Python, in ASCII.
-fn python_string(text: &str) -> String {
-    let escaped = |letter: char| {
-        let is_plain = letter.is_ascii_alphanumeric() || "/._- ,:+=@~".contains(letter);
-        if is_plain { letter.to_string() } else { format!("\\U{:08x}", u32::from(letter)) }
-    };
-    format!("\"{}\"", text.chars().map(escaped).collect::<String>())
-}
-
-/// Returns the script for a node whose name is the expression `node`. Frames are cut into pieces of `short` bytes; 0 means
-/// whole frames.
-fn build_source(
-    interpreter: Interpreter,
-    settings: &ProbeSettings<'_>,
-    node: &str,
-    short: usize,
-) -> ProbeSource {
-    let interval = seconds(settings.interval.max(MIN_INTERVAL));
-    let deadman = settings.deadman.as_secs().max(1);
-    match interpreter {
-        Interpreter::Python => ProbeSource {
-            head: format!(
-                "NODE={node}\nINTERVAL={interval}\nDEADMAN={deadman}\nSHORT={short}\n{BOOTSTRAP}\0"
-            ),
-            body: PYTHON_SOURCE,
-            tail: String::new(),
-        },
-        Interpreter::Shell => ProbeSource {
-            head: format!(
-                "NODE={node} INTERVAL={interval} DEADMAN={deadman} SHORT={}\n",
-                if short == 0 { String::new() } else { short.to_string() }
-            ),
-            body: SHELL_SOURCE.as_bytes(),
-            tail: format!("{}\n", strip_unsafe(settings.nonce)),
-        },
-    }
+    let settings = serde_json::json!({
+        "folder": folder,
+        "logs": logs,
+        "interval": interval.as_secs_f64(),
+        "deadman": deadman.as_secs().max(1),
+    });
+    ProbeSource { script: Script::Runs, end: String::new(), settings: format!("{settings}\n") }
 }
 
 /// Returns the name by which a probe knows its node: in ASCII and without characters that have a meaning in Python, sh or
@@ -241,13 +193,12 @@ fn seconds(time: Duration) -> String {
 mod tests {
     use super::*;
 
-    /// Returns the uncompressed text of a script.
-    fn script_text(interpreter: Interpreter, settings: &ProbeSettings<'_>) -> String {
+    /// Returns what is sent, split after the script.
+    fn sent(interpreter: Interpreter, settings: &ProbeSettings<'_>) -> (Vec<u8>, String) {
         let source = source(interpreter, settings);
-        let bytes = source.parts().concat();
-        assert_eq!(bytes.len(), source.size());
-        let text = bytes.split(|byte| *byte == 0).next().unwrap();
-        String::from_utf8(text.to_vec()).unwrap()
+        let mut bytes = source.parts().concat();
+        let data = bytes.split_off(source.script_size());
+        (bytes, String::from_utf8(data).unwrap())
     }
 
     #[test]
@@ -259,36 +210,44 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_ascii_and_begin_with_their_settings() {
+    fn a_script_is_the_same_for_every_node_and_its_settings_follow_as_data() {
         let settings = ProbeSettings::new("gpu[01]:22", "n0nce");
-        let python = script_text(Interpreter::Python, &settings);
-        let shell = script_text(Interpreter::Shell, &settings);
-        assert!(python.is_ascii() && shell.is_ascii());
-        assert!(python.starts_with("NODE=\"gpu[01]:22\"\nINTERVAL=1.0\nDEADMAN=30\nSHORT=0\n"));
-        assert!(shell.starts_with("NODE=gpu[01]:22 INTERVAL=1.0 DEADMAN=30 SHORT=\n"));
-        assert!(shell.ends_with("\nn0nce\n"));
+        let refused = ProbeSettings {
+            sudo_refusal: Some(SudoRefusal::Password),
+            interval: Duration::from_millis(250),
+            ..ProbeSettings::new("gpu02", "other")
+        };
+        for (interpreter, end) in [(Interpreter::Python, ""), (Interpreter::Shell, "n0nce\n")] {
+            let (script, data) = sent(interpreter, &settings);
+            assert_eq!(data, format!("{end}gpu[01]:22 1.0 30 0 -\n"));
+            let (other, data) = sent(interpreter, &refused);
+            assert!(data.ends_with("gpu02 0.25 30 0 password\n"), "{data}");
+            assert_eq!(script, other);
+            assert_eq!(hex_sha256(&[&script]), Script::from(interpreter).sha256());
+        }
     }
 
     #[test]
     fn a_name_cannot_become_code() {
         let settings = ProbeSettings::new("a\";import os#$(id)`id`\n'", "n;id");
-        let python = script_text(Interpreter::Python, &settings);
-        let shell = script_text(Interpreter::Shell, &settings);
+        let (_, python) = sent(Interpreter::Python, &settings);
+        let (_, shell) = sent(Interpreter::Shell, &settings);
         let name = "a%22%3bimport%20os%23%24%28id%29%60id%60%0a%27";
-        assert!(python.starts_with(&format!("NODE=\"{name}\"\n")));
-        assert!(shell.starts_with(&format!("NODE={name} INTERVAL")));
-        assert!(shell.ends_with("\nnid\n"));
+        assert_eq!(python, format!("{name} 1.0 30 0 -\n"));
+        assert_eq!(shell, format!("nid\n{name} 1.0 30 0 -\n"));
     }
 
     #[test]
-    fn a_path_cannot_become_code() {
-        for (path, literal) in [
-            ("~/runs a", r#""~/runs a""#),
-            ("a\";import os#", r#""a\U00000022\U0000003bimport os\U00000023""#),
-            ("日\n\\", r#""\U000065e5\U0000000a\U0000005c""#),
-        ] {
-            assert_eq!(python_string(path), literal);
-        }
+    fn paths_of_runs_are_data_on_one_line() {
+        let second = Duration::from_secs(1);
+        let source = runs_source(Some("a\"\n日"), &["~/b".to_owned()], second, 30 * second);
+        let bytes = source.parts().concat();
+        let data = std::str::from_utf8(&bytes[source.script_size()..]).unwrap();
+        let line = data.strip_suffix('\n').unwrap();
+        assert!(!line.contains('\n'));
+        let settings: serde_json::Value = serde_json::from_str(line).unwrap();
+        let expected = serde_json::json!({ "folder": "a\"\n日", "logs": ["~/b"], "interval": 1.0, "deadman": 30 });
+        assert_eq!(settings, expected);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub use crate::transport::diagnose::StepSupport;
 pub use crate::transport::exec::{ExecTemplate, TemplateError};
 pub use crate::transport::srun::{CLUSTER_CACHE_TTL, LineAddress, NodeJobs, StepJob, StepScript};
 
-use crate::model::NodeName;
+use crate::model::{NodeName, Privilege};
 use crate::process::LocalProcess;
 use crate::ssh::trace;
 use crate::ssh::{
@@ -50,6 +50,35 @@ pub enum Reach {
     Ssh(SshTarget),
 }
 
+impl Target {
+    /// Returns true if these names have the node: by name, by label, or by host without user and port.
+    pub fn is_in(&self, names: &BTreeSet<String>) -> bool {
+        let is_host = match &self.reach {
+            Reach::Ssh(ssh) => names.contains(&ssh.host),
+            Reach::Local => false,
+        };
+        is_host || names.contains(self.name.label()) || names.contains(self.name.host())
+    }
+}
+
+/// The nodes on which probes run as root: the settings `sudo` and `allow-signals`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RootNodes {
+    /// All nodes, or those with these names.
+    pub nodes: RootNodeNames,
+    /// Probes that run as root may send signals.
+    pub allows_signals: bool,
+}
+
+/// Which nodes those are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum RootNodeNames {
+    #[default]
+    None,
+    All,
+    Named(BTreeSet<String>),
+}
+
 /// Which client connects to the nodes: the setting `transport`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TransportMode {
@@ -74,6 +103,8 @@ pub struct Options {
     pub srun_program: PathBuf,
     /// The folder of the cache of clusters that refuse SSH.
     pub state: Option<PathBuf>,
+    /// The nodes on which probes run as root.
+    pub root: RootNodes,
 }
 
 impl Options {
@@ -85,6 +116,7 @@ impl Options {
             exec: None,
             srun_program: PathBuf::from("srun"),
             state: None,
+            root: RootNodes::default(),
         }
     }
 }
@@ -121,6 +153,17 @@ impl Transport {
             cluster: Cluster::default(),
             powered_off: Mutex::default(),
         }))
+    }
+
+    /// Returns as whom a probe is to run on a node.
+    pub fn privilege(&self, target: &Target) -> Privilege {
+        let RootNodes { nodes, allows_signals } = &self.0.options.root;
+        let is_root = match nodes {
+            RootNodeNames::None => false,
+            RootNodeNames::All => true,
+            RootNodeNames::Named(names) => target.is_in(names),
+        };
+        if is_root { Privilege::Root { allows_signals: *allows_signals } } else { Privilege::Login }
     }
 
     /// Connects to `target` and starts `command` there under the user's login shell, or under `/bin/sh` on this

@@ -14,6 +14,7 @@ mod portability;
 mod processes;
 mod requests;
 mod sampling;
+mod settings;
 mod termination;
 mod undefined_names;
 mod user_names;

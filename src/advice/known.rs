@@ -93,7 +93,7 @@ impl Known {
 
     /// Returns the login user if it is safe in a command. The configured user is reliable; the one in an
     /// error may have been forged by a node. Without a user the command would be about root, who runs it.
-    pub(super) fn user<'a>(&'a self, user_of_fault: &'a str) -> Option<&'a str> {
+    pub fn user<'a>(&'a self, user_of_fault: &'a str) -> Option<&'a str> {
         let configured = self.value("User");
         let user = if configured.is_empty() { user_of_fault } else { configured };
         is_safe_user(user).then_some(user)

@@ -11,10 +11,11 @@ use crate::app::prompter::Prompter;
 use crate::app::{AppError, limits, log};
 use crate::cli::{Cli, CliCommand, TransportChoice};
 use crate::config::{ConfigPaths, Settings};
+use crate::inventory::{Roster, user_groups};
 use crate::ssh::ClientOptions;
 use crate::storage::user_dirs;
 use crate::time::Clock;
-use crate::transport::{ExecTemplate, Options, TemplateError, Transport, TransportMode};
+use crate::transport::{ExecTemplate, Options, RootNodeNames, RootNodes, Transport, TransportMode};
 
 /// The command line and settings, and what every connection needs.
 pub(super) struct Env {
@@ -99,7 +100,7 @@ impl Env {
     }
 }
 
-fn transport_options(cli: &Cli, settings: &Settings) -> Result<Options, TemplateError> {
+fn transport_options(cli: &Cli, settings: &Settings) -> Result<Options, AppError> {
     let defaults = Options::of_this_process();
     Ok(Options {
         ssh: ClientOptions {
@@ -121,6 +122,23 @@ fn transport_options(cli: &Cli, settings: &Settings) -> Result<Options, Template
         },
         exec: cli.connection.exec.as_deref().map(ExecTemplate::new).transpose()?,
         state: user_dirs::state().map(|folder| folder.join("gtop")),
+        root: root_nodes(cli, settings)?,
         ..defaults
     })
+}
+
+/// Returns the nodes on which probes run as root.
+fn root_nodes(cli: &Cli, settings: &Settings) -> Result<RootNodes, AppError> {
+    let sets = settings.list("sudo");
+    let nodes = if sets.is_empty() || cli.nodes.demo.is_some() {
+        RootNodeNames::None
+    } else if sets.iter().any(|set| set == "*") {
+        RootNodeNames::All
+    } else {
+        let groups = user_groups().with_config_groups(settings.groups.clone());
+        // A comma within a set may have separated it into two.
+        let names = Roster::with_groups(groups).names_of(&[sets.join(",")], "--sudo: ")?;
+        RootNodeNames::Named(names)
+    };
+    Ok(RootNodes { nodes, allows_signals: settings.is_on("allow-signals") })
 }

@@ -70,7 +70,8 @@ fn options(setting: &'static Setting) -> impl Iterator<Item = Arg> {
     let off = (setting.has_option && is_switch).then(|| {
         let help = if setting.off_help.is_empty() { setting.help } else { setting.off_help };
         let is_hidden = !setting.is_on_by_default();
-        fixed_option(off_id(setting), help).hide(is_hidden).overrides_with(setting.name)
+        let option = fixed_option(off_id(setting), help).hide(is_hidden).global(setting.is_global);
+        option.overrides_with(setting.name)
     });
     let flags = setting.flags.iter().map(move |flag| {
         let overridden = overridden_options(setting, flag.name);

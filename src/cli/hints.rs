@@ -145,7 +145,10 @@ impl Misread<'_> {
     fn detached_value(&self) -> Option<String> {
         self.args.iter().enumerate().find_map(|(at, option)| {
             let setting = setting_of_option(option)?;
-            let needs_equals = setting.default_missing_value.is_some() && !matches!(setting.kind, SettingKind::Text(_));
+            // Hosts may follow --sudo, which holds for all of them.
+            let needs_equals = setting.default_missing_value.is_some()
+                && !matches!(setting.kind, SettingKind::Text(_))
+                && setting.name != "sudo";
             let following = self.args.iter().skip(at + 1).take_while(|word| self.is_host(word));
             let values: Vec<&str> =
                 following.copied().filter(|word| setting.kind.parse(word).is_ok()).collect();

@@ -13,8 +13,8 @@ use crate::collect::login_shell::{
 };
 use crate::collect::stderr::StderrTail;
 use crate::fault::LoaderCause;
-use crate::model::{Fault, FaultKind, NodeName, TransportKind};
-use crate::probe::{self, Interpreter, ProbeSettings, ProbeSource};
+use crate::model::{Fault, FaultKind, NodeName, Privilege, SudoRefusal, TransportKind};
+use crate::probe::{self, Interpreter, ProbeSettings, ProbeSource, Script};
 use crate::process::{Exit, Output};
 use crate::text::sanitize;
 use crate::transport::{self, Channel, StepScript, Target, Transport};
@@ -23,12 +23,35 @@ use crate::wire::{Body, Frame, FrameReader, Received, address_of};
 /// Time for the probe's first frame; Python on a slow file system takes seconds.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How a probe is to start.
+#[derive(Clone, Copy, Debug)]
+pub struct ProbeStart {
+    pub interval: Duration,
+    pub privilege: Privilege,
+    /// Why it was not started as root before, although that is wanted.
+    pub sudo_refusal: Option<SudoRefusal>,
+}
+
+/// Why no loader waits for the probe.
+#[derive(Debug)]
+pub enum LoaderError {
+    Fault(Fault),
+    /// The login works, and no loader was started as root: why, with what was printed.
+    SudoRefused(SudoRefusal, String),
+}
+
+impl From<Fault> for LoaderError {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
 /// A node that is connected and was sent the loader.
 #[derive(Debug)]
 pub struct Handshake {
     node: NodeName,
     nonce: String,
-    interval: Duration,
+    start: ProbeStart,
     pub(super) channel: Channel,
     pub(super) reader: FrameReader,
     pub(super) shell: LoginShell,
@@ -39,25 +62,32 @@ impl Handshake {
     pub async fn start(
         transport: &Transport,
         target: &Target,
-        interval: Duration,
+        start: ProbeStart,
     ) -> Result<Self, transport::Fault> {
         let nonce = nonce();
         let node = target.name.clone();
-        let settings = ProbeSettings { interval, ..ProbeSettings::new(node.as_str(), &nonce) };
-        let line = probe::launch_line(&nonce, probe::source(Interpreter::Python, &settings).size());
+        let line = match start.privilege {
+            Privilege::Login => probe::launch_line(&nonce, Script::Python.size()),
+            Privilege::Root { allows_signals } => probe::root_launch_line(&nonce, allows_signals),
+        };
         let step = |step| log::debug!("{node}: {step}");
         let shared = || {
-            let probe::SharedProbe { nonce, script, input } = probe::shared_probe(&nonce, interval);
+            let is_root = start.privilege != Privilege::Login;
+            let refusal = if is_root { Some(SudoRefusal::Step) } else { start.sudo_refusal };
+            let probe::SharedProbe { nonce, script, input } =
+                probe::shared_probe(&nonce, start.interval, refusal);
             StepScript { nonce, script, input, address_of }
         };
         let channel = transport.open_probe(target, &line, &shared, step).await?;
         // The loaders of a shared step announce themselves with the nonce of the step.
         let nonce = channel.step_nonce().map_or_else(|| nonce.clone(), str::to_owned);
+        let is_root = start.privilege != Privilege::Login && channel.step_nonce().is_none();
+        let shell = if is_root { LoginShell::of_root(&nonce) } else { LoginShell::new(&nonce) };
         Ok(Self {
             node: target.name.clone(),
-            shell: LoginShell::new(&nonce),
+            shell,
             nonce,
-            interval,
+            start,
             channel,
             reader: FrameReader::default(),
         })
@@ -68,17 +98,48 @@ impl Handshake {
         &mut self,
         limits: ShellLimits,
         on_slow: OnSlowShell<'_>,
-    ) -> Result<Interpreter, Fault> {
-        let (interpreter, rest) = match self.channel.wait_until_overdue() {
+    ) -> Result<Interpreter, LoaderError> {
+        let announced = match self.channel.wait_until_overdue() {
             Some(overdue) => tokio::select! {
                 biased;
-                announced = self.shell.await_announcement(&mut self.channel) => announced?,
-                () = overdue => return Err(from_transport(&transport::Fault::not_joined())),
+                announced = self.shell.await_announcement(&mut self.channel) => announced,
+                () = overdue => return Err(from_transport(&transport::Fault::not_joined()).into()),
             },
-            None => self.shell.await_loader(&mut self.channel, limits, on_slow).await?,
+            None => self.shell.await_loader(&mut self.channel, limits, on_slow).await,
         };
+        let (interpreter, rest) = announced.map_err(|fault| self.sudo_refusal(fault))?;
+        if self.is_root() && interpreter == Interpreter::Shell {
+            let refusal = SudoRefusal::Python;
+            return Err(LoaderError::SudoRefused(refusal, refusal.text().to_owned()));
+        }
         self.reader.push(&rest);
         Ok(interpreter)
+    }
+
+    /// Returns true if the loader is started as root; a step of a job cannot do that.
+    fn is_root(&self) -> bool {
+        self.start.privilege != Privilege::Login && self.channel.step_nonce().is_none()
+    }
+
+    /// Returns where the login shell began to start sudo, in what it printed.
+    fn sudo_mark_at(&self) -> Option<usize> {
+        let mark = format!("\n{}\n", probe::sudo_mark(&self.nonce)).into_bytes();
+        self.shell.noise().windows(mark.len()).position(|window| window == mark)
+    }
+
+    /// Returns the refusal of sudo if the session ended after the login shell had started it.
+    fn sudo_refusal(&self, fault: Fault) -> LoaderError {
+        if self.sudo_mark_at().is_none() {
+            return fault.into();
+        }
+        let output = fault.detail.rsplit(&probe::sudo_mark(&self.nonce)).next().unwrap_or_default();
+        let output = output.rsplit("after: ").next().unwrap_or_default().trim().to_owned();
+        let refusal = SudoRefusal::of_output(&output);
+        // The connection may also be lost meanwhile.
+        if refusal == SudoRefusal::Failed && fault.kind != FaultKind::NoInterpreter {
+            return fault.into();
+        }
+        LoaderError::SudoRefused(refusal, output)
     }
 
     /// Waits until the login shell has ended or the channel is closed.
@@ -92,7 +153,8 @@ impl Handshake {
         // of its nodes itself.
         if self.channel.step_nonce().is_none() {
             let settings = ProbeSettings {
-                interval: self.interval,
+                interval: self.start.interval,
+                sudo_refusal: self.start.sudo_refusal,
                 ..ProbeSettings::new(self.node.as_str(), &self.nonce)
             };
             let source = probe::source(interpreter, &settings);
@@ -129,7 +191,9 @@ impl Handshake {
 
     /// Returns what the login files printed before the loader, the last 4 kB of it.
     pub fn noise(&self) -> &[u8] {
-        self.shell.noise()
+        let noise = self.shell.noise();
+        // What sudo prints is no output of the login files.
+        self.sudo_mark_at().and_then(|mark| noise.get(..mark)).unwrap_or(noise)
     }
 
     /// Returns the text the node showed before login, without control characters.
@@ -157,7 +221,7 @@ pub async fn start_script(
     on_slow: OnSlowShell<'_>,
 ) -> Result<(Channel, Vec<u8>), Fault> {
     let nonce = nonce();
-    let line = probe::launch_line(&nonce, source.size());
+    let line = probe::launch_line(&nonce, source.script_size());
     let mut channel =
         transport.open(target, &line, |_phase| {}).await.map_err(|fault| from_transport(&fault))?;
     let mut shell = LoginShell::new(&nonce);

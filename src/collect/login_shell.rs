@@ -93,8 +93,16 @@ pub(super) struct LoginShell {
 
 impl LoginShell {
     pub(super) fn new(nonce: &str) -> Self {
-        let stderr = StderrTail::default();
-        Self { greeting: Greeting::new(nonce), stderr, exit: None, delay: None }
+        Self::with_greeting(Greeting::new(nonce))
+    }
+
+    /// Makes one that starts the loader by sudo.
+    pub(super) fn of_root(nonce: &str) -> Self {
+        Self::with_greeting(Greeting::of_root(nonce))
+    }
+
+    fn with_greeting(greeting: Greeting) -> Self {
+        Self { greeting, stderr: StderrTail::default(), exit: None, delay: None }
     }
 
     /// Returns what the login files printed before the loader, the last 4 kB of it.

@@ -85,7 +85,13 @@ impl RequestQueue {
         let queue = nodes.get_mut(node).ok_or(RequestError::UnknownNode)?;
         let commands = queue.commands.as_ref().ok_or(RequestError::Down)?;
         if !commands.contains(&request.command()) {
-            return Err(RequestError::Unsupported);
+            // Every other probe takes signals.
+            let is_signal = matches!(request, ProcessRequest::Signal(..));
+            return Err(if is_signal {
+                RequestError::RootReadOnly
+            } else {
+                RequestError::Unsupported
+            });
         }
         queue.waiting.retain(|pending| !pending.is_cancelled());
         if queue.waiting.len() >= MAX_OPEN_REQUESTS {
@@ -169,7 +175,9 @@ mod tests {
         let other = NodeName::new("gpu02").unwrap();
         assert_eq!(client.request(&other, TERM, SOON).await, Err(RequestError::UnknownNode));
         let (_, client, node) = queue_with(Some(&["tree"]));
-        assert_eq!(client.request(&node, TERM, SOON).await, Err(RequestError::Unsupported));
+        assert_eq!(client.request(&node, TERM, SOON).await, Err(RequestError::RootReadOnly));
+        let detail = ProcessRequest::Detail(KEY);
+        assert_eq!(client.request(&node, detail, SOON).await, Err(RequestError::Unsupported));
         let (_, client, node) = queue_with(Some(&["signal"]));
         assert_eq!(client.readonly().request(&node, TERM, SOON).await, Err(RequestError::ReadOnly));
     }

@@ -7,12 +7,14 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
 use crate::collect::fault::from_transport;
-use crate::collect::handshake::{Handshake, close_fault, exit_fault};
+use crate::collect::handshake::{Handshake, LoaderError, ProbeStart, close_fault, exit_fault};
 use crate::collect::login_shell::{OnSlowShell, ShellDelay, ShellLimits};
 use crate::collect::park::NoDelayGuard;
 use crate::collect::requests::{MAX_OPEN_REQUESTS, PendingRequest, RequestQueue};
 use crate::collect::{Collector, CollectorConfig, FOCUS_INTERVAL};
-use crate::model::{Fault, FaultKind, Focus, Link, NodeName, ProcessRequest, RequestError};
+use crate::model::{
+    Fault, FaultKind, Focus, Link, NodeName, Privilege, ProcessRequest, RequestError,
+};
 use crate::probe::{self, ProbeCommand};
 use crate::process::Output;
 use crate::text::sanitize;
@@ -73,6 +75,8 @@ impl From<Fault> for OpenError {
 
 impl ProbeSession {
     /// Connects to a node, starts the probe and waits for its first frame.
+    ///
+    /// Where sudo refuses a probe as root, one runs without it, and says so: the node keeps its values.
     pub(super) async fn open(
         transport: &Transport,
         target: &Target,
@@ -80,15 +84,26 @@ impl ProbeSession {
         limits: ShellLimits,
         on_slow: OnSlowShell<'_>,
     ) -> Result<Box<Self>, OpenError> {
-        let handshake = Handshake::start(transport, target, interval).await;
-        let mut handshake = handshake.map_err(|fault| from_transport(&fault))?;
-        let interpreter = match handshake.await_loader(limits, on_slow).await {
-            Ok(interpreter) => interpreter,
-            Err(fault) => {
-                let delay = handshake.shell.delay;
-                let is_kept = delay == Some(ShellDelay::Slow) && handshake.channel.has_keepalive();
-                let shell = is_kept.then(|| Box::new(handshake));
-                return Err(OpenError { fault, delay, shell });
+        let privilege = transport.privilege(target);
+        let mut start = ProbeStart { interval, privilege, sudo_refusal: None };
+        let (mut handshake, interpreter) = loop {
+            let handshake = Handshake::start(transport, target, start).await;
+            let mut handshake = handshake.map_err(|fault| from_transport(&fault))?;
+            match handshake.await_loader(limits, &mut *on_slow).await {
+                Ok(interpreter) => break (handshake, interpreter),
+                Err(LoaderError::SudoRefused(refusal, output)) => {
+                    log::info!("{}: not root: {output}", target.name);
+                    start.privilege = Privilege::Login;
+                    start.sudo_refusal = Some(refusal);
+                    handshake.close().await;
+                }
+                Err(LoaderError::Fault(fault)) => {
+                    let delay = handshake.shell.delay;
+                    let is_kept =
+                        delay == Some(ShellDelay::Slow) && handshake.channel.has_keepalive();
+                    let shell = is_kept.then(|| Box::new(handshake));
+                    return Err(OpenError { fault, delay, shell });
+                }
             }
         };
         let hello = handshake.start_probe(interpreter).await?;

@@ -237,12 +237,12 @@ impl FileParser<'_> {
     }
 }
 
-/// Rejects malformed node sets of `hosts` and `exclude`. Sets with groups or logins are checked when they are
+/// Rejects malformed node sets of `hosts`, `exclude` and `sudo`. Sets with groups or logins are checked when they are
 /// used.
 fn check_node_set(name: &str, value: SettingValue) -> Result<SettingValue, String> {
-    if let ("hosts" | "exclude", SettingValue::List(all)) = (name, &value) {
+    if let ("hosts" | "exclude" | "sudo", SettingValue::List(all)) = (name, &value) {
         let set = all.join(",");
-        if !set.contains(['@', ':']) {
+        if !set.contains(['@', ':', '*']) {
             nodeset::expand(&set).map_err(|why| why.to_string())?;
         }
     }

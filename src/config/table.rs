@@ -47,6 +47,19 @@ const NODES: &[Setting] = &[
     option("exclude", List(check::any), "SET")
         .help("Exclude these nodes from every source: a node set such as gpu[03,07], or @down")
         .without_option(),
+    option("sudo", List(check::any), "SET")
+        .help(
+            "Run the probe as root, through sudo -n, on these nodes: a node set such as @a100; on \
+             all nodes if none is given. It needs a line in sudoers there (gtop probe --sudoers)",
+        )
+        .bare("*")
+        .global(),
+    switch("allow-signals")
+        .help(
+            "Let probes that run as root send signals, to the processes of any user; without it \
+             they only read",
+        )
+        .global(),
     option("login", Text(check::login), "NAME")
         .help("Login user, unless the host names another")
         .short('l')

@@ -3,8 +3,8 @@
 use tokio::time::{Instant, timeout};
 
 use crate::advice::{self, Known};
-use crate::collect::{Handshake, ShellHistory};
-use crate::doctor::{StepResult, StepStatus, backends};
+use crate::collect::{Handshake, LoaderError, ShellHistory};
+use crate::doctor::{StepResult, StepStatus, backends, sudo};
 use crate::model::{Fault, TransportKind};
 use crate::probe::{self, Interpreter};
 use crate::process::Output;
@@ -52,15 +52,26 @@ pub(super) async fn add_steps(
         StepResult::failed(step, sanitize(&fault.message(), 900))
             .with_advice(&advice::of_fault(fault, known))
     };
+    let privilege = python_search.transport.privilege(python_search.target);
     let interpreter = match loaded {
         Ok(interpreter) => interpreter,
-        Err(fault) => {
+        Err(LoaderError::SudoRefused(refusal, output)) => {
+            steps.push(shell);
+            let row = sudo::refused_step(refusal, &output, known, privilege);
+            steps.push(row.with_duration(began.elapsed()));
+            handshake.close().await;
+            return;
+        }
+        Err(LoaderError::Fault(fault)) => {
             let row = failed("login shell", &fault);
             steps.push(row.with_duration(began.elapsed()));
             return;
         }
     };
     steps.push(shell.with_duration(began.elapsed()));
+    if handshake.via() != TransportKind::Step {
+        steps.extend(sudo::permitted_step(privilege));
+    }
     let began = Instant::now();
     let frame = handshake.start_probe(interpreter).await;
     let arrival = clock.now();
@@ -139,15 +150,17 @@ fn enclosing_job_step(hello: &Hello, via: TransportKind) -> Option<StepResult> {
 
 fn probe_step(hello: &Hello) -> StepResult {
     let Hello { host, kernel, arch, cpus, tick, uid, user, hidepid, .. } = hello;
+    let is_sudo = hello.sudo.as_deref() == Some("root");
+    let by_sudo = if is_sudo { ", root by sudo" } else { "" };
     let short = |text: &str| sanitize(text, 100);
     let finding = format!(
-        "{}, Linux {}, {}, {cpus} CPUs, {tick} ticks per second, as {} (uid {uid}), hidepid {hidepid}",
+        "{}, Linux {}, {}, {cpus} CPUs, {tick} ticks per second, as {} (uid {uid}{by_sudo}), hidepid {hidepid}",
         short(host),
         short(kernel),
         short(arch),
         short(user)
     );
-    if *hidepid == 0 || *uid == 0 {
+    if *hidepid == 0 || *uid == 0 || is_sudo {
         return StepResult::ok("probe", finding);
     }
     StepResult::note("probe", finding)

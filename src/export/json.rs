@@ -25,7 +25,7 @@ use crate::insight::note::Note;
 use crate::metrics::Usage;
 use crate::model::{
     Ancestor, Bytes, Device, DeviceFault, DriverFacts, Fault, Link, LinkCounters, NodeName,
-    Percent, Reason, SchedulerNode, Source, SourceFault, Space, TpuCore, TransportKind,
+    Percent, Reason, SchedulerNode, Source, SourceFault, Space, SudoState, TpuCore, TransportKind,
     UnreadableDevices, Watts,
 };
 use crate::time::Timestamp;
@@ -372,6 +372,8 @@ object! {
         probe: Option<&'a str> = hello.map(|hello| &*hello.probe),
         /// Mount option hidepid of /proc; above 0, processes of other users may be hidden.
         hidepid: Option<u8> = hello.map(|hello| hello.host.hidepid),
+        /// With --sudo: root if the probe runs as root, otherwise a word that says why not; null without --sudo.
+        sudo: Option<&'a str> = hello.and_then(|hello| hello.sudo).map(SudoState::as_str),
         /// True if the probe runs in its own PID namespace and sees no processes outside it.
         contained: Option<bool> = hello.map(|hello| hello.host.is_contained),
         /// Accelerators on the PCI bus that gtop cannot read.

@@ -141,6 +141,7 @@ impl Anonymizer {
         let version = kernel.split(|letter: char| !letter.is_ascii_digit() && letter != '.').next();
         Hello {
             has_evidence: hello.has_evidence,
+            sudo: hello.sudo,
             probe: Arc::clone(&hello.probe),
             is_shell_probe: hello.is_shell_probe,
             host: HostFacts {

@@ -12,6 +12,7 @@ use crate::insight::device_flag::DeviceFlag;
 use crate::insight::note::{NextAttempt, Note};
 use crate::model::{
     Device, Fault, FaultKind, Freshness, JobId, JobList, Link, SchedulerNode, SourceFault,
+    SudoState,
 };
 use crate::text::UNKNOWN;
 use crate::time::Timestamp;
@@ -104,6 +105,7 @@ pub(crate) fn status_notes(fleet: &Fleet, node: &Node, now: Timestamp) -> Vec<No
         notes.push(Note::Stale(age));
     }
     notes.extend(faults);
+    notes.extend(sudo_note(node));
     if status == NodeStatus::Fresh {
         notes.extend(node.unusual_age(now).map(Note::Aged));
     }
@@ -112,6 +114,14 @@ pub(crate) fn status_notes(fleet: &Fleet, node: &Node, now: Timestamp) -> Vec<No
     notes.extend(unreadable);
     notes.extend(device_count::notes(node, now));
     notes
+}
+
+/// Says why the probe does not run as root, if that is wanted.
+fn sudo_note(node: &Node) -> Option<Note> {
+    match node.hello.as_ref()?.sudo? {
+        SudoState::Root => None,
+        SudoState::Refused(refusal) => Some(Note::SudoRefused(refusal)),
+    }
 }
 
 /// Returns what the scheduler says of a node that cannot be reached, and how long ago.

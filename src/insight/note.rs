@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::advice::{self, Advice, Known};
 use crate::insight::Severity;
 use crate::insight::device_flag::DeviceFlag;
-use crate::model::{Fault, NodeName, Source, SourceFault, SourceFaultKind};
+use crate::model::{Fault, NodeName, Source, SourceFault, SourceFaultKind, SudoRefusal};
 use crate::text::excerpt_line;
 use crate::time::{format_age, format_duration};
 
@@ -33,6 +33,8 @@ pub(crate) enum Note {
     Down(Box<Fault>),
     /// When it is tried again.
     NextAttempt(NextAttempt),
+    /// The probe does not run as root, although that is wanted.
+    SudoRefused(SudoRefusal),
     /// A source of values fails, for so long.
     SourceFault { source: Source, fault: Box<SourceFault>, span: Duration },
     /// A source of values has not answered yet.
@@ -129,6 +131,7 @@ impl Note {
             Self::Aged(_) => "aged",
             Self::Down(_) => "down",
             Self::NextAttempt(_) => "next_attempt",
+            Self::SudoRefused(_) => "sudo_refused",
             Self::SourceFault { .. } => "source_fault",
             Self::SourceStarting(_) => "source_starting",
             Self::NoneSelected => "none_selected",
@@ -151,6 +154,7 @@ impl Note {
             Self::Down(_) => Severity::Error,
             Self::SameMachine(_)
             | Self::Stale(_)
+            | Self::SudoRefused(_)
             | Self::UnlistedDevices(_)
             | Self::BelowScheduler { .. }
             | Self::ClosedBySlurm { .. }
@@ -197,6 +201,7 @@ impl Note {
             Self::Aged(age) => format!("{} old", format_age(*age)),
             Self::Down(fault) => fault.message(),
             Self::NextAttempt(next) => next.text(),
+            Self::SudoRefused(refusal) => format!("not root: {}", refusal.text()),
             Self::SourceFault { source, fault, span } => source_fault_text(source, fault, *span),
             Self::SourceStarting(source) => format!("starting {source}"),
             Self::NoneSelected => "no devices selected".to_owned(),
@@ -245,6 +250,9 @@ impl Note {
             Self::NextAttempt(NextAttempt::In(_) | NextAttempt::Soon) => {
                 "gtop tries again by itself"
             }
+            Self::SudoRefused(_) => {
+                "the probe runs as the user who logs in, so what only root sees is missing"
+            }
             Self::SourceFault { fault, .. } => {
                 let call = if fault.call.is_empty() { "" } else { "the call " };
                 let colon = if fault.message.is_empty() { "" } else { ": " };
@@ -292,6 +300,7 @@ impl Note {
             Self::Stale(_) => advice::source::STALE,
             Self::NextAttempt(NextAttempt::OnRequest) => advice::source::ON_REQUEST,
             Self::NextAttempt(NextAttempt::In(_) | NextAttempt::Soon) => advice::source::AT_ONCE,
+            Self::SudoRefused(refusal) => advice::root::of_note(*refusal),
             Self::SourceFault { fault, .. } => advice::source::of_source(fault.kind),
             Self::SourceStarting(_) | Self::Aged(_) => advice::source::PERSISTENCE,
             Self::NoneSelected => advice::source::NONE_SELECTED,

@@ -182,6 +182,9 @@ pub enum RequestError {
     /// The probe does not support the command.
     #[error("the probe on the node cannot do that; it needs Python 3.6 or newer")]
     Unsupported,
+    /// The probe runs as root and refuses what changes something.
+    #[error("the probe runs as root and only reads; start gtop with --allow-signals")]
+    RootReadOnly,
     /// gtop runs read-only.
     #[error("sending signals is disabled")]
     ReadOnly,

@@ -11,6 +11,7 @@ use crate::model::host::{HostFacts, HostReading, HostSlowReading};
 use crate::model::id::Source;
 use crate::model::pci::UnreadableDevices;
 use crate::model::process::{DeviceUse, ProcessReading, UnseenProcess};
+use crate::model::sudo::SudoState;
 use crate::time::{ClockOffset, Timestamp};
 
 /// The first frame of a probe, about itself and its host.
@@ -32,6 +33,8 @@ pub struct Hello {
     pub commands: Vec<Arc<str>>,
     /// It tells how the scheduler numbers and confines devices.
     pub has_evidence: bool,
+    /// Whether it runs as root; `None` where that is not wanted.
+    pub sudo: Option<SudoState>,
 }
 
 impl Hello {

@@ -3,7 +3,7 @@
 //! Nothing may be sent to a node before it: a login file that reads stdin, or starts another shell, would
 //! swallow the script or run it line by line.
 
-use super::{Interpreter, strip_unsafe};
+use super::{Interpreter, Script, strip_unsafe};
 
 /// How much output before the announcement is kept for error messages.
 const MAX_NOISE_BYTES: usize = 4096;
@@ -25,14 +25,32 @@ pub enum GreetingProgress {
 /// Searches the first bytes of a session for the loader's announcement.
 #[derive(Debug)]
 pub struct Greeting {
-    mark: Vec<u8>,
+    /// The announcement of each interpreter.
+    announcements: [(Vec<u8>, Interpreter); 2],
     received: Vec<u8>,
 }
 
 impl Greeting {
     /// Expects a loader with this nonce.
     pub fn new(nonce: &str) -> Self {
-        Self { mark: format!("\n{}", strip_unsafe(nonce)).into_bytes(), received: Vec::new() }
+        Self::with_python(nonce, nonce)
+    }
+
+    /// Expects a loader that sudo starts: it knows no nonce and announces the hash of the script it waits for.
+    pub fn of_root(nonce: &str) -> Self {
+        Self::with_python(nonce, &Script::Python.sha256())
+    }
+
+    fn with_python(nonce: &str, python: &str) -> Self {
+        let line = |text: &str| format!("\n{text}\n").into_bytes();
+        let shell = format!("{} NOPY", strip_unsafe(nonce));
+        Self {
+            announcements: [
+                (line(&strip_unsafe(python)), Interpreter::Python),
+                (line(&shell), Interpreter::Shell),
+            ],
+            received: Vec::new(),
+        }
     }
 
     /// Adds received bytes; must not be called again after it has returned [`GreetingProgress::Ready`].
@@ -40,8 +58,9 @@ impl Greeting {
         self.received.extend_from_slice(bytes);
         let found = self.find_announcement();
         let Some((start, end, interpreter)) = found else {
-            // The end may be the start of a mark, so more than the noise is kept.
-            self.truncate_to_last(MAX_NOISE_BYTES + self.mark.len() + 8);
+            // The end may be the start of an announcement, so more than the noise is kept.
+            let longest = self.announcements.iter().map(|(text, _)| text.len()).max();
+            self.truncate_to_last(MAX_NOISE_BYTES + longest.unwrap_or(0));
             return GreetingProgress::NotYet;
         };
         let rest = self.received.split_off(end);
@@ -58,16 +77,11 @@ impl Greeting {
 
     /// Returns where the announcement starts and ends, and its interpreter.
     fn find_announcement(&self) -> Option<(usize, usize, Interpreter)> {
-        let starts = self.received.windows(self.mark.len()).enumerate();
-        starts.filter(|(_, window)| *window == self.mark).find_map(|(start, _)| {
-            let after = start + self.mark.len();
-            let tail = self.received.get(after..)?;
-            if tail.starts_with(b"\n") {
-                return Some((start, after + 1, Interpreter::Python));
-            }
-            let nopy = b" NOPY\n";
-            tail.starts_with(nopy).then_some((start, after + nopy.len(), Interpreter::Shell))
-        })
+        let found = self.announcements.iter().filter_map(|(text, interpreter)| {
+            let start = self.received.windows(text.len()).position(|window| window == text)?;
+            Some((start, start + text.len(), *interpreter))
+        });
+        found.min_by_key(|(start, ..)| *start)
     }
 
     fn truncate_to_last(&mut self, length: usize) {

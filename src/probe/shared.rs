@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Interpreter, ProbeSettings, build_source, loader, strip_unsafe};
+use super::{Interpreter, ProbeSettings, loader, source_with_fragments, strip_unsafe};
+use crate::model::SudoRefusal;
 
 /// Maximum bytes of a piece of a frame: with the longest node name twice, a line stays below 900 bytes.
 const MAX_PIECE_BYTES: usize = 340;
@@ -21,45 +22,43 @@ pub struct SharedProbe {
     pub input: Vec<u8>,
 }
 
-/// Returns the probe for all nodes of a step.
+/// Returns the probe for all nodes of a step; `sudo_refusal` if it should run as root, which a step cannot.
 ///
 /// A Python loader reads exactly the bytes of its script, and its probe skips lines that are no commands. An sh loader
 /// discards what it has read at the line that is the nonce with a dash, after which its script begins.
-pub fn shared_probe(nonce: &str, interval: Duration) -> SharedProbe {
-    let settings = ProbeSettings { interval, ..ProbeSettings::new("", nonce) };
-    let name = format!("os.environ[\"{NODE_NAME_VARIABLE}\"]");
-    let mut input =
-        build_source(Interpreter::Python, &settings, &name, MAX_PIECE_BYTES).parts().concat();
+pub fn shared_probe(
+    nonce: &str,
+    interval: Duration,
+    sudo_refusal: Option<SudoRefusal>,
+) -> SharedProbe {
+    let settings = ProbeSettings { interval, sudo_refusal, ..ProbeSettings::new("-", nonce) };
+    let part = |interpreter| source_with_fragments(interpreter, &settings, MAX_PIECE_BYTES);
     let nonce = strip_unsafe(nonce);
     let skip = format!("[ \"$l\" = {nonce}- ]&&{{ s=;continue;}};");
-    let script = loader(&nonce, input.len(), &format!(" ${NODE_NAME_VARIABLE}"), &skip);
+    let python = part(Interpreter::Python);
+    let script = loader(&nonce, python.script_size(), &format!(" ${NODE_NAME_VARIABLE}"), &skip);
+    let mut input = python.parts().concat();
     input.extend_from_slice(format!("\n{nonce}-\n").as_bytes());
-    let shell = build_source(
-        Interpreter::Shell,
-        &settings,
-        &format!("${NODE_NAME_VARIABLE}"),
-        MAX_PIECE_BYTES,
-    );
-    input.extend(shell.parts().concat());
+    input.extend(part(Interpreter::Shell).parts().concat());
     SharedProbe { nonce, script, input }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probe::Script;
 
     #[test]
     fn both_scripts_know_their_node_and_write_short_lines() {
-        let shared = shared_probe("n0nce", Duration::from_secs(2));
-        let mark = b"\nn0nce-\n";
-        let at = shared.input.windows(mark.len()).position(|bytes| bytes == mark).unwrap();
-        let (python, shell) = shared.input.split_at(at);
-        let [python, shell] = [python, &shell[mark.len()..]].map(String::from_utf8_lossy);
-        assert!(python.starts_with("NODE=os.environ[\"SLURMD_NODENAME\"]\nINTERVAL=2.0\n"));
-        assert!(python.contains("\nSHORT=340\n"));
-        assert!(shell.starts_with("NODE=$SLURMD_NODENAME INTERVAL=2.0 DEADMAN=30 SHORT=340\n"));
-        assert!(shell.ends_with("\nn0nce\n"));
-        assert!(shared.script.contains(&format!(" {at} ")));
+        let shared = shared_probe("n0nce", Duration::from_secs(2), None);
+        let settings = b"- 2.0 30 340 -\n";
+        let python = Script::Python.parts().concat();
+        let rest = shared.input.strip_prefix(python.as_slice()).unwrap();
+        let rest = rest.strip_prefix(settings).unwrap().strip_prefix(b"\nn0nce-\n").unwrap();
+        let shell = Script::Shell.parts().concat();
+        let rest = rest.strip_prefix(shell.as_slice()).unwrap();
+        assert_eq!(rest, [&b"n0nce\n"[..], settings].concat());
+        assert!(shared.script.contains(&format!(" {} ", python.len())));
         const { assert!(MAX_PIECE_BYTES + 2 * 255 + 50 <= 900) };
     }
 }

@@ -1,4 +1,4 @@
-//! Parses what a client sends to a probe: the launch line, the header of the source, and command lines.
+//! Parses what a client sends to a probe: the launch line, the settings, and command lines.
 
 use std::time::Duration;
 
@@ -38,9 +38,9 @@ impl LaunchLine {
     }
 }
 
-/// The settings at the start of a source.
+/// The settings that follow a source.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct SourceHeader {
+pub(crate) struct ProbeSettings {
     /// The client's name for the node; commands for other nodes are ignored.
     pub(crate) node: String,
     /// Seconds between ticks.
@@ -49,18 +49,15 @@ pub(crate) struct SourceHeader {
     pub(crate) dead_man: Duration,
 }
 
-impl SourceHeader {
-    /// Parses `NODE="gpu01"`, `INTERVAL=1.0`, `DEADMAN=30`, on one or several lines, quoted or not.
-    pub(crate) fn parse(source: &str) -> Self {
-        let value = |name: &str| {
-            let words = source.lines().take(16).flat_map(str::split_whitespace);
-            let mut values = words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-            values.next().map(|value| value.trim_matches(['"', '\'', ';']).to_owned())
-        };
-        let interval = value("INTERVAL").and_then(|text| text.parse().ok()).filter(|i| *i > 0.0);
-        let dead_man = value("DEADMAN").and_then(|text| text.parse().ok());
+impl ProbeSettings {
+    /// Parses `gpu01 1.0 30 0 -`; missing words have defaults.
+    pub(crate) fn parse(line: &str) -> Self {
+        let mut words = line.split_whitespace();
+        let node = words.next().unwrap_or_default().to_owned();
+        let interval = words.next().and_then(|text| text.parse().ok()).filter(|i| *i > 0.0);
+        let dead_man = words.next().and_then(|text| text.parse().ok());
         Self {
-            node: value("NODE").unwrap_or_default(),
+            node,
             interval: clamp_interval(interval.unwrap_or(1.0)),
             dead_man: Duration::from_secs(dead_man.unwrap_or(30)),
         }
@@ -155,21 +152,15 @@ mod tests {
     }
 
     #[test]
-    fn the_header_of_both_probes_is_read() {
-        let header = |node: &str, interval, dead_man| SourceHeader {
+    fn the_settings_of_both_probes_are_read() {
+        let settings = |node: &str, interval, dead_man| ProbeSettings {
             node: node.to_owned(),
             interval,
             dead_man: Duration::from_secs(dead_man),
         };
-        let expected = header("ada@gpu01:22", 0.25, 7);
-        for source in [
-            "NODE=\"ada@gpu01:22\"\nINTERVAL=0.25\nDEADMAN=7\nimport os\n",
-            "NODE=ada@gpu01:22 INTERVAL=0.25 DEADMAN=7\n. x\n",
-            "NODE='ada@gpu01:22'; INTERVAL=0.25; DEADMAN=7\n",
-        ] {
-            assert_eq!(SourceHeader::parse(source), expected, "{source}");
-        }
-        assert_eq!(SourceHeader::parse("import os\n"), header("", 1.0, 30));
+        let parsed = ProbeSettings::parse("ada@gpu01:22 0.25 7 0 -");
+        assert_eq!(parsed, settings("ada@gpu01:22", 0.25, 7));
+        assert_eq!(ProbeSettings::parse("gpu01 x"), settings("gpu01", 1.0, 30));
     }
 
     #[test]

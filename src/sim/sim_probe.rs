@@ -13,7 +13,7 @@ use crate::model::{ProcessRequest, Signal};
 use crate::probe::ProbeCommand;
 use crate::sim::corrupt::{BANNER, corrupt_answers, corrupt_frame};
 use crate::sim::injected_fault::InjectedFault;
-use crate::sim::launch::{LaunchLine, LineSplitter, SourceHeader, parse_command};
+use crate::sim::launch::{LaunchLine, LineSplitter, ProbeSettings, parse_command};
 use crate::sim::machine::{BACKEND, DriverState, Machine, SampleRequest};
 use crate::sim::rng::Rng;
 use crate::wire::body::{Body, Bye, Cost, Sample};
@@ -90,17 +90,19 @@ impl ProbedNode {
         let is_shell = self.fault == Some(InjectedFault::NoPython);
         let announcement = if is_shell { " NOPY\n" } else { "\n" };
         send_text(&output, &format!("\n{}{announcement}", launch.nonce)).await;
-        let source_and_rest = if is_shell {
+        let rest = if is_shell {
             read_shell_source(&mut input, &launch).await
         } else {
             read_python_source(&mut input, &launch).await
         };
-        let Some((source, rest)) = source_and_rest else { return ProbeExit::Exited(3) };
+        let Some(rest) = rest else { return ProbeExit::Exited(3) };
         if self.fault == Some(InjectedFault::Silent) {
             return wait_for_eof(&mut input).await;
         }
-        let header = SourceHeader::parse(&String::from_utf8_lossy(&source));
-        let mut probe = SimProbe::new(self, header, output);
+        let Some((settings, rest)) = read_line(&mut input, rest).await else {
+            return ProbeExit::Exited(3);
+        };
+        let mut probe = SimProbe::new(self, ProbeSettings::parse(&settings), output);
         probe.on_input(&rest);
         probe.run(input).await
     }
@@ -116,32 +118,44 @@ async fn wait_for_eof(input: &mut mpsc::Receiver<Bytes>) -> ProbeExit {
     ProbeExit::Exited(0)
 }
 
-/// Reads the source; returns it and the bytes after it.
+/// Reads a line; returns it and the bytes after it.
+async fn read_line(
+    input: &mut mpsc::Receiver<Bytes>,
+    mut received: Vec<u8>,
+) -> Option<(String, Vec<u8>)> {
+    loop {
+        if let Some(end) = received.iter().position(|byte| *byte == b'\n') {
+            let rest = received.split_off(end + 1);
+            return Some((String::from_utf8_lossy(&received).into_owned(), rest));
+        }
+        received.extend_from_slice(&input.recv().await?);
+    }
+}
+
+/// Reads the source; returns the bytes after it.
 async fn read_python_source(
     input: &mut mpsc::Receiver<Bytes>,
     launch: &LaunchLine,
-) -> Option<(Vec<u8>, Vec<u8>)> {
+) -> Option<Vec<u8>> {
     let mut source = Vec::new();
     while source.len() < launch.length {
         source.extend_from_slice(&input.recv().await?);
     }
-    let rest = source.split_off(launch.length);
-    Some((source, rest))
+    Some(source.split_off(launch.length))
 }
 
-/// Reads the source up to the line with the nonce; returns it and the bytes after it.
+/// Reads the source up to the line with the nonce; returns the bytes after it.
 async fn read_shell_source(
     input: &mut mpsc::Receiver<Bytes>,
     launch: &LaunchLine,
-) -> Option<(Vec<u8>, Vec<u8>)> {
+) -> Option<Vec<u8>> {
     let end = format!("\n{}\n", launch.nonce);
     // The first line may be the nonce already.
     let mut source = vec![b'\n'];
     loop {
         let found = source.windows(end.len()).position(|window| window == end.as_bytes());
         if let Some(at) = found {
-            let rest = source.split_off(at + end.len());
-            return Some((source, rest));
+            return Some(source.split_off(at + end.len()));
         }
         if source.len() > 1 << 20 {
             return None;
@@ -187,7 +201,7 @@ struct SimProbe<'a> {
 }
 
 impl<'a> SimProbe<'a> {
-    fn new(node: &'a ProbedNode, header: SourceHeader, output: mpsc::Sender<Bytes>) -> Self {
+    fn new(node: &'a ProbedNode, settings: ProbeSettings, output: mpsc::Sender<Bytes>) -> Self {
         let began = node.now();
         let machine = match node.fault {
             Some(InjectedFault::Reboot { after }) if began >= after.as_secs_f64() => {
@@ -198,16 +212,16 @@ impl<'a> SimProbe<'a> {
         Self {
             node,
             machine,
-            node_name: header.node,
+            node_name: settings.node,
             output,
             lines: LineSplitter::default(),
             began,
-            interval: header.interval,
+            interval: settings.interval,
             focus: None,
             announced: None,
             next: began,
-            dead_man: header.dead_man,
-            dies_at: Instant::now() + header.dead_man,
+            dead_man: settings.dead_man,
+            dies_at: Instant::now() + settings.dead_man,
             number: 0,
             since: f64::NEG_INFINITY,
             uses_since: f64::NEG_INFINITY,
@@ -494,8 +508,8 @@ mod tests {
     fn start_probe(node: &ProbedNode) -> TestClient {
         let (input, receiver) = mpsc::channel(8);
         let (output, frames) = mpsc::channel(4);
-        let source = "NODE=\"gpu01\"\nINTERVAL=1.0\n";
-        let line = format!("sh -c 'x {} {NONCE}'", source.len());
+        let source = "import os\ngpu01 1.0 30 0 -\n";
+        let line = format!("sh -c 'x {} {NONCE}'", "import os\n".len());
         let began = Instant::now();
         input.try_send(Bytes::from_static(source.as_bytes())).unwrap();
         let node = node.clone();

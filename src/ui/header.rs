@@ -2,7 +2,7 @@
 
 use crate::fleet::{DeviceCount, Node, Totals};
 use crate::insight::FleetView;
-use crate::model::RecorderState;
+use crate::model::{Link, RecorderState, SudoState};
 use crate::query::SortOrder;
 use crate::time::{format_age, format_duration};
 use crate::ui::View;
@@ -56,6 +56,9 @@ fn title_line(
     if timeline.is_some() {
         left = left.text("REPLAY", Tone::Warn).gap(2);
     }
+    if screen.is_some() && timeline.is_none() && fleet_view.nodes().any(|node| is_root(node)) {
+        left = left.text("ROOT", Tone::Warn).gap(2);
+    }
     left = left.text(text, Tone::Strong);
     // On narrow screens the age of the job list is dropped first, then the title is cut, then words; the
     // clock goes last.
@@ -86,6 +89,12 @@ fn title_line(
     let aged = age.map(|age| left.clone().gap(2).text(age, Tone::Faint));
     let fits = |line: &Line| line.width().saturating_add(right.width()) < width;
     aged.filter(fits).unwrap_or(left).with_right(right, width)
+}
+
+/// Returns true if the probe of a node runs as root by sudo.
+fn is_root(node: &Node) -> bool {
+    node.link == Link::Up
+        && node.hello.as_ref().is_some_and(|hello| hello.sudo == Some(SudoState::Root))
 }
 
 /// Returns how long has been recorded, or that nothing can be, from the longest form to the shortest.

@@ -6,7 +6,9 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::fleet::{Node, Process};
 use crate::insight::FleetView;
-use crate::model::{Link, NodeName, ProcessKey, ProcessState, Reason, UnseenProcess, UnseenReason};
+use crate::model::{
+    Link, NodeName, ProcessKey, ProcessState, Reason, SudoState, UnseenProcess, UnseenReason,
+};
 use crate::text::width_of;
 use crate::ui::widgets::line::{Tone, truncate};
 
@@ -21,7 +23,7 @@ pub(crate) struct ProcessTarget {
     pub(super) key: ProcessKey,
     pub(super) user: Option<Arc<str>>,
     pub(super) command: Arc<str>,
-    /// True if the process belongs to the login that the probe runs as.
+    /// True if the process belongs to the login of the probe.
     pub(super) is_ours: Option<bool>,
     /// True if the process uses a device, so that samples show when it ends.
     pub(super) is_on_device: bool,
@@ -117,6 +119,12 @@ impl ProcessTarget {
     /// Returns the key under which the process is tagged.
     pub(super) fn tag(&self) -> (NodeName, ProcessKey) {
         (self.node.clone(), self.key)
+    }
+
+    /// Returns true if the probe of its node runs as root, so that signals reach the processes of others.
+    pub(super) fn is_reached_as_root(&self, fleet_view: &FleetView) -> bool {
+        let hello = fleet_view.fleet.node(&self.node).and_then(|node| node.hello.as_ref());
+        hello.is_some_and(|hello| hello.sudo == Some(SudoState::Root))
     }
 
     /// Returns why the process can no longer be reached, `None` if it can.

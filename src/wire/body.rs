@@ -70,6 +70,8 @@ objects! {
         pub user: String,
         /// The mount option `hidepid` of `/proc`.
         pub hidepid: u8,
+        /// `root` if sudo runs it as root, for the user named before; otherwise why not, if that is wanted.
+        pub sudo?: Option<String>,
         /// True if the probe runs in a PID namespace of its own.
         pub contained?: bool,
         /// The displays and accelerators on the PCI bus: address, ids of vendor and device, class and driver, as sysfs has

@@ -7,7 +7,7 @@ use crate::model::{
     BackendReading, BackendState, Bytes, Counter, CpuTicks, Device, DeviceEvidence, DeviceFault,
     DevicesReading, DriverFacts, Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading,
     PciFunction, Pressure, ProbeCost, ProcessesReading, Reading, Reason, Sample, Source,
-    SourceFault, SourceFaultKind, Space, UsesReading, Vendor,
+    SourceFault, SourceFaultKind, Space, SudoState, UsesReading, Vendor,
 };
 use crate::text::sanitize_shared;
 use crate::time::{ClockOffset, Timestamp};
@@ -320,6 +320,7 @@ fn hello(sent: &body::Hello) -> Hello {
         bus_devices: sent.expected.iter().take(MAX_PARTS).map(|address| name(address)).collect(),
         commands: sent.commands.iter().take(MAX_PARTS).map(|verb| name(verb)).collect(),
         has_evidence: sent.evidence,
+        sudo: sent.sudo.as_deref().map(SudoState::of_word),
     }
 }
 

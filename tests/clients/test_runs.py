@@ -99,10 +99,12 @@ class Script:
     """The script, running by itself."""
 
     def __init__(self, folder=None, logs=(), interval=0.2, deadman=30, watch=None, before=()):
-        header = f"FOLDER={folder!r}\nLOGS={list(logs)!r}\nINTERVAL={interval}\nDEADMAN={deadman}\nWATCH={watch!r}\n"
-        source = header + "".join(read(os.path.join(PROBES, name)) for name in FILES)
+        settings = dict(folder=folder, logs=list(logs), interval=interval, deadman=deadman, watch=watch)
+        source = "".join(read(os.path.join(PROBES, name)) for name in FILES)
         command = [*before, sys.executable, "-IS", "-c", source]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process.stdin.write(json.dumps(settings).encode() + b"\n")
+        self.process.stdin.flush()
         self.number, self.kept = 0, []
 
     def send(self, verb, **values):

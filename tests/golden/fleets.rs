@@ -146,6 +146,7 @@ impl NodeFixture {
         };
         self.builder.on_hello(Hello {
             has_evidence: false,
+            sudo: None,
             bus_devices: Vec::new(),
             probe: "python 3.11.2".into(),
             is_shell_probe: false,

@@ -97,13 +97,13 @@ impl Setup {
             ..ProbeSettings::new(NODE, NONCE)
         };
         let source = probe::source(self.interpreter, &settings);
-        let [head, body, tail] = source.parts();
+        let [head, zero, body, end, data] = source.parts();
+        let data = [end, data].concat();
         let mut head = String::from_utf8(head.to_vec()).unwrap();
         if let (Interpreter::Shell, Some((old, new))) = (self.interpreter, self.replacement) {
             // The script of sh is not compressed.
-            let script = String::from_utf8([head.as_bytes(), body, tail].concat()).unwrap();
-            assert!(script.contains(old));
-            return self.start_source(script.replace(old, new).as_bytes(), configure);
+            assert!(head.contains(old));
+            return self.start_source(head.replace(old, new).as_bytes(), &data, configure);
         }
         let in_vendor = self.vendor_replacement.map(|(old, new)| {
             let split = "(PACKED[kind]))";
@@ -115,15 +115,24 @@ impl Setup {
             assert!(head.contains(split));
             head = head.replace(split, &format!(".replace(b{old:?},b{new:?}){split}"));
         }
-        let source = [head.as_bytes(), body, tail].concat();
-        self.start_source(&source, configure)
+        let script = [head.as_bytes(), zero, body].concat();
+        self.start_source(&script, &data, configure)
     }
 
-    fn start_source(&self, source: &[u8], configure: fn(&mut Command) -> &mut Command) -> Rig {
-        let mut rig = self.spawn(source, configure);
+    fn start_source(
+        &self,
+        script: &[u8],
+        data: &[u8],
+        configure: fn(&mut Command) -> &mut Command,
+    ) -> Rig {
+        let mut rig = self.spawn(script, configure);
         if self.program.is_none() {
             assert_eq!(rig.read_announcement(), Some(self.interpreter));
-            rig.write(source);
+            rig.write(script);
+            rig.write(data);
+        } else {
+            // The script is in a file, and no line ends it.
+            rig.write(data.strip_prefix(format!("{NONCE}\n").as_bytes()).unwrap_or(data));
         }
         rig
     }
@@ -158,9 +167,7 @@ impl Setup {
     fn command(&self, folder: &Path, source: &[u8]) -> Command {
         let argv: Vec<String> = if let Some(program) = &self.program {
             let script = folder.join("probe");
-            let end = format!("{NONCE}\n");
-            let body = source.strip_suffix(end.as_bytes()).unwrap_or(source);
-            std::fs::write(&script, body).unwrap();
+            std::fs::write(&script, source).unwrap();
             program.iter().cloned().chain([script.display().to_string()]).collect()
         } else {
             let line = probe::launch_line(NONCE, source.len());

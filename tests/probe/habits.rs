@@ -5,7 +5,7 @@ use std::process::Command;
 /// Looks at a worker as the probe does, each half second of a clock, and returns what it reports. A call is (seconds,
 /// seconds of them in which the kernel does not let go of it).
 const LOOKS: &str = r"
-import sys
+import os, sys
 NODE, INTERVAL, DEADMAN, SHORT = 'n', 1.0, 60, 0
 for name in ('wire', 'child'):
     exec(compile(open('probes/%s.py' % name).read(), name, 'exec'))

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use gtop::internals::probe::{Interpreter, ProbeSettings, source};
+use gtop::internals::probe::Script;
 
 /// Reads the source of a probe, and prints the global names that each part reads and nothing defines.
 const READER: &str = r"
@@ -31,7 +31,7 @@ read, defined = names(_p)
 packed = [step for step in ast.parse(_p[0]).body if isinstance(step, ast.Assign) and step.targets[0].id == 'PACKED']
 kinds = {kind: names(zlib.decompress(binascii.a2b_base64(text)).split(b'\f'))
          for kind, text in ast.literal_eval(packed[0].value).items()}
-known = defined | set(dir(builtins)) | {'load', 'NODE', 'INTERVAL', 'DEADMAN', 'SHORT', '__name__'}
+known = defined | set(dir(builtins)) | {'load', 'caller', '__name__'}
 # Names that the process which compiles a part uses, or that the part it loads before defines.
 known |= {'answer_text', 'find_hidden', 'Scheduler', 'read_evidence', 'daemon_options', 'node_names', 'MAX_MINOR'}
 for kind, (part_read, part_defined) in sorted(kinds.items()):
@@ -47,7 +47,7 @@ fn no_part_uses_names_of_another_process() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let text = source(Interpreter::Python, &ProbeSettings::new("node", "nonce")).parts().concat();
+    let text = Script::Python.parts().concat();
     python.stdin.take().unwrap().write_all(&text).unwrap();
     let output = python.wait_with_output().unwrap();
     assert!(output.status.success());

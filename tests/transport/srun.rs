@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gtop::internals::collect::{Handshake, ShellHistory};
-use gtop::internals::model::{self, FaultKind, JobId, NodeName, TransportKind};
+use gtop::internals::collect::{Handshake, LoaderError, ProbeStart, ShellHistory};
+use gtop::internals::model::{self, FaultKind, JobId, NodeName, Privilege, TransportKind};
 use gtop::internals::probe::Interpreter;
 use gtop::internals::ssh::{Profile, SshTarget};
 use gtop::internals::transport::{
@@ -129,7 +129,9 @@ impl SrunFixture {
         let host = node.to_owned();
         let ssh = SshTarget { host, user: None, port: None, profile: Profile::System };
         let target = Target { name: name(node), reach: Reach::Ssh(ssh) };
-        Handshake::start(&self.transport, &target, Duration::from_millis(100)).await
+        let interval = Duration::from_millis(100);
+        let start = ProbeStart { interval, privilege: Privilege::Login, sudo_refusal: None };
+        Handshake::start(&self.transport, &target, start).await
     }
 
     /// Connects to all nodes at once and reads their hellos and some samples; returns them in order.
@@ -165,7 +167,11 @@ impl SrunFixture {
 
 async fn await_loader(handshake: &mut Handshake) -> Result<Interpreter, model::Fault> {
     let limits = ShellHistory::default().limits(None);
-    handshake.await_loader(limits, &mut |_fault, _remaining| ()).await
+    let loaded = handshake.await_loader(limits, &mut |_fault, _remaining| ()).await;
+    loaded.map_err(|error| match error {
+        LoaderError::Fault(fault) => fault,
+        LoaderError::SudoRefused(..) => panic!("{error:?}"),
+    })
 }
 
 async fn read_samples(mut handshake: Handshake, samples: u64) -> Handshake {

@@ -187,6 +187,10 @@ impl SignalDialog {
             (None, SignalStep::Choose(_) | SignalStep::Confirm(_)) => {
                 match (target.unreachable_reason(context.view), target.is_ours) {
                     (Some(reason), _) => (reason.to_owned(), Tone::Bad),
+                    (None, Some(false)) if target.is_reached_as_root(context.view) => {
+                        let user = target.user.as_deref().unwrap_or(UNKNOWN);
+                        (format!("{user}'s, signalled as root"), Tone::Bad)
+                    }
                     (None, Some(false)) => ("not yours; root only".to_owned(), Tone::Warn),
                     (None, Some(true) | None) => (String::new(), Tone::Plain),
                 }

@@ -7,7 +7,7 @@ use crate::fleet::Node;
 use crate::insight::FleetView;
 use crate::insight::node_status::{NodeStatus, model_name, node_advice, shown_id, status_notes};
 use crate::insight::{RowId, process_rows};
-use crate::model::TransportKind;
+use crate::model::{SudoState, TransportKind};
 use crate::time::format_age;
 use crate::ui::RenderContext;
 use crate::ui::chart_metric::ChartMetric;
@@ -308,7 +308,12 @@ pub(crate) fn node_description(fleet_view: &FleetView, node: &Node) -> Line {
         line = line.text(transport, Tone::Faint);
     }
     match &node.hello {
-        Some(hello) => line.text(format!("{}  {}", hello.probe, hello.host.kernel), Tone::Faint),
+        Some(hello) => {
+            if hello.sudo == Some(SudoState::Root) {
+                line = line.text("as root  ", Tone::Warn);
+            }
+            line.text(format!("{}  {}", hello.probe, hello.host.kernel), Tone::Faint)
+        }
         None => line,
     }
 }
