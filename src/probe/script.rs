@@ -118,7 +118,9 @@ impl Script {
 /// Returns the SHA-256 of all parts together, in hexadecimal digits.
 pub fn hex_sha256(parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
-    parts.iter().for_each(|part| hash.update(part));
+    for part in parts {
+        hash.update(part);
+    }
     hash.finalize().iter().fold(String::new(), |mut text, byte| {
         // Writing to a String cannot fail.
         _ = write!(text, "{byte:02x}");

@@ -2,7 +2,7 @@
 //! and the control groups.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -73,6 +73,14 @@ impl Node {
             format!("{pid} (slurmd) S {parent} 1 1 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 {start} 9 9\n");
         self.write(&format!("proc/{pid}/stat"), &fields);
         self.write(&format!("proc/{pid}/environ"), "PATH=/bin\0");
+        let own = fs::metadata(self.root()).unwrap().uid();
+        self.set_uids(pid, [own; 4]);
+    }
+
+    /// Sets the uids of a process: real, effective, saved and of files.
+    fn set_uids(&self, pid: u32, uids: [u32; 4]) {
+        let uids = uids.map(|uid| uid.to_string()).join("\t");
+        self.write(&format!("proc/{pid}/status"), &format!("Name:\tslurmd\nUid:\t{uids}\n"));
     }
 
     /// Hides the environment of a process, as it is of those of others.
@@ -269,16 +277,19 @@ fn a_program_of_another_user_is_not_run() {
     if !is_root() {
         return;
     }
-    let node = Node::new(&format!("echo '{LINES}'"));
-    node.add_daemon(77, 1, 5000, "");
-    chown(node.path("proc/77"), Some(12_345), None).unwrap();
-    fs::remove_file(node.path("etc/slurm/slurm.conf")).unwrap();
-    let mut rig = node.start_default();
-    for _ in 0..20 {
-        rig.sample();
+    // The last one is a setuid program that anybody has started under this name.
+    for uids in [[12_345; 4], [12_345, 0, 0, 0]] {
+        let node = Node::new(&format!("echo '{LINES}'"));
+        node.add_daemon(77, 1, 5000, "");
+        node.set_uids(77, uids);
+        fs::remove_file(node.path("etc/slurm/slurm.conf")).unwrap();
+        let mut rig = node.start_default();
+        for _ in 0..20 {
+            rig.sample();
+        }
+        assert_eq!(node.read("log"), "");
+        rig.finish();
     }
-    assert_eq!(node.read("log"), "");
-    rig.finish();
 }
 
 #[test]

@@ -28,7 +28,7 @@ def names(sources):
     return read, defined
 
 read, defined = names(_p)
-packed = [step for step in ast.parse(_p[0]).body if isinstance(step, ast.Assign) and step.targets[0].id == 'PACKED']
+packed = [step for step in ast.parse(_p[0]).body if isinstance(step, ast.Assign) and getattr(step.targets[0], 'id', None) == 'PACKED']
 kinds = {kind: names(zlib.decompress(binascii.a2b_base64(text)).split(b'\f'))
          for kind, text in ast.literal_eval(packed[0].value).items()}
 known = defined | set(dir(builtins)) | {'load', 'caller', '__name__'}
