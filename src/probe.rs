@@ -5,6 +5,7 @@
 
 mod command;
 mod greeting;
+mod listing;
 mod missing_python;
 mod root;
 mod script;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 pub use command::{ProbeCommand, encode};
 pub use greeting::{Greeting, GreetingProgress};
+pub use listing::{Listing, NONCE};
 pub use missing_python::{REASON_PREFIX, why_no_python};
 pub use root::{ROOT_PYTHONS, root_command, root_launch_line, sudo_mark, sudoers};
 pub use script::{Script, hex_sha256};

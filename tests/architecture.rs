@@ -87,7 +87,10 @@ const CRATE_USERS: &[(&str, &[&str])] = &[
     ("clap", &["cli", "main"]),
     ("toml", &["config"]),
     ("zstd", &["record"]),
-    ("serde_json", &["wire", "record", "export", "doctor", "inventory", "runs", "training", "sim"]),
+    (
+        "serde_json",
+        &["wire", "probe", "record", "export", "doctor", "inventory", "runs", "training", "sim"],
+    ),
     (
         "serde",
         &["wire", "record", "export", "doctor", "inventory", "runs", "training", "config", "sim"],

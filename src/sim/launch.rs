@@ -40,7 +40,7 @@ impl LaunchLine {
 
 /// The settings that follow a source.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ProbeSettings {
+pub(crate) struct SettingsLine {
     /// The client's name for the node; commands for other nodes are ignored.
     pub(crate) node: String,
     /// Seconds between ticks.
@@ -49,7 +49,7 @@ pub(crate) struct ProbeSettings {
     pub(crate) dead_man: Duration,
 }
 
-impl ProbeSettings {
+impl SettingsLine {
     /// Parses `gpu01 1.0 30 0 -`; missing words have defaults.
     pub(crate) fn parse(line: &str) -> Self {
         let mut words = line.split_whitespace();
@@ -153,14 +153,14 @@ mod tests {
 
     #[test]
     fn the_settings_of_both_probes_are_read() {
-        let settings = |node: &str, interval, dead_man| ProbeSettings {
+        let settings = |node: &str, interval, dead_man| SettingsLine {
             node: node.to_owned(),
             interval,
             dead_man: Duration::from_secs(dead_man),
         };
-        let parsed = ProbeSettings::parse("ada@gpu01:22 0.25 7 0 -");
+        let parsed = SettingsLine::parse("ada@gpu01:22 0.25 7 0 -");
         assert_eq!(parsed, settings("ada@gpu01:22", 0.25, 7));
-        assert_eq!(ProbeSettings::parse("gpu01 x"), settings("gpu01", 1.0, 30));
+        assert_eq!(SettingsLine::parse("gpu01 x"), settings("gpu01", 1.0, 30));
     }
 
     #[test]

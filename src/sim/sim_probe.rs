@@ -13,7 +13,7 @@ use crate::model::{ProcessRequest, Signal};
 use crate::probe::ProbeCommand;
 use crate::sim::corrupt::{BANNER, corrupt_answers, corrupt_frame};
 use crate::sim::injected_fault::InjectedFault;
-use crate::sim::launch::{LaunchLine, LineSplitter, ProbeSettings, parse_command};
+use crate::sim::launch::{LaunchLine, LineSplitter, SettingsLine, parse_command};
 use crate::sim::machine::{BACKEND, DriverState, Machine, SampleRequest};
 use crate::sim::rng::Rng;
 use crate::wire::body::{Body, Bye, Cost, Sample};
@@ -102,7 +102,7 @@ impl ProbedNode {
         let Some((settings, rest)) = read_line(&mut input, rest).await else {
             return ProbeExit::Exited(3);
         };
-        let mut probe = SimProbe::new(self, ProbeSettings::parse(&settings), output);
+        let mut probe = SimProbe::new(self, SettingsLine::parse(&settings), output);
         probe.on_input(&rest);
         probe.run(input).await
     }
@@ -201,7 +201,7 @@ struct SimProbe<'a> {
 }
 
 impl<'a> SimProbe<'a> {
-    fn new(node: &'a ProbedNode, settings: ProbeSettings, output: mpsc::Sender<Bytes>) -> Self {
+    fn new(node: &'a ProbedNode, settings: SettingsLine, output: mpsc::Sender<Bytes>) -> Self {
         let began = node.now();
         let machine = match node.fault {
             Some(InjectedFault::Reboot { after }) if began >= after.as_secs_f64() => {
