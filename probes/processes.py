@@ -156,7 +156,7 @@ def serve_lookup(child):
         elif request[0] == 'facts':
             for pid, start, uid, ppid in request[1]:
                 child.report_call('cmdline of %d' % pid)
-                child.report('facts', pid, start, static_facts(pid, ppid, own_uid in (0, uid)))
+                child.report('facts', pid, start, static_facts(pid, ppid, ROOT_MODE is not None or uid == own_uid))
             known = local_names() if request[2] else {}
             for uid in request[2]:
                 child.report('name', uid, known.get(uid))

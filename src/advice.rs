@@ -11,10 +11,10 @@ pub mod source;
 
 mod connection;
 mod known;
-mod step;
+mod steps;
 
 pub use crate::advice::connection::{
-    of_alike, of_cause, of_fault, of_slow_shell, of_step, of_untrusted,
+    for_fault, of_alike, of_cause, of_slow_shell, of_step, of_untrusted,
 };
 pub use crate::advice::known::{Known, PublicKey, shell_quoted};
-pub use crate::advice::step::{Advice, Step};
+pub use crate::advice::steps::{Advice, Step};

@@ -20,7 +20,6 @@ use crate::storage::WriteError;
 use crate::transport::{ExecTemplate, TemplateError};
 use crate::ui::{StopReason, StopSignals};
 
-mod asker;
 mod config_command;
 mod demo;
 mod discovery;
@@ -39,6 +38,7 @@ mod playback;
 mod printer;
 mod privacy;
 mod probe_command;
+mod prompt_place;
 mod prompter;
 mod recent_filters;
 mod recording;

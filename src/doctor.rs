@@ -24,8 +24,8 @@ pub use crate::doctor::text::write_text;
 mod backends;
 mod configuration;
 mod connect;
-mod facts;
 mod json;
+mod known;
 mod pod;
 mod probe;
 mod slurm;
@@ -168,13 +168,13 @@ impl Report {
 /// Examines a node, up to the first step that prevents the others.
 pub async fn diagnose_node(transport: &Transport, target: &Target, clock: &Clock) -> Report {
     let mut steps = Vec::new();
-    let mut known = facts::of_target(target);
+    let mut known = known::of_target(target);
     if transport.uses_ssh_config(target) {
         let began = Instant::now();
         match transport.effective_options(target).await {
             Ok(options) => {
                 let row = configuration::configuration_step(target, &options, &mut known);
-                facts::read_keys(&mut known);
+                known::read_keys(&mut known);
                 steps.push(row.with_duration(began.elapsed()));
             }
             Err(fault) => {

@@ -5,11 +5,11 @@
 mod loader;
 mod origin;
 pub(crate) mod reach;
+mod srun;
 pub(crate) mod ssh;
-mod step;
 
 pub use crate::fault::loader::LoaderCause;
 pub use crate::fault::origin::Origin;
 pub use crate::fault::reach::Fault;
+pub use crate::fault::srun::StepCause;
 pub use crate::fault::ssh::{ConnectPhase, KeyFileProblem, SshProgramCause, UnansweredReason};
-pub use crate::fault::step::StepCause;

@@ -367,7 +367,7 @@ impl Remedy<'_> {
         match self {
             Self::Words(words) => words.to_owned(),
             Self::Down(node, fault) if node.name.label() == nodes => {
-                advice::of_fault(fault, &Known::of_node(&node.name)).first()
+                advice::for_fault(fault, &Known::of_node(&node.name)).first()
             }
             Self::Down(_, fault) => advice::of_alike(fault, nodes).first(),
         }

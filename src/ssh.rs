@@ -15,6 +15,7 @@ pub(crate) mod deadline;
 pub(crate) mod file_cache;
 pub(crate) mod gateway;
 pub(crate) mod host_keys;
+pub(crate) mod login;
 mod lookup;
 pub(crate) mod program;
 mod route;
@@ -41,10 +42,10 @@ pub use crate::ssh::config::{EffectiveOption, LocalEnv};
 pub use crate::ssh::connection::addresses::SchedulerAddresses;
 pub use crate::ssh::host_keys::HostKeyStatus;
 pub use crate::ssh::host_keys::writer::{KnownHostEntry, OfferedKey, write_known_hosts};
-pub use crate::ssh::program::askpass::{
+pub use crate::ssh::login::askpass::{
     ASKPASS_VARIABLE, AskpassServer, QuestionKind, SshQuestion, run_askpass_helper,
 };
-pub use crate::ssh::program::login::{LoginEvent, LoginHost, MasterLogin};
+pub use crate::ssh::login::{LoginEvent, LoginHost, MasterLogin};
 pub use crate::ssh::target::{FixedProfile, Profile, SshTarget};
 pub use crate::ssh::trace::{
     ConnectEvent, CredentialOutcome, RouteSummary, Trace, TracedEvent, with_trace,

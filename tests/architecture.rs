@@ -245,10 +245,9 @@ fn only_storage_writes_files() {
 fn what_to_do_is_said_in_one_place() {
     // A text as a remedy: given to a step of the doctor, or kept in a field or a variable.
     let has_text = |line: &str| {
-        let line = line.trim_start();
-        line.contains("with_remedy(\"")
-            || line.contains("remedy = \"")
-            || line.contains("remedy: \"")
+        ["with_remedy(\"", "remedy = \"", "remedy: \""]
+            .iter()
+            .any(|start| line.split_once(start).is_some_and(|(_, text)| !text.starts_with('"')))
     };
     let mut wrong = String::new();
     // The errors of files and of the command line say what to type instead.

@@ -8,6 +8,7 @@ mod prompts;
 use std::fs;
 use std::time::Duration;
 
+use gtop::internals::advice::{self, Known};
 use gtop::internals::ssh;
 use gtop::internals::transport::{Fault, Transport};
 use tokio::process::Command;
@@ -457,8 +458,9 @@ async fn a_node_that_accepts_only_a_password_is_explained() {
     lab.trust(&sshd);
     let fault = lab.open("true").await.unwrap_err();
     assert_eq!(fault, Fault::Ssh(ssh::Fault::PasswordOnly { user: lab.user.clone() }));
-    let text = fault.to_string();
-    assert!(text.contains("ssh-copy-id") && text.contains("ControlMaster"), "{text}");
+    let known = Known::new("node", None, "node", None);
+    let text = advice::of_cause(&fault, &known).text();
+    assert!(text.contains("gtop login node") && text.contains("ssh-copy-id"), "{text}");
     assert!(!fault.is_retryable());
 }
 

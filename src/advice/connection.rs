@@ -1,7 +1,7 @@
 //! What to do about a node that is not connected.
 
 use crate::advice::known::{Known, PublicKey, shell_quoted, shell_quoted_path};
-use crate::advice::step::{Advice, Step};
+use crate::advice::steps::{Advice, Step};
 use crate::fault::ssh::{Fault as SshFault, HostKeyChange};
 use crate::fault::{
     ConnectPhase, Fault as Cause, KeyFileProblem, LoaderCause, Origin, SshProgramCause, StepCause,
@@ -44,7 +44,7 @@ const OLD_ALGORITHMS: [&str; 17] = [
 ];
 
 /// Returns what to do about a node that is not connected.
-pub fn of_fault(fault: &Fault, known: &Known) -> Advice {
+pub fn for_fault(fault: &Fault, known: &Known) -> Advice {
     match fault.cause.as_deref() {
         Some(cause) => of_cause(cause, known),
         None => of_kind(fault.kind, &known.quoted_node(), &known.destination),
@@ -366,7 +366,7 @@ impl Known {
                 Advice::from(self.as_root(START_SSHD))
                     .then([Step::words(format!("{correct} if it is not {port}")).or()])
             }
-            SshFault::TimedOut { phase, .. } => self.of_timeout(*phase).into(),
+            SshFault::TimedOut { phase, .. } => self.for_timeout(*phase).into(),
             SshFault::OtherProtocol { .. } => {
                 "ask the administrator for a newer sshd: protocol 1 is broken, and neither gtop nor ssh speaks it".into()
             }
@@ -619,7 +619,7 @@ impl Known {
         Step::run("log in and set a new password", command).into()
     }
 
-    fn of_timeout(&self, phase: ConnectPhase) -> Step {
+    fn for_timeout(&self, phase: ConnectPhase) -> Step {
         let (destination, address, port) = (&self.destination, self.address(), self.port());
         match phase {
             ConnectPhase::Configuration => Step::run(
@@ -858,7 +858,7 @@ mod tests {
             (FaultKind::HostKeyUnknown, "gtop trust ada@gpu11:2222"),
             (FaultKind::BadReply, "ssh -p 2222 ada@gpu11 true"),
         ] {
-            let text = of_fault(&Fault::new(kind, ""), &known).text();
+            let text = for_fault(&Fault::new(kind, ""), &known).text();
             assert!(text.ends_with(expected), "{expected} in {text}");
         }
     }
@@ -950,7 +950,7 @@ mod tests {
     fn each_kind_of_fault_has_advice() {
         for kind in FaultKind::ALL {
             for advice in [
-                of_fault(&Fault::new(kind, ""), &plain()),
+                for_fault(&Fault::new(kind, ""), &plain()),
                 of_alike(&Fault::new(kind, ""), "gpu[01-02]"),
             ] {
                 let first = advice.first();

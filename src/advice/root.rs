@@ -1,7 +1,7 @@
 //! What to do where sudo does not run the probe as root.
 
 use crate::advice::known::Known;
-use crate::advice::step::{Advice, Step};
+use crate::advice::steps::{Advice, Step};
 use crate::model::SudoRefusal;
 
 const OMIT: &str = "leave the node out of --sudo";

@@ -11,7 +11,7 @@ pub const LATE: &str = "--deadline SECONDS waits longer; gtop doctor HOST says w
 /// The node is tried again only when the user asks for it.
 pub const ON_REQUEST: &str = "R tries again";
 /// The node is tried again by itself.
-pub const AT_ONCE: &str = "R tries at once";
+pub const RETRY: &str = "R tries at once";
 /// Each call loads the driver.
 pub const PERSISTENCE: &str =
     "persistence mode keeps the driver loaded: nvidia-smi -pm 1 there, as administrator";

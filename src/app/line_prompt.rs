@@ -17,8 +17,8 @@ use rustix::termios::{
 };
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::app::asker::Asker;
 use crate::app::limits;
+use crate::app::prompt_place::PromptPlace;
 use crate::process::run_askpass;
 use crate::ssh::Secret;
 
@@ -47,12 +47,12 @@ impl LinePrompt {
     /// Asks for a line. Returns [`LineInput::Interrupt`] soon after `is_over` becomes true.
     pub(super) fn ask(
         &self,
-        asker: &Asker,
+        place: &PromptPlace,
         is_over: &AtomicBool,
         out: &mut impl Write,
     ) -> io::Result<LineInput> {
         limits::forbid_core_dumps();
-        let Asker::Program(program) = asker else { return self.read_line(is_over, out) };
+        let PromptPlace::Program(program) = place else { return self.read_line(is_over, out) };
         let answer = run_askpass(program, &self.prompt, false, is_over);
         let answer = answer.map_err(|error| {
             let why = format!("cannot start SSH_ASKPASS ({}): {error}", program.display());

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::app::asker::Asker;
 use crate::app::env::Env;
 use crate::app::login::answers::{Answers, Dialogue};
 use crate::app::login::dialogue::{AskResult, Questions};
+use crate::app::prompt_place::PromptPlace;
 use crate::app::watch::SCHEDULER_TIMEOUT;
 use crate::app::{AppError, ExitReason, targets};
 use crate::cli::LoginOptions;
@@ -159,14 +159,14 @@ async fn log_in_to_all(
     if needed.is_empty() {
         return Ok(exit_reason(has_failed));
     }
-    let asker = Asker::for_login().ok_or(AppError::NobodyToAsk)?;
+    let place = PromptPlace::for_login().ok_or(AppError::NobodyToAsk)?;
     let program = std::env::current_exe()?.into_os_string();
     let mut run = LoginRun {
         transport: &env.transport,
         persist,
         askpass: AskpassServer::start(program)?,
         answers: Answers::default(),
-        questions: Questions::new(asker),
+        questions: Questions::new(place),
         failed_gateways: Vec::new(),
         signals,
         out,

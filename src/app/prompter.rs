@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
 
 use crate::app::ExitReason;
-use crate::app::asker::Asker;
 use crate::app::line_prompt::{LineInput, LinePrompt};
+use crate::app::prompt_place::PromptPlace;
 use crate::ssh::{PromptQueue, PromptRequest, Secret};
 use crate::ui::{StopReason, StopSignals};
 
@@ -33,7 +33,7 @@ pub(super) enum PromptOutcome {
 /// Shows the login prompts of nodes.
 #[derive(Debug)]
 pub(super) struct Prompter {
-    asker: Asker,
+    place: PromptPlace,
     queue: PromptQueue,
     requests: Receiver<PromptRequest>,
 }
@@ -41,14 +41,14 @@ pub(super) struct Prompter {
 impl Prompter {
     /// Returns `None` if nobody can be asked.
     pub(super) fn at_start() -> Option<Self> {
-        let asker = Asker::at_start()?;
+        let place = PromptPlace::at_start()?;
         let (queue, requests) = PromptQueue::new();
-        Some(Self { asker, queue, requests })
+        Some(Self { place, queue, requests })
     }
 
     /// Returns where the prompts are shown.
-    pub(super) fn asker(&self) -> Asker {
-        self.asker.clone()
+    pub(super) fn place(&self) -> PromptPlace {
+        self.place.clone()
     }
 
     /// Returns the queue for the prompts of logins.
@@ -78,8 +78,8 @@ impl Prompter {
             }
             let is_over = Arc::new(AtomicBool::new(false));
             let stop = Arc::clone(&is_over);
-            let asker = self.asker.clone();
-            let show = move || prompt_all(requests, &asker, &stop, &mut io::stderr());
+            let place = self.place.clone();
+            let show = move || prompt_all(requests, &place, &stop, &mut io::stderr());
             let mut prompting = tokio::task::spawn_blocking(show);
             let outcome = tokio::select! {
                 outcome = &mut prompting => outcome,
@@ -132,14 +132,14 @@ impl Prompter {
 /// Shows the prompts of several nodes, one node at a time.
 pub(super) fn prompt_all(
     requests: Vec<PromptRequest>,
-    asker: &Asker,
+    place: &PromptPlace,
     is_over: &AtomicBool,
     out: &mut impl Write,
 ) -> io::Result<PromptOutcome> {
     let mut waiting = requests.len();
     for request in requests {
         waiting = waiting.saturating_sub(1);
-        let outcome = prompt_node(request, waiting, asker, is_over, out)?;
+        let outcome = prompt_node(request, waiting, place, is_over, out)?;
         if outcome != PromptOutcome::Continue {
             return Ok(outcome);
         }
@@ -151,7 +151,7 @@ pub(super) fn prompt_all(
 fn prompt_node(
     request: PromptRequest,
     waiting: usize,
-    asker: &Asker,
+    place: &PromptPlace,
     is_over: &AtomicBool,
     out: &mut impl Write,
 ) -> io::Result<PromptOutcome> {
@@ -172,9 +172,9 @@ fn prompt_node(
         writeln!(out, "{who}: {line}")?;
     }
     // A program shows only the prompt.
-    let mut instruction = match asker {
-        Asker::Terminal => String::new(),
-        Asker::Program(_) => request.instruction.join("\n"),
+    let mut instruction = match place {
+        PromptPlace::Terminal => String::new(),
+        PromptPlace::Program(_) => request.instruction.join("\n"),
     };
     if !instruction.is_empty() {
         instruction.push('\n');
@@ -183,7 +183,7 @@ fn prompt_node(
     for prompt in &request.prompts {
         let text = format!("{instruction}{who}: {} ", prompt.text);
         let line = LinePrompt { prompt: text, is_shown: prompt.is_echoed };
-        match line.ask(asker, is_over, out)? {
+        match line.ask(place, is_over, out)? {
             LineInput::Line(answer) if answer.expose().is_empty() => {
                 return Ok(PromptOutcome::Continue);
             }

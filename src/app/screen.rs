@@ -255,9 +255,9 @@ async fn prompt_after_retries(
                 break;
             }
             let (outcome_sender, outcome) = oneshot::channel();
-            let asker = prompter.asker();
+            let place = prompter.place();
             let task: SuspendedTask = Box::new(move |is_over| {
-                let outcome = prompter::prompt_all(requests, &asker, is_over, &mut io::stderr());
+                let outcome = prompter::prompt_all(requests, &place, is_over, &mut io::stderr());
                 // Fails if the screen has ended.
                 outcome_sender.send(outcome.unwrap_or(PromptOutcome::SkipAll)).ok();
             });

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;
 
 use crate::app::ExitReason;
-use crate::app::asker::Asker;
 use crate::app::line_prompt::{LineInput, LinePrompt};
+use crate::app::prompt_place::PromptPlace;
 use crate::transport::{Target, Transport};
 use crate::ui::StopReason;
 
@@ -19,12 +19,12 @@ pub(super) async fn unlock_keys(
     targets: &[Target],
     out: &mut impl Write,
 ) -> io::Result<Option<ExitReason>> {
-    let Some(asker) = Asker::at_start() else { return Ok(None) };
+    let Some(place) = PromptPlace::at_start() else { return Ok(None) };
     for file in transport.locked_keys(targets).await {
         for _ in 0..MAX_ATTEMPTS {
             let prompt = format!("Passphrase of {} (empty to skip): ", file.display());
             let prompt_line = LinePrompt { prompt, is_shown: false };
-            let passphrase = match prompt_line.ask(&asker, &AtomicBool::new(false), out)? {
+            let passphrase = match prompt_line.ask(&place, &AtomicBool::new(false), out)? {
                 LineInput::Line(passphrase) if passphrase.expose().is_empty() => break,
                 LineInput::Line(passphrase) => passphrase,
                 LineInput::End => return Ok(None),

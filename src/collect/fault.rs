@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::fault::{LoaderCause, StepCause};
 use crate::model::{Fault, FaultKind as Kind};
+use crate::process::Exit;
 use crate::ssh::{self, SshProgramCause};
 use crate::transport;
 
@@ -61,6 +62,21 @@ const fn loader_kind(cause: LoaderCause) -> Kind {
         | LoaderCause::EndedWithOutput
         | LoaderCause::CannotRun => Kind::NoInterpreter,
     }
+}
+
+/// Returns the fault of a login shell that does not start the probe.
+pub(super) fn loader_fault(cause: LoaderCause, message: String) -> Fault {
+    from_transport(&transport::Fault::Loader { cause, message })
+}
+
+/// Returns the fault of a probe that has ended.
+pub(super) fn exit_fault(exit: &Exit) -> Fault {
+    Fault::new(Kind::SessionLost, format!("the probe ended: {exit}"))
+}
+
+pub(super) fn close_fault(fault: Option<transport::Fault>) -> Fault {
+    let default = || Fault::new(Kind::SessionLost, "the node closed it");
+    fault.map_or_else(default, |fault| from_transport(&fault))
 }
 
 /// Returns the kind and the detail of a fault of SSH.

@@ -7,15 +7,13 @@ use std::time::Duration;
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::time::timeout;
 
-use crate::collect::fault::from_transport;
-use crate::collect::login_shell::{
-    LoginShell, OnSlowShell, ShellHistory, ShellLimits, loader_fault,
-};
+use crate::collect::fault::{close_fault, exit_fault, from_transport, loader_fault};
+use crate::collect::login_shell::{LoginShell, OnSlowShell, ShellHistory, ShellLimits};
 use crate::collect::stderr::StderrTail;
 use crate::fault::LoaderCause;
 use crate::model::{Fault, FaultKind, NodeName, Privilege, SudoRefusal, TransportKind};
 use crate::probe::{self, Interpreter, ProbeSettings, ProbeSource, Script};
-use crate::process::{Exit, Output};
+use crate::process::Output;
 use crate::text::sanitize;
 use crate::transport::{self, Channel, StepScript, Target, Transport};
 use crate::wire::{Body, Frame, FrameReader, Received, address_of};
@@ -237,16 +235,6 @@ pub async fn start_script(
         channel.send(part).await.map_err(|fault| from_transport(&fault))?;
     }
     Ok((channel, rest))
-}
-
-/// Returns the fault of a probe that has ended.
-pub(super) fn exit_fault(exit: &Exit) -> Fault {
-    Fault::new(FaultKind::SessionLost, format!("the probe ended: {exit}"))
-}
-
-pub(super) fn close_fault(fault: Option<transport::Fault>) -> Fault {
-    let default = || Fault::new(FaultKind::SessionLost, "the node closed it");
-    fault.map_or_else(default, |fault| from_transport(&fault))
 }
 
 /// Waits for the probe's hello.

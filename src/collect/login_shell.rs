@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::collect::fault::from_transport;
-use crate::collect::handshake::close_fault;
+use crate::collect::fault::{close_fault, loader_fault};
 use crate::collect::stderr::StderrTail;
 use crate::fault::LoaderCause;
 use crate::model::{Fault, TransportKind};
 use crate::probe::{Greeting, GreetingProgress, Interpreter};
 use crate::process::{Exit, Output};
-use crate::transport::{self, Channel};
+use crate::transport::Channel;
 
 /// A login shell is reported as slow after this time, or after the connect timeout if that is longer.
 const LOADER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -209,11 +208,6 @@ fn end_cause(words: &str, has_noise: bool) -> LoaderCause {
     } else {
         LoaderCause::Ended
     }
-}
-
-/// Returns the fault of a login shell that does not start the probe.
-pub(super) fn loader_fault(cause: LoaderCause, message: String) -> Fault {
-    from_transport(&transport::Fault::Loader { cause, message })
 }
 
 /// Says what has not happened. A program that has printed nothing may still be logging in.

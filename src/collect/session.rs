@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
-use crate::collect::fault::from_transport;
-use crate::collect::handshake::{Handshake, LoaderError, ProbeStart, close_fault, exit_fault};
+use crate::collect::fault::{close_fault, exit_fault, from_transport};
+use crate::collect::handshake::{Handshake, LoaderError, ProbeStart};
 use crate::collect::login_shell::{OnSlowShell, ShellDelay, ShellLimits};
 use crate::collect::park::NoDelayGuard;
 use crate::collect::requests::{MAX_OPEN_REQUESTS, PendingRequest, RequestQueue};

@@ -115,7 +115,7 @@ pub(super) async fn add_steps(
     }
     if let Some(fault) = session_fault {
         let row = StepResult::failed("samples", sanitize(&fault.message(), 400));
-        steps.push(row.with_duration(took).with_advice(&advice::of_fault(&fault, known)));
+        steps.push(row.with_duration(took).with_advice(&advice::for_fault(&fault, known)));
     }
 }
 

@@ -50,7 +50,7 @@ pub(super) async fn add_steps(
     let shell = login_shell_step(handshake.noise(), is_slow.then(|| began.elapsed()), known);
     let failed = |step: &str, fault: &Fault| {
         StepResult::failed(step, sanitize(&fault.message(), 900))
-            .with_advice(&advice::of_fault(fault, known))
+            .with_advice(&advice::for_fault(fault, known))
     };
     let privilege = python_search.transport.privilege(python_search.target);
     let interpreter = match loaded {

@@ -195,7 +195,7 @@ fn source_fault_notes(node: &Node, now: Timestamp) -> Vec<Note> {
 
 /// Returns what to do about the fault of a node; nothing if it has none.
 pub(crate) fn node_advice(node: &Node) -> Advice {
-    let of_fault = |fault| advice::of_fault(fault, &Known::of_node(&node.name));
+    let of_fault = |fault| advice::for_fault(fault, &Known::of_node(&node.name));
     if node.reported().is_some() {
         return login_doubt(node).map(of_fault).unwrap_or_default();
     }

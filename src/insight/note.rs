@@ -295,11 +295,11 @@ impl Note {
     /// Returns what to do about it on this node; nothing if no step helps.
     pub(crate) fn advice(&self, node: &NodeName) -> Advice {
         let words = match self {
-            Self::Down(fault) => return advice::of_fault(fault, &Known::of_node(node)),
+            Self::Down(fault) => return advice::for_fault(fault, &Known::of_node(node)),
             Self::SameMachine(_) => advice::source::SAME_MACHINE,
             Self::Stale(_) => advice::source::STALE,
             Self::NextAttempt(NextAttempt::OnRequest) => advice::source::ON_REQUEST,
-            Self::NextAttempt(NextAttempt::In(_) | NextAttempt::Soon) => advice::source::AT_ONCE,
+            Self::NextAttempt(NextAttempt::In(_) | NextAttempt::Soon) => advice::source::RETRY,
             Self::SudoRefused(refusal) => advice::root::of_note(*refusal),
             Self::SourceFault { fault, .. } => advice::source::of_source(fault.kind),
             Self::SourceStarting(_) | Self::Aged(_) => advice::source::PERSISTENCE,

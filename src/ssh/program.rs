@@ -1,9 +1,6 @@
 //! The ssh program: its options, its messages, and the `ControlMaster` connections it holds.
 
-pub(crate) mod askpass;
 pub(crate) mod control_master;
-pub(crate) mod login;
-pub(crate) mod login_record;
 pub(crate) mod stderr;
 
 use std::ffi::OsString;

@@ -20,7 +20,7 @@ use crate::ssh::connection::{proxy_command, session};
 use crate::ssh::deadline::Deadline;
 use crate::ssh::gateway::{ChannelPermit, ChannelRefusal, Gateway, ResolvedRoute};
 use crate::ssh::program::control_master::ControlMaster;
-use crate::ssh::program::login::connection_id;
+use crate::ssh::program::control_master::connection_id;
 use crate::ssh::trace::{self, ConnectEvent};
 use crate::ssh::{Client, ConnectPlan, LOGIN_TIMEOUT};
 use crate::text;

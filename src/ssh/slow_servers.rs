@@ -10,7 +10,7 @@ use crate::ssh::file_cache::lock;
 const MAX_CONNECT_TIMEOUT: Duration = Duration::from_secs(80);
 
 /// The name of a host, as typed or as `ProxyJump` has it, and its port.
-type Server<'a> = (&'a str, u16);
+type ServerAddress<'a> = (&'a str, u16);
 
 /// How many times in a row each server did not finish the key exchange in time.
 ///
@@ -21,18 +21,22 @@ pub(crate) struct SlowServers(Mutex<BTreeMap<(String, u16), u32>>);
 
 impl SlowServers {
     /// Returns how long to wait for a server.
-    pub(crate) fn connect_timeout(&self, (host, port): Server<'_>, minimum: Duration) -> Duration {
+    pub(crate) fn connect_timeout(
+        &self,
+        (host, port): ServerAddress<'_>,
+        minimum: Duration,
+    ) -> Duration {
         let count = lock(&self.0).get(&(host.to_owned(), port)).copied().unwrap_or_default();
         minimum.saturating_mul(1 << count.min(8)).min(MAX_CONNECT_TIMEOUT.max(minimum))
     }
 
     /// Records that a server did not answer in time.
-    pub(crate) fn add_timeout(&self, (host, port): Server<'_>) {
+    pub(crate) fn add_timeout(&self, (host, port): ServerAddress<'_>) {
         *lock(&self.0).entry((host.to_owned(), port)).or_default() += 1;
     }
 
     /// Records that a server answered, with so much of its time left: one that is quick again gets the usual time.
-    pub(crate) fn add_answer(&self, server: Server<'_>, minimum: Duration, took: Duration) {
+    pub(crate) fn add_answer(&self, server: ServerAddress<'_>, minimum: Duration, took: Duration) {
         if took < minimum / 2 {
             lock(&self.0).remove(&(server.0.to_owned(), server.1));
         }

@@ -48,7 +48,7 @@ async fn the_text_of_a_refused_connection() {
         "GlobalKnownHostsFile /lab/global (/lab/config:8)".to_owned(),
         "ok route ## direct".to_owned(),
         format!("ok name ## {ADDRESS}"),
-        "FAILED connection ## connection refused on port PORT; check that sshd runs there, or set Port in ~/.ssh/config".to_owned(),
+        "FAILED connection ## connection refused on port PORT".to_owned(),
         format!("{ADDRESS}:PORT: connection refused"),
         "> as root on node: systemctl start sshd || systemctl start ssh".to_owned(),
         "> or correct Port in /lab/config:4 if it is not PORT".to_owned(),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use gtop::internals::advice::{self, Known};
 use gtop::internals::ssh;
 use gtop::internals::transport::{Fault, Options, Transport, TransportMode};
 use russh::keys::signature::Signer as _;
@@ -108,12 +109,13 @@ async fn with_many_keys_gtop_succeeds_exactly_where_ssh_does() {
             "{same}"
         );
     }
-    // The remedy in the fault works, even with only the public key.
+    // What is advised works, even with only the public key.
     let sshd = lab.sshd("").await;
     lab.trust(&sshd);
     lab.write("authorized", &lab.text("key6.pub"));
     let fault = lab.open("true").await.unwrap_err();
-    assert!(fault.to_string().contains("IdentityFile and IdentitiesOnly yes"), "{fault}");
+    let text = advice::of_cause(&fault, &Known::new("node", None, "node", None)).text();
+    assert!(text.contains("IdentitiesOnly yes"), "{text}");
     lab.write_config(
         sshd.port,
         &format!("Host node\nIdentityFile {}.pub\nIdentitiesOnly yes", lab.path("key6").display()),

@@ -6,6 +6,8 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use gtop::internals::advice::{self, Known};
+use gtop::internals::model::NodeName;
 use gtop::internals::ssh::{self, Prompt, PromptQueue, PromptRequest, Secret, UnansweredReason};
 use gtop::internals::transport::{Fault, Transport};
 use russh::server::{self, Auth, Response};
@@ -336,7 +338,9 @@ async fn no_answer_is_distinguished_from_a_wrong_answer() {
     prompt_queue.set_open(false);
     let fault = open(&transport).await.unwrap_err();
     assert_eq!(unanswered_reason(&fault), UnansweredReason::PromptsClosed);
-    assert!(fault.to_string().contains("press R"), "{fault}");
+    let known = Known::of_node(&NodeName::new("node").unwrap());
+    let first = advice::of_cause(&fault, &known).first();
+    assert!(first.contains("press R"), "{first}");
     assert!(node.log().is_empty());
 
     // Closing the queue ends the requests that wait for an answer.

@@ -282,7 +282,6 @@ async fn a_gateway_that_forbids_forwarding_is_not_retried() {
             matches!(fault, Fault::Ssh(ssh::Fault::GatewayForwardingRefused { .. })),
             "{fault}"
         );
-        assert!(fault.to_string().contains("AllowTcpForwarding"), "{fault}");
         assert!(!fault.is_retryable());
     }
     assert!(bastion.log_count("Accepted publickey") <= 2, "sessions are shared");
@@ -678,7 +677,6 @@ async fn only_configured_key_exchanges_ciphers_and_macs_are_offered() {
             matches!(&fault, Fault::Ssh(ssh::Fault::UnsupportedAlgorithms { option: named, .. }) if *named == option),
             "{fault}"
         );
-        assert!(fault.to_string().contains("--transport auto"), "{fault}");
     }
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::app::ExitReason;
-use crate::app::asker::Asker;
 use crate::app::line_prompt::{LineInput, LinePrompt};
 use crate::app::login::answers::{Answers, Dialogue, prompt_of};
+use crate::app::prompt_place::PromptPlace;
 use crate::ssh::{LoginHost, QuestionKind, Secret, SshQuestion};
 use crate::ui::{StopReason, StopSignals};
 
@@ -28,7 +28,7 @@ pub(super) enum AskResult {
 /// Shows questions.
 #[derive(Debug)]
 pub(super) struct Questions {
-    asker: Asker,
+    place: PromptPlace,
     /// How to skip a host was said.
     has_explained: bool,
     /// Messages that are shown as long as ssh waits.
@@ -45,8 +45,8 @@ pub(super) fn show(host: &LoginHost, lines: &[String]) -> io::Result<()> {
 }
 
 impl Questions {
-    pub(super) const fn new(asker: Asker) -> Self {
-        Self { asker, has_explained: false, messages: Vec::new() }
+    pub(super) const fn new(place: PromptPlace) -> Self {
+        Self { place, has_explained: false, messages: Vec::new() }
     }
 
     /// Answers a question of ssh.
@@ -174,10 +174,10 @@ impl Questions {
         signals: &mut StopSignals,
     ) -> io::Result<Result<Secret, AskResult>> {
         let is_over = Arc::new(AtomicBool::new(false));
-        let (asker, stop) = (self.asker.clone(), Arc::clone(&is_over));
+        let (place, stop) = (self.place.clone(), Arc::clone(&is_over));
         let prompt = LinePrompt { prompt, is_shown };
         let mut asking =
-            tokio::task::spawn_blocking(move || prompt.ask(&asker, &stop, &mut io::stderr()));
+            tokio::task::spawn_blocking(move || prompt.ask(&place, &stop, &mut io::stderr()));
         let input = tokio::select! {
             input = &mut asking => input.map_err(io::Error::other)??,
             reason = signals.next() => {

@@ -13,12 +13,14 @@ use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
+use sha1::{Digest as _, Sha1};
+
 use crate::fault::ssh::Fault;
-use crate::ssh::config::{HostQuery, HostSettings};
-use crate::ssh::program::login::{connection_id, control_path};
+use crate::ssh::config::{HostQuery, HostSettings, LocalEnv};
 use crate::ssh::program::{OPTIONS, run};
 use crate::ssh::trace::{self, ConnectEvent};
 use crate::ssh::{Client, ClientState};
+use crate::storage::socket_folder;
 use crate::text;
 
 /// Timeout for the check of a master, and for the file system of its socket.
@@ -156,4 +158,25 @@ fn is_own_socket(path: &Path) -> bool {
     found.is_ok_and(|found| {
         found.file_type().is_socket() && found.uid() == rustix::process::geteuid().as_raw()
     })
+}
+/// Returns what tells the connection to a host from all others, as a part of a file name.
+pub(crate) fn connection_id(settings: &HostSettings, env: &LocalEnv) -> String {
+    let HostSettings { user, host, port, route, .. } = settings;
+    let text = format!("{}\n{user}\n{host}\n{port}\n{route:?}", env.host_name);
+    let digest: [u8; 20] = Sha1::digest(text.as_bytes()).into();
+    let id = digest.first_chunk().map_or(0, |bytes| u128::from_be_bytes(*bytes));
+    format!("{id:032x}")
+}
+
+/// Returns the option for a socket; ssh expands `%` tokens in it.
+pub(crate) fn control_path(socket: &Path) -> String {
+    format!("ControlPath={}", socket.to_string_lossy().replace('%', "%%"))
+}
+
+impl ControlMaster {
+    /// Returns the connection with this id that `gtop login` has opened, if its socket exists.
+    pub(crate) fn of_login(id: &str) -> Option<Self> {
+        let path = socket_folder::find()?.join(id);
+        path.exists().then_some(Self { path, is_of_login: true })
+    }
 }

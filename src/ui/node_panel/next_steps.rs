@@ -11,23 +11,23 @@ const WIDE: u16 = 64;
 const GAP: u16 = 2;
 
 /// A command, and what it shows in a long and a short form.
-struct Step {
+struct NextStep {
     command: &'static str,
     meaning: &'static str,
     short: &'static str,
 }
 
-const HOSTS: Step = Step {
+const HOSTS: NextStep = NextStep {
     command: "gtop HOST...",
     meaning: "machines that ssh reaches, such as gpu[01-16]",
     short: "over ssh: gpu[01-16]",
 };
-const SLURM: Step = Step {
+const SLURM: NextStep = NextStep {
     command: "gtop --slurm",
     meaning: "the nodes of your Slurm jobs",
     short: "your Slurm jobs",
 };
-const DEMO: Step = Step {
+const DEMO: NextStep = NextStep {
     command: "gtop --demo",
     meaning: "a simulated fleet, to look around",
     short: "a simulated fleet",
@@ -42,7 +42,7 @@ pub(super) fn lines(context: RenderContext<'_>, node: &Node, width: u16) -> Vec<
     let steps = if context.options.has_slurm { [SLURM, HOSTS, DEMO] } else { [HOSTS, SLURM, DEMO] };
     let column = steps.iter().map(|step| crate::text::width_of(step.command)).max().unwrap_or(0);
     let title = Line::styled("to watch devices elsewhere", Tone::Strong);
-    let step = |step: &Step| {
+    let step = |step: &NextStep| {
         let meaning = if width < WIDE { step.short } else { step.meaning };
         let line = Line::new().gap(GAP).left_aligned(step.command, column, Tone::Accent);
         line.gap(GAP).text(meaning, Tone::Plain)

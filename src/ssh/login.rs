@@ -1,14 +1,15 @@
 //! Master connections that the ssh program opens for `gtop login`: to nodes that ask for a password or a code, and to the
 //! gateways in front of them. Later sessions use them without a login, for as long as `ControlPersist` keeps them.
 
+pub(crate) mod askpass;
+mod record;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hmac::digest::Digest;
-use sha1::Sha1;
 use tokio::time::{sleep, timeout};
 
 use crate::fault::ssh::{Fault, SshProgramCause};
@@ -16,10 +17,10 @@ use crate::process::{BackgroundProgram, Exit, Launch, Output, OutputTail};
 use crate::ssh::Client;
 use crate::ssh::config::{HostQuery, HostSettings, LocalEnv, Route};
 use crate::ssh::gateway::{Gateway, ResolvedRoute};
+use crate::ssh::login::askpass::AskpassServer;
+use crate::ssh::login::record::LoginRecord;
 use crate::ssh::program::LOGIN_OPTIONS;
-use crate::ssh::program::askpass::AskpassServer;
-use crate::ssh::program::control_master::ControlMaster;
-use crate::ssh::program::login_record::LoginRecord;
+use crate::ssh::program::control_master::{connection_id, control_path};
 use crate::ssh::program::stderr::{self, SshStderr};
 use crate::ssh::target::SshTarget;
 use crate::storage::socket_folder;
@@ -272,20 +273,6 @@ impl Client {
     }
 }
 
-/// Returns what tells the connection to a host from all others, as a part of a file name.
-pub(crate) fn connection_id(settings: &HostSettings, env: &LocalEnv) -> String {
-    let HostSettings { user, host, port, route, .. } = settings;
-    let text = format!("{}\n{user}\n{host}\n{port}\n{route:?}", env.host_name);
-    let digest: [u8; 20] = Sha1::digest(text.as_bytes()).into();
-    let id = digest.first_chunk().map_or(0, |bytes| u128::from_be_bytes(*bytes));
-    format!("{id:032x}")
-}
-
-/// Returns the option for a socket; ssh expands `%` tokens in it.
-pub(crate) fn control_path(socket: &Path) -> String {
-    format!("ControlPath={}", socket.to_string_lossy().replace('%', "%%"))
-}
-
 /// Quotes a word for the shell that runs a `ProxyCommand`.
 fn quoted(word: &std::ffi::OsStr) -> String {
     format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"))
@@ -294,12 +281,4 @@ fn quoted(word: &std::ffi::OsStr) -> String {
 fn folder_fault(error: &std::io::Error) -> Fault {
     let why = format!("there is no folder for its sockets: {}", text::io_error(error));
     Fault::BadConfiguration { why }
-}
-
-impl ControlMaster {
-    /// Returns the connection with this id that `gtop login` has opened, if its socket exists.
-    pub(crate) fn of_login(id: &str) -> Option<Self> {
-        let path = socket_folder::find()?.join(id);
-        path.exists().then_some(Self { path, is_of_login: true })
-    }
 }

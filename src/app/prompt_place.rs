@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// Where questions are asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Asker {
+pub(super) enum PromptPlace {
     Terminal,
     /// The program of `SSH_ASKPASS`.
     Program(PathBuf),
@@ -14,7 +14,7 @@ pub(super) enum Asker {
 
 /// What decides where questions are asked.
 #[derive(Clone, Copy, Debug, Default)]
-struct AskerChoice<'a> {
+struct PlaceChoice<'a> {
     /// Questions can be read from and written to a terminal.
     can_use_terminal: bool,
     /// gtop has a terminal, even if its input or output is another one.
@@ -26,7 +26,7 @@ struct AskerChoice<'a> {
     require: Option<&'a OsStr>,
 }
 
-impl Asker {
+impl PromptPlace {
     /// Returns where to ask before monitoring begins; `None` if nobody can be asked.
     pub(super) fn at_start() -> Option<Self> {
         Self::by_environment(io::stdin().is_terminal() && io::stderr().is_terminal())
@@ -41,7 +41,7 @@ impl Asker {
     fn by_environment(can_use_terminal: bool) -> Option<Self> {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         let (askpass, require) = (variable("SSH_ASKPASS"), variable("SSH_ASKPASS_REQUIRE"));
-        let choice = AskerChoice {
+        let choice = PlaceChoice {
             can_use_terminal,
             has_terminal: has_terminal(),
             has_display: ["DISPLAY", "WAYLAND_DISPLAY"]
@@ -50,19 +50,19 @@ impl Asker {
             askpass: askpass.as_deref(),
             require: require.as_deref(),
         };
-        choice.asker()
+        choice.place()
     }
 }
 
-impl AskerChoice<'_> {
-    fn asker(self) -> Option<Asker> {
+impl PlaceChoice<'_> {
+    fn place(self) -> Option<PromptPlace> {
         let requires = |word: &str| self.require.is_some_and(|set| set.eq_ignore_ascii_case(word));
-        let program = self.askpass.map(|program| Asker::Program(program.into()));
+        let program = self.askpass.map(|program| PromptPlace::Program(program.into()));
         if requires("force") || (requires("prefer") && self.has_display) {
             return program;
         }
         if self.can_use_terminal {
-            return Some(Asker::Terminal);
+            return Some(PromptPlace::Terminal);
         }
         program.filter(|_| !self.has_terminal && self.has_display && !requires("never"))
     }
@@ -79,25 +79,25 @@ mod tests {
 
     #[test]
     fn questions_are_asked_where_ssh_asks_them() {
-        let program = || Some(Asker::Program("ask".into()));
-        let base = AskerChoice { askpass: Some(OsStr::new("ask")), ..AskerChoice::default() };
-        let at_terminal = AskerChoice { can_use_terminal: true, has_terminal: true, ..base };
-        let on_display = AskerChoice { has_display: true, ..base };
+        let program = || Some(PromptPlace::Program("ask".into()));
+        let base = PlaceChoice { askpass: Some(OsStr::new("ask")), ..PlaceChoice::default() };
+        let at_terminal = PlaceChoice { can_use_terminal: true, has_terminal: true, ..base };
+        let on_display = PlaceChoice { has_display: true, ..base };
         for (choice, require, expected) in [
-            (at_terminal, "", Some(Asker::Terminal)),
+            (at_terminal, "", Some(PromptPlace::Terminal)),
             (at_terminal, "force", program()),
-            (at_terminal, "prefer", Some(Asker::Terminal)),
-            (AskerChoice { has_display: true, ..at_terminal }, "", Some(Asker::Terminal)),
-            (AskerChoice { has_display: true, ..at_terminal }, "prefer", program()),
+            (at_terminal, "prefer", Some(PromptPlace::Terminal)),
+            (PlaceChoice { has_display: true, ..at_terminal }, "", Some(PromptPlace::Terminal)),
+            (PlaceChoice { has_display: true, ..at_terminal }, "prefer", program()),
             (base, "", None),
             (base, "force", program()),
             (on_display, "", program()),
             (on_display, "never", None),
-            (AskerChoice { has_terminal: true, ..on_display }, "", None),
-            (AskerChoice { askpass: None, ..on_display }, "", None),
+            (PlaceChoice { has_terminal: true, ..on_display }, "", None),
+            (PlaceChoice { askpass: None, ..on_display }, "", None),
         ] {
-            let choice = AskerChoice { require: Some(OsStr::new(require)), ..choice };
-            assert_eq!(choice.asker(), expected, "{choice:?}");
+            let choice = PlaceChoice { require: Some(OsStr::new(require)), ..choice };
+            assert_eq!(choice.place(), expected, "{choice:?}");
         }
     }
 }
