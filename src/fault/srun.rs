@@ -40,27 +40,6 @@ pub enum StepCause {
 }
 
 impl StepCause {
-    /// All of them.
-    pub const ALL: [Self; 17] = [
-        Self::SlurmTooOld,
-        Self::NoJob,
-        Self::NotRunning,
-        Self::Refused,
-        Self::Cancelled,
-        Self::JobCancelled,
-        Self::Preempted,
-        Self::TimeLimit,
-        Self::NodeFailed,
-        Self::Busy,
-        Self::ControllerUnreachable,
-        Self::TaskEnded,
-        Self::NotInStep,
-        Self::TryingOtherJob,
-        Self::Restarted,
-        Self::NotJoined,
-        Self::Other,
-    ];
-
     /// Returns the cause as a short text.
     pub const fn text(self) -> &'static str {
         match self {
