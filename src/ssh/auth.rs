@@ -400,7 +400,8 @@ impl Attempt<'_> {
         match self.unanswered_reason {
             Some(why) if offered_none || self.accepted > 0 => self.unanswered_fault(why),
             Some(_) => self.refused(Some("its prompts were not answered".to_owned())),
-            None if self.accepted > 0 && !can_continue => {
+            // One key was accepted, and no other one is.
+            None if self.accepted > 0 && (!can_continue || remaining == ["publickey"]) => {
                 Fault::MoreAuthenticationRequired { user, required: remaining }
             }
             None if remaining == ["password"] => Fault::PasswordOnly { user },
