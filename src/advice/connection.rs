@@ -389,7 +389,13 @@ impl Known {
                 }
                 Advice::from(self.use_ssh_program()).then(update.steps.into_iter().map(Step::or))
             }
-            SshFault::HostKeyUnknown { .. } => self.of_unknown_key(),
+            SshFault::HostKeyUnknown { .. } => self.trust().into(),
+            SshFault::HostKeyNotKept { .. } => {
+                Advice::from(log_in(&node)).then([
+                    Step::words(self.correct_option("UserKnownHostsFile")).or(),
+                    self.trust().and(),
+                ])
+            }
             SshFault::HostCertificateRefused { .. } => Step::run(
                 "have the certificate renewed, or compare the fingerprint, then",
                 format!("gtop trust {node}"),
@@ -508,19 +514,9 @@ impl Known {
         known
     }
 
-    fn of_unknown_key(&self) -> Advice {
-        let trust = format!("gtop trust {}", self.quoted_node());
+    fn trust(&self) -> Step {
         let words = "compare the fingerprint with the administrator's, then";
-        if self
-            .values("UserKnownHostsFile")
-            .iter()
-            .any(|file| file == "/dev/null" || file == "none")
-        {
-            let correct = self.correct_option("UserKnownHostsFile");
-            return Advice::words(format!("{correct}, which keeps no key"))
-                .then([Step::run(words, trust).and()]);
-        }
-        Step::run(words, trust).into()
+        Step::run(words, format!("gtop trust {}", self.quoted_node()))
     }
 
     fn accept_with_ssh(&self) -> Step {

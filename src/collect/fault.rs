@@ -98,6 +98,9 @@ fn from_ssh(fault: &ssh::Fault) -> (Kind, String) {
             (Kind::KeyExchange, format!("no common {kind} algorithm"))
         }
         From::HostKeyUnknown { .. } => (Kind::HostKeyUnknown, none()),
+        From::HostKeyNotKept { .. } => {
+            (Kind::HostKeyUnknown, "UserKnownHostsFile keeps none".to_owned())
+        }
         From::HostCertificateRefused { why, .. } => {
             (Kind::HostKeyUnknown, format!("certificate {why}"))
         }

@@ -144,6 +144,18 @@ pub enum Fault {
         /// Its fingerprint, as `ssh-keygen -l` prints it.
         fingerprint: String,
     },
+    /// No `known_hosts` file has a key of this host, and the configuration names none to keep one in.
+    #[error(
+        "host key of {host} unknown ({algorithm} {fingerprint}), and UserKnownHostsFile names no file that keeps it"
+    )]
+    HostKeyNotKept {
+        /// The name a `known_hosts` file would hold.
+        host: String,
+        /// The algorithm of the node's key.
+        algorithm: String,
+        /// Its fingerprint.
+        fingerprint: String,
+    },
     /// The host certificate is not valid, and its plain key is not known.
     #[error(
         "certificate of {host} {why}, and its key ({algorithm} {fingerprint}) is not in known_hosts"
@@ -458,6 +470,7 @@ impl Fault {
             Self::NoBanner { .. } | Self::OtherProtocol { .. } => ("banner", &[Retry]),
             Self::NoCommonAlgorithm { .. } => ("key exchange", &[]),
             Self::HostKeyUnknown { .. }
+            | Self::HostKeyNotKept { .. }
             | Self::HostCertificateRefused { .. }
             | Self::HostKeyChanged(_)
             | Self::HostKeyRevoked { .. } => ("host key", &[]),
@@ -530,6 +543,7 @@ impl Fault {
                 | Self::KeyEncrypted { .. }
                 | Self::AgentUnreachable { .. }
                 | Self::HostKeyUnknown { .. }
+                | Self::HostKeyNotKept { .. }
                 | Self::SshProgram { cause: SshProgramCause::HostKeyUnknown, .. }
         )
     }

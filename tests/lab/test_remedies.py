@@ -124,6 +124,14 @@ class Remedies(PrivateNode):
         self.root("rm ~ada/.ssh/known_hosts")
         self.apply_remedy("plain", "gtop trust", "yes\n")
 
+    def test_a_host_key_that_is_kept_nowhere(self):
+        self.key()
+        self.home("UserKnownHostsFile /dev/null")
+        self.apply_remedy("plain", "gtop login", **self.askpass("connecting", "yes"))
+        self.run_ok("gtop", "login", "--close", "plain")
+        self.run_ok("sh", "-c", "sed -i 's|/dev/null|~/.ssh/kept|' ~/.ssh/config")
+        self.apply_remedy("plain", "gtop trust", "yes\n")
+
     def test_a_host_key_that_only_the_ssh_program_can_check(self):
         self.key()
         answers = self.askpass("connecting", "yes")

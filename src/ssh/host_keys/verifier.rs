@@ -117,6 +117,10 @@ impl HostKeyPolicy {
                 log::warn!("{fault}; connecting anyway because of StrictHostKeyChecking no");
                 Ok(true)
             }
+            (HostKeyStatus::Unknown, _) if !writer::keeps_keys(&verifier.settings) => {
+                let (algorithm, fingerprint) = verification.key_text();
+                Err(Fault::HostKeyNotKept { host: host.clone(), algorithm, fingerprint })
+            }
             _ => Err(fault),
         }
     }

@@ -105,11 +105,15 @@ fn hash_name(host: &str) -> Result<String, Fault> {
 /// Held while a file is written, so that tasks of this process do not add the same line twice.
 static WRITE_LOCK: Mutex<()> = Mutex::new(());
 
+/// Returns true if a new key of the host can be kept: with `/dev/null` it is forgotten at once.
+pub(crate) fn keeps_keys(settings: &HostSettings) -> bool {
+    settings.user_known_hosts.first().is_some_and(|file| file != Path::new("/dev/null"))
+}
+
 /// Appends an unknown key to the user's first file, in one write, so that a concurrent gtop or `ssh` loses no
 /// line. Blocks.
 pub(crate) fn store_new_key(settings: &HostSettings, key: &KeyData) -> Result<(), Fault> {
-    // With `/dev/null` nothing is stored.
-    if settings.user_known_hosts.first().is_none_or(|file| file == Path::new("/dev/null")) {
+    if !keeps_keys(settings) {
         return Ok(());
     }
     let KnownHostEntry { file, line } = entry(settings, key)?;

@@ -328,7 +328,18 @@ fn cuda_version(node: &Node) -> Option<&str> {
 fn problem_lines(fleet_view: &FleetView, node: &Node, width: u16) -> Vec<Line> {
     let line = Some(Line::of_node(&status_notes(&fleet_view.fleet, node, fleet_view.now)))
         .filter(|line| line.width() > 0);
-    line.into_iter().map(|line| line.truncated(width)).chain(remedy_lines(node, width)).collect()
+    let told = line.into_iter().map(|line| line.truncated(width));
+    told.chain(full_fault_lines(node, width)).chain(remedy_lines(node, width)).collect()
+}
+
+/// Draws what happened at a node that is down, where there is more to say than its notes do.
+fn full_fault_lines(node: &Node, width: u16) -> Vec<Line> {
+    let fault = node.fault().filter(|fault| *fault.what() != *fault.message());
+    let text = fault.map(|fault| wrap(&fault.what(), width, MAX_TEXT_LINES));
+    text.into_iter()
+        .flatten()
+        .map(|text| Line::styled(text, Tone::Plain).truncated(width))
+        .collect()
 }
 
 /// Draws the remedy.
