@@ -140,7 +140,8 @@ pub fn of_cause(cause: &Cause, known: &Known) -> Advice {
                 .into()
         }
         Cause::SlurmStep { cause, .. } => of_step(*cause),
-        Cause::Loader { cause, .. } => known.of_loader(*cause),
+        Cause::Loader { cause, is_by_ssh: true, .. } => known.of_loader(*cause),
+        Cause::Loader { cause, is_by_ssh: false, .. } => of_command(*cause),
     }
 }
 
@@ -161,6 +162,26 @@ pub fn of_untrusted(fault: &SshFault, known: &Known) -> Advice {
 /// Returns what to do about a login shell that starts the probe late.
 pub fn of_slow_shell(known: &Known) -> Advice {
     known.slow_shell().into()
+}
+
+/// Returns what to do about a command of `--exec` that does not start the probe.
+fn of_command(cause: LoaderCause) -> Advice {
+    let words = match cause {
+        LoaderCause::Waiting | LoaderCause::Slow => {
+            "run the command of --exec by hand, to see what it waits for; gtop goes on waiting"
+        }
+        LoaderCause::CannotRun => "install what the message names on the node",
+        LoaderCause::ReadsInput
+        | LoaderCause::OtherProgram
+        | LoaderCause::Restricted
+        | LoaderCause::NoShell
+        | LoaderCause::PasswordExpired
+        | LoaderCause::Ended
+        | LoaderCause::EndedWithOutput => {
+            "run the command of --exec by hand: it must start /bin/sh on the node and pass its input on"
+        }
+    };
+    words.into()
 }
 
 /// Returns what to do about a Slurm step that failed or has ended.
@@ -768,6 +789,12 @@ mod tests {
         let open = "runuser -u ada -- chmod go-w ~ada ~ada/.ssh ~ada/.ssh/authorized_keys";
         assert!(of_eve.contains(&format!("\", as root on gpu11: {open}")), "{of_eve}");
         let of_loader = |known: &Known, cause| known.of_loader(cause).text();
+        for cause in [LoaderCause::Slow, LoaderCause::Ended, LoaderCause::NoShell] {
+            let message = String::new();
+            let text = of_cause(&Cause::Loader { cause, message, is_by_ssh: false }, &with_user);
+            let text = text.text();
+            assert!(text.contains("--exec") && !text.contains("ssh "), "{text}");
+        }
         for cause in [LoaderCause::NoShell, LoaderCause::Ended] {
             assert!(!of_loader(&without_user, cause).contains("usermod"));
             assert!(of_loader(&with_user, cause).ends_with(": usermod -s /bin/sh ada"));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::fault::{LoaderCause, StepCause};
-use crate::model::{Fault, FaultKind as Kind};
+use crate::model::{Fault, FaultKind as Kind, TransportKind};
 use crate::process::Exit;
 use crate::ssh::{self, SshProgramCause};
 use crate::transport;
@@ -18,7 +18,7 @@ pub fn from_transport(fault: &transport::Fault) -> Fault {
             (Kind::SessionLost, format!("{program} says: {message}"))
         }
         transport::Fault::SlurmStep { cause, .. } => (step_kind(*cause), cause.text().to_owned()),
-        transport::Fault::Loader { cause, message } => (loader_kind(*cause), message.clone()),
+        transport::Fault::Loader { cause, message, .. } => (loader_kind(*cause), message.clone()),
     };
     Fault {
         kind,
@@ -65,8 +65,9 @@ const fn loader_kind(cause: LoaderCause) -> Kind {
 }
 
 /// Returns the fault of a login shell that does not start the probe.
-pub(super) fn loader_fault(cause: LoaderCause, message: String) -> Fault {
-    from_transport(&transport::Fault::Loader { cause, message })
+pub(super) fn loader_fault(cause: LoaderCause, message: String, via: TransportKind) -> Fault {
+    let is_by_ssh = matches!(via, TransportKind::Native | TransportKind::SshProgram);
+    from_transport(&transport::Fault::Loader { cause, message, is_by_ssh })
 }
 
 /// Returns the fault of a probe that has ended.

@@ -80,7 +80,9 @@ impl Handshake {
         // The loaders of a shared step announce themselves with the nonce of the step.
         let nonce = channel.step_nonce().map_or_else(|| nonce.clone(), str::to_owned);
         let is_root = start.privilege != Privilege::Login && channel.step_nonce().is_none();
-        let shell = if is_root { LoginShell::of_root(&nonce) } else { LoginShell::new(&nonce) };
+        let via = channel.via();
+        let shell =
+            if is_root { LoginShell::of_root(&nonce, via) } else { LoginShell::new(&nonce, via) };
         Ok(Self {
             node: target.name.clone(),
             shell,
@@ -222,7 +224,7 @@ pub async fn start_script(
     let line = probe::launch_line(&nonce, source.script_size());
     let mut channel =
         transport.open(target, &line, |_phase| {}).await.map_err(|fault| from_transport(&fault))?;
-    let mut shell = LoginShell::new(&nonce);
+    let mut shell = LoginShell::new(&nonce, channel.via());
     let limits = history.limits(transport.connect_timeout());
     let announced = shell.await_loader(&mut channel, limits, on_slow).await;
     history.record(shell.delay);
@@ -255,7 +257,9 @@ async fn await_hello(channel: &mut Channel, reader: &mut FrameReader) -> Result<
             Some(Received::Frame(frame)) if matches!(frame.body, Body::Hello(_)) => {
                 return Ok(frame);
             }
-            Some(Received::Frame(frame)) => return Err(missing_hello_fault(&frame.body)),
+            Some(Received::Frame(frame)) => {
+                return Err(missing_hello_fault(&frame.body, channel.via()));
+            }
             Some(Received::Malformed(malformed)) => {
                 return Err(Fault::new(FaultKind::BadReply, malformed.to_string()));
             }
@@ -265,13 +269,13 @@ async fn await_hello(channel: &mut Channel, reader: &mut FrameReader) -> Result<
 }
 
 /// Returns the fault of a first frame that is not a hello.
-fn missing_hello_fault(body: &Body) -> Fault {
+fn missing_hello_fault(body: &Body, via: TransportKind) -> Fault {
     let Body::Error(error) = body else {
         return Fault::new(FaultKind::BadReply, "the first frame is not a hello");
     };
     // The probe cannot run on this node, and says why.
     let why = sanitize(error.message.as_deref().unwrap_or(&error.call), 200);
-    loader_fault(LoaderCause::CannotRun, why)
+    loader_fault(LoaderCause::CannotRun, why, via)
 }
 
 /// Returns 32 random hexadecimal digits.

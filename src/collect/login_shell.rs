@@ -84,6 +84,8 @@ pub type OnSlowShell<'a> = &'a mut (dyn FnMut(Fault, Duration) + Send);
 #[derive(Debug)]
 pub(super) struct LoginShell {
     greeting: Greeting,
+    /// How it is reached.
+    via: TransportKind,
     stderr: StderrTail,
     exit: Option<Exit>,
     /// Why it did not start the loader in time.
@@ -91,17 +93,17 @@ pub(super) struct LoginShell {
 }
 
 impl LoginShell {
-    pub(super) fn new(nonce: &str) -> Self {
-        Self::with_greeting(Greeting::new(nonce))
+    pub(super) fn new(nonce: &str, via: TransportKind) -> Self {
+        Self::with_greeting(Greeting::new(nonce), via)
     }
 
     /// Makes one that starts the loader by sudo.
-    pub(super) fn of_root(nonce: &str) -> Self {
-        Self::with_greeting(Greeting::of_root(nonce))
+    pub(super) fn of_root(nonce: &str, via: TransportKind) -> Self {
+        Self::with_greeting(Greeting::of_root(nonce), via)
     }
 
-    fn with_greeting(greeting: Greeting) -> Self {
-        Self { greeting, stderr: StderrTail::default(), exit: None, delay: None }
+    fn with_greeting(greeting: Greeting, via: TransportKind) -> Self {
+        Self { greeting, via, stderr: StderrTail::default(), exit: None, delay: None }
     }
 
     /// Returns what the login files printed before the loader, the last 4 kB of it.
@@ -156,7 +158,7 @@ impl LoginShell {
         let end = self.exit.as_ref().map(Exit::to_string).unwrap_or_default();
         let message = format!("the login shell ended first, {end}");
         let message = self.stderr.append_to_message(message, self.noise());
-        Err(loader_fault(end_cause(&message, !self.noise().is_empty()), message))
+        Err(loader_fault(end_cause(&message, !self.noise().is_empty()), message, self.via))
     }
 
     /// Closes the shell's input to find out why it is late: one that was reading input continues or ends.
@@ -190,7 +192,7 @@ impl LoginShell {
 
     /// Returns a fault with the last lines that were printed.
     fn fault(&self, cause: LoaderCause, message: String) -> Fault {
-        loader_fault(cause, self.stderr.append_to_message(message, self.noise()))
+        loader_fault(cause, self.stderr.append_to_message(message, self.noise()), self.via)
     }
 }
 

@@ -35,6 +35,8 @@ pub enum Fault {
         cause: LoaderCause,
         /// What happened, with the last output of the shell.
         message: String,
+        /// `ssh` leads to the same shell.
+        is_by_ssh: bool,
     },
 }
 

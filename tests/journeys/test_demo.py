@@ -44,7 +44,7 @@ class Demo(Journey):
         screen.press("End")
         screen.until(r"✗ gpu12 .*connection refused", "the node and its fault")
         screen.press("Enter")
-        screen.until(r"→ connection refused on port \d+; check that sshd runs there", "the fault with its remedy")
+        screen.until(r"^connection refused on port \d+", "the fault with its remedy")
         screen.press("Escape")
         screen.until(r"^m map", "the fleet again")
 

@@ -387,7 +387,8 @@ class Login(unittest.TestCase):
         for name in ("asks1", "both"):
             fault = nodes[name]["fault"]
             self.assertEqual(fault["kind"], "login prompt", fault)
-            self.assertIn("no terminal", fault["remedy"])
+            self.assertIn("no terminal", fault["what"])
+            self.assertIn(f"gtop login {name}", fault["remedy"])
         fault = nodes["password"]["fault"]
         self.assertEqual(fault["kind"], "authentication refused")
         self.assertIn("only a password", fault["detail"])
@@ -503,7 +504,7 @@ class Login(unittest.TestCase):
 
     def test_doctor_without_a_terminal_shows_the_remedy(self):
         for node, words in (
-            ("asks1", r"FAILED +login .*\n.*\n.*> log in with a key, or answer from a terminal: gtop doctor asks1"),
+            ("asks1", r"FAILED +login .*\n.*\n.*> log in once, and gtop shares the connection: gtop login asks1"),
             ("password", r"node offers: password(?s:.*)PubkeyAuthentication yes"),
             ("locked", rf"not offered: {self.folder}/locked \(encrypted(?s:.*): eval \$\(ssh-agent\) && ssh-add {self.folder}/locked"),
         ):
