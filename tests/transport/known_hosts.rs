@@ -177,7 +177,9 @@ impl Fixture {
 fn outcome(fault: &Fault) -> &'static str {
     match fault {
         Fault::Ssh(
-            ssh::Fault::HostKeyUnknown { .. } | ssh::Fault::HostCertificateRefused { .. },
+            ssh::Fault::HostKeyUnknown { .. }
+            | ssh::Fault::HostKeyNotKept { .. }
+            | ssh::Fault::HostCertificateRefused { .. },
         ) => "unknown",
         Fault::Ssh(ssh::Fault::HostKeyChanged(_)) => "changed",
         Fault::Ssh(ssh::Fault::HostKeyRevoked { .. }) => "revoked",
