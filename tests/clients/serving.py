@@ -538,7 +538,7 @@ def secrets_of(snapshot):
             for process in one["processes"] or []:
                 found |= {process["user"], process["command"], process["working_directory"]}
         if node["fault"]:
-            found |= {node["fault"]["remedy"], node["fault"]["detail"]}
+            found |= {node["fault"]["what"], node["fault"]["detail"]}
     return found - {None, ""}
 
 
