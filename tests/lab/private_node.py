@@ -16,7 +16,6 @@ import unittest
 
 from harness import wait_for
 
-ADDRESS = "127.0.89.2"
 PASSWORD = "barley-4242"
 
 # PAM as Debian's sshd has it, without what needs a whole machine.
@@ -84,6 +83,9 @@ def skip_reason():
 class PrivateNode(unittest.TestCase):
     """A node with an account, and a person who logs in there, for one test."""
 
+    # Files of tests run at once, on one loopback.
+    ADDRESS = "127.0.89.2"
+
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="gtop-remedies.")
         self.addCleanup(shutil.rmtree, self.folder)
@@ -110,14 +112,14 @@ class PrivateNode(unittest.TestCase):
 
     def sshd(self, options, verb="reload"):
         """Changes the configuration of the node's sshd."""
-        text = SSHD_CONFIG.format(folder=self.folder, address=ADDRESS, port=PORT, options=options)
+        text = SSHD_CONFIG.format(folder=self.folder, address=self.ADDRESS, port=PORT, options=options)
         self.root(f"cat >/etc/ssh/sshd_config && systemctl {verb} ssh", text)
 
     def home(self, options):
         """Creates the local user's home with an ssh_config for the node and for another one behind it."""
         self.root("install -d -m 700 -o ada -g ada /home/here && chown ada: /home/here && install -d -m 700 -o ada -g ada /home/here/.ssh")
-        self.write_as_user("/home/here/.ssh/config", f"HostName {ADDRESS}\nPort {PORT}\nUser ada\n{options}\nHost inner\n  ProxyJump plain\n")
-        self.write_as_user("/home/here/.ssh/known_hosts", f"[{ADDRESS}]:{PORT} {self.read('hostkey.pub')}")
+        self.write_as_user("/home/here/.ssh/config", f"HostName {self.ADDRESS}\nPort {PORT}\nUser ada\n{options}\nHost inner\n  ProxyJump plain\n")
+        self.write_as_user("/home/here/.ssh/known_hosts", f"[{self.ADDRESS}]:{PORT} {self.read('hostkey.pub')}")
         # The programs of OpenSSH take the home of the user database.
         self.root("usermod -d /home/here ada")
 

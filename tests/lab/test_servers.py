@@ -8,7 +8,7 @@ import json
 import shutil
 import unittest
 
-from private_node import ADDRESS, PASSWORD, PORT, PrivateNode, skip_reason
+from private_node import PASSWORD, PORT, PrivateNode, skip_reason
 
 OLD = 'HostKeyAlgorithms ssh-rsa\nHostKey {folder}/rsa'
 # Of OpenSSH, by what its configuration adds.
@@ -66,13 +66,15 @@ ASKS = {"passwords alone", "questions alone", "a key and a password", "a key and
 
 @unittest.skipIf(skip_reason(), skip_reason())
 class Servers(PrivateNode):
+    ADDRESS = "127.0.89.4"
+
     def setUp(self):
         super().setUp()
         self.key()
         for name in "rsa", "other":
             self.write(name, "")
         self.root(f"rm {self.folder}/rsa && ssh-keygen -q -t rsa -b 3072 -N '' -f {self.folder}/rsa")
-        known = "".join(f"[{ADDRESS}]:{port} {self.read(key)}" for port in range(PORT, PORT + 3) for key in ("hostkey.pub", "rsa.pub"))
+        known = "".join(f"[{self.ADDRESS}]:{port} {self.read(key)}" for port in range(PORT, PORT + 3) for key in ("hostkey.pub", "rsa.pub"))
         self.write_as_user("/home/here/.ssh/known_hosts", known)
         self.table = []
 
@@ -134,12 +136,12 @@ class Servers(PrivateNode):
         port = PORT + 1
         self.root(f"dropbearkey -t ed25519 -f {self.folder}/dropbear >/dev/null")
         public = self.root(f"dropbearkey -y -f {self.folder}/dropbear | grep ^ssh-").strip()
-        self.write_as_user("/home/here/.ssh/known_hosts", f"[{ADDRESS}]:{port} {public}\n")
-        self.write_as_user("/home/here/.ssh/config", f"HostName {ADDRESS}\nPort {port}\nUser ada\n")
+        self.write_as_user("/home/here/.ssh/known_hosts", f"[{self.ADDRESS}]:{port} {public}\n")
+        self.write_as_user("/home/here/.ssh/config", f"HostName {self.ADDRESS}\nPort {port}\nUser ada\n")
         for kind, options, prepare in (("Dropbear", "-s", "true"), ("Dropbear without the key", "", "rm ~/.ssh/authorized_keys")):
             with self.subTest(kind):
                 self.run_ok("sh", "-c", prepare)
-                self.root(f"dropbear -E -p {ADDRESS}:{port} -r {self.folder}/dropbear -P /run/dropbear.pid {options} </dev/null >/dev/null 2>&1")
+                self.root(f"dropbear -E -p {self.ADDRESS}:{port} -r {self.folder}/dropbear -P /run/dropbear.pid {options} </dev/null >/dev/null 2>&1")
                 self.check(kind)
                 self.root("kill $(cat /run/dropbear.pid) && while [ -e /run/dropbear.pid ]; do sleep 0.1; done")
 
@@ -148,10 +150,10 @@ class Servers(PrivateNode):
             self.skipTest("tinysshd or tcpserver is not installed")
         port = PORT + 2
         self.root(f"tinysshd-makekey {self.folder}/tiny")
-        self.root(f"tcpserver -HRDl0 {ADDRESS} {port} tinysshd {self.folder}/tiny </dev/null >/dev/null 2>&1 &")
-        scanned = self.run_ok("sh", "-ec", f"for i in 1 2 3 4 5 6 7 8 9; do ssh-keyscan -p {port} {ADDRESS} 2>/dev/null | grep . && exit; sleep 0.3; done")
+        self.root(f"tcpserver -HRDl0 {self.ADDRESS} {port} tinysshd {self.folder}/tiny </dev/null >/dev/null 2>&1 &")
+        scanned = self.run_ok("sh", "-ec", f"for i in 1 2 3 4 5 6 7 8 9; do ssh-keyscan -p {port} {self.ADDRESS} 2>/dev/null | grep . && exit; sleep 0.3; done")
         self.write_as_user("/home/here/.ssh/known_hosts", scanned)
-        self.write_as_user("/home/here/.ssh/config", f"HostName {ADDRESS}\nPort {port}\nUser ada\n")
+        self.write_as_user("/home/here/.ssh/config", f"HostName {self.ADDRESS}\nPort {port}\nUser ada\n")
         self.check("TinySSH")
 
 
