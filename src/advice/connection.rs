@@ -55,6 +55,10 @@ pub fn for_fault(fault: &Fault, known: &Known) -> Advice {
 pub fn of_alike(fault: &Fault, nodes: &str) -> Advice {
     let nodes = shell_quoted(nodes);
     if let Some(Cause::Ssh(cause)) = fault.cause.as_deref() {
+        if let SshFault::AtGateway { gateway, fault } = cause {
+            // All of them wait for the gateway.
+            return Known::of_destination(gateway).of_ssh(fault);
+        }
         let root = cause.root();
         if matches!(
             root,
@@ -69,6 +73,12 @@ pub fn of_alike(fault: &Fault, nodes: &str) -> Advice {
         }
     }
     of_kind(fault.kind, &nodes, "HOST")
+}
+
+/// Returns what to do about a node by the kind of its fault alone, without what only some may know, such as the name of a
+/// user.
+pub fn in_public(kind: FaultKind, node: &str) -> Advice {
+    of_kind(kind, &shell_quoted(node), "HOST")
 }
 
 /// Returns what to do by the kind of fault alone. `nodes` is one node or a node set, `destination` one for ssh.
@@ -983,5 +993,20 @@ mod tests {
         let unknown = Fault::new(FaultKind::HostKeyUnknown, "");
         let several = of_alike(&unknown, "gpu[01-02]").first();
         assert_eq!(several, "check the fingerprint and run: gtop trust 'gpu[01-02]'");
+    }
+
+    #[test]
+    fn nodes_behind_a_gateway_are_helped_by_what_helps_the_gateway() {
+        let text = String::new;
+        let unknown =
+            SshFault::HostKeyUnknown { host: text(), algorithm: text(), fingerprint: text() };
+        let fault = Fault {
+            cause: Some(Cause::from(unknown.at_gateway("eve@bastion:2200")).into()),
+            ..Fault::new(FaultKind::HostKeyUnknown, "via eve@bastion:2200")
+        };
+        let first = of_alike(&fault, "gpu[01-64]").first();
+        assert!(first.ends_with(": gtop trust eve@bastion:2200"), "{first}");
+        let public = in_public(fault.kind, "gpu01").first();
+        assert!(!public.contains("eve"), "{public}");
     }
 }

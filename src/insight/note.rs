@@ -289,7 +289,7 @@ impl Note {
     /// Returns what to do about it, without what only some may know of this node, such as the name of a user.
     pub(crate) fn common_advice(&self, node: &NodeName) -> Advice {
         let Self::Down(fault) = self else { return self.advice(node) };
-        advice::of_alike(fault, node.label())
+        advice::in_public(fault.kind, node.label())
     }
 
     /// Returns what to do about it on this node; nothing if no step helps.
