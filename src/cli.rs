@@ -29,7 +29,7 @@ pub use args::SettingArgs;
 pub use connection::{ConnectionOptions, TransportChoice};
 pub use export::{ExportOptions, TableFormat};
 pub use keep::KeepOptions;
-pub use login::LoginOptions;
+pub use login::{DEFAULT_PERSIST, LoginOptions};
 pub use manpage::{Shell, write_completions, write_man_page};
 pub use nodes::{NodeOptions, SlurmOptions};
 pub use output::{OutputOptions, PrintOptions};

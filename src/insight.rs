@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use crate::advice::{self, Known};
+use crate::fault::Fault as Cause;
 use crate::fleet::{DeviceCount, Fleet, Health, HealthReason, Node, Totals};
 use crate::insight::events::rows::DeviceEvents;
 use crate::insight::jobs::JobIndex;
@@ -17,7 +18,7 @@ use crate::insight::node_status::NodeStatus;
 use crate::insight::runs::Runs;
 use crate::insight::users::Users;
 use crate::metrics::Usage;
-use crate::model::{Bytes, DeviceUse, Fault, FaultKind, NodeName, RunList};
+use crate::model::{Bytes, DeviceUse, Fault, FaultKind, Link, NodeName, RunList};
 use crate::nodeset;
 use crate::query::DisplaySelection;
 use crate::query::Filter;
@@ -320,6 +321,22 @@ impl FleetView {
     pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
         self.matching.iter().filter_map(|index| self.fleet.nodes.get(*index))
     }
+
+    /// Returns the shown nodes that the user could log in to with the ssh program.
+    pub fn nodes_to_log_in(&self) -> impl Iterator<Item = &NodeName> {
+        let is_asking = |node: &&Arc<Node>| {
+            let Link::Down { fault, .. } = &node.link else { return false };
+            let Some(Cause::Ssh(cause)) = fault.cause.as_deref() else { return false };
+            fault.kind != FaultKind::HostKeyUnknown && cause.is_solved_by_login()
+        };
+        self.nodes().filter(is_asking).map(|node| &node.name)
+    }
+
+    /// Returns the shown nodes that wait for a host key to become known: their own, or that of a gateway.
+    pub fn nodes_with_unknown_key(&self) -> impl Iterator<Item = &NodeName> {
+        let is_unknown = |node: &&Arc<Node>| matches!(&node.link, Link::Down { fault, .. } if fault.kind == FaultKind::HostKeyUnknown);
+        self.nodes().filter(is_unknown).map(|node| &node.name)
+    }
 }
 
 impl Extents {
@@ -466,7 +483,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{Device, DeviceFault, Link};
+    use crate::model::{Device, DeviceFault};
 
     #[test]
     fn each_fault_of_a_device_has_its_own_remedy() {

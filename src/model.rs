@@ -19,6 +19,10 @@ pub use health::{ComputeMode, FabricHealth, FabricState, RecoveryAction};
 pub use host::{
     Counter, CpuTicks, HostFacts, HostReading, HostSlowReading, MachineId, Pressure, Space,
 };
+pub use host_key::{
+    AcceptedKey, HostKey, HostKeyAnswer, HostKeyQuestion, HostKeyReply, HostKeyRequest,
+    RefusedHost, UnknownHost,
+};
 pub use id::{JobId, NodeName, NodeNameError, ProcessKey, Source};
 pub use job::{
     Allocation, DeviceAllocation, Job, JobList, JobListError, JobOutcome, JobState, RequestedJobs,
@@ -65,6 +69,7 @@ mod focus;
 mod freshness;
 mod health;
 mod host;
+mod host_key;
 mod id;
 mod job;
 mod pci;

@@ -15,6 +15,7 @@ pub(crate) mod deadline;
 pub(crate) mod file_cache;
 pub(crate) mod gateway;
 pub(crate) mod host_keys;
+mod host_offer;
 pub(crate) mod login;
 mod lookup;
 pub(crate) mod program;
@@ -41,7 +42,8 @@ pub use crate::ssh::auth::prompt::{Prompt, PromptQueue, PromptRequest, Secret};
 pub use crate::ssh::config::{EffectiveOption, LocalEnv};
 pub use crate::ssh::connection::addresses::SchedulerAddresses;
 pub use crate::ssh::host_keys::HostKeyStatus;
-pub use crate::ssh::host_keys::writer::{KnownHostEntry, OfferedKey, write_known_hosts};
+pub use crate::ssh::host_keys::writer::{KnownHostEntry, OfferedKey};
+pub use crate::ssh::host_offer::HostOffer;
 pub use crate::ssh::login::askpass::{
     ASKPASS_VARIABLE, AskpassServer, QuestionKind, SshQuestion, run_askpass_helper,
 };
@@ -60,14 +62,12 @@ use crate::ssh::connection::addresses::AddressTable;
 use crate::ssh::connection::algorithms::SshParams;
 use crate::ssh::connection::channel::SshChannel;
 use crate::ssh::connection::dial::{self, Resolver};
-use crate::ssh::connection::session;
 use crate::ssh::file_cache::FileCache;
 use crate::ssh::gateway::{Gateways, ResolvedRoute};
 use crate::ssh::host_keys::HostKeyEntries;
 use crate::ssh::host_keys::known_hosts::KnownHosts;
 use crate::ssh::host_keys::revoked_keys::RevokedKeys;
 use crate::ssh::host_keys::verifier::{HostKeyPolicy, HostKeyVerifier};
-use crate::ssh::host_keys::writer;
 use crate::ssh::slow_servers::SlowServers;
 
 /// Default for connecting: name lookup, TCP and key exchange together.
@@ -184,33 +184,14 @@ impl Client {
         let prompt_queue = self.0.options.prompt_queue.as_ref();
         let login_guard =
             prompt_queue.map(|prompt_queue| prompt_queue.track_login(label.to_owned()));
-        let (session, deadline) = self.log_in(name, plan, &mut on_phase).await?;
+        let logged_in = self.log_in(name, plan, &mut on_phase).await;
+        if let (Some(login_guard), Err(fault)) = (&login_guard, &logged_in) {
+            login_guard.note(fault);
+        }
         drop(login_guard);
+        let (session, deadline) = logged_in?;
         on_phase(ConnectPhase::Command);
         deadline.timeout(ConnectPhase::Command, SshChannel::start(session, command)).await?
-    }
-
-    /// Fetches the host key of a host without logging in.
-    pub(crate) async fn fetch_host_key(
-        &self,
-        name: &str,
-        ssh: &SshTarget,
-    ) -> Result<OfferedKey, Fault> {
-        let bad = |why: &str| Fault::BadConfiguration { why: why.to_owned() };
-        let Profile::System = ssh.profile else {
-            return Err(bad("the host key of this node is fixed"));
-        };
-        let query = self.host_query(ssh);
-        let settings = self.host_settings(query.clone()).await?;
-        let plan = self.plan(&query, &settings).await?;
-        let HostKeyPolicy::KnownHosts(verifier) = &plan.host_key_policy else {
-            return Err(bad("there are no known_hosts files to compare with"));
-        };
-        let (connection, deadline) = self.dial(name, &plan, &mut |_| ()).await?;
-        let verification =
-            session::fetch_host_key(connection, Arc::clone(verifier), &plan.params, &deadline)
-                .await?;
-        writer::describe_key(&verifier.settings, verification)
     }
 
     /// Returns the encrypted key files worth asking a passphrase for. Skips targets whose configuration takes longer

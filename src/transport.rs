@@ -26,9 +26,10 @@ use crate::model::{NodeName, Privilege};
 use crate::process::LocalProcess;
 use crate::ssh::trace;
 use crate::ssh::{
-    self, Client, ClientOptions, ConnectEvent, ConnectPhase, EffectiveOption, OfferedKey, Profile,
-    SchedulerAddresses, Secret, SshTarget,
+    self, Client, ClientOptions, ConnectEvent, ConnectPhase, EffectiveOption, HostOffer,
+    KnownHostEntry, Profile, SchedulerAddresses, Secret, SshTarget,
 };
+use crate::storage::WriteError;
 use crate::transport::fallback::FallbackCache;
 use crate::transport::srun::{Cluster, SrunSteps};
 
@@ -207,8 +208,8 @@ impl Transport {
         self.open_configured(target, ssh, command, on_phase).await
     }
 
-    /// Fetches the host key of a node without logging in.
-    pub async fn fetch_host_key(&self, target: &Target) -> Result<OfferedKey, ssh::Fault> {
+    /// Fetches the keys of a node without logging in there. If a gateway before it is not known, the keys of that one.
+    pub async fn fetch_host_keys(&self, target: &Target) -> Result<HostOffer, ssh::Fault> {
         let bad = |why: &str| ssh::Fault::BadConfiguration { why: why.to_owned() };
         let Reach::Ssh(ssh) = &target.reach else {
             return Err(bad("the local machine has no host key to accept"));
@@ -216,7 +217,12 @@ impl Transport {
         if self.0.options.exec.is_some() && ssh.profile == Profile::System {
             return Err(bad("this node is reached by --exec, which shows no host key"));
         }
-        self.0.ssh.fetch_host_key(target.name.host(), ssh).await
+        self.0.ssh.fetch_host_keys(target.name.host(), ssh).await
+    }
+
+    /// Adds lines to `known_hosts` files, and returns the number of new ones.
+    pub async fn store_host_keys(&self, entries: Vec<KnownHostEntry>) -> Result<usize, WriteError> {
+        self.0.ssh.store_host_keys(entries).await
     }
 
     /// Returns the encrypted key files worth asking a passphrase for; see [`Client`].

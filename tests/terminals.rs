@@ -271,6 +271,7 @@ async fn panic_on_the_screen(how: &str) {
     let (requests, _asked) = mpsc::channel(1);
     let (_task, suspended_tasks) = mpsc::channel(1);
     let (_reply, replies) = mpsc::channel(1);
+    let (_keys, host_keys) = mpsc::channel(1);
     let (_event, settings_events) = mpsc::channel(1);
     let context = UiContext {
         runs: None,
@@ -284,6 +285,7 @@ async fn panic_on_the_screen(how: &str) {
         requests,
         suspended_tasks,
         replies,
+        host_keys,
         config: UiConfig {
             theme: Theme::resolve(ThemeOptions::default(), |_| None),
             detects_background: false,

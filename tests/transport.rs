@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gtop::internals::process::{Exit, Output};
-use gtop::internals::ssh::{self, ConnectPhase, HostKeyStatus, write_known_hosts};
+use gtop::internals::ssh::{self, ConnectPhase, HostKeyStatus};
 use gtop::internals::transport::{Fault, Options, Transport};
 use russh::server;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -405,21 +405,18 @@ async fn keys_stored_by_trust_are_accepted_by_ssh() {
         let sshd = lab.sshd("").await;
         lab.write("known", "# no end of line");
         lab.write_config(sshd.port, &format!("HashKnownHosts {hash}"));
-        let offered = lab.transport().fetch_host_key(&node()).await.unwrap();
+        let offered = lab.host_key().await;
         assert_eq!(offered.status, HostKeyStatus::Unknown);
         assert_eq!(offered.entry.file, lab.path("known"));
         assert_eq!(offered.entry.line.starts_with("|1|"), hash == "yes", "{offered:?}");
-        assert_eq!(write_known_hosts(std::slice::from_ref(&offered.entry)).unwrap(), 1);
+        assert_eq!(lab.transport().store_host_keys(vec![offered.entry]).await.unwrap(), 1);
         check_echo(&lab).await;
         let config = lab.path("config");
         let options =
             ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "node", "echo", "ok"];
         let words = [&["-F", config.to_str().unwrap()], &options[..]].concat();
         assert_eq!(run("ssh", &words).await, "ok\n");
-        assert_eq!(
-            lab.transport().fetch_host_key(&node()).await.unwrap().status,
-            HostKeyStatus::Known
-        );
+        assert_eq!(lab.host_key().await.status, HostKeyStatus::Known);
     }
 }
 

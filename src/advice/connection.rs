@@ -55,6 +55,9 @@ pub fn for_fault(fault: &Fault, known: &Known) -> Advice {
 pub fn of_alike(fault: &Fault, nodes: &str) -> Advice {
     let nodes = shell_quoted(nodes);
     if let Some(Cause::Ssh(cause)) = fault.cause.as_deref() {
+        if matches!(cause.root(), SshFault::HostKeyUnknown { .. }) {
+            return answer_or_trust(&nodes).into();
+        }
         if let SshFault::AtGateway { gateway, fault } = cause {
             // All of them wait for the gateway.
             return Known::of_destination(gateway).of_ssh(fault);
@@ -64,7 +67,7 @@ pub fn of_alike(fault: &Fault, nodes: &str) -> Advice {
             root,
             SshFault::PasswordOnly { .. } | SshFault::MoreAuthenticationRequired { .. }
         ) {
-            return log_in(&nodes).into();
+            return log_in_here(&nodes).into();
         }
         if let SshFault::AuthenticationRefused { offers, .. } = root
             && !offers.iter().any(|offer| offer == "publickey")
@@ -228,6 +231,16 @@ fn offers_login_without_key(offers: &[String]) -> bool {
 /// Returns the signature algorithm for a type of key: never SHA-1.
 fn signature_algorithm(kind: &str) -> &str {
     if kind == "ssh-rsa" { "rsa-sha2-512" } else { kind }
+}
+
+/// Returns how to log in from the screen.
+fn log_in_here(nodes: &str) -> Step {
+    Step::run("press L to log in, or run", format!("gtop login {nodes}"))
+}
+
+/// Returns how to accept unknown host keys from the screen.
+fn answer_or_trust(nodes: &str) -> Step {
+    Step::run("press A to see the key and answer, or run", format!("gtop trust {nodes}"))
 }
 
 /// Returns how to log in once, so that gtop shares the connection.
@@ -492,6 +505,15 @@ impl Known {
             SshFault::NeedsSshProgram { .. } | SshFault::UnsupportedAlgorithms { .. } => {
                 self.use_ssh_program().into()
             }
+            // The key of a gateway is asked about on the way to the node.
+            SshFault::AtGateway { fault, .. }
+                if matches!(
+                    fault.root(),
+                    SshFault::HostKeyUnknown { .. } | SshFault::HostCertificateRefused { .. }
+                ) =>
+            {
+                self.of_ssh(fault)
+            }
             SshFault::AtGateway { gateway, fault } => self.gateway(gateway).of_ssh(fault),
             SshFault::GatewayCannotReach { gateway, .. } => {
                 let gateway = Self::of_destination(gateway).destination;
@@ -546,6 +568,9 @@ impl Known {
     }
 
     fn trust(&self) -> Step {
+        if self.is_on_screen {
+            return answer_or_trust(&self.quoted_node());
+        }
         let words = "compare the fingerprint with the administrator's, then";
         Step::run(words, format!("gtop trust {}", self.quoted_node()))
     }
@@ -622,6 +647,7 @@ impl Known {
         } else {
             Step::run("open a master connection", format!("ssh -fNM {destination}"))
         };
+        let log_in = if self.is_on_screen { log_in_here } else { log_in };
         Advice::from(log_in(&self.quoted_node())).then([master.or()])
     }
 
@@ -881,7 +907,7 @@ mod tests {
             (
                 SshFault::HostKeyUnknown { host: x(), algorithm: x(), fingerprint: x() }
                     .at_gateway("eve@bastion:2200"),
-                "gtop trust eve@bastion:2200",
+                "gtop trust ada@gpu11:2222",
             ),
         ] {
             let text = text(&known, &fault);
@@ -1000,13 +1026,23 @@ mod tests {
         let text = String::new;
         let unknown =
             SshFault::HostKeyUnknown { host: text(), algorithm: text(), fingerprint: text() };
-        let fault = Fault {
-            cause: Some(Cause::from(unknown.at_gateway("eve@bastion:2200")).into()),
-            ..Fault::new(FaultKind::HostKeyUnknown, "via eve@bastion:2200")
-        };
-        let first = of_alike(&fault, "gpu[01-64]").first();
-        assert!(first.ends_with(": gtop trust eve@bastion:2200"), "{first}");
-        let public = in_public(fault.kind, "gpu01").first();
-        assert!(!public.contains("eve"), "{public}");
+        for (kind, cause, command) in [
+            (
+                FaultKind::AuthenticationRefused,
+                SshFault::PasswordOnly { user: text() },
+                ": gtop login eve@bastion:2200",
+            ),
+            // It asks for the keys of gateways first.
+            (FaultKind::HostKeyUnknown, unknown, ": gtop trust 'gpu[01-64]'"),
+        ] {
+            let fault = Fault {
+                cause: Some(Cause::from(cause.at_gateway("eve@bastion:2200")).into()),
+                ..Fault::new(kind, "via eve@bastion:2200")
+            };
+            let first = of_alike(&fault, "gpu[01-64]").first();
+            assert!(first.ends_with(command), "{first}");
+            let public = in_public(fault.kind, "gpu01").first();
+            assert!(!public.contains("eve"), "{public}");
+        }
     }
 }

@@ -10,6 +10,9 @@ pub const STALE: &str = "check the node; gtop reconnects automatically";
 pub const LATE: &str = "--deadline SECONDS waits longer; gtop doctor HOST says why";
 /// The node is tried again only when the user asks for it.
 pub const ON_REQUEST: &str = "R tries again";
+
+/// About a node that waits for its host key to be accepted.
+pub const ON_HOST_KEY: &str = "press A to see the key and answer";
 /// The node is tried again by itself.
 pub const RETRY: &str = "R tries at once";
 /// Each call loads the driver.

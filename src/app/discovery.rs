@@ -17,6 +17,9 @@ use crate::model::{JobId, JobList};
 use crate::time::Clock;
 use crate::transport::Target;
 
+/// Maximum wait for the scheduler before the screen starts.
+pub(super) const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Maximum wait at shutdown for a running query to end.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::app::demo::Demo;
+use crate::app::discovery::SCHEDULER_TIMEOUT;
 use crate::app::env::Env;
 use crate::app::monitor::Monitor;
 use crate::app::{AppError, check_settings, load_settings, printer, targets, watch};
@@ -40,7 +41,7 @@ impl Watcher {
         targets::check_user_option(&cli)?;
         let env = Env::for_library(cli, paths, settings)?;
         let (demo, discovery, _) = watch::discovery(&env)?;
-        env.runtime.block_on(discovery.wait_for_answer(watch::SCHEDULER_TIMEOUT));
+        env.runtime.block_on(discovery.wait_for_answer(SCHEDULER_TIMEOUT));
         let monitor = Monitor::start(&env, discovery, None)?;
         Ok(Self { fleet: monitor.fleet(), _monitor: monitor, _demo: demo, env })
     }

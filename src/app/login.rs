@@ -4,6 +4,7 @@
 
 mod answers;
 mod dialogue;
+mod offer;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,11 +12,11 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use crate::app::discovery::SCHEDULER_TIMEOUT;
 use crate::app::env::Env;
 use crate::app::login::answers::{Answers, Dialogue};
 use crate::app::login::dialogue::{AskResult, Questions};
 use crate::app::prompt_place::PromptPlace;
-use crate::app::watch::SCHEDULER_TIMEOUT;
 use crate::app::{AppError, ExitReason, targets};
 use crate::cli::LoginOptions;
 use crate::model::TransportKind;
@@ -33,6 +34,8 @@ const CHECK_OUTPUT: &str = "gtop-login";
 
 /// Timeout for the command, once the node has started it.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
+
+pub(super) use offer::{log_in_from_screen, offer_at_start};
 
 /// Why a node is not reachable.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -89,7 +92,9 @@ pub(super) fn run(
     if targets.is_empty() {
         return Err(AppError::NoLoginNode);
     }
-    env.runtime.block_on(log_in_to_all(env, options.persist(), targets, out))
+    let max_connecting = env.cli.connection.max_connecting;
+    let logging_in = log_in_to_all(&env.transport, max_connecting, options.persist(), targets, out);
+    env.runtime.block_on(logging_in)
 }
 
 /// Returns the nodes that are reached by SSH.
@@ -124,15 +129,16 @@ async fn close(
 }
 
 /// Logs in to those of the nodes that need it.
-async fn log_in_to_all(
-    env: &Env,
+pub(super) async fn log_in_to_all(
+    transport: &Transport,
+    max_connecting: u16,
     persist: Duration,
     targets: Vec<Target>,
     out: &mut impl Write,
 ) -> Result<ExitReason, AppError> {
     let mut signals = StopSignals::new();
     let checks = tokio::select! {
-        checks = check_all(env, targets) => checks,
+        checks = check_all(transport, max_connecting, targets) => checks,
         reason = signals.next() => return Ok(reason.into()),
     };
     let mut needed = Vec::new();
@@ -162,7 +168,7 @@ async fn log_in_to_all(
     let place = PromptPlace::for_login().ok_or(AppError::NobodyToAsk)?;
     let program = std::env::current_exe()?.into_os_string();
     let mut run = LoginRun {
-        transport: &env.transport,
+        transport,
         persist,
         askpass: AskpassServer::start(program)?,
         answers: Answers::default(),
@@ -187,11 +193,12 @@ const fn exit_reason(has_failed: bool) -> ExitReason {
 
 /// Checks which nodes are reachable without a login, in the order of the targets.
 async fn check_all(
-    env: &Env,
+    transport: &Transport,
+    max_connecting: u16,
     targets: Vec<Target>,
 ) -> Vec<(Target, Result<&'static str, LoginFault>)> {
-    let checking = targets::spawn_for_each(targets, env.cli.connection.max_connecting, |target| {
-        let transport = env.transport.clone();
+    let checking = targets::spawn_for_each(targets, max_connecting, |target| {
+        let transport = transport.clone();
         async move {
             let result = check(&transport, &target).await;
             (target, result)

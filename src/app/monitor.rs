@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::app::discovery::Discovery;
@@ -27,6 +28,8 @@ pub(super) struct Monitor {
     config: watch::Sender<CollectorConfig>,
     node_client: NodeClient,
     discovery: Discovery,
+    /// Where sessions run: connections that are opened elsewhere would stop with a slow terminal.
+    sessions: Handle,
     ended: Receiver<()>,
 }
 
@@ -48,7 +51,7 @@ impl Monitor {
         let max_connecting = env.cli.connection.max_connecting;
         let collector = Collector::new(transport, clock, config_changes, max_connecting);
         let runtime = collector.runtime()?;
-        let node_client = collector.client();
+        let (node_client, sessions) = (collector.client(), runtime.handle().clone());
         thread::Builder::new().name("sessions".to_owned()).spawn(move || {
             runtime.block_on(live::run(rosters, collector, thread_store, recorder));
             // A blocked name lookup must not delay the exit.
@@ -56,7 +59,7 @@ impl Monitor {
             // Fails if the shutdown no longer waits; that is fine.
             ended_sender.send(()).ok();
         })?;
-        Ok(Self { store, config, node_client, discovery, ended })
+        Ok(Self { store, config, node_client, discovery, sessions, ended })
     }
 
     /// Returns a reader of the fleet's snapshots.
@@ -67,6 +70,11 @@ impl Monitor {
     /// Returns the rosters: the nodes that are watched at a time.
     pub(super) fn rosters(&self) -> watch::Receiver<Arc<Roster>> {
         self.discovery.rosters()
+    }
+
+    /// Returns the runtime of the sessions, on which other connections to nodes are opened too.
+    pub(super) fn sessions(&self) -> Handle {
+        self.sessions.clone()
     }
 
     /// Returns a client for requests about processes on nodes.

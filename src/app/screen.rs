@@ -9,6 +9,8 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::app::ExitReason;
 use crate::app::env::Env;
+use crate::app::host_keys::HostKeys;
+use crate::app::login::log_in_from_screen;
 use crate::app::monitor::Monitor;
 use crate::app::playback::Rewind;
 use crate::app::prompter::{self, PromptOutcome, Prompter};
@@ -16,7 +18,7 @@ use crate::app::recent_filters::RecentFilterFile;
 use crate::app::run_server::RunsOnScreen;
 use crate::app::settings_controller::SettingsController;
 use crate::collect::NodeClient;
-use crate::model::{NodeName, PlaybackCommand};
+use crate::model::{HostKeyReply, NodeName, PlaybackCommand};
 use crate::record::Recorder;
 use crate::time::Clock;
 use crate::ui;
@@ -29,6 +31,8 @@ use crate::ui::{
 const REQUEST_QUEUE_SIZE: usize = 16;
 /// Capacity of the queue of replies to the screen; when it is full, senders wait.
 const REPLY_QUEUE_SIZE: usize = 64;
+/// Capacity of the queue of requests about host keys, of which the newest counts.
+const HOST_KEY_QUEUE_SIZE: usize = 4;
 /// Maximum time for a node to reply to a request.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -37,6 +41,7 @@ struct ScreenEnds {
     requests: mpsc::Receiver<UiRequest>,
     suspended_tasks: mpsc::Sender<SuspendedTask>,
     replies: mpsc::Sender<NodeReply>,
+    host_keys: mpsc::Sender<HostKeyReply>,
     sources: mpsc::Sender<FleetSource>,
     controller: SettingsController,
 }
@@ -46,6 +51,7 @@ fn context(env: &Env, title: String, source: FleetSource) -> (UiContext, ScreenE
     let (request_sender, requests) = mpsc::channel(REQUEST_QUEUE_SIZE);
     let (suspended_tasks, suspended_receiver) = mpsc::channel(1);
     let (reply_sender, replies) = mpsc::channel(REPLY_QUEUE_SIZE);
+    let (host_key_sender, host_keys) = mpsc::channel(HOST_KEY_QUEUE_SIZE);
     let (source_sender, sources) = mpsc::channel(1);
     let (events, settings_events) = mpsc::channel(REQUEST_QUEUE_SIZE);
     let (settings, paths) = (env.settings.clone(), env.paths.clone());
@@ -55,6 +61,7 @@ fn context(env: &Env, title: String, source: FleetSource) -> (UiContext, ScreenE
         source,
         sources,
         runs: None,
+        host_keys,
         recorder: None,
         clock: env.clock.clone(),
         zone: TimeZone::system(),
@@ -74,6 +81,7 @@ fn context(env: &Env, title: String, source: FleetSource) -> (UiContext, ScreenE
         requests,
         suspended_tasks,
         replies: reply_sender,
+        host_keys: host_key_sender,
         sources: source_sender,
         controller,
     };
@@ -100,8 +108,19 @@ pub(super) async fn run(
         context.runs = Some(runs.feed);
         runs.server
     });
-    let ScreenEnds { requests: mut incoming, suspended_tasks, replies, sources, mut controller } =
-        ends;
+    let ScreenEnds {
+        requests: mut incoming,
+        suspended_tasks,
+        replies,
+        host_keys,
+        sources,
+        mut controller,
+    } = ends;
+    let (host_key_requests, about_host_keys) = mpsc::channel(HOST_KEY_QUEUE_SIZE);
+    let answering = HostKeys::new(env).serve(about_host_keys, host_keys, monitor.rosters());
+    monitor.sessions().spawn(answering);
+    let max_connecting = env.cli.connection.max_connecting;
+    let login_tasks = suspended_tasks.clone();
     let notice_sender = controller.events.clone();
     let is_readonly = controller.settings.is_on("readonly");
     let history_span = controller.settings.seconds("history");
@@ -127,6 +146,12 @@ pub(super) async fn run(
                 UiRequest::QueryNodes(requests) => {
                     send_requests(&node_client, &env.clock, &replies, requests);
                 }
+                UiRequest::LogIn(nodes) => {
+                    let connecting = (env.transport.clone(), max_connecting);
+                    log_in_from_screen(monitor, connecting, &nodes, &login_tasks).await;
+                }
+                // Fails if several wait; the screen goes on showing that it asks.
+                UiRequest::HostKeys(request) => drop(host_key_requests.try_send(request)),
                 UiRequest::ChangeSetting(name, text) => controller.change(name, &text).await,
                 UiRequest::SaveSettings(preferences) => controller.save(preferences).await,
                 UiRequest::RememberFilter(filter) => controller.remember_filter(filter).await,
@@ -193,6 +218,8 @@ pub(super) async fn run_replay(
                 | UiRequest::FocusNode(_)
                 | UiRequest::WatchJob(_)
                 | UiRequest::QueryNodes(_)
+                | UiRequest::HostKeys(_)
+                | UiRequest::LogIn(_)
                 | UiRequest::Runs(_)
                 | UiRequest::UnfoldRuns(_)
                 | UiRequest::SetInterval(_) => {}

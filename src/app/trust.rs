@@ -1,18 +1,14 @@
-//! `gtop trust`: shows the host keys of unknown nodes and stores them after one confirmation.
+//! `gtop trust`: shows the keys of unknown hosts and stores them after one confirmation; then those behind gateways.
 
-use std::io::{self, BufRead, Write};
+use std::io::{BufRead, Write};
 
-use crate::advice::{self, Known};
 use crate::app::env::Env;
+use crate::app::host_keys::{HostKeyScan, HostKeys};
 use crate::app::{AppError, ExitReason, targets};
-use crate::ssh::{Fault, HostKeyStatus, KnownHostEntry, OfferedKey, write_known_hosts};
-use crate::transport::Target;
+use crate::model::{AcceptedKey, HostKeyAnswer, UnknownHost};
 
-/// The result of fetching a node's host key.
-type KeyScan = (Target, Result<OfferedKey, Fault>);
-
-/// Runs `gtop trust`: fetches the host key of each node, shows the new ones, and stores them after a
-/// confirmation.
+/// Runs `gtop trust`: shows the keys of the nodes that are not known, and stores them after a confirmation. If a gateway
+/// is not known, its keys come first.
 pub(super) fn run(
     env: &Env,
     hosts: &[String],
@@ -23,89 +19,81 @@ pub(super) fn run(
     if targets.is_empty() {
         return Err(AppError::NoHost);
     }
-    let scans = env.runtime.block_on(scan_keys(env, targets));
-    let mut new_keys = Vec::new();
-    let mut failed = false;
-    for (target, result) in scans {
-        let name = &target.name;
-        match result {
-            Err(fault) | Ok(OfferedKey { refusal: Some(fault), .. }) => {
-                failed = true;
-                writeln!(out, "{name}: {fault}")?;
-                // What is reached without SSH has no host key.
-                if env.transport.uses_ssh_config(&target) {
-                    let advice = advice::of_untrusted(&fault, &Known::of_destination(name.host()));
-                    for line in advice.text().lines() {
-                        writeln!(out, "  > {line}")?;
-                    }
-                }
-            }
-            Ok(key) => match &key.status {
-                HostKeyStatus::Known => writeln!(out, "{name}: already known")?,
-                HostKeyStatus::Certified { at } => {
-                    writeln!(out, "{name}: already known by the certificate authority in {at}")?;
-                }
-                HostKeyStatus::Exempt => {
-                    writeln!(out, "{name}: not checked, by NoHostAuthenticationForLocalhost")?;
-                }
-                HostKeyStatus::Unknown
-                | HostKeyStatus::Changed { .. }
-                | HostKeyStatus::Revoked { .. } => {
-                    let OfferedKey { algorithm, fingerprint, certificate_problem: flaw, .. } = &key;
-                    let flaw = flaw.as_ref().map(|flaw| format!(" (its certificate {flaw})"));
-                    let flaw = flaw.unwrap_or_default();
-                    writeln!(out, "{name}: {algorithm} {fingerprint}{flaw}")?;
-                    new_keys.push(key.entry);
-                }
-            },
+    let keys = HostKeys::new(env);
+    let mut scan = env.runtime.block_on(keys.scan(targets));
+    let mut reason = ExitReason::Done;
+    loop {
+        show(&scan, out)?;
+        if !scan.refused.is_empty() {
+            reason = ExitReason::Failed;
         }
+        if scan.unknown.is_empty() {
+            return Ok(reason);
+        }
+        let accepted = ask(&scan, input, out)?;
+        if accepted.len() < scan.unknown.len() {
+            reason = ExitReason::Failed;
+        }
+        if accepted.is_empty() {
+            writeln!(out, "not stored")?;
+            return Ok(reason);
+        }
+        let (_, behind) = env.runtime.block_on(keys.accept(&scan, &accepted))?;
+        writeln!(out, "stored {}", keys_text(accepted.len()))?;
+        scan = behind;
     }
-    let reason = if failed { ExitReason::Failed } else { ExitReason::Done };
-    if new_keys.is_empty() {
-        return Ok(reason);
-    }
-    let is_stored = confirm_and_store(&new_keys, input, out)?;
-    Ok(if is_stored { reason } else { ExitReason::Failed })
 }
 
-/// Stores keys after a confirmation. Returns true if they were stored.
-fn confirm_and_store(
-    new_keys: &[KnownHostEntry],
+/// Shows what is known of the nodes, and the keys of the hosts to ask about.
+fn show(scan: &HostKeyScan, out: &mut impl Write) -> Result<(), AppError> {
+    for (node, why) in &scan.known {
+        writeln!(out, "{node}: {why}")?;
+    }
+    for (node, fault, advice) in &scan.refused {
+        writeln!(out, "{node}: {fault}")?;
+        for line in advice.text().lines() {
+            writeln!(out, "  > {line}")?;
+        }
+    }
+    for UnknownHost { name, is_gateway, place, nodes, keys } in &scan.unknown {
+        let gateway = match (is_gateway, nodes.as_slice()) {
+            (false, _) => String::new(),
+            (true, [node]) => format!(", the gateway of {node}"),
+            (true, nodes) => format!(", the gateway of {} nodes", nodes.len()),
+        };
+        writeln!(out, "{name} ({place}{gateway}):")?;
+        for key in keys {
+            writeln!(out, "  {} {}", key.algorithm, key.fingerprint)?;
+        }
+    }
+    Ok(())
+}
+
+/// Asks whether the hosts are those; returns the accepted keys.
+fn ask(
+    scan: &HostKeyScan,
     input: &mut impl BufRead,
     out: &mut impl Write,
-) -> io::Result<bool> {
-    let keys = if new_keys.len() == 1 {
-        "this key".to_owned()
-    } else {
-        format!("these {} keys", new_keys.len())
+) -> Result<Vec<AcceptedKey>, AppError> {
+    let which = match scan.unknown.len() {
+        1 => "this key".to_owned(),
+        count => format!("the first key of each of these {count} hosts"),
     };
     writeln!(
         out,
         "Compare with the fingerprints that the administrator published: a host with a false key can read what you send."
     )?;
-    write!(out, "Trust {keys}? [y/N] ")?;
+    write!(out, "Trust {which}? [y/N or fingerprints] ")?;
     out.flush()?;
     let mut answer = String::new();
     input.read_line(&mut answer)?;
-    if !matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
-        writeln!(out, "not stored")?;
-        return Ok(false);
-    }
-    write_known_hosts(new_keys)?;
-    writeln!(out, "stored {keys}")?;
-    Ok(true)
+    let answer = match answer.trim() {
+        "y" | "Y" => HostKeyAnswer::Yes,
+        text => HostKeyAnswer::parse(text),
+    };
+    Ok(scan.question().accepted(&answer))
 }
 
-async fn scan_keys(env: &Env, targets: Vec<Target>) -> Vec<KeyScan> {
-    let max_connecting = env.cli.connection.max_connecting;
-    let scanning = targets::spawn_for_each(targets, max_connecting, |target| {
-        let transport = env.transport.clone();
-        async move {
-            let result = transport.fetch_host_key(&target).await;
-            (target, result)
-        }
-    });
-    let mut scans = scanning.join_all().await;
-    scans.sort_by_key(|(index, _)| *index);
-    scans.into_iter().map(|(_, scan)| scan).collect()
+fn keys_text(count: usize) -> String {
+    if count == 1 { "1 key".to_owned() } else { format!("{count} keys") }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use crate::app::demo::Demo;
-use crate::app::discovery::Discovery;
+use crate::app::discovery::{Discovery, SCHEDULER_TIMEOUT};
 use crate::app::env::Env;
 use crate::app::monitor::Monitor;
 use crate::app::output_mode::OutputMode;
@@ -14,12 +14,11 @@ use crate::app::printer::Printer;
 use crate::app::prompter::Prompter;
 use crate::app::unlock::unlock_keys;
 use crate::app::utilization_log::{UtilizationLog, print_notices};
-use crate::app::{AppError, ExitReason, limits, recording, screen, targets, utilization_log};
+use crate::app::{
+    AppError, ExitReason, limits, login, recording, screen, targets, utilization_log,
+};
 use crate::cli::{Cli, TransportChoice};
 use crate::record::Recorder;
-
-/// Maximum wait for the scheduler before the screen starts.
-pub(super) const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What is being watched.
 pub(super) struct WatchSession {
@@ -73,6 +72,13 @@ pub(super) fn start(env: &mut Env, err: &mut impl Write) -> Result<Start, AppErr
         && let Some(reason) = env.runtime.block_on(prompter.prompt_at_startup(ssh_count))?
     {
         return Ok(Start::Stopped(reason));
+    }
+    let is_screen = matches!(env.output_mode, OutputMode::Screen);
+    if let Some(prompter) = env.prompter.as_ref().filter(|_| is_screen) {
+        let connecting = (&env.transport, env.cli.connection.max_connecting);
+        if let Some(reason) = login::offer_at_start(&monitor, prompter, connecting, err)? {
+            return Ok(Start::Stopped(reason));
+        }
     }
     let prompter = env.prompter.take();
     let session = WatchSession { monitor, title, recorder, prompter, scheduler_wait, _demo: demo };

@@ -8,7 +8,7 @@ use crate::cli::keep::parse_duration;
 use crate::cli::{HOST_HELP, NodeOptions, SlurmOptions};
 
 /// How long a connection is kept after its last use.
-const DEFAULT_PERSIST: Duration = Duration::from_secs(8 * 3600);
+pub const DEFAULT_PERSIST: Duration = Duration::from_secs(8 * 3600);
 
 /// Options of `gtop login`.
 #[derive(Debug, Args)]

@@ -232,7 +232,7 @@ object! {
             Link::Down { retry_at, .. } => *retry_at,
             Link::Idle | Link::Opening { .. } | Link::Up => None,
         };
-        let advice = advice::for_fault(fault, &Known::of_node(&node.name));
+        let advice = advice::for_fault(fault, &Known::of_destination(node.name.host()));
     } {
         /// Kind of fault, as shown on the screen.
         kind: &'static str = fault.kind.label(),

@@ -525,6 +525,13 @@ impl Fault {
         self.facts().1.contains(&recourse)
     }
 
+    /// Returns true if the node lets the user in by a password or a code only, or by one beside a key.
+    pub fn needs_password(&self) -> bool {
+        let root = self.root();
+        let is_asked_for = matches!(root, Self::MoreAuthenticationRequired { .. });
+        matches!(root, Self::PasswordOnly { .. }) || (is_asked_for && self.is_solved_by_login())
+    }
+
     /// Returns true if the user can log in with the ssh program, which asks for what is missing.
     pub fn is_solved_by_login(&self) -> bool {
         let root = self.root();

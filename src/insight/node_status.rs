@@ -179,6 +179,9 @@ fn next_attempt(node: &Node, now: Timestamp) -> NextAttempt {
     match &node.link {
         Link::Opening { attempt } => NextAttempt::Running(*attempt),
         Link::Down { retry_at: Some(at), .. } if *at > now => NextAttempt::In(at.since(now)),
+        Link::Down { retry_at: None, fault } if fault.kind == FaultKind::HostKeyUnknown => {
+            NextAttempt::OnHostKey
+        }
         Link::Down { retry_at: None, .. } => NextAttempt::OnRequest,
         Link::Down { .. } | Link::Idle | Link::Up => NextAttempt::Soon,
     }

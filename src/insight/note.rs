@@ -73,6 +73,8 @@ pub(crate) enum NextAttempt {
     In(Duration),
     /// Only when the user asks for it.
     OnRequest,
+    /// Once its host key is known.
+    OnHostKey,
     Soon,
 }
 
@@ -82,6 +84,7 @@ impl NextAttempt {
             Self::Running(attempt) => connecting_text(attempt),
             Self::In(span) => format!("retry in {}", format_duration(span)),
             Self::OnRequest => "R retries".to_owned(),
+            Self::OnHostKey => "A shows it".to_owned(),
             Self::Soon => "retrying".to_owned(),
         }
     }
@@ -247,6 +250,9 @@ impl Note {
             Self::NextAttempt(NextAttempt::OnRequest) => {
                 "trying again would not help unless something changes"
             }
+            Self::NextAttempt(NextAttempt::OnHostKey) => {
+                "gtop connects once you have said that this is the right machine"
+            }
             Self::NextAttempt(NextAttempt::In(_) | NextAttempt::Soon) => {
                 "gtop tries again by itself"
             }
@@ -299,6 +305,7 @@ impl Note {
             Self::SameMachine(_) => advice::source::SAME_MACHINE,
             Self::Stale(_) => advice::source::STALE,
             Self::NextAttempt(NextAttempt::OnRequest) => advice::source::ON_REQUEST,
+            Self::NextAttempt(NextAttempt::OnHostKey) => advice::source::ON_HOST_KEY,
             Self::NextAttempt(NextAttempt::In(_) | NextAttempt::Soon) => advice::source::RETRY,
             Self::SudoRefused(refusal) => advice::root::of_note(*refusal),
             Self::SourceFault { fault, .. } => advice::source::of_source(fault.kind),

@@ -10,6 +10,7 @@ pub(crate) mod output_queue;
 pub(crate) mod proxy_command;
 pub(crate) mod session;
 
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -25,8 +26,8 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 pub(crate) struct Connection {
     pub(crate) stream: Box<dyn Stream>,
     pub(crate) port: u16,
-    /// The host was connected to at a loopback address.
-    pub(crate) is_loopback: bool,
+    /// Where the host was connected to; unknown behind a gateway or a program.
+    pub(crate) address: Option<SocketAddr>,
     pub(crate) underlay: Arc<dyn Underlay>,
 }
 

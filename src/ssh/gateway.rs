@@ -97,6 +97,13 @@ pub(crate) type Destination = (String, u16);
 pub(crate) struct Gateways(Mutex<Vec<Arc<Gateway>>>);
 
 impl Gateways {
+    /// Forgets why gateways could not be reached, so that the next caller tries again at once.
+    pub(crate) fn forget_failures(&self) {
+        for gateway in &*lock(&self.0) {
+            lock(&gateway.state).failure = None;
+        }
+    }
+
     /// Returns the gateway with these settings and this route; the same one for each alias.
     pub(crate) fn get(
         &self,

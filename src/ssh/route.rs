@@ -151,9 +151,9 @@ impl Client {
         let bind_options =
             deadline.timeout(ConnectPhase::Name, bind_options.resolve(&self.0.resolver)).await??;
         let stream = dial::connect(&addresses, &bind_options, &deadline).await?;
-        let is_loopback = stream.peer_addr().is_ok_and(|address| address.ip().is_loopback());
+        let address = stream.peer_addr().ok();
         let connection = connection(Box::new(stream), plan.settings.port, Arc::new(Network));
-        Ok((Connection { is_loopback, ..connection }, deadline))
+        Ok((Connection { address, ..connection }, deadline))
     }
 
     /// Looks up a name; if it does not resolve, the scheduler's address of the node.
@@ -401,5 +401,5 @@ impl Client {
 }
 
 fn connection(stream: Box<dyn Stream>, port: u16, underlay: Arc<dyn Underlay>) -> Connection {
-    Connection { stream, port, is_loopback: false, underlay }
+    Connection { stream, port, address: None, underlay }
 }

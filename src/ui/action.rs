@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::model::{
-    Focus, JobId, NodeName, PlaybackCommand, ProcessRequest, ProcessResponse, RequestError, RunId,
-    RunRequest, Signal,
+    Focus, HostKeyRequest, JobId, NodeName, PlaybackCommand, ProcessRequest, ProcessResponse,
+    RequestError, RunId, RunRequest, Signal,
 };
 use crate::query::SortOrder;
 use crate::time::Timestamp;
@@ -38,6 +38,10 @@ pub enum Action {
     Focus,
     /// Requests a full sample of every node, and reconnects to nodes that are down.
     Refresh,
+    /// Asks about hosts whose keys are not known.
+    HostKeys,
+    /// Logs in to nodes that ask for a password or a code.
+    LogIn,
     /// Opens or closes the setup pages.
     Setup,
     /// Saves changed settings.
@@ -91,6 +95,8 @@ impl Action {
             self,
             Self::Refresh
                 | Self::Focus
+                | Self::HostKeys
+                | Self::LogIn
                 | Self::Processes(
                     ProcessAction::Tree
                         | ProcessAction::Environment
@@ -280,6 +286,10 @@ pub enum UiRequest {
     RememberFilter(String),
     /// Plays the recording, or moves in it.
     Playback(PlaybackCommand),
+    /// About the keys of hosts that are not known.
+    HostKeys(HostKeyRequest),
+    /// Logs in to these nodes in the terminal, while the screen is suspended.
+    LogIn(Vec<NodeName>),
     /// Requests about training runs.
     Runs(Vec<RunRequest>),
     /// Lists the threads of these runs.
@@ -294,6 +304,8 @@ impl UiRequest {
             | Self::FocusNode(_)
             | Self::WatchJob(_)
             | Self::QueryNodes(_)
+            | Self::HostKeys(_)
+            | Self::LogIn(_)
             | Self::SetInterval(_) => true,
             Self::ChangeSetting(..)
             | Self::SaveSettings(_)

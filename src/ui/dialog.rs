@@ -8,6 +8,7 @@ use crate::ui::RenderContext;
 use crate::ui::action::{Action, SortAction, UiRequest};
 use crate::ui::dialog::delete::DeleteDialog;
 use crate::ui::dialog::explain::ExplanationDialog;
+use crate::ui::dialog::host_keys::HostKeyDialog;
 use crate::ui::dialog::output::OutputDialog;
 use crate::ui::dialog::run_filter::RunFilter;
 use crate::ui::dialog::setup::Setup;
@@ -19,6 +20,7 @@ use crate::ui::widgets::menu::Menu;
 
 pub(crate) mod delete;
 pub(crate) mod explain;
+pub(crate) mod host_keys;
 pub(crate) mod output;
 pub(crate) mod run_filter;
 pub(crate) mod setup;
@@ -43,6 +45,8 @@ pub enum Dialog {
     Delete(Box<DeleteDialog>),
     /// The explanation of a row.
     Explanation(Box<ExplanationDialog>),
+    /// The question about hosts that are not known.
+    HostKeys(Box<HostKeyDialog>),
 }
 
 /// What a key does to a dialog: it closes, and an action is performed; or it stays open and makes a request.
@@ -92,6 +96,7 @@ impl Dialog {
             Self::Output(dialog) => dialog.on_key(key),
             Self::Delete(dialog) => dialog.on_key(key),
             Self::Explanation(dialog) => dialog.on_key(key),
+            Self::HostKeys(dialog) => dialog.on_key(key),
         }
     }
 
@@ -102,6 +107,7 @@ impl Dialog {
             Self::RunFilter(_) => true,
             Self::Variables(dialog) => dialog.is_typing(),
             Self::Output(dialog) => dialog.is_typing(),
+            Self::HostKeys(dialog) => dialog.is_typing(),
             Self::Menu(..) | Self::Signal(_) | Self::Delete(_) | Self::Explanation(_) => false,
         }
     }
@@ -111,6 +117,7 @@ impl Dialog {
         let request = match self {
             Self::Delete(dialog) => RunRequest::PlanDeletion(dialog.run().clone()),
             Self::Output(dialog) => RunRequest::OpenOutputs(dialog.run().clone()),
+            Self::HostKeys(dialog) => return dialog.opening_request(),
             Self::Menu(..)
             | Self::Setup(_)
             | Self::Signal(_)
@@ -123,7 +130,17 @@ impl Dialog {
 
     /// Returns the requests that a dialog makes when it is closed.
     pub(crate) fn closing_requests(&self) -> Option<UiRequest> {
-        if let Self::Output(dialog) = self { dialog.closing_requests() } else { None }
+        match self {
+            Self::Output(dialog) => dialog.closing_requests(),
+            Self::HostKeys(dialog) => dialog.closing_request(),
+            Self::Menu(..)
+            | Self::Setup(_)
+            | Self::Signal(_)
+            | Self::RunFilter(_)
+            | Self::Variables(_)
+            | Self::Delete(_)
+            | Self::Explanation(_) => None,
+        }
     }
 
     /// Handles the reply to a request about runs; a text closes the dialog and is shown. Returns `None` if the request
@@ -140,7 +157,8 @@ impl Dialog {
             | Self::Setup(_)
             | Self::Signal(_)
             | Self::RunFilter(_)
-            | Self::Explanation(_) => None,
+            | Self::Explanation(_)
+            | Self::HostKeys(_) => None,
         }
     }
 
@@ -162,6 +180,7 @@ impl Dialog {
             Self::Output(dialog) => dialog.lines(width, room),
             Self::Delete(dialog) => dialog.lines(width, room),
             Self::Explanation(dialog) => dialog.lines(context.view.now, width, room),
+            Self::HostKeys(dialog) => dialog.lines(width, room),
         });
         lines.truncate(max_lines);
         lines
@@ -180,6 +199,7 @@ impl Dialog {
             Self::Variables(dialog) => dialog.hints(),
             Self::Output(dialog) => dialog.hints(),
             Self::Delete(dialog) => dialog.hints(),
+            Self::HostKeys(dialog) => dialog.hints(),
             Self::Explanation(_) => &[("↑ ↓ PgUp PgDn", "scroll"), ("Esc", "close")],
         };
         hints.iter().map(|(key, meaning)| ((*key).to_owned(), *meaning)).collect()

@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use crate::model::{OutputGrowth, RecorderState, RequestError, RunList, RunReply};
+use crate::model::{HostKeyReply, OutputGrowth, RecorderState, RequestError, RunList, RunReply};
 use crate::time::{Clock, Timestamp};
 use crate::ui::action::{NodeReply, UiRequest};
 use crate::ui::background::{BACKGROUND_QUERY, BackgroundDetector};
@@ -44,6 +44,8 @@ pub struct UiContext {
     pub sources: mpsc::Receiver<FleetSource>,
     /// The training runs, if they are watched.
     pub runs: Option<RunFeed>,
+    /// Replies about the keys of hosts.
+    pub host_keys: mpsc::Receiver<HostKeyReply>,
     /// The recorder of the live fleet, if it is recorded.
     pub recorder: Option<watch::Receiver<RecorderState>>,
     /// Real time, whichever time is shown.
@@ -159,6 +161,7 @@ enum UiEvent {
     Resize,
     SuspendedTask(SuspendedTask),
     NodeReply(NodeReply),
+    HostKeys(HostKeyReply),
     Runs(RunNews),
     Settings(SettingsEvent),
     Source(FleetSource),
@@ -280,6 +283,7 @@ impl EventLoop {
                 event = signals.next() => event,
                 Some(task) = self.context.suspended_tasks.recv() => UiEvent::SuspendedTask(task),
                 Some(reply) = self.context.replies.recv() => UiEvent::NodeReply(reply),
+                Some(reply) = self.context.host_keys.recv() => UiEvent::HostKeys(reply),
                 news = run_news(&mut self.context.runs) => match news {
                     // A new list is drawn with the next fleet, or when it is due.
                     RunNews::List => {
@@ -333,6 +337,11 @@ impl EventLoop {
             }
             UiEvent::Background(is_light) => self.on_background(is_light),
             UiEvent::NodeReply(reply) => self.ui.on_reply(&reply, now),
+            UiEvent::HostKeys(reply) => {
+                if let Some(request) = self.ui.on_host_keys(reply, now) {
+                    self.send_request(request);
+                }
+            }
             UiEvent::Runs(news) => {
                 let request = match news {
                     RunNews::Reply(reply) => self.ui.on_run_reply(&reply, now),

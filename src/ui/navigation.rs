@@ -464,6 +464,10 @@ impl Navigation {
             | View::Runs => false,
         };
         match (action, self.view) {
+            (Action::LogIn, _) => fleet_view.nodes_to_log_in().next().map(|_asking| default),
+            (Action::HostKeys, _) => {
+                fleet_view.nodes_with_unknown_key().next().map(|_unknown| default)
+            }
             (Action::Sort(SortAction::Menu), View::Job) => (!self.job.is_open()).then_some(default),
             (Action::Sort(SortAction::Menu), View::Node | View::Events) => None,
             (Action::Sort(SortAction::Menu), View::Processes) => {

@@ -12,8 +12,8 @@ use ratatui::layout::Rect;
 use crate::fleet::{Fleet, Node};
 use crate::insight::FleetView;
 use crate::model::{
-    Focus, JobId, Link, NodeName, OutputGrowth, Playback, PlaybackCommand, RecorderState, RunList,
-    RunReply, RunRequest,
+    Focus, HostKeyReply, JobId, Link, NodeName, OutputGrowth, Playback, PlaybackCommand,
+    RecorderState, RunList, RunReply, RunRequest,
 };
 use crate::query::{Filter, remember_filter};
 use crate::text::sanitized_chars;
@@ -22,6 +22,7 @@ use crate::ui::action::{
     Action, NodeReply, NodeRequest, ProcessAction, RowAction, SortAction, UiPreference, UiRequest,
 };
 use crate::ui::dialog::Dialog;
+use crate::ui::dialog::host_keys::HostKeyDialog;
 use crate::ui::dialog::output::OutputDialog;
 use crate::ui::dialog::setup::Setup;
 use crate::ui::display_options::DisplayOptions;
@@ -498,7 +499,8 @@ impl Ui {
             | Dialog::Variables(_)
             | Dialog::Output(_)
             | Dialog::Delete(_)
-            | Dialog::Explanation(_) => None,
+            | Dialog::Explanation(_)
+            | Dialog::HostKeys(_) => None,
         };
         let step = match action {
             Some(Action::Setup) => ControlFlow::Break(None),
@@ -544,6 +546,9 @@ impl Ui {
     /// Inserts pasted text where a line is being typed and ignores it elsewhere: the contents of a clipboard
     /// must not act as keys, one of which could kill a process.
     pub fn on_paste(&mut self, text: &str, now: Timestamp) {
+        if let Some(Dialog::HostKeys(dialog)) = &mut self.dialog {
+            return dialog.on_paste(text);
+        }
         let is_typing = match &self.dialog {
             Some(dialog) => dialog.is_typing(),
             None => self.is_prompting(),
@@ -576,6 +581,8 @@ impl Ui {
             Action::Help => self.help = Some(OpenHelp::default()),
             Action::Freeze => self.freeze(now),
             Action::Focus => self.toggle_focus(now),
+            Action::HostKeys => return self.ask_host_keys(now),
+            Action::LogIn => return self.log_in(now),
             Action::Setup => self.dialog = Some(Dialog::Setup(self.setup.clone())),
             Action::Save => return self.save(),
             Action::Filter => {
@@ -613,6 +620,30 @@ impl Ui {
             }
         }
         Effect::Handled
+    }
+
+    /// Opens the question about hosts whose keys are not known.
+    fn ask_host_keys(&mut self, now: Timestamp) -> Effect {
+        let (context, view) = (self.shown.context(), self.navigation.view);
+        let selected = self.navigation.shown_node(context.view).map(|node| node.name.clone());
+        let effect = match HostKeyDialog::new(context, view, selected.as_ref()) {
+            Ok(dialog) => Effect::OpenDialog(Dialog::HostKeys(Box::new(dialog))),
+            Err(why) => Effect::Message(why),
+        };
+        self.apply(effect, now)
+    }
+
+    /// Requests to log in to the shown nodes that ask for it; in the node view to that node alone.
+    fn log_in(&mut self, now: Timestamp) -> Effect {
+        let (view, fleet_view) = (self.navigation.view, self.shown.view());
+        let selected = self.navigation.shown_node(fleet_view).map(|node| &node.name);
+        let is_meant = |name: &&NodeName| view != View::Node || selected == Some(*name);
+        let nodes: Vec<NodeName> = fleet_view.nodes_to_log_in().filter(is_meant).cloned().collect();
+        if nodes.is_empty() {
+            self.answer("no node asks for a password or a code here".to_owned(), now);
+            return Effect::Handled;
+        }
+        Effect::Request(UiRequest::LogIn(nodes))
     }
 
     /// Freezes or unfreezes the display.
@@ -706,6 +737,15 @@ impl Ui {
         if let Some(message) = self.message.as_mut().filter(|_| is_message) {
             message.view = None;
         }
+    }
+
+    /// Handles a reply about the keys of hosts; returns what to request next.
+    pub fn on_host_keys(&mut self, reply: HostKeyReply, now: Timestamp) -> Option<UiRequest> {
+        let Some(Dialog::HostKeys(dialog)) = &mut self.dialog else { return None };
+        let ControlFlow::Break(text) = dialog.on_reply(reply) else { return None };
+        let closing = self.dialog.take().and_then(|dialog| dialog.closing_requests());
+        self.show_message(text, now);
+        closing
     }
 
     /// Notes the newest list of training runs.

@@ -1,6 +1,5 @@
 //! Faults between this machine and a node.
 
-use gtop::internals::ssh::write_known_hosts;
 use gtop::internals::transport::{Options, Transport, TransportMode};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
@@ -81,8 +80,8 @@ async fn a_host_key_that_is_not_known() {
     assert_contains(failed, "ssh-ed25519 SHA256:");
     assert_contains(failed, "not in any known_hosts file");
     assert_contains(failed, "gtop trust node");
-    let offered = lab.transport().fetch_host_key(&node()).await.unwrap();
-    write_known_hosts(&[offered.entry]).unwrap();
+    let entry = lab.host_key().await.entry;
+    lab.transport().store_host_keys(vec![entry]).await.unwrap();
     let report = diagnose(&lab).await;
     assert_healthy(&report);
     assert_contains(
@@ -118,8 +117,8 @@ async fn a_host_key_that_has_changed() {
         &format!("ssh-keygen -f {} -R '{name}' && gtop trust node", known.display()),
     );
     run("ssh-keygen", &["-f", known.to_str().unwrap(), "-R", &name]).await;
-    let offered = lab.transport().fetch_host_key(&node()).await.unwrap();
-    write_known_hosts(&[offered.entry]).unwrap();
+    let entry = lab.host_key().await.entry;
+    lab.transport().store_host_keys(vec![entry]).await.unwrap();
     assert_healthy(&diagnose(&lab).await);
 }
 

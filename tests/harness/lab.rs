@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gtop::internals::model::NodeName;
 use gtop::internals::process::{Exit, Output};
-use gtop::internals::ssh::{ClientOptions, FixedProfile, LocalEnv, Profile, SshTarget};
+use gtop::internals::ssh::{ClientOptions, FixedProfile, LocalEnv, OfferedKey, Profile, SshTarget};
 use gtop::internals::transport::{
     Channel, Fault, Options, Reach, Target, Transport, TransportMode,
 };
@@ -181,6 +181,11 @@ impl Lab {
     pub(crate) fn trust(&self, sshd: &Sshd) {
         let key = self.text("host_ed25519.pub");
         self.write("known", &format!("[{ADDRESS}]:{} {key}", sshd.port));
+    }
+
+    /// Returns the key that the node shows first.
+    pub(crate) async fn host_key(&self) -> OfferedKey {
+        self.transport().fetch_host_keys(&node()).await.unwrap().keys.remove(0)
     }
 
     pub(crate) fn options(&self) -> Options {

@@ -116,6 +116,20 @@ class Lab:
         self.run("true", home=name)
         return f"{self.root}/run/lab/homes/{name}"
 
+    def forget(self, home, *nodes):
+        """Removes nodes from a home's known_hosts; returns the path of the file."""
+        path = f"{self.home(home)}/.ssh/known_hosts"
+        with open(path, encoding="utf-8") as file:
+            kept = [line for line in file if line.split()[0] not in nodes]
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(kept)
+        return path
+
+    def fingerprint(self, node):
+        """Returns the fingerprint of a node's host key, as ssh-keygen prints it."""
+        path = f"{self.root}/run/lab/nodes/{node}/hostkey.pub"
+        return subprocess.run(["ssh-keygen", "-lf", path], check=True, stdout=subprocess.PIPE, text=True).stdout.split()[1]
+
     def set_gpus(self, node, text):
         self("gpus", node, input=text)
 
@@ -416,6 +430,11 @@ class Terminal:
     def pid(self):
         """The pid of the gtop in this terminal."""
         return wait_for(lambda: f"gtop runs; on screen: {self.text()}", lambda: self.lab.find(*self.arguments))
+
+    def paste(self, text):
+        """Pastes a text, marked as pasted if the program in the terminal wants that."""
+        self.tmux("set-buffer", text)
+        self.tmux("paste-buffer", "-p", "-t", "s")
 
     def text(self):
         return self.tmux("capture-pane", "-p", "-t", "s").rstrip("\n")

@@ -181,6 +181,13 @@ class MasterLogin(unittest.TestCase):
         self.addCleanup(terminal.close)
         return terminal
 
+    def screen(self, *words):
+        """Starts gtop at a terminal."""
+        program, *arguments = self.command("gtop", *words)
+        terminal = Terminal(arguments, os.environ, program=program)
+        self.addCleanup(terminal.close)
+        return terminal
+
     def ends_with(self, terminal, status):
         self.assertEqual(terminal.end(), status, terminal.text())
         return terminal.text()
@@ -337,6 +344,59 @@ class MasterLogin(unittest.TestCase):
         login = self.login("expired")
         login.answer(r"eve@127.0.89.3's password: ", PASSWORD)
         self.assertRegex(self.ends_with(login, 1), r"expired: the node runs no commands: .*password has expired")
+        self.assert_clean()
+
+    def test_before_the_screen_one_question_leads_to_the_logins_of_all_nodes(self):
+        screen = self.screen("pw[1-2]", "key")
+        screen.until(r"pw\[1-2\] ask for a password or a code: log in now\? \[y/N\] ")
+        screen.type("y\r")
+        screen.answer(r"ada@127.0.89.3's password: ", PASSWORD)
+        screen.until(r'use the same answer to "password" for the other node\? \[y/N\] ')
+        screen.type("y\r")
+        screen.until("via ssh")
+        screen.type("q")
+        self.ends_with(screen, 0)
+        self.assertEqual(self.links("pw[1-2]"), {"pw1": ("up", "ssh"), "pw2": ("up", "ssh")})
+        # Nothing is asked where the connections are open, nor without a terminal.
+        again = self.screen("pw[1-2]")
+        again.until("via ssh")
+        again.type("q")
+        self.assertNotIn("log in now", self.ends_with(again, 0))
+        self.assertEqual(self.run_here("gtop", "login", "--close").stdout, "pw[1-2]: closed\n")
+        self.assertNotIn("log in now", self.run_here("gtop", "--once", "pw1").stderr)
+        self.assertEqual([self.failures(f"pw{number}") for number in (1, 2)], [0, 0])
+        self.assert_clean()
+
+    def test_a_key_of_the_screen_logs_in_to_nodes_that_ask_for_it(self):
+        screen = self.screen("pw1", "key")
+        screen.until(r"pw1 asks for a password or a code: log in now\? \[y/N\] ")
+        screen.type("\r")
+        screen.until(r"press L to log in")
+        screen.type("L")
+        screen.answer(r"ada@127.0.89.3's password: ", WRONG)
+        screen.answer(r"ada@127.0.89.3's password: ", PASSWORD, 2)
+        screen.until("via ssh")
+        screen.type("L")
+        screen.until("no node asks for a password or a code here")
+        screen.type("q")
+        self.ends_with(screen, 0)
+        self.assertEqual(self.links("pw1"), {"pw1": ("up", "ssh")})
+        self.assertEqual(self.run_here("gtop", "login", "--close").stdout, "pw1: closed\n")
+        self.assert_clean()
+
+    def test_ctrl_c_during_a_login_from_the_screen_leads_back_to_it(self):
+        screen = self.screen("pw1", "key")
+        screen.until(r"log in now\? \[y/N\] ")
+        screen.type("\r")
+        screen.until(r"press L to log in")
+        screen.type("L")
+        screen.until("'s password: ")
+        wait_for("a hidden line", lambda: not termios.tcgetattr(screen.slave)[3] & termios.ECHO)
+        screen.type("\x03")
+        screen.until("press L to log in", 2)
+        screen.type("q")
+        self.ends_with(screen, 0)
+        self.assertEqual(termios.tcgetattr(screen.slave), screen.before)
         self.assert_clean()
 
     def test_ctrl_c_during_a_question_leaves_nothing(self):

@@ -23,8 +23,7 @@ class Reach(LabCase):
         lab.fault("silent", cls.SILENT)
         lab.fault("drop", cls.DROPPED)
         lab.fault("hostkey", cls.CHANGED)
-        home = lab.home("reach")
-        forget(home, cls.UNKNOWN, cls.UNKNOWN_TOO)
+        lab.forget("reach", cls.UNKNOWN, cls.UNKNOWN_TOO)
         # It offers two methods and accepts no credential of alice.
         lab("sshd", cls.NO_KEY, "PasswordAuthentication yes", "AuthorizedKeysFile none")
         cls.targets = [*lab.nodes, "noroute", "unplugged", "ghost", "gpu01:2222"]
@@ -115,13 +114,12 @@ class Trust(LabCase):
     NODES, GPUS = 4, 1
 
     def test_trust_shows_fingerprints_and_stores_keys_after_yes(self):
-        home = self.lab.home("trust")
-        forget(home, *self.lab.nodes)
+        self.lab.forget("trust", *self.lab.nodes)
         self.assertEqual(self.lab.snapshot(*self.lab.nodes, home="trust").up(), [])
         terminal = self.lab.terminal((160, 40), home="trust")
         terminal.command("gtop trust gpu[01-03]")
         for node in ("gpu01", "gpu02", "gpu03"):
-            terminal.until(f"the fingerprint of {node}", re.escape(self.fingerprint(node)))
+            terminal.until(f"the fingerprint of {node}", re.escape(self.lab.fingerprint(node)))
         terminal.command("yes")
         terminal.until("the prompt again", r"ready> *$")
         self.assertEqual(self.lab.snapshot(*self.lab.nodes, home="trust").up(), ["gpu01", "gpu02", "gpu03"])
@@ -129,19 +127,14 @@ class Trust(LabCase):
         self.assertEqual(self.lab.run("ssh", "-o", "BatchMode=yes", "gpu02", "hostname", home="trust").stdout, "gpu02\n")
 
     def test_trust_stores_nothing_after_no(self):
-        home = self.lab.home("distrust")
-        forget(home, "gpu04")
+        known_hosts = self.lab.forget("distrust", "gpu04")
         terminal = self.lab.terminal((160, 40), home="distrust")
         terminal.command("gtop trust gpu04")
-        terminal.until("the fingerprint", re.escape(self.fingerprint("gpu04")))
+        terminal.until("the fingerprint", re.escape(self.lab.fingerprint("gpu04")))
         terminal.command("no")
         terminal.until("the prompt again", r"ready> *$")
-        with open(f"{home}/.ssh/known_hosts", encoding="utf-8") as file:
+        with open(known_hosts, encoding="utf-8") as file:
             self.assertNotIn("gpu04", file.read())
-
-    def fingerprint(self, node):
-        path = f"{self.lab.root}/run/lab/nodes/{node}/hostkey.pub"
-        return subprocess.run(["ssh-keygen", "-lf", path], check=True, stdout=subprocess.PIPE, text=True).stdout.split()[1]
 
 
 class Keys(LabCase):
@@ -173,15 +166,6 @@ class Keys(LabCase):
         self.lab.home(home)
         done = self.lab.run("ssh-keygen", "-q", "-p", "-P", "", *options, "-f", ".ssh/id_ed25519", home=home)
         self.assertEqual(done.returncode, 0, done.stderr)
-
-
-def forget(home, *nodes):
-    """Removes nodes from a home's known_hosts."""
-    path = f"{home}/.ssh/known_hosts"
-    with open(path, encoding="utf-8") as file:
-        kept = [line for line in file if line.split()[0] not in nodes]
-    with open(path, "w", encoding="utf-8") as file:
-        file.writelines(kept)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ use gtop::internals::transport::Fault;
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
-use crate::harness::lab::{ADDRESS, Lab, Sshd, node, read_output, run, ssh_target};
+use crate::harness::lab::{ADDRESS, Lab, Sshd, read_output, run, ssh_target};
 
 /// One set of files and options.
 struct Case {
@@ -582,7 +582,7 @@ async fn trust_reports_known_keys_and_their_lines() {
     let Some(fixture) = Fixture::new(&["good", "expired"]).await else { return };
     let host_key = async |server, known| {
         fixture.write_case(&Case { server, known, ..NONE });
-        fixture.lab.transport().fetch_host_key(&node()).await.unwrap()
+        fixture.lab.host_key().await
     };
     let authority = "@cert-authority * <CA>";
     assert_eq!(host_key("", "<N> <G>").await.status, HostKeyStatus::Known);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gtop::internals::process::Output;
-use gtop::internals::ssh::{self, ConnectPhase, SchedulerAddresses};
+use gtop::internals::ssh::{self, ConnectPhase, HostKeyStatus, SchedulerAddresses};
 use gtop::internals::transport::{Channel, Fault, Options, Transport, TransportMode};
 use russh::server;
 use tokio::io::AsyncReadExt;
@@ -135,8 +135,59 @@ async fn the_host_key_behind_a_gateway_can_be_fetched() {
     let (bastion, far) = (lab.sshd("").await, lab.sshd("").await);
     write_hosts(&lab, &[("bastion", bastion.port, ""), ("node", far.port, "ProxyJump bastion")]);
     trust_all(&lab, &[&bastion]);
-    let offered = lab.transport().fetch_host_key(&node()).await.unwrap();
+    let offered = lab.host_key().await;
     assert_eq!(offered.host, format!("[{ADDRESS}]:{}", far.port));
+}
+
+#[tokio::test]
+async fn unknown_gateways_show_their_keys_one_after_the_other_before_the_node() {
+    let Some(lab) = Lab::new().await else { return };
+    let (first, second, far) = (lab.sshd("").await, lab.sshd("").await, lab.sshd("").await);
+    // The second gateway is reached through the first only.
+    let hosts = [
+        ("first", first.port, ""),
+        ("second", second.port, ""),
+        ("node", far.port, "ProxyJump first,second"),
+    ];
+    write_hosts(&lab, &hosts);
+    let transport = lab.transport();
+    for (gateway, via, sshd) in [
+        (Some("first"), &[][..], &first),
+        (Some("second"), &["first"][..], &second),
+        (None, &["first", "second"][..], &far),
+    ] {
+        let offer = transport.fetch_host_keys(&node()).await.unwrap();
+        assert_eq!((offer.gateway.as_deref(), offer.port), (gateway, sshd.port), "{offer:?}");
+        assert_eq!(offer.via, via);
+        assert_eq!(offer.address.is_some(), via.is_empty());
+        let [key] = offer.keys.as_slice() else { panic!("{offer:?}") };
+        assert_eq!(key.status, HostKeyStatus::Unknown);
+        // The refusal of the moment before is not taken for the answer of the gateway that is known now.
+        transport.store_host_keys(vec![key.entry.clone()]).await.unwrap();
+    }
+    assert_eq!(hello(&transport, "node").await.unwrap(), "hello\n");
+}
+
+#[tokio::test]
+async fn a_host_shows_a_key_of_each_type_and_each_may_be_stored() {
+    let Some(lab) = Lab::new().await else { return };
+    for (name, kind) in [("host_rsa", "rsa"), ("host_ecdsa", "ecdsa")] {
+        lab.key(name, &["-t", kind]);
+    }
+    let folder = lab.path("").display().to_string();
+    let sshd = lab.sshd(&format!("HostKey {folder}/host_rsa\nHostKey {folder}/host_ecdsa")).await;
+    lab.write_config(sshd.port, "");
+    let transport = lab.transport();
+    let offer = transport.fetch_host_keys(&node()).await.unwrap();
+    let algorithms: Vec<_> = offer.keys.iter().map(|key| key.algorithm.as_str()).collect();
+    assert_eq!(algorithms, ["ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa"]);
+    for (key, file) in offer.keys.iter().zip(["host_ed25519", "host_ecdsa", "host_rsa"]) {
+        let printed = run("ssh-keygen", &["-lf", &format!("{folder}/{file}.pub")]).await;
+        assert!(printed.contains(&key.fingerprint), "{printed}");
+        lab.write("known", "");
+        transport.store_host_keys(vec![key.entry.clone()]).await.unwrap();
+        assert_eq!(hello(&transport, "node").await.unwrap(), "hello\n");
+    }
 }
 
 /// Opens many nodes at once and returns them by name.

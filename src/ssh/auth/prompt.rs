@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use zeroize::Zeroizing;
 
-use crate::fault::ssh::UnansweredReason;
+use crate::fault::ssh::{Fault, UnansweredReason};
 
 /// Capacity of the queue; further logins wait to push.
 const QUEUE_SIZE: usize = 16;
@@ -91,6 +91,8 @@ struct State {
     is_open: bool,
     /// Nodes whose first login has ended, with whatever result.
     finished: BTreeSet<String>,
+    /// Those of them that need a password.
+    need_password: BTreeSet<String>,
     /// Logins that are being prompted now.
     prompting: usize,
 }
@@ -127,6 +129,11 @@ impl PromptQueue {
             _finished = all_finished => {}
             () = timed_out => {}
         }
+    }
+
+    /// Returns the nodes whose first login has ended for want of a password.
+    pub fn password_nodes(&self) -> BTreeSet<String> {
+        self.state.borrow().need_password.clone()
     }
 
     /// Marks the first login of a node as ended when the result is dropped.
@@ -172,6 +179,18 @@ impl PromptQueue {
 pub(crate) struct LoginGuard {
     prompt_queue: PromptQueue,
     node: String,
+}
+
+impl LoginGuard {
+    /// Notes why the login ends.
+    pub(crate) fn note(&self, fault: &Fault) {
+        let is_new = |state: &mut State| {
+            fault.needs_password()
+                && !state.finished.contains(&self.node)
+                && state.need_password.insert(self.node.clone())
+        };
+        self.prompt_queue.state.send_if_modified(is_new);
+    }
 }
 
 impl Drop for LoginGuard {

@@ -16,6 +16,7 @@ use crate::ssh::connection::{self, Connection, Underlay};
 use crate::ssh::deadline::Deadline;
 use crate::ssh::file_cache::lock;
 use crate::ssh::host_keys::Verification;
+use crate::ssh::host_keys::algorithms::HostKeyAlgorithms;
 use crate::ssh::host_keys::verifier::{HostKeyPolicy, HostKeyVerifier};
 use crate::ssh::trace::{self, ConnectEvent, Trace};
 use crate::text;
@@ -129,10 +130,11 @@ impl ConnectionState {
 pub(crate) async fn fetch_host_key(
     connection: Connection,
     verifier: Arc<HostKeyVerifier>,
+    algorithms: HostKeyAlgorithms,
     params: &SshParams,
     deadline: &Deadline,
 ) -> Result<Verification, Fault> {
-    let (state, policy) = (Arc::default(), HostKeyPolicy::Inspect(verifier));
+    let (state, policy) = (Arc::default(), HostKeyPolicy::Inspect(verifier, algorithms));
     let result = establish(connection, policy, params, Arc::clone(&state), deadline).await;
     match (state.verification(), result) {
         (Some(verification), _) => Ok(verification),
@@ -152,7 +154,8 @@ pub(crate) async fn establish(
     state: Arc<ConnectionState>,
     deadline: &Deadline,
 ) -> Result<SshSession, Fault> {
-    let Connection { stream, port, is_loopback, underlay } = connection;
+    let Connection { stream, port, address, underlay } = connection;
+    let is_loopback = address.is_some_and(|address| address.ip().is_loopback());
     let (stream, cancel_guard) = cancellable_stream::cancellable(stream);
     let settings = Arc::new(algorithms::client_config(policy.host_key_algorithms(), params));
     let (policy, shared_state, trace) = (Box::new(policy), Arc::clone(&state), trace::current());

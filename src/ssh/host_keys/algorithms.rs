@@ -95,6 +95,14 @@ impl HostKeyAlgorithms {
         Self { certificates, keys: keys.map(|wanted| wanted.algorithm.clone()).collect() }
     }
 
+    /// Returns the plain algorithms without those of some keys.
+    pub(crate) fn without(&self, keys: &[KeyData]) -> Self {
+        let is_other =
+            |algorithm: &&Algorithm| !keys.iter().any(|key| is_same_algorithm(key, algorithm));
+        let keys = self.keys.iter().filter(is_other).cloned().collect();
+        Self { certificates: Vec::new(), keys }
+    }
+
     /// Returns true if a key of this algorithm was offered.
     pub(crate) fn contains(&self, key: &KeyData, is_certificate: bool) -> bool {
         let kinds = if is_certificate { &self.certificates } else { &self.keys };

@@ -42,8 +42,8 @@ pub(crate) enum HostKeyPolicy {
     KnownHosts(Arc<HostKeyVerifier>),
     /// Accept only this key; no key if `None`.
     Pinned(Option<KeyData>),
-    /// Report what the files say, then disconnect.
-    Inspect(Arc<HostKeyVerifier>),
+    /// Report what the files say of a key of these algorithms, then disconnect.
+    Inspect(Arc<HostKeyVerifier>, HostKeyAlgorithms),
 }
 
 /// Verifies the keys of one host.
@@ -53,16 +53,15 @@ pub(crate) struct HostKeyVerifier {
     known: HostKeyEntries,
     /// The file of `RevokedHostKeys`, and its list.
     revoked: Option<(PathBuf, Arc<RevokedKeys>)>,
-    host_key_algorithms: HostKeyAlgorithms,
+    pub(crate) host_key_algorithms: HostKeyAlgorithms,
 }
 
 impl HostKeyPolicy {
     /// Returns the host key algorithms to offer.
     pub(crate) fn host_key_algorithms(&self) -> HostKeyAlgorithms {
         match self {
-            Self::KnownHosts(verifier) | Self::Inspect(verifier) => {
-                verifier.host_key_algorithms.clone()
-            }
+            Self::KnownHosts(verifier) => verifier.host_key_algorithms.clone(),
+            Self::Inspect(_, algorithms) => algorithms.clone(),
             Self::Pinned(key) => HostKeyAlgorithms::pinned(key.as_ref()),
         }
     }
@@ -74,7 +73,7 @@ impl HostKeyPolicy {
         is_loopback: bool,
     ) -> Result<Verification, Fault> {
         match self {
-            Self::KnownHosts(verifier) | Self::Inspect(verifier) => {
+            Self::KnownHosts(verifier) | Self::Inspect(verifier, _) => {
                 let is_exempt = is_loopback && verifier.settings.trusts_loopback;
                 verifier.verify(offered, is_exempt, Clock::system().now())
             }
@@ -85,7 +84,9 @@ impl HostKeyPolicy {
     /// Returns the line that lists a key.
     pub(crate) fn find_line(&self, key: &KeyData) -> Option<Origin> {
         match self {
-            Self::KnownHosts(verifier) | Self::Inspect(verifier) => verifier.known.find_line(key),
+            Self::KnownHosts(verifier) | Self::Inspect(verifier, _) => {
+                verifier.known.find_line(key)
+            }
             Self::Pinned(_) => None,
         }
     }
@@ -93,7 +94,7 @@ impl HostKeyPolicy {
     /// Returns whether to continue the handshake, or why the key is refused. Stores an accepted unknown key.
     pub(crate) async fn accept(&self, verification: Verification) -> Result<bool, Fault> {
         let verifier = match self {
-            Self::Inspect(_) => return Ok(false),
+            Self::Inspect(..) => return Ok(false),
             Self::KnownHosts(verifier) => verifier,
             Self::Pinned(_) => {
                 let fault = verification.fault("this node");
@@ -557,7 +558,8 @@ mod tests {
             policy.accept(verification).await
         };
         let known = Arc::new(verifier("n1 <A>", "", |_| ()));
-        assert_eq!(continues(HostKeyPolicy::Inspect(known)).await, Ok(false));
+        let algorithms = known.host_key_algorithms.clone();
+        assert_eq!(continues(HostKeyPolicy::Inspect(known, algorithms)).await, Ok(false));
         let pinned = |seed| HostKeyPolicy::Pinned(Some(public_key(seed).key_data().clone()));
         assert_eq!(continues(pinned(NODE)).await, Ok(true));
         assert!(matches!(continues(pinned(OTHER)).await, Err(Fault::HostKeyChanged(_))));

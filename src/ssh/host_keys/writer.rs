@@ -137,7 +137,7 @@ pub(crate) fn store_new_key(settings: &HostSettings, key: &KeyData) -> Result<()
 /// Adds lines to `known_hosts` files, and returns the number of new ones. Blocks.
 ///
 /// Creates missing folders and files for the owner only.
-pub fn write_known_hosts(entries: &[KnownHostEntry]) -> Result<usize, WriteError> {
+pub(crate) fn write_known_hosts(entries: &[KnownHostEntry]) -> Result<usize, WriteError> {
     let mut files: BTreeMap<&Path, Vec<&str>> = BTreeMap::new();
     for entry in entries {
         files.entry(&entry.file).or_default().push(&entry.line);

@@ -298,6 +298,10 @@ pub(super) const EVERYWHERE: &[Binding] = bindings! {
         "recording: previous event";
     "playback.go-to" ":" => Action::GoTo,
         "recording: go to a time, such as 14:05 or -3m", "go to";
+    "host-keys" "A" => Action::HostKeys,
+        "answer about hosts whose keys are not known: shows the keys, and stores them after yes", "host keys";
+    "log-in" "L" => Action::LogIn,
+        "log in to nodes that ask for a password or a code, as gtop login does", "log in";
     "explain" "i" => Action::Explain,
         "explain the row: each number, each note and what to do about it", "explain";
     "next-problem" "!" => Action::NextProblem,

@@ -1,0 +1,110 @@
+//! The question before the screen starts whether to log in to nodes that need a password, and the key that does it later.
+
+use std::io::{self, Write};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::app::line_prompt::{LineInput, LinePrompt};
+use crate::app::login::log_in_to_all;
+use crate::app::monitor::Monitor;
+use crate::app::prompter::Prompter;
+use crate::app::{AppError, ExitReason};
+use crate::cli::DEFAULT_PERSIST;
+use crate::fault;
+use crate::fleet::{Fleet, Node};
+use crate::model::{Link, NodeName};
+use crate::nodeset;
+use crate::transport::{Target, Transport};
+use crate::ui::{StopReason, SuspendedTask};
+
+/// Maximum wait for what becomes of nodes that need a password: another connection may reach them.
+const LINK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Asks whether to log in to the nodes that need a password, and does it. Returns a reason if the user or a signal ends
+/// gtop.
+pub(in crate::app) fn offer_at_start(
+    monitor: &Monitor,
+    prompter: &Prompter,
+    (transport, max_connecting): (&Transport, u16),
+    err: &mut impl Write,
+) -> Result<Option<ExitReason>, AppError> {
+    let asked = prompter.queue().password_nodes();
+    if asked.is_empty() {
+        return Ok(None);
+    }
+    let nodes = monitor
+        .sessions()
+        .block_on(nodes_to_log_in(monitor, |node| asked.contains(node.name.as_str())));
+    if nodes.is_empty() {
+        return Ok(None);
+    }
+    let labels = nodeset::fold(nodes.iter().map(NodeName::label));
+    let asks = if nodes.len() == 1 { "asks" } else { "ask" };
+    let prompt = format!("{labels} {asks} for a password or a code: log in now? [y/N] ");
+    let question = LinePrompt { prompt, is_shown: true };
+    match question.ask(&prompter.place(), &AtomicBool::new(false), err)? {
+        LineInput::Line(answer) if matches!(answer.expose().trim(), "y" | "Y" | "yes") => {}
+        LineInput::Line(_) | LineInput::End => return Ok(None),
+        LineInput::Interrupt => return Ok(Some(StopReason::Interrupted.into())),
+    }
+    let targets = targets_of(monitor, &nodes);
+    let logging_in = log_in_to_all(transport, max_connecting, DEFAULT_PERSIST, targets, err);
+    let reason = monitor.sessions().block_on(logging_in)?;
+    monitor.refresh();
+    // What could not be logged in to is shown on the screen.
+    Ok(Some(reason).filter(|reason| !matches!(reason, ExitReason::Done | ExitReason::Failed)))
+}
+
+/// Logs in to nodes with the screen suspended, and connects to them.
+pub(in crate::app) async fn log_in_from_screen(
+    monitor: &Monitor,
+    (transport, max_connecting): (Transport, u16),
+    nodes: &[NodeName],
+    suspended_tasks: &mpsc::Sender<SuspendedTask>,
+) {
+    let (targets, sessions) = (targets_of(monitor, nodes), monitor.sessions());
+    let (done_sender, done) = oneshot::channel();
+    let task: SuspendedTask = Box::new(move |_is_over| {
+        let mut err = io::stderr();
+        let logging_in =
+            log_in_to_all(&transport, max_connecting, DEFAULT_PERSIST, targets, &mut err);
+        if let Err(error) = sessions.block_on(logging_in) {
+            // The terminal is closed if this fails.
+            writeln!(io::stderr(), "gtop: {error}").ok();
+        }
+        // Fails if the screen has ended.
+        done_sender.send(()).ok();
+    });
+    // An error means that the screen has ended, or could not be suspended.
+    if suspended_tasks.send(task).await.is_ok() && done.await.is_ok() {
+        monitor.refresh();
+    }
+}
+
+/// Returns the nodes that a password would let the user in to, once no connection to them is being opened.
+async fn nodes_to_log_in(monitor: &Monitor, is_meant: impl Fn(&Node) -> bool) -> Vec<NodeName> {
+    let mut fleet = monitor.fleet();
+    let is_settled = |fleet: &Fleet| {
+        let mut meant = fleet.nodes.iter().filter(|node| is_meant(node));
+        meant.all(|node| matches!(node.link, Link::Up | Link::Down { .. }))
+    };
+    // What is not known by then is shown on the screen.
+    drop(timeout(LINK_TIMEOUT, fleet.wait_for(is_settled)).await);
+    let fleet = fleet.borrow().clone();
+    let needing = fleet.nodes.iter().filter(|node| is_meant(node) && needs_password(&node.link));
+    needing.map(|node| node.name.clone()).collect()
+}
+
+fn needs_password(link: &Link) -> bool {
+    let Link::Down { fault, .. } = link else { return false };
+    matches!(fault.cause.as_deref(), Some(fault::Fault::Ssh(fault)) if fault.needs_password())
+}
+
+fn targets_of(monitor: &Monitor, nodes: &[NodeName]) -> Vec<Target> {
+    let rosters = monitor.rosters();
+    let roster = rosters.borrow();
+    roster.targets.iter().filter(|target| nodes.contains(&target.name)).cloned().collect()
+}
