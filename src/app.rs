@@ -81,6 +81,7 @@ impl ExitReason {
             Self::TooFew => 4,
             Self::Stopped(StopReason::HangUp) => 129,
             Self::Stopped(StopReason::Interrupted) => 130,
+            Self::Stopped(StopReason::Aborted) => 131,
             Self::Stopped(StopReason::Terminated) => 143,
         }
     }

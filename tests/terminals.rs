@@ -217,7 +217,7 @@ async fn the_terminal_is_restored() {
     }
     let folder = tempfile::tempdir().unwrap();
     let word = folder.path().join("word");
-    for signal in ["TERM", "INT", "HUP"] {
+    for signal in ["TERM", "INT", "HUP", "QUIT"] {
         // Whoever waits for a word sends the signal to the shell that has become gtop.
         let program = format!(
             "mkfifo {0}; sh -c '(read _ <{0}; kill -{signal} $$) & exec $GTOP --demo=2'; rm {0}",
@@ -233,6 +233,25 @@ async fn the_terminal_is_restored() {
 /// Set where the test below is to be the program on the terminal, to how it panics: on the thread of the screen,
 /// there once more while it unwinds, which ends a program at once, or on another thread.
 const PANIC_VARIABLE: &str = "GTOP_TEST_PANICS";
+
+#[tokio::test]
+async fn a_key_in_pieces_is_that_key() {
+    // However late the rest is read, it belongs to the key.
+    let line = "ESCDELAY=10000 exec $GTOP --demo=2";
+    // F1 opens the help, and F3 means nothing.
+    for pieces in [&["\x1b", "OP"][..], &["\x1b", "[1", "3~", "\x1b", "O", "P"]] {
+        let Some(mut child) = terminal("xterm-256color", line) else { return };
+        read_until(&mut child, "gpu02").await;
+        for piece in pieces {
+            child.stdin.as_mut().unwrap().write_all(piece.as_bytes()).await.unwrap();
+            // Most of the pieces are read one by one.
+            sleep(Duration::from_millis(30)).await;
+        }
+        read_until(&mut child, "Signs").await;
+        child.stdin.as_mut().unwrap().write_all(b"\x03").await.unwrap();
+        assert_eq!(read_to_end(child).await.1, Some(130));
+    }
+}
 
 #[tokio::test]
 async fn a_panic_is_shown_on_the_restored_terminal() {

@@ -1,4 +1,4 @@
-//! Ends gtop on SIGINT, SIGTERM and SIGHUP, even if its other threads are blocked.
+//! Ends gtop on SIGINT, SIGQUIT, SIGTERM and SIGHUP, even if its other threads are blocked.
 //!
 //! A write to a terminal that does not read, or an open prompt, blocks its thread. So signals are handled on
 //! their own thread: it notifies the listeners, and ends the program if there are none or they take too long.
@@ -18,7 +18,7 @@ use crate::app::{ExitReason, line_prompt};
 use crate::process::terminate_programs;
 use crate::storage::remove_temporary_folders;
 use crate::ui;
-use crate::ui::StopSignals;
+use crate::ui::{StopReason, StopSignals};
 
 /// Maximum time for a graceful shutdown; gtop ends within two seconds of a signal.
 const GRACEFUL_TIMEOUT: Duration = Duration::from_millis(1200);
@@ -46,35 +46,51 @@ pub(super) fn start() -> io::Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let signals = {
         let _entered = runtime.enter();
-        (
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::hangup())?,
-        )
+        EndSignals::new()?
     };
     let watching = move || runtime.block_on(run(signals));
     thread::Builder::new().name("signals".to_owned()).spawn(watching)?;
     Ok(())
 }
 
-/// Waits for SIGINT, SIGTERM or SIGHUP, and ends the program.
-async fn run((mut interrupt, mut terminate, mut hang_up): (Signal, Signal, Signal)) {
-    let reason = tokio::select! {
-        _ = interrupt.recv() => ui::StopReason::Interrupted,
-        _ = terminate.recv() => ui::StopReason::Terminated,
-        _ = hang_up.recv() => ui::StopReason::HangUp,
-    };
+/// The signals that end gtop.
+struct EndSignals {
+    interrupt: Signal,
+    quit: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl EndSignals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            quit: signal(SignalKind::quit())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> StopReason {
+        tokio::select! {
+            _ = self.interrupt.recv() => StopReason::Interrupted,
+            _ = self.quit.recv() => StopReason::Aborted,
+            _ = self.terminate.recv() => StopReason::Terminated,
+            _ = self.hang_up.recv() => StopReason::HangUp,
+        }
+    }
+}
+
+/// Waits for a signal, and ends the program.
+async fn run(mut signals: EndSignals) {
+    let reason = signals.next().await;
     if StopSignals::publish(reason) {
         // An orderly shutdown ends the process, and this thread with it.
         if HAS_WORK.load(Ordering::Relaxed) {
             let again = async {
                 let first_at = Instant::now();
                 while first_at.elapsed() < SAME_SIGNAL {
-                    tokio::select! {
-                        _ = interrupt.recv() => {}
-                        _ = terminate.recv() => {}
-                        _ = hang_up.recv() => {}
-                    }
+                    signals.next().await;
                 }
             };
             timeout(WORK_TIMEOUT, again).await.ok();

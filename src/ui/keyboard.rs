@@ -19,6 +19,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::{mpsc, watch};
 
 use crate::ui::background::BackgroundDetector;
+use crate::ui::keyboard::escape::SequenceJoiner;
 use crate::ui::{Key, NamedKey};
 
 /// Further input stays in the terminal's buffer.
@@ -52,7 +53,13 @@ impl Keyboard {
         let (sender, events) = mpsc::channel(MAX_QUEUED_EVENTS);
         let (background_sender, background) = watch::channel(None);
         let (ended, stopped) = blocking::channel::<()>();
-        let mut to = EventSender { events: sender, background: background_sender, detector };
+        let delay = match &tty {
+            Some(tty) => escape::sequence_delay(tty),
+            None => escape::sequence_delay(io::stdin()),
+        };
+        let joiner = SequenceJoiner::new(delay);
+        let mut to =
+            EventSender { events: sender, background: background_sender, joiner, detector };
         thread::Builder::new().name("keys".to_owned()).spawn(move || {
             if let Err(error) = read(tty.as_ref(), &stopping, &mut to) {
                 // Nobody listens once the UI has ended.
@@ -127,12 +134,24 @@ fn tty() -> io::Result<Option<File>> {
 struct EventSender {
     events: mpsc::Sender<io::Result<Event>>,
     background: watch::Sender<Option<bool>>,
+    joiner: SequenceJoiner,
     detector: BackgroundDetector,
 }
 
 impl EventSender {
-    /// Forwards events; returns false if the receiver is gone.
-    fn forward(&mut self, received: Vec<Event>) -> bool {
+    /// Returns how long to wait for more input before what is held back is forwarded; `None` if nothing is.
+    fn hold_timeout(&self) -> Option<Duration> {
+        self.joiner.hold_timeout().or_else(|| self.detector.hold_timeout())
+    }
+
+    /// Forwards events of one read; returns false if the receiver is gone.
+    fn forward(&mut self, read: &[Event]) -> bool {
+        let joined = self.joiner.push(read);
+        self.detect(joined)
+    }
+
+    /// Forwards events that are no reply of the terminal; returns false if the receiver is gone.
+    fn detect(&mut self, received: Vec<Event>) -> bool {
         let mut events = Vec::with_capacity(received.len());
         for event in received {
             if let Some(is_light) = self.detector.push(event, &mut events) {
@@ -144,6 +163,10 @@ impl EventSender {
 
     /// Forwards the events that were held back; returns false if the receiver is gone.
     fn flush(&mut self) -> bool {
+        if self.joiner.hold_timeout().is_some() {
+            let held = self.joiner.flush();
+            return self.detect(held);
+        }
         let mut events = Vec::new();
         self.detector.flush(&mut events);
         self.send(events)
@@ -161,7 +184,7 @@ fn read(tty: Option<&File>, stopping: &OwnedFd, to: &mut EventSender) -> io::Res
     loop {
         let mut watched =
             [PollFd::from_borrowed_fd(tty, PollFlags::IN), PollFd::new(stopping, PollFlags::IN)];
-        let hold = to.detector.hold_timeout().and_then(|hold| Timespec::try_from(hold).ok());
+        let hold = to.hold_timeout().and_then(|hold| Timespec::try_from(hold).ok());
         match poll(&mut watched, hold.as_ref()) {
             Ok(0) => {
                 if !to.flush() {
@@ -183,7 +206,7 @@ fn read(tty: Option<&File>, stopping: &OwnedFd, to: &mut EventSender) -> io::Res
         let mut has_events = false;
         while event::poll(Duration::ZERO)? {
             has_events = true;
-            if !to.forward(escape::rejoin(&read_pending()?)) {
+            if !to.forward(&read_pending()?) {
                 return Ok(());
             }
         }

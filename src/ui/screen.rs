@@ -467,7 +467,7 @@ impl Ui {
                 help.top = step.new_index(help.top, usize::MAX, page);
                 return Effect::Handled;
             }
-            let closes = matches!(actions.first(), Some(Action::Help | Action::Quit))
+            let closes = actions.iter().any(|one| matches!(one, Action::Help | Action::Quit))
                 || matches!(key, Key::Named(NamedKey::Escape | NamedKey::Enter));
             if closes {
                 self.help = None;

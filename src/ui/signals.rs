@@ -10,6 +10,8 @@ pub enum StopReason {
     Quit,
     Interrupted,
     Terminated,
+    /// SIGQUIT.
+    Aborted,
     /// SIGHUP, or the terminal is closed.
     HangUp,
 }

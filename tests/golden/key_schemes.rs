@@ -71,6 +71,19 @@ fn one_machine_with_the_keys_of_nvitop() {
 }
 
 #[test]
+fn the_key_that_quits_closes_the_help_first_in_every_scheme_and_view() {
+    for scheme in KeyScheme::ALL {
+        for view in '1'..='6' {
+            let mut ui = ui_with(scheme);
+            press(&mut ui, &letters(&format!("{view}?")));
+            assert!(screen(&mut ui).contains("Signs and colours"), "{}", screen(&mut ui));
+            assert_eq!(ui.on_key(key(KeyCode::Char('q')), NOW), Effect::Handled);
+            assert!(!screen(&mut ui).contains("Signs and colours"), "{scheme:?} {view}");
+        }
+    }
+}
+
+#[test]
 fn the_first_enter_opens_the_first_process_in_every_scheme() {
     for scheme in KeyScheme::ALL {
         for view in ['3', '4'] {
