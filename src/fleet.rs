@@ -3,6 +3,7 @@
 //! Readers take a snapshot, which never changes. Knows nothing of how samples arrive.
 
 pub use anonymizer::Anonymizer;
+pub use event_record::EventRecord;
 pub use headline::{DeviceCount, NodeCount};
 pub use health::{Health, HealthReason, NodeHealth};
 pub use history::{CLOSE_UP_STEP, History, Metric};
@@ -15,7 +16,7 @@ pub use idle::{
 };
 pub use job_lookup::{JobAllocation, JobLookup};
 pub use lasting::{Lasting, SlowdownCause};
-pub use node::{EventRecord, Host, Node, Process, SourceState, Traffic};
+pub use node::{Host, Node, Process, SourceState, Traffic};
 pub use node_builder::NodeBuilder;
 pub use placing::{HoldingsKeeper, job_holdings};
 pub use state_reason::StateReason;
@@ -32,6 +33,7 @@ use crate::time::Timestamp;
 
 mod anonymizer;
 mod devices;
+mod event_record;
 mod headline;
 mod health;
 mod health_rules;
@@ -40,6 +42,7 @@ mod history;
 mod holdings;
 mod idle;
 mod job_lookup;
+mod kernel_events;
 mod lasting;
 mod lasting_update;
 mod missing;

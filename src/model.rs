@@ -11,7 +11,7 @@ pub use device_evidence::{
     ConfigurationState, DaemonDevices, DeviceConfig, DeviceEvidence, DriverDevice, JobDeviceFiles,
     ListedDevice, ProvedIndices, SliceCapability,
 };
-pub use event::{Event, EventKind, xid_meaning};
+pub use event::{Event, EventKind, KernelLine, xid_meaning};
 pub use fault::{Fault, FaultKind, Link, SourceFault, SourceFaultKind, TransportKind};
 pub use focus::Focus;
 pub use freshness::{Freshness, max_interval, stale_after};
@@ -28,7 +28,7 @@ pub use job::{
     Allocation, DeviceAllocation, Job, JobList, JobListError, JobOutcome, JobState, RequestedJobs,
     SchedulerErrorKind, Unanswered,
 };
-pub use pci::{PciFunction, UnreadableDevices};
+pub use pci::{PciFunction, UnreadableDevices, bus_address};
 pub use playback::{Mark, MarkKind, Playback, PlaybackCommand, RecorderState, SPEEDS};
 pub use process::{
     Ancestor, Container, ContainerKind, DeviceUse, ProcessReading, ProcessState, ProcessStatics,

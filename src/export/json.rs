@@ -24,9 +24,9 @@ use crate::insight::node_status::fleet_notes;
 use crate::insight::note::Note;
 use crate::metrics::Usage;
 use crate::model::{
-    Ancestor, Bytes, Device, DeviceFault, DriverFacts, Fault, Link, LinkCounters, NodeName,
-    Percent, Reason, SchedulerNode, Source, SourceFault, Space, SudoState, TpuCore, TransportKind,
-    UnreadableDevices, Watts,
+    Ancestor, Bytes, Device, DeviceFault, DriverFacts, Fault, KernelLine, Link, LinkCounters,
+    NodeName, Percent, Reason, SchedulerNode, Source, SourceFault, Space, SudoState, TpuCore,
+    TransportKind, UnreadableDevices, Watts,
 };
 use crate::time::Timestamp;
 
@@ -341,7 +341,7 @@ object! {
         source: &'a str = event.source.as_str(),
         /// Kind: xid, ecc, retirement, poison, unavailable, recovery, lost, reset, gone, returned, or another word of the probe.
         kind: &'a str = event.kind.as_str(),
-        /// UUID of the device.
+        /// UUID of the device; its PCI id if the kernel's log tells of it and no driver lists it.
         device: &'a str = &event.device,
         /// Index of the device; null when the device is not known any more.
         index: Option<u32> = device.and_then(|device| device.index.get()),
@@ -351,6 +351,29 @@ object! {
         text: String = event.text(),
         /// The driver's message; may be empty.
         message: &'a str = &event.message,
+        /// The last lines of the kernel's log that tell of it, oldest first; empty where gtop does not read that log.
+        lines: Vec<KernelLineJson<'a>> =
+            record.lines.iter().map(|line| KernelLineJson::of(line, now)).collect(),
+    }
+}
+
+object! {
+    /// A line of the kernel's log that tells of an Xid.
+    KernelLineJson<'a> as "kernel_line" of (line: &'a KernelLine, now: Timestamp) {
+        /// When it was logged.
+        at: Option<Moment> = rfc3339(line.at),
+        /// Seconds since then.
+        age_seconds: f64 = age(line.at, now),
+        /// PCI id of the device.
+        pci: &'a str = &line.pci,
+        /// GPU instance of the slice; null if the line is of the whole device.
+        gpu_instance: Option<u32> = line.gpu_instance,
+        /// The process, as the driver knows it.
+        pid: Option<u32> = line.pid,
+        /// Name of the process; may be empty.
+        process: &'a str = &line.process,
+        /// The rest of the line.
+        text: &'a str = &line.words,
     }
 }
 
@@ -374,6 +397,8 @@ object! {
         hidepid: Option<u8> = hello.map(|hello| hello.host.hidepid),
         /// With --sudo: root if the probe runs as root, otherwise a word that says why not; null without --sudo.
         sudo: Option<&'a str> = hello.and_then(|hello| hello.sudo).map(SudoState::as_str),
+        /// True if the probe reads what the kernel logs of Xids, which only root may.
+        kernel_log: Option<bool> = hello.map(|hello| hello.reads_kernel_log),
         /// True if the probe runs in its own PID namespace and sees no processes outside it.
         contained: Option<bool> = hello.map(|hello| hello.host.is_contained),
         /// Accelerators on the PCI bus that gtop cannot read.

@@ -6,7 +6,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fleet::node::{EventRecord, Host, Node, Process, SourceState, Traffic};
+use crate::fleet::event_record::EventRecord;
+use crate::fleet::node::{Host, Node, Process, SourceState, Traffic};
 use crate::fleet::{Fleet, NodeHealth, NodeHoldings, User, Waste};
 use crate::model::{
     Allocation, BackendState, Container, Device, DeviceFault, DeviceType, DeviceUse, DriverFacts,
@@ -142,6 +143,8 @@ impl Anonymizer {
         Hello {
             has_evidence: hello.has_evidence,
             sudo: hello.sudo,
+            reads_kernel_log: hello.reads_kernel_log,
+            driver_loaded_at: hello.driver_loaded_at,
             probe: Arc::clone(&hello.probe),
             is_shell_probe: hello.is_shell_probe,
             host: HostFacts {
@@ -282,13 +285,13 @@ impl Anonymizer {
     }
 
     fn event_record(&mut self, record: &EventRecord) -> EventRecord {
-        let Event { at, source, kind, device, code, message: _, count } = &record.event;
+        let Event { at, source, kind, device, code, message: _, count, line: _ } = &record.event;
         let is_known = !matches!(kind, EventKind::Other(_));
         let kind = if is_known { kind.clone() } else { EventKind::Other(WITHHELD.into()) };
         let device = self.uuid(device);
         let (source, code, message) = (source.clone(), *code, "".into());
-        let event = Event { at: *at, source, kind, device, code, message, count: *count };
-        EventRecord { event, first_at: record.first_at, count: record.count }
+        let (at, count, line) = (*at, *count, None);
+        record.with_event(Event { at, source, kind, device, code, message, count, line })
     }
 
     fn job_list(&mut self, list: &JobList) -> JobList {
@@ -436,7 +439,7 @@ mod tests {
     use crate::fleet::Metric;
     use crate::model::{
         Ancestor, ContainerKind, Counter, DeviceAllocation, DeviceEvidence, FaultKind,
-        JobDeviceFiles, JobOutcome, Percent, ProcessKey, SchedulerErrorKind, Source,
+        JobDeviceFiles, JobOutcome, KernelLine, Percent, ProcessKey, SchedulerErrorKind, Source,
         SourceFaultKind, UnseenReason,
     };
     use crate::time::Timestamp;
@@ -587,6 +590,28 @@ mod tests {
             code: None,
             message: text("killed alice"),
             count: 1,
+            line: None,
+        });
+        let line = KernelLine {
+            at: Timestamp::default(),
+            number: 1,
+            first_number: 1,
+            first_at: Timestamp::default(),
+            pci: text("00000000:11:00.0"),
+            gpu_instance: None,
+            pid: Some(8),
+            process: text("alice"),
+            words: text("s3cret"),
+        };
+        node.record_event(Event {
+            at: line.at,
+            source: Source::new("kernel"),
+            kind: EventKind::Xid,
+            device: Arc::clone(&line.pci),
+            code: Some(79),
+            message: text(""),
+            count: 1,
+            line: Some(line.into()),
         });
         node
     }

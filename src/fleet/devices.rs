@@ -114,7 +114,16 @@ impl HealthStates {
                 _ => return None,
             };
             let (source, device) = (source.clone(), Arc::clone(&device.uuid));
-            Some(Event { at, source, kind, device, code, message: Arc::default(), count: 1 })
+            Some(Event {
+                at,
+                source,
+                kind,
+                device,
+                code,
+                message: Arc::default(),
+                count: 1,
+                line: None,
+            })
         };
         node.devices.iter().filter_map(changed).collect()
     }
@@ -543,6 +552,7 @@ mod tests {
             code: Some(code),
             message: Arc::default(),
             count: 1,
+            line: None,
         };
         let lose = |builder: &mut NodeBuilder| {
             let mut sample = sample_with(&nvml(), "GPU-a", vec![]);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::fleet::event_record::EventRecord;
 use crate::fleet::health::{FATAL_XIDS, Health, HealthReason, UnsoundDevice, is_in};
 use crate::fleet::lasting::is_awake;
 use crate::fleet::node::{Node, SourceState};
@@ -123,23 +124,51 @@ impl Node {
 
     /// Adds the Xids that are errors of the device, not of a program.
     fn add_xids(&self, reasons: &mut Vec<HealthReason>, device: &Device) {
-        let newest = self.taken_at().unwrap_or_default();
-        let xids = self.events.iter().filter(|record| {
-            record.event.kind == EventKind::Xid && newest.since(record.event.at) <= XID_LIFETIME
-        });
         let is_elsewhere = |code: u64| {
-            let mut others = xids.clone().filter(|record| record.event.device != device.uuid);
-            others.any(|record| record.event.code == Some(code))
+            let mut others = self.events.iter().filter(|record| record.event.device != device.uuid);
+            others.any(|record| record.event.code == Some(code) && self.xid_count(record) > 0)
         };
-        for record in xids.clone().filter(|record| record.event.device == device.uuid) {
-            let Some(code) = record.event.code else { continue };
-            let is_own_page_fault = code == PAGE_FAULT_XID
-                && record.count >= MIN_PAGE_FAULTS
-                && !is_elsewhere(PAGE_FAULT_XID);
-            if is_in(&FATAL_XIDS, code) || is_in(&WARNING_XIDS, code) || is_own_page_fault {
-                reasons.push(HealthReason::Xid { code, count: record.count });
+        for record in self.events.iter().filter(|record| record.event.device == device.uuid) {
+            let (Some(code), count) = (record.event.code, self.xid_count(record)) else { continue };
+            let is_own_page_fault =
+                code == PAGE_FAULT_XID && count >= MIN_PAGE_FAULTS && !is_elsewhere(PAGE_FAULT_XID);
+            let is_told = is_in(&FATAL_XIDS, code) || is_in(&WARNING_XIDS, code);
+            if count > 0 && (is_told || is_own_page_fault) {
+                reasons.push(HealthReason::Xid { code, count });
             }
         }
+    }
+
+    /// Returns how often an Xid occurred of late; 0 if it tells nothing of its device any more, or if it is another event. It
+    /// does for a day, unless the node was booted or the driver loaded since, or the driver said that nothing is to be done.
+    fn xid_count(&self, record: &EventRecord) -> u64 {
+        let is_recovery = |other: &&EventRecord| {
+            other.event.device == record.event.device && other.event.is_recovery()
+        };
+        let recoveries = self.events.iter().filter(is_recovery).map(|other| other.event.at);
+        let day_ago = self.taken_at().unwrap_or_default().minus(XID_LIFETIME);
+        let loaded_at = self.hello.as_ref().and_then(|hello| hello.driver_loaded_at);
+        let starts = [Some(day_ago), self.host.fast.booted_at.get(), loaded_at];
+        let from = starts.into_iter().flatten().chain(recoveries).max().unwrap_or_default();
+        if record.event.kind != EventKind::Xid || record.event.at < from {
+            return 0;
+        }
+        // Only the kernel tells what was before gtop, and when each was.
+        if record.first_at >= from || record.lines.is_empty() {
+            return record.count;
+        }
+        let lines = record.lines.iter().filter(|line| line.at >= from);
+        u64::try_from(lines.count()).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// Returns the fatal Xids that the kernel has logged of devices that no driver lists, with the address of each.
+    pub fn xids_of_unlisted_devices(&self) -> Vec<(u64, Arc<str>)> {
+        let fatal = self.events.iter().filter_map(|record| {
+            let is_told = record.is_of_unlisted_device() && self.xid_count(record) > 0;
+            let code = record.event.code.filter(|code| is_told && is_in(&FATAL_XIDS, *code))?;
+            Some((code, Arc::clone(&record.event.device)))
+        });
+        fatal.collect()
     }
 
     /// Returns the link to the host if it is slower than it can be while the device works at full clocks.
@@ -268,7 +297,9 @@ fn add_standing(reasons: &mut Vec<HealthReason>, details: &DeviceDetails) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Celsius, DeviceStatics, Event, FanSpeed, NodeName, Percent, Source};
+    use crate::model::{
+        Celsius, DeviceStatics, Event, FanSpeed, Hello, KernelLine, NodeName, Percent, Source,
+    };
     use crate::time::Timestamp;
 
     /// Returns a node of healthy devices under load.
@@ -307,6 +338,24 @@ mod tests {
         reasons(|node| node.devices[0].details = Some(Arc::new(details)))
     }
 
+    fn second(second: i64) -> Timestamp {
+        Timestamp::from_micros(second * 1_000_000)
+    }
+
+    fn kernel_line(at: i64, pci: &str, words: &str) -> KernelLine {
+        KernelLine {
+            at: second(at),
+            number: 1,
+            first_number: 1,
+            first_at: second(at),
+            pci: pci.into(),
+            gpu_instance: None,
+            pid: None,
+            process: "".into(),
+            words: words.into(),
+        }
+    }
+
     fn record_xid(node: &mut Node, device: &str, code: u64, second: i64) {
         node.record_event(Event {
             at: Timestamp::from_micros(second * 1_000_000),
@@ -316,7 +365,114 @@ mod tests {
             code: Some(code),
             message: "".into(),
             count: 1,
+            line: None,
         });
+    }
+
+    #[test]
+    fn an_xid_counts_until_the_node_or_the_driver_is_started_again() {
+        let found = |change: fn(&mut Node)| {
+            let told = reasons(|node| {
+                record_xid(node, "GPU-0", 79, 100);
+                change(node);
+            });
+            told.len()
+        };
+        assert_eq!(found(|_| {}), 1);
+        assert_eq!(found(|node| node.host.fast.booted_at = Reading::Known(second(99))), 1);
+        assert_eq!(found(|node| node.host.fast.booted_at = Reading::Known(second(101))), 0);
+        for (loaded_at, expected) in [(None, 1), (Some(99), 1), (Some(101), 0)] {
+            let driver_loaded_at = loaded_at.map(second);
+            let told = reasons(|node| {
+                record_xid(node, "GPU-0", 79, 100);
+                node.hello = Some(Arc::new(Hello { driver_loaded_at, ..Hello::default() }));
+            });
+            assert_eq!(told.len(), expected);
+        }
+    }
+
+    #[test]
+    fn an_xid_counts_until_the_driver_says_that_nothing_needs_to_be_done() {
+        let found = |later: Event| {
+            let told = reasons(|node| {
+                record_xid(node, "GPU-0", 79, 100);
+                node.record_event(later.clone());
+            });
+            told.len()
+        };
+        let recovery = |device: &str, code, at| Event {
+            at: second(at),
+            source: Source::new("nvml"),
+            kind: EventKind::Recovery,
+            device: device.into(),
+            code: Some(code),
+            message: "".into(),
+            count: 1,
+            line: None,
+        };
+        assert_eq!(found(recovery("GPU-0", 0, 101)), 0);
+        assert_eq!(found(recovery("GPU-0", 2, 101)), 1);
+        assert_eq!(found(recovery("GPU-1", 0, 101)), 1);
+        assert_eq!(found(recovery("GPU-0", 0, 99)), 1);
+        let logged = |words: &str| Event {
+            kind: EventKind::Xid,
+            line: Some(Arc::new(kernel_line(101, "GPU-0", words))),
+            ..recovery("GPU-0", 154, 101)
+        };
+        let changed = "GPU recovery action changed from";
+        assert_eq!(found(logged(&format!("{changed} 0x1 (GPU Reset Required) to 0x0 (None)"))), 0);
+        assert_eq!(
+            found(logged(&format!("{changed} 0x0 (None) to 0x2 (Node Reboot Required)"))),
+            1
+        );
+    }
+
+    #[test]
+    fn of_page_faults_over_months_only_those_of_the_last_day_count() {
+        let day = 24 * 60 * 60;
+        let found = |seconds: &[i64]| {
+            let mut node = node(2);
+            for at in seconds {
+                node.record_event(Event {
+                    at: second(*at),
+                    source: Source::new("kernel"),
+                    kind: EventKind::Xid,
+                    device: "GPU-0".into(),
+                    code: Some(31),
+                    message: "".into(),
+                    count: 1,
+                    line: Some(kernel_line(*at, "0000:3b:00.0", "").into()),
+                });
+            }
+            node.mark_sampled(&Source::host(), second(30 * day));
+            node.health_reasons(&node.devices[0]).to_vec()
+        };
+        let last = 30 * day - 60;
+        assert_eq!(found(&[day, 2 * day, last]), []);
+        assert_eq!(found(&[day, last - 1, last]), [HealthReason::Xid { code: 31, count: 2 }]);
+    }
+
+    #[test]
+    fn fatal_xids_of_devices_that_are_not_listed_are_told_until_they_are_old() {
+        let found = |code, sampled| {
+            let mut node = node(1);
+            let line = kernel_line(100, "0000:3b:00.0", "");
+            node.record_event(Event {
+                at: line.at,
+                source: Source::new("kernel"),
+                kind: EventKind::Xid,
+                device: Arc::clone(&line.pci),
+                code: Some(code),
+                message: "".into(),
+                count: 1,
+                line: Some(line.into()),
+            });
+            node.mark_sampled(&Source::host(), second(sampled));
+            node.xids_of_unlisted_devices()
+        };
+        assert_eq!(found(79, 101), [(79, "0000:3b:00.0".into())]);
+        assert_eq!(found(31, 101), []);
+        assert_eq!(found(79, 101 + 24 * 60 * 60), []);
     }
 
     #[test]

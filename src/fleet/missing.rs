@@ -210,7 +210,7 @@ pub(super) fn list_event(
     kind: EventKind,
 ) -> Event {
     let (source, device) = (source.clone(), Arc::clone(&device.uuid));
-    Event { at, source, kind, device, code: None, message: Arc::default(), count: 1 }
+    Event { at, source, kind, device, code: None, message: Arc::default(), count: 1, line: None }
 }
 
 /// Numbers the devices of a source: while some are missing, the driver counts the others anew, but they keep the index by

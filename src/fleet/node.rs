@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::fleet::event_record::EventRecord;
 use crate::fleet::health::NodeHealth;
 use crate::fleet::history::History;
 use crate::fleet::holdings::{DeviceHoldings, NodeHoldings};
@@ -18,6 +19,8 @@ use crate::time::Timestamp;
 
 /// Maximum number of different events kept per node.
 const MAX_EVENTS: usize = 64;
+/// How much later than the kernel a driver may report an event, beside the time between two samples.
+const MAX_REPORT_DELAY: Duration = Duration::from_secs(5);
 /// Maximum number of sources per node: a node could otherwise announce new ones without end.
 const MAX_SOURCES: usize = 64;
 
@@ -144,17 +147,6 @@ pub struct Process {
     pub running_seconds: Reading<u64>,
 }
 
-/// A device event and how often it occurred.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EventRecord {
-    /// The event, as it occurred last.
-    pub event: Event,
-    /// Time of the first occurrence.
-    pub first_at: Timestamp,
-    /// Number of occurrences.
-    pub count: u64,
-}
-
 impl SourceState {
     /// Returns its freshness: stale after three intervals, at least 3 s.
     pub fn freshness(&self, now: Timestamp) -> Freshness {
@@ -193,14 +185,29 @@ impl Node {
 
     /// Records an event; a repeated event is counted, and the oldest beyond [`MAX_EVENTS`] is dropped.
     pub(super) fn record_event(&mut self, event: Event) {
-        let before = self.events.iter().find(|known| known.event.is_same_event(&event));
-        let (first_at, count) = before.map_or((event.at, 0), |known| (known.first_at, known.count));
-        let others = self.events.iter().filter(|known| !known.event.is_same_event(&event));
-        let mut events: Vec<EventRecord> = others.cloned().collect();
-        let count = count.saturating_add(event.count);
-        events.push(EventRecord { event, first_at, count });
+        self.add_record(EventRecord::new(event));
+    }
+
+    /// Adds what is known of an event. What the kernel logged may be older than what is known.
+    pub(super) fn add_record(&mut self, newer: EventRecord) {
+        let mut events = self.events.to_vec();
+        let known = events.iter().position(|known| known.event.is_same_event(&newer.event));
+        let is_of_kernel = newer.event.line.is_some();
+        let record = match known.map(|position| events.remove(position)) {
+            Some(known) => known.merged_with(newer, self.report_delay()),
+            None => newer,
+        };
+        let is_older = |known: &EventRecord| known.event.at <= record.event.at;
+        let place = events.iter().rposition(is_older).map_or(0, |last| last + 1);
+        events.insert(if is_of_kernel { place } else { events.len() }, record);
         let surplus = events.len().saturating_sub(MAX_EVENTS);
         self.events = events.into_iter().skip(surplus).collect();
+    }
+
+    /// Returns how much later than the kernel a driver may report an event: it is asked with each sample.
+    fn report_delay(&self) -> Duration {
+        let intervals = self.sources.iter().map(|state| state.interval);
+        intervals.max().unwrap_or_default().saturating_add(MAX_REPORT_DELAY)
     }
 
     /// Returns true if the session may see only some of its devices: in a container, a job or a step.
@@ -606,6 +613,7 @@ mod tests {
                 code: Some(code),
                 message: "".into(),
                 count: 1,
+                line: None,
             });
         }
         node

@@ -32,6 +32,8 @@ pub struct NodeBuilder {
     node: Arc<Node>,
     /// Devices that its drivers do not list any more.
     missing: MissingDevices,
+    /// Number of the last record of the kernel's log since the node's boot.
+    last_kernel_line: Option<u64>,
     previous_counters: Option<HostCounters>,
     /// The processes of the last sample, in order of their keys.
     processes: Vec<TrackedProcess>,
@@ -81,6 +83,7 @@ impl NodeBuilder {
         Self {
             node: Arc::new(Node::new(name, keep)),
             missing: MissingDevices::default(),
+            last_kernel_line: None,
             previous_counters: None,
             processes: Vec::new(),
             has_two_samples: false,
@@ -172,6 +175,7 @@ impl NodeBuilder {
         let is_another_boot =
             node.hello.as_ref().is_some_and(|known| known.host.boot_id != hello.host.boot_id);
         if is_another_boot {
+            self.last_kernel_line = None;
             self.missing.on_reboot(node);
             *node = Node {
                 link: node.link.clone(),
@@ -210,10 +214,21 @@ impl NodeBuilder {
         self.apply_min_interval();
     }
 
-    /// Records a device event.
-    pub fn on_event(&mut self, event: Event) {
+    /// Records a device event. What the kernel logged is sent again in each session, and known already.
+    pub fn on_event(&mut self, mut event: Event) {
+        if let Some(line) = &event.line {
+            let last = self.last_kernel_line.replace(line.number);
+            if last.is_some_and(|last| line.number <= last) {
+                self.last_kernel_line = last;
+                return;
+            }
+            if last.is_some_and(|last| line.first_number <= last) {
+                event.count = 1;
+            }
+        }
         let node = changed(&mut self.node);
         node.record_event(event);
+        node.place_kernel_events();
         apply_xids(node);
     }
 
@@ -243,6 +258,7 @@ impl NodeBuilder {
         for backend in sample.backends {
             apply_backend(node, &mut self.missing, backend, sample.clock);
         }
+        node.place_kernel_events();
         for (source, fault) in sample.faults {
             // A container or a job may have none of the devices.
             let has_none = node.is_confined() && node.devices.is_empty();
@@ -482,8 +498,8 @@ mod tests {
     use super::*;
     use crate::fleet::Health;
     use crate::model::{
-        BackendReading, BackendState, DeviceCounters, DeviceFault, DevicesReading, Fault,
-        FaultKind, Freshness, HostFacts, ProcessReading, UsesReading,
+        BackendReading, BackendState, DeviceCounters, DeviceFault, DevicesReading, EventKind,
+        Fault, FaultKind, Freshness, HostFacts, KernelLine, ProcessReading, UsesReading,
     };
 
     fn at(millis: i64) -> Timestamp {
@@ -569,6 +585,62 @@ mod tests {
             }),
             ..Sample::default()
         }
+    }
+
+    /// Returns the event of a line of the kernel's log that stands for those from `first` on.
+    fn logged(millis: i64, first: u64, number: u64) -> Event {
+        let line = KernelLine {
+            at: at(millis),
+            number,
+            first_number: first,
+            first_at: at(millis),
+            pci: "0000:01:00.0".into(),
+            gpu_instance: None,
+            pid: None,
+            process: "".into(),
+            words: "".into(),
+        };
+        Event {
+            at: line.at,
+            source: Source::new("kernel"),
+            kind: EventKind::Xid,
+            device: Arc::clone(&line.pci),
+            code: Some(79),
+            message: "".into(),
+            count: number + 1 - first,
+            line: Some(line.into()),
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_logged_is_known_once_until_the_next_boot() {
+        let mut builder = builder();
+        let told = |builder: &NodeBuilder| {
+            let records = builder.node().events.iter().cloned().collect::<Vec<_>>();
+            records
+                .iter()
+                .map(|record| (record.event.device.to_string(), record.count, record.lines.len()))
+                .collect::<Vec<_>>()
+        };
+        builder.on_event(logged(100, 5, 5));
+        builder.on_event(logged(200, 6, 8));
+        assert_eq!(told(&builder), [("0000:01:00.0".to_owned(), 4, 2)]);
+        builder.on_sample(devices_sample(300, vec![device("GPU-0", 1, 0.0)]));
+        let of_device = |count, lines| vec![("GPU-0".to_owned(), count, lines)];
+        assert_eq!(told(&builder), of_device(4, 2));
+        // The next session begins with the same lines, and counts one that was known with a new one.
+        builder.on_link(Link::Idle);
+        builder.on_link(Link::Up);
+        builder.on_hello(hello("boot-1"));
+        for event in [logged(100, 5, 5), logged(200, 6, 8), logged(400, 8, 9)] {
+            builder.on_event(event);
+        }
+        assert_eq!(told(&builder), of_device(5, 3));
+        // After a boot the kernel counts anew, and drivers may not have listed the devices yet.
+        builder.on_hello(hello("boot-2"));
+        builder.on_event(logged(900, 1, 1));
+        builder.on_sample(devices_sample(950, vec![device("GPU-0", 1, 0.0)]));
+        assert_eq!(told(&builder), of_device(6, 4));
     }
 
     #[test]

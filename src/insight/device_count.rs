@@ -27,6 +27,13 @@ pub(super) fn notes(node: &Node, now: Timestamp) -> Vec<Note> {
     unlisted(node).into_iter().chain(below_scheduler(node)).collect()
 }
 
+/// Says what the kernel has logged of devices that the node does not show, whyever it does not.
+pub(super) fn kernel_notes(node: &Node) -> impl Iterator<Item = Note> {
+    let is_certain = node.is_settled && !node.has_hidden_devices;
+    let xids = if is_certain { node.xids_of_unlisted_devices() } else { Vec::new() };
+    xids.into_iter().map(|(code, address)| Note::UnlistedXid { code, address })
+}
+
 /// Returns the devices on the PCI bus that no driver lists, if there are any.
 fn unlisted(node: &Node) -> Option<Note> {
     let unlisted = node.hello.as_ref()?.unlisted_devices(&node.devices);

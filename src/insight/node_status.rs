@@ -112,6 +112,7 @@ pub(crate) fn status_notes(fleet: &Fleet, node: &Node, now: Timestamp) -> Vec<No
     let unreadable = unreadable_note(node);
     notes.extend(backend_note(node, unreadable.is_some()));
     notes.extend(unreadable);
+    notes.extend(device_count::kernel_notes(node));
     notes.extend(device_count::notes(node, now));
     notes
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::advice::{self, Advice, Known};
 use crate::insight::Severity;
-use crate::insight::device_flag::DeviceFlag;
+use crate::insight::device_flag::{DeviceFlag, xid_meaning};
 use crate::model::{Fault, NodeName, Source, SourceFault, SourceFaultKind, SudoRefusal};
 use crate::text::excerpt_line;
 use crate::time::{format_age, format_duration};
@@ -45,6 +45,8 @@ pub(crate) enum Note {
     NoDevices(Vec<String>),
     /// The PCI bus has devices that their driver does not list: their addresses.
     UnlistedDevices(Vec<Arc<str>>),
+    /// The kernel has logged a fatal Xid of a device that its driver does not list: the Xid and the address.
+    UnlistedXid { code: u64, address: Arc<str> },
     /// It has fewer devices than the scheduler gives to jobs.
     BelowScheduler { found: usize, configured: usize },
     /// Accelerators that gtop cannot read, as texts.
@@ -140,6 +142,7 @@ impl Note {
             Self::NoneSelected => "none_selected",
             Self::NoDevices(_) => "no_devices",
             Self::UnlistedDevices(_) => "unlisted_devices",
+            Self::UnlistedXid { .. } => "unlisted_xid",
             Self::BelowScheduler { .. } => "below_scheduler",
             Self::UnreadableDevices(_) => "unreadable_devices",
             Self::ClosedBySlurm { .. } => "scheduler_closed",
@@ -154,7 +157,7 @@ impl Note {
 
     pub(crate) fn severity(&self) -> Severity {
         match self {
-            Self::Down(_) => Severity::Error,
+            Self::Down(_) | Self::UnlistedXid { .. } => Severity::Error,
             Self::SameMachine(_)
             | Self::Stale(_)
             | Self::SudoRefused(_)
@@ -210,6 +213,7 @@ impl Note {
             Self::NoneSelected => "no devices selected".to_owned(),
             Self::NoDevices(why) => format!("no devices ({})", why.join(", ")),
             Self::UnlistedDevices(addresses) => format!("not listed: {}", addresses.join(", ")),
+            Self::UnlistedXid { code, address } => format!("Xid {code} of {address}"),
             Self::BelowScheduler { found, configured } => {
                 format!("{found} of the {configured} devices of the scheduler")
             }
@@ -272,6 +276,9 @@ impl Note {
             Self::UnlistedDevices(_) => {
                 "the PCI bus has these devices, and their driver does not list them"
             }
+            Self::UnlistedXid { code, .. } => {
+                return format!("no driver lists this device; {}", xid_meaning(*code)).into();
+            }
             Self::BelowScheduler { .. } => {
                 "the scheduler gives jobs more devices than the node has: those that get the others fail"
             }
@@ -313,6 +320,7 @@ impl Note {
             Self::NoneSelected => advice::source::NONE_SELECTED,
             Self::NoDevices(_) => advice::source::NO_DEVICES,
             Self::UnlistedDevices(_) => advice::device::UNLISTED,
+            Self::UnlistedXid { code, .. } => advice::device::of_xid(*code),
             Self::BelowScheduler { .. } => advice::scheduler::BELOW_SCHEDULER,
             Self::UnreadableDevices(_) => advice::device::UNREADABLE,
             Self::ClosedBySlurm { .. } => advice::scheduler::CLOSED,
@@ -379,6 +387,7 @@ mod tests {
             Note::NoneSelected,
             Note::NoDevices(vec![said()]),
             Note::UnlistedDevices(vec![words.into()]),
+            Note::UnlistedXid { code: 79, address: words.into() },
             Note::BelowScheduler { found: 7, configured: 8 },
             Note::UnreadableDevices(vec![said()]),
             Note::ClosedBySlurm { said: said(), age: None },

@@ -7,6 +7,11 @@ use crate::model::id::Source;
 use crate::text::sanitize_shared;
 use crate::time::Timestamp;
 
+/// The Xid with which the driver tells that another recovery action is needed.
+const RECOVERY_XID: u64 = 154;
+/// What it says if none is.
+const NO_ACTION_WORDS: &str = " to 0x0 ";
+
 /// A device event as reported by its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -16,7 +21,7 @@ pub struct Event {
     pub source: Source,
     /// Kind of event.
     pub kind: EventKind,
-    /// The device's identity; empty when it is not known.
+    /// The device's identity; empty when it is not known. A line of the kernel has a PCI id where no driver lists the device.
     pub device: Arc<str>,
     /// Number, such as an Xid; `None` if there is none.
     pub code: Option<u64>,
@@ -24,6 +29,44 @@ pub struct Event {
     pub message: Arc<str>,
     /// How often it occurred since it was last reported.
     pub count: u64,
+    /// What the kernel logged of it, the last time it occurred.
+    pub line: Option<Arc<KernelLine>>,
+}
+
+/// A line of the kernel's log that tells of an event of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelLine {
+    /// When it was logged.
+    pub at: Timestamp,
+    /// Number of its record since the boot.
+    pub number: u64,
+    /// The same of the first of the records that it stands for.
+    pub first_number: u64,
+    /// When that one was logged.
+    pub first_at: Timestamp,
+    /// PCI id of the device.
+    pub pci: Arc<str>,
+    /// The GPU instance of the slice; `None` if the line tells of the whole device.
+    pub gpu_instance: Option<u32>,
+    /// The process, as the driver knows it.
+    pub pid: Option<u32>,
+    /// Name of the process; empty if it is not known.
+    pub process: Arc<str>,
+    /// The rest of the line.
+    pub words: Arc<str>,
+}
+
+impl KernelLine {
+    /// Returns the process and the kernel's words.
+    pub fn text(&self) -> String {
+        let process = match (self.pid, &*self.process) {
+            (Some(pid), "") => format!("pid {pid}"),
+            (Some(pid), name) => format!("pid {pid} ({name})"),
+            (None, name) => name.to_owned(),
+        };
+        let parts = [&*process, &self.words];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
+    }
 }
 
 /// The kinds of events on the wire.
@@ -90,10 +133,18 @@ impl EventKind {
 }
 
 impl Event {
-    /// Returns true if both are the same event, whenever they occurred.
+    /// Returns true if both are the same event, whenever they occurred. An Xid is the same from the driver and the kernel.
     pub fn is_same_event(&self, other: &Self) -> bool {
-        (&self.source, &self.kind, &self.device, self.code)
-            == (&other.source, &other.kind, &other.device, other.code)
+        (self.source == other.source || self.kind == EventKind::Xid)
+            && (&self.kind, &self.device, self.code) == (&other.kind, &other.device, other.code)
+    }
+
+    /// Returns true if it tells that nothing needs to be done about a device any more.
+    pub fn is_recovery(&self) -> bool {
+        let words = self.line.as_ref().map_or("", |line| &*line.words);
+        let is_changed = self.kind == EventKind::Xid && self.code == Some(RECOVERY_XID);
+        (self.kind == EventKind::Recovery && self.code == Some(0))
+            || (is_changed && words.contains(NO_ACTION_WORDS))
     }
 
     /// Returns true if it tells that a driver lists the device no more, or again.
@@ -170,8 +221,17 @@ mod tests {
 
     fn text(kind: EventKind, code: Option<u64>) -> String {
         let (source, device, message) = (Source::new("nvml"), "GPU-1".into(), "".into());
-        Event { at: Timestamp::from_micros(1), source, kind, device, code, message, count: 1 }
-            .text()
+        Event {
+            at: Timestamp::from_micros(1),
+            source,
+            kind,
+            device,
+            code,
+            message,
+            count: 1,
+            line: None,
+        }
+        .text()
     }
 
     #[test]

@@ -18,6 +18,14 @@ pub struct PciFunction {
     pub driver: Option<Arc<str>>,
 }
 
+/// Returns a PCI id without its domain if that is the first one; `None` if it is no PCI id.
+pub fn bus_address(id: &str) -> Option<&str> {
+    let (domain, address) = id.split_once(':')?;
+    let is_address = address.contains(':') && address.contains('.');
+    let is_first = domain.bytes().all(|digit| digit == b'0');
+    is_address.then_some(if is_first { address } else { id })
+}
+
 /// Accelerators of one kind that gtop cannot read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableDevices {

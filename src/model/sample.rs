@@ -35,6 +35,10 @@ pub struct Hello {
     pub has_evidence: bool,
     /// Whether it runs as root; `None` where that is not wanted.
     pub sudo: Option<SudoState>,
+    /// It reads what the kernel logs of Xids.
+    pub reads_kernel_log: bool,
+    /// When NVIDIA's driver was loaded last; `None` if the kernel's log does not tell.
+    pub driver_loaded_at: Option<Timestamp>,
 }
 
 impl Hello {

@@ -38,6 +38,8 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 const LAST_SAMPLES: usize = 2;
 /// Events of a node that a checkpoint repeats.
 const MAX_EVENTS: usize = 64;
+/// How much later than the kernel a driver may report an Xid, beside the time between two samples.
+const MAX_REPORT_DELAY: Duration = Duration::from_secs(5);
 /// Marks of one segment.
 const MAX_MARKS: usize = 1000;
 
@@ -124,6 +126,8 @@ struct NodeState {
     /// What came since the last sample that was written, if not each is.
     unwritten: MergedSample,
     written_at: Option<Timestamp>,
+    /// The last Xid that has a mark, who told of it, and when.
+    marked_xid: Option<(u64, Source, Timestamp)>,
 }
 
 impl Recorder {
@@ -432,7 +436,7 @@ impl NodeRecorder {
 
 impl NodeState {
     /// Returns the mark for an event, if it is worth jumping to.
-    fn mark_of(&self, name: &NodeName, at: Timestamp, event: &NodeEvent) -> Option<Mark> {
+    fn mark_of(&mut self, name: &NodeName, at: Timestamp, event: &NodeEvent) -> Option<Mark> {
         let (kind, text) = match event {
             NodeEvent::Link(Link::Down { fault, .. }) if self.down.is_none() => {
                 (MarkKind::Down, format!("{name} is down: {}", fault.message()))
@@ -442,6 +446,9 @@ impl NodeState {
             }
             NodeEvent::Frame(frame) => {
                 let Body::Event(event) = &frame.body else { return None };
+                if self.is_marked(at, event) {
+                    return None;
+                }
                 event_mark(name, event)
             }
             NodeEvent::Gone(_)
@@ -451,6 +458,28 @@ impl NodeState {
             | NodeEvent::RecordedEvery(_) => return None,
         };
         Some(Mark { at, kind, text: sanitize_shared(&text, 200) })
+    }
+
+    /// Returns true if the recording has a mark of an event, or began after it: the kernel's log tells of old ones, and of those
+    /// that the driver reports too.
+    fn is_marked(&mut self, at: Timestamp, event: &body::Event) -> bool {
+        let Some(code) =
+            event.code.value().filter(|_| EventKind::new(&event.kind) == EventKind::Xid)
+        else {
+            return false;
+        };
+        let source = Source::new(&event.source);
+        let delay = self.interval.unwrap_or_default().saturating_add(MAX_REPORT_DELAY);
+        let is_same = |(known, from, marked): &(u64, Source, Timestamp)| {
+            *known == code && *from != source && at.since(*marked) <= delay
+        };
+        let logged = event.logged.value();
+        let is_old = logged.is_some_and(|logged| event.at - logged > delay.as_secs_f64());
+        let is_marked = is_old || self.marked_xid.as_ref().is_some_and(is_same);
+        if !is_marked {
+            self.marked_xid = Some((code, source, at));
+        }
+        is_marked
     }
 
     /// Writes the line of an event, and keeps what a checkpoint needs of it.
@@ -642,7 +671,8 @@ fn sampled_at(sample: &body::Sample, source: &str) -> Option<f64> {
 
 /// Returns the kind and the text of the mark of an event that a driver reported.
 fn event_mark(name: &NodeName, event: &body::Event) -> (MarkKind, String) {
-    let body::Event { kind, device, message, code, .. } = event;
+    let body::Event { kind, message, code, .. } = event;
+    let device = event.pci.as_ref().unwrap_or(&event.device);
     if let (EventKind::Recovery, Some(code)) = (EventKind::new(kind), code.value()) {
         return match RecoveryAction::new(code) {
             Some(RecoveryAction::None) => {

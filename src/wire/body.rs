@@ -72,6 +72,10 @@ objects! {
         pub hidepid: u8,
         /// `root` if sudo runs it as root, for the user named before; otherwise why not, if that is wanted.
         pub sudo?: Option<String>,
+        /// True if it reads what the kernel logs of Xids.
+        pub kernel_log?: bool,
+        /// When NVIDIA's driver was loaded last, in seconds of the probe's clock, if the kernel's log goes back so far.
+        pub driver_loaded?: Raw<f64>,
         /// True if the probe runs in a PID namespace of its own.
         pub contained?: bool,
         /// The displays and accelerators on the PCI bus: address, ids of vendor and device, class and driver, as sysfs has
@@ -429,7 +433,7 @@ objects! {
         pub source: String,
         /// One of `xid ecc retirement poison unavailable recovery lost reset`.
         pub kind: String,
-        /// UUID of the device or slice.
+        /// UUID of the device or slice; empty if the kernel's log tells of it.
         pub device: String,
         /// The Xid, or NVML's number of the recovery action.
         pub code?: Raw<u64>,
@@ -437,6 +441,22 @@ objects! {
         pub count?: Raw<u64>,
         /// The driver's message.
         pub message?: Option<String>,
+        /// From the kernel's log: the PCI address of the device.
+        pub pci?: Option<String>,
+        /// The GPU instance of the slice.
+        pub instance?: Raw<u64>,
+        /// The process, as the driver knows it.
+        pub pid?: Raw<u64>,
+        /// The name of the process.
+        pub process?: Option<String>,
+        /// Number of the record since the boot.
+        pub seq?: Raw<u64>,
+        /// When it was logged, in seconds of the probe's clock.
+        pub logged?: Raw<f64>,
+        /// Number of the first record of those counted.
+        pub first?: Raw<u64>,
+        /// When that one was logged.
+        pub since?: Raw<f64>,
     }
 
     /// The last message of a probe that exits.

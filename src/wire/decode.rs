@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::model::{
     BackendReading, BackendState, Bytes, Counter, CpuTicks, Device, DeviceEvidence, DeviceFault,
     DevicesReading, DriverFacts, Event, EventKind, Hello, HostFacts, HostReading, HostSlowReading,
-    PciFunction, Pressure, ProbeCost, ProcessesReading, Reading, Reason, Sample, Source,
-    SourceFault, SourceFaultKind, Space, SudoState, UsesReading, Vendor,
+    KernelLine, PciFunction, Pressure, ProbeCost, ProcessesReading, Reading, Reason, Sample,
+    Source, SourceFault, SourceFaultKind, Space, SudoState, UsesReading, Vendor,
 };
 use crate::text::sanitize_shared;
 use crate::time::{ClockOffset, Timestamp};
@@ -188,15 +188,47 @@ impl Decoder {
     }
 
     fn event(&self, sent: &body::Event, arrival: Timestamp) -> Event {
+        let line = self.kernel_line(sent, arrival).map(Arc::new);
+        let at = line.as_ref().map(|line| line.at);
+        let message = sent.message.as_deref().filter(|_| line.is_none()).unwrap_or_default();
+        let device = line.as_ref().map(|line| Arc::clone(&line.pci));
         Event {
-            at: self.local_time(sent.at, arrival),
+            at: at.unwrap_or_else(|| self.local_time(sent.at, arrival)),
             source: Source::new(&sent.source),
             kind: EventKind::new(&sent.kind),
-            device: sanitize_shared(&sent.device, MAX_NAME_LENGTH),
+            device: device.unwrap_or_else(|| sanitize_shared(&sent.device, MAX_NAME_LENGTH)),
             code: sent.code.value(),
-            message: sanitize_shared(sent.message.as_deref().unwrap_or_default(), 200),
+            message: sanitize_shared(message, 200),
             count: sent.count.value().unwrap_or(1).max(1),
+            line,
         }
+    }
+
+    /// Decodes what the kernel logged of an event; `None` if the event comes from elsewhere, or if this cannot be right.
+    fn kernel_line(&self, sent: &body::Event, arrival: Timestamp) -> Option<KernelLine> {
+        let at = self.log_time(sent.logged, sent.at, arrival)?;
+        let text = |text: &Option<String>, limit| {
+            sanitize_shared(text.as_deref().unwrap_or_default(), limit)
+        };
+        let small = |number: Raw<u64>| number.value().and_then(|number| number.try_into().ok());
+        let number = sent.seq.value()?;
+        Some(KernelLine {
+            at,
+            number,
+            first_number: sent.first.value().unwrap_or(number).min(number),
+            first_at: self.log_time(sent.since, sent.at, arrival).map_or(at, |since| since.min(at)),
+            pci: whole_pci_id(sent.pci.as_deref()?)?,
+            gpu_instance: small(sent.instance),
+            pid: small(sent.pid),
+            process: text(&sent.process, 32),
+            words: text(&sent.message, 200),
+        })
+    }
+
+    /// Returns when something was logged; `None` if that is not between the boot and the time of its frame.
+    fn log_time(&self, logged: Raw<f64>, frame: f64, arrival: Timestamp) -> Option<Timestamp> {
+        let logged = logged.value().filter(|logged| (0.0..=frame).contains(logged))?;
+        Some(self.local_time(logged, arrival))
     }
 
     fn source_fault(&self, sent: &body::SourceError, arrival: Timestamp) -> SourceFault {
@@ -213,6 +245,7 @@ impl Decoder {
     fn hello(&self, sent: &body::Hello, arrival: Timestamp) -> Hello {
         let at = self.local_time(sent.at, arrival);
         let mut hello = hello(sent);
+        hello.driver_loaded_at = self.log_time(sent.driver_loaded, sent.at, arrival);
         for (backend, sent) in hello.backends.iter_mut().zip(&sent.backends) {
             backend.fault = sent.code.as_deref().map(|code| SourceFault {
                 kind: fault_kind(code, &sent.kind),
@@ -225,6 +258,17 @@ impl Decoder {
         }
         hello
     }
+}
+
+/// Returns a PCI id with its function, as drivers have it; `None` if it is none. The kernel's log leaves the function out.
+fn whole_pci_id(id: &str) -> Option<Arc<str>> {
+    let (domain, place) = id.split_once(':')?;
+    let (bus, slot) = place.split_once(':')?;
+    let is_hex = |digits: &str, max: usize| {
+        (1..=max).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+    };
+    let is_whole = is_hex(domain, 8) && is_hex(bus, 2) && is_hex(slot, 2);
+    is_whole.then(|| format!("{id}.0").to_ascii_lowercase().into())
 }
 
 /// Returns the fault of a source that lists no devices, or none that can be read.
@@ -321,6 +365,8 @@ fn hello(sent: &body::Hello) -> Hello {
         commands: sent.commands.iter().take(MAX_PARTS).map(|verb| name(verb)).collect(),
         has_evidence: sent.evidence,
         sudo: sent.sudo.as_deref().map(SudoState::of_word),
+        reads_kernel_log: sent.kernel_log,
+        driver_loaded_at: None,
     }
 }
 
@@ -484,6 +530,7 @@ mod tests {
             code: Raw::Wrong,
             message: Some("\u{202e}".repeat(9999)),
             count: Raw::Value(0),
+            ..body::Event::default()
         };
         let arrival = Timestamp::from_micros(7);
         let Some(Decoded::Event(event)) = Decoder::default().decode(&Body::Event(sent), arrival)
@@ -493,6 +540,69 @@ mod tests {
         assert_eq!((event.at, event.code, event.count), (arrival, None, 1));
         assert!(event.kind.as_str().starts_with("[2Jmeteor") && event.kind.as_str().len() <= 32);
         assert_eq!((event.device.len(), &*event.message), (MAX_NAME_LENGTH, ""));
+    }
+
+    /// Decodes an event of the kernel's log that arrives 1,000 s after the epoch and 100 s after the boot of the node.
+    fn kernel_event(keys: &str) -> Event {
+        let sent = format!(
+            r#"{{"t":"event","at":100,"source":"kernel","kind":"xid","device":"","code":79{keys}}}"#
+        );
+        let mut reader = FrameReader::default();
+        reader.push(format!("\x1egtop1 {sent}\n").as_bytes());
+        let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("{sent}") };
+        let arrival = Timestamp::from_micros(1_000_000_000);
+        match Decoder::default().decode(&frame.body, arrival) {
+            Some(Decoded::Event(event)) => event,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_logged_has_its_own_time_and_the_pci_id_that_drivers_give() {
+        let event = kernel_event(
+            &[
+                r#","pci":"0000:3B:00","pid":7,"process":"py\u001bthon","seq":12,"logged":40"#,
+                r#","first":3,"since":10,"count":9,"instance":5,"message":"fell off"#,
+                "\"",
+            ]
+            .concat(),
+        );
+        let line = event.line.as_deref().unwrap();
+        assert_eq!((event.at, event.count, &*event.message), (line.at, 9, ""));
+        assert_eq!((&*event.device, &*line.pci), ("0000:3b:00.0", "0000:3b:00.0"));
+        let second = |at: Timestamp| at.as_micros() / 1_000_000;
+        assert_eq!((second(line.at), second(line.first_at)), (940, 910));
+        assert_eq!((line.number, line.first_number, line.gpu_instance), (12, 3, Some(5)));
+        assert_eq!(line.text(), "pid 7 (py thon): fell off");
+    }
+
+    #[test]
+    fn what_the_kernel_cannot_have_logged_is_no_line_of_its_log() {
+        let place = r#","pci":"0000:3b:00""#;
+        for keys in [
+            r#","seq":1,"logged":101"#,
+            r#","seq":1,"logged":-1"#,
+            r#","seq":1,"logged":1e300"#,
+            r#","seq":1,"logged":null"#,
+            r#","seq":-1,"logged":40"#,
+            r#","logged":40"#,
+        ] {
+            assert_eq!(kernel_event(&format!("{place}{keys}")).line, None, "{keys}");
+        }
+        let number = r#","seq":1,"logged":40"#;
+        for pci in ["", "3b:00", "x:3b:00", "0000:3b:000", "0000:3b:00:1", "000000000:3b:00"] {
+            let keys = format!(r#","pci":"{pci}"{number}"#);
+            let event = kernel_event(&keys);
+            assert_eq!((event.line, &*event.device), (None, ""), "{pci}");
+        }
+        let line =
+            kernel_event(&format!(r#"{place}{number},"pid":99999999999,"first":99,"since":90"#));
+        let line = line.line.unwrap();
+        assert_eq!((line.pid, line.first_number, line.first_at), (None, 1, line.at));
+        let long = "x".repeat(5000);
+        let keys = format!(r#"{place}{number},"process":"{long}","message":"{long}""#);
+        let line = kernel_event(&keys).line.unwrap();
+        assert_eq!((line.process.len(), line.words.len()), (32, 200));
     }
 
     #[test]

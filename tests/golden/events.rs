@@ -98,6 +98,20 @@ fn events_on_many_nodes_share_one_row_that_unfolds() {
 }
 
 #[test]
+fn what_the_kernel_logged_is_told_with_its_process_and_words() {
+    let (fleet, explain) = (fleets::with_kernel_lines(), KeyCode::Char('i'));
+    for (name, keys) in [
+        ("events", KEYS),
+        ("device", &[KeyCode::Char('3'), KeyCode::Down, KeyCode::Home, explain][..]),
+        ("node", &[KeyCode::Down, KeyCode::Char('3'), explain][..]),
+    ] {
+        let mut ui = new_ui(fleet.clone(), DARK);
+        press(&mut ui, keys);
+        check(&format!("kernel-{name}-120x40"), &draw(&mut ui, 120, 40));
+    }
+}
+
+#[test]
 fn the_first_snapshot_is_no_event() {
     let mut ui = new_ui(fleets::with_jobs(), DARK);
     ui.on_fleet(fleets::with_jobs(), NOW);

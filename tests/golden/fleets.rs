@@ -8,12 +8,13 @@ use gtop::internals::fleet::{Fleet, JobLookup, Node, NodeBuilder, Waste, is_busy
 use gtop::internals::model::{
     Allocation, BackendReading, BackendState, Bytes, Celsius, ComputeMode, ConfigurationState,
     Counter, CpuTicks, DaemonDevices, Device, DeviceActivity, DeviceAllocation, DeviceDetails,
-    DeviceEvidence, DeviceFault, DeviceStatics, DeviceUse, DevicesReading, FanSpeed, Fault,
-    FaultKind, Hello, HostFacts, HostReading, HostSlowReading, Job, JobId, JobList, JobState, Link,
-    ListedDevice, Megahertz, NodeName, NodeState, Percent, Pressure, ProcessKey, ProcessReading,
-    ProcessState, ProcessStatics, ProcessesReading, Reading, Reason, Sample, SchedulerNode,
-    SchedulerNodes, Source, SourceFault, SourceFaultKind, Space, Throttle, TpuCore, TpuDetails,
-    UnseenProcess, UnseenReason, UseKind, UsesReading, Vendor, Watts,
+    DeviceEvidence, DeviceFault, DeviceStatics, DeviceUse, DevicesReading, Event, EventKind,
+    FanSpeed, Fault, FaultKind, Hello, HostFacts, HostReading, HostSlowReading, Job, JobId,
+    JobList, JobState, KernelLine, Link, ListedDevice, Megahertz, NodeName, NodeState, Percent,
+    Pressure, ProcessKey, ProcessReading, ProcessState, ProcessStatics, ProcessesReading, Reading,
+    Reason, Sample, SchedulerNode, SchedulerNodes, Source, SourceFault, SourceFaultKind, Space,
+    Throttle, TpuCore, TpuDetails, UnseenProcess, UnseenReason, UseKind, UsesReading, Vendor,
+    Watts,
 };
 use gtop::internals::ssh;
 use gtop::internals::time::Timestamp;
@@ -130,6 +131,39 @@ impl NodeFixture {
         self
     }
 
+    /// Adds an Xid that the kernel has logged: how many minutes ago, of which PCI id, and its process and words.
+    pub fn logged(
+        mut self,
+        (minutes, number): (i64, u64),
+        code: u64,
+        pci: &str,
+        (pid, process, words): (Option<u32>, &str, &str),
+    ) -> Self {
+        let at = ago(minutes * 60_000);
+        let line = KernelLine {
+            at,
+            number,
+            first_number: number,
+            first_at: at,
+            pci: pci.into(),
+            gpu_instance: None,
+            pid,
+            process: process.into(),
+            words: words.into(),
+        };
+        self.builder.on_event(Event {
+            at,
+            source: Source::new("kernel"),
+            kind: EventKind::Xid,
+            device: pci.into(),
+            code: Some(code),
+            message: "".into(),
+            count: 1,
+            line: Some(line.into()),
+        });
+        self
+    }
+
     pub fn boot_id(mut self, boot_id: &str) -> Self {
         boot_id.clone_into(&mut self.boot_id);
         self
@@ -147,6 +181,8 @@ impl NodeFixture {
         self.builder.on_hello(Hello {
             has_evidence: false,
             sudo: None,
+            reads_kernel_log: false,
+            driver_loaded_at: None,
             bus_devices: Vec::new(),
             probe: "python 3.11.2".into(),
             is_shell_probe: false,
@@ -620,6 +656,19 @@ pub fn single() -> Fleet {
     fixture.devices[0].power_limit = Reading::checked(Watts::new(450.0));
     fixture.devices[0].power = Reading::checked(Watts::new(187.0));
     Fleet::new(vec![fixture.up().node()].into())
+}
+
+/// Nodes whose kernels have logged Xids: of programs, and of a device that has fallen off the bus.
+pub fn with_kernel_lines() -> Fleet {
+    let (place, lost) = ("0000:0a:00.0", "0000:aa:00.0");
+    let fault = "Ch 0000000a, intr 00000000. MMU Fault: ENGINE GRAPHICS faulted @ 0x2b57_b3000000";
+    let exception = "Graphics SM Warp Exception on (GPC 0, TPC 1): Out Of Range Address";
+    let node =
+        |name: &str| busy(name).up().logged((90, 1), 31, place, (Some(4711), "python", fault));
+    let first = node("gpu01").logged((61, 2), 13, place, (Some(4719), "python3", exception));
+    let unknown = (None, "", "GPU has fallen off the bus.");
+    let second = node("gpu02").logged((60, 2), 79, lost, unknown);
+    Fleet::new(vec![first.node(), second.node()].into())
 }
 
 /// A busy fleet whose nodes all change each second, at `second` seconds after [`NOW`].

@@ -88,6 +88,8 @@ const HELLO: Shape = Object(&[
     ("user", MUST, Text(255)),
     ("hidepid", MUST, Count(4)),
     ("contained", MAY, Flag),
+    ("kernel_log", MAY, Flag),
+    ("driver_loaded", MAY, Maybe(&CLOCK)),
     ("pci", MAY, List(&Tuple(&[Text(32), Text(8), Text(8), Text(10), Text(64)]), 128)),
     ("evidence", MAY, Flag),
     ("cgroup", MAY, Text(512)),
@@ -479,6 +481,14 @@ const EVENT: Shape = Object(&[
     ("code", MAY, MAYBE_COUNT),
     ("count", MAY, COUNTER),
     ("message", MAY, Text(200)),
+    ("pci", MAY, Text(16)),
+    ("instance", MAY, Count(99)),
+    ("pid", MAY, Count(999_999_999)),
+    ("process", MAY, Text(32)),
+    ("seq", MAY, COUNTER),
+    ("logged", MAY, CLOCK),
+    ("first", MAY, COUNTER),
+    ("since", MAY, CLOCK),
 ]);
 
 const BYE: Shape =

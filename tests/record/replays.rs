@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
-use gtop::internals::fleet::Fleet;
+use gtop::internals::fleet::{EventRecord, Fleet};
 use gtop::internals::model::{Device, EventKind, Link, MarkKind, PlaybackCommand};
 use gtop::internals::record::Recording;
 use gtop::internals::sim::FleetSpec;
@@ -339,14 +339,56 @@ fn answers_to_questions_are_not_recorded() {
     let mut session = Session::start(&FleetSpec::busy(1, 1, 1, 1));
     session.run(2);
     let text = r#"{"t":"answer","id":1,"at":1.0,"result":"ok","environ":["TOKEN=hunter2"]}"#;
-    let mut reader = FrameReader::default();
-    reader.push(format!("\x1egtop1 {text}\n").as_bytes());
-    let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("no frame") };
-    session.deliver(&"gpu01".parse_name(), NodeEvent::Frame(frame));
+    session.deliver(&"gpu01".parse_name(), frame(text));
     session.run(2);
     let output = std::process::Command::new("zstd").arg("-dcq").arg(&session.path).output();
     let lines = String::from_utf8(output.unwrap().stdout).unwrap();
     assert!(lines.contains("gpu01") && !lines.contains("hunter2") && !lines.contains("answer"));
+}
+
+fn frame(text: &str) -> NodeEvent {
+    let mut reader = FrameReader::default();
+    reader.push(format!("\x1egtop1 {text}\n").as_bytes());
+    let Some(Received::Frame(frame)) = reader.next_frame() else { panic!("{text}") };
+    NodeEvent::Frame(frame)
+}
+
+#[test]
+fn what_the_kernel_logged_is_replayed_and_has_a_mark_if_it_is_new() {
+    let mut session = Session::start(&FleetSpec::busy(1, 2, 1, 1));
+    session.run(3);
+    let logged_keys = |number: u64, logged: f64| {
+        format!(r#","pci":"0000:aa:00","seq":{number},"logged":{logged},"message":"words""#)
+    };
+    for (source, code, more) in [
+        ("kernel", 13, logged_keys(1, 10.0)),
+        ("kernel", 79, logged_keys(2, 999.5)),
+        ("nvml", 79, String::new()),
+        ("nvml", 31, String::new()),
+        ("kernel", 31, logged_keys(3, 999.5)),
+    ] {
+        let head = format!(r#""t":"event","at":1000,"source":"{source}","kind":"xid""#);
+        let text = format!(r#"{{{head},"device":"","code":{code}{more}}}"#);
+        session.deliver(&"gpu01".parse_name(), frame(&text));
+    }
+    session.run(70);
+    let events = |fleet: &Fleet| {
+        let events = fleet.nodes[0].events.iter();
+        let told = |record: &EventRecord| {
+            let lines = record.lines.iter().map(|line| line.words.to_string());
+            (record.event.code, record.event.device.to_string(), lines.collect::<Vec<_>>())
+        };
+        events.map(told).collect::<Vec<_>>()
+    };
+    let (live, at) = (events(&session.fleet()), after(73));
+    assert_eq!(live.iter().filter(|(.., lines)| *lines == ["words"]).count(), 3, "{live:?}");
+    let Session { path, recorder, folder: _folder, .. } = session;
+    drop(recorder);
+    let recordings = Recordings::open([path.as_path()]).unwrap();
+    assert_eq!(events(&recordings.fleet_at(at, HISTORY)), live);
+    assert_eq!(events(&recordings.fleet_from_checkpoint(at, HISTORY)), live);
+    let marks: Vec<_> = recordings.marks().iter().map(|mark| mark.text.to_string()).collect();
+    assert_eq!(marks, ["gpu01: xid 79 of 0000:aa:00: words", "gpu01: xid 31 of"]);
 }
 
 trait ParseName {

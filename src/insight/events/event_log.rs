@@ -43,6 +43,8 @@ pub(crate) struct LogEntry {
     pub(crate) at: Timestamp,
     /// Number of occurrences.
     pub(crate) count: u64,
+    /// What the kernel logged of the last one; empty if nothing.
+    pub(crate) detail: String,
 }
 
 impl EventLog {
@@ -82,6 +84,7 @@ impl EventLog {
             device: key.device.clone(),
             at: occurrences.at,
             count: occurrences.count,
+            detail: String::new(),
         })
     }
 }

@@ -12,7 +12,7 @@ use crate::insight::device_flag::{DeviceFlag, is_harmless_xid, xid_meaning};
 use crate::insight::events::changes::{EventSummary, HOST};
 use crate::insight::events::event_log::{EventLog, LogEntry};
 use crate::insight::node_status::device_label;
-use crate::model::{Event, EventKind, NodeName, RecoveryAction};
+use crate::model::{Event, EventKind, NodeName, RecoveryAction, bus_address};
 use crate::nodeset;
 use crate::text::UNKNOWN;
 use crate::time::Timestamp;
@@ -33,6 +33,7 @@ impl DeviceEvents {
                 device: Some(Arc::clone(&record.event.device)).filter(|uuid| !uuid.is_empty()),
                 at: record.event.at,
                 count: record.count,
+                detail: record.lines.last().map(|line| line.text()).unwrap_or_default(),
             })
         });
         Self(entries.collect())
@@ -93,6 +94,8 @@ pub(crate) struct EventRow {
     pub(crate) target: Option<(NodeName, Option<Arc<str>>)>,
     /// True for a single occurrence below its group's row.
     pub(crate) is_detail: bool,
+    /// What the kernel logged of it; empty if nothing, or for several occurrences.
+    pub(crate) detail: String,
 }
 
 impl EventRow {
@@ -171,7 +174,7 @@ impl<'a> DeviceLabels<'a> {
         Self { fleet_view, index_by_node }
     }
 
-    /// Returns a device's label; a placeholder if the node no longer has the device.
+    /// Returns a device's label: its PCI id if it is known by that, or a placeholder if the node no longer has the device.
     fn label(&self, node: &NodeName, uuid: &str) -> String {
         let node =
             self.index_by_node.get(node).and_then(|index| self.fleet_view.fleet.nodes.get(*index));
@@ -179,7 +182,7 @@ impl<'a> DeviceLabels<'a> {
             let device = node.device(uuid)?;
             Some(device_label(node, device))
         });
-        label.unwrap_or_else(|| UNKNOWN.to_owned())
+        label.or_else(|| bus_address(uuid).map(str::to_owned)).unwrap_or_else(|| UNKNOWN.to_owned())
     }
 }
 
@@ -207,6 +210,7 @@ fn group_row(devices: &DeviceLabels<'_>, summary: &EventSummary, entries: &[LogE
         devices: labels.join(","),
         target,
         is_detail: false,
+        detail: if let [one] = entries { one.detail.clone() } else { String::new() },
     }
 }
 
@@ -218,7 +222,7 @@ mod tests {
     fn event(kind: EventKind, code: Option<u64>) -> Event {
         let at = Timestamp::default();
         let (device, message) = ("".into(), "".into());
-        Event { at, source: Source::host(), kind, device, code, message, count: 1 }
+        Event { at, source: Source::host(), kind, device, code, message, count: 1, line: None }
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! Explains a node, a device and a process: every number with its source, its age and its meaning.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use crate::advice;
-use crate::fleet::{Node, StateReason};
+use crate::fleet::{EventRecord, Node, StateReason};
 use crate::insight::RowId;
 use crate::insight::device_flag::DeviceFlag;
 use crate::insight::node_status::{NodeStatus, device_label, model_name, notes};
@@ -9,7 +12,7 @@ use crate::insight::note::Note;
 use crate::metrics::{
     DEVICE, HOST, PROCESS, Usage, device_fields, help_of, is_driver_metric, is_slow_host_metric,
 };
-use crate::model::{Device, Link, Source, TransportKind};
+use crate::model::{Device, KernelLine, Link, Source, TransportKind, bus_address};
 use crate::time::{Timestamp, format_age, format_duration};
 use crate::ui::RenderContext;
 use crate::ui::node_panel::{device_table, process_table};
@@ -17,6 +20,9 @@ use crate::ui::timeline::zoned;
 use crate::ui::widgets::explanation::{Explanation, Fact, Remark};
 use crate::ui::widgets::line::Tone;
 use crate::ui::widgets::number_format::interval;
+
+/// Maximum number of lines of the kernel's log that are shown of a device.
+const MAX_KERNEL_LINES: usize = 8;
 
 /// Explains a node: its notes, the numbers of its row, how it is reached, and its host.
 pub(crate) fn node(
@@ -38,6 +44,11 @@ pub(crate) fn node(
     let devices_at = node.device_sources.iter().filter_map(|source| taken_at(node, source)).min();
     Explanation::new(format!("node {}", node.name))
         .with_remarks(explained_notes(node, notes))
+        .with_numbers(
+            "from the kernel's log, of devices that no driver lists",
+            None,
+            unlisted_kernel_lines(context, node),
+        )
         .with_numbers("connection", None, connection(context, node))
         .with_numbers("numbers of the row", devices_at.or_else(|| node.taken_at()), of_devices)
         .with_numbers("numbers of the row, of its host", taken_at(node, &fast), of_host)
@@ -115,10 +126,41 @@ pub(crate) fn device(
     Some(
         Explanation::new(title)
             .with_remarks(remarks)
+            .with_numbers("from the kernel's log", None, kernel_lines(context, node, &device.uuid))
             .with_numbers("numbers of the row", at, device_table::facts(context, node, position))
             .with_numbers(format!("measured by {name}"), at, facts(true))
             .with_numbers(format!("more from {name}"), slow_at.or(at), facts(false)),
     )
+}
+
+/// Returns what the kernel has logged of a device, the last first.
+fn kernel_lines(context: RenderContext<'_>, node: &Node, device: &str) -> Vec<Fact> {
+    let is_own = |record: &&EventRecord| *record.event.device == *device;
+    let of_record = |record: &EventRecord| {
+        let name = record.event.code.map(|code| format!("Xid {code}")).unwrap_or_default();
+        let lines = record.lines.iter().map(|line| (name.clone(), Arc::clone(line)));
+        lines.collect::<Vec<_>>()
+    };
+    let mut lines: Vec<_> = node.events.iter().filter(is_own).flat_map(of_record).collect();
+    lines.sort_by_key(|(_, line)| std::cmp::Reverse(line.at));
+    lines.truncate(MAX_KERNEL_LINES);
+    let fact = |(name, line): (String, Arc<KernelLine>)| {
+        let when = zoned(line.at, context.zone).map(|at| at.strftime("%b %d %H:%M:%S").to_string());
+        Fact::known(name, when.unwrap_or_default(), line.text())
+    };
+    lines.into_iter().map(fact).collect()
+}
+
+/// Returns the same of all devices that no driver lists, each behind its address.
+fn unlisted_kernel_lines(context: RenderContext<'_>, node: &Node) -> Vec<Fact> {
+    let unlisted = node.events.iter().filter(|record| record.is_of_unlisted_device());
+    let devices: BTreeSet<&str> = unlisted.map(|record| &*record.event.device).collect();
+    let of_device = |device: &str| {
+        let facts = kernel_lines(context, node, device).into_iter();
+        let name = bus_address(device).unwrap_or(device).to_owned();
+        facts.map(move |fact| Fact { name: format!("{name} {}", fact.name), ..fact })
+    };
+    devices.into_iter().flat_map(of_device).collect()
 }
 
 /// Explains the use of a device by a process; `None` if it is gone.
@@ -279,7 +321,6 @@ fn sources(node: &Node, now: Timestamp) -> Vec<Fact> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;

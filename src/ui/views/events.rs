@@ -281,14 +281,17 @@ impl<'a> EventTable<'a> {
 
     fn what(&self, row: &EventRow) -> Line {
         if row.is_detail {
-            return Line::new();
+            return Line::styled(&*row.detail, Tone::Faint);
         }
         let tone = match row.summary.severity {
             Severity::Error => Tone::Bad,
             Severity::Warning => Tone::Warn,
             Severity::Notice | Severity::Recovery | Severity::Info => Tone::Plain,
         };
-        let line = Line::styled(&*row.summary.text, tone);
+        let mut line = Line::styled(&*row.summary.text, tone);
+        if !row.detail.is_empty() {
+            line = line.text(format!(" · {}", row.detail), Tone::Faint);
+        }
         match &row.target {
             None if self.unfolded == Some(&row.summary) => line.text("  -", Tone::Faint),
             None => line.text("  +", Tone::Faint),
