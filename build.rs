@@ -32,10 +32,12 @@ const PYTHON_FILES: &[&str] = &[
     "main.py",
 ];
 
-/// Parts that the Python probe compiles on demand: backends if the node has such devices, answers at the first request.
+/// Parts that the Python probe compiles on demand: backends if the node has such devices, answers at the first request, the
+/// kernel's log as root.
 const LAZY_PARTS: &[(&str, &[&str])] = &[
     ("answers", &["answers.py"]),
     ("hidden", &["hidden.py"]),
+    ("kernel_log", &["kernel_log.py"]),
     ("nvml", &["device_values.py", "nvml_library.py", "nvml_device.py", "nvml.py"]),
     ("scheduler", &["scheduler.py"]),
     ("evidence", &["programs.py", "evidence_reader.py"]),

@@ -45,6 +45,14 @@ def is_blocked(pid, depth=3):
     return any([is_blocked(int(child), depth - 1) for child in below])
 
 
+def open_kernel_log():
+    """Returns the kernel's log; None if this is not root, which alone may read it."""
+    if ROOT_MODE is None:
+        return None
+    load_part('kernel_log')
+    return KernelLog()
+
+
 class Backend:
     """The probe's state of one backend."""
 
@@ -76,6 +84,7 @@ class Probe:
         self.processes = Processes(self.lookup)
         self.requests = Requests(self.processes)
         self.evidence = Evidence(self.lookup)
+        self.kernel_log = open_kernel_log()
         self.families = [[Backend(kind) for kind in kinds] for kinds in BACKENDS]
         self.backends = [backend for family in self.families for backend in family]
         self.interval, self.focus, self.focus_end = max(MIN_INTERVAL, INTERVAL), 0.0, 0.0
@@ -381,6 +390,9 @@ class Probe:
             self.out.send(encode(self.hello(intervals)))
         while self.events and self.announced and self.out.ready():
             self.out.send(self.events.pop(0))
+        while self.kernel_log and self.kernel_log.lines and self.announced and self.out.ready():
+            event = {'t': 'event', 'at': time.monotonic(), 'source': 'kernel', 'kind': 'xid', 'device': ''}
+            self.out.send(encode(dict(event, **self.kernel_log.lines.pop(0))))
         while self.errors and self.announced and self.out.ready():
             key = min(self.errors)
             self.out.send(self.errors.pop(key))
@@ -395,6 +407,9 @@ class Probe:
         frame['user'] = user[:255]
         if ROOT_MODE is not None or SUDO_REFUSAL:
             frame['sudo'] = SUDO_REFUSAL if ROOT_MODE is None else 'root'
+        if self.kernel_log and self.kernel_log.fd is not None:
+            frame['kernel_log'] = True
+            frame['driver_loaded'] = self.kernel_log.driver_loaded
         frame['commands'] = ['heartbeat', 'interval', 'focus', 'full'] + list(REQUEST_COMMANDS)
         frame['evidence'] = True
         if self.processes.contained:
@@ -450,6 +465,7 @@ class Probe:
                 backend.needs_full = False
                 sampled.append(backend.worker)
         host = self.host.sample(now)
+        self.read_kernel_log()
         self.request_slow(now)
         self.wait_for(now + min(0.25 * interval, 0.3), sampled)
         parts = self.collect_parts()
@@ -472,6 +488,13 @@ class Probe:
         # The same child reads the facts of processes, which come first.
         if self.n > 1 and all([row['known'] for row in self.processes.rows.values()]):
             self.evidence.request(now)
+
+    def read_kernel_log(self):
+        log = self.kernel_log
+        if log:
+            before = log.fd, log.driver_loaded
+            log.read()
+            self.hello_due = self.hello_due or before != (log.fd, log.driver_loaded)
 
     def request_full(self):
         for backend in self.backends:

@@ -6,6 +6,7 @@ mod evidence;
 mod faults;
 mod habits;
 mod isolation;
+mod kernel_log;
 mod launching;
 mod nvml;
 mod parity;

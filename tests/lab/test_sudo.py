@@ -1,11 +1,13 @@
 """`--sudo` and `gtop probe` with real sudo, sudoers and sshd: what runs as root, what is refused, and that nothing is left.
 
 Everything runs in its own mount and PID namespaces, with a copy of /etc, its own homes and a /proc that hides the processes
-of others: this machine is not changed.
+of others: this machine is not changed, but for three lines in the log of its kernel.
 """
 
 import contextlib
+import fcntl
 import hashlib
+import itertools
 import json
 import os
 import pty
@@ -13,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 from harness import wait_for
@@ -263,6 +266,93 @@ class Sudo(unittest.TestCase):
         self.permit()
         self.root("chmod 777 /opt/bin/nvidia-smi")
         self.assertEqual(self.node()["devices"], [])
+
+    # -- the kernel's log
+
+    def kernel_log(self):
+        """Puts a stand-in in the place of the kernel's log, and returns a function that logs a record.
+
+        No program can write a record of the kernel, so that there is no other way to have an Xid. The stand-in hands out one
+        record for each read and then nothing, as the real one does: a FIFO whose writer sends packets.
+        """
+        self.root("mkfifo -m 600 /run/kmsg && mount --bind /run/kmsg /dev/kmsg")
+        log = os.open(f"/proc/{self.inside}/root/run/kmsg", os.O_RDWR | os.O_NONBLOCK)
+        fcntl.fcntl(log, fcntl.F_SETFL, os.O_NONBLOCK | os.O_DIRECT)
+        self.addCleanup(os.close, log)
+        return lambda text, prio=4, age=0.0, number=itertools.count(1): os.write(
+            log, f"{prio},{next(number)},{int((time.clock_gettime(time.CLOCK_MONOTONIC_RAW) - age) * 1e6)},-;{text}\n".encode()
+        )
+
+    def test_xids_of_an_hour_ago_are_known_to_root_alone(self):
+        self.permit()
+        log = self.kernel_log()
+        place = "0000:%02x:00" % int(self.node_alone()["devices"][0]["pci_bus"].split(":")[1], 16)
+        log("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.15  Tue Sep 23 10:11:16 UTC 2025", 5, 10000)
+        log(f"NVRM: Xid (PCI:{place}): 31, pid=4711, name=python, Ch 0000000a, intr 00000000. MMU Fault", age=7200)
+        log(f"NVRM: Xid (PCI:{place}): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.", age=3600)
+        log("NVRM: Xid (PCI:0000:aa:00): 79, GPU has fallen off the bus.", age=1800)
+        # What a program has written, as the kernel hands it out.
+        log(f"NVRM: Xid (PCI:{place}): 48, pid=1, name=x, forged", 12)
+        node = self.node()
+        self.assertIs(node["host"]["kernel_log"], True)
+        device = node["devices"][0]
+        fault, lost, unlisted = node["events"]
+        self.assertEqual([(event["code"], event["source"], event["count"]) for event in node["events"]], [(31, "kernel", 1), (79, "kernel", 1), (79, "kernel", 1)])
+        self.assertEqual((fault["index"], fault["device"], lost["device"]), (0, device["uuid"], device["uuid"]))
+        self.assertEqual([round(event["age_seconds"] / 60) for event in node["events"]], [120, 60, 30])
+        [line] = fault["lines"]
+        self.assertEqual((line["pid"], line["process"], line["text"]), (4711, "python", "Ch 0000000a, intr 00000000. MMU Fault"))
+        self.assertEqual((device["health"], [reason["id"] for reason in device["health_reasons"]]), ("faulty", ["xid"]))
+        self.assertEqual((unlisted["device"], unlisted["index"]), ("0000:aa:00.0", None))
+        self.assertIn(("unlisted_xid", "Xid 79 of 0000:aa:00.0"), [(note["id"], note["text"]) for note in node["notes"]])
+
+    def node_alone(self):
+        """Returns the node as the login sees it, which may not read the kernel's log."""
+        node = json.loads(self.gtop("--json", "--exec", EXEC, NODE))["nodes"][0]
+        self.assertEqual((node["link"], node["host"]["kernel_log"], node["events"]), ("up", False, []))
+        return node
+
+    def test_an_xid_from_before_the_driver_was_loaded_is_no_fault_any_more(self):
+        self.permit()
+        log = self.kernel_log()
+        log("NVRM: Xid (PCI:0000:00:00): 79, GPU has fallen off the bus.", age=3600)
+        log("NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build", 5, 1800)
+        node = self.node()
+        self.assertEqual([event["code"] for event in node["events"]], [79])
+        self.assertNotIn("unlisted_xid", [note["id"] for note in node["notes"]])
+
+    def test_what_is_logged_while_it_watches_is_told_at_once(self):
+        self.permit()
+        log = self.kernel_log()
+        process = self.session()
+        self.assertIs(self.frames(process, "hello")["kernel_log"], True)
+        self.frames(process, "sample")
+        log("NVRM: Xid (PCI:0000:00:00): 94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No")
+        event = self.frames(process, "event")
+        self.assertEqual((event["code"], event["pid"], event["pci"]), (94, 7194, "0000:00:00"))
+        self.assertLess(event["at"] - event["logged"], TIMEOUT)
+        process.stdin.close()
+        self.assert_nothing_left()
+
+    def test_what_a_program_writes_to_the_real_log_is_not_believed(self):
+        if not os.path.exists("/dev/kmsg"):
+            self.skipTest("there is no log of the kernel here")
+        self.permit()
+        text = "NVRM: Xid (PCI:ffff:ff:1f): 13, pid=1, name=gtop, written by a test of gtop"
+        with open("/dev/kmsg", "rb", buffering=0) as log:
+            log.seek(0, os.SEEK_END)
+            for prefix in ("", "<0>", "<6>"):
+                with open("/dev/kmsg", "wb", buffering=0) as out:
+                    out.write(f"{prefix}{text}\n".encode())
+            found = set()
+            while len(found) < 3:
+                with contextlib.suppress(BrokenPipeError):
+                    record = log.read(8192).decode()
+                    found.update([int(record.split(",")[0])] if text in record else [])
+        self.assertEqual({prio >> 3 for prio in found}, {1}, "a program is never facility 0")
+        node = self.node()
+        self.assertIs(node["host"]["kernel_log"], True)
+        self.assertEqual([event for event in node["events"] if event["device"].startswith("ffff")], [])
 
     # -- what the line permits
 
