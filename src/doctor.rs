@@ -3,6 +3,7 @@
 //! It has no connection code of its own: the transport and the probe loader that monitoring uses do the work,
 //! and their trace is turned into steps here. Independent of the user interface.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -209,7 +210,10 @@ pub async fn diagnose_node(transport: &Transport, target: &Target, clock: &Clock
             let python_search = probe::PythonSearch { transport, target };
             Box::pin(probe::add_steps(handshake, clock, python_search, &known, &mut steps)).await;
         }
-        Err(fault) => connect::add_steps(&trace.events(), period, Err(&fault), &known, &mut steps),
+        Err(fault) => {
+            known.facts = transport.host_facts(target, &fault).await.map(Arc::new);
+            connect::add_steps(&trace.events(), period, Err(&fault), &known, &mut steps);
+        }
     }
     Report::new(target.name.clone(), steps)
 }

@@ -336,6 +336,27 @@ impl Client {
         })
     }
 
+    /// Returns the fault of the ssh program, which does not say that it had no key to offer.
+    pub(crate) async fn explain_refusal(&self, query: &HostQuery, fault: Fault) -> Fault {
+        let Fault::AuthenticationRefused { offers, .. } = fault.root() else { return fault };
+        let query = match fault.gateway() {
+            Some(gateway) => HostQuery::parse_jump(gateway),
+            None => Ok(query.clone()),
+        };
+        let keyless = async {
+            let query = query.ok()?;
+            let settings = self.host_settings(query.clone()).await.ok()?;
+            let route = ResolvedRoute::first_hop(&settings);
+            let plan = self.plan_for_route(&query.host, &settings, route).await.ok()?;
+            plan.login.keyless_fault(offers.clone()).await
+        };
+        match (keyless.await, fault.gateway()) {
+            (None, _) => fault,
+            (Some(keyless), None) => keyless,
+            (Some(keyless), Some(gateway)) => keyless.at_gateway(gateway),
+        }
+    }
+
     /// Returns how long to wait for a host: longer after each time that it was too slow.
     pub(crate) fn connect_timeout(&self, host: &str, settings: &HostSettings) -> Duration {
         let minimum = self.min_connect_timeout(settings);

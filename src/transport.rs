@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-pub use crate::fault::{Fault, StepCause};
+use tokio::time::timeout;
+
+pub use crate::fault::{Fault, HostFacts, StepCause};
 pub use crate::transport::channel::Channel;
 pub use crate::transport::diagnose::StepSupport;
 pub use crate::transport::exec::{ExecTemplate, TemplateError};
@@ -32,6 +34,9 @@ use crate::ssh::{
 use crate::storage::WriteError;
 use crate::transport::fallback::FallbackCache;
 use crate::transport::srun::{Cluster, SrunSteps};
+
+/// Timeout for the settings of a host that a connection to has failed; they were read for it.
+const HOST_FACTS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A node to connect to.
 #[derive(Debug, Clone, PartialEq)]
@@ -268,6 +273,20 @@ impl Transport {
                 Err(ssh::Fault::BadConfiguration { why })
             }
         }
+    }
+
+    /// Returns what is known of the host where a connection to a target failed: the target, or a gateway. `None` if the
+    /// ssh configuration does not lead to it.
+    pub async fn host_facts(&self, target: &Target, fault: &Fault) -> Option<HostFacts> {
+        let (client, ssh) = self.ssh_client(target).ok()?;
+        let fault = if let Fault::Ssh(fault) = fault { Some(fault) } else { None };
+        let gateway = fault.and_then(ssh::Fault::gateway);
+        // A configuration that hangs is the fault, and no more is known.
+        let facts = timeout(HOST_FACTS_TIMEOUT, client.host_facts(&ssh, gateway)).await;
+        let mut facts = facts.ok().flatten()?;
+        // The ssh program finds the connection of `gtop login` to a node, and none to a gateway.
+        facts.shares_logins &= gateway.is_none() || self.0.options.mode != TransportMode::Ssh;
+        Some(facts)
     }
 
     /// Returns true if the ssh configuration applies to a node.

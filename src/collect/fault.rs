@@ -25,6 +25,7 @@ pub fn from_transport(fault: &transport::Fault) -> Fault {
         detail: detail.into(),
         what: fault.to_string().into(),
         cause: Some(Arc::new(fault.clone())),
+        host: None,
     }
 }
 

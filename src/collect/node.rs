@@ -1,6 +1,7 @@
 //! Supervises one node: opens sessions and waits between them.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -13,7 +14,7 @@ use crate::collect::login_shell::ShellHistory;
 use crate::collect::session::{OpenError, ProbeSession};
 use crate::collect::{Collector, CollectorConfig};
 use crate::model::{Fault, FaultKind, Link};
-use crate::transport::Target;
+use crate::transport::{Target, Transport};
 use crate::wire::{Delivery, EventSink, NodeEvent};
 
 /// A connection attempt that takes longer gives its slot to another node, so that nodes that never answer do not
@@ -57,6 +58,15 @@ pub(super) async fn monitor(mut collector: Collector, target: Target, sink: Even
             return;
         }
     }
+}
+
+/// Adds what is known of the host where a fault happened.
+async fn with_host_facts(fault: Fault, target: &Target, transport: &Transport) -> Fault {
+    let host = match fault.cause.as_deref() {
+        Some(cause) => transport.host_facts(target, cause).await.map(Arc::new),
+        None => None,
+    };
+    Fault { host, ..fault }
 }
 
 struct NodeMonitor {
@@ -103,6 +113,7 @@ impl NodeMonitor {
             Err(OpenError { fault, delay, shell }) => {
                 self.shell_history.record(delay);
                 self.shell = shell;
+                let fault = with_host_facts(fault, &self.target, &collector.transport).await;
                 return Some((fault, Duration::ZERO));
             }
         };

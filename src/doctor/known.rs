@@ -1,4 +1,4 @@
-//! Looks up what advice on a node needs beside its fault: the agent and the public keys.
+//! Looks up what advice on a node needs beside its fault: the public keys.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,18 +12,10 @@ const MAX_KEY_BYTES: u64 = 16 * 1024;
 
 /// Returns what is known of a target without its configuration.
 pub(super) fn of_target(target: &Target) -> Known {
-    let mut known = match &target.reach {
+    match &target.reach {
         Reach::Ssh(ssh) => Known::new(target.name.host(), ssh.user.as_deref(), &ssh.host, ssh.port),
         Reach::Local => Known::new("this machine", None, "this machine", None),
-    };
-    known.has_agent = Some(has_agent());
-    known
-}
-
-/// Returns true if an agent listens on `SSH_AUTH_SOCK`.
-fn has_agent() -> bool {
-    let socket = std::env::var_os("SSH_AUTH_SOCK");
-    socket.is_some_and(|socket| std::os::unix::net::UnixStream::connect(socket).is_ok())
+    }
 }
 
 /// Reads the public keys of the files that `IdentityFile` names.

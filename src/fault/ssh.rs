@@ -577,6 +577,12 @@ impl Fault {
         fault.root()
     }
 
+    /// Returns the gateway that the fault happened at.
+    pub fn gateway(&self) -> Option<&str> {
+        let Self::AtGateway { gateway, fault } = self else { return None };
+        fault.gateway().or(Some(gateway))
+    }
+
     /// Wraps the fault as one of a gateway.
     #[must_use]
     pub fn at_gateway(self, gateway: &str) -> Self {

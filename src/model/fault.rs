@@ -62,6 +62,8 @@ pub struct Fault {
     pub what: Arc<str>,
     /// What happened, as data; unknown of a recorded fault.
     pub cause: Option<Arc<fault::Fault>>,
+    /// What is known of the host where it happened; unknown of a recorded fault.
+    pub host: Option<Arc<fault::HostFacts>>,
 }
 
 table! {
@@ -174,7 +176,7 @@ table! {
 impl Fault {
     /// Makes a fault of which no more is known.
     pub fn new(kind: FaultKind, detail: impl Into<Arc<str>>) -> Self {
-        Self { kind, detail: detail.into(), what: "".into(), cause: None }
+        Self { kind, detail: detail.into(), what: "".into(), cause: None, host: None }
     }
 
     /// Sets what happened at this node.

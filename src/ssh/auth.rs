@@ -95,6 +95,23 @@ impl Login {
         let logged_in = attempt.run().await;
         logged_in.map_err(|fault| job_required(session.state.banner().as_deref()).unwrap_or(fault))
     }
+
+    /// Returns why a login by key was refused, if there was no key to offer to a node with these methods.
+    pub(crate) async fn keyless_fault(&self, offers: Vec<String>) -> Option<Fault> {
+        let takes_keys = offers.iter().any(|offer| offer == "publickey");
+        let has_security_key = self.identities.iter().any(IdentityFile::is_security_key);
+        if !takes_keys || has_security_key || !self.supports("publickey") {
+            return None;
+        }
+        let KeyQueue { pending, left_out, agent_fault, .. } = load_keys(self, None).await;
+        if !pending.is_empty() {
+            return None;
+        }
+        Some(left_out.fault(&offers).or(agent_fault).unwrap_or_else(|| {
+            let (user, tried) = (self.settings.user.clone(), vec![NO_KEY.to_owned()]);
+            Fault::AuthenticationRefused { user, offers, tried }
+        }))
+    }
 }
 
 /// The result of one credential.
@@ -373,13 +390,9 @@ impl Attempt<'_> {
         let keys = self.keys.take();
         let offered_none = self.refused_keys == 0 && self.accepted == 0;
         if let Some(KeyQueue { left_out, agent_fault, .. }) = keys {
-            let LeftOut { skipped, locked, unusable } = left_out;
-            if offered_none && let Some(file) = locked.into_iter().next() {
-                return Fault::KeyEncrypted { file };
-            }
             // Reported rather than the node's prompt, since the user can fix it.
-            if offered_none && let Some((file, problem)) = unusable.into_iter().next() {
-                return Fault::KeyUnusable { file, problem, offers: method_names(&self.offers) };
+            if offered_none && let Some(fault) = left_out.fault(&method_names(&self.offers)) {
+                return fault;
             }
             match agent_fault {
                 Some(fault) if offered_none && self.unanswered_reason.is_none() => return fault,
@@ -388,7 +401,7 @@ impl Attempt<'_> {
                 }
                 _ => {}
             }
-            let skipped = skipped.iter().map(|key| format!("{} ({})", key.name, key.why));
+            let skipped = left_out.skipped.iter().map(|key| format!("{} ({})", key.name, key.why));
             self.tried.extend(skipped.map(Tried::Skipped));
             if self.tried.is_empty() {
                 self.tried.push(Tried::Offered(NO_KEY.to_owned()));

@@ -175,6 +175,13 @@ pub(crate) enum Route {
     Command(String),
 }
 
+impl Route {
+    /// Returns the hosts of `ProxyJump`, in connection order.
+    pub(crate) fn gateways(&self) -> &[HostQuery] {
+        if let Self::Jumps(gateways) = self { gateways } else { &[] }
+    }
+}
+
 /// `ServerAliveInterval` and `ServerAliveCountMax`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeepAlive {

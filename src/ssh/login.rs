@@ -106,6 +106,7 @@ impl MasterLogin {
             typed_name: &self.host.query.host,
             port: settings.port,
             user: &settings.user,
+            gateways: settings.route.gateways(),
             connect_timeout: self.connect_timeout,
         })
     }

@@ -4,8 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::net::UnixStream;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::fault::HostFacts;
 use crate::fault::ssh::{ConnectPhase, Fault};
 use crate::process::{NotStarted, ProgramError};
 use crate::ssh::config::config_cache::{ParsedConfig, has_address};
@@ -15,6 +17,7 @@ use crate::ssh::config::{
 };
 use crate::ssh::deadline::Deadline;
 use crate::ssh::file_cache::lock;
+use crate::ssh::host_keys::writer;
 use crate::ssh::program;
 use crate::ssh::target::SshTarget;
 use crate::ssh::{Client, ClientState, shutting_down};
@@ -70,6 +73,35 @@ impl Client {
             user: ssh.user.clone().or_else(|| self.0.options.login.clone()),
             port: ssh.port,
         }
+    }
+
+    /// Returns what is known of a node, or of a gateway to it.
+    pub(crate) async fn host_facts(
+        &self,
+        ssh: &SshTarget,
+        gateway: Option<&str>,
+    ) -> Option<HostFacts> {
+        let query = match gateway {
+            Some(gateway) => HostQuery::parse_jump(gateway).ok()?,
+            None => self.host_query(ssh),
+        };
+        let settings = self.host_settings(query).await.ok()?;
+        let keys = &settings.keys;
+        let key_file = keys.files.first().filter(|_| keys.are_keys_configured);
+        let options = &self.0.options;
+        let has_agent = match &options.env.agent {
+            Some(socket) => UnixStream::connect(socket).await.is_ok(),
+            None => false,
+        };
+        Some(HostFacts {
+            host_name: settings.host.clone(),
+            port: settings.port,
+            user: settings.user.clone(),
+            key_file: key_file.map(|file| file.display().to_string()),
+            has_agent,
+            keeps_host_keys: writer::keeps_keys(&settings),
+            shares_logins: options.uses_masters,
+        })
     }
 
     /// Returns the settings of a host; runs `ssh -G` if needed.

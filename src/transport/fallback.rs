@@ -1,7 +1,7 @@
 //! Chooses between gtop's own SSH client, the ssh program, and a `ControlMaster` connection for a node.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use crate::fault::Fault;
 use crate::process::Launch;
@@ -63,7 +63,12 @@ impl Transport {
         match (cached, &master) {
             (Some(SshProgramAccess::Methods(methods)), _) => {
                 let call = SshCall { methods: &methods, ..call };
-                return self.open_with_ssh_program(call, command, on_phase).await;
+                return match self.open_with_ssh_program(call, command, on_phase).await {
+                    Err(Fault::Ssh(fault)) => {
+                        Err(client.explain_refusal(&query, fault).await.into())
+                    }
+                    opened => opened,
+                };
             }
             (Some(SshProgramAccess::Master), Some(master)) => {
                 return self.open_over_master(call, command, master, on_phase).await;
@@ -157,8 +162,7 @@ impl Transport {
         };
         let kind = ProgramKind::Ssh {
             typed_name: query.host.clone(),
-            port: settings.port,
-            user: settings.user.clone(),
+            settings: Arc::clone(settings),
             connect_timeout,
         };
         let mut session = ProgramSession::start(launch, kind)?;

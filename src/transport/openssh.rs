@@ -5,6 +5,7 @@
 //! `--exec` is supervised in the same way.
 
 use std::ffi::OsString;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
@@ -34,7 +35,7 @@ const SSH_FAILURE_STATUS: u32 = 255;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SshCall<'a> {
     pub(crate) query: &'a HostQuery,
-    pub(crate) settings: &'a HostSettings,
+    pub(crate) settings: &'a Arc<HostSettings>,
     /// The authentication methods to use; all when empty.
     pub(crate) methods: &'a [String],
     /// Use only this `ControlMaster` connection.
@@ -61,7 +62,7 @@ pub struct ProgramSession {
 #[derive(Debug)]
 pub(crate) enum ProgramKind {
     /// The ssh program.
-    Ssh { typed_name: String, port: u16, user: String, connect_timeout: Duration },
+    Ssh { typed_name: String, settings: Arc<HostSettings>, connect_timeout: Duration },
     /// The command of `--exec`.
     Command { program: String },
 }
@@ -181,14 +182,15 @@ impl ProgramSession {
         }
         match (&self.kind, exit) {
             (
-                ProgramKind::Ssh { typed_name, port, user, connect_timeout },
+                ProgramKind::Ssh { typed_name, settings, connect_timeout },
                 Exit::Status(SSH_FAILURE_STATUS),
             ) => {
                 let fault = stderr::parse_fault(&SshStderr {
                     text: &text,
                     typed_name,
-                    port: *port,
-                    user,
+                    port: settings.port,
+                    user: &settings.user,
+                    gateways: settings.route.gateways(),
                     connect_timeout: *connect_timeout,
                 });
                 Some(fault.into())

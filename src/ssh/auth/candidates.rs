@@ -10,7 +10,7 @@ use russh::keys::agent::AgentIdentity;
 use russh::keys::ssh_key::public::KeyData;
 use russh::keys::{Algorithm, Certificate, HashAlg, PrivateKey, PublicKey};
 
-use crate::fault::ssh::KeyFileProblem;
+use crate::fault::ssh::{Fault, KeyFileProblem};
 use crate::ssh::auth::Login;
 use crate::ssh::auth::identity::KeyFile;
 use crate::ssh::host_keys::certificate;
@@ -62,6 +62,17 @@ pub(crate) struct LeftOut {
     pub(crate) locked: Vec<PathBuf>,
     /// Files with a problem the user can fix.
     pub(crate) unusable: Vec<(PathBuf, KeyFileProblem)>,
+}
+
+impl LeftOut {
+    /// Returns the fault of a login to a node with these methods, if a key that is not offered is why.
+    pub(crate) fn fault(&self, offers: &[String]) -> Option<Fault> {
+        let locked = self.locked.first().map(|file| Fault::KeyEncrypted { file: file.clone() });
+        locked.or_else(|| {
+            let (file, problem) = self.unusable.first()?.clone();
+            Some(Fault::KeyUnusable { file, problem, offers: offers.to_vec() })
+        })
+    }
 }
 
 /// A key that is not offered.

@@ -10,7 +10,13 @@ use crate::fault::Origin;
 use crate::fault::ssh::{
     ConnectPhase, Fault, HostKeyChange, SshProgramCause, TOO_MANY_FAILURES, job_required,
 };
+use crate::ssh::config::HostQuery;
 use crate::text;
+
+const NO_BANNER: &str = "kex_exchange_identification: ";
+
+/// Printed where the connection to a gateway has ended.
+const NO_GATEWAY: &str = "Connection closed by UNKNOWN port 65535";
 
 /// The stderr of ssh, and what it was called with.
 #[derive(Debug)]
@@ -19,11 +25,24 @@ pub(crate) struct SshStderr<'a> {
     pub(crate) typed_name: &'a str,
     pub(crate) port: u16,
     pub(crate) user: &'a str,
+    /// The gateways of `ProxyJump`.
+    pub(crate) gateways: &'a [HostQuery],
     /// Its `ConnectTimeout`.
     pub(crate) connect_timeout: Duration,
 }
 
 pub(crate) fn parse_fault(ssh: &SshStderr<'_>) -> Fault {
+    if let Some(fault) = ssh.forwarding_fault() {
+        return fault;
+    }
+    let Some(gateway) = ssh.failed_gateway() else { return parse_root(ssh) };
+    // The last lines are about the connection through the gateway.
+    let text = ssh.text.rsplit_once(NO_BANNER).map_or(ssh.text, |(before, _)| before);
+    parse_root(&SshStderr { text, ..*ssh }).at_gateway(&gateway.destination())
+}
+
+/// Returns the fault, wherever it happened.
+fn parse_root(ssh: &SshStderr<'_>) -> Fault {
     job_required(Some(ssh.text))
         .or_else(|| ssh.configuration_fault())
         .or_else(|| ssh.name_fault())
@@ -44,6 +63,26 @@ impl<'a> SshStderr<'a> {
     /// Returns the text between two parts of one line; the rest of the line if `end` is empty.
     fn between(&self, start: &str, end: &str) -> Option<&'a str> {
         between(self.text, start, end)
+    }
+
+    /// Returns the gateway to which ssh has no connection. Where there are several, ssh may not say which.
+    fn failed_gateway(&self) -> Option<&'a HostQuery> {
+        // Behind a gateway, a node that closes the connection has no address either, but has sent its version.
+        self.find_line(NO_GATEWAY).and_then(|_| self.find_line(NO_BANNER))?;
+        let named = self.gateways.iter().find(|hop| self.text.contains(&hop.host));
+        named.or(self.gateways.first())
+    }
+
+    /// Returns the fault of a gateway that does not forward to the node.
+    fn forwarding_fault(&self) -> Option<Fault> {
+        self.find_line("stdio forwarding failed")?;
+        let gateway = self.gateways.last()?.destination();
+        let (reason, why) = self.between("open failed: ", "")?.split_once(": ")?;
+        let why = text::lowercase_first(why);
+        Some(match reason {
+            "administratively prohibited" => Fault::GatewayForwardingRefused { gateway, why },
+            _ => Fault::GatewayCannotReach { gateway, why },
+        })
     }
 
     fn configuration_fault(&self) -> Option<Fault> {
@@ -222,6 +261,7 @@ mod tests {
             typed_name: "gpu01",
             port: 22,
             user: "ada",
+            gateways: &[],
             connect_timeout,
         })
     }
@@ -325,6 +365,61 @@ mod tests {
             ("", program(SshProgramCause::Other, "nothing")),
         ] {
             assert_eq!(read(text), fault, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_fault_of_a_gateway_is_told_from_one_of_the_node() {
+        let hop = |host: &str| HostQuery::parse_jump(host).unwrap();
+        let read = |text: &str| {
+            let connect_timeout = Duration::from_secs(10);
+            parse_fault(&SshStderr {
+                text,
+                typed_name: "gpu01",
+                port: 22,
+                user: "ada",
+                gateways: &[hop("eve@bastion:2200"), hop("inner")],
+                connect_timeout,
+            })
+            .to_string()
+        };
+        let closed = "kex_exchange_identification: Connection closed by remote host\r\nConnection closed by UNKNOWN port 65535\r\n";
+        for (text, fault) in [
+            (
+                "ssh: connect to host bastion port 2200: Connection refused\r\n",
+                "via eve@bastion:2200: connection refused on port 2200",
+            ),
+            (
+                "Host key verification failed.\r\n",
+                "via eve@bastion:2200: host key unknown: ssh says: Host key verification failed.",
+            ),
+            (
+                "Down for repairs\r\nConnection closed by 10.0.0.1 port 2200\r\n",
+                "via eve@bastion:2200: node refused the login of ada: Down for repairs",
+            ),
+            (
+                "kex_exchange_identification: Connection closed by remote host\r\nConnection closed by 10.0.0.1 port 2200\r\n",
+                "via eve@bastion:2200: no SSH banner on port 22 (connection closed by remote host)",
+            ),
+            (
+                "channel 0: open failed: administratively prohibited: open failed\r\nstdio forwarding failed\r\n",
+                "gateway inner refuses to forward to the node: open failed",
+            ),
+            (
+                "channel 0: open failed: connect failed: Connection refused\r\nstdio forwarding failed\r\n",
+                "gateway inner cannot reach the node: connection refused",
+            ),
+        ] {
+            assert_eq!(read(&format!("{text}{closed}")), fault, "{text}");
+        }
+        for (text, fault) in [
+            ("ada@gpu01: Permission denied (publickey).\r\n", "authentication refused for ada"),
+            (
+                "Down for repairs\r\nConnection closed by UNKNOWN port 65535\r\n",
+                "node refused the login of ada: Down for repairs",
+            ),
+        ] {
+            assert!(read(text).starts_with(fault), "{}", read(text));
         }
     }
 
