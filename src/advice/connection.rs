@@ -519,11 +519,12 @@ impl Known {
             SshFault::AtGateway { gateway, fault } => self.gateway(gateway).of_ssh(fault),
             SshFault::GatewayCannotReach { gateway, .. } => {
                 let gateway = Self::of_destination(gateway).destination;
-                Step::run(
+                let check = Step::run(
                     "check from the gateway whether the node answers",
                     format!("ssh {gateway} nc -zv {address} {port}"),
-                )
-                .into()
+                );
+                let start = self.as_root(START_SSHD).when("nothing listens there");
+                Advice::from(check).then([start])
             }
             SshFault::GatewayForwardingRefused { gateway, .. } => {
                 let gateway = self.gateway(gateway);

@@ -124,8 +124,8 @@ impl Known {
     /// of them exist is not known here.
     pub(super) fn key_file(&self) -> Option<Cow<'_, str>> {
         let facts = self.facts.as_ref().and_then(|facts| facts.key_file.as_deref());
-        let file = self.origin("IdentityFile").map(|_| self.value("IdentityFile")).or(facts);
-        file.map(shell_quoted)
+        let configured = || self.origin("IdentityFile").map(|_| self.value("IdentityFile"));
+        facts.or_else(configured).map(shell_quoted)
     }
 
     /// Returns false if the host of the fault has this fact, and it is false.

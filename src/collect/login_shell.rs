@@ -119,6 +119,7 @@ impl LoginShell {
         on_slow: OnSlowShell<'_>,
     ) -> Result<(Interpreter, Vec<u8>), Fault> {
         let began = channel.silent_since().unwrap_or_else(Instant::now);
+        self.stderr.push(channel.unread_stderr().as_bytes());
         let close_at = began + limits.close_after;
         let mut report_at = began + limits.report_after;
         while report_at < close_at {
