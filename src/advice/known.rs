@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::fault::{HostFacts, Origin};
+use crate::fault::{LoginFacts, Origin};
 use crate::model::NodeName;
 
 /// What is known of a node beside its fault.
@@ -24,7 +24,7 @@ pub struct Known {
     /// The node to watch, quoted for a shell: behind this one, if this one is a gateway.
     pub(super) watched: String,
     /// What is known of the host of the fault.
-    pub facts: Option<Arc<HostFacts>>,
+    pub facts: Option<Arc<LoginFacts>>,
     /// A key of the screen can be pressed.
     pub(super) is_on_screen: bool,
 }
@@ -129,7 +129,7 @@ impl Known {
     }
 
     /// Returns false if the host of the fault has this fact, and it is false.
-    pub(super) fn has(&self, fact: impl Fn(&HostFacts) -> bool) -> bool {
+    pub(super) fn has(&self, fact: impl Fn(&LoginFacts) -> bool) -> bool {
         self.facts.as_deref().is_none_or(fact)
     }
 }

@@ -61,9 +61,9 @@ pub(super) async fn monitor(mut collector: Collector, target: Target, sink: Even
 }
 
 /// Adds what is known of the host where a fault happened.
-async fn with_host_facts(fault: Fault, target: &Target, transport: &Transport) -> Fault {
+async fn with_login_facts(fault: Fault, target: &Target, transport: &Transport) -> Fault {
     let host = match fault.cause.as_deref() {
-        Some(cause) => transport.host_facts(target, cause).await.map(Arc::new),
+        Some(cause) => transport.login_facts(target, cause).await.map(Arc::new),
         None => None,
     };
     Fault { host, ..fault }
@@ -113,7 +113,7 @@ impl NodeMonitor {
             Err(OpenError { fault, delay, shell }) => {
                 self.shell_history.record(delay);
                 self.shell = shell;
-                let fault = with_host_facts(fault, &self.target, &collector.transport).await;
+                let fault = with_login_facts(fault, &self.target, &collector.transport).await;
                 return Some((fault, Duration::ZERO));
             }
         };

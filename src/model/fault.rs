@@ -63,7 +63,7 @@ pub struct Fault {
     /// What happened, as data; unknown of a recorded fault.
     pub cause: Option<Arc<fault::Fault>>,
     /// What is known of the host where it happened; unknown of a recorded fault.
-    pub host: Option<Arc<fault::HostFacts>>,
+    pub host: Option<Arc<fault::LoginFacts>>,
 }
 
 table! {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::fault::HostFacts;
+use crate::fault::LoginFacts;
 use crate::fault::ssh::{ConnectPhase, Fault};
 use crate::process::{NotStarted, ProgramError};
 use crate::ssh::config::config_cache::{ParsedConfig, has_address};
@@ -76,11 +76,11 @@ impl Client {
     }
 
     /// Returns what is known of a node, or of a gateway to it.
-    pub(crate) async fn host_facts(
+    pub(crate) async fn login_facts(
         &self,
         ssh: &SshTarget,
         gateway: Option<&str>,
-    ) -> Option<HostFacts> {
+    ) -> Option<LoginFacts> {
         let query = match gateway {
             Some(gateway) => HostQuery::parse_jump(gateway).ok()?,
             None => self.host_query(ssh),
@@ -93,7 +93,7 @@ impl Client {
             Some(socket) => UnixStream::connect(socket).await.is_ok(),
             None => false,
         };
-        Some(HostFacts {
+        Some(LoginFacts {
             host_name: settings.host.clone(),
             port: settings.port,
             user: settings.user.clone(),

@@ -2,7 +2,7 @@
 
 /// What the configuration says of the host where a connection failed: the node, or a gateway.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct HostFacts {
+pub struct LoginFacts {
     /// The name or address that is connected to.
     pub host_name: String,
     /// The port.
