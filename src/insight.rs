@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use crate::advice::{self, Known};
-use crate::fault::Fault as Cause;
 use crate::fleet::{DeviceCount, Fleet, Health, HealthReason, Node, Totals};
 use crate::insight::events::rows::DeviceEvents;
 use crate::insight::jobs::JobIndex;
@@ -324,11 +323,7 @@ impl FleetView {
 
     /// Returns the shown nodes that the user could log in to with the ssh program.
     pub fn nodes_to_log_in(&self) -> impl Iterator<Item = &NodeName> {
-        let is_asking = |node: &&Arc<Node>| {
-            let Link::Down { fault, .. } = &node.link else { return false };
-            let Some(Cause::Ssh(cause)) = fault.cause.as_deref() else { return false };
-            fault.kind != FaultKind::HostKeyUnknown && cause.is_solved_by_login()
-        };
+        let is_asking = |node: &&Arc<Node>| matches!(&node.link, Link::Down { fault, .. } if fault.is_solved_by_login());
         self.nodes().filter(is_asking).map(|node| &node.name)
     }
 

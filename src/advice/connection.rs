@@ -59,19 +59,33 @@ pub fn for_fault(fault: &Fault, known: &Known) -> Advice {
 pub fn of_alike(fault: &Fault, nodes: &str) -> Advice {
     let nodes = shell_quoted(nodes);
     if let Some(Cause::Ssh(cause)) = fault.cause.as_deref() {
-        if matches!(cause.root(), SshFault::HostKeyUnknown { .. }) {
+        if matches!(
+            cause.root(),
+            SshFault::HostKeyUnknown { .. }
+                | SshFault::HostCertificateRefused { .. }
+                | SshFault::SshProgram { cause: SshProgramCause::HostKeyUnknown, .. }
+        ) {
             return answer_or_trust(&nodes).into();
         }
-        if let SshFault::AtGateway { gateway, fault } = cause {
+        if let SshFault::AtGateway { gateway, fault: at_gateway } = cause {
             // All of them wait for the gateway.
-            return Known::of_destination(gateway).of_ssh(fault);
+            let mut known = Known::of_destination(gateway);
+            known.facts.clone_from(&fault.host);
+            return known.of_ssh(at_gateway);
         }
         let root = cause.root();
         if matches!(
             root,
-            SshFault::PasswordOnly { .. } | SshFault::MoreAuthenticationRequired { .. }
-        ) {
+            SshFault::PasswordOnly { .. }
+                | SshFault::MoreAuthenticationRequired { .. }
+                | SshFault::HostKeyNotKept { .. }
+        ) && fault.host.as_ref().is_none_or(|facts| facts.shares_logins)
+        {
             return log_in_here(&nodes).into();
+        }
+        if matches!(root, SshFault::NeedsSshProgram { .. } | SshFault::UnsupportedAlgorithms { .. })
+        {
+            return use_ssh_program(&nodes).into();
         }
         if let SshFault::AuthenticationRefused { offers, .. } = root
             && !offers.iter().any(|offer| offer == "publickey")
@@ -235,6 +249,10 @@ fn offers_login_without_key(offers: &[String]) -> bool {
 /// Returns the signature algorithm for a type of key: never SHA-1.
 fn signature_algorithm(kind: &str) -> &str {
     if kind == "ssh-rsa" { "rsa-sha2-512" } else { kind }
+}
+
+fn use_ssh_program(nodes: &str) -> Step {
+    Step::run("use the ssh program", format!("gtop --transport ssh {nodes}"))
 }
 
 /// Returns how to log in from the screen.
@@ -791,7 +809,7 @@ impl Known {
     }
 
     fn use_ssh_program(&self) -> Step {
-        Step::run("use the ssh program", format!("gtop --transport ssh {}", self.watched))
+        use_ssh_program(&self.watched)
     }
 
     fn set_shell(&self, user: &str) -> Option<Step> {

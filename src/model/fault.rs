@@ -186,6 +186,15 @@ impl Fault {
         self
     }
 
+    /// Returns true if the user can log in with the ssh program, and gtop then uses that connection. An unknown host is
+    /// asked about otherwise.
+    pub fn is_solved_by_login(&self) -> bool {
+        let Some(fault::Fault::Ssh(cause)) = self.cause.as_deref() else { return false };
+        self.kind != FaultKind::HostKeyUnknown
+            && cause.is_solved_by_login()
+            && self.host.as_ref().is_none_or(|facts| facts.shares_logins)
+    }
+
     /// Returns the fault as one line: `label: detail`.
     pub fn message(&self) -> String {
         if self.detail.is_empty() {

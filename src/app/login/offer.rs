@@ -13,7 +13,7 @@ use crate::app::monitor::Monitor;
 use crate::app::prompter::Prompter;
 use crate::app::{AppError, ExitReason};
 use crate::cli::DEFAULT_PERSIST;
-use crate::fault;
+use crate::fault::Fault as Cause;
 use crate::fleet::{Fleet, Node};
 use crate::model::{Link, NodeName};
 use crate::nodeset;
@@ -100,7 +100,9 @@ async fn nodes_to_log_in(monitor: &Monitor, is_meant: impl Fn(&Node) -> bool) ->
 
 fn needs_password(link: &Link) -> bool {
     let Link::Down { fault, .. } = link else { return false };
-    matches!(fault.cause.as_deref(), Some(fault::Fault::Ssh(fault)) if fault.needs_password())
+    let is_needed =
+        matches!(fault.cause.as_deref(), Some(Cause::Ssh(cause)) if cause.needs_password());
+    is_needed && fault.is_solved_by_login()
 }
 
 fn targets_of(monitor: &Monitor, nodes: &[NodeName]) -> Vec<Target> {
